@@ -43,7 +43,7 @@ def main() -> int:
     profiles = {id_: PROFILES[id_ % len(PROFILES)] for id_ in range(1, SERVOS + 1)}
     with line(SERVOS, "none", FAULTS, PROFILES, SEED) as port, SerialBus(port) as bus:
         for id_, profile in profiles.items():
-            bus.speak(id_, PROTOCOLS[FirmwareProfile.load(profile).protocol])
+            bus.set_protocol(id_, PROTOCOLS[FirmwareProfile.load(profile).protocol])
         began = time.perf_counter()
         truth: dict[tuple[int, int], bytes] = {}
         for turn in range(COUNT):

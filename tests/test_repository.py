@@ -1,7 +1,9 @@
 """Files of the repository that no other test reads: they are right, and what they name exists."""
 
+import io
 import re
 import subprocess
+import tokenize
 from pathlib import Path
 
 import pytest
@@ -44,3 +46,33 @@ def test_the_readme_begins_with_two_commands_that_there_are():
     assert {command.removeprefix("make ") for command in commands} <= TARGETS
     assert "\nmake test\n" in (ROOT / ".ci" / "run").read_text()
     assert len(text.splitlines()) <= 45
+
+
+# Words for persons and private words: what the field calls it instead. `FoundServo` and `Found` are of the public API.
+PRIVATE_WORDS = {
+    "adrift": "unknown command times", "astray": "the limit that it exceeds", "calm": "steady", "deafness": "EEPROM write time",
+    "debt": "momentum residual", "felt": "motor duty", "foretold": "predicted", "forgive": "expire, discard",
+    "forgiven": "the number of failures that are tolerated", "forgot": "was reset", "forgotten": "lost", "found": "what it is",
+    "heard": "received", "hears": "receives", "heeded": "mask", "hungry": "feed due", "lapses": "torque losses",
+    "mine": "held by this thread", "obey": "apply", "overhear": "count stray bytes", "owe": "late reply",
+    "owed": "late reply", "owes": "late reply", "somebody": "another program", "speaker": "record",
+    "spoke": "note reply", "told": "document, message", "unasked": "duplicate", "uneasy": "irregular", "unmute": "restore",
+    "unproven": "unidentified", "unsure": "unverified", "way": "path, trajectory, direction", "who": "subject, name",
+}  # fmt: skip
+JSON_KEYS = {("calibration.py", "way")}  # of a turn in the report of `verify`
+PUBLIC = {"Found", "FoundServo", "ModuleNotFoundError", "PackageNotFoundError", "FileNotFoundError"}
+
+
+def test_names_in_src_are_the_fields_words():
+    used = {}
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        for token in tokenize.generate_tokens(io.StringIO(path.read_text(encoding="utf-8")).readline):
+            if (
+                token.type == tokenize.NAME
+                and token.string not in PUBLIC
+                and (path.name, token.string) not in JSON_KEYS
+            ):
+                words = {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", token.string)}
+                for word in words & PRIVATE_WORDS.keys():
+                    used[token.string] = f"{path.relative_to(ROOT)}:{token.start[0]}: use {PRIVATE_WORDS[word]}"
+    assert not used

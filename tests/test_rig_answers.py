@@ -6,7 +6,7 @@ import pytest
 import axbridge
 from axbridge.cli.verify_steps import suited
 from axbridge.config.rig import Rig
-from axbridge.config.rig_check import check_rig, positive_ways
+from axbridge.config.rig_check import check_rig, positive_directions
 from axbridge.config.rig_edit import copy_rig
 from axbridge.motion.gait import Gait, Walk
 from axbridge.motion.mirror import signs
@@ -59,7 +59,7 @@ def test_everything_that_is_asked_of_the_links_knows_parameters_and_bears_a_link
     rig = request.getfixturevalue(which)
     start = {servo.name: servo.position for servo in rig.servos}
     check_rig(rig)
-    positive_ways(rig)
+    positive_directions(rig)
     signs(rig)
     suited(rig)
     Body.of(rig, {servo.joint: servo.position for servo in rig.servos})

@@ -133,7 +133,7 @@ def left_out(fitted: tuple[str, ...], others: tuple[str, ...]) -> dict[str, tupl
     base = packed(base_model(RIG, "ax12"), RIG)
     # what a torque is in N·m the data sheet says, and the gear's friction nothing here: as shipped. The play and the
     # friction behind it are fitted: what is shipped of these was found with all six
-    space = space_of("ax12", "M1", base, adrift=True).without(HELD)
+    space = space_of("ax12", "M1", base, unknown_command_times=True).without(HELD)
     runs = runs_of(loaded(fitted), RIG)
     points = []
     for share in (0.6, 0.8, 1.25, 1.6):  # points that do not know the answer: some end in worse minima

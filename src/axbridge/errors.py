@@ -195,13 +195,13 @@ class RigError(_FileError):
     mistakes: tuple[_FileError, ...] = ()  # those that it lists, where it stands for several
 
     @classmethod
-    def of(cls, path: Path | str, found: Iterable[_FileError]) -> _FileError:
+    def of(cls, path: Path | str, errors: Iterable[_FileError]) -> _FileError:
         """One error for all mistakes that were found: the only one, or a list of them, a line each."""
-        parts = [part for one in found for part in (getattr(one, "mistakes", ()) or (one,))]
+        parts = [part for error in errors for part in (getattr(error, "mistakes", ()) or (error,))]
         mistakes = tuple({str(part): part for part in parts}.values())
         if len(mistakes) == 1:
             return mistakes[0]
-        lines = "".join(f"\n  {one.message}; {one.hint}" for one in mistakes)
+        lines = "".join(f"\n  {mistake.message}; {mistake.hint}" for mistake in mistakes)
         error = cls(path, "", f"{len(mistakes)} mistakes:{lines}", "correct them; `axbridge rig check` checks again")
         error.mistakes = mistakes
         return error

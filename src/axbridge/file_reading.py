@@ -134,26 +134,26 @@ _MISFITS = {  # kinds of errors of pydantic
 }
 
 
-def misfit_in_words(found: Mapping[str, Any]) -> str:
+def misfit_in_words(misfit: Mapping[str, Any]) -> str:
     """What is wrong with a value, from an item of pydantic's `ValidationError.errors()`."""
-    kind = found["type"]
+    kind = misfit["type"]
     known = _MISFITS.get(kind) or _MISFITS.get(kind.partition("_")[0])
     if known is None:
-        message = str(found["msg"]).removeprefix("Value error, ")
+        message = str(misfit["msg"]).removeprefix("Value error, ")
         return f"{message[:1].lower()}{message[1:]}"
-    limits = found.get("ctx", {}).items()
+    limits = misfit.get("ctx", {}).items()
     return known.format(
         **{name: int(one) if isinstance(one, float) and one.is_integer() else one for name, one in limits}
     )
 
 
-def check_format(found: object, error: Callable[[str, str], AxBridgeError]) -> None:
+def check_format(value: object, error: Callable[[str, str], AxBridgeError]) -> None:
     """Refuse a file of a format that is newer than this axbridge."""
-    if not isinstance(found, int) or isinstance(found, bool) or found < 1:
-        raise error(f"{printable(repr(found))[:_LONGEST]} is no number of a format", f"write {FORMAT}, or leave it out")
-    if found > FORMAT:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise error(f"{printable(repr(value))[:_LONGEST]} is no number of a format", f"write {FORMAT}, or leave it out")
+    if value > FORMAT:
         hint = "install a newer axbridge: pip install --upgrade axbridge"
-        raise error(f"is of format {found}, and axbridge {__version__} reads formats up to {FORMAT}", hint)
+        raise error(f"is of format {value}, and axbridge {__version__} reads formats up to {FORMAT}", hint)
 
 
 def controls(text: str) -> bool:
@@ -167,5 +167,5 @@ def printable(text: object, *, lines: bool = False) -> str:
     return shown if lines else _BREAKS.sub(_escaped, shown)
 
 
-def _escaped(found: re.Match[str]) -> str:
-    return found[0].encode("unicode_escape").decode("ascii")
+def _escaped(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape").decode("ascii")

@@ -45,11 +45,11 @@ def _usable() -> bool:
     """Whether there is a numba that compiles the kernels, and nobody has switched it off."""
     if importlib.util.find_spec("numba") is None or os.environ.get("NUMBA_DISABLE_JIT", "0") not in {"", "0"}:
         return False
-    found = version("numba")
-    if tuple(map(int, found.split(".")[:2])) >= _OLDEST:
+    installed = version("numba")
+    if tuple(map(int, installed.split(".")[:2])) >= _OLDEST:
         return True
     hint = f"runs as plain Python, which is slow: {install('numba')}"
-    warnings.warn(f"numba {found} is too old to compile the simulation; it {hint}", RuntimeWarning, stacklevel=2)
+    warnings.warn(f"numba {installed} is too old to compile the simulation; it {hint}", RuntimeWarning, stacklevel=2)
     return False
 
 
@@ -363,10 +363,10 @@ def _is_private(folder: Path) -> bool:
     """Make a folder that is this user's alone; False when it is somebody else's: numba runs code from such files."""
     with contextlib.suppress(FileExistsError):
         folder.mkdir(mode=0o700)
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode):
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode):
         return False
-    return not hasattr(os, "getuid") or (found.st_uid == os.getuid() and not found.st_mode & 0o077)
+    return not hasattr(os, "getuid") or (status.st_uid == os.getuid() and not status.st_mode & 0o077)
 
 
 def _users_folder() -> Path:

@@ -27,12 +27,12 @@ def has(size: int) -> bool:
     return True
 
 
-def need(who: str, size: int, *, blas: bool = False) -> None:
-    """Call it before `who` is loaded, which takes `size` MB, and more with an OpenBLAS of its own."""
+def need(user: str, size: int, *, blas: bool = False) -> None:
+    """Call it before `user` is loaded, which takes `size` MB, and more with an OpenBLAS of its own."""
     if blas:
         size += _A_CORE * min(_threads(), _CORES)
     if not has(size):
-        raise MemoryError(f"{who} needs {size} MB, and this process may not have them (ulimit -v)")
+        raise MemoryError(f"{user} needs {size} MB, and this process may not have them (ulimit -v)")
 
 
 def _threads() -> int:

@@ -13,7 +13,7 @@ PEAK = 1.875  # highest speed over the mean speed
 _SOFTLY, _SHORTEST = math.radians(60), 0.5  # rad/s at most, s at least, where nobody has said how fast
 
 
-def way(share: float) -> float:
+def eased(share: float) -> float:
     """Share of the way, 0..1, after this share of the time; 0 before the start, 1 after the end."""
     u = min(max(share, 0.0), 1.0)
     return u * u * u * (10 + u * (6 * u - 15))

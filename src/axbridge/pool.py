@@ -72,7 +72,7 @@ class Workers:
                 lost = []
                 try:
                     while waiting and len(pending) < width:
-                        begun = _uninterrupted(partial(self._pool.submit, _heard, function, jobs[waiting[0]]))
+                        begun = _uninterrupted(partial(self._pool.submit, _with_warnings, function, jobs[waiting[0]]))
                         pending[begun] = waiting.popleft()
                 except BrokenProcessPool:
                     lost = [waiting.popleft()]
@@ -82,13 +82,13 @@ class Workers:
                 for future in done:
                     index = pending.pop(future)
                     try:
-                        found, said = future.result()
+                        result, warned = future.result()
                     except BrokenProcessPool:
                         lost.append(index)
                         continue
-                    for one in said:
-                        warnings.warn_explicit(one.message, one.category, one.filename, one.lineno, registry=self._said)
-                    yield index, found
+                    for w in warned:
+                        warnings.warn_explicit(w.message, w.category, w.filename, w.lineno, registry=self._said)
+                    yield index, result
                 if lost:  # one of the processes was killed: what they all were at is begun again
                     lost += pending.values()
                     pending.clear()
@@ -108,8 +108,8 @@ class Workers:
         """The same in the order of the jobs."""
         early: dict[int, Result] = {}
         wanted = 0
-        for index, found in self.results(function, jobs):
-            early[index] = found
+        for index, result in self.results(function, jobs):
+            early[index] = result
             while wanted in early:
                 yield early.pop(wanted)
                 wanted += 1
@@ -119,7 +119,7 @@ class Workers:
         self._pool.shutdown(cancel_futures=True)
 
 
-def _heard(function: Callable[[Job], Result], job: Job) -> tuple[Result, list[warnings.WarningMessage]]:
+def _with_warnings(function: Callable[[Job], Result], job: Job) -> tuple[Result, list[warnings.WarningMessage]]:
     """Do it in a worker; the warnings meanwhile go to whoever waits for the result."""
     with warnings.catch_warnings(record=True) as said:
         return function(job), said

@@ -84,8 +84,8 @@ def about(axis: FloatArray, angles: FloatArray) -> FloatArray:
     x, y, z = axis
     cross = np.array(((0.0, -z, y), (z, 0.0, -x), (-y, x, 0.0)))
     sine, cosine = np.sin(angles)[:, None, None], np.cos(angles)[:, None, None]
-    found: FloatArray = np.eye(3) + sine * cross + (1 - cosine) * (cross @ cross)
-    return found
+    matrix: FloatArray = np.eye(3) + sine * cross + (1 - cosine) * (cross @ cross)
+    return matrix
 
 
 def matrix_of_roll_pitch_yaw(roll: npt.ArrayLike, pitch: npt.ArrayLike, yaw: npt.ArrayLike) -> FloatArray:
@@ -96,10 +96,10 @@ def matrix_of_roll_pitch_yaw(roll: npt.ArrayLike, pitch: npt.ArrayLike, yaw: npt
 
 def _about_frame_axis(axis: int, angle: npt.ArrayLike) -> FloatArray:
     """Without the rounding of `about`, so that a right angle of a URDF stays one."""
-    found = np.zeros((*np.shape(angle), 3, 3))
+    matrix = np.zeros((*np.shape(angle), 3, 3))
     i, k = (axis + 1) % 3, (axis + 2) % 3
-    found[..., axis, axis] = 1.0
-    found[..., i, i] = found[..., k, k] = np.cos(angle)
-    found[..., k, i] = np.sin(angle)
-    found[..., i, k] = -np.sin(angle)
-    return found
+    matrix[..., axis, axis] = 1.0
+    matrix[..., i, i] = matrix[..., k, k] = np.cos(angle)
+    matrix[..., k, i] = np.sin(angle)
+    matrix[..., i, k] = -np.sin(angle)
+    return matrix

@@ -131,8 +131,8 @@ class Calibration:
         return min(ends), max(ends)
 
 
-def almost_a_turn(way: float) -> str:
-    """What is odd about a calibrated range of `way` rad; "" where it is clearly less than a turn."""
-    if way <= _ALMOST_A_TURN:
+def almost_a_turn(span: float) -> str:
+    """What is odd about a calibrated range of `span` rad; "" where it is clearly less than a turn."""
+    if span <= _ALMOST_A_TURN:
         return ""
-    return f"has a range of {math.degrees(way):.0f}°, almost a turn: it may have been led across the end of its count"
+    return f"has a range of {math.degrees(span):.0f}°, almost a turn: it may have been led across the end of its count"

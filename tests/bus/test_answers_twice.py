@@ -29,7 +29,7 @@ def registers():
         profile = FirmwareProfile.load(name)
         protocol = PROTOCOLS[profile.protocol]
         for one in profile.registers.values():
-            begin, end = protocol.read_room(one.address, one.size)
+            begin, end = protocol.readable_span(one.address, one.size)
             more = min(max(one.address - begin, end - one.address - one.size), LENGTHS - 1)
             found.setdefault((protocol.name, more), (protocol, one.address, one.size, 1 + more))
     return found.values()
@@ -76,7 +76,7 @@ def counting_line(protocol, lost):
 def test_a_repeated_answer_is_no_later_one_when_late_ones_may_have_every_other_length(protocol, address, size, lengths):
     lost = lengths - 1
     with counting_line(protocol, lost) as port, SerialBus(port, retries=0) as bus:
-        bus.speak(1, protocol)
+        bus.set_protocol(1, protocol)
         bus.latency = 0.0
         for _ in range(lost):
             with pytest.raises((BusTimeout, CorruptPacket)):

@@ -125,7 +125,7 @@ def test_a_line_that_misbehaves_gives_no_wrong_value_and_makes_none(ids, echo):
     with PtyLine({id_: PROFILES[id_] for id_ in ids}, echo=echo, mishap=mishap) as line, SerialBus(line.port) as bus:
         bus.latency = 0.004
         for id_ in ids:
-            bus.speak(id_, line[id_].protocol)
+            bus.set_protocol(id_, line[id_].protocol)
         bus.retries = 0
         good = 0
         led = bus.protocol(ids[0]).torque_enable + 1  # of Feetech's servos an acceleration
@@ -153,7 +153,7 @@ def test_a_reply_held_back_until_the_next_one_is_no_answer_however_old(id_):
     fates = iter(["again", "ok", *["held", "ok", "held"] * 40])
     with PtyLine({id_: PROFILES[id_]}, mishap=lambda _: next(fates)) as line, SerialBus(line.port) as bus:
         bus.latency = 0.05
-        bus.speak(id_, line[id_].protocol)
+        bus.set_protocol(id_, line[id_].protocol)
         bus.read(id_, 0, 2)
         time.sleep(0.005)
         bus.read(id_, 0, 2)  # what came twice is overheard

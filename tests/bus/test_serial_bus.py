@@ -80,7 +80,7 @@ def test_a_reply_delivered_twice_never_answers_the_next_question(line, bus):
 
 @pytest.mark.parametrize("addresses", [[36], [30, 32, 36]], ids=["one register", "three registers by turns"])
 def test_a_reply_delivered_twice_never_answers_a_question_that_waits(line, bus, addresses, monkeypatch):
-    monkeypatch.setattr("axbridge.bus.serial.TWIN_WINDOW", 60.0)  # a busy machine may take its time
+    monkeypatch.setattr("axbridge.bus.serial.DUPLICATE_REPLY_WINDOW", 60.0)  # a busy machine may take its time
     bus.latency = 0.1
     line.mishap = lambda _: "earlier"
     for turn in range(12):  # 24 questions to servo 1: as many as there are lengths
@@ -94,7 +94,7 @@ def test_a_reply_delivered_twice_never_answers_a_question_that_waits(line, bus, 
 
 
 def test_a_servo_that_is_asked_seldom_is_asked_for_no_more_than_is_wanted(line, bus, monkeypatch):
-    monkeypatch.setattr("axbridge.bus.serial.TWIN_WINDOW", 0.0)
+    monkeypatch.setattr("axbridge.bus.serial.DUPLICATE_REPLY_WINDOW", 0.0)
     for _ in range(3):
         bus.read(1, 36, 8)
     assert {(code, params) for _, code, params, _ in line.heard[-3:]} == {(2, bytes((36, 8)))}

@@ -50,9 +50,9 @@ def test_first_goals_arm_them_and_a_cycle_feeds_them_and_so_does_a_look_which_a_
     for _ in range(3):
         cycle.exchange(GOALS)
         pause(world, 0.6 * PERIOD)
-        assert cycle.watchdogs.hungry
+        assert cycle.watchdogs.feed_due
         assert cycle.watchdogs.poll() == []
-        assert not cycle.watchdogs.hungry
+        assert not cycle.watchdogs.feed_due
         pause(world, 0.6 * PERIOD)
     assert registers(world) == [25, 25]
     cycle.watchdogs.poll()
@@ -100,7 +100,7 @@ def test_one_that_was_away_is_armed_once_more_and_disarmed_all_the_same(world, c
     cycle.watchdogs.forget([6])  # as after two lost answers
     disarm(cycle)
     assert registers(world) == [0, 0]
-    assert cycle.watchdogs.touched == frozenset()
+    assert cycle.watchdogs.maybe_armed == frozenset()
     cycle.exchange(GOALS)
     limp(cycle, ["gripper"])
     disarm(cycle, {"lift"})  # it did not say that it is off

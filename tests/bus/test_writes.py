@@ -48,7 +48,7 @@ def bus_with(strict="", fates=(), **registers):
     world.inject(strict)
     bus = Lossy(world, fates)
     if registers.get("status_return_level", 2) < 2:
-        bus.silent = frozenset({1})
+        bus.no_write_ack_ids = frozenset({1})
     return bus
 
 
@@ -73,7 +73,7 @@ def test_a_new_id_is_verified_where_the_servo_is_now(level, fates, strict):
     write_register(bus, 1, AX, "id", 9)
     assert len(bus.sent) == 1 + fates.count("question")
     assert bus.ping(9).error == 0
-    assert bus.silent == ({9} if level == 1 else frozenset())
+    assert bus.no_write_ack_ids == ({9} if level == 1 else frozenset())
 
 
 def test_a_servo_that_falls_silent_after_a_write_may_have_taken_it():

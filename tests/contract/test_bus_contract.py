@@ -26,7 +26,7 @@ def test_no_such_bus_names_those_there_are():
 def test_the_serial_bus_on_a_pseudo_terminal(profile):
     def opened():
         bus = SerialBus(line.port)
-        bus.speak(1, line[1].protocol)
+        bus.set_protocol(1, line[1].protocol)
         return bus
 
     with PtyLine({1: profile, 2: profile}) as line:

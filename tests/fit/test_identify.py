@@ -14,7 +14,7 @@ from axbridge.errors import AxBridgeError, RecordingError, UsageError
 from axbridge.fit import identify
 from axbridge.fit.html import estimate_table, trace_panels
 from axbridge.fit.identify import beforehand
-from axbridge.fit.intervals import Uncertainty, _tolerable, allowing, constants_of, uncertainty
+from axbridge.fit.intervals import Uncertainty, _tolerable, constants_of, marginalise_constants, uncertainty
 from axbridge.fit.least_squares import left_alone, misfits, polish
 from axbridge.fit.lima2009 import ks_line
 from axbridge.fit.pipeline import _missed, beside_others, doubts, hidden
@@ -282,7 +282,7 @@ def test_intervals_allow_for_a_winding_that_is_not_the_models(factor):
     space, runs = ax12_space(), runs_of(ax12_data(truth), RIG)
     point = polish(space, runs, space.point(space.base), rounds=12)
     narrow = uncertainty(space, runs, point)
-    wide, _ = allowing(narrow, space, runs, point, constants_of(space, runs))
+    wide, _ = marginalise_constants(narrow, space, runs, point, constants_of(space, runs))
     names = [unknown.name for unknown in space.unknowns]
     torque = names.index("motor.efficiency")
     assert not narrow.low[torque] <= truth[Param.EFFICIENCY] <= narrow.high[torque]
@@ -304,7 +304,7 @@ def test_a_constant_that_is_not_the_models_is_wanted(name, factor):
     space, runs = ax12_space(), runs_of(ax12_data(truth), RIG)
     runs = runs._replace(supply=runs.supply / given)
     point = polish(space, runs, space.point(space.base), rounds=12)
-    _, found = allowing(uncertainty(space, runs, point), space, runs, point, constants_of(space, runs))
+    _, found = marginalise_constants(uncertainty(space, runs, point), space, runs, point, constants_of(space, runs))
     (wanted,) = (one for one in found if one.constant.name == name)
     assert wanted.factor == pytest.approx(factor, abs=0.05)
 

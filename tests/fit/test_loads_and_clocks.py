@@ -57,7 +57,7 @@ def test_each_recording_has_its_own_load():
 def test_the_moment_of_a_command_is_found_where_it_was():
     row = packed(base_model(RIG, "ax12"), RIG)
     runs = runs_of(recordings(FREE[:2]), RIG)
-    assert runs.adrift.tolist() == [1, 1]
+    assert runs.unknown_command_times.tolist() == [1, 1]
     truth = predicted(row[None], runs)[0]
     moved = runs._replace(position=truth, sent=runs.sent + 0.017)
     np.testing.assert_allclose(predicted(row[None], moved)[0], truth, atol=0.01)
@@ -68,7 +68,7 @@ def test_recordings_with_known_moments_are_left_alone():
     one, other = recordings(FREE[:2])
     timed = replace(other, metadata={k: v for k, v in other.metadata.items() if k != "goal"})
     both, alone = runs_of([one, timed], RIG), runs_of([timed], RIG)
-    assert both.adrift.tolist() == [1, 0]
+    assert both.unknown_command_times.tolist() == [1, 0]
     np.testing.assert_array_equal(predicted(row[None], both)[0][both.start[1] :], predicted(row[None], alone)[0])
 
 
@@ -82,7 +82,7 @@ def test_what_one_load_tells_predicts_the_other(fitted, left_out):
     runs, unseen = runs_of(groups[fitted[0]], RIG), runs_of(groups[left_out[0]], RIG)
     base = packed(base_model(RIG, "ax12"), RIG)
     # efficiency says what a torque is in N·m: the data sheet knows, a single load does not
-    space = space_of("ax12", "M1", base, adrift=True).without(HELD)
+    space = space_of("ax12", "M1", base, unknown_command_times=True).without(HELD)
     points = []
     for share in (0.6, 1.25):  # points that do not know the answer
         start = base.copy()

@@ -41,7 +41,7 @@ def recorded(name):
 COMMANDS = {  # on which rig, when it is under way, and what
     "goto": ("pan_tilt", 1.0, lambda robot, _: robot.goto(POSE, 1.5)),
     "play": ("pan_tilt", 1.0, lambda robot, _: play(robot, MOVE)),
-    "page": ("pan_tilt", 0.5, lambda robot, _: [robot.step() for _ in Actions(robot).way(POSE, 1.5)]),
+    "page": ("pan_tilt", 0.5, lambda robot, _: [robot.step() for _ in Actions(robot).move_to(POSE, 1.5)]),
     "soft": ("pan_tilt", 1.0, lambda robot, _: taught(robot, 0.3)),
     "limp": ("pan_tilt", 1.0, lambda robot, _: taught(robot, 0.0)),
     "walk": ("bioloid", 3.0, lambda robot, _: walk(robot, Gait(steps=1))),

@@ -9,7 +9,7 @@ import pytest
 import axbridge
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig
-from axbridge.config.rig_check import positive_ways
+from axbridge.config.rig_check import positive_directions
 from axbridge.errors import BusTimeout, RigError, UsageError
 from axbridge.robot.calibration import NUDGE, TORQUE, Mounting, blinking, changes, check_whole, moved_most, nudge
 from tests.support.waiting import run
@@ -82,7 +82,7 @@ def test_two_servos_of_one_id_are_refused():
 
 
 def test_the_positive_way_is_told_as_one_sees_it():
-    ways = positive_ways(RIG)
+    ways = positive_directions(RIG)
     assert ways["pan"] == "counter-clockwise, seen from above"
     assert ways["tilt"] in {f"counter-clockwise, seen from the {side}" for side in ("left", "right")}
 

@@ -118,7 +118,7 @@ WAYS = {
     "set_position": lambda robot: robot["horn"].set_position(0.0),
     "set_positions": lambda robot: robot.set_positions([0.0]),
     "goto": lambda robot: robot.goto({"horn": 0.0}, 0.1),
-    "the page": lambda robot: next(Actions(robot).way({"horn": 0.0}, 0.1)),
+    "the page": lambda robot: next(Actions(robot).move_to({"horn": 0.0}, 0.1)),
 }
 
 

@@ -12,7 +12,7 @@ from axbridge.servo.branch_free import decayed, erf
 from axbridge.servo.columns import Param, pack
 from axbridge.servo.friction import Friction, budget
 from axbridge.servo.motor import end_current, fitted_weight, limited_current, relax
-from axbridge.servo.position_laws import asked, compliance, felt, lagging
+from axbridge.servo.position_laws import compliance, lagging, loop_duty, motor_duty
 
 AX = FirmwareProfile.load("ax-12a")
 COUNT = AX.units.position
@@ -95,9 +95,9 @@ def test_parameters_that_mean_nothing_are_refused_by_name(motor, words):
 
 @given(st.floats(-1, 1), st.floats(0, 0.5))
 def test_a_bridge_swallows_small_duties_and_lets_full_duty_pass(duty, dead):
-    assert felt(math.copysign(1.0, duty), dead) == math.copysign(1.0, duty)
-    assert (felt(duty, dead) == 0) == (abs(duty) <= dead)
-    assert felt(asked(duty, dead), dead) == pytest.approx(duty, abs=1e-12)
+    assert motor_duty(math.copysign(1.0, duty), dead) == math.copysign(1.0, duty)
+    assert (motor_duty(duty, dead) == 0) == (abs(duty) <= dead)
+    assert motor_duty(loop_duty(duty, dead), dead) == pytest.approx(duty, abs=1e-12)
 
 
 def test_a_lagging_loop_is_behind_a_steady_turn_by_its_lag():

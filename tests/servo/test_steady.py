@@ -10,7 +10,7 @@ from axbridge.config.profile import FirmwareProfile
 from axbridge.servo.columns import Mode, Param, State, friction_of, motor_of, pack
 from axbridge.servo.friction import TERMS, budget
 from axbridge.servo.motor import driving, push, warmed
-from axbridge.servo.position_laws import felt
+from axbridge.servo.position_laws import motor_duty
 from axbridge.servo.steady import AT_REST, SteadyServo, goal_offset
 from axbridge.sim.engines.pendulums import Pendulums
 from tests.support.one_joint import command, factory, servo_bank
@@ -49,8 +49,8 @@ def kernels(row, duty, volts, speed, temperature):
     """Torque before friction, and its current, as the simulation has them."""
     resistance = warmed(row[Param.RESISTANCE], row[Param.RESISTANCE_PER_KELVIN], temperature - row[Param.AMBIENT])
     motor = motor_of(row, resistance)
-    pushed = push(motor, felt(duty, row[Param.DEAD_DUTY]) * volts, 0.0, speed, 0.0, volts, STEP)
-    free = (felt(duty, row[Param.DEAD_DUTY]) * volts - motor.constant * speed) / pushed.resistance
+    pushed = push(motor, motor_duty(duty, row[Param.DEAD_DUTY]) * volts, 0.0, speed, 0.0, volts, STEP)
+    free = (motor_duty(duty, row[Param.DEAD_DUTY]) * volts - motor.constant * speed) / pushed.resistance
     return pushed.torque - pushed.damping * speed, free if math.isnan(pushed.held) else pushed.held
 
 
@@ -68,7 +68,7 @@ def test_a_moving_servo_gives_the_torque_at_which_the_kernels_are_in_balance(mod
     drive, current = kernels(row, duty, volts, speed, temperature)
     assert servo.drive(duty, volts, speed) == pytest.approx(drive, rel=1e-9, abs=1e-9)
     assert servo.current(duty, volts, speed) == pytest.approx(current, rel=1e-9, abs=1e-9)
-    assert servo.power(duty, volts, speed) == pytest.approx(felt(duty, row[Param.DEAD_DUTY]) * volts * current)
+    assert servo.power(duty, volts, speed) == pytest.approx(motor_duty(duty, row[Param.DEAD_DUTY]) * volts * current)
     torque = servo.torque(duty, volts, speed)
     lost = math.copysign(dry(row, speed, drive, torque), speed) + row[Param.VISCOUS] * speed
     assert torque == pytest.approx(drive - lost, abs=1e-9)
@@ -86,7 +86,7 @@ def test_the_duty_for_a_torque_gives_that_torque(model, torque, volts, speed):
     assume(abs(duty) < 1)
     if abs(speed) <= AT_REST:
         assume(torque * servo.needed(torque, speed, math.copysign(1.0, torque)) > 0)  # else the load turns the motor
-    assume(abs(servo.felt(duty)) > 1e-9)  # nothing that is swallowed tells the torque of a coasting motor
+    assume(abs(servo.motor_duty(duty)) > 1e-9)  # nothing that is swallowed tells the torque of a coasting motor
     assert servo.torque(duty, volts, speed) == pytest.approx(torque, abs=1e-6)
 
 
@@ -98,12 +98,12 @@ def test_a_loop_of_the_current_finds_the_voltage_of_that_duty(model, torque, vol
     row = pack(model, 0.005)
     servo = SteadyServo.of(row)
     duty, asked = servo.duty(torque, volts, speed), servo.loop_current(torque, volts, speed)
-    pushes = servo.felt(duty) * servo.current(duty, volts, speed) > 1e-6
+    pushes = servo.motor_duty(duty) * servo.current(duty, volts, speed) > 1e-6
     if row[Param.SUPPLY_SIDE] and not pushes:
         assert asked == pytest.approx(0.0, abs=1e-6)
     assume(pushes and abs(duty) < 1 and servo.motor.resistance_per_duty * abs(asked) < 0.9 * volts)
     steady, feedback = driving(servo.motor, asked, speed, volts)
-    assert (steady - feedback * speed) / volts == pytest.approx(servo.felt(duty), rel=1e-6, abs=1e-6)
+    assert (steady - feedback * speed) / volts == pytest.approx(servo.motor_duty(duty), rel=1e-6, abs=1e-6)
 
 
 @settings(deadline=None, max_examples=200)
@@ -132,9 +132,9 @@ def test_many_servos_at_once_are_each_as_alone(several, duty, volts, speed):
     duties, supply, speeds = (np.full(len(rows), value) for value in (duty, volts, speed))
     torque = together.torque(duties, supply, speeds)
     assert torque == pytest.approx([one.torque(duty, volts, speed) for one in alone], abs=1e-12)
-    felt = together.felt(together.duty(torque, supply, speeds))  # asked duties jump where the felt one is 0
-    each = [one.felt(one.duty(float(t), volts, speed)) for one, t in zip(alone, torque, strict=True)]
-    assert felt == pytest.approx(each, abs=1e-12)
+    motor_duty = together.motor_duty(together.duty(torque, supply, speeds))  # asked duties jump where the felt one is 0
+    each = [one.motor_duty(one.duty(float(t), volts, speed)) for one, t in zip(alone, torque, strict=True)]
+    assert motor_duty == pytest.approx(each, abs=1e-12)
     assert together.holding_torque(duties, supply) == pytest.approx(
         [one.holding_torque(duty, volts) for one in alone], abs=1e-12
     )

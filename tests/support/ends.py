@@ -150,7 +150,7 @@ class Line:
         bus = until(begun, LONGEST)
         bus.latency = 1.0  # s: a busy machine may stop virtual servos for a while
         for servo in self.loaded.servos:
-            bus.speak(servo.id, PROTOCOLS[self.loaded.profile_of(servo).protocol])
+            bus.set_protocol(servo.id, PROTOCOLS[self.loaded.profile_of(servo).protocol])
         return bus
 
     def wrong(self, policy):

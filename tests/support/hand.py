@@ -44,7 +44,7 @@ NEAR = 0.004  # rad from where a hand leads a joint of a robot
 
 def lead(passed):
     """How far the hand has led a shaft, rad, `passed` s after it took hold."""
-    up, back = minimum_jerk.way(passed / UP), minimum_jerk.way((passed - UP) / BACK)
+    up, back = minimum_jerk.eased(passed / UP), minimum_jerk.eased((passed - UP) / BACK)
     return HIGH * up - (HIGH - LEFT) * back
 
 

@@ -137,8 +137,8 @@ class PtyLine:
         self._world = World(make_rig(ids, profiles, return_delay_time=0), bank=bank)
         self._line = self._world.lines["main"]
         self._line.mishaps = self._script = Script(self, seed)
-        self._line._hears = self._hears
-        self._heard_by_servos, self._bank = type(self._line)._hears, bank
+        self._line._receives = self._receives
+        self._heard_by_servos, self._bank = type(self._line)._receives, bank
         for servo in self._line.servos:
             self._watch(servo)
             if servo.profile.units_name == "ax":
@@ -210,7 +210,7 @@ class PtyLine:
         if not self._stop.is_set():
             self.unplug()
 
-    def _hears(self, servo, start, size):
+    def _receives(self, servo, start, size):
         return servo.id not in self.deaf and self._heard_by_servos(self._line, servo, start, size)
 
     def _watch(self, servo):
@@ -223,7 +223,7 @@ class PtyLine:
             error = write(address, data, now, own=own)
             burnt = 0 if error else len(range(address, min(address + len(data), servo.profile.eeprom_end)))
             self.writes += burnt
-            servo.deafness = burnt * self.burn
+            servo.eeprom_write_time = burnt * self.burn
             return error
 
         servo.write = written

@@ -37,7 +37,7 @@ def has_grown(path, size=20_000):
 
 def be_patient():
     """Let every bus of this process wait, and no verb say every 10 s that it has not come to its end."""
-    Bus.more_patience, progress._FIRST, progress._EVERY = 5, 600.0, 600.0
+    Bus.retry_timeout_factor, progress._FIRST, progress._EVERY = 5, 600.0, 600.0
 
 
 def come_first():

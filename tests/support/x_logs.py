@@ -23,7 +23,7 @@ def through_registers(log, rig, *, aside=0.0, late=0.0):
     rig = rig.with_servos(lambda _: {"registers": written}).with_buses(bus_timing="none", supply_voltage=supply)
     sim = open_sim(rig)
     bus, world = sim.buses["main"], sim.world
-    bus.speak(1, SECOND)
+    bus.set_protocol(1, SECOND)
     world.place(rig.servos[0].name, track.position[0] + aside)
     world.bank.state[0, State.TEMPERATURE] = track.temperature.mean()
     sent = track.sent + late

@@ -126,12 +126,12 @@ def test_what_is_to_be_off_goes_off_whoever_does_not_answer_or_is_switched_on_be
 def test_a_way_ends_at_the_goal_within_the_limits_and_a_hand_on_the_slider_ends_it(arm):
     actions, servo = Actions(arm), arm["shoulder"]
     actions.limit_speed(0.1)
-    finish(arm, actions.way({"shoulder": 0.6}, 0.1))
+    finish(arm, actions.move_to({"shoulder": 0.6}, 0.1))
     assert arm.time > 1.5 * 0.6 / (0.1 * servo.max_velocity)  # as long as that asks for
     actions.limit_speed(1.0)
-    finish(arm, actions.way({"shoulder": 9.0, "stranger": 1.0}, 0.5))
+    finish(arm, actions.move_to({"shoulder": 9.0, "stranger": 1.0}, 0.5))
     assert servo.target_position == pytest.approx(servo.max_position)
-    job = actions.way({"shoulder": 0.0}, 1.0)
+    job = actions.move_to({"shoulder": 0.0}, 1.0)
     for _ in range(5):
         next(job)
         arm.step()
@@ -182,7 +182,7 @@ def test_nothing_goes_beyond_the_limits_of_the_rig_around_them_or_to_what_is_no_
         with pytest.raises(UsageError, match="is no limit"):
             actions.limit_torque(["shoulder"], wrong)
     with pytest.raises(UsageError, match="no number for shoulder"):
-        next(actions.way({"shoulder": math.nan}, 1.0))
+        next(actions.move_to({"shoulder": math.nan}, 1.0))
     assert not servo.torque_enabled
     actions.move("shoulder", servo.max_position)
     assert servo.target_position == servo.max_position

@@ -250,7 +250,7 @@ def test_a_number_is_typed_in_peace_while_the_joint_moves_and_sent_on_enter_or_o
         ("12,5", lambda: tab.key("Tab", "Tab", 9), 12.5, ""),
         ("4e1", lambda: tab.key("Enter", "Enter", 13), None, "is no number"),
     ):
-        page.requests.ask("way", lambda: page.actions.way({"s1": 1.4}, 8.0))
+        page.requests.ask("way", lambda: page.actions.move_to({"s1": 1.4}, 8.0))
         tab.run(f"{field}.focus(), {field}.select()")
         targets = []
         for letter in text:

@@ -1,10 +1,10 @@
 """The narrow waist: register bytes to and from servos by id, whatever the line is made of.
 
-A bus turns calls into frames of the protocol that a servo speaks, and replies into bytes or typed errors. A subclass
-fills in `_transfer`, which moves the frames, and may fill in `_gather`, for one question to several servos: if one of
-them is silent, those behind it are, too, and each that did not answer is asked alone. Any line may lose a packet, so
-`ping` and `read` ask again. EEPROM wears, so a write is read back before it is sent again. A control cycle cannot wait,
-so `read_many` asks once.
+A bus turns calls into frames of the servo's protocol, and replies into bytes or typed errors. A subclass implements
+`_transfer`, which sends and receives frames, and may implement `_gather`, for one question to several servos. In such a
+question a missing reply hides those behind it, so each missing servo is read by itself. A line may lose a packet, so
+`ping` and `read` are repeated. EEPROM wears, so a write is read back before it is sent again. A control cycle cannot
+wait, so `read_many` asks once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from typing_extensions import Self
 
-from axbridge.bus.line_lock import Turn
+from axbridge.bus.line_lock import BusLock
 from axbridge.bus.protocols.packet import BROADCAST, Packet
 from axbridge.bus.protocols.protocol import FIRST, Protocol
 from axbridge.clock import Clock
@@ -35,7 +35,7 @@ from axbridge.errors import (
 )
 
 SHORTEST_BLOCK = 16  # bytes of a servo's part of an answer to all: each waits for its own return delay
-_LOOKS = 2  # before a servo is taken for one that does not know a question
+_LOOKS = 2  # attempts before a servo counts as one without this instruction
 
 
 class Reply(NamedTuple):
@@ -59,36 +59,36 @@ class Bus(ABC):
     Attributes:
         clock: The time of `Reply.time`.
         baud: Bits per second.
-        protocols: What servos speak, by id; those that are not in it speak Protocol 1.0.
-        silent: Ids whose status return level silences the answer to a write; `axbridge.bus.handshake` fills it.
+        protocols: Protocols of the servos, by id; an id that is not in it has Protocol 1.0.
+        no_write_ack_ids: Ids that do not acknowledge a write (status return level); `axbridge.bus.handshake` fills it.
         retries: How often `ping`, `read` and `write` repeat a question without a good answer.
         eeprom_writes: EEPROM bytes sent to servos so far, those of repeated writes included.
     """
 
     clock: Clock
     baud: int
-    silent: frozenset[int] = frozenset()
+    no_write_ack_ids: frozenset[int] = frozenset()
     retries: int = 2
     eeprom_writes: int = 0
-    more_patience: int = 3  # each repetition waits this many times longer
+    retry_timeout_factor: int = 3  # each repetition waits this many times longer
     _patience: int = 1  # times a line's own delays: each repetition waits longer
 
     @cached_property
     def group_codes(self) -> dict[int, int | None]:
-        """The best of `Protocol.group_reads` that a servo knows, by id; None: none. Asked when it is first of use."""
+        """The best of `Protocol.group_reads` that a servo supports, by id; None: none. Tested at its first use."""
         return {}
 
     @cached_property
-    def turn(self) -> Turn:
+    def turn(self) -> BusLock:
         """The lock of a transaction. A thread that takes it for several in a row keeps other threads off the line."""
-        return Turn()
+        return BusLock()
 
     @cached_property
     def protocols(self) -> dict[int, Protocol]:
         """See the class."""
         return {}
 
-    def speak(self, id: int, protocol: Protocol) -> None:
+    def set_protocol(self, id: int, protocol: Protocol) -> None:
         """Speak this protocol to servo `id` from now on."""
         if protocol is FIRST:
             self.protocols.pop(id, None)
@@ -96,11 +96,11 @@ class Bus(ABC):
             self.protocols[id] = protocol
 
     def protocol(self, id: int) -> Protocol:
-        """The protocol that servo `id` speaks."""
+        """The protocol of servo `id`."""
         return self.protocols.get(id, FIRST)
 
     def by_protocol(self, ids: Iterable[int]) -> dict[Protocol, list[int]]:
-        """These ids by the protocol that they speak."""
+        """These ids by protocol."""
         groups: dict[Protocol, list[int]] = {}
         for id_ in ids:
             groups.setdefault(self.protocol(id_), []).append(id_)
@@ -120,9 +120,9 @@ class Bus(ABC):
         """
 
     def _gather(self, protocol: Protocol, frame: bytes, answers: int, size: int) -> tuple[bytes, float]:  # noqa: ARG002
-        """Send `frame`; what is heard until as many status packets came, or their time is over.
+        """Send `frame`; return the bytes until as many status packets came, or their time is over.
 
-        A line that does not say how hears nobody: its servos are asked one by one.
+        The base class has no group reads: servos are read one by one.
         """
         return b"", self.clock.now()
 
@@ -161,7 +161,7 @@ class Bus(ABC):
             if not self.protocols:
                 return self._read_in_turn(requests)
             known = self._read_together(requests)
-            alone = iter(self._read_in_turn([one for place, one in enumerate(requests) if place not in known]))
+            alone = iter(self._read_in_turn([request for place, request in enumerate(requests) if place not in known]))
             return [known[place] if place in known else next(alone) for place in range(len(requests))]
 
     def _read_in_turn(self, requests: Sequence[tuple[int, int, int]]) -> list[Reply | BusError]:
@@ -194,14 +194,14 @@ class Bus(ABC):
         Raises:
             PortError: the line is gone.
         """
-        heard = -math.inf
+        received_at = -math.inf
         for address, data in writes:
             ids = list(data)
             room = self.protocol(ids[0]).sync_write_room(len(data[ids[0]]))
             for first in range(0, len(ids), room):
                 part = data if len(ids) <= room else {id_: data[id_] for id_ in ids[first : first + room]}
-                heard = self.sync_write(address, part)
-        return heard, self.read_many(reads) if reads else []
+                received_at = self.sync_write(address, part)
+        return received_at, self.read_many(reads) if reads else []
 
     @cached_property
     def rewritten(self) -> dict[int, set[int]]:
@@ -217,7 +217,7 @@ class Bus(ABC):
         """Open a lost line again.
 
         Args:
-            check: Called before anybody else can use the line. When it raises, the line stays lost.
+            check: Called before another thread can use the line. When it raises, the line stays lost.
 
         Raises:
             PortError: it is still away.
@@ -225,19 +225,19 @@ class Bus(ABC):
         check()
 
     def write(
-        self, id: int, address: int, data: bytes, *, answered: bool = True, deaf: float | None = None
+        self, id: int, address: int, data: bytes, *, answered: bool = True, eeprom_write_time: float | None = None
     ) -> Reply | None:
         """Write `data` at `address` of servo `id` (254 = all, never answered).
 
         A write without an acknowledgement is read back, and sent again when the servo holds another value. A new id is
-        read back at that id. An EEPROM write returns when the servo hears again.
+        read back at that id. An EEPROM write returns when the servo can answer again.
 
         Args:
             id: Servo.
             address: First register address.
             data: Bytes, little-endian registers.
             answered: False: send it once, and neither wait for an acknowledgement nor read it back.
-            deaf: How long the servo hears nothing after it, s; None: as its protocol says.
+            eeprom_write_time: How long the servo answers nothing after it, s; None: as its protocol says.
 
         Raises:
             BusTimeout, CorruptPacket: neither acknowledged nor read back; whether it was written is not known.
@@ -246,22 +246,23 @@ class Bus(ABC):
         """
         protocol = self.protocol(id)
         frame = protocol.write_frame(id, address, data)
-        deaf = self._eeprom_bytes(id, address, len(data)) * protocol.burning if deaf is None else deaf
+        if eeprom_write_time is None:
+            eeprom_write_time = self._eeprom_bytes(id, address, len(data)) * protocol.eeprom_seconds_per_byte
         with self.turn, self.turn.lock:
             for _ in range(self.retries + 1):
                 self._note_eeprom(id, address, len(data))
                 awaited = answered and id != BROADCAST
                 reply = self._write_once(frame, id) if awaited else self._send(frame, id)
-                if deaf:
-                    self._rest(deaf)
+                if eeprom_write_time:
+                    self._rest(eeprom_write_time)
                 if reply is not None or not awaited:
                     self._new_id(id, address, data)
                     return reply
-                found = self._read_back(id, address, data)
-                if found.data == data:
-                    return found._replace(data=b"")
-        held = f"holds {found.data.hex(' ') or 'nothing'} at address {address} after writing {data.hex(' ')}"
-        flags = protocol.error(found.error)
+                stored = self._read_back(id, address, data)
+                if stored.data == data:
+                    return stored._replace(data=b"")
+        held = f"holds {stored.data.hex(' ') or 'nothing'} at address {address} after writing {data.hex(' ')}"
+        flags = protocol.error(stored.error)
         raise ServoFault(id, flags, "check register, value and lock", held, self.hardware_error(id, flags))
 
     def hardware_error(self, id: int, flags: ServoFlags | StatusError) -> HardwareError | None:
@@ -287,7 +288,7 @@ class Bus(ABC):
     def instruct(self, id: int, code: int, params: bytes = b"", *, answered: bool = True) -> Reply | None:
         """Send any other instruction that is answered without data (factory reset, reboot, clear)."""
         frame = self.protocol(id).encode(id, code, params)
-        if answered and id != BROADCAST and id not in self.silent:
+        if answered and id != BROADCAST and id not in self.no_write_ack_ids:
             return self._ask(frame, id, 0)
         return self._send(frame, id)
 
@@ -322,7 +323,7 @@ class Bus(ABC):
         with self.turn, self.turn.lock:
             try:
                 for attempt in range(self.retries + 1):
-                    self._patience = self.more_patience**attempt
+                    self._patience = self.retry_timeout_factor**attempt
                     try:
                         return ask()
                     except (BusTimeout, CorruptPacket) as error:
@@ -336,11 +337,11 @@ class Bus(ABC):
         """The error with what is known of its cause."""
         return error
 
-    def _same_room(self, _: Protocol, __: Sequence[int], address: int, length: int) -> tuple[int, int] | None:
+    def _common_span(self, _: Protocol, __: Sequence[int], address: int, length: int) -> tuple[int, int] | None:
         """From where on, and how many bytes, to ask these servos for, so that no older answer fits; None: not now."""
         return address, length
 
-    def _note_answers(self, heard: Iterable[int], missing: Iterable[int], count: int) -> None:  # noqa: B027 - some do
+    def _note_answers(self, answered: Iterable[int], missing: Iterable[int], count: int) -> None:  # noqa: B027 - some do
         """Servos have answered with `count` parameter bytes, or should have. A shared answer is that of id 254."""
 
     def _read_together(self, requests: Sequence[tuple[int, int, int]]) -> dict[int, Reply]:
@@ -357,16 +358,16 @@ class Bus(ABC):
                 for code in protocol.group_reads:
                     ids = [id_ for id_ in places if codes[id_] == code]
                     if len(ids) > 1:
-                        found = self._read_group(code, ids, address, length)
-                        answers.update({places[id_]: reply for id_, reply in found.items()})
+                        group = self._read_group(code, ids, address, length)
+                        answers.update({places[id_]: reply for id_, reply in group.items()})
         return answers
 
     def knows_best(self, id: int) -> bool:
-        """Whether a servo knows the best question of its protocol to several; open as long as it does not answer."""
+        """Whether a servo supports the best group read of its protocol; unknown until it answers."""
         return self._group_code(id) in self.protocol(id).group_reads[:1]
 
     def _group_code(self, id: int) -> int | None:
-        """By which question it is asked with others; None: alone."""
+        """The group read that it is part of; None: it is read alone."""
         if id not in self.group_codes:
             protocol = self.protocol(id)
             best, *others = protocol.group_reads
@@ -383,26 +384,26 @@ class Bus(ABC):
     def _read_group(self, code: int, ids: Sequence[int], address: int, length: int) -> dict[int, Reply]:
         """One question to several; the answers that came, by id."""
         protocol = self.protocol(ids[0])
-        room = self._same_room(protocol, ids, address, length)
+        room = self._common_span(protocol, ids, address, length)
         if room is None:
             return {}
         first, count = room
         frame, number, size = protocol.group_question(code, ids, first, count)
         skipped = address - first
         shared = code == Instruction.FAST_SYNC_READ
-        debt = ([BROADCAST], len(ids) * (count + 4)) if shared else (ids, count)
+        expected = ([BROADCAST], len(ids) * (count + 4)) if shared else (ids, count)
         try:
-            heard, sampled = self._gather(protocol, frame, number, size)
+            received, sampled = self._gather(protocol, frame, number, size)
         except BaseException:
-            self._note_answers((), *debt)
+            self._note_answers((), *expected)
             raise
-        found = {
+        replies = {
             id_: Reply(error, data[skipped : skipped + length], sampled)
-            for id_, (error, data) in protocol.group_answers(code, heard, ids, count).items()
+            for id_, (error, data) in protocol.group_answers(code, received, ids, count).items()
         }
-        missing = [id_ for id_ in ids if id_ not in found]
-        self._note_answers(found, debt[0] if shared and missing else missing, debt[1])
-        return found
+        missing = [id_ for id_ in ids if id_ not in replies]
+        self._note_answers(replies, expected[0] if shared and missing else missing, expected[1])
+        return replies
 
     def _eeprom_bytes(self, id: int, address: int, length: int) -> int:
         """How many of `length` bytes from `address` on are in the EEPROM."""
@@ -427,7 +428,7 @@ class Bus(ABC):
 
     def _write_once(self, frame: bytes, id: int) -> Reply | None:
         """Send a write; returns its acknowledgement, None when there was none."""
-        if id in self.silent:
+        if id in self.no_write_ack_ids:
             return self._send(frame, id)
         try:
             return self._ask(frame, id, 0)
@@ -448,7 +449,7 @@ class Bus(ABC):
         place = self.protocol(id).id_place
         new = data[place - address] if address <= place < address + len(data) else id
         if new != id:
-            self.speak(new, self.protocol(id))
+            self.set_protocol(new, self.protocol(id))
         return new
 
     def _send(self, frame: bytes, id: int) -> Reply | None:

@@ -53,11 +53,11 @@ def try_protocol(bus: Bus, id: int, protocol: Protocol) -> tuple[int, int] | Non
     if id > protocol.max_id:
         return None
     known = bus.protocol(id)
-    bus.speak(id, protocol)
+    bus.set_protocol(id, protocol)
     try:
         model, firmware = MODEL_AND_FIRMWARE.unpack(bus.ping(id).data)
     except BusTimeout:
-        bus.speak(id, known)
+        bus.set_protocol(id, known)
         return None
     return model, firmware
 
@@ -83,7 +83,7 @@ def read_start(bus: Bus, id: int, length: int, address: int = 0) -> bytes | None
     return None
 
 
-def unmute(id: int, where: str = "") -> str:
+def restore_status_return_level(id: int, where: str = "") -> str:
     """The command that lets a servo at status return level 0 answer; `where` names the port."""
     return f"axbridge servo write {id} status_return_level 2{where}"
 
@@ -105,27 +105,27 @@ def write_register(bus: Bus, id: int, profile: FirmwareProfile, name: str, value
         pass  # what it holds now says more than bytes
     except (BusTimeout, CorruptPacket) as error:
         if not falls_silent:  # it may have taken it, and answers no read any more
-            raise _unsure(id, name, value) from error
+            raise _unconfirmed(id, name, value) from error
     holder = value if name == "id" else id
-    silent = value < protocol.full_level if name == "status_return_level" else id in bus.silent
-    bus.silent = bus.silent - {id} | ({holder} if silent else frozenset())
+    without_ack = value < protocol.full_level if name == "status_return_level" else id in bus.no_write_ack_ids
+    bus.no_write_ack_ids = bus.no_write_ack_ids - {id} | ({holder} if without_ack else frozenset())
     if falls_silent:
         if read_start(bus, id, 1) is not None:
             raise ServoFault(id, flags, "try again", f"still answers reads after writing {name} {value}")
         return bus.eeprom_writes - before
     try:
-        found = read_register(bus, holder, register)
+        stored = read_register(bus, holder, register)
     except (BusTimeout, CorruptPacket) as error:
-        raise _unsure(holder, name, value) from error
-    if found != value:
+        raise _unconfirmed(holder, name, value) from error
+    if stored != value:
         locked = _is_locked(bus, holder, profile)
         why = "is locked" if locked else "refused it"
         hint = UNLOCK if locked else f"`axbridge servo info {id}` shows how it is set up"
         on = register.area is Area.EEPROM and bus.read(holder, protocol.torque_enable, 1).data == b"\1"
         if isinstance(flags, StatusError) and on:
             hint = f"its EEPROM takes nothing while its torque is on: `axbridge servo torque {id} off`"
-        said, hurt = f"{why}: {name} is {found} after writing {value}", bus.hardware_error(id, flags)
-        raise ServoFault(id, flags, hint, said, hurt)
+        problem, alarms = f"{why}: {name} is {stored} after writing {value}", bus.hardware_error(id, flags)
+        raise ServoFault(id, flags, hint, problem, alarms)
     return bus.eeprom_writes - before
 
 
@@ -143,7 +143,7 @@ def unlocked(bus: Bus, id: int, register: Register, new: int) -> Iterator[None]:
                 bus.write(new, lock, b"\1")
 
 
-def _unsure(id: int, name: str, value: int) -> BusTimeout:
+def _unconfirmed(id: int, name: str, value: int) -> BusTimeout:
     return BusTimeout(id, f"{name} = {value} was sent, and may be written: look with `axbridge servo read {id} {name}`")
 
 
@@ -151,7 +151,7 @@ def write_blindly(bus: Bus, id: int, profile: FirmwareProfile, name: str, value:
     """Send one register to a servo that answers PING alone; of the write nothing is verified."""
     register = _writable(profile, name, value)
     bus.write(id, register.address, register.encode(value), answered=False)
-    bus.ping(id)  # it has heard all that was sent before this
+    bus.ping(id)  # it has received all that was sent before this
 
 
 def refuse_locked(bus: Bus, id: int, profile: FirmwareProfile, name: str) -> None:

@@ -1,19 +1,20 @@
-"""One control cycle: all goals out in one packet, then one read a servo. It goes on whatever is missing.
+"""One control cycle: all goals out in one packet, then one read a servo. A missing servo or port does not stop it.
 
-`receive` reads the servos in their order, and one of them, another in each cycle, with its torque limit in front: 2
-bytes more a cycle show within n cycles who has shut down. What the samples then call for (a servo beyond its limits
-goes limp) is written after the last read, so that it does not stand between two samples of one cycle.
+`receive` reads the servos in order. In each cycle the read of another servo includes its torque limit: 2 bytes more a
+cycle show within n cycles which servo has shut down. Writes that a sample calls for (torque off beyond a limit) follow
+the last read, so that they do not delay samples of this cycle.
 
-A servo that protects itself sets its Torque Limit to 0, or takes its Torque Enable away. Whatever is written to these
-then wakes it. So a servo with a new alarm, or one that was away, gets nothing before both registers were read. Where
-the alarm is a register of its own, it is read when the error byte has changed; a reboot alone wakes such a servo.
+A servo that shuts down sets its Torque Limit or Torque Enable to 0. A write to either of these switches the torque on
+again. So a servo with a new alarm, or after a gap in its replies, gets no write before both registers were read. Where
+the alarm is a register of its own, it is read when the error byte changes; only a REBOOT instruction clears this
+latched error.
 
-Torque Enable is read of each servo that gets goals, too, every third of a second and after each silence. Where it is
-off, the servo was without power (it was away, or has forgotten what was written), or somebody has switched it off.
-Neither gets goals: the first until its owner has set it up again (`Cycle.revived`), the other until its torque is on.
+Torque Enable of each servo that gets goals is read every third of a second, and after each gap. If it is 0, the servo
+was without power (its replies had a gap, or its registers were reset), or another program has switched it off. Neither
+gets goals: the first until its owner has set it up again (`Cycle.revived`), the second until its torque is on.
 
-Replies become one table of register counts (`Rows`); all else is looked at one by one. Time is the bus's clock, so a
-cycle on a virtual bus runs in simulated time.
+Replies become one table of register counts (`Rows`); other replies are examined one by one. Times are the bus's clock,
+so a cycle on a virtual bus runs in simulated time.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ from axbridge.bus.watchdogs import Watchdogs
 from axbridge.errors import BusError, BusTimeout, ErrorFlag, PortError
 from axbridge.state import BusEvent
 
-_FORGIVEN = 2  # consecutive losses before a servo counts as missing
+_MOST_FAILURES = 2  # consecutive losses before a servo counts as missing
 _OTHER_ROBOT = "connect the robot that was there when it was opened, or open it again"
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0  # s between attempts at a missing servo or port
-_BOOT = 0.1  # s: no servo starts faster, so one that has just answered has had power since
-_AGAIN = 10.0  # s: one whose torque is gone again so soon, and that was heard meanwhile, was not without power twice
+_BOOT = 0.1  # s: shortest start-up of a servo: a gap between replies below this is no loss of power
+_UPTIME = 10.0  # s: a second loss of torque within this time, with replies between, is no loss of power
 _TORQUE_PERIOD = 0.3  # s between two polls of a Torque Enable
 _SUPPLY = "voltage", "temperature"
 
@@ -101,14 +102,14 @@ class CycleResult(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class _Track:
-    """What the cycle knows of one servo."""
+    """State of one servo in the cycle."""
 
     row: int
     servo: CycleServo
     protocol: Protocol
     request: tuple[int, int, int]  # its usual read: id, address, length
     key: tuple[Protocol, int]  # what its goals go out by, as a rule; see `_Writes`
-    asks: bool  # what is wrong with it, and whether it has torque, is read apart from its samples
+    reads_alarm: bool  # what is wrong with it, and whether it has torque, is read apart from its samples
     failures: int = 0
     retry_at: float = 0.0
     error: BusError | None = None
@@ -116,50 +117,49 @@ class _Track:
     written_torque: int | None = None
     torque_limit: int | None = None
     ramp: tuple[float, float] | None = None  # start and end of the torque's rise (bus clock)
-    known: bool = False  # its position was read since goals were to start from there
+    position_read: bool = False  # its position was read since goals were to start from there
     restart: bool = False  # its next goal is its present position
     withheld: bool = False  # no goals until `recover`: it is too hot, its supply is wrong, or it has shut itself down
-    unsure: bool = False  # no goals, either, until its torque registers were read
+    unverified: bool = False  # no goals, either, until its torque registers were read
     driven: bool = False  # there is a goal for it in this cycle
     sent: bool = False  # it has gone out
     goal: Goal | None = None  # the latest that went out to a position or a wheel
     block: bytes = b""  # and its bytes
-    must_ask: bool = False  # what is wrong with it must be read
-    away: bool = False  # it may have been without power since its Torque Enable was read
+    alarm_due: bool = False  # what is wrong with it must be read
+    power_gap: bool = False  # it may have been without power since its Torque Enable was read
     revived_at: float = -math.inf  # s on the bus's clock
     polled_at: float = -math.inf  # when its Torque Enable was read last, s on the bus's clock
     must_limp: bool = False  # beyond its limits; has not yet confirmed that its torque is off
     eeprom: bytes = b""  # by which it is known again when the port was lost; empty: taken for the same
-    unproven: bool = False  # the port was lost, and it has not been known again since
+    unidentified: bool = False  # the port was lost, and it has not been known again since
 
     @property
     def missing(self) -> bool:
-        return self.failures >= _FORGIVEN
+        return self.failures >= _MOST_FAILURES
 
     @property
-    def uneasy(self) -> bool:
+    def irregular(self) -> bool:
         """Whether its next answer is looked at by itself, or something is to be done after it."""
         return bool(
             self.failures
-            or self.unsure
-            or self.away
-            or self.unproven
-            or self.must_ask
+            or self.unverified
+            or self.power_gap
+            or self.unidentified
+            or self.alarm_due
             or self.must_limp
-            or not self.known
+            or not self.position_read
         )
 
 
-_Heard = list[tuple[_Track, Reply, int]]  # answers, and from which address on
+_Answers = list[tuple[_Track, Reply, int]]  # answers, and from which address on
 _Writes = dict[tuple[Protocol, int], dict[int, bytes]]  # data by id, by register
 
 
 class Cycle:
     """Sends goals to, and reads states of, all servos of one bus, in this order.
 
-    In `soft_start` s the torque limit of a servo that comes back rises. Goals that would go out after `expires`, s of
-    `time.monotonic`, are dropped: their program was stopped while it worked them out, and somebody may have switched
-    the motors off since.
+    The torque limit of a servo that returns rises within `soft_start` s. Goals that would go out after `expires`, s of
+    `time.monotonic`, are dropped: their program was stopped while it computed them, and the motors may be off since.
     """
 
     def __init__(self, bus: Bus, servos: Sequence[CycleServo], soft_start: float = 0.5) -> None:
@@ -170,21 +170,21 @@ class Cycle:
         self.times = CycleTimes()
         self.watchdogs = Watchdogs(bus)
         self.unpowered: set[str] = set()  # names of those that were without power: no goals until `revived`
-        self.switched_off: set[str] = set()  # of those whose torque somebody else has cut: until it is on again
+        self.switched_off: set[str] = set()  # of those whose torque another program switched off: until it is on again
         self.restarted: set[str] = set()  # of those that were away: their owner must not repeat its goals
         self.expires = math.inf
         self._caps: dict[str, int] = {}  # torque limits that no goal exceeds, by name
         for servo in servos:
-            bus.speak(servo.id, servo.protocol)
+            bus.set_protocol(servo.id, servo.protocol)
         self._tracks = {
-            servo.name: _Track(row, servo, kind, (servo.id, *kind.usual), (kind, kind.goal), kind.asks)
+            servo.name: _Track(row, servo, kind, (servo.id, *kind.usual), (kind, kind.goal), kind.reads_alarm)
             for row, servo, kind in ((row, servo, servo.protocol) for row, servo in enumerate(servos))
         }
         self._all = list(self._tracks.values())
         self._usual = [track.request for track in self._all]
-        self._calm = False  # nothing is out of the ordinary with any of them
-        self._calm_at = -math.inf  # when all had answered, s on the bus's clock
-        self._asking = any(track.asks for track in self._all)
+        self._steady = False  # nothing is out of the ordinary with any of them
+        self._steady_at = -math.inf  # when all had answered, s on the bus's clock
+        self._reads_alarms = any(track.reads_alarm for track in self._all)
         self._kinds = list(dict.fromkeys(servo.protocol for servo in servos))
         self._watched = any(protocol.watchdog is not None for protocol in self._kinds)
         self._rows = Rows.unread(len(servos))
@@ -260,29 +260,29 @@ class Cycle:
         for name, goal in goals.items():
             track = tracks[name]
             track.driven, track.sent = True, False
-            if not (track.failures >= _FORGIVEN or track.withheld or track.unsure or name in off):
+            if not (track.failures >= _MOST_FAILURES or track.withheld or track.unverified or name in off):
                 self._add_goal(track, goal, started, limits, blocks)
-        heard = started
+        arrived = started
         if self._port_error is None and blocks:
             try:
                 if self.watchdogs.wanted and self._watched:
                     self.watchdogs.arm([id_ for data in blocks.values() for id_ in data])
                 writes = (*limits.items(), *blocks.items())  # a soft start must not begin with one hard push
                 timely = takewhile(lambda _: monotonic() <= self.expires, writes)  # each is looked at as it goes out
-                heard, _ = self.bus.exchange(((place, data) for (_, place), data in timely), ())
-                if heard > -math.inf and self._watched and any(one.watchdog is not None for one, _ in blocks):
+                arrived, _ = self.bus.exchange(((place, data) for (_, place), data in timely), ())
+                if arrived > -math.inf and self._watched and any(kind.watchdog is not None for kind, _ in blocks):
                     self.watchdogs.note_answer()
             except PortError as error:
                 self._lose_port(error)
         self._spent += self.bus.clock.now() - started
-        return heard
+        return arrived
 
     def _add_goal(self, track: _Track, goal: Goal, now: float, limits: _Writes, blocks: _Writes) -> None:
         """Add what goes out to a servo for its goal to `blocks`, and a changed torque limit to `limits`."""
         servo, protocol = track.servo, track.protocol
-        track.sent = not track.restart or track.known
+        track.sent = not track.restart or track.position_read
         if track.restart:
-            if not track.known:
+            if not track.position_read:
                 return  # until it was read
             goal = goal._replace(position=int(self._rows["position"][track.row]), held=True)
             track.ramp = (now, now + self.soft_start)
@@ -347,7 +347,7 @@ class Cycle:
         return CycleResult(self.servos, self._rows, fresh, faults, tuple(self._events), begun, self._spent)
 
     def end_soft_starts(self) -> dict[str, int]:
-        """The torque limits that still rise, by servo, as they are to be: nobody is left to raise them."""
+        """Final values of the torque limits that still rise, by servo: no cycle will raise them."""
         rising = [track for track in self._all if track.ramp and not (track.restart or track.withheld)]
         for track in rising:
             asked = track.goal.torque_limit if track.goal else None
@@ -356,9 +356,9 @@ class Cycle:
 
     def restart_softly(self) -> None:
         """Let every servo's next goals start from where it is then: after its torque was switched off."""
-        self._calm = False
+        self._steady = False
         for track in self._all:
-            track.restart, track.known, track.written_torque = True, False, None
+            track.restart, track.position_read, track.written_torque = True, False, None
             track.driven = track.sent = False
             if not track.protocol.goal_wakes:
                 self.unpowered.add(track.servo.name)
@@ -382,9 +382,9 @@ class Cycle:
 
         Its next goal brings a new Torque Limit (an AX-12 sets it to 0 at an overload), which rises softly.
         """
-        self._calm = False
+        self._steady = False
         track = self._tracks[name]
-        track.withheld = track.must_limp = track.unsure = False
+        track.withheld = track.must_limp = track.unverified = False
         track.driven = track.sent = False  # its torque may be off until its next goal
         track.written_torque = None
         track.restart = True
@@ -402,86 +402,86 @@ class Cycle:
 
     def _read_after_pause(self, goals: Iterable[str], now: float) -> None:
         """Read all servos if one that has goals may have been without power since it answered last: one would jump."""
-        if self._port_error is not None or self._is_calm(now):
+        if self._port_error is not None or self._is_steady(now):
             return
         quiet = self._quiet(now)
         if quiet.any():
             tracks = (self._tracks[name] for name in goals)
-            silent = [track for track in tracks if quiet[track.row] and track.driven and not track.missing]
-            for track in silent:
-                track.unsure, track.must_ask, self._calm = True, track.asks, False
-            if silent:
+            doubtful = [track for track in tracks if quiet[track.row] and track.driven and not track.missing]
+            for track in doubtful:
+                track.unverified, track.alarm_due, self._steady = True, track.reads_alarm, False
+            if doubtful:
                 self._read(np.zeros(len(self._all), dtype=bool), now)
 
     def _quiet(self, now: float) -> Mask:
-        """Which servos were heard, but not for so long that they may have been without power."""
+        """Which servos have had a gap in their replies that is long enough for a loss of power."""
         return now - self._rows["time"] > _BOOT  # not before the first sample: that is NaN
 
-    def _is_calm(self, now: float) -> bool:
+    def _is_steady(self, now: float) -> bool:
         """Whether all have answered not long ago, and nothing is out of the ordinary with any of them."""
-        return self._calm and now - self._calm_at < _BOOT / 2 and not self.switched_off
+        return self._steady and now - self._steady_at < _BOOT / 2 and not self.switched_off
 
     def _read(self, fresh: Mask, now: float) -> None:
-        calm = self._is_calm(now)
+        steady = self._is_steady(now)
         due = self._all
-        if not calm:
-            due = [track for track in self._all if track.failures < _FORGIVEN or now >= track.retry_at]
+        if not steady:
+            due = [track for track in self._all if track.failures < _MOST_FAILURES or now >= track.retry_at]
             if not due:
                 return
-        requests = self._requests(due, now, calm=calm)
+        requests = self._requests(due, now, steady=steady)
         try:
             _, answers = self.bus.exchange((), requests)
         except PortError as error:
             self._lose_port(error)
             return
-        if calm and self._store_usual(requests, answers):
+        if steady and self._store_usual(requests, answers):
             fresh[:] = True
-            if self._asking:
+            if self._reads_alarms:
                 self.watchdogs.note_answer()
                 self._poll_torques(due, now)
-            if self._calm:
-                self._calm_at = now
+            if self._steady:
+                self._steady_at = now
             return
-        heard: _Heard = []
+        replies: _Answers = []
         for track, answer, (_, address, length) in zip(due, answers, requests, strict=True):
             if isinstance(answer, Reply) and len(answer.data) == length:
-                if track.unproven:
+                if track.unidentified:
                     self._recognise(track, answer)
                 else:
-                    heard.append((track, answer, address))
+                    replies.append((track, answer, address))
             else:
                 refused = BusTimeout(track.servo.id, "it refused the read: is this an AX or MX servo?")
-                self._fail(track, answer if isinstance(answer, BusError) else refused)
-        if heard:
-            self._store(heard, fresh, calm=calm)
+                self._note_failure(track, answer if isinstance(answer, BusError) else refused)
+        if replies:
+            self._store(replies, fresh, steady=steady)
         asked = False
-        for track in () if calm and self._calm and not self._asking else due:
-            if track.must_ask and fresh[track.row]:
-                self._ask_why(track)
-            asked = asked or (track.asks and bool(fresh[track.row]))
+        for track in () if steady and self._steady and not self._reads_alarms else due:
+            if track.alarm_due and fresh[track.row]:
+                self._read_alarm(track)
+            asked = asked or (track.reads_alarm and bool(fresh[track.row]))
             if track.must_limp and not track.missing:
                 self._limp(track)
         if asked:
             self.watchdogs.note_answer()
             self._poll_torques(due, now)
-        self._calm = self._calm or not any(track.uneasy for track in self._all)
-        if self._calm and len(heard) == len(self._all):
-            self._calm_at = now
+        self._steady = self._steady or not any(track.irregular for track in self._all)
+        if self._steady and len(replies) == len(self._all):
+            self._steady_at = now
 
-    def _requests(self, due: list[_Track], now: float, *, calm: bool) -> list[tuple[int, int, int]]:
+    def _requests(self, due: list[_Track], now: float, *, steady: bool) -> list[tuple[int, int, int]]:
         """What to read of these servos."""
         self._probe = (self._probe + 1) % len(due)
-        requests = self._usual.copy() if calm else [track.request for track in due]
+        requests = self._usual.copy() if steady else [track.request for track in due]
         probed, kind = due[self._probe], due[self._probe].protocol
         is_due = probed.driven and now - probed.polled_at > _TORQUE_PERIOD
         requests[self._probe] = probed.servo.id, *(kind.with_torque if is_due else kind.with_limit)
-        if calm:
+        if steady:
             return requests
         quiet, off = self._quiet(now), self.switched_off
         for place, track in enumerate(due):
-            if track.unproven:
+            if track.unidentified:
                 requests[place] = track.servo.id, *track.protocol.identity
-            elif track.missing or track.unsure or track.servo.name in off or (track.driven and quiet[track.row]):
+            elif track.missing or track.unverified or track.servo.name in off or (track.driven and quiet[track.row]):
                 requests[place] = track.servo.id, *track.protocol.with_torque
         return requests
 
@@ -491,7 +491,7 @@ class Cycle:
         if len(self._kinds) > 1 or len(replies) < len(self._all):
             return False
         errors, data, times = zip(*replies, strict=True)
-        if [*errors] != self._usual_bytes or max(times) - self._calm_at > _BOOT:  # the program may have stood still
+        if [*errors] != self._usual_bytes or max(times) - self._steady_at > _BOOT:  # the program may have stood still
             return False
         probed, asked = self._all[self._probe], replies[self._probe]
         protocol, address, blocks = probed.protocol, requests[self._probe][1], [*data]
@@ -511,33 +511,33 @@ class Cycle:
             limit = protocol.number(asked.data[protocol.torque_limit - address :][:2])
             if address <= protocol.torque_enable or limit == 0 or limit != probed.torque_limit:
                 self._examine(probed, asked, address, beyond=False)
-                self._calm = self._calm and not probed.uneasy  # another thread may have asked for a soft start
+                self._steady = self._steady and not probed.irregular  # another thread may have asked for a soft start
         rows["time"] = np.array(times)
         return True
 
-    def _store(self, heard: _Heard, fresh: Mask, *, calm: bool) -> None:
+    def _store(self, replies: _Answers, fresh: Mask, *, steady: bool) -> None:
         """Put answers into the table, a column at a time; look at those one by one that are not as usual."""
-        rows = _places(heard, len(self._all))
-        times = np.array([reply.time for _, reply, _ in heard])
+        rows = _places(replies, len(self._all))
+        times = np.array([reply.time for _, reply, _ in replies])
         self._rows = table = Rows(
             {name: self._rows[name].copy() for name in RawState._fields}
         )  # others have the old ones
         for protocol in self._kinds:
-            here = heard if len(self._kinds) == 1 else [one for one in heard if one[0].protocol is protocol]
-            if here:
+            part = replies if len(self._kinds) == 1 else [item for item in replies if item[0].protocol is protocol]
+            if part:
                 begin = protocol.usual[0]
-                samples = b"".join([reply.data[begin - address :] for _, reply, address in here])
-                own = _places(here, len(self._all))
+                samples = b"".join([reply.data[begin - address :] for _, reply, address in part])
+                own = _places(part, len(self._all))
                 for name, *_ in protocol.sample:
                     table[name][own] = decoded(protocol, samples, name)
         beyond = self._beyond(table)[rows]
-        silent = times - table["time"][rows] > _BOOT  # NaN before the first sample
+        was_quiet = times - table["time"][rows] > _BOOT  # NaN before the first sample
         fresh[rows] = True
-        for (track, reply, address), out, away in zip(heard, beyond.tolist(), silent.tolist(), strict=True):
-            odd = out or away or reply.error & track.protocol.heeded != self._usual_bytes[track.row]
-            if odd or address != track.request[1] or (not calm and track.uneasy):
+        for (track, reply, address), out, quiet in zip(replies, beyond.tolist(), was_quiet.tolist(), strict=True):
+            odd = out or quiet or reply.error & track.protocol.alarm_mask != self._usual_bytes[track.row]
+            if odd or address != track.request[1] or (not steady and track.irregular):
                 self._examine(track, reply, address, beyond=out)
-                self._calm = self._calm and not track.uneasy
+                self._steady = self._steady and not track.irregular
         table["time"][rows] = times
 
     def _beyond(self, rows: Rows) -> Mask:
@@ -554,34 +554,34 @@ class Cycle:
         """This is wrong with a servo."""
         track.flags = flags
         self._correct(track, "error", flags)
-        self._usual_bytes[track.row] = track.protocol.alert * bool(flags) if track.asks else flags
+        self._usual_bytes[track.row] = track.protocol.alert * bool(flags) if track.reads_alarm else flags
 
-    def _ask_why(self, track: _Track) -> None:
+    def _read_alarm(self, track: _Track) -> None:
         """Read what is wrong with a servo whose alert bit has changed, and whether it has torque."""
         name, id_, protocol = track.servo.name, track.servo.id, track.protocol
         assert protocol.alarm is not None  # or it would not be asked
         try:
             why, torque = self.bus.read_many([(id_, *protocol.alarm), (id_, protocol.torque_enable, 1)])
-            forgot = self._has_forgotten(track, torque)
+            was_reset = self._was_reset(track, torque)
         except PortError as error:
             self._lose_port(error)
             return
         if not (isinstance(why, Reply) and isinstance(torque, Reply) and why.data and torque.data):
             return  # again in the next cycle
-        away, track.away = track.away, False
-        track.must_ask = track.unsure = False
+        unpowered, track.power_gap = track.power_gap, False
+        track.alarm_due = track.unverified = False
         flags = why.data[0]
         if flags & ~track.flags:
             self._events.append(BusEvent("fault", name, flags=protocol.alarms(flags)))
         self._note_flags(track, flags)
-        if not torque.data[0] and flags and (away or track.driven):
+        if not torque.data[0] and flags and (unpowered or track.driven):
             track.withheld = True
         else:
-            self._judge(track, on=bool(torque.data[0]), forgot=forgot or away)
+            self._judge(track, on=bool(torque.data[0]), was_reset=was_reset or unpowered)
 
     def _poll_torques(self, due: Iterable[_Track], now: float) -> None:
         """Now and then, ask all servos whose samples do not say so at once whether they have torque."""
-        asked = [t for t in due if t.asks and t.driven and not (t.failures or t.must_ask)]
+        asked = [t for t in due if t.reads_alarm and t.driven and not (t.failures or t.alarm_due)]
         if not asked or (now - min(track.polled_at for track in asked) < _TORQUE_PERIOD and not self.switched_off):
             return
         try:
@@ -589,24 +589,24 @@ class Cycle:
             for track, answer in zip(asked, answers, strict=True):
                 if isinstance(answer, Reply) and answer.data:
                     track.polled_at = now
-                    self._judge(track, on=bool(answer.data[0]), forgot=self._has_forgotten(track, answer))
+                    self._judge(track, on=bool(answer.data[0]), was_reset=self._was_reset(track, answer))
         except PortError as error:
             self._lose_port(error)
 
-    def _has_forgotten(self, track: _Track, torque: Reply | BusError) -> bool:
-        """Whether a servo without torque has forgotten its Bus Watchdog, and so all else that was written to it."""
+    def _was_reset(self, track: _Track, torque: Reply | BusError) -> bool:
+        """Whether the Bus Watchdog of a servo without torque was reset, and with it its other RAM registers."""
         off = isinstance(torque, Reply) and torque.data == b"\0"
         return off and self.watchdogs.was_reset(track.servo.id)
 
-    def _judge(self, track: _Track, *, on: bool, forgot: bool) -> None:
-        """Note whose torque is off although it has goals, and why: it was without power, or somebody has seen to it."""
+    def _judge(self, track: _Track, *, on: bool, was_reset: bool) -> None:
+        """Note that the torque is off although the servo has goals: a loss of power, or another program."""
         name = track.servo.name
         if on and name in self.switched_off:
             self.switched_off.discard(name)
             track.restart = True
         elif on or track.withheld or name in self.unpowered or name in self.switched_off:
             return
-        elif forgot:
+        elif was_reset:
             self.unpowered.add(name)
             self.watchdogs.forget([track.servo.id])
             if track.driven:
@@ -628,40 +628,40 @@ class Cycle:
     def _examine(self, track: _Track, reply: Reply, address: int, *, beyond: bool) -> None:
         """Look at an answer that is out of the ordinary: an alarm, a return, a limit, or torque registers in front."""
         name, protocol = track.servo.name, track.protocol
-        returned, heard_at = track.missing, self._rows["time"].item(track.row)  # NaN before the first
-        was_quiet = reply.time - heard_at > _BOOT
-        silent = track.driven and was_quiet and not track.asks  # of the others the watchdog tells
+        returned, replied_at = track.missing, self._rows["time"].item(track.row)  # NaN before the first
+        was_quiet = reply.time - replied_at > _BOOT
+        gap = track.driven and was_quiet and not track.reads_alarm  # others have a watchdog
         if track.failures:
-            track.away = track.away or was_quiet
-        elif silent and reply.time - track.revived_at > _AGAIN:
-            track.away = True
+            track.power_gap = track.power_gap or was_quiet
+        elif gap and reply.time - track.revived_at > _UPTIME:
+            track.power_gap = True
         if returned:
             self._events.append(BusEvent("returned", name))
             self._note_flags(track, 0)  # what is wrong with it is said again
         if track.failures:
             track.failures, track.error = 0, None
-        error = reply.error & protocol.heeded
-        if track.asks:
-            if error != self._usual_bytes[track.row] or track.away or returned:
-                track.must_ask = track.unsure = True
+        error = reply.error & protocol.alarm_mask
+        if track.reads_alarm:
+            if error != self._usual_bytes[track.row] or track.power_gap or returned:
+                track.alarm_due = track.unverified = True
         elif error != track.flags:
             if rising := error & ~track.flags:
                 self._events.append(BusEvent("fault", name, flags=protocol.alarms(error)))
-                track.unsure = track.unsure or bool(rising & protocol.shuts_down)
+                track.unverified = track.unverified or bool(rising & protocol.shuts_down)
             self._note_flags(track, error)
-        if not track.asks:
+        if not track.reads_alarm:
             if address != protocol.usual[0]:
                 self._judge_torque(track, reply, address, returned=returned)
             if address > protocol.torque_enable:
-                track.unsure = track.unsure or track.away or silent  # a goal would switch it on
+                track.unverified = track.unverified or track.power_gap or gap  # a goal would switch it on
         if returned:
-            track.written_torque = None  # it may have been without power, and has then forgotten what was written
-            brief = reply.time - heard_at < self.soft_start
-            kept = track.asks or bool(_torque(protocol, reply, address))  # `_ask_why` looks, too
+            track.written_torque = None  # it may have been without power: RAM registers are reset then
+            brief = reply.time - replied_at < self.soft_start
+            kept = track.reads_alarm or bool(_torque(protocol, reply, address))  # `_read_alarm` looks, too
             if not (brief and kept):  # one that has torque had power, too: replies were lost, and no more
                 track.restart = True
                 self.restarted.add(name)
-        track.known = True
+        track.position_read = True
         if beyond and not track.withheld:
             track.withheld = track.must_limp = True
             self._events.append(BusEvent("limit", name))
@@ -671,40 +671,40 @@ class Cycle:
 
         A wheel is driven by its speed, whatever its Torque Enable says.
         """
-        before, ours, protocol = track.torque_limit, track.written_torque == 0, track.protocol
+        before, by_host, protocol = track.torque_limit, track.written_torque == 0, track.protocol
         track.torque_limit = limit = protocol.number(reply.data[protocol.torque_limit - address :][:2])
         self._correct(track, "torque_limit", limit)
-        torque, hurt = _torque(protocol, reply, address), bool(reply.error & protocol.shuts_down)
-        sure, on = torque is not None, torque != 0
-        doubtful, away = sure and (returned or track.unsure), track.away
-        if sure:
-            track.unsure = track.away = False
+        torque, shut_down = _torque(protocol, reply, address), bool(reply.error & protocol.shuts_down)
+        has_bit, on = torque is not None, torque != 0
+        doubtful, unpowered = has_bit and (returned or track.unverified), track.power_gap
+        if has_bit:
+            track.unverified = track.power_gap = False
             track.polled_at = reply.time
         if track.withheld:
             return
-        if track.ramp is None or doubtful:  # else the host wakes it just now
-            off = limit == 0 or (sure and returned) or (track.driven and not on)
-            if limit == 0 and before == 0 and not (ours or hurt or doubtful):
+        if track.ramp is None or doubtful:  # else the host raises its torque now
+            off = limit == 0 or (has_bit and returned) or (track.driven and not on)
+            if limit == 0 and before == 0 and not (by_host or shut_down or doubtful):
                 track.written_torque = None  # the host has raised it again, and that packet was lost
-            elif (hurt and off) or (limit == 0 and not ours):
+            elif (shut_down and off) or (limit == 0 and not by_host):
                 track.withheld = True
-                if not hurt:
+                if not shut_down:
                     self._events.append(BusEvent("fault", track.servo.name, flags=ErrorFlag.OVERLOAD))
                 return
         goal = track.goal if track.sent else None
-        if sure and (away or goal is None or not goal.wheel):
+        if has_bit and (unpowered or goal is None or not goal.wheel):
             held = reply.data[protocol.goal - address :].startswith(track.block)
-            self._judge(track, on=on, forgot=away or (goal is not None and not held))
+            self._judge(track, on=on, was_reset=unpowered or (goal is not None and not held))
 
-    def _fail(self, track: _Track, error: BusError) -> None:
+    def _note_failure(self, track: _Track, error: BusError) -> None:
         track.failures += 1
         track.error = error
-        self._calm = False
-        if track.failures == _FORGIVEN:
+        self._steady = False
+        if track.failures == _MOST_FAILURES:
             self._events.append(BusEvent("missing", track.servo.name, error))
         if track.missing:
             self.watchdogs.forget([track.servo.id])
-            pause = _FIRST_PAUSE * 2.0 ** min(track.failures - _FORGIVEN, 10)
+            pause = _FIRST_PAUSE * 2.0 ** min(track.failures - _MOST_FAILURES, 10)
             track.retry_at = self.bus.clock.now() + min(pause, _LONGEST_PAUSE)
 
     def _torque_now(self, track: _Track, asked: int | None, now: float) -> int | None:
@@ -721,12 +721,12 @@ class Cycle:
 
     def _lose_port(self, error: PortError) -> None:
         self._port_error = error
-        self._calm = False
+        self._steady = False
         self._port_pause = _FIRST_PAUSE
         self._port_retry = self.bus.clock.now() + self._port_pause
         self._events.append(BusEvent("port lost", "", error))
         for track in self._all:
-            track.failures = max(track.failures, _FORGIVEN)  # each of them must come back
+            track.failures = max(track.failures, _MOST_FAILURES)  # each of them must come back
             track.retry_at = 0.0
         self.watchdogs.forget(self.watchdogs.armed)
 
@@ -745,22 +745,22 @@ class Cycle:
         return True
 
     def _recognise_all(self) -> None:
-        """Look who answers on a port that is back."""
+        """Identify the servos on a port that is back."""
         known = [track for track in self._all if track.eeprom]
         asked = [(track.servo.id, *track.protocol.identity) for track in known]
         for track, answer in zip(known, self.bus.read_many(asked), strict=True):
-            track.unproven = not isinstance(answer, Reply)
-            self._calm = self._calm and not track.unproven
+            track.unidentified = not isinstance(answer, Reply)
+            self._steady = self._steady and not track.unidentified
             if isinstance(answer, Reply) and not self._is_same(track, answer):
-                who, port = track.servo, getattr(self.bus, "port_name", "")
-                raise PortError(port, f"{who.name!r} (id {who.id}) is another servo than before", _OTHER_ROBOT)
+                servo, port = track.servo, getattr(self.bus, "port_name", "")
+                raise PortError(port, f"{servo.name!r} (id {servo.id}) is another servo than before", _OTHER_ROBOT)
 
     def _recognise(self, track: _Track, reply: Reply) -> None:
-        """Look who answers later than the others on a port that is back; another one gets nothing."""
+        """Identify a servo that answers later than others on a port that is back; another servo gets no goals."""
         if self._is_same(track, reply):
-            track.unproven, track.retry_at = False, 0.0
+            track.unidentified, track.retry_at = False, 0.0
         else:
-            self._fail(track, BusError(f"servo {track.servo.id} is another one than before", _OTHER_ROBOT))
+            self._note_failure(track, BusError(f"servo {track.servo.id} is another one than before", _OTHER_ROBOT))
 
     def _is_same(self, track: _Track, reply: Reply) -> bool:
         written = self.bus.rewritten.get(track.servo.id, set()) | self.bus.rewritten.get(BROADCAST, set())
@@ -776,6 +776,6 @@ def _torque(protocol: Protocol, reply: Reply, address: int) -> int | None:
     return reply.data[place] if place >= 0 else None
 
 
-def _places(heard: _Heard, count: int) -> Any:
+def _places(replies: _Answers, count: int) -> Any:
     """Their rows, as an index of columns of `count` rows."""
-    return slice(None) if len(heard) == count else np.array([track.row for track, _, _ in heard])
+    return slice(None) if len(replies) == count else np.array([track.row for track, _, _ in replies])

@@ -47,24 +47,24 @@ def diagnose(
     facts: dict[str, Any] = {"port": bus.port_name, "baud": bus.baud}
     findings = check_adapter(bus, facts)
     progress("looking for servos")
-    found = scan(bus)
-    facts["servos"] = [vars(servo) for servo in found]
-    if not found:
+    servos = scan(bus)
+    facts["servos"] = [vars(servo) for servo in servos]
+    if not servos:
         findings.append(no_answer(bus, progress))
         return Diagnosis(facts, findings)
-    listed = [servo.id for servo in found]
+    listed = [servo.id for servo in servos]
     twice = sorted({id_ for id_ in listed if listed.count(id_) > 1})
     for id_ in twice:
         problem = "is there twice: one servo speaks Protocol 1.0, one 2.0"
         fix = f"connect one of them alone and give it another id: axbridge servo set-id {id_} NEW"
         findings.append(Finding(f"id {id_}", problem, fix, True, "collision", id_))
     guesses = (  # of an unknown model, for `inspect` to name
-        profile_for(one.model, one.firmware) or FirmwareProfile.load(PROTOCOLS[one.protocol].usual_profile)
-        for one in found
+        profile_for(servo.model, servo.firmware) or FirmwareProfile.load(PROTOCOLS[servo.protocol].usual_profile)
+        for servo in servos
     )
     known = expected or [Expected("", id_, profile) for id_, profile in zip(listed, guesses, strict=True)]
     known = [servo for servo in known if servo.id not in twice]
-    readable = {one.id: one for one in found if not one.mute}
+    readable = {servo.id: servo for servo in servos if not servo.mute}
     ids = [
         servo.id for servo in known
         if servo.id in readable and not is_unknown(servo.protocol, readable[servo.id].model, servo.profile)
@@ -74,8 +74,8 @@ def diagnose(
         findings += inspect(bus, servo, where)
         if servo.id in ids:
             findings += check_condition(bus, servo)
-    if strangers := sorted({servo.id for servo in found} - {servo.id for servo in known}):
-        subject, fix = f"ids {', '.join(map(str, strangers))}", "add them to the rig, or unplug them"
+    if unexpected := sorted({servo.id for servo in servos} - {servo.id for servo in known}):
+        subject, fix = f"ids {', '.join(map(str, unexpected))}", "add them to the rig, or unplug them"
         findings.append(Finding(subject, "answer, but are not in the rig", fix, False, "extra"))
     findings += mixed_firmware(bus, [servo for servo in known if servo.id in ids])
     slow = [id_ for id_ in ids if bus.protocol(id_).group_reads and not bus.knows_best(id_)]
@@ -111,14 +111,16 @@ def check_adapter(bus: SerialBus, facts: dict[str, Any]) -> list[Finding]:
 
 
 def no_answer(bus: SerialBus, progress: Callable[[str], None]) -> Finding:
-    """Why nobody may answer: they talk at another rate, or not at all."""
+    """Why no servo answers: another baud rate, or no servo."""
     where = f" --port {bus.port_name}"
     progress("nobody answers: trying other baud rates")
-    others = scan_bauds(bus, [one for one in all_bauds() if one != bus.baud], range(31))  # ids of a kit or a new servo
-    for baud, found in others.items():
-        if found:
-            listed = ", ".join(str(servo.id) for servo in found)
-            fix = f"axbridge servo set-baud {found[0].id} {bus.baud}{where} --baud {baud}"
+    others = scan_bauds(
+        bus, [baud for baud in all_bauds() if baud != bus.baud], range(31)
+    )  # ids of a kit or a new servo
+    for baud, servos in others.items():
+        if servos:
+            listed = ", ".join(str(servo.id) for servo in servos)
+            fix = f"axbridge servo set-baud {servos[0].id} {bus.baud}{where} --baud {baud}"
             problem = f"nobody answers at {bus.baud} baud, but ids {listed} at {baud}"
             return Finding(bus.port_name, problem, fix, True, "baud")
     fix = (
@@ -144,7 +146,7 @@ def mixed_firmware(bus: SerialBus, servos: Sequence[Expected]) -> Iterator[Findi
 
 
 def check_condition(bus: SerialBus, servo: Expected) -> Iterator[Finding]:
-    """Supply, temperature, and what its error byte tells; the alarms that are a register `inspect` has named."""
+    """Findings of supply, temperature and error byte; `inspect` has named alarms that are a register."""
     protocol, names, label, id_ = servo.protocol, servo.protocol.names, name_of(servo), servo.id
     where = f" --port {bus.port_name}"
     asked = (names.voltage, "min_voltage_limit", "max_voltage_limit", "present_temperature", "temperature_limit")
@@ -252,7 +254,7 @@ def check_rate(bus: SerialBus, ids: Sequence[int], facts: dict[str, Any]) -> lis
 
 
 def grouped(findings: Iterable[Finding]) -> list[tuple[str, str, str]]:
-    """Who has a problem, what it is, and the command that repairs it; what several servos have in common once."""
+    """Rows of subject, problem and repair command; a problem of several servos is one row."""
     alike: dict[tuple[str, str], list[Finding]] = {}
     for finding in findings:
         fix = finding.fix if finding.id is None else finding.fix.replace(f" {finding.id} ", " $id ")
@@ -260,14 +262,14 @@ def grouped(findings: Iterable[Finding]) -> list[tuple[str, str, str]]:
     rows = []
     for (problem, fix), group in alike.items():
         ids = [finding.id for finding in group if finding.id is not None]
-        who = ", ".join(finding.subject for finding in group) if len(group) < _MANY else f"servos {ranges(ids)}"
+        subject = ", ".join(finding.subject for finding in group) if len(group) < _MANY else f"servos {ranges(ids)}"
         loop = f"for id in {' '.join(map(str, ids))}; do {fix}; done"
         several = len(group) > 1
-        rows.append((who, "each " * several + problem, loop if several and "$id" in fix else group[0].fix))
+        rows.append((subject, "each " * several + problem, loop if several and "$id" in fix else group[0].fix))
     return rows
 
 
 def ranges(ids: Sequence[int]) -> str:
     """Ids in ascending order, as in ``1-18, 20``."""
-    runs = [[id_ for _, id_ in run] for _, run in groupby(enumerate(ids), lambda one: one[1] - one[0])]
+    runs = [[id_ for _, id_ in run] for _, run in groupby(enumerate(ids), lambda pair: pair[1] - pair[0])]
     return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)

@@ -1,4 +1,4 @@
-"""Before the first goal: is every servo there, the right one, and set up well? All that is wrong is listed at once."""
+"""Checks before the first goal: each servo is there, is the right one and is set up well; all faults at once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from axbridge.bus.base import Bus, Reply
-from axbridge.bus.commission import MODEL_AND_FIRMWARE, answers_reads, read_register, read_start, unmute
+from axbridge.bus.commission import (
+    MODEL_AND_FIRMWARE,
+    answers_reads,
+    read_register,
+    read_start,
+    restore_status_return_level,
+)
 from axbridge.bus.protocols import v2
 from axbridge.bus.protocols.known import PROTOCOLS, SECOND
 from axbridge.bus.protocols.packet import byte_seconds
@@ -24,7 +30,7 @@ UNREADABLE = frozenset({"missing", "collision", "status_level"})  # kinds of fin
 _UNKNOWN = "name a profile of this model in a rig; to switch its motor off, cut the servo supply"
 REVERSE = 1  # bit of Drive Mode
 _LOOKS, _MORE_LOOKS = 4, 16  # reads: they show whether damage comes from noise or from two servos with one id
-_SETTINGS = FeetechAddress.SHUTDOWN + 1  # bytes that tell who a servo is and how it is set up, 1.0 and Feetech
+_SETTINGS = FeetechAddress.SHUTDOWN + 1  # bytes with model and settings of a servo, 1.0 and Feetech
 START = FeetechAddress.ID + 1  # bytes that tell the families with packets of Protocol 1.0 apart
 
 
@@ -45,17 +51,17 @@ class Expected:
 
 @dataclass(frozen=True)
 class ExpectedBus:
-    """A port and who should be on it; `servos` is empty where nobody says."""
+    """A port and its servos; `servos` is empty where they are not known."""
 
     port: str
     baud: int
     servos: tuple[Expected, ...] = ()
 
     def open(self) -> SerialBus:
-        """Open the port; the bus knows which servo speaks which protocol."""
+        """Open the port, with the protocol of each servo."""
         bus = SerialBus(self.port, self.baud)
         for servo in self.servos:
-            bus.speak(servo.id, servo.protocol)
+            bus.set_protocol(servo.id, servo.protocol)
         return bus
 
 
@@ -72,16 +78,16 @@ class Finding:
 
 
 def handshake(bus: Bus, servos: Sequence[Expected], *, port: str = "") -> list[Finding]:
-    """Ask every servo who it is; note which of them stay silent on a write; measure the adapter's latency."""
+    """Identify every servo, note those that do not acknowledge writes, measure the adapter's latency."""
     where = f" --port {port}" if port else ""
     findings: list[Finding] = []
     present = []
     for servo in servos:
-        bus.speak(servo.id, servo.protocol)
+        bus.set_protocol(servo.id, servo.protocol)
     for servo in servos:
-        found = list(inspect(bus, servo, where))
-        findings += found
-        if not any(finding.kind in UNREADABLE for finding in found):
+        results = list(inspect(bus, servo, where))
+        findings += results
+        if not any(finding.kind in UNREADABLE for finding in results):
             present.append(servo.id)
     if isinstance(bus, SerialBus) and present:
         measure_latency(bus, present)
@@ -94,7 +100,7 @@ def inspect(bus: Bus, servo: Expected, where: str = "") -> Iterator[Finding]:
     if id_ == _NOT_BESIDE_2 and SECOND in bus.protocols.values() and servo.protocol is not SECOND:
         problem = "speaks Protocol 1.0, and each packet of 2.0 begins like one to this id"
         yield Finding(label, problem, f"axbridge servo set-id {id_} NEW{where}", True, "id", id_)
-    named = servo.protocol.ping_length > 0  # a PING tells who it is
+    named = servo.protocol.ping_length > 0  # a PING returns the model
     try:
         said = bus.ping(id_).data if named else read_start(bus, id_, _SETTINGS)
     except BusTimeout:
@@ -105,7 +111,7 @@ def inspect(bus: Bus, servo: Expected, where: str = "") -> Iterator[Finding]:
         return
     if said is None or (named and not answers_reads(bus, id_)):
         problem = "has status return level 0: it answers PING, but no read and no write"
-        yield Finding(label, problem, unmute(id_, where), True, "status_level", id_)
+        yield Finding(label, problem, restore_status_return_level(id_, where), True, "status_level", id_)
         return
     if named:
         model, firmware = MODEL_AND_FIRMWARE.unpack(said)
@@ -113,7 +119,7 @@ def inspect(bus: Bus, servo: Expected, where: str = "") -> Iterator[Finding]:
             meant = f", not {servo.profile.model_number} ({servo.profile.name})" if servo.registers is not None else ""
             yield Finding(label, f"is model {model} (unknown){meant}", _UNKNOWN, True, "model", id_)
             return
-        delay, level, hurt = (
+        delay, level, alarms = (
             read_register(bus, id_, servo.profile.register(name))
             for name in ("return_delay_time", "status_return_level", "hardware_error_status")
         )
@@ -121,15 +127,15 @@ def inspect(bus: Bus, servo: Expected, where: str = "") -> Iterator[Finding]:
         yield Finding(label, "refuses to be read", f"axbridge servo info {id_}{where}", True, "model", id_)
         return
     else:
-        _, model, firmware = who(id_, said)
-        place, hurt = ADDRESSES[servo.profile.protocol], 0
+        _, model, firmware = identify_model(id_, said)
+        place, alarms = ADDRESSES[servo.profile.protocol], 0
         delay, level = said[place.RETURN_DELAY_TIME], said[place.STATUS_RETURN_LEVEL]
     if level < servo.protocol.full_level:
-        bus.silent |= {id_}
+        bus.no_write_ack_ids |= {id_}
     if model != servo.profile.model_number:
-        found = profile_for(model, firmware)
-        fix = f'set profile = "{found.name}" in the rig' if found else f"axbridge servo info {id_}{where}"
-        problem = f"is model {model} ({found.name if found else 'unknown'}), not {servo.profile.model_number}"
+        profile = profile_for(model, firmware)
+        fix = f'set profile = "{profile.name}" in the rig' if profile else f"axbridge servo info {id_}{where}"
+        problem = f"is model {model} ({profile.name if profile else 'unknown'}), not {servo.profile.model_number}"
         yield Finding(label, f"{problem} ({servo.profile.name})", fix, True, "model", id_)
     elif firmware < servo.profile.firmware_version:
         problem = f"has firmware {firmware}, older than the profile's {servo.profile.firmware_version}"
@@ -143,21 +149,22 @@ def inspect(bus: Bus, servo: Expected, where: str = "") -> Iterator[Finding]:
         if limits == [counts, counts] and not {names.low, names.high} & (set_up or {}).keys():
             problem = f"is in its multi-turn mode ({names.low} and {names.high} are {counts}), which cannot be driven"
             yield Finding(label, problem, f"axbridge servo write {id_} {names.low} 0{where}", True, "multi_turn", id_)
-    if hurt:
-        problem = f"has shut itself down, or will: {HardwareError(hurt).describe()}"
+    if alarms:
+        problem = f"has shut itself down, or will: {HardwareError(alarms).describe()}"
         yield Finding(label, problem, f"axbridge servo reboot {id_}{where}", False, "alarm", id_)
-    held = counting(bus, id_, servo.profile) if set_up is not None and model == servo.profile.model_number else {}
+    compared = set_up is not None and model == servo.profile.model_number
+    convention = position_convention(bus, id_, servo.profile) if compared else {}
     for name, usual, what in (
         ("homing_offset", 0, "counts from elsewhere"),
-        ("drive_mode", held.get("drive_mode", 0) & ~REVERSE, "counts the other way round"),
+        ("drive_mode", convention.get("drive_mode", 0) & ~REVERSE, "counts the other way round"),
     ):
-        if held.get(name, usual) != usual and name not in (set_up or {}):
-            mode = held.get("operating_mode") if name == "homing_offset" else None
-            lacks = {name: held[name], **({} if mode is None else {"operating_mode": mode})}
+        if convention.get(name, usual) != usual and name not in (set_up or {}):
+            mode = convention.get("operating_mode") if name == "homing_offset" else None
+            lacks = {name: convention[name], **({} if mode is None else {"operating_mode": mode})}
             problem = f"its rig lacks registers = {toml_tables.written(lacks)}, as `axbridge calibrate` would"
             if mode == OperatingMode.POSITION:
                 problem = "which Position Control Mode ignores, and each other mode adds"
-            problem = f"{what}, by its {name} {held[name]}; {problem}"
+            problem = f"{what}, by its {name} {convention[name]}; {problem}"
             yield Finding(label, problem, f"axbridge servo write {id_} {name} {usual}{where}", True, name, id_)
     if delay:
         waits = delay * servo.profile.timing.return_delay_us_per_unit  # as measured: longer than the register says
@@ -168,40 +175,40 @@ def inspect(bus: Bus, servo: Expected, where: str = "") -> Iterator[Finding]:
         yield _collision(servo, where)
 
 
-def counting(bus: Bus, id: int, profile: FirmwareProfile) -> dict[str, int]:
+def position_convention(bus: Bus, id: int, profile: FirmwareProfile) -> dict[str, int]:
     """What says from where and which way a servo counts its position, of one that has such registers.
 
     With its Operating Mode where that matters: Position Control Mode ignores a large offset. A mode that follows no
     position counts as extended position does.
     """
     names = ("homing_offset", "drive_mode")
-    held = {name: read_register(bus, id, profile.registers[name]) for name in names if name in profile.registers}
-    if profile.protocol == 2 and abs(held["homing_offset"]) > MOST_OFFSET:
+    convention = {name: read_register(bus, id, profile.registers[name]) for name in names if name in profile.registers}
+    if profile.protocol == 2 and abs(convention["homing_offset"]) > MOST_OFFSET:
         mode = read_register(bus, id, profile.registers["operating_mode"])
-        held["operating_mode"] = mode if mode in POSITION_MODES else int(OperatingMode.EXTENDED_POSITION)
-    return held
+        convention["operating_mode"] = mode if mode in POSITION_MODES else int(OperatingMode.EXTENDED_POSITION)
+    return convention
 
 
-def counting_alike(bus: Bus, id: int, profile: FirmwareProfile, where: str) -> dict[str, int]:
-    """As `counting`, for a rig that is made now; refuses a servo whose position jumps with its mode."""
-    held = counting(bus, id, profile)
-    if held.get("operating_mode") == OperatingMode.POSITION:
-        why = f"servo {id} has homing_offset {held['homing_offset']}, which Position Control Mode (3), its own, ignores"
+def checked_convention(bus: Bus, id: int, profile: FirmwareProfile, where: str) -> dict[str, int]:
+    """As `position_convention`, for a rig that is made now; refuses a servo whose position jumps with its mode."""
+    convention = position_convention(bus, id, profile)
+    if convention.get("operating_mode") == OperatingMode.POSITION:
+        why = f"servo {id} has homing_offset {convention['homing_offset']}, which its Position Control Mode (3) ignores"
         raise BusError(f"{why}, and each other mode adds", f"run `axbridge servo write {id} homing_offset 0{where}`")
-    return held
+    return convention
 
 
 def is_shared(bus: Bus, id: int) -> bool:
     """Whether two servos have this id. They answer at the same time, and their calibration and positions differ."""
-    whole, unlike = bus.protocol(id).whole, bus.protocol(id).unlike
+    whole, differing = bus.protocol(id).whole, bus.protocol(id).span_that_differs_between_units
     for _ in range(_LOOKS):
         if isinstance(bus.read_many([(id, *whole)])[0], CorruptPacket):
             break  # a time-out may be the host's fault
     else:
         return False
     # noise, or two servos so alike that an answer is intact now and then? Read only what differs, more often
-    again = bus.read_many([(id, *unlike)] * _MORE_LOOKS)
-    return sum(isinstance(answer, CorruptPacket) for answer in again) >= _MORE_LOOKS // 4
+    replies = bus.read_many([(id, *differing)] * _MORE_LOOKS)
+    return sum(isinstance(answer, CorruptPacket) for answer in replies) >= _MORE_LOOKS // 4
 
 
 def _collision(servo: Expected, where: str) -> Finding:
@@ -241,12 +248,12 @@ def require(findings: Sequence[Finding], port: str) -> None:
     raise BusError(f"{port}: {'; '.join(parts)}", hint)
 
 
-def who(id: int, start: bytes) -> tuple[Protocol, int, int]:
+def identify_model(id: int, start: bytes) -> tuple[Protocol, int, int]:
     """What a servo with packets of Protocol 1.0 speaks, its model and firmware, by the first bytes of its table."""
-    kinds = [one for one in PROTOCOLS.values() if one.version == 1 and start[one.id_place] == id] or [FIRST]
-    said = [(one, one.number(start[one.model_place :][:2]), start[one.firmware_place]) for one in kinds]
-    known = (one for one in said if (profile := profile_for(*one[1:])) and profile.protocol == one[0].name)
-    return next(known, said[0])
+    kinds = [kind for kind in PROTOCOLS.values() if kind.version == 1 and start[kind.id_place] == id] or [FIRST]
+    candidates = [(kind, kind.number(start[kind.model_place :][:2]), start[kind.firmware_place]) for kind in kinds]
+    known = (c for c in candidates if (profile := profile_for(*c[1:])) and profile.protocol == c[0].name)
+    return next(known, candidates[0])
 
 
 @lru_cache(maxsize=1)
@@ -255,12 +262,12 @@ def _shipped() -> list[FirmwareProfile]:
 
 
 def _own() -> list[FirmwareProfile]:
-    """The user's own profiles, without those that have a mistake: a rig that uses one is told."""
-    found = []
+    """The user's own profiles, without faulty ones: a rig that uses one gets the error."""
+    profiles = []
     for name in toml_tables.own_names(FOLDER):
         with suppress(ProfileError):
-            found.append(FirmwareProfile.load(name))
-    return found
+            profiles.append(FirmwareProfile.load(name))
+    return profiles
 
 
 def profile_for(model: int | None, firmware: int | None = None, limit: int | None = None) -> FirmwareProfile | None:
@@ -287,7 +294,7 @@ def is_unknown(protocol: Protocol, model: int | None, *own: FirmwareProfile | No
     Such a servo gets no write: what is torque enable in one model is a limit or an indirect address in another. One
     that did not say its model (None) is taken for a known one.
     """
-    known = {one.model_number for one in (*_shipped(), *_own(), *own) if one is not None}
+    known = {profile.model_number for profile in (*_shipped(), *_own(), *own) if profile is not None}
     return not protocol.common_registers and model is not None and model not in known
 
 

@@ -1,7 +1,7 @@
-"""Whose turn it is on a line: a lock that a signal handler can ask, and that calls it back when the line is free.
+"""The lock of a line: a signal handler can test it, and can defer a call until the line is free.
 
-A handler runs in the middle of whatever the main thread does: it can neither talk on the line nor wait for it. A line
-can be reserved, so that a program that ends is not overtaken by its own threads: then one thread alone writes.
+A signal handler interrupts the main thread: it can neither use the line nor wait for it. A line can be reserved for one
+thread, so that no other thread of a program that ends writes any more.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from axbridge.errors import BusError, RobotStopped
 _POLL = 0.05  # s between two polls of a thread that waits until it may write
 
 
-class Turn:
+class BusLock:
     """Wrap each transaction in ``with turn, turn.lock:``.
 
-    Two, because the lock's own is one step for the interpreter: no exception from a signal handler can come between its
-    `release` and its record of it.
+    Two context managers: the interpreter enters and leaves a lock in one step, so no exception from a signal handler
+    can come between its `release` and its record of it.
     """
 
     def __init__(self) -> None:
@@ -31,11 +31,11 @@ class Turn:
         self._holder: int | None = None  # the thread in `held`: it may write, others may not
 
     @property
-    def mine(self) -> bool:
+    def held_by_me(self) -> bool:
         """Whether this thread is in a transaction."""
         return bool(self.lock._is_owned())  # type: ignore[attr-defined]  # noqa: SLF001 - as `threading.Condition` asks it
 
-    def afterwards(self, call: Callable[[], object]) -> None:
+    def defer(self, call: Callable[[], object]) -> None:
         """Let the main thread make this call as soon as it has left the transaction it is in; for signal handlers."""
         self._calls.append(call)
 
@@ -77,5 +77,5 @@ class Turn:
 
     def __exit__(self, *_: object) -> None:
         if self._calls and threading.current_thread() is threading.main_thread():
-            while self._calls and not self.mine:
+            while self._calls and not self.held_by_me:
                 self._calls.pop(0)()

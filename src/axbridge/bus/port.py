@@ -99,10 +99,10 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
 
     def listen(self, deadline: float) -> bytes:
         """All that comes until `deadline`."""
-        heard = b""
+        received = b""
         while chunk := self.receive(deadline):
-            heard += chunk
-        return heard
+            received += chunk
+        return received
 
     def drain(self, quiet: float) -> None:
         """Read and forget until the line was silent for `quiet` seconds."""
@@ -111,7 +111,7 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
             pass
 
     def returns(self, probe: bytes) -> bool:
-        """Whether the adapter returns what is sent: `probe`, which must be a packet that nobody answers."""
+        """Whether the adapter returns what is sent: `probe`, which must be a packet without a reply."""
         self.send(probe)
         return probe in self.listen(time.monotonic() + len(probe) * byte_seconds(self.baudrate) + self.latency)
 
@@ -204,7 +204,7 @@ def _read_by(port: Any, deadline: float) -> bytes:
 
 
 def _in_use(port: str) -> tuple[str, str]:
-    """Name who keeps the port locked. A child of a program inherits its lock, and may outlive it."""
+    """Name the program that has locked the port. A child process inherits the lock, and may outlive its parent."""
     holders = _holders(port)
     if os.getpid() in holders:
         return "the port is in use by this program itself", "close the robot or bus that has it first"
@@ -233,7 +233,7 @@ def _holders(port: str) -> dict[int, str]:
 def _explain(port: str, baud: int, failure: Exception) -> PortError:
     code, text = getattr(failure, "errno", None), str(failure)
     if code in {errno.ENOENT, errno.ENXIO, errno.ENODEV} or "[Errno 2]" in text:
-        others = f"there is {', '.join(found)}" if (found := connected()) else "no USB serial adapter is connected"
+        others = f"there is {', '.join(ports)}" if (ports := connected()) else "no USB serial adapter is connected"
         problem, hint = "no such port", f"{others}; check the name and the cable"
     elif code in {errno.EACCES, errno.EPERM}:
         problem = "no permission to open the port"

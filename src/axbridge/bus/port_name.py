@@ -76,13 +76,13 @@ def connected() -> list[str]:
 
 def find_port() -> str:
     """The port meant by ``auto``: the only USB serial adapter there is, or the only one of a kind known for servos."""
-    found = connected()
-    if not found:
+    ports = connected()
+    if not ports:
         hint = "plug it in, name the port (--port; in Python port=), or start a virtual one: `axbridge serve RIG`"
         raise PortError("auto", "no USB serial adapter is connected", hint)
-    if len(found) > 1:
-        raise PortError("auto", f"several adapters are connected: {', '.join(found)}", "choose one with --port")
-    return found[0]
+    if len(ports) > 1:
+        raise PortError("auto", f"several adapters are connected: {', '.join(ports)}", "choose one with --port")
+    return ports[0]
 
 
 def lock_of(link: Path) -> Path:

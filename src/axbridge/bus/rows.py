@@ -40,7 +40,7 @@ class RawState(NamedTuple):
 class Rows(dict[str, npt.NDArray[Any]]):
     """Columns of some servos' samples by the names of `RawState`; a torque limit that is not known is -1.
 
-    What the servos have sent themselves, one behind the other, becomes a column when somebody asks for it.
+    The replies are kept one behind the other; a column is decoded when it is read.
     """
 
     def __init__(self, known: Mapping[str, npt.NDArray[Any]], protocol: Protocol = FIRST, sent: bytes = b"") -> None:

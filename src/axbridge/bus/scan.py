@@ -1,4 +1,4 @@
-"""Which servos are on the line: all ids of one baud rate within a second, as pings overlap with waits."""
+"""Find the servos on a line: all ids of one baud rate within a second, as pings overlap with waits."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from axbridge.bus.commission import MODEL_AND_FIRMWARE, answers_ping, answers_reads, read_start
-from axbridge.bus.handshake import START, is_unknown, who
+from axbridge.bus.handshake import START, identify_model, is_unknown
 from axbridge.bus.port import REPLY_DELAY
 from axbridge.bus.protocols import v2
 from axbridge.bus.protocols.known import SECOND
@@ -25,7 +25,7 @@ BAUDS = (
     2_250_000, 2_500_000, 3_000_000, 4_000_000, 4_500_000,
 )  # fmt: skip
 RATES = sorted({round(rate) for name in UNITS for rate in bauds_of(name)})  # bit/s that a servo can be set to
-_NEAR = 0.02  # of a rate: a servo hears one that is 3 % off
+_NEAR = 0.02  # of a rate: a servo receives at one that is 3 % off
 _FASTEST_FIRST = 3_000_000  # bit/s of Protocol 1.0: MX
 _GAP = 3  # bytes of time for each lower id, before a servo of Protocol 2.0 answers a PING to all
 _PASSES = 2  # a lost packet must not hide a servo
@@ -44,35 +44,37 @@ class FoundServo:
 
 
 def scan(bus: SerialBus, ids: Iterable[int] = range(254), *, first: bool = True) -> list[FoundServo]:
-    """Ping `ids`, then ask those that answered for model and firmware. The bus then knows who speaks which protocol."""
+    """Ping `ids`, then read model and firmware of those that answered. The bus then has the protocol of each."""
     wanted = list(ids)
-    second = [one for one in ping_all(bus) if one.id in wanted]
-    for one in second:
-        bus.speak(one.id, SECOND)
+    second = [servo for servo in ping_all(bus) if servo.id in wanted]
+    for servo in second:
+        bus.set_protocol(servo.id, SECOND)
     second = [
-        one if not one.model or is_unknown(SECOND, one.model) else replace(one, mute=not answers_reads(bus, one.id))
-        for one in second
+        servo
+        if not servo.model or is_unknown(SECOND, servo.model)
+        else replace(servo, mute=not answers_reads(bus, servo.id))
+        for servo in second
     ]
     if not first:
         return second
     there: set[int] = set()
     unclear: set[int] = set()  # something else came in the last sweep: two servos may share the id
     for id_ in wanted:  # each may be there in Protocol 1.0, too
-        bus.speak(id_, FIRST)
+        bus.set_protocol(id_, FIRST)
     for _ in range(_PASSES):  # in the first one, a late answer may follow another's ping
         answered, unclear = _sweep(bus, [id_ for id_ in wanted if id_ not in there])
         there |= answered
     there |= {id_ for id_ in unclear - there if answers_ping(bus, id_, damaged=True)}
-    found = [*(_identify(bus, id_) for id_ in sorted(there)), *second]
-    for one in second:
-        if one.id not in there:
-            bus.speak(one.id, SECOND)
-    return sorted(found, key=lambda one: one.id)
+    servos = [*(_identify(bus, id_) for id_ in sorted(there)), *second]
+    for servo in second:
+        if servo.id not in there:
+            bus.set_protocol(servo.id, SECOND)
+    return sorted(servos, key=lambda servo: servo.id)
 
 
 def ping_all(bus: SerialBus) -> list[FoundServo]:
     """Who speaks Protocol 2.0: one PING to all, twice. They answer by id, each in its own time."""
-    found: dict[int, FoundServo] = {}
+    servos: dict[int, FoundServo] = {}
     frame, byte = v2.encode(BROADCAST, Instruction.PING), byte_seconds(bus.baud)
     for _ in range(_PASSES):
         bus.port.send(frame)
@@ -84,18 +86,18 @@ def ping_all(bus: SerialBus) -> list[FoundServo]:
             for packet in decoder.feed(chunk):
                 if packet.status and packet.intact and len(packet.params) == MODEL_AND_FIRMWARE.size:
                     model, firmware = MODEL_AND_FIRMWARE.unpack(packet.params)
-                    found[packet.id] = FoundServo(packet.id, model, firmware, protocol=2)
+                    servos[packet.id] = FoundServo(packet.id, model, firmware, protocol=2)
                 elif packet.status:
-                    found.setdefault(packet.id, FoundServo(packet.id, None, None, protocol=2))
-    return sorted(found.values(), key=lambda one: one.id)
+                    servos.setdefault(packet.id, FoundServo(packet.id, None, None, protocol=2))
+    return sorted(servos.values(), key=lambda servo: servo.id)
 
 
 def has_feetech(bus: SerialBus) -> bool:
-    """Whether Feetech servos are on the line: they answer a PING to all in turn, and the first is asked who it is."""
+    """Whether Feetech servos are on the line: they answer a broadcast PING in turn; the first one is identified."""
     bus.port.send(encode(BROADCAST, Instruction.PING))
     deadline = time.monotonic() + _GAP * (v2.MAX_ID + 1) * byte_seconds(bus.baud) + REPLY_DELAY + bus.latency
-    heard = Decoder().feed(bus.port.listen(deadline))
-    answered = [one.id for one in heard if one.intact and one.id != BROADCAST and not one.params]
+    packets = Decoder().feed(bus.port.listen(deadline))
+    answered = [packet.id for packet in packets if packet.intact and packet.id != BROADCAST and not packet.params]
     return any(_identify(bus, id_).protocol in {"sts", "scs"} for id_ in answered[:1])
 
 
@@ -103,12 +105,12 @@ def all_bauds() -> list[int]:
     """The rates to ask at, so that each rate of a servo is near to one of them: those of the manuals first."""
     chosen = list(BAUDS)
     for rate in reversed(RATES):
-        if all(abs(rate - one) > _NEAR * rate for one in chosen):
+        if all(abs(rate - other) > _NEAR * rate for other in chosen):
             chosen.append(rate)
     return chosen
 
 
-def _is_heard(bus: SerialBus) -> bool:
+def _has_traffic(bus: SerialBus) -> bool:
     """Whether a byte comes back from a PING to all in Protocol 1.0: several servos answer it at the same time."""
     frame = encode(BROADCAST, Instruction.PING)
     for _ in range(_PASSES):
@@ -124,7 +126,7 @@ def _is_heard(bus: SerialBus) -> bool:
 def _sweep(bus: SerialBus, ids: list[int]) -> tuple[set[int], set[int]]:
     """Who answered, also late, for an answer has its servo's id; and after whose ping came something else."""
     port, echo = bus.port, bus.echo
-    heard = bytearray()
+    received = bytearray()
     garbled = set()
     slot = 2 * _ANSWER * byte_seconds(bus.baud) + REPLY_DELAY
     for id_ in ids:
@@ -132,15 +134,15 @@ def _sweep(bus: SerialBus, ids: list[int]) -> tuple[set[int], set[int]]:
         answer = frame[:4]
         port.send(frame)
         deadline = time.monotonic() + slot
-        start, wanted = len(heard), 2 * len(frame) if echo else len(frame)
+        start, wanted = len(received), 2 * len(frame) if echo else len(frame)
         while chunk := port.receive(deadline):
-            heard += chunk
-            if len(heard) - start >= wanted and heard.endswith(bytes(answer), start, len(heard) - 2):
+            received += chunk
+            if len(received) - start >= wanted and received.endswith(bytes(answer), start, len(received) - 2):
                 break  # it has answered: no need to wait
         else:
-            if len(heard) - start > (len(frame) if echo else 0):
+            if len(received) - start > (len(frame) if echo else 0):
                 garbled.add(id_)
-    data = bytes(heard) + port.listen(time.monotonic() + bus.latency + port.latency)  # stragglers
+    data = bytes(received) + port.listen(time.monotonic() + bus.latency + port.latency)  # stragglers
     for id_ in ids if echo else ():
         data = data.replace(encode(id_, Instruction.PING), b"", 1)
     there = {packet.id for packet in Decoder().feed(data) if not packet.params}.intersection(ids)
@@ -154,8 +156,8 @@ def _identify(bus: SerialBus, id: int) -> FoundServo:
         data = b""
     if data is None or len(data) < START:
         return FoundServo(id, None, None, mute=data is None)
-    protocol, model, firmware = who(id, data)
-    bus.speak(id, protocol)
+    protocol, model, firmware = identify_model(id, data)
+    bus.set_protocol(id, protocol)
     return FoundServo(id, model, firmware, protocol=protocol.name)
 
 
@@ -167,7 +169,7 @@ def scan_bauds(
     A rate that no manual lists is asked by a PING to all first, and left out where no byte comes back.
     """
     wanted, rates, before = list(ids), list(bauds), bus.baud
-    found: dict[int, list[FoundServo]] = {}
+    servos: dict[int, list[FoundServo]] = {}
     try:
         for baud in rates:
             if progress:
@@ -178,9 +180,9 @@ def scan_bauds(
                 if bus.closed:
                     raise
                 continue
-            if baud in BAUDS or len(rates) == 1 or _is_heard(bus):
-                found[baud] = scan(bus, wanted, first=baud <= _FASTEST_FIRST or len(rates) == 1)
+            if baud in BAUDS or len(rates) == 1 or _has_traffic(bus):
+                servos[baud] = scan(bus, wanted, first=baud <= _FASTEST_FIRST or len(rates) == 1)
     finally:
         if not bus.closed:
             bus.set_baud(before)
-    return found
+    return servos

@@ -1,10 +1,10 @@
 """The bus on a real line, on a pseudo-terminal or behind a socket: one question at a time, never a wrong answer.
 
-Replies carry no number, so a late reply looks like the answer to the next question of the same length, and one may come
-twice. A servo that may still say something is asked for another *number of bytes*: some more registers in front, or
-behind, which are cut off again. This needs no pause, and works on lines that reorder replies. docs/design.md ("Late
-replies") has the rules, and what they do not cover. An acknowledgement has a fixed length: while an old one may come, a
-write is confirmed by reading it back.
+Replies carry no sequence number, so a late reply looks like the answer to the next question of the same length, and a
+reply may arrive twice. Where a late reply may come, the next question asks for another *number of bytes*: more
+registers in front or behind, which are cut off again. This needs no pause, and works on lines that reorder replies.
+docs/design.md ("Late replies") has the rules and their limits. An acknowledgement has a fixed length: while an old one
+may come, a write is confirmed by reading it back.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from axbridge.clock import WallClock
 from axbridge.config.registers import Address, Instruction
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError
 
-_BUSY = 6  # `more_patience` with a virtual bus, whose computer may not get round to answer for a tenth of a second
-LATE_WINDOW = 0.25  # s: so long may a reply come after its question was given up and a later one answered
+_BUSY = 6  # `retry_timeout_factor` of a virtual bus: its computer may be busy for 0.1 s
+LATE_WINDOW = 0.25  # s: a late reply comes within this time after a later question was answered
 _REMOTE_LATE_WINDOW = 2.0
 _RECENT = 2.0  # s: packets that a busy server left unanswered no longer ago may be the cause of a silence
-TWIN_WINDOW = 0.005  # s: so long may a reply be delivered once more after it came
+DUPLICATE_REPLY_WINDOW = 0.005  # s: a reply that arrives twice does so within this time
 _QUIET = 0.001  # s: a pause that ends a damaged reply
 _CLOSING = 2.0  # s to wait for the end of another thread's transaction
 _READ_SIZE = 300  # bytes: more than any answer has
@@ -39,36 +39,36 @@ _ECHO_PROBE = encode(BROADCAST, Instruction.READ, bytes((Address.ID, 1)))  # no 
 
 
 @dataclass(slots=True, eq=False)
-class _Answers:
-    """A servo's answers of one length: until when one may come late, and the latest once more (`time.monotonic`)."""
+class _ReplyWindow:
+    """Replies of one servo and one length: until when a late one, and a duplicate, may come (`time.monotonic`)."""
 
-    owed: float = 0.0  # 0: none is owed
-    again: float = 0.0
+    late_until: float = 0.0  # 0: no late reply is expected
+    duplicate_until: float = 0.0
 
 
 @dataclass(slots=True, eq=False)
-class _Speaker:
-    """What was heard of a servo: answers by parameter bytes, and the two lengths that came last."""
+class _ReplyRecord:
+    """Reply times of a servo by parameter bytes, and the two lengths that came last."""
 
     counts: ServoStats
-    answers: dict[int, _Answers] = field(default_factory=lambda: defaultdict(_Answers))
-    last: _Answers | None = None
-    before: _Answers | None = None
+    answers: dict[int, _ReplyWindow] = field(default_factory=lambda: defaultdict(_ReplyWindow))
+    last: _ReplyWindow | None = None
+    before: _ReplyWindow | None = None
 
-    def spoke(self, answers: _Answers) -> None:
-        """An answer of this length has come."""
-        answers.again = time.monotonic() + TWIN_WINDOW
+    def note_reply(self, answers: _ReplyWindow) -> None:
+        """Note a reply of this length."""
+        answers.duplicate_until = time.monotonic() + DUPLICATE_REPLY_WINDOW
         if answers is not self.last:
             self.before, self.last = self.last, answers
 
-    def latest(self) -> float:
-        """When the last reply that it owes is past, unless the line is silent; 0.0 when it owes none."""
-        return max((one.owed for one in self.answers.values()), default=0.0)
+    def latest_reply(self) -> float:
+        """Time after which no late reply can come, once the line answers; 0.0 if none is expected."""
+        return max((window.late_until for window in self.answers.values()), default=0.0)
 
-    def forgive(self) -> None:
-        """Nothing can come any more."""
-        for one in self.answers.values():
-            one.owed = 0.0
+    def expire(self) -> None:
+        """Note that no late reply can come any more."""
+        for window in self.answers.values():
+            window.late_until = 0.0
 
 
 @dataclass(slots=True, eq=False)
@@ -84,8 +84,8 @@ class _Question:
     size: int  # bytes of the answer; 0: it has to be looked for
     sending: float  # time of the frame on the line, s
     least: float  # time of question and answer, s
-    answers: _Answers
-    speaker: _Speaker
+    answers: _ReplyWindow
+    record: _ReplyRecord
 
 
 class SerialBus(Bus):
@@ -119,11 +119,11 @@ class SerialBus(Bus):
         self.port = Port(self.port_name, baud)
         self.latency = self.port.latency
         if self.port.adapter.kind == "pty":
-            self.more_patience = max(self.more_patience, _BUSY)
+            self.retry_timeout_factor = max(self.retry_timeout_factor, _BUSY)
         self._window = _REMOTE_LATE_WINDOW if self.remote else LATE_WINDOW
-        self._owed = 0.0  # when the last reply that anybody owes is past (`time.monotonic`); 0: nobody does
-        self._silent = False  # no question has been answered since the last one that was not: nothing is forgotten
-        self._speakers: dict[int, _Speaker] = {}
+        self._late_until = 0.0  # no late reply comes after this (`time.monotonic`); 0: none is expected
+        self._line_silent = False  # no reply since the last time-out: late replies do not expire
+        self._reply_records: dict[int, _ReplyRecord] = {}
         self._questions: dict[Protocol, dict[tuple[int, int, int], list[_Question]]] = defaultdict(dict)  # by request
         try:
             self._start()
@@ -148,12 +148,12 @@ class SerialBus(Bus):
     def close(self) -> None:
         """Close the port for good, after the transaction under way; may be called twice."""
         self._ended = True
-        mine = self.turn.lock.acquire(timeout=_CLOSING)
+        acquired = self.turn.lock.acquire(timeout=_CLOSING)
         try:
             self.port.close()
         finally:
             self.turn.reserve(None)  # a thread that waits to write finds it closed
-            if mine:
+            if acquired:
                 self.turn.lock.release()
 
     @property
@@ -171,7 +171,7 @@ class SerialBus(Bus):
             if self._ended:
                 raise PortError(self.port_name, "the port is closed")
             self.port.setupPort(self.baud)
-            self._forgive()
+            self._expire_all()
             try:
                 self._start()
                 check()
@@ -192,7 +192,7 @@ class SerialBus(Bus):
             self.baud = baud
             self._byte = byte_seconds(baud)
             self._questions.clear()
-            self._forgive()
+            self._expire_all()
             self.port.drain(_QUIET)
 
     def _start(self) -> None:
@@ -201,48 +201,48 @@ class SerialBus(Bus):
 
     # -- late replies -------------------------------------------------------------------------------------------------
 
-    def _owe(self, id: int, length: int) -> None:
+    def _expect_late_reply(self, id: int, length: int) -> None:
         """Servo `id` may still send a reply with `length` parameter bytes."""
-        self._speaker(id).answers[length].owed = self._owed = time.monotonic() + self._window
-        self._silent = True
+        self._reply_record(id).answers[length].late_until = self._late_until = time.monotonic() + self._window
+        self._line_silent = True
 
-    def _owes(self, id: int, length: int) -> bool:
+    def _may_reply_late(self, id: int, length: int) -> bool:
         """Whether such a reply may still come."""
-        return self._is_owed(self._speaker(id).answers[length])
+        return self._is_expected_late(self._reply_record(id).answers[length])
 
-    def _is_owed(self, answers: _Answers) -> bool:
-        if answers.owed and not self._silent and time.monotonic() >= answers.owed:
-            answers.owed = 0.0
-        return answers.owed > 0.0
+    def _is_expected_late(self, answers: _ReplyWindow) -> bool:
+        if answers.late_until and not self._line_silent and time.monotonic() >= answers.late_until:
+            answers.late_until = 0.0
+        return answers.late_until > 0.0
 
-    def _nobody_owes(self) -> bool:
-        if self._owed and not self._silent and time.monotonic() >= self._owed:
-            self._forgive()
-        return not self._owed
+    def _no_late_replies(self) -> bool:
+        if self._late_until and not self._line_silent and time.monotonic() >= self._late_until:
+            self._expire_all()
+        return not self._late_until
 
-    def _forgive(self) -> None:
-        """Nothing can come from anybody any more."""
-        self._owed = 0.0
-        for speaker in self._speakers.values():
-            speaker.forgive()
+    def _expire_all(self) -> None:
+        """Note that no late reply of any servo can come any more."""
+        self._late_until = 0.0
+        for record in self._reply_records.values():
+            record.expire()
 
-    def _may_come(self, speaker: _Speaker, answers: _Answers, due: float) -> bool:
+    def _may_come(self, record: _ReplyRecord, answers: _ReplyWindow, due: float) -> bool:
         """Whether an older answer of this length may come after `due`."""
-        held_back = self.stats.unasked and (answers is speaker.last or answers is speaker.before)
-        return held_back or answers.again > due or self._is_owed(answers)
+        held_back = self.stats.saw_duplicates and (answers is record.last or answers is record.before)
+        return held_back or answers.duplicate_until > due or self._is_expected_late(answers)
 
     # -- questions ----------------------------------------------------------------------------------------------------
 
     def _ping_once(self, id: int) -> Reply:
         protocol = self.protocol(id)
-        if self._owes(id, protocol.ping_length):
+        if self._may_reply_late(id, protocol.ping_length):
             if protocol.ping_length:  # its answer has data, which a READ does not tell
-                self._wait_out(id)
+                self._drain_late_replies(id)
                 return super()._ping_once(id)
             try:
                 reply = self._read_once(id, protocol.id_place, 1)
             except BusTimeout:
-                self._wait_out(id)  # at status return level 0 a servo answers PING and no READ
+                self._drain_late_replies(id)  # at status return level 0 a servo answers PING and no READ
             else:
                 return Reply(reply.error, b"", reply.time)
         return super()._ping_once(id)
@@ -254,7 +254,7 @@ class SerialBus(Bus):
         two: an answer is looked at, and the question after the next chosen, while the line is busy with the next.
         """
         fd, answers = self.port.fd, list[Reply | BusError]()
-        if fd is None or self.echo or not self._nobody_owes():
+        if fd is None or self.echo or not self._no_late_replies():
             return answers
         poll, read, write, clock = self.port.poller.poll, os.read, os.write, time.monotonic
         wait = (self.latency * self._patience + REPLY_DELAY) * 1e3
@@ -267,8 +267,8 @@ class SerialBus(Bus):
             for place, request in enumerate(requests, 1):
                 question, now = following, clock()
                 if whole is not None:
-                    whole[0].answers.again = now + TWIN_WINDOW
-                if question is not None and now < question.answers.again:
+                    whole[0].answers.duplicate_until = now + DUPLICATE_REPLY_WINDOW
+                if question is not None and now < question.answers.duplicate_until:
                     question = self._plain_question(request, now)  # the line is faster, or the same is asked twice
                 if question is None:
                     break
@@ -290,28 +290,28 @@ class SerialBus(Bus):
                 whole, waiting = (question, now, answer), None
         except BaseException as failure:
             if waiting is not None:
-                self._owe(waiting.id, waiting.count)
+                self._expect_late_reply(waiting.id, waiting.count)
             if isinstance(failure, PortError) or not isinstance(failure, OSError):
                 raise
             waiting = None  # the port is lost, or its buffer is full: `_read_once` finds out which
         finally:
             if whole is not None:
-                whole[0].answers.again = clock() + TWIN_WINDOW
+                whole[0].answers.duplicate_until = clock() + DUPLICATE_REPLY_WINDOW
                 answers.append(_reply(*whole))
         if waiting is not None:
             try:
-                answers.append(self._put(waiting, answer, now))
+                answers.append(self._read_reply(waiting, answer, now))
             except (BusTimeout, CorruptPacket) as error:
                 answers.append(error)
         return answers
 
     def _plain_question(self, request: tuple[int, int, int], due: float) -> _Question | None:
-        """The READ to send at `due` for this request, where its answer is plain to see; nobody owes one."""
-        unasked = self.stats.unasked
+        """The READ to send at `due` for this request, if no late reply can be taken for its answer."""
+        twice = self.stats.saw_duplicates
         question: _Question | None
         for question in self._questions[self.protocols.get(request[0], FIRST)].get(request, ()):
-            who = question.speaker
-            if question.answers.again <= due and not (unasked and question.answers in {who.last, who.before}):
+            past = question.record
+            if question.answers.duplicate_until <= due and not (twice and question.answers in {past.last, past.before}):
                 break
         else:
             question = self._question(request, due)
@@ -325,45 +325,45 @@ class SerialBus(Bus):
         id_, address, length = request
         protocol = self.protocol(id_)
         known = self._questions[protocol].setdefault(request, [])
-        for number, (first, count) in enumerate(_rooms(protocol, address, length)):
+        for number, (first, count) in enumerate(_read_spans(protocol, address, length)):
             if number == len(known):
                 frame, head = protocol.read_frame(id_, first, count), protocol.answer_head(id_, count)
                 size, sending = protocol.longest(count) if head else 0, len(frame) * self._byte
-                speaker, least, begin = self._speaker(id_), sending + size * self._byte, address - first
+                record, least, begin = self._reply_record(id_), sending + size * self._byte, address - first
                 known.append(
                     _Question(
                         *(id_, count, begin, begin + length, frame, head, size, sending, least),
-                        speaker.answers[count],
-                        speaker,
+                        record.answers[count],
+                        record,
                     )
                 )
             question = known[number]
-            if not self._may_come(question.speaker, question.answers, due):
+            if not self._may_come(question.record, question.answers, due):
                 return question
         return None
 
-    def _speaker(self, id: int) -> _Speaker:
-        """What was heard of a servo, or in answers that several share."""
-        if id not in self._speakers:
-            self._speakers[id] = _Speaker(ServoStats() if id == BROADCAST else self.stats.of(id))
-        return self._speakers[id]
+    def _reply_record(self, id: int) -> _ReplyRecord:
+        """Reply times of a servo, or of replies that several servos share."""
+        if id not in self._reply_records:
+            self._reply_records[id] = _ReplyRecord(ServoStats() if id == BROADCAST else self.stats.of(id))
+        return self._reply_records[id]
 
-    def _put(self, question: _Question, heard: bytes = b"", asked: float | None = None) -> Reply:
+    def _read_reply(self, question: _Question, received: bytes = b"", sent_at: float | None = None) -> Reply:
         """The answer to a READ; see `_converse`."""
-        packet, sampled = self._converse(question.frame, question.id, question.count, heard, asked)
+        packet, sampled = self._converse(question.frame, question.id, question.count, received, sent_at)
         return Reply(packet.code, packet.params[question.begin : question.end], sampled)
 
     def _write_once(self, frame: bytes, id: int) -> Reply | None:
-        if id in self.silent or not self._owes(id, 0):
+        if id in self.no_write_ack_ids or not self._may_reply_late(id, 0):
             return super()._write_once(frame, id)
         if super()._write_once(frame, id) is not None:
-            self._owe(id, 0)  # this may have been an older acknowledgement
+            self._expect_late_reply(id, 0)  # this may have been an older acknowledgement
         return None
 
     def instruct(self, id: int, code: int, params: bytes = b"", *, answered: bool = True) -> Reply | None:
         """See `Bus.instruct`."""
-        if answered and id != BROADCAST and id not in self.silent:
-            self._wait_out(id)  # an old acknowledgement must not confirm this: it cannot be read back
+        if answered and id != BROADCAST and id not in self.no_write_ack_ids:
+            self._drain_late_replies(id)  # an old acknowledgement must not confirm this: it cannot be read back
         return super().instruct(id, code, params, answered=answered)
 
     # -- one transaction ----------------------------------------------------------------------------------------------
@@ -372,29 +372,32 @@ class SerialBus(Bus):
         question = self._question((id, address, length), time.monotonic())
         if question is None:
             known = self._questions[self.protocol(id)][id, address, length]
-            if all(self._is_owed(one.answers) for one in known):
-                self._wait_out(id)
-            question = min((one for one in known if not self._is_owed(one.answers)), key=lambda one: one.answers.again)
-            self.stats.overhear(self.port.listen(question.answers.again))  # nothing but time tells its answers apart
-        return self._put(question)
+            if all(self._is_expected_late(one.answers) for one in known):
+                self._drain_late_replies(id)
+            question = min(
+                (question for question in known if not self._is_expected_late(question.answers)),
+                key=lambda question: question.answers.duplicate_until,
+            )
+            self.stats.count_stray(self.port.listen(question.answers.duplicate_until))  # until then
+        return self._read_reply(question)
 
-    def _same_room(self, protocol: Protocol, ids: Sequence[int], address: int, length: int) -> tuple[int, int] | None:
+    def _common_span(self, protocol: Protocol, ids: Sequence[int], address: int, length: int) -> tuple[int, int] | None:
         now = time.monotonic()
-        for first, count in _rooms(protocol, address, length):
-            asked = [(self._speaker(id_), count) for id_ in ids]
-            asked.append((self._speaker(BROADCAST), len(ids) * (count + 4)))
-            if not any(self._may_come(who, who.answers[size], now) for who, size in asked):
+        for first, count in _read_spans(protocol, address, length):
+            sent_at = [(self._reply_record(id_), count) for id_ in ids]
+            sent_at.append((self._reply_record(BROADCAST), len(ids) * (count + 4)))
+            if not any(self._may_come(record, record.answers[size], now) for record, size in sent_at):
                 return first, count
         return None
 
-    def _note_answers(self, heard: Iterable[int], missing: Iterable[int], count: int) -> None:
-        for id_ in heard:
-            self._silent = False
-            for speaker in (self._speaker(id_), self._speaker(BROADCAST)):
-                speaker.counts.asked += 1
-                speaker.spoke(speaker.answers[count])
+    def _note_answers(self, received: Iterable[int], missing: Iterable[int], count: int) -> None:
+        for id_ in received:
+            self._line_silent = False
+            for record in (self._reply_record(id_), self._reply_record(BROADCAST)):
+                record.counts.asked += 1
+                record.note_reply(record.answers[count])
         for id_ in missing:
-            self._owe(id_, count)
+            self._expect_late_reply(id_, count)
 
     def _gather(self, protocol: Protocol, frame: bytes, answers: int, size: int) -> tuple[bytes, float]:
         with self.turn, self.turn.lock:
@@ -405,11 +408,11 @@ class SerialBus(Bus):
             started = time.monotonic()
             waits = max(answers, size // SHORTEST_BLOCK) * REPLY_DELAY + self.latency * self._patience
             deadline = started + (len(frame) * (1 + self.echo) + size) * self._byte + waits
-            heard, decoder, came = b"", protocol.decoder(), 0
+            received, decoder, came = b"", protocol.decoder(), 0
             while came < answers and (chunk := self.port.receive(deadline)):
-                heard += chunk
+                received += chunk
                 came += sum(protocol.is_answer(packet) for packet in decoder.feed(chunk))
-            return heard, started + len(frame) * self._byte
+            return received, started + len(frame) * self._byte
 
     def _transfer(self, frame: bytes, id: int, length: int | None) -> tuple[Packet | None, float]:
         with self.turn, self.turn.lock:
@@ -417,15 +420,15 @@ class SerialBus(Bus):
             if length is None:
                 self.port.send(frame)
                 now = self.clock.now() + len(frame) * self._byte
-                if id != BROADCAST and id not in self.silent:
-                    self._owe(id, 0)  # a servo at status return level 2 will acknowledge all the same
+                if id != BROADCAST and id not in self.no_write_ack_ids:
+                    self._expect_late_reply(id, 0)  # a servo at status return level 2 will acknowledge all the same
                 return None, now
             return self._converse(frame, id, length)
 
     def _converse(
-        self, frame: bytes, id: int, length: int, heard: bytes = b"", started: float | None = None
+        self, frame: bytes, id: int, length: int, received: bytes = b"", started: float | None = None
     ) -> tuple[Packet, float]:
-        """Send a question, unless it was sent when it `started` and `heard` has come since; its answer."""
+        """Send a question, unless it was sent when it `started` and `received` came since; return its answer."""
         counts, protocol = self.stats.of(id), self.protocol(id)
         need = protocol.longest(length) + len(frame) * self.echo
         counts.asked += 1
@@ -439,67 +442,67 @@ class SerialBus(Bus):
             sampled = started + len(frame) * self._byte
             deadline = started + (len(frame) + need) * self._byte + REPLY_DELAY + self.latency * self._patience
             while True:
-                refusable = not self._owes(id, 0)
-                found = protocol.find_answer(heard, frame, id, length, echo=self.echo, refusable=refusable)
-                self.echo = found.echo
-                if found.packet is not None:
-                    answered, self._silent = True, False
-                    self._account(found.rest, frame)
-                    speaker = self._speaker(id)
-                    speaker.spoke(speaker.answers[length])
-                    if protocol.garbled(found.packet.code):  # not an answer: the question was damaged on its way
+                refusable = not self._may_reply_late(id, 0)
+                search = protocol.find_answer(received, frame, id, length, echo=self.echo, refusable=refusable)
+                self.echo = search.echo
+                if search.packet is not None:
+                    answered, self._line_silent = True, False
+                    self._account(search.rest, frame)
+                    record = self._reply_record(id)
+                    record.note_reply(record.answers[length])
+                    if protocol.garbled(search.packet.code):  # not an answer: the question was damaged on its way
                         counts.corrupt += 1
-                        raise CorruptPacket(id, heard)
-                    return found.packet, sampled
-                if found.damaged and not damaged:
+                        raise CorruptPacket(id, received)
+                    return search.packet, sampled
+                if search.damaged and not damaged:
                     damaged = True
                     deadline = min(deadline, time.monotonic() + _QUIET)
                 chunk = self.port.receive(deadline)
                 if not chunk:
                     break
-                heard += chunk
+                received += chunk
         finally:
             if not answered:  # in time, or before a signal
-                self._owe(id, length)
-                self._owe(id, 0)  # it may refuse, late
-        if self._account(heard, frame) or damaged:
+                self._expect_late_reply(id, length)
+                self._expect_late_reply(id, 0)  # it may refuse, late
+        if self._account(received, frame) or damaged:
             counts.corrupt += 1
-            raise CorruptPacket(id, heard)
+            raise CorruptPacket(id, received)
         counts.timeouts += 1
         raise BusTimeout(id)
 
     def _clear(self) -> None:
         """Throw away what came without a question: a reply delivered twice, or the slower one of two twins."""
-        while heard := self.port.receive(0):
-            self.stats.overhear(heard)
+        while received := self.port.receive(0):
+            self.stats.count_stray(received)
 
     def _account(self, rest: bytes, frame: bytes) -> int:
-        """Count what was heard besides the answer to `frame`; returns the bytes that are no packet."""
-        return self.stats.overhear(rest.replace(frame, b"") if self.echo else rest) if rest else 0
+        """Count bytes besides the answer to `frame`; returns the number that are no packet."""
+        return self.stats.count_stray(rest.replace(frame, b"") if self.echo else rest) if rest else 0
 
-    def _wait_out(self, id: int) -> None:
+    def _drain_late_replies(self, id: int) -> None:
         """Wait until no late reply of servo `id` can come any more."""
-        speaker = self._speaker(id)
-        if self._silent and speaker.latest():
+        record = self._reply_record(id)
+        if self._line_silent and record.latest_reply():
             protocol = self.protocol(id)
             self._converse(protocol.encode(id, Instruction.PING, b""), id, protocol.ping_length)
-        until = speaker.latest()
+        until = record.latest_reply()
         while time.monotonic() < until:
             self.port.receive(until)
-        speaker.forgive()
+        record.expire()
 
 
-def _reply(question: _Question, asked: float, answer: bytes) -> Reply:
-    """A whole answer to a question; its servo has spoken."""
-    speaker = question.speaker
-    speaker.counts.asked += 1
-    if speaker.last is not question.answers:
-        speaker.before, speaker.last = speaker.last, question.answers
-    return Reply(answer[4], answer[5 + question.begin : 5 + question.end], asked + question.sending)
+def _reply(question: _Question, sent_at: float, answer: bytes) -> Reply:
+    """A whole answer to a question; its reply time is noted."""
+    record = question.record
+    record.counts.asked += 1
+    if record.last is not question.answers:
+        record.before, record.last = record.last, question.answers
+    return Reply(answer[4], answer[5 + question.begin : 5 + question.end], sent_at + question.sending)
 
 
-def _rooms(protocol: Protocol, address: int, length: int) -> Iterator[tuple[int, int]]:
+def _read_spans(protocol: Protocol, address: int, length: int) -> Iterator[tuple[int, int]]:
     """From where on, and how many bytes, one may ask for to get these: more in front each time, or behind."""
-    begin, end = protocol.read_room(address, length)
+    begin, end = protocol.readable_span(address, length)
     for more in range(1 + min(_LONGEST_TAG, max(address - begin, end - address - length))):
         yield (address - more if address - begin >= more else address), length + more

@@ -1,4 +1,4 @@
-"""What a line does and loses, always counted, and what it could do at best."""
+"""Counters of a line: packets, losses and times, and the least time that they could take."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ServoStats:
     late: int = 0  # answers that came after their time, or once more, and were thrown away
 
     @property
-    def heard(self) -> bool:
+    def has_replied(self) -> bool:
         """Whether anything has ever come from it, damaged or late or not."""
         return self.asked > self.timeouts or self.late > 0
 
@@ -41,7 +41,7 @@ class LineStats:
 
     servos: dict[int, ServoStats] = field(default_factory=dict)  # by id
     junk: int = 0  # bytes that belonged to no packet
-    unasked = False  # no counter: whether a whole reply has ever come that nobody waited for
+    saw_duplicates = False  # no counter: whether a whole reply has come without a question
 
     def of(self, id: int) -> ServoStats:
         """Counters of servo `id`, created at first use."""
@@ -49,7 +49,7 @@ class LineStats:
             self.servos[id] = ServoStats()
         return self.servos[id]
 
-    def overhear(self, data: bytes) -> int:
+    def count_stray(self, data: bytes) -> int:
         """Count what came without being asked for: late replies and junk; returns the bytes that are no packet."""
         if v2.HEADER in data:
             decoder = v2.Decoder()
@@ -59,21 +59,21 @@ class LineStats:
                     if packet.id != BROADCAST:
                         self._count_late(packet.id)
                     elif packet.status:  # the answer that several share
-                        self.unasked = True
-        one = v1.Decoder()
+                        self.saw_duplicates = True
+        parser = v1.Decoder()
         damaged = 0
-        for packet in one.feed(data):
+        for packet in parser.feed(data):
             if not packet.intact:
                 damaged += len(packet.params) + v1.OVERHEAD
             elif packet.id != BROADCAST:
                 self._count_late(packet.id)
-        junk = damaged + one.skipped + one.pending
+        junk = damaged + parser.skipped + parser.pending
         self.junk += junk
         return junk
 
     def _count_late(self, id: int) -> None:
         self.of(id).late += 1
-        self.unasked = True
+        self.saw_duplicates = True
 
     def as_dict(self) -> dict[str, Any]:
         """Plain numbers, with the loss of each servo: for `--json` and recordings."""
@@ -114,10 +114,10 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 def goals_time(protocols: Iterable[Protocol], baud: int) -> float:
     """Bare time of the packets with the goals of servos that speak these protocols, s."""
-    return sum(one.exchange_bytes(count)[0] for one, count in Counter(protocols).items()) * byte_seconds(baud)
+    return sum(protocol.exchange_bytes(count)[0] for protocol, count in Counter(protocols).items()) * byte_seconds(baud)
 
 
 def wire_time(protocols: Iterable[Protocol], baud: int = 1_000_000) -> float:
     """Bare time of one exchange with servos that speak these protocols, s: goals and reads, no torque limits."""
-    costs = [one.exchange_bytes(count) for one, count in Counter(protocols).items()]
+    costs = [protocol.exchange_bytes(count) for protocol, count in Counter(protocols).items()]
     return sum((goals + reads) * byte_seconds(baud) + turns * TURNAROUND for goals, reads, turns in costs)

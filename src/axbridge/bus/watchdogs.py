@@ -1,6 +1,7 @@
-"""Bus Watchdogs: servos that have one stop by themselves when no packet has come for a while.
+"""Bus Watchdogs: servos that have one stop when no packet has come for a while.
 
-By the manual torque stays on: they hold, or their motors get nothing, and take no goals until 0 is written to it.
+By the e-manual the torque stays on. A servo in a position mode holds, others get no drive; goals are refused until 0 is
+written to the watchdog.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ _OFF, _EXPIRED = b"\0", b"\xff"
 
 
 class Watchdogs:
-    """Those of the servos of one bus."""
+    """The watchdogs of the servos of one bus."""
 
     def __init__(self, bus: Bus) -> None:
         self.wanted = False  # whether servos that get goals are to be armed
         self.armed: frozenset[int] = frozenset()  # ids, as far as is known
-        self.touched: frozenset[int] = frozenset()  # ids of those that may be
+        self.maybe_armed: frozenset[int] = frozenset()  # ids of those that may be
         self._bus = bus
         self._reset: set[int] = set()  # found off although they were armed
-        self._spoken_at = 0.0
+        self._fed_at = 0.0
         self._doubt = False
 
     def arm(self, ids: Collection[int]) -> None:
@@ -32,8 +33,8 @@ class Watchdogs:
         if not new:
             return
         if not self.armed:
-            self._spoken_at = self._bus.clock.now()
-        self.touched |= set(new)
+            self._fed_at = self._bus.clock.now()
+        self.maybe_armed |= set(new)
         for value in (_OFF, _COUNTS):
             for protocol, here in self._bus.by_protocol(new).items():
                 self._bus.sync_write(protocol.watchdog or 0, dict.fromkeys(here, value))
@@ -49,30 +50,30 @@ class Watchdogs:
         return id in self._reset or (id in self.armed and self._read([id]) == [(id, _OFF)])
 
     def note_answer(self) -> None:
-        """All servos have just been spoken to."""
+        """Note that a packet has just gone to all servos."""
         if self.armed:
             now = self._bus.clock.now()
-            self._doubt = self._doubt or now - self._spoken_at > PERIOD / 2
-            self._spoken_at = now
+            self._doubt = self._doubt or now - self._fed_at > PERIOD / 2
+            self._fed_at = now
 
     @property
-    def hungry(self) -> bool:
-        """Whether nobody has spoken to them for a while."""
-        return bool(self.armed) and self._bus.clock.now() - self._spoken_at > PERIOD / 4
+    def feed_due(self) -> bool:
+        """Whether they need a packet soon."""
+        return bool(self.armed) and self._bus.clock.now() - self._fed_at > PERIOD / 4
 
     @property
     def doubtful(self) -> bool:
         """Whether the line was silent for so long that one may have expired."""
-        return bool(self.armed) and (self._doubt or self._bus.clock.now() - self._spoken_at > PERIOD / 2)
+        return bool(self.armed) and (self._doubt or self._bus.clock.now() - self._fed_at > PERIOD / 2)
 
     def poll(self) -> list[int]:
         """Ask all that are armed, which feeds them; the ids of those that have expired."""
-        found = self._read(sorted(self.armed))
-        self._doubt, self._spoken_at = False, self._bus.clock.now()
-        off = {id_ for id_, value in found if value == _OFF}
+        values = self._read(sorted(self.armed))
+        self._doubt, self._fed_at = False, self._bus.clock.now()
+        off = {id_ for id_, value in values if value == _OFF}
         self.armed -= off
         self._reset |= off
-        return [id_ for id_, value in found if value == _EXPIRED]
+        return [id_ for id_, value in values if value == _EXPIRED]
 
     def _read(self, ids: Collection[int]) -> list[tuple[int, bytes]]:
         answers = self._bus.read_many([(id_, self._bus.protocol(id_).watchdog or 0, 1) for id_ in ids])

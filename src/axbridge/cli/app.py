@@ -178,8 +178,8 @@ def _in_our_words(misuse: typer.TyperException) -> str:
     name = "" if param is None else param.metavar or param.name
     if param is not None and param.param_type_name == "option":
         name = max(param.opts, key=len)
-    if isinstance(found := misuse.__cause__, ValidationError):
-        error = found.errors()[0]
+    if isinstance(match := misuse.__cause__, ValidationError):
+        error = match.errors()[0]
         meant = " (a bus id; `axbridge scan` lists them)" if name == "ID" else ""
         return f"{name} {misfit_in_words(error)}, not {str(error['input'])!r}{meant}"
     if text.startswith("Missing ") and param is not None:
@@ -196,9 +196,9 @@ def _in_our_words(misuse: typer.TyperException) -> str:
     typed = re.match(r"No such command '(.*?)'", text)
     if typed and typed[1] in _HINTS:
         return f"no such verb: {typed[1]!r}; try `axbridge {_HINTS[typed[1]]}`"
-    found_verb = re.fullmatch(r"No such command ('.*')\. Did you mean (.*)\?", text)
-    if found_verb:
-        return f"no such verb: {found_verb[1]}; did you mean {' or '.join(found_verb[2].split(', '))}?"
+    guess = re.fullmatch(r"No such command ('.*')\. Did you mean (.*)\?", text)
+    if guess:
+        return f"no such verb: {guess[1]}; did you mean {' or '.join(guess[2].split(', '))}?"
     return text
 
 

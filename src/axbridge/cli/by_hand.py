@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 
 from axbridge.cli.progress import Show
 from axbridge.config.rig import Rig
-from axbridge.config.rig_check import positive_ways
+from axbridge.config.rig_check import positive_directions
 from axbridge.errors import BusTimeout, UsageError
 from axbridge.robot.calibration import ENOUGH, TORQUE, VISIBLE, blinking, give_back, limits_of, moved_most, nudge
 from axbridge.robot.robot import Robot
@@ -97,23 +97,23 @@ def pressed() -> Iterator[Callable[[], str]]:
             termios.tcsetattr(number, termios.TCSADRAIN, before)
 
 
-class Hand(Generic[Found]):
-    """Asks for joint after joint, while the robot goes on; `found` is what came of each so far, by servo of the rig."""
+class ManualProcedure(Generic[Found]):
+    """Asks for joint after joint, while the robot steps; `results` are those of each so far, by servo of the rig."""
 
     def __init__(self, rig: Rig, robot: Robot, key: Callable[[], str], show: Show) -> None:
-        self.robot, self.found = robot, dict[str, Found]()
+        self.robot, self.results = robot, dict[str, Found]()
         self._key, self._show = key, show
-        self._ways = {servo.name: positive_ways(rig).get(servo.joint) for servo in rig.servos}
+        self._senses = {servo.name: positive_directions(rig).get(servo.joint) for servo in rig.servos}
         self._watch = Watch(robot)
         self._limits: dict[str, dict[str, int]] = {}  # of servos that were moved, as they were
 
-    def each(self, queue: list[str], one: Callable[[str, str], Found | str]) -> dict[str, Found]:
+    def each(self, queue: list[str], step: Callable[[str, str], Found | str]) -> dict[str, Found]:
         """`one(name, "1 of 2")` returns what it found of a joint, or the key that left it; it may add to `queue`."""
         place = 0
         while place < len(queue):
             name = queue[place]
             try:
-                answer = one(name, f"{place + 1} of {len(queue)}")
+                answer = step(name, f"{place + 1} of {len(queue)}")
             except ServoLost as lost:
                 self._await_all(lost)
                 print(f"  all answer again: {name} once more; what was found before is kept", flush=True)
@@ -121,22 +121,22 @@ class Hand(Generic[Found]):
             if answer == BACK:
                 place = max(place - 1, 0)
                 for left in (name, queue[place]):
-                    self.found.pop(left, None)
+                    self.results.pop(left, None)
                 continue
             if not isinstance(answer, str):
-                self.found[name] = answer
+                self.results[name] = answer
             place += 1
-        return self.found
+        return self.results
 
     def turned(
         self, what: str, joint: str, meant: str, refuse: Callable[[str], None] = lambda _: None
     ) -> tuple[str, float, str]:
         """Have a joint turned: the servo that moved, how far, rad, and "", or the key that was pressed instead."""
-        way = self.way(joint)
+        sense = self.sense(joint)
         before = self.angles()
         while True:
             with blinking(self.robot, meant) if meant else nullcontext(lambda: None) as blink:
-                struck = self.ask(f"  {what} {way}, by 20° or more, and hold it; press a key", before, follow=blink)
+                struck = self.ask(f"  {what} {sense}, by 20° or more, and hold it; press a key", before, follow=blink)
             if struck in {MOVE, SKIP, BACK}:
                 return "", 0.0, struck
             now, start = self.angles(), dict(before)
@@ -150,9 +150,9 @@ class Hand(Generic[Found]):
                 continue
             return name, angle, ""
 
-    def way(self, joint: str) -> str:
+    def sense(self, joint: str) -> str:
         """The way that counts as positive, in words."""
-        return self._ways.get(joint) or "the way that shall count as positive"
+        return self._senses.get(joint) or "the way that shall count as positive"
 
     def nudge(self, name: str) -> bool:
         """Move a servo a little, and say what came of it; whether that could be seen."""
@@ -162,8 +162,8 @@ class Hand(Generic[Found]):
         try:
             self._limits.setdefault(name, limits_of(self.robot, name))
             far = nudge(self.robot, name, self._watch.check)
-        except BusTimeout as silent:
-            raise ServoLost(f"servo {name!r}: missing") from silent
+        except BusTimeout as timeout:
+            raise ServoLost(f"servo {name!r}: missing") from timeout
         except UsageError as refused:
             print(f"  not moved: {refused.message}\n  {refused.hint}", flush=True)
             return False
@@ -185,7 +185,7 @@ class Hand(Generic[Found]):
             follow()
             if before is not None:
                 now = self.angles()
-                most = name or max(now, key=lambda one: abs(now[one] - before[one]))
+                most = name or max(now, key=lambda joint: abs(now[joint] - before[joint]))
                 self._show(f"{most} at {math.degrees(now[most]):.1f}°, {math.degrees(now[most] - before[most]):+.1f}°")
 
         self._show("waiting for a key")

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import Annotated
 
 from axbridge.cli.app import app, emit_json, note
-from axbridge.cli.by_hand import BACK, KEYS, MOVE, SKIP, YES, Ended, Hand, ask, pressed
+from axbridge.cli.by_hand import BACK, KEYS, MOVE, SKIP, YES, Ended, ManualProcedure, ask, pressed
 from axbridge.cli.exit import early_end, motors_after
 from axbridge.cli.options import JsonOption, PortOption, RigOption, servos_of, shared
 from axbridge.cli.progress import progress
@@ -69,20 +69,20 @@ def calibrate(
             print(f"on the line: servo{'s' * (len(robot) > 1)} {ids}; all motors are off: hold the robot")
             print(KEYS, flush=True)
             with progress("") as show:
-                found = _calibrated(Hand(loaded, robot, key, show), loaded, queue)
-            changed = _write(loaded, text, found, key)
+                mountings = _calibrated(ManualProcedure(loaded, robot, key, show), loaded, queue)
+            changed = _write(loaded, text, mountings, key)
     if json:
-        joints_found = {name: {**asdict(one), "profile": one.profile.name} for name, one in found.items()}
-        emit_json("calibrate-1", {"rig": str(loaded.path), "joints": joints_found, "changed": changed})
+        entries = {name: {**asdict(mount), "profile": mount.profile.name} for name, mount in mountings.items()}
+        emit_json("calibrate-1", {"rig": str(loaded.path), "joints": entries, "changed": changed})
 
 
-def _calibrated(hand: Hand[Mounting], rig: Rig, queue: list[str]) -> dict[str, Mounting]:
+def _calibrated(guide: ManualProcedure[Mounting], rig: Rig, queue: list[str]) -> dict[str, Mounting]:
     """What was found, by name of the rig's servo; a joint whose servo turns out to be another's comes later."""
-    servos, robot = {servo.name: servo for servo in rig.dynamixels}, hand.robot
+    servos, robot = {servo.name: servo for servo in rig.dynamixels}, guide.robot
 
-    def one(name: str, count: str) -> Mounting | str:
+    def step(name: str, count: str) -> Mounting | str:
         servo = servos[name]
-        taken = {_at(robot, found.bus, found.id): joint for joint, found in hand.found.items() if joint != name}
+        taken = {_at(robot, m.bus, m.id): joint for joint, m in guide.results.items() if joint != name}
         meant, words = _meant(robot, servo, taken)
         print(f"joint {count}: {name}, {words}", flush=True)
 
@@ -91,32 +91,32 @@ def _calibrated(hand: Hand[Mounting], rig: Rig, queue: list[str]) -> dict[str, M
                 raise UsageError(f"{moved} has moved, and it moves {taken[moved]}", f"turn {name}, or go back with b")
 
         while True:
-            moved, turned, struck = hand.turned("1 turn it", name, meant, refuse)
+            moved, turned, struck = guide.turned("1 turn it", name, meant, refuse)
             if struck == MOVE:
-                hand.nudge(meant)
+                guide.nudge(meant)
                 continue
             if struck:
                 return struck
             print(f"  {moved} moved by {math.degrees(turned):+.0f}°", flush=True)
-            found = _zero_and_limits(hand, moved, turned)
-            if found == BACK:
+            mounting = _zero_and_limits(guide, moved, turned)
+            if mounting == BACK:
                 continue
-            if not isinstance(found, str):
-                queue.extend(_report(rig, servo, found, queue))
-            return found
+            if not isinstance(mounting, str):
+                queue.extend(_report(rig, servo, mounting, queue))
+            return mounting
 
-    return hand.each(queue, one)
+    return guide.each(queue, step)
 
 
-def _zero_and_limits(hand: Hand[Mounting], name: str, turned: float) -> Mounting | str:
+def _zero_and_limits(guide: ManualProcedure[Mounting], name: str, turned: float) -> Mounting | str:
     """Ask for the zero of a joint and its limits; returns the key that left it, or how its servo is mounted."""
-    servo, before = hand.robot[name], hand.angles()
-    config, profile = servo.config, hand.robot.rig.profile_of(servo.config)
+    servo, before = guide.robot[name], guide.angles()
+    config, profile = servo.config, guide.robot.rig.profile_of(servo.config)
 
     def count() -> int:
         return round(servo.position / profile.units.position)
 
-    if (struck := hand.ask("  2 bring it to 0 rad, as the URDF draws it; press a key", before, name)) in {SKIP, BACK}:
+    if (struck := guide.ask("  2 bring it to 0 rad, as the URDF draws it; press a key", before, name)) in {SKIP, BACK}:
         return struck
     zero = lowest = highest = latest = count()
     jumped = False
@@ -128,14 +128,14 @@ def _zero_and_limits(hand: Hand[Mounting], name: str, turned: float) -> Mounting
         lowest, highest = min(lowest, latest), max(highest, latest)
 
     what = "  3 lead it to both its ends, as far as it may go; press a key"
-    if (struck := hand.ask(what, before, name, follow)) in {SKIP, BACK}:
+    if (struck := guide.ask(what, before, name, follow)) in {SKIP, BACK}:
         return struck
     reach = (lowest, highest) if (highest - lowest) * profile.units.position >= ENOUGH else None
     return Mounting(config.bus, config.id or 0, profile, zero, 1 if turned > 0 else -1, reach, config.registers, jumped)
 
 
 def _at(robot: Robot, bus: str, id: int | None) -> str:
-    return next((one.name for one in robot.values() if (one.config.bus, one.config.id) == (bus, id)), "")
+    return next((servo.name for servo in robot.values() if (servo.config.bus, servo.config.id) == (bus, id)), "")
 
 
 def _sign(robot: Robot, name: str) -> str:
@@ -148,31 +148,31 @@ def _meant(robot: Robot, servo: ServoConfig, taken: Mapping[str, str]) -> tuple[
     name = _at(robot, servo.bus, servo.id)
     if name not in taken:
         return name, f"servo {servo.id} by the rig: {_sign(robot, name) if name else 'which does not answer'}"
-    left = [one for one in robot if one not in taken]
+    left = [name for name in robot if name not in taken]
     but = f"({name}, by the rig, moves {taken[name]})"
     if len(left) == 1:
         return left[0], f"{left[0]}, the only one left {but}: {_sign(robot, left[0])}"
     return "", f"one of {', '.join(left)} {but}" if left else f"but no servo is left {but}"
 
 
-def _report(rig: Rig, servo: ServoConfig, found: Mounting, queue: list[str]) -> list[str]:
+def _report(rig: Rig, servo: ServoConfig, mount: Mounting, queue: list[str]) -> list[str]:
     """Say what was found; returns the joint that the rig gave this servo to, if it is not asked for anyway."""
-    other = "" if found.id == servo.id else f" (the rig says {servo.id})"
-    print(f"  {servo.name} is servo {found.id}{other}, zero {found.zero}, direction {found.direction}", flush=True)
-    if found.reach is None:
+    other = "" if mount.id == servo.id else f" (the rig says {servo.id})"
+    print(f"  {servo.name} is servo {mount.id}{other}, zero {mount.zero}, direction {mount.direction}", flush=True)
+    if mount.reach is None:
         print("  it was not led to its ends: its limits stay as they are", flush=True)
-    new = [one for one in rig.servos if (one.bus, one.id) == (found.bus, found.id) and one.name not in queue]
-    for one in new:
-        print(f"  servo {one.id} is {one.name}'s by the rig: {one.name} comes, too", flush=True)
-    return [one.name for one in new]
+    new = [s for s in rig.servos if (s.bus, s.id) == (mount.bus, mount.id) and s.name not in queue]
+    for s in new:
+        print(f"  servo {s.id} is {s.name}'s by the rig: {s.name} comes, too", flush=True)
+    return [s.name for s in new]
 
 
-def _write(rig: Rig, text: str, found: Mapping[str, Mounting], key: Callable[[], str]) -> dict[str, dict[str, Value]]:
-    check_whole(rig, found)
+def _write(rig: Rig, text: str, mounts: Mapping[str, Mounting], key: Callable[[], str]) -> dict[str, dict[str, Value]]:
+    check_whole(rig, mounts)
     new: dict[str, dict[str, Value]] = {}
     for servo in rig.servos:
-        if servo.name in found:
-            values, notes = changes(rig, servo, found[servo.name])
+        if servo.name in mounts:
+            values, notes = changes(rig, servo, mounts[servo.name])
             if values:
                 new[servo.name] = values
             note(*notes)

@@ -89,30 +89,30 @@ def compare(
         loaded = None if rig is None else Rig.load(rig)
         if (more or beside is not None) and not (is_walk(reference) and servo is None):
             raise UsageError(_WALKS, "record walks: axbridge walk --record")
-        found = _compared(reference, other, loaded, first or None, engine, show)
+        result = _compared(reference, other, loaded, first or None, engine, show)
         third = _compared(reference, None, loaded, more[0], engine, show) if more else None
         if beside is not None:
             third = replace(_compared(reference, beside, None, None, None, show), labels=("", beside.stem))
         show("comparing")
         if servo is not None:
-            found = _of_servo(found, servo)
-        walks = sides_of(found, third) if servo is None else []
+            result = _of_servo(result, servo)
+        walks = sides_of(result, third) if servo is None else []
         if third is not None and not walks:
             raise UsageError(_WALKS, "record walks: axbridge walk --record")
-        failed = [line for condition in fail_if or () for line in check(found, condition)]
-        lacking = lacks(found)
+        failed = [line for condition in fail_if or () for line in check(result, condition)]
+        lacking = lacks(result)
         if fail_if and not allow_partial:
             failed += lacking
         show("writing the report")
         for path in out or ():
             if path.suffix == ".png":
-                write_png(found, path)
+                write_png(result, path)
             else:
-                write_html(found, path, again=floor, walks=walks, progress=show)
-    document, lines = _in_words(found, floor, walks)
+                write_html(result, path, again=floor, walks=walks, progress=show)
+    document, lines = _in_words(result, floor, walks)
     lines += [f"wrote {path}" for path in out or ()]
     report("compare-1", document | {"failed": failed}, lines, json=json)
-    for label, side, doubts in zip(found.labels, (found.reference, found.other), found.doubts, strict=True):
+    for label, side, doubts in zip(result.labels, (result.reference, result.other), result.doubts, strict=True):
         note(*([f"{label} {side.flaw}"] if side.flaw else ()), *(f"{label}: {line}" for line in doubts))
     note(*(line for line in lacking if line not in failed))
     note(*failed, kind="failed")
@@ -121,14 +121,14 @@ def compare(
     return FAILED_CHECK if failed else DONE
 
 
-def _of_servo(found: Comparison, servo: str) -> Comparison:
-    name = servo if servo in found.reference else servo_of(rig_of(found.reference), servo).name
-    pairs = tuple(pair for pair in found.pairs if pair.name == name)
+def _of_servo(result: Comparison, servo: str) -> Comparison:
+    name = servo if servo in result.reference else servo_of(rig_of(result.reference), servo).name
+    pairs = tuple(pair for pair in result.pairs if pair.name == name)
     if not pairs:
-        why = found.missing.get(name, "it was not recorded")
-        there = ", ".join(one.name for one in found.pairs)
+        why = result.missing.get(name, "it was not recorded")
+        there = ", ".join(pair.name for pair in result.pairs)
         raise UsageError(f"{name} cannot be compared: {why}", f"there are: {there}")
-    return replace(found, pairs=pairs, missing={})
+    return replace(result, pairs=pairs, missing={})
 
 
 def _compared(
@@ -146,20 +146,20 @@ def _compared(
     return compare_recordings(reference, measured, labels=_labels(reference, measured), progress=show)
 
 
-def _in_words(found: Comparison, floor: Comparison | None, walks: list[WalkSide]) -> tuple[dict[str, Any], list[str]]:
-    sides = (found,) if floor is None else (found, floor)
+def _in_words(result: Comparison, floor: Comparison | None, walks: list[WalkSide]) -> tuple[dict[str, Any], list[str]]:
+    sides = (result,) if floor is None else (result, floor)
     errors = tables.errors_beside(*sides)
     names = ("perfect_servo", "delay_and_lag", "model", "repeat")
     simpler = {
         servo: {name: {"mae": one.mae, "rmse": one.rmse} for name, one in zip(names, every, strict=False)}
         for servo, every in errors.items()
     }
-    figures = summary(found) | ({"walks": document(walks)} if walks else {}) | {"while_driven": simpler}
-    lines = [printable(walk_headline(walks) or tables.headline(found), lines=True), ""]
+    figures = summary(result) | ({"walks": document(walks)} if walks else {}) | {"while_driven": simpler}
+    lines = [printable(walk_headline(walks) or tables.headline(result), lines=True), ""]
     lines += [table_text(walk_table(walks)), ""] if walks else []
-    lines.append(table_text(tables.deviation_table(found)))
+    lines.append(table_text(tables.deviation_table(result)))
     beside = tables.beside_table(errors, *sides)
-    for table in (*([] if beside is None else [beside]), *tables.response_tables(found, found.pairs[0])):
+    for table in (*([] if beside is None else [beside]), *tables.response_tables(result, result.pairs[0])):
         lines += ["", table_text(table)]
     return figures, lines
 

@@ -35,12 +35,12 @@ def conformance(
     check_new(junit, force=force)
     with progress("running the program", quiet=json) as show:
         pace: Timing = "wire" if timing == "wire" else "none"
-        found = list(check_driver(command, rig, timing=pace, seed=seed, report=show))
+        findings = list(check_driver(command, rig, timing=pace, seed=seed, report=show))
     if junit is not None:
-        write_junit(found, junit, Path(command[-1] if "{port}" not in command[-1] else command[0]).name)
+        write_junit(findings, junit, Path(command[-1] if "{port}" not in command[-1] else command[0]).name)
     rows = [("fault", "outcome", "packet", "what it said")]
-    rows += [(one.case, one.outcome, one.packet or "-", one.note[:80]) for one in found]
-    failed = sum(one.outcome in BAD for one in found)
-    lines = [*lined_up(rows), f"{len(found)} runs, {failed} harmful"]
-    report("conformance-1", {"rig": rig, "findings": [asdict(one) for one in found]}, lines, json=json)
+    rows += [(one.case, one.outcome, one.packet or "-", one.note[:80]) for one in findings]
+    failed = sum(one.outcome in BAD for one in findings)
+    lines = [*lined_up(rows), f"{len(findings)} runs, {failed} harmful"]
+    report("conformance-1", {"rig": rig, "findings": [asdict(one) for one in findings]}, lines, json=json)
     return FAILED_CHECK if failed else DONE

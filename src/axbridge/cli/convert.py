@@ -42,17 +42,17 @@ def convert(
     else:
         check_new(table, force=force, sources=(recording,))
     with progress("reading") as show:
-        found = opened(recording)
-        if not found.spans():
-            raise RecordingError(recording, found.flaw or "holds no samples", "record it again")
+        loaded = opened(recording)
+        if not loaded.spans():
+            raise RecordingError(recording, loaded.flaw or "holds no samples", "record it again")
         show("writing")
         if ros2:
-            counts = write_ros2(found, table, force=force)
+            counts = write_ros2(loaded, table, force=force)
             said = f"wrote {table}: {', '.join(f'{count} {topic}' for topic, count in counts.items())}"
         else:
-            rows = (write_parquet if table.suffix == ".parquet" else write_csv)(found, table, wide=wide, rate=rate)
-            servos = plural(len(found), "servo")
+            rows = (write_parquet if table.suffix == ".parquet" else write_csv)(loaded, table, wide=wide, rate=rate)
+            servos = plural(len(loaded), "servo")
             at = f" at {rate:g} Hz" if rate is not None else ""
-            said = f"wrote {table}: {servos}, {plural(rows, 'row')}{at}, {found.end - found.start:.1f} s"
+            said = f"wrote {table}: {servos}, {plural(rows, 'row')}{at}, {loaded.end - loaded.start:.1f} s"
     # A pipe has the table on it: there the line goes beside it.
     typer.echo(said, err=not table.is_file() and not table.is_dir())

@@ -115,11 +115,11 @@ def _demo_arm(
             for path, angle in ((shown, SHOWN), (taught, TAUGHT))[: 1 + teaches]:
                 for _ in range(TRIES if port is None else 1):
                     record(loaded, "real", path, angle, device, behind, show=show)
-                    found = open_recording(path)[config.name].facts()
-                    if not found.gaps:
+                    facts = open_recording(path)[config.name].facts()
+                    if not facts.gaps:
                         break
-                if found.gaps and port is None:
-                    why = f"this computer was too busy: {path} lacks {found.longest_gap:.2f} s, so no figure is right"
+                if facts.gaps and port is None:
+                    why = f"this computer was too busy: {path} lacks {facts.longest_gap:.2f} s, so no figure is right"
                     raise BusError(why, f"{LIGHTEN}, and run it again")
     with progress(f"starting the simulator, {published}", quiet=quiet) as show:
         record(loaded, "sim", files["sim"], SHOWN, show=show)
@@ -215,10 +215,10 @@ def _demo_walk(rig: Rig, name: str, out: Path, seed: int, *, quiet: bool) -> _Ou
         simulated = simulate(walked, rig, other)
         show("writing the report")
         labels, title = (f"virtual robot, {own}", f"simulated, {other}"), _headline(rig, outcome)
-        found = compare(walked, simulated, labels=labels, same_clock=True)
+        comparison = compare(walked, simulated, labels=labels, same_clock=True)
         more = ["<h2>Go on with</h2>", *map(command_html, commands)]
-        write_html(found, files["report"], title, walks=sides_of(found), more=more)
-        write_png(found, files["picture"], title)
+        write_html(comparison, files["report"], title, walks=sides_of(comparison), more=more)
+        write_png(comparison, files["picture"], title)
     document = {**asdict(outcome), "files": {key: str(path) for key, path in files.items()}}
     return "demo-walk-1", document, [title, *_ending(files, commands)]
 

@@ -58,7 +58,7 @@ def doctor(
                 reports[-1].findings.insert(0, server)
     wrong = any(report.findings for report in reports)
     if json:
-        lines = [{**one.facts, "findings": [vars(finding) for finding in one.findings]} for one in reports]
+        lines = [{**report.facts, "findings": [vars(finding) for finding in report.findings]} for report in reports]
         emit_json("doctor-1", {"lines": lines})
     else:
         for report in reports:
@@ -72,8 +72,8 @@ def doctor(
 
 def report_findings(findings: Iterable[Finding], indent: str = "") -> None:
     """What is wrong, and the command that repairs it."""
-    for who, problem, fix in grouped(findings):
-        typer.secho(wrapped(f"! {who}: {problem}", indent), fg="red", bold=True)  # a pipe gets no colour
+    for subject, problem, fix in grouped(findings):
+        typer.secho(wrapped(f"! {subject}: {problem}", indent), fg="red", bold=True)  # a pipe gets no colour
         print(f"{indent}  {fix}" if "axbridge " in fix or "sudo " in fix else wrapped(f"  {fix}", indent), flush=True)
 
 
@@ -93,14 +93,14 @@ def in_words(facts: dict[str, Any]) -> list[str]:
     timer = "" if facts["latency_timer_ms"] is None else f", latency timer {facts['latency_timer_ms']} ms"
     low = ", low-latency mode" if facts["low_latency"] else ""
     echo = ", returns what is sent (stripped)" if facts["echo"] else ""
-    ids = {name: [one["id"] for one in facts["servos"] if one["protocol"] == name] for name in PROTOCOLS}
+    ids = {name: [servo["id"] for servo in facts["servos"] if servo["protocol"] == name] for name in PROTOCOLS}
     there = {name: ranges(here) for name, here in ids.items() if here}
-    found = [
+    parts = [
         f"{here} of {PROTOCOLS[name].title}" if len(there) > 1 or name != 1 else here for name, here in there.items()
     ]
     lines = [
         f"{facts['port']}: {facts['adapter']} adapter at {facts['baud']} baud{timer}{low}{echo}",
-        f"servos: {'; '.join(found) or 'none'}",
+        f"servos: {'; '.join(parts) or 'none'}",
     ]
     if slow := facts.get("no_fast_sync_read"):
         lines.append(f"ids {ranges(slow)} do not know the fast sync read (their firmware is older)")
@@ -116,15 +116,15 @@ def in_words(facts: dict[str, Any]) -> list[str]:
 def examined(bus: SerialBus, line: ExpectedBus, rig: Rig, report: Diagnosis) -> dict[str, dict[str, int]]:
     """The registers of each servo that answers, by name of both; what is wrong by them goes into the report."""
     configs = {servo.name: servo for servo in rig.servos}
-    silent = {one.id for one in report.findings if one.kind in {*UNREADABLE, "model"}}
-    there = {one["id"] for one in report.facts["servos"]} - silent
+    unreadable = {finding.id for finding in report.findings if finding.kind in {*UNREADABLE, "model"}}
+    there = {servo["id"] for servo in report.facts["servos"]} - unreadable
     read: dict[str, dict[str, int]] = {}
     for servo in line.servos:
         if servo.id in there:
             names = servo.protocol.names
             own = (names.low, names.high, names.most_torque, names.torque, names.voltage, "present_temperature")
             registers = {name: servo.profile.register(name) for name in (*_SHOWN, *own)}
-            read[servo.name] = {name: read_register(bus, servo.id, one) for name, one in registers.items()}
+            read[servo.name] = {name: read_register(bus, servo.id, register) for name, register in registers.items()}
             where = f" --port {bus.port_name}"
             report.findings.extend(judge_levels(servo, configs[servo.name], read[servo.name], where))
     return read

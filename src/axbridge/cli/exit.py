@@ -106,8 +106,8 @@ def _stamp(path: Path | None) -> tuple[int, int] | None:
     """What tells a file from another that takes its place."""
     if path is None or not path.is_file():
         return None
-    found = path.stat()
-    return found.st_ino, found.st_mtime_ns
+    status = path.stat()
+    return status.st_ino, status.st_mtime_ns
 
 
 def _kept(path: Path | None, before: tuple[int, int] | None) -> str:
@@ -116,10 +116,10 @@ def _kept(path: Path | None, before: tuple[int, int] | None) -> str:
     if path is None or _stamp(path) == before:
         return "nothing was recorded"
     try:
-        found = open_recording(path)
+        loaded = open_recording(path)
     except RecordingError as error:
         return str(error).splitlines()[0]
-    if not found.spans():
+    if not loaded.spans():
         return f"{path} holds no samples yet"
-    end = f"{found.end - found.start:.1f} s"
-    return f"{path} is whole and holds {end}" if found.complete else f"{path} {found.flaw}: {end}"
+    end = f"{loaded.end - loaded.start:.1f} s"
+    return f"{path} is whole and holds {end}" if loaded.complete else f"{path} {loaded.flaw}: {end}"

@@ -48,7 +48,7 @@ def mujoco(
     ]
     write_whole(out, to_mjcf(robot, "\n     ".join(note)))
     driven = len(robot.dynamixels)
-    lines = [f"wrote {out}: {robot.name}, {plural(driven, 'servo')}", *(f"not in it: {one}" for one in lost)]
+    lines = [f"wrote {out}: {robot.name}, {plural(driven, 'servo')}", *(f"not in it: {part}" for part in lost)]
     report("export-mujoco-1", {"rig": robot.name, "out": str(out), "left_out": lost}, lines, json=json)
 
 

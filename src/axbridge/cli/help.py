@@ -87,7 +87,7 @@ class Verbs(typer.core.TyperGroup):
             command.help = _flowing(command.help)
             for option in command.params:
                 if option.name == "rig" and option.param_type_name == "option":
-                    positional = any("RIG" in (one.metavar or "") for one in _arguments(command))
+                    positional = any("RIG" in (argument.metavar or "") for argument in _arguments(command))
                     free = "The word --rig may be left out."
                     option.help += f" {free if positional or _may_omit(command) else 'Write --rig NAME.'}"  # type: ignore[attr-defined]
             example = EXAMPLES.get(inside + name)
@@ -128,18 +128,18 @@ def _summary(verb: str) -> str:
 
 
 def _arguments(command: Any) -> list[Any]:
-    return [one for one in command.params if one.param_type_name == "argument"]
+    return [param for param in command.params if param.param_type_name == "argument"]
 
 
 def _may_omit(command: Any) -> bool:
     """Whether a word after all arguments of a verb can only be its rig."""
     own = command.context_settings.get("allow_extra_args")  # of a script
-    return not own and all(one.nargs == 1 and one.required for one in _arguments(command))
+    return not own and all(argument.nargs == 1 and argument.required for argument in _arguments(command))
 
 
 def _with_rig(command: Any, words: list[str]) -> list[str]:
     """The words after a verb, with its rig where the verb declares it: as its first argument, or after --rig."""
-    kinds = {one.name: one.param_type_name for one in command.params}
+    kinds = {param.name: param.param_type_name for param in command.params}
     at = next((place for place, word in enumerate(words) if word.partition("=")[0] == "--rig"), None)
     if kinds.get("rig") == "argument" and at is not None:
         _, joined, rig = words[at].partition("=")
@@ -147,8 +147,8 @@ def _with_rig(command: Any, words: list[str]) -> list[str]:
         return [*([rig] if joined else words[at + 1 : end]), *words[:at], *words[end:]]
     if kinds.get("rig") != "option" or at is not None or not _may_omit(command):
         return words
-    options = [one for one in command.params if one.param_type_name == "option"]
-    valued = {word for one in options if not one.is_flag for word in one.opts}
+    options = [param for param in command.params if param.param_type_name == "option"]
+    valued = {word for param in options if not param.is_flag for word in param.opts}
     places, value = [], False  # where words stand that are neither options nor their values
     for place, word in enumerate(words):
         if not value and (word[:1] != "-" or word[1:2].isdigit()):

@@ -78,7 +78,7 @@ def identify(
     if not COMPILED:
         note(f"numba is not here, so this takes hours instead of minutes; {install('numba')}")
     robot = Rig.load(rig)
-    names = [servo_of(robot, one).name for one in servo or ()]
+    names = [servo_of(robot, name).name for name in servo or ()]
     with progress("reading", quiet=json) as show:
         fit = fit_to(
             [opened(path) for path in recordings if path.resolve() not in kept],
@@ -99,7 +99,7 @@ def identify(
             before=None if json else lambda lines: note(*lines, kind="before"),
             report=show,
         )
-    failed = [found for condition in fail_if or () for found in check(fit, condition)]
+    failed = [failure for condition in fail_if or () for failure in check(fit, condition)]
     if not prove and fit.verdict.worse:
         failed.append(
             f"it predicts worse than {' and '.join(fit.verdict.worse)}: begin with another --model, or --free"
@@ -129,4 +129,4 @@ def _in_words(fit: Fit) -> list[str]:
     lines += [f"{text}; {fit.rollouts} simulations in {fit.seconds:.0f} s"]
     lines += [f"verdict: {fit.verdict}"] if fit.truth is None else []
     notes = (fit.condition, *([laws.note] if laws is not None and laws.note else ()), *fit.warnings)
-    return [*lines, *(f"note: {one}" for one in notes)]
+    return [*lines, *(f"note: {note}" for note in notes)]

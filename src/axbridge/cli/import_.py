@@ -80,11 +80,11 @@ def import_(
     odd: list[Oddity] = []
     with progress("reading") as show:
         if is_dataset(path):
-            found = import_dataset(path, episode or 0, unit=unit, calibration=calibration, warned=odd.append)
+            imported = import_dataset(path, episode or 0, unit=unit, calibration=calibration, warned=odd.append)
         elif is_arm_folder(path):
             if robot is None:
                 raise UsageError("control.csv does not name its joints", "name the arm's rig: --rig so101")
-            found = import_arm_folder(path, robot, warned=odd.append)
+            imported = import_arm_folder(path, robot, warned=odd.append)
         elif path.is_dir():
             why = f"{path} has neither meta/info.json nor control.csv and state_motor.csv"
             raise UsageError(why, "give a log, a LeRobot dataset's folder, or an arm's")
@@ -95,7 +95,7 @@ def import_(
             hint = "give its folder, or leave --calibration out"
             raise UsageError(f"{path} is no dataset of LeRobot", hint)
         else:
-            found = import_log(
+            imported = import_log(
                 path,
                 columns=parse_columns(column or [], unit, profile),
                 servo=name,
@@ -105,16 +105,16 @@ def import_(
             )
         if robot is not None:
             names = ", ".join(servo.name for servo in robot.servos)
-            if strangers := [name for name in found if name not in names.split(", ")]:
-                problem = f"{robot.name} has no servo {', '.join(strangers)}"
+            if unknown := [name for name in imported if name not in names.split(", ")]:
+                problem = f"{robot.name} has no servo {', '.join(unknown)}"
                 raise UsageError(problem, f"it has {names}; or leave --rig out")
-            found = replace(found, metadata=describe(robot) | found.metadata)
-        found = marked(trimmed(found, start, end), marks)
-        samples = sum(len(track) for track in found.values())
-        write_recording(found, recording, lambda written: show("writing the recording", written / max(samples, 1)))
-    held = f"{plural(len(found), 'servo')}, {plural(samples, 'sample')}"
-    print(f"{recording}: {held}, {found.end - found.start:.1f} s")
-    note(*(f"{finding}: {finding.remedy}" for finding in odd), *found.metadata.get("notes", ()))
+            imported = replace(imported, metadata=describe(robot) | imported.metadata)
+        imported = marked(trimmed(imported, start, end), marks)
+        samples = sum(len(track) for track in imported.values())
+        write_recording(imported, recording, lambda written: show("writing the recording", written / max(samples, 1)))
+    held = f"{plural(len(imported), 'servo')}, {plural(samples, 'sample')}"
+    print(f"{recording}: {held}, {imported.end - imported.start:.1f} s")
+    note(*(f"{finding}: {finding.remedy}" for finding in odd), *imported.metadata.get("notes", ()))
 
 
 def _source(log: str, servo: str | None, robot: Rig | None) -> tuple[Path, str]:

@@ -26,30 +26,30 @@ def info(
 ) -> None:
     """Print what a recording holds: servos, samples, segments, its source, and whether it is whole."""
     with progress("reading", quiet=json):
-        found = open_recording(recording)
-        servos = {name: _facts(name, found[name]) for name in found}  # one in memory at a time
+        loaded = open_recording(recording)
+        servos = {name: _facts(name, loaded[name]) for name in loaded}  # one in memory at a time
     facts: dict[str, Any] = {
         "path": str(recording),
-        "complete": found.complete,
+        "complete": loaded.complete,
         "servos": servos,
-        "lost": list(found.lost),
-        "segments": [{**s.data, "name": s.name, "start_s": s.start, "end_s": s.end} for s in found.segments],
-        "events": [{**e.data, "time_s": e.time, "name": e.name} for e in found.events if e.name != "segment"],
-        "cycles": len(found.cycles.get("time", ())),
-        "metadata": found.metadata,
+        "lost": list(loaded.lost),
+        "segments": [{**s.data, "name": s.name, "start_s": s.start, "end_s": s.end} for s in loaded.segments],
+        "events": [{**e.data, "time_s": e.time, "name": e.name} for e in loaded.events if e.name != "segment"],
+        "cycles": len(loaded.cycles.get("time", ())),
+        "metadata": loaded.metadata,
     }
-    meta = found.metadata
+    meta = loaded.metadata
     rig = meta.get("rig", {})
-    lines = [f"{recording} {found.flaw}" if found.flaw else f"{recording}: whole"]
+    lines = [f"{recording} {loaded.flaw}" if loaded.flaw else f"{recording}: whole"]
     origin = [meta.get("experiment"), origin_in_words(meta), rig.get("name") if rig else meta.get("source")]
     lines.append("  " + ", ".join(printable(part) for part in (*origin, meta.get("recorded")) if part))
     for name, known in servos.items():
         lines.append(f"  {printable(name)}: {_line(known)}")
         lines += [f"    odd: {odd['what']} (probably {odd['cause']})" for odd in known["odd"]]
-    for segment in found.segments[:20]:
+    for segment in loaded.segments[:20]:
         lines.append(f"  segment {printable(segment.name)}: {segment.start:.3f} to {segment.end:.3f} s")
-    if len(found.segments) > 20:
-        lines.append(f"  and {plural(len(found.segments) - 20, 'more segment')} (--json lists them)")
+    if len(loaded.segments) > 20:
+        lines.append(f"  and {plural(len(loaded.segments) - 20, 'more segment')} (--json lists them)")
     lines += [f"  {printable(event['name'])} at {event['time_s']:.3f} s" for event in facts["events"]]
     report("info-1", facts, lines, json=json)
 

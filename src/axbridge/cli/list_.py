@@ -29,12 +29,12 @@ def list_(
 ) -> None:
     """List what comes with axbridge: rigs, models, profiles, moves, samples of recordings, experiments, faults."""
     chosen = listed(what, list(_KINDS), "kind of thing") or list(_KINDS)
-    found = {kind: _KINDS[kind]() for kind in chosen}
+    by_kind = {kind: _KINDS[kind]() for kind in chosen}
     lines: list[str] = []
-    for kind, things in found.items():
+    for kind, things in by_kind.items():
         lines += [] if what else [f"{kind}:"]
         lines += lined_up([(f"{'' if what else '  '}{name}", words) for name, words in things.items()])
-    report("list-1", {"kinds": found}, lines, json=json)
+    report("list-1", {"kinds": by_kind}, lines, json=json)
 
 
 def shipped_rigs() -> dict[str, str]:
@@ -55,7 +55,9 @@ def _profiles() -> dict[str, str]:
         name: profile.FirmwareProfile.load(name)
         for name in [*shipped_names(profile.FOLDER), *own_names(profile.FOLDER)]
     }
-    return {name: f"{PROTOCOLS[one.protocol].title}, model {one.model_number}" for name, one in loaded.items()}
+    return {
+        name: f"{PROTOCOLS[profile.protocol].title}, model {profile.model_number}" for name, profile in loaded.items()
+    }
 
 
 def _experiments() -> dict[str, str]:

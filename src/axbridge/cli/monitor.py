@@ -64,15 +64,15 @@ def monitor(
         scales, lines = _scales(rig), list[_Line]()
         for expected in buses_of(port, rig, baud):
             bus = stack.enter_context(SerialBus(expected.port, expected.baud))
-            servos = [CycleServo(one.name, one.id, protocol=one.protocol) for one in expected.servos]
+            servos = [CycleServo(servo.name, servo.id, protocol=servo.protocol) for servo in expected.servos]
             if not servos:
                 with progress("looking for servos", quiet=json):
                     there = scan(bus)
-                strange = [one for one in there if is_unknown(bus.protocol(one.id), one.model)]
-                note(*(f"{unknown_model(one.id, one.model or 0).message}; it is not shown" for one in strange))
+                strange = [servo for servo in there if is_unknown(bus.protocol(servo.id), servo.model)]
+                note(*(f"{unknown_model(servo.id, servo.model or 0).message}; it is not shown" for servo in strange))
                 servos = [
-                    CycleServo(f"id {one.id}", one.id, protocol=bus.protocol(one.id))
-                    for one in there if one not in strange
+                    CycleServo(f"id {servo.id}", servo.id, protocol=bus.protocol(servo.id))
+                    for servo in there if servo not in strange
                 ]  # fmt: skip
             if not servos:
                 raise BusError(f"{bus.port_name}: no servo answers", f"run `axbridge doctor --port {bus.port_name}`")
@@ -83,8 +83,8 @@ def monitor(
         for_ever = live or (twin is not None and not json)
         _watch(lines, twin, causes, duration or (math.inf if for_ever else 1.0), live=live, said=not (live or json))
     if json:
-        found = {"lines": [line.document() for line in lines]}
-        emit_json("monitor-1", found | ({} if model is None else {"causes": causes}))
+        document = {"lines": [line.document() for line in lines]}
+        emit_json("monitor-1", document | ({} if model is None else {"causes": causes}))
     elif not live:
         for line in lines:
             for row in (_columns(scales), *(row for row, _ in line.rows())):
@@ -100,12 +100,12 @@ def _scales(rig: str | None) -> _Scales:
     """What counts are on the joints of a rig; nothing without one."""
     if rig is None:
         return {}
-    found, loaded = {}, Rig.load(rig)
+    scales, loaded = {}, Rig.load(rig)
     for servo in loaded.dynamixels:
         units, turn = loaded.profile_of(servo).units, servo.direction * math.degrees(1)
         share = 100 * servo.direction / units.full_scale
-        found[servo.name] = servo.zero, turn * units.position, turn * units.speed, share
-    return found
+        scales[servo.name] = servo.zero, turn * units.position, turn * units.speed, share
+    return scales
 
 
 def _columns(scales: _Scales) -> tuple[str, ...]:
@@ -164,7 +164,7 @@ class _Line:
         """How fast it is, and what was lost."""
         times, stats = self.cycle.times.as_dict(), self.bus.stats
         kinds = "asked", "timeouts", "corrupt", "late"
-        asked, lost, damaged, late = (sum(getattr(one, kind) for one in stats.servos.values()) for kind in kinds)
+        asked, lost, damaged, late = (sum(getattr(counts, kind) for counts in stats.servos.values()) for kind in kinds)
         return (
             f"{self.bus.port_name}: {times['rate']:.0f} Hz, reading takes {1e3 * times['p50']:.2f} ms "
             f"(p99 {1e3 * times['p99']:.2f} ms), {self.wire_share():.0%} wire\n"
@@ -239,6 +239,6 @@ def _table(lines: list[_Line], causes: list[dict[str, Any]]) -> Table:
     for name in _columns(lines[0].scales):  # as narrow as it goes: 18 servos fit on 80 x 24
         table.add_column(name.replace(" ", "\n"), no_wrap=True, justify="left" if name in _TEXTS else "right")
     table.caption = Text("\n".join([*(line.caption() for line in lines), *map(_in_words, causes[-_LATEST:])]))
-    for row, wrong in (one for line in lines for one in line.rows()):
+    for row, wrong in (entry for line in lines for entry in line.rows()):
         table.add_row(*(Text(cell, "bold red" if place in wrong else "") for place, cell in enumerate(row)))
     return table

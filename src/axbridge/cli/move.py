@@ -44,8 +44,8 @@ def convert(
         save_mtn(file, target)
     else:
         loaded = None if rig is None else Rig.load(rig)
-        found, notes = load_move(source, loaded)
-        notes += save_move(found, target, loaded)
+        move, notes = load_move(source, loaded)
+        notes += save_move(move, target, loaded)
     note(*notes)
     print(f"wrote {target}")
 
@@ -53,22 +53,22 @@ def convert(
 @move.command()
 def info(source: MoveArgument, *, rig: MoveRigOption = None, json: JsonOption = False) -> None:
     """Say which pages a move has, how long they take and where they lead."""
-    found, notes = load_move(source, None if rig is None else Rig.load(rig))
+    move, notes = load_move(source, None if rig is None else Rig.load(rig))
     note(*notes)
     pages: dict[str, dict[str, Any]] = {
         name: {
             "name": page.name, "poses": len(page.keys), "seconds": round(page.duration, 3), "repeat": page.repeat,
             "next": page.next, "exit": page.exit, "interpolation": page.interpolation,
         }
-        for name, page in found.pages.items()
+        for name, page in move.pages.items()
     }  # fmt: skip
-    lines = [f"joints: {', '.join(found.joints)}", f"start:  page {found.start}"]
+    lines = [f"joints: {', '.join(move.joints)}", f"start:  page {move.start}"]
     for name, facts in pages.items():
         links = "".join(f", {link} {facts[link]}" for link in ("next", "exit") if facts[link] is not None)
         times = f" x {facts['repeat']}" if facts["repeat"] != 1 else ""
         called = f" {facts['name']!r}" if facts["name"] else ""
         lines.append(f"page {name}{called}: {plural(facts['poses'], 'pose')}, {facts['seconds']} s{times}{links}")
-    report("move-info-1", {"start": found.start, "joints": found.joints, "pages": pages}, lines, json=json)
+    report("move-info-1", {"start": move.start, "joints": move.joints, "pages": pages}, lines, json=json)
 
 
 @move.command()
@@ -87,10 +87,10 @@ def optimise(
         raise UsageError(f"{target} is no .json file", "write .json, and `axbridge move convert` it then")
     check_new(target, force=force, sources=(source,))
     loaded = Rig.load(rig)
-    found, notes = load_move(source, loaded)
+    move, notes = load_move(source, loaded)
     note(*notes)
     with progress("searching the way of least energy", quiet=json):
-        best = least_energy(loaded, found)
+        best = least_energy(loaded, move)
     best.move.save(target)
     document = {"energy": best.joules, "minimum_jerk": best.minimum_jerk, "saved": best.saved}
     lines = [

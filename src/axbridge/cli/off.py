@@ -44,13 +44,13 @@ def off(
         lines.append({"port": name, **said})
         words.append(f"{name}: off and confirmed: {', '.join(said['off']) or 'nobody'}")
         words += [f"{name}: not confirmed: {', '.join(said['unconfirmed'])}"] if said["unconfirmed"] else []
-    sure = not broken and all(one["off"] and not one["unconfirmed"] for one in lines)
-    words += [] if sure else ["a motor may still have power: cut the servo supply"]
+    confirmed = not broken and all(line["off"] and not line["unconfirmed"] for line in lines)
+    words += [] if confirmed else ["a motor may still have power: cut the servo supply"]
     if lines:
         report("off-1", {"lines": lines}, words, json=json)
     if broken:
         raise broken[0]
-    return DONE if sure else HARDWARE
+    return DONE if confirmed else HARDWARE
 
 
 def _switched_off(bus: SerialBus, line: ExpectedBus, *, quiet: bool) -> dict[str, list[str]]:
@@ -59,23 +59,23 @@ def _switched_off(bus: SerialBus, line: ExpectedBus, *, quiet: bool) -> dict[str
 
     said: dict[str, list[str]] = {"off": [], "unconfirmed": []}
     with progress("looking for servos", quiet=quiet) as show:
-        found = scan(bus)
-        heard, unknown = {one.id: f"servo {one.id}" for one in found}, _unknown(found, line.servos)
+        servos = scan(bus)
+        answering, unknown = {servo.id: f"servo {servo.id}" for servo in servos}, _unknown(servos, line.servos)
         bus.latency = max(bus.latency, _PATIENCE)
-        for id_, name in sorted({**heard, **{one.id: name_of(one) for one in line.servos}}.items()):
+        for id_, name in sorted({**answering, **{servo.id: name_of(servo) for servo in line.servos}}.items()):
             if id_ in unknown:
                 said["unconfirmed"].append(f"{name} is model {unknown[id_]}, unknown here, and got no write")
                 continue
             show(f"asking {name}")
-            said["off" if _is_off(bus, id_, _ATTEMPTS if id_ in heard else 1) else "unconfirmed"].append(name)
+            said["off" if _is_off(bus, id_, _ATTEMPTS if id_ in answering else 1) else "unconfirmed"].append(name)
     return said
 
 
-def _unknown(found: Iterable[FoundServo], servos: Sequence[Expected]) -> dict[int, int | None]:
+def _unknown(scanned: Iterable[FoundServo], servos: Sequence[Expected]) -> dict[int, int | None]:
     """Model numbers by id, of those servos whose registers are not known; a rig may have profiles of its own."""
-    own = {one.id: one.profile for one in servos}
+    own = {s.id: s.profile for s in servos}
     return {
-        one.id: one.model for one in found if is_unknown(PROTOCOLS[one.protocol], one.model, own.get(one.id))
+        s.id: s.model for s in scanned if is_unknown(PROTOCOLS[s.protocol], s.model, own.get(s.id))
     }  # fmt: skip
 
 
@@ -84,18 +84,18 @@ def broadcast_off(bus: SerialBus, servos: Sequence[Expected] = ()) -> None:
 
     Beside a servo of an unknown model, those of Protocol 2.0 that are known or of the rig (`servos`) are named.
     """
-    for protocol in [one for one in PROTOCOLS.values() if one is not FIRST and one.common_registers] * _ATTEMPTS:
+    for protocol in [kind for kind in PROTOCOLS.values() if kind is not FIRST and kind.common_registers] * _ATTEMPTS:
         bus.limp_all(protocol)
-    found = ping_all(bus)
-    unknown = _unknown(found, servos)
-    listed = {one.id for one in found} | {one.id for one in servos if one.protocol is SECOND}
+    answering = ping_all(bus)
+    unknown = _unknown(answering, servos)
+    listed = {servo.id for servo in answering} | {servo.id for servo in servos if servo.protocol is SECOND}
     listed -= unknown.keys()
     for _ in range(_ATTEMPTS):
         if not unknown:
             bus.limp_all(SECOND)
         elif listed:
             bus.limp_all(SECOND, listed)
-    known = {one.name for one in bus.protocols.values()}
+    known = {servo.name for servo in bus.protocols.values()}
     if not (known & {"sts", "scs"} or (not known and has_feetech(bus))):  # there it writes a startup force, in EEPROM
         for _ in range(_ATTEMPTS):
             bus.limp_all(FIRST)
@@ -162,8 +162,8 @@ def buses_of(port: str | None, rig: str | None, baud: int) -> list[ExpectedBus]:
     if port and len(loaded.buses) > 1:
         raise UsageError(f"rig {loaded.name} has {len(loaded.buses)} buses, but --port names one", "leave --port out")
     servos = [
-        (one.bus, Expected(one.name, one.id, loaded.profile_of(one), one.registers))
-        for one in loaded.dynamixels if one.id is not None
+        (servo.bus, Expected(servo.name, servo.id, loaded.profile_of(servo), servo.registers))
+        for servo in loaded.dynamixels if servo.id is not None
     ]  # fmt: skip
     return [
         ExpectedBus(device, bus.baud, tuple(servo for line, servo in servos if line == bus.name))

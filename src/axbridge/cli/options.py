@@ -23,7 +23,7 @@ def known(what: str, *names: str) -> Callable[[str | None], str | None]:
 
     def check(name: str | None) -> str | None:
         if name is not None and name not in names:
-            hint = nearest(name, [one for one in names if one != "auto"])
+            hint = nearest(name, [other for other in names if other != "auto"])
             raise UsageError(f"no {what} {name!r}", f"{hint}known {what}s: {', '.join(names)}")
         return name
 
@@ -49,9 +49,9 @@ def opened(path: Path) -> Recording:
     """A recording; if a part of its file cannot be read, that is said."""
     from axbridge.recording.stored import open_recording
 
-    found = open_recording(path)
-    note(*([f"{path} {found.flaw}"] if found and found.flaw else ()))
-    return found
+    loaded = open_recording(path)
+    note(*([f"{path} {loaded.flaw}"] if loaded and loaded.flaw else ()))
+    return loaded
 
 
 def separated(names: str) -> list[str]:
@@ -70,19 +70,19 @@ def listed(text: str, known: Collection[str], what: str) -> list[str]:
 
 def servo_of(rig: Rig, servo: str) -> ServoConfig:
     """The servo of a rig that is meant by its name, or by its bus id."""
-    found = [one for one in rig.servos if one.name == servo] or [one for one in rig.servos if str(one.id) == servo]
-    if not found:
-        known = ", ".join(one.name if one.id is None else f"{one.name} ({one.id})" for one in rig.servos)
+    matches = [s for s in rig.servos if s.name == servo] or [s for s in rig.servos if str(s.id) == servo]
+    if not matches:
+        known = ", ".join(s.name if s.id is None else f"{s.name} ({s.id})" for s in rig.servos)
         raise UnknownServo(servo, f"rig {rig.name} has no servo {servo!r}", f"it has: {known}")
-    if len(found) > 1:
-        raise UsageError(f"{' and '.join(one.name for one in found)} have id {servo}", "give a name")
-    return found[0]
+    if len(matches) > 1:
+        raise UsageError(f"{' and '.join(s.name for s in matches)} have id {servo}", "give a name")
+    return matches[0]
 
 
 def servos_of(rig: Rig, servos: str) -> list[str]:
     """Names of the servos that are meant by names or ids, separated by commas; all where none is."""
-    chosen = {servo_of(rig, one).name for one in separated(servos)}
-    return [one.name for one in rig.servos if not chosen or one.name in chosen]
+    chosen = {servo_of(rig, servo).name for servo in separated(servos)}
+    return [servo.name for servo in rig.servos if not chosen or servo.name in chosen]
 
 
 def seconds(text: str) -> float:

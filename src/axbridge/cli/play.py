@@ -50,9 +50,9 @@ def play(
     """
     check_new(record, force=force, sources=(move,))
     loaded = Rig.load(rig).with_engine(engine).with_model(model)
-    found, notes = load_move(move, loaded)
-    note(*(f"{move}: {one}" for one in notes))
-    again = found.chain(found.start if page is None else found.find(page))[1]
+    loaded_move, notes = load_move(move, loaded)
+    note(*(f"{move}: {text}" for text in notes))
+    again = loaded_move.chain(loaded_move.start if page is None else loaded_move.find(page))[1]
     if again is not None:
         note(f"the move never ends, because page {again!r} comes again: Ctrl-C ends it")
     only = opt.separated(joints) or None
@@ -68,14 +68,14 @@ def play(
             stack.callback(robot.close)  # motors are off before the recorder takes its time to compress
             stack.enter_context(RobotRecorder(robot, recorder)).mark(f"play {move.name}", kind="play")
         stop = stack.enter_context(_asked_to_stop())
-        played = play_move(robot, found, pace=pace, joints=only, page=page, stop=stop, note=note)
+        played = play_move(robot, loaded_move, pace=pace, joints=only, page=page, stop=stop, note=note)
     by_page = "" if played.exit is None else f", by page {played.exit}"
     lines = [f"{f'stopped{by_page}' if played.stopped else 'played'}: {played.seconds:.2f} s"]
     lines.append(f"robot     {origin_in_words(robot.origin)}")
     if math.isfinite(played.start_error):
-        start, way = math.degrees(played.start_error), math.degrees(played.worst_error)
+        start, deviation = math.degrees(played.start_error), math.degrees(played.worst_error)
         lines.append(f"start     {start:.1f}° off the first pose")
-        lines.append(f"error     {way:.1f}° from the goals at most")
+        lines.append(f"error     {deviation:.1f}° from the goals at most")
     lines += [] if record is None else [f"recording {record}"]
     lines += [] if robot.backend == "sim" else [motors_after(loaded)]
     more = {"origin": robot.origin, "recording": None if record is None else str(record)}

@@ -30,10 +30,10 @@ def plot(
         raise UsageError(f"{path}: a plot is a page or a picture", "name it .html or .png")
     check_new(path, force=force, sources=(recording,))
     with progress("reading", quiet=json) as show:
-        found = following(opened(recording), progress=show)
+        comparison = following(opened(recording), progress=show)
         show("drawing")
         if path.suffix == ".png":
-            write_png(found, path)
+            write_png(comparison, path)
         else:
-            write_html(found, path, progress=show)
+            write_html(comparison, path, progress=show)
     report("plot-1", {"recording": str(recording), "out": str(path)}, [f"wrote {path}"], json=json)

@@ -13,12 +13,12 @@ from axbridge.cli.options import JsonOption, lined_up
 def ports(*, json: JsonOption = False) -> int:
     """List the serial ports of this computer; --port takes their names. The exit code is 3 without a USB adapter."""
     likely = connected()
-    found = [
-        (one.device, "built-in, not a USB adapter" if one.vid is None else one.description, one.device in likely)
-        for one in sorted(list_ports.comports(), key=lambda one: (one.device not in likely, one.device))
+    rows = [
+        (port.device, "built-in, not a USB adapter" if port.vid is None else port.description, port.device in likely)
+        for port in sorted(list_ports.comports(), key=lambda port: (port.device not in likely, port.device))
     ]
     nothing = ["no serial adapter is plugged in", "plug one in, or start a virtual bus with `axbridge serve RIG`"]
-    lines = lined_up([(port, what, "servos" if usual else "") for port, what, usual in found]) if found else nothing
-    document = [dict(zip(("port", "what", "usual"), one, strict=True)) for one in found]
+    lines = lined_up([(port, what, "servos" if usual else "") for port, what, usual in rows]) if rows else nothing
+    document = [dict(zip(("port", "what", "usual"), row, strict=True)) for row in rows]
     report("ports-1", {"ports": document}, lines, json=json)
     return DONE if likely else HARDWARE

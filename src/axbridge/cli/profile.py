@@ -44,5 +44,5 @@ def from_model(
         f"unknown, read only: {plural(len(made.unknown), 'register')}: {', '.join(made.unknown) or 'none'}",
         *([f"left out, because they share bytes with others: {', '.join(made.left_out)}"] if made.left_out else []),
     ]
-    found = {"out": str(path), "nearest": made.nearest, "unknown": made.unknown, "left_out": made.left_out}
-    report("profile-1", found, lines, json=json)
+    facts = {"out": str(path), "nearest": made.nearest, "unknown": made.unknown, "left_out": made.left_out}
+    report("profile-1", facts, lines, json=json)

@@ -123,5 +123,5 @@ def record(
 
 def _in_words(path: Path, steps: int) -> str:
     """How much was recorded."""
-    found = open_recording(path)
-    return f"{found.end - found.start:.1f} s, {plural(steps, 'sample')} of each servo"
+    loaded = open_recording(path)
+    return f"{loaded.end - loaded.start:.1f} s, {plural(steps, 'sample')} of each servo"

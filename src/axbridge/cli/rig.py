@@ -84,7 +84,7 @@ def new(
             (urdf.parent / file).write_bytes(data)
         urdf.parent.mkdir(parents=True, exist_ok=True)
         write_whole(urdf, made.urdf)
-        found = _rig_of_urdf(name, urdf, profile, _ids(ids), made.joints)
+        drawn = _rig_of_urdf(name, urdf, profile, _ids(ids), made.joints)
         standing = [f"base_height = {made.height:.9g}", "ground = true", "fixed_base = false"] if made.free else []
         lines += [
             f"description = {written(f'made of {Path(mjcf).name}')}",
@@ -95,15 +95,15 @@ def new(
         ]
         note(f"left out, because the servo model brings it: {', '.join(made.dropped) or 'nothing'}")
     elif urdf is not None:
-        found = _rig_of_urdf(name, urdf, profile, _ids(ids))
+        drawn = _rig_of_urdf(name, urdf, profile, _ids(ids))
         lines += [f"description = {written(f'made of {urdf.name}')}", "", "[world]"]
         lines.append(f"urdf = {written(Path(os.path.relpath(urdf, name)).as_posix())}")
     elif profile is not None or ids:
         raise UsageError("--profile and --ids are for the joints of a file", "add --urdf FILE.urdf or --mjcf FILE.xml")
     else:
-        found = rig_of_scan(name.name, port, baud)
+        drawn = rig_of_scan(name.name, port, baud)
         lines.append('description = "what answered when it was made"')
-    for table, entries in (("bus", found.buses), ("servo", found.servos)):
+    for table, entries in (("bus", drawn.buses), ("servo", drawn.servos)):
         for entry in entries:
             lines += ["", f"[[{table}]]"]
             values = entry.model_dump(exclude_unset=True)
@@ -111,7 +111,7 @@ def new(
     text = "\n".join(lines) + "\n"
     write_whole(path, text)
     named = "" if urdf is not None else "name them, then "
-    print(f"wrote {path}: {plural(len(found.servos), 'servo')}\nnext: {named}`axbridge rig check {name}`")
+    print(f"wrote {path}: {plural(len(drawn.servos), 'servo')}\nnext: {named}`axbridge rig check {name}`")
     if urdf is None:
         print("compare and identify need what the servos move, too: [world] urdf, docs/rigs.md")
 
@@ -136,13 +136,15 @@ def _rig_of_urdf(name: Path, urdf: Path, profile: str | None, ids: list[str], on
     control = None if only else read_ros2_control(urdf)
     only = only if control is None or ids else control.servos
     joints = [
-        one for one in read_tree(urdf, fixed_base=True).joints if not (one.linear or (only and one.name not in only))
+        joint
+        for joint in read_tree(urdf, fixed_base=True).joints
+        if not (joint.linear or (only and joint.name not in only))
     ]
     if control is not None:
-        ids = ids or [str(control.servos[one.name].id) for one in joints]
+        ids = ids or [str(control.servos[joint.name].id) for joint in joints]
     numbers = ids or [str(number) for number in range(1, len(joints) + 1)]
     if len(numbers) != len(joints) or not all(map(str.isdecimal, numbers)):
-        turning = f"{plural(len(joints), 'joint')} of {urdf.name} turn: {', '.join(one.name for one in joints)}"
+        turning = f"{plural(len(joints), 'joint')} of {urdf.name} turn: {', '.join(joint.name for joint in joints)}"
         raise UsageError(
             turning, f"give {len(joints)} ids, as 1-{len(joints)} or separated by commas, or leave --ids out"
         )
@@ -176,12 +178,12 @@ def show(rig: RigArgument, *, json: JsonOption = False) -> None:
     lines += [] if urdf is None else [f"URDF    {urdf}"]
     for bus in loaded.buses:
         lines.append(f"bus     {bus.name}: port {bus.port}, {bus.baud} baud, {bus.supply_voltage:g} V")
-    for name, one in loaded.parameters.items():
-        span = "" if one.min is None or one.max is None else f" ({one.min:g}..{one.max:g})"
-        lines.append(f"number  {name} = {one.value:g} {one.unit}{span}")
+    for name, parameter in loaded.parameters.items():
+        span = "" if parameter.min is None or parameter.max is None else f" ({parameter.min:g}..{parameter.max:g})"
+        lines.append(f"number  {name} = {parameter.value:g} {parameter.unit}{span}")
     header = ("servo", "id", "bus", "joint", "profile", "model", "limits")
     lines += lined_up([header, *(_row(servo) for servo in loaded.servos)])
-    buses = {one.name: {"port": one.port, "baud": one.baud, "supply_v": one.supply_voltage} for one in loaded.buses}
+    buses = {bus.name: {"port": bus.port, "baud": bus.baud, "supply_v": bus.supply_voltage} for bus in loaded.buses}
     servos = {
         servo.name: {
             **servo.model_dump(include={"drive", "id", "bus", "joint", "profile", "model"}),
@@ -197,7 +199,7 @@ def show(rig: RigArgument, *, json: JsonOption = False) -> None:
         "urdf": urdf,
         "buses": buses,
         "servos": servos,
-        "parameters": {name: one.model_dump() for name, one in loaded.parameters.items()},
+        "parameters": {name: parameter.model_dump() for name, parameter in loaded.parameters.items()},
     }
     report("rig-show-1", document, lines, json=json)
 

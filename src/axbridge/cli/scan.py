@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Annotated
 
-from axbridge.bus.commission import unmute
+from axbridge.bus.commission import restore_status_return_level
 from axbridge.bus.handshake import profile_for
 from axbridge.bus.port_name import SERVE_PATIENTLY, too_busy, unanswered_by_server
 from axbridge.bus.protocols.known import PROTOCOLS
@@ -38,10 +38,10 @@ def scan(
         raise UsageError(f"--ids {ids} is no range of ids", "write --ids 1-20; ids are 0..253")
     wanted, began = range(int(first), int(last) + 1), time.monotonic()
     with SerialBus(port or "auto", bauds[0]) as bus, progress("opening the port", quiet=json) as show:
-        found = scan_bauds(bus, bauds, wanted, lambda rate: show(f"asking at {rate} baud"))
+        by_rate = scan_bauds(bus, bauds, wanted, lambda rate: show(f"asking at {rate} baud"))
         name = bus.port_name
     lines = []
-    for rate, servos in found.items():
+    for rate, servos in by_rate.items():
         for servo in servos:
             profile = profile_for(servo.model, servo.firmware)
             model = profile.name if profile else f"model {servo.model}"
@@ -50,18 +50,18 @@ def scan(
             elif servo.model is None:
                 model = "damaged answers: two servos with this id?"
             version = "" if servo.firmware is None else f", firmware {servo.firmware}"
-            spoken = "" if servo.protocol == 1 else f", {PROTOCOLS[servo.protocol].title}"
+            title = "" if servo.protocol == 1 else f", {PROTOCOLS[servo.protocol].title}"
             own = rate if profile is None else round(nearest_baud(rate, bauds_of(profile.units_name)))
-            lines.append(f"{own:>8} baud  id {servo.id:>3}  {model}{version}{spoken}")
+            lines.append(f"{own:>8} baud  id {servo.id:>3}  {model}{version}{title}")
             if servo.mute:
-                lines.append(f"run `{unmute(servo.id, f' --port {name} --baud {rate}')}`")
-    if not any(found.values()):
+                lines.append(f"run `{restore_status_return_level(servo.id, f' --port {name} --baud {rate}')}`")
+    if not any(by_rate.values()):
         tried = "any baud rate" if baud == "all" else f"{baud} baud"
         more = f"axbridge doctor --port {name}" if baud == "all" else f"axbridge scan --port {name} --baud all"
         lines = [f"{name}: no servo answered at {tried}", f"run `{more}`"]
     packets = unanswered_by_server(name, began)
     if packets:
         lines += [f"{too_busy(packets)}: the list may lack servos", SERVE_PATIENTLY]
-    document = {rate: [vars(servo) for servo in servos] for rate, servos in found.items()}
+    document = {rate: [vars(servo) for servo in servos] for rate, servos in by_rate.items()}
     report("scan-1", {"port": name, "bauds": document, "unanswered_by_server": packets}, lines, json=json)
-    return DONE if any(found.values()) else HARDWARE
+    return DONE if any(by_rate.values()) else HARDWARE

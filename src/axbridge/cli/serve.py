@@ -96,10 +96,10 @@ def serve(
             else:
                 several = link is not None and len(world.lines) > 1
                 channels[name] = PtyChannel(line.baud, Path(f"{link}-{name}") if several else link)
-        heard = sys.stdin is not None and os.name != "nt"  # Windows can wait for sockets only
+        has_stdin = sys.stdin is not None and os.name != "nt"  # Windows can wait for sockets only
         control = Control(world, channels) if json else None
-        told = control.obey if control else lambda text: _obey(world, text)
-        console = Console(_STDIN, told, _to_stdout if json else _to_stderr) if heard else None
+        run_command = control.run_command if control else lambda text: _run_command(world, text)
+        console = Console(_STDIN, run_command, _to_stdout if json else _to_stderr) if has_stdin else None
         lateness = serve_world(world, channels, lambda: bool(stop), ready, console)
     finally:
         for channel in channels.values():
@@ -150,7 +150,7 @@ def _to_stderr(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def _obey(world: World, text: str) -> str:
+def _run_command(world: World, text: str) -> str:
     try:
         world.inject(text)
     except UsageError as mistake:

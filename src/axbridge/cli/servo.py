@@ -15,7 +15,7 @@ import typer
 from axbridge import minimum_jerk
 from axbridge.bus import commission
 from axbridge.bus.commission import read_register, write_blindly, write_register
-from axbridge.bus.handshake import counting_alike, is_shared, is_unknown, profile_for, unknown_model, who
+from axbridge.bus.handshake import checked_convention, identify_model, is_shared, is_unknown, profile_for, unknown_model
 from axbridge.bus.protocols.known import PROTOCOLS, SECOND
 from axbridge.bus.scan import ping_all
 from axbridge.bus.serial import SerialBus
@@ -48,7 +48,7 @@ _RADIANS = 3.2  # what is smaller and no round figure may have been meant in rad
 _SCOPES = {"": 0xFF, "id": 0x01, "id+baud": 0x02}
 
 
-class _Found(NamedTuple):
+class _Target(NamedTuple):
     """A servo on an open line; `mute`: it answers PING alone, and is taken for an AX-12A; `where`: names the line."""
 
     bus: SerialBus
@@ -61,19 +61,19 @@ class _Found(NamedTuple):
     def silence(self) -> BusError:
         """What is wrong with a servo that answers PING alone, and what repairs it."""
         problem = f"servo {self.id} has status return level 0: it answers PING, but no read"
-        return BusError(problem, f"`{commission.unmute(self.id, self.where)}` lets it answer")
+        return BusError(problem, f"`{commission.restore_status_return_level(self.id, self.where)}` lets it answer")
 
 
 @contextmanager
-def _line_of(servo: str, rig: str | None, port: str | None, baud: int, *, mute_too: bool = False) -> Iterator[_Found]:
+def _line_of(servo: str, rig: str | None, port: str | None, baud: int, *, mute_too: bool = False) -> Iterator[_Target]:
     """Open the line of a servo that is meant by its id, or by its name in a rig; it answers reads, or `mute_too`."""
     number, port, baud, own = _address(servo, rig, port, baud)
     with SerialBus(port or "auto", baud) as bus:
         where = f" --port {bus.port_name}" + (f" --baud {baud}" if baud != _USUAL_BAUD else "")
-        found = _Found(bus, number, *_identify(bus, number, own), where)
-        if found.mute and not mute_too:
-            raise found.silence
-        yield found
+        target = _Target(bus, number, *_identify(bus, number, own), where)
+        if target.mute and not mute_too:
+            raise target.silence
+        yield target
 
 
 _Said = tuple[str, dict[str, Any]] | tuple[str, dict[str, Any], BusError]
@@ -95,17 +95,17 @@ def _verb(
             json: JsonOption = False, **own: Any,
         ) -> None:  # fmt: skip
             ask(_address(servo, rig, port, baud)[0], **own)
-            with _line_of(servo, rig, port, baud, mute_too=mute_too) as found:
-                text, facts, *wrong = body(found, **own)
+            with _line_of(servo, rig, port, baud, mute_too=mute_too) as target:
+                text, facts, *wrong = body(target, **own)
             report(f"servo-{verb}-1", facts, [text], json=json)
             if wrong:
                 raise wrong[0]
 
         own = [*signature(body, eval_str=True).parameters.values()][1:]
         first, *options, _ = signature(typed, eval_str=True).parameters.values()
-        takes = [first, *(one.replace(kind=one.KEYWORD_ONLY) for one in (*own, *options))]
+        takes = [first, *(param.replace(kind=param.KEYWORD_ONLY) for param in (*own, *options))]
         typed.__signature__ = Signature(takes)  # type: ignore[attr-defined]
-        typed.__annotations__ = {one.name: one.annotation for one in takes}
+        typed.__annotations__ = {param.name: param.annotation for param in takes}
         typed.__doc__ = body.__doc__
         servo.command(verb, **settings)(typed)
 
@@ -113,34 +113,34 @@ def _verb(
 
 
 @_verb()
-def info(found: _Found) -> _Said:
+def info(target: _Target) -> _Said:
     """Print every register of a servo, in counts and in units."""
-    profile, title = found.profile, PROTOCOLS[found.profile.protocol].title
-    values = {name: read_register(found.bus, found.id, register) for name, register in profile.registers.items()}
-    rows = [f"servo {found.id}: {profile.name}, firmware {values['firmware_version']}, {title}"]
-    for name, one in profile.registers.items():
-        row = f"{one.address:>4}  {one.area.value:<6} {one.access:<2}  {name:<24} {values[name]:>6}"
+    profile, title = target.profile, PROTOCOLS[target.profile.protocol].title
+    values = {name: read_register(target.bus, target.id, register) for name, register in profile.registers.items()}
+    rows = [f"servo {target.id}: {profile.name}, firmware {values['firmware_version']}, {title}"]
+    for name, described in profile.registers.items():
+        row = f"{described.address:>4}  {described.area.value:<6} {described.access:<2}  {name:<24} {values[name]:>6}"
         rows.append(f"{row}  {in_units(profile, name, values)}".rstrip())
-    facts = {"id": found.id, "profile": profile.name, "protocol": profile.protocol, "registers": values}
+    facts = {"id": target.id, "profile": profile.name, "protocol": profile.protocol, "registers": values}
     return "\n".join(rows), facts
 
 
 @_verb()
 def read(
-    found: _Found,
+    target: _Target,
     registers: Annotated[
         list[str], typer.Argument(metavar="REGISTER…", help="Names or addresses, as `servo info` lists them.")
     ],
 ) -> _Said:
     """Print some registers of a servo."""
-    names = [found.profile.register_name(word, "present_") for word in registers]
-    values = {name: read_register(found.bus, found.id, found.profile.register(name)) for name in names}
-    return "\n".join(f"{name} {value}" for name, value in values.items()), {"id": found.id, "registers": values}
+    names = [target.profile.register_name(word, "present_") for word in registers]
+    values = {name: read_register(target.bus, target.id, target.profile.register(name)) for name in names}
+    return "\n".join(f"{name} {value}" for name, value in values.items()), {"id": target.id, "registers": values}
 
 
 @_verb(mute_too=True, context_settings={"ignore_unknown_options": True})  # a value may be negative
 def write(
-    found: _Found,
+    target: _Target,
     register: Annotated[str, typer.Argument(metavar="REGISTER", help="Its name or address, as `servo info` lists it.")],
     value: Annotated[int, typer.Argument(metavar="VALUE", help="In counts.")],
 ) -> _Said:
@@ -148,15 +148,15 @@ def write(
 
     A new goal position switches the motor on.
     """
-    register = found.profile.register_name(register)
+    register = target.profile.register_name(register)
     if register in {"id", "baud_rate"}:
         other = "set-id" if register == "id" else "set-baud"
         hint = f"use `axbridge servo {other}`, which looks before it does"
         raise UsageError(f"{register} is not changed by write", hint)
-    bus, number, profile, mute, where = found
+    bus, number, profile, mute, where = target
     if mute:
         if register != "status_return_level" or not value:
-            raise found.silence
+            raise target.silence
         write_blindly(bus, number, profile, register, value)
         profile, _ = _identify(bus, number)
     worn = write_register(bus, number, profile, register, value)
@@ -165,7 +165,9 @@ def write(
         off = f"`axbridge servo torque {number} off{where}`"
         lines.append(f"the motor has power now and keeps it: {off} takes it away")
     if (register, value) == ("status_return_level", 0):
-        lines.append(f"it answers PING alone now: `{commission.unmute(number, where)}` lets it answer again")
+        lines.append(
+            f"it answers PING alone now: `{commission.restore_status_return_level(number, where)}` lets it answer again"
+        )
     if register == "lock" and profile.behaviour.lock_scope != "power_off":
         lines.append(f"its EEPROM takes no more writes; {commission.UNLOCK}")
     return "\n".join(lines), {"id": number, "register": register, "value": value, "eeprom_bytes": worn}
@@ -173,11 +175,11 @@ def write(
 
 @_verb()
 def set_id(
-    found: _Found,
+    target: _Target,
     new: Annotated[int, typer.Argument(metavar="NEW", min=0, max=253, help="Its id from now on.")],
 ) -> _Said:
     """Give a servo another id; refused if the new id is taken, or if two servos have the old one."""
-    bus, number, profile, *_ = found
+    bus, number, profile, *_ = target
     if is_shared(bus, number):
         problem = f"id {number} answers with damaged packets: two servos with one id, or a bad cable"
         raise BusError(problem, "connect one of them at a time; both would get the new id")
@@ -203,11 +205,11 @@ def _refuse_taken(bus: SerialBus, new: int) -> None:
 
 @_verb()
 def set_baud(
-    found: _Found,
+    target: _Target,
     new: Annotated[int, typer.Argument(metavar="NEW_BAUD", help="Bits per second from now on.")],
 ) -> _Said:
     """Change the baud rate of a servo, and check that it answers at the new one."""
-    bus, number, profile, *_ = found
+    bus, number, profile, *_ = target
     register = profile.register("baud_rate")
     code = baud_register(new, profile.units_name)
     if code is None:
@@ -240,12 +242,12 @@ def _agreed(number: int, *, keep: str, yes: bool) -> None:
 
 @_verb(ask=_agreed)
 def reset(
-    found: _Found,
+    target: _Target,
     keep: Annotated[str, typer.Option(metavar="id|id+baud", help="Keep these registers; Protocol 2.0 only.")] = "",
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask first.")] = False,  # noqa: ARG001 - `_agreed` asks
 ) -> _Said:
     """Factory reset: every EEPROM register gets its default, the id becomes 1."""
-    bus, number, profile, *_ = found
+    bus, number, profile, *_ = target
     new = number if keep else 1
     scoped = bus.protocol(number).ping_length > 0
     if keep and not scoped:
@@ -255,7 +257,7 @@ def reset(
     scope = bytes((_SCOPES[keep],)) if scoped else b""
     with suppress(BusTimeout, CorruptPacket):  # its new id shows whether it has done it
         bus.instruct(number, Instruction.FACTORY_RESET, scope)
-    bus.speak(new, bus.protocol(number))
+    bus.set_protocol(new, bus.protocol(number))
     timing, code = profile.timing, profile.register("baud_rate").initial
     bus.clock.sleep_until(bus.clock.now() + timing.eeprom_wait(profile.eeprom_end) + 1e-3 * timing.boot_ms)
     default = bus.baud if keep == "id+baud" else round(baud_of(int(code), profile.units_name))
@@ -268,9 +270,9 @@ def reset(
 
 
 @_verb()
-def reboot(found: _Found) -> _Said:
+def reboot(target: _Target) -> _Said:
     """Restart a servo: its torque goes off, and a shut-down after an overload or a fault is cleared."""
-    bus, number, profile, *_ = found
+    bus, number, profile, *_ = target
     if "REBOOT" not in profile.instructions:
         raise UsageError(f"an {profile.name} cannot be rebooted", "switch its supply off and on")
     status = profile.registers.get("hardware_error_status")
@@ -286,34 +288,36 @@ def reboot(found: _Found) -> _Said:
 
 @_verb(mute_too=True)
 def torque(
-    found: _Found,
+    target: _Target,
     state: Annotated[str, typer.Argument(metavar="on|off", help="What the motor shall be.")],
 ) -> _Said:
     """Switch torque on or off. When on, the servo holds its position, also after this program has ended."""
     if state not in {"on", "off"}:
         raise UsageError(f"torque is on or off, not {state!r}")
-    (bus, number, profile, mute, _), endless = found, None
+    (bus, number, profile, mute, _), endless = target, None
     if state == "on":
         if mute:
-            raise found.silence
+            raise target.silence
         endless = bus.protocol(number).endless_goal(bus.read(number, *bus.protocol(number).mode).data)
         at = {register.address: name for name, register in profile.registers.items()}
         goal = at[endless[0]] if endless else "goal_position"  # a wheel would turn as it did last
-        present = 0 if endless else _position_with_torque(found)
+        present = 0 if endless else _position_with_torque(target)
         write_register(bus, number, profile, goal, present)
     (write_blindly if mute else write_register)(bus, number, profile, "torque_enable", int(state == "on"))
     text = f"torque of servo {number} is {state}" + (f"; it follows no position: its {goal} is 0" if endless else "")
     if mute:
-        text = f"sent torque off to servo {number}; nothing is confirmed\n{found.silence}"
+        text = f"sent torque off to servo {number}; nothing is confirmed\n{target.silence}"
     return text, {"id": number, "torque": state, "confirmed": not mute}
 
 
-def _position_with_torque(found: _Found) -> int:
+def _position_with_torque(target: _Target) -> int:
     """The position of a servo as it will be when its torque is on; see `FirmwareProfile.turn`."""
     names = "present_position", "torque_enable", "operating_mode", "homing_offset"
-    registers = found.profile.registers
-    held = {name: read_register(found.bus, found.id, registers[name]) for name in names if name in registers}
-    return held["present_position"] if held["torque_enable"] else found.profile.put_back(held["present_position"], held)
+    registers = target.profile.registers
+    held = {name: read_register(target.bus, target.id, registers[name]) for name in names if name in registers}
+    return (
+        held["present_position"] if held["torque_enable"] else target.profile.put_back(held["present_position"], held)
+    )
 
 
 @servo.command(context_settings={"ignore_unknown_options": True})  # an angle may be negative
@@ -349,34 +353,34 @@ def goto(
     ):
         warnings.simplefilter("ignore", ControlWarning)  # all of it is an error here
         with open_robot(alone, "real", port=port) as robot:
-            one = robot[0]
-            if one.name in robot.withheld:
+            joint = robot[0]
+            if joint.name in robot.withheld:
                 where = f" --port {port}" if port else ""
-                revival = PROTOCOLS[alone.profile_of(one.config).protocol].revival.format(id=one.config.id)
+                revival = PROTOCOLS[alone.profile_of(joint.config).protocol].revival.format(id=joint.config.id)
                 command = f"axbridge servo {revival}{where}"
-                raise BusError(f"{one.name} has shut itself down", f"see why; then `{command}` lets it move again")
-            low, high = map(math.degrees, reach_of(one, alone.profile_of(one.config)))
+                raise BusError(f"{joint.name} has shut itself down", f"see why; then `{command}` lets it move again")
+            low, high = map(math.degrees, reach_of(joint, alone.profile_of(joint.config)))
             if not low <= angle <= high:
-                problem = f"{angle:g}° is out of the limits of {one.name}: {low:.1f}° to {high:.1f}°"
+                problem = f"{angle:g}° is out of the limits of {joint.name}: {low:.1f}° to {high:.1f}°"
                 raise UsageError(problem, "give an angle between them")
 
             def follow(*_: object) -> None:
                 nonlocal there
-                there = f"{one.name} is at {math.degrees(one.position):.1f}°"
+                there = f"{joint.name} is at {math.degrees(joint.position):.1f}°"
                 show(f"{there} on its way to {angle:g}°")
 
             robot.observe(follow)
             goal = math.radians(angle)
-            quickest = minimum_jerk.shortest(goal - one.position, one.max_velocity)
+            quickest = minimum_jerk.shortest(goal - joint.position, joint.max_velocity)
             if duration is not None and duration < quickest:
-                problem = f"{duration:g} s are too short for {one.name}: it needs {quickest:.2f} s at least"
+                problem = f"{duration:g} s are too short for {joint.name}: it needs {quickest:.2f} s at least"
                 raise UsageError(problem, "give a longer --duration, or leave it out")
-            arrived = one.goto(goal, duration or minimum_jerk.gentle(goal - one.position, one.max_velocity))
-            lost, end = robot.last_step.errors.get(one.name), one.position
+            arrived = joint.goto(goal, duration or minimum_jerk.gentle(goal - joint.position, joint.max_velocity))
+            lost, end = robot.last_step.errors.get(joint.name), joint.position
     if lost is not None:
         raise lost
     text = f"{there}; {motors_after(alone)}"
-    facts = {"id": alone.servos[0].id, "servo": one.name, "position_rad": end, "arrived": arrived}
+    facts = {"id": alone.servos[0].id, "servo": joint.name, "position_rad": end, "arrived": arrived}
     report("servo-goto-1", facts, [text], json=json)
     if arrived:
         return DONE
@@ -389,8 +393,8 @@ def _one_of_rig(name: str, servo: str) -> Rig:
     rig = Rig.load(name)
     chosen = servo_of(rig, servo)
     base, coupled, _ = chosen.name.partition("::")
-    others = [one for one in rig.servos if coupled and one.name.startswith(f"{base}::") and one != chosen]
-    lines = tuple(bus for bus in rig.buses if bus.name in {one.bus for one in (chosen, *others)})
+    others = [other for other in rig.servos if coupled and other.name.startswith(f"{base}::") and other != chosen]
+    lines = tuple(bus for bus in rig.buses if bus.name in {other.bus for other in (chosen, *others)})
     limp = rig.safety.model_copy(update={"on_exit": "limp", "park": {}})
     alone = {"servos": (chosen, *others), "buses": lines, "safety": limp, "world": None, "sensors": ()}
     return rig.model_copy(update=alone)
@@ -398,13 +402,13 @@ def _one_of_rig(name: str, servo: str) -> Rig:
 
 def _rig_of_id(servo: str, port: str | None, baud: int) -> Rig:
     """A rig of the servo with this bus id, whose angles count from the middle of its range."""
-    with _line_of(servo, None, port, baud) as found:
-        profile, line = found.profile, {"port": found.bus.port_name, "baud": baud}
-        held = counting_alike(found.bus, found.id, profile, found.where)
-    name = f"servo {found.id}"
-    one = {"name": name, "joint": name, "id": found.id, "profile": profile.name}
-    one |= {"zero": profile.units.middle, "registers": held}
-    return Rig.model_validate({"name": name, "bus": [line], "servo": [one]})
+    with _line_of(servo, None, port, baud) as target:
+        profile, line = target.profile, {"port": target.bus.port_name, "baud": baud}
+        held = checked_convention(target.bus, target.id, profile, target.where)
+    name = f"servo {target.id}"
+    entry = {"name": name, "joint": name, "id": target.id, "profile": profile.name}
+    entry |= {"zero": profile.units.middle, "registers": held}
+    return Rig.model_validate({"name": name, "bus": [line], "servo": [entry]})
 
 
 def _address(
@@ -444,11 +448,11 @@ def _identify(bus: SerialBus, id: int, own: FirmwareProfile | None = None) -> tu
         full = not mute and read_register(bus, id, profile.register("status_return_level")) == SECOND.full_level
     else:
         if data is None or len(data) < length:  # it answers PING alone, or refused
-            bus.silent |= {id} if data is None else set()
+            bus.no_write_ack_ids |= {id} if data is None else set()
             return FirmwareProfile.load("ax-12a"), data is None
-        protocol, model, firmware = who(id, data)
-        bus.speak(id, protocol)
+        protocol, model, firmware = identify_model(id, data)
+        bus.set_protocol(id, protocol)
         profile = profile_for(model, firmware) or own or FirmwareProfile.load(protocol.usual_profile)
         mute, full = False, data[ADDRESSES[protocol.name].STATUS_RETURN_LEVEL] >= protocol.full_level
-    bus.silent = bus.silent - {id} if full else bus.silent | {id}
+    bus.no_write_ack_ids = bus.no_write_ack_ids - {id} if full else bus.no_write_ack_ids | {id}
     return profile, mute

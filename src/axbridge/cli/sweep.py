@@ -41,8 +41,8 @@ def sweep(
     if out is not None:
         write_whole(out, "".join(",".join(cells) + "\n" for cells in _table(rows, "{!r}")))
     lines = [*lined_up(_table(rows, "{:.4g}"), str.rjust), *([] if out is None else [f"wrote {out}"])]
-    found = [{**row.values, **row.figures} for row in rows]
-    report("sweep-1", {"rig": rig, "metric": metric, "rows": found}, lines, json=json)
+    figures = [{**row.values, **row.figures} for row in rows]
+    report("sweep-1", {"rig": rig, "metric": metric, "rows": figures}, lines, json=json)
 
 
 def _table(rows: list[SweepRow], form: str) -> list[list[str]]:

@@ -24,7 +24,7 @@ from axbridge.bus.serial import SerialBus
 from axbridge.cli import options as opt
 from axbridge.cli import verify_steps as steps
 from axbridge.cli.app import DONE, FAILED_CHECK, app, emit_json
-from axbridge.cli.by_hand import AGAIN, BACK, KEYS, QUIT, SKIP, YES, Ended, Hand, ask, pressed
+from axbridge.cli.by_hand import AGAIN, BACK, KEYS, QUIT, SKIP, YES, Ended, ManualProcedure, ask, pressed
 from axbridge.cli.doctor import report_findings
 from axbridge.cli.exit import early_end, motors_after
 from axbridge.cli.off import broadcast_off, buses_of
@@ -40,7 +40,7 @@ from axbridge.motion.gait import can_walk
 from axbridge.robot.calibration import JointTurn, judge_mounting, zero_pose
 from axbridge.robot.open import open_robot
 
-_OTHER_WAY, _OTHER_JOINT = "o", "x"
+_OTHER_SENSE, _OTHER_JOINT = "o", "x"
 _MOVING = ("motion", "walk")  # steps that would tear at a robot whose rig is wrong
 
 KEPT, PAGE, TEXT = "verify.json", "verify.html", "verify.txt"
@@ -112,8 +112,8 @@ def verify(
         run.do(queue, begun)
         code = run.summed_up()
     if json:
-        promises = [(one.words, verdict, why) for one, verdict, why in judged(kept)]
-        done = {name: asdict(one) for name, one in kept.items()}
+        promises = [(promise.words, verdict, why) for promise, verdict, why in judged(kept)]
+        done = {name: asdict(outcome) for name, outcome in kept.items()}
         emit_json("verify-1", {"rig": loaded.name, "folder": str(folder), "steps": done, "promises": promises})
     return code
 
@@ -157,16 +157,16 @@ class _Run:
         if self._ask(f"  {moves}\n  {YES} does it, {SKIP} leaves it out, {QUIT} ends", YES + SKIP) == SKIP:
             return before is None and self._left_out(name, "left out")
         try:
-            found = self._measured(name)
-            if not found.lines:
+            outcome = self._measured(name)
+            if not outcome.lines:
                 return self._left_out(name, "nothing was tried, so nothing was judged")
         except RecordingError:
             raise
         except AxBridgeError as error:
-            found = StepOutcome(lines=[*str(error).splitlines(), "it was not finished"], state="failed")
-        self._keep(name, found)
-        _report(found)
-        if found.state == "done" and not found.findings:
+            outcome = StepOutcome(lines=[*str(error).splitlines(), "it was not finished"], state="failed")
+        self._keep(name, outcome)
+        _report(outcome)
+        if outcome.state == "done" and not outcome.findings:
             print("  nothing to repair", flush=True)
             return False
         return self._ask(f"  {AGAIN} does it again, any other key goes on") == AGAIN
@@ -178,7 +178,7 @@ class _Run:
 
     def _moves(self, name: str) -> str:
         task = self.task
-        broken = [step for step, one in self.outcomes.items() if any(finding.fatal for finding in one.findings)]
+        broken = [step for step, outcome in self.outcomes.items() if any(finding.fatal for finding in outcome.findings)]
         if name in _MOVING and broken:
             raise UsageError(f"first repair what was found: {', '.join(broken)}", "then do those steps again")
         swing, step = (abs(math.degrees(end)) for end in steps.ENDS)
@@ -209,14 +209,14 @@ class _Run:
         with open_robot(task.rig, "real", port=task.port) as robot:
             for servo in robot.values():
                 servo.torque_off()
-            hand: Hand[JointTurn] = Hand(task.rig, robot, self.key, self.show)
+            guide: ManualProcedure[JointTurn] = ManualProcedure(task.rig, robot, self.key, self.show)
             how = "straight legs, level soles, arms hanging" if can_walk(task.rig) else "as its URDF draws it"
             bent = "".join(f", but {name} {math.degrees(angle):.0f}°" for name, angle in pose.items() if angle)
             what = f"  hold every joint at 0° ({how}){bent}; press a key ({SKIP} leaves the zeros out)"
-            straight = {} if hand.ask(what) == SKIP else hand.angles()
+            straight = {} if guide.ask(what) == SKIP else guide.angles()
             print(f"  {KEYS}", flush=True)
             names = [servo.name for servo in task.rig.servos]
-            turns = list(hand.each(names, lambda name, count: _turned(hand, name, count)).values())
+            turns = list(guide.each(names, lambda name, count: _turned(guide, name, count)).values())
         off = {name: angle - pose[name] for name, angle in straight.items()}
         lines = [f"{len(turns)} of {plural(len(task.rig.servos), 'joint')} turned"] if off or turns else []
         if off:
@@ -254,22 +254,24 @@ class _Run:
         return ask(self.key, what, keys)
 
 
-def _turned(hand: Hand[JointTurn], name: str, count: str) -> JointTurn | str:
+def _turned(guide: ManualProcedure[JointTurn], name: str, count: str) -> JointTurn | str:
     """What moved when one joint was turned; or the key that left it."""
-    what = f"{count}: turn {name} (id {hand.robot[name].config.id})"
-    which = f"did it go {hand.way(name)}? {YES}; {_OTHER_WAY}: the other way; {_OTHER_JOINT}: another joint moved; "
+    what = f"{count}: turn {name} (id {guide.robot[name].config.id})"
+    which = (
+        f"did it go {guide.sense(name)}? {YES}; {_OTHER_SENSE}: the other way; {_OTHER_JOINT}: another joint moved; "
+    )
     while True:
-        servo, angle, struck = hand.turned(what, name, name)
+        servo, angle, struck = guide.turned(what, name, name)
         if struck in {SKIP, BACK}:
             return struck
         if not struck:
             print(f"    {servo} moved, {'the right way' if angle > 0 else 'the other way'}", flush=True)
             return JointTurn(name, servo, 1 if angle > 0 else -1, "hand")
-        while hand.nudge(name):
-            keys = YES + _OTHER_WAY + _OTHER_JOINT + AGAIN
-            if (struck := hand.ask(f"    {which}{AGAIN}: show it again", keys=keys)) != AGAIN:
+        while guide.nudge(name):
+            keys = YES + _OTHER_SENSE + _OTHER_JOINT + AGAIN
+            if (struck := guide.ask(f"    {which}{AGAIN}: show it again", keys=keys)) != AGAIN:
                 moved = "" if struck == _OTHER_JOINT else name
-                return JointTurn(name, moved, -1 if struck == _OTHER_WAY else 1, "nudge")
+                return JointTurn(name, moved, -1 if struck == _OTHER_SENSE else 1, "nudge")
 
 
 def _report(outcome: StepOutcome) -> None:
@@ -341,18 +343,18 @@ _MARKS = {  # of a promise: class, mark and word
 
 def judged(outcomes: Outcomes) -> list[tuple[Promise, str, str]]:
     """Every promise, its verdict, and why."""
-    found = []
+    verdicts = []
     for promise in PROMISES:
-        one = outcomes.get(promise.step)
+        outcome = outcomes.get(promise.step)
         verdict, why = "seen", f"step {promise.step}"
-        if one is None or one.state != "done":
+        if outcome is None or outcome.state != "done":
             verdict, why = "not tried", f"step {promise.step} was not done"
-        elif promise.broken in one.facts.get("unjudged", {}):
-            verdict, why = "cannot be judged here", one.facts["unjudged"][promise.broken]
-        elif broken := [f"{bad.subject} {bad.problem}" for bad in one.findings if bad.kind == promise.broken]:
+        elif promise.broken in outcome.facts.get("unjudged", {}):
+            verdict, why = "cannot be judged here", outcome.facts["unjudged"][promise.broken]
+        elif broken := [f"{bad.subject} {bad.problem}" for bad in outcome.findings if bad.kind == promise.broken]:
             verdict, why = "not kept", "; ".join(broken)
-        found.append((promise, verdict, why))
-    return found
+        verdicts.append((promise, verdict, why))
+    return verdicts
 
 
 def counted(outcomes: Outcomes) -> str:
@@ -366,7 +368,7 @@ def verdict(rig: Rig, outcomes: Outcomes) -> tuple[str, str]:
     states = {name: outcomes[name].state if name in outcomes else "not done" for name in STEPS}
     if not can_walk(rig):
         states.pop("walk", None)
-    wrong = len(grouped(finding for one in outcomes.values() for finding in one.findings))
+    wrong = len(grouped(finding for outcome in outcomes.values() for finding in outcome.findings))
     open_ = [
         f"{', '.join(names)} {state}"
         for state in ("failed", "skipped", "not done")
@@ -398,13 +400,13 @@ def write_report(
         head.append("no real servos: these are served on a pseudo-terminal")
     cards = [_card(rig, name, title, outcomes) for name, title in STEPS.items()]
     registers = _facts(outcomes, "line").get("servos", {}).items()
-    rows = tuple((who, ", ".join(f"{name} {one}" for name, one in held.items())) for who, held in registers)
+    rows = tuple((subject, ", ".join(f"{name} {value}" for name, value in held.items())) for subject, held in registers)
     lines = [f"{words}. {head[0]}", *head[1:], *(line for said, _ in cards for line in said)]
     parts = [f'<p class="light {colour}">{escape(words)}</p>']
     parts.append(f'<p class="lead">{"<br>".join(map(escape, head))}</p>')
     parts.append(f'<div class="cards">{"".join(card for _, card in cards)}</div>')
     if rows:
-        lines += ["", "Servos", *(f"  {who}; {held}" for who, held in rows)]
+        lines += ["", "Servos", *(f"  {subject}; {held}" for subject, held in rows)]
         parts.append(table_html(Table("Servos", ("servo", "registers"), rows), words=True))
     with writing(folder / TEXT):
         write_whole(folder / TEXT, _anonymous("\n".join([*lines, _COMMENTS]), private))
@@ -422,13 +424,13 @@ def _unknown(rig: Rig, outcomes: Outcomes) -> int:
 
 def _card(rig: Rig, name: str, title: str, outcomes: Outcomes) -> tuple[list[str], str]:
     """A step as lines and as part of the page: what came of it, its promises, what is wrong, and what repairs that."""
-    one = outcomes.get(name)
+    outcome = outcomes.get(name)
     state = "untried"
-    if one is not None and one.state != "skipped":
+    if outcome is not None and outcome.state != "skipped":
         state = "open" if name == "joints" and _unknown(rig, outcomes) else "kept"
-        state = "broken" if one.state == "failed" or one.findings else state
-    said = ["not done"] if one is None else [*([one.state] if one.state != "done" else []), *one.lines]
-    if one is not None and one.state == "failed":
+        state = "broken" if outcome.state == "failed" or outcome.findings else state
+    said = ["not done"] if outcome is None else [*([outcome.state] if outcome.state != "done" else []), *outcome.lines]
+    if outcome is not None and outcome.state == "failed":
         said.append(f"then axbridge verify --rig {rig.path} --only {name}")
     parts = [f"<h3>{escape(title)}</h3>", *(f"<p>{escape(line)}</p>" for line in said)]
     lines = ["", title, *(f"  {line}" for line in said)]
@@ -441,10 +443,10 @@ def _card(rig: Rig, name: str, title: str, outcomes: Outcomes) -> tuple[list[str
                 f"<small><b>{word}</b>{escape(reason)}</small></p>"
             )
             lines.append(f"  {promise.words}; {verdict}{reason}; docs/{promise.page}")
-    for who, problem, fix in grouped(one.findings if one else ()):
-        parts.append(f'<p class="broken"><span class="mark">!</span>{escape(who)}: {escape(problem)}</p>')
+    for subject, problem, fix in grouped(outcome.findings if outcome else ()):
+        parts.append(f'<p class="broken"><span class="mark">!</span>{escape(subject)}: {escape(problem)}</p>')
         parts.append(command_html(fix) if "axbridge " in fix else f"<p>{escape(fix)}</p>")
-        lines += [f"  ! {who}: {problem}", f"    {fix}"]
+        lines += [f"  ! {subject}: {problem}", f"    {fix}"]
     return lines, f'<section class="card {state}">{"".join(parts)}</section>'
 
 

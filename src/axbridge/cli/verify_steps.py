@@ -107,7 +107,7 @@ def measure_line(task: Task, show: Show) -> StepOutcome:
             while robot.time < end and robot.step() != -1:
                 late.append(robot.last_step.late)
         period = task.rig.robot.basic_time_step_ms
-        count = sum(one > 0 for one in late)
+        count = sum(lateness > 0 for lateness in late)
         lines.append(f"{len(late)} steps of {period:g} ms: {count} late, by {max(late, default=0.0):.1f} ms at most")
         findings += judge_lateness(late, period)
     return StepOutcome(facts, lines, findings)
@@ -115,7 +115,7 @@ def measure_line(task: Task, show: Show) -> StepOutcome:
 
 def judge_lateness(late: Sequence[float], period: float) -> list[Finding]:
     """Whether the control period is too short for this line and this computer; all in ms."""
-    count = sum(one > 0 for one in late)
+    count = sum(lateness > 0 for lateness in late)
     problem = f"{count} of {len(late)} steps of {period:g} ms came late"
     fix = "close other programs, remove what makes the line slow, or give the rig a longer basic_time_step_ms"
     return [Finding("the computer", problem, fix, False, "late")] if count > _OFTEN * len(late) else []
@@ -244,9 +244,9 @@ def measure_motion(task: Task, path: Path, show: Show) -> None:
 
 def conduct(robot: Robot, servo: str, recorder: Recorder, period: float, progress: Progress = unseen) -> None:
     """The motion itself: a step of half a period, and a sine."""
-    for one in robot.values():
-        one.set_available_torque(_HALF * one.max_torque)
-        one.torque_on()  # where it is
+    for joint in robot.values():
+        joint.set_available_torque(_HALF * joint.max_torque)
+        joint.torque_on()  # where it is
     robot[servo].goto(0.0, _APPROACH)
     with RobotRecorder(robot, recorder) as log:
         run = ExperimentRun(robot, log, [servo], robot.basic_time_step, progress)
@@ -267,16 +267,16 @@ def compared(path: Path, rig: Rig, servo: str) -> Comparison:
     return compare(alone, simulate(recording, held), labels=("measured", "simulated"))
 
 
-def judge_motion(rig: Rig, found: Comparison, path: Path) -> StepOutcome:
+def judge_motion(rig: Rig, comparison: Comparison, path: Path) -> StepOutcome:
     """Whether a servo does what its model says, as well as the model claims, by its RMS distance in each part."""
-    (pair,) = found.pairs
-    name, servo = pair.name, next(one for one in rig.servos if one.name == pair.name)
+    (pair,) = comparison.pairs
+    name, servo = pair.name, next(value for value in rig.servos if value.name == pair.name)
     model = rig.model_of(servo)
     # of the parts in which the motor says where the joint goes, degrees
     rmse = {part.kind: part.deviation.rmse for part in pair.parts if part.kind in {"step", "sine"}}
-    listed = ", ".join(f"{kind} {one:.2f}° RMS" for kind, one in rmse.items())
+    listed = ", ".join(f"{kind} {value:.2f}° RMS" for kind, value in rmse.items())
     allowed = math.degrees(tolerance(rig, servo, model).wrong)
-    rms = math.sqrt(sum(one**2 for one in rmse.values()) / len(rmse))
+    rms = math.sqrt(sum(value**2 for value in rmse.values()) / len(rmse))
     problem = f"is {rms:.1f}° RMS away from what its model {model.name} does; {allowed:.1f}° are within its word"
     fix = (
         f"look what it carries, and what holds it; if nothing does, identify it: axbridge identify {path} "
@@ -310,14 +310,14 @@ def judge_steps(rig: Rig, behind: Mapping[str, float]) -> list[Finding]:
     """Joints that did not follow, by how far each was behind its goal, degrees."""
     fix = f"look what holds it, and at its supply; then axbridge verify --rig {rig.path} --only joints"
     problem = "was {:.0f}° behind its goal, though it carried nothing but itself"
-    slow = [(f"{one.name} (id {one.id})", one.id, behind.get(one.name, 0.0)) for one in rig.servos]
-    return [Finding(who, problem.format(far), fix, False, "behind", id_) for who, id_, far in slow if far > _BEHIND]
+    slow = [(f"{servo.name} (id {servo.id})", servo.id, behind.get(servo.name, 0.0)) for servo in rig.servos]
+    return [Finding(name, problem.format(far), fix, False, "behind", id_) for name, id_, far in slow if far > _BEHIND]
 
 
-def with_what_is_left_on(lines: Sequence[ExpectedBus], found: StepOutcome) -> StepOutcome:
+def with_what_is_left_on(lines: Sequence[ExpectedBus], outcome: StepOutcome) -> StepOutcome:
     """What a step found, and whether its motors are off now that it has ended."""
     left = _left_on(lines, powered(lines), "its program had ended")
-    return replace(found, findings=[*found.findings, *left])
+    return replace(outcome, findings=[*outcome.findings, *left])
 
 
 @contextmanager
@@ -326,7 +326,9 @@ def torque_limits_kept(lines: Sequence[ExpectedBus]) -> Iterator[None]:
     before: list[dict[int, bytes]] = []
     for line in lines:
         with patiently_opened(line) as bus:
-            before.append({one.id: read_patiently(bus, one.id, one.protocol.torque_limit, 2) for one in line.servos})
+            before.append(
+                {servo.id: read_patiently(bus, servo.id, servo.protocol.torque_limit, 2) for servo in line.servos}
+            )
     try:
         yield
     finally:

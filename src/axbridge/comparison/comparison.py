@@ -126,20 +126,20 @@ def _compared(
     reference, other = sides.reference, sides.other
     doubts = _jumps(reference), _jumps(other)
     pairs = []
-    for index, (mine, theirs) in enumerate(names):
-        progress(f"comparing {mine}", index / len(names))
-        tracks = sides.tracks(mine, theirs)
-        for track, label, found in zip(tracks, labels, doubts, strict=True):
-            found.extend(str(one) for one in findings(track.name, track.time, track.columns) if one.severity == "error")
+    for index, (servo, other_servo) in enumerate(names):
+        progress(f"comparing {servo}", index / len(names))
+        tracks = sides.tracks(servo, other_servo)
+        for track, label, notes in zip(tracks, labels, doubts, strict=True):
+            notes.extend(str(odd) for odd in findings(track.name, track.time, track.columns) if odd.severity == "error")
             if np.isnan(track.position).all():
-                missing[mine] = f"{label} knows not one position of it"
-        if mine in missing:
+                missing[servo] = f"{label} knows not one position of it"
+        if servo in missing:
             continue
-        pair = pair_of(sides, (mine, theirs), tracks, limit)
+        pair = pair_of(sides, (servo, other_servo), tracks, limit)
         if pair.plain.samples:
             pairs.append(pair)
         else:
-            missing[mine] = f"{labels[0]} and {labels[1]} know no position of it at the same time"
+            missing[servo] = f"{labels[0]} and {labels[1]} know no position of it at the same time"
     if not pairs:
         facts = "; ".join(f"{name}: {why}" for name, why in missing.items())
         raise RecordingError(other.path, f"nothing can be compared: {facts}", "compare the same experiment")
@@ -167,9 +167,11 @@ def _sampled(recording: Recording) -> Recording:
 
 def lacks(comparison: Comparison) -> list[str]:
     """What was not compared, in words: servos that are missing, and motions that end early or have holes."""
-    found = [f"{name}: not compared: {why}" for name, why in comparison.missing.items()]
+    lines = [f"{name}: not compared: {why}" for name, why in comparison.missing.items()]
     first, second = comparison.labels
-    partial = sorted((one for one in comparison.pairs if not one.coverage.whole), key=lambda one: one.coverage.share)
+    partial = sorted(
+        (pair for pair in comparison.pairs if not pair.coverage.whole), key=lambda pair: pair.coverage.share
+    )
     for pair in partial[:1]:
         covered = pair.coverage
         facts = [f"{covered.share:.1%} of {first} was compared"]
@@ -179,8 +181,8 @@ def lacks(comparison: Comparison) -> list[str]:
             facts.append(f"{second} has {covered.beyond:.2f} s that {first} lacks")
         if len(partial) > 1:
             facts.append(f"{len(partial) - 1} more of its servos lack as much, or less")
-        found.append(f"{pair.name}: {'; '.join(facts)}")
-    return found
+        lines.append(f"{pair.name}: {'; '.join(facts)}")
+    return lines
 
 
 def shift_text(comparison: Comparison, pair: Pair) -> str:
@@ -212,10 +214,10 @@ _METRICS = {name for metric in ("mae", "rmse", "mse", "worst") for name in (metr
 def check(comparison: Comparison, condition: str) -> list[str]:
     """Servos on which `condition` holds, or of which it is not known, each with the value in words."""
     metric, holds = parse_condition(condition, _METRICS)
-    found = []
+    failures = []
     for pair in comparison.pairs:
         if pair.aligned is None and (metric == "shift" or metric.startswith("aligned_")):
-            found.append(f"{pair.name}: {metric} is not known: shift {shift_text(comparison, pair)}")
+            failures.append(f"{pair.name}: {metric} is not known: shift {shift_text(comparison, pair)}")
             continue
         if metric == "shift":
             if pair.shift is None:  # it hardly moves
@@ -225,10 +227,10 @@ def check(comparison: Comparison, condition: str) -> list[str]:
             errors = pair.aligned if metric.startswith("aligned_") else pair.plain
             value = getattr(errors, metric.removeprefix("aligned_"))
         if holds(value):
-            found.append(f"{pair.name}: {metric} = {value:.4g}")
+            failures.append(f"{pair.name}: {metric} = {value:.4g}")
         elif math.isnan(value):
-            found.append(f"{pair.name}: {metric} is not known: no samples are left")
-    return found
+            failures.append(f"{pair.name}: {metric} is not known: no samples are left")
+    return failures
 
 
 def _jumps(recording: Recording) -> list[str]:

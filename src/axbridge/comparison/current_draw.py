@@ -25,7 +25,7 @@ from axbridge.jit import jit
 from axbridge.recording.provenance import rig_of
 from axbridge.recording.recording import Recording, Track
 from axbridge.servo.columns import Command, Joint, Param, motor_of, pack
-from axbridge.servo.position_laws import asked
+from axbridge.servo.position_laws import loop_duty
 from axbridge.servo.position_loop import control, loop_of
 from axbridge.servo.steady import SteadyServo
 
@@ -67,8 +67,8 @@ def power_draw(recording: Recording) -> PowerDraw | None:
         known = ~np.isnan(track.power)
         watt += np.interp(time, track.time[known], track.power[known], left=0.0, right=0.0)
     servos = [_ServoDraw.of(recording, rig, servo, model, time) for rig, servo, model in modelled.values()]
-    age = _lowest([sum(float(np.sum(one.left(age)[0] ** 2)) for one in servos) for age in _AGES]) if servos else np.nan
-    return PowerDraw(time, watt + sum(one.power(age) for one in servos), age)
+    age = _lowest([sum(float(np.sum(s.left(age)[0] ** 2)) for s in servos) for age in _AGES]) if servos else np.nan
+    return PowerDraw(time, watt + sum(s.power(age) for s in servos), age)
 
 
 def _lowest(misfits: Sequence[float]) -> float:
@@ -87,15 +87,15 @@ def _modelled(recording: Recording, tracks: Sequence[Track]) -> dict[str, tuple[
     except AxBridgeError:
         return {}
     configs, models = {servo.name: servo for servo in rig.servos}, recording.metadata.get("models") or {}
-    found = {}
+    by_name = {}
     for track in tracks:
         complete = all(np.isfinite(column).any() for column in (track.command, track.position, track.load))
         if not complete or track.name not in models or not np.isnan(track.duty).all():
             continue
         table = {key: value for key, value in models[track.name].items() if key != "hash"}
         with suppress(ValueError):  # of another version
-            found[track.name] = rig, configs[track.name], ServoModel.model_validate(table)
-    return found
+            by_name[track.name] = rig, configs[track.name], ServoModel.model_validate(table)
+    return by_name
 
 
 @dataclass(frozen=True)
@@ -204,4 +204,4 @@ def _asked(
         reading = angle + params[Param.OFFSET]
         control(command, joint, loop, motor, reading, angle, speed, supply, _STEP, params[Param.NOISE])
         share = (joint[Joint.VOLTS] - joint[Joint.FEEDBACK] * speed) / supply if supply > 0.0 else 0.0
-        duty[k] = asked(min(max(share, -1.0), 1.0), params[Param.DEAD_DUTY])
+        duty[k] = loop_duty(min(max(share, -1.0), 1.0), params[Param.DEAD_DUTY])

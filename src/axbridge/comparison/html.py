@@ -67,7 +67,7 @@ def write_html(
     parts += [f"<h2>The worst seconds{escape(of)}</h2>", _seconds_html(seconds, names)]
     if walks:
         parts += [*walk_parts(walks), "<h2>All joints, worst first</h2>"]
-    whole = [(one.start, one.start + 1.0) for one in seconds]
+    whole = [(second.start, second.start + 1.0) for second in seconds]
 
     def panels_at(index: int) -> list[Panel]:
         """Made when they are drawn, because those of an hour are large."""
@@ -105,7 +105,7 @@ def _large_figures(comparison: Comparison, beside: Comparison | None) -> str:
     which = f"{worst.name}, the worst of {len(comparison.pairs)} servos" if len(comparison.pairs) > 1 else worst.name
     lead = f"{which}: {worst.seconds:.1f} s, mean absolute error {worst.plain.mae:.2f}°, {worst.plain.mse:.2f} deg²."
     if beside is not None:
-        shown = [(one.pairs[0].plain.rmse, f"RMSE, {one.labels[1]}") for one in (comparison, beside)]
+        shown = [(side.pairs[0].plain.rmse, f"RMSE, {side.labels[1]}") for side in (comparison, beside)]
     else:
         shown = [(worst.plain.rmse, f"RMSE, {comparison.labels[1]}"), (worst.plain.worst, "at worst")]
     boxes = [f"<div><b>{value:.2f}°</b><span>{escape(what)}</span></div>" for value, what in shown]
@@ -115,7 +115,7 @@ def _large_figures(comparison: Comparison, beside: Comparison | None) -> str:
 
 def worst_seconds(comparison: Comparison) -> list[WorstSecond]:
     """The seconds with the largest errors of all servos, the worst first."""
-    found: list[WorstSecond] = []
+    worst_of_all: list[WorstSecond] = []
     for pair in comparison.pairs:
         motions = pair.motions
         squares = np.degrees(motions.other - motions.reference) ** 2
@@ -126,17 +126,17 @@ def worst_seconds(comparison: Comparison) -> list[WorstSecond]:
         there = np.flatnonzero(counts)
         errors = np.sqrt(sums[there] / counts[there])
         worst = np.argsort(-errors, kind="stable")[:_SECONDS].tolist()
-        found += [WorstSecond(pair.name, float(first + there[k]), float(errors[k])) for k in worst]
-    return sorted(found, key=lambda second: -second.rmse)[:_SECONDS]
+        worst_of_all += [WorstSecond(pair.name, float(first + there[k]), float(errors[k])) for k in worst]
+    return sorted(worst_of_all, key=lambda second: -second.rmse)[:_SECONDS]
 
 
 def _seconds_html(seconds: Sequence[WorstSecond], names: Mapping[str, str]) -> str:
     """The worst seconds, each a button that shows it in all curves; `names` are of servos' figures."""
     items = "</li>".join(
-        f'<li><button data-axis="time" data-figure="{names[one.servo]}" data-from="{one.start - _MARGIN:g}" '
-        f'data-to="{one.start + 1 + _MARGIN:g}"><b>{one.rmse:.2f}°</b> {escape(one.servo)}, '
-        f"{one.start:g} to {one.start + 1:g} s</button>"
-        for one in seconds
+        f'<li><button data-axis="time" data-figure="{names[second.servo]}" data-from="{second.start - _MARGIN:g}" '
+        f'data-to="{second.start + 1 + _MARGIN:g}"><b>{second.rmse:.2f}°</b> {escape(second.servo)}, '
+        f"{second.start:g} to {second.start + 1:g} s</button>"
+        for second in seconds
     )
     return f'<ol class="worst">{items}</ol><button data-axis="time">show all of it</button>'
 

@@ -99,11 +99,11 @@ def check_repeat(recording: Recording, repeat: Recording) -> None:
 
 
 def _best(joints: Mapping[str, Sequence[Track]]) -> dict[str, Lag]:
-    found = {}
+    by_error = {}
     for ramped in (False, True):
         fitted = {name: _fitted(tracks, ramped=ramped) for name, tracks in joints.items()}
-        found[sum(error for _, error in fitted.values())] = {name: lag for name, (lag, _) in fitted.items()}
-    return found[min(found)]
+        by_error[sum(error for _, error in fitted.values())] = {name: lag for name, (lag, _) in fitted.items()}
+    return by_error[min(by_error)]
 
 
 def _known(track: Track) -> npt.NDArray[np.intp]:
@@ -121,7 +121,7 @@ def _fitted(tracks: Sequence[Track], *, ramped: bool) -> tuple[Lag, float]:
     position = np.concatenate([track.position for track in cut])
 
     def residuals(point: FloatArray) -> FloatArray:
-        error = np.concatenate([one.followed(float(point[0]), float(point[1])) for one in goals]) - position
+        error = np.concatenate([goal.followed(float(point[0]), float(point[1])) for goal in goals]) - position
         result: FloatArray = np.degrees(error - np.median(error))
         return result
 
@@ -131,7 +131,7 @@ def _fitted(tracks: Sequence[Track], *, ramped: bool) -> tuple[Lag, float]:
         residuals, np.clip(begin, 1e-4, LONGEST - 1e-4), bounds=(0.0, LONGEST), loss="soft_l1",
         diff_step=[0.02, 0.02], x_scale=0.02, max_nfev=30,
     ).x  # fmt: skip
-    error = np.concatenate([one.followed(*point) for one in goals]) - position
+    error = np.concatenate([goal.followed(*point) for goal in goals]) - position
     offset = float(np.median(error))
     return Lag(float(point[0]), float(point[1]), -offset, ramped), float(np.degrees(np.abs(error - offset).mean()))
 
@@ -155,7 +155,7 @@ class _Goals:
         from scipy.linalg.blas import dtbsv  # scipy.signal takes 27 MB more
 
         kept = math.exp(-_STEP / lag) if lag > 1e-4 else 0.0  # of the way that is left, in a step
-        way, last = np.empty_like(self._wanted), 0.0
+        travel, last = np.empty_like(self._wanted), 0.0
         steps = round((LONGEST + self._wanted[-1]) / _STEP) + 2
         for begin in range(0, steps, _AT_ONCE):
             even = np.arange(begin - 1, min(begin + _AT_ONCE, steps)) * _STEP - LONGEST
@@ -163,7 +163,7 @@ class _Goals:
             asked[0] += kept * last
             came = dtbsv(1, np.full((2, len(asked)), -kept, order="F"), asked, lower=1, diag=1)  # y[i] - kept·y[i - 1]
             part = slice(*np.searchsorted(self._wanted, even[[0, -1]]))
-            way[part] = np.interp(self._wanted[part], even, np.concatenate(([last], came)))
+            travel[part] = np.interp(self._wanted[part], even, np.concatenate(([last], came)))
             last = came[-1]
-        result: FloatArray = self._start + way
+        result: FloatArray = self._start + travel
         return result

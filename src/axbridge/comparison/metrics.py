@@ -122,19 +122,19 @@ def step_response(time: FloatArray, position: FloatArray, target: float, command
     start = float(before[-1] if len(before) else position[0])
     tail = max(3, len(position) // 10)
     rest = float(np.mean(position[-tail:]))
-    way = rest - start
-    if abs(way) < 2 * MOVED:
+    travel = rest - start
+    if abs(travel) < 2 * MOVED:
         return StepResponse(math.nan, math.nan, math.nan, math.nan, math.degrees(target - rest))
     after = time > commanded
     time = np.concatenate(([commanded], time[after]))  # where it was until then, between two samples
-    done = np.concatenate(([0.0], (position[after] - start) / way))
-    band = max(SETTLED / abs(way), 0.02)
+    done = np.concatenate(([0.0], (position[after] - start) / travel))
+    band = max(SETTLED / abs(travel), 0.02)
     outside = np.flatnonzero(np.abs(done - 1) > band)
     settled = time[min(outside[-1] + 1, len(time) - 1)] - commanded if len(outside) else 0.0
     return StepResponse(
-        delay=_crossing(time, done, MOVED / abs(way)) - commanded,
+        delay=_crossing(time, done, MOVED / abs(travel)) - commanded,
         rise=_crossing(time, done, 0.9) - _crossing(time, done, 0.1),
-        overshoot=max(0.0, float(np.max(done)) - 1) * math.degrees(abs(way)),
+        overshoot=max(0.0, float(np.max(done)) - 1) * math.degrees(abs(travel)),
         settling=float(settled),
         steady_state_error=math.degrees(target - rest),
     )

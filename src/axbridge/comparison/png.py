@@ -37,8 +37,8 @@ def write_png(comparison: Comparison, path: Path | str, title: str = "", *, besi
         _one(figure, comparison, beside)
     else:
         _many(figure, comparison)
-    found = fill(headline(comparison, beside), LETTERS)
-    figure.text(0.02, 0.94, found, fontsize=10, color=COLOURS["faint"], va="top")
+    text = fill(headline(comparison, beside), LETTERS)
+    figure.text(0.02, 0.94, text, fontsize=10, color=COLOURS["faint"], va="top")
     with writing(path), replacing(path) as temporary:
         figure.savefig(temporary, format="png")
 
@@ -146,12 +146,12 @@ def legend(figure: Any, axes: Any, place: tuple[float, float]) -> None:
 def mark_rows(marks: Sequence[tuple[float, str]], start: float, span: float, letters: int) -> dict[int, int]:
     """In which row above a panel each mark's name stands, so that no two touch and none reaches beyond the panel."""
     taken = [start] * _ROWS
-    found = {}
+    free_rows = {}
     for index, (mark, name) in enumerate(marks):
         at = max(mark, start)
         until = at + (len(name) + 1) / letters * span
         free = next((row for row, reach in enumerate(taken) if reach <= at), None)
         if name and free is not None and until <= start + span:
-            found[index] = free
+            free_rows[index] = free
             taken[free] = until
-    return found
+    return free_rows

@@ -26,7 +26,7 @@ from axbridge.recording.recording import Recording
 from axbridge.recording.step_format import BASE
 from axbridge.rotations import matrix_of_roll_pitch_yaw
 from axbridge.sim.body.inverse_dynamics import wrenches
-from axbridge.sim.body.kinematics import Posed, Sole, inside, posed, rooted_at, soles_of, way_to_base
+from axbridge.sim.body.kinematics import Posed, Sole, inside, path_to_base, posed, rooted_at, soles_of
 
 _SMOOTH = 0.05  # s on either side from which speeds and accelerations are taken: rounding makes shorter ones worthless
 _LIFTED = 0.003  # m: between feet whose heights differ by less, the weight is taken to pass over bit by bit
@@ -58,11 +58,11 @@ def on_two_feet(rig: Rig) -> Standing | None:
     if rig.world is None or rig.world.fixed_base:
         return None
     tree = rig.tree()
-    found = soles_of(rig, tree)
-    if len(found) != 2:
+    soles = soles_of(rig, tree)
+    if len(soles) != 2:
         return None
     places = posed(tree, tree.pose(rig.start)[None]).place[:, 0]
-    one, other = sorted(found, key=lambda sole: -float(places[sole.link, 1]))  # the left one first
+    one, other = sorted(soles, key=lambda sole: -float(places[sole.link, 1]))  # the left one first
     return Standing(rig, tree, (one, other))
 
 
@@ -117,11 +117,11 @@ def measured_zmp(recording: Recording, robot: Standing) -> tuple[FloatArray, Flo
     one, other = (_heading(where.turn[sole.link]) for sole in robot.soles)
     heading = one + np.angle(np.exp(1j * (other - one))) / 2
     unknown = np.full(len(time), np.nan)
-    found = [
+    zmp = [
         _turned(np.stack([cycles.get(f"{kind}_{axis}", unknown) for axis in "xy"], axis=1) - middle, -heading)
         for kind in ("zmp", "planned_zmp")
     ]
-    return time, found[0], found[1]
+    return time, zmp[0], zmp[1]
 
 
 class _Seen(NamedTuple):
@@ -175,11 +175,11 @@ def _floor_push(rooted: Rooted, sole: Sole, flat: FloatArray) -> FloatArray:
     force = _times(flat, held.force)
     about = _times(flat, held.moment - np.cross(np.broadcast_to(sole.middle, force.shape), held.force))
     upwards = np.maximum(force[:, 2], 1e-3)
-    found: FloatArray = np.column_stack((-about[:, 1], about[:, 0])) / upwards[:, None]
+    point: FloatArray = np.column_stack((-about[:, 1], about[:, 0])) / upwards[:, None]
     weight = float(rooted.tree.mass.sum() * np.linalg.norm(rooted.gravity[0]))
-    unlikely = (np.abs(force[:, 2] - weight) > _UNLIKELY * weight) | (np.abs(found).max(axis=1) > _FARTHEST)
-    found[unlikely] = np.nan
-    return found
+    unlikely = (np.abs(force[:, 2] - weight) > _UNLIKELY * weight) | (np.abs(point).max(axis=1) > _FARTHEST)
+    point[unlikely] = np.nan
+    return point
 
 
 def _margins(
@@ -210,8 +210,8 @@ def _leaning(recording: Recording, time: FloatArray) -> FloatArray | None:
 
 def _points(where: Posed, sole: Sole) -> FloatArray:
     """The middle of a sole, m, (n, 3)."""
-    found: FloatArray = where.place[sole.link] + _times(where.turn[sole.link], sole.middle)
-    return found
+    points: FloatArray = where.place[sole.link] + _times(where.turn[sole.link], sole.middle)
+    return points
 
 
 def _heading(turn: FloatArray) -> FloatArray:
@@ -260,8 +260,8 @@ def _derivatives(time: FloatArray, values: FloatArray, wanted: FloatArray) -> Mo
         flat = np.zeros(len(wanted))
         return np.interp(wanted, time, values), flat, flat
     at = np.interp(even, time, values)
-    found = [np.interp(wanted, even, savgol_filter(at, window, 3, deriv=order, delta=period)) for order in range(3)]
-    return found[0], found[1], found[2]
+    rates = [np.interp(wanted, even, savgol_filter(at, window, 3, deriv=order, delta=period)) for order in range(3)]
+    return rates[0], rates[1], rates[2]
 
 
 CARRIED = 4  # columns: inertia, kg·m²; torque a·sin(θ) + b·cos(θ) + c: a, b, c, N·m
@@ -282,8 +282,8 @@ class CarriedRecording(Recording):
 def joints_of_robot(recordings: Sequence[Recording], rig: Rig, names: Sequence[str]) -> tuple[list[Recording], Rig]:
     """Each recording by each of these servos, with what it carried; and the rig with those servos alone."""
     servos = [_hinge(rig, name) for name in names]
-    found: list[Recording] = [_carried(recording, rig, servo) for recording in recordings for servo in servos]
-    return found, rig.model_copy(update={"servos": tuple(servos)})
+    parts: list[Recording] = [_carried(recording, rig, servo) for recording in recordings for servo in servos]
+    return parts, rig.model_copy(update={"servos": tuple(servos)})
 
 
 def _hinge(rig: Rig, name: str) -> ServoConfig:
@@ -337,9 +337,9 @@ def _on_foot(recording: Recording, rig: Rig, servo: ServoConfig) -> tuple[FloatA
             else "how its base moves and what the floor pushes is known only of a robot on two flat feet"
         )
         raise RecordingError(recording.path, f"does not show what {servo.name} carries: {why}", _HUNG)
-    stood = footing(recording, robot, track.time)
-    standing = stood.margin > 0
-    on_one = standing & (np.abs(stood.lifted) > CLEAR)
+    stance = footing(recording, robot, track.time)
+    standing = stance.margin > 0
+    on_one = standing & (np.abs(stance.lifted) > CLEAR)
     leg = _between_feet(robot, servo.joint)
     known = on_one if leg else standing
     seconds = known.mean() * np.ptp(track.time)
@@ -348,7 +348,7 @@ def _on_foot(recording: Recording, rig: Rig, servo: ServoConfig) -> tuple[FloatA
         why = f"does not show what {servo.name} carries: for {seconds:.2f} s in all the robot stood on {where}"
         raise RecordingError(recording.path, why, f"fit it to a walk of a few steps; or {_HUNG}")
     load = np.zeros((len(track), CARRIED))
-    for rooted, chosen in zip(stood.rooted, (stood.lifted <= 0, stood.lifted > 0), strict=True):
+    for rooted, chosen in zip(stance.rooted, (stance.lifted <= 0, stance.lifted > 0), strict=True):
         joint = rooted.tree.names.index(servo.joint)
         load[chosen] = _load(rooted.tree, joint, rooted.motion, rooted.gravity)[chosen]
     return load, known
@@ -358,7 +358,7 @@ def _between_feet(robot: Standing, joint: str) -> bool:
     """Whether a joint is on the way from foot to foot."""
     tree = rooted_at(robot.tree, robot.soles[0].link)
     foot = tree.links.index(robot.tree.links[robot.soles[1].link])
-    dofs = [int(tree.dof[link]) for link in way_to_base(tree, foot)]
+    dofs = [int(tree.dof[link]) for link in path_to_base(tree, foot)]
     return joint in [tree.joints[dof].name for dof in dofs if dof >= 0]
 
 

@@ -82,7 +82,7 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
         known = ~np.isnan(track.position)
         if not known.all():
             at, both = track.time, (track.position, track.velocity)
-            position, speed = (resample(at, one, at, beyond=None) for one in both)
+            position, speed = (resample(at, values, at, beyond=None) for values in both)
             track = replace(track, position=position, velocity=speed)
         pendulum = recording.metadata.get("pendulum")
         if pendulum:
@@ -129,7 +129,7 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
             "temperature": float(np.nanmean(track.temperature)) if np.isfinite(track.temperature).any() else math.nan,
             "passive": _passive(servo, arm),
             "settings": settings_of(rig, servo, written_in(recording, track.name)),
-            "adrift": bool(recording.metadata.get("goal", {}).get("time_estimated")),
+            "unknown_command_times": bool(recording.metadata.get("goal", {}).get("time_estimated")),
             "spread": 0.0 if stamps is None else stamps.spread,  # of what is left of the times' error, s
         })  # fmt: skip
     start = np.cumsum([0, *(len(part["time"]) for part in samples)]).astype(np.int64)

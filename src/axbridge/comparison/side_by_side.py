@@ -112,22 +112,22 @@ class Sides:
         self._periods = shared_periods(reference, other) if self._matched and not same_clock else None
         self._kept: tuple[tuple[str, str], Motions] | None = None
 
-    def tracks(self, mine: str, theirs: str) -> tuple[Track, Track]:
+    def tracks(self, name: str, other_name: str) -> tuple[Track, Track]:
         """Both sides of a servo."""
-        track, other = self.reference[mine], self.other[theirs]
+        track, other = self.reference[name], self.other[other_name]
         if self.goals:
             goal = np.where(track.enabled, track.command, np.nan)
-            track = Track.of(mine, track.time, position=goal, commanded=track.commanded)
+            track = Track.of(name, track.time, position=goal, commanded=track.commanded)
         return track, other
 
-    def clock(self, mine: Track, theirs: Track) -> TimeMap:
+    def clock(self, name: Track, other_name: Track) -> TimeMap:
         """The other's clock."""
         zero = self.zero
         if self._same_clock:
             return TimeMap(np.array([zero]), np.array([0.0]))
         if not self._matched:
             return TimeMap(np.array([zero]), np.array([self.other.start - zero]))
-        sent = [(_sent(mine, a), _sent(theirs, b)) for a, b in self._matched]
+        sent = [(_sent(name, a), _sent(other_name, b)) for a, b in self._matched]
         pairs = [
             (b, d) if None not in (b, d) else (a.start, c.start)
             for (b, d), (a, c) in zip(sent, self._matched, strict=True)
@@ -139,29 +139,29 @@ class Sides:
             since, then = since[order], then[order]
         return TimeMap(since, then - since)
 
-    def motions(self, mine: str, theirs: str) -> Motions:
+    def motions(self, name: str, other_name: str) -> Motions:
         """Both motions of a servo, where they overlap."""
-        if self._kept is None or self._kept[0] != (mine, theirs):
-            a, b = self.tracks(mine, theirs)
+        if self._kept is None or self._kept[0] != (name, other_name):
+            a, b = self.tracks(name, other_name)
             times = self.clock(a, b).other(a.time)
-            self._kept = (mine, theirs), self.together(a, b, times, _seen(b.time, b.position, times))
+            self._kept = (name, other_name), self.together(a, b, times, _seen(b.time, b.position, times))
         return self._kept[1]
 
-    def together(self, a: Track, b: Track, times: FloatArray, found: FloatArray) -> Motions:
+    def together(self, a: Track, b: Track, times: FloatArray, other: FloatArray) -> Motions:
         """Both where they overlap."""
         overlap = (times >= b.time[0]) & (times <= b.time[-1])
         at = a.time[overlap]
-        return Motions(at - self.zero, at, times[overlap], a.position[overlap], found[overlap], _command(a, at))
+        return Motions(at - self.zero, at, times[overlap], a.position[overlap], other[overlap], _command(a, at))
 
 
 def pair_of(sides: Sides, names: tuple[str, str], tracks: tuple[Track, Track], limit: float) -> Pair:
     """A servo of both recordings, and how far apart it is."""
     a, b = tracks
-    mine, theirs = names
+    name, other_name = names
     clock = sides.clock(a, b)
     times = clock.other(a.time)
-    found = _seen(b.time, b.position, times)
-    both = sides.together(a, b, times, found)
+    other = _seen(b.time, b.position, times)
+    both = sides.together(a, b, times, other)
     plain = deviation(both.reference, both.other)
     aligned: Deviation | None = plain
     shift = None
@@ -170,23 +170,23 @@ def pair_of(sides: Sides, names: tuple[str, str], tracks: tuple[Track, Track], l
         aligned = None
         if shift is not None:
             aligned = deviation(both.reference, _seen(b.time, b.position, both.other_time + shift))
-    segments = [segment for segment in sides.segments if segment.data.get("servo", mine) == mine]
+    segments = [segment for segment in sides.segments if segment.data.get("servo", name) == name]
     parts = tuple(_part(a, b, segment, clock, sides, both) for segment in segments)
     seconds = float(both.time[-1] - both.time[0]) if len(both.time) else 0.0
-    coverage = _coverage(a, b, clock, sides, found)
-    return Pair(mine, theirs, len(both.time), seconds, coverage, shift, plain, aligned, parts, sides)
+    coverage = _coverage(a, b, clock, sides, other)
+    return Pair(name, other_name, len(both.time), seconds, coverage, shift, plain, aligned, parts, sides)
 
 
-def _matched(mine: Sequence[Segment], theirs: Sequence[Segment]) -> list[tuple[Segment, Segment]]:
+def _matched(name: Sequence[Segment], other_name: Sequence[Segment]) -> list[tuple[Segment, Segment]]:
     """Segments that both name alike: the first of a name with the first, the second with the second."""
-    left = list(theirs)
-    found: list[tuple[Segment, Segment]] = []
-    for segment in mine:
+    left = list(other_name)
+    matched: list[tuple[Segment, Segment]] = []
+    for segment in name:
         match = next((other for other in left if other.name == segment.name), None)
         if match is not None:
             left.remove(match)
-            found.append((segment, match))
-    return found
+            matched.append((segment, match))
+    return matched
 
 
 def _sent(track: Track, segment: Segment) -> float | None:
@@ -195,11 +195,11 @@ def _sent(track: Track, segment: Segment) -> float | None:
     return float(track.commanded[inside][0]) if inside.any() else None
 
 
-def _coverage(a: Track, b: Track, clock: TimeMap, sides: Sides, found: FloatArray) -> Coverage:
-    """How much of `a`, from its first command on, was compared with what was `found` of `b` at its times (n,)."""
+def _coverage(a: Track, b: Track, clock: TimeMap, sides: Sides, other: FloatArray) -> Coverage:
+    """How much of `a`, from its first command on, was compared with what was `other` of `b` at its times (n,)."""
     waiting = (a.time >= sides.zero) & (a.time < clock.since[0])
     known = ~np.isnan(a.position) & ~waiting
-    lacking = known & np.isnan(found)
+    lacking = known & np.isnan(other)
     period = float(np.median(np.diff(a.time))) if len(a) > 1 else 0.0
     edges = np.flatnonzero(np.diff(np.concatenate(([0], lacking.astype(np.int8), [0]))))
     holes = [

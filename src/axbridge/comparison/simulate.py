@@ -30,7 +30,7 @@ from axbridge.servo.columns import pack
 from axbridge.sim.engines.choice import chosen, with_usual_engine
 from axbridge.sim.rollout import rollouts
 from axbridge.sim.runs import Regime
-from axbridge.sim.support import Hand
+from axbridge.sim.support import Gantry
 
 if TYPE_CHECKING:
     from axbridge.robot.servo import Servo
@@ -140,7 +140,7 @@ def _through_robot(recording: Recording, rig: Rig, model: str | None, seed: int)
     placed = placed.with_buses(bus_timing="none")  # what packets take is in the recorded times, and what a stall
     placed = placed.overridden({"safety": {"stall": 1.0}})  # watch eased in the recorded limits
     rows: dict[str, list[dict[str, float]]] = {name: [] for name in tracks}
-    way: list[dict[str, float]] = []
+    base_poses: list[dict[str, float]] = []
     ideal = placed.dynamixels != placed.servos
     used = "pendulums" if placed.world is None else chosen(placed.world.engine, ideal=ideal)
     held = next((part for part in recording.segments if part.name == _GET_UP), None)
@@ -148,11 +148,11 @@ def _through_robot(recording: Recording, rig: Rig, model: str | None, seed: int)
         assert robot.simulation is not None
         engine = robot.simulation.engine
         # of the rig as it is: where a recording begins, its feet may stand anyhow
-        hand = None if held is None or engine is None or engine.base() is None else Hand(rig, engine)
+        gantry = None if held is None or engine is None or engine.base() is None else Gantry(rig, engine)
         driven = dict.fromkeys(tracks, False)
         for begin, end, goals in _time_slices(tracks.values(), _TOGETHER * rig.robot.basic_time_step_ms * 1e-3, _PAST):
-            if hand is not None and held is not None and held.start <= begin < held.end:
-                hand.put((begin - held.start) / (held.end - held.start))
+            if gantry is not None and held is not None and held.start <= begin < held.end:
+                gantry.put((begin - held.start) / (held.end - held.start))
             for name, track in tracks.items() if goals else ():
                 # until the first goal goes out, the joint stays where it is
                 index = int(np.searchsorted(sent[name], begin + _SAME, side="right")) - 1
@@ -172,14 +172,14 @@ def _through_robot(recording: Recording, rig: Rig, model: str | None, seed: int)
                     rows[name].append({"time": time, "power": power, **{key: getattr(state, key) for key in _SEEN}})
             where = robot.simulation.base
             pose = () if where is None else zip(BASE, (*where[0], *roll_pitch_yaw(where[1])), strict=True)
-            way.append({"time": end, **dict(pose)})
+            base_poses.append({"time": end, **dict(pose)})
     done = {}
     for name, row in rows.items():
         time, columns = _columns(row)
         track = tracks[name].between(float(time[0]), float(np.nextafter(time[-1], np.inf)))
         commands = {key: getattr(track, key) for key in (*COMMANDS, "commanded")}
         done[name] = Track.of(name, time, **commands, **columns)
-    at, moved = _columns(way)
+    at, moved = _columns(base_poses)
     ours = np.asarray(recording.cycles.get("time", at))  # the recording's own cycles: between two lie straight lines
     base = {name: np.interp(ours, at, np.unwrap(column)) for name, column in moved.items()}
     used_model = placed.model_of(placed.servos[0])
@@ -205,8 +205,8 @@ def _limit(servo: Servo, track: Track, index: int) -> None:
 def _columns(rows: Sequence[Mapping[str, float]]) -> tuple[FloatArray, dict[str, FloatArray]]:
     """Times (n,), and the other columns by name, NaN where a row does not have it."""
     names = dict.fromkeys(name for row in rows for name in row)
-    found = {name: np.array([row.get(name, math.nan) for row in rows]) for name in names}
-    return found.pop("time"), found
+    columns = {name: np.array([row.get(name, math.nan) for row in rows]) for name in names}
+    return columns.pop("time"), columns
 
 
 def _metadata(recording: Recording, rig: Rig, model: ServoModel, engine: str) -> dict[str, Any]:
@@ -231,26 +231,26 @@ def _time_slices(tracks: Iterable[Track], together: float, past: float) -> list[
     moments = _moments(np.unique(np.concatenate([track.sent for track in tracks])), together)
     last = max(float(sampled[-1]), moments[-1]) + past / 2
     edges = [*moments, last] if moments[0] <= sampled[0] else [float(sampled[0]), *moments, last]
-    found = []
+    slices = []
     for begin, end in pairwise(edges):
         goals, start = True, begin
         while start < end:
             first = np.searchsorted(sampled, start)
             early = float(sampled[first]) if first < len(sampled) else end
             cut = min(end, max(early, start) + past)
-            found.append(_Slice(start, cut, goals))
+            slices.append(_Slice(start, cut, goals))
             goals, start = False, cut
-    return found
+    return slices
 
 
 def _moments(sent: FloatArray, together: float) -> list[float]:
     """When goals went out, s."""
-    found: list[float] = []
+    moments: list[float] = []
     first = -np.inf
     for time in sent.tolist():
         if time - first > together:
-            found.append(time)
+            moments.append(time)
             first = time
         else:
-            found[-1] = time
-    return found
+            moments[-1] = time
+    return moments

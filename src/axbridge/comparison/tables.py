@@ -57,7 +57,7 @@ def _sentence(comparison: Comparison, pair: Pair) -> str:
     )
     measured = [part for part in pair.parts if part.kind in {"fall", "step"} and part.results is not None]
     unjudged = _with_gaps(pair, measured) if measured else {}
-    falls, steps = ([one for one in measured if one.kind == kind and one not in unjudged] for kind in ("fall", "step"))
+    falls, steps = ([act for act in measured if act.kind == kind and act not in unjudged] for kind in ("fall", "step"))
     said = (_fall(comparison, falls, first, second), _step(comparison, pair, steps, second) if steps else "")
     text = "; ".join(filter(None, said)) + "." if any(said) else _over_all(pair, first, second)
     gaps = ", ".join(f"'{part.name}' ({gap:.2f} s)" for part, gap in unjudged.items())
@@ -82,8 +82,8 @@ def _fall(comparison: Comparison, falls: Sequence[ComparedSegment], reference: s
     times = [tuple(map(float, part.results)) for part in falls if part.results is not None]
     ends = {(math.isfinite(a), math.isfinite(b)) for a, b in times}
     if ends == {(True, False)}:
-        blame = ": its friction is too high" if modelled else ""
-        return f"{other} does not fall all the way, {reference} does{blame}"
+        cause = ": its friction is too high" if modelled else ""
+        return f"{other} does not fall all the way, {reference} does{cause}"
     if ends == {(False, True)}:
         return f"{other} falls all the way, {reference} does not" + (": its friction is too low" if modelled else "")
     both = [(a, b) for a, b in times if math.isfinite(a) and math.isfinite(b)]
@@ -125,7 +125,7 @@ def _with_gaps(pair: Pair, parts: Sequence[ComparedSegment]) -> dict[ComparedSeg
     both = pair.motions
     gaps = holes(both.time[~np.isnan(both.reference) & ~np.isnan(both.other)])
     reach = {part: [end - begin for begin, end in gaps if end > part.start and begin < part.end] for part in parts}
-    return {part: max(found) for part, found in reach.items() if found}
+    return {part: max(widths) for part, widths in reach.items() if widths}
 
 
 def _ms(seconds: float) -> str:
@@ -172,7 +172,7 @@ def response_tables(comparison: Comparison, pair: Pair) -> list[Table]:
         if part.deviation.samples:
             kinds.setdefault(part.kind if part.results is not None else "", []).append(part)
     tables = []
-    for kind, parts in sorted(kinds.items(), key=lambda found: found[0] == ""):  # what has no measure comes last
+    for kind, parts in sorted(kinds.items(), key=lambda item: item[0] == ""):  # what has no measure comes last
         names = [name for name, *_ in figure_rows(parts[0])]
         rows = tuple(
             (
@@ -199,7 +199,7 @@ def acts_table(comparisons: Sequence[Comparison]) -> Table:
             rows.append((*cells, *(other[place][-1] for other in others)))
     rows.append(("RMSE, °", "", *(_number(pair.plain.rmse, 2) for pair in pairs)))
     rows.append(("MSE, deg²", "", *(_number(pair.plain.mse, 2) for pair in pairs)))
-    rows.append(("shift", "", *(shift_text(one, pair) for one, pair in zip(comparisons, pairs, strict=True))))
+    rows.append(("shift", "", *(shift_text(side, pair) for side, pair in zip(comparisons, pairs, strict=True))))
     rows.append((
         "RMSE shifted, °", "", *("-" if p.aligned is None else _number(p.aligned.rmse, 2) for p in pairs)
     ))  # fmt: skip
@@ -209,33 +209,33 @@ def acts_table(comparisons: Sequence[Comparison]) -> Table:
 
 def errors_beside(*comparisons: Comparison) -> dict[str, tuple[Deviation, ...]]:
     """Errors while a servo is driven, by servo: of a perfect servo, of a delay and a lag, and of each model."""
-    simpler, found = comparisons[0].baselines, {}
+    simpler, errors_of = comparisons[0].baselines, {}
     for pair in comparisons[0].pairs:
-        models = [one for other in comparisons for one in other.pairs if one.name == pair.name]
+        models = [other_pair for other in comparisons for other_pair in other.pairs if other_pair.name == pair.name]
         if pair.name in simpler and len(models) == len(comparisons):
             errors = []
             for motions in (model.motions for model in models):
                 driven = np.where(np.isnan(motions.command), np.nan, motions.reference)
                 errors.append(deviation(driven, motions.other))
-            found[pair.name] = (*simpler[pair.name], *errors)
-    return found
+            errors_of[pair.name] = (*simpler[pair.name], *errors)
+    return errors_of
 
 
 def beside_table(errors: Mapping[str, Sequence[Deviation]], *comparisons: Comparison) -> Table | None:
     """`errors_beside` as a table; None where nothing is known."""
     rows = tuple((servo, *(f"{off.mae:.2f} / {off.rmse:.2f}" for off in every)) for servo, every in errors.items())
-    header = ("servo", "perfect servo", "delay and lag", *(one.labels[1] for one in comparisons))
+    header = ("servo", "perfect servo", "delay and lag", *(other.labels[1] for other in comparisons))
     return Table("MAE / RMSE while driven, °, beside simpler models", header, rows) if rows else None
 
 
 def provenance_table(comparison: Comparison, *beside: Comparison) -> Table:
     """Where the recordings come from."""
-    sides = (comparison.reference, comparison.other, *(one.other for one in beside))
+    sides = (comparison.reference, comparison.other, *(other.other for other in beside))
     facts = [_facts(side) for side in sides]
     keys = list(dict.fromkeys(key for fact in facts for key in fact))
     return Table(
         "Where it comes from",
-        ("", *comparison.labels, *(one.labels[1] for one in beside)),
+        ("", *comparison.labels, *(other.labels[1] for other in beside)),
         tuple((key, *(fact.get(key, "") for fact in facts)) for key in keys),
     )
 
@@ -244,13 +244,13 @@ def parameter_table(comparison: Comparison, *beside: Comparison) -> Table | None
     """Model parameters of all sides that are recorded, servo by servo (the worst's); None when there are none."""
     pair = comparison.pairs[0]
     sides = [(comparison.reference, pair.name), (comparison.other, pair.other_name)]
-    sides += [(one.other, one.pairs[0].other_name) for one in beside]
+    sides += [(other.other, other.pairs[0].other_name) for other in beside]
     columns = [_flat(recording.metadata.get("models", {}).get(name, {})) for recording, name in sides]
     keys = list(dict.fromkeys(key for column in columns for key in column))
     if not keys:
         return None
     rows = tuple((key, *(column.get(key, "") for column in columns)) for key in keys)
-    labels = (*comparison.labels, *(one.labels[1] for one in beside))
+    labels = (*comparison.labels, *(other.labels[1] for other in beside))
     return Table(f"{pair.name}: model parameters", ("", *labels), rows)
 
 
@@ -280,7 +280,7 @@ def panels_of(
         track = comparison.reference[pair.name]
         sides.insert(0, (measured, comparison.labels[0], track, both.reference_time, both.time, both.reference))
     if beside is not None:
-        second = next(found for found in beside.pairs if found.name == pair.name)
+        second = next(other for other in beside.pairs if other.name == pair.name)
         third, name = second.motions, beside.labels[1]
         sides.append(("third", name, beside.other[second.other_name], third.other_time, third.time, third.other))
         errors = [(both, label, "other"), (third, name, "third")]
@@ -293,7 +293,7 @@ def panels_of(
         lines.insert(0, Curve(both.time, np.degrees(goal), "goal", "command", width=4.0, held=True))
     marks = tuple((part.start, part.name) for part in pair.parts if part.deviation.samples)
     apart = tuple(
-        Curve(one.time, np.degrees(one.other - one.reference), name, colour, width=1.2) for one, name, colour in errors
+        Curve(m.time, np.degrees(m.other - m.reference), name, colour, width=1.2) for m, name, colour in errors
     )
     panels = [
         Panel(tuple(lines), "time, s", "position, °", share=3.0, marks=marks),
@@ -338,13 +338,13 @@ def _facts(recording: Recording) -> dict[str, str]:
 
 
 def _flat(model: dict[str, Any], prefix: str = "") -> dict[str, str]:
-    found: dict[str, str] = {}
+    flat: dict[str, str] = {}
     for key, value in model.items():
         if isinstance(value, dict):
-            found |= _flat(value, f"{prefix}{key}.")
+            flat |= _flat(value, f"{prefix}{key}.")
         elif key not in {"description", "provenance", "hash"} and value is not None:
-            found[prefix + key] = f"{value:.6g}" if isinstance(value, float) else str(value)
-    return found
+            flat[prefix + key] = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return flat
 
 
 def _number(value: float, digits: int) -> str:

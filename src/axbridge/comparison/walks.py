@@ -122,10 +122,10 @@ class WalkSide:
     @cached_property
     def power(self) -> Power | None:
         """What it drew; None where no motor model is known."""
-        found = power_draw(self.recording)
-        if found is None:
+        draw = power_draw(self.recording)
+        if draw is None:
             return None
-        watt = found.mean(self.grid + self.span[0], _GRID)
+        watt = draw.mean(self.grid + self.span[0], _GRID)
         stepping = (self.grid >= self.steps[0]) & (self.grid < self.steps[-1])
         joules = float(watt[stepping].sum() * _GRID)
         return Power(self.shared(self.grid), watt, joules / (len(self.steps) - 1))
@@ -151,11 +151,11 @@ class WalkSide:
     @cached_property
     def zmp(self) -> Zmp | None:
         """Where the floor's push acted: measured where a simulation did, else from the joints' angles, else None."""
-        found = None if self.robot is None else measured_zmp(self.recording, self.robot)
-        if found is not None:
-            at = found[0] - self.span[0]
+        measured = None if self.robot is None else measured_zmp(self.recording, self.robot)
+        if measured is not None:
+            at = measured[0] - self.span[0]
             walking = (at >= 0) & (at < self.span[1] - self.span[0])
-            place, planned, margin = (part[walking] for part in (*found[1:], self.recording.cycles["zmp_margin"]))
+            place, planned, margin = (part[walking] for part in (*measured[1:], self.recording.cycles["zmp_margin"]))
             if np.isfinite(place[:, 0]).mean() >= _FEWEST:
                 return Zmp(self.shared(at[walking]), place, planned, margin, measured=True)
         if self.footing is None:
@@ -180,22 +180,22 @@ def sides_of(comparison: Comparison, beside: Comparison | None = None) -> list[W
     if not all(is_walk(side.recording) for side in sides):
         return []
     for place, side in enumerate(sides[1:], 1):  # on the reference's clock
-        found = shared_periods(sides[0].recording, side.recording)
-        if found is not None:
-            sides[place] = replace(side, beat=found - [[sides[0].span[0]], [side.span[0]]])
+        beats = shared_periods(sides[0].recording, side.recording)
+        if beats is not None:
+            sides[place] = replace(side, beat=beats - [[sides[0].span[0]], [side.span[0]]])
     return sides
 
 
 def knees(reference: WalkSide, other: WalkSide) -> list[Knee]:
     """How far apart the knees of two walks are, the left one first."""
     grid = reference.grid
-    found = []
+    rows = []
     for name in knee_names(reference):
         if name in other.recording:
             one, two = reference.at(name, "position", grid), other.at(name, "position", grid)
             if not np.isnan(one).all():
-                found.append(Knee(name, deviation(one, two).rmse, math.degrees(float(np.nanmax(one) - np.nanmin(one)))))
-    return found
+                rows.append(Knee(name, deviation(one, two).rmse, math.degrees(float(np.nanmax(one) - np.nanmin(one)))))
+    return rows
 
 
 def knee_names(side: WalkSide) -> list[str]:
@@ -215,7 +215,7 @@ def zmp_apart(one: Zmp, other: Zmp) -> tuple[float, float]:
 def document(sides: Sequence[WalkSide]) -> dict[str, Any]:
     """The walks' figures as JSON: angles in degrees, lengths in m, J, W and s."""
     reference = sides[0]
-    found: dict[str, Any] = {}
+    document: dict[str, Any] = {}
     for side in sides:
         power, zmp = side.power, side.zmp
         facts: dict[str, Any] = {"steps": len(side.steps) - 1}
@@ -235,8 +235,8 @@ def document(sides: Sequence[WalkSide]) -> dict[str, Any]:
             if zmp is not None and reference.zmp is not None:
                 ahead, left = zmp_apart(reference.zmp, zmp)
                 facts["zmp"] |= {"rms_ahead_m": ahead, "rms_left_m": left}
-        found[side.label] = facts
-    return found
+        document[side.label] = facts
+    return document
 
 
 def walk_headline(sides: Sequence[WalkSide]) -> str:
@@ -245,10 +245,10 @@ def walk_headline(sides: Sequence[WalkSide]) -> str:
         return ""
     said = []
     for side in sides[1:]:
-        found = knees(sides[0], side)
+        both_knees = knees(sides[0], side)
         parts = []
-        if found:
-            worst = max(found, key=lambda knee: knee.rmse)
+        if both_knees:
+            worst = max(both_knees, key=lambda knee: knee.rmse)
             share = _share(worst, " ({:.0%} of their travel)")
             parts.append(f"knees within {worst.rmse:.1f}° of each other{share}")
         one, other = sides[0].power, side.power
@@ -273,20 +273,20 @@ def walk_table(sides: Sequence[WalkSide]) -> Table:
     ]
     reference, apart = sides[0], [{knee.name: knee for knee in knees(sides[0], side)} for side in sides[1:]]
     for name in knee_names(reference) if apart else ():
-        found = [knee_of.get(name) for knee_of in apart]
-        cells = ("-" if one is None else f"{one.rmse:.2f}{_share(one, ' ({:.1%})')}" for one in found)
+        row_knees = [knee_of.get(name) for knee_of in apart]
+        cells = ("-" if knee is None else f"{knee.rmse:.2f}{_share(knee, ' ({:.1%})')}" for knee in row_knees)
         rows.append((f"{name}: RMSE, ° (of its reach)", "", *cells))
     powers = [side.power for side in sides]
     if any(powers):
-        rows.append(("mean power, W", *("-" if one is None else f"{one.watt.mean():.2f}" for one in powers)))
-        rows.append(("energy of a step, J, mean", *("-" if one is None else f"{one.step:.2f}" for one in powers)))
+        rows.append(("mean power, W", *("-" if power is None else f"{power.watt.mean():.2f}" for power in powers)))
+        rows.append(("energy of a step, J, mean", *("-" if power is None else f"{power.step:.2f}" for power in powers)))
     points = [side.zmp for side in sides]
     if any(points):
         rows.append(("ZMP", *("-" if point is None else _origin(point) for point in points)))
         margins = ("-" if point is None else f"{100 * float(np.nanmedian(point.margin)):.1f}" for point in points)
         rows.append(("its margin, cm, median", *margins))
         if apart:
-            both = (None if points[0] is None or one is None else zmp_apart(points[0], one) for one in points[1:])
+            both = (None if points[0] is None or zmp is None else zmp_apart(points[0], zmp) for zmp in points[1:])
             cells = ("-" if off is None else f"{100 * off[0]:.1f} / {100 * off[1]:.1f}" for off in both)
             rows.append(("ZMP against the first, cm, ahead / left", "", *cells))
     return Table("The walk", ("", *(side.label for side in sides)), tuple(rows))
@@ -330,10 +330,10 @@ def _marks(sides: Sequence[WalkSide]) -> tuple[tuple[float, str], ...]:
 
 def zmp_panels(sides: Sequence[WalkSide]) -> list[Panel]:
     """The zero-moment point to the left and ahead; none where nothing tells."""
-    found = [(side, side.zmp) for side in sides if side.zmp is not None]
-    if not found:
+    with_zmp = [(side, side.zmp) for side in sides if side.zmp is not None]
+    if not with_zmp:
         return []
-    planned = next((point for _, point in found if not np.isnan(point.planned).all()), None)
+    planned = next((point for _, point in with_zmp if not np.isnan(point.planned).all()), None)
     panels = []
     for title, axis in (("ZMP to the left, cm", 1), ("ZMP ahead, cm", 0)):
         lines = [] if planned is None else [
@@ -341,7 +341,7 @@ def zmp_panels(sides: Sequence[WalkSide]) -> list[Panel]:
         ]  # fmt: skip
         lines += [
             Curve(point.time, 100 * point.place[:, axis], f"{side.label} ({_origin(point)})", side.colour, width=1.3)
-            for side, point in found
+            for side, point in with_zmp
         ]
         panels.append(Panel(tuple(lines), _TIME, title, share=1.5, marks=_marks(sides)))
     return panels

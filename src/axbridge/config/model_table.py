@@ -45,8 +45,8 @@ def profile_of_model(path: Path, name: str) -> FromModel:
             if len(row) > 2
         }
         rows = [line.split("\t") for line in table.splitlines() if re.match(r"\d+\t\d+\t\S", line)]
-        found = {_snake(words): (int(address), int(size)) for address, size, words in (row[:3] for row in rows)}
-    if found.get("torque_enable") != (int(ADDRESSES[2].TORQUE_ENABLE), 1):
+        places = {_snake(words): (int(address), int(size)) for address, size, words in (row[:3] for row in rows)}
+    if places.get("torque_enable") != (int(ADDRESSES[2].TORQUE_ENABLE), 1):
         raise ProfileError(
             path, "[control table]", "it has no Torque Enable at 64, as each servo of Protocol 2.0", _HINT
         )
@@ -54,13 +54,13 @@ def profile_of_model(path: Path, name: str) -> FromModel:
     number = _model_number(path)
 
     def likeness(one: FirmwareProfile) -> tuple[bool, int]:
-        alike = sum(found.get(key) == (r.address, r.size) for key, r in one.registers.items())
+        alike = sum(places.get(key) == (r.address, r.size) for key, r in one.registers.items())
         return one.model_number == number, alike
 
     nearest = max(known, key=likeness)
     taken: set[int] = set()
     unknown, left_out, lines = [], [], []
-    for key, (address, size) in found.items():
+    for key, (address, size) in places.items():
         place = set(range(address, address + size))
         if place & taken:
             left_out.append(key)
@@ -71,16 +71,16 @@ def profile_of_model(path: Path, name: str) -> FromModel:
             unknown.append(key)
             plain = {"address": address, "size": size, "max": 2 ** (8 * size) - 1, "unit": units.get(key, "")}
             like = Register.model_validate(plain)
-        lines.append(f"{key} = {written(_entry(like, address, found))}")
+        lines.append(f"{key} = {written(_entry(like, address, places))}")
     text = _text(path, name, nearest, number, lines, unknown)
     validate(FirmwareProfile, {**parse_toml(text, path, ProfileError), "path": path}, path, ProfileError)
     return FromModel(text, nearest.name, tuple(unknown), tuple(left_out))
 
 
-def _entry(like: Register, address: int, found: dict[str, tuple[int, int]]) -> dict[str, Any]:
+def _entry(like: Register, address: int, table: dict[str, tuple[int, int]]) -> dict[str, Any]:
     values = like.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     copied = str(like.initial).removeprefix("@")
-    if isinstance(like.initial, str) and copied not in found:
+    if isinstance(like.initial, str) and copied not in table:
         values.pop("initial")
     return {**values, "address": address, "size": like.size, "area": _area(address), "max": like.maximum}
 

@@ -277,10 +277,10 @@ class FirmwareProfile(toml_tables.TomlTable):
             ProfileError: this model has none.
         """
         if word.isdecimal():
-            found = next((name for name, one in self.registers.items() if one.address == int(word)), None)
-            if found is None:
+            name_at = next((name for name, register in self.registers.items() if register.address == int(word)), None)
+            if name_at is None:
                 raise ProfileError(self.path, f"registers.{word}", f"{self.name} has no register at address {word}")
-            return found
+            return name_at
         name = re.sub(r"[\s-]+", "_", word.strip().lower())
         if name not in self.registers and prefix + name in self.registers:
             name = prefix + name
@@ -358,15 +358,15 @@ def _listed(names: Iterable[str]) -> list[str]:
             numbered.setdefault(stem, []).append(int(number))
         else:
             plain.append(name)
-    ranges = (f"{stem}_{min(found)} to {stem}_{max(found)}" for stem, found in numbered.items())
+    ranges = (f"{stem}_{min(numbers)} to {stem}_{max(numbers)}" for stem, numbers in numbered.items())
     return sorted((*plain, *ranges))
 
 
 def _neighbours(name: str, entry: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     """The registers that an entry with ``count`` means; ``each`` is what the factory value grows by."""
-    one = {key: value for key, value in entry.items() if key not in {"count", "each"}}
+    register = {key: value for key, value in entry.items() if key not in {"count", "each"}}
     count, each = entry["count"], entry.get("each", 0)
-    address, size, initial = one.get("address"), one.get("size", 1), one.get("initial", 0)
+    address, size, initial = register.get("address"), register.get("size", 1), register.get("initial", 0)
     if (
         not all(type(number) is int for number in (count, each, address, size, initial))
         or not 0 < count <= _ADDRESSES_1
@@ -377,7 +377,7 @@ def _neighbours(name: str, entry: Mapping[str, Any]) -> list[tuple[str, dict[str
     first = int(number) if underscore and number.isdecimal() else 1
     stem = stem if underscore and number.isdecimal() else name
     return [
-        (f"{stem}_{first + i}", {**one, "address": address + i * size, "initial": initial + i * each})
+        (f"{stem}_{first + i}", {**register, "address": address + i * size, "initial": initial + i * each})
         for i in range(count)
     ]
 

@@ -106,15 +106,15 @@ class Rig(toml_tables.TomlTable):
         values = dict(tables_over.get("parameters", {}))
         for name, value in values.items():
             if name not in self.parameters:
-                known = ", ".join(f"{key} ({one.unit})" if one.unit else key for key, one in self.parameters.items())
+                known = ", ".join(f"{key} ({p.unit})" if p.unit else key for key, p in self.parameters.items())
                 why = f"rig {self.name!r} has no such parameter"
                 raise RigError(self.path, f"parameters.{name}", why, f"it has: {known or 'none'}")
             values[name] = value if isinstance(value, Mapping) else {"value": value}
         changes = {**tables_over, "parameters": values} if values else tables_over
         table = toml_tables.merged(self.model_dump(by_alias=True, exclude_unset=True), changes)
         table["bases"] = self.bases
-        found = toml_tables.validate(Rig, table, self.path, RigError)
-        return found if self._urdf is None else found.with_urdf(self._urdf)
+        changed = toml_tables.validate(Rig, table, self.path, RigError)
+        return changed if self._urdf is None else changed.with_urdf(self._urdf)
 
     def with_engine(self, name: str | None) -> Rig:
         """This rig in a world of that engine: ``bullet``, ``mujoco``, ``none`` or ``auto``; None leaves it as it is.
@@ -158,7 +158,7 @@ class Rig(toml_tables.TomlTable):
 
     def with_servos(self, change: Callable[[ServoConfig], Mapping[str, Any]]) -> Rig:
         """This rig with other values in its servos: those that `change` gives for each, which are not checked."""
-        return self.model_copy(update={"servos": tuple(one.model_copy(update=change(one)) for one in self.servos)})
+        return self.model_copy(update={"servos": tuple(s.model_copy(update=change(s)) for s in self.servos)})
 
     def with_buses(self, **values: Any) -> Rig:
         """This rig with these values in all of its buses; they are not checked."""
@@ -182,22 +182,22 @@ class Rig(toml_tables.TomlTable):
     @model_validator(mode="after")
     def _fill_in(self) -> Rig:
         """Give servos that name a model alone its profile, and others their profile's model; both stay unset."""
-        found: dict[tuple[str, str], dict[str, str]] = {}
+        defaults: dict[tuple[str, str], dict[str, str]] = {}
 
         def chosen(servo: ServoConfig) -> dict[str, str]:
             given = servo.model_fields_set & {"profile", "model"}
             if servo.drive == "ideal" or len(given) == 2:
                 return {}
             key = servo.profile if "profile" in given else "", servo.model
-            if key not in found:
+            if key not in defaults:
                 profile = servo.profile
                 with suppress(ProfileError, RigError):  # `profile_of` and `model_of` name the mistake
                     if "model" in given:
                         profile = profile_of_model(self._beside(servo.model) or servo.model) or profile
-                        found[key] = {"profile": profile}
+                        defaults[key] = {"profile": profile}
                     else:
-                        found[key] = {"model": self._profile(servo).model}
-            return found.get(key, {})
+                        defaults[key] = {"model": self._profile(servo).model}
+            return defaults.get(key, {})
 
         servos = []
         for servo in self.servos:
@@ -300,9 +300,9 @@ class Rig(toml_tables.TomlTable):
 
     def with_urdf(self, text: str) -> Rig:
         """This rig with that URDF, as a recording keeps it: parameters are filled in, and there need be no file."""
-        found = self.model_copy()
-        found._urdf = text  # noqa: SLF001 - its own
-        return found
+        copy = self.model_copy()
+        copy._urdf = text  # noqa: SLF001 - its own
+        return copy
 
     def tree(self, *, fixed_base: bool | None = None) -> Tree:
         """The links and joints of the world.
@@ -340,7 +340,7 @@ class Rig(toml_tables.TomlTable):
             return servo.min_stop, servo.max_stop
         if self.world is None:
             return -math.inf, math.inf
-        joint = next(one for one in self.tree(fixed_base=True).joints if one.name == servo.joint)
+        joint = next(joint for joint in self.tree(fixed_base=True).joints if joint.name == servo.joint)
         return joint.low, joint.high
 
     def profile_of(self, servo: ServoConfig) -> FirmwareProfile:
@@ -360,7 +360,7 @@ class Rig(toml_tables.TomlTable):
             raise RigError(self.path, f"servo.{servo.name}.zero", why, hint)
         self._check_registers(servo, profile)
         self._check_turn(servo, profile)
-        first = next((one for one in self.servos if one.drive == servo.drive and one.bus == servo.bus), servo)
+        first = next((s for s in self.servos if s.drive == servo.drive and s.bus == servo.bus), servo)
         other = profile if first.profile == servo.profile else self._profile(first)
         if other.maker != profile.maker:
             why = f"a {profile.maker} servo cannot be on the bus of {first.name!r}, which is a {other.maker}"
@@ -464,7 +464,7 @@ def _laid_over(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, An
     lists = {}
     for key, default in (("bus", BusConfig().name), ("servo", None), ("sensor", None)):
         both = base.get(key), over.get(key)
-        if all(isinstance(one, list) and all(isinstance(table, Mapping) for table in one) for one in both):
+        if all(isinstance(value, list) and all(isinstance(table, Mapping) for table in value) for value in both):
             lists[key] = _merged_by_name(*both, default)  # else its check says so
     return toml_tables.merged(base, {**over, **lists})
 
@@ -505,17 +505,17 @@ def split_options(rig: str | Path) -> tuple[str | Path, dict[str, float]]:
     """A rig's name or path, and the parameters behind it: ``pendulum:mass=0.2,length=0.15``."""
     if not isinstance(rig, str | os.PathLike):
         raise UsageError(f"{rig!r} is no rig", 'give a name such as "bench_arm", the path of a file, or a Rig')
-    found = _OPTIONS.fullmatch(str(rig))
-    if found is None:
+    match = _OPTIONS.fullmatch(str(rig))
+    if match is None:
         return rig, {}
     values = {}
-    for option in found[2].split(","):
+    for option in match[2].split(","):
         name, _, value = option.partition("=")
         try:
             values[name] = float(value)
         except ValueError:
-            raise RigError(found[1], f"parameters.{name}", f"{value!r} is no number", f"write {name}=0.1") from None
-    return found[1], values
+            raise RigError(match[1], f"parameters.{name}", f"{value!r} is no number", f"write {name}=0.1") from None
+    return match[1], values
 
 
 def filled(urdf: Path, parameters: Mapping[str, Parameter], rig: Path) -> str:
@@ -532,7 +532,7 @@ def filled(urdf: Path, parameters: Mapping[str, Parameter], rig: Path) -> str:
         if name not in named:
             why = f"{urdf.name} has no ${{{name}}}"
             raise RigError(rig, f"parameters.{name}", why, "use it there, or leave it out")
-    return _PLACE.sub(lambda found: repr(parameters[found[1]].value), text)
+    return _PLACE.sub(lambda match: repr(parameters[match[1]].value), text)
 
 
 def rig_schema() -> dict[str, Any]:

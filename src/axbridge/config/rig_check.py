@@ -29,7 +29,7 @@ from axbridge.errors import ErrorFlag, ProfileError, RigError, UnsupportedOperat
 from axbridge.rotations import about
 from axbridge.units import Calibration
 
-_TELLING = ("profile", "model", "zero", "direction")  # what robots and simulations go by, and a file may leave out
+_LISTED = ("profile", "model", "zero", "direction")  # defaults that `check` lists when a file leaves them out
 _SIDES = ("the front", "the left", "above", "behind", "the right", "below")  # where x, y, z, -x, -y, -z point
 _TOWARDS = ("forward", "to the robot's left", "up", "back", "to the robot's right", "down")  # likewise
 _MOST_STOP = 7 * math.tau  # rad: more turns than a rig may give a servo
@@ -61,14 +61,14 @@ def check_rig(rig: Rig) -> RigSummary:
 
 def refuse_unsound(rig: Rig) -> None:
     """Raise one error with all mistakes of a rig: what `axbridge rig check` finds, a simulation does not begin with."""
-    found: list[RigError | ProfileError] = []
+    errors: list[RigError | ProfileError] = []
     for check in (_servo_mistakes, _supply_mistakes, _world_mistakes):
         try:
-            found += check(rig)
+            errors += check(rig)
         except (RigError, ProfileError) as mistake:
-            found.append(mistake)
-    if found:
-        raise RigError.of(rig.path, found)
+            errors.append(mistake)
+    if errors:
+        raise RigError.of(rig.path, errors)
 
 
 def _servo_mistakes(rig: Rig) -> Iterable[RigError | ProfileError]:
@@ -224,7 +224,7 @@ def _frames(tree: Tree, pose: FloatArray) -> tuple[list[FloatArray], list[FloatA
     return turned, place
 
 
-def positive_ways(rig: Rig) -> dict[str, str]:
+def positive_directions(rig: Rig) -> dict[str, str]:
     """The way each joint turns towards larger angles, in words, by joint: seen from the end that its axis points to.
 
     The robot stands at 0 rad and looks along x; y is its left, z is up. Where what hangs on a joint goes one way, that
@@ -239,7 +239,7 @@ def positive_ways(rig: Rig) -> dict[str, str]:
     for link in range(len(mass) - 1, 0, -1):  # children come after their parents
         mass[tree.parent[link]] += mass[link]
         moment[tree.parent[link]] += moment[link]
-    ways = {}
+    directions = {}
     for link in range(1, len(tree.links)):
         if tree.kind[link] != FIXED:
             axis = turned[link] @ tree.axis[link]
@@ -248,10 +248,10 @@ def positive_ways(rig: Rig) -> dict[str, str]:
             moves = np.cross(axis, moment[link] / mass[link] - place[link]) if mass[link] else np.zeros(3)
             goes, share = _side_of(moves)
             shown = tree.kind[link] == TURNS and share >= _NEAR and np.linalg.norm(moves) >= _LEVER
-            ways[tree.joints[tree.dof[link]].name] = f"counter-clockwise, seen from {seen}" + (
+            directions[tree.joints[tree.dof[link]].name] = f"counter-clockwise, seen from {seen}" + (
                 f" (so that its far end goes {_TOWARDS[goes]})" if shown else ""
             )
-    return ways
+    return directions
 
 
 def _side_of(vector: FloatArray) -> tuple[int, float]:
@@ -284,8 +284,8 @@ def _branch(rig: Rig, servos: Mapping[str, ServoConfig], tree: Tree, link: int) 
         return f"{tree.links[link]}, fixed"
     joint = tree.joints[tree.dof[link]]
     servo = servos.get(joint.name)
-    way = "slides along" if tree.kind[link] == SLIDES else "turns about"
-    text = f"{joint.name}: {way} {_axis(tree, link)}, {_range(*_reach(rig, servo, joint), linear=joint.linear)}"
+    verb = "slides along" if tree.kind[link] == SLIDES else "turns about"
+    text = f"{joint.name}: {verb} {_axis(tree, link)}, {_range(*_joint_range(rig, servo, joint), linear=joint.linear)}"
     if servo is None:
         return f"{text}; no servo"
     by = f"servo {servo.name}" if servo.name != joint.name else "servo"
@@ -300,7 +300,7 @@ def _axis(tree: Tree, link: int) -> str:
     return ("x", "y", "z", "-x", "-y", "-z")[side] if share == 1.0 else "({:.3g}, {:.3g}, {:.3g})".format(*axis)
 
 
-def _reach(rig: Rig, servo: ServoConfig | None, joint: JointFacts) -> tuple[float, float]:
+def _joint_range(rig: Rig, servo: ServoConfig | None, joint: JointFacts) -> tuple[float, float]:
     """Where a joint may go: within the soft limits, the stops of the rig, else of the URDF, and the servo's counts."""
     low, high = joint.low, joint.high
     if servo is None:
@@ -339,7 +339,7 @@ def _assumed(rig: Rig, tree: Tree | None) -> Iterable[str]:
         return
     joints = {joint.name: joint for joint in tree.joints}
     unlimited = [servo for servo in rig.servos if "min_position" not in servo.model_fields_set]
-    if names := [one.name for one in unlimited if all(map(math.isfinite, _reach(rig, one, joints[one.joint])))]:
+    if names := [s.name for s in unlimited if all(map(math.isfinite, _joint_range(rig, s, joints[s.joint])))]:
         yield f"{listed(names, 4)}: no min_position and max_position: it can hit its end stops"
     if rig.world is not None and "fixed_base" not in rig.world.model_fields_set:
         yield f"{tree.links[0]} is bolted down: fixed_base = true, and no floor"
@@ -354,12 +354,12 @@ def _assumed(rig: Rig, tree: Tree | None) -> Iterable[str]:
 
 def _servo_defaults(rig: Rig) -> Iterable[str]:
     """Servos that leave the same out share a sentence."""
-    silent: dict[str, list[str]] = {}
+    defaulted: dict[str, list[str]] = {}
     for servo in rig.dynamixels:
         odd = {"zero"} if servo.zero != rig.profile_of(servo).units.middle else set()  # that is said by itself
-        left_out = (key for key in _TELLING if key not in servo.model_fields_set | odd)
+        left_out = (key for key in _LISTED if key not in servo.model_fields_set | odd)
         text = ", ".join(f"{key} = {written(getattr(servo, key))}" for key in left_out)
-        silent.setdefault(text, []).append(servo.name)
-    for text, names in silent.items():
+        defaulted.setdefault(text, []).append(servo.name)
+    for text, names in defaulted.items():
         if text:
             yield f"{listed(names, 4)}: {text}"

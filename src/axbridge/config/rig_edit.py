@@ -89,17 +89,17 @@ def _with_value(block: Sequence[str], key: str, value: Value, end_of_line: str) 
     """The lines of one table with one value; a comment behind it stays in its column where there is room."""
     result = list(block)
     keys = (re.match(r"\s*([A-Za-z0-9_-]+)\s*=", line) for line in block)
-    places = {found[1]: index for index, found in enumerate(keys) if found}
+    places = {match[1]: index for index, match in enumerate(keys) if match}
     if key not in places:
         earlier = _ORDER[: _ORDER.index(key)] if key in _ORDER else _ORDER
-        after = max((places[one] for one in earlier if one in places), default=0)
+        after = max((places[name] for name in earlier if name in places), default=0)
         result.insert(after + 1, f"{key} = {written(value)}{end_of_line}")
         return result
-    found = re.fullmatch(_KEY.format(key=re.escape(key)), block[places[key]].rstrip("\r\n"))
-    if found is not None:  # else the value is spread over lines: the check of the whole finds it
+    match = re.fullmatch(_KEY.format(key=re.escape(key)), block[places[key]].rstrip("\r\n"))
+    if match is not None:  # else the value is spread over lines: the check of the whole finds it
         new = written(value)
-        room = max(len(found["value"]) + len(found["gap"]) - len(new), 1) if found["rest"] else 0
-        result[places[key]] = found["head"] + new + " " * room + (found["rest"] or "") + end_of_line
+        room = max(len(match["value"]) + len(match["gap"]) - len(new), 1) if match["rest"] else 0
+        result[places[key]] = match["head"] + new + " " * room + (match["rest"] or "") + end_of_line
     return result
 
 
@@ -109,13 +109,13 @@ _NAME = re.compile(r'^name[ \t]*=[ \t]*"[^"\n]*"', re.MULTILINE)
 def files_of(rig: Rig) -> list[Path]:
     """The rig file, and those that it names in its own folder and below: URDF, meshes, profiles, models."""
     folder = rig.path.resolve().parent
-    found = [rig.path.resolve()]
+    paths = [rig.path.resolve()]
     if rig.world is not None:
-        found.append(rig.urdf_path().resolve())
-        found += [shape.file.resolve() for shape in (*rig.shapes("collision"), *rig.shapes("visual")) if shape.file]
+        paths.append(rig.urdf_path().resolve())
+        paths += [shape.file.resolve() for shape in (*rig.shapes("collision"), *rig.shapes("visual")) if shape.file]
     for servo in rig.dynamixels:
-        found += [rig.profile_of(servo).path.resolve(), rig.model_of(servo).path.resolve()]
-    return [path for path in dict.fromkeys(found) if path.is_file() and folder in path.parents]
+        paths += [rig.profile_of(servo).path.resolve(), rig.model_of(servo).path.resolve()]
+    return [path for path in dict.fromkeys(paths) if path.is_file() and folder in path.parents]
 
 
 def copy_rig(rig: Rig, folder: Path) -> list[Path]:

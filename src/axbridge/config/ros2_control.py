@@ -72,8 +72,8 @@ def read_ros2_control(path: Path) -> Ros2Control | None:
 
 
 def _params(element: ET.Element | None) -> dict[str, str]:
-    found = () if element is None else element.findall("param")
-    return {one.get("name", ""): (one.text or "").strip() for one in found}
+    elements = () if element is None else element.findall("param")
+    return {one.get("name", ""): (one.text or "").strip() for one in elements}
 
 
 def _mode(joint: ET.Element) -> dict[str, int]:

@@ -91,16 +91,16 @@ T = TypeVar("T", bound=TomlTable)
 
 def described(table: type[TomlTable]) -> dict[str, str]:
     """What the comment behind each field says, or the one above it: a sentence for the pages and the schema."""
-    found, above = {}, ""
+    texts, above = {}, ""
     for line in inspect.getsource(table).splitlines():
         code, _, said = line.partition("  # ")
         if line.startswith("    # "):
             above += f" {line[6:]}"
         elif field := re.match(r"    (\w+): ", code):
             words = (above or said).strip()
-            found[field[1]] = f"{_FIRST.sub(lambda word: word[0].capitalize(), words)}." if words else ""
+            texts[field[1]] = f"{_FIRST.sub(lambda word: word[0].capitalize(), words)}." if words else ""
             above = ""
-    return {name: text for name, text in found.items() if name in table.model_fields}
+    return {name: text for name, text in texts.items() if name in table.model_fields}
 
 
 def shipped(folder: str) -> Path:
@@ -130,9 +130,9 @@ def own_names(folder: str) -> list[str]:
 
 
 def _names_in(root: Path) -> list[str]:
-    found = [path.stem for path in root.glob("*.toml")]
-    found += [path.parent.name for path in root.glob("*/*.toml") if path.stem == path.parent.name]
-    return sorted(found)
+    names = [path.stem for path in root.glob("*.toml")]
+    names += [path.parent.name for path in root.glob("*/*.toml") if path.stem == path.parent.name]
+    return sorted(names)
 
 
 def find_toml(name: str | Path, folder: str, error: FileError) -> Path:
@@ -144,8 +144,8 @@ def find_toml(name: str | Path, folder: str, error: FileError) -> Path:
             places.append(given / f"{given.resolve().name}.toml")
         if given.parent == Path():
             places += _places(str(given), folder)
-        if found := next(filter(Path.is_file, places), None):
-            return found
+        if path := next(filter(Path.is_file, places), None):
+            return path
     raise error(name, "", "no such file or name", _known(str(name), folder))
 
 
@@ -180,7 +180,7 @@ def parse_toml(text: str, path: Path, error: FileError) -> dict[str, Any]:
 def written(value: Any) -> str:
     """A number, a text, a truth value or a table of them as TOML."""
     if isinstance(value, Mapping):
-        return f"{{ {', '.join(f'{key} = {written(one)}' for key, one in value.items())} }}"
+        return f"{{ {', '.join(f'{key} = {written(item)}' for key, item in value.items())} }}"
     return repr(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False, default=str)
 
 
@@ -226,8 +226,8 @@ def _find_base(base: str, path: Path, folder: str, error: FileError) -> Path:
             beside = [given.with_name(f"{given.name}.toml"), given / f"{given.name}.toml"]
             places = [file for file in beside if file.resolve() != path]  # a copy may have the name of its base
             places += _places(base, folder)
-        if found := next(filter(Path.is_file, places), None):
-            return found.resolve()
+        if place := next(filter(Path.is_file, places), None):
+            return place.resolve()
     raise error(path, "base", f"no {base!r} beside this file, and none of that name", _known(base, folder))
 
 

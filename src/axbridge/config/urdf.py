@@ -201,8 +201,8 @@ def _shapes(path: Path, root: ET.Element, element: Literal["collision", "visual"
     mistakes: list[RigError] = []
     for link in root.findall("link"):
         name = link.get("name", "")
-        for found in link.findall(element):
-            form, material = found.find("geometry/*"), found.find("material")
+        for shape in link.findall(element):
+            form, material = shape.find("geometry/*"), shape.find("material")
             with _collected(mistakes):
                 if form is None or form.tag not in _SIZES:
                     why = f"its <{element}> has no shape, or one of a kind that is not known"
@@ -218,7 +218,7 @@ def _shapes(path: Path, root: ET.Element, element: Literal["collision", "visual"
                 )
                 contact = None if seen else link.find("contact/lateral_friction")
                 friction = _FRICTION if contact is None else _number(path, name, contact.get("value", ""))
-                place, turn = _frame(path, name, found.find("origin"))
+                place, turn = _frame(path, name, shape.find("origin"))
                 yield Shape(name, form.tag, _size(path, name, form), file, place, turn, colour, friction)
     if mistakes:
         raise RigError.of(path, mistakes)
@@ -293,7 +293,7 @@ def _mesh_file(path: Path, mesh: ET.Element) -> Path | None:
     if name.startswith("package://"):
         inside = name.removeprefix("package://")
         names = [inside, inside.partition("/")[2]]
-        places = [folder / one for folder in path.resolve().parents for one in names]
+        places = [folder / ending for folder in path.resolve().parents for ending in names]
     return next((place for place in places if place.is_file()), None)
 
 
@@ -366,8 +366,8 @@ def _joint(path: Path, element: ET.Element) -> tuple[int, JointFacts | None]:
 
 
 def _axis(path: Path, element: ET.Element) -> FloatArray:
-    found, name = element.find("axis"), element.get("name", "?")
-    axis = _numbers(path, name, found.get("xyz", "0 0 0") if found is not None else "1 0 0", 3)
+    tag, name = element.find("axis"), element.get("name", "?")
+    axis = _numbers(path, name, tag.get("xyz", "0 0 0") if tag is not None else "1 0 0", 3)
     length = float(np.linalg.norm(axis))
     if not length > 0:
         raise RigError(path, name, "its axis has no length", 'write axis xyz="0 0 1"')
@@ -479,6 +479,6 @@ def _parsed(data: bytes, kind: str) -> list[tuple[FloatArray, IntArray]]:
             scene = trimesh.load_scene(BytesIO(data), file_type=kind[1:], process=False, **options)
     except Warning as said:
         raise ValueError(str(said)) from said
-    found = [one for one in scene.geometry.values() if isinstance(one, trimesh.Trimesh) and len(one.faces)]
-    shapes = [(np.asarray(one.vertices, np.float64), np.asarray(one.faces, np.int64)) for one in found]
+    meshes = [mesh for mesh in scene.geometry.values() if isinstance(mesh, trimesh.Trimesh) and len(mesh.faces)]
+    shapes = [(np.asarray(mesh.vertices, np.float64), np.asarray(mesh.faces, np.int64)) for mesh in meshes]
     return shapes[::-1] if kind == ".obj" else shapes  # trimesh takes an OBJ's parts from its end

@@ -19,7 +19,7 @@ from axbridge.config.rig_tables import ServoConfig
 from axbridge.config.urdf import DUMMY_INERTIA, DUMMY_MASS, with_checked_meshes
 from axbridge.errors import UnsupportedOperation, install, require
 from axbridge.servo.columns import Command
-from axbridge.servo.position_laws import felt
+from axbridge.servo.position_laws import motor_duty
 from axbridge.sim.engine import Scene, arrange, substeps
 from axbridge.sim.engines.ideal_joints import IdealJoint
 from axbridge.units import Calibration
@@ -86,7 +86,7 @@ def left_out(rig: Rig) -> list[str]:
     """What of a rig's servos MuJoCo cannot express, in words."""
     models = [rig.model_of(servo) for servo in rig.dynamixels]
     straight = "margin, punch, dead duty, lag and quantised readings of the loop (one straight line instead)"
-    found = {straight: any(model.controller.law == "compliance" for model in models)}
+    parts = {straight: any(model.controller.law == "compliance" for model in models)}
     for model in models:
         motor, sensor, loop = model.motor, model.sensor, model.controller
         blurred = motor.dead_duty > 0 or sensor.lag_ms > 0 or sensor.quantised
@@ -104,10 +104,10 @@ def left_out(rig: Rig) -> list[str]:
             "an offset of the sensor": sensor.angle_offset,
             "noise of the readings": sensor.position_noise and loop.law != "compliance",
         }
-        found |= {words: True for words, there in here.items() if there}
-    found["a supply that sags under load"] = any(bus.supply_resistance > 0 for bus in rig.buses)
-    found["ideal joints (Webots' motors): they have no actuator there"] = len(models) < len(rig.servos)
-    return [words for words, there in found.items() if there]
+        parts |= {words: True for words, there in here.items() if there}
+    parts["a supply that sags under load"] = any(bus.supply_resistance > 0 for bus in rig.buses)
+    parts["ideal joints (Webots' motors): they have no actuator there"] = len(models) < len(rig.servos)
+    return [words for words, there in parts.items() if there]
 
 
 def _read(mujoco: Any, rig: Rig, text: str) -> Any:
@@ -153,7 +153,7 @@ def _drive(mujoco: Any, spec: Any, rig: Rig, servo: ServoConfig) -> None:
     row = settings_of(rig, servo, {})
     supply = rig.supply_of(servo)
     k_theta, k_integral, k_omega = _gains(model, row, units.position, supply)
-    most_volts = float(felt(min(row[Command.TORQUE_LIMIT], 1.0), motor.dead_duty)) * supply
+    most_volts = float(motor_duty(min(row[Command.TORQUE_LIMIT], 1.0), motor.dead_duty)) * supply
     joint = spec.joint(servo.joint)
     joint.armature = motor.armature
     joint.damping[0] += friction.viscous + servo.damping_constant

@@ -42,7 +42,7 @@ class Richer:
 
     law: str  # its name
     space: Space  # its unknowns
-    sure: Uncertainty  # their intervals
+    bounds: Uncertainty  # their intervals
 
 
 def criterion(runs: Runs, simulated: FloatArray, unknowns: int, count: float) -> float:
@@ -54,11 +54,11 @@ def criterion(runs: Runs, simulated: FloatArray, unknowns: int, count: float) ->
 
 def begun_from(row: FloatArray) -> FloatArray:
     """A parameter set (len(Param),) of a simpler law as one of a richer law, that moves alike."""
-    found = row.copy()
-    if found[Param.LOAD_EXTERNAL] < 0.0:
-        found[Param.LOAD_EXTERNAL] = found[Param.LOAD]  # the same weights, said by their own parameters
-        found[Param.LOAD_EXTERNAL_STRIBECK] = found[Param.LOAD_STRIBECK]
-    return found
+    start = row.copy()
+    if start[Param.LOAD_EXTERNAL] < 0.0:
+        start[Param.LOAD_EXTERNAL] = start[Param.LOAD]  # the same weights, said by their own parameters
+        start[Param.LOAD_EXTERNAL_STRIBECK] = start[Param.LOAD_STRIBECK]
+    return start
 
 
 def richer_law(
@@ -94,45 +94,45 @@ def richer_law(
 def promising(space: Space, law: str, runs: Runs, point: FloatArray, count: float) -> dict[str, Space]:
     """The richer laws, and their unknowns, that residuals at a point ask for; as many samples count as one each."""
     row, error = space.sets(point[None])[0], residuals(space, runs, point[None], robust=True)[0]
-    found = {}
+    laws = {}
     for name in richer_than(law):
         wider = enriched(space, name)
         slope = slopes(wider, runs, wider.point(_begin(row, wider)), robust=True)
         own = slope[:, [unknown in space.unknowns for unknown in wider.unknowns]]
-        without, with_it = (error - one @ np.linalg.lstsq(one, error)[0] for one in (own, slope))
+        without, with_it = (error - basis @ np.linalg.lstsq(basis, error)[0] for basis in (own, slope))
         gain = count * math.log(float(without @ without) / float(with_it @ with_it))
         if gain > ASKING * (len(wider) - len(space)) * math.log(count):
-            found[name] = wider
-    return found
+            laws[name] = wider
+    return laws
 
 
 def allowing_for(fit: Fit, richer: Richer | None) -> Fit:
     """The fit with intervals that hold under a richer friction law, too; what that does not identify has none."""
     if richer is None:
         return replace(fit, allowed="")
-    sure, other, theirs = fit.uncertainty, richer.sure, richer.space.unknowns
-    low, high, share = sure.low.copy(), sure.high.copy(), sure.share.copy()
-    here, there = np.array([(k, theirs.index(one)) for k, one in enumerate(fit.unknowns) if one in theirs]).T
+    bounds, other, theirs = fit.uncertainty, richer.bounds, richer.space.unknowns
+    low, high, share = bounds.low.copy(), bounds.high.copy(), bounds.share.copy()
+    here, there = np.array([(k, theirs.index(u)) for k, u in enumerate(fit.unknowns) if u in theirs]).T
     low[here] = np.minimum(low[here], other.low[there])
     high[here] = np.maximum(high[here], other.high[there])
     share[here] = np.maximum(share[here], other.share[there])
-    wide = replace(sure, low=low, high=high, share=share, flat=flat_of(fit.space, share))
-    lost = [name for name in wide.flat if name not in sure.flat]
+    wide = replace(bounds, low=low, high=high, share=share, flat=flat_of(fit.space, share))
+    lost = [name for name in wide.flat if name not in bounds.flat]
     said = (f"this data can tell {name} under law {fit.friction} alone, not under {richer.law}" for name in lost)
     return replace(fit, allowed=richer.law, uncertainty=wide, warnings=(*fit.warnings, *said))
 
 
 def _begin(row: FloatArray, richer: Space) -> FloatArray:
     """A parameter set (len(Param),) of a simpler law with a little of all that a richer one adds, to find out of 0."""
-    found = begun_from(row)
-    found[Param.VISCOUS] = max(found[Param.VISCOUS], 1e-3)
+    start = begun_from(row)
+    start[Param.VISCOUS] = max(start[Param.VISCOUS], 1e-3)
     searched = {unknown.column for unknown in richer.unknowns}
     if Param.STRIBECK in searched and row[Param.STRIBECK] == 0.0:
-        found[Param.STRIBECK], found[Param.STRIBECK_SPEED] = 0.3 * row[Param.COULOMB], 0.3
-        found[Param.COULOMB] *= 0.85
+        start[Param.STRIBECK], start[Param.STRIBECK_SPEED] = 0.3 * row[Param.COULOMB], 0.3
+        start[Param.COULOMB] *= 0.85
     if Param.LOAD in searched and row[Param.LOAD] == 0.0:
-        found[Param.LOAD] = 0.05
-    return found
+        start[Param.LOAD] = 0.05
+    return start
 
 
 def _ended(job: Job) -> FloatArray:
@@ -153,7 +153,7 @@ def compare_laws(
     with executor(where) as mapper:
         for law in FRICTION_LAWS:
             simpler = [fit for name, fit in fits.items() if set(FRICTION_LAWS[name]) < set(FRICTION_LAWS[law])]
-            squares = [sum(one.rmse**2 for one in fit.scores if not one.held_out) for fit in simpler]
+            squares = [sum(score.rmse**2 for score in fit.scores if not score.held_out) for fit in simpler]
             near = begun_from(simpler[int(np.argmin(squares))].row) if simpler else None
             fits[law] = fitting(
                 friction=law, budget=budget / laws, near=near, richer=False, where=mapper,
@@ -196,11 +196,11 @@ def chosen_law(scores: Sequence[LawScore]) -> str:
 def _stretches(runs: Runs, simulated: FloatArray, chosen: Sequence[int]) -> FloatArray:
     """Mean absolute error of each stretch of the chosen recordings, degrees, (s,)."""
     error = np.abs(np.degrees(runs.errors(simulated)))
-    found = []
+    means = []
     for recording in chosen:
         a, b = runs.start[recording], runs.start[recording + 1]
         known = runs.judged[a:b]
         number = ((runs.time[a:b] - runs.time[a]) / STRETCH).astype(int)[known]
         part = error[a:b][known]
-        found += [float(part[number == stretch].mean()) for stretch in np.unique(number)]
-    return np.array(found)
+        means += [float(part[number == stretch].mean()) for stretch in np.unique(number)]
+    return np.array(means)

@@ -31,15 +31,15 @@ _POINTS = 600  # of a line: many recordings fit a page that can be sent
 def estimate_table(fit: Fit) -> Table:
     """Values with their intervals, as they stand in the file."""
     rows: list[tuple[str, ...]] = []
-    for one in fit.estimates:
-        name = one.unknown.name
-        values: tuple[float, ...] = (one.value, one.low, one.high)
+    for estimate in fit.estimates:
+        name = estimate.unknown.name
+        values: tuple[float, ...] = (estimate.value, estimate.low, estimate.high)
         mark = "these recordings do not identify it" if name in fit.uncertainty.flat else ""
         if fit.truth is not None:
-            hidden = float(fit.truth[one.unknown.column])
+            hidden = float(fit.truth[estimate.unknown.column])
             values = (hidden, *values)
-            mark = mark or ("comes back" if one.low <= hidden <= one.high else "missed")
-        figures = [f"{in_file(fit, one.unknown, value):.4g}" for value in values]
+            mark = mark or ("comes back" if estimate.low <= hidden <= estimate.high else "missed")
+        figures = [f"{in_file(fit, estimate.unknown, value):.4g}" for value in values]
         rows.append((name, *figures, _UNITS.get(name, ""), mark))
     heads = ("parameter", *(() if fit.truth is None else ("hidden",)), "value", "95 % from", "to", "unit", "")
     return Table(f"{fit.kind}, friction {fit.friction}", heads, tuple(rows))
@@ -142,8 +142,8 @@ def write_page(fit: Fit, path: Path | str) -> None:
             np.log10(surface.mse.T), (surface.x.name, surface.y.name), signed=False,
         )  # fmt: skip
         at = (
-            f"{one.name} {value * one.scale:.4g}"
-            for one, value in zip((surface.x, surface.y), surface.best, strict=True)
+            f"{axis.name} {value * axis.scale:.4g}"
+            for axis, value in zip((surface.x, surface.y), surface.best, strict=True)
         )
         best = f"The least is {surface.least:.3g} deg², at {' and '.join(at)}."
         parts.append(f'<h2>{heading}</h2>{shown}<p class="lead">{escape(best)}</p>')

@@ -34,8 +34,8 @@ _ON_FEET = (
 
 def beforehand(rig: Rig, servo: str | Sequence[str] | None) -> tuple[str, ...]:
     """What can be said of a fit before it is made, in words."""
-    stands = servo is not None and rig.world is not None and not rig.world.fixed_base
-    return (_ON_FEET,) if stands else ()
+    free_standing = servo is not None and rig.world is not None and not rig.world.fixed_base
+    return (_ON_FEET,) if free_standing else ()
 
 
 def identify(
@@ -105,7 +105,7 @@ def identify(
         count = len(fitted) * len(names)
         fitted, held = carried[:count], carried[count:]
         if len(names) > 1:  # joints that rest while others move tell nothing, and are no mistake
-            fitted = [one for one in fitted if np.ptp(next(iter(one.values())).position) >= MOVED] or fitted
+            fitted = [run for run in fitted if np.ptp(next(iter(run.values())).position) >= MOVED] or fitted
     if not fitted:
         raise UsageError("every recording is held out", "leave some to fit")
     if friction == COMPARE and len(fitted) + len(held) < 2:

@@ -6,10 +6,9 @@ errs alike in all readings of a joint at rest, and at least what the jackknife o
 squared error by less than `TOLERANCE` of it counts as possible. Added are what the simulation's step does, and the
 millisecond in which the servo's loop may pick up a command.
 
-*Constants that a fit holds* (`allowing`): each is moved to either side, and the unknowns are fitted again. As far as
-they go, they may be off, but only while the squared error stays within `TOLERANCE` of the least (a parabola through
-the three fits). Of several constants the squares add up; any one may be off that far by itself, and what the data
-leave open then comes on top.
+*Constants that a fit holds* (`marginalise_constants`): each is moved to either side, and the unknowns are fitted again.
+The intervals reach as far as they move while the squared error stays within `TOLERANCE` of the least (a parabola
+through the three fits). The squares of several constants add up; the uncertainty of the data is added.
 """
 
 from __future__ import annotations
@@ -59,15 +58,15 @@ class Uncertainty:
 def flat_of(space: Space, share: FloatArray) -> tuple[str, ...]:
     """Names of what the data do not identify, by standard errors (n,): no better known than in the base."""
     limits = np.minimum(FLAT, space.usual)
-    return tuple(one.name for one, error, limit in zip(space.unknowns, share, limits, strict=True) if error > limit)
+    return tuple(u.name for u, error, limit in zip(space.unknowns, share, limits, strict=True) if error > limit)
 
 
-def reaching(sure: Uncertainty, space: Space, point: FloatArray, other: FloatArray) -> Uncertainty:
+def widen_to(bounds: Uncertainty, space: Space, point: FloatArray, other: FloatArray) -> Uncertainty:
     """Intervals of a point (n,) that reach as far as another one that follows the data as well."""
     values = space.sets(other[None])[0][[unknown.column for unknown in space.unknowns]]
-    share = np.maximum(sure.share, np.abs(other - point) / QUANTILE)
-    low, high = np.minimum(sure.low, values), np.maximum(sure.high, values)
-    return replace(sure, low=low, high=high, share=share, flat=flat_of(space, share))
+    share = np.maximum(bounds.share, np.abs(other - point) / QUANTILE)
+    low, high = np.minimum(bounds.low, values), np.maximum(bounds.high, values)
+    return replace(bounds, low=low, high=high, share=share, flat=flat_of(space, share))
 
 
 def uncertainty(space: Space, runs: Runs, point: FloatArray, mapper: Mapper = map) -> Uncertainty:
@@ -230,9 +229,9 @@ _CARRIED = (
 def constants_of(space: Space, runs: Runs) -> tuple[Constant, ...]:
     """The constants that a fit with this space holds, and that do something."""
     searched = {unknown.column for unknown in space.unknowns}
-    found = [one for one in _CONSTANTS if not searched & {*one.columns}]
-    found = [one for one in found if not one.columns or any(space.base[column] > 0 for column in one.columns)]
-    return (*found, *_CARRIED) if len(runs.load) else tuple(found)
+    constants = [c for c in _CONSTANTS if not searched & {*c.columns}]
+    constants = [c for c in constants if not c.columns or any(space.base[column] > 0 for column in c.columns)]
+    return (*constants, *_CARRIED) if len(runs.load) else tuple(constants)
 
 
 class Wanted(NamedTuple):
@@ -243,15 +242,15 @@ class Wanted(NamedTuple):
     point: FloatArray
 
 
-def moved(space: Space, runs: Runs, one: Constant, factor: float) -> tuple[Space, Runs]:
+def moved(space: Space, runs: Runs, constant: Constant, factor: float) -> tuple[Space, Runs]:
     """A fit's space and runs with a constant multiplied."""
-    if one.columns:
+    if constant.columns:
         base = space.base.copy()
-        base[list(one.columns)] *= factor
+        base[list(constant.columns)] *= factor
         space = replace(space, base=base)
-    elif one.load:
+    elif constant.load:
         load = runs.load.copy()
-        load[:, list(one.load)] *= factor
+        load[:, list(constant.load)] *= factor
         runs = runs._replace(load=load)
     else:
         runs = runs._replace(supply=runs.supply * factor)
@@ -261,33 +260,38 @@ def moved(space: Space, runs: Runs, one: Constant, factor: float) -> tuple[Space
 def _refitted(space: Space, runs: Runs, point: FloatArray, move: tuple[Constant, float]) -> tuple[FloatArray, float]:
     """Where a point (n,) goes when a constant is multiplied, and the squared error there."""
     space, runs = moved(space, runs, *move)
-    found = polish(space, runs, point, rounds=ROUNDS)
-    return found, float(misfits(space, runs, found[None])[0])
+    refitted = polish(space, runs, point, rounds=ROUNDS)
+    return refitted, float(misfits(space, runs, refitted[None])[0])
 
 
-def allowing(
-    sure: Uncertainty, space: Space, runs: Runs, point: FloatArray, constants: Sequence[Constant], mapper: Mapper = map
+def marginalise_constants(
+    bounds: Uncertainty,
+    space: Space,
+    runs: Runs,
+    point: FloatArray,
+    constants: Sequence[Constant],
+    mapper: Mapper = map,
 ) -> tuple[Uncertainty, tuple[Wanted, ...]]:
     """Intervals of a point (n,) that allow for held constants, and which of them the data want otherwise."""
-    moves = [(one, 1 + sign * one.off) for one in constants for sign in (-1, 1)]
-    found = list(mapper(partial(_refitted, space, runs, point), moves))
+    moves = [(c, 1 + sign * c.off) for c in constants for sign in (-1, 1)]
+    refits = list(mapper(partial(_refitted, space, runs, point), moves))
     least = float(misfits(space, runs, point[None])[0])
-    ways = [1 if above[1] < below[1] else -1 for below, above in zip(found[::2], found[1::2], strict=True)]
-    halfway = [(one, 1 + way * one.off / 2) for one, way in zip(constants, ways, strict=True)]
+    signs = [1 if above[1] < below[1] else -1 for below, above in zip(refits[::2], refits[1::2], strict=True)]
+    halfway = [(c, 1 + sign * c.off / 2) for c, sign in zip(constants, signs, strict=True)]
     halves = list(mapper(partial(_refitted, space, runs, point), halfway))
     down, up, wanted = [], [], []
-    for one, below, above, way, half in zip(constants, found[::2], found[1::2], ways, halves, strict=True):
+    for c, below, above, sign, half in zip(constants, refits[::2], refits[1::2], signs, halves, strict=True):
         possible = _tolerable(np.array([below[1], least, above[1]]) / least - 1)
         moves_to = _parabola(np.array([below[0] - point, np.zeros(len(space)), above[0] - point]))
         moves_to = moves_to[(possible.min() <= _TRIED) & (possible.max() >= _TRIED)]
         down.append(-moves_to.min(axis=0))
         up.append(moves_to.max(axis=0))
-        whole = above if way > 0 else below
+        whole = above if sign > 0 else below
         if min(half[1], whole[1]) < (1 - BETTER) * least:
             x = float(_TRIED[int(np.argmin(_parabola(np.array([least, half[1], whole[1]]))))])
-            factor = 1 + way * one.off * (1 + x) / 2
-            wanted.append(Wanted(one, factor, _refitted(space, runs, point, (one, factor))[0]))
-    return _wider(sure, space, point, np.array(down), np.array(up)), tuple(wanted)
+            factor = 1 + sign * c.off * (1 + x) / 2
+            wanted.append(Wanted(c, factor, _refitted(space, runs, point, (c, factor))[0]))
+    return _wider(bounds, space, point, np.array(down), np.array(up)), tuple(wanted)
 
 
 def _tolerable(rises: FloatArray) -> FloatArray:
@@ -303,14 +307,14 @@ def _parabola(values: FloatArray) -> FloatArray:
     return result
 
 
-def _wider(sure: Uncertainty, space: Space, point: FloatArray, down: FloatArray, up: FloatArray) -> Uncertainty:
+def _wider(bounds: Uncertainty, space: Space, point: FloatArray, down: FloatArray, up: FloatArray) -> Uncertainty:
     """The intervals wider by what each constant does (c, n); what the data tell with constants as they are stays."""
     columns = [unknown.column for unknown in space.unknowns]
     own = np.repeat(space.base[None], 2, axis=0)
-    own[:, columns] = sure.low, sure.high
+    own[:, columns] = bounds.low, bounds.high
     ends = []
     for row, sign, added in zip(own, (-1.0, 1.0), (down, up), strict=True):
         width = sign * (space.point(row) - point)
         reach = np.maximum(np.sqrt(width**2 + np.sum(added**2, axis=0)), width + added.max(axis=0))
         ends.append(space.sets((point + sign * reach)[None])[0][columns])
-    return replace(sure, low=ends[0], high=ends[1])
+    return replace(bounds, low=ends[0], high=ends[1])

@@ -45,12 +45,12 @@ def polish(
         trials = [damping * factor for factor in (0.01, 1.0, 30.0, 1e3, 1e5)]
         points = np.array([np.clip(best - np.linalg.solve(normal + d * scale, gradient), 0, 1) for d in trials])
         errors = residuals(space, runs, points, step, robust=True)
-        squares, ways = np.einsum("kl,kl->k", errors, errors), _anchoring(space, points)
-        chosen, before = int(np.argmin(squares * ways)), square * anchor
-        if not squares[chosen] * ways[chosen] < before:
+        squares, anchors = np.einsum("kl,kl->k", errors, errors), _anchoring(space, points)
+        chosen, before = int(np.argmin(squares * anchors)), square * anchor
+        if not squares[chosen] * anchors[chosen] < before:
             break
         best, error, damping = points[chosen], errors[chosen], trials[chosen]
-        square, anchor = float(squares[chosen]), ways[chosen]
+        square, anchor = float(squares[chosen]), anchors[chosen]
         if before - square * anchor < 1e-5 * square * anchor:
             break
     return best
@@ -58,7 +58,7 @@ def polish(
 
 def best_polished(space: Space, runs: Runs, points: Sequence[FloatArray | None], rounds: int = 6) -> FloatArray:
     """The best of the points (n,) that there are, each polished."""
-    ends = np.array([polish(space, runs, one, rounds) for one in points if one is not None])
+    ends = np.array([polish(space, runs, point, rounds) for point in points if point is not None])
     best: FloatArray = ends[int(np.argmin(misfits(space, runs, ends)))]
     return best
 
@@ -71,8 +71,8 @@ def misfits(space: Space, runs: Runs, points: FloatArray) -> FloatArray:
 
 def _anchoring(space: Space, points: FloatArray) -> FloatArray:
     """What squared errors are multiplied by, (k,), for points (k, n) that are away from the base."""
-    away = (points - space.point(space.base)) / space.usual
-    result: FloatArray = 1 + PULL * np.sum(away**2, axis=1)
+    offset = (points - space.point(space.base)) / space.usual
+    result: FloatArray = 1 + PULL * np.sum(offset**2, axis=1)
     return result
 
 
@@ -85,11 +85,11 @@ def left_alone(space: Space, runs: Runs, point: FloatArray, flat: Sequence[str])
     kept: tuple[str, ...] = ()
     for names in (tuple(flat), *((name,) for name in flat)):
         free = np.array([unknown.name not in kept + names for unknown in space.unknowns])
-        found = space.point(space.base)
+        result = space.point(space.base)
         if free.any():
-            found[free] = polish(space.without(kept + names), runs, point[free])
-        if misfits(space, runs, found[None])[0] <= worst:
-            point, kept = found, kept + names
+            result[free] = polish(space.without(kept + names), runs, point[free])
+        if misfits(space, runs, result[None])[0] <= worst:
+            point, kept = result, kept + names
             if names == tuple(flat):
                 break
     return point

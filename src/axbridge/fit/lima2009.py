@@ -78,9 +78,9 @@ def paper_procedure(
     stepped, gains_at, more = _scan(gains, steps)
     row = gains.sets(gains_at[None])[0]
     only = replace(friction.without(["sensor.latency_ms"]), base=friction.sets(friction_at[None])[0])
-    sure = _joined(uncertainty(only, falls, only.point(row)), uncertainty(gains, steps, gains_at))
+    bounds = _joined(uncertainty(only, falls, only.point(row)), uncertainty(gains, steps, gains_at))
     order = only.unknowns + gains.unknowns
-    lost = (unknown for unknown in order if unknown.name in sure.flat)
+    lost = (unknown for unknown in order if unknown.name in bounds.flat)
     simulated = predicted(row[None], every)[0]
     scores = scores_of(problem, simulated)
     return Fit(
@@ -90,9 +90,9 @@ def paper_procedure(
         row=row,
         base=base,
         scores=scores,
-        uncertainty=sure,
+        uncertainty=bounds,
         starts=(fallen.least, stepped.least),
-        warnings=(*(f"not identified: {one.name}; record {one.best_experiment}" for one in lost), *doubts(scores)),
+        warnings=(*(f"not identified: {u.name}; record {u.best_experiment}" for u in lost), *doubts(scores)),
         rollouts=count + more,
         seconds=time.monotonic() - began,
         seed=seed,
@@ -116,8 +116,8 @@ def _scan(space: Space, runs: Runs) -> tuple[Surface, FloatArray, int]:
     mse = losses(space, runs, points.reshape(-1, count), "mse", COARSE).mean(axis=1)
     tops = _apart(mse, points.reshape(-1, count))
     sharpened = np.array([polish(space, runs, point, rounds=20) for point in tops])
-    found = losses(space, runs, sharpened, "mse").mean(axis=1)
-    best, least = sharpened[int(np.argmin(found))], float(found.min())
+    errors = losses(space, runs, sharpened, "mse").mean(axis=1)
+    best, least = sharpened[int(np.argmin(errors))], float(errors.min())
     row, rows = space.sets(best[None])[0], space.sets(np.repeat(share[:, None], count, axis=1))
     others = tuple(index for index, unknown in enumerate(space.unknowns) if unknown not in {x, y})
     surface = mse.reshape(points.shape[:-1]).min(axis=others)

@@ -15,7 +15,16 @@ from axbridge.comparison.metrics import parse_condition
 from axbridge.comparison.recorded_runs import packed
 from axbridge.config.rig import Rig
 from axbridge.fit.friction_laws import allowing_for, richer_law
-from axbridge.fit.intervals import Constant, Uncertainty, Wanted, allowing, constants_of, moved, reaching, uncertainty
+from axbridge.fit.intervals import (
+    Constant,
+    Uncertainty,
+    Wanted,
+    constants_of,
+    marginalise_constants,
+    moved,
+    uncertainty,
+    widen_to,
+)
 from axbridge.fit.least_squares import best_polished, left_alone, polish
 from axbridge.fit.prediction import parts, predicted, speeds
 from axbridge.fit.prepare import Problem, prepare, resting_noise
@@ -30,9 +39,9 @@ from axbridge.sim.runs import Runs
 
 APART = 1.0  # degrees: between predictions of the best starts, above which a fit says so
 MISSED = 1.75  # times the error of the rest: a recording, or all held-out ones, that show what a fit missed
-ASTRAY = 5.0  # degrees: a model that predicts no better is worth little, whatever its intervals
+LARGEST_USEFUL_ERROR = 5.0  # degrees: a model that predicts no better is worth little, whatever its intervals
 CONDITIONS = "mae", "rmse", "held_out_mae", "held_out_rmse"
-_ADRIFT = "nobody wrote down when some commands went out: each moment is fitted, and nothing tells sensor.latency_ms"
+_NO_TIMES = "nobody wrote down when some commands went out: each moment is fitted, and nothing tells sensor.latency_ms"
 BEST = 3  # starts whose predictions are compared, at least
 _WITHIN = 0.25, 0.75  # of the ranges: a hidden truth of which nobody knows anything
 _STEP = 0.5e-3  # s: of its simulation, half of a fit's own
@@ -133,20 +142,20 @@ def judged(problem: Problem, solution: Solution, mapper: Mapper, report: Report)
     space, runs, point, every = solution.space, problem.runs, solution.point, problem.every
 
     def intervals() -> Uncertainty:
-        return reaching(uncertainty(space, solution.fitted, point, mapper), space, point, solution.free)
+        return widen_to(uncertainty(space, solution.fitted, point, mapper), space, point, solution.free)
 
     report("intervals", None)
-    sure = intervals()
+    bounds = intervals()
     constants: tuple[Constant, ...] = ()
     wanted: tuple[Wanted, ...] = ()
     if problem.smooth:
-        if sure.flat:
-            point = left_alone(space, runs, point, sure.flat)
-            sure = intervals()
+        if bounds.flat:
+            point = left_alone(space, runs, point, bounds.flat)
+            bounds = intervals()
         report("constants held", None)
         constants = constants_of(space, runs)
-        sure, wanted = allowing(sure, space, runs, point, constants, mapper)
-    best = [one for one in solution.outcomes if one.searched] or solution.outcomes[:KEPT]
+        bounds, wanted = marginalise_constants(bounds, space, runs, point, constants, mapper)
+    best = [item for item in solution.outcomes if item.searched] or solution.outcomes[:KEPT]
     row, *others = space.sets(np.array([point, *(outcome.point for outcome in best)]))
     usual = packed(problem.rig.model_of(problem.rig.servos[0]), problem.rig)
     simulated, *rest, began, own = predicted(np.array([row, *others, packed(problem.base, problem.rig), usual]), every)
@@ -160,13 +169,13 @@ def judged(problem: Problem, solution: Solution, mapper: Mapper, report: Report)
         row=row,
         base=problem.base,
         scores=scores,
-        uncertainty=sure,
+        uncertainty=bounds,
         starts=tuple(sorted(outcome.loss for outcome in solution.outcomes)),
         warnings=(
-            *([_ADRIFT] if every.adrift.any() else []),
-            *_warnings(space, sure, row),
-            *(_in_words(problem, space, scores, one) for one in wanted),
-            *_missed(sure, scores),
+            *([_NO_TIMES] if every.unknown_command_times.any() else []),
+            *_warnings(space, bounds, row),
+            *(_in_words(problem, space, scores, item) for item in wanted),
+            *_missed(bounds, scores),
             *doubts(scores),
         ),
         rollouts=sum(outcome.rollouts for outcome in solution.outcomes),
@@ -174,68 +183,68 @@ def judged(problem: Problem, solution: Solution, mapper: Mapper, report: Report)
         simulated=simulated,
         rig=problem.rig,
         inputs=inputs_of(problem),
-        held=", ".join(f"{one.name} (±{one.off:.0%})" for one in constants),
+        held=", ".join(f"{item.name} (±{item.off:.0%})" for item in constants),
     )
 
 
 def _in_words(problem: Problem, space: Space, scores: Sequence[Score], wanted: Wanted) -> str:
     """What the recordings would have a constant be, and what recordings that were held out say of that."""
-    one, way = wanted.constant, "larger" if wanted.factor > 1 else "smaller"
-    text = f"the recordings would suit a {one.name} about {abs(wanted.factor - 1):.0%} {way} than the model's"
+    constant, change = wanted.constant, "larger" if wanted.factor > 1 else "smaller"
+    text = f"the recordings would suit a {constant.name} about {abs(wanted.factor - 1):.0%} {change} than the model's"
     if problem.held_out:
-        space, runs = moved(space, problem.every, one, wanted.factor)
+        space, runs = moved(space, problem.every, constant, wanted.factor)
         there = scores_of(problem, predicted(space.sets(wanted.point[None]), runs)[0])
         with_it, without = (np.mean([score.mae for score in several if score.held_out]) for several in (there, scores))
         text += f" (tried: held-out error {with_it:.2f}° with it, {without:.2f}° without)"
-    return f"{text}; to find out, record {one.best_experiment}"
+    return f"{text}; to find out, record {constant.best_experiment}"
 
 
 def beside_others(problem: Problem, scores: Sequence[Score]) -> tuple[Score, ...]:
     """The scores with those of a perfect servo, of a delay and a lag, and of repeats: what was held out, else all."""
     count = len(problem.fitted) if problem.held_out else 0
     joints: dict[str, list[Track]] = {}
-    for track in (next(iter(one.values())) for one in problem.fitted):
+    for track in (next(iter(recording.values())) for recording in problem.fitted):
         joints.setdefault(track.name, []).append(track)
     lags = {name: lag_of(tracks) for name, tracks in joints.items()}
     only = next(iter(lags.values())) if len(lags) == 1 else None
-    found = list(scores[:count])
+    compared = list(scores[:count])
     judged, floors = problem.held_out or problem.fitted, problem.floors or (math.nan,) * len(problem.fitted)
     for score, recording, floor in zip(scores[count:], judged, floors, strict=True):
         track = next(iter(recording.values()))
         driven = track.enabled & ~np.isnan(track.command) & ~np.isnan(track.position)
         lag = lags.get(track.name, only)
         if lag is None or not driven.any():  # a limp joint goes nowhere by a goal
-            found.append(replace(score, floor=floor))
+            compared.append(replace(score, floor=floor))
         else:
             perfect, lagging = baseline(track, lag)
-            found.append(replace(score, perfect=perfect.mae, lagging=lagging.mae, floor=floor))
-    return tuple(found)
+            compared.append(replace(score, perfect=perfect.mae, lagging=lagging.mae, floor=floor))
+    return tuple(compared)
 
 
-def _missed(sure: Uncertainty, scores: Sequence[Score]) -> tuple[str, ...]:
+def _missed(bounds: Uncertainty, scores: Sequence[Score]) -> tuple[str, ...]:
     """What shows that a fit missed something, together and in words."""
-    ends = [name for name in sure.at_end if name not in sure.flat]
-    found = [f"{' and '.join(ends)} ended at an end of the range"] if ends else []
+    ends = [name for name in bounds.at_end if name not in bounds.flat]
+    notes = [f"{' and '.join(ends)} ended at an end of the range"] if ends else []
     worst, middle = max(scores, key=lambda score: score.mae), float(np.median([score.mae for score in scores]))
     if worst.mae > MISSED * middle:
-        found.append(
+        notes.append(
             f"{worst.name} is followed worst ({worst.mae:.2f}°; half of the recordings {middle:.2f}° or better)"
         )
     held, fitted = (np.array([score.mae for score in scores if score.held_out is kind]) for kind in (True, False))
     if len(held) and held.mean() > MISSED * fitted.mean():
-        found.append(f"what was held out is followed worse than the rest ({held.mean():.2f}°, {fitted.mean():.2f}°)")
+        notes.append(f"what was held out is followed worse than the rest ({held.mean():.2f}°, {fitted.mean():.2f}°)")
     far = max(scores, key=lambda score: np.nan_to_num(score.chance, nan=-1.0))
     if far.chance > max(APART, far.mae):
-        found.append(f"the best starts predict {far.name} differently, by {far.chance:.1f}° on average")
+        notes.append(f"the best starts predict {far.name} differently, by {far.chance:.1f}° on average")
     what = "other motions may be as far off, as the model lacks something or the search missed it"
     what += "; hold out a motion like those the model is for, and try more --starts or a richer --friction"
-    return (f"{'; '.join(found)}: {what}",) if found else ()
+    return (f"{'; '.join(notes)}: {what}",) if notes else ()
 
 
 def inputs_of(problem: Problem) -> tuple[Input, ...]:
     """Names and hashes of a fit's files; of what is in no file there is none."""
-    made = [("fitted", one.path) for one in problem.fitted] + [("held out", one.path) for one in problem.held_out]
-    files = [one for one in dict.fromkeys([("rig", problem.rig.path), *made]) if one[1].is_file()]
+    made = [("fitted", run.path) for run in problem.fitted] + [("held out", run.path) for run in problem.held_out]
+    files = [entry for entry in dict.fromkeys([("rig", problem.rig.path), *made]) if entry[1].is_file()]
     return tuple(Input(role, path.name, str(origin_of(path)["source_sha256"])) for role, path in files)
 
 
@@ -249,7 +258,7 @@ def scores_of(problem: Problem, simulated: FloatArray, others: FloatArray | None
         chances = every.means(apart).max(axis=0)
     recordings = [*problem.fitted, *problem.held_out]
     several = len(problem.rig.servos) > 1
-    names = [f"{one.path.name} {next(iter(one))}" if several else one.path.name for one in recordings]
+    names = [f"{run.path.name} {next(iter(run))}" if several else run.path.name for run in recordings]
     means = zip(names, every.means(np.abs(error)), every.means(error**2), chances, strict=True)
     return tuple(
         Score(name, float(mae), float(np.sqrt(mse)), index >= count, float(chance))
@@ -274,21 +283,21 @@ def doubts(scores: Sequence[Score]) -> tuple[str, ...]:
         f"the model does not follow {score.name} (RMSE {score.rmse:.1f}°): its values and intervals mean little; "
         "try another model or friction law, and look at the recording"
         for score in scores
-        if score.rmse > ASTRAY
+        if score.rmse > LARGEST_USEFUL_ERROR
     )
 
 
-def _warnings(space: Space, sure: Uncertainty, row: FloatArray) -> tuple[str, ...]:
+def _warnings(space: Space, bounds: Uncertainty, row: FloatArray) -> tuple[str, ...]:
     best_experiment = {unknown.name: unknown.best_experiment for unknown in space.unknowns}
-    found = []
+    warnings = []
     for unknown in space.unknowns:
-        if unknown.name in sure.flat:
+        if unknown.name in bounds.flat:
             same = math.isclose(row[unknown.column], space.base[unknown.column], rel_tol=1e-6)
             kept = ", so the model's value stays" if same else ""
-            found.append(f"not identified: {unknown.name}{kept}; record {unknown.best_experiment}")
-    found += [
+            warnings.append(f"not identified: {unknown.name}{kept}; record {unknown.best_experiment}")
+    warnings += [
         f"not separated: {a} and {b} (correlation {value:+.2f}); record {best_experiment[a]}"
-        for a, b, value in sure.alike
-        if a not in sure.flat and b not in sure.flat
+        for a, b, value in bounds.alike
+        if a not in bounds.flat and b not in bounds.flat
     ]
-    return tuple(found)
+    return tuple(warnings)

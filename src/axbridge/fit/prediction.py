@@ -40,15 +40,17 @@ _CAPPED = 0.05  # rad: larger errors count no more in choosing the moment
 
 def predicted(rows: FloatArray, runs: Runs, step: float = FINE) -> FloatArray:
     """Positions (k, l), rad, by parameter sets (k, len(Param)): `rollouts`, at the best moment where none is known."""
-    if not runs.adrift.any():
+    if not runs.unknown_command_times.any():
         return rollouts(rows, runs, step)
-    found = np.empty((len(rows), len(runs.time)))
-    known, adrift = np.flatnonzero(runs.adrift == 0), np.flatnonzero(runs.adrift)
+    positions = np.empty((len(rows), len(runs.time)))
+    known, unknown = np.flatnonzero(runs.unknown_command_times == 0), np.flatnonzero(runs.unknown_command_times)
     if len(known):
-        found[:, np.repeat(runs.adrift == 0, np.diff(runs.start))] = rollouts(rows, runs.only(known.tolist()), step)
-    judged, dense = runs.judged, _dense(runs.only(adrift.tolist()))
+        positions[:, np.repeat(runs.unknown_command_times == 0, np.diff(runs.start))] = rollouts(
+            rows, runs.only(known.tolist()), step
+        )
+    judged, dense = runs.judged, _dense(runs.only(unknown.tolist()))
     simulated = rollouts(rows, dense, step)
-    for number, m in enumerate(adrift):
+    for number, m in enumerate(unknown):
         a, b = runs.start[m], runs.start[m + 1]
         path = simulated[:, dense.start[number] : dense.start[number + 1]]
         time = runs.time[None, a:b] - dense.time[dense.start[number]]
@@ -58,8 +60,8 @@ def predicted(rows: FloatArray, runs: Runs, step: float = FINE) -> FloatArray:
         near = np.arange(-_COARSE + _FINE, _COARSE - _FINE / 2, _FINE)
         errors = [_misfit(path, time - (late + further)[:, None], measured) for further in near]
         late += near[np.argmin(errors, axis=0)]
-        found[:, a:b] = _read(path, time - late[:, None])
-    return found
+        positions[:, a:b] = _read(path, time - late[:, None])
+    return positions
 
 
 def _misfit(path: FloatArray, time: FloatArray, measured: FloatArray) -> FloatArray:
@@ -129,8 +131,8 @@ def weights(space: Space, runs: Runs) -> FloatArray:
         new = new + (speeds(runs) * np.repeat(runs.spread, np.diff(runs.start))) ** 2
     shares = np.where(~runs.judged, 0.0, 1 / (new + np.bincount(place)[place] * common**2))
     sums = np.maximum(np.add.reduceat(shares, runs.start[:-1]), 1e-300)
-    found: FloatArray = np.sqrt(shares / np.repeat(sums, np.diff(runs.start)))
-    return found
+    result: FloatArray = np.sqrt(shares / np.repeat(sums, np.diff(runs.start)))
+    return result
 
 
 def _common(space: Space, runs: Runs) -> float:
@@ -174,7 +176,7 @@ def speeds(runs: Runs) -> FloatArray:
 
     A recording's first is the measured one: a line would be that of a little later.
     """
-    found = runs.velocity.copy()
+    speed = runs.velocity.copy()
     kernel = np.ones(2 * AROUND + 1)
     for a, b in zip(runs.start[:-1], runs.start[1:], strict=True):
         time, position = runs.time[a:b] - runs.time[a], runs.position[a:b] - runs.position[a]
@@ -184,8 +186,8 @@ def speeds(runs: Runs) -> FloatArray:
             np.convolve(values, kernel, "same")
             for values in (np.ones(b - a), time, position, time * time, time * position)
         )
-        found[a + 1 : b] = ((n * tp - t * p) / np.maximum(n * tt - t * t, 1e-12))[1:]
-    return np.where(np.abs(found) < RESTING, 0.0, found)
+        speed[a + 1 : b] = ((n * tp - t * p) / np.maximum(n * tt - t * t, 1e-12))[1:]
+    return np.where(np.abs(speed) < RESTING, 0.0, speed)
 
 
 def parts(runs: Runs, lengths: Sequence[float] = LENGTHS) -> Runs | None:

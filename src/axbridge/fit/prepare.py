@@ -81,7 +81,8 @@ def prepare(
         base = base.model_copy(update={"motor": motor})
     space = space_of(
         kind, law, packed(base, rig), turning=bool((runs.duty < JOINT_MODE).any()),
-        warming=len(known) > 0 and bool(np.ptp(known) > WARMING), adrift=bool(runs.adrift.any()), free=free,
+        warming=len(known) > 0 and bool(np.ptp(known) > WARMING),
+        unknown_command_times=bool(runs.unknown_command_times.any()), free=free,
     )  # fmt: skip
     _check_sense(recordings, runs)
     return Problem(
@@ -92,11 +93,11 @@ def prepare(
 
 
 def _floors(held_out: Sequence[Recording], again: Sequence[Recording]) -> tuple[float, ...]:
-    found = [math.nan] * len(held_out)
+    floors = [math.nan] * len(held_out)
     for repeat in again:
         alike = []
-        for index, one in enumerate(held_out):
-            goals, positions = apart(next(iter(one.values())), repeat)
+        for index, recording in enumerate(held_out):
+            goals, positions = apart(next(iter(recording.values())), repeat)
             if goals < SAME_GOALS:
                 alike.append((goals, index, positions))
         if not alike:
@@ -105,8 +106,8 @@ def _floors(held_out: Sequence[Recording], again: Sequence[Recording]) -> tuple[
         nearest = min(alike)
         for _, index, positions in alike:  # all servos of the motion that it repeats
             if held_out[index].path == held_out[nearest[1]].path:
-                found[index] = positions
-    return tuple(found)
+                floors[index] = positions
+    return tuple(floors)
 
 
 def excitation(problem: Problem) -> tuple[str, ...]:
@@ -129,15 +130,15 @@ def excitation(problem: Problem) -> tuple[str, ...]:
 
 def _sampled(problem: Problem) -> str:
     """Rates, gaps and clocks of what is fitted."""
-    facts = [next(iter(one.values())).facts() for one in problem.fitted]
+    facts = [next(iter(recording.values())).facts() for recording in problem.fitted]
     runs = problem.runs
     length = float(np.sum(runs.time[runs.start[1:] - 1] - runs.time[runs.start[:-1]]))
-    rates = sorted({round(one.rate) for one in facts})
+    rates = sorted({round(fact.rate) for fact in facts})
     rate = f"{rates[0]}" if len(rates) == 1 else f"{rates[0]} to {rates[-1]}"
     clock = "stamps restored from a coarse clock" if runs.spread.any() else "clock even"
-    if runs.adrift.any():
+    if runs.unknown_command_times.any():
         clock += ", moments of some commands unknown"
-    gaps = sum(one.gaps for one in facts)
+    gaps = sum(fact.gaps for fact in facts)
     return f"{plural(len(facts), 'recording')}, {length:.0f} s, {rate} Hz, gaps: {gaps}, {clock}"
 
 
@@ -169,19 +170,19 @@ def base_model(rig: Rig, name: str) -> ServoModel:
 
 def resting_noise(runs: Runs) -> float:
     """Standard deviation of the position reading where the servo rests, rad, without rounding's; 0 if nothing rests."""
-    found = []
+    variances = []
     for a, b in zip(runs.start[:-1], runs.start[1:], strict=True):
         position = runs.position[a:b]
         for first in range(0, len(position) - 20, 20):
             part = position[first : first + 20]
             if np.ptp(part) < np.radians(1.2) and abs(part[:10].mean() - part[10:].mean()) < np.radians(0.1):
-                found.append(float(np.var(np.diff(part)) / 2))
-    if not found:
+                variances.append(float(np.var(np.diff(part)) / 2))
+    if not variances:
         return 0.0
     counts = np.abs(np.diff(np.unique(np.round(runs.position, 6))))
     count = float(np.min(counts[counts > 1e-5], initial=1.0))
     tried = np.linspace(0.0, math.radians(1.0), 2001)
-    return float(np.interp(np.mean(found), scatter(tried, count), tried))
+    return float(np.interp(np.mean(variances), scatter(tried, count), tried))
 
 
 def _check_sense(recordings: Sequence[Recording], runs: Runs) -> None:
@@ -226,8 +227,8 @@ def loaded_with(items: Sequence[str], *groups: Sequence[Recording]) -> tuple[lis
             raise UsageError(f"{name} is {'no' if not meant else 'more than one'} recording of this fit", hint)
         loads[meant[0]] = inertia_of(text)
 
-    def loaded(one: Recording) -> Recording:
-        inertia = loads.get(one.path)
-        return one if inertia is None else replace(one, metadata={**one.metadata, "load": {"inertia": inertia}})
+    def loaded(run: Recording) -> Recording:
+        inertia = loads.get(run.path)
+        return run if inertia is None else replace(run, metadata={**run.metadata, "load": {"inertia": inertia}})
 
     return tuple(list(map(loaded, group)) for group in groups)

@@ -128,19 +128,19 @@ class Fit:
         others |= {"a delay and a lag": "lagging", "a perfect servo": "perfect"}
         if self.base.name == self.rig.servos[0].model:
             others = {name: key for name, key in others.items() if key != "own"}
-        error, found = float(np.mean([score.mae for score in judged])), {}
+        error, worse = float(np.mean([score.mae for score in judged])), {}
         for name, key in others.items():
             known = [(getattr(score, key), score.mae) for score in judged if not math.isnan(getattr(score, key))]
             if known:
                 other, ours = np.mean(known, axis=0).tolist()
-                found[name] = other, ours > other + _SAME
-        return Verdict(error, bool(judged[0].held_out), found)
+                worse[name] = other, ours > other + _SAME
+        return Verdict(error, bool(judged[0].held_out), worse)
 
     @property
     def estimates(self) -> tuple[Estimate, ...]:
         """The unknowns' values with their intervals."""
         ends = zip(self.unknowns, self.uncertainty.low, self.uncertainty.high, strict=True)
-        return tuple(Estimate(one, float(self.row[one.column]), float(low), float(high)) for one, low, high in ends)
+        return tuple(Estimate(u, float(self.row[u.column]), float(low), float(high)) for u, low, high in ends)
 
     @property
     def space(self) -> Space:
@@ -251,8 +251,8 @@ def write_params(fit: Fit, path: Path | str) -> None:
     model = servo_model(fit, path.stem)
     lines = [to_toml(model, {estimate.unknown.name: _interval(fit, estimate) for estimate in fit.estimates})]
     lines += [f"# {fit.condition}", *(f"# {warning}" for warning in fit.warnings), ""]
-    lines += [f"# {one.role}: {one.name}, sha256 {one.sha256}" for one in fit.inputs]
-    lines.append("# made with " + ", ".join(f"{name} {found}" for name, found in versions().items() if found))
+    lines += [f"# {source.role}: {source.name}, sha256 {source.sha256}" for source in fit.inputs]
+    lines.append("# made with " + ", ".join(f"{name} {version}" for name, version in versions().items() if version))
     with writing(path):
         write_whole(path, "\n".join(lines).rstrip() + "\n")
 
@@ -260,11 +260,11 @@ def write_params(fit: Fit, path: Path | str) -> None:
 def summary(fit: Fit) -> dict[str, Any]:
     """The fit as one document for `emit_json`, which writes what is not known, NaN, as null."""
     held, names, parameters = fit.errors(held_out=True), [unknown.name for unknown in fit.unknowns], {}
-    for one in fit.estimates:
-        found = {"value": one.value, "low": one.low, "high": one.high}
+    for est in fit.estimates:
+        values = {"value": est.value, "low": est.low, "high": est.high}
         if fit.truth is not None:
-            found["hidden"] = float(fit.truth[one.unknown.column])
-        parameters[one.unknown.name] = {key: in_file(fit, one.unknown, value) for key, value in found.items()}
+            values["hidden"] = float(fit.truth[est.unknown.column])
+        parameters[est.unknown.name] = {key: in_file(fit, est.unknown, value) for key, value in values.items()}
     compared = fit.laws and {
         "friction_laws": [vars(score) | {"chosen": score.law == fit.laws.chosen} for score in fit.laws.scores],
         "friction_chosen_by": fit.laws.rule,
@@ -291,7 +291,7 @@ def summary(fit: Fit) -> dict[str, Any]:
         "rollouts": fit.rollouts,
         "seconds": fit.seconds,
         "seed": fit.seed,
-        "inputs": [vars(one) for one in fit.inputs],
+        "inputs": [vars(source) for source in fit.inputs],
         "versions": versions(),
     } | (compared or {})
 

@@ -127,9 +127,9 @@ def minimise(job: Job) -> StartOutcome:
     strategy = cma.CMAEvolutionStrategy(np.clip(point, 0.02, 0.98), job.spread, options)
     while not strategy.stop():
         asked = np.array(strategy.ask())
-        found = job.cost(asked, job.step)
+        costs = job.cost(asked, job.step)
         points += len(asked)
-        strategy.tell(list(asked), [float(value) for value in found])
+        strategy.tell(list(asked), [float(value) for value in costs])
     # The best point may owe its error to a slip that happens to come out right; the distribution's centre does not.
     ends = np.clip(np.array([strategy.result.xbest, strategy.result.xfavorite]), 0.0, 1.0)
     return replace(_settled(job, ends, points), searched=True)
@@ -138,10 +138,10 @@ def minimise(job: Job) -> StartOutcome:
 def _settled(job: Job, ends: FloatArray, points: int) -> StartOutcome:
     """The best of some ends (k, n); where absolute errors count, by their mean over points nearby."""
     around, step = (_around(ends), FINE) if job.loss == "mae" else (ends, job.step)
-    found = job.cost(around, step).reshape(len(ends), -1).mean(axis=1)
+    costs = job.cost(around, step).reshape(len(ends), -1).mean(axis=1)
     points += len(around)
-    best = int(np.argmin(found))
-    return StartOutcome(float(found[best]), ends[best], points * job.runs.recordings, job.seed, points * job.steps)
+    best = int(np.argmin(costs))
+    return StartOutcome(float(costs[best]), ends[best], points * job.runs.recordings, job.seed, points * job.steps)
 
 
 def _around(ends: FloatArray) -> FloatArray:
@@ -191,19 +191,19 @@ def search(
     known = [job.space.point(job.space.base)] if job.space.anchored else []
     points = [*([near] if near is not None else []), *known, *[None] * starts]
     jobs = [replace(begin, seed=job.seed + 1000 * k, point=point) for k, point in enumerate(points)]
-    found: list[StartOutcome] = []
-    while jobs and not (found and used > CLIMBING * allowed):
-        done = len(found)
+    outcomes: list[StartOutcome] = []
+    while jobs and not (outcomes and used > CLIMBING * allowed):
+        done = len(outcomes)
         what = f"starts {done + 1} to {done + len(jobs[:WAVE])} of {len(points)}"
-        found += _run(climb, jobs[:WAVE], mapper, report, what, done / len(points))
-        used = sum(one.steps for one in found)
+        outcomes += _run(climb, jobs[:WAVE], mapper, report, what, done / len(points))
+        used = sum(outcome.steps for outcome in outcomes)
         jobs = jobs[WAVE:]
-    found.sort(key=lambda outcome: outcome.loss)
+    outcomes.sort(key=lambda outcome: outcome.loss)
     if used < allowed:
-        found = _searched_on(begin, found, mapper, report, allowed - used)
-    if not found or not np.isfinite(found[0].loss):
+        outcomes = _searched_on(begin, outcomes, mapper, report, allowed - used)
+    if not outcomes or not np.isfinite(outcomes[0].loss):
         raise AxBridgeError("the search found no parameters with a finite error", "check the recordings: axbridge info")
-    return found if job.parts is None else best_of_both(job, found)
+    return outcomes if job.parts is None else best_of_both(job, outcomes)
 
 
 def _run(
@@ -212,43 +212,43 @@ def _run(
 ) -> list[StartOutcome]:  # fmt: skip
     """The outcomes of jobs; what runs is said before and after each."""
     report(what, share)
-    found = []
+    outcomes = []
     for outcome in mapper(function, jobs):
-        found.append(outcome)
+        outcomes.append(outcome)
         error = math.sqrt(outcome.loss) if jobs[0].loss == "huber" else outcome.loss  # deg², or degrees
         report(f"{what}: {error:.2f}°", share)
-    return found
+    return outcomes
 
 
 def freed(
-    job: Job, found: list[StartOutcome], mapper: Mapper, report: Report = lambda _what, _share: None
+    job: Job, outcomes: list[StartOutcome], mapper: Mapper, report: Report = lambda _what, _share: None
 ) -> tuple[Space, list[StartOutcome]]:
     """Space and ends (best first) with an armature that may be 0, where the best end has the least of a logarithm."""
     space = job.space.from_none
-    changed = [one != other for one, other in zip(job.space.unknowns, space.unknowns, strict=True)]
+    changed = [unknown != other for unknown, other in zip(job.space.unknowns, space.unknowns, strict=True)]
     playing = job.space.base[Param.BACKLASH] > 0.0  # a rotor that turns on its own has an inertia
-    if playing or not (found[0].point[changed] < AT_END).any():
-        return job.space, found
-    there = [replace(one, point=space.point(job.space.sets(one.point[None])[0]), searched=False) for one in found]
+    if playing or not (outcomes[0].point[changed] < AT_END).any():
+        return job.space, outcomes
+    there = [replace(end, point=space.point(job.space.sets(end.point[None])[0]), searched=False) for end in outcomes]
     job = replace(job, space=space)
     ends = _searched_on(job, there, mapper, report)
     return space, ends if job.parts is None else best_of_both(job, ends)
 
 
 def _searched_on(
-    job: Job, found: list[StartOutcome], mapper: Mapper, report: Report, left: float = math.inf
+    job: Job, outcomes: list[StartOutcome], mapper: Mapper, report: Report, left: float = math.inf
 ) -> list[StartOutcome]:
     """The same, and the ends of searches from the first of them, as far as `left` steps allow; best first."""
-    ends = list(found)
+    ends = list(outcomes)
     for most, around, step, what in (
         (KEPT, SPREAD, COARSE, "searching on from"),
         (SHARPENED, CLOSER, FINE, "sharpening"),
     ):
         if left <= 0.0:
             break
-        one = replace(job, spread=around, step=step)
-        count = min(most, max(1, int(min(left, 1e300) // (one.generations * one.population * one.steps))))
-        further = [replace(one, point=end.point, seed=job.seed + 77 + k) for k, end in enumerate(ends[:count])]
+        climb = replace(job, spread=around, step=step)
+        count = min(most, max(1, int(min(left, 1e300) // (climb.generations * climb.population * climb.steps))))
+        further = [replace(climb, point=end.point, seed=job.seed + 77 + k) for k, end in enumerate(ends[:count])]
         done = _run(minimise, further, mapper, report, f"{what} the best {len(further)}", None)
         left -= sum(outcome.steps for outcome in done)
         ends += done
@@ -256,10 +256,12 @@ def _searched_on(
     return ends
 
 
-def best_of_both(job: Job, found: list[StartOutcome]) -> list[StartOutcome]:
+def best_of_both(job: Job, outcomes: list[StartOutcome]) -> list[StartOutcome]:
     """The same, but first the one whose errors of parts and of whole recordings, nearby, have the smallest product."""
-    several = found[: 2 * KEPT]
-    whole = losses(job.space, job.runs, _around(np.array([one.point for one in several])), job.loss).mean(axis=1)
+    several = outcomes[: 2 * KEPT]
+    whole = losses(job.space, job.runs, _around(np.array([outcome.point for outcome in several])), job.loss).mean(
+        axis=1
+    )
     whole = whole.reshape(len(several), NEIGHBOURS).mean(axis=1)
     best = int(np.argmin([outcome.loss * error for outcome, error in zip(several, whole, strict=True)]))
-    return [found[best], *found[:best], *found[best + 1 :]]
+    return [outcomes[best], *outcomes[:best], *outcomes[best + 1 :]]

@@ -46,31 +46,31 @@ def sampling(recordings: Sequence[Recording]) -> tuple[str, ...]:
         "positions jump faster than a servo turns: {}; blank these samples, or cut them off (axbridge info)": jumps,
         "samples are missing: {}; look at the cable (axbridge doctor), and record it again": missing,
     }
-    return tuple(text.format(listed(found, _NAMED)) for text, found in remedies.items() if found)
+    return tuple(text.format(listed(names, _NAMED)) for text, names in remedies.items() if names)
 
 
 def suspects_of(fit: Fit, recordings: Sequence[Recording]) -> tuple[str, ...]:
     """What the fitted recordings look like: stamps that are off, and what explains that the fit follows them badly."""
-    off = [0.0 if one.metadata.get("stamps") else _stamp_error(fit, m) for m, one in enumerate(recordings)]
-    found, scores = [], fit.scores[: len(off)]
-    if late := [f"{one.path.name} ±{1e3 * by:.0f} ms" for one, by in zip(recordings, off, strict=True) if by > STAMPS]:
-        found.append(
+    off = [0.0 if run.metadata.get("stamps") else _stamp_error(fit, m) for m, run in enumerate(recordings)]
+    doubts, scores = [], fit.scores[: len(off)]
+    if late := [f"{run.path.name} ±{1e3 * by:.0f} ms" for run, by in zip(recordings, off, strict=True) if by > STAMPS]:
+        doubts.append(
             f"time stamps are off at random, so a fit can hardly follow: {listed(late, _NAMED)} (standard deviation); "
             "write down when each answer came, in milliseconds, from a clock that does not stand still in between"
         )
     if all(score.rmse < DOUBTFUL for score in scores):
-        return tuple(found)
+        return tuple(doubts)
     worst = np.argsort([-score.rmse for score in scores])[:_JUDGED]
     runs, space = fit.runs.only(sorted(worst.tolist())), fit.space
     # a fit to bad data may have led anywhere, so where it began is a place to begin at, too
     points = np.array([space.point(fit.row), space.point(packed(fit.base, fit.rig))])
     before, _ = _fitted("", (1.0,), 1e-2, space, runs, points)  # what more of a search is worth is no factor's
     tried = [(*_fitted(*factor, space, runs, points), words) for words, factor in _FACTORS.items()]
-    least, value, words = min(one for one in tried if abs(one[1] - 1.0) > _FACTORS[one[2]][2])
+    least, value, words = min(trial for trial in tried if abs(trial[1] - 1.0) > _FACTORS[trial[2]][2])
     if least < HALVED * before:
         why = f"this looks like {words.format(1 / value)}, which leaves {100 * least / before:.0f} % of the error"
-        found.append(f"{why}: bring it right: {import_again(recordings[0], _FACTORS[words][0], round(value, 4))}")
-    return tuple(found)
+        doubts.append(f"{why}: bring it right: {import_again(recordings[0], _FACTORS[words][0], round(value, 4))}")
+    return tuple(doubts)
 
 
 def _fitted(
@@ -86,7 +86,7 @@ def _fitted(
         off /= abs(guess[0]) if column == "position" else 1.0  # a factor of the angle makes errors as much larger
         return np.where(np.abs(off) < 1e4, off, 1e4)  # also where it left the finite range
 
-    guesses = [np.append(one, np.clip(point, 0.01, 0.99) + 1.0) for one in tried for point in points]
+    guesses = [np.append(start, np.clip(point, 0.01, 0.99) + 1.0) for start in tried for point in points]
     begin = min(guesses, key=lambda guess: float(np.abs(errors(guess)).mean()))
     low, high, wide = np.ones(len(begin)), np.full(len(begin), 2.0), np.full(len(begin), 0.005)
     reach = 0.6 * begin[0] if len(tried) > 1 else 1e-6

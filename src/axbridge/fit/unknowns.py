@@ -72,8 +72,8 @@ _LAG = Unknown("sensor.lag_ms", Param.LAG, 0.0, 0.025, False, STEPS, 1e3, usual=
 _OFFSET = Unknown("sensor.angle_offset", Param.OFFSET, -0.05, 0.05, False, HOLD)
 
 _FRICTION = {  # the exponent is not searched: it hides behind the speed
-    one.name.removeprefix("friction."): one
-    for one in (
+    unknown.name.removeprefix("friction."): unknown
+    for unknown in (
         _COULOMB, _VISCOUS, _STRIBECK, _STRIBECK_SPEED, _LOAD, _LOAD_STRIBECK, _LOAD_EXTERNAL, _LOAD_EXTERNAL_STRIBECK,
         _QUADRATIC,
     )
@@ -86,12 +86,12 @@ _REST: dict[str, tuple[Unknown, ...]] = {
     "ax12": (_EFFICIENCY, _ARMATURE, _SLOPE, _PUNCH, _LATENCY),
     "lima2009": (_K_THETA, _K_OMEGA, _LATENCY),
 }
-_ADRIFT = (_CONSTANT, _EFFICIENCY, _DEAD_DUTY, _ARMATURE, _LAG)
+_NO_TIMES = (_CONSTANT, _EFFICIENCY, _DEAD_DUTY, _ARMATURE, _LAG)
 _WHERE_THE_MODEL_HAS_IT = (_MAX_CURRENT, _BACKLASH, _OUTPUT)  # 0 is no law to begin from
 # What `free` may add to a model's own unknowns, by name.
 _ADDABLE = {
-    one.name: one
-    for one in (
+    unknown.name: unknown
+    for unknown in (
         _CONSTANT, _RESISTANCE, _RESISTANCE_DUTY, _RESISTANCE_KELVIN, _EFFICIENCY, _ASYMMETRY, _DEAD_DUTY, _ARMATURE,
         _MAX_CURRENT, _BACKLASH, _OUTPUT, _LAG, _OFFSET,
     )
@@ -113,8 +113,8 @@ class Space:
     @property
     def usual(self) -> FloatArray:
         """How far one servo lies from the base, as shares of the ranges (len(self),); infinite where nobody knows."""
-        spans = [math.log(one.high / one.low) if one.logarithmic else one.high - one.low for one in self.unknowns]
-        known = [one.usual if self.anchored else math.inf for one in self.unknowns]
+        spans = [math.log(u.high / u.low) if u.logarithmic else u.high - u.low for u in self.unknowns]
+        known = [u.usual if self.anchored else math.inf for u in self.unknowns]
         result: FloatArray = np.array(known) / np.array(spans)
         return result
 
@@ -124,24 +124,24 @@ class Space:
     def sets(self, points: FloatArray) -> FloatArray:
         """Parameter sets (k, len(Param)) of points (k, len(self)), clipped to their ranges."""
         rows = np.repeat(self.base[None], len(points), axis=0)
-        for index, one in enumerate(self.unknowns):
-            share, low, high = np.clip(points[:, index], 0.0, 1.0), one.low, one.high
-            rows[:, one.column] = low * (high / low) ** share if one.logarithmic else low + (high - low) * share
+        for index, unknown in enumerate(self.unknowns):
+            share, low, high = np.clip(points[:, index], 0.0, 1.0), unknown.low, unknown.high
+            rows[:, unknown.column] = low * (high / low) ** share if unknown.logarithmic else low + (high - low) * share
         return rows
 
     def point(self, row: FloatArray) -> FloatArray:
         """The point (len(self),) of a parameter set, clipped to the ranges."""
         shares = []
-        for one in self.unknowns:
-            log, low, high = one.logarithmic, one.low, one.high
-            value = min(max(float(row[one.column]), low), high)
+        for unknown in self.unknowns:
+            log, low, high = unknown.logarithmic, unknown.low, unknown.high
+            value = min(max(float(row[unknown.column]), low), high)
             shares.append(math.log(value / low) / math.log(high / low) if log else (value - low) / (high - low))
         return np.array(shares)
 
     @property
     def from_none(self) -> Space:
         """The same space with an armature that may be 0."""
-        changed = (_ARMATURE_FROM_NONE if one == _ARMATURE else one for one in self.unknowns)
+        changed = (_ARMATURE_FROM_NONE if unknown == _ARMATURE else unknown for unknown in self.unknowns)
         return replace(self, unknowns=tuple(changed))
 
     def without(self, names: Sequence[str]) -> Space:
@@ -151,7 +151,7 @@ class Space:
 
 def space_of(
     kind: str, friction: str | None, base: FloatArray, *, turning: bool = False, warming: bool = False,
-    adrift: bool = False, free: Sequence[str] = (),
+    unknown_command_times: bool = False, free: Sequence[str] = (),
 ) -> Space:  # fmt: skip
     """The unknowns of a kind of model, of `MODELS`; `free` names more, as in the parameters file."""
     law = friction or MODELS[kind]
@@ -161,9 +161,9 @@ def space_of(
     for term, unknown in _FRICTION.items():
         if term not in TERMS[law] and term != "stribeck_speed":  # which a model always has
             row[unknown.column] = -1.0 if unknown is _LOAD_EXTERNAL else 0.0  # -1: counts as the motor's
-    rest = _ADRIFT if adrift and kind == "ax12" else _REST[kind]
-    if adrift:
-        rest += tuple(one for one in _WHERE_THE_MODEL_HAS_IT if base[one.column] > 0.0)
+    rest = _NO_TIMES if unknown_command_times and kind == "ax12" else _REST[kind]
+    if unknown_command_times:
+        rest += tuple(unknown for unknown in _WHERE_THE_MODEL_HAS_IT if base[unknown.column] > 0.0)
         rest = tuple(unknown for unknown in rest if unknown.column is not Param.LATENCY)
     if turning and _CONSTANT not in rest:
         rest = (_CONSTANT, *rest)
@@ -171,9 +171,9 @@ def space_of(
         rest = (*rest, _RESISTANCE_KELVIN)
     if strange := [name for name in free if name not in _ADDABLE]:
         raise UsageError(f"there is no parameter {strange[0]!r} to free", f"choose of: {', '.join(_ADDABLE)}")
-    found = rest + FRICTION_LAWS[law]
-    known = {one.name for one in found}
-    return Space((*(_ADDABLE[name] for name in dict.fromkeys(free) if name not in known), *found), row, kind in KNOWN)
+    terms = rest + FRICTION_LAWS[law]
+    known = {unknown.name for unknown in terms}
+    return Space((*(_ADDABLE[name] for name in dict.fromkeys(free) if name not in known), *terms), row, kind in KNOWN)
 
 
 def richer_than(law: str) -> tuple[str, ...]:
@@ -183,5 +183,5 @@ def richer_than(law: str) -> tuple[str, ...]:
 
 def enriched(space: Space, law: str) -> Space:
     """The unknowns of a fit with a richer friction law."""
-    rest = (one for one in space.unknowns if not one.name.startswith("friction."))
+    rest = (unknown for unknown in space.unknowns if not unknown.name.startswith("friction."))
     return replace(space, unknowns=(*rest, *FRICTION_LAWS[law]))

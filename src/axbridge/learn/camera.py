@@ -65,7 +65,7 @@ class Camera:
             shown = [places[shape.link] + matrix(poses[shape.link][1]) @ shape.place for shape in self._shapes]
             points = np.array([*places.values(), *shown])
             low, high = points.min(axis=0), points.max(axis=0)
-            away = max(_AWAY * float(np.linalg.norm(high - low)), 0.1)
+            distance = max(_AWAY * float(np.linalg.norm(high - low)), 0.1)
             middle = ((low + high) / 2).tolist()
-            self._view = self._bullet.computeViewMatrixFromYawPitchRoll(middle, away, _YAW, _PITCH, 0.0, 2)
+            self._view = self._bullet.computeViewMatrixFromYawPitchRoll(middle, distance, _YAW, _PITCH, 0.0, 2)
         return self._view

@@ -54,13 +54,13 @@ class Parameters:
             names = tuple(table)
             ends = np.array([[table[name][key] for key in ("value", "low", "high")] for name in names], dtype=float)
             correlation = np.array([[correlations[a][b] for b in names] for a in names], dtype=float)
-            unsure = np.array([name in document["cannot_tell"] for name in names], dtype=float)
+            not_identified = np.array([name in document["cannot_tell"] for name in names], dtype=float)
             if not all(name.count(".") == 1 for name in names):
                 raise ValueError("a parameter that is of no table")
             if not (np.isfinite(ends).all() and np.isfinite(correlation).all()):
                 raise ValueError("a figure that is not finite")
         value, low, high = ends.T if len(ends) else np.empty((3, 0))
-        return cls(names, value, low, high, correlation.reshape(len(names), len(names)), unsure)
+        return cls(names, value, low, high, correlation.reshape(len(names), len(names)), not_identified)
 
     def drawn(self, random: np.random.Generator) -> dict[str, dict[str, float]]:
         """One servo's parameters, as tables of the parameters file.
@@ -76,9 +76,9 @@ class Parameters:
         chance = np.array([0.5 * math.erfc(-z / math.sqrt(2)) for z in normal])
         drawn = np.where(self.open > 0, self.low + (self.high - self.low) * chance, drawn)
         tables: dict[str, dict[str, float]] = {}
-        for name, one in zip(self.names, drawn.tolist(), strict=True):
+        for name, value in zip(self.names, drawn.tolist(), strict=True):
             table, key = name.split(".")
-            tables.setdefault(table, {})[key] = max(one, 0.0) if key == "latency_ms" else one
+            tables.setdefault(table, {})[key] = max(value, 0.0) if key == "latency_ms" else value
         return tables
 
 
@@ -157,7 +157,7 @@ class Randomisation:
 
     def __post_init__(self) -> None:
         for name, given, kind in (("parameters", self.parameters, Parameters), ("supplies", self.supplies, Supply)):
-            if isinstance(given, kind) or not all(isinstance(one, kind) for one in _listed(given, name)):
+            if isinstance(given, kind) or not all(isinstance(item, kind) for item in _listed(given, name)):
                 raise UsageError(
                     f"{name} is a list of {kind.__name__}, not {given!r}", f"write {name}=[{kind.__name__}(...)]"
                 )
@@ -185,13 +185,13 @@ class Randomisation:
                 tables = toml_tables.merged(tables, {"sensor": {"latency_ms": late}})
             return {"params": toml_tables.merged(servo.params, tables)}
 
-        found = rig.with_servos(of_servo)
+        drawn = rig.with_servos(of_servo)
         if not self.supplies:
-            return found
+            return drawn
         supply = self.supplies[int(random.integers(len(self.supplies)))]
         voltage = supply.voltage + supply.voltage_error * float(random.standard_normal())
         resistance = supply.resistance + supply.resistance_error * float(random.standard_normal())
-        return found.with_buses(supply_voltage=max(voltage, 1.0), supply_resistance=max(resistance, 0.0))
+        return drawn.with_buses(supply_voltage=max(voltage, 1.0), supply_resistance=max(resistance, 0.0))
 
     def _ranged(self, rig: Rig, random: np.random.Generator) -> Rig:
         """The rig with values drawn from `ranges`."""
@@ -202,15 +202,15 @@ class Randomisation:
         own = {name: ends for name, ends in self.ranges.items() if name not in shared}
         values = {name: float(random.uniform(*ends)) for name, ends in shared.items() if name not in _WORLD}
         each = {servo.name: {name: float(random.uniform(*ends)) for name, ends in own.items()} for servo in rig.servos}
-        found = changed(rig, values, lambda servo: each[servo.name])
+        ranged = changed(rig, values, lambda servo: each[servo.name])
         if not shared.keys() & _WORLD:
-            return found
-        text = found.urdf_text()
+            return ranged
+        text = ranged.urdf_text()
         if "mass" in shared:
             text = with_masses(text, lambda: float(random.uniform(*shared["mass"])))
         if "floor" in shared:
             text = with_grip(text, float(random.uniform(*shared["floor"])))
-        return found.with_urdf(text)
+        return ranged.with_urdf(text)
 
     def faults(self) -> str:
         """What the bus loses, as a fault spec."""

@@ -35,7 +35,7 @@ Observation = npt.NDArray[np.float32]
 _FASTEST = 20.0  # rad/s: what a speed can be at most, for the space; an AX-12 runs at 6, one that falls at 17
 _PATIENCE = 0.2  # s that a servo may be missing: some come back by themselves
 _STALE = 500.0  # ms without a step after which the motors of a real robot go off: a learner may stop to think
-_WAY = 1.0  # s in which a real robot goes back to its start
+_RETURN_TIME = 1.0  # s in which a real robot goes back to its start
 _HELD = 0.5  # s in which a simulated robot that stands free is held, until its motors bear it
 _ROUNDING = 1e-5  # rad: of an action in 32 bits
 _HURT = ErrorFlag.OVERLOAD | ErrorFlag.OVERHEATING | ErrorFlag.INPUT_VOLTAGE
@@ -231,7 +231,7 @@ class ServoEnv(gymnasium.Env[Observation, Observation]):  # type: ignore[misc]  
         assert simulation is not None
         if self._randomise is not None:
             simulation.inject(self._randomise.faults())
-        steps = 1 if simulation.hand is None else math.ceil(_HELD * 1000 / self._step_ms)
+        steps = 1 if simulation.gantry is None else math.ceil(_HELD * 1000 / self._step_ms)
         for count in range(steps):
             robot.set_positions(np.clip(self.start, self._low, self._high))  # switches them on
             hold_up(simulation, (count + 1) / steps)
@@ -243,14 +243,14 @@ class ServoEnv(gymnasium.Env[Observation, Observation]):  # type: ignore[misc]  
         with warnings.catch_warnings():
             # From a reading a count beyond a limit the way begins there, and is clipped.
             warnings.simplefilter("ignore", ControlWarning)
-            self.robot.goto(dict(zip(self.robot, self.start.tolist(), strict=True)), _WAY)
+            self.robot.goto(dict(zip(self.robot, self.start.tolist(), strict=True)), _RETURN_TIME)
 
     def _observe(self, robot: Robot) -> Observation:
         seen = np.concatenate([robot.positions, robot.velocities, self.seen()])
         box = self.observation_space
         assert isinstance(box, spaces.Box)
-        found: Observation = np.clip(np.nan_to_num(seen), box.low, box.high).astype(np.float32)
-        return found
+        observation: Observation = np.clip(np.nan_to_num(seen), box.low, box.high).astype(np.float32)
+        return observation
 
     def _fault(self, robot: Robot) -> str:
         """Why the robot cannot go on; empty when it can."""
@@ -263,9 +263,9 @@ class ServoEnv(gymnasium.Env[Observation, Observation]):  # type: ignore[misc]  
             if robot.time - since > _PATIENCE:
                 return f"{name or 'the port'} is lost: {why}"
         for name, servo in robot.items():
-            hurt = servo.state.errors & _HURT
-            if hurt:
-                return f"{name} reports {hurt.describe()}"
+            alarms = servo.state.errors & _HURT
+            if alarms:
+                return f"{name} reports {alarms.describe()}"
             if not servo.torque_enabled:
                 return f"{name} was switched off"
         return ""
@@ -329,9 +329,9 @@ class BioloidStand(ServoEnv):
 
     def judge(self, robot: Robot) -> tuple[float, bool, dict[str, Any]]:
         """How it stands."""
-        away = float(np.mean((robot.positions - self.start) ** 2))
+        error = float(np.mean((robot.positions - self.start) ** 2))
         load = float(np.mean(np.nan_to_num(robot.loads) ** 2))
-        reward = 1.0 - 10.0 * away - 0.5 * load
+        reward = 1.0 - 10.0 * error - 0.5 * load
         base = robot.simulation.base if robot.simulation is not None else None
         first = robot.simulation.base_start if robot.simulation is not None else None
         if base is None or first is None:

@@ -123,8 +123,8 @@ def sweep(
         jobs.append(SweepJob(rig, tuple(values.items()), metric, int(values.get("seed", seed))))
     rows: list[SweepRow | None] = [None] * len(jobs)
     report(0, len(jobs))
-    for done, (index, found) in enumerate(results(figures, jobs, where), 1):
-        rows[index] = SweepRow(dict(jobs[index].values), found)
+    for done, (index, figures_of) in enumerate(results(figures, jobs, where), 1):
+        rows[index] = SweepRow(dict(jobs[index].values), figures_of)
         report(done, len(jobs))
     return [row for row in rows if row is not None]
 
@@ -132,8 +132,8 @@ def sweep(
 def figures(job: SweepJob) -> Figures:
     """Measure one robot."""
     kind, _, figure = job.metric.partition(".")
-    found = METRICS[kind][0](changed(job.rig, dict(job.values)), job.seed)
-    return {figure: found[figure]} if figure else found
+    values = METRICS[kind][0](changed(job.rig, dict(job.values)), job.seed)
+    return {figure: values[figure]} if figure else values
 
 
 def _walk(rig: Rig, seed: int) -> Figures:
@@ -175,7 +175,7 @@ def _watched(robot: Robot) -> tuple[FloatArray, FloatArray]:
 
 
 METRICS: dict[str, tuple[Callable[[Rig, int], Figures], tuple[str, ...]]] = {  # and the figures of each
-    "walk": (_walk, (*(one.name for one in fields(WalkOutcome)), "speed")),
-    "step": (_step, tuple(one.name for one in fields(StepResponse))),
+    "walk": (_walk, (*(field.name for field in fields(WalkOutcome)), "speed")),
+    "step": (_step, tuple(field.name for field in fields(StepResponse))),
     "fall": (_fall, ("time",)),
 }

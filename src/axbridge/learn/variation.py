@@ -38,7 +38,7 @@ def check_name(name: str, *more: str) -> None:
     """
     table, _, key = SHORT.get(name, name).partition(".")
     known: dict[str, Any] = {"bus": BusConfig}
-    known |= {one: ServoModel.model_fields[one].annotation for one in ("motor", "friction", "controller", "sensor")}
+    known |= {t: ServoModel.model_fields[t].annotation for t in ("motor", "friction", "controller", "sensor")}
     fields_of = known[table].model_fields if table in known else ()
     if name in {"friction", *more} or (table == "parameters" and key) or key in fields_of:
         return
@@ -69,11 +69,11 @@ def changed(
             params[name] = value
     if numbers:
         rig = rig.overridden({"parameters": numbers})
-    wired = rig.overridden({"bus": [one.model_dump() | bus for one in rig.buses]}) if bus else rig
-    found = wired.with_servos(lambda servo: _params(rig, servo, {**params, **each(servo)}))
-    for servo in found.dynamixels:
-        found.model_of(servo)
-    return found
+    wired = rig.overridden({"bus": [table.model_dump() | bus for table in rig.buses]}) if bus else rig
+    changed_rig = wired.with_servos(lambda servo: _params(rig, servo, {**params, **each(servo)}))
+    for servo in changed_rig.dynamixels:
+        changed_rig.model_of(servo)
+    return changed_rig
 
 
 def _params(rig: Rig, servo: ServoConfig, values: Mapping[str, float]) -> dict[str, Any]:
@@ -101,13 +101,13 @@ def _dry(friction: FrictionParams, total: float) -> dict[str, float]:
 def with_masses(text: str, factor: Callable[[], float]) -> str:
     """A URDF in which the mass and moments of inertia of each link are `factor` times as large, drawn link by link."""
 
-    def link(found: re.Match[str]) -> str:
+    def link(match: re.Match[str]) -> str:
         times = factor()
 
         def scaled(number: re.Match[str]) -> str:
             return f"{number[1]}{float(number[2]) * times!r}{number[3]}"
 
-        return _MOMENT.sub(scaled, _NUMBER.sub(scaled, found[0]))
+        return _MOMENT.sub(scaled, _NUMBER.sub(scaled, match[0]))
 
     return _INERTIAL.sub(link, text)
 

@@ -82,11 +82,11 @@ def least_energy(rig: Rig, move: Move) -> LeastEnergy:
     reached = left - pauses
     machine = _Machine(rig, page, reached)
     joules = usual = float(machine.holding @ pauses)
-    start = {name: way.at(page.keys[0].time) for name, way in machine.ways.items()}
+    start = {name: path.at(page.keys[0].time) for name, path in machine.paths.items()}
     keys = [page.keys[0].model_copy(update={"positions": start})]
     for a, b in pairwise(rests):
-        found, smoothest, rows = _searched(machine, page.keys[a + 1 : b + 1], np.r_[left[a], reached[a + 1 : b + 1]])
-        joules, usual = joules + found, usual + smoothest
+        least, smoothest, rows = _searched(machine, page.keys[a + 1 : b + 1], np.r_[left[a], reached[a + 1 : b + 1]])
+        joules, usual = joules + least, usual + smoothest
         time = float(reached[b] - left[a]) / len(rows)
         keys += [Key(positions=dict(zip(start, row, strict=True)), time=time) for row in rows.round(5).tolist()]
         keys[-1] = keys[-1].model_copy(update={"pause": page.keys[b].pause, "name": page.keys[b].name})
@@ -101,8 +101,8 @@ class _Machine:
     """
 
     def __init__(self, rig: Rig, page: Page, reached: FloatArray) -> None:
-        self.ways = tracks(page.model_copy(update={"interpolation": "minimum-jerk"}))
-        poses = {name: np.array([way.at(time) for time in reached]) for name, way in self.ways.items()}
+        self.paths = tracks(page.model_copy(update={"interpolation": "minimum-jerk"}))
+        poses = {name: np.array([path.at(time) for time in reached]) for name, path in self.paths.items()}
         servos = {servo.name: servo for servo in rig.dynamixels}
         if strange := [name for name in poses if name not in servos]:
             why = f"rig {rig.name!r} has no servo {', '.join(strange)} of which a model tells the current"
@@ -162,8 +162,8 @@ class _Machine:
     def room(self, figures: FloatArray) -> FloatArray:
         """From the limits below and above to figures (…, figures), in shares of their range, (2, …, figures)."""
         low, high = self.ends
-        found: FloatArray = np.stack((figures - low, high - figures)) / np.maximum(high - low, 1e-6)
-        return found
+        room: FloatArray = np.stack((figures - low, high - figures)) / np.maximum(high - low, 1e-6)
+        return room
 
     def refuse_broken(self, figures: FloatArray, why: str, when: Sequence[float], hint: str) -> None:
         """Raise what is furthest beyond its limit, if anything is."""
@@ -186,7 +186,7 @@ class _Machine:
         power = self._servos.power(duty, self._supply, rate)
         positive = (power + np.sqrt(power**2 + _NOTHING**2)) / 2  # what a braking motor gives back is lost
         heated = (self._ripple * rate) ** 2 / self._servos.resistance(np.clip(duty, -1.0, 1.0))
-        servos = np.stack((self._side * angle, rate, self._supply * self._servos.felt(duty), torque), axis=-1)
+        servos = np.stack((self._side * angle, rate, self._supply * self._servos.motor_duty(duty), torque), axis=-1)
         figures = np.hstack((servos.reshape(len(moving), -1), effort.zmp, effort.slip))
         return (positive + heated).sum(axis=1).reshape(motion.shape[:-1]), figures.reshape(*motion.shape[:-1], -1)
 
@@ -218,11 +218,13 @@ def _searched(machine: _Machine, keys: Sequence[Key], times: FloatArray) -> tupl
     breaks = np.interp(np.arange(reached[-1] + 1), reached, times)
     moments = np.interp((np.arange(_MOMENTS * reached[-1]) + 0.5) / _MOMENTS, reached, times)
     weights = np.repeat(np.diff(breaks), _MOMENTS) / _MOMENTS
-    angles = np.array([[machine.ways[name].at(time) for name in machine.names] for time in breaks])  # the smoothest way
+    angles = np.array(
+        [[machine.paths[name].at(time) for name in machine.names] for time in breaks]
+    )  # the smoothest way
     free = np.ones_like(angles, dtype=np.bool_)
     free[[0, -1]] = False
     for number, key in zip(reached[1:-1], keys[:-1], strict=True):
-        free[number] = ~machine.given[:, [name in key.positions for name in machine.ways]].any(axis=1)
+        free[number] = ~machine.given[:, [name in key.positions for name in machine.paths]].any(axis=1)
     splines = CubicSpline(breaks, np.eye(len(breaks)), bc_type="clamped")
     basis = np.stack([splines(moments, order) for order in range(3)], axis=1)
     by_angle = np.kron(basis, np.eye(len(machine.names)))  # of angles, speeds and accelerations

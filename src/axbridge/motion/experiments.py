@@ -113,11 +113,13 @@ class ExperimentRun:
 
     def approach(self, places: Mapping[str, float]) -> None:
         """Go softly to where servos begin, rad by name, without recording it: a limp servo may be anywhere."""
-        ways = {name: place - self.robot[name].state.position for name, place in places.items()}
-        if all(abs(way) <= _NEAR for way in ways.values()):
+        distances = {name: place - self.robot[name].state.position for name, place in places.items()}
+        if all(abs(distance) <= _NEAR for distance in distances.values()):
             return
         self.progress("going to the start", 0.0)
-        duration = max(minimum_jerk.gentle(way, self.robot[name].max_velocity) for name, way in ways.items())
+        duration = max(
+            minimum_jerk.gentle(distance, self.robot[name].max_velocity) for name, distance in distances.items()
+        )
         with self._unrecorded():
             there = self.robot.goto(places, duration)
         if not there:

@@ -153,11 +153,11 @@ def motion_text(move: Move) -> str:
         at = round(time * 1000)
         first, known = rows.get(at, (name or f"Pose{len(rows) + 1}", {}))
         # every joint that is on its way: Webots goes straight from row to row alone, not across a `*`
-        here = {joint: way.at(time) for joint, way in ways.items() if way.times[0] <= time <= way.times[-1]}
+        here = {joint: path.at(time) for joint, path in paths.items() if path.times[0] <= time <= path.times[-1]}
         rows[at] = first, {**known, **here}
 
     time = 0.0
-    ways = tracks(page)
+    paths = tracks(page)
     for number, key in enumerate(page.keys):
         if page.interpolation != "linear" and number:
             for row in range(1, max(1, round(key.time / _SAMPLE))):

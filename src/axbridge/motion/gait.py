@@ -300,7 +300,7 @@ class Walk:
             gait.steps, gait.step_length, gait.side_step, gait.turn, ankles["left"][1] - ankles["right"][1]
         )
         time: FloatArray = np.arange(round(gait.duration / _GRID) + 1, dtype=np.float64) * _GRID
-        feet = {side: _way_of_foot(side, plan, gait, time) for side in SIDES}
+        feet = {side: _foot_path(side, plan, gait, time) for side in SIDES}
         reference = _reference(plan, gait, time)
         floor = gait.lower - (rig.world.base_height if rig.world is not None else 0.0)
         height = float(posed(body.tree, body.standing[None]).centre[0, 2]) - floor
@@ -369,10 +369,10 @@ class _Stepping(NamedTuple):
     turned: FloatArray
 
 
-def _way_of_foot(side: str, plan: Sequence[Step], gait: Gait, time: FloatArray) -> FloatArray:
+def _foot_path(side: str, plan: Sequence[Step], gait: Gait, time: FloatArray) -> FloatArray:
     """x, y, height and turn of a foot, m and rad, (n, 4)."""
     first = next(step for step in plan if side == step.side)
-    way = np.tile((first.start.x, first.start.y, 0.0, first.start.turn), (len(time), 1))
+    path = np.tile((first.start.x, first.start.y, 0.0, first.start.turn), (len(time), 1))
     length = gait.period / 2
     for number, step in enumerate(plan):
         if step.side == side:
@@ -383,9 +383,9 @@ def _way_of_foot(side: str, plan: Sequence[Step], gait: Gait, time: FloatArray) 
             moving = share > 0
             for column, name in ((0, "x"), (1, "y"), (3, "turn")):
                 start, end = getattr(step.start, name), getattr(step.end, name)
-                way[moving, column] = (start + (end - start) * eased)[moving]
-            way[moving, 2] = (gait.step_height * np.sin(math.pi * share) ** 2)[moving]
-    return way
+                path[moving, column] = (start + (end - start) * eased)[moving]
+            path[moving, 2] = (gait.step_height * np.sin(math.pi * share) ** 2)[moving]
+    return path
 
 
 def _reference(plan: Sequence[Step], gait: Gait, time: FloatArray) -> FloatArray:
@@ -437,14 +437,14 @@ def _stepping(body: _Biped, feet: Mapping[str, FloatArray], centre: FloatArray, 
 
 
 def _feed_forward(
-    rig: Rig, body: _Biped, way: _Stepping, feet: Mapping[str, FloatArray], gait: Gait, high: float
+    rig: Rig, body: _Biped, stepping: _Stepping, feet: Mapping[str, FloatArray], gait: Gait, high: float
 ) -> FloatArray:
     """How far ahead of the legs' joints the goals of their servos have to be, rad, (n, joints)."""
-    joints = (way.positions, *_rates(way.positions))
+    joints = (stepping.positions, *_rates(stepping.positions))
     speed, faster = joints[1:]
-    spin, spinning = (np.pad(rate, ((0, 0), (2, 0))) for rate in _rates(way.turned[:, None]))
-    place = np.column_stack((way.torso, np.full(len(way.torso), high)))
-    base = BaseMotion(about(np.array((0.0, 0.0, 1.0)), way.turned), place, spin, spinning, _rates(place)[1])
+    spin, spinning = (np.pad(rate, ((0, 0), (2, 0))) for rate in _rates(stepping.turned[:, None]))
+    place = np.column_stack((stepping.torso, np.full(len(stepping.torso), high)))
+    base = BaseMotion(about(np.array((0.0, 0.0, 1.0)), stepping.turned), place, spin, spinning, _rates(place)[1])
     left, right = (
         Carrier(
             body.columns(side),
@@ -454,19 +454,19 @@ def _feed_forward(
     )
     taken = wrenches(body.tree, *joints, np.array((0.0, 0.0, -GRAVITY)), base)
     torque, _ = carried(body.tree, taken, base.place, (left, right))
-    found = np.zeros_like(way.positions)
+    lead = np.zeros_like(stepping.positions)
     for column in (*left.joints, *right.joints):
         servo = body.servos.get(body.tree.joints[column].name)
         if servo is not None and servo.drive == "dynamixel":
-            moving = (servo.direction * one[:, column] for one in (speed, faster, torque))
+            moving = (servo.direction * values[:, column] for values in (speed, faster, torque))
             ahead = goal_offset(rig.model_of(servo), rig.profile_of(servo), rig.supply_of(servo), *moving)
-            found[:, column] = servo.direction * ahead
-    return found
+            lead[:, column] = servo.direction * ahead
+    return lead
 
 
-def _rates(way: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _rates(path: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Speed and acceleration along a way (n, k)."""
-    speed = np.gradient(way, _GRID, axis=0)
+    speed = np.gradient(path, _GRID, axis=0)
     return speed, np.gradient(speed, _GRID, axis=0)
 
 

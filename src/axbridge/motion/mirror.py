@@ -23,7 +23,7 @@ def signs(rig: Rig) -> Signs:
     at_zero = posed(tree, np.zeros((1, len(tree.joints)))).axis[:, 0]  # in the base's frame
     axes = {name: at_zero[link] for name, link in tree.moved.items()}
     names = {servo.name: servo.joint for servo in rig.servos}
-    found: dict[str, tuple[str, float]] = {}
+    partners: dict[str, tuple[str, float]] = {}
     for name, joint in names.items():
         swapped = (name.replace(here, there, 1) for pair in _SIDES for here, there in (pair, pair[::-1]))
         partner = next((other for other in swapped if other != name and other in names), name)
@@ -31,5 +31,5 @@ def signs(rig: Rig) -> Signs:
         if abs(abs(turned) - 1) > 0.02:
             why = f"{name} and {partner} do not turn about mirrored axes"
             raise RigError(rig.path, f"servo.{name}", why, "mirror this robot's moves by a table of your own")
-        found[name] = (partner, 1.0 if turned > 0 else -1.0)
-    return found
+        partners[name] = (partner, 1.0 if turned > 0 else -1.0)
+    return partners

@@ -81,9 +81,9 @@ class JointPath:
         share = (time - begin) / duration
         if self.law == "cubic":
             rest = 1 - share
-            lean = share * rest * (out * rest - into * share)
-            return start + (end - start) * (share * share * (3 - 2 * share)) + duration * lean
-        return start + (end - start) * (share if self.law == "linear" else minimum_jerk.way(share))
+            correction = share * rest * (out * rest - into * share)
+            return start + (end - start) * (share * share * (3 - 2 * share)) + duration * correction
+        return start + (end - start) * (share if self.law == "linear" else minimum_jerk.eased(share))
 
     def peak_speeds(self) -> FloatArray:
         """Highest speed between each two knots, (n - 1,), rad/s."""
@@ -93,14 +93,14 @@ class JointPath:
         out, into = np.array(self._slopes[:-1]), np.array(self._slopes[1:])
         if self.law == "ramps":
             durations = np.diff(self.times)
-            ways = zip(mean * durations, durations, self._ramps, out, into, strict=True)
-            return np.array([max(abs(way[3]), abs(_steady(*way))) for way in ways])
+            ramps = zip(mean * durations, durations, self._ramps, out, into, strict=True)
+            return np.array([max(abs(ramp[3]), abs(_steady(*ramp))) for ramp in ramps])
         # The speed is a parabola in the share s of the time: out + 2 a s + 3 b s²; its top is at s = -a / 3b.
         a, b = 3 * mean - 2 * out - into, out + into - 2 * mean
         curved = np.abs(b) > 1e-12
         top = np.clip(np.divide(-a, 3 * b, out=np.zeros_like(a), where=curved), 0.0, 1.0)
-        found = np.abs(out + 2 * a * top + 3 * b * top * top)
-        peaks: FloatArray = np.maximum(found, np.maximum(np.abs(out), np.abs(into)))
+        inner = np.abs(out + 2 * a * top + 3 * b * top * top)
+        peaks: FloatArray = np.maximum(inner, np.maximum(np.abs(out), np.abs(into)))
         return peaks
 
 
@@ -125,11 +125,11 @@ def _ramped(distance: float, duration: float, ramp: float, out: float, into: flo
     """The way made in a time `passed`, s, of an interval that begins at speed `out`, rad/s."""
     steady = _steady(distance, duration, ramp, out, into)
     first, last = min(passed, ramp), max(0.0, passed - (duration - ramp))
-    way = out * first + steady * (passed - first)
+    travelled = out * first + steady * (passed - first)
     if ramp:
-        way += (steady - out) * first**2 / (2 * ramp)
-        way -= 0.0 if into else steady * last**2 / (2 * ramp)
-    return way
+        travelled += (steady - out) * first**2 / (2 * ramp)
+        travelled -= 0.0 if into else steady * last**2 / (2 * ramp)
+    return travelled
 
 
 def _slopes(times: FloatArray, positions: FloatArray) -> FloatArray:
@@ -301,12 +301,12 @@ class Move(TomlTable):
         """
         if page in self.pages:
             return page
-        called = [key for key, one in self.pages.items() if one.name.strip() == page.strip()]
+        called = [key for key, p in self.pages.items() if p.name.strip() == page.strip()]
         if len(called) == 1:
             return called[0]
         if called:
             raise UsageError(f"{len(called)} pages are called {page!r}", f"choose one of {', '.join(called)}")
-        there = [f"{key} {one.name}".strip() for key, one in self.pages.items() if one.name or one.keys]
+        there = [f"{key} {p.name}".strip() for key, p in self.pages.items() if p.name or p.keys]
         raise UsageError(f"the move has no page {page!r}", f"pages: {', '.join(there[:20])}")
 
     def chain(self, start: str, link: Literal["next", "exit"] = "next") -> tuple[tuple[str, ...], str | None]:
@@ -400,9 +400,9 @@ class Move(TomlTable):
             UsageError: as `single`.
         """
         page = self.single
-        ways = [key.time for key in page.keys]
-        ways = [ways[0], *ways[:0:-1]]
-        keys = [key.model_copy(update={"time": way}) for key, way in zip(page.keys[::-1], ways, strict=True)]
+        times = [key.time for key in page.keys]
+        times = [times[0], *times[:0:-1]]
+        keys = [key.model_copy(update={"time": time}) for key, time in zip(page.keys[::-1], times, strict=True)]
         return Move(pages={"1": page.model_copy(update={"keys": tuple(keys)})})
 
     def then(self, other: Move) -> Move:
@@ -411,7 +411,7 @@ class Move(TomlTable):
         Raises:
             UsageError: this move never ends.
         """
-        mine, loop = self.chain(self.start)
+        own, loop = self.chain(self.start)
         if loop is not None:
             raise UsageError(f"the move goes on for ever: page {loop!r} comes again", "nothing can come after it")
         names = {("a", name): str(n) for n, name in enumerate(self.pages, 1)}
@@ -420,7 +420,7 @@ class Move(TomlTable):
         for side, move in (("a", self), ("b", other)):
             for name, page in move.pages.items():
                 after = None if page.next is None else names[side, page.next]
-                if side == "a" and name == mine[-1]:
+                if side == "a" and name == own[-1]:
                     after = names["b", other.start]
                 leave = None if page.exit is None else names[side, page.exit]
                 pages[names[side, name]] = page.model_copy(update={"next": after, "exit": leave})
@@ -505,17 +505,17 @@ def _sampled(one: Page, two: Page, share: float) -> tuple[Page, Page]:
     count = max(2, math.ceil(_mix(one.duration, two.duration, share) / _GRID) + 1)
     if count > MOST:
         raise UsageError(f"between these moves there are {count} poses, and {MOST} are the most", "make them shorter")
-    found = []
+    pages = []
     for page in (one, two):
-        ways = tracks(page)
+        paths = tracks(page)
         start = page.keys[0].time
         step = (page.duration - start) / (count - 1)
         keys = tuple(
-            Key(positions={j: way.at(start + n * step) for j, way in ways.items()}, time=step if n else start)
+            Key(positions={j: path.at(start + n * step) for j, path in paths.items()}, time=step if n else start)
             for n in range(count)
         )
-        found.append(page.model_copy(update={"keys": keys, "interpolation": "linear"}))
-    return found[0], found[1]
+        pages.append(page.model_copy(update={"keys": keys, "interpolation": "linear"}))
+    return pages[0], pages[1]
 
 
 def _mix(one: float, two: float, share: float) -> float:

@@ -418,14 +418,14 @@ def _steps(name: str, page: Page, every: tuple[str, ...], joints: JointTable) ->
     if missing := [joint for joint in every if joint not in page.joints]:
         hint = "a .mtn page says it for every servo: complete the page, or take the common joints alone"
         raise UsageError(f"page {name!r} does not say where {', '.join(missing)} should be", hint)
-    ways = tracks(page)
+    paths = tracks(page)
     arrivals = np.cumsum([key.time + key.pause for key in page.keys]) - [key.pause for key in page.keys]
     counts = np.full((len(page.keys), IDS), float(_CENTRE))
     for joint in every:
         calibration = joints.calibrations[joint]
         id_ = joints.ids[joint]
         for row, time in enumerate(arrivals):
-            count = calibration.goal(angle := ways[joint].at(float(time)))
+            count = calibration.goal(angle := paths[joint].at(float(time)))
             if not 0 <= count <= min(calibration.units.counts, 1023):
                 raise UsageError(f"page {name!r}: {joint} at {angle:.2f} rad is beyond its servo", "correct that pose")
             counts[row, id_] = count
@@ -434,8 +434,8 @@ def _steps(name: str, page: Page, every: tuple[str, ...], joints: JointTable) ->
         kept = _thinned(arrivals, counts)
         notes.append(f"page {name!r}: {len(page.keys)} samples became {len(kept)} steps, within {_TOLERANCE:g} count")
         ticks = np.round(arrivals[kept] / _CYCLE)
-        ways_there = np.diff(ticks, prepend=0.0)
-        counts, times = counts[kept], [(0.0, way * _CYCLE) for way in ways_there.tolist()]
+        path_times = np.diff(ticks, prepend=0.0)
+        counts, times = counts[kept], [(0.0, arrival * _CYCLE) for arrival in path_times.tolist()]
     if times[0][1] == 0:
         notes.append(f"page {name!r}: the way to its first pose takes {_FIRST:g} s, because 0 s would be a jump")
         times[0] = (times[0][0], _FIRST)

@@ -60,7 +60,7 @@ class Plan:
 
     def at(self, time: float) -> dict[str, float]:
         """Where every joint should be at `time`, s."""
-        begun = [ways for begin, ways in self.parts if begin <= time + _EXACT] or [self.parts[0][1]]
+        begun = [paths for begin, paths in self.parts if begin <= time + _EXACT] or [self.parts[0][1]]
         return {joint: track.at(time) for joint, track in begun[-1].items()}
 
     def page_at(self, time: float) -> PageEnd:
@@ -70,11 +70,11 @@ class Plan:
 
 def reachable(move: Move, start: str) -> list[str]:
     """The pages that can be played from `start` on."""
-    found = [start]
-    for name in found:  # which grows meanwhile
+    names = [start]
+    for name in names:  # which grows meanwhile
         page = move.pages[name]
-        found += [link for link in dict.fromkeys((page.next, page.exit)) if link is not None and link not in found]
-    return found
+        names += [link for link in dict.fromkeys((page.next, page.exit)) if link is not None and link not in names]
+    return names
 
 
 def check(move: Move, pages: Sequence[str], bounds: Mapping[str, Bounds], beyond: float = _COUNT) -> list[str]:
@@ -104,7 +104,7 @@ class _PathStep:
 
     page: str
     key: Key
-    way: float
+    duration: float
     pause: float
     law: Law
     ramp: float
@@ -128,7 +128,7 @@ def plan(
     steps = [step for name in names for step in _steps(name, move.pages[name], bounds, pace)]
     if not steps:
         raise UsageError("there are no poses to play", "choose another page")
-    asked = sum(step.way + step.pause for step in steps)
+    nominal = sum(step.duration + step.pause for step in steps)
     groups = [list(group) for _, group in itertools.groupby(steps, key=lambda step: step.law)]
     if ease is not None:
         first = steps[0]
@@ -137,9 +137,9 @@ def plan(
             minimum_jerk.shortest(angle - here[joint], min(_EASE_SPEED, bounds[joint].speed, own.get(joint, math.inf)))
             for joint, angle in first.key.positions.items()
         ]
-        asked -= first.way
-        first.way = max(first.way, ease, _EASE_TIME, *needed)
-        asked += first.way
+        nominal -= first.duration
+        first.duration = max(first.duration, ease, _EASE_TIME, *needed)
+        nominal += first.duration
         first.law = "minimum-jerk"
         groups = [[first], *([groups[0][1:]] if groups[0][1:] else []), *groups[1:]]
     parts: list[tuple[float, dict[str, JointPath]]] = []
@@ -151,25 +151,25 @@ def plan(
     for group in groups:
         parts.append((time, _stretched(group, pose, bounds, move, time, tick, slow)))
         for step in group:
-            time += step.way
+            time += step.duration
             eased = eased or time
             time += step.pause
             pose.update(step.key.positions)
             if step.last:
                 rounds.append(PageEnd(time, step.page))
-    slowest = max(slow, key=lambda one: one.wanted / one.top, default=None)
-    return Plan(tuple(parts), tuple(rounds), eased, time, dict(steps[0].key.positions), loop, asked, slowest)
+    slowest = max(slow, key=lambda joint: joint.wanted / joint.top, default=None)
+    return Plan(tuple(parts), tuple(rounds), eased, time, dict(steps[0].key.positions), loop, nominal, slowest)
 
 
 def _steps(name: str, page: Page, bounds: Mapping[str, Bounds], pace: float) -> list[_PathStep]:
     rate = page.rate * pace
-    found = []
+    steps = []
     for number, key in enumerate(page.keys, 1):
         reached = {j: min(max(angle, bounds[j].low), bounds[j].high) for j, angle in key.positions.items()}
         within = key.model_copy(update={"positions": reached})
         last = number == len(page.keys)
-        found.append(_PathStep(name, within, key.time / rate, key.pause / rate, page.interpolation, page.ramp, last))
-    return found
+        steps.append(_PathStep(name, within, key.time / rate, key.pause / rate, page.interpolation, page.ramp, last))
+    return steps
 
 
 def _stretched(
@@ -183,7 +183,7 @@ def _stretched(
 ) -> dict[str, JointPath]:
     """Every joint's track, the steps' ways made as long as the joints' speeds need; that is added to `slow`."""
     for step in group:
-        step.way = max(step.way, tick)
+        step.duration = max(step.duration, tick)
     turn = 0
     while True:
         tracks, spans = _tracks(group, here, begin)
@@ -202,7 +202,7 @@ def _stretched(
         if worst == 1.0 or turn > _ROUNDS:
             return tracks
         for step, longer in zip(group, factor.tolist(), strict=True):
-            step.way *= worst if turn == _ROUNDS else longer
+            step.duration *= worst if turn == _ROUNDS else longer
             step.pause *= worst if turn == _ROUNDS else 1.0
         turn += 1
 
@@ -216,7 +216,7 @@ def _tracks(
     came: dict[str, int] = dict.fromkeys(here, -1)
     time = begin
     for number, step in enumerate(group):
-        time += step.way
+        time += step.duration
         for joint, angle in step.key.positions.items():
             times, angles = knots[joint]
             times.append(time)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from axbridge.errors import AxBridgeError, UsageError, warn
 from axbridge.motion.moves import Move, Page
 from axbridge.motion.planning import Bounds, Plan, check, plan, reachable
-from axbridge.robot.robot import FOLLOWS, Robot, start_of_way
+from axbridge.robot.robot import FOLLOWS, Robot, path_start
 from axbridge.robot.simulation import hold_up
 from axbridge.robot.watch import Watch
 
@@ -104,7 +104,7 @@ class _Player:
             note(clipped)
         self._goals: dict[str, float] = {}
         self._watch = Watch(robot)
-        self._found: dict[tuple[str, str], int] = {}  # slopes before, by servo and register
+        self._registers_before: dict[tuple[str, str], int] = {}  # slopes before, by servo and register
         self._slopes: dict[tuple[str, str], int] = {}  # slopes now
         self._torques: dict[str, float] = {}  # torque limits before
         self._servos = robot.driven()
@@ -116,14 +116,14 @@ class _Player:
         robot = self._robot
         limp = not any(servo.torque_enabled for servo in robot.values())
         free = limp and robot.simulation is not None and robot.simulation.base_start is not None
-        here = {name: self._within(name, start_of_way(robot[name])) for name in self._names}
+        here = {name: self._within(name, path_start(robot[name])) for name in self._names}
         path = self._plan(self._start, here, ease=_RISE if free else 0.0)
-        robot.refuse_unsure_turns(path.first)
+        robot.refuse_unknown_turns(path.first)
         off = [servo for servo in self._servos.values() if not servo.torque_enabled]
         for servo in off:
             servo.torque_on()
         if off:  # an X servo may have put its count back
-            here |= {name: self._within(name, start_of_way(robot[name])) for name in self._names}
+            here |= {name: self._within(name, path_start(robot[name])) for name in self._names}
             path = self._plan(self._start, here, ease=_RISE if free else 0.0)
         for name, servo in self._servos.items():
             if name in self._names:
@@ -144,7 +144,7 @@ class _Player:
             if left is not None:
                 ending, _ = self._move.chain(left, "exit")
                 if any(self._move.pages[name].keys for name in ending):
-                    self._follow(self._plan(left, self._goals, ending=True), 0.0, heed=False)
+                    self._follow(self._plan(left, self._goals, ending=True), 0.0, stoppable=False)
                 left = ending[-1]
             self._settle(self._goals)
         except _PlayStopped:
@@ -197,7 +197,7 @@ class _Player:
             time = min(time + self._period(), path.eased)
             self._command(path.at(time))
 
-    def _follow(self, path: Plan, time: float, *, heed: bool = True) -> str | None:
+    def _follow(self, path: Plan, time: float, *, stoppable: bool = True) -> str | None:
         """Play a path from `time` on; the exit page of the page at whose end it stopped, when somebody asked."""
         page, asked = "", False
         while time < path.duration - 1e-9:
@@ -206,7 +206,7 @@ class _Player:
                 page = now.page
                 self._apply(self._move.pages[page])
             leave = self._move.pages[page].exit
-            asked = asked or (heed and self._stop())
+            asked = asked or (stoppable and self._stop())
             if asked and leave is None:
                 raise _PlayStopped
             end = now.time if asked else path.duration
@@ -263,7 +263,7 @@ class _Player:
         """Write a register where it differs from what is there."""
         place = name, register
         if place not in self._slopes:
-            self._found[place] = self._slopes[place] = self._robot[name].read(register)
+            self._registers_before[place] = self._slopes[place] = self._robot[name].read(register)
         if self._slopes[place] != value:
             self._robot[name].write(register, value)
             self._slopes[place] = value
@@ -275,5 +275,5 @@ class _Player:
             if servo.torque_enabled and abs(servo.target_position - servo.position) > FOLLOWS:
                 servo.torque_on()  # it holds where it is: with all its torque it would jump
             servo.set_available_torque(torque)
-        for (name, register), found in self._found.items():
-            self._write(name, register, found)
+        for (name, register), value in self._registers_before.items():
+            self._write(name, register, value)

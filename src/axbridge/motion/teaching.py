@@ -57,7 +57,7 @@ def soft(robot: Robot, joints: Collection[str] | None = None, stiffness: float =
 
     def follow(_report: StepReport, states: Mapping[str, ServoState]) -> None:
         # a goal that lags like a load on ice: the joint is carried, but gives way to a hand
-        for name in (one for one in goals if robot[one].torque_enabled):
+        for name in (other for other in goals if robot[other].torque_enabled):
             here = states[name].position
             goals[name] = _within(robot, name, min(max(goals[name], here - _DRAG), here + _DRAG))
             servos[name].set_position(goals[name])
@@ -91,7 +91,7 @@ class Capture:
 
     def __init__(self, robot: Robot, joints: Sequence[str]) -> None:
         self._robot = robot
-        self._taken: dict[str, list[tuple[float, float]]] = {joint: [] for joint in joints}
+        self._angles: dict[str, list[tuple[float, float]]] = {joint: [] for joint in joints}
 
     def run(self, until: Callable[[float], bool]) -> None:
         """Step the robot and take down; `Robot.stop` ends it, too."""
@@ -108,10 +108,10 @@ class Capture:
 
     def taught(self, width: float = _WIDTH) -> Taught:
         """The move: on one clock, without rest, smooth, within the joints' limits."""
-        return move_of(self._robot, self._taken, width)
+        return move_of(self._robot, self._angles, width)
 
     def _sample(self, _report: StepReport, states: Mapping[str, ServoState]) -> None:
-        for joint, samples in self._taken.items():
+        for joint, samples in self._angles.items():
             state = states[joint]
             if not samples or state.time > samples[-1][0]:  # else it did not answer
                 samples.append((state.time, state.position))

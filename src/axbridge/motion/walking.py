@@ -38,8 +38,8 @@ class Soles:
         self._engine = engine
         tree = rig.tree(fixed_base=False)
         self.links = {side: tree.links[tree.moved[f"{side}_ankle_lateral"]] for side in ("left", "right")}
-        found = {tree.links[sole.link]: sole.corners.tolist() for sole in soles_of(rig, tree)}
-        self._corners: dict[str, list[Vector]] = {link: found.get(link, []) for link in self.links.values()}
+        corners = {tree.links[sole.link]: sole.corners.tolist() for sole in soles_of(rig, tree)}
+        self._corners: dict[str, list[Vector]] = {link: corners.get(link, []) for link in self.links.values()}
 
     def support(self) -> tuple[float, float, float] | None:
         """The zero-moment point, m, in the world, and the way from there to the nearest edge of the soles that stand.
@@ -47,7 +47,7 @@ class Soles:
         That is below 0 outside, and NaN where a foot is no box. None while no foot stands.
         """
         contacts = self._engine.contacts()
-        push = {link: sum(one.force[2] for one in contacts if one.link == link) for link in self._corners}
+        push = {link: sum(contact.force[2] for contact in contacts if contact.link == link) for link in self._corners}
         standing = [link for link, force in push.items() if force > _STANDS]
         if not standing:
             return None
@@ -90,9 +90,9 @@ _MOST_TURNED = 0.1  # rad that a foot is turned to the other one, at most
 _AIM = 0.3  # m ahead, where the robot heads for on its planned line
 
 
-def against(lean: ImuSample, share: float) -> dict[str, float]:
+def against(imu: ImuSample, share: float) -> dict[str, float]:
     """What to add to the hips' goals, rad, by joint."""
-    (roll, pitch, _), (rolling, pitching, _) = lean.roll_pitch_yaw, lean.rates
+    (roll, pitch, _), (rolling, pitching, _) = imu.roll_pitch_yaw, imu.rates
     ahead = -_bounded(share * (pitch + _AHEAD * pitching), _MOST)
     across = _bounded(share * (roll + _AHEAD * rolling), _MOST)
     return {"left_hip_swing": ahead, "left_hip_lateral": across, "right_hip_swing": ahead, "right_hip_lateral": across}
@@ -243,7 +243,7 @@ class _Walker:
             self._hold("stand", self._wait)
             # The simulation meters the motors on its buses. What it does not meter is the power of each step's samples.
             meter = self._robot.simulation if self._robot.mode == SIMULATION else None
-            self._summed = [one for one in self._robot.values() if meter is None or one.config.drive == "ideal"]
+            self._summed = [servo for servo in self._robot.values() if meter is None or servo.config.drive == "ideal"]
             before = 0.0 if meter is None else meter.energy()
             began, start = self._robot.time, self._base()
             fell = self._walk()
@@ -290,8 +290,8 @@ class _Walker:
         robot, self._servos = self._robot, self._robot.driven()
         pose = {config.name: config.position for config in robot.rig.servos if config.name in robot}
         pose |= {self._names[joint]: angle for joint, angle in self._path.angles(0.0).items()}
-        away = max(abs(robot[name].position - angle) for name, angle in pose.items())
-        ticks = self._ticks(max(_RISE, _RISE / 3 + away / _RISING_SPEED))
+        distance = max(abs(robot[name].position - angle) for name, angle in pose.items())
+        ticks = self._ticks(max(_RISE, _RISE / 3 + distance / _RISING_SPEED))
         for tick in range(ticks):
             share = min(1.0, 1.5 * tick / ticks)  # the last third with all its torque
             for name, angle in pose.items():
@@ -322,7 +322,7 @@ class _Walker:
             self._step("walk", tick / ticks)
             late = self._robot.last_step.late / 1000
             self._late += late
-            self._drawn += sum(one.power for one in self._summed) * (self._period + late)
+            self._drawn += sum(servo.power for servo in self._summed) * (self._period + late)
             if (base := self._base()) is not None:
                 self._tilt = max(self._tilt, *map(abs, base[1][:2]))
             if self._tilt > _TIPPED and self._robot.backend == "sim":
@@ -331,10 +331,10 @@ class _Walker:
 
     def _balanced(self, angles: dict[str, float]) -> dict[str, float]:
         """Goals with what the gait's feedback adds; nothing while the IMU is lost."""
-        share, felt = self._path.gait.feedback, self._robot.imu
-        if not share or felt is None:
+        share, imu = self._path.gait.feedback, self._robot.imu
+        if not share or imu is None:
             return angles
-        turns = against(felt, share) | self._steering.turns(self._moment, felt.roll_pitch_yaw[2])
+        turns = against(imu, share) | self._steering.turns(self._moment, imu.roll_pitch_yaw[2])
         return {joint: angle + turns.get(joint, 0.0) for joint, angle in angles.items()}
 
     def _judge(self, seconds: float, start: tuple[Vector, Vector] | None, energy: float, *, fell: bool) -> WalkOutcome:
@@ -363,19 +363,19 @@ class _Walker:
 
     def _where(self) -> dict[str, float]:
         """The way of the base, the zero-moment point and what the IMU says, as fields of a cycle."""
-        found: dict[str, float] = {}
+        row: dict[str, float] = {}
 
         def add(name: str, parts: str, values: Sequence[float]) -> None:
-            found.update(zip((f"{name}_{part}" for part in parts.split()), values, strict=True))
+            row.update(zip((f"{name}_{part}" for part in parts.split()), values, strict=True))
 
-        if (felt := self._robot.imu) is not None:
-            add("imu", "roll pitch yaw", felt.roll_pitch_yaw)
-            add("imu_rate", "x y z", felt.rates)
-            add("imu_acceleration", "x y z", felt.acceleration)
+        if (imu := self._robot.imu) is not None:
+            add("imu", "roll pitch yaw", imu.roll_pitch_yaw)
+            add("imu_rate", "x y z", imu.rates)
+            add("imu_acceleration", "x y z", imu.acceleration)
         if (base := self._base()) is not None:
             add("base", "x y z roll pitch yaw", (*base[0], *base[1]))
         if self._soles is not None:
             add("planned_zmp", "x y", self._soles.planned(self._path, self._moment))
             if (support := self._soles.support()) is not None:
                 add("zmp", "x y margin", support)
-        return found
+        return row

@@ -63,9 +63,9 @@ def _table(recording: Recording, *, wide: bool, rate: float | None) -> tuple[lis
         headers = [f"{printable(name)}.{HEADERS[key]}" for name, keys in known.items() for key in list(keys)[1:]]
         every = ["time", *(key for keys in known.values() for key in list(keys)[1:])]
         parts = wide_parts(known, rate, max(1, _CELLS // len(every)))
-        return [HEADERS["time"], *headers], every, ((None, [time, *found.values()]) for time, found in parts)
-    found = {key for track in recording.values() for key in track.known} | {"time"}
-    every = [key for key in HEADERS if key in found]
+        return [HEADERS["time"], *headers], every, ((None, [time, *values.values()]) for time, values in parts)
+    names = {key for track in recording.values() for key in track.known} | {"time"}
+    every = [key for key in HEADERS if key in names]
     rows = max(1, _CELLS // len(every))
     blocks = (
         (name, [getattr(track, key)[first : first + rows] for key in every])

@@ -143,14 +143,14 @@ def _info(path: Path) -> _Info:
 def _calibration(path: Path) -> dict[str, _CalibratedRange]:
     with reading(partial(RecordingError, path), "give the arm's calibration file of LeRobot"):
         refuse_other_kind(path, partial(RecordingError, path), but="a calibration of LeRobot")
-        found = validated(
+        ranges = validated(
             path, _NONE, _CalibratedRanges, json.loads(regular(path).read_text(encoding="utf-8")), _HINT
         ).root
-        for name, one in found.items():
-            if one.range_min >= one.range_max:
-                why = f"the range of {printable(name)} begins at {one.range_min} and ends at {one.range_max}"
+        for name, limits in ranges.items():
+            if limits.range_min >= limits.range_max:
+                why = f"the range of {printable(name)} begins at {limits.range_min} and ends at {limits.range_max}"
                 raise RecordingError(path, why, "calibrate the arm again")
-    return found
+    return ranges
 
 
 def _names(folder: Path, info: _Info, key: str) -> list[str]:
@@ -198,9 +198,9 @@ def _scales(
     return scales, notes
 
 
-def _by_calibration(one: _CalibratedRange, unit: str, *, gripper: bool) -> _Scale:
+def _by_calibration(limits: _CalibratedRange, unit: str, *, gripper: bool) -> _Scale:
     """Values to rad from the servo's middle, by the range that was calibrated."""
-    low, high = (one.range_max, one.range_min) if one.drive_mode else (one.range_min, one.range_max)
+    low, high = (limits.range_max, limits.range_min) if limits.drive_mode else (limits.range_min, limits.range_max)
     middle = 0.5 * (low + high)
     if gripper:
         counts, at_zero, what = (high - low) / 100, float(low), "0 to 100 of the calibrated range"
@@ -251,38 +251,38 @@ _LARGEST_LIST = 1 << 27  # bytes of a file, unpacked: eight hours of six joints
 
 def is_arm_folder(path: Path) -> bool:
     """Whether a folder holds goals and states of an arm."""
-    return _found(path, _GOALS) is not None and _found(path, _STATES) is not None
+    return _path_of(path, _GOALS) is not None and _path_of(path, _STATES) is not None
 
 
 def import_arm_folder(folder: Path | str, rig: Rig, *, warned: Warned = lambda _finding: None) -> Recording:
     """Read ``control.csv`` and ``state_motor.csv``, packed by gzip or not; their lists are in the order of the rig."""
     folder, count = Path(folder), len(rig.servos)
     (given, goals, _), (taken, states, places) = (_lists(folder, name, count) for name in (_GOALS, _STATES))
-    obeyed = np.searchsorted(given, taken, side="right") - 1  # the goals that a state was read after
-    if obeyed[0] < 0:
+    goal_index = np.searchsorted(given, taken, side="right") - 1  # the goals that a state was read after
+    if goal_index[0] < 0:
         raise RecordingError(folder, "has a state before the first goal", "copy both files of one motion")
     servos: dict[str, Columns] = {}
     for place, servo in enumerate(rig.servos):
         low, high = rig.stops_of(servo) if servo.name == _GRIPPER else (0.0, 1.0)
         values = {
             "time": taken + (count + _READS * place + 0.5) * _TRANSACTION,
-            "command": low + (high - low) * goals[obeyed, place],
-            "commanded": given[obeyed] + (place + 0.5) * _TRANSACTION,
+            "command": low + (high - low) * goals[goal_index, place],
+            "commanded": given[goal_index] + (place + 0.5) * _TRANSACTION,
             "position": low + (high - low) * states[:, place],
         }
         servos[servo.name] = Columns(values, places)
     motion = folder.resolve().name
     start = Event(float(taken[0]), "segment", {"name": motion})
-    return recording_of(_found(folder, _STATES) or folder, servos, motion, warned, (start,))
+    return recording_of(_path_of(folder, _STATES) or folder, servos, motion, warned, (start,))
 
 
-def _found(folder: Path, name: str) -> Path | None:
+def _path_of(folder: Path, name: str) -> Path | None:
     return next((path for path in (folder / name, folder / f"{name}.gz") if path.is_file()), None)
 
 
 def _lists(folder: Path, name: str, joints: int) -> tuple[FloatArray, FloatArray, Sequence[str]]:
     """Times (n,), s, values (n, joints), and what to call each row."""
-    path = _found(folder, name)
+    path = _path_of(folder, name)
     if path is None:
         raise RecordingError(folder, f"has no {name}", "copy the whole folder")
     with reading(partial(RecordingError, path), "copy the file again"):

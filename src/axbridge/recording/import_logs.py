@@ -111,8 +111,8 @@ def _of_table(
         hint = "write a name above each column, as time,position,command, and say what they are by --column"
         raise RecordingError(path, "has no header: its first line is numbers", hint)
     if columns is not None:
-        found = table.columns(_by_servo(path, headers, columns, servo))
-        return recording_of(path, found, "log", warned, column_map=_map(columns))
+        tracks = table.columns(_by_servo(path, headers, columns, servo))
+        return recording_of(path, tracks, "log", warned, column_map=_map(columns))
     if {"joint", "position_deg"} <= set(headers):
         return _poppy(path, table, walk, warned)
     if {"servo", "time_s"} <= set(headers):
@@ -170,7 +170,7 @@ def _by_servo(
     before, star, after = pattern.partition("*")
     if not star or pattern in headers:
         return {servo: columns}
-    closer = [one.header.split("*") for one in columns.values() if "*" in one.header and len(one.header) > len(pattern)]
+    closer = [c.header.split("*") for c in columns.values() if "*" in c.header and len(c.header) > len(pattern)]
     names = [
         header[len(before) : len(header) - len(after)]
         for header in headers
@@ -179,8 +179,7 @@ def _by_servo(
     if not names:
         raise RecordingError(path, f"has no column like {pattern}", f"its columns are {', '.join(headers)}")
     return {
-        name: {field: one._replace(header=one.header.replace("*", name)) for field, one in columns.items()}
-        for name in names
+        name: {field: c._replace(header=c.header.replace("*", name)) for field, c in columns.items()} for name in names
     }
 
 
@@ -288,7 +287,7 @@ class _Csv:
         self._path, self._line = path, 0
         kept = self._without_notes(lines)
         first = next(kept, "")
-        separator = next((one for one in "\t;," if one in first), " " if len(first.split()) > 1 else ",")
+        separator = next((char for char in "\t;," if char in first), " " if len(first.split()) > 1 else ",")
         self._comma = separator != ","
         self._reader = csv.reader(chain([first], kept), delimiter=separator, skipinitialspace=True)
         self.headers = [cell.strip() for cell in self._next() or ()]
@@ -350,34 +349,34 @@ class _Csv:
                 raise RecordingError(self._path, why, f"its columns are {', '.join(self.headers)}")
         at = {header: place for place, header in enumerate(self.headers)}
         its = next(iter(servos.values()))
-        found: dict[str, tuple[array[int], list[tuple[str, int, Column, array[float]]]]] = {}
+        rows_of: dict[str, tuple[array[int], list[tuple[str, int, Column, array[float]]]]] = {}
 
         def begin(name: str, columns: Mapping[str, Column]) -> None:
             cells = [(key, at[column.header], column, array("d")) for key, column in columns.items()]
-            found[name] = array("q"), cells
+            rows_of[name] = array("q"), cells
 
         for name, columns in servos.items() if by is None else ():
             begin(name, columns)
         for line, row in self.rows():
             if by is None:
-                names: Iterable[str] = found
+                names: Iterable[str] = rows_of
             else:
                 name = printable(row[at[by]])
-                if name not in found:
+                if name not in rows_of:
                     begin(name, its)
                 names = (name,)
             for name in names:
-                lines, cells = found[name]
+                lines, cells = rows_of[name]
                 lines.append(line)
                 for key, place, column, values in cells:
                     values.append(self.number(line, row[place], column, blank=key != "time"))
-        if not any(len(lines) for lines, _ in found.values()):
+        if not any(len(lines) for lines, _ in rows_of.values()):
             raise RecordingError(self._path, "holds no samples", _NO_ROWS)
         return {
             name: Columns(
                 {key: np.frombuffer(values) for key, _, _, values in cells}, _Lines(lines), its["time"].factor
             )
-            for name, (lines, cells) in found.items()
+            for name, (lines, cells) in rows_of.items()
         }
 
 
@@ -396,9 +395,9 @@ def _poppy(path: Path, table: _Csv, walk: int | None, warned: Warned) -> Recordi
         if needed not in table.headers:
             raise RecordingError(path, f"has no column {needed!r}", "a Poppy walking log needs it")
     rows = [(line, dict(zip(table.headers, row, strict=True))) for line, row in table.rows()]
-    found = sorted({row["walk"] for _, row in rows}, key=lambda name: (len(name), name))
-    if walk is not None and str(walk) not in found:
-        raise RecordingError(path, f"has no walk {walk}", f"it has {', '.join(found)}")
+    walks = sorted({row["walk"] for _, row in rows}, key=lambda name: (len(name), name))
+    if walk is not None and str(walk) not in walks:
+        raise RecordingError(path, f"has no walk {walk}", f"it has {', '.join(walks)}")
     events: list[Event] = []
     samples: dict[str, dict[str, list[float]]] = {}
     lines: dict[str, array[int]] = {}

@@ -40,7 +40,7 @@ _ALIASES = {"present_velocity": "present_speed", "present_input_voltage": "prese
 _RESTING = 4  # counts: a servo that strays less rests
 _STILL = 0.25  # s: it does so for this long between two motions
 _STARTS = 0.030  # s from a command to the motion: 17 to 50 ms on real AX-12s
-_UNSURE = 0.030  # s: how far off that may be, with what the stamps add
+_START_ERROR = 0.030  # s: how far off that may be, with what the stamps add
 _DAMAGED, _CUT = "the file is damaged; export it again", "the file is cut off; export it again"
 
 
@@ -122,9 +122,9 @@ def _read(path: Path, text: str) -> _Export:
     name, _, number = _line(path, lines, 1, "the servo's name and model number").rpartition(",")
     if not name or not number.strip().isdigit():
         raise RecordingError(path, f"line 2: {lines[1]!r} is no servo", "it should say, for instance, AX-12A,12")
-    profiles = {(one := FirmwareProfile.load(known)).model_number: one for known in _PROFILES}
+    profiles = {(candidate := FirmwareProfile.load(known)).model_number: candidate for known in _PROFILES}
     if int(number) not in profiles:
-        known = ", ".join(f"{one.name} ({key})" for key, one in sorted(profiles.items()))
+        known = ", ".join(f"{candidate.name} ({key})" for key, candidate in sorted(profiles.items()))
         why = f"is of a servo {name.strip()} of model number {number.strip()}, whose registers are not known"
         raise RecordingError(path, why, f"known: {known}")
     profile = profiles[int(number)]
@@ -192,12 +192,12 @@ def _numbers(line: str, count: int) -> list[float] | None:
     return row if all(math.isfinite(v) for v, cell in zip(row, cells, strict=True) if cell) and row[0] >= 0 else None
 
 
-def _rising(found: Sequence[float]) -> list[int]:
+def _rising(stamps: Sequence[float]) -> list[int]:
     """Indices of the longest run of rising stamps: one that lost or gained a digit is left out, not all after it."""
     ends: list[int] = []  # of the best run of each length, the index of its last stamp ...
     last: list[float] = []  # ... and that stamp
     before: list[int] = []
-    for k, stamp in enumerate(found):
+    for k, stamp in enumerate(stamps):
         place = bisect_left(last, stamp)
         before.append(ends[place - 1] if place else -1)
         if place == len(ends):
@@ -231,14 +231,14 @@ def _in_si(export: _Export) -> tuple[dict[str, FloatArray], list[str]]:
     if "present_position" not in export.registers:
         why = f"has no Present Position, only {', '.join(export.registers)}"
         raise RecordingError(export.path, why, "add it to the Wizard's graph")
-    found, others = {}, []
+    values, others = {}, []
     for register, raw in zip(export.registers, export.values.T, strict=True):
         if register in meaning:
             column, value_of = meaning[register]
-            found[column] = np.array([math.nan if math.isnan(value) else value_of(value) for value in raw])
+            values[column] = np.array([math.nan if math.isnan(value) else value_of(value) for value in raw])
         else:
             others.append(register.replace("_", " "))
-    return found, [f"left out, as a recording has no place for it: {', '.join(others)}"] if others else []
+    return values, [f"left out, as a recording has no place for it: {', '.join(others)}"] if others else []
 
 
 def _commands(
@@ -267,7 +267,7 @@ def _commands(
         when = moves[0] - _STARTS
         notes.append(
             f"the goal's moment is estimated as {when:.3f} s, {_STARTS * 1e3:.0f} ms before the first motion: it may "
-            f"be off by {_UNSURE * 1e3:.0f} ms"
+            f"be off by {_START_ERROR * 1e3:.0f} ms"
         )
     elif not time[0] <= when <= time[-1]:
         raise UsageError(f"{when:g} s is not in the export", f"it goes from {time[0]:g} to {time[-1]:g} s")
@@ -287,16 +287,16 @@ _SAY = "say the goal and when it was given: --goal COUNTS@SECONDS"
 
 def _moves(time: FloatArray, position: FloatArray) -> list[float]:
     """When each motion began, s: between the last sample at rest and the first beyond it."""
-    found = []
+    times = []
     rest, since, moving = position[0], time[0], False
     for k in range(1, len(time)):
         if abs(position[k] - rest) > _RESTING:
             if not moving:
-                found.append(float(time[k - 1] + time[k]) / 2)
+                times.append(float(time[k - 1] + time[k]) / 2)
             moving, rest, since = True, position[k], time[k]
         elif moving and time[k] - since >= _STILL:
             moving, rest = False, position[k]
-    return found
+    return times
 
 
 class Stamps(NamedTuple):
@@ -345,8 +345,8 @@ def _chain(gap: float) -> FloatArray:
         np.exp(-0.5 * ((apart - polls * POLL) / _WIDTH) ** 2) / (_WIDTH * math.sqrt(2 * math.pi)) for polls in (1, 2)
     )
     late = np.where(apart > POLL / 4, 1 / _LONG, 1e-9)
-    found: FloatArray = ((1 - _SKIPS - _LATE) * even + _SKIPS * skipped + _LATE * late) * (_WITHIN[1] - _WITHIN[0])
-    return found
+    density: FloatArray = ((1 - _SKIPS - _LATE) * even + _SKIPS * skipped + _LATE * late) * (_WITHIN[1] - _WITHIN[0])
+    return density
 
 
 def _ascending(time: FloatArray) -> FloatArray:

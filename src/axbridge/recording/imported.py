@@ -75,7 +75,7 @@ def parse_mark(text: str) -> Mark:
     return mark
 
 
-def _reach(recording: Recording) -> str:
+def _recorded_span(recording: Recording) -> str:
     return f"the log is from {recording.start:g} to {recording.end:g} s"
 
 
@@ -87,9 +87,9 @@ def trimmed(recording: Recording, start: float | None, end: float | None) -> Rec
     tracks = {name: track.between(low, np.nextafter(high, math.inf)) for name, track in recording.items()}
     kept = {name: track for name, track in tracks.items() if len(track)}
     if not kept:
-        raise UsageError(f"no sample lies between {low:g} and {high:g} s", _reach(recording))
-    under_way = [event for event in recording.events if event.name == "segment" and event.time < low][-1:]
-    events = [replace(event, time=low) for event in under_way]
+        raise UsageError(f"no sample lies between {low:g} and {high:g} s", _recorded_span(recording))
+    ongoing = [event for event in recording.events if event.name == "segment" and event.time < low][-1:]
+    events = [replace(event, time=low) for event in ongoing]
     events += [event for event in recording.events if low <= event.time <= high]
     return replace(recording, tracks=kept, events=tuple(events))
 
@@ -110,7 +110,7 @@ def marked(recording: Recording, marks: Sequence[Mark]) -> Recording:
             raise UsageError(f"segment {mark.name} begins before the one before it ends", "let them follow each other")
         part = track.between(mark.start, mark.end)
         if len(part) < 2:
-            raise UsageError(f"segment {mark.name} holds fewer than two samples", _reach(recording))
+            raise UsageError(f"segment {mark.name} holds fewer than two samples", _recorded_span(recording))
         of_kind = next((known for known in KINDS if mark.name.lower().startswith(known)), "")
         start, facts = float(part.time[0]), dict[str, float]()
         if of_kind == "step":

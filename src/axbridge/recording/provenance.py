@@ -122,11 +122,11 @@ def _git(folder: Path, *arguments: str) -> str | None:
 
 def versions() -> dict[str, str]:
     """axbridge, Python and the packages that shape results."""
-    found = {"axbridge": __version__, "python": platform.python_version()}
+    by_package = {"axbridge": __version__, "python": platform.python_version()}
     for package in _PACKAGES:
         with suppress(PackageNotFoundError):
-            found[package] = version(package)
-    return found
+            by_package[package] = version(package)
+    return by_package
 
 
 def _digest(facts: dict[str, Any]) -> str:

@@ -137,7 +137,7 @@ class RobotRecorder:
             return
         rows["time"] += self._slip
         rows["commanded"] = commanded
-        commands = [self._command(*one) for one in zip(self._names, rows["position"].tolist(), strict=True)]
+        commands = [self._command(*pair) for pair in zip(self._names, rows["position"].tolist(), strict=True)]
         for column, values in zip(COMMANDS, zip(*commands, strict=True), strict=True):
             rows[column] = values
         self._recorder.step(self._names, rows, logged=self._zero + round(first * 1e9))

@@ -131,8 +131,8 @@ def _messages(recording: Recording, types: Mapping[str, Any]) -> Iterator[tuple[
         for row in np.flatnonzero(known.any(axis=1)):
             here = {key: table[row, known[row]] for key, table in tables.items()}
             values = [here.get(key, _NOTHING) for key in (columns[0], "velocity", "torque")]
-            time, told = float(times[row]), (value if np.isfinite(value).any() else _NOTHING for value in values)
-            yield time, topic, types[_TYPES[topic]](header(time), names[known[row]].tolist(), *told)
+            time, messages = float(times[row]), (value if np.isfinite(value).any() else _NOTHING for value in values)
+            yield time, topic, types[_TYPES[topic]](header(time), names[known[row]].tolist(), *messages)
 
     def events() -> Iterator[tuple[float, str, Any]]:
         for event in recording.events:

@@ -17,7 +17,7 @@ JUMP = math.radians(20)  # a smaller one may be noise
 TOO_FAST = 40.0  # rad/s: several times what any servo of this kind turns
 GAP = 2.5  # times the usual spacing: longer than that is a gap
 PAUSE = 1.0  # s without a sample that are worth a word, when samples come much faster
-ASTRAY = 1000.0  # s: no pause between two samples of one motion is as long
+LONGEST_PAUSE = 1000.0  # s: no pause between two samples of one motion is as long
 SLOW = 1.0  # s a sample: motion cannot be followed
 # Of a clock that counts from 1970, until the year 5138; one that counts a smaller unit is beyond.
 _EPOCHS = (1e17, "ns"), (1e14, "us"), (0, "ms")
@@ -122,14 +122,14 @@ def findings(
                 f"correct or remove that line, or import it with --column time=HEADER:{short}", "error",
             )
         ]  # fmt: skip
-    found = [*_clock(servo, time, row, unit), *_values(servo, columns, row)]
+    odd = [*_clock(servo, time, row, unit), *_values(servo, columns, row)]
     jumps = _jumps(time, columns)
     if jumps and np.nanmax(np.abs(columns["position"])) <= _LIMITS["position"][0]:  # a wrong unit has been named
         at, by = max(jumps, key=lambda jump: abs(jump[1]))
         what = f"{_times(len(jumps), 'the position jumps')}, by {math.degrees(by):+.0f}° at {at:.3f} s"
         cause = "a corrupt reading, a sensor that lost a turn, or motions joined without a pause"
-        found.append(Oddity(servo, what, cause, "look at these samples; leave them blank if they are wrong", "warning"))
-    return sorted(found, key=lambda finding: finding.severity)
+        odd.append(Oddity(servo, what, cause, "look at these samples; leave them blank if they are wrong", "warning"))
+    return sorted(odd, key=lambda finding: finding.severity)
 
 
 def _other_unit(period: float, unit: float) -> tuple[str, str]:
@@ -169,7 +169,7 @@ def _clock(servo: str, time: FloatArray, row: Callable[[int], str], unit: float)
         i = max(gaps, key=lambda index: float(steps[index]))
         more = f", and {plural(len(gaps) - 1, 'more pause')}" if len(gaps) > 1 else ""
         what = f"no sample for {steps[i]:.6g} s before {row(i + 1)} (at {time[i]:g} s){more}"
-        if steps[i] >= ASTRAY:
+        if steps[i] >= LONGEST_PAUSE:
             cause = "a clock that was set while it ran, or logs of different clocks joined"
             yield Oddity(servo, what, cause, "split the log there", "error")
         else:

@@ -71,10 +71,10 @@ def tables(messages: Sequence[bytes], dtype: np.dtype[Any], rows: int) -> Table:
     text = b"".join(messages)
     if any(len(message) != size for message in messages):
         raise ValueError("a message of another length than its schema says")
-    found = np.frombuffer(text, np.dtype([("head", "<u4"), ("rows", dtype, (rows,))]))
-    if (found["head"] != int.from_bytes(_CDR, "little")).any():
+    records = np.frombuffer(text, np.dtype([("head", "<u4"), ("rows", dtype, (rows,))]))
+    if (records["head"] != int.from_bytes(_CDR, "little")).any():
         raise ValueError("a message in another byte order")
-    return np.ascontiguousarray(found["rows"])
+    return np.ascontiguousarray(records["rows"])
 
 
 def packed_event(event: Mapping[str, Any]) -> bytes:
@@ -111,13 +111,13 @@ def servos_of(metadata: Mapping[str, str]) -> tuple[str, ...]:
 
 def _field_names(servos: Sequence[str]) -> list[str]:
     """Names as ROS 2 wants them: lower case, one underscore at a time, a letter first, each once."""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for servo in servos:
         stem = _NO_NAME.sub("_", servo.lower()).strip("_")
         stem = stem if stem[:1].isalpha() else f"servo_{stem}".rstrip("_")
         name, number = stem, 1
-        while name in found:
+        while name in names:
             number += 1
             name = f"{stem}_{number}"
-        found[name] = None
-    return list(found)
+        names[name] = None
+    return list(names)

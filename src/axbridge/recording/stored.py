@@ -71,29 +71,29 @@ def open_recording(path: Path | str) -> Recording:
         RecordingError: no such file, not readable, no MCAP, or nothing of ours in it.
     """
     path = Path(path)
-    found = _Found(path)
+    log = _Log(path)
     with reading(partial(RecordingError, path), _OURS):
         with regular(path).open("rb") as stream:
-            _read(stream, found)
-        if found.metadata is None:
+            _read(stream, log)
+        if log.metadata is None:
             why = "it was cut off at its start, or another program made it"
             raise RecordingError(path, "holds nothing of axbridge's", why)
-        check_number(path, len(found.tracks))
-        metadata = checked(path, found.metadata)
-        events = [checked_event(path, event) for event in found.events]
+        check_number(path, len(log.tracks))
+        metadata = checked(path, log.metadata)
+        events = [checked_event(path, event) for event in log.events]
         events += [
             Event(after, "clock jumped back", {"servo": servo, "from": before})
-            for servo, (before, after) in found.tracks.backwards.items()
+            for servo, (before, after) in log.tracks.backwards.items()
         ]
-    known = {name for part in found.cycles for name in part}
+    known = {name for part in log.cycles for name in part}
     cycles = {
-        name: np.concatenate([part.get(name, np.full(len(part["time"]), np.nan)) for part in found.cycles])
+        name: np.concatenate([part.get(name, np.full(len(part["time"]), np.nan)) for part in log.cycles])
         for name in CYCLE_FIELDS
         if name in known
     }
-    lost = (f"{found.lost} of {found.chunks} parts",) if found.lost else ()
+    lost = (f"{log.lost} of {log.chunks} parts",) if log.lost else ()
     events.sort(key=lambda event: event.time)
-    return Recording(path, found.tracks, tuple(events), cycles, metadata, found.whole and not lost, lost)
+    return Recording(path, log.tracks, tuple(events), cycles, metadata, log.whole and not lost, lost)
 
 
 def write_recording(
@@ -227,7 +227,7 @@ def compressed(source: IO[bytes], target: IO[bytes], metadata: Mapping[str, Any]
 
 
 @dataclass
-class _Found:
+class _Log:
     """What a file holds."""
 
     path: Path
@@ -247,12 +247,12 @@ class _Channel(NamedTuple):
     servos: tuple[str, ...] = ()
 
 
-def _read(stream: IO[bytes], found: _Found) -> None:
+def _read(stream: IO[bytes], log: _Log) -> None:
     """Read a file as far as it goes."""
     channels: dict[int, _Channel] = {}
     waiting: defaultdict[int, list[bytes]] = defaultdict(list)
     size = 0
-    for kind, content in _parts(stream, found, channels):
+    for kind, content in _parts(stream, log, channels):
         if kind == Opcode.MESSAGE:
             number = _MESSAGE.unpack_from(content)[0]
             if number in channels:
@@ -263,14 +263,14 @@ def _read(stream: IO[bytes], found: _Found) -> None:
         elif kind == Opcode.METADATA:
             record = Metadata.read(ReadDataStream(BytesIO(content)))
             if record.name == _METADATA:
-                found.metadata = {key: json.loads(value) for key, value in record.metadata.items()}
+                log.metadata = {key: json.loads(value) for key, value in record.metadata.items()}
         if size > _BATCH:
-            _pass_on(waiting, channels, found)
+            _pass_on(waiting, channels, log)
             size = 0
-    _pass_on(waiting, channels, found)
+    _pass_on(waiting, channels, log)
 
 
-def _pass_on(waiting: dict[int, list[bytes]], channels: Mapping[int, _Channel], found: _Found) -> None:
+def _pass_on(waiting: dict[int, list[bytes]], channels: Mapping[int, _Channel], log: _Log) -> None:
     for number, messages in waiting.items():
         topic, servos = channels[number]
         try:
@@ -279,14 +279,14 @@ def _pass_on(waiting: dict[int, list[bytes]], channels: Mapping[int, _Channel], 
                 rows = rows[np.abs(rows["time"]) <= LAST]
                 columns = {name: np.where(np.abs(rows[name]) <= LAST, rows[name], np.nan) for name in CYCLE_FIELDS}
                 if len(rows):  # an hour's unknown ones would take thirty times as much
-                    found.cycles.append({name: one for name, one in columns.items() if not np.isnan(one).all()})
+                    log.cycles.append({name: v for name, v in columns.items() if not np.isnan(v).all()})
             elif topic == EVENTS:
-                found.events += map(step_format.event, messages)
+                log.events += map(step_format.event, messages)
             else:
-                found.tracks.add(servos, step_format.tables(messages, SERVO_ROW, len(servos)))
+                log.tracks.add(servos, step_format.tables(messages, SERVO_ROW, len(servos)))
         except _DAMAGE as failure:
             why = f"holds a message of {topic} that makes no sense: {failure}"
-            raise RecordingError(found.path, why, "record it again") from failure
+            raise RecordingError(log.path, why, "record it again") from failure
     waiting.clear()
 
 
@@ -299,8 +299,8 @@ def _add(channels: dict[int, _Channel], channel: Channel) -> None:
             channels[channel.id] = _Channel(STEP, step_format.servos_of(channel.metadata))
 
 
-def _parts(stream: IO[bytes], found: _Found, channels: dict[int, _Channel]) -> Iterator[tuple[int, bytes]]:
-    """Records of the data, with those of a chunk in its place; says in `found` what cannot be read.
+def _parts(stream: IO[bytes], log: _Log, channels: dict[int, _Channel]) -> Iterator[tuple[int, bytes]]:
+    """Records of the data, with those of a chunk in its place; says in `log` what cannot be read.
 
     A whole file is read by its index, else whatever comes after a damaged record would be lost, too.
     """
@@ -308,8 +308,8 @@ def _parts(stream: IO[bytes], found: _Found, channels: dict[int, _Channel]) -> I
     stream.seek(0)
     begin = stream.read(len(_MAGIC))
     if begin != _MAGIC[: len(begin)]:
-        refuse_other_kind(found.path, partial(RecordingError, found.path))
-        raise RecordingError(found.path, "this is no MCAP recording", _OURS)
+        refuse_other_kind(log.path, partial(RecordingError, log.path))
+        raise RecordingError(log.path, "this is no MCAP recording", _OURS)
     chunks = [] if summary is None else sorted(summary.chunk_indexes, key=lambda chunk: chunk.chunk_start_offset)
     overlap = any(
         after.chunk_start_offset < chunk.chunk_start_offset + chunk.chunk_length for chunk, after in pairwise(chunks)
@@ -318,16 +318,16 @@ def _parts(stream: IO[bytes], found: _Found, channels: dict[int, _Channel]) -> I
         kind = 0
         for kind, content in _records(stream):
             if kind == Opcode.CHUNK:
-                yield from _inside(content, found)
+                yield from _inside(content, log)
             elif kind == Opcode.DATA_END:
                 break
             else:
                 yield kind, content
         if kind == 0:
-            raise RecordingError(found.path, "holds no samples: it was stopped before the first one", "record it again")
-        found.whole = summary is not None and kind == Opcode.DATA_END
+            raise RecordingError(log.path, "holds no samples: it was stopped before the first one", "record it again")
+        log.whole = summary is not None and kind == Opcode.DATA_END
         return
-    found.whole = True
+    log.whole = True
     for index in summary.metadata_indexes:
         stream.seek(index.offset)
         yield from islice(_records(stream), 1)
@@ -335,7 +335,7 @@ def _parts(stream: IO[bytes], found: _Found, channels: dict[int, _Channel]) -> I
         _add(channels, channel)
     for chunk in chunks:
         stream.seek(chunk.chunk_start_offset + _HEAD.size)
-        yield from _inside(stream.read(max(0, min(chunk.chunk_length, _LARGEST) - _HEAD.size)), found)
+        yield from _inside(stream.read(max(0, min(chunk.chunk_length, _LARGEST) - _HEAD.size)), log)
 
 
 def _summary(stream: IO[bytes]) -> Summary | None:
@@ -347,13 +347,13 @@ def _summary(stream: IO[bytes]) -> Summary | None:
         return None
 
 
-def _inside(content: bytes, found: _Found) -> Iterator[tuple[int, bytes]]:
+def _inside(content: bytes, log: _Log) -> Iterator[tuple[int, bytes]]:
     """The records of a chunk; none of one that is damaged."""
-    found.chunks += 1
+    log.chunks += 1
     try:
         data = _unpacked(content)
     except _DAMAGE:
-        found.lost += 1
+        log.lost += 1
         return
     yield from _records(BytesIO(data))
 

@@ -1,1 +1,1 @@
-"""What users hold: a robot, its servos, and what stands behind them."""
+"""Robots and servos as users hold them, and the connection behind them."""

@@ -1,4 +1,4 @@
-"""What a robot runs on: buses, a clock, and how to let go of them; real, or simulated in a physics engine's world."""
+"""Backends: buses, a clock and how to close them; real, or simulated in a physics engine's world."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _log = logging.getLogger(__name__)
 
 BackendName = Literal["real", "sim", "twin"]
 SIMULATION, REAL, REMOTE = 0, 1, 2  # Robot.mode, Webots' numbers
-_CATCH_UP = 0.1  # s that are simulated at most of what passed while nobody asked
+_CATCH_UP = 0.1  # s that are simulated at most for wall time without a call
 _PAUSE = 1.0  # s after which a program did not think, but was stopped, or slept
-_PART = 0.02  # s simulated between two moments when a signal is heard
+_PART = 0.02  # s simulated between two checks for signals
 _SLACK = 0.005  # s that a simulation may be late without being too slow
 _SAY = 2.0  # s between two warnings
 
@@ -107,11 +107,11 @@ def ports_of(rig: Rig, port: str | None = None) -> list[str]:
 
 
 class _PacedClock:
-    """Simulated time that keeps to the wall's: it waits for it, and goes on while the controller thinks.
+    """Simulated time that follows wall time: it waits for it, and continues while the controller computes.
 
-    That is Webots' asynchronous mode: a controller that takes longer than its step is late, as on a real robot. What a
-    frozen process missed, and what a simulation slower than real time cannot simulate, is not made up for: the clock
-    falls behind by it. Else each step would be longer than the one before.
+    That is Webots' asynchronous mode: a controller that takes longer than its step is late, as on a real robot. Time
+    that a frozen process missed, or a slow simulation cannot simulate, is not simulated later: the clock falls behind
+    by it. Otherwise each step would be longer than the one before.
     """
 
     def __init__(self, world: Clock, wall: Clock | None = None) -> None:
@@ -135,7 +135,7 @@ class _PacedClock:
         self._wall.sleep_until(self._world.now() + self._ahead)
 
     def _simulate(self, due: float, *, must: bool) -> None:
-        """Simulate in parts, since signals are heard between them; a slow simulation only what it `must`."""
+        """Simulate in parts, with a check for signals between them; a slow simulation only what it `must`."""
         began, start = self._wall.now(), self._world.now()
         while (here := self._world.now()) < due:
             self._world.sleep_until(min(due, here + _PART))

@@ -1,6 +1,6 @@
 """Calibration by hand: which servo moves a joint, which way it turns, where 0 rad is, and how far the joint goes.
 
-Which servo is meant is shown on the robot itself: its LED blinks, its motor moves a little.
+The robot shows which servo is meant: its LED blinks, and its motor moves a little.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Literal
 
 from axbridge import minimum_jerk
 from axbridge.bus.commission import read_register
-from axbridge.bus.handshake import Finding, counting_alike, profile_for
+from axbridge.bus.handshake import Finding, checked_convention, profile_for
 from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.scan import FoundServo, scan
 from axbridge.bus.serial import SerialBus
@@ -43,7 +43,7 @@ _BLINK = 0.4  # s on, and as long off
 
 @dataclass(frozen=True)
 class Mounting:
-    """How the servo of a joint turned out to be mounted."""
+    """How the servo of a joint is mounted."""
 
     bus: str  # line it is on
     id: int  # its number there
@@ -64,7 +64,7 @@ def rig_of_bus(rig: Rig, port: str | None = None) -> Rig:
     buses, servos = [], []
     for bus, device in zip(rig.buses, ports_of(rig, port), strict=True):
         with SerialBus(device, bus.baud) as line:
-            servos += [_entry(rig, bus, one, line) for one in scan(line)]
+            servos += [_entry(rig, bus, servo, line) for servo in scan(line)]
         buses.append({**bus.model_dump(), "port": device})
     if not servos:
         raise BusError(f"no servo answers on {', '.join(bus['port'] for bus in buses)}", "run `axbridge doctor`")
@@ -77,89 +77,89 @@ def rig_of_scan(name: str, port: str | None = None, baud: int = 1_000_000) -> Ri
 
     Models and supplies are those that the servos' profiles name; the line has the highest supply.
     """
-    nobody = {"name": "nobody", "joint": "nobody", "id": 0}  # a rig has a servo; which ones answer is found out
+    placeholder = {"name": "nobody", "joint": "nobody", "id": 0}  # a rig has a servo; which ones answer is found out
     line = {"name": "main", "port": port or "auto", "baud": baud}
-    there = rig_of_bus(Rig.model_validate({"name": name, "bus": [line], "servo": [nobody]}), port)
+    there = rig_of_bus(Rig.model_validate({"name": name, "bus": [line], "servo": [placeholder]}), port)
     servos = []
     supply = max(there.profile_of(servo).electrics.nominal_voltage for servo in there.servos)
     for servo in there.servos:
         own, profile = f"servo_{servo.id}", there.profile_of(servo)
-        found = {"name": own, "joint": own, "zero": profile.units.middle, "model": profile.model}
+        facts = {"name": own, "joint": own, "zero": profile.units.middle, "model": profile.model}
         if profile.electrics.nominal_voltage < supply:
-            found["supply_voltage"] = profile.electrics.nominal_voltage
-        servos.append({**servo.model_dump(exclude_unset=True), **found})
+            facts["supply_voltage"] = profile.electrics.nominal_voltage
+        servos.append({**servo.model_dump(exclude_unset=True), **facts})
     buses = [{**bus.model_dump(exclude_unset=True), "supply_voltage": supply} for bus in there.buses]
     return Rig.model_validate({"name": name, "bus": buses, "servo": servos})
 
 
-def _entry(rig: Rig, bus: BusConfig, found: FoundServo, line: SerialBus) -> dict[str, object]:
+def _entry(rig: Rig, bus: BusConfig, scanned: FoundServo, line: SerialBus) -> dict[str, object]:
     """What a rig says of a servo that was found: it is left as it is."""
     where = f" --port {line.port_name}"
-    if found.mute:
-        raise BusError(f"servo {found.id} answers PING alone", f"`axbridge scan{where}` says what repairs it")
-    if found.model is None:
+    if scanned.mute:
+        raise BusError(f"servo {scanned.id} answers PING alone", f"`axbridge scan{where}` says what repairs it")
+    if scanned.model is None:
         hint = f"connect them one at a time and give one another id: axbridge servo set-id OLD NEW{where}"
-        raise BusError(f"servo {found.id} answers with damaged packets: two servos with one id, or a bad cable", hint)
-    own = next((servo for servo in rig.dynamixels if rig.profile_of(servo).model_number == found.model), None)
-    profile = profile_for(found.model, found.firmware) if own is None else rig.profile_of(own)
+        raise BusError(f"servo {scanned.id} answers with damaged packets: two servos with one id, or a bad cable", hint)
+    own = next((servo for servo in rig.dynamixels if rig.profile_of(servo).model_number == scanned.model), None)
+    profile = profile_for(scanned.model, scanned.firmware) if own is None else rig.profile_of(own)
     if own is None and profile is not None and profile.maker == "Feetech":  # 7.4 V and 12 V have one model number
-        limit = read_register(line, found.id, profile.register("max_voltage_limit"))
-        profile = profile_for(found.model, found.firmware, limit)
+        limit = read_register(line, scanned.id, profile.register("max_voltage_limit"))
+        profile = profile_for(scanned.model, scanned.firmware, limit)
     if profile is None:
-        raise BusError(f"servo {found.id} is of model {found.model}, unknown here", "give the rig a profile of it")
-    name = f"servo {found.id}" if len(rig.buses) == 1 else f"servo {found.id} on {bus.name}"
+        raise BusError(f"servo {scanned.id} is of model {scanned.model}, unknown here", "give the rig a profile of it")
+    name = f"servo {scanned.id}" if len(rig.buses) == 1 else f"servo {scanned.id} on {bus.name}"
     return {
         "name": name,
         "joint": name,
         "bus": bus.name,
-        "id": found.id,
+        "id": scanned.id,
         "profile": profile.name if own is None else own.profile,
         "zero": 0,
-        "registers": counting_alike(line, found.id, profile, where),
+        "registers": checked_convention(line, scanned.id, profile, where),
     }
 
 
 def moved_most(before: Mapping[str, float], now: Mapping[str, float]) -> tuple[str, float]:
     """The one servo that a hand has turned."""
-    ways = {name: now[name] - before[name] for name in before}
-    name = max(ways, key=lambda name: abs(ways[name]))
-    if abs(ways[name]) < ENOUGH:
+    changes = {name: now[name] - before[name] for name in before}
+    name = max(changes, key=lambda name: abs(changes[name]))
+    if abs(changes[name]) < ENOUGH:
         raise UsageError("no servo has moved by 10° or more", "turn the joint farther, hold it there, and press a key")
-    others = [other for other in ways if other != name and abs(ways[other]) > _ALONE * abs(ways[name])]
+    others = [other for other in changes if other != name and abs(changes[other]) > _ALONE * abs(changes[name])]
     if others:
-        moves = ", ".join(f"{one} by {math.degrees(ways[one]):+.0f}°" for one in (name, *others))
+        moves = ", ".join(f"{other} by {math.degrees(changes[other]):+.0f}°" for other in (name, *others))
         raise UsageError(f"more than one servo has moved: {moves}", "hold the others still, and turn this joint alone")
-    if abs(ways[name]) > math.pi:
+    if abs(changes[name]) > math.pi:
         raise UsageError(
             f"{name} jumped from {math.degrees(before[name]):.0f}° to {math.degrees(now[name]):.0f}°",
             "it turned across the end of its count: mount its horn so that the joint stays off that end",
         )
-    return name, ways[name]
+    return name, changes[name]
 
 
-def changes(rig: Rig, servo: ServoConfig, found: Mounting) -> tuple[dict[str, Value], list[str]]:
+def changes(rig: Rig, servo: ServoConfig, mounting: Mounting) -> tuple[dict[str, Value], list[str]]:
     """What has to change in a rig's entry for it to say what was found, and notes about it.
 
     Limits are rounded inwards, and end at the rig's hard stops.
     """
     notes: list[str] = []
-    wanted: dict[str, Value] = {"bus": found.bus, "id": found.id}
-    if rig.profile_of(servo).model_number != found.profile.model_number:
-        wanted["profile"] = found.profile.name
-        notes.append(f"{servo.name} is an {found.profile.name}; its model may have to change, too")
-    wanted |= {"zero": found.zero, "direction": found.direction}
-    if found.jumped:
+    wanted: dict[str, Value] = {"bus": mounting.bus, "id": mounting.id}
+    if rig.profile_of(servo).model_number != mounting.profile.model_number:
+        wanted["profile"] = mounting.profile.name
+        notes.append(f"{servo.name} is an {mounting.profile.name}; its model may have to change, too")
+    wanted |= {"zero": mounting.zero, "direction": mounting.direction}
+    if mounting.jumped:
         notes.append(
             f"{servo.name} jumped by more than half a turn: it was led across the end of its count, and its limits "
             "stay as they are; mount its horn so that the joint stays off that end"
         )
-    elif found.reach is not None:
-        low, high = _limits(servo, found, notes)
+    elif mounting.reach is not None:
+        low, high = _limits(servo, mounting, notes)
         wanted |= {"min_position": low, "max_position": high}
         if not low <= servo.position <= high:
             notes.append(f"{servo.name} starts a simulation at {servo.position:g} rad, outside these limits")
-    usual = {name: found.profile.register(name).initial for name in found.registers}
-    other = {name: held for name, held in found.registers.items() if servo.registers.get(name, usual[name]) != held}
+    usual = {name: mounting.profile.register(name).initial for name in mounting.registers}
+    other = {name: held for name, held in mounting.registers.items() if servo.registers.get(name, usual[name]) != held}
     if other:
         wanted["registers"] = {**servo.registers, **other}
         listed = ", ".join(f"{name} {held}" for name, held in other.items())
@@ -167,30 +167,30 @@ def changes(rig: Rig, servo: ServoConfig, found: Mounting) -> tuple[dict[str, Va
     return {key: value for key, value in wanted.items() if getattr(servo, key) != value}, notes
 
 
-def _limits(servo: ServoConfig, found: Mounting, notes: list[str]) -> tuple[float, float]:
+def _limits(servo: ServoConfig, mounting: Mounting, notes: list[str]) -> tuple[float, float]:
     """Lowest and highest angle of the hand, rad."""
-    assert found.reach is not None  # `changes` has asked
-    units = found.profile.units
-    mounted = Calibration(units, found.zero, found.direction)
-    low, high = sorted(mounted.angle(count) for count in found.reach)
+    assert mounting.reach is not None  # `changes` has asked
+    units = mounting.profile.units
+    mounted = Calibration(units, mounting.zero, mounting.direction)
+    low, high = sorted(mounted.angle(count) for count in mounting.reach)
     for stop, beyond in ((servo.min_stop, servo.min_stop - low), (servo.max_stop, high - servo.max_stop)):
         if servo.min_stop < servo.max_stop and beyond > 0:
             far = f"{math.degrees(beyond):.1f}° beyond its stop at {stop:g} rad"
             notes.append(f"{servo.name} went {far}: the limit is there")
             low, high = max(low, servo.min_stop), min(high, servo.max_stop)
-    if found.reach[0] < _EDGE or found.reach[1] > units.counts - _EDGE:
+    if mounting.reach[0] < _EDGE or mounting.reach[1] > units.counts - _EDGE:
         notes.append(f"{servo.name} reached the end of its count: its horn may be mounted too near that end")
-    elif odd := almost_a_turn((found.reach[1] - found.reach[0]) * units.position):
+    elif odd := almost_a_turn((mounting.reach[1] - mounting.reach[0]) * units.position):
         notes.append(f"{servo.name} {odd}")
     scale = 10**_DIGITS
     return math.ceil(low * scale) / scale, math.floor(high * scale) / scale
 
 
-def check_whole(rig: Rig, found: Mapping[str, Mounting]) -> None:
+def check_whole(rig: Rig, mountings: Mapping[str, Mounting]) -> None:
     """Refuse findings that give one id to two servos."""
     taken: dict[tuple[str, int | None], str] = {}
     for servo in rig.dynamixels:
-        mounting = found.get(servo.name)
+        mounting = mountings.get(servo.name)
         place = (servo.bus, servo.id) if mounting is None else (mounting.bus, mounting.id)
         other = taken.setdefault(place, servo.name)
         if other != servo.name:
@@ -208,7 +208,7 @@ class JointTurn:
     """What moved when a joint was turned the way that counts as positive."""
 
     joint: str  # name of the rig's servo whose joint was turned, or that was nudged
-    moved: str  # name of the rig's servo that moved; "" when nobody could say
+    moved: str  # name of the rig's servo that moved; "" if unknown
     way: Literal[1, -1]  # 1 when its angle grew, or the joint went the way that was said; -1 for the other way
     # A hand turned it and the servo reported, or the servo turned it and a person answered
     by: Literal["hand", "nudge"]
@@ -224,15 +224,15 @@ def judge_mounting(rig: Rig, off: Mapping[str, float], turns: Sequence[JointTurn
     """What ids, directions and zeros of a rig are wrong."""
     servos = {servo.name: servo for servo in rig.servos}
     went = {turn.joint: turn.moved for turn in turns}
-    strayed = {joint: moved for joint, moved in went.items() if joint != moved}
+    swapped_names = {joint: moved for joint, moved in went.items() if joint != moved}
     wrong: list[tuple[str, str, str]] = []  # servo, problem, kind
     concerned: set[str] = set()
     for turn in turns:
         joint, moved, swapped = turn.joint, turn.moved, went.get(turn.moved) == turn.joint
-        if joint not in strayed and turn.way < 0:
+        if joint not in swapped_names and turn.way < 0:
             direction = -servos[joint].direction
             wrong.append((joint, f"turns the other way: its direction should be {direction}", "direction"))
-        if joint not in strayed or (swapped and list(servos).index(joint) > list(servos).index(moved)):
+        if joint not in swapped_names or (swapped and list(servos).index(joint) > list(servos).index(moved)):
             continue  # a swap is one fault of two servos
         problem = "moves another joint than the rig says: its id is another servo's"
         if moved:
@@ -242,7 +242,7 @@ def judge_mounting(rig: Rig, off: Mapping[str, float], turns: Sequence[JointTurn
             problem = f"and {moved} (id {servos[moved].id}) have each other's id: each moves the other's joint"
         wrong.append((joint, problem, "id"))
     for name, angle in off.items():
-        if abs(angle) > STRAIGHT and name not in {*strayed, *strayed.values()}:
+        if abs(angle) > STRAIGHT and name not in {*swapped_names, *swapped_names.values()}:
             counts = round(angle / rig.profile_of(servos[name]).units.position) * servos[name].direction
             reads = f"reads {math.degrees(angle):+.1f}° too much where it should be straight"
             wrong.append((name, f"{reads}: its zero is off by {counts:+d} counts, or it was not held straight", "zero"))
@@ -291,8 +291,8 @@ def nudge(robot: Robot, name: str, after_step: Callable[[], None] = lambda: None
     profile = robot.rig.profile_of(servo.config)
     before = limits_of(robot, name)
     if servo.dynamixel.shut_down:
-        again = PROTOCOLS[profile.protocol].revival.format(id=servo.config.id)
-        raise UsageError(f"{name} has shut itself down", f"when the cause is gone: axbridge servo {again}")
+        remedy = PROTOCOLS[profile.protocol].revival.format(id=servo.config.id)
+        raise UsageError(f"{name} has shut itself down", f"when the cause is gone: axbridge servo {remedy}")
     low, high = reach_of(servo, profile)
     if not low + NUDGE <= here <= high - NUDGE:
         raise UsageError(
@@ -307,20 +307,20 @@ def nudge(robot: Robot, name: str, after_step: Callable[[], None] = lambda: None
         servo.write(profile.names.torque, round(TORQUE * profile.units.full_scale))
         servo.torque_on()
         tick = robot.basic_time_step / 1000
-        passed = silent = 0.0  # s of the way, which waits while no answer comes; and how long none has come
+        passed = unanswered = 0.0  # s of the way, which waits while no answer comes; and how long none has come
         while passed < 2 * _GOES + _STAYS:
             there, back = passed / _GOES, (passed - _GOES - _STAYS) / _GOES
-            wanted = here + NUDGE * (minimum_jerk.way(there) - minimum_jerk.way(back))
+            wanted = here + NUDGE * (minimum_jerk.eased(there) - minimum_jerk.eased(back))
             servo.set_position(wanted)
             if robot.step() == -1:
                 break
             after_step()
             if error := robot.last_step.errors.get(name):
-                silent += tick
-                if silent > _SILENT:
+                unanswered += tick
+                if unanswered > _SILENT:
                     raise error
                 continue
-            passed, silent = passed + tick, 0.0
+            passed, unanswered = passed + tick, 0.0
             farthest = max(farthest, abs(servo.position - here))
             if abs(wanted - servo.position) > held:
                 break

@@ -1,4 +1,4 @@
-"""A robot's servos on a backend: drives, bus cycles, the safety net, and the order in which all of it is let go."""
+"""A robot's servos on a backend: drives, bus cycles, the safety net, and the order in which they are closed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from axbridge.state import BusEvent
 
 _log = logging.getLogger(__name__)
 _STDERR = 2
-_NEAR = math.radians(1)  # so little are the servo's own limits within the rig's that nobody need hear of it
+_NEAR = math.radians(1)  # no warning if the servo's own limits are this little within the rig's
 _DRIVES: dict[str, type[BusDrive]] = {  # by family of units
     "ax": BusDrive, "mx": BusDrive, "x": XDrive, "sts": FeetechDrive, "scs": FeetechDrive,
 }  # fmt: skip
@@ -95,7 +95,7 @@ class Connection:
                     guard=self.backend.mode != SIMULATION,
                     restore=self._end,
                     tripped=tripped,
-                    absent=self._unheard,
+                    absent=self._without_reply,
                 )
                 self._safety.arm()
             self._set_up_servos()
@@ -113,7 +113,7 @@ class Connection:
 
     @property
     def refused(self) -> bool:
-        """Whether this thread may command no servo, because a signal has come; see `Turn.refused`."""
+        """Whether this thread may command no servo, because a signal has come; see `BusLock.refused`."""
         return any(cycle.bus.turn.refused for cycle in self.cycles.values())
 
     def resume(self) -> None:
@@ -128,17 +128,17 @@ class Connection:
             self._safety.feed()
 
     def send(self, goals: Mapping[str, Goal]) -> float:
-        """Write the goals; when they were heard, s. Without any: when a motor went off since the samples, or now."""
+        """Write the goals; when they arrived, s. Without any: when a motor went off since the samples, or now."""
         if self._safety is not None:
             self._safety.update_guard()
-        heard = -math.inf
+        received_at = -math.inf
         for cycle in self.cycles.values():
             here = {servo.name: goals[servo.name] for servo in cycle.servos if servo.name in goals}
             if here:
-                heard = max(heard, cycle.send(here))
-        if heard > -math.inf:
-            return heard
-        limp = max((drive.limp_at for drive in self.on_bus), default=heard)
+                received_at = max(received_at, cycle.send(here))
+        if received_at > -math.inf:
+            return received_at
+        limp = max((drive.limp_at for drive in self.on_bus), default=received_at)
         return limp if limp > self.read_at else self.backend.clock.now()
 
     def receive(self) -> tuple[Rows, Mask, dict[str, BusError]]:
@@ -165,14 +165,14 @@ class Connection:
         lost = {fault.message for fault in faults.values() if isinstance(fault, PortError)}
         for message in sorted(lost - self._lost_ports):
             names = [name for name, fault in faults.items() if fault.message == message]
-            who = "all servos" if len(names) == len(self.drives) else ", ".join(names)
-            warn(f"{message}: the motors keep their last goals until it is back ({who})")
+            subject = "all servos" if len(names) == len(self.drives) else ", ".join(names)
+            warn(f"{message}: the motors keep their last goals until it is back ({subject})")
         if self._lost_ports and not lost:
             _log.warning("every port is back")
         self._lost_ports = lost and self._lost_ports | lost
 
     def sense(self, start: float) -> dict[str, Sample | None]:
-        """What each sensor of the rig tells, by name; None while it is lost, or not there."""
+        """Sample of each sensor of the rig, by name; None while it is lost, or not there."""
         samples: dict[str, Sample | None] = dict.fromkeys(sensor.name for sensor in self.rig.sensors)
         for name, sensor in self.sensors.items():
             samples[name] = sample = sensor.read(start)
@@ -201,7 +201,7 @@ class Connection:
         """Let a servo have at most this share of its torque; None: all that its goals say, again."""
         cycle = self._cycle_of(name)
         full = cycle.servos_by_name[name].protocol.full_torque
-        with contextlib.suppress(PortError):  # whoever reads the states says so
+        with contextlib.suppress(PortError):  # reading the states reports it
             cycle.cap(name, None if share is None else max(round(share * full), 1))
 
     def revive(self, name: str, *, on: bool) -> float:
@@ -234,8 +234,8 @@ class Connection:
         """Servos that have come back since this was asked last: their goals from before are void."""
         names: set[str] = set()
         for cycle in self.cycles.values():
-            found, cycle.restarted = cycle.restarted, set()
-            names |= found
+            restarted, cycle.restarted = cycle.restarted, set()
+            names |= restarted
         return names
 
     @property
@@ -250,7 +250,7 @@ class Connection:
 
     @property
     def switched_off(self) -> frozenset[str]:
-        """Servos whose torque somebody else has switched off; they get no goals until it is on again, or `recover`."""
+        """Servos whose torque another program switched off; they get no goals until it is on again, or `recover`."""
         return frozenset().union(*(cycle.switched_off for cycle in self.cycles.values()))
 
     @property
@@ -300,7 +300,7 @@ class Connection:
         self._closing.clear()
 
     def _end(self) -> None:
-        """The program ends, and nobody closes this."""
+        """Close at the end of a program that has not called `close`."""
         self.closed = True
         self._restore()
 
@@ -314,14 +314,14 @@ class Connection:
     def _open_sensors(self, seed: int) -> dict[str, Sensor]:
         """Those that the backend has, by name: in the simulator all, on a real robot those with a port."""
         world = self.backend.simulated
-        found: dict[str, Sensor] = {}
+        sensors: dict[str, Sensor] = {}
         for config in self.rig.sensors:
             if world is not None and world.engine is not None and world.engine.poses():  # it has links
-                found[config.name] = SimulatedSensor(self.rig, config, world.engine, world.now, seed)
+                sensors[config.name] = SimulatedSensor(self.rig, config, world.engine, world.now, seed)
             elif world is None and config.port is not None:
-                found[config.name] = sensor = SerialImu(config.port, config.baud, self.backend.clock)
+                sensors[config.name] = sensor = SerialImu(config.port, config.baud, self.backend.clock)
                 self._closing.append(sensor.close)
-        return found
+        return sensors
 
     def _with_rig_limits(self, servo: CycleServo) -> CycleServo:
         """With the rig's limits of temperature and supply."""
@@ -332,10 +332,12 @@ class Connection:
             servo = replace(servo, voltage_range=(round(safety.voltage[0] * 10), round(safety.voltage[1] * 10)))
         return servo
 
-    def _unheard(self) -> frozenset[str]:
+    def _without_reply(self) -> frozenset[str]:
         """Servos that nothing has ever come from: no motor of theirs was switched on."""
         stats = ((drive, getattr(drive.bus, "stats", None)) for drive in self.on_bus)
-        return frozenset(drive.config.name for drive, line in stats if line is not None and not line.of(drive.id).heard)
+        return frozenset(
+            drive.config.name for drive, line in stats if line is not None and not line.of(drive.id).has_replied
+        )
 
     def _park_pose(self) -> dict[str, int]:
         """The rig's pose in counts, for the servos on a bus."""

@@ -1,4 +1,4 @@
-"""One joint of a robot as one record: its set-points, what drives it, and its row of the samples."""
+"""One joint of a robot: its set-points, its drive, and its row of the samples."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _UNITS = {
 
 
 class Joint:
-    """What a robot keeps of one joint; `Servo` is its face."""
+    """State of one joint; `Servo` is its public interface."""
 
     table: StepTable  # the robot's latest samples
 
@@ -48,15 +48,15 @@ class Joint:
         self.requested = {"position": start, "velocity": speed}  # last, before clipping: Webots' getters return it
         self.factors = {"position": 1.0, "velocity": 1.0}  # set-points over what was asked of this motor
         self.top_speed = math.inf  # rad/s, on the way to the first goal since torque came on
-        self.unsure_from = math.nan  # position, rad, as long as whole turns may be missing from it
+        self.turns_unknown_at = math.nan  # position, rad, as long as whole turns may be missing from it
         self.turned = math.nan  # position with whole turns while it is a wheel, rad
         self.stopped = False  # by hand, see `Robot.stop`
         self.limp = False  # although it should have torque
         self.withheld = False  # limp until `recover`: it has shut itself down, or was beyond a limit
         self.dead = False  # the battery is empty
-        self.way: object = None  # the goals of the `goto` that leads it, or led it last
+        self.active_trajectory: object = None  # the goals of the `goto` that leads it, or led it last
         self.unsent: dict[str, float] = {}  # the robot's own: when servos were commanded since the last step, s
-        self.lapses = 0  # how often it was switched off, or shut itself down
+        self.torque_loss_count = 0  # how often it was switched off, or shut itself down
         self._warned: set[str | tuple[str, bool]] = set()  # what is emulated; command and end that were clipped
         if config.multiplier == 0:
             warn(f"multiplier of {config.name!r} must not be 0; it becomes 1")
@@ -114,12 +114,12 @@ class Joint:
         """
         counts = isinstance(self.drive, BusDrive) and self.drive.capabilities["extended_position"] == "native"
         bounded = self.max_position - self.min_position < math.tau
-        unsure = counts and not bounded and self.connection.backend.mode != SIMULATION
-        self.unsure_from = self.sample("position") if unsure else math.nan
+        uncertain = counts and not bounded and self.connection.backend.mode != SIMULATION
+        self.turns_unknown_at = self.sample("position") if uncertain else math.nan
 
-    def refuse_unsure_turns(self, position: float) -> None:
+    def refuse_unknown_turns(self, position: float) -> None:
         """Refuse a goal more than half a turn away while whole turns may be missing from the position."""
-        goal, here = scaled(position, self.multiplier), self.unsure_from
+        goal, here = scaled(position, self.multiplier), self.turns_unknown_at
         if math.isnan(here) or math.isinf(goal) or abs(goal - here) <= math.pi:
             return
         raise UsageError(
@@ -163,7 +163,7 @@ class Joint:
         setpoints = self.setpoints
         if not self.stopped:
             self.connection.feed()
-            lapses = self.lapses
+            torque_loss_count = self.torque_loss_count
             if not self.dead and not self.withheld:
                 self.hold(self.drive.power(on=True))
                 self.limp = False
@@ -171,8 +171,8 @@ class Joint:
                 self.hold(self.sample("position"))
             setpoints.torque = setpoints.duty = None
             setpoints.enabled = True
-            self.connection.feed()  # who hangs from now on is limped, also if the net has acted meanwhile
-            if self.lapses != lapses:  # another thread has switched it off meanwhile
+            self.connection.feed()  # after this a hang is limped again, also if the net has acted meanwhile
+            if self.torque_loss_count != torque_loss_count:  # another thread has switched it off meanwhile
                 setpoints.enabled = False
                 self.drive.power(on=False)
         if self.stopped:
@@ -230,7 +230,7 @@ class Joint:
 
     def note_off(self) -> None:
         """It is to have no torque: no command that is under way may switch it on again."""
-        self.lapses += 1
+        self.torque_loss_count += 1
         self.setpoints.enabled = False
 
     def keep_off(self) -> None:

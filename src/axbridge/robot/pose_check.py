@@ -1,4 +1,4 @@
-"""Whether a robot can be in the pose that its servos report. If not, its rig is wrong, and so would be its goals."""
+"""Check that a robot can be in the pose that its servos report. If not, the rig is wrong, and so would be the goals."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _INSIDE, _THICK = 0.008, 0.012  # m: so far within the edges of another foot's s
 
 def impossible(rig: Rig, positions: Mapping[str, float], limits: Mapping[str, tuple[float, float]]) -> dict[str, str]:
     """What cannot be about a pose, in words, by servo."""
-    found = {}
+    reasons = {}
     for name, here in positions.items():
         low, high = limits[name]
         beyond = max(low - here, here - high)
         if beyond > _BEYOND:
             limit = math.degrees(low if here < low else high)
-            found[name] = (
+            reasons[name] = (
                 f"stands at {math.degrees(here):.0f}°, {math.degrees(beyond):.0f}° beyond its limit of {limit:.0f}°"
             )
             if (turned := _within_by_turns(here, low, high)) is not None:
-                found[name] += f"{_LOST_TURN}: {math.degrees(turned):.0f}° is within its limits"
-    return found or _feet_in_each_other(rig, positions)
+                reasons[name] += f"{_LOST_TURN}: {math.degrees(turned):.0f}° is within its limits"
+    return reasons or _feet_in_each_other(rig, positions)
 
 
 def _within_by_turns(here: float, low: float, high: float) -> float | None:
@@ -42,7 +42,7 @@ def _within_by_turns(here: float, low: float, high: float) -> float | None:
 def refuse_impossible(rig: Rig, joints: Sequence[Joint], limp: Callable[[], Collection[str]]) -> None:
     """Before the first goals of a real robot: a wrong zero or direction would tear at its joints."""
     positions = {joint.config.name: joint.sample("position") for joint in joints}
-    wrong = impossible(rig, positions, {one.config.name: (one.min_position, one.max_position) for one in joints})
+    wrong = impossible(rig, positions, {j.config.name: (j.min_position, j.max_position) for j in joints})
     if not wrong:
         return
     for joint in joints:
@@ -54,7 +54,7 @@ def refuse_impossible(rig: Rig, joints: Sequence[Joint], limp: Callable[[], Coll
         "`axbridge verify` finds which, and `axbridge calibrate` repairs it"
     )
     if all(_LOST_TURN in why for why in wrong.values()):
-        reboots = " && ".join(f"axbridge servo reboot {one.config.id}" for one in joints if one.config.name in wrong)
+        reboots = " && ".join(f"axbridge servo reboot {j.config.id}" for j in joints if j.config.name in wrong)
         hint = f"lead it by hand across the end of its turn, within its range, then let it count anew: `{reboots}`"
     raise RigError(
         rig.path,

@@ -46,11 +46,11 @@ _FIRST, _AGAIN = 2.0, 0.02  # s: how long the first answer of a servo may take, 
 _SECONDS, _LONGEST_STEP = 0.2, 86_400_000.0  # ms: up to the first, seconds were meant; a day
 _LATE = 0.1  # of a step: what is later counts as late for a twin
 _THERE = {"rotational": math.radians(2), "linear": 0.002}  # rad, m: this near a goal a joint has arrived
-_LONGEST_WAY = 86_400.0  # s: a day
+_LONGEST_GOTO = 86_400.0  # s: a day
 _PATIENCE = 0.5  # s that a joint may come after its goal
 _WAITED = 0.3  # s after a command: a program that waits so long and takes no step has forgotten it
 _STALE = 0.1  # s: no command over time begins from samples that are older
-FOLLOWS = 0.2  # rad or m: a joint this near its target goes on from the target, else from where it is
+FOLLOWS = 0.2  # rad or m: a path starts from the target of a joint this near to it, else from its position
 
 
 class Robot(CommandedByMethods, Mapping[str, Servo]):
@@ -80,10 +80,10 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         self._start = backend.clock.now()
         self._observers: list[tuple[Observer, Callable[[], None]]] = []  # and whom to tell of the end
         self._stopped = False
-        self._powered_still: Mapping[str, BusError] | None = {}  # after `stop`: who has not confirmed that it is off
+        self._unconfirmed_off: Mapping[str, BusError] | None = {}  # after `stop`: servos not confirmed off
         self._insist_at = -math.inf
         self._sensed: dict[str, Sample | None] = {}
-        self._believed = False  # that it stands as its servos say: checked since its motors are on
+        self._pose_verified = False  # that it stands as its servos say: checked since its motors are on
         self._unsent: dict[str, float] = {}  # by servo: when it was commanded since the last step, s
         weakref.finalize(self, _warn_of_unsent, self._unsent)  # for a program that does not close it
         self._connection = Connection(rig, backend, seed)
@@ -94,7 +94,7 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
             raise
 
     def _begin(self, rig: Rig, backend: Backend, seed: int) -> None:
-        self._joints = {one.name: Joint(one, self._connection, row) for row, one in enumerate(rig.servos)}
+        self._joints = {servo.name: Joint(servo, self._connection, row) for row, servo in enumerate(rig.servos)}
         self._servos = {name: Servo(joint, self.goto) for name, joint in self._joints.items()}
         couple(self._joints)
         for joint in self._joints.values():
@@ -104,13 +104,13 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         self._drawn = 0.0  # J, by the simulation's meter at the last look
         self._watch_backend()
         self.last_step = StepReport(0.0, 0.0, 0.0, {})
-        self._connection.open(self._reach, self._trip)
+        self._connection.open(self._goal_limits, self._trip)
         self._read_all(backend)
         for joint in self._joints.values():
             joint.doubt_turns()
 
     def _read_all(self, backend: Backend) -> None:
-        """Read every servo: who plans a way must know where it begins, so one whose answer is lost is asked again."""
+        """Read every servo: a path starts from the measured position, so a lost reply is read again."""
         patience = backend.clock.now() + _FIRST
         while True:
             self._start = backend.clock.now()
@@ -244,9 +244,9 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         """
         self._unsent.clear()
         self._connection.feed()
-        if self._powered_still != {} and (now := self._connection.backend.clock.now()) >= self._insist_at:
+        if self._unconfirmed_off != {} and (now := self._connection.backend.clock.now()) >= self._insist_at:
             self._insist_at = now + _INSIST
-            self._powered_still = self._connection.limp()
+            self._unconfirmed_off = self._connection.limp()
         goals: dict[str, Goal] = {}
         refused: dict[str, BusError] = {}
         for name, joint in self._joints.items():
@@ -260,14 +260,14 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
                 if goal is not None:
                     goals[name] = goal
         if self.mode != SIMULATION:
-            whole = len(goals) + sum(joint.withheld for joint in self._joints.values()) == len(self._joints)
-            if whole and not self._believed:
+            all_driven = len(goals) + sum(joint.withheld for joint in self._joints.values()) == len(self._joints)
+            if all_driven and not self._pose_verified:
                 refuse_impossible(self.rig, list(self._joints.values()), self._connection.limp)
-            self._believed = whole or (self._believed and bool(goals))
-        heard = self._connection.send(goals)
+            self._pose_verified = all_driven or (self._pose_verified and bool(goals))
+        received_at = self._connection.send(goals)
         for name in goals:
             self._joints[name].keep_off()
-        return heard, refused
+        return received_at, refused
 
     def _receive(self) -> dict[str, BusError]:
         self._sensed = self._connection.sense(self._start)
@@ -283,7 +283,7 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         table = self._sampling.table
         events = self._connection.events + self._stall_watch.events
         if self._twin is not None and self._simulation is not None:
-            events += self._twin.compare(self.time, self._start, self._simulation.hand, late=late > _LATE * requested)
+            events += self._twin.compare(self.time, self._start, self._simulation.gantry, late=late > _LATE * requested)
         self.last_step = StepReport(
             requested,
             actual * 1000,
@@ -293,9 +293,9 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
             events,
             late,
         )
-        for one in tuple(self._observers):
-            if one in self._observers:  # an earlier one may have sent it away
-                one[0](self.last_step, table)
+        for observer in tuple(self._observers):
+            if observer in self._observers:  # an earlier one may have sent it away
+                observer[0](self.last_step, table)
 
     def observe(self, observer: Observer, *, closed: Callable[[], None] | None = None) -> Callable[[], None]:
         """Have `observer` called after each step and exchange, with the step's report and table of all servos.
@@ -309,12 +309,12 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         Returns:
             What takes the observer away again; may be called twice.
         """
-        one = observer, closed or (lambda: None)
-        self._observers.append(one)
+        entry = observer, closed or (lambda: None)
+        self._observers.append(entry)
 
         def leave() -> None:
-            if one in self._observers:
-                self._observers.remove(one)
+            if entry in self._observers:
+                self._observers.remove(entry)
 
         return leave
 
@@ -348,36 +348,36 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         """
         self._connection.refuse_closed()
         duration = checks.number(duration, "a duration")
-        if not 0 < duration <= _LONGEST_WAY:
-            raise UsageError(f"a way of {duration:g} s: 0 to {_LONGEST_WAY:g} s can be had", "give seconds")
+        if not 0 < duration <= _LONGEST_GOTO:
+            raise UsageError(f"a way of {duration:g} s: 0 to {_LONGEST_GOTO:g} s can be had", "give seconds")
         goals = {self[name].name: checks.number(goal, f"a goal of {name!r}") for name, goal in pose.items()}
-        self.refuse_unsure_turns(goals)
+        self.refuse_unknown_turns(goals)
         servos = self.driven()
-        ways = {name: self._way(servos[name], goal) for name, goal in goals.items()}
+        paths = {name: self._path(servos[name], goal) for name, goal in goals.items()}
         times = {
-            name: minimum_jerk.shortest(end - start, self[name].max_velocity) for name, (start, end) in ways.items()
+            name: minimum_jerk.shortest(end - start, self[name].max_velocity) for name, (start, end) in paths.items()
         }
         slowest = max(times, key=lambda name: times[name], default="")
         if slowest and (needed := times[slowest]) > duration:
-            if needed > _LONGEST_WAY:
+            if needed > _LONGEST_GOTO:
                 raise UsageError(f"servo {slowest!r} would go for {needed:.3g} s", "give a goal that is nearer")
             warn(f"servo {slowest!r}: {duration:g} s are too short for its speed: it takes {needed:.2f} s")
             duration = needed
         ticks = max(1, math.ceil(duration * 1000 / self.basic_time_step - 1e-9))
-        gone, patience = dict.fromkeys(ways, 0), ticks + math.ceil(_PATIENCE * 1000 / self.basic_time_step)
+        elapsed, ticks_left = dict.fromkeys(paths, 0), ticks + math.ceil(_PATIENCE * 1000 / self.basic_time_step)
         for name in goals:
-            self._joints[name].way = goals
-        while min(gone.values(), default=ticks) < ticks or not all(
-            abs(self[name].position - end) <= _THERE[self[name].type] for name, (_, end) in ways.items()
+            self._joints[name].active_trajectory = goals
+        while min(elapsed.values(), default=ticks) < ticks or not all(
+            abs(self[name].position - end) <= _THERE[self[name].type] for name, (_, end) in paths.items()
         ):
             with self._stepping:  # a goal that another thread's step has overtaken is not set
-                mine = [name for name in ways if self._joints[name].way is goals]
-                for name in mine:
-                    gone[name] += name not in self.last_step.errors  # it waits for answers: nobody runs after it then
-                    start, end = ways[name]
-                    servos[name].set_position(start + (end - start) * minimum_jerk.way(gone[name] / ticks))
-            patience -= 1
-            if not mine or patience < 0 or self.step() == -1:
+                active = [name for name in paths if self._joints[name].active_trajectory is goals]
+                for name in active:
+                    elapsed[name] += name not in self.last_step.errors  # the path waits while no reply comes
+                    start, end = paths[name]
+                    servos[name].set_position(start + (end - start) * minimum_jerk.eased(elapsed[name] / ticks))
+            ticks_left -= 1
+            if not active or ticks_left < 0 or self.step() == -1:
                 return False
         return True
 
@@ -389,8 +389,8 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         """
         if self._connection.backend.clock.now() - self._connection.read_at > _STALE:  # it may stand elsewhere by now
             self.exchange()
-        lapses = {joint: joint.lapses for joint in self._joints.values()}
-        return {name: Servo(joint, self.goto, lapses) for name, joint in self._joints.items()}
+        torque_loss_count = {joint: joint.torque_loss_count for joint in self._joints.values()}
+        return {name: Servo(joint, self.goto, torque_loss_count) for name, joint in self._joints.items()}
 
     @property
     def table(self) -> StepTable:
@@ -431,20 +431,20 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         goals = [checks.number(value, f"a goal of {name!r}") for name, value in zip(self, values, strict=True)]
         for joint, goal in zip(self._joints.values(), goals, strict=True):
             joint.refuse_degrees(goal)
-        self.refuse_unsure_turns(dict(zip(self, goals, strict=True)))
+        self.refuse_unknown_turns(dict(zip(self, goals, strict=True)))
         for servo, goal in zip(self._servos.values(), goals, strict=True):
             servo.set_position(goal, clip=True)  # asked about already
 
-    def refuse_unsure_turns(self, pose: Mapping[str, float]) -> None:
+    def refuse_unknown_turns(self, pose: Mapping[str, float]) -> None:
         """Refuse a pose, rad by servo name, as `Servo.set_position` refuses a goal that may be whole turns away.
 
         Raises:
             UsageError: it may be; nothing has moved.
         """
         for name, goal in pose.items():
-            self._joints[name].refuse_unsure_turns(goal)
+            self._joints[name].refuse_unknown_turns(goal)
 
-    def _way(self, servo: Servo, goal: float) -> tuple[float, float]:
+    def _path(self, servo: Servo, goal: float) -> tuple[float, float]:
         """Where a servo starts and ends; it is on afterwards."""
         joint = self._joints[servo.name]
         if not math.isfinite(goal):
@@ -456,7 +456,7 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
             joint.warn(end.warning, "position")
         if not joint.torque_enabled:
             servo.torque_on()
-        return start_of_way(servo), end.value
+        return path_start(servo), end.value
 
     # ---- the servos by name
 
@@ -505,18 +505,18 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
             if isinstance(joint.drive, IdealDrive):
                 joint.drive.power(on=False)
         left = self._connection.limp()
-        self._powered_still = left or None  # None: said once more, because a step under way may have sent a goal since
+        self._unconfirmed_off = left or None  # None: once more, for a step under way may have sent a goal
         self._insist_at = -math.inf
         return left
 
     def resume(self) -> None:
-        """After `stop`: let motors be switched on again. They stay off until somebody does.
+        """After `stop`: let motors be switched on again. They stay off until then.
 
         Also after a signal that did not end the program: let other threads than the main one command the robot again.
         """
         self._stopped = False
         self._connection.resume()
-        self._powered_still = {}
+        self._unconfirmed_off = {}
         for joint in self._joints.values():
             joint.stopped = False
 
@@ -565,7 +565,7 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
             hint = "open it with axbridge.open, and before closing it"
             raise UsageError("this robot cannot change its backend", hint)
         new = Connection(self.rig, self._opener(backend, port), self._seed)
-        new.open(self._reach, self._trip)
+        new.open(self._goal_limits, self._trip)
         try:
             on = [name for name, joint in self._joints.items() if joint.torque_enabled and name not in new.withheld]
             new.soften(on, _SOFT_START)
@@ -574,7 +574,7 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
             new.close()
             raise
         with self._stepping:
-            old, self._connection, self._believed = self._connection, new, False
+            old, self._connection, self._pose_verified = self._connection, new, False
             for name, joint in self._joints.items():
                 joint.connection, joint.drive = new, new.drives[name]
                 joint.setpoints.gains_set += joint.setpoints.gains_set > 0  # so that the new drive takes them
@@ -595,7 +595,7 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
                 joint.doubt_turns()
             self._report(0.0, 0.0, new.backend.clock.now(), faults)
 
-    def _reach(self, name: str) -> tuple[float, float]:
+    def _goal_limits(self, name: str) -> tuple[float, float]:
         joint = self._joints[name]
         return joint.min_position, joint.max_position
 
@@ -635,12 +635,12 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
     @property
     def causes(self) -> Mapping[str, Sequence[Cause]]:
         """Why servos do not follow their commands, by name; beside a twin also why they do not do as that does."""
-        found: dict[str, list[Cause]] = self._torque_watch.causes(self.time)
+        by_servo: dict[str, list[Cause]] = self._torque_watch.causes(self.time)
         for name in self._stall_watch.blocked:
-            found.setdefault(name, []).append("blocked")
+            by_servo.setdefault(name, []).append("blocked")
         for name, causes in ({} if self._twin is None else self._twin.causes(self.time)).items():
-            found[name] = [*dict.fromkeys([*found.get(name, []), *causes])]
-        return found
+            by_servo[name] = [*dict.fromkeys([*by_servo.get(name, []), *causes])]
+        return by_servo
 
     @property
     def simulation(self) -> Simulation | None:
@@ -714,8 +714,8 @@ def _warn_of_unsent(commanded: dict[str, float], end: float | None = None) -> No
         warn(f"{plural(len(unsent), 'command')} never sent: call step() after a command ({', '.join(unsent)})")
 
 
-def start_of_way(servo: Servo) -> float:
-    """From where a servo goes on, rad or m: its target when it is about there, as a loaded joint is; else its place.
+def path_start(servo: Servo) -> float:
+    """Start of a servo's path, rad or m: its target if it is near, as a loaded joint is; else its position.
 
     A joint that only holds is at its target, also when its latest sample is from before an X servo put its count back.
     """

@@ -1,4 +1,4 @@
-"""A robot's samples: register counts come in, one table a step; SI units are worked out by columns, when asked for."""
+"""A robot's samples: one table of register counts a step; columns are converted to SI units when they are read."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FEW = 8  # servos, up to which plain floats are quicker than arrays
 
 
 class Scales:
-    """What the register counts of some servos are worth, and what their motor models make of them."""
+    """Units of the register counts of some servos, and their motor models."""
 
     def __init__(self, drives: Sequence[Drive], truths: Truths | None = None) -> None:
         self.truths = truths
@@ -84,31 +84,31 @@ class Samples(StepTable):
         super().__init__(scales.servos, scales.flags)
         self._scales, self._raw, self._time, self._powered = scales, raw, time, powered
         self._sensors, self._others = sensors or {}, others
-        self._gaps = math.isnan(time.sum())  # somebody was never read
+        self._gaps = math.isnan(time.sum())  # a servo was never read
         self._columns: dict[str, FloatArray] = {}  # worked out so far
         self._on_bus: dict[str, FloatArray] = self._columns if scales.whole else {}
 
     def column(self, quantity: str) -> FloatArray:
         """One of `SERVO_COLUMNS`, (servos,)."""
-        found = self._columns.get(quantity)
-        if found is None:
-            found = self._bus_column(quantity)
-            if self._others is not None and len(found) < len(self.servos):
+        values = self._columns.get(quantity)
+        if values is None:
+            values = self._bus_column(quantity)
+            if self._others is not None and len(values) < len(self.servos):
                 joined = self._others[quantity].copy()
-                joined[self._scales.rows] = found
-                found = joined
-            self._columns[quantity] = found
-        return found
+                joined[self._scales.rows] = values
+                values = joined
+            self._columns[quantity] = values
+        return values
 
     def _bus_column(self, quantity: str) -> FloatArray:
         """The column of the servos on buses."""
-        found = self._on_bus.get(quantity)
-        if found is None:
-            found = self._converted(quantity)
+        values = self._on_bus.get(quantity)
+        if values is None:
+            values = self._converted(quantity)
             if self._gaps and quantity != "power":
-                found = np.where(np.isnan(self._time), math.nan, found)
-            self._on_bus[quantity] = found
-        return found
+                values = np.where(np.isnan(self._time), math.nan, values)
+            self._on_bus[quantity] = values
+        return values
 
     def _converted(self, quantity: str) -> FloatArray:
         scales, raw = self._scales, self._raw
@@ -136,8 +136,8 @@ class Samples(StepTable):
                 drawn = self._modelled(lambda servo, temperature, *drive: servo.at(temperature).power(*drive))
                 return np.where(drawn > 0.0, drawn, 0.0)
             case "true_position" | "true_torque" if scales.truths is not None:
-                found = scales.truths([drive.config.name for drive in scales.on_bus], raw["time"].tolist())
-                angles, torques = found.T * scales.direction
+                truths = scales.truths([drive.config.name for drive in scales.on_bus], raw["time"].tolist())
+                angles, torques = truths.T * scales.direction
                 self._on_bus |= {"true_position": angles, "true_torque": torques}
                 return self._on_bus[quantity]
             case _:
@@ -156,7 +156,7 @@ class Samples(StepTable):
 
 
 class Sampling:
-    """Gathers what a robot's joints have measured, and gives each of them the table of the latest step."""
+    """Gathers the samples of a robot's joints, and gives each joint the table of the latest step."""
 
     table: Samples
 

@@ -1,4 +1,4 @@
-"""What a sensor is to a robot: one sample a step, or None while it is lost. The simulated ones, and a real IMU.
+"""Sensors of a robot: one sample a step, or None while it is lost. Simulated ones, and a real IMU.
 
 A sensor of your own needs `read`, `trouble` and `close`, and a line in `_open_sensors` of `axbridge.robot.connection`.
 """
@@ -27,13 +27,13 @@ _STALE = 0.1  # s: five lines have not come
 _START = 5.0  # s: a board that is reset by opening its port takes so long to its first line
 _ASK = b"#o0\r#ox\r#o1\r"  # be still; angles, accelerations and rates as text; go on
 _AGAIN = 0.5  # s between two tries to open a port that was lost
-_WAIT = 0.1  # s that a read waits for bytes, so that `close` is soon heard
+_WAIT = 0.1  # s that a read waits for bytes, so that `close` is soon noticed
 _LONGEST = 200  # bytes of a line; what is longer is none
 
 
 @dataclass(frozen=True)
 class ImuSample:
-    """What an inertial measurement unit tells, in its own axes: x ahead, y to the left, z up."""
+    """Sample of an inertial measurement unit, in its own axes: x ahead, y to the left, z up."""
 
     time: float  # when it was taken, s
     orientation: Quaternion  # how it is turned in the world, x, y, z, w
@@ -48,7 +48,7 @@ class ImuSample:
 
 @dataclass(frozen=True)
 class GpsSample:
-    """Where something is in the world."""
+    """Position in the world."""
 
     time: float  # s
     position: Vector  # m
@@ -57,7 +57,7 @@ class GpsSample:
 
 @dataclass(frozen=True)
 class ForceSample:
-    """What pushes a link."""
+    """Contact force on a link."""
 
     time: float  # s
     force: Vector  # in the sensor's axes, N
@@ -71,7 +71,7 @@ class ForceSample:
 
 @dataclass(frozen=True)
 class DistanceSample:
-    """How far the floor is."""
+    """Distance of the floor."""
 
     time: float  # s
     distance: float  # along the sensor's x axis, m; its range where there is none
@@ -81,7 +81,7 @@ Sample = ImuSample | GpsSample | ForceSample | DistanceSample
 
 
 class Sensor(Protocol):
-    """Something that is asked once a step; it must not keep the step waiting."""
+    """A sensor that is read once a step; `read` must not block."""
 
     @property
     def trouble(self) -> str:
@@ -92,7 +92,7 @@ class Sensor(Protocol):
 
 
 class SimulatedSensor:
-    """A sensor on a link of a simulated robot: what the engine knows, with the rig's noise and bias.
+    """A sensor on a link of a simulated robot: the engine's values, with the rig's noise and bias.
 
     Forces are those of the engine's latest physics step. An acceleration is the mean since the sample before.
     """
@@ -157,8 +157,8 @@ class SimulatedSensor:
         farthest = self._config.range
         if not self._ground or down >= 0:
             return farthest
-        way = max(0.0, height / -down)
-        return farthest if way >= farthest else min(farthest, max(0.0, way + self._gauss(self._config.noise)))
+        distance = max(0.0, height / -down)
+        return farthest if distance >= farthest else min(farthest, max(0.0, distance + self._gauss(self._config.noise)))
 
     def _noisy(self, values: Vector, deviation: float) -> Vector:
         x, y, z = values

@@ -44,12 +44,12 @@ class Servo(CommandedByMethods):
     name: str
     config: ServoConfig
 
-    def __init__(self, joint: Joint, goto: Callable[..., bool], lapses: dict[Joint, int] | None = None) -> None:
+    def __init__(self, joint: Joint, goto: Callable[..., bool], losses: dict[Joint, int] | None = None) -> None:
         self.name = joint.config.name
         self.config = joint.config
         self._joint = joint
         self._goto = goto
-        self._lapses = lapses  # of all joints, when the command over time began that this is for
+        self._torque_loss_counts = losses  # of all joints, when the command over time began that this is for
 
     # ---- commands
 
@@ -74,13 +74,13 @@ class Servo(CommandedByMethods):
         if not clip:
             self._joint.refuse_degrees(position)
         for joint in (self._joint, *self._joint.siblings):
-            joint.refuse_unsure_turns(position)
-        for joint, target in self._taken("position", lambda one: one.check(scaled(position, one.multiplier))):
+            joint.refuse_unknown_turns(position)
+        for joint, target in self._apply_checked("position", lambda j: j.check(scaled(position, j.multiplier))):
             joint.setpoints.target = target
             joint.setpoints.torque = joint.setpoints.duty = None
             joint.setpoints.holding = False
-            if self._lapses is None:  # else a goal on the way to another one
-                joint.unsure_from = math.nan
+            if self._torque_loss_counts is None:  # else a goal on the way to another one
+                joint.turns_unknown_at = math.nan
             joint.remember_request(self._joint, "position", position)
 
     def set_velocity(self, velocity: float) -> None:
@@ -92,8 +92,8 @@ class Servo(CommandedByMethods):
         velocity = self._number(velocity, "a velocity")
         # only the request may not be negative: a multiplier turns it
         signed = self._joint.setpoints.endless or velocity >= 0
-        for joint, speed in self._accepted(
-            "velocity", lambda one: checks.velocity(velocity * one.multiplier, one.limits.velocity, endless=signed)
+        for joint, speed in self._validate(
+            "velocity", lambda j: checks.velocity(velocity * j.multiplier, j.limits.velocity, endless=signed)
         ):
             joint.setpoints.velocity = speed
             joint.remember_request(self._joint, "velocity", velocity)
@@ -152,8 +152,8 @@ class Servo(CommandedByMethods):
             BusError: the servo does not answer.
         """
         torque = self._number(torque, "a torque")
-        for joint, wanted in self._taken(
-            "torque", lambda one: checks.torque(torque * one.multiplier, one.setpoints.available_torque)
+        for joint, wanted in self._apply_checked(
+            "torque", lambda j: checks.torque(torque * j.multiplier, j.setpoints.available_torque)
         ):
             joint.setpoints.torque, joint.setpoints.duty = wanted, None
 
@@ -169,7 +169,7 @@ class Servo(CommandedByMethods):
             BusError: the servo does not answer.
         """
         duty = self._number(duty, "a duty")
-        for joint, share in self._taken("duty", lambda one: checks.duty(duty * one.multiplier)):
+        for joint, share in self._apply_checked("duty", lambda j: checks.duty(duty * j.multiplier)):
             full = joint.on_bus("turns by velocity, not by duty").profile.units.full_scale
             joint.setpoints.duty = round(share * full) / full  # as the register takes it
             joint.setpoints.torque = None
@@ -202,7 +202,7 @@ class Servo(CommandedByMethods):
         It holds there until its next goal, beyond a limit, too, which a `ControlWarning` says.
 
         Raises:
-            RobotStopped: the robot was stopped, and nobody has called `Robot.resume`.
+            RobotStopped: the robot was stopped, and `Robot.resume` was not called.
             BusError: the servo does not answer; torque stays off.
         """
         self._joint.connection.refuse_closed()
@@ -217,8 +217,8 @@ class Servo(CommandedByMethods):
         """
         self._joint.connection.refuse_closed()
         self._joint.note_off()
-        if self._lapses is not None:
-            self._lapses[self._joint] += 1  # its own
+        if self._torque_loss_counts is not None:
+            self._torque_loss_counts[self._joint] += 1  # its own
         self._joint.drive.power(on=False)
 
     def restore(self) -> None:
@@ -288,20 +288,21 @@ class Servo(CommandedByMethods):
         return checks.number(value, what)
 
     def _may_drive(self, joint: Joint) -> bool:
-        return self._lapses is None or joint.lapses == self._lapses[joint] or joint.stopped
+        counts = self._torque_loss_counts
+        return counts is None or joint.torque_loss_count == counts[joint] or joint.stopped
 
-    def _taken(self, command: str, check: Callable[[Joint], checks.Checked]) -> Iterator[tuple[Joint, float]]:
-        """As `_accepted`, of joints that are on then: not of one that was switched off since `Robot.driven`."""
-        for joint, value in self._accepted(command, check):
+    def _apply_checked(self, command: str, check: Callable[[Joint], checks.Checked]) -> Iterator[tuple[Joint, float]]:
+        """As `_validate`, of joints that are on then: not of one that was switched off since `Robot.driven`."""
+        for joint, value in self._validate(command, check):
             if command != "position" or math.isinf(value):
                 joint.require("wheel" if command == "position" else command)
-            off = not joint.setpoints.enabled  # asked first: who switches it off notes a lapse before
+            off = not joint.setpoints.enabled  # read first: a switch-off counts a torque loss before it
             if self._may_drive(joint):
                 if off:
                     joint.switch_on()
                 yield joint, value
 
-    def _accepted(self, command: str, check: Callable[[Joint], checks.Checked]) -> Iterator[tuple[Joint, float]]:
+    def _validate(self, command: str, check: Callable[[Joint], checks.Checked]) -> Iterator[tuple[Joint, float]]:
         """This joint and those coupled with it, each with its value; says what is clipped here, or refused."""
         for joint in (self._joint, *self._joint.siblings):
             checked = check(joint)

@@ -1,4 +1,4 @@
-"""What only a simulated robot can do: faults on demand, the truth behind the readings, a hand on its body."""
+"""Functions of a simulated robot alone: faults, true values, and a gantry that holds its base."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cached_property
 from axbridge.errors import UnsupportedOperation
 from axbridge.rotations import LinkPose
 from axbridge.sim.engine import Engine
-from axbridge.sim.support import Hand
+from axbridge.sim.support import Gantry
 from axbridge.state import ServoState, Truth
 from axbridge.virtual.world import World
 
@@ -74,9 +74,9 @@ class Simulation:
         self.engine.place_base(pose)
 
     @cached_property
-    def hand(self) -> Hand | None:
+    def gantry(self) -> Gantry | None:
         """What holds a robot that cannot stand yet; None where its base is bolted down."""
-        return None if self.engine is None or self.base_start is None else Hand(self.world.rig, self.engine)
+        return None if self.engine is None or self.base_start is None else Gantry(self.world.rig, self.engine)
 
     @property
     def engine(self) -> Engine | None:
@@ -89,5 +89,5 @@ def hold_up(simulation: Simulation | None, share: float) -> None:
 
     Nothing happens on a real line (None), where a hand is needed, and to a robot that is bolted down.
     """
-    if simulation is not None and simulation.hand is not None:
-        simulation.hand.put(share)
+    if simulation is not None and simulation.gantry is not None:
+        simulation.gantry.put(share)

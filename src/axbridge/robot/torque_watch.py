@@ -1,6 +1,6 @@
-"""Servos that have no torque although they should, and joints that push in vain: named after each exchange.
+"""Servos without torque, and joints that are blocked: named after each exchange.
 
-What the servos say is found out by the bus's cycle; what the program wants, each joint knows.
+The bus cycle reads the servos' state; each joint has the program's set-points.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from axbridge.robot.joint import Joint
 from axbridge.state import BusEvent, Cause
 
 _GONE = 1.0  # s after which a loss of power is no cause any more
-_SOMEBODY = "something else than this program has switched it off"
+_OTHER_PROGRAM = "something else than this program has switched it off"
 _HARD = 0.6  # load; a servo that is to press for long, as a gripper, has a torque limit below it
 _STANDS = 0.1  # of the speed without a load
 _LASTS = 0.2  # s; the first 0.05 s of a start look the same
@@ -35,7 +35,7 @@ class TorqueWatch:
         self._marked: tuple[frozenset[str], frozenset[str]] | None = None
         self._off: frozenset[str] = frozenset()
         self._why: dict[str, str] = {}
-        self._quiet = False  # nobody was without torque in the latest exchange
+        self._quiet = False  # all had torque in the latest exchange
         self._without: dict[str, float] = {}  # when they were without power, s on the robot's clock
 
     def update(self, time: float) -> None:
@@ -55,7 +55,7 @@ class TorqueWatch:
             joints[name].rest(joints[name].sample("position"))
         lost = any(event.kind == "port lost" for event in connection.events)
         for name in joints if lost else back:
-            joints[name].lapses += 1  # a command over time is somewhere else by now
+            joints[name].torque_loss_count += 1  # a command over time is somewhere else by now
         kept = connection.withheld
         back -= kept
         for name in connection.unpowered:
@@ -71,7 +71,7 @@ class TorqueWatch:
         if (limp, kept) != self._marked:
             self._marked = limp, kept
             for name, joint in joints.items():
-                joint.lapses += name in off and not joint.limp
+                joint.torque_loss_count += name in off and not joint.limp
                 if joint.limp != (name in limp):
                     joint.void_goal(joint.sample("position"))
                 joint.limp, joint.withheld = name in limp, name in kept
@@ -79,10 +79,10 @@ class TorqueWatch:
         before, self._off = self._off, off & (wanted | self._off)
         self._without |= dict.fromkeys(back | connection.unpowered & self._without.keys(), time)
         if back:
-            who = "all servos" if len(back) == len(joints) else ", ".join(sorted(back))
-            warn(f"without power until now: {who}; each stays where it is until its next command, softly at first")
+            subject = "all servos" if len(back) == len(joints) else ", ".join(sorted(back))
+            warn(f"without power until now: {subject}; each stays where it is until its next command, softly at first")
         for name in sorted(self._off - before):
-            warn(f"servo {name!r} has no torque, and stays limp until recover(): {self._why.get(name, _SOMEBODY)}")
+            warn(f"servo {name!r} has no torque, and stays limp until recover(): {self._why.get(name, _OTHER_PROGRAM)}")
         self._quiet = not limp
 
     def causes(self, time: float) -> dict[str, list[Cause]]:
@@ -90,23 +90,23 @@ class TorqueWatch:
 
         Also the alarms for which a servo switches itself off, or leaves itself less torque.
         """
-        found: dict[str, list[Cause]] = {name: ["torque off"] for name in sorted(self._off)}
+        by_servo: dict[str, list[Cause]] = {name: ["torque off"] for name in sorted(self._off)}
         for name, joint in self._joints.items():
             if isinstance(joint.drive, BusDrive):
                 protocol, errors = joint.drive.protocol, joint.sample("errors")
                 if not math.isnan(errors) and (alarms := protocol.alarms(int(errors) & protocol.shuts_down)):
-                    found.setdefault(name, []).extend(cast("list[Cause]", alarms.words))
+                    by_servo.setdefault(name, []).extend(cast("list[Cause]", alarms.words))
         for name, seen in self._without.items():
             if time - seen <= _GONE:
-                found.setdefault(name, []).append("without power")
-        return found
+                by_servo.setdefault(name, []).append("without power")
+        return by_servo
 
 
 def _reason(event: BusEvent) -> str:
     """Why this leaves a servo limp; empty where it does not."""
     if event.kind == "fault":
         return f"it reports {event.flags.describe()}"
-    return {"limit": "it was beyond a limit of its rig", "torque off": _SOMEBODY}.get(event.kind, "")
+    return {"limit": "it was beyond a limit of its rig", "torque off": _OTHER_PROGRAM}.get(event.kind, "")
 
 
 @dataclass
@@ -127,8 +127,9 @@ class _Watched:
 class StallWatch:
     """Leaves joints that are blocked a share of their torque, where the rig's `[safety] stall` or the profile wants it.
 
-    A motor that pushes so hard would turn if it could: at what speed, its model says. A joint below a tenth of that for
-    as long as no start takes is blocked. It gets its torque back, softly, when it no longer needs all that it is left.
+    The motor model gives the speed that a free motor would have at this duty. A joint that stays below a tenth of it
+    for as long as the longest start is blocked. Its torque is restored, softly, when it needs less than the share that
+    it has.
     """
 
     def __init__(self, connection: Connection, joints: Mapping[str, Joint]) -> None:
@@ -147,24 +148,24 @@ class StallWatch:
     @property
     def blocked(self) -> list[str]:
         """Who is left a share of its torque now."""
-        return [name for name, one in self._watched.items() if one.side]
+        return [name for name, watched in self._watched.items() if watched.side]
 
     def update(self) -> None:
         """Take in the latest samples."""
         self.events = ()
-        for name, one in self._watched.items():
-            time, load = one.joint.sample("time"), one.joint.sample("load")
-            if not one.joint.torque_enabled or one.blocked(load) == bool(one.side):
-                one.since = None
-            elif one.since is None:
-                one.since = time
-            if one.since is None or time - one.since < _LASTS:
+        for name, watched in self._watched.items():
+            time, load = watched.joint.sample("time"), watched.joint.sample("load")
+            if not watched.joint.torque_enabled or watched.blocked(load) == bool(watched.side):
+                watched.since = None
+            elif watched.since is None:
+                watched.since = time
+            if watched.since is None or time - watched.since < _LASTS:
                 continue
-            one.since, one.side = None, 0.0 if one.side else load
-            self._connection.cap(name, one.share if one.side else None)
-            if one.side:
+            watched.since, watched.side = None, 0.0 if watched.side else load
+            self._connection.cap(name, watched.share if watched.side else None)
+            if watched.side:
                 self.events += (BusEvent("blocked", name),)
                 warn(
                     f"servo {name!r} is blocked: it pushes with {abs(load):.0%} of its torque, and stands; "
-                    f"it has {one.share:.0%} until its goal or what blocks it gives way"
+                    f"it has {watched.share:.0%} until its goal or what blocks it gives way"
                 )

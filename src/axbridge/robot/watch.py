@@ -1,4 +1,4 @@
-"""Whether a robot that moves can go on: after faults, and after servos that no longer answer."""
+"""Check whether a moving robot can continue: after faults, and after servos that no longer answer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class ServoLost(BusError):
 
 
 class Watch:
-    """Looks after each step whether the robot can go on."""
+    """Checks after each step whether the robot can continue."""
 
     def __init__(self, robot: Robot) -> None:
         self._robot = robot
@@ -35,6 +35,6 @@ class Watch:
                 raise self._stopped(name, "missing")
 
     def _stopped(self, name: str, why: str) -> BusError:
-        who = f"servo {name!r}" if name else "the line"
+        subject = f"servo {name!r}" if name else "the line"
         kind = BusError if why in _TROUBLE else ServoLost
-        return kind(f"stopped {self._robot.time:.1f} s after the start: {who}: {why}", "run `axbridge doctor`")
+        return kind(f"stopped {self._robot.time:.1f} s after the start: {subject}: {why}", "run `axbridge doctor`")

@@ -1,4 +1,4 @@
-"""Argument checks of a motor's commands: what is stored, and the warning that goes with it.
+"""Argument checks of a motor's commands: the value that is stored, and the warning.
 
 Values out of range are clipped, impossible ones are refused (the old value stays). Units: rad and N·m, or m and N for a
 linear joint. A value that is no number raises UsageError.
@@ -49,7 +49,7 @@ def position(request: float, low: float, high: float, *, angle: bool = False) ->
 
 
 def is_no_angle(request: float, low: float, high: float) -> bool:
-    """Whether a target out of `low`..`high`, rad, is more than a turn: somebody meant degrees, or counts."""
+    """Whether a target out of `low`..`high`, rad, is more than a turn: probably degrees, or counts."""
     return abs(request) > 2 * math.pi and not low <= request <= high and not math.isinf(request)
 
 

@@ -76,14 +76,14 @@ def saturated(volts: float, feedback: float, speed: float, limit: float) -> tupl
 
 
 @jit
-def felt(duty: float, dead: float) -> float:
+def motor_duty(duty: float, dead: float) -> float:
     """What reaches a motor of a duty if the bridge swallows the share `dead` of full duty; full duty stays full."""
     return duty if dead == 0.0 else math.copysign(max(abs(duty) - dead, 0.0) / (1.0 - dead), duty)
 
 
 @jit
-def asked(duty: float, dead: float) -> float:
-    """The duty of which a motor feels `duty`: the inverse of `felt`, 0 for 0."""
+def loop_duty(duty: float, dead: float) -> float:
+    """The duty of which a motor feels `duty`: the inverse of `motor_duty`, 0 for 0."""
     return math.copysign(dead + (1.0 - dead) * abs(duty), duty) if duty != 0.0 else 0.0
 
 
@@ -190,7 +190,7 @@ def position_law(
         if abs(counts) * loop.one_count <= (loop.margin_ccw if counts > 0.0 else loop.margin_cw):
             counts = 0.0
         duty, fresh = pid(counts, last, integral, interval, loop.p, loop.i, loop.d, cap)
-        duty = felt(duty, loop.dead)
+        duty = motor_duty(duty, loop.dead)
         if counts != 0.0 and abs(duty) < loop.punch:
             duty = math.copysign(loop.punch, counts)
         return duty * supply, 0.0, fresh, counts

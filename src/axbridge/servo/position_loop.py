@@ -20,7 +20,7 @@ from axbridge.arrays import FloatArray
 from axbridge.jit import jit
 from axbridge.servo.columns import Command, Joint, Mode, Param
 from axbridge.servo.motor import Motor, driving
-from axbridge.servo.position_laws import Loop, approach, felt, lagging, position_law, saturated
+from axbridge.servo.position_laws import Loop, approach, lagging, motor_duty, position_law, saturated
 
 _WHEEL_GAIN = 4.0  # speed loop of the MX wheel mode: V·s/rad in units of the motor constant
 
@@ -89,7 +89,7 @@ def control(
     if not (mode == Mode.JOINT or mode == Mode.JOINT_CURRENT):  # noqa: PLR1714 - what becomes a joint again starts here
         joint[Joint.REFERENCE], joint[Joint.INTEGRAL], joint[Joint.LAST_ERROR] = angle, 0.0, 0.0
     if mode == Mode.WHEEL_DUTY:
-        joint[Joint.VOLTS] = felt(min(max(command[Command.DUTY], -cap), cap), loop.dead) * supply
+        joint[Joint.VOLTS] = motor_duty(min(max(command[Command.DUTY], -cap), cap), loop.dead) * supply
         joint[Joint.FEEDBACK] = 0.0
         return
     if mode == Mode.CURRENT:
@@ -129,7 +129,7 @@ def control(
     if sampled:
         volts -= feedback * joint[Joint.FILTERED]
         feedback = 0.0
-    joint[Joint.VOLTS], joint[Joint.FEEDBACK] = saturated(volts, feedback, speed, felt(cap, loop.dead) * supply)
+    joint[Joint.VOLTS], joint[Joint.FEEDBACK] = saturated(volts, feedback, speed, motor_duty(cap, loop.dead) * supply)
 
 
 @jit

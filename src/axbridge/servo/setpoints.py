@@ -1,4 +1,4 @@
-"""What a servo is asked for, motors that follow each other's commands, and Webots' motor controller.
+"""Set-points of a servo, coupled motors, and Webots' motor controller.
 
 `base::member` motors of one robot are coupled, each by its own multiplier. Source: Webots Reference Manual, Motor,
 "Coupled Motors". The controller is a PID that sets a velocity, limited in speed and in acceleration. Source: there,
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 @dataclass
 class Setpoints:
-    """What a servo was last asked for, after checks, clipping and multiplier. Units: rad and N·m, or m and N."""
+    """Last commands of a servo, after checks, clipping and multiplier. Units: rad and N·m, or m and N."""
 
     target: float  # target position; ±inf = velocity control; NaN = none yet
     velocity: float  # limit of the approach; in velocity control the signed set-point
@@ -55,7 +55,7 @@ class Limits:
     def is_close(self, other: Limits) -> bool:
         """Whether both are the same but for rounding."""
         pairs = ((self.low, other.low), (self.high, other.high), (self.velocity, other.velocity))
-        return all(math.isclose(one, two, rel_tol=1e-9, abs_tol=1e-12) for one, two in pairs)
+        return all(math.isclose(first, second, rel_tol=1e-9, abs_tol=1e-12) for first, second in pairs)
 
 
 def couplings(names: Sequence[str]) -> dict[str, list[str]]:

@@ -69,35 +69,35 @@ class SteadyServo:
         factor: Any = _clipped(1.0 + self.warming * (temperature - self.ambient), 0.1, math.inf)
         return replace(self, motor=self.motor._replace(resistance=self.motor.resistance * factor))
 
-    def felt(self, duty: T) -> T:
-        """What reaches the motor of a duty: `position_laws.felt`."""
+    def motor_duty(self, duty: T) -> T:
+        """What reaches the motor of a duty: `position_laws.motor_duty`."""
         size = abs(duty) - self.dead
         return _sign(duty) * size * (size > 0.0) / (1.0 - self.dead)
 
-    def asked(self, felt: T) -> T:
-        """The duty of which the motor feels this one: `position_laws.asked`."""
-        return _sign(felt) * (self.dead + (1.0 - self.dead) * abs(felt))
+    def loop_duty(self, motor_duty: T) -> T:
+        """The duty of which the motor feels this one: `position_laws.loop_duty`."""
+        return _sign(motor_duty) * (self.dead + (1.0 - self.dead) * abs(motor_duty))
 
     def resistance(self, duty: T) -> T:
         """Of the winding and the bridge, ohm."""
-        return self.motor.resistance + self.motor.resistance_per_duty * abs(self.felt(duty))
+        return self.motor.resistance + self.motor.resistance_per_duty * abs(self.motor_duty(duty))
 
     def current(self, duty: T, volts: T, speed: T) -> T:
         """Current in the winding, A, towards positive torque."""
-        motor, felt = self.motor, self.felt(duty)
-        free = (felt * volts - motor.constant * speed) / self.resistance(duty)
-        on = 1.0 + (motor.supply_side != 0.0) * (_clipped(abs(felt), _LEAST_DUTY, 1.0) - 1.0)  # share of the time
+        motor, motor_duty = self.motor, self.motor_duty(duty)
+        free = (motor_duty * volts - motor.constant * speed) / self.resistance(duty)
+        on = 1.0 + (motor.supply_side != 0.0) * (_clipped(abs(motor_duty), _LEAST_DUTY, 1.0) - 1.0)  # share of the time
         limit = motor.max_current / on
         return _where(limit > 0.0, _clipped(free, -limit, limit), free)
 
     def power(self, duty: T, volts: T, speed: T) -> T:
         """Electrical power U·i, W; below 0 where the motor brakes and gives some back."""
-        return self.felt(duty) * volts * self.current(duty, volts, speed)
+        return self.motor_duty(duty) * volts * self.current(duty, volts, speed)
 
     def drive(self, duty: T, volts: T, speed: T) -> T:
         """Torque that passes the gear, before friction, N·m; arguments as for `current`."""
         motor = self.motor
-        passed = motor.efficiency * (1.0 + (2.0 * (self.felt(duty) > 0.0) - 1.0) * motor.asymmetry)
+        passed = motor.efficiency * (1.0 + (2.0 * (self.motor_duty(duty) > 0.0) - 1.0) * motor.asymmetry)
         return passed * motor.constant * self.current(duty, volts, speed)
 
     def torque(self, duty: T, volts: T, speed: T) -> T:
@@ -107,8 +107,8 @@ class SteadyServo:
         """
         drive = self.drive(duty, volts, speed)
         rest = abs(speed) <= AT_REST
-        found = self._output(drive, speed, _where(rest, _sign(drive), _sign(speed)))
-        return _where(rest & (_sign(found) * _sign(drive) < 0.0), 0.0 * found, found)  # a product may vanish
+        torque = self._output(drive, speed, _where(rest, _sign(drive), _sign(speed)))
+        return _where(rest & (_sign(torque) * _sign(drive) < 0.0), 0.0 * torque, torque)  # a product may vanish
 
     def holding_torque(self, duty: T, volts: T) -> T:
         """Largest load that does not move the shaft while this duty is against it, N·m: friction helps."""
@@ -133,12 +133,12 @@ class SteadyServo:
         """
         motor = self.motor
         gain, back = motor.efficiency * motor.constant, motor.constant * speed
-        way = 2.0 * (drive * motor.resistance / gain + back > 0.0) - 1.0
-        current = drive / (gain * (1.0 + way * motor.asymmetry))
+        direction = 2.0 * (drive * motor.resistance / gain + back > 0.0) - 1.0
+        current = drive / (gain * (1.0 + direction * motor.asymmetry))
         # (R + r·|f|)·i = f·V - K·ω, with |f| = ±f
-        left = _clipped(volts - way * motor.resistance_per_duty * current, _LEAST_SUPPLY * volts, math.inf)
-        felt = (current * motor.resistance + back) / left
-        return self.asked(felt * (felt * way > 0.0))  # between what both ways give without volts: none
+        left = _clipped(volts - direction * motor.resistance_per_duty * current, _LEAST_SUPPLY * volts, math.inf)
+        motor_duty = (current * motor.resistance + back) / left
+        return self.loop_duty(motor_duty * (motor_duty * direction > 0.0))  # 0: no volts
 
     def duty(self, torque: T, volts: T, speed: T) -> T:
         """Duty with which the load takes `torque`, N·m, at this speed: the inverse of `torque`; over 1: it cannot.
@@ -157,7 +157,7 @@ class SteadyServo:
         """
         duty = _clipped(self.duty(torque, volts, speed), -1.0, 1.0)
         current = self.current(duty, volts, speed)
-        drawn = current * abs(self.felt(duty)) * (duty * current > 0.0)
+        drawn = current * abs(self.motor_duty(duty)) * (duty * current > 0.0)
         return _where(self.motor.supply_side != 0.0, drawn, current)
 
     def _output(self, drive: T, speed: T, direction: T | float) -> T:
@@ -230,7 +230,7 @@ def goal_offset(
     motor, law = model.motor, model.controller
     servo = SteadyServo.of(pack(model, profile.units.position))
     drive = servo.needed(load, speed, np.tanh(speed / _STILL)) + motor.armature * acceleration
-    volts = supply * servo.felt(np.clip(servo.duty_of(drive, np.full_like(drive, supply), speed), -1.0, 1.0))
+    volts = supply * servo.motor_duty(np.clip(servo.duty_of(drive, np.full_like(drive, supply), speed), -1.0, 1.0))
     if law.law == "state_feedback":
         return (volts + law.k_omega * speed) / law.k_theta
     count, initial, dead = profile.units.position, profile.registers, motor.dead_duty

@@ -88,8 +88,8 @@ class _Order(NamedTuple):
 class ServoBank:
     """Steps loops, motors and an engine together; see `Bank`.
 
-    The bank keeps the commands of servos and what they were seen to do; the engine gets it as drives, and is asked for
-    as many steps as there are until the next command acts. `before` is called before each `advance`.
+    The bank keeps the servos' commands and past states; the engine gets it as drives, and steps until the next command
+    acts. `before` is called before each `advance`.
     """
 
     def __init__(
@@ -220,7 +220,7 @@ class ServoBank:
     def sampled(self, rows: IntArray, times: Sequence[float]) -> FloatArray:
         """Rows of `State` of these servos, each as it was at its own time (s), at most `_KEPT` ago.
 
-        Between two steps, and less than a step after the latest, a shaft goes on at the speed it had.
+        Between two steps, and less than a step after the latest, a shaft continues at its speed.
         """
         states = np.empty((len(rows), len(State)))
         recall(self._drives.past, rows, np.array(times), self._h, states)
@@ -232,9 +232,9 @@ class ServoBank:
 
     def _place(self, servos: Sequence[BankServo]) -> tuple[IntArray, FloatArray]:
         servo, side = np.full(len(self.joints), -1, dtype=np.int64), np.ones(len(self.joints))
-        for row, one in enumerate(servos):
-            if one.joint not in self.joints or servo[self.joints.index(one.joint)] >= 0:
-                raise UsageError(f"joint {one.joint!r} is not there, or has two servos", f"there are {self.joints}")
-            servo[self.joints.index(one.joint)] = row
-            side[self.joints.index(one.joint)] = one.direction
+        for row, placed in enumerate(servos):
+            if placed.joint not in self.joints or servo[self.joints.index(placed.joint)] >= 0:
+                raise UsageError(f"joint {placed.joint!r} is not there, or has two servos", f"there are {self.joints}")
+            servo[self.joints.index(placed.joint)] = row
+            side[self.joints.index(placed.joint)] = placed.direction
         return servo, side

@@ -37,7 +37,7 @@ _CHECK = 0.1  # s between two looks whether it lives
 
 
 class RemoteBank:
-    """Stands in for a bank that it takes over into a child process, where wall time moves it; see `Bank`.
+    """Proxy of a bank that runs in a child process, where wall time advances it; see `Bank`.
 
     A read wants the state at the moment it is asked, and the process wakes up every 2 ms at best. Where commands take
     their time to act, it goes ahead by less than that, and keeps states for `sampled`. Else reads get the latest state.
@@ -140,7 +140,7 @@ class RemoteBank:
                 signal.signal(number, signal.SIG_IGN)
             os.set_blocking(commands, False)
             os.nice(2)  # the line answers first
-            while self._obey(bank, commands):
+            while self._handle(bank, commands):
                 caught_up = np.isnan(self._origin[0]) or self._follow(bank)
                 slow = abs(self.state[:, State.SPEED]).max(initial=0.0) < _STILL
                 quiet = slow and not self.state[:, State.DUTY].any()
@@ -153,7 +153,7 @@ class RemoteBank:
         finally:
             os._exit(code)
 
-    def _obey(self, bank: Bank, commands: int) -> bool:
+    def _handle(self, bank: Bank, commands: int) -> bool:
         """Hand over what has come; False once the parent has gone."""
         while True:
             try:

@@ -1,7 +1,6 @@
-"""What a physics engine is to the rest: joints that are advanced together with their drives and their contacts.
+"""The interface of a physics engine: joints that are advanced together with their drives and their contacts.
 
-How it lets loops, motors, joints and contacts take turns is its own business. `axbridge.testing.check_engine` is this
-contract as a test.
+The engine decides the order of loops, motors, joints and contacts. `axbridge.testing.check_engine` tests this contract.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ BULLET_LINKS = 128  # with the base and links on fixed joints: of a body with mo
 
 @dataclass(frozen=True)
 class Scene:
-    """What an engine is to build."""
+    """Data from which an engine is built."""
 
     urdf: Path  # the robot
     text: str | None = None  # what the URDF says, instead of the file's own text; meshes are looked for beside the file
@@ -59,7 +58,7 @@ class Scene:
             joints=[servo.joint for servo in rig.dynamixels],
             ideal=ideal,
             start=rig.start,
-            stops={one.joint: (one.min_stop, one.max_stop) for one in rig.dynamixels if one.min_stop < one.max_stop},
+            stops={s.joint: (s.min_stop, s.max_stop) for s in rig.dynamixels if s.min_stop < s.max_stop},
             gui=world.gui,
         )
 
@@ -74,7 +73,7 @@ class Arrangement(NamedTuple):
 
 
 class LinkMotion(NamedTuple):
-    """Where the frame of a link is in the world, and how it moves."""
+    """Position and velocity of a link's frame in the world."""
 
     time: float  # what moment this is true for, s since the engine was made: the end of its latest whole step
     place: Vector  # m
@@ -84,7 +83,7 @@ class LinkMotion(NamedTuple):
 
 
 class Contact(NamedTuple):
-    """A point at which a link touches what is not the robot, as of the engine's latest whole step."""
+    """A contact point of a link with another body, as of the engine's latest whole step."""
 
     link: str
     point: Vector  # in the world, m

@@ -47,7 +47,7 @@ from axbridge.servo.branch_free import decayed, sine
 from axbridge.servo.columns import Command, Param, Passive, friction_of, motor_of
 from axbridge.servo.friction import Friction, budget_at
 from axbridge.servo.motor import Motor, end_current, fitted_weight, push, warmed
-from axbridge.servo.position_laws import Loop, felt, lagging, position_law, saturated
+from axbridge.servo.position_laws import Loop, lagging, motor_duty, position_law, saturated
 from axbridge.servo.position_loop import follow_goal, loop_of
 from axbridge.sim.one_joint import leaves, meeting, spin, stopped
 from axbridge.sim.runs import Regime, Runs
@@ -112,7 +112,7 @@ _LOOP_ROWS = len(_Row)
 _MOTOR_ROWS = _LOOP_ROWS + len(Loop._fields) - 1
 _FRICTION_ROWS = _MOTOR_ROWS + len(Motor._fields)
 _ROWS = _FRICTION_ROWS + len(Friction._fields)
-_PASSIVE = tuple(int(_Row[one.name]) for one in Passive)
+_PASSIVE = tuple(int(_Row[name.name]) for name in Passive)
 _LAG, _SPEED_FILTER = Loop._fields.index("lag") - 1, Loop._fields.index("speed_filter") - 1
 
 
@@ -120,7 +120,7 @@ class _Place(IntEnum):
     """Where a lane is in its recording: rows of whole numbers."""
 
     SET = 0
-    OBEYED = 1  # the sample whose command acts
+    APPLIED = 1  # the sample whose command acts
     SAMPLE = 2  # the next one to be read
     END = 3
     FIRST = 4  # its recording's first sample
@@ -153,13 +153,13 @@ def rollouts(params: FloatArray, runs: Runs, step: float = 1e-3) -> FloatArray:
     for kind in np.unique(kinds, axis=0):
         chosen = (kinds == kind).all(axis=1)
         sets = np.ascontiguousarray(params[chosen], dtype=np.float64)
-        found = np.empty((len(sets), out.shape[1]))
-        if found.size:
+        positions = np.empty((len(sets), out.shape[1]))
+        if positions.size:
             law, playing, bent = kind.tolist()
             places = np.zeros((len(_Place), _WIDTH), dtype=np.int64)
             lanes = _Lanes(np.zeros(_ROWS * _WIDTH), places, np.zeros((len(_Clock), _WIDTH)))
-            _kernel(int(law), bool(playing), bool(bent))(sets, runs, float(step), lanes, found)
-        out[chosen] = found
+            _kernel(int(law), bool(playing), bool(bent))(sets, runs, float(step), lanes, positions)
+        out[chosen] = positions
     return out
 
 
@@ -227,7 +227,7 @@ def _control(w: FloatArray, lanes: int, law: int) -> None:
         )  # fmt: skip
         volts = volts - feedback * filtered if sampled else volts
         feedback = 0.0 if sampled else feedback
-        volts, feedback = saturated(volts, feedback, speed, felt(cap, loop.dead) * supply)
+        volts, feedback = saturated(volts, feedback, speed, motor_duty(cap, loop.dead) * supply)
         holds = loop.period > 0.0 and timer > 1e-9
         if loop.period > 0.0:
             timer = max(timer - step + (0.0 if holds else loop.period), -step)
@@ -235,7 +235,7 @@ def _control(w: FloatArray, lanes: int, law: int) -> None:
             volts, feedback, fresh, counts = w[_Row.VOLTS * _WIDTH + i], w[_Row.FEEDBACK * _WIDTH + i], integral, last
         duty = w[_Row.DUTY * _WIDTH + i]
         if duty <= 1.0:  # wheel mode
-            volts, feedback = felt(min(max(duty, -cap), cap), loop.dead) * supply, 0.0
+            volts, feedback = motor_duty(min(max(duty, -cap), cap), loop.dead) * supply, 0.0
             reference, pace, fresh, counts = angle, w[_Row.REFERENCE_SPEED * _WIDTH + i], 0.0, 0.0
             timer = w[_Row.TIMER * _WIDTH + i]
         if not on:
@@ -312,7 +312,7 @@ def _move(w: FloatArray, lanes: int, playing: bool, curved: bool) -> None:
 
 
 @jit
-def _board(i: int, number: int, lanes: _Lanes, params: FloatArray, runs: Runs, h: float, out: FloatArray) -> None:
+def _load_lane(i: int, number: int, lanes: _Lanes, params: FloatArray, runs: Runs, h: float, out: FloatArray) -> None:
     """Give lane `i` the pair with this number: all sets on the first recording, then all on the next."""
     w, place, clock = lanes
     k, m = number % params.shape[0], number // params.shape[0]
@@ -338,18 +338,18 @@ def _board(i: int, number: int, lanes: _Lanes, params: FloatArray, runs: Runs, h
     w[_Row.OFFSET * _WIDTH + i], w[_Row.NOISE * _WIDTH + i] = row[Param.OFFSET], row[Param.NOISE]
     w[_Row.ARMATURE * _WIDTH + i], w[_Row.VISCOUS * _WIDTH + i] = row[Param.ARMATURE], row[Param.VISCOUS]
     w[_Row.PLAY * _WIDTH + i], w[_Row.OUTPUT * _WIDTH + i] = row[Param.BACKLASH], row[Param.OUTPUT]
-    _put(i, w, runs.position[a], runs.velocity[a])
+    _reset_lane(i, w, runs.position[a], runs.velocity[a])
     w[_Row.SEEN * _WIDTH + i] = runs.position[a] - row[Param.LAG] * runs.velocity[a]
-    _pace(i, w, h)
+    _set_step(i, w, h)
     place[_Place.SET, i], place[_Place.RECORDING, i], place[_Place.FIRST, i] = k, m, a
-    place[_Place.OBEYED, i], place[_Place.SAMPLE, i], place[_Place.END, i] = a - 1, a + 1, runs.start[m + 1]
+    place[_Place.APPLIED, i], place[_Place.SAMPLE, i], place[_Place.END, i] = a - 1, a + 1, runs.start[m + 1]
     clock[_Clock.NOW, i], clock[_Clock.EVENT, i] = runs.time[a], -math.inf
     clock[_Clock.LATENCY, i] = row[Param.LATENCY] + _LOOP
     out[k, a] = runs.position[a]
 
 
 @jit
-def _put(i: int, w: FloatArray, reading: float, speed: float) -> None:
+def _reset_lane(i: int, w: FloatArray, reading: float, speed: float) -> None:
     """Start lane `i`'s motion where its sensor reads `reading`, rad, at `speed`, rad/s."""
     angle = reading - w[_Row.OFFSET * _WIDTH + i]
     w[_Row.ANGLE * _WIDTH + i] = w[_Row.ROTOR * _WIDTH + i] = angle
@@ -360,7 +360,7 @@ def _put(i: int, w: FloatArray, reading: float, speed: float) -> None:
 
 
 @jit
-def _pace(i: int, w: FloatArray, step: float) -> None:
+def _set_step(i: int, w: FloatArray, step: float) -> None:
     """Lane `i`'s next step is so long, s."""
     w[_Row.STEP * _WIDTH + i] = step
     weight = w[(_LOOP_ROWS + _SPEED_FILTER) * _WIDTH + i]  # that of a 1 ms loop
@@ -374,7 +374,7 @@ def _due(j: int, n: int, sent: FloatArray, latency: float) -> float:
 
 
 @jit
-def _obey(i: int, j: int, w: FloatArray, runs: Runs) -> None:
+def _apply_command(i: int, j: int, w: FloatArray, runs: Runs) -> None:
     """Lane `i` gets the command of sample `j`."""
     cap = min(runs.cap[j], 1.0)
     powered = runs.driven[j] != _OFF and cap > 0.0 and w[_Row.SUPPLY * _WIDTH + i] > 0.0
@@ -387,22 +387,22 @@ def _obey(i: int, j: int, w: FloatArray, runs: Runs) -> None:
 def _prepare(i: int, lanes: _Lanes, runs: Runs, h: float, out: FloatArray) -> bool:
     """What lane `i` has to do before its next step; false at the end of its recording."""
     w, place, clock = lanes
-    j, k, n, row = place[_Place.OBEYED, i], place[_Place.SAMPLE, i], place[_Place.END, i], place[_Place.SET, i]
+    j, k, n, row = place[_Place.APPLIED, i], place[_Place.SAMPLE, i], place[_Place.END, i], place[_Place.SET, i]
     now, latency, first = clock[_Clock.NOW, i], clock[_Clock.LATENCY, i], place[_Place.FIRST, i]
     step = 0.0
     while k < n and step == 0.0:
-        obeyed = j
+        applied = j
         j = max(j, first)
         while _due(j, n, runs.sent, latency) <= now + 1e-9:
             j += 1
-        if j != obeyed:
-            _obey(i, j, w, runs)
+        if j != applied:
+            _apply_command(i, j, w, runs)
         ahead = _due(j, n, runs.sent, latency) - now
         step = ahead if ahead < _STRETCH * h else h  # a command acts when it is due, not at the next whole step
         if runs.driven[k] == _FOLLOWED:
             now, out[row, k] = runs.time[k], runs.position[k]
             seen = _seen_along(w[_Row.SEEN * _WIDTH + i], runs, k, w[(_LOOP_ROWS + _LAG) * _WIDTH + i])
-            _put(i, w, runs.position[k], runs.velocity[k])
+            _reset_lane(i, w, runs.position[k], runs.velocity[k])
             w[_Row.SEEN * _WIDTH + i] = seen
             k += 1
             step = 0.0
@@ -413,7 +413,7 @@ def _prepare(i: int, lanes: _Lanes, runs: Runs, h: float, out: FloatArray) -> bo
             now += step
             step = 0.0
     if step != 0.0:
-        _pace(i, w, step)
+        _set_step(i, w, step)
         if runs.load.shape[0] > 0:
             share = min(max((now + 0.5 * step - runs.time[k - 1]) / (runs.time[k] - runs.time[k - 1]), 0.0), 1.0)
             before, after = runs.load[k - 1], runs.load[k]
@@ -422,7 +422,7 @@ def _prepare(i: int, lanes: _Lanes, runs: Runs, h: float, out: FloatArray) -> bo
             w[_Row.PULL * _WIDTH + i] = math.sqrt(along * along + across * across)
             w[_Row.PHASE * _WIDTH + i] = math.atan2(across, along)
             w[_Row.STEADY * _WIDTH + i] = before[3] + share * (after[3] - before[3])
-    place[_Place.OBEYED, i], place[_Place.SAMPLE, i], clock[_Clock.NOW, i] = j, k, now
+    place[_Place.APPLIED, i], place[_Place.SAMPLE, i], clock[_Clock.NOW, i] = j, k, now
     return step != 0.0
 
 
@@ -433,8 +433,8 @@ def _seen_along(seen: float, runs: Runs, k: int, lag: float) -> float:
     gained = (velocity[k] - velocity[k - 1]) / spell if spell > 0.0 else 0.0
     due = position[k - 1] - lag * (velocity[k - 1] - lag * gained)  # if it had gone on like this all the time before
     rest, _ = lagging(seen - due, 0.0, lag, 0.0, spell)
-    found: float = position[k] - lag * (velocity[k] - lag * gained) + rest
-    return found
+    reading: float = position[k] - lag * (velocity[k] - lag * gained) + rest
+    return reading
 
 
 @jit
@@ -453,15 +453,15 @@ def _read(i: int, lanes: _Lanes, runs: Runs, h: float, out: FloatArray) -> None:
     now += step
     event = -math.inf
     if k < n and runs.driven[k] < _HELD and runs.load.shape[0] == 0:
-        command = _due(place[_Place.OBEYED, i], n, runs.sent, clock[_Clock.LATENCY, i])
+        command = _due(place[_Place.APPLIED, i], n, runs.sent, clock[_Clock.LATENCY, i])
         event = min(runs.time[k] - h, command - _STRETCH * h) - 1e-9
         if step != h:
-            _pace(i, w, h)
+            _set_step(i, w, h)
     place[_Place.SAMPLE, i], clock[_Clock.NOW, i], clock[_Clock.EVENT, i] = k, now, event
 
 
 @jit
-def _fade(w: FloatArray, lanes: int) -> None:
+def _stribeck_decay(w: FloatArray, lanes: int) -> None:
     """How far every lane's shaft is at rest, where that has an exponent: a call that no vector register takes."""
     for i in range(lanes):
         friction, turn = _friction_at(w, i), _Row.ROTOR_SPEED if w[_Row.LOOSE * _WIDTH + i] != 0.0 else _Row.SPEED
@@ -478,7 +478,7 @@ def _all(
     pairs = params.shape[0] * (runs.start.shape[0] - 1)
     count = 1 if pairs == 1 else min((pairs + _VECTOR - 1) // _VECTOR * _VECTOR, _WIDTH)
     for i in range(count):  # some have nothing to do, but compute like the others
-        _board(i, min(i, pairs - 1), lanes, params, runs, h, out)
+        _load_lane(i, min(i, pairs - 1), lanes, params, runs, h, out)
         if i >= pairs:
             place[_Place.END, i] = 0
     given, busy = count, True
@@ -492,14 +492,14 @@ def _all(
             else:
                 ready = _prepare(i, lanes, runs, h, out)
                 while not ready and given < pairs:
-                    _board(i, given, lanes, params, runs, h, out)
+                    _load_lane(i, given, lanes, params, runs, h, out)
                     given += 1
                     ready = _prepare(i, lanes, runs, h, out)
                 place[_Place.READS, i] = 1 if ready else 0
             busy = busy or ready
         _control(w, count, law)
         if curved:
-            _fade(w, count)
+            _stribeck_decay(w, count)
         _move(w, count, playing, curved)
         for i in range(count):
             if place[_Place.READS, i] != 0:

@@ -54,7 +54,7 @@ class Runs(NamedTuple):
     # what the registers make of the loop, (m, len(Command)); what the columns above say is theirs to say
     settings: FloatArray
     # 1 where nobody wrote down when commands went out, so `sent` is a guess, (m,); empty = known everywhere
-    adrift: FloatArray = _NONE
+    unknown_command_times: FloatArray = _NONE
     # standard deviation of errors of `time` that differ from sample to sample, s, (m,); empty = none
     spread: FloatArray = _NONE
     # whether `position` was measured, (l,); where it was not, `position` is on the line between its neighbours, and

@@ -27,7 +27,7 @@ from axbridge.jit import jit
 from axbridge.servo.columns import Joint, Param, Passive, State, friction_of, motor_of
 from axbridge.servo.friction import budget
 from axbridge.servo.motor import end_current, push, temperature_step, warmed
-from axbridge.servo.position_laws import asked
+from axbridge.servo.position_laws import loop_duty
 from axbridge.servo.position_loop import control, loop_of
 from axbridge.sim.one_joint import rest, spin
 
@@ -237,7 +237,7 @@ def _book(
     state[State.REFERENCE], state[State.REFERENCE_SPEED] = joint[Joint.REFERENCE], joint[Joint.REFERENCE_SPEED]
     state[State.CURRENT] = current
     duty = min(max(applied / supply, -1.0), 1.0) if supply > 0.0 else 0.0
-    state[State.DUTY] = asked(duty, params[Param.DEAD_DUTY])  # what the firmware reports
+    state[State.DUTY] = loop_duty(duty, params[Param.DEAD_DUTY])  # what the firmware reports
     state[State.TORQUE] = side * torque
     state[State.ENERGY] += max(0.0, applied * current) * step
     state[State.TEMPERATURE] = temperature_step(

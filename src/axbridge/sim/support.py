@@ -1,4 +1,4 @@
-"""A hand that holds a robot which cannot stand yet, puts it on its soles when its first motor is on, and lets go."""
+"""A gantry that holds a robot, puts it on its soles when its first motor is on, and lets go."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _DOWN, _LETS_GO = 1.5, 2.0  # s after the first motor is on: it is put down; it 
 _UPRIGHT: Quaternion = (0.0, 0.0, 0.0, 1.0)
 
 
-class Hand:
-    """Holds a robot that stands free so that its soles are level, or upright where it has none.
+class Gantry:
+    """Holds a free-standing robot so that its soles are level, or upright where it has none.
 
-    On bent knees it may lean forward: put down upright, it would stand on its toes, and fall.
+    A pose with bent knees may lean forward: put down upright, it would stand on its toes and fall.
     """
 
     def __init__(self, rig: Rig, engine: Engine) -> None:
@@ -90,7 +90,7 @@ def supported(bank: ServoBank, rig: Rig) -> ServoBank:
     """The bank of a rig, with a hand where its robot could fall."""
     if bank.engine.base() is None:
         return bank
-    hand = Hand(rig, bank.engine)
+    gantry = Gantry(rig, bank.engine)
     on: float | None = None  # since when a motor is on, s
 
     def hold_or_let_go() -> None:
@@ -99,7 +99,7 @@ def supported(bank: ServoBank, rig: Rig) -> ServoBank:
             on = None
         elif on is None:
             on = bank.time
-        hand.holds(0.0 if on is None else bank.time - on)
+        gantry.holds(0.0 if on is None else bank.time - on)
 
     bank.before = hold_or_let_go
     return bank

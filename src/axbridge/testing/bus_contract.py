@@ -19,7 +19,7 @@ def kept(module: Mapping[str, Any], takes: tuple[str, ...], run: Callable[[Calla
     `run` makes what is checked, and calls a promise with it. An AssertionError says which one was broken.
     """
     names = []
-    for check in [one for one in module.values() if inspect.isfunction(one)]:
+    for check in [function for function in module.values() if inspect.isfunction(function)]:
         if tuple(inspect.signature(check).parameters) != takes:
             continue
         name = check.__name__.removeprefix("_").replace("_", " ")
@@ -51,7 +51,7 @@ def check_bus(make_bus: Callable[[], Bus], *, id: int = 1, absent: int = 252) ->
     def run(check: Callable[[Bus, int, int], None]) -> None:
         with closing(make_bus()) as bus:
             for other in (absent, BROADCAST):  # all in one protocol
-                bus.speak(other, bus.protocol(id))
+                bus.set_protocol(other, bus.protocol(id))
             check(bus, id, absent)
 
     return kept(globals(), ("bus", "id", "absent"), run)
@@ -131,15 +131,15 @@ class _Losses:
             self.asked += 1
             if isinstance(question[0], bytes):
                 self.writes += self._find(question[0])[0].code == Instruction.WRITE
-            fate = self._plan.pop(0) if self._plan else "ok"
-            if fate == "question":
+            outcome = self._plan.pop(0) if self._plan else "ok"
+            if outcome == "question":
                 raise BusTimeout(id_)
             self._inside = True
             try:
                 answer = ask(*question)
             finally:
                 self._inside = False
-            if fate == "answer":
+            if outcome == "answer":
                 raise BusTimeout(id_)
             return answer
 

@@ -228,8 +228,8 @@ def _alike(numbers: Sequence[float], clean: Sequence[Ran]) -> bool:
     first, second = (one.numbers for one in clean)
     if not len(numbers) == len(first) == len(second):
         return False
-    for found, one, other in zip(numbers, first, second, strict=True):
-        least = _COUNT if all(float(value).is_integer() for value in (found, one, other)) else _LEAST
-        if abs(found - one) > max(least, _SHARE * abs(one), 3 * abs(one - other)):
+    for number, one, other in zip(numbers, first, second, strict=True):
+        least = _COUNT if all(float(value).is_integer() for value in (number, one, other)) else _LEAST
+        if abs(number - one) > max(least, _SHARE * abs(one), 3 * abs(one - other)):
             return False
     return True

@@ -114,8 +114,8 @@ def _ahead(
     return float(bank.state[0, State.TORQUE]) if len(bank.state) else 0.0
 
 
-def _near(found: float, expected: float, within: float, what: str) -> None:
-    assert abs(found - expected) <= within, f"{what} is {found:.6g}, not {expected:.6g} (within {within:g})"
+def _near(value: float, expected: float, within: float, what: str) -> None:
+    assert abs(value - expected) <= within, f"{what} is {value:.6g}, not {expected:.6g} (within {within:g})"
 
 
 def _joints_come_in_the_order_asked_for_and_start_where_they_should(build: _Build) -> None:
@@ -224,10 +224,10 @@ def _a_base_that_stands_free_falls_turns_and_can_be_placed(build: _Build) -> Non
         _near(moved.speed[2], -_G * moved.time, 0.02, "its speed")
         there: LinkPose = (0.1, 0.2, 3.0), (0.0, math.sin(0.3), 0.0, math.cos(0.3))
         engine.place_base(there)
-        found = engine.base()
-        assert found is not None, "the base is still there"
-        for part, wanted in zip(found, there, strict=True):
-            assert np.allclose(part, wanted, atol=1e-6), f"placed at {there}, found at {found}"
+        base = engine.base()
+        assert base is not None, "the base is still there"
+        for part, wanted in zip(base, there, strict=True):
+            assert np.allclose(part, wanted, atol=1e-6), f"placed at {there}, found at {base}"
     ball = _link("base", 0.1, _ABOUT_SHAFT), _link("arm", 0.1, _ABOUT_SHAFT), _joint("shaft", "base", "arm")
     with build(*ball, fixed_base=False, base_height=2.0, gravity=_NOTHING) as engine:
         _ahead(engine, 0.25, torque=0.01)
@@ -275,8 +275,8 @@ def _links_are_where_their_joints_have_them(build: _Build) -> None:
         for name, (place, angle) in wanted.items():
             assert np.allclose(poses[name][0], place, atol=1e-5), f"{name} is at {poses[name][0]}, not at {place}"
             turned = -math.sin(angle / 2), math.cos(angle / 2)
-            found = poses[name][1][1], poses[name][1][3]
-            same = np.allclose(found, turned, atol=1e-5) or np.allclose(found, (-turned[0], -turned[1]), atol=1e-5)
+            got = poses[name][1][1], poses[name][1][3]
+            same = np.allclose(got, turned, atol=1e-5) or np.allclose(got, (-turned[0], -turned[1]), atol=1e-5)
             assert same, f"{name} is turned {poses[name][1]}"
 
 
@@ -306,8 +306,8 @@ def _the_floor_carries_what_stands_on_it_by_weight_and_friction(build: _Build) -
             _ahead(engine, 0.1, friction=0.01)
             pushes.append(np.sum([contact.force for contact in engine.contacts()], axis=0))
             places.append(engine.motion("base").place)
-        found = np.mean(pushes[5:], axis=0)
-        assert np.allclose(found, -1.1 * np.array(slope), atol=0.1), f"weight and slope push back with {found} N"
+        push = np.mean(pushes[5:], axis=0)
+        assert np.allclose(push, -1.1 * np.array(slope), atol=0.1), f"weight and slope push back with {push} N"
         _near(places[-1][2], 0.05, 1.5e-3, "the height of the box")
         assert np.allclose(places[5], places[-1], atol=1e-4), f"it went from {places[5]} to {places[-1]}"
         contacts = engine.contacts()

@@ -65,8 +65,8 @@ class ServoBus:
 
     def registers(self, id: int) -> dict[str, int]:
         """All registers of a servo as they are now, by name; no packet is sent."""
-        found: dict[str, int] = self._do("registers", id=id)
-        return found
+        registers: dict[str, int] = self._do("registers", id=id)
+        return registers
 
     def write(self, id: int, name: str, value: int) -> None:
         """Write a register as a packet would, but without one.
@@ -79,14 +79,14 @@ class ServoBus:
     @property
     def powered(self) -> list[int]:
         """Ids of the servos whose torque is on."""
-        found: list[int] = self._do("powered")
-        return found
+        ids: list[int] = self._do("powered")
+        return ids
 
     @property
     def positions(self) -> dict[str, float]:
         """Where each joint is, rad, by the servo's name."""
-        found: dict[str, float] = self._do("positions")
-        return found
+        positions: dict[str, float] = self._do("positions")
+        return positions
 
     def place(self, name: str, position: float) -> None:
         """Put a joint there, rad, at rest, as by a hand; it stays within its stops.
@@ -142,8 +142,8 @@ class ServoBus:
             raise PortError(
                 "virtual bus", why or f"no answer for {_PATIENCE:.0f} s", hint or f"see why: {self._command}"
             )
-        found: dict[str, Any] = json.loads(line)
-        return found
+        answer: dict[str, Any] = json.loads(line)
+        return answer
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from axbridge.bus.commission import write_register
 from axbridge.config.profile import in_units
 from axbridge.errors import AxBridgeError, BusError, ControlWarning, UsageError
 from axbridge.file_reading import printable
-from axbridge.robot.robot import Robot, start_of_way
+from axbridge.robot.robot import Robot, path_start
 from axbridge.robot.servo import Servo
 
 _log = logging.getLogger(__name__)
@@ -167,32 +167,32 @@ class Actions:
         for name in names:
             self._robot[name].set_available_torque(_checked(share) * self._robot[name].max_torque)
 
-    def way(self, pose: Mapping[str, float], duration: float) -> Job:
+    def move_to(self, pose: Mapping[str, float], duration: float) -> Job:
         """Lead servos to a pose, rad, within speed limits; one that somebody moves or switches off leaves the way."""
         robot, servos = self._robot, self._robot.driven()
         if not 0 < duration < math.inf:
             raise UsageError(f"a way of {duration:g} s is not positive and finite", "give seconds")
         if wrong := [name for name, goal in pose.items() if not math.isfinite(goal)]:
             raise UsageError(f"the pose says no number for {', '.join(wrong)}", "save it again")
-        robot.refuse_unsure_turns({name: goal for name, goal in pose.items() if name in robot})
+        robot.refuse_unknown_turns({name: goal for name, goal in pose.items() if name in robot})
         self._by_hand.clear()
-        ways: dict[str, tuple[float, float]] = {}
+        paths: dict[str, tuple[float, float]] = {}
         for name, goal in pose.items():
             if name not in robot:
                 continue  # a pose of a bigger robot
             servo = servos[name]
             if not servo.torque_enabled:
                 servo.torque_on()
-            ways[name] = start_of_way(servo), min(max(goal, servo.min_position), servo.max_position)
-        for name, (start, end) in ways.items():
+            paths[name] = path_start(servo), min(max(goal, servo.min_position), servo.max_position)
+        for name, (start, end) in paths.items():
             duration = max(duration, minimum_jerk.shortest(end - start, self.share * robot[name].max_velocity))
-        gone, before = dict.fromkeys(ways, 0.0), robot.time - robot.basic_time_step / 1000
+        gone, before = dict.fromkeys(paths, 0.0), robot.time - robot.basic_time_step / 1000
         until = robot.time + duration + _PATIENCE
         while min(gone.values(), default=duration) < duration - 1e-9 and robot.time < until:
-            for name, (start, end) in ways.items():
+            for name, (start, end) in paths.items():
                 gone[name] += (robot.time - before) * (name not in robot.last_step.errors)  # as `Robot.goto` waits
                 if name not in self._by_hand:
-                    servos[name].set_position(start + (end - start) * minimum_jerk.way(gone[name] / duration))
+                    servos[name].set_position(start + (end - start) * minimum_jerk.eased(gone[name] / duration))
             before = robot.time
             yield
 

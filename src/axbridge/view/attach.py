@@ -84,7 +84,7 @@ def _news(page: LivePage, commands: Commands) -> str:
     robot, picture, now = page.robot, page.picture, monotonic()
     level, trouble = _trouble(page, now)
     said, number, time = page.said
-    told: dict[str, Any] = {
+    document: dict[str, Any] = {
         "state": _state(page),
         "level": level,
         "trouble": trouble,
@@ -104,9 +104,9 @@ def _news(page: LivePage, commands: Commands) -> str:
             for name, (lost, damaged, late) in picture.packets.items()
             if lost or damaged or late
         ]
-        told |= {"lost": picture.lost, "causes": picture.causes, "line": rows}
-    told["rate"] = "" if picture is None else f"{picture.rate:.0f} steps/s"
-    return json.dumps(told, separators=(",", ":"))
+        document |= {"lost": picture.lost, "causes": picture.causes, "line": rows}
+    document["rate"] = "" if picture is None else f"{picture.rate:.0f} steps/s"
+    return json.dumps(document, separators=(",", ":"))
 
 
 def _state(page: LivePage) -> str:
@@ -159,7 +159,7 @@ class Commands:
             "move": lambda servo, to: ask(f"move {servo}", lambda: act.move(servo, to)),
             "limit_speed": lambda share: ask("speed limit", lambda: act.limit_speed(share)),
             "limit_torque": lambda servos, share: ask(f"torque {servos}", lambda: act.limit_torque(servos, share)),
-            "way": self._way,
+            "way": self._move_to,
             "save": self._save,
             "rise": page.rise,
             "play": self._play,
@@ -184,14 +184,14 @@ class Commands:
         except AxBridgeError as error:
             self._page.report(str(error))
 
-    def _way(self, pose: str, seconds: float, mirror: bool) -> None:
+    def _move_to(self, pose: str, seconds: float, mirror: bool) -> None:
         start = {servo.name: servo.position for servo in self._robot.rig.servos}
         poses = {START: start, **self.poses.poses}
         if pose not in poses:
             raise AxBridgeError(f"there is no pose {pose!r}")
         goal = mirrored(poses[pose], signs(self._robot.rig)) if mirror else poses[pose]
         duration = _within(_DURATIONS, seconds, "goto takes, s")
-        self._page.requests.ask("way", lambda: self._page.actions.way(goal, duration))
+        self._page.requests.ask("way", lambda: self._page.actions.move_to(goal, duration))
 
     def _save(self, name: str) -> None:
         picture = self._page.picture
@@ -246,7 +246,7 @@ class Commands:
 def _fits(name: str, value: object) -> bool:
     kind = _KINDS[name]
     if kind is list:
-        return isinstance(value, list) and all(_fits("name", one) for one in value)
+        return isinstance(value, list) and all(_fits("name", item) for item in value)
     if isinstance(value, str):
         return kind is str and len(value) <= _LONGEST and printable(value) == value
     if isinstance(value, bool):
@@ -270,8 +270,8 @@ class PoseFile:
         if not path.is_file():
             return
         with reading(lambda what, hint: UsageError(f"{path}: {what}", hint), "move it away, or correct it"):
-            found = json.loads(path.read_text(encoding="utf-8"))
-            for name, pose in dict(found).items():
+            poses = json.loads(path.read_text(encoding="utf-8"))
+            for name, pose in dict(poses).items():
                 self.poses[str(name)] = {str(servo): float(angle) for servo, angle in dict(pose).items()}
 
     def save(self, name: str, pose: Mapping[str, float]) -> None:
@@ -290,7 +290,7 @@ class PoseFile:
 
 def mirrored(pose: Mapping[str, float], signs: Signs) -> dict[str, float]:
     """The pose as in a mirror: left is right; servos without a partner in `signs` are left out."""
-    found = {signs[servo][0]: signs[servo][1] * angle for servo, angle in pose.items() if servo in signs}
-    if not found:
+    angles = {signs[servo][0]: signs[servo][1] * angle for servo, angle in pose.items() if servo in signs}
+    if not angles:
         raise AxBridgeError("no servo of this pose has a mirror image")
-    return found
+    return angles

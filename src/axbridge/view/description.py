@@ -54,7 +54,7 @@ def described(rig: Rig, names: list[str], ranges: Mapping[str, tuple[float, floa
 
 
 def _shape(shape: Shape, link: int) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    document: dict[str, Any] = {
         "link": link, "kind": shape.kind, "size": shape.size, "place": _numbers(shape.place),
         "turn": _numbers(shape.turn), "colour": shape.colour or _PLAIN,
     }  # fmt: skip
@@ -67,8 +67,8 @@ def _shape(shape: Shape, link: int) -> dict[str, Any]:
 
             hull = trimesh.Trimesh(corners, triangles, process=False).convex_hull
             corners, triangles = hull.vertices, hull.faces
-        told |= {"size": (1, 1, 1), "triangles": b64encode(corners[triangles].astype("<f4").tobytes()).decode()}
-    return told
+        document |= {"size": (1, 1, 1), "triangles": b64encode(corners[triangles].astype("<f4").tobytes()).decode()}
+    return document
 
 
 def _numbers(values: Any) -> list[float]:
@@ -77,14 +77,14 @@ def _numbers(values: Any) -> list[float]:
 
 def page(title: str, description: Mapping[str, Any], *, live: bool) -> str:
     """The page as one file: everything is in it, and `live` alone lets it talk, to who has served it."""
-    told = json.dumps({**description, "live": live}, separators=(",", ":"), ensure_ascii=False)
+    document = json.dumps({**description, "live": live}, separators=(",", ":"), ensure_ascii=False)
     policy = ALONE + ("; connect-src 'self'" if live else "")
     scripts = (web("uPlot.min.js"), web("plots.js"), own("body.js"), stop_script(stops=live), own("page.js"))
     program = "".join(f"<script>{text}</script>" for text in scripts)
     return (
         own("page.html").replace("{title}", escape(title)).replace("{policy}", policy)
         .replace("{style}", web("colours.css") + web("uPlot.min.css") + own("page.css"))
-        .replace("{robot}", told.replace("<", "\\u003c")).replace("{program}", program)
+        .replace("{robot}", document.replace("<", "\\u003c")).replace("{program}", program)
     )  # fmt: skip
 
 

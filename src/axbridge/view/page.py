@@ -220,7 +220,7 @@ class LivePage:
         touching: tuple[Contact, ...] = ()
         if base is not None and simulation is not None and simulation.engine is not None:
             touching = tuple(simulation.engine.contacts())
-        causes = tuple(self._words(cause, name) for name, found in robot.causes.items() for cause in found)
+        causes = tuple(self._words(cause, name) for name, listed in robot.causes.items() for cause in listed)
         for words in causes:
             self.events.go_on(robot.time, words)
         self.picture = Picture(
@@ -243,14 +243,14 @@ class LivePage:
 
     def _troubles(self, states: StepTable) -> dict[str, str]:
         """What is wrong now, by servo. One that has shut itself down says so until the program has let it recover."""
-        found = {"": "port lost"} if "" in self._missing else {}
+        words_of = {"": "port lost"} if "" in self._missing else {}
         withheld = self.robot.withheld
         for name, state in states.items():
             words = ["missing"] if name in self._missing else []
             words += [state.errors.describe()] if state.errors else []
             words += ["off until somebody lets it recover"] if name in withheld else []
-            found |= {name: ", ".join(words)} if words else {}
-        return found
+            words_of |= {name: ", ".join(words)} if words else {}
+        return words_of
 
     def _poll_line(self, now: float) -> tuple[float, dict[str, tuple[int, int, int]]]:
         """Time of a cycle, ms, and packets lost, damaged and late by servo."""
@@ -459,9 +459,9 @@ class LivePage:
                     sent, shown, drawn = now, picture, frame(picture)
                     self._frames.append(drawn)
                     self.server.publish("frame", drawn)
-            if now - words >= _WORDS and (told := self._news()) != said:
-                words, said = now, told
-                self.server.publish("words", told)
+            if now - words >= _WORDS and (message := self._news()) != said:
+                words, said = now, message
+                self.server.publish("words", message)
 
     def _mind_last_page(self, *, watched: bool, now: float) -> None:
         if watched:
@@ -501,8 +501,8 @@ class LivePage:
 
 def moves() -> list[str]:
     """Files in the folder where the page was started that may be moves."""
-    found = (path.name for kind in ("json", "mtn", "motion") for path in Path().glob(f"*.{kind}"))
-    return sorted(name for name in found if not name.endswith(".poses.json"))
+    names = (path.name for kind in ("json", "mtn", "motion") for path in Path().glob(f"*.{kind}"))
+    return sorted(name for name in names if not name.endswith(".poses.json"))
 
 
 def _counts(robot: Robot, name: str) -> float:
@@ -519,8 +519,8 @@ def frame(picture: Picture) -> bytes:
         _column(picture.goals, names), states.column("position"), _column(picture.ghost, names),
         *map(states.column, ("load", "voltage", "temperature")), _column(picture.on, names),
     ]  # fmt: skip
-    strongest = sorted(picture.contacts, key=lambda one: -float(np.linalg.norm(one.force)))[:_CONTACTS]
-    touching = [number for one in strongest for number in (*one.point, *one.force)]
+    strongest = sorted(picture.contacts, key=lambda contact: -float(np.linalg.norm(contact.force)))[:_CONTACTS]
+    touching = [number for contact in strongest for number in (*contact.point, *contact.force)]
     return struct.pack("<d", picture.time) + np.concatenate((base, *columns, touching)).astype("<f4").tobytes()
 
 

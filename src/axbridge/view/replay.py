@@ -37,19 +37,19 @@ def replay_page(rig: Rig, recordings: Sequence[Recording], labels: Sequence[str]
             raise RecordingError(one.path, f"holds nothing of rig {rig.name}", hint)
     columns = (len(_COLUMNS) + (len(recordings) - 1) * len(_BESIDE)) * len(names)
     most = max(200, int(_ROOM / _BYTES / (columns + _MORE * len(recordings))))
-    told = [
+    entries = [
         _described(one, names, label or one.path.name, most, _BESIDE if number else _COLUMNS)
         for number, (one, label) in enumerate(zip(recordings, labels or [""] * len(recordings), strict=True))
     ]
-    notes = [f"{one.path.name} {one.flaw}" for one in recordings if one.flaw]
+    notes = [f"{recording.path.name} {recording.flaw}" for recording in recordings if recording.flaw]
     every = max(math.ceil(len(first[names[0]]) / most), 1)
     notes += [f"of {every} samples one is here"] if every > 1 else []
     description = {
         **described(rig, names, {name: _ends(rig, name, first[name]) for name in names}),
-        "kind": "recording", "notes": [" beside ".join(one["label"] for one in told), *notes],
-        "recordings": told, "flags": _flags(first),
+        "kind": "recording", "notes": [" beside ".join(one["label"] for one in entries), *notes],
+        "recordings": entries, "flags": _flags(first),
     }  # fmt: skip
-    return page(f"{' beside '.join(one['label'] for one in told)} – axbridge", description, live=False)
+    return page(f"{' beside '.join(one['label'] for one in entries)} – axbridge", description, live=False)
 
 
 def _described(
@@ -60,15 +60,15 @@ def _described(
     tracks = {name: recording[name] for name in names if name in recording}
     time = max((track.time for track in tracks.values()), key=len)
     time = time[:: max(math.ceil(len(time) / most), 1)]
-    found: dict[str, list[Any]] = {what: [None] * len(names) for what in columns}
+    values_of: dict[str, list[Any]] = {what: [None] * len(names) for what in columns}
     for place, name in enumerate(names):
         if name in tracks and len(tracks[name]):
             rows = _nearest(tracks[name].time, time)
             for what, column in columns.items():
                 values = getattr(tracks[name], column)[rows]
-                found[what][place] = None if np.isnan(values).all() else heights(values)
+                values_of[what][place] = None if np.isnan(values).all() else heights(values)
     times = packed((time - start).astype("<f4"))
-    return {"label": label, "times": times, "columns": found, "base": _base(recording, time)}
+    return {"label": label, "times": times, "columns": values_of, "base": _base(recording, time)}
 
 
 def _nearest(time: FloatArray, at: FloatArray) -> IntArray:
@@ -101,8 +101,8 @@ def _ends(rig: Rig, name: str, track: Track) -> tuple[float, float]:
 
 def _flags(recording: Recording) -> list[tuple[float, str]]:
     """What happened, and when its parts began, s from the start."""
-    found = []
+    flags = []
     for event in recording.events:
         text = str(event.data.get("name", "segment")) if event.name == "segment" else event.name
-        found.append((round(event.time - recording.start, 3), text))
-    return sorted(found)
+        flags.append((round(event.time - recording.start, 3), text))
+    return sorted(flags)

@@ -83,22 +83,22 @@ class WebServer:
         self.past: Callable[[], list[bytes]] = list  # what a page that is opened gets first
         self._pages: dict[object, asyncio.Event] = {}
         self._loop, self._server = asyncio.new_event_loop(), None
-        self._hearing = ThreadPoolExecutor(1)  # one request after the other, and none in the way of the stop
+        self._requests = ThreadPoolExecutor(1)  # one request after the other, and none in the way of the stop
         self._loop.set_exception_handler(lambda _, context: self._nonsense(context.get("exception")))
         self._thread = threading.Thread(target=self._run, name="axbridge web", daemon=True)
         self._thread.start()
         wanted = [port] if port is not None else [*range(_FIRST_PORT, _FIRST_PORT + _PORTS), 0]
-        for one in wanted:
+        for candidate in wanted:
             with suppress(OSError):
-                self._server = asyncio.run_coroutine_threadsafe(self._listen(host, one), self._loop).result()
+                self._server = asyncio.run_coroutine_threadsafe(self._listen(host, candidate), self._loop).result()
                 break
         if self._server is None:
             self.stop()
             hint = "leave --page-port out, or choose another"
             raise UsageError(f"port {port} of {host} is taken, or none of yours", hint)
-        found = next(iter(self._server.sockets)).getsockname()[1]
+        bound_port = next(iter(self._server.sockets)).getsockname()[1]
         name = "[::1]" if host == "::1" else host
-        self.url = f"http://{name}:{found}/" + (f"?token={self._door.token}" if self._door.token else "")
+        self.url = f"http://{name}:{bound_port}/" + (f"?token={self._door.token}" if self._door.token else "")
 
     @property
     def watched(self) -> int:
@@ -125,7 +125,7 @@ class WebServer:
                 asyncio.run_coroutine_threadsafe(end(), self._loop).result(timeout=2 * _PATIENCE)
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(timeout=_PATIENCE)
-            self._hearing.shutdown(wait=False, cancel_futures=True)
+            self._requests.shutdown(wait=False, cancel_futures=True)
 
     # ---- in the loop
 
@@ -140,12 +140,12 @@ class WebServer:
     async def _listen(self, host: str, port: int) -> Any:
         from websockets.asyncio.server import serve
 
-        def hear(record: logging.LogRecord) -> bool:
+        def log_filter(record: logging.LogRecord) -> bool:
             self._nonsense(record.exc_info[1] if record.exc_info else None)
             return False
 
         logger = logging.Logger(__name__, logging.ERROR)  # noqa: LOG001 - each server counts for itself
-        logger.addFilter(hear)
+        logger.addFilter(log_filter)
         return await serve(
             self._talk, host, port, process_request=self._answer, logger=logger, compression=None, max_size=_LARGEST
         )
@@ -175,7 +175,7 @@ class WebServer:
         try:
             async for message in connection:
                 try:
-                    await self._loop.run_in_executor(self._hearing, self._receive, message)
+                    await self._loop.run_in_executor(self._requests, self._receive, message)
                 except Exception as error:  # noqa: BLE001 - the page goes on, whatever it was sent
                     self._nonsense(error)
         finally:

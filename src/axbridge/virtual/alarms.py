@@ -1,4 +1,4 @@
-"""What a servo's firmware watches: supply, temperature and load. When it shuts down, and how the host recovers it."""
+"""Protections of a servo's firmware: supply, temperature and load; when it shuts down, and how the host recovers it."""
 
 from __future__ import annotations
 

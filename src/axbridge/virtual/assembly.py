@@ -1,4 +1,4 @@
-"""From a rig to its engine and motors."""
+"""Build the engine and the motors of a rig."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def build_bank(rig: Rig, *, seed: int = 0, ideal: Iterable[IdealJoint] | None = 
     bank = ServoBank(
         engine,
         servos,
-        [bus.supply_voltage for bus in rig.buses] + [rig.supply_of(one) for one in configs if one.name in regulated],
+        [bus.supply_voltage for bus in rig.buses] + [rig.supply_of(s) for s in configs if s.name in regulated],
         supply_resistance=[bus.supply_resistance for bus in rig.buses] + [0.0] * len(regulated),
         seed=seed,
     )

@@ -1,4 +1,4 @@
-"""What AX servos, and MX servos of Protocol 1.0, make of their registers.
+"""Firmware of AX servos, and of MX servos with Protocol 1.0: what their registers do.
 
 Behaviour that differs between firmwares is a flag of the profile.
 """
@@ -14,7 +14,7 @@ from axbridge.jit import plain as plain_python
 from axbridge.servo.columns import Command, Mode, State
 from axbridge.servo.position_laws import compliance
 from axbridge.units import FULL_SCALE, bits_to_signed
-from axbridge.virtual.firmware import Firmware, Seen, Written
+from axbridge.virtual.firmware import Firmware, SensorCounts, Written
 
 _TORQUE = int(Address.TORQUE_ENABLE)
 _READING, _SPEED = int(State.READING), int(State.SPEED)
@@ -38,7 +38,7 @@ class AxFirmware(Firmware):
         "lock": "_lock",
     }
     REST: ClassVar = ("moving", "realtime_tick")
-    _forgotten = 0  # counts: whole turns that a multi-turn position has lost without power
+    _lost_turns = 0  # counts: whole turns that a multi-turn position has lost without power
     _last_position = -1
     _wheel_drive = False  # driven in wheel mode although Torque Enable reads 0
     _busy_until = 0.0
@@ -50,7 +50,7 @@ class AxFirmware(Firmware):
 
     def forget_turns(self, time: float) -> None:
         turn = self.units.counts + 1
-        self._forgotten = self._raw(self.state_at(time)[_READING]) // turn * turn
+        self._lost_turns = self._raw(self.state_at(time)[_READING]) // turn * turn
         self.copy_present(time)
 
     def _raw(self, reading: float) -> int:
@@ -139,7 +139,7 @@ class AxFirmware(Firmware):
         count = self._raw(reading)
         if self.multi_turn:
             divider = max(self.table.get("resolution_divider", 1), 1)
-            return max(-32768, min(32767, (count - self._forgotten) // divider + self.table.get("multi_turn_offset")))
+            return max(-32768, min(32767, (count - self._lost_turns) // divider + self.table.get("multi_turn_offset")))
         if not 0 <= count <= self.units.counts:  # in the dead zone the wiper touches neither end: the nearer one here
             count = round(self.zero + (reading - self._turns(reading)) / self.units.position)
         return max(0, min(self.units.counts, count))
@@ -157,7 +157,7 @@ class AxFirmware(Firmware):
         """Whether the sensor sees nothing of a shaft at `reading`, rad."""
         return not -0.5 <= self.zero + (reading - self._turns(reading)) / self.units.position <= self.units.counts + 0.5
 
-    def _misread(self, seen: Seen, state: list[float]) -> Seen:
+    def _misread(self, counts: SensorCounts, state: list[float]) -> SensorCounts:
         """Speed and load as the dead zone spoils them.
 
         Present Speed is a difference of positions: 0 while the position stays at an end, and more than any motor
@@ -167,43 +167,43 @@ class AxFirmware(Firmware):
         before = reading - state[_SPEED] * _SPEED_TIME
         crossed = wheel and (self._is_dead(before) or self._turns(before) != self._turns(reading))
         if self.stuck is not None or not (crossed or self._is_dead(reading)):
-            return seen
+            return counts
         change = (self.count(reading) - self.count(before)) * self.units.position
         speed = round(change / _SPEED_TIME / self.units.speed)
-        load = seen.load + _LOAD_PER_SPEED * (seen.speed - speed) * self.driven
-        return seen._replace(speed=speed, load=int(math.copysign(abs(load) % (self.units.full_load + 1), load)))
+        load = counts.load + _LOAD_PER_SPEED * (counts.speed - speed) * self.driven
+        return counts._replace(speed=speed, load=int(math.copysign(abs(load) % (self.units.full_load + 1), load)))
 
-    def block(self, seen: Seen, state: list[float], time: float) -> tuple[int, ...]:
-        sure = self.mode is Mode.JOINT and 0 < seen.position < self.units.counts
-        seen = self._misread(seen, state) if self._has_dead_zone and not sure else seen
-        words, quirk = super().block(seen, state, time), self.profile.behaviour.speed_quirk
-        if abs(seen.speed) > FULL_SCALE:  # RX-64: 3154, AX-12: 3408 (DynamixelSDK 436)
-            words = (words[0], abs(seen.speed) | (seen.speed < 0) << 10, *words[2:])
+    def block(self, counts: SensorCounts, state: list[float], time: float) -> tuple[int, ...]:
+        sure = self.mode is Mode.JOINT and 0 < counts.position < self.units.counts
+        counts = self._misread(counts, state) if self._has_dead_zone and not sure else counts
+        words, quirk = super().block(counts, state, time), self.profile.behaviour.speed_quirk
+        if abs(counts.speed) > FULL_SCALE:  # RX-64: 3154, AX-12: 3408 (DynamixelSDK 436)
+            words = (words[0], abs(counts.speed) | (counts.speed < 0) << 10, *words[2:])
         if quirk == "none":
             return words
         position, speed, *others = words
-        if quirk == "stale" and seen.position == self._last_position:
+        if quirk == "stale" and counts.position == self._last_position:
             speed = self.table["present_speed"]
-        elif quirk == "garbage_high_bits" and seen.speed and self.mode is not Mode.JOINT:
+        elif quirk == "garbage_high_bits" and counts.speed and self.mode is not Mode.JOINT:
             speed |= 0x0800
-        self._last_position = seen.position
+        self._last_position = counts.position
         return position, speed, *others
 
-    def refresh_rest(self, seen: Seen, state: list[float], time: float) -> None:  # noqa: ARG002
+    def refresh_rest(self, counts: SensorCounts, state: list[float], time: float) -> None:  # noqa: ARG002
         table = self.table
         powered = self.driven and table["torque_limit"] != 0  # a shutdown leaves Torque Enable at 1
-        table["moving"] = int(powered and self._is_moving(seen, busy=time < self._busy_until))
+        table["moving"] = int(powered and self._is_moving(counts, busy=time < self._busy_until))
         if "realtime_tick" in table:
             table["realtime_tick"] = self.tick(time)
 
-    def _is_moving(self, seen: Seen, *, busy: bool) -> bool:
+    def _is_moving(self, counts: SensorCounts, *, busy: bool) -> bool:
         """Whether the servo is on its way: away from the goal, and turning or about to."""
         table = self.table
         if self.mode is not Mode.JOINT:
-            return seen.speed != 0 and bits_to_signed(table["moving_speed"]) != 0
-        error = table["goal_position"] - seen.position
+            return counts.speed != 0 and bits_to_signed(table["moving_speed"]) != 0
+        error = table["goal_position"] - counts.position
         margin = table.get("ccw_compliance_margin" if error > 0 else "cw_compliance_margin", 1)
-        return bool((seen.speed or busy) and abs(error) > margin)
+        return bool((counts.speed or busy) and abs(error) > margin)
 
     # -- the motor ---------------------------------------------------------------------------------------------------
 
@@ -214,7 +214,7 @@ class AxFirmware(Firmware):
         if self.multi_turn:
             goal = (goal - table.get("multi_turn_offset")) * max(
                 table.get("resolution_divider", 1), 1
-            ) + self._forgotten
+            ) + self._lost_turns
         if not limit:
             row[Command.TORQUE] = 0.0
         row[Command.MODE] = float(mode)

@@ -1,4 +1,4 @@
-"""A bus in process: the same line and the same servos as behind a pseudo-terminal, in simulated time."""
+"""A bus in process: the line and servos that a pseudo-terminal serves, in simulated time."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class VirtualBus(Bus):
         self._line: Line | None = world.lines[name]
         self.baud = round(self._line.baud)
         for servo in self._line.servos:
-            self.speak(servo.id, PROTOCOLS[servo.profile.protocol])
+            self.set_protocol(servo.id, PROTOCOLS[servo.profile.protocol])
 
     def reopen(self, check: Callable[[], None] = lambda: None) -> None:
         """See `Bus.reopen`."""
@@ -60,7 +60,7 @@ class VirtualBus(Bus):
         line, world = self._line, self._world
         if line is None:
             return []
-        reads = line.foresee(requests, world.now(), world.next_watch, _GRACE)
+        reads = line.schedule_reads(requests, world.now(), world.next_watch, _GRACE)
         if not reads:
             return []
         servos, addresses, lengths, sent, due = zip(*reads, strict=True)
@@ -89,9 +89,9 @@ class VirtualBus(Bus):
                     echo = b""
                     continue
                 received += delivery.data
-                found = protocol.find_answer(received, frame, id, length, echo=False, refusable=True).packet
-                if found is not None and not protocol.garbled(found.code):
-                    return found, sent
+                reply = protocol.find_answer(received, frame, id, length, echo=False, refusable=True).packet
+                if reply is not None and not protocol.garbled(reply.code):
+                    return reply, sent
         world.sleep_until(deadline)
         if received:
             raise CorruptPacket(id, received)
@@ -114,12 +114,12 @@ class VirtualBus(Bus):
         line, sent = self._say(frame)
         waits = max(answers, size // SHORTEST_BLOCK) * _GRACE if line.timing == "wire" else 0.0
         deadline = sent + line.seconds(size) + waits
-        heard, decoder, came = b"", protocol.decoder(), 0
+        received, decoder, came = b"", protocol.decoder(), 0
         while came < answers and (due := line.next_due) is not None and due <= deadline:
             self._world.sleep_until(due)
             for delivery in line.collect(due):
-                heard += delivery.data
+                received += delivery.data
                 came += sum(protocol.is_answer(packet) for packet in decoder.feed(delivery.data))
         if came < answers:
             self._world.sleep_until(deadline)
-        return heard, sent
+        return received, sent

@@ -34,7 +34,7 @@ from axbridge.virtual.wake_latency import Awake, wake_on_time
 _TERMIOS2 = struct.Struct("=4IB19s2I")
 _TCGETS2 = 0x802C542A
 _CHUNK = 4096  # bytes of one read, and of all that wait to be fetched: the kernel keeps as many for a real adapter
-_FULL = 1e-3  # s to wait while nobody takes them
+_FULL = 1e-3  # s to wait while no client takes them
 _MOST_HELD = 65536  # bytes of a TCP client that wait for the line, 0.7 s at 1 Mbit/s; more is lost
 _MOST_READS = 16  # of them in one go
 _TCSETS2 = 0x402C542B
@@ -59,22 +59,22 @@ class Arrival(NamedTuple):
 class Listener:
     """A thread in a blocking read of one end of the terminal.
 
-    It never sees what a client takes back: a TCOFLUSH right after a write (pypot flushes before every packet) discards
-    bytes that the kernel has not moved to this end yet.
+    It does not receive bytes that a client discards: a TCOFLUSH right after a write (pypot flushes before every packet)
+    removes bytes that the kernel has not yet moved to this end.
     """
 
     def __init__(self, end: int) -> None:
-        self.news, self._waker = os.pipe()  # readable when there are arrivals
+        self.ready_fd, self._waker = os.pipe()  # readable when there are arrivals
         self._end = end
-        self._found: deque[Arrival] = deque()
+        self._arrivals: deque[Arrival] = deque()
         self._over = False
         self._thread = threading.Thread(target=self._listen, name="pty listener", daemon=True)
         self._thread.start()
 
     def arrivals(self) -> list[Arrival]:
-        """What has come since the last call; for use when `news` is readable."""
-        os.read(self.news, _CHUNK)
-        return [self._found.popleft() for _ in range(len(self._found))]
+        """What has come since the last call; for use when `ready_fd` is readable."""
+        os.read(self.ready_fd, _CHUNK)
+        return [self._arrivals.popleft() for _ in range(len(self._arrivals))]
 
     def close(self, other: int) -> None:
         """Stop listening; `other` is the other end of the terminal, to wake the thread by."""
@@ -84,28 +84,28 @@ class Listener:
             os.write(other, b"\0")
         os.set_blocking(other, True)
         self._thread.join()
-        os.close(self.news)
+        os.close(self.ready_fd)
         os.close(self._waker)
 
     def _listen(self) -> None:
         wake_on_time()
         _block_signals()
         while True:
-            while sum(len(one.data) for one in list(self._found)) >= _CHUNK and not self._over:
+            while sum(len(arrival.data) for arrival in list(self._arrivals)) >= _CHUNK and not self._over:
                 time.sleep(_FULL)
             data = os.read(self._end, _CHUNK)
             now = time.monotonic()
             if self._over:
                 return
-            self._found.append(Arrival(data, now, baud(self._end) or None))
+            self._arrivals.append(Arrival(data, now, baud(self._end) or None))
             os.write(self._waker, b"!")
 
 
 class Unlocker:
     """A thread that ends a client's exclusive use of the terminal (TIOCEXCL) when that client has gone.
 
-    The kernel keeps it until nobody has the slave open, and the server always has. So after a client that was killed
-    no other one could open it, but root's. Only Linux tells when a file is closed; elsewhere there is no thread.
+    The kernel keeps it while the slave is open in any process, and the server always has it open. So after a client was
+    killed only root could open it. Only Linux reports when a file is closed; elsewhere there is no thread.
     """
 
     def __init__(self, slave: int) -> None:
@@ -171,7 +171,7 @@ def baud(descriptor: int) -> int:
 
 
 class _Ends(NamedTuple):
-    """One pseudo-terminal, and who listens to its master."""
+    """One pseudo-terminal, and the listener of its master."""
 
     master: int
     slave: int
@@ -182,8 +182,8 @@ class _Ends(NamedTuple):
 class PtyChannel:
     """One pseudo-terminal; clients open its slave end like any serial port.
 
-    It keeps the slave open itself, so that clients may come and go. Speed is the line's business, which gets the
-    client's. `baud` is what a client finds that sets none, and `link` a symbolic link to keep pointing at the slave.
+    It keeps the slave open, so that clients may come and go. The line sets the speed, from that of the client. `baud`
+    is the rate of a client that sets none, and `link` a symbolic link that keeps pointing at the slave.
     """
 
     def __init__(self, baud: float, link: Path | None = None) -> None:
@@ -206,7 +206,7 @@ class PtyChannel:
 
     def descriptors(self) -> tuple[int, ...]:
         """What to wait on; nothing while it is unplugged."""
-        return (self._ends.listener.news,) if self._ends else ()
+        return (self._ends.listener.ready_fd,) if self._ends else ()
 
     def plug(self) -> None:
         """Open the pseudo-terminal (again) and point the link at it."""
@@ -345,8 +345,8 @@ def is_loopback(host: str) -> bool:
 class TcpChannel:
     """Listens on a TCP port, 0: any free one; the line keeps its baud rate, because a socket has none.
 
-    One client at a time: what another one said meanwhile must not move the robot when the first one leaves. What a
-    client that has left said faster than the line carries it is discarded.
+    One client at a time: bytes of a second client are discarded, so that they do not move the robot when the first one
+    leaves. Bytes that a client sent faster than the line carries are discarded when it leaves.
     """
 
     def __init__(self, host: str, port: int) -> None:
@@ -355,7 +355,7 @@ class TcpChannel:
         self._client: socket.socket | None = None
         self._held = bytearray()  # from the client, until the line is free
         self.address = ""
-        self.transit = 0.0  # who is at the other end, and how far, is not known
+        self.transit = 0.0  # the distance of the other end is not known
         self.plug()
 
     @property
@@ -365,7 +365,7 @@ class TcpChannel:
 
     def descriptors(self) -> tuple[int, ...]:
         """What to wait on; nothing while it is unplugged."""
-        return tuple(one.fileno() for one in (self._listener, self._client) if one is not None)
+        return tuple(end.fileno() for end in (self._listener, self._client) if end is not None)
 
     def plug(self) -> None:
         """Listen for clients."""
@@ -432,7 +432,7 @@ class TcpChannel:
             return
         try:
             client, _ = self._listener.accept()
-        except OSError:  # nobody is there, or no longer
+        except OSError:  # no client, or no longer
             return
         client.setblocking(False)
         if self._client is None:
@@ -460,7 +460,7 @@ class TcpChannel:
         if self._client is not None:
             self._client.close()
             self._client = None
-            self._held.clear()  # it must not move the robot when nobody is there
+            self._held.clear()  # it must not move the robot without a client
             self.left = True
 
 

@@ -25,16 +25,16 @@ class Transmission(NamedTuple):
 
 
 def overlay(frames: list[Transmission], baud: float) -> list[Transmission]:
-    """What a receiver at `baud` hears of frames: those that do not overlap as they are, others as their wired AND."""
-    heard: list[Transmission] = []
+    """Frames as a receiver at `baud` gets them: those that do not overlap unchanged, others as their wired AND."""
+    received: list[Transmission] = []
     group: list[Transmission] = []
     for frame in sorted(frames, key=lambda f: f.start):
         if group and frame.start >= max(other.end for other in group):
-            heard.append(_merge(group, baud))
+            received.append(_merge(group, baud))
             group = []
         group.append(frame)
-    heard.append(_merge(group, baud))
-    return [frame for frame in heard if frame.data]
+    received.append(_merge(group, baud))
+    return [frame for frame in received if frame.data]
 
 
 def _merge(group: list[Transmission], baud: float) -> Transmission:

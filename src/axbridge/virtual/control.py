@@ -40,7 +40,7 @@ class Control:
         ports = self._ports()
         return json.dumps({"ready": next(iter(ports.values()), None), "ports": ports})
 
-    def obey(self, text: str) -> str:
+    def run_command(self, text: str) -> str:
         """Carry out one line; return the answer."""
         try:
             given = json.loads(text)
@@ -82,7 +82,7 @@ class Control:
             raise UsageError(
                 f"servo {id} refuses {name} = {value}", "it does so to any program: see its range and locks"
             )
-        servo.deafness = 0.0
+        servo.eeprom_write_time = 0.0
 
     def _do_powered(self) -> list[int]:
         servos = self._world.servos.values()
@@ -138,10 +138,10 @@ class Control:
 
     def _servo(self, id: int) -> VirtualServo:
         servos = self._world.servos.values()
-        found = next((one for one in servos if one.table["id"] == id), None)
-        if found is None:
+        servo = next((one for one in servos if one.table["id"] == id), None)
+        if servo is None:
             raise UsageError(f"no servo has id {id}", f"there are: {', '.join(str(one.table['id']) for one in servos)}")
-        return found
+        return servo
 
 
 COMMANDS = sorted(name.removeprefix("_do_") for name in vars(Control) if name.startswith("_do_"))

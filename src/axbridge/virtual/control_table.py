@@ -1,4 +1,4 @@
-"""The control table: bytes, addresses and the rules of who may write what. Integers only; no physics, no time."""
+"""The control table: bytes, addresses and rules of access. Integers only; no physics, no time."""
 
 from __future__ import annotations
 
@@ -92,10 +92,10 @@ class ControlTable:
                 shares.append(RegisterShare("", position - address, True, False, (0, 255)))
                 position += 1
                 continue
-            one = self._profile.registers[name]
-            offset, whole = one.address - address, one.address >= address and one.end <= address + length
-            shares.append(RegisterShare(name, offset, whole, one.writable, (one.minimum, one.maximum)))
-            position = one.end
+            register = self._profile.registers[name]
+            offset, whole = register.address - address, register.address >= address and register.end <= address + length
+            shares.append(RegisterShare(name, offset, whole, register.writable, (register.minimum, register.maximum)))
+            position = register.end
         return tuple(shares)
 
     def patched(self, share: RegisterShare, data: bytes) -> int:

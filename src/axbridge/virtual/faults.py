@@ -89,7 +89,7 @@ def _rate(example: str, says: str, *, lasts: bool = False) -> FaultKind:
 
 def _set_deaf(targets: Targets, fault: Fault) -> None:
     for servo in targets.servos:
-        servo.burns_all = fault.share > 0
+        servo.writes_unchanged = fault.share > 0
 
 
 def _each_line(act: Callable[[Line], None]) -> Act:
@@ -199,22 +199,22 @@ def _parse_item(item: str) -> Fault:
         raise UsageError(f"fault {item!r}: {name!r} is not known", hint)
     kind, (what, counted, packet) = FAULTS[name], item.partition("#")
     pattern, words = kind.grammar(counted=bool(counted))
-    found = re.fullmatch(pattern, what[len(name) :])
-    facts = found.groupdict() if found else {}
+    match = re.fullmatch(pattern, what[len(name) :])
+    facts = match.groupdict() if match else {}
     share = float(facts.get("share") or kind.form == "switch")
     id_ = int(facts["id"]) if facts.get("id") else None
     turn = _turn(packet) if counted else None
-    if not found or share > 1.0 or (id_ or 0) > MAX_ID or (counted and (turn is None or facts.get("at"))):
+    if not match or share > 1.0 or (id_ or 0) > MAX_ID or (counted and (turn is None or facts.get("at"))):
         raise UsageError(f"fault {item!r} is not complete or has too much", f"write {name}{words}")
     return Fault(name, share, id_, _seconds(facts.get("duration")), _seconds(facts.get("at")) or 0.0, turn)
 
 
 def _turn(text: str) -> Turn | None:
     """The packet that is counted to, ``3:read:5``; None where that cannot be read."""
-    found = re.fullmatch(r"([1-9]\d{0,8})(?::([a-z_]+))?(?::(\d+))?", text)
-    if not found or (found[2] or STATUS) not in _COUNTED or int(found[3] or 0) > MAX_ID:
+    match = re.fullmatch(r"([1-9]\d{0,8})(?::([a-z_]+))?(?::(\d+))?", text)
+    if not match or (match[2] or STATUS) not in _COUNTED or int(match[3] or 0) > MAX_ID:
         return None
-    return Turn(int(found[1]), found[2] or "", int(found[3]) if found[3] else None)
+    return Turn(int(match[1]), match[2] or "", int(match[3]) if match[3] else None)
 
 
 def _seconds(text: str | None) -> float | None:

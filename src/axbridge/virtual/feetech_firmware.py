@@ -12,7 +12,7 @@ from axbridge.errors import FeetechError
 from axbridge.servo.columns import Command, Mode, State
 from axbridge.virtual.alarms import Alarms
 from axbridge.virtual.control_table import ControlTable
-from axbridge.virtual.firmware import Firmware, Seen, Written
+from axbridge.virtual.firmware import Firmware, SensorCounts, Written
 
 _OVERLOAD, _OVERCURRENT = int(FeetechError.OVERLOAD), int(FeetechError.OVERCURRENT)
 _SET_MIDDLE = 128  # in Torque Enable
@@ -83,9 +83,9 @@ class FeetechFirmware(Firmware):
     REST: ClassVar = ("status", "moving", "present_current", "goal_position_echo")
     ALARMS: ClassVar = _Alarms
     alarms: _Alarms
-    _pace = 0.0  # rad/s by Goal Time; 0: Goal Time says nothing
+    _goal_time_speed = 0.0  # rad/s by Goal Time; 0: Goal Time says nothing
     _step = 0.0  # goal of the step mode, rad
-    _forgotten = 0  # counts: whole turns before its power came
+    _lost_turns = 0  # counts: whole turns before its power came
 
     def __init__(
         self, table: ControlTable, profile: FirmwareProfile, zero: int, state_at: Callable[[float], list[float]]
@@ -100,11 +100,11 @@ class FeetechFirmware(Firmware):
         self._kept = self.table.data[: self.profile.eeprom_end]
 
     def begin(self, time: float) -> None:
-        self.table.data[: len(self._kept)] = self._kept  # what was written while it was locked is forgotten
+        self.table.data[: len(self._kept)] = self._kept  # writes while it was locked are lost
         super().begin(time)
 
     def forget_turns(self, time: float) -> None:
-        self._forgotten = self._turns_at(self.state_at(time)[State.READING])
+        self._lost_turns = self._turns_at(self.state_at(time)[State.READING])
         self.copy_present(time)
 
     def configure(self) -> None:
@@ -126,22 +126,22 @@ class FeetechFirmware(Firmware):
         if duration or not low <= position <= most or velocity > self.profile.registers["goal_velocity"].maximum:
             return None
         self.table.data[self.protocol.goal : self.protocol.goal + len(goals)] = goals
-        self._pace = 0.0
+        self._goal_time_speed = 0.0
         return self._goal(reading), self._approach_speed
 
     def apply(self, written: Written) -> None:
         if not self.table["lock"]:  # what is written now lasts, whatever follows
-            self._burn(written.values)
+            self._store_eeprom(written.values)
         super().apply(written)
 
-    def _burn(self, names: Iterable[str]) -> None:
+    def _store_eeprom(self, names: Iterable[str]) -> None:
         for register in map(self.profile.register, names):
             if register.end <= len(self._kept):
                 self._kept[register.address : register.end] = self.table.data[register.address : register.end]
 
     def copy_present(self, time: float) -> None:
         super().copy_present(time)
-        self._step, self._pace = self.state_at(time)[State.READING], 0.0
+        self._step, self._goal_time_speed = self.state_at(time)[State.READING], 0.0
 
     def _new_mode(self, _: str, written: Written) -> None:
         if written.before["operating_mode"] != self.mode:
@@ -163,7 +163,7 @@ class FeetechFirmware(Firmware):
         if "homing_offset" not in self.table:
             return
         self.table["homing_offset"] = self._encoder(self.state_at(time)[State.READING]) % self._turn - self._turn // 2
-        self._burn(["homing_offset"])
+        self._store_eeprom(["homing_offset"])
         self.copy_present(time)
 
     def _new_goal(self, name: str, written: Written) -> None:
@@ -177,7 +177,7 @@ class FeetechFirmware(Firmware):
             self._step = begin + table["goal_position"] * self.units.position
         if self.alarms.tripped & _OVERLOAD and self._direction(state[State.READING]) * self.alarms.pushed < 0.0:
             self.alarms.recover(torque_enable=False)
-        self._pace = abs(self._goal(begin) - begin) * 1e3 / table["goal_time"] if table["goal_time"] else 0.0
+        self._goal_time_speed = abs(self._goal(begin) - begin) * 1e3 / table["goal_time"] if table["goal_time"] else 0.0
 
     def _direction(self, reading: float) -> float:
         """A number with the sign of the motion that the mode's goal asks for, from `reading` (rad)."""
@@ -198,7 +198,7 @@ class FeetechFirmware(Firmware):
     def _offset(self) -> int:
         """Counts that are taken off the encoder's: Homing Offset, but in the velocity and PWM modes nothing.
 
-        Two users have measured that independently; of the step mode nobody has.
+        Two users have measured that independently; the step mode was not measured.
         """
         return 0 if self.mode in {_VELOCITY, _PWM} else self.table.get("homing_offset")
 
@@ -207,7 +207,7 @@ class FeetechFirmware(Firmware):
 
     def _turns(self, reading: float) -> int:
         """Counts of whole turns that the position of a shaft at `reading` (rad) does not tell."""
-        return self._forgotten if self.table.get("phase") & _MANY_TURNS else self._turns_at(reading)
+        return self._lost_turns if self.table.get("phase") & _MANY_TURNS else self._turns_at(reading)
 
     def _turns_at(self, reading: float) -> int:
         """Counts of whole turns of a shaft at `reading` (rad)."""
@@ -224,11 +224,11 @@ class FeetechFirmware(Firmware):
         count = self.table["goal_position"] + self._offset + self._turns(reading)
         return (count - self._encoder_zero) * self.units.position
 
-    def refresh_rest(self, seen: Seen, state: list[float], time: float) -> None:  # noqa: ARG002
+    def refresh_rest(self, counts: SensorCounts, state: list[float], time: float) -> None:  # noqa: ARG002
         table = self.table
         table["status"] = self.alarms.bits
         going = self.driven and abs(self._goal(state[State.READING]) - state[State.REFERENCE]) > self.units.position
-        table["moving"] = int(abs(seen.speed) > table.get("moving_threshold") or (going and self.mode == _POSITION))
+        table["moving"] = int(abs(counts.speed) > table.get("moving_threshold") or (going and self.mode == _POSITION))
         if "present_current" in table:
             table["present_current"] = round(abs(state[State.CURRENT]) / _AMPERE)
             table["goal_position_echo"] = table["goal_position"]
@@ -254,8 +254,8 @@ class FeetechFirmware(Firmware):
         row[Command.TORQUE_LIMIT] = most
         row[Command.GOAL] = self._goal(reading)
         row[Command.SPEED] = self._approach_speed
-        if self._pace:
-            row[Command.SPEED] = min(row[Command.SPEED], self._pace)
+        if self._goal_time_speed:
+            row[Command.SPEED] = min(row[Command.SPEED], self._goal_time_speed)
         row[Command.ACCELERATION] = table["acceleration"] * _ACCELERATION * units.position
         if mode == _VELOCITY:
             row[Command.MODE] = float(Mode.WHEEL_SPEED)

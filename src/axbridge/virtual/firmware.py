@@ -1,8 +1,8 @@
-"""What a family of servos makes of its registers: what a write does, what a read gives, what the motor gets.
+"""Base of the firmwares: effects of writes, values of readings, and the command row of the motor.
 
-Where the registers are, how large, who may write them, what they hold from the factory and which values they take, the
-profile says. A firmware adds named effects of writes (`EFFECTS`), what is no plain copy of the motor's state among its
-readings, and what is no plain copy of a register in the row of the motor's loop (`_COPIES`).
+The profile has the registers' addresses, sizes, access, factory values and ranges. A firmware adds the named effects of
+writes (`EFFECTS`), readings that are no plain copy of the motor's state, and command columns that are no plain copy of
+a register (`_COPIES`).
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ class Written(NamedTuple):
     time: float
 
 
-class Seen(NamedTuple):
-    """What the sensors say, in counts with their signs."""
+class SensorCounts(NamedTuple):
+    """Readings of the sensors, in signed counts."""
 
     position: int
     speed: int
@@ -81,7 +81,7 @@ class Seen(NamedTuple):
 
 
 class Firmware(ABC):
-    """One servo's; it knows nothing of packets. `state_at` gives its row of the state array at a time, s."""
+    """Firmware of one servo, without packets. `state_at` gives its row of the state array at a time, s."""
 
     EFFECTS: ClassVar[Mapping[str, str]]  # by register, the method that lets a write take effect, in their order
     # First and last of the registers that follow the motor and are renewed together, and those that stand elsewhere.
@@ -107,13 +107,13 @@ class Firmware(ABC):
         self.alarms = self.ALARMS(profile, table)
         registers = profile.registers
         start, end = registers[self.BLOCK[0]].address, registers[self.BLOCK[1]].end
-        block = {one.address: one for one in registers.values() if start <= one.address < end}
-        forms = [FORMS[one.size, one.signed] for _, one in sorted(block.items())]
+        block = {register.address: register for register in registers.values() if start <= register.address < end}
+        forms = [FORMS[register.size, register.signed] for _, register in sorted(block.items())]
         self._block = struct.Struct(("<" if self.protocol.byteorder == "little" else ">") + "".join(forms))
         self._sign_bits = [self.protocol.sign_bits.get(name, 0) for name in ("position", "speed", "load")]
         self._most = (1 << min(self._sign_bits[1:])) - 1
         rest = [registers[name] for name in self.REST if name in registers]
-        whole = min(start, *(one.address for one in rest)), max(end, *(one.end for one in rest))
+        whole = min(start, *(register.address for register in rest)), max(end, *(register.end for register in rest))
         self.refreshed = whole[0], start, end, whole[1]  # addresses of all that follow the motor; the block's inside
         self._effects = [(name, getattr(self, effect)) for name, effect in self.EFFECTS.items()]
         self._copies = [(int(to), name, convert) for name, (to, convert) in _COPIES.items() if name in registers]
@@ -145,7 +145,7 @@ class Firmware(ABC):
         """Whether this range may not be written now; `own`: to its own id."""
         return False
 
-    def settle(self, values: dict[str, int]) -> tuple[int, dict[str, int] | None]:
+    def validate_goal(self, values: dict[str, int]) -> tuple[int, dict[str, int] | None]:
         """Error bits of values that are to be set together, and what is set in the end (None: nothing).
 
         A goal outside its own limits is clipped, or refused with all else.
@@ -223,31 +223,31 @@ class Firmware(ABC):
         state, units = self.state_at(time) if state is None else state, self.units
         voltage = round(state[_VOLTAGE] / units.voltage)
         temperature = round(state[_TEMPERATURE] if self.hot is None else self.hot)
-        seen = Seen(
+        counts = SensorCounts(
             self.position(state),
             round(state[_SPEED] / units.speed),
             self.load(state) if self.driven else 0,
             voltage if 0 <= voltage < _BYTE else _BYTE if voltage > 0 else 0,
             temperature if 0 <= temperature < _BYTE else _BYTE if temperature > 0 else 0,
         )
-        self._block.pack_into(self.table.data, self.refreshed[1], *self.block(seen, state, time))
+        self._block.pack_into(self.table.data, self.refreshed[1], *self.block(counts, state, time))
         if all_:
-            self.refresh_rest(seen, state, time)
+            self.refresh_rest(counts, state, time)
 
     def load(self, state: list[float]) -> int:
         """Present Load of a driven motor: its duty."""
         return round(state[_DUTY] * self.units.full_load)
 
-    def block(self, seen: Seen, state: list[float], time: float) -> tuple[int, ...]:  # noqa: ARG002
+    def block(self, counts: SensorCounts, state: list[float], time: float) -> tuple[int, ...]:  # noqa: ARG002
         """What stands in the registers of `BLOCK`."""
-        position, speed, load, voltage, temperature = seen
+        position, speed, load, voltage, temperature = counts
         if position >= 0 and 0 <= speed <= self._most and 0 <= load <= self._most:
-            return seen  # most often
+            return counts  # most often
         position, speed, load = map(_coded, (position, speed, load), self._sign_bits)
         return position, speed, load, voltage, temperature
 
     @abstractmethod
-    def refresh_rest(self, seen: Seen, state: list[float], time: float) -> None:
+    def refresh_rest(self, counts: SensorCounts, state: list[float], time: float) -> None:
         """Write the registers of `REST`."""
 
     # -- the motor ---------------------------------------------------------------------------------------------------

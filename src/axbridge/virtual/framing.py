@@ -1,4 +1,4 @@
-"""Which packets the host's bytes are, on a line where servos of either protocol listen, or of both."""
+"""Find the packets in the host's bytes, on a line with servos of one protocol or of both."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from axbridge.bus.protocols.packet import Packet
 _ALIKE = 2  # bytes with which headers of both protocols begin
 
 
-class Heard(NamedTuple):
+class ReceivedPacket(NamedTuple):
     """A packet as it went over the line: its protocol, its bytes, and how many of those fed last it ended with."""
 
     protocol: int
@@ -28,17 +28,17 @@ class Framing:
     """
 
     def __init__(self, protocols: Iterable[int]) -> None:
-        spoken = set(protocols)
-        self._one = v1.Decoder() if 1 in spoken else None
-        self._two = v2.Decoder() if 2 in spoken else None
+        versions = set(protocols)
+        self._one = v1.Decoder() if 1 in versions else None
+        self._two = v2.Decoder() if 2 in versions else None
         self._open = b""  # what `_two` keeps: perhaps the start of a packet
         self._given = 0  # how many of these bytes `_one` has, too
 
     @property
     def pending(self) -> bool:
         """Whether the bytes so far may be the start of a packet."""
-        one = self._one
-        return bool(self._open) or (one is not None and one.pending > 0)
+        first = self._one
+        return bool(self._open) or (first is not None and first.pending > 0)
 
     def reset(self) -> None:
         """Forget a packet in progress, as servos do after the inter-byte time-out."""
@@ -47,35 +47,35 @@ class Framing:
                 decoder.reset()
         self._open, self._given = b"", 0
 
-    def feed(self, data: bytes) -> list[Heard]:
+    def feed(self, data: bytes) -> list[ReceivedPacket]:
         """Take in bytes; return the packets that are complete now, in order."""
         one, two = self._one, self._two
         if one is not None and not self.pending and (whole := v1.whole_packet(data)) is not None:
-            return [Heard(1, whole, len(data), len(data))]
+            return [ReceivedPacket(1, whole, len(data), len(data))]
         if two is None:
             return self._ones(data, 0)
         stream, old = self._open + data, len(self._open)
-        first, found, done = two.fed - old, [], self._given
+        first, packets, done = two.fed - old, [], self._given
         for packet, end, size in zip(two.feed(data), two.ends, two.sizes, strict=True):
             begin = end - size - first
-            found += self._ones(stream[done:begin], done - old)
+            packets += self._ones(stream[done:begin], done - old)
             if one is not None:
                 one.reset()
-            found.append(Heard(2, packet, size, end - first - old))
+            packets.append(ReceivedPacket(2, packet, size, end - first - old))
             done = end - first
         self._open = stream[len(stream) - two.pending :]
         free = len(stream) - (len(self._open) if len(self._open) > _ALIKE else 0)
-        found += self._ones(stream[done:free], done - old)
+        packets += self._ones(stream[done:free], done - old)
         self._given = max(free, done) - (len(stream) - len(self._open)) if self._open else 0
-        return found
+        return packets
 
-    def _ones(self, data: bytes, place: int) -> list[Heard]:
+    def _ones(self, data: bytes, place: int) -> list[ReceivedPacket]:
         """Packets of Protocol 1.0 in `data`, which begins at `place` of the bytes fed in this call."""
         if self._one is None:
             return []
         place -= self._one.fed
         packets = self._one.feed(data)
         return [
-            Heard(1, packet, len(packet.params) + v1.OVERHEAD, max(end + place, 0))
+            ReceivedPacket(1, packet, len(packet.params) + v1.OVERHEAD, max(end + place, 0))
             for packet, end in zip(packets, self._one.ends, strict=True)
         ]

@@ -1,7 +1,7 @@
 """The half-duplex line between a host and virtual servos: bytes and times in, bytes and times out.
 
-The same object serves in process and behind a pseudo-terminal. It has no clock. Its owner has one: it hands bytes in
-with `send`, moves the world to `next_due` and calls `collect`.
+The same object serves in process and behind a pseudo-terminal. It has no clock: its owner passes bytes to `send`,
+advances the world to `next_due` and calls `collect`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from axbridge.bus.protocols.v1 import OVERHEAD
 from axbridge.config.registers import Instruction
 from axbridge.servo.columns import State
 from axbridge.virtual.collision import Transmission, overlay
-from axbridge.virtual.framing import Framing, Heard
+from axbridge.virtual.framing import Framing, ReceivedPacket
 from axbridge.virtual.mishaps import RATES, Fault, Mishaps, Turn
 from axbridge.virtual.servo import Status, VirtualServo, blocks_of
 
@@ -53,8 +53,8 @@ class Logged(NamedTuple):
     fault: str  # the one that struck it, or ""
 
 
-class Foreseen(NamedTuple):
-    """A READ to come: when its question is heard, s, and the sample taken, and when it is answered."""
+class ScheduledRead(NamedTuple):
+    """A READ to come: when its question has arrived and the sample is taken, s, and when its answer has."""
 
     servo: VirtualServo
     address: int
@@ -116,9 +116,9 @@ class Line:
         for servo in servos:
             self.add(servo)
         self._framing = Framing(servo.protocol.version for servo in self.servos)
-        self._inbox: deque[tuple[float, float, Heard]] = deque()  # start and end on the line
+        self._inbox: deque[tuple[float, float, ReceivedPacket]] = deque()  # start and end on the line
         self._outbox: list[Delivery] = []  # by due time
-        self._speaking: list[tuple[float, float]] = []  # start and end of replies on the line
+        self._replying: list[tuple[float, float]] = []  # start and end of replies on the line
         self.host_free: float = 0.0  # when the host's last byte has left, s
         self._pause = min((s.profile.timing.inter_byte_timeout_ms for s in self.servos), default=100.0) * 1e-3
 
@@ -177,12 +177,12 @@ class Line:
         if start - self.host_free > self._pause:
             framing.reset()
         self.host_free = end = start + self.seconds(len(data))
-        if self._speaking and self._interrupted(start, end):
+        if self._replying and self._interrupted(start, end):
             framing.reset()
             return
-        for heard in framing.feed(data):
-            done = end if heard.end == len(data) else start + self.seconds(heard.end)
-            self._inbox.append((done - self.seconds(heard.size), done, heard))
+        for received in framing.feed(data):
+            done = end if received.end == len(data) else start + self.seconds(received.end)
+            self._inbox.append((done - self.seconds(received.size), done, received))
 
     def collect(self, time: float) -> list[Delivery]:
         """Execute the packets that have ended by `time` (s); return the bytes that have reached the host by then."""
@@ -205,21 +205,21 @@ class Line:
         """Throw away what has not reached the host yet."""
         self._outbox.clear()
 
-    def foresee(
+    def schedule_reads(
         self, requests: Iterable[tuple[int, int, int]], time: float, until: float, patience: float
-    ) -> list[Foreseen]:
-        """When READs of `(id, address, length)` will be heard and answered, each asked when the one before is over.
+    ) -> list[ScheduledRead]:
+        """Times at which READs of `(id, address, length)` arrive and are answered, each sent after the reply before.
 
         They end before the first for which packets could come to anything else: nobody or several have that id, the
         servo would not hear or refuse it, or take longer than `patience` (s) to begin, or it would be heard at `until`
         (s) or later.
         """
-        found: list[Foreseen] = []
+        reads: list[ScheduledRead] = []
         start = max(time, self.host_free)
         question, wire = self.seconds(_READ_FRAME), self.timing == "wire"
         for id_, address, length in requests if self._is_quiet(start) else ():
             servos, sent = self._by_id.get((1, id_), ()), start + question
-            if len(servos) != 1 or sent >= until or not self._hears(servo := servos[0], start, _READ_FRAME):
+            if len(servos) != 1 or sent >= until or not self._receives(servo := servos[0], start, _READ_FRAME):
                 break
             if (delay := servo.read_delay(address, length)) is None:
                 break
@@ -231,13 +231,13 @@ class Line:
                 start = begin + taken
                 if start - sent > patience + duration:
                     break
-            found.append(Foreseen(servo, address, length, sent, start))
-        return found
+            reads.append(ScheduledRead(servo, address, length, sent, start))
+        return reads
 
-    def record_reads(self, reads: list[Foreseen]) -> None:
+    def record_reads(self, reads: list[ScheduledRead]) -> None:
         """These reads have been carried out."""
         self._outbox.clear()
-        self._speaking.clear()
+        self._replying.clear()
         self.packets += len(reads)
         self.host_free = reads[-1].sent
 
@@ -251,7 +251,7 @@ class Line:
             and self.log is None
             and not self._framing.pending
             and not self._inbox
-            and all(span[1] <= start for span in self._speaking)
+            and all(span[1] <= start for span in self._replying)
         )
 
     def unplug(self) -> None:
@@ -264,7 +264,7 @@ class Line:
         self._framing.reset()
         self._inbox.clear()
         self._outbox.clear()
-        self._speaking.clear()
+        self._replying.clear()
 
     def plug(self) -> None:
         """Put the adapter back."""
@@ -278,15 +278,15 @@ class Line:
                 self._by_id.setdefault((servo.protocol.version, id_), []).append(servo)
             self._by_id.setdefault((servo.protocol.version, BROADCAST), []).append(servo)
 
-    def _execute(self, start: float, end: float, heard: Heard) -> None:
+    def _execute(self, start: float, end: float, received: ReceivedPacket) -> None:
         self.packets += 1
-        version, packet, size, _ = heard
+        version, packet, size, _ = received
         servos: Sequence[VirtualServo]
         if self.expected or self.log is not None:
             lost, packet = self._meet(version, packet, end)
             if lost:
                 return
-        servos = [servo for servo in self._by_id.get((version, packet.id), ()) if self._hears(servo, start, size)]
+        servos = [servo for servo in self._by_id.get((version, packet.id), ()) if self._receives(servo, start, size)]
         if version == 2 and packet.code in _FAST_READS and packet.id == BROADCAST and packet.intact:
             self._fast_read(servos, packet, end)
             return
@@ -298,9 +298,9 @@ class Line:
             status = servo.handle(packet, end)
             if status is not None:
                 replies.append((servo, status, baud))
-            if servo.deafness:
+            if servo.eeprom_write_time:
                 busy = end if status is None else end + status.delay + len(status.frame) * BITS_PER_BYTE / baud
-                self._deafen(servo, end, busy)
+                self._start_eeprom_write(servo, end, busy)
         if replies:
             self._answer(replies, end)
 
@@ -370,14 +370,14 @@ class Line:
         frame = frame[: len(frame) - sum(4 + len(block.data) for block in missing)]
         self._answer([(first[0], Status(frame, first[1]), first[0].baud)], end)
 
-    def _deafen(self, servo: VirtualServo, end: float, busy: float) -> None:
+    def _start_eeprom_write(self, servo: VirtualServo, end: float, busy: float) -> None:
         """A servo writes to its EEPROM or restarts, from `busy` on, after a packet that ended at `end`."""
-        deafness, servo.deafness = servo.deafness, 0.0
-        servo.deaf_until = max(servo.deaf_until, busy + deafness if self.timing == "wire" else end)
+        eeprom_write_time, servo.eeprom_write_time = servo.eeprom_write_time, 0.0
+        servo.busy_until = max(servo.busy_until, busy + eeprom_write_time if self.timing == "wire" else end)
 
-    def _hears(self, servo: VirtualServo, start: float, size: int) -> bool:
+    def _receives(self, servo: VirtualServo, start: float, size: int) -> bool:
         """Whether a servo understands a packet of `size` bytes that begins at `start` (s)."""
-        if not servo.firmware.powered or (start < servo.deaf_until and self.timing == "wire"):
+        if not servo.firmware.powered or (start < servo.busy_until and self.timing == "wire"):
             return False
         timing, off = servo.profile.timing, servo.baud - self.baud
         return size <= timing.rx_buffer and (off == 0.0 or abs(off) <= timing.baud_tolerance * servo.baud)
@@ -395,7 +395,7 @@ class Line:
             self._put(begin, begin + duration, status.frame, end)
             return
         frames: list[Transmission] = []
-        finished: dict[int, float] = {}  # id -> end of its packet, for those who wait for their turn
+        finished: dict[int, float] = {}  # id -> end of its packet, for the replies behind it
         for servo, status, baud in sorted(replies, key=lambda reply: len(reply[1].turn)):
             free = end
             for id_ in status.turn:
@@ -414,11 +414,11 @@ class Line:
         if begin < self.host_free:
             self._collide(begin)
             return
-        if self._speaking:
-            self._speaking = [span for span in self._speaking if span[1] > now]
+        if self._replying:
+            self._replying = [span for span in self._replying if span[1] > now]
             if self._interrupted(begin, finish):
                 return
-        self._speaking.append((begin, finish))
+        self._replying.append((begin, finish))
         self._reply(finish, data)
 
     def _reply(self, due: float, data: bytes) -> None:
@@ -437,16 +437,16 @@ class Line:
     def _struck_answer(self, due: float, data: bytes) -> list[Fault]:
         """Log an answer; the faults that strike it."""
         version: Literal[1, 2] = 2 if data.startswith(v2.HEADER) else 1
-        found = PROTOCOLS[version].decoder().feed(data)
-        packet = found[0] if found else Packet(BROADCAST, 0, data, intact=False)  # of servos that speak at once
+        packets = PROTOCOLS[version].decoder().feed(data)
+        packet = packets[0] if packets else Packet(BROADCAST, 0, data, intact=False)  # of servos that speak at once
         due_now = self._due(lambda turn: turn.instruction == STATUS and turn.id in {None, packet.id})
         for fault in (one for one in due_now if one.kind not in RATES):
             self.on_turn(fault)
-        mine = [one for one in self._struck if one.turn is None or one.turn.id in {None, packet.id}]
-        self._struck = [one for one in self._struck if one not in mine]
-        struck = [one for one in due_now if one.kind in RATES] + mine
+        by_packet = [one for one in self._struck if one.turn is None or one.turn.id in {None, packet.id}]
+        self._struck = [one for one in self._struck if one not in by_packet]
+        struck = [one for one in due_now if one.kind in RATES] + by_packet
         if self.log is not None:
-            kinds = ",".join(one.kind for one in (*due_now, *mine))
+            kinds = ",".join(one.kind for one in (*due_now, *by_packet))
             self.log.append(Logged(due, version, packet, answer=True, fault=kinds))
         return struck
 
@@ -456,12 +456,12 @@ class Line:
             self._outbox.sort(key=lambda delivery: delivery.due)
 
     def _interrupted(self, start: float, end: float) -> bool:
-        """Whether somebody spoke while a servo did; then neither is understood."""
-        cut = [span for span in self._speaking if span[0] < end and span[1] > start]
+        """Whether bytes overlap a servo's reply; then both are damaged."""
+        cut = [span for span in self._replying if span[0] < end and span[1] > start]
         if not cut:
             return False
         ends = {span[1] for span in cut}
-        self._speaking = [span for span in self._speaking if span not in cut]
+        self._replying = [span for span in self._replying if span not in cut]
         self._outbox = [delivery for delivery in self._outbox if delivery.due not in ends]
         return True
 

@@ -1,4 +1,4 @@
-"""What faults of a line do to its bytes: each packet, in either direction, meets those that the dice choose."""
+"""Faults of a line: random packets, in either direction, are damaged, lost or delayed."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ class Fault:
     turn: Turn | None = None  # the packet that it strikes, instead of a share or a time
 
 
-def _invert_bit(data: bytes, dice: random.Random) -> bytes:
-    place = dice.randrange(len(data))
-    return data[:place] + bytes((data[place] ^ 1 << dice.randrange(8),)) + data[place + 1 :]
+def _invert_bit(data: bytes, rng: random.Random) -> bytes:
+    place = rng.randrange(len(data))
+    return data[:place] + bytes((data[place] ^ 1 << rng.randrange(8),)) + data[place + 1 :]
 
 
 DAMAGE: Mapping[str, Callable[[bytes, random.Random], bytes]] = {  # they strike a packet in this order
     "drop": lambda _data, _dice: b"",
     "corrupt": _invert_bit,
-    "truncate": lambda data, dice: data[: dice.randrange(len(data))],
-    "noise": lambda data, dice: dice.randbytes(dice.randint(1, 3)) + data,
+    "truncate": lambda data, rng: data[: rng.randrange(len(data))],
+    "noise": lambda data, rng: rng.randbytes(rng.randint(1, 3)) + data,
 }
 
 RATES = {*DAMAGE, "late", "duplicate"}  # what strikes a share of packets, or one
@@ -70,10 +70,10 @@ class Mishaps:
         shares = self.shares
         if not shares or not data:
             return data
-        dice = self._random
+        rng = self._random
         for name, damage in DAMAGE.items():
-            if dice.random() < shares.get(name, 0.0):
-                data = damage(data, dice)
+            if rng.random() < shares.get(name, 0.0):
+                data = damage(data, rng)
                 if name == "drop":
                     break
         return data

@@ -1,4 +1,4 @@
-"""Serves the lines of a world to clients in real time: waits for bytes, answers when the wire would have."""
+"""Serve the lines of a world to clients in real time: replies leave when a real line would send them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SUSPENDED = 1.0  # s: the servos' time leaves out longer pauses of the whole pr
 _LATE = 100  # µs after which a reply counts as late
 _SILENT = 0.05  # s: whatever comes, leaves or is known later than that gets no answer
 # s of bytes that wait for the wire: with more than that a client waits, as for a real adapter; with timing ``none``,
-# the most by which simulated time is ahead of the motors, and goes on at once
+# the most by which simulated time is ahead of the motors
 _AHEAD = 0.03
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
 _QUIET = 0.2  # s without a packet after which the machine may sleep between two of them
@@ -34,9 +34,9 @@ _QUIET = 0.2  # s without a packet after which the machine may sleep between two
 class Console:
     """Standard input as a way to give orders while serving: `obey` carries out a line, `say` tells what it returns."""
 
-    def __init__(self, descriptor: int, obey: Callable[[str], str], say: Callable[[str], None]) -> None:
+    def __init__(self, descriptor: int, run_command: Callable[[str], str], say: Callable[[str], None]) -> None:
         self.descriptor = descriptor  # -1 once the input has ended
-        self._obey, self._say = obey, say
+        self._run_command, self._say = run_command, say
         self._begun = b""
 
     def read(self) -> None:
@@ -51,7 +51,7 @@ class Console:
         *lines, self._begun = (self._begun + data).split(b"\n")
         for line in lines:
             if text := line.decode(errors="replace").strip():
-                self._say(self._obey(text))
+                self._say(self._run_command(text))
 
 
 class Lateness:
@@ -82,8 +82,8 @@ class Lateness:
 
     def _quantile(self, share: float) -> int:
         """Lateness that this share of the replies kept, µs; 0 before the first."""
-        seen = list(accumulate(self._bins))
-        return bisect_left(seen, share * seen[-1]) + 1 if seen[-1] else 0
+        counts = list(accumulate(self._bins))
+        return bisect_left(counts, share * counts[-1]) + 1 if counts[-1] else 0
 
     def summary(self, packets: int) -> str:
         """One line for the user."""

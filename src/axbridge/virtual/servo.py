@@ -1,8 +1,7 @@
-"""The virtual servo: packets, power, one way into its registers and one out of them.
+"""The virtual servo: packets, power, and one path each for register writes and reads.
 
-It knows nothing of lines, and of time only how long its own firmware takes to answer. It owns a control table and one
-row of a bank of motors. What a packet looks like, and what is said to one that cannot be obeyed, its protocol knows;
-what a register does is its `Firmware`'s.
+It does not depend on the line, and its only times are those of its own firmware. It owns a control table and one row of
+a bank of motors. Packets and refusals belong to its protocol, effects of registers to its `Firmware`.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ class VirtualServo:
     """
 
     id: int
-    baud: float  # bits per second it hears and speaks
+    baud: float  # bits per second, received and sent
 
     def __init__(
         self,
@@ -80,8 +79,8 @@ class VirtualServo:
         self.protocol: Protocol = PROTOCOLS[profile.protocol]
         self.table: ControlTable = ControlTable(profile)
         self.changed: Callable[[], None] = lambda: None  # its id, baud rate or power may be another: the line's index
-        self.deafness: float = 0.0  # s after its answer, by the last packet: the line takes it over
-        self.burns_all = False  # also EEPROM bytes that keep their value (a fault)
+        self.eeprom_write_time: float = 0.0  # s after its answer, by the last packet: the line takes it over
+        self.writes_unchanged = False  # also EEPROM bytes that keep their value (a fault)
         self.dead = False  # broken: power does not bring it back
         self.row = index
         self.followed: tuple[int, int] | None = None  # see `Firmware.followed`
@@ -99,16 +98,16 @@ class VirtualServo:
             int(code): given.get(code.name, given["WRITE"]) * 1e-6 for code in INSTRUCTIONS[profile.protocol]
         }
         self._pointers = {  # address of a byte of indirect data -> that of the register that holds its address
-            register.address: profile.registers[f"indirect_address_{found[1]}"].address
+            register.address: profile.registers[f"indirect_address_{match[1]}"].address
             for name, register in profile.registers.items()
-            if (found := _INDIRECT.fullmatch(name))
+            if (match := _INDIRECT.fullmatch(name))
         }
         for name, value in (registers or {}).items():
             self.table[name] = value
         self.firmware: Firmware = FIRMWARES[profile.units_name](self.table, profile, zero, self._state_at)
         self.alarms = self.firmware.alarms
         self.power_on(time, registers or {})
-        self.deaf_until: float = time
+        self.busy_until: float = time
 
     @property
     def _answering(self) -> int:
@@ -143,7 +142,7 @@ class VirtualServo:
         for name, value in (registers or {}).items():
             table[name] = value
         self._registered = None
-        self.deaf_until = time + self.profile.timing.boot_ms * 1e-3
+        self.busy_until = time + self.profile.timing.boot_ms * 1e-3
         self.configure()
         self.push(time)
 
@@ -152,10 +151,10 @@ class VirtualServo:
         self.power_off(time)
         self.power_on(time)
 
-    def _restart(self, time: float, deafness: float) -> None:
+    def _restart(self, time: float, eeprom_write_time: float) -> None:
         """Off and on again by a packet: deaf after its answer, s, not before."""
         self.power_cycle(time)
-        self.deafness, self.deaf_until = deafness, time
+        self.eeprom_write_time, self.busy_until = eeprom_write_time, time
 
     # -- packets -----------------------------------------------------------------------------------------------------
 
@@ -170,8 +169,8 @@ class VirtualServo:
         code, params, level = packet.code, packet.params, self._answering
         if not packet.intact:
             damaged = self.protocol.refusals.damaged
-            silent = not own or level < 2 or damaged is None or self.profile.behaviour.bad_checksum == "silent"
-            return None if silent else self._status(damaged or 0, b"", Instruction.PING)
+            no_reply = not own or level < 2 or damaged is None or self.profile.behaviour.bad_checksum == "silent"
+            return None if no_reply else self._status(damaged or 0, b"", Instruction.PING)
         self.feed(time)
         if broadcast and code in _GROUP_WRITES:
             for address, data in blocks_of(self.protocol, packet) if code in self._known else ():
@@ -232,7 +231,7 @@ class VirtualServo:
 
     @property
     def listens(self) -> bool:
-        """Whether it hears packets: with power, and unless its Protocol Type is 1.0; those of radios leave it 2.0."""
+        """Whether it gets packets: with power, and unless its Protocol Type is 1.0; those of radios leave it 2.0."""
         return self.firmware.powered and self.table.get("protocol_type") != 1
 
     @property
@@ -339,8 +338,8 @@ class VirtualServo:
             table[name] = value
         self.firmware.keep()
         timing = self.profile.timing
-        burning = self.profile.eeprom_end * timing.eeprom_deaf_us_per_byte * 1e-6
-        self._restart(time, burning or timing.boot_ms * 1e-3)
+        write_time = self.profile.eeprom_end * timing.eeprom_deaf_us_per_byte * 1e-6
+        self._restart(time, write_time or timing.boot_ms * 1e-3)
         return 0
 
     def _clear(self, params: bytes, time: float) -> int:
@@ -411,7 +410,7 @@ class VirtualServo:
                 if not low <= value <= high:
                     return refusals.value, None
                 values[name] = value
-        return firmware.settle(values)
+        return firmware.validate_goal(values)
 
     def write(self, address: int, data: bytes, time: float, *, own: bool = True) -> int | None:
         """Write register bytes as a packet to its own id would; the error, None for silence."""
@@ -426,8 +425,8 @@ class VirtualServo:
         if old:
             self.configure()
             now = table.data[address : min(address + len(data), eeprom)]
-            burnt = len(now) if self.burns_all else sum(map(int.__ne__, old, now))
-            self.deafness += burnt * self.profile.timing.eeprom_deaf_us_per_byte * 1e-6
+            written_bytes = len(now) if self.writes_unchanged else sum(map(int.__ne__, old, now))
+            self.eeprom_write_time += written_bytes * self.profile.timing.eeprom_deaf_us_per_byte * 1e-6
         self.firmware.apply(Written(values, before, time))
         self.push(time)
         return error

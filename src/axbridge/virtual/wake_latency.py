@@ -1,4 +1,4 @@
-"""Waking up on time: what Linux must do for a server that answers within microseconds."""
+"""Wake-up latency: settings of Linux for a server that answers within microseconds."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _PAST = 0.05  # s: so long ago is what a busy line of many servos may still brin
 _WATCH = 0.02  # s between two looks of the firmware at temperature, supply and load
 
 
-class _Limp:
+class _NullMotor:
     """A bank as a second servo on the same shaft sees it: it moves nothing."""
 
     def __init__(self, state: FloatArray) -> None:
@@ -49,7 +49,7 @@ class _Limp:
 
 
 class World:
-    """A rig come alive; `timing` and `bank` come in place of what the rig says, `faults` is a spec as of `inject`.
+    """A simulated rig; `timing` and `bank` replace those of the rig, `faults` is a spec as of `inject`.
 
     Raises:
         RigError, ProfileError: the rig cannot be built.
@@ -66,7 +66,7 @@ class World:
         bank: Bank | None = None,
     ) -> None:
         self.rig = rig
-        self.ideal: dict[str, IdealJoint] = {one.name: IdealJoint(one) for one in rig.servos if one.drive == "ideal"}
+        self.ideal: dict[str, IdealJoint] = {s.name: IdealJoint(s) for s in rig.servos if s.drive == "ideal"}
         self.engine: Engine | None = None  # what moves the robot, unless the motors were given
         if bank is None:
             from axbridge.virtual.assembly import build_bank
@@ -148,8 +148,8 @@ class World:
         """
         read, when = self.servos[servo], self._now if time is None else time
         data = read.peek(*read.protocol.usual, when)
-        seen = Rows({}, read.protocol, data)
-        position, speed, load, voltage, temperature = (int(seen[name][0]) for name in RawState._fields[1:6])
+        counts = Rows({}, read.protocol, data)
+        position, speed, load, voltage, temperature = (int(counts[name][0]) for name in RawState._fields[1:6])
         return RawState(when, position, speed, load, voltage, temperature, read.alarms.bits)
 
     def energy(self) -> float:
@@ -240,11 +240,11 @@ class World:
 
     def _twin_of(self, servo: VirtualServo) -> VirtualServo:
         """A second servo with this one's registers, and no motor."""
-        twin = VirtualServo(servo.profile, _Limp(self.bank.state), servo.row, zero=servo.zero, time=self._now)
+        twin = VirtualServo(servo.profile, _NullMotor(self.bank.state), servo.row, zero=servo.zero, time=self._now)
         twin.table.data[:] = servo.table.data
         twin.firmware.keep()
         twin.power_on(self._now, {"id": servo.id, "present_position": servo.table["present_position"]})
-        twin.deaf_until = self._now
+        twin.busy_until = self._now
         return twin
 
     def _move_to(self, due: float) -> None:

@@ -1,7 +1,7 @@
-"""What servos of the X series, and MX with their newer firmware, make of their registers.
+"""Firmware of the X series, and of MX servos with Protocol 2.0: what their registers do.
 
-What the e-manual leaves open is assumed here, and docs/servos.md lists it. Goals and readings are as the host sees
-them: turned round by Drive Mode, moved by Homing Offset, without forgotten turns. The loop knows the shaft's angle.
+Assumptions where the e-manual is silent are listed in docs/servos.md. Goals and readings are those of the host:
+reversed by Drive Mode, shifted by Homing Offset, without turns lost at power-off. The loop has the shaft's angle.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from axbridge.errors import StatusError
 from axbridge.servo.columns import Command, Mode, State
 from axbridge.units import RPM
 from axbridge.virtual.control_table import ControlTable
-from axbridge.virtual.firmware import Firmware, Seen, Written
+from axbridge.virtual.firmware import Firmware, SensorCounts, Written
 
 _TURN = 4096  # counts
 _GOALS = struct.Struct("<Ii")  # Profile Velocity and Goal Position
@@ -95,7 +95,7 @@ class XFirmware(Firmware):
     }
     BLOCK: ClassVar = "realtime_tick", "present_temperature"
     REST: ClassVar = ("hardware_error_status",)
-    _forgotten = 0  # counts: whole turns
+    _lost_turns = 0  # counts: whole turns
     _approach = Approach()
     _fed = 0.0  # when the latest packet came
     _mounted = 0  # side on which the shaft's angle grows with the position, as the registers were at first
@@ -140,9 +140,9 @@ class XFirmware(Firmware):
         self._approach = Approach.of(table, self.profile, 0.0)
         return self._angle(position), self._approach.speed
 
-    def settle(self, values: dict[str, int]) -> tuple[int, dict[str, int] | None]:
+    def validate_goal(self, values: dict[str, int]) -> tuple[int, dict[str, int] | None]:
         error = next((error for name, value in values.items() if (error := self._refusal(name, value))), 0)
-        return (error, None) if error else super().settle(values)
+        return (error, None) if error else super().validate_goal(values)
 
     def _refusal(self, name: str, value: int) -> int:
         """The error for a value that the register's range allows; 0 for none."""
@@ -226,30 +226,30 @@ class XFirmware(Firmware):
     def forget_turns(self, time: float) -> None:
         """Let the position be the absolute one within a turn, and the goal be there."""
         state = self.state_at(time)
-        self._forgotten = self._raw(state[State.READING]) // _TURN * _TURN
+        self._lost_turns = self._raw(state[State.READING]) // _TURN * _TURN
         self._approach = Approach()
         self.refresh(time, state)
         self.table["goal_position"] = self.table["present_position"]
 
     def _angle(self, count: int) -> float:
         """The shaft's angle, rad, of a position as the host sees it."""
-        encoder = self._side * (count - self._shift) + self._forgotten
+        encoder = self._side * (count - self._shift) + self._lost_turns
         return self._mounted * (encoder - self._encoder_zero) * self.units.position
 
     def _raw(self, angle: float) -> int:
         return round(self._encoder_zero + self._mounted * angle / self.units.position)
 
     def count(self, reading: float) -> int:
-        return self._side * (self._raw(reading) - self._forgotten) + self._shift
+        return self._side * (self._raw(reading) - self._lost_turns) + self._shift
 
     def load(self, state: list[float]) -> int:
         if "present_load" in self.table:
             return super().load(state)
         return round(state[State.CURRENT] * abs(state[State.DUTY]) * 1e3)  # mA, of the supply
 
-    def block(self, seen: Seen, state: list[float], time: float) -> tuple[int, ...]:
+    def block(self, counts: SensorCounts, state: list[float], time: float) -> tuple[int, ...]:
         driven, approach, table, units, side = self.driven, self._approach, self.table, self.units, self.side
-        speed, position = side * seen.speed, seen.position
+        speed, position = side * counts.speed, counts.position
         steers = driven and self.mode in POSITION_MODES
         planned = self.count(state[State.REFERENCE]) if steers else position
         ongoing = steers and planned != table["goal_position"]
@@ -266,16 +266,16 @@ class XFirmware(Firmware):
             ongoing or abs(speed) > table["moving_threshold"],
             status,
             side * round(state[State.DUTY] * units.full_scale) if driven else 0,
-            side * seen.load,
+            side * counts.load,
             speed,
             position,
             side * round(ramp / units.speed),
             planned,
-            seen.voltage,
-            seen.temperature,
+            counts.voltage,
+            counts.temperature,
         )
 
-    def refresh_rest(self, seen: Seen, state: list[float], time: float) -> None:  # noqa: ARG002
+    def refresh_rest(self, counts: SensorCounts, state: list[float], time: float) -> None:  # noqa: ARG002
         self.table["hardware_error_status"] = self.alarms.bits
 
     # -- the motor ---------------------------------------------------------------------------------------------------

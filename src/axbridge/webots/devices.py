@@ -75,9 +75,9 @@ class Device:
 class Sensor(Device):
     """A device with a sampling period, ms; constructed by name it enables itself, from `getDevice` it does not."""
 
-    def __init__(self, name: str, sampling_period: int | None = None, *, found: bool = False) -> None:
+    def __init__(self, name: str, sampling_period: int | None = None, *, registered: bool = False) -> None:
         super().__init__(name)
-        if not found:
+        if not registered:
             self.enable(int(current().time_step) if sampling_period is None else sampling_period)
 
     def enable(self, samplingPeriod: int) -> None:
@@ -163,7 +163,7 @@ _OBJECTS = {  # what gives an object, and its class
 class AbsentDevice(Sensor):
     """Any other device: its methods do nothing, and its values are NaN, 0 or empty, of the kind that Webots gives."""
 
-    def __init__(self, name: str = "", sampling_period: int | None = None, *, found: bool = True) -> None:  # noqa: ARG002
+    def __init__(self, name: str = "", sampling_period: int | None = None, *, registered: bool = True) -> None:  # noqa: ARG002
         Device.__init__(self, name)
         self._period = 0
 
@@ -224,13 +224,13 @@ class AbsentNode(AbsentDevice, Node):
 class _BodySensor(AbsentDevice):
     """A device that reads a sensor of the rig: NaN before the first sample, and while the sensor is lost."""
 
-    def __init__(self, name: str = "", sampling_period: int | None = None, *, found: bool = False) -> None:
+    def __init__(self, name: str = "", sampling_period: int | None = None, *, registered: bool = False) -> None:
         super().__init__(name)
         self._config = catalogue.sensor_behind(current(), type(self).__name__, name)
         sensor = "" if self._config is None else self._config.name
         self._sampler = current().sampler(name, "", lambda robot: robot.sensors.get(sensor))
         if self._config is not None:
-            Sensor.__init__(self, name, sampling_period, found=found)
+            Sensor.__init__(self, name, sampling_period, registered=registered)
 
     def getSamplingPeriod(self) -> int:
         return super().getSamplingPeriod() if self._config is None else self._sampler.period

@@ -11,15 +11,15 @@ from axbridge.robot.robot import Robot
 from axbridge.robot.servo import Servo as NativeServo
 from axbridge.webots.catalogue import Kind, find, missing, own_name
 from axbridge.webots.devices import Device, Sensor, newer_names
-from axbridge.webots.session import Sampler, current, say, spoken
+from axbridge.webots.session import Sampler, current, reported, say
 
 _Quantity = Literal["position", "torque"]
 
 
 def _joint(name: str) -> NativeServo | None:
     """The servo behind a device name; a missing one is said and leaves None."""
-    if found := find(current(), name):
-        return current().robot[found[1]]
+    if named := find(current(), name):
+        return current().robot[named[1]]
     say(f'Warning: "{name}" device not found.')
     current().say_once(missing(current(), name))
     return None
@@ -64,7 +64,7 @@ class _JointDevice(Device):
             return
         for value in values:
             math.isnan(value)  # None or text: TypeError, as Webots' module raises
-        with spoken(self._name):
+        with reported(self._name):
             getattr(servo, command)(*values, **how)
 
     def _ask(self, reading: str, missing: Any = 0.0) -> Any:
@@ -102,7 +102,7 @@ class _JointDevice(Device):
         name = own_name(current(), kind, servo.name)
         if kind == "motor":
             return Motor(name)
-        return Brake(name) if kind == "brake" else PositionSensor(name, found=True)
+        return Brake(name) if kind == "brake" else PositionSensor(name, registered=True)
 
 
 def _getter(reading: str, missing: float = 0.0) -> Callable[[Any], float]:
@@ -190,9 +190,9 @@ class Motor(_JointDevice):
 class PositionSensor(Sensor, _JointDevice):
     """Position of a joint, rad or m."""
 
-    def __init__(self, name: str, sampling_period: int | None = None, *, found: bool = False) -> None:
+    def __init__(self, name: str, sampling_period: int | None = None, *, registered: bool = False) -> None:
         self._servo = _joint(name)
-        Sensor.__init__(self, name, sampling_period, found=found or self._servo is None)
+        Sensor.__init__(self, name, sampling_period, registered=registered or self._servo is None)
 
     def _enable(self, period: int) -> None:
         self._sample_every("position", period)

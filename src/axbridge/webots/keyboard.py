@@ -59,7 +59,7 @@ class Keyboard(Sensor):
     KEY, SHIFT, CONTROL, ALT = 0xFFFF, _SHIFT, _CONTROL, _ALT
 
     def __init__(self, sampling_period: int | None = None) -> None:
-        super().__init__("Keyboard", sampling_period, found=sampling_period == 0)
+        super().__init__("Keyboard", sampling_period, registered=sampling_period == 0)
 
     def _enable(self, period: int) -> None:
         _shared.enable(period)

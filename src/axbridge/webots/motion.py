@@ -10,7 +10,7 @@ from axbridge.motion.files import load_motion
 from axbridge.motion.moves import JointPath, tracks
 from axbridge.webots.catalogue import find
 from axbridge.webots.devices import newer_names
-from axbridge.webots.session import current, say, spoken
+from axbridge.webots.session import current, reported, say
 
 
 @newer_names("time duration")
@@ -33,8 +33,8 @@ class Motion:
         self._duration = float(self._times[-1])
         self._servos: dict[str, str] = {}
         for motor in page.joints:
-            if found := find(current(), motor):
-                self._servos[motor] = found[1]
+            if named := find(current(), motor):
+                self._servos[motor] = named[1]
             else:
                 say(f'Warning: {filename}: motor "{motor}" not found on this robot.')
         current().ticks.append(self._tick)
@@ -48,7 +48,7 @@ class Motion:
         before = row if row == 0 or self._time == self._duration else row - 1
         for motor, servo in self._servos.items():
             if motor in self._named[row] and motor in self._named[before]:  # by both: else Webots leaves it alone
-                with spoken(motor):
+                with reported(motor):
                     robot[servo].set_position(self._ways[motor].at(self._time / 1000), clip=True)
         if self._at_end and self._loop:
             self.play()

@@ -54,13 +54,13 @@ class Robot:
         if kind == "motor":
             return Motor(name)
         if kind == "sensor":
-            return PositionSensor(name, found=True)
+            return PositionSensor(name, registered=True)
         if kind == "brake" and self._session.robot[servo or ""].has_brake:
             return Brake(name)
         other = catalogue.sensor_class(self._session, name) or self._session.rig.webots.devices.get(name)
         if other is not None and other not in DEVICES:
             say(f"Unsupported device type: {other}")
-        return None if other is None else DEVICES.get(other, AbsentDevice)(name, found=True)
+        return None if other is None else DEVICES.get(other, AbsentDevice)(name, registered=True)
 
     # ---- devices
 
@@ -79,8 +79,8 @@ class Robot:
         self._session.say_once(catalogue.missing(self._session, name))
 
     def getServo(self, name: str) -> Any:
-        found = catalogue.find(self._session, name)
-        if found is None:
+        named = catalogue.find(self._session, name)
+        if named is None:
             self._say_missing(name)
             return None
         return self._servos.setdefault(name, Servo(name))
@@ -239,7 +239,7 @@ def _deprecated(kind: str) -> Any:
         say(f"DEPRECATION: Robot.get{label} is deprecated, please use Robot.getDevice instead.")
         joint = catalogue.find(current(), name) is not None
         if kind in DEVICES and name not in self.devices and not joint:
-            self.devices[name] = DEVICES[kind](name, found=True)
+            self.devices[name] = DEVICES[kind](name, registered=True)
         return self.getDevice(name)
 
     getter.__name__ = f"get{kind}"

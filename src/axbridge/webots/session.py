@@ -169,16 +169,16 @@ def say(message: str) -> None:
 
 
 @contextmanager
-def spoken(who: str) -> Iterator[None]:
+def reported(device: str) -> Iterator[None]:
     """Turn control warnings and unsupported operations into messages on stderr; a loop hears of the same one once."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             yield
         except UnsupportedOperation as refused:
-            current().say_once(f"Error: {who}: {refused}".replace("\n", "; "))
+            current().say_once(f"Error: {device}: {refused}".replace("\n", "; "))
     for warning in caught:
         if issubclass(warning.category, ControlWarning):
-            current().say_once(f"Warning: {who}: {_OURS.sub('', str(warning.message))}")
+            current().say_once(f"Warning: {device}: {_OURS.sub('', str(warning.message))}")
         else:
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)

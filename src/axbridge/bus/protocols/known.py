@@ -1,4 +1,4 @@
-"""All protocols that axbridge speaks, as profiles name them: ROBOTIS' two, and Feetech's.
+"""All protocols, by the names that profiles use: those of ROBOTIS and of Feetech.
 
 Sources of Feetech's registers: their memory tables of SMS/STS and SCSCL; LeRobot's `motors/feetech`.
 """
@@ -37,7 +37,7 @@ class _Second(Protocol):
     max_id = v2.MAX_ID
     longest_packet = 1024
     address_size = 2
-    burning = 0.0  # LeRobot writes one after the other, and is answered
+    eeprom_seconds_per_byte = 0.0  # LeRobot writes one after the other, and is answered
     refusals = Refusals(
         StatusError.RESULT, StatusError.INSTRUCTION, StatusError.RANGE, StatusError.LENGTH, StatusError.LENGTH,
         StatusError.ACCESS, StatusError.CRC, StatusError.LIMIT,
@@ -72,7 +72,7 @@ class _Second(Protocol):
     revival = "reboot {id}"
     mode = int(XAddress.OPERATING_MODE), 1
     whole = int(XAddress.GOAL_VELOCITY), XAddress.PRESENT_TEMPERATURE + 1 - XAddress.GOAL_VELOCITY
-    unlike = _X_PRESENT
+    span_that_differs_between_units = _X_PRESENT
     park_speed, park_near = 48, 23
 
     encode = staticmethod(v2.encode)
@@ -108,7 +108,7 @@ class _Second(Protocol):
     def is_answer(self, packet: Packet) -> bool:
         return packet.status
 
-    def read_room(self, address: int, length: int) -> tuple[int, int]:
+    def readable_span(self, address: int, length: int) -> tuple[int, int]:
         around = ((begin, end) for begin, end in X_BLOCKS if begin <= address and address + length <= end)
         return next(around, (address, address + length))
 
@@ -124,15 +124,15 @@ class _Second(Protocol):
             return frame, 1, self.longest(len(ids) * (length + 4))
         return frame, answers, size
 
-    def group_answers(self, code: int, heard: bytes, ids: Sequence[int], length: int) -> dict[int, tuple[int, bytes]]:
+    def group_answers(self, code: int, buffer: bytes, ids: Sequence[int], length: int) -> dict[int, tuple[int, bytes]]:
         if code != Instruction.FAST_SYNC_READ:
-            return super().group_answers(code, heard, ids, length)
-        found: dict[int, tuple[int, bytes]] = {}
-        for packet in v2.Decoder().feed(heard):
+            return super().group_answers(code, buffer, ids, length)
+        answers: dict[int, tuple[int, bytes]] = {}
+        for packet in v2.Decoder().feed(buffer):
             blocks = v2.fast_blocks(packet, [length] * len(ids)) if packet.status and packet.id == BROADCAST else []
             if [block.id for block in blocks] == list(ids[: len(blocks)]):
-                found |= {block.id: (block.error, block.data) for block in blocks}
-        return found
+                answers |= {block.id: (block.error, block.data) for block in blocks}
+        return answers
 
     def exchange_bytes(self, count: int) -> tuple[int, int, int]:
         return 14 + 9 * count, 14 + count + 8 + 27 * count, 1  # by fast sync read
@@ -157,7 +157,7 @@ class _Sts(Protocol):
     ping_slots = True
     full_level = 1
     usual_profile = "sts3215"
-    burning = 0.0
+    eeprom_seconds_per_byte = 0.0
     lock: int | None = 55
     torque_limit = _LIMIT
     full_torque = 1000
@@ -175,7 +175,7 @@ class _Sts(Protocol):
     revival = "torque {id} on"
     mode = 33, 1
     whole = 0, _END
-    unlike = _PRESENT, _END - _PRESENT
+    span_that_differs_between_units = _PRESENT, _END - _PRESENT
     park_speed, park_near = 751, 23
     _goal = struct.Struct("<HHH")  # Goal Position, Goal Time, Goal Velocity
     room = 73  # bytes that all of them have
@@ -229,4 +229,4 @@ def _magnitude(value: int, sign: int) -> int:
 SECOND: Protocol = _Second()
 STS: Protocol = _Sts()
 SCS: Protocol = _Scs()
-PROTOCOLS: Mapping[Version, Protocol] = {one.name: one for one in (FIRST, SECOND, STS, SCS)}
+PROTOCOLS: Mapping[Version, Protocol] = {protocol.name: protocol for protocol in (FIRST, SECOND, STS, SCS)}

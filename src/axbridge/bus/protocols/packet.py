@@ -23,20 +23,20 @@ class Packet(NamedTuple):
 
 
 class Search(NamedTuple):
-    """What was found of the one right answer, past echoes, junk, late replies and false packets."""
+    """Result of the search for the right answer among echoes, junk, late replies and false packets."""
 
     packet: Packet | None  # None: it is not there (yet)
-    rest: bytes  # what was heard besides, without the echo
+    rest: bytes  # other bytes, without the echo
     damaged: bool  # whether something that looks like the answer is there, but broken
     echo: bool  # whether the adapter echoes: as given, or because the question itself came back
 
 
 class ByteStream(ABC):
-    """What came in and is no packet yet, and how far it was read: what decoders of both protocols keep."""
+    """Received bytes that are no packet yet, with a count of those taken: shared by the decoders of both protocols."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
-        self._taken = 0  # bytes that have left the buffer, as packets or as junk
+        self._consumed = 0  # bytes that have left the buffer, as packets or as junk
         self.skipped = 0  # bytes dropped as junk
         self.ends: list[int] = []  # of each packet of the latest `feed`: by how many bytes in all it was complete
         self.sizes: list[int] = []  # and its bytes on the line, stuffed ones included
@@ -49,8 +49,8 @@ class ByteStream(ABC):
         while size := self._size():
             packets.append(self._packet(bytes(self._buffer[:size])))
             del self._buffer[:size]
-            self._taken += size
-            self.ends.append(self._taken)
+            self._consumed += size
+            self.ends.append(self._consumed)
             self.sizes.append(size)
         return packets
 
@@ -66,7 +66,7 @@ class ByteStream(ABC):
     @property
     def fed(self) -> int:
         """Bytes taken in since creation."""
-        return self._taken + len(self._buffer)
+        return self._consumed + len(self._buffer)
 
     @property
     def pending(self) -> int:
@@ -79,7 +79,7 @@ class ByteStream(ABC):
 
     def _skip(self, count: int) -> None:
         self.skipped += count
-        self._taken += count
+        self._consumed += count
         del self._buffer[:count]
 
 

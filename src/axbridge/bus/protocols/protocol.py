@@ -1,6 +1,6 @@
-"""A protocol as its users see it: packets, and what a servo's registers mean for a cycle, a hold, a shut-down.
+"""A protocol as its users see it: packets, and which registers a cycle, a hold and a shut-down use.
 
-What drives a line asks a servo's protocol what to send, not which one it is.
+Code that drives a line takes what differs from the protocol object; it does not test which protocol it is.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _RANGE, _INSTRUCTION = int(ErrorFlag.RANGE), int(ErrorFlag.INSTRUCTION)
 
 
 class Refusals(NamedTuple):
-    """What a servo puts into the error byte of an answer to what it does not do; 0 where it says nothing of it."""
+    """Error bits of the replies to instructions that a servo refuses; 0 where the reply has none."""
 
     now: int = 0  # it cannot be done now
     unknown: int | None = None  # no such instruction, or nothing to carry out; None: it is silent
@@ -66,7 +66,7 @@ class Protocol:
     full_level = 2  # status return level at which writes are answered, too; at two below it, PING alone
     usual_profile = "ax-12a"  # for a servo of an unknown model, where those have `common_registers`
     common_registers = True  # whether a servo of any model has its torque switch and its settings at the same addresses
-    burning = 0.009  # s deaf for each byte of EEPROM: the longest (data sheet); 6 +- 1 ms were measured on an AX-12
+    eeprom_seconds_per_byte = 0.009  # no answer for so long: data sheet, longest; 6 +- 1 ms measured on an AX-12
     lock: int | None = None  # register that is 0 while a change of the EEPROM outlasts the power; None: it always does
     torque_limit = int(Address.TORQUE_LIMIT)  # what limits the torque while a servo follows positions; 2 bytes
     full_torque = 1023  # counts of it
@@ -89,10 +89,10 @@ class Protocol:
     refusing = int(ErrorFlag.RANGE | ErrorFlag.ANGLE_LIMIT | ErrorFlag.INSTRUCTION)  # bits: a write was not carried out
     shuts_down = int(ErrorFlag.OVERLOAD | ErrorFlag.OVERHEATING)  # alarms, as it comes from the factory
     revival = "write {id} torque_limit 1023"  # of `axbridge servo`, for one that has shut itself down
-    watchdog: int | None = None  # register that stops a servo to which nobody speaks, in units of 20 ms
+    watchdog: int | None = None  # register that stops a servo when no packet comes, in units of 20 ms
     mode: Span = (int(Address.CW_ANGLE_LIMIT), 4)  # see `endless_goal`
     whole: Span = (0, TABLE_SIZE)  # two servos with one id differ in it
-    unlike: Span = (CALIBRATION, Address.PRESENT_TEMPERATURE + 1 - CALIBRATION)  # surely
+    span_that_differs_between_units: Span = (CALIBRATION, Address.PRESENT_TEMPERATURE + 1 - CALIBRATION)  # surely
     park_speed, park_near = 100, 6  # counts: 11 rpm, about 2 degrees
     room = TABLE_SIZE  # bytes from the first register on that one READ may ask for
     _goal = struct.Struct("<hH")
@@ -158,24 +158,24 @@ class Protocol:
         """Whether a packet comes from a servo."""
         return packet.id != BROADCAST
 
-    def find_answer(self, heard: bytes, frame: bytes, id: int, length: int, *, echo: bool, refusable: bool) -> Search:
+    def find_answer(self, buffer: bytes, frame: bytes, id: int, length: int, *, echo: bool, refusable: bool) -> Search:
         """Look for the status packet of `id` with `length` parameter bytes in all that came since the question `frame`.
 
         With an `echo` it comes behind the question. An error without parameters may be it where that is `refusable`:
         while no old acknowledgement is owed.
         """
         if echo:
-            start = heard.find(frame)
+            start = buffer.find(frame)
             if start < 0:
-                return Search(None, heard, damaged=False, echo=True)
-            heard = heard[start + len(frame) :]
-        return self._search(heard, frame, id, length, echo=echo, refusable=refusable and bool(self.refusing))
+                return Search(None, buffer, damaged=False, echo=True)
+            buffer = buffer[start + len(frame) :]
+        return self._search(buffer, frame, id, length, echo=echo, refusable=refusable and bool(self.refusing))
 
     def answer_head(self, id: int, length: int) -> bytes:
         """First bytes of an answer that is known by head, length and sum (`v1.SUM_OK`); empty: it is looked for."""
         return v1.HEADER + bytes((id, length + 2))
 
-    def read_room(self, address: int, length: int) -> tuple[int, int]:  # noqa: ARG002 - it has no gaps
+    def readable_span(self, address: int, length: int) -> tuple[int, int]:  # noqa: ARG002 - it has no gaps
         """Begin and end of the registers around these that one READ may ask for."""
         return 0, self.room
 
@@ -198,7 +198,7 @@ class Protocol:
         frame = self.encode(BROADCAST, code, self.read_params(address, length) + bytes(ids))
         return frame, len(ids), len(ids) * self.longest(length)
 
-    def group_answers(self, code: int, heard: bytes, ids: Sequence[int], length: int) -> dict[int, tuple[int, bytes]]:  # noqa: ARG002 - one form
+    def group_answers(self, code: int, buffer: bytes, ids: Sequence[int], length: int) -> dict[int, tuple[int, bytes]]:  # noqa: ARG002 - one form
         """Error byte and data by id, of those that answered.
 
         A packet counts only where another one begins behind it, or nothing more came. One that has lost a byte FF takes
@@ -206,10 +206,10 @@ class Protocol:
         """
         decoder = self.decoder()
         return {
-            one.id: (one.code, one.params)
-            for one, end in zip(decoder.feed(heard), decoder.ends, strict=True)
-            if self.is_answer(one) and one.intact and one.id in ids and len(one.params) == length
-            and v1.ends_packet(heard[end : end + 3])
+            packet.id: (packet.code, packet.params)
+            for packet, end in zip(decoder.feed(buffer), decoder.ends, strict=True)
+            if self.is_answer(packet) and packet.intact and packet.id in ids and len(packet.params) == length
+            and v1.ends_packet(buffer[end : end + 3])
         }  # fmt: skip
 
     def exchange_bytes(self, count: int) -> tuple[int, int, int]:
@@ -217,14 +217,14 @@ class Protocol:
         return 8 + 5 * count, 22 * count, count
 
     @property
-    def asks(self) -> bool:
+    def reads_alarm(self) -> bool:
         """Whether what is wrong with a servo, and whether it has torque, is read apart from its samples."""
         return self.alarm is not None
 
     @property
-    def heeded(self) -> int:
+    def alarm_mask(self) -> int:
         """Bits of an error byte that tell something about the servo, not about a question."""
-        return self.alert if self.asks else _ALARMS
+        return self.alert if self.reads_alarm else _ALARMS
 
     # -- registers ----------------------------------------------------------------------------------------------------
 
@@ -248,7 +248,7 @@ class Protocol:
         """The value of a register of two bytes."""
         return int.from_bytes(data, self.byteorder)
 
-    # -- whole frames, for who knows no protocol ----------------------------------------------------------------------
+    # -- whole frames, for code without a protocol ---------------------------------------------------------------------
 
     def write_frame(self, id: int, address: int, data: bytes) -> bytes:
         """WRITE."""

@@ -66,23 +66,23 @@ class Decoder(ByteStream):
             self._skip(1)
 
 
-def find_answer(heard: bytes, frame: bytes, id: int, length: int, *, echo: bool, refusable: bool) -> Search:
-    """See `axbridge.bus.protocols.protocol.Protocol.find_answer`; `heard` is what came behind an echo."""
+def find_answer(buffer: bytes, frame: bytes, id: int, length: int, *, echo: bool, refusable: bool) -> Search:
+    """See `axbridge.bus.protocols.protocol.Protocol.find_answer`; `buffer` are the bytes behind an echo."""
     damaged = False
     for size in (length, 0) if length and refusable else (length,):
         refusal = size != length
         header = HEADER + bytes((id, size + 2))
-        at = heard.find(header)
-        while at >= 0 and (end := at + size + OVERHEAD) <= len(heard):
-            raw = heard[at:end]
+        at = buffer.find(header)
+        while at >= 0 and (end := at + size + OVERHEAD) <= len(buffer):
+            raw = buffer[at:end]
             if sum(raw) & 0xFF == SUM_OK and (not refusal or raw[4] & _REFUSED):
                 if raw == frame and frame[4] == Instruction.READ and not echo:
                     echo = True  # missed at open
-                elif not may_be_other(raw, heard[end : end + 3]):
-                    return Search(Packet(id, raw[4], raw[5:-1]), heard[:at] + heard[end:], damaged, echo)
+                elif not may_be_other(raw, buffer[end : end + 3]):
+                    return Search(Packet(id, raw[4], raw[5:-1]), buffer[:at] + buffer[end:], damaged, echo)
             damaged = damaged or not refusal
-            at = heard.find(header, at + 1)
-    return Search(None, heard, damaged, echo)
+            at = buffer.find(header, at + 1)
+    return Search(None, buffer, damaged, echo)
 
 
 def ends_packet(following: bytes) -> bool:

@@ -143,16 +143,16 @@ def _frame(id: int, body: bytes) -> bytes:
     return frame + crc(frame).to_bytes(2, "little")
 
 
-def find_answer(heard: bytes, frame: bytes, id: int, length: int, *, echo: bool, refusable: bool) -> Search:
+def find_answer(buffer: bytes, frame: bytes, id: int, length: int, *, echo: bool, refusable: bool) -> Search:
     """See `axbridge.bus.protocols.protocol.Protocol.find_answer`; packets say whether they are answers."""
     decoder = Decoder()
     damaged = False
-    for packet, end, size in zip(decoder.feed(heard), decoder.ends, decoder.sizes, strict=True):
+    for packet, end, size in zip(decoder.feed(buffer), decoder.ends, decoder.sizes, strict=True):
         if not packet.status:
-            echo = echo or heard[end - size : end] == frame  # missed at open
+            echo = echo or buffer[end - size : end] == frame  # missed at open
         elif packet.id == id:
             refusal = not packet.params and bool(packet.code & NUMBER)
             if packet.intact and (len(packet.params) == length or (refusal and refusable)):
-                return Search(packet, heard[: end - size] + heard[end:], damaged, echo)
+                return Search(packet, buffer[: end - size] + buffer[end:], damaged, echo)
             damaged = damaged or not packet.intact
-    return Search(None, heard, damaged, echo)
+    return Search(None, buffer, damaged, echo)

@@ -1,1 +1,1 @@
-"""What stands behind a servo: a Dynamixel on a bus, or an ideal joint motor of the simulator."""
+"""Drives: a Dynamixel on a bus, or an ideal joint motor of the simulator."""

@@ -1,9 +1,9 @@
 """The drive of a servo on a bus: every mode of control, through registers alone.
 
-As it stands it is for an AX, or an MX of Protocol 1.0; the X series and Feetech override what they do otherwise.
-Position goals go to the servo's own loop. What it lacks is done here, once a step: an acceleration limit and Webots'
-PID as a moving Moving Speed, endless turning in wheel mode with a correction of the speed, and torque by the motor
-model. The same on a real bus, on a virtual bus and in the simulator.
+This class drives an AX, or an MX of Protocol 1.0; the X series and Feetech override what differs. Position goals go to
+the servo's own loop. Functions that it lacks are computed here, once a step: an acceleration limit and Webots' PID as a
+varying Moving Speed, endless turning in wheel mode with a speed correction, and torque by the motor model. The same on
+a real bus, on a virtual bus and in the simulator.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ class BusDrive:
         return (-math.inf, math.inf) if counts == factory else (low, high)
 
     def cycle_servo(self, low: float, high: float) -> CycleServo:
-        """The servo as its bus cycle knows it, limited to positions `low`..`high`."""
+        """The servo for its bus cycle, limited to positions `low`..`high`."""
         self._low, self._high = low, high
         ends = sorted(self.calibration.goal(position) for position in (low, high))
         top = None if self.config.max_velocity is None else self.calibration.speed_limit(self.config.max_velocity)
@@ -262,7 +262,7 @@ class BusDrive:
     def restore(self, *, holding: bool = False) -> None:
         """Give the servo its own mode back (EEPROM); limp, because a joint would run to an old goal.
 
-        A joint that is `holding` in its own mode goes on.
+        A joint that is `holding` in its own mode continues.
         """
         for attempt in range(_RESTORES if self._own else 0):
             try:
@@ -328,16 +328,16 @@ class BusDrive:
 
     def _ramp(self, wanted: Setpoints, position: float, period: float) -> None:
         """A speed that rises and falls by the acceleration limit and still stops at the target."""
-        away = wanted.target - position
-        top = min(abs(wanted.velocity), braking_speed(away, wanted.acceleration))
-        self._speed = towards(self._speed, math.copysign(top, away), wanted.acceleration * period)
+        distance = wanted.target - position
+        top = min(abs(wanted.velocity), braking_speed(distance, wanted.acceleration))
+        self._speed = towards(self._speed, math.copysign(top, distance), wanted.acceleration * period)
 
     def _follow(self, speed: float, wanted: Setpoints, position: float, limit: int) -> Goal:
         """Move at `speed`: towards the target as far as that leads there, else a little ahead of the joint."""
         ahead = position + speed * _LEAD
-        away = wanted.target - position
-        goal = wanted.target if speed * away >= 0 and abs(ahead - position) >= abs(away) else ahead
-        if speed * away >= 0 and abs(away) < self.profile.units.position:
+        distance = wanted.target - position
+        goal = wanted.target if speed * distance >= 0 and abs(ahead - position) >= abs(distance) else ahead
+        if speed * distance >= 0 and abs(distance) < self.profile.units.position:
             goal = wanted.target  # arrived: do not chase the last count
         return self._goal(goal, self.calibration.speed_limit(abs(speed)), limit)
 

@@ -1,4 +1,4 @@
-"""The seam between a servo's front half (set-points, limits, sampling) and what turns them into motion."""
+"""The interface between a servo's set-points, limits and samples and the motor that follows them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """How fast a shaft turns by its motor model: while the next command acts, and where its potentiometer is blind.
 
-An AX-12 reads 300 of 360 degrees. Where it reads nothing, the motor model says how fast the shaft goes on: the torque
-that the load takes is what it was when the shaft was seen last, and the speed follows from duty and supply.
+An AX-12 reads 300 of 360 degrees. In the dead zone the motor model gives the speed: the load torque is that of the last
+valid reading, and the speed follows from duty and supply.
 """
 
 from __future__ import annotations

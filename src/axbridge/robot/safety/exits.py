@@ -1,7 +1,7 @@
-"""Every way out of a process that Python can see: signals, the interpreter's end, the death of its parent.
+"""Every exit of a process that Python can see: signals, the interpreter's end, the death of its parent.
 
 Python runs signal handlers in its main thread, between two steps of the interpreter. While that thread is in a long
-call into a C library, another one hears of a signal from the operating system, through a pipe.
+call into a C library, another thread gets the signal from the operating system, through a pipe.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import Any
 
-from axbridge.bus.line_lock import Turn
+from axbridge.bus.line_lock import BusLock
 
 _SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name))
 _PARENT_POLL = 0.2  # s
@@ -28,7 +28,7 @@ _HANDLER_PATIENCE = 0.3  # s in which Python's own handler should have begun
 
 @dataclass(frozen=True)
 class _Handler:
-    """In place of a signal's `earlier` handler, which it calls; where there is none, the signal ends the process."""
+    """Replaces a signal's `earlier` handler, and calls it; without one, the signal ends the process."""
 
     earlier: Any
     handle: Callable[[int, FrameType | None, _Handler], None]
@@ -44,7 +44,7 @@ class Exits:
     """
 
     def __init__(
-        self, leave: Callable[[], None], interrupt: Callable[[int], None], turns: Callable[[], Sequence[Turn]]
+        self, leave: Callable[[], None], interrupt: Callable[[int], None], turns: Callable[[], Sequence[BusLock]]
     ) -> None:
         self._leave, self._interrupt, self._turns = leave, interrupt, turns
         self._begun_at = 0.0  # when a signal handler here has begun
@@ -80,13 +80,13 @@ class Exits:
         if threading.current_thread() is threading.main_thread():  # else they only pass signals on from now on
             for number in _SIGNALS:
                 handler = signal.getsignal(number)
-                if isinstance(handler, _Handler):  # else somebody took over after us, and may call us yet
+                if isinstance(handler, _Handler):  # else a later handler replaced it, and may still call it
                     signal.signal(number, handler.earlier)
 
     def _handle(self, number: int, frame: FrameType | None, handler: _Handler) -> None:
         for turn in self._turns():
-            if turn.mine:
-                turn.afterwards(lambda: handler(number, frame))
+            if turn.held_by_me:
+                turn.defer(lambda: handler(number, frame))
                 return
         self._begun_at = time.monotonic()
         if callable(handler.earlier):
@@ -126,7 +126,7 @@ class Exits:
 
 
 def _watch_parent(gone: Callable[[], None]) -> None:
-    """Call `gone`, in a thread, when the parent of a child of `multiprocessing` has ended: nobody else could end it."""
+    """Call `gone`, in a thread, when the parent of a child of `multiprocessing` has ended."""
     multiprocessing = sys.modules.get("multiprocessing")
     parent = multiprocessing.parent_process() if multiprocessing is not None else None
     if parent is None:

@@ -1,8 +1,8 @@
-"""A process that outlives the controller: it switches all torque off when the controller dies or falls silent.
+"""A process that outlives the controller: it switches all torque off when the controller dies or hangs.
 
 Run as a script by `axbridge.robot.safety.net` with the port's descriptors inherited. It imports nothing of axbridge, so
-it is there within milliseconds and stays small. It knows no protocol: it is given whole frames, and every answer that
-says that a servo has what it should. It cannot hold or park: nobody is left who knows the robot.
+it starts within milliseconds and stays small. It has no protocol: it gets whole frames, and each reply that confirms
+them. It cannot hold or park, because it has no model of the robot.
 
 Usage: ``guard.py SILENCE SERVO…``. Standard input is the controller's pipe: ``.`` is a sign of life, ``q`` ends the
 watch, ``!PORT:ID,ID PORT:ID;`` asks to switch these servos off and ends the watch, too, ``=SERVO;`` says what is to be
@@ -35,14 +35,14 @@ _PATIENCE = 0.02  # s to wait for an answer at first; twice as long in each furt
 _LONGEST = 1.5  # s in which servos are written to and read again
 _TICK = 0.04  # s: how often the parent is looked after
 _OPENING, _AGAIN = 3.0, 0.05  # s to try to open a port that its owner has just left, and between two tries
-_BURNT = 0.1  # s: by then a servo hears again that was given some EEPROM bytes
+_EEPROM_WRITE_TIME = 0.1  # s: longest write of some EEPROM bytes, in which the servo gives no answer
 _TRIES = 3
 
 
 class Guarded(NamedTuple):
     """A servo, and what is to be written to it."""
 
-    port: Any  # descriptor of its port, or what else a `Line` knows it by
+    port: Any  # descriptor of its port, or another key of a `Line`
     id: int  # its number on the line
     write: bytes  # frame that writes it
     question: bytes  # frame that asks for it
@@ -59,7 +59,7 @@ def parse(text: str) -> Guarded:
 
 
 class Line:
-    """How to speak on ports that are open descriptors."""
+    """Sends and receives on ports that are open descriptors."""
 
     def send(self, port: Any, data: bytes) -> None:
         """Hand bytes to a port; one that is gone must not spare the others."""
@@ -69,10 +69,10 @@ class Line:
     def wait_for(self, port: Any, patience: float, answers: tuple[bytes, ...] = ()) -> bool:
         """Whether one of these answers comes within `patience` seconds."""
         end = time.monotonic() + patience
-        heard = b""
+        received = b""
         while (left := end - time.monotonic()) > 0:
-            heard += self.receive(port, left)
-            if any(answer in heard for answer in answers):
+            received += self.receive(port, left)
+            if any(answer in received for answer in answers):
                 return True
         return False
 
@@ -90,21 +90,21 @@ class Line:
 
 
 class _Opened(Line):
-    """How to speak on ports that pyserial opens."""
+    """Sends and receives on ports that pyserial opens."""
 
     def __init__(self, ports: set[str]) -> None:
         self._ports = {port: _opened(port) for port in ports}
 
     def send(self, port: str, data: bytes) -> None:
-        if (one := self._ports[port]) is not None:
+        if (opened := self._ports[port]) is not None:
             with contextlib.suppress(OSError):  # a SerialException is one
-                one.write(data)
+                opened.write(data)
 
     def receive(self, port: str, patience: float) -> bytes:
-        if (one := self._ports[port]) is not None:
+        if (opened := self._ports[port]) is not None:
             with contextlib.suppress(OSError):
-                one.timeout = patience
-                return bytes(one.read(1) + one.read(one.in_waiting))
+                opened.timeout = patience
+                return bytes(opened.read(1) + opened.read(opened.in_waiting))
         time.sleep(patience)
         return b""
 
@@ -135,12 +135,12 @@ def limp(servos: list[Guarded], line: Line = _LINE) -> None:
         time.sleep(_GAP)
 
 
-def end(servos: list[Guarded], line: Line = _LINE, owed: Iterable[Guarded] = ()) -> int:
+def end(servos: list[Guarded], line: Line = _LINE, restores: Iterable[Guarded] = ()) -> int:
     """The controller is dead: switch all torque off, and give back what was borrowed of EEPROM; the exit code."""
     limp(servos, line)
     left = confirm(servos, line)
     powered = {servo.id for servo in left}
-    for servo in owed:
+    for servo in restores:
         if servo.port in {here.port for here in servos} and servo.id not in powered:
             _give_back(servo, line)
     if left:
@@ -181,8 +181,8 @@ def _give_back(servo: Guarded, line: Line) -> None:
     """Write what the dead controller has borrowed of a servo's EEPROM; its torque is off."""
     for _ in range(_TRIES):
         line.send(servo.port, servo.write)
-        line.wait_for(servo.port, _BURNT)
-        if _holds(servo, line, _BURNT):
+        line.wait_for(servo.port, _EEPROM_WRITE_TIME)
+        if _holds(servo, line, _EEPROM_WRITE_TIME):
             break
 
 
@@ -202,7 +202,7 @@ def watch(silence: float, servos: list[Guarded]) -> int:
         poll.register(port, 0)  # only hang-ups
     alive_at: float | None = None
     said = b""
-    owed: dict[tuple[Any, int], Guarded] = {}  # what is to be written to EEPROM, by port and id
+    restores: dict[tuple[Any, int], Guarded] = {}  # what is to be written to EEPROM, by port and id
     while True:
         for descriptor, _ in poll.poll(_TICK * 1000):
             if descriptor != _STDIN:  # unplugged: let go, or the device cannot come back under its name
@@ -215,10 +215,10 @@ def watch(silence: float, servos: list[Guarded]) -> int:
             for message in (part.lstrip(b".").decode() for part in messages):
                 if message.startswith("="):
                     servo = parse(message[1:])
-                    owed[servo.port, servo.id] = servo
+                    restores[servo.port, servo.id] = servo
                 elif message.startswith("-"):
                     for place in _named(message[1:]):
-                        owed.pop(place, None)
+                        restores.pop(place, None)
                 else:
                     asked = _named(message[1:])
                     here = [servo for servo in servos if (servo.port, servo.id) in asked]
@@ -227,11 +227,11 @@ def watch(silence: float, servos: list[Guarded]) -> int:
             if b"q" in said:
                 return 0
             if not signs:
-                return end(servos, owed=owed.values())
+                return end(servos, restores=restores.values())
             alive_at = time.monotonic()
         replaced = image and _image(parent) not in {image, b""}  # the new program may have inherited the channel
         if os.getppid() != parent or replaced:  # a child of the dead controller may keep the channel open
-            return end(servos, owed=owed.values())
+            return end(servos, restores=restores.values())
         if silence and alive_at is not None and time.monotonic() - alive_at > silence:
             limp(servos)
             alive_at = None  # until it moves again

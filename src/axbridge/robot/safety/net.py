@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from axbridge.bus.cycle import Cycle
-from axbridge.bus.line_lock import Turn
+from axbridge.bus.line_lock import BusLock
 from axbridge.bus.protocols.protocol import Protocol
 from axbridge.clock import WallClock
 from axbridge.errors import BusError
@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 _STDERR = 2
 _TICK = 0.05  # s between two looks of the watchdog thread, at most
 _PATIENCE = 2.0  # s to wait for the end of another thread's transaction
-_OFTEN = 0.02  # s between two signs of life to the guard: each wakes it
+_OFTEN = 0.02  # s between two signs of life to the guard
 _NO_SIGNAL = getattr(socket, "MSG_NOSIGNAL", 0)
 _SO_NOSIGPIPE = 0x1022  # of macOS, from <sys/socket.h>
 _GUARD_PATIENCE = 3.0  # s for the guard to end: it asks the servos for half of that
@@ -48,9 +48,9 @@ _GUARD_PATIENCE = 3.0  # s for the guard to end: it asks the servos for half of 
 class Nets:
     """The nets that are armed in this process.
 
-    When the program ends, the lines are kept from the policy on, for good: no thread of it moves a servo any more. The
-    guards speak last. A signal that a handler of the program's own takes up ends nothing, or not yet: then only the
-    main thread, which knows of it, may command the servos.
+    When the program ends, its lines stay reserved after the policy: no thread moves a servo any more, and the guards
+    write last. A signal that is handled by the program itself does not end it, or not yet: then only the main thread,
+    which runs that handler, may command the servos.
     """
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class Nets:
         return tuple(sorted(self._nets, key=lambda net: net.policy == "park")) if os.getpid() == self._process else ()
 
     @property
-    def turns(self) -> list[Turn]:
+    def turns(self) -> list[BusLock]:
         """Of their lines."""
         return [turn for net in self.armed for turn in net.turns]
 
@@ -116,7 +116,7 @@ class Nets:
         _reserve(turns, threading.main_thread().ident, why)
 
 
-def _reserve(turns: Sequence[Turn], thread: int | None, why: str | None = None) -> None:
+def _reserve(turns: Sequence[BusLock], thread: int | None, why: str | None = None) -> None:
     for turn in turns:
         turn.reserve(thread, why)
 
@@ -142,13 +142,13 @@ class Safety:
         guard: bool = True,
         restore: Callable[[], None] = lambda: None,
         tripped: Callable[[frozenset[str]], None] | None = None,
-        absent: Callable[[], frozenset[str]] = frozenset,  # never heard nor written to: they need not confirm
+        absent: Callable[[], frozenset[str]] = frozenset,  # never read nor written: they need not confirm
     ) -> None:
         self.cycles = tuple(cycles)
         self.policy: Policy = policy
         self.stale = False
         self._real = tuple(cycle for cycle in cycles if isinstance(cycle.bus.clock, WallClock))
-        self.turns: Sequence[Turn] = [cycle.bus.turn for cycle in self._real]
+        self.turns: Sequence[BusLock] = [cycle.bus.turn for cycle in self._real]
         self._pose = dict(park_pose or {})
         self._silence = None if stale_command_ms is None else stale_command_ms * 1e-3
         self._with_guard = guard
@@ -172,7 +172,7 @@ class Safety:
         self._guarded: tuple[tuple[int, Cycle], ...] = ()  # the lines that the guard holds, open here or not
         self._guarded_ports: list[object] = []  # their ports: one that was lost and found may have its old descriptor
         self._channel: _Channel
-        self._owed: dict[tuple[int, int], tuple[Protocol, int, bytes]] = {}  # what the guard gives back, by port and id
+        self._restores: dict[tuple[int, int], tuple[Protocol, int, bytes]] = {}  # for the guard, by port and id
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
@@ -237,9 +237,9 @@ class Safety:
     def limp(self) -> dict[str, BusError]:
         """Switch every motor off now, whatever the policy; from any thread. Returns the servos that did not confirm."""
         self._releases += 1  # a park under way is given up
-        interrupted = next((cycle.bus.turn for cycle in self.cycles if cycle.bus.turn.mine), None)
+        interrupted = next((cycle.bus.turn for cycle in self.cycles if cycle.bus.turn.held_by_me), None)
         if interrupted is not None:  # this is a signal handler
-            interrupted.afterwards(self.limp)
+            interrupted.defer(self.limp)
             soon = BusError("it is switched off when the transaction that the signal has interrupted is over")
             return {name: soon for cycle in self.cycles for name in cycle.servos_by_name}
         with self._applying:
@@ -250,7 +250,7 @@ class Safety:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Apply the policy and disarm. Where an exception has interrupted this, another call goes on with it."""
+        """Apply the policy and disarm. After an exception in it, another call continues it."""
         with NETS.ending:
             if self not in NETS.armed:
                 return
@@ -289,7 +289,7 @@ class Safety:
 
     def _park(self, cycles: Sequence[Cycle]) -> None:
         """Go to the pose, where that is the policy and has not been done."""
-        again = self._releasing or self._released
+        already_released = self._releasing or self._released
         self._releasing = self._released = True
         self._releases += 1
         turn = self._releases
@@ -297,11 +297,11 @@ class Safety:
         def given_up() -> bool:
             self._note_life()
             with contextlib.suppress(OSError):  # there is no guard any more
-                self._show_life()  # nobody steps meanwhile
+                self._show_life()  # no step runs meanwhile
             return self._releases != turn
 
         try:
-            for cycle in cycles if self.policy == "park" and not again else ():
+            for cycle in cycles if self.policy == "park" and not already_released else ():
                 with contextlib.suppress(Exception):  # whatever it is: it will be limped all the same
                     # a later release, in a signal handler or another thread, limps: going on would undo that
                     park(cycle, self._pose, given_up=given_up)
@@ -364,7 +364,7 @@ class Safety:
             for cycle in self._real:
                 cycle.bus.close()
             for turn in self.turns:  # of `_take_lines`: a thread that waits finds its port closed, and can end
-                if turn.mine:
+                if turn.held_by_me:
                     turn.lock.release()
 
     # -- silence ------------------------------------------------------------------------------------------------------
@@ -377,7 +377,7 @@ class Safety:
             elif self.stale and self._left and not self._leaving:
                 with self._applying:
                     self._insist()
-            if any(cycle.watchdogs.hungry for cycle in self._real):
+            if any(cycle.watchdogs.feed_due for cycle in self._real):
                 self._feed_watchdogs()
             if self.policy == "hold" and (self.stale or self._leaving):  # the guard would limp what holds
                 with self._guarding:
@@ -448,7 +448,7 @@ class Safety:
         ports = lines or self._names()
         if self._leaving or not (self._armed and self._with_guard and ports):
             return
-        # the watchdog here comes first: it knows the policy; the guard is for a host that cannot act any more
+        # the watchdog here acts first, by the policy; the guard is for a host that hangs
         silence = 0.0 if self._silence is None else 2 * self._silence + 0.1
         flags, kind = (["-I", "-S"], str(silence)) if lines else ([], "named")
         command = [sys.executable, *flags, str(Path(__file__).with_name("guard.py")), kind, *_limp_frames(ports)]
@@ -471,7 +471,7 @@ class Safety:
         finally:
             channel.close_other_end()
         self._channel = channel
-        self._guard, self._guarded, self._owed, self._shown_at = guard, lines, {}, -math.inf
+        self._guard, self._guarded, self._restores, self._shown_at = guard, lines, {}, -math.inf
         self._guarded_ports = self._ports()
 
     def _feed_guard(self) -> None:
@@ -487,24 +487,24 @@ class Safety:
 
     def update_guard(self) -> None:
         """Let the guard know which EEPROM it has to give back if this process dies; after each step's commands."""
-        owed = {
+        restores = {
             (fd, id_): (cycle.bus.protocol(id_), address, data)
             for fd, cycle in self._guarded
             if cycle.bus.borrowed
             for id_, (address, data) in cycle.bus.borrowed.items()
         }
-        if owed == self._owed:
+        if restores == self._restores:
             return
         with self._guarding, contextlib.suppress(OSError):  # it hears of it in the next step, or a new guard does
             if self._guard is None:
                 return
-            for fd, id_ in self._owed.keys() - owed.keys():
+            for fd, id_ in self._restores.keys() - restores.keys():
                 self._channel.send(f"-{fd}:{id_};".encode())
-                del self._owed[fd, id_]
-            for (fd, id_), (protocol, address, data) in owed.items() - self._owed.items():
+                del self._restores[fd, id_]
+            for (fd, id_), (protocol, address, data) in restores.items() - self._restores.items():
                 message = _frames(protocol, fd, id_, address, data)
                 self._channel.send(f"={message};".encode())  # all of it or nothing: it is short enough for that
-                self._owed[fd, id_] = protocol, address, data
+                self._restores[fd, id_] = protocol, address, data
 
     def _note_life(self) -> None:
         self._fed_at = time.monotonic()
@@ -529,7 +529,7 @@ class Safety:
             if (ids := [str(servo.id) for servo in cycle.servos if servo.name in self._left])
         ]
         with self._guarding, ExitStack() as lines:
-            for cycle in self._real if ports else ():  # the guard must be the only one who asks
+            for cycle in self._real if ports else ():  # only the guard may use the line
                 with contextlib.suppress(BusError):
                     lines.enter_context(cycle.bus.turn.held(_PATIENCE))
             confirmed = self._end_guard(f"!{' '.join(ports)};".encode() if ports else b"q")
@@ -608,7 +608,7 @@ def _limp_frames(lines: Iterable[tuple[int | str, Cycle]]) -> list[str]:
             servo.id,
             protocol.torque_enable,
             b"\0",
-            protocol.limp_frame(one.id for one in cycle.servos if one.protocol is protocol),
+            protocol.limp_frame(other.id for other in cycle.servos if other.protocol is protocol),
             b"" if protocol.watchdog is None else protocol.write_frame(servo.id, protocol.watchdog, b"\0"),
         )
         for port, cycle in lines

@@ -1,4 +1,4 @@
-"""How motors are left: ``limp``, torque off; ``hold``, powered where they are; ``park``, off in a pose.
+"""Final states of the motors: ``limp``, torque off; ``hold``, powered where they are; ``park``, off in a pose.
 
 Each change is read back from the servo before it counts as done.
 """
@@ -33,15 +33,15 @@ def limp(cycle: Cycle, names: Iterable[str] | None = None) -> dict[str, BusError
 
 def disarm(cycle: Cycle, but: Container[str] = ()) -> None:
     """Write 0 to the Bus Watchdog of every servo that may be armed, and look that it is there; not of those named."""
-    dogs = cycle.watchdogs
-    servos = [servo for servo in cycle.servos if servo.id in dogs.touched and servo.name not in but]
-    dogs.forget(servo.id for servo in servos)
+    watchdogs = cycle.watchdogs
+    servos = [servo for servo in cycle.servos if servo.id in watchdogs.maybe_armed and servo.name not in but]
+    watchdogs.forget(servo.id for servo in servos)
     failed = _write_and_read(cycle, {servo.id: (servo.protocol.watchdog or 0, b"\0") for servo in servos})
-    dogs.touched -= {servo.id for servo in servos if servo.name not in failed}
+    watchdogs.maybe_armed -= {servo.id for servo in servos if servo.name not in failed}
 
 
 def powerless(cycle: Cycle, patience: float) -> list[str]:
-    """The servos that do not say that their torque is on; all, where another thread keeps the line for `patience` s."""
+    """Servos without confirmed torque; all, where another thread keeps the line for `patience` s."""
     try:
         with cycle.bus.turn.held(patience):
             torques = _torques(cycle, cycle.servos)
@@ -58,12 +58,12 @@ def hold(cycle: Cycle) -> dict[str, BusError]:
     """
     try:
         wheels, errors = _stop_wheels(cycle)
-        errors |= _goal_to_present(cycle, [one for one in cycle.servos if one.name not in wheels | errors.keys()])
+        errors |= _goal_to_present(cycle, [servo for servo in cycle.servos if servo.name not in wheels | errors.keys()])
         rising = cycle.end_soft_starts()
         limits = {
-            one.id: (one.protocol.torque_limit, one.protocol.word(rising[one.name]))
-            for one in cycle.servos
-            if one.name in rising and one.name not in wheels | errors.keys()
+            servo.id: (servo.protocol.torque_limit, servo.protocol.word(rising[servo.name]))
+            for servo in cycle.servos
+            if servo.name in rising and servo.name not in wheels | errors.keys()
         }
         return errors | _write_and_read(cycle, limits)
     except PortError as error:
@@ -94,13 +94,13 @@ def _write_and_read(
 
 
 def _read(cycle: Cycle, requests: Sequence[tuple[int, int, int]]) -> dict[int, bytes | BusError]:
-    """What these servos say, by id. What was lost is asked again: on it depends who moves."""
-    found: dict[int, bytes | BusError] = {id_: BusTimeout(id_) for id_, *_ in requests}
+    """Replies of these servos, by id. Lost ones are read again: the policy moves a servo by them."""
+    replies: dict[int, bytes | BusError] = {id_: BusTimeout(id_) for id_, *_ in requests}
     for _ in range(_ATTEMPTS):
-        lost = [request for request in requests if isinstance(found[request[0]], BusError)]
+        lost = [request for request in requests if isinstance(replies[request[0]], BusError)]
         for (id_, *_), answer in zip(lost, cycle.bus.read_many(lost), strict=True):
-            found[id_] = answer if isinstance(answer, BusError) else answer.data or found[id_]
-    return found
+            replies[id_] = answer if isinstance(answer, BusError) else answer.data or replies[id_]
+    return replies
 
 
 def _torques(cycle: Cycle, servos: Iterable[CycleServo]) -> dict[int, bytes | BusError]:
@@ -108,7 +108,7 @@ def _torques(cycle: Cycle, servos: Iterable[CycleServo]) -> dict[int, bytes | Bu
 
 
 def _stop_wheels(cycle: Cycle) -> tuple[set[str], dict[str, BusError]]:
-    """Let the servos that turn endlessly stand still; their names, and who could not be read, or did not take that."""
+    """Stop the servos that turn endlessly; their names, and those that could not be read, or refused it."""
     modes = _read(cycle, [(servo.id, *servo.protocol.mode) for servo in cycle.servos])
     errors: dict[str, BusError] = {}
     stop: dict[int, tuple[int, bytes]] = {}
@@ -159,6 +159,6 @@ def park(
 
 def _parkable(cycle: Cycle, pose: Mapping[str, int]) -> dict[str, Goal]:
     wheels, unknown = _stop_wheels(cycle)
-    joints = [one for one in cycle.servos if one.name in pose and one.name not in wheels | unknown.keys()]
+    joints = [s for s in cycle.servos if s.name in pose and s.name not in wheels | unknown.keys()]
     torques = _torques(cycle, joints)  # one that does not answer may have torque
-    return {one.name: Goal(pose[one.name], one.protocol.park_speed) for one in joints if torques[one.id] != b"\0"}
+    return {s.name: Goal(pose[s.name], s.protocol.park_speed) for s in joints if torques[s.id] != b"\0"}

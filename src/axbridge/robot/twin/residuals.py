@@ -20,7 +20,7 @@ from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import ErrorFlag
 from axbridge.servo.columns import Command
-from axbridge.servo.position_laws import felt
+from axbridge.servo.position_laws import motor_duty
 from axbridge.state import Cause, ServoState
 from axbridge.virtual.servo import loop_row
 
@@ -92,9 +92,9 @@ class _Watched:
 
     def restart(self) -> None:
         self.rows.clear()
-        self.excuse()
+        self.reset_window()
 
-    def excuse(self) -> None:
+    def reset_window(self) -> None:
         """Another cause explains what was off until now."""
         self.wrong_since = math.nan
         self.motion.clear()
@@ -115,7 +115,7 @@ class Residuals:
     """Watches servos beside their twins."""
 
     def __init__(self, allowed: Mapping[str, Tolerance]) -> None:
-        self._watched = {name: _Watched(one) for name, one in allowed.items()}
+        self._watched = {name: _Watched(limits) for name, limits in allowed.items()}
         self._late = 0.0  # share of the latest steps
 
     def update(
@@ -129,7 +129,7 @@ class Residuals:
     ) -> list[tuple[Cause, str]]:
         """Take a sample of each servo in; what is newly wrong, with the servo."""
         self._late += _SETTLES * (late - self._late)
-        found: list[tuple[Cause, str]] = []
+        named_causes: list[tuple[Cause, str]] = []
         for name, watched in self._watched.items():
             if name not in states or watched.sampled == states[name].time:
                 continue  # it did not answer: an old sample says nothing about now
@@ -142,19 +142,19 @@ class Residuals:
                 causes.add("overheating")
             limp = math.isnan(goal + state.position) or int(state.errors) & watched.allowed.shuts_down
             if twin is None or limp or self._late > _TOO_LATE:
-                watched.restart()  # hands and gravity move what is limp, and no twin knows them
+                watched.restart()  # hands and gravity move a limp joint: the model has neither
             else:
                 late_by = state.time - twin.time
                 at = twin.position + (late_by * twin.velocity if abs(late_by) < _LATEST else 0.0)
-                load, twin_load = (felt(one.load, watched.allowed.dead) for one in (state, twin))
+                load, twin_load = (motor_duty(sample.load, watched.allowed.dead) for sample in (state, twin))
                 row = _Row(time, goal, state.position, at, load, twin_load, state.voltage, twin.voltage)
                 causes |= _causes(watched, row)
             for cause in causes:
                 gone = _STALE if cause == "stale model" else _GONE
                 if time - watched.seen.get(cause, -math.inf) > gone:
-                    found.append((cause, name))
+                    named_causes.append((cause, name))
                 watched.seen[cause] = time
-        return found
+        return named_causes
 
     def present(self, time: float) -> dict[str, list[Cause]]:
         """The causes that are not gone yet, by servo, at this time, s."""
@@ -176,22 +176,22 @@ def _causes(watched: _Watched, row: _Row) -> set[Cause]:
     if row.time - rows[0].time < 0.8 * _WINDOW or len(rows) < _FEWEST:
         return set()
     causes: set[Cause] = set()
-    off = fmean(one.position - one.twin for one in rows)
+    off = fmean(past.position - past.twin for past in rows)
     _, *places, _, _, _, _ = zip(*rows, strict=True)
     goal_moved, moved, twin_moved = map(_spread, places)
-    far = min(abs(one.position - one.twin) for one in rows) > allowed.off
-    short = min(abs(one.goal - one.position) for one in rows) > allowed.off
-    if fmean(one.twin_voltage - one.voltage for one in rows) > _WEAK:
+    far = min(abs(past.position - past.twin) for past in rows) > allowed.off
+    short = min(abs(past.goal - past.position) for past in rows) > allowed.off
+    if fmean(past.twin_voltage - past.voltage for past in rows) > _WEAK:
         causes.add("weak supply")  # a servo makes up for it with more duty: its load says nothing then
-    if far and short and moved < _STILL and abs(fmean(one.load for one in rows)) > _PUSHING:
+    if far and short and moved < _STILL and abs(fmean(past.load for past in rows)) > _PUSHING:
         causes.add("blocked")
     elif goal_moved < _STILL and twin_moved < _STILL and moved > 2 * _STILL:
         if abs(row.position - row.twin) > allowed.off:
             causes.add("slipping")
     elif not causes and abs(row.position - row.twin) < allowed.off:
-        causes |= _of_load(allowed, [one for one in rows if row.time - one.time <= _HELD])
+        causes |= _of_load(allowed, [past for past in rows if row.time - past.time <= _HELD])
     if causes:
-        watched.excuse()
+        watched.reset_window()
     elif _is_stale(watched, row, off, passed if max(twin_moved, moved) > 2 * _STILL else 0.0):
         causes.add("stale model")
     return causes

@@ -29,7 +29,7 @@ from axbridge.robot.drives.bus_drive import BusDrive
 from axbridge.robot.samples import Samples, Scales
 from axbridge.robot.servo import Servo
 from axbridge.robot.twin.residuals import residuals_of
-from axbridge.sim.support import Hand
+from axbridge.sim.support import Gantry
 from axbridge.state import BusEvent, Cause, ServoState
 from axbridge.virtual.world import World
 
@@ -57,7 +57,7 @@ class Shadow:
         return scales.table(Rows.of(map(self.world.sample, scales.servos)), start - self.lag)
 
     def follow_limp(self, drive: BusDrive, position: float, twin: float) -> None:
-        """Put the twin of a limp joint where that is (rad), if it is elsewhere: no model knows hands and gravity."""
+        """Put the twin of a limp joint where that is (rad), if it is elsewhere: the model has no outer forces."""
         if abs(position - twin) > _BY_HAND:
             self.place(drive, position)
 
@@ -100,7 +100,7 @@ class ShadowedBus(SerialBus):
         with self.turn, self.turn.lock:  # the shadow's world must not be moved on by a signal handler meanwhile
             try:
                 answer = super()._transfer(frame, id, length)
-            except (BusTimeout, CorruptPacket):  # the servo may have heard it
+            except (BusTimeout, CorruptPacket):  # the servo may have received it
                 self._repeat(frame, id, length)
                 raise
             self._repeat(frame, id, length)
@@ -139,28 +139,28 @@ class Twin:
         """What the simulated servos measure now, by name."""
         states: dict[str, ServoState] = {}
         for bus, scales in self._lines:
-            with bus.turn, bus.turn.lock:  # nobody else moves the world on meanwhile
+            with bus.turn, bus.turn.lock:  # no other thread advances the world meanwhile
                 bus.follow()
                 states |= bus.shadow.table(scales, start)
         return states
 
-    def compare(self, time: float, start: float, hand: Hand | None, *, late: bool) -> tuple[BusEvent, ...]:
+    def compare(self, time: float, start: float, gantry: Gantry | None, *, late: bool) -> tuple[BusEvent, ...]:
         """What is newly wrong with servos that do not do as their models say."""
         try:
             twins = self.states(start)
         except AxBridgeError:
-            return ()  # the simulation has failed: that was said, and the robot goes on
+            return ()  # the simulation has failed: reported, and the robot continues
         states = {name: servo.state for name, servo in self._servos.items()}
         self._follow_limp(states, twins)
-        held = self._is_held(time, hand)
+        held = self._is_held(time, gantry)
         goals = {
             name: servo.goals.position
             if servo.torque_enabled and servo.available_torque == servo.max_torque and not held
             else math.nan
             for name, servo in self._servos.items()
         }
-        found = self._residuals.update(time, states, twins, goals, late=late)
-        return tuple(BusEvent(cause, name) for cause, name in found)
+        causes = self._residuals.update(time, states, twins, goals, late=late)
+        return tuple(BusEvent(cause, name) for cause, name in causes)
 
     def causes(self, time: float) -> Mapping[str, Sequence[Cause]]:
         """What is wrong at this time of the robot, s, by servo."""
@@ -181,11 +181,11 @@ class Twin:
                         bus.shadow.shut_down(name)
                 bus.switched_on.clear()
 
-    def _is_held(self, time: float, hand: Hand | None) -> bool:
-        """Hold the simulation of a robot that stands free until its motors do, as somebody holds the robot."""
+    def _is_held(self, time: float, gantry: Gantry | None) -> bool:
+        """Hold the simulation of a free-standing robot until its motors do, as a person holds the robot."""
         if not any(servo.torque_enabled for servo in self._servos.values()):
             self._on_since = time
-        return hand is not None and hand.holds(time - self._on_since)
+        return gantry is not None and gantry.holds(time - self._on_since)
 
 
 def open_twin(rig: Rig, port: str | None = None, *, seed: int = 0) -> Backend:
@@ -213,14 +213,14 @@ class _Commands(NamedTuple):
 _COMMANDS: dict[Version, _Commands] = {  # by version of the protocol
     1: _Commands((int(Address.CW_ANGLE_LIMIT), 4), (Address.TORQUE_ENABLE + 2, 4), (int(Address.GOAL_POSITION), 4)),
     2: _Commands((int(XAddress.DRIVE_MODE), 2), (int(XAddress.VELOCITY_I_GAIN), 10), (int(XAddress.GOAL_VELOCITY), 16)),
-    **{one.name: _Commands(one.mode, (21, 7), (one.torque_enable + 1, 7)) for one in (STS, SCS)},
+    **{protocol.name: _Commands(protocol.mode, (21, 7), (protocol.torque_enable + 1, 7)) for protocol in (STS, SCS)},
 }
 _TABLE = 256  # bytes: no command is beyond
-_NOBODY = RawState(0.0, 0, 0, 0, 0, 0, 0)
+_UNREAD_STATE = RawState(0.0, 0, 0, 0, 0, 0, 0)
 
 
 class PassiveTwin:
-    """Watches servos that somebody else commands beside their models: it reads their registers, and writes nothing.
+    """Compares servos that another program commands with their models: it reads registers, and writes none.
 
     What was written to a servo stands in its registers. What differs there from the time before is written to its twin.
     """
@@ -240,7 +240,7 @@ class PassiveTwin:
         shadow.follow(now)
         blocks = self._read(states, _reads)
         goals = {name: self._copy(name, states[name], block) for name, block in blocks.items()}
-        raw = Rows.of(states.get(name, _NOBODY) for name in self._drives)
+        raw = Rows.of(states.get(name, _UNREAD_STATE) for name in self._drives)
         tables = self._scales.table(raw, shadow.lag), shadow.table(self._scales, shadow.lag)
         measured, twins = ({name: table[name] for name in goals} for table in tables)
         for name, state in measured.items():
@@ -256,19 +256,19 @@ class PassiveTwin:
     def _read(self, names: Iterable[str], wanted: Callable[[Protocol], Iterable[Span]]) -> dict[str, bytearray]:
         """Control tables with registers of these servos, by name; without those that do not answer."""
         drives = [self._drives[name] for name in names if name in self._drives]
-        found: dict[str, bytearray] = {}
+        tables: dict[str, bytearray] = {}
         lost = set[str]()
         for bus in self._buses:
-            asked = [(one, place) for one in drives if one.bus is bus for place in wanted(one.protocol)]
+            asked = [(drive, place) for drive in drives if drive.bus is bus for place in wanted(drive.protocol)]
             with suppress(PortError):  # the reader of the states says so
-                answers = bus.read_many([(one.id, *place) for one, place in asked])
-                for (one, (address, length)), answer in zip(asked, answers, strict=True):
+                answers = bus.read_many([(drive.id, *place) for drive, place in asked])
+                for (drive, (address, length)), answer in zip(asked, answers, strict=True):
                     if isinstance(answer, Reply) and len(answer.data) == length:
-                        table = found.setdefault(one.config.name, bytearray(_TABLE))
+                        table = tables.setdefault(drive.config.name, bytearray(_TABLE))
                         table[address : address + length] = answer.data
                     else:
-                        lost.add(one.config.name)
-        return {name: table for name, table in found.items() if name not in lost}
+                        lost.add(drive.config.name)
+        return {name: table for name, table in tables.items() if name not in lost}
 
     def _copy(self, name: str, state: RawState, table: bytearray) -> float:
         """Write to the simulated servo what was written to the real one; its goal, rad, NaN where it is not judged."""
@@ -277,8 +277,8 @@ class PassiveTwin:
         protocol, registers = drive.protocol, drive.profile.registers
         torque, limit = (protocol.torque_enable, 1), (protocol.torque_limit, 2)
         if name not in self._modes:
-            self._modes |= (found := self._read([name], lambda protocol: (_COMMANDS[protocol.name].mode,)))
-            for modes in found.values():
+            self._modes |= (modes_read := self._read([name], lambda protocol: (_COMMANDS[protocol.name].mode,)))
+            for modes in modes_read.values():
                 twin.write(commands.mode[0], _part(modes, commands.mode), now)
         on = table[protocol.torque_enable]
         before = self._commands.get(name, bytearray(_TABLE))
@@ -297,14 +297,14 @@ class PassiveTwin:
 
 def _reads(protocol: Protocol) -> list[Span]:
     """What is read all the time: whether a servo has torque, and how much, its loop and its goal."""
-    commands, found = _COMMANDS[protocol.name], list[Span]()
+    commands, spans = _COMMANDS[protocol.name], list[Span]()
     torque = (protocol.torque_enable, 1), (protocol.torque_limit, 2)
     for address, length in sorted((*torque, commands.loop, commands.goal)):
-        if found and address <= sum(found[-1]) + 1:  # a neighbour costs no packet
-            found[-1] = found[-1][0], address + length - found[-1][0]
+        if spans and address <= sum(spans[-1]) + 1:  # a neighbour costs no packet
+            spans[-1] = spans[-1][0], address + length - spans[-1][0]
         else:
-            found.append((address, length))
-    return found
+            spans.append((address, length))
+    return spans
 
 
 def _part(table: bytearray, place: Span) -> bytes:

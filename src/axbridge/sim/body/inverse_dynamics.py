@@ -1,4 +1,4 @@
-"""What each joint of a robot has to give along a motion: in the air, bolted down, or standing on flat feet."""
+"""Joint torques of a robot along a motion: in the air, bolted down, or standing on flat feet."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from axbridge.arrays import FloatArray, IntArray
 from axbridge.config.rig import Rig
 from axbridge.config.urdf import Tree
 from axbridge.errors import RigError, plural, require
-from axbridge.sim.body.kinematics import Posed, Sole, posed, rooted_at, soles_of, way_to_base
+from axbridge.sim.body.kinematics import Posed, Sole, path_to_base, posed, rooted_at, soles_of
 
 _NOTHING = 1e-14  # kg and kg·m², of a base without mass: MuJoCo wants some of what moves
 
@@ -56,7 +56,7 @@ def wrenches(
     model, dofs = _model(tree)
     data = mujoco.MjData(model)
     places = np.zeros((n, model.nq))
-    speeds, accelerations, found = np.zeros((3, n, model.nv))
+    speeds, accelerations, forces = np.zeros((3, n, model.nv))
     places[:, dofs + 1], speeds[:, dofs], accelerations[:, dofs] = position, speed, acceleration
     places[:, :3] = base.place
     accelerations[:, :3] = base.acceleration - gravity  # weight is felt as in a lift that starts upwards
@@ -70,9 +70,9 @@ def wrenches(
         mujoco.mj_kinematics(model, data)
         mujoco.mj_comPos(model, data)
         mujoco.mj_comVel(model, data)
-        mujoco.mj_rne(model, data, 1, found[k])
-    moment = np.einsum("nij,nj->ni", base.turn, found[:, 3:6])
-    return Wrenches(posed(tree, position, (base.place, base.turn)), found[:, dofs], found[:, :3], moment)
+        mujoco.mj_rne(model, data, 1, forces[k])
+    moment = np.einsum("nij,nj->ni", base.turn, forces[:, 3:6])
+    return Wrenches(posed(tree, position, (base.place, base.turn)), forces[:, dofs], forces[:, :3], moment)
 
 
 @lru_cache(maxsize=16)
@@ -90,8 +90,8 @@ def _model(tree: Tree) -> tuple[Any, IntArray]:
 
 
 def _turned_back(turn: FloatArray, vectors: FloatArray) -> FloatArray:
-    found: FloatArray = np.einsum("nji,nj->ni", turn, vectors)
-    return found
+    turned: FloatArray = np.einsum("nji,nj->ni", turn, vectors)
+    return turned
 
 
 def cross(a: FloatArray, b: FloatArray) -> FloatArray:
@@ -187,7 +187,7 @@ class Body:
     def _on_feet(self, held: Wrenches) -> Effort:
         """The first foot is held: the second one's push comes up its leg, and goes down the first."""
         first, second = self._centres()
-        leg = [int(dof) for dof in self.tree.dof[way_to_base(self.tree, self.soles[1].link)] if dof >= 0]
+        leg = [int(dof) for dof in self.tree.dof[path_to_base(self.tree, self.soles[1].link)] if dof >= 0]
         legs = Carrier(leg, second[None]), Carrier([], first[None])
         torque, zmp = carried(self.tree, held, held.where.place[0], legs, float(self.soles[0].low[2]))
         place, turn = held.where.place[self.soles[1].link], held.where.turn[self.soles[1].link]
@@ -200,5 +200,5 @@ class Body:
         return np.array([self._in_first(k, sole.middle) for k, sole in enumerate(self.soles)])
 
     def _in_first(self, sole: int, point: FloatArray) -> FloatArray:
-        found = self.home[0] + self.home[1] @ point if sole else point
-        return np.array(found[:2])
+        turned = self.home[0] + self.home[1] @ point if sole else point
+        return np.array(turned[:2])

@@ -1,4 +1,4 @@
-"""Where the links of a robot are: in many poses at once, from another base, and its soles when it stands."""
+"""Positions of a robot's links: in many poses at once, from another base, and its soles on the floor."""
 
 from __future__ import annotations
 
@@ -48,48 +48,48 @@ def posed(tree: Tree, positions: FloatArray, base: tuple[FloatArray, FloatArray]
     return Posed(place, turn, axis, centres, np.tensordot(tree.mass / tree.mass.sum(), centres, 1))
 
 
-def way_to_base(tree: Tree, link: int) -> list[int]:
+def path_to_base(tree: Tree, link: int) -> list[int]:
     """The links from one to the base, both among them."""
-    way = [link]
-    while tree.parent[way[-1]] >= 0:
-        way.append(int(tree.parent[way[-1]]))
-    return way
+    path = [link]
+    while tree.parent[path[-1]] >= 0:
+        path.append(int(tree.parent[path[-1]]))
+    return path
 
 
 def rooted_at(tree: Tree, link: int) -> Tree:
     """The same robot with another link as its base; links on the way get the frame of the joint they now hang by."""
-    way = way_to_base(tree, link)
-    above = dict(zip(way[1:], way[:-1], strict=True))  # link on the way -> the one by which it now hangs
+    path = path_to_base(tree, link)
+    above = dict(zip(path[1:], path[:-1], strict=True))  # link on the way -> the one by which it now hangs
     order = [link]
-    for one in order:  # grows while it is read
-        children = [k for k in range(len(tree.links)) if (tree.parent[k] == one and k not in way)]
-        order += [*children, *([int(tree.parent[one])] if one in way and tree.parent[one] >= 0 else [])]
+    for i in order:  # grows while it is read
+        children = [k for k in range(len(tree.links)) if (tree.parent[k] == i and k not in path)]
+        order += [*children, *([int(tree.parent[i])] if i in path and tree.parent[i] >= 0 else [])]
     place, turn = tree.place.copy(), tree.turn.copy()
     axis, kind, old = tree.axis.copy(), tree.kind.copy(), tree.dof.copy()
     centre, inertia = tree.centre.copy(), tree.inertia.copy()
-    frames = {one: (tree.place[child], tree.turn[child]) for one, child in above.items()}  # new frame in the old one
-    for one, (shift, rotation) in frames.items():
-        centre[one] = rotation.T @ (tree.centre[one] - shift)
-        inertia[one] = rotation.T @ tree.inertia[one] @ rotation
+    frames = {i: (tree.place[child], tree.turn[child]) for i, child in above.items()}  # new in old
+    for i, (shift, rotation) in frames.items():
+        centre[i] = rotation.T @ (tree.centre[i] - shift)
+        inertia[i] = rotation.T @ tree.inertia[i] @ rotation
     for k in range(len(tree.links)):
         up = int(tree.parent[k])
-        if k not in way and up in frames:
+        if k not in path and up in frames:
             shift, rotation = frames[up]
             place[k], turn[k] = rotation.T @ (tree.place[k] - shift), rotation.T @ tree.turn[k]
-    for one, child in above.items():
-        kind[one], old[one], axis[one] = tree.kind[child], tree.dof[child], -tree.axis[child]
-        place[one], turn[one] = np.zeros(3), np.eye(3)
+    for i, child in above.items():
+        kind[i], old[i], axis[i] = tree.kind[child], tree.dof[child], -tree.axis[child]
+        place[i], turn[i] = np.zeros(3), np.eye(3)
         if child in frames:  # its own frame has moved
             shift, rotation = frames[child]
-            place[one], turn[one] = -rotation.T @ shift, rotation.T
+            place[i], turn[i] = -rotation.T @ shift, rotation.T
     kind[link], old[link] = FIXED, -1
-    parents = [-1 if one == link else above.get(one, int(tree.parent[one])) for one in order]
-    dofs = [int(old[one]) for one in order]
+    parents = [-1 if i == link else above.get(i, int(tree.parent[i])) for i in order]
+    dofs = [int(old[i]) for i in order]
     joints = [d for d in dofs if d >= 0]
     return replace(
         tree,
         joints=tuple(tree.joints[d] for d in joints),
-        links=tuple(tree.links[one] for one in order),
+        links=tuple(tree.links[i] for i in order),
         parent=np.array([order.index(up) if up >= 0 else -1 for up in parents], dtype=np.int64),
         kind=kind[order],
         dof=np.array([joints.index(d) if d >= 0 else -1 for d in dofs], dtype=np.int64),
@@ -121,9 +121,9 @@ class Sole(NamedTuple):
         return np.array(((x, y, z), (a, y, z), (a, b, z), (x, b, z)))
 
 
-def soles_of(rig: Rig, tree: Tree, stands: Mapping[str, float] | None = None) -> list[Sole]:
+def soles_of(rig: Rig, tree: Tree, pose: Mapping[str, float] | None = None) -> list[Sole]:
     """The links whose box is lowest, as far as their undersides are level."""
-    places = posed(tree, tree.pose(rig.start if stands is None else stands)[None]).place[:, 0]
+    places = posed(tree, tree.pose(rig.start if pose is None else pose)[None]).place[:, 0]
     boxes: list[tuple[float, Sole]] = []
     for shape in rig.shapes("collision"):
         if shape.kind == "box" and np.allclose(shape.turn, np.eye(3), atol=1e-6):

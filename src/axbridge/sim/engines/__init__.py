@@ -1,1 +1,1 @@
-"""What moves the joints of a world: physics engines, and joints without one."""
+"""Physics engines, and joints without one."""

@@ -1,4 +1,4 @@
-"""Which engine a world is built with, by name; engines are imported when they are needed."""
+"""Choose a world's engine by name; engines are imported when they are needed."""
 
 from __future__ import annotations
 
@@ -69,12 +69,12 @@ def check_size(rig: Rig) -> None:
 
 def build_engine(name: EngineName, scene: Scene) -> Engine:
     """A world with the engine of that name; see `chosen`."""
-    found = chosen(name, ideal=bool(scene.ideal))
-    if found == "mujoco":
+    engine = chosen(name, ideal=bool(scene.ideal))
+    if engine == "mujoco":
         from axbridge.sim.engines.mujoco.engine import MujocoEngine
 
         return MujocoEngine(scene)
-    if found == "bullet":
+    if engine == "bullet":
         from axbridge.sim.engines.bullet.engine import BulletEngine
 
         return BulletEngine(scene)

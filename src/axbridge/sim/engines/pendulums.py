@@ -11,9 +11,9 @@ from axbridge.arrays import FloatArray
 from axbridge.config.urdf import SLIDES
 from axbridge.errors import RigError, UsageError
 from axbridge.rotations import LinkPose
-from axbridge.sim.body.kinematics import posed, way_to_base
+from axbridge.sim.body.kinematics import path_to_base, posed
 from axbridge.sim.engine import Contact, LinkMotion, Scene, arrange, substeps
-from axbridge.sim.engines.bullet.ahead import AheadEngine, Book, System, settle_at, workspace
+from axbridge.sim.engines.bullet.ahead import AheadEngine, StepState, System, settle_at, workspace
 
 _STANDARD_GRAVITY = 9.80665
 _LEAST = 1e-9  # kg·m² or kg, of a joint that moves nothing
@@ -70,7 +70,7 @@ class Pendulums(AheadEngine):
         for j, (name, angle) in enumerate(zip(self.joints, start, strict=True)):
             link = tree.moved[name]
             axis, origin = here.axis[link, 0], here.place[link, 0]
-            carried = [one for one in range(len(tree.links)) if link in way_to_base(tree, one)]
+            carried = [one for one in range(len(tree.links)) if link in path_to_base(tree, one)]
             if tree.kind[link] == SLIDES:
                 inertia[j] += tree.mass[carried].sum()
                 self._weight[2, j] = -float(gravity @ axis) * tree.mass[carried].sum()
@@ -88,15 +88,15 @@ class Pendulums(AheadEngine):
 
     def _begin(self, inertia: FloatArray, start: Sequence[float] | None) -> None:
         n = len(self.joints)
-        self._system = System(np.diag(inertia), np.zeros((2, n)), np.zeros((n, len(Book))), workspace(n))
+        self._system = System(np.diag(inertia), np.zeros((2, n)), np.zeros((n, len(StepState))), workspace(n))
         self._book = self._system.book
-        self._book[:, Book.ANGLE] = start if start is not None else 0.0
+        self._book[:, StepState.ANGLE] = start if start is not None else 0.0
         self._follow()
 
     def load(self) -> FloatArray:
-        angle = self._book[:, Book.ANGLE]
-        found: FloatArray = self._weight[0] * np.sin(angle) + self._weight[1] * np.cos(angle) + self._weight[2]
-        return found
+        angle = self._book[:, StepState.ANGLE]
+        load: FloatArray = self._weight[0] * np.sin(angle) + self._weight[1] * np.cos(angle) + self._weight[2]
+        return load
 
     def base(self) -> LinkPose | None:
         return None
@@ -123,5 +123,5 @@ class Pendulums(AheadEngine):
         angle, speed = self.state()
         self._system.loads[0] = self.load()
         self._system.loads[1] = (self._weight[0] * np.cos(angle) - self._weight[1] * np.sin(angle)) * speed
-        self._book[:, Book.CLOCK] = 0.0
+        self._book[:, StepState.CLOCK] = 0.0
         self._left = self._substeps

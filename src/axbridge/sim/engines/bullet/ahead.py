@@ -62,7 +62,7 @@ _STOP, _LOW, _HIGH, _RIGHT, _DIAGONAL = range(-11, -6)
 _ROWS = 11
 
 
-class Book(IntEnum):
+class StepState(IntEnum):
     """Columns of the book (n, len(Book)): a joint within a physics step, as worked out so far; joint side."""
 
     ANGLE = 0
@@ -70,19 +70,28 @@ class Book(IntEnum):
     PUSH = 2  # N·m·s: impulse of motor, spring, friction and hard stop since the physics step began
     DAMP = 3  # N·m·s/rad·s: their damping, summed likewise
     CLOCK = 4  # s since the physics step began
-    DEBT = 5  # N·m·s: momentum that the rotor has beyond its joint's speed
+    MOMENTUM_RESIDUAL = 5  # N·m·s: momentum that the rotor has beyond its joint's speed
     START = 6  # rad: angle when the physics step began
     START_SPEED = 7  # rad/s: speed when it began
     ARMATURE = 8  # kg·m²: of the rotor
     PLAY = 9  # 1 = the gear has play; 2 = and the rotor is within it, and turns on its own
-    FORETOLD = 10  # rad/s: speed worked out for the end of the physics step
+    PREDICTED_SPEED = 10  # rad/s: speed worked out for the end of the physics step
     LEAD = 11  # rad: how far an engine that is asked for speeds has its position ahead of ANGLE
 
 
 def settle_at(row: FloatArray, angle: float) -> None:
     """Put the joint of a row of the book at an angle, at rest, as if its physics step had begun there."""
-    row[[Book.SPEED, Book.PUSH, Book.DAMP, Book.DEBT, Book.START_SPEED, Book.FORETOLD]] = 0.0
-    row[[Book.ANGLE, Book.START]] = angle
+    row[
+        [
+            StepState.SPEED,
+            StepState.PUSH,
+            StepState.DAMP,
+            StepState.MOMENTUM_RESIDUAL,
+            StepState.START_SPEED,
+            StepState.PREDICTED_SPEED,
+        ]
+    ] = 0.0
+    row[[StepState.ANGLE, StepState.START]] = angle
 
 
 class System(NamedTuple):
@@ -106,7 +115,7 @@ class AheadEngine:
     def state(self) -> tuple[FloatArray, FloatArray]:
         """Joint positions and speeds; inside a physics step as predicted."""
         book = self._system.book
-        return book[:, Book.ANGLE].copy(), book[:, Book.SPEED].copy()
+        return book[:, StepState.ANGLE].copy(), book[:, StepState.SPEED].copy()
 
     def advance(self, drives: Drives, first: int, count: int) -> None:
         """Go ahead in substeps; the world follows whenever a physics step is complete."""
@@ -144,15 +153,15 @@ def run(count: int, first: int, step: float, drives: Drives, system: System) -> 
     n = joint.shape[0]
     pull = motor[PULL]
     for j in range(n):
-        joint[j, Joint.ANGLE], joint[j, Joint.SPEED] = book[j, Book.ANGLE], book[j, Book.SPEED]
-        book[j, Book.ARMATURE] = params[servo[j], Param.ARMATURE] if servo[j] >= 0 else 0.0
+        joint[j, Joint.ANGLE], joint[j, Joint.SPEED] = book[j, StepState.ANGLE], book[j, StepState.SPEED]
+        book[j, StepState.ARMATURE] = params[servo[j], Param.ARMATURE] if servo[j] >= 0 else 0.0
     for index in range(first, first + count):
         playing = False
         for j in range(n):
-            pull[j] = loads[0, j] + loads[1, j] * (book[j, Book.CLOCK] + 0.5 * step)
+            pull[j] = loads[0, j] + loads[1, j] * (book[j, StepState.CLOCK] + 0.5 * step)
             if joint[j, Joint.LOOSE] != 0.0:
                 play = inertia[j, j] * params[servo[j], Param.BACKLASH]
-                if joints.resting or abs(book[j, Book.DEBT]) * step > play:
+                if joints.resting or abs(book[j, StepState.MOMENTUM_RESIDUAL]) * step > play:
                     _catch(params[servo[j]], joint[j], book[j])
                 else:
                     playing = True
@@ -166,14 +175,14 @@ def run(count: int, first: int, step: float, drives: Drives, system: System) -> 
         if failed >= 0:
             return failed
         for j in range(n):
-            joint[j, Joint.ANGLE], joint[j, Joint.SPEED] = book[j, Book.ANGLE], book[j, Book.SPEED]
+            joint[j, Joint.ANGLE], joint[j, Joint.SPEED] = book[j, StepState.ANGLE], book[j, StepState.SPEED]
         account(index, step, drives, work[BEFORE], work[MEAN], work[USED], work[IMPULSE])
         for j in range(n):
             if servo[j] >= 0 and params[servo[j], Param.BACKLASH] > 0.0:
-                book[j, Book.PUSH] -= motor[KEPT, j]
+                book[j, StepState.PUSH] -= motor[KEPT, j]
                 if joints.resting:
                     joint[j, Joint.LOOSE] = 0.0
-                book[j, Book.PLAY] = 1.0 + joint[j, Joint.LOOSE]
+                book[j, StepState.PLAY] = 1.0 + joint[j, Joint.LOOSE]
     return -1
 
 
@@ -198,7 +207,7 @@ def _meet(step: float, drives: Drives, book: FloatArray, work: FloatArray) -> No
         )  # fmt: skip
         if flank != 0:
             joint[j, Joint.LOOSE], joint[j, Joint.FLANK] = 0.0, float(flank)
-            book[j, Book.PUSH] += hit
+            book[j, StepState.PUSH] += hit
             for i in range(n):
                 speed[i] += inverse[i, j] * hit
 
@@ -208,9 +217,9 @@ def _catch(params: FloatArray, joint: FloatArray, book: FloatArray) -> None:
     """A joint that was hit so hard that it crosses its play at once, or stands, takes its rotor along; rows of both."""
     taken = params[Param.ARMATURE] * (joint[Joint.ROTOR_SPEED] - joint[Joint.SPEED])
     joint[Joint.LOOSE] = 0.0
-    joint[Joint.FLANK] = -1.0 if book[Book.DEBT] > 0.0 else 1.0
-    book[Book.DEBT] += taken
-    book[Book.PUSH] += taken
+    joint[Joint.FLANK] = -1.0 if book[StepState.MOMENTUM_RESIDUAL] > 0.0 else 1.0
+    book[StepState.MOMENTUM_RESIDUAL] += taken
+    book[StepState.PUSH] += taken
 
 
 @jit
@@ -311,15 +320,15 @@ def _solve(
     stop, low, high, right, diagonal = work[_STOP], work[_LOW], work[_HIGH], work[_RIGHT], work[_DIAGONAL]
     restrained = stale = False
     for j in range(n):
-        angle, omega = book[j, Book.ANGLE], book[j, Book.SPEED]
+        angle, omega = book[j, StepState.ANGLE], book[j, StepState.SPEED]
         weight[j] = fitted_weight(step * damping[j] / (inertia[j, j] + armature[j]))
         pivot = inertia[j, j] + armature[j] + step * weight[j] * damping[j]
         if pivot != diagonal[j]:
             diagonal[j] = pivot
             stale = True
         right[j] = (armature[j] - step * (1.0 - weight[j]) * damping[j]) * omega + step * (torque[j] - pull[j])
-        right[j] += book[j, Book.DEBT]
-        book[j, Book.DEBT] = 0.0
+        right[j] += book[j, StepState.MOMENTUM_RESIDUAL]
+        book[j, StepState.MOMENTUM_RESIDUAL] = 0.0
         before[j] = omega
         low[j] = (lower[j] - angle) / step if lower[j] > -1e9 else -1e300
         high[j] = (upper[j] - angle) / step if upper[j] < 1e9 else 1e300
@@ -366,11 +375,11 @@ def _move(step: float, motor: FloatArray, book: FloatArray, work: FloatArray) ->
         if not abs(mean[j]) < 1e9:
             return j
         used[j] = torque[j] - damping[j] * mean[j] + impulse[j] / step
-        book[j, Book.PUSH] += step * used[j] + stop[j]
-        book[j, Book.DAMP] += step * damping[j]
-        book[j, Book.ANGLE] += step * mean[j]
-        book[j, Book.SPEED] = speed[j]
-        book[j, Book.CLOCK] += step
+        book[j, StepState.PUSH] += step * used[j] + stop[j]
+        book[j, StepState.DAMP] += step * damping[j]
+        book[j, StepState.ANGLE] += step * mean[j]
+        book[j, StepState.SPEED] = speed[j]
+        book[j, StepState.CLOCK] += step
     return -1
 
 

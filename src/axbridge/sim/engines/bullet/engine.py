@@ -28,7 +28,7 @@ from axbridge.errors import RigError, SimulationDiverged, UsageError
 from axbridge.jit import as_tuple, jit
 from axbridge.rotations import LinkPose
 from axbridge.sim.engine import BULLET_LINKS, Contact, LinkMotion, Scene, arrange, refuse_size, substeps
-from axbridge.sim.engines.bullet.ahead import AheadEngine, Book, System, forget, settle_at, workspace
+from axbridge.sim.engines.bullet.ahead import AheadEngine, StepState, System, forget, settle_at, workspace
 from axbridge.sim.engines.bullet.tree_dynamics import BASE, CONTACT, Base, Contacts, Links, joint_dynamics
 
 
@@ -69,7 +69,7 @@ _SLOW = 0.1  # m/s: faster along an axis, a contact point is about to leave or t
 _LONGEST_LINE = 1000  # characters: PyBullet reads lines in pieces, and fails beyond some 8 kB
 _ERP = 48.0  # 1/s: of the way that a joint is past its stop; Bullet's 0.2 a step throws it back in short steps
 _SUDDEN = 30.0  # rad/s: what a landing makes a light link's speed within a step
-_CALM = 0.01  # rad/s
+_SMALL_SURPRISE = 0.01  # rad/s
 _FIRM = 1.0  # N·m·s: what a hard stop may take within a step
 # rad/s: how far off the prediction a joint is still held by its motor. More holds a landing, but a motor that holds its
 # speed whatever it takes tears feet loose from the floor: a servo gives way. So where contacts hold the robot, it is
@@ -128,13 +128,13 @@ class BulletEngine(AheadEngine):
         self._read()
         self._left = 0  # substeps until Bullet's next step
         self._surprise = math.inf  # rad/s: how far the last step missed what was asked
-        self._loads, self._book, self._work = np.zeros((2, n)), np.zeros((n, len(Book))), workspace(n)
-        self._book[:, Book.ANGLE], self._book[:, Book.SPEED] = self._positions, self._speeds
+        self._loads, self._book, self._work = np.zeros((2, n)), np.zeros((n, len(StepState))), workspace(n)
+        self._book[:, StepState.ANGLE], self._book[:, StepState.SPEED] = self._positions, self._speeds
         self._begin()
 
     def load(self) -> FloatArray:
         """Load torques now: those of the physics step's beginning, as they grow within it."""
-        load: FloatArray = self._loads[0] + self._loads[1] * self._book[:, Book.CLOCK]
+        load: FloatArray = self._loads[0] + self._loads[1] * self._book[:, StepState.CLOCK]
         return load
 
     def base(self) -> LinkPose | None:
@@ -156,14 +156,14 @@ class BulletEngine(AheadEngine):
 
     def poses(self) -> dict[str, LinkPose]:
         """Where the frame of each link is."""
-        found: dict[str, LinkPose] = {}
+        poses: dict[str, LinkPose] = {}
         for index, link in self._link_of.items():
             if index < 0:
-                found[self._tree.links[link]] = self._base_frame()
+                poses[self._tree.links[link]] = self._base_frame()
             else:
                 state = bullet.getLinkState(self.body, index, computeForwardKinematics=1, **self._on)
-                found[self._tree.links[link]] = state[4], state[5]
-        return found
+                poses[self._tree.links[link]] = state[4], state[5]
+        return poses
 
     def motion(self, link: str) -> LinkMotion:
         """How a link moves, as of Bullet's latest step."""
@@ -182,14 +182,14 @@ class BulletEngine(AheadEngine):
 
     def contacts(self) -> list[Contact]:
         """Points that carry something, as of Bullet's latest step."""
-        found = []
+        contacts = []
         for point in bullet.getContactPoints(self.body, **self._on):
             _, _, body, link, _, place, _, normal, _, pressed, along, first, across, second = point
             if body != self.body and (pressed or along or across):
                 parts = zip(normal, first, second, strict=True)
                 x, y, z = (pressed * n + along * f + across * s for n, f, s in parts)
-                found.append(Contact(self._tree.links[self._link_of[link]], place, (x, y, z)))
-        return found
+                contacts.append(Contact(self._tree.links[self._link_of[link]], place, (x, y, z)))
+        return contacts
 
     def close(self) -> None:
         """Disconnect; may be called twice."""
@@ -226,7 +226,7 @@ class BulletEngine(AheadEngine):
         inertia, load = self.dynamics()
         self._system = System(inertia, self._loads, self._book, self._work, self.resting)
         # A load that gravity and speed make goes on growing; one that contacts make jumps.
-        smooth = self._surprise < _CALM and not rested and not self.resting
+        smooth = self._surprise < _SMALL_SURPRISE and not rested and not self.resting
         _begin(self._book, self._loads, load, smooth, self.physics_step, self._work)
         self._left = self._substeps
 
@@ -250,8 +250,8 @@ class BulletEngine(AheadEngine):
         bullet.setJointMotorControlArray(
             self.body, self.links, bullet.VELOCITY_CONTROL, targetVelocities=speeds, forces=reach, **self._on
         )
-        calm = self.resting and not self._strained
-        effort = _SWEEPS if calm else _MORE_SWEEPS, _SETTLED if self._touching else _SOLVED
+        still = self.resting and not self._strained
+        effort = _SWEEPS if still else _MORE_SWEEPS, _SETTLED if self._touching else _SOLVED
         if effort != self._effort:
             self._effort, (sweeps, residual) = effort, effort
             bullet.setPhysicsEngineParameter(numSolverIterations=sweeps, solverResidualThreshold=residual, **self._on)
@@ -429,10 +429,10 @@ def _begin(book: FloatArray, load: FloatArray, fresh: FloatArray, smooth: bool, 
     for j in range(n):
         load[1, j] = (fresh[j] - load[0, j]) / step if smooth else 0.0
         load[0, j] = fresh[j]
-        book[j, Book.PUSH] = book[j, Book.DEBT]
-        book[j, Book.DAMP] = book[j, Book.CLOCK] = 0.0
-        book[j, Book.START] = book[j, Book.ANGLE]
-        book[j, Book.START_SPEED] = book[j, Book.SPEED]
+        book[j, StepState.PUSH] = book[j, StepState.MOMENTUM_RESIDUAL]
+        book[j, StepState.DAMP] = book[j, StepState.CLOCK] = 0.0
+        book[j, StepState.START] = book[j, StepState.ANGLE]
+        book[j, StepState.START_SPEED] = book[j, StepState.SPEED]
     forget(work)
 
 
@@ -452,20 +452,20 @@ def _ask(
     """
     margin = min(_LITTLE + missed, _MARGIN) if resting else _MARGIN
     for j in range(book.shape[0]):
-        end = book[j, Book.SPEED]
-        armature = book[j, Book.ARMATURE]
-        book[j, Book.FORETOLD] = end
-        if book[j, Book.PLAY] > 0.0:
+        end = book[j, StepState.SPEED]
+        armature = book[j, StepState.ARMATURE]
+        book[j, StepState.PREDICTED_SPEED] = end
+        if book[j, StepState.PLAY] > 0.0:
             # What passed on to a joint with backlash is known; below, what its rotor kept is taken off again.
-            book[j, Book.PUSH] += armature * (end - book[j, Book.START_SPEED])
-        if book[j, Book.PLAY] > 1.0:
-            book[j, Book.DAMP] = 0.0
-        orders[0, j] = end if resting else (book[j, Book.ANGLE] - book[j, Book.START]) / step
-        stiffness = armature + book[j, Book.DAMP]  # N·m·s for each rad/s that the joint is off the prediction
-        orders[1, j] = (book[j, Book.PUSH] - armature * (end - book[j, Book.START_SPEED])) / step
+            book[j, StepState.PUSH] += armature * (end - book[j, StepState.START_SPEED])
+        if book[j, StepState.PLAY] > 1.0:
+            book[j, StepState.DAMP] = 0.0
+        orders[0, j] = end if resting else (book[j, StepState.ANGLE] - book[j, StepState.START]) / step
+        stiffness = armature + book[j, StepState.DAMP]  # N·m·s for each rad/s that the joint is off the prediction
+        orders[1, j] = (book[j, StepState.PUSH] - armature * (end - book[j, StepState.START_SPEED])) / step
         reach = stiffness * (abs(orders[0, j] - actual[1, j]) + margin)
         near = _NEAR + step * abs(actual[1, j])
-        angle = book[j, Book.START]
+        angle = book[j, StepState.START]
         if angle > stops[j, 1] - near or angle < stops[j, 0] + near:
             reach += _FIRM  # a hard stop gives way to nothing; Bullet's own reacts only once it is passed
         sudden = step * _SUDDEN
@@ -506,27 +506,31 @@ def _take_over(
         worst = max(worst, abs(missed))
         past = max(stops[j, 0] - position, position - stops[j, 1])
         strained = strained or past > _PAST or abs(speed) > _STILL or abs(missed) > _STRAIN
-        ahead = book[j, Book.SPEED] - orders[0, j]
+        ahead = book[j, StepState.SPEED] - orders[0, j]
         # A joint that was stopped by something does not gain what it was predicted to.
         ahead *= max(0.0, 1.0 - abs(missed) / (abs(ahead) + 1e-12))
-        book[j, Book.SPEED] = speed + ahead
+        book[j, StepState.SPEED] = speed + ahead
         _keep_pace(book[j], before[1, j], speed, step, resting)
-        book[j, Book.ANGLE] = position - book[j, Book.LEAD]
-        gained = book[j, Book.SPEED] - book[j, Book.START_SPEED]
-        book[j, Book.DEBT] = book[j, Book.PUSH] - book[j, Book.DAMP] * missed
+        book[j, StepState.ANGLE] = position - book[j, StepState.LEAD]
+        gained = book[j, StepState.SPEED] - book[j, StepState.START_SPEED]
+        book[j, StepState.MOMENTUM_RESIDUAL] = book[j, StepState.PUSH] - book[j, StepState.DAMP] * missed
         applied = orders[1, j] + actual[2, j]
-        book[j, Book.DEBT] -= book[j, Book.ARMATURE] * gained + step * (applied + 0.5 * step * growth[j])
+        book[j, StepState.MOMENTUM_RESIDUAL] -= book[j, StepState.ARMATURE] * gained + step * (
+            applied + 0.5 * step * growth[j]
+        )
     for j in range(n):
         if not resting:
             for k in range(n):
-                book[j, Book.DEBT] -= inertia[j, k] * (
-                    book[k, Book.SPEED] - book[k, Book.START_SPEED] - actual[1, k] + before[1, k]
+                book[j, StepState.MOMENTUM_RESIDUAL] -= inertia[j, k] * (
+                    book[k, StepState.SPEED] - book[k, StepState.START_SPEED] - actual[1, k] + before[1, k]
                 )
         # What a collision leaves over is let go: carried on, it keeps a robot on the floor trembling.
         jump = (actual[1, j] - before[1, j]) / _JUMP
-        book[j, Book.DEBT] /= 1.0 + jump * jump
-        if book[j, Book.PLAY] > 1.0:
-            book[j, Book.DEBT] += book[j, Book.ARMATURE] * (book[j, Book.SPEED] - book[j, Book.FORETOLD])
+        book[j, StepState.MOMENTUM_RESIDUAL] /= 1.0 + jump * jump
+        if book[j, StepState.PLAY] > 1.0:
+            book[j, StepState.MOMENTUM_RESIDUAL] += book[j, StepState.ARMATURE] * (
+                book[j, StepState.SPEED] - book[j, StepState.PREDICTED_SPEED]
+            )
     return -1, worst, strained
 
 
@@ -541,5 +545,5 @@ def _keep_pace(row: FloatArray, before: float, actual: float, step: float, resti
     due = 0.0
     if resting:
         due = 0.5 * step * min(max(actual, -_MARGIN), _MARGIN)  # faster, a landing has thrown it
-        row[Book.LEAD] += due - 0.5 * step * min(max(before, -_MARGIN), _MARGIN)
-    row[Book.LEAD] += _GIVE * (due - row[Book.LEAD])
+        row[StepState.LEAD] += due - 0.5 * step * min(max(before, -_MARGIN), _MARGIN)
+    row[StepState.LEAD] += _GIVE * (due - row[StepState.LEAD])

@@ -82,7 +82,7 @@ class Contacts(NamedTuple):
 
 @_making_arrays
 def joint_dynamics(
-    chain: Links, root: Base, touched: Contacts, position: FloatArray, speed: FloatArray, inertia: FloatArray,
+    chain: Links, root: Base, touching: Contacts, position: FloatArray, speed: FloatArray, inertia: FloatArray,
     load: FloatArray,
 ) -> int:  # fmt: skip
     """Fill `inertia` and `load` so that `inertia @ acceleration = torque - load`.
@@ -91,12 +91,12 @@ def joint_dynamics(
     A contact counts as a heavy point along each axis that it holds, so a leg on the ground carries and feels the whole
     robot; along an axis that it slips on, it is a force.
     """
-    links, base, contacts = Links(*chain), Base(*root), Contacts(*touched)
+    links, base, contacts = Links(*chain), Base(*root), Contacts(*touching)
     count, dof = links.parent.shape[0], links.dof
     n = position.shape[0]
     rotation = np.empty((count, 3, 3))
     origin = np.zeros((count, 3))
-    way = np.zeros((count, 6))  # S: direction of motion of each joint
+    screw = np.zeros((count, 6))  # S: direction of motion of each joint
     velocity = np.zeros((count, 6))
     acceleration = np.zeros((count, 6))
     force = np.zeros((count, 6))
@@ -110,13 +110,13 @@ def joint_dynamics(
             for i in range(3):
                 acceleration[link, 3 + i] = -base.gravity[i]
         else:
-            _place_link(link, links, position, rotation, origin, way, scratch)
+            _place_link(link, links, position, rotation, origin, screw, scratch)
             rate = speed[dof[link]] if dof[link] >= 0 else 0.0
             for i in range(6):
-                velocity[link, i] = velocity[up, i] + way[link, i] * rate
+                velocity[link, i] = velocity[up, i] + screw[link, i] * rate
                 acceleration[link, i] = acceleration[up, i]
             if dof[link] >= 0:
-                _add_cross(velocity[link], way[link], rate, acceleration[link])
+                _add_cross(velocity[link], screw[link], rate, acceleration[link])
         _place_body(link, links, rotation, origin, body, scratch)
         _force(body[link], velocity[link], acceleration[link], force[link])
     for link in range(count - 1, 0, -1):
@@ -132,10 +132,10 @@ def joint_dynamics(
         j = dof[link]
         if j < 0:
             continue
-        _momentum(body[link], way[link], push)
+        _momentum(body[link], screw[link], push)
         load[j] = 0.0
         for i in range(6):
-            load[j] += way[link, i] * force[link, i]
+            load[j] += screw[link, i] * force[link, i]
             base_column[j, i] = push[i]
         above = link
         while above > 0:
@@ -143,13 +143,13 @@ def joint_dynamics(
             if k >= 0:
                 total = 0.0
                 for i in range(6):
-                    total += way[above, i] * push[i]
+                    total += screw[above, i] * push[i]
                 inertia[j, k] = total
                 inertia[k, j] = total
             above = links.parent[above]
     root_inertia = np.empty((6, 6))
     _spread(body[0], root_inertia)
-    held = _hold(contacts, links, reference, (way, velocity), root_inertia, force[0], base_column, inertia, load)
+    held = _hold(contacts, links, reference, (screw, velocity), root_inertia, force[0], base_column, inertia, load)
     if not base.fixed:
         _free_base(root_inertia, force[0], base_column, inertia, load)
     return held
@@ -187,7 +187,7 @@ def _hold(
     force: FloatArray, base_column: FloatArray, inertia: FloatArray, load: FloatArray,
 ) -> int:  # fmt: skip
     """Hold each link along the axes that its contacts hold; how many contacts do."""
-    way, velocity = motion
+    screw, velocity = motion
     points, anchor, slow, step = contacts
     wrench = np.empty(6)  # of a unit force along an axis, about the origin; also how a link's motion moves the contact
     lever = np.zeros(load.shape[0])  # how each joint does
@@ -225,7 +225,7 @@ def _hold(
                 if j >= 0:
                     lever[j] = 0.0
                     for i in range(6):
-                        lever[j] += way[on, i] * wrench[i]
+                        lever[j] += screw[on, i] * wrench[i]
                     load[j] += push * lever[j]
                     for i in range(6):
                         base_column[j, i] += mass * lever[j] * wrench[i]
@@ -280,7 +280,7 @@ def _free_base(
 
 @jit
 def _place_link(
-    link: int, links: Links, position: FloatArray, rotation: FloatArray, origin: FloatArray, way: FloatArray,
+    link: int, links: Links, position: FloatArray, rotation: FloatArray, origin: FloatArray, screw: FloatArray,
     scratch: FloatArray,
 ) -> None:  # fmt: skip
     """Frame of a link and direction of its joint's motion, from the parent's frame."""
@@ -308,13 +308,13 @@ def _place_link(
         origin[link, 0] += a0 * q
         origin[link, 1] += a1 * q
         origin[link, 2] += a2 * q
-        way[link, 3], way[link, 4], way[link, 5] = a0, a1, a2
+        screw[link, 3], screw[link, 4], screw[link, 5] = a0, a1, a2
         return
     p0, p1, p2 = origin[link, 0], origin[link, 1], origin[link, 2]
-    way[link, 0], way[link, 1], way[link, 2] = a0, a1, a2
-    way[link, 3] = p1 * a2 - p2 * a1
-    way[link, 4] = p2 * a0 - p0 * a2
-    way[link, 5] = p0 * a1 - p1 * a0
+    screw[link, 0], screw[link, 1], screw[link, 2] = a0, a1, a2
+    screw[link, 3] = p1 * a2 - p2 * a1
+    screw[link, 4] = p2 * a0 - p0 * a2
+    screw[link, 5] = p0 * a1 - p1 * a0
     c, s = math.cos(q), math.sin(q)
     for k in range(3):  # turn each column about the axis (Rodrigues)
         v0, v1, v2 = scratch[0, k], scratch[1, k], scratch[2, k]

@@ -156,11 +156,11 @@ class MujocoEngine:
 
     def poses(self) -> dict[str, LinkPose]:
         mujoco.mj_kinematics(self.model, self.data)
-        found: dict[str, LinkPose] = {}
+        poses: dict[str, LinkPose] = {}
         for name, body in zip(self._tree.links, self._bodies, strict=True):
             x, y, z = self.data.xpos[body].tolist()
-            found[name] = (x, y, z), _to_xyzw(self.data.xquat[body])
-        return found
+            poses[name] = (x, y, z), _to_xyzw(self.data.xquat[body])
+        return poses
 
     def motion(self, link: str) -> LinkMotion:
         if link not in self._tree.links:
@@ -175,15 +175,15 @@ class MujocoEngine:
         return LinkMotion(self._time, (x, y, z), _to_xyzw(self.data.xquat[body]), (u, v, w), (a, b, c))
 
     def contacts(self) -> list[Contact]:
-        found, force = [], np.empty(6)
+        contacts, force = [], np.empty(6)
         for number, contact in enumerate(self.data.contact):
             below, above = (self._link_of.get(body) for body in self.model.geom_bodyid[contact.geom])
             if (below is None) != (above is None):
                 mujoco.mj_contactForce(self.model, self.data, number, force)
                 if force[:3].any():
                     x, y, z = (force[:3] @ contact.frame.reshape(3, 3) * (-1.0 if above is None else 1.0)).tolist()
-                    found.append(Contact(below or above or "", tuple(contact.pos.tolist()), (x, y, z)))
-        return found
+                    contacts.append(Contact(below or above or "", tuple(contact.pos.tolist()), (x, y, z)))
+        return contacts
 
     def close(self) -> None:
         if self._window is not None:
@@ -259,9 +259,9 @@ class MujocoEngine:
         self._friction[dof] = limit
         self._range[self._ideal_joints] = stops
         self._applied[dof] = user - stiffness * (position + h * speed) - damping * speed
-        found = np.zeros(self.model.nv)
-        found[dof] = targets
-        return found
+        velocities = np.zeros(self.model.nv)
+        velocities[dof] = targets
+        return velocities
 
     def _sense(self, torque: FloatArray) -> None:
         """Tell the ideal joints what they did, and what their motors used for it."""
@@ -271,9 +271,9 @@ class MujocoEngine:
 
 
 def _turned(vector: FloatArray, quaternion: FloatArray) -> FloatArray:
-    found: FloatArray = np.empty(3)
-    mujoco.mju_rotVecQuat(found, vector, quaternion)
-    return found
+    turned: FloatArray = np.empty(3)
+    mujoco.mju_rotVecQuat(turned, vector, quaternion)
+    return turned
 
 
 def _to_xyzw(quaternion: FloatArray) -> tuple[float, float, float, float]:
@@ -333,7 +333,7 @@ class _ConstraintRows(NamedTuple):
     hold: FloatArray  # the inverse of that
     wanted: FloatArray  # acceleration that each asks for
     speed: FloatArray  # rad/s
-    way: FloatArray  # how far a joint is from its stop, rad
+    gap: FloatArray  # how far a joint is from its stop, rad
 
 
 @jit
@@ -400,14 +400,14 @@ def _aim(
     step before, N·m. Else it would have to creep to know of its load, until a stop takes it.
     """
     known = _ConstraintRows(*rows)
-    of, give, hold, wanted, speed, way = known.of, known.give, known.hold, known.wanted, known.speed, known.way
+    of, give, hold, wanted, speed, gap = known.of, known.give, known.hold, known.wanted, known.speed, known.gap
     for k in range(rubbing + stopping):
         give[k] *= _GIVE
         hold[k] /= _GIVE
     for k in range(rubbing):
         wanted[k] = (targets[of[k]] - speed[k]) / step + give[k] * held[of[k]]
     for k in range(rubbing, rubbing + stopping):  # a joint ends the step at its stop at most
-        allowed = -way[k] if way[k] > 0.0 else min(max(-way[k] - _SLACK, 0.0), step * _RETURN)
+        allowed = -gap[k] if gap[k] > 0.0 else min(max(-gap[k] - _SLACK, 0.0), step * _RETURN)
         wanted[k] = (allowed / step - speed[k]) / step
 
 

@@ -135,9 +135,9 @@ def add_links(
 
 def quaternion(turn: FloatArray) -> FloatArray:
     """w, x, y, z of a rotation (3, 3)."""
-    found = np.empty(4)
-    mujoco.mju_mat2Quat(found, np.ascontiguousarray(turn).reshape(9))
-    return found
+    result = np.empty(4)
+    mujoco.mju_mat2Quat(result, np.ascontiguousarray(turn).reshape(9))
+    return result
 
 
 def _weigh(body: mujoco.MjsBody, mass: float, centre: FloatArray, inertia: FloatArray) -> None:
