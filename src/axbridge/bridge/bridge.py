@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from axbridge.bridge.known import Known, Table
 from axbridge.bridge.relay import Packets, Relay
-from axbridge.bridge.rules import Notice, checked, powered
+from axbridge.bridge.rules import Notice, checked, powered, wanted
 from axbridge.bus.base import Reply
 from axbridge.bus.protocols.packet import Packet
 from axbridge.bus.protocols.protocol import Protocol
@@ -22,7 +22,14 @@ from axbridge.virtual.channel import Channel
 from axbridge.virtual.framing import Framing
 
 _TICK = 0.005  # s between two looks whether the program is there
+_FEED = 0.02  # s between two signs of life to the guard process
 _GRACE = 0.02  # s: dynamixel-sdk closes its port and opens it again when it sets a rate
+_SLOW = math.radians(45)  # rad/s, until a goal that was far away is reached
+_FAR, _THERE = math.radians(15), math.radians(3)  # rad between a goal and the joint
+_PAUSE = 5.0  # s without a goal, after which the next one is looked at like the first
+_POLL = 0.05  # s between two looks whether a slow joint has arrived
+_GAP = 0.003  # s: the program asks nothing that could be answered yet
+_REPEAT = 1.0  # s: what goes on without such a pause is one notice
 _BLOCK = 32  # registers of one READ when the tables are read first
 
 
@@ -47,7 +54,10 @@ class Bridge:
         only_bus(rig)
         if (device := ports_of(rig, port)[0]).startswith("rfc2217:"):
             raise UsageError(f"{device} has no descriptor to wait on", "use a device, or socket://")
-        self._notify, self._service = notify, allow_service
+        self._say_notice, self._service = notify, allow_service
+        self._said: dict[tuple[str, str], float] = {}  # when a rule acted last, by servo and rule
+        self._commanded: dict[int, float] = {}  # when each servo got its last goal, s
+        self._polled = 0.0
         self._stale = None if rig.safety.stale_command_ms is None else rig.safety.stale_command_ms / 1000
         self._policy = rig.safety.on_exit
         self._connection = Connection(rig, open_real(rig, port))
@@ -72,10 +82,15 @@ class Bridge:
         """Relay until `stopping()`, asked every 5 ms."""
         packets = Packets(self._versions, self._examine)
         relay = Relay(channel, self._bus.port, packets, heard=self._hear, say=self._say)
+        fed = -math.inf
         while not stopping():
-            self._connection.feed()
+            if (now := time.monotonic()) - fed > _FEED:
+                fed = now
+                self._connection.feed()
             relay.step(_TICK)
             self._look_after(relay)
+            if time.monotonic() - relay.spoke_at > _GAP and relay.port.fd is not None:
+                self._follow_slow_joints()
 
     def close(self) -> None:
         """Apply the exit policy and release the port; may be called twice."""
@@ -100,6 +115,12 @@ class Bridge:
             for name, error in failed.items():
                 self._notify(Notice(name, "exit", f"may still be powered: {error.message}"))
 
+    def _notify(self, notice: Notice) -> None:
+        key, now = (notice.servo, notice.rule), time.monotonic()
+        before, self._said[key] = self._said.get(key, -math.inf), now
+        if notice.rule in {"port", "exit"} or now - before > _REPEAT:
+            self._say_notice(notice)
+
     def _say(self, text: str, rule: str = "port") -> None:
         self._notify(Notice("", rule, text))
 
@@ -107,14 +128,78 @@ class Bridge:
         protocol = self._table.protocol(version, packet.id)
         if protocol is None:
             return frame
+        goals = wanted(protocol, packet, self._table, "goal_position")
+        if first := [id_ for id_ in goals if time.monotonic() - self._commanded.get(id_, -math.inf) > _PAUSE]:
+            self._slow_down(protocol, first, goals)
+        self._commanded |= dict.fromkeys(goals, time.monotonic())
+        for id_, goal in goals.items():
+            if (servo := self._table.servos[id_]).way_to is not None:
+                servo.way_to = goal
+        for id_, speed in wanted(protocol, packet, self._table, protocol.names.speed).items():
+            self._table.servos[id_].wanted_speed = speed
         passed, notices = checked(protocol, packet, self._table, service=self._service)
         for notice in notices:
             self._notify(notice)
         if ids := powered(protocol, passed, self._table):
             self._hold_before_torque(protocol, ids)
+            for id_ in ids - goals.keys():
+                self._commanded.pop(id_, None)
         self._wrote = self._wrote or passed.code not in _QUESTIONS
         self._table.sent(protocol, passed)
         return frame if passed is packet else protocol.encode(passed.id, passed.code, passed.params)
+
+    def _slow_down(self, protocol: Protocol, ids: list[int], goals: dict[int, int]) -> None:
+        """Limit the speed of servos whose goals are far from where they are, until they arrive."""
+        servos = [one for id_ in ids if (one := self._table.servos[id_]).endless is not True]
+        place, size = protocol.present_position
+        answers = self._bus.read_many([(servo.id, place, size) for servo in servos])
+        speeds = {}
+        for servo, answer in zip(servos, answers, strict=True):
+            data = answer.data if isinstance(answer, Reply) else b""
+            here = servo.profile.register("present_position").decode(data) if data else None
+            if servo.way_to is not None or (here is not None and abs(goals[servo.id] - here) <= servo.near):
+                continue
+            limit = servo.profile.register(protocol.names.speed)
+            servo.way_to, servo.wanted_speed = goals[servo.id], servo.value(protocol.names.speed) or 0
+            speeds[servo.id] = limit.encode(min(servo.slow, servo.wanted_speed or servo.slow))
+            away = "is far away" if here is None else f"is {_degrees(servo, goals[servo.id] - here)}° away"
+            text = f"its first goal {away}: at most {math.degrees(_SLOW):.0f}°/s until it is there"
+            self._notify(Notice(servo.name, "far goal", text))
+        self._write_speeds(protocol, speeds)
+
+    def _write_speeds(self, protocol: Protocol, speeds: dict[int, bytes]) -> None:
+        if speeds:
+            for id_, data in speeds.items():
+                address = self._table.servos[id_].profile.register(protocol.names.speed).address
+                self._bus.sync_write(address, {id_: data})
+                self._table.servos[id_].note(address, data)
+
+    def _follow_slow_joints(self) -> None:
+        """Give servos that have arrived the speed limit that their program has set."""
+        if time.monotonic() - self._polled < _POLL:
+            return
+        self._polled = time.monotonic()
+        for servo in self._table.servos.values():
+            if servo.way_to is None:
+                continue
+            protocol, limit = servo.protocol, servo.profile.register(servo.protocol.names.speed)
+            (answer,) = self._bus.read_many([(servo.id, *protocol.present_position)])
+            if not isinstance(answer, Reply) or not answer.data:
+                continue
+            here = servo.profile.register("present_position").decode(answer.data)
+            goal = (
+                servo.way_to
+                if servo.positions is None
+                else min(max(servo.way_to, servo.positions[0]), servo.positions[1])
+            )
+            if abs(here - goal) * servo.profile.units.position <= _THERE:
+                servo.way_to = None
+                speed = (
+                    servo.wanted_speed
+                    if servo.top_speed is None
+                    else min(servo.wanted_speed or servo.top_speed, servo.top_speed)
+                )
+                self._write_speeds(protocol, {servo.id: limit.encode(speed)})
 
     def _hold_before_torque(self, protocol: Protocol, ids: set[int]) -> None:
         """Make the present position the goal of servos whose torque comes on next, where it is another one."""
@@ -124,12 +209,12 @@ class Bridge:
         asked = [(servo.id, address, size) for servo in servos for address in (place, goal)]
         answers = self._bus.read_many(asked)
         goals = {}
-        for servo, present, wanted in zip(servos, answers[::2], answers[1::2], strict=True):
-            if not isinstance(present, Reply) or not isinstance(wanted, Reply) or not present.data:
+        for servo, present, before in zip(servos, answers[::2], answers[1::2], strict=True):
+            if not isinstance(present, Reply) or not isinstance(before, Reply) or not present.data:
                 self._notify(Notice(servo.name, "torque on", "its position is not known: it did not answer"))
                 continue
             register = servo.profile.register("goal_position")
-            here, there = register.decode(present.data), register.decode(wanted.data)
+            here, there = register.decode(present.data), register.decode(before.data)
             if abs(here - there) > protocol.park_near:
                 goals[servo.id] = register.encode(here)
                 self._notify(Notice(servo.name, "torque on", f"goal {there} is not where it is: set to {here}"))
@@ -163,6 +248,10 @@ def _runs(servo: Known) -> list[tuple[int, int]]:
     return runs
 
 
+def _degrees(servo: Known, counts: int) -> str:
+    return f"{math.degrees(abs(counts) * servo.profile.units.position):.0f}"
+
+
 def _reach(drive: BusDrive) -> tuple[float, float]:
     low, high = drive.config.soft_limits
     return max(low, drive.limits.low), min(high, drive.limits.high)
@@ -174,4 +263,5 @@ def _known(drive: BusDrive) -> Known:
     return Known(
         drive.config.name, drive.id, drive.profile, drive.protocol, servo.goal_range if limited else None,
         servo.top_speed, servo.top_torque,
+        drive.calibration.speed_limit(_SLOW), round(_FAR / drive.profile.units.position),
     )  # fmt: skip

@@ -26,15 +26,19 @@ class Known:
     positions: tuple[int, int] | None = None  # lowest and highest goal; None: the rig has no limits
     top_speed: int | None = None  # counts of its speed register; None: the rig has no limit
     top_torque: int | None = None  # counts of its torque limit, likewise
-    bytes: dict[int, int] = field(default_factory=dict)  # by address
+    slow: int = 1  # counts of the speed limit on the way to a goal that is far from the joint
+    near: int = 0  # counts: a goal that is farther away is far
+    way_to: int | None = None  # the far goal that it is on its way to, slowly
+    wanted_speed: int = 0  # what the program wants its speed limit to be then
+    held: dict[int, int] = field(default_factory=dict)  # by address
 
     def note(self, address: int, data: bytes) -> None:
         """These bytes are in its table from `address` on."""
-        self.bytes.update(enumerate(data, address))
+        self.held.update(enumerate(data, address))
 
     def data(self, address: int, length: int) -> bytes | None:
         """What the table holds there; None where a byte was never seen."""
-        found = [self.bytes.get(place) for place in range(address, address + length)]
+        found = [self.held.get(place) for place in range(address, address + length)]
         return None if None in found else bytes(found)  # type: ignore[arg-type]
 
     def value(self, name: str) -> int | None:
@@ -131,8 +135,8 @@ class Table:
                     continue
                 for place, byte in enumerate(data, one.address):
                     servo.note(place, bytes((byte,)))
-                    if (target := servo.target(place)) not in {None, place}:
-                        servo.note(target, bytes((byte,)))  # type: ignore[arg-type]
+                    if (target := servo.target(place)) is not None and target != place:
+                        servo.note(target, bytes((byte,)))
 
     def answered(self, packet: Packet) -> None:
         """A packet came from a servo."""
@@ -143,5 +147,5 @@ class Table:
     def forget(self) -> None:
         """Nothing is known of torque and goals any more: the bridge itself has written them."""
         for servo in self.servos.values():
-            servo.bytes.pop(servo.protocol.torque_enable, None)
+            servo.held.pop(servo.protocol.torque_enable, None)
         self._registered.clear()

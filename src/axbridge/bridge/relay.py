@@ -104,6 +104,7 @@ class Relay:
 
     def _pass(self, wait: float) -> None:
         line = self.port.fd
+        assert line is not None  # else it is opened first
         waited_for = [line, *(self.channel.descriptors() if time.monotonic() >= self._quiet_until else ())]
         ready = select.select(waited_for, [], [], 0.0 if self.channel.waits else wait)[0]
         if line in ready:

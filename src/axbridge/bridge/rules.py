@@ -35,7 +35,8 @@ def _limited_position(servo: Known, name: str, value: int) -> int:
 
 
 def _limited_speed(servo: Known, name: str, value: int) -> int:
-    top = servo.top_speed
+    slow = servo.slow if servo.way_to is not None and servo.endless is not True else None
+    top = min((limit for limit in (servo.top_speed, slow) if limit is not None), default=None)
     if top is None or name not in {servo.protocol.names.speed, "goal_velocity"}:
         return value
     if name == "moving_speed" and servo.endless:
@@ -86,6 +87,19 @@ def checked(
     if bytes(params) == packet.params:
         return packet, ()
     return packet._replace(params=bytes(params)), tuple(notices)
+
+
+def wanted(protocol: Protocol, packet: Packet, table: Table, name: str) -> dict[int, int]:
+    """The values that a packet writes to the register `name`, whole, by id."""
+    found = {}
+    for one in writes(protocol, packet):
+        for servo in table.meant(one.id, protocol):
+            register = servo.profile.registers.get(name)
+            places = {servo.target(one.address + number): one.begin + number for number in range(one.end - one.begin)}
+            if register is not None and all(place in places for place in range(register.address, register.end)):
+                data = bytes(packet.params[places[place]] for place in range(register.address, register.end))
+                found[servo.id] = register.decode(data)
+    return found
 
 
 def powered(protocol: Protocol, packet: Packet, table: Table) -> set[int]:

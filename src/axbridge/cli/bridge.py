@@ -19,7 +19,7 @@ from axbridge.cli.options import JsonOption, PortOption, RigArgument
 from axbridge.config.rig import Rig
 from axbridge.errors import UsageError
 from axbridge.robot.backend import ports_of
-from axbridge.virtual.channel import Channel, PtyChannel, TcpChannel, is_loopback, parse_address
+from axbridge.virtual.channel import Channel, DirectReader, PtyChannel, TcpChannel, is_loopback, parse_address
 from axbridge.virtual.wake_latency import wake_on_time
 
 _TICK = 0.02  # s
@@ -57,7 +57,9 @@ def bridge(
             print(f"{time.strftime('%H:%M:%S')} {notice.servo or '-'}  {notice.text}", flush=True)
 
     def opened() -> Channel:
-        channel: Channel = TcpChannel(*parse_address(tcp)) if tcp else PtyChannel(loaded.buses[0].baud, link)
+        channel: Channel = (
+            TcpChannel(*parse_address(tcp)) if tcp else PtyChannel(loaded.buses[0].baud, link, DirectReader)
+        )
         text = json_text.dumps({"ready": channel.address}) if json else f"ready: {channel.address}"
         print(text, flush=True)
         return channel

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -102,6 +103,21 @@ class Listener:
             os.write(self._waker, b"!")
 
 
+class DirectReader:
+    """Reads one end of the terminal in the thread that waits for it: for who must pass bytes on at once."""
+
+    def __init__(self, end: int) -> None:
+        self.news = end
+
+    def arrivals(self) -> list[Arrival]:
+        """What has come; for use when `news` is readable."""
+        data = os.read(self.news, _CHUNK)
+        return [Arrival(data, time.monotonic(), baud(self.news) or None)]
+
+    def close(self, other: int) -> None:
+        """Nothing is left to stop."""
+
+
 class Unlocker:
     """A thread that ends a client's exclusive use of the terminal (TIOCEXCL) when that client has gone.
 
@@ -183,7 +199,7 @@ class _Ends(NamedTuple):
 
     master: int
     slave: int
-    listener: Listener
+    listener: Listener | DirectReader
     unlocker: Unlocker
 
 
@@ -194,7 +210,10 @@ class PtyChannel:
     client's. `baud` is what a client finds that sets none, and `link` a symbolic link to keep pointing at the slave.
     """
 
-    def __init__(self, baud: float, link: Path | None = None) -> None:
+    def __init__(
+        self, baud: float, link: Path | None = None, listen: Callable[[int], Listener | DirectReader] = Listener
+    ) -> None:
+        self._listen = listen
         if _MISSING:
             raise PortError("pty", f"no pseudo-terminal: {_MISSING}", _OTHERWISE)
         self._initial_baud = int(baud)
@@ -219,10 +238,10 @@ class PtyChannel:
             raise PortError("pty", f"no pseudo-terminal: {failure}", _OTHERWISE) from failure
         tty.setraw(slave)
         _set_baud(slave, self._initial_baud)
-        client = Listener(slave)
+        client = self._listen(slave)
         self.transit = _transit(master, client)
         client.close(master)
-        listener = Listener(master)
+        listener = self._listen(master)
         self._delay = _transit(slave, listener)
         self._ends = _Ends(master, slave, listener, Unlocker(slave))
         self.address = os.ttyname(slave)
@@ -309,7 +328,7 @@ def _unread(slave: int) -> int:
     return int.from_bytes(fcntl.ioctl(slave, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
-def _transit(end: int, listener: Listener) -> float:
+def _transit(end: int, listener: Listener | DirectReader) -> float:
     """The shortest time, s, from a write to this end until it is noticed at the other: the machine's own."""
     awake = Awake()
     awake.hold()
