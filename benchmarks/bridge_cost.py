@@ -1,6 +1,6 @@
 """What `axbridge bridge` adds to the questions of a program: time of a READ, and the rate of a loop over all servos.
 
-dynamixel-sdk reads Present Position of each servo of a served rig: directly, through ``--watch``, and through the rules.
+dynamixel-sdk reads Present Position of each AX-12 of a served rig: directly, with ``--watch``, and with all rules.
 
     .venv/bin/python benchmarks/bridge_cost.py --rig bioloid --loops 100
 """

@@ -138,3 +138,10 @@ def test_torque_that_comes_on_is_seen_once(family):
     assert powered(protocol, on, table) == {1, 2}
     table.sent(protocol, on)
     assert powered(protocol, on, table) == set()
+
+
+def test_a_time_in_the_register_of_the_speed_is_no_speed():
+    profile, protocol, table = table_of("xl330-m288", drive_mode=4)
+    register = profile.register("profile_velocity")
+    packet = packed(protocol, "write", register.address, register.encode(1000))
+    assert checked(protocol, packet, table) == (packet, ())

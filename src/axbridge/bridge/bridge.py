@@ -150,7 +150,7 @@ class Bridge:
 
     def _slow_down(self, protocol: Protocol, ids: list[int], goals: dict[int, int]) -> None:
         """Limit the speed of servos whose goals are far from where they are, until they arrive."""
-        servos = [one for id_ in ids if (one := self._table.servos[id_]).endless is not True]
+        servos = [one for id_ in ids if not ((one := self._table.servos[id_]).endless or one.timed)]
         place, size = protocol.present_position
         answers = self._bus.read_many([(servo.id, place, size) for servo in servos])
         speeds = {}

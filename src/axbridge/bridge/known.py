@@ -12,6 +12,7 @@ from axbridge.config.profile import FirmwareProfile
 from axbridge.config.registers import Instruction
 
 _WRITES = {Instruction.WRITE, Instruction.REG_WRITE}
+_TIME_BASED = 4  # bit of Drive Mode
 _GROUP_READS = {Instruction.SYNC_READ, Instruction.BULK_READ, Instruction.FAST_SYNC_READ, Instruction.FAST_BULK_READ}
 
 
@@ -52,6 +53,11 @@ class Known:
         """Whether it follows no position, as a wheel; None while its mode is not known."""
         mode = self.data(*self.protocol.mode)
         return None if mode is None else self.protocol.endless_goal(mode) is not None
+
+    @property
+    def timed(self) -> bool:
+        """Whether its speed register holds a time: an X servo with a time-based profile (e-manual, Drive Mode)."""
+        return self.protocol.address_size == 2 and bool((self.value("drive_mode") or 0) & _TIME_BASED)
 
     def target(self, address: int) -> int | None:
         """The address that a byte written to `address` acts on; None: an indirect one that was never seen."""

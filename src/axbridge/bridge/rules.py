@@ -39,6 +39,8 @@ def _limited_speed(servo: Known, name: str, value: int) -> int:
     top = min((limit for limit in (servo.top_speed, slow) if limit is not None), default=None)
     if top is None or name not in {servo.protocol.names.speed, "goal_velocity"}:
         return value
+    if name == servo.protocol.names.speed and servo.timed:
+        return value
     if name == "moving_speed" and servo.endless:
         return value & _SIGN | min(value & _MAGNITUDE, top)
     if value == 0 and name == servo.protocol.names.speed and servo.endless is not True:
