@@ -105,6 +105,20 @@ def test_a_first_goal_far_away_is_approached_slowly_and_the_speed_is_given_back(
         assert [notice.rule for notice in notices] == ["far goal"]
 
 
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_program_that_ends_on_the_way_leaves_no_slow_servo_behind(profile):
+    with bridged(profile) as (line, port, notices):
+        speed = line[1].protocol.names.speed
+        top = line[1].table[speed]
+        with client(port, line) as bus:
+            write(bus, line, 1, "torque_enable", 1)
+            write(bus, line, 1, "goal_position", line[1].profile.units.counts // 4)
+            assert line[1].table[speed] != top
+        until(lambda: line[1].table[speed] == top)
+        assert line[1].table["torque_enable"] == 0
+        assert [notice.rule for notice in notices] == ["far goal", "exit"]
+
+
 def test_a_servo_that_is_missing_is_refused_before_the_program_may_start():
     with PtyLine((1,)) as line, pytest.raises(BusTimeout):
         Bridge(make_rig(IDS, return_delay_time=0), line.port, lambda _: None)

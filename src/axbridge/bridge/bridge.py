@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from axbridge.bridge.known import Known, Table
 from axbridge.bridge.relay import Packets, Relay
@@ -14,7 +14,7 @@ from axbridge.bus.protocols.packet import Packet
 from axbridge.bus.protocols.protocol import Protocol
 from axbridge.bus.serial import SerialBus
 from axbridge.config.rig import Rig
-from axbridge.errors import UsageError
+from axbridge.errors import BusError, UsageError
 from axbridge.robot.backend import open_real, ports_of
 from axbridge.robot.connection import Connection
 from axbridge.robot.drives.bus_drive import BusDrive
@@ -94,6 +94,11 @@ class Bridge:
 
     def close(self) -> None:
         """Apply the exit policy and release the port; may be called twice."""
+        try:
+            self._connection.release()
+            self._give_speeds_back([one for one in self._table.servos.values() if one.way_to is not None])
+        except BusError:  # the port is lost
+            pass
         self._connection.close()
 
     def _look_after(self, relay: Relay) -> None:
@@ -110,6 +115,8 @@ class Bridge:
             failed = self._connection.release()
             self._wrote = False
             self._table.forget()
+            self._commanded.clear()
+            self._give_speeds_back([one for one in self._table.servos.values() if one.way_to is not None])
             all_ = len(self._table.servos)
             self._say(f"{why}: {self._policy} ({all_ - len(failed)} of {all_} confirmed)", "exit")
             for name, error in failed.items():
@@ -182,8 +189,7 @@ class Bridge:
         for servo in self._table.servos.values():
             if servo.way_to is None:
                 continue
-            protocol, limit = servo.protocol, servo.profile.register(servo.protocol.names.speed)
-            (answer,) = self._bus.read_many([(servo.id, *protocol.present_position)])
+            (answer,) = self._bus.read_many([(servo.id, *servo.protocol.present_position)])
             if not isinstance(answer, Reply) or not answer.data:
                 continue
             here = servo.profile.register("present_position").decode(answer.data)
@@ -193,13 +199,17 @@ class Bridge:
                 else min(max(servo.way_to, servo.positions[0]), servo.positions[1])
             )
             if abs(here - goal) * servo.profile.units.position <= _THERE:
-                servo.way_to = None
-                speed = (
-                    servo.wanted_speed
-                    if servo.top_speed is None
-                    else min(servo.wanted_speed or servo.top_speed, servo.top_speed)
-                )
-                self._write_speeds(protocol, {servo.id: limit.encode(speed)})
+                self._give_speeds_back([servo])
+
+    def _give_speeds_back(self, servos: Iterable[Known]) -> None:
+        """Give these servos the speed limit that their program has set."""
+        for servo in servos:
+            servo.way_to = None
+            speed, top = servo.wanted_speed, servo.top_speed
+            speed = speed if top is None else min(speed or top, top)
+            self._write_speeds(
+                servo.protocol, {servo.id: servo.profile.register(servo.protocol.names.speed).encode(speed)}
+            )
 
     def _hold_before_torque(self, protocol: Protocol, ids: set[int]) -> None:
         """Make the present position the goal of servos whose torque comes on next, where it is another one."""
