@@ -5,7 +5,7 @@ RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheel /source
 
 FROM python:3.11-slim
 COPY --from=wheel /wheel /wheel
-RUN pip install --no-cache-dir "$(echo /wheel/*.whl)[fast,view]" && useradd --create-home --uid 1000 lab && install -d -o lab /work
+RUN pip install --no-cache-dir "$(echo /wheel/*.whl)[fast,fit,plot,sim,view]" && useradd --create-home --uid 1000 lab && install -d -o lab /work
 USER lab
 WORKDIR /work
 RUN axbridge warmup

@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test collected side-by-side long check quick lint style types kernels wheel site bench bench-quick figures clean
 
-demo: .venv/ready
+demo: .venv/demo
 	$(BIN)/axbridge demo --out out/demo --force
 
 # Many tests wait for a served bus, not for the processor: four at a time keep two cores busy.
@@ -51,7 +51,7 @@ wheel: .venv/ready
 	$(BIN)/twine check --strict out/wheel/*.whl out/wheel/*.tar.gz
 	$(BIN)/check-wheel-contents out/wheel
 	$(PYTHON) -m venv out/wheel/env
-	out/wheel/env/bin/python -m pip install --quiet "$$(echo out/wheel/*.whl)[fast]"
+	out/wheel/env/bin/python -m pip install --quiet "$$(echo out/wheel/*.whl)[fast,fit,plot,sim]"
 	cd out/wheel/empty && ../env/bin/axbridge demo
 
 # The documentation as a site, in site/; a warning (a broken link, a docstring that does not fit) is an error.
@@ -80,10 +80,17 @@ figures: .venv/ready
 bench: .venv/ready
 	@for script in benchmarks/*.py; do echo "# $$script"; $(BIN)/python $$script || exit 1; done
 
-.venv/ready: pyproject.toml
+# What the demo needs; developers' tools and other people's programs come with `.venv/ready`.
+.venv/demo: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "axbridge needs Python 3.10 or newer with its venv module: install python3 and python3-venv"; exit 2; }
+	@echo "installing axbridge with what the demo needs into .venv, about 700 MB"
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[fast,fit,plot,sim]'
+	@touch $@
+
+.venv/ready: .venv/demo
+	@echo "installing all extras, the tools of developers and the clients of the tests into .venv, about 1.5 GB"
 	$(BIN)/python -m pip install --quiet --editable '.[all]' --group dev --group clients
 	@touch $@
 

@@ -7,8 +7,7 @@
 ``exchange``: on one line of `axbridge serve bioloid --timing wire`, in turns, `Robot.exchange` of 18 servos and what a
 user would write by hand with dynamixel-sdk: one sync write of 18 goals, 18 `readTxRx` of the same block; ratios of rate
 and of processor time. Once with servos as they come, whose return delay of 250 nobody changes but their owner, and once
-as `axbridge doctor` tells to set it, to 0. ``cpu_of``: an exchange's processor time, here and in another checkout, in
-turns (`bus_cycle.py COUNT FOLDER`).
+as `axbridge doctor` tells to set it, to 0.
 
 How late a machine wakes up decides how near to the wire anybody comes. So each is measured by turns with ``bare``:
 frames of the same length and time between two processes that do nothing but wake up, write and read.
@@ -18,7 +17,6 @@ frames of the same length and time between two processes that do nothing but wak
 from __future__ import annotations
 
 import contextlib
-import inspect
 import json
 import os
 import select
@@ -27,7 +25,6 @@ import sys
 import time
 import tty
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import dynamixel_sdk
 from bus_line import line
@@ -193,40 +190,8 @@ def beside_sdk(count: int, delay: int) -> dict[str, float]:
     }
 
 
-def cpu(port: str) -> float:
-    """Processor time of an exchange, µs: the least of some turns."""
-    with SerialBus(port) as bus:
-        cycle = Cycle(bus, [CycleServo(str(id_), id_) for id_ in range(1, SERVOS + 1)])
-        goals = [{str(id_): Goal(512 + side, 100) for id_ in range(1, SERVOS + 1)} for side in range(2)]
-        spent = []
-        for _ in range(12):
-            began = time.process_time()
-            for turn in range(TURN):
-                cycle.exchange(goals[turn % 2])
-            spent.append((time.process_time() - began) / TURN)
-        return 1e6 * min(spent)
-
-
-def cpu_of(folders: list[str]) -> dict[str, float]:
-    """`cpu` of checkouts, each by its own Python, in turns."""
-    found: dict[str, list[float]] = {}
-    code = inspect.getsource(cpu) + "import sys; print(cpu(sys.argv[1]))"
-    names = f"SERVOS, TURN = {SERVOS}, {TURN}\nimport time\nfrom axbridge.bus.cycle import Cycle, CycleServo, Goal\n"
-    names += "from axbridge.bus.serial import SerialBus\n"
-    with line(SERVOS, "none") as port:
-        for folder in folders * 4:
-            command = [f"{folder}/.venv/bin/python", "-c", names + code, port]
-            found.setdefault(folder, []).append(float(subprocess.check_output(command)))
-    best = {folder: min(figures) for folder, figures in found.items()}
-    return best | {"ratio": best[folders[0]] / best[folders[-1]]}
-
-
-def main(count: int, other: str | None) -> None:
+def main(count: int) -> None:
     """Measure and print."""
-    if other is not None:
-        here = str(Path(__file__).resolve().parents[1])
-        print(json.dumps({"cpu_of": cpu_of([here, other]), "exchange": exchange(count)}, indent=2))
-        return
     report = {"wire_limit_hz": 1 / wire_time([FIRST] * SERVOS)}
     for timing in ("wire-steady", "wire", "none"):
         report[timing] = rate(timing, count)
@@ -241,4 +206,4 @@ if __name__ != "__main__":
 elif sys.argv[1:2] == ["--answer"]:
     answer_barely(int(sys.argv[2]), sys.argv[3])
 else:
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 500, sys.argv[2] if len(sys.argv) > 2 else None)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 500)

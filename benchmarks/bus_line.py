@@ -19,6 +19,7 @@ import numpy as np
 
 from axbridge.config.rig import Rig
 from axbridge.servo.columns import Command, State
+from axbridge.sim.bank import GOAL
 from axbridge.virtual.channel import PtyChannel
 from axbridge.virtual.server import serve
 from axbridge.virtual.world import World
@@ -41,9 +42,9 @@ class StillBank:
         """Take a command in."""
         self.command[index] = row
 
-    def set_goal(self, index: int, goal: float, speed: float, time: float) -> None:  # noqa: ARG002
-        """Take a goal in."""
-        self.command[index, [Command.GOAL, Command.SPEED]] = goal, speed
+    def set_goals(self, rows: list[int], goals: list[tuple[float, float]], time: float) -> None:  # noqa: ARG002
+        """Take goals in."""
+        self.command[rows, GOAL] = goals
 
     def sampled(self, rows: Sequence[int], times: Sequence[float]) -> np.ndarray:  # noqa: ARG002
         """States: always the same."""

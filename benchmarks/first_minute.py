@@ -39,7 +39,7 @@ def install(name, env):
     folder = FOLDER / name
     took = seconds_of(sys.executable, "-m", "venv", folder)
     python = folder / "bin" / "python"
-    return took + seconds_of(python, "-m", "pip", "install", "--quiet", f"{ROOT}[fast]", env=env), python
+    return took + seconds_of(python, "-m", "pip", "install", "--quiet", f"{ROOT}[all]", env=env), python
 
 
 def main():
@@ -55,7 +55,7 @@ def main():
         env.pop("PYTHONPATH", None)
         cold, _ = install("first", env)
         warm, python = install("second", env)
-        rows.append(("make an environment, `pip install '.[fast]'`", cold, warm))
+        rows.append(("make an environment, `pip install '.[all]'`", cold, warm))
     for label, *words in (
         ("`axbridge --help`", "--help"),
         ("`axbridge demo`: the first picture", "demo", "--force"),

@@ -139,8 +139,8 @@ def standing(rig: Rig) -> axbridge.Robot:
     robot = axbridge.open(rig, backend="sim")
     for servo in rig.servos:
         robot[servo.name].set_position(servo.position)
-    robot.step(20)
-    robot.simulation.place_base(robot.simulation.base_start)  # it has sunk before its motors were on
+    robot.step(400)  # it has sunk while it was opened, and its joints take so long to their goals
+    robot.simulation.place_base(robot.simulation.base_start)
     for _ in range(25):
         robot.step(20)
     height = robot.simulation.base[0][2]

@@ -1,16 +1,14 @@
 """Pendulum logs of a real XL330 through the registers of the virtual one, beside its model in closed form.
 
 Takes a folder of Rhoban's XL330 logs (`kp100_sin_sin.json`, …). Prints JSON: by log the mean absolute errors, degrees,
-of both, and how far apart they are. A joint that creeps to a stop tells small differences apart, which nobody knows of
-a real one: so each log is replayed from a few places within a count, with goals up to half a millisecond off, and the
-spread is told. Both start at rest, as the logs do: their speeds have a count more. `registers_at_stamps_deg`: goals are
-written when their samples were stamped, which is later than they went out.
+of both, and how far apart they are. A joint that creeps to a stop depends on small differences:
+so each log is replayed from a few places within a count, with goals up to half a millisecond off. Both start at rest,
+as the logs do: their speeds have a count more.
 """
 
 import argparse
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -35,11 +33,6 @@ def in_closed_form(log, rig, aside, late):
     return rollouts(row[None], runs._replace(position=position, velocity=velocity))[0]
 
 
-def at_stamps(log):
-    """The log as if its goals had gone out when their samples were stamped."""
-    return replace(log, tracks={name: replace(track, commanded=track.time) for name, track in log.items()})
-
-
 def measured(log, rig, turns):
     """Mean absolute errors, degrees."""
     (track,) = log.values()
@@ -57,7 +50,6 @@ def measured(log, rig, turns):
         "registers_deg": float(np.mean(errors(through))),
         "registers_from_to_deg": [min(errors(through)), max(errors(through))],
         "apart_deg": float(np.degrees(np.abs(np.array(plain) - np.array(through)).mean())),
-        "registers_at_stamps_deg": errors([through_registers(at_stamps(log), rig)])[0],
     }
 
 
@@ -70,7 +62,7 @@ def main():
     found = {path.stem: measured(import_log(path), rig, options.turns) for path in sorted(options.logs.glob("*.json"))}
     means = {
         key: float(np.mean([one[key] for one in found.values()]))
-        for key in ("closed_form_deg", "registers_deg", "apart_deg", "registers_at_stamps_deg")
+        for key in ("closed_form_deg", "registers_deg", "apart_deg")
     }
     print(json.dumps({"logs": found, "mean": means}, indent=2))
 

@@ -8,38 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.page_set import EVERYTHING, page_set
-
 pytestmark = [pytest.mark.slow, pytest.mark.ci]
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 LOGS = FOLDER.parent / "docs" / "real" / "xl330_pendulum"
-ONE_EACH = ("--seeds", "1", "--generations", "1", "--episodes", "1", "--robots", "1")
-QUICK = ("--starts", "1", "--generations", "2")
 SMALLEST = {
     "bus_cycle.py": ("20",),
-    "bus_doubled.py": ("200",),
     "bus_peers.py": ("5",),
-    "bus_read.py": ("1",),
     "bus_soak.py": ("500",),
     "export_bam.py": (str(LOGS),),
     "export_mujoco.py": ("--models", "lima2009"),
     "first_minute.py": ("--installed",),
     "first_run.py": ("import", "version"),
-    "identify_coverage.py": QUICK,
+    "identify_coverage.py": ("--starts", "1", "--generations", "2"),
     "identify_gains.py": (str(LOGS), "--leave-out", "none", "--starts", "1", "--budget", "5"),
-    "identify_intervals.py": ("--recordings", "12"),
-    "identify_legs.py": ("--walks", "1", "--steps", "4", "--joints", "left_knee"),
-    "identify_wrong_law.py": ("--laws", "M1", "--servos", "1", "--recordings", "6", *QUICK),
-    "learn_cluster.py": ("--size", "0.1", "--kinds", "sweep"),
-    "learn_sim_to_real.py": (*ONE_EACH, "--spreads", "0.1", "--targets", "1"),
-    "learn_spread.py": (*ONE_EACH, "--spreads", "0.1"),
     "line_soak.py": ("--transactions", "500"),
-    "minimum_energy.py": ("--moves", "arm", "--models", "lima2009"),
-    "overshoot_by_load.py": ("--only", "ax12 without a limit"),
     "plant_cost.py": ("--turns", "1"),
-    "plant_couplings.py": ("--quick",),
-    "plant_humanoid.py": ("--falls", "1"),
     "plant_rollouts.py": ("--sets", "20"),
     "quick.py": ("1", "20", "50"),
     "recording_memory.py": ("--minutes", "0.05", "--servos", "2"),
@@ -50,15 +34,12 @@ SMALLEST = {
     "clients.py": ("--calls", "5"),
     "x_logs.py": (str(LOGS), "--turns", "1"),
 }
-OF_BULLET = {"engines.py", "minimum_energy.py", "plant_couplings.py", "plant_humanoid.py"}
-OF_MUJOCO = {"export_mujoco.py", "identify_knee.py", "identify_legs.py"}
-NEEDS = dict.fromkeys(OF_BULLET, "pybullet") | dict.fromkeys(OF_MUJOCO, "mujoco")
+NEEDS = {"engines.py": "pybullet", "export_mujoco.py": "mujoco", "identify_knee.py": "mujoco"}
 SERVES = "bus_line.py"  # until it is ended
-WANTS = "motion_pages.py"  # page sets of somebody's
 SCRIPTS = sorted(
     path.name
     for path in FOLDER.glob("*.py")
-    if path.name not in {SERVES, WANTS} and find_spec(NEEDS.get(path.name, "axbridge")) is not None
+    if path.name != SERVES and find_spec(NEEDS.get(path.name, "axbridge")) is not None
 )
 PATIENCE = 900  # s
 RECORDS = {"first_minute.py"}  # in real time, and says so where the computer is too busy
@@ -77,11 +58,6 @@ def printed(folder, *command):
 )
 def test_a_benchmark_runs_to_its_end_and_prints_what_it_found(script, tmp_path):
     assert any(character.isdigit() for character in printed(tmp_path, script, *SMALLEST.get(script, ())))
-
-
-def test_the_benchmark_of_page_sets_reads_those_of_a_folder(tmp_path):
-    (tmp_path / "ready.mtn").write_bytes(page_set(*EVERYTHING))
-    assert "ready.mtn | 4 |" in printed(tmp_path, WANTS, tmp_path, "--files")
 
 
 def test_the_line_of_the_other_benchmarks_is_served_until_it_is_ended():

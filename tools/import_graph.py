@@ -1,9 +1,8 @@
-"""The import graph of `src/axbridge` as text: rooms, floors, arrows, circles.
+"""The import graph of `src/axbridge` as text: rooms, arrows, circles.
 
 A room is a folder below `axbridge`, or a file beside the folders; the files that all rest on (`BASE`) are one room. An
-arrow is one room that imports another one, however often. A floor is a room's height: one more than the highest room it
-imports. A circle is a set of files that import each other. `tests/test_package.py` holds rooms to their order; this
-script shows where they stand.
+arrow is one room that imports another one, however often. A circle is a set of files that import each other.
+`tests/test_package.py` holds rooms to their order.
 
 Usage: `python tools/import_graph.py [--files]`; with `--files` every file's arrows, too.
 """
@@ -144,41 +143,18 @@ def circles(arrows: Mapping[str, set[str]]) -> list[list[str]]:
     return found
 
 
-def floors(arrows: Mapping[str, set[str]]) -> dict[str, int]:
-    """How high each node stands: 1 imports nothing. Members of a circle see only what is outside of it."""
-    together = {node: frozenset(group) for group in circles(arrows) for node in group}
-    heights: dict[str, int] = {}
-
-    def height(node: str) -> int:
-        if node not in heights:
-            below = arrows.get(node, set()) - together.get(node, frozenset())
-            heights[node] = 1 + max((height(target) for target in below), default=0)
-        return heights[node]
-
-    return {node: height(node) for node in arrows}
-
-
 def report(*, files: bool = False) -> Iterator[str]:
     """The graph, line by line."""
     arrows = graph()
     between = rooms(arrows)
-    heights = floors(between)
-    lines = {
-        room: sum(
-            len(path.read_text(encoding="utf-8").splitlines())
-            for name, path in modules().items()
-            if room_of(name) == room
-        )
-        for room in between
-    }
-    for room in sorted(between, key=lambda room: (-heights[room], room)):
-        yield f"floor {heights[room]:2}  {room:10} {lines[room]:6} lines  -> {', '.join(sorted(between[room]))}"
+    for room in sorted(between):
+        yield f"{room:10} -> {', '.join(sorted(between[room]))}"
     if files:
         for name, targets in arrows.items():
             yield f"{name} -> {', '.join(sorted(targets))}"
     yield (
-        f"{len(between)} rooms, {max(heights.values())} floors, {sum(map(len, between.values()))} arrows, circles: "
-        f"{len(circles(between))} of rooms, {len(circles(arrows))} of files; {sum(lines.values())} lines"
+        f"{len(between)} rooms, {sum(map(len, between.values()))} arrows, circles: "
+        f"{len(circles(between))} of rooms, {len(circles(arrows))} of files"
     )
     for group in circles(arrows):
         yield f"circle: {', '.join(group)}"

@@ -147,18 +147,7 @@ def verify(folder: Path) -> None:
             return " "
 
         session(
-            [
-                "verify",
-                "--rig",
-                "pan_tilt",
-                "--port",
-                port,
-                "--quick",
-                "--only",
-                "line,joints",
-                "--out",
-                str(folder / "v"),
-            ],
+            [*f"verify --rig pan_tilt --port {port} --quick --only line,joints --out".split(), str(folder / "v")],
             {
                 "goes on, q ends|y does it, s leaves it out": lambda _: "y",
                 "hold every joint at 0°": level,

@@ -1,17 +1,15 @@
-"""A robot drawn for the pictures of docs/: the shapes of its URDF in parallel projection, once or as a strip."""
+"""A robot drawn for the pictures of docs/: the shapes of its URDF in parallel projection."""
 
 from __future__ import annotations
 
-import io
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.comparison.page import COLOURS
 from axbridge.config.urdf import Shape
 from axbridge.rotations import LinkPose, matrix
 
@@ -23,10 +21,6 @@ _SHADE = 0.45  # of the darkest face
 _AZIMUTH, _ELEVATION = math.radians(-50), math.radians(18)  # of who looks, from the front on the robot's right
 _TILE = 0.05  # m, of the floor
 _MARGIN = 0.06  # of the largest extent
-
-_SHARE = 0.92  # of a picture's height for the robot; the time stands above it
-_WORDS: dict[str, Any] = {"fontsize": 9, "color": COLOURS["ink"]}
-_SHADES = 48  # colours of a picture in a page
 
 _Colour = tuple[float, float, float]
 
@@ -160,47 +154,3 @@ def _tiles(points: FloatArray, right: FloatArray, up: FloatArray) -> list[FloatA
     ends = [([x, first[1], 0], [x, last[1], 0]) for x in np.arange(first[0], last[0] + 1e-9, _TILE)]
     ends += [([first[0], y, 0], [last[0], y, 0]) for y in np.arange(first[1], last[1] + 1e-9, _TILE)]
     return [np.array([[np.dot(point, right), np.dot(point, up)] for point in line]) for line in ends]
-
-
-class Film(NamedTuple):
-    """One motion.
-
-    Attributes:
-        label: What it is; may be empty.
-        moments: Time, s, and where the frame of each link is, by its name.
-    """
-
-    label: str
-    moments: Sequence[tuple[float, Mapping[str, LinkPose]]]
-
-
-def draw_strip(figure: Any, shapes: Sequence[Shape], films: Sequence[Film], *, top: float = 1.0) -> None:
-    """Draw films one below the other into a figure, all in one scale, with the time above each picture.
-
-    Args:
-        figure: Matplotlib's.
-        shapes: What the links look like.
-        films: With as many moments each.
-        top: Share of the figure's height that they take.
-    """
-    window = extent(shapes, [poses for film in films for _, poses in film.moments], floor=True)
-    count, height = max(len(film.moments) for film in films), top / len(films)
-    for row, film in enumerate(films):
-        for column, (time, poses) in enumerate(film.moments):
-            below = top - (row + 1) * height
-            axes = figure.add_axes((column / count, below, 1 / count, height * _SHARE))
-            draw_robot(axes, shapes, poses, window, floor=True)
-            figure.text((column + 0.5) / count, below + height * _SHARE, f"{time:.1f} s", ha="center", **_WORDS)
-            if column == 0 and film.label:
-                figure.text(0.004, below + 0.01, film.label, **_WORDS)
-
-
-def png_of(figure: Any) -> bytes:
-    """A figure as a PNG of few colours: a quarter of the size, and nobody sees it."""
-    from PIL import Image
-
-    drawn, small = io.BytesIO(), io.BytesIO()
-    figure.savefig(drawn, format="png")
-    with Image.open(drawn) as picture:
-        picture.convert("RGB").quantize(_SHADES).save(small, "PNG", optimize=True)
-    return small.getvalue()

@@ -25,9 +25,9 @@ from __future__ import annotations
 import difflib
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from enum import IntFlag
+from importlib.util import find_spec
 from pathlib import Path
 
 
@@ -295,14 +295,28 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"did you mean {close[0]!r}? " if close else ""
 
 
-@contextmanager
-def needing(package: str, what: str, otherwise: str = "") -> Iterator[None]:
-    """Say of a package that is imported inside, and not installed, what needs it and how to get it."""
-    try:
-        yield
-    except ImportError as failure:
-        why = f"{what} needs {package}, which is not installed"
-        raise UnsupportedOperation(why, f"python -m pip install {package}{otherwise}") from failure
+_EXTRAS = {  # packages that the base goes without, and the extra of `pyproject.toml` that brings each
+    "pybullet": "sim", "mujoco": "sim", "scipy": "fit", "cma": "fit", "matplotlib": "plot", "trimesh": "plot",
+    "numba": "fast", "websockets": "view", "gymnasium": "learn", "distributed": "dask", "pyarrow": "parquet",
+    "pandas": "pandas", "rosbags": "ros2",
+}  # fmt: skip
+
+
+def install(*packages: str) -> str:
+    """The command that installs the extras that bring these packages."""
+    extras = ",".join(dict.fromkeys(_EXTRAS[package] for package in packages))
+    return f"python -m pip install 'axbridge[{extras}]'"
+
+
+def require(what: str, *packages: str) -> None:
+    """Refuse in one line, with the command that installs them, where packages that `what` needs are missing.
+
+    Raises:
+        UnsupportedOperation: one is not installed.
+    """
+    lacking = [one for one in packages if sys.modules.get(one) is None and find_spec(one) is None]
+    if lacking:
+        raise UnsupportedOperation(f"{what} needs {listed(lacking, len(lacking))}: {install(*lacking)}")
 
 
 def plural(count: int, noun: str) -> str:

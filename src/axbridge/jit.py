@@ -21,6 +21,7 @@ import hashlib
 import importlib.util
 import math
 import os
+import signal
 import stat
 import sys
 import tempfile
@@ -35,6 +36,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from axbridge import memory
+from axbridge.errors import install
 
 _OLDEST = (0, 68)  # numba: older ones cannot index by the names of a row's columns
 
@@ -46,14 +48,14 @@ def _usable() -> bool:
     found = version("numba")
     if tuple(map(int, found.split(".")[:2])) >= _OLDEST:
         return True
-    hint = "runs as plain Python, which is slow: pip install --upgrade numba"
+    hint = f"runs as plain Python, which is slow: {install('numba')}"
     warnings.warn(f"numba {found} is too old to compile the simulation; it {hint}", RuntimeWarning, stacklevel=2)
     return False
 
 
 COMPILED = _usable()
 # What to do where a simulation is too slow for its time.
-LIGHTEN = "close other programs" if COMPILED else "install numba (python -m pip install numba), close other programs"
+LIGHTEN = "close other programs" if COMPILED else f"install numba ({install('numba')}), close other programs"
 _NUMBA = 350  # MB that it takes with LLVM at work, and scipy's linear algebra beside it
 _FREEDOM = {"reassoc", "contract", "arcp", "nsz"}  # of rounding alone: kernels do meet infinities, and look for NaN
 _INTERPRETED = 3.0  # s: a sixth of what it takes to compile the kernels of a simulation
@@ -99,7 +101,12 @@ class _Kernel:
                     self._run = self._interpret
                 else:
                     self._run = self.py_func if _numba() is None else self._compiler("outer", reorders=self.reorders)
-        return self._run(*arguments)
+        try:
+            return self._run(*arguments)
+        except BaseException:
+            if not self.done:  # a signal has come: to close a robot must not wait for the compiler again
+                self._run = self._interpret
+            raise
 
     def _interpret(self, *arguments: Any) -> Any:
         global _interpreted, _interpreting  # noqa: PLW0603 - of the process
@@ -229,6 +236,10 @@ def _numba() -> Any:
         def on_start(self, event: Any) -> None:
             global _began  # noqa: PLW0603 - of the process
             if hasattr(event.data["dispatcher"], "kernel"):
+                if _raised:
+                    raise _raised[-1]
+                if not _compiled_for:
+                    _keep_what_signals_raise()
                 _compiled_for.append(event.data["dispatcher"].kernel)
                 _began = min(_began, time.monotonic())
                 _report[0](*kernels())
@@ -237,11 +248,47 @@ def _numba() -> Any:
             kernel = getattr(event.data["dispatcher"], "kernel", None)
             if kernel is not None:
                 _compiled_for.pop()
-                kernel.done = True
+                kernel.done = not _raised
                 _report[0](*(kernels() if _compiled_for else (0, 0)))
+                if not _compiled_for:
+                    _raise_what_was_kept()
 
     event.register("numba:compile", Compiling())
     return numba
+
+
+_handlers: dict[int, Any] = {}  # the program's own, while a kernel is compiled, by signal
+_raised: list[BaseException] = []  # what these have raised meanwhile
+
+
+def _keep_what_signals_raise() -> None:
+    """Until the kernel is compiled: Python drops an exception in a callback of LLVM, and the program would go on."""
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if callable(handler := signal.getsignal(number)):
+                _handlers[number] = handler
+                signal.signal(number, _handle)
+
+
+def _handle(number: int, frame: Any) -> None:
+    try:
+        _handlers[number](number, frame)
+    except BaseException as failure:
+        _raised.append(failure)
+        raise
+
+
+def _raise_what_was_kept() -> None:
+    global _interpreted  # noqa: PLW0603 - of the process
+    while _handlers:
+        number, handler = _handlers.popitem()
+        if signal.getsignal(number) is _handle:
+            signal.signal(number, handler)
+    if _raised:
+        failure = _raised.pop()
+        _raised.clear()
+        _interpreted = -_INTERPRETED  # what is left of the program may be short
+        raise failure
 
 
 @lru_cache(maxsize=4)

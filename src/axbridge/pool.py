@@ -21,7 +21,7 @@ from multiprocessing.context import BaseContext, SpawnContext, SpawnProcess
 from types import ModuleType
 from typing import TypeVar
 
-from axbridge.errors import AxBridgeError, UnsupportedOperation, UsageError
+from axbridge.errors import AxBridgeError, UsageError, require
 from axbridge.memory import ask_before_imports
 
 _PATIENCE = 10.0  # s that a scheduler has to answer: it may be starting, too
@@ -174,11 +174,9 @@ def _end_with_parent() -> None:
 
 @contextmanager
 def _on_dask(address: str) -> Iterator[Workers]:
-    try:
-        from distributed import Client, KilledWorker
-    except ImportError as failure:
-        why = "running on a dask cluster needs dask.distributed"
-        raise UnsupportedOperation(why, "python -m pip install distributed") from failure
+    require("running on a dask cluster", "distributed")
+    from distributed import Client, KilledWorker
+
     with _silenced("distributed", "distributed.client", "tornado", "tornado.application", "asyncio"):
         gc.collect()  # a client that found no scheduler must not be collected while another begins: they share a lock
         try:

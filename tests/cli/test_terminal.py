@@ -166,7 +166,9 @@ def test_a_pipe_is_told_every_ten_seconds_how_much_is_done_and_left_of_this_part
         until(lambda: re.search(r"start 2 25%, \d s so far, about [01] s left\n", capsys.readouterr().err))
 
 
-def test_a_pipe_is_told_after_a_second_what_is_under_way(capsys):
+def test_a_pipe_is_told_soon_what_is_under_way(capsys, monkeypatch):
+    monkeypatch.setattr("axbridge.cli.progress._FIRST", 0.01)
+    monkeypatch.setattr("axbridge.cli.progress._EVERY", 600.0)
     with progress("searching"):
         until(lambda: re.fullmatch(r"searching, \d s so far\n", capsys.readouterr().err))
 

@@ -181,7 +181,7 @@ def swung(model, profile, goals, start):
     command(bank, P_GAIN=32, **factory(PROFILES["ax-12a"]))
     found = []
     for tick, goal in enumerate(goals):
-        bank.set_goal(0, goal, 0.0, tick * TICK)
+        bank.set_goals([0], [(goal, 0.0)], tick * TICK)
         bank.advance((tick + 1.001) * TICK)
         found.append(float(bank.state[0, State.ANGLE]))
     return np.array(found)

@@ -37,7 +37,7 @@ def test_a_controlled_speed_is_held_and_approached_with_the_acceleration():
 
 def loaded_wheel(load):
     bank = bank_of(model="mx28", profile=MX, mass=0.01)
-    bank.engine._weight = 0.0
+    bank.engine._weight[:] = 0.0
     bank.passive[0, Passive.FRICTION] = load
     return bank
 

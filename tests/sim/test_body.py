@@ -6,7 +6,7 @@ import pytest
 
 from axbridge.config.rig import Rig
 from axbridge.config.urdf import read_tree
-from axbridge.errors import UsageError
+from axbridge.errors import UnsupportedOperation
 from axbridge.jit import as_tuple
 from axbridge.motion.gait import JOINTS
 from axbridge.rotations import about, matrix
@@ -135,7 +135,7 @@ def test_what_a_base_that_moves_needs_is_the_change_of_momentum(tmp_path):
 def test_without_mujoco_a_line_says_which_command_installs_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "mujoco", None)
     still = np.zeros((1, 1))
-    with pytest.raises(UsageError, match=r"MuJoCo is not installed.*\npip install 'mujoco<4'"):
+    with pytest.raises(UnsupportedOperation, match=r"needs mujoco: .* 'axbridge\[sim\]'"):
         wrenches(tree_of("bench_arm"), still, still, still, GRAVITY)
 
 

@@ -11,6 +11,7 @@ from axbridge.config.registers import Instruction
 from axbridge.config.rig import Rig
 from axbridge.errors import ErrorFlag
 from axbridge.servo.columns import Command, Mode, State
+from axbridge.sim.bank import GOAL
 from axbridge.virtual.world import World
 
 FULL_SPEED = 6.2  # rad/s
@@ -32,8 +33,8 @@ class FakeBank:
     def set_command(self, index, row, time):
         self.command[index] = row
 
-    def set_goal(self, index, goal, speed, time):
-        self.command[index, [Command.GOAL, Command.SPEED]] = goal, speed
+    def set_goals(self, rows, goals, time):
+        self.command[rows, GOAL] = goals
 
     def advance(self, until):
         while self.time < until:

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 CLIENTS = Path(__file__).parent / "clients"
 SERVED = {  # a rig, or the profile of three Feetech servos: which client, and what it needs
     "bioloid": [("sdk", "dynamixel_sdk"), ("pypot_client", "pypot"), ("rustypot_client", "rustypot")],
-    "koch": [("sdk2", "dynamixel_sdk"), ("ros2_control", "dynamixel_sdk")],
+    "koch": [("sdk2", "dynamixel_sdk"), ("ros2_control", "dynamixel_sdk"), ("rustypot_x", "rustypot")],
     "head_gripper": [("both_protocols", "dynamixel_sdk")],
     "sts3215": [("feetech_sdk", "scservo_sdk"), ("rustypot_feetech", "rustypot")],
     "scs0009": [("feetech_sdk big", "scservo_sdk")],
@@ -43,6 +43,26 @@ def test_clients_find_read_move_and_reconfigure_served_servos(rig, client, needs
         # No axbridge is on the path of this process.
         said = ran(sys.executable, CLIENTS / f"{name}.py", port, *more, timeout=60, env={"PATH": "/usr/bin:/bin"})
     assert said.splitlines()[-1] == "ok"  # OpenCV, of pypot, prints, too
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize(
+    ("package", "rig", "client"),
+    [
+        ("dynamixel-sdk==4.0.5", "bioloid", "sdk"),
+        ("dynamixel-sdk==4.0.5", "koch", "sdk2"),
+        ("dynamixel-sdk==4.1.0", "koch", "sdk2"),
+        ("ftservo-python-sdk==2.0.1", "sts3215", "ftservo"),
+    ],
+)
+def test_other_versions_of_vendors_sdks_do_the_same(package, rig, client, tmp_path):
+    """They have the module's name of the one that is installed: each gets a folder of its own."""
+    command = [sys.executable, "-m", "pip", "install", "-q", "--target", tmp_path / "sdk", package]
+    if subprocess.run(command, capture_output=True, text=True, check=False).returncode:
+        pytest.skip(f"{package} cannot be installed")
+    env = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(tmp_path / "sdk")}
+    with serving(write_feetech_comb(tmp_path, 3, rig) if rig.startswith("s") else rig) as port:
+        assert ran(sys.executable, CLIENTS / f"{client}.py", port, timeout=60, env=env).splitlines()[-1] == "ok"
 
 
 ENTER_FOR_FILE, MIDDLE, SWEEP = "Press ENTER to use provided", "to the middle of its range", "Press ENTER to stop"

@@ -12,7 +12,12 @@ IDS = (1, 2, 3, 4, 5, 6, 7)
 
 
 class PacketBus(VirtualBus):
-    """Every read as a packet of its own."""
+    """Every read as a packet of its own, and every goal carried out by its servo."""
+
+    def __init__(self, world):
+        super().__init__(world)
+        for servo in world.servos.values():
+            servo.firmware.follow = lambda *_: None
 
     def _read_ahead(self, requests):
         return []
@@ -36,7 +41,7 @@ def history(kind, world, rounds=18, disturb=None):
         seen.append((told(bus.read_many(requests)), world.now()))
     tables = [bytes(servo.table.data) for servo in world.servos.values()]
     line = world.lines["main"]
-    return seen, tables, line.host_free, line.packets, world.next_watch
+    return seen, tables, line.host_free, line.packets, world.next_watch, world.bank.command.tolist()
 
 
 def disturb(world, bus, turn):
@@ -84,3 +89,47 @@ FAULTS = ("drop=0.1,corrupt=0.1", "echo", "overload:3@0.05", "dead:2@0.06", "stu
 def test_a_host_gets_the_same_bytes_at_the_same_times(make, disturb):
     ahead, packets = (history(kind, make(), disturb=disturb) for kind in (VirtualBus, PacketBus))
     assert ahead == packets
+
+
+def pursuit(profile, *, alone):
+    """Commands of the motors and tables of the servos in some rounds of goals, and how many goals were followed at once."""
+    world = make_world(IDS, profile, seed=4)
+    bus, followed, seen = VirtualBus(world), 0, []
+
+    def counted(follow, *args):
+        nonlocal followed
+        goal = None if alone else follow(*args)
+        followed += goal is not None
+        return goal
+
+    protocol = next(iter(world.servos.values())).protocol
+    for servo in world.servos.values():
+        servo.firmware.follow = partial(counted, servo.firmware.follow)
+    bus.sync_write(protocol.torque_enable, dict.fromkeys(IDS, b"\1"))
+    unusual = [one for one in UNUSUAL if one[1] in world.servos["s1"].table]
+    for turn in range(12 + len(unusual)):
+        goals = {id_: protocol.goal_bytes((id_ * 97 + turn * 131) % 1100, 40 * ((turn + 1) % 3)) for id_ in IDS}
+        bus.sync_write(protocol.goal, goals)
+        world.sleep_until(world.now() + 0.025 * (turn % 3))
+        if turn < len(unusual):
+            id_, register, value = unusual[turn]
+            entry = world.servos["s1"].profile.register(register)
+            bus.write(id_, entry.address, entry.encode(value), answered=False)
+            world.sleep_until(world.now() + 0.01)  # it answers
+        seen.append([bytes(servo.table.data) for servo in world.servos.values()])
+        seen.append([servo.peek(*protocol.usual, world.now()) for servo in world.servos.values()])
+        seen.append(world.bank.command.tolist())
+    return seen, followed
+
+
+UNUSUAL = ((1, "profile_acceleration", 20), (2, "bus_watchdog", 1), (3, "goal_time", 500), (4, "torque_enable", 0),
+           (1, "profile_acceleration", 0), (5, "torque_limit", 300), (6, "goal_velocity", 30), (4, "lock", 0),
+           (4, "max_position_limit", 700), (4, "ccw_angle_limit", 700), (4, "drive_mode", 4), (4, "torque_enable", 1),
+           (7, "torque_enable", 0), (7, "operating_mode", 1), (7, "torque_enable", 1))  # fmt: skip
+
+
+@pytest.mark.parametrize("profile", ["ax-12a", "mx-28", "mx-28-2.0", "xl430-w250", "sts3215", "scs0009"])
+def test_goals_that_are_followed_at_once_are_those_that_each_servo_would_take(profile):
+    (together, followed), (alone, _) = (pursuit(profile, alone=alone) for alone in (False, True))
+    assert together == alone
+    assert followed > len(IDS)

@@ -15,8 +15,8 @@ from axbridge.cli import app, doctor, scan  # noqa: F401 - registers them
 from axbridge.cli import serve as serve_verb  # noqa: F401 - registers it
 from axbridge.config.registers import Address
 from axbridge.errors import BusTimeout, PortError
+from axbridge.testing import serve
 from axbridge.virtual.channel import PtyChannel
-from axbridge.virtual.server import serving
 from tests.support.robot_files import write_comb
 from tests.support.waiting import until
 from tests.support.warm import run, start
@@ -182,7 +182,7 @@ def test_faults_are_set_while_it_runs(rig):
         served.tell("none")
         ask(port, bytes.fromhex("ffff0104031901dd"))
         assert ask(port, bytes.fromhex("ffff0104021901de"), 7)[5] == 1  # the LED is on
-        assert "power cycled" in served.tell("power-cycle")
+        assert "faults set" in served.tell("power-cycle")
         answer = until(lambda: ask(port, bytes.fromhex("ffff0104021901de"), 7))  # it boots for 0.1 s
         assert answer[5] == 0
 
@@ -286,7 +286,7 @@ def test_remote_tcp_says_what_it_means(rig):
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds the motors' process by /proc")
 def test_a_bus_whose_motors_fall_behind_is_silent_until_they_have_caught_up_and_says_so_at_the_end(capfd):
-    with serving("bench_arm") as port, SerialBus(port) as bus:
+    with serve(timing="wire") as served, SerialBus(served.port) as bus:
         motors = served_by(server := served_by(os.getpid()))
         until(lambda: answers(bus))
         for process, seconds in ((motors, 0.3), (server, 4.0)):
@@ -306,7 +306,7 @@ def test_a_bus_whose_motors_fall_behind_is_silent_until_they_have_caught_up_and_
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds the motors' process by /proc")
 def test_without_timing_a_busy_bus_answers_late_and_its_motors_wait_for_it(capfd):
-    with serving("bench_arm", "--timing", "none") as port, serial.Serial(port, 1_000_000, timeout=5.0) as line:
+    with serve() as served, serial.Serial(served.port, 1_000_000, timeout=5.0) as line:
         motors = served_by(server := served_by(os.getpid()))
         for process, seconds in ((motors, 0.4), (server, 0.4), (server, 1.5)):
             os.kill(process, signal.SIGSTOP)
@@ -319,7 +319,8 @@ def test_without_timing_a_busy_bus_answers_late_and_its_motors_wait_for_it(capfd
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds the motors' process by /proc")
 def test_scan_and_doctor_name_a_server_that_was_too_busy_and_blame_no_cable(capsys):
-    with serving("bench_arm") as port:
+    with serve(timing="wire") as served:
+        port = served.port
         motors = served_by(served_by(os.getpid()))
         os.kill(motors, signal.SIGSTOP)
         try:

@@ -25,8 +25,8 @@ _LONGEST_LINE = 2000  # characters of an error
 _LITTLE = 60  # MB; with less, whatever fails has failed for that
 
 _HARMLESS = {  # verbs that move no motor
-    "compare", "convert", "doctor", "export", "identify", "import", "info", "list", "monitor", "move", "plot",
-    "ports", "rig", "scan", "sweep", "warmup",
+    "compare", "conformance", "convert", "doctor", "export", "identify", "import", "info", "list", "monitor", "move",
+    "plot", "ports", "profile", "rig", "scan", "sweep", "warmup",
 }  # fmt: skip
 _HINTS = {  # what people type
     "id": "servo set-id 1 7",

@@ -21,7 +21,7 @@ from axbridge.comparison.png import write_png
 from axbridge.comparison.simulate import simulate, visible
 from axbridge.comparison.walks import WalkSide, document, is_walk, sides_of, walk_headline, walk_table
 from axbridge.config.rig import Rig
-from axbridge.errors import UsageError
+from axbridge.errors import UsageError, require
 from axbridge.file_reading import printable
 from axbridge.files import check_new
 from axbridge.recording.provenance import rig_of
@@ -73,6 +73,7 @@ def compare(
     check_new(*(out or ()), force=force, sources=(recording, other, rig, *(model or ()), beside, again))
     if any(path.suffix not in {".html", ".png"} for path in out or ()):
         raise UsageError("a comparison is written as a page or a picture", "name it .html or .png")
+    require("a comparison", "scipy", *(["matplotlib"] if any(path.suffix == ".png" for path in out or ()) else []))
     with progress("reading", quiet=json) as show:
         reference = open_recording(recording)
         floor = None

@@ -27,7 +27,7 @@ from axbridge.comparison.tables import acts_table, headline
 from axbridge.comparison.walks import sides_of
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
-from axbridge.errors import AxBridgeError, BusError
+from axbridge.errors import AxBridgeError, BusError, install, require
 from axbridge.files import check_new, claimed
 from axbridge.fit import identify, write_params
 from axbridge.jit import COMPILED, LIGHTEN
@@ -39,7 +39,7 @@ from axbridge.recording.recorder import Recorder
 from axbridge.recording.sample_logs import load
 from axbridge.recording.stored import open_recording
 from axbridge.robot.open import open_robot
-from axbridge.virtual.server import serving
+from axbridge.testing.servo_bus import ServoBus, serve
 
 SHOWN, TAUGHT = 90.0, 65.0  # degrees: the step and fall that is compared; the one that the model is identified from
 TRIES = 4  # of a recording with a gap: the virtual bus is silent while this computer is too busy
@@ -64,6 +64,7 @@ def demo(
     by the code that drives real ones. One model is the published one. The other is identified from this servo, if the
     rig has one and numba is installed. A robot with legs, such as the rig bioloid, walks instead, in the simulator.
     """
+    require("the demo", "scipy", "cma", "matplotlib")
     loaded = Rig.load(rig).with_engine(engine)
     walks = port is None and can_walk(loaded)
     names = _WALK_FILES.values() if walks else (*_recordings(port), *_FILES)
@@ -72,8 +73,7 @@ def demo(
         if walks:
             form, document, lines = _demo_walk(loaded, rig, out, seed, quiet=json)
         else:
-            options = ["--seed", str(seed), *(["--engine", engine] if engine else [])]
-            hardware = serving(rig, *options) if port is None else nullcontext(port)
+            hardware = serve(rig, timing="wire", seed=seed, engine=engine) if port is None else nullcontext(None)
             form, document, lines = _demo_arm(loaded, rig, out, port, hardware, seed, quiet=json)
     report(form, document, lines, json=json)
     if open_:
@@ -84,7 +84,14 @@ _Outcome = tuple[str, dict[str, Any], list[str]]  # the name of a document, the 
 
 
 def _demo_arm(
-    loaded: Rig, rig: str, out: Path, port: str | None, hardware: AbstractContextManager[str], seed: int, *, quiet: bool
+    loaded: Rig,
+    rig: str,
+    out: Path,
+    port: str | None,
+    hardware: AbstractContextManager[ServoBus | None],
+    seed: int,
+    *,
+    quiet: bool,
 ) -> _Outcome:
     config = loaded.servos[0]
     record = partial(_record, config.name, seed)
@@ -101,7 +108,8 @@ def _demo_arm(
     with progress(f"starting the {measured}", quiet=quiet) as show:
         if teaches:
             fit_code.start()
-        with hardware as device:
+        with hardware as bus:
+            device = bus.port if bus is not None else port
             if teaches:
                 fit_code.join()
             for path, angle in ((shown, SHOWN), (taught, TAUGHT))[: 1 + teaches]:
@@ -135,7 +143,7 @@ def _demo_arm(
     acts = (before,) if after is None else (before, after)
     note(*(line for act in acts for line in lacks(act)))
     lines = [headline(before, after), "", table_text(acts_table(acts))]
-    lacking = ["", "The third act, a model identified from recordings, needs numba: pip install numba"]
+    lacking = ["", f"The third act, a model identified from recordings, needs numba: {install('numba')}"]
     beside = f"--rig {rig} --model {files['model']}" if teaches else files["sim"]
     compared = f"axbridge compare {taught if teaches else files[kind]} {beside}"
     commands = [f"axbridge info {files[kind]}", compared, f"axbridge serve {rig} --link /tmp/arm"]

@@ -11,12 +11,13 @@ import typer
 from axbridge import __version__
 from axbridge.cli.app import app, report
 from axbridge.cli.help import Verbs
-from axbridge.cli.options import ForceOption, JsonOption, servo_of, shared
+from axbridge.cli.options import ForceOption, JsonOption, RigArgument, servo_of, shared
 from axbridge.config import toml_tables
 from axbridge.config.rig import FOLDER, Rig
 from axbridge.errors import ProfileError, RigError, UsageError, plural
 from axbridge.export.bam import to_bam
 from axbridge.export.mjcf import left_out, to_mjcf
+from axbridge.export.ros2_control import to_ros2_control
 from axbridge.files import check_new, write_whole
 
 export = typer.Typer(cls=Verbs, no_args_is_help=True, help=__doc__)
@@ -49,6 +50,23 @@ def mujoco(
     driven = len(robot.dynamixels)
     lines = [f"wrote {out}: {robot.name}, {plural(driven, 'servo')}", *(f"not in it: {one}" for one in lost)]
     report("export-mujoco-1", {"rig": robot.name, "out": str(out), "left_out": lost}, lines, json=json)
+
+
+@export.command()
+def ros2(
+    rig: RigArgument,
+    out: Annotated[Path, shared("--out", "A folder for both files.", metavar="FOLDER")] = Path(),
+    link: Annotated[str, typer.Option(help="The port that both files name.")] = "/tmp/axbridge-ros2",  # noqa: S108
+    force: ForceOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Write a rig for ros2_control: its servos as a xacro snippet, and a launch file that serves virtual ones."""
+    files = {out / name: text for name, text in to_ros2_control(Rig.load(rig), link).items()}
+    check_new(*files, force=force)
+    out.mkdir(parents=True, exist_ok=True)
+    for path, text in files.items():
+        write_whole(path, text)
+    report("export-ros2-1", {"out": [str(path) for path in files]}, [f"wrote {path}" for path in files], json=json)
 
 
 @export.command()

@@ -13,7 +13,7 @@ from axbridge.cli.progress import progress
 from axbridge.comparison.metrics import parse_condition
 from axbridge.comparison.page import table_text
 from axbridge.config.rig import Rig
-from axbridge.errors import UsageError
+from axbridge.errors import UsageError, install, require
 from axbridge.files import check_new
 from axbridge.fit.html import estimate_table, law_table, score_table, write_page
 from axbridge.fit.identify import identify as fit_to
@@ -74,8 +74,9 @@ def identify(
     for condition in fail_if or ():
         parse_condition(condition, CONDITIONS)  # a mistake in it should not cost a fit
     kept = {path.resolve() for path in holdout or ()}
+    require("fitting a model", "scipy", "cma")
     if not COMPILED:
-        note("numba is not here, so this takes hours instead of minutes; python -m pip install numba")
+        note(f"numba is not here, so this takes hours instead of minutes; {install('numba')}")
     robot = Rig.load(rig)
     names = [servo_of(robot, one).name for one in servo or ()]
     with progress("reading", quiet=json) as show:

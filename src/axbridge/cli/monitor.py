@@ -26,9 +26,9 @@ from axbridge.cli.progress import progress
 from axbridge.config.profile import HOT_MARGIN, FirmwareProfile
 from axbridge.config.rig import Rig
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError, RigError, UsageError
-from axbridge.robot.open import with_usual_engine
 from axbridge.robot.twin.residuals import REMEDIES
 from axbridge.robot.twin.twin import PassiveTwin
+from axbridge.sim.engines.choice import with_usual_engine
 
 _PERIOD = 0.02  # s: 50 Hz
 _REDRAW = 0.2  # s

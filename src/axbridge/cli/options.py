@@ -135,8 +135,8 @@ SHARED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "--ids": ("Ids of servos.", {"metavar": "IDS"}),
     "--profile": ("A servo's profile.", {"metavar": "NAME|FILE.toml"}),
     "--engine": (
-        "Simulate with bullet or mujoco; default: the rig's, else Bullet where it is installed.",
-        {"callback": known("engine", "auto", "bullet", "mujoco")},
+        "Simulate with bullet, mujoco or none (joints on their own); default: the rig's, else what is installed.",
+        {"callback": known("engine", "auto", "bullet", "mujoco", "none")},
     ),
     "--executor": ("A dask cluster; default: this machine's cores.", {"metavar": "dask://HOST:PORT"}),
     "--fail-if": ("Exit code 1 if this is true; repeat.", {"metavar": "METRIC>N"}),

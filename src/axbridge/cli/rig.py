@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
+from collections.abc import Collection
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from axbridge.cli.app import app, report
+from axbridge.cli.app import app, note, report
 from axbridge.cli.help import Verbs
 from axbridge.cli.list_ import shipped_rigs
 from axbridge.cli.options import (
@@ -24,18 +26,19 @@ from axbridge.cli.options import (
     separated,
     shared,
 )
+from axbridge.config.mjcf import find_mjcf, read_mjcf
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig, rig_schema, split_options
 from axbridge.config.rig_check import check_rig
 from axbridge.config.rig_edit import copy_rig
 from axbridge.config.rig_tables import ServoConfig
+from axbridge.config.ros2_control import read_ros2_control
 from axbridge.config.toml_tables import validate, written
 from axbridge.errors import RigError, UsageError, plural
 from axbridge.file_reading import printable, refuse_other_kind
 from axbridge.files import check_new, write_whole
 from axbridge.robot.calibration import rig_of_scan
-from axbridge.robot.open import with_usual_engine
-from axbridge.sim.engines.choice import check_size
+from axbridge.sim.engines.choice import check_size, with_usual_engine
 
 rig = typer.Typer(cls=Verbs, no_args_is_help=True, help=__doc__)
 app.add_typer(rig, name="rig")
@@ -56,13 +59,16 @@ def new(
     urdf: Annotated[
         Path | None, typer.Option(metavar="FILE.urdf", help="Ask no servo: write one for each joint that turns.")
     ] = None,
-    profile: Annotated[str | None, shared("--profile", "Of the servos, with --urdf.")] = None,
-    ids: Annotated[str, shared("--ids", "Of the joints in the URDF's order, as 1,2,5; default: 1, 2, …")] = "",
+    mjcf: Annotated[
+        str | None, typer.Option(metavar="ROBOT.xml", help="Likewise; or a robot of the package mujoco-menagerie.")
+    ] = None,
+    profile: Annotated[str | None, shared("--profile", "Of the servos, with --urdf or --mjcf.", "--servo")] = None,
+    ids: Annotated[str, shared("--ids", "Of the joints in the file's order, as 1,2,5 or 1-6; default: 1, 2, …")] = "",
     force: ForceOption = False,
 ) -> None:
-    """Write a rig of the servos that answer on a port, or of the joints of a URDF.
+    """Write a rig of the servos that answer on a port, or of the joints of a URDF or MJCF file.
 
-    Nothing moves; 0 is the middle of each servo's range.
+    Nothing moves; 0 is the middle of each servo's range. A URDF with <ros2_control> gives ids, port and baud.
     """
     if name.is_file():
         refuse_other_kind(name, lambda what, hint: UsageError(f"{name} {what}", hint))
@@ -70,12 +76,30 @@ def new(
     path = name / f"{name.name}.toml"
     check_new(path, force=force)
     lines = [f"name = {written(name.name)}"]
-    if urdf is not None:
-        found = _rig_of_urdf(name, urdf, profile, separated(ids))
+    if mjcf is not None:
+        made = read_mjcf(find_mjcf(mjcf))
+        urdf = name / f"{name.name}.urdf"
+        for file, data in made.meshes.items():
+            (urdf.parent / file).parent.mkdir(parents=True, exist_ok=True)
+            (urdf.parent / file).write_bytes(data)
+        urdf.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(urdf, made.urdf)
+        found = _rig_of_urdf(name, urdf, profile, _ids(ids), made.joints)
+        standing = [f"base_height = {made.height:.9g}", "ground = true", "fixed_base = false"] if made.free else []
+        lines += [
+            f"description = {written(f'made of {Path(mjcf).name}')}",
+            "",
+            "[world]",
+            f'urdf = "{urdf.name}"',
+            *standing,
+        ]
+        note(f"left out, because the servo model brings it: {', '.join(made.dropped) or 'nothing'}")
+    elif urdf is not None:
+        found = _rig_of_urdf(name, urdf, profile, _ids(ids))
         lines += [f"description = {written(f'made of {urdf.name}')}", "", "[world]"]
         lines.append(f"urdf = {written(Path(os.path.relpath(urdf, name)).as_posix())}")
     elif profile is not None or ids:
-        raise UsageError("--profile and --ids are for the joints of a URDF", "add --urdf FILE.urdf")
+        raise UsageError("--profile and --ids are for the joints of a file", "add --urdf FILE.urdf or --mjcf FILE.xml")
     else:
         found = rig_of_scan(name.name, port, baud)
         lines.append('description = "what answered when it was made"')
@@ -92,8 +116,14 @@ def new(
         print("compare and identify need what the servos move, too: [world] urdf, docs/rigs.md")
 
 
-def _rig_of_urdf(name: Path, urdf: Path, profile: str | None, ids: list[str]) -> Rig:
-    """A rig with a servo of that profile on each joint that turns, within the URDF's limits."""
+def _ids(text: str) -> list[str]:
+    """Ids, separated by commas, with ranges as 1-6."""
+    spans = [part.split("-") if re.fullmatch(r"\d+-\d+", part) else [part] for part in separated(text)]
+    return [str(one) for span in spans for one in (range(int(span[0]), int(span[-1]) + 1) if len(span) == 2 else span)]
+
+
+def _rig_of_urdf(name: Path, urdf: Path, profile: str | None, ids: list[str], only: Collection[str] = ()) -> Rig:
+    """A rig with a servo of that profile on each joint that turns, or on `only` these, within the URDF's limits."""
     from axbridge.config.urdf import read_tree
 
     if profile is None:
@@ -103,22 +133,36 @@ def _rig_of_urdf(name: Path, urdf: Path, profile: str | None, ids: list[str]) ->
         profile = Path(os.path.relpath(profile, name)).as_posix()
     if urdf.is_file():
         refuse_other_kind(urdf, partial(RigError, urdf, ""), but="a URDF")
-    joints = [one for one in read_tree(urdf, fixed_base=True).joints if not one.linear]
+    control = None if only else read_ros2_control(urdf)
+    only = only if control is None or ids else control.servos
+    joints = [
+        one for one in read_tree(urdf, fixed_base=True).joints if not (one.linear or (only and one.name not in only))
+    ]
+    if control is not None:
+        ids = ids or [str(control.servos[one.name].id) for one in joints]
     numbers = ids or [str(number) for number in range(1, len(joints) + 1)]
     if len(numbers) != len(joints) or not all(map(str.isdecimal, numbers)):
         turning = f"{plural(len(joints), 'joint')} of {urdf.name} turn: {', '.join(one.name for one in joints)}"
-        raise UsageError(turning, f"give {len(joints)} ids, separated by commas, or leave --ids out")
+        raise UsageError(
+            turning, f"give {len(joints)} ids, as 1-{len(joints)} or separated by commas, or leave --ids out"
+        )
     most = int(kind.register("max_voltage_limit").initial) * kind.units.voltage
     reach = math.floor(kind.units.counts / 2 * kind.units.position * 1000) / 1000
     servos = []
     for joint, number in zip(joints, numbers, strict=True):
         servo: dict[str, object] = {"name": joint.name, "joint": joint.name, "id": int(number), "profile": profile}
         servo |= {"zero": kind.units.middle, "model": kind.model}
+        if control is not None and (said := control.servos.get(joint.name)) is not None:
+            servo |= {} if said.zero is None else {"zero": said.zero}
+            registers = {key: value for key, value in said.registers.items() if key in kind.registers}
+            servo |= {"registers": registers} if registers else {}
         if math.isfinite(joint.low) and math.isfinite(joint.high):
             servo |= {"min_position": max(joint.low, -reach), "max_position": min(joint.high, reach)}
         servos.append(servo)
-    buses = [{"supply_voltage": min(kind.electrics.nominal_voltage, most)}]
-    table = {"name": name.name, "bus": buses, "servo": servos, "path": name / f"{name.name}.toml"}
+    bus: dict[str, object] = {"supply_voltage": min(kind.electrics.nominal_voltage, most)}
+    if control is not None:
+        bus |= {key: value for key, value in (("port", control.port), ("baud", control.baud)) if value is not None}
+    table = {"name": name.name, "bus": [bus], "servo": servos, "path": name / f"{name.name}.toml"}
     return validate(Rig, table, urdf, RigError)
 
 

@@ -11,17 +11,18 @@ from typing import Annotated
 import typer
 
 from axbridge.cli.app import DONE, app, note
-from axbridge.cli.options import EngineOption, RigArgument, SeedOption, shared
+from axbridge.cli.options import EngineOption, JsonOption, RigArgument, SeedOption, shared
 from axbridge.cli.progress import progress
 from axbridge.config.rig import Rig
 from axbridge.config.rig_check import refuse_unsound
 from axbridge.errors import RigError, UsageError
 from axbridge.jit import LIGHTEN
-from axbridge.robot.open import with_usual_engine
 from axbridge.sim.bank_process import RemoteBank
+from axbridge.sim.engines.choice import with_usual_engine
 from axbridge.sim.support import supported
 from axbridge.virtual.assembly import build_bank
 from axbridge.virtual.channel import Channel, PtyChannel, TcpChannel, is_loopback, parse_address
+from axbridge.virtual.control import Control
 from axbridge.virtual.faults import parse_faults
 from axbridge.virtual.server import Console
 from axbridge.virtual.server import serve as serve_world
@@ -41,6 +42,7 @@ def serve(
     seed: SeedOption = 0,
     model: Annotated[str | None, shared("--model", "Default: ax12, where the firmware has its law.")] = None,
     tcp: Annotated[str, typer.Option(help="Serve on HOST:PORT, for socket:// clients (next bus: next port).")] = "",
+    json: JsonOption = False,
     allow_remote: Annotated[
         bool, typer.Option("--allow-remote", help="Let other machines reach --tcp, and move the robot.")
     ] = False,
@@ -48,7 +50,8 @@ def serve(
     """Put a rig's virtual servos on a pseudo-terminal, which Dynamixel software opens like a serial port.
 
     It prints `ready: PORT` when clients may connect. On a terminal it also prints its servos and a command to try. To
-    set faults while it runs, write a line to its standard input: a value of --faults, `none`, or `power-cycle`.
+    set faults while it runs, write a line to its standard input: a value of --faults, or `none`. With --json each line
+    is a JSON object, and is answered by one, for tests in any language: docs/test-your-driver.md.
     """
     if timing not in {"wire", "none"}:
         raise UsageError(f"--timing {timing} is not known", "choose wire or none")
@@ -72,6 +75,9 @@ def serve(
         world = World(loaded, seed=seed, timing="none" if timing == "none" else "wire", bank=motors)
 
     def ready() -> None:
+        if control is not None:
+            _to_stdout(control.ready())
+            return
         for name, channel in channels.items():
             print(f"ready: {channel.address}" + (f" {name}" if len(channels) > 1 else ""), flush=True)
         if link is not None and not sys.stdout.isatty():
@@ -80,6 +86,7 @@ def serve(
             _explain(loaded, channels, timing, faults, link)
 
     channels: dict[str, Channel] = {}
+    control: Control | None = None
     try:
         world.inject(faults)
         for place, (name, line) in enumerate(world.lines.items()):
@@ -90,7 +97,9 @@ def serve(
                 several = link is not None and len(world.lines) > 1
                 channels[name] = PtyChannel(line.baud, Path(f"{link}-{name}") if several else link)
         heard = sys.stdin is not None and os.name != "nt"  # Windows can wait for sockets only
-        console = Console(_STDIN, lambda text: _obey(world, text)) if heard else None
+        control = Control(world, channels) if json else None
+        told = control.obey if control else lambda text: _obey(world, text)
+        console = Console(_STDIN, told, _to_stdout if json else _to_stderr) if heard else None
         lateness = serve_world(world, channels, lambda: bool(stop), ready, console)
     finally:
         for channel in channels.values():
@@ -133,10 +142,15 @@ def _explain(rig: Rig, channels: dict[str, Channel], timing: str, faults: str, l
         print("type faults here (drop=0.01, none, power-cycle); Ctrl-C ends it", flush=True)
 
 
+def _to_stdout(text: str) -> None:
+    print(text, flush=True)
+
+
+def _to_stderr(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
 def _obey(world: World, text: str) -> str:
-    if text == "power-cycle":
-        world.power_cycle()
-        return "power cycled"
     try:
         world.inject(text)
     except UsageError as mistake:

@@ -17,7 +17,7 @@ from axbridge.cli.exit import early_end, stopping
 from axbridge.cli.progress import progress
 from axbridge.comparison.simulate import simulate
 from axbridge.config.rig import Rig
-from axbridge.errors import PortError, UsageError
+from axbridge.errors import PortError, UsageError, require
 from axbridge.files import check_new, write_whole, writing
 from axbridge.recording.provenance import origin_in_words, rig_of
 from axbridge.robot.calibration import rig_of_scan
@@ -72,6 +72,7 @@ def view(
                 write_whole(out, replay)
             print(f"wrote {out}")
         return
+    require("the page", "websockets")
     backend = chosen_backend(backend, port)
     if out is not None:
         raise UsageError("--out is for recordings", "give one; `axbridge record` makes one")

@@ -13,6 +13,7 @@ from axbridge.cli.app import DONE, FAILED_CHECK, app, note, report
 from axbridge.cli.exit import interruptible, motors_after
 from axbridge.cli.progress import progress
 from axbridge.config.rig import Rig
+from axbridge.errors import require
 from axbridge.files import check_new
 from axbridge.motion.gait import Gait
 from axbridge.motion.walking import check
@@ -60,6 +61,7 @@ def walk(
         step_height=step_height / 100,
         feedback=feedback,
     )
+    require("planning a walk", "scipy", "mujoco")
     loaded = Rig.load(rig).with_engine(engine).with_model(model)
     check_new(record, force=force)
     backend = chosen_backend(backend, port)

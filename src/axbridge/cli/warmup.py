@@ -9,6 +9,7 @@ from axbridge.cli.app import app
 from axbridge.cli.progress import progress
 from axbridge.comparison.simulate import simulate
 from axbridge.config.rig import Rig
+from axbridge.errors import install
 from axbridge.jit import COMPILED, cache_folder, compile_first, kernels
 from axbridge.recording.sample_logs import load
 from axbridge.sim.engines.choice import installed
@@ -23,7 +24,7 @@ def warmup() -> None:
     Without this verb it is compiled when a simulation takes longer than some seconds, or keeps pace with real time.
     """
     if not COMPILED:
-        print("nothing to compile: without numba kernels run as plain Python (pip install numba)")
+        print(f"nothing to compile: without numba kernels run as plain Python ({install('numba')})")
         return
     compile_first()
     began = time.monotonic()

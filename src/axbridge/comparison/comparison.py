@@ -15,7 +15,7 @@ from axbridge.comparison.lag import baselines
 from axbridge.comparison.metrics import HOLE, MEASURES, Deviation, parse_condition
 from axbridge.comparison.recorded_runs import goals_hint
 from axbridge.comparison.side_by_side import Pair, Sides, pair_of
-from axbridge.errors import RecordingError, needing
+from axbridge.errors import RecordingError, require
 from axbridge.recording.recording import Recording
 from axbridge.recording.sample_quality import findings
 from axbridge.recording.stored import opened
@@ -62,8 +62,9 @@ class Comparison:
         Raises:
             UnsupportedOperation: pandas is not installed.
         """
-        with needing("pandas", "a DataFrame"):
-            import pandas as pd
+        require("a DataFrame", "pandas")
+        import pandas as pd
+
         sides = {}
         for pair in self.pairs:
             motions = pair.motions._asdict()

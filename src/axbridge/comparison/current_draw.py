@@ -20,7 +20,7 @@ from axbridge.comparison.recorded_runs import settings_of, speed_limits, written
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
-from axbridge.errors import AxBridgeError
+from axbridge.errors import AxBridgeError, require
 from axbridge.jit import jit
 from axbridge.recording.provenance import rig_of
 from axbridge.recording.recording import Recording, Track
@@ -168,6 +168,7 @@ class _ServoDraw:
 
 def _motion(track: Track, time: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Position (rad) and speed (rad/s) at times (n,): cubics through the samples, with the speeds reported there."""
+    require("a current from the motion", "scipy")
     from scipy.interpolate import CubicHermiteSpline
 
     known = ~np.isnan(track.position)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from axbridge.arrays import FloatArray
 from axbridge.comparison.metrics import Deviation, deviation, resample
-from axbridge.errors import RecordingError, UsageError
+from axbridge.errors import RecordingError, UsageError, require
 from axbridge.recording.recording import Recording, Track
 
 SAME_GOALS = 1.0  # degrees: a motion whose goals differ by more on average is no repeat
@@ -113,6 +113,7 @@ def _known(track: Track) -> npt.NDArray[np.intp]:
 
 def _fitted(tracks: Sequence[Track], *, ramped: bool) -> tuple[Lag, float]:
     """The lag that suits tracks best, and its mean absolute error, degrees."""
+    require("comparing with simpler models", "scipy")
     from scipy.optimize import least_squares
 
     cut = [track.between(float(track.time[0]), float(track.time[0]) + _ENOUGH / len(tracks)) for track in tracks]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.errors import UsageError
+from axbridge.errors import UsageError, require
 from axbridge.recording.sample_quality import GAP
 
 SETTLED = math.radians(1.0)  # band around the end value; at least this, or 2 % of the step
@@ -144,6 +144,7 @@ def frequency_response(
     time: FloatArray, command: FloatArray, position: FloatArray, low: float, high: float
 ) -> FrequencyResponse:
     """Gain and phase between `low` and `high` Hz, from cross spectra (Welch) of a chirp."""
+    require("a frequency response", "scipy")
     from scipy.signal import csd, welch
 
     known = ~np.isnan(command) & ~np.isnan(position)

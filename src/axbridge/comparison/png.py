@@ -13,6 +13,7 @@ import numpy as np
 from axbridge.comparison.comparison import Comparison
 from axbridge.comparison.page import COLOURS, Panel, Table, fewer
 from axbridge.comparison.tables import acts_table, deviation_table, headline, panels_of, title_of
+from axbridge.errors import require
 from axbridge.files import replacing, writing
 
 SMALL = 12  # at most so many servos in one picture
@@ -23,6 +24,7 @@ _ROWS = 2  # of names of marks there
 
 def write_png(comparison: Comparison, path: Path | str, title: str = "", *, beside: Comparison | None = None) -> None:
     """Write the picture of the report."""
+    require("a picture", "matplotlib")
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

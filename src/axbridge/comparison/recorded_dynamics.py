@@ -20,7 +20,7 @@ from axbridge.comparison.metrics import resample
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.config.urdf import Tree
-from axbridge.errors import RecordingError, RigError, UsageError
+from axbridge.errors import RecordingError, RigError, UsageError, require
 from axbridge.recording.provenance import rig_of
 from axbridge.recording.recording import Recording
 from axbridge.recording.step_format import BASE
@@ -250,6 +250,7 @@ def joints_motion(recording: Recording, rig: Rig, tree: Tree, time: FloatArray) 
 
 def _derivatives(time: FloatArray, values: FloatArray, wanted: FloatArray) -> Motion:
     """Values, first and second derivatives (l,) at the `wanted` times, from cubics over `_SMOOTH` s on either side."""
+    require("torques along a recording", "scipy")
     from scipy.signal import savgol_filter
 
     period = float(np.median(np.diff(time)))

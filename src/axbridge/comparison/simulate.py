@@ -27,7 +27,7 @@ from axbridge.recording.step_format import BASE
 from axbridge.recording.stored import opened
 from axbridge.rotations import roll_pitch_yaw
 from axbridge.servo.columns import pack
-from axbridge.sim.engines.choice import chosen
+from axbridge.sim.engines.choice import chosen, with_usual_engine
 from axbridge.sim.rollout import rollouts
 from axbridge.sim.runs import Regime
 from axbridge.sim.support import Hand
@@ -71,7 +71,6 @@ def simulate(
     rig, recording = rig if isinstance(rig, Rig) else Rig.load(rig), opened(recording)
     if len(rig.servos) == 1 and engine is None:
         return _in_closed_form(recording, rig, model)
-    from axbridge.robot.open import with_usual_engine
 
     return _through_robot(recording, with_usual_engine(rig, engine), model, seed)
 

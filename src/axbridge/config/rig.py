@@ -117,12 +117,12 @@ class Rig(toml_tables.TomlTable):
         return found if self._urdf is None else found.with_urdf(self._urdf)
 
     def with_engine(self, name: str | None) -> Rig:
-        """This rig in a world of that engine: ``bullet``, ``mujoco`` or ``auto``; None leaves it as it is.
+        """This rig in a world of that engine: ``bullet``, ``mujoco``, ``none`` or ``auto``; None leaves it as it is.
 
         Raises:
             RigError: there is no such engine, it cannot move the rig's ideal joints, or the rig has no world.
         """
-        if name is None:
+        if name is None or (name == "none" and self.world is None):
             return self
         self._simulated()
         return self.overridden({"world": {"engine": name}})
@@ -237,8 +237,9 @@ class Rig(toml_tables.TomlTable):
                 raise toml_tables.Misfit(f"servo.{index}.bus", why, "correct it, or add a [[bus]] of that name")
         _unique("servo", "id", self.servos, lambda servo: servo.drive == "dynamixel")
         ideal = [servo.name for servo in self.servos if servo.drive == "ideal"]
-        if ideal and self.world is not None and self.world.engine == "bullet":
-            why = f"PyBullet cannot move {ideal[0]!r}, an ideal joint"
+        if ideal and self.world is not None and self.world.engine in {"bullet", "none"}:
+            named = {"bullet": "PyBullet cannot", "none": "without an engine nothing can"}[self.world.engine]
+            why = f"{named} move {ideal[0]!r}, an ideal joint"
             raise toml_tables.Misfit("world.engine", why, 'write engine = "mujoco", or leave it out')
         return self
 

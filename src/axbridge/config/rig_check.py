@@ -25,7 +25,7 @@ from axbridge.config.urdf import (
     read_mesh,
     with_checked_meshes,
 )
-from axbridge.errors import ErrorFlag, ProfileError, RigError, listed
+from axbridge.errors import ErrorFlag, ProfileError, RigError, UnsupportedOperation, listed
 from axbridge.rotations import about
 from axbridge.units import Calibration
 
@@ -139,6 +139,8 @@ def _world_mistakes(rig: Rig) -> Iterable[RigError]:
         with_checked_meshes(path, rig.urdf_text())
     except RigError as mistake:
         yield mistake
+        sound = False
+    except UnsupportedOperation:  # nothing here reads meshes; an engine that needs them will say so
         sound = False
     tree = rig.tree()
     joints = {joint.name: joint for joint in tree.joints}

@@ -55,8 +55,9 @@ class WorldConfig(toml_tables.TomlTable):
     """The simulated world."""
 
     urdf: str  # robot description beside the rig file
-    # `bullet`, `mujoco`, or `auto`: Bullet where it is installed and no joint is ideal, else MuJoCo
-    engine: Literal["auto", "bullet", "mujoco"] = "auto"
+    # `bullet`, `mujoco`, `none`: each joint on its own, or `auto`: Bullet where it is installed and no joint is ideal,
+    # else MuJoCo, else none
+    engine: Literal["auto", "bullet", "mujoco", "none"] = "auto"
     fixed_base: bool = True  # whether the base link is bolted down
     gravity: tuple[float, float, float] = (0.0, 0.0, -9.81)  # m/s²
     # physics step. A rig of ideal joints alone takes its basic time step when this is left out

@@ -20,7 +20,7 @@ from xml.etree import ElementTree as ET
 import numpy as np
 
 from axbridge.arrays import FloatArray, IntArray
-from axbridge.errors import RigError, RigWarning, listed, plural
+from axbridge.errors import RigError, RigWarning, listed, plural, require
 from axbridge.file_reading import reading, regular
 from axbridge.rotations import matrix_of_roll_pitch_yaw
 
@@ -469,6 +469,7 @@ def read_mesh(path: Path) -> Mesh:
 
 def _parsed(data: bytes, kind: str) -> list[tuple[FloatArray, IntArray]]:
     """Corners and triangles of each part, as trimesh reads them, in the file's order; no other file is opened."""
+    require("reading a mesh", "trimesh")
     import trimesh
 
     options = {"skip_materials": True, "split_objects": True, "split_groups": True} if kind == ".obj" else {}

@@ -17,7 +17,7 @@ from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.config.urdf import DUMMY_INERTIA, DUMMY_MASS, with_checked_meshes
-from axbridge.errors import UnsupportedOperation
+from axbridge.errors import UnsupportedOperation, install, require
 from axbridge.servo.columns import Command
 from axbridge.servo.position_laws import felt
 from axbridge.sim.engine import Scene, arrange, substeps
@@ -34,13 +34,11 @@ _HARD = [0.99, 0.999, 0.001, 0.5, 2.0]
 
 def _mujoco_module() -> Any:
     """MuJoCo."""
-    hint = 'python -m pip install "mujoco>=3.12"'
-    try:
-        import mujoco
-    except ImportError as failure:
-        raise UnsupportedOperation("this needs MuJoCo, which is not installed", hint) from failure
+    require("an MJCF file", "mujoco")
+    import mujoco
+
     if tuple(int(part) for part in mujoco.__version__.split(".")[:2]) < _NEEDED:
-        raise UnsupportedOperation(f"this needs MuJoCo 3.12, here is {mujoco.__version__}", hint)
+        raise UnsupportedOperation(f"this needs MuJoCo 3.12, here is {mujoco.__version__}", install("mujoco"))
     return mujoco
 
 

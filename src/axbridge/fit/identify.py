@@ -12,7 +12,7 @@ import numpy as np
 from axbridge.comparison.recorded_dynamics import joints_of_robot
 from axbridge.comparison.recorded_runs import runs_of
 from axbridge.config.rig import Rig
-from axbridge.errors import UsageError
+from axbridge.errors import UsageError, require
 from axbridge.fit.friction_laws import compare_laws
 from axbridge.fit.lima2009 import ks_line, paper_procedure
 from axbridge.fit.pipeline import fit_model
@@ -92,7 +92,9 @@ def identify(
         ProfileError: no such model, or a mistake in its file.
         RecordingError: recordings that do not fit the rig, move too little, or have no supply.
         RigError: the rig is not one arm on a fixed base.
+        UnsupportedOperation: SciPy or cma is not installed.
     """
+    require("fitting a model", "scipy", "cma")
     rig = rig if isinstance(rig, Rig) else Rig.load(rig)
     known = beforehand(rig, servo)
     fitted, held = loaded_with(loads, list(map(opened, recordings)), list(map(opened, held_out)))

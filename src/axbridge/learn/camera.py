@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from axbridge.config.rig import Rig
-from axbridge.errors import UsageError
+from axbridge.errors import require
 from axbridge.robot.robot import Robot
 from axbridge.rotations import matrix
 
@@ -22,16 +22,14 @@ class Camera:
     """Draws a robot of a rig, simulated or real, as its servos report it. It looks from where it first saw it.
 
     Raises:
-        UsageError: PyBullet is not installed, or cannot hold the rig.
+        UnsupportedOperation: PyBullet is not installed.
+        RigError: it cannot hold the rig.
     """
 
     def __init__(self, rig: Rig) -> None:
-        try:
-            import pybullet
-        except ImportError as failure:
-            raise UsageError(
-                "pictures are drawn by PyBullet, which is not installed", "pip install pybullet"
-            ) from failure
+        require("drawing a picture", "pybullet")
+        import pybullet
+
         from axbridge.sim.engine import Scene
         from axbridge.sim.engines.bullet.engine import BulletEngine
 

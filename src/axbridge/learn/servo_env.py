@@ -11,14 +11,12 @@ import warnings
 from abc import abstractmethod
 from typing import Any, ClassVar, SupportsFloat
 
-import gymnasium
 import numpy as np
 import numpy.typing as npt
-from gymnasium import spaces
 
 from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
-from axbridge.errors import ControlWarning, ErrorFlag, SimulationDiverged, UsageError, nearest, plural
+from axbridge.errors import ControlWarning, ErrorFlag, SimulationDiverged, UsageError, nearest, plural, require
 from axbridge.learn.camera import Camera, Picture
 from axbridge.learn.randomise import Randomisation, is_amount
 from axbridge.robot.backend import BackendName
@@ -27,6 +25,10 @@ from axbridge.robot.robot import Robot
 from axbridge.robot.simulation import hold_up
 from axbridge.servo.checks import is_no_angle
 from axbridge.units import Calibration
+
+require("an environment", "gymnasium")
+import gymnasium  # noqa: E402
+from gymnasium import spaces  # noqa: E402
 
 Observation = npt.NDArray[np.float32]
 

@@ -14,12 +14,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from scipy.interpolate import CubicSpline
-from scipy.optimize import minimize
 
 from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
-from axbridge.errors import RigError, UsageError
+from axbridge.errors import RigError, UsageError, require
 from axbridge.motion.mirror import signs
 from axbridge.motion.moves import FARTHEST, MOST, Key, Move, Page, Signs, tracks
 from axbridge.motion.planning import Bounds, check
@@ -67,7 +65,9 @@ def least_energy(rig: Rig, move: Move) -> LeastEnergy:
         UsageError: fewer than two poses, a joint without a servo model, a pose beyond a limit, or poses that no motion
             within the limits reaches in their time.
         RigError: no world, or a robot that stands free on no two feet.
+        UnsupportedOperation: SciPy or MuJoCo is not installed.
     """
+    require("a move of least energy", "scipy", "mujoco")
     page = move.single
     if len(page.keys) < 2:
         raise UsageError("there is nothing to optimise between fewer than two poses", "give it a start and an end")
@@ -209,6 +209,9 @@ def _leaders(rig: Rig, poses: Mapping[str, FloatArray]) -> tuple[list[str], Floa
 
 def _searched(machine: _Machine, keys: Sequence[Key], times: FloatArray) -> tuple[float, float, FloatArray]:
     """The way from rest to rest: its energy, J, that of the smoothest one, and its poses."""
+    from scipy.interpolate import CubicSpline
+    from scipy.optimize import minimize
+
     counts = np.clip(np.ceil(np.diff(times) / _PIECE - 1e-9), *np.divide(_PIECES, len(keys)))
     counts = np.maximum(_FEWEST, np.ceil(counts)).astype(int)
     reached = np.r_[0, np.cumsum(counts)]  # pieces before each pose

@@ -19,7 +19,7 @@ from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.config.urdf import Tree
-from axbridge.errors import RigError, UsageError
+from axbridge.errors import RigError, UsageError, require
 from axbridge.rotations import about
 from axbridge.servo.steady import goal_offset
 from axbridge.sim.body.inverse_dynamics import BaseMotion, Carrier, carried, wrenches
@@ -293,6 +293,7 @@ class Walk:
     @classmethod
     def of(cls, rig: Rig, gait: Gait) -> Walk:
         """A gait on the legs of a rig, from its standing pose."""
+        require("planning a walk", "scipy", "mujoco")
         body = _Biped.of(rig)
         ankles = {side: leg.ankle(body.standing[body.columns(side)[1:]].tolist()) for side, leg in body.legs.items()}
         plan = footsteps(

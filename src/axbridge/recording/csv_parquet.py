@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.errors import needing
+from axbridge.errors import require
 from axbridge.file_reading import printable
 from axbridge.files import replacing, writing
 from axbridge.recording.recording import Recording
@@ -40,9 +40,10 @@ def write_csv(recording: Recording, path: Path | str, *, wide: bool = False, rat
 
 def write_parquet(recording: Recording, path: Path | str, *, wide: bool = False, rate: float | None = None) -> int:
     """The table of `write_csv` as Parquet, its numbers as they were recorded."""
-    with needing("pyarrow", "writing Parquet", ", or convert to .csv"):
-        import pyarrow as pa
-        import pyarrow.parquet as pq
+    require("writing Parquet (.csv needs nothing)", "pyarrow")
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     headers, keys, blocks = _table(recording, wide=wide, rate=rate)
     kinds = [pa.string()] * (len(headers) - len(keys)) + [pa.float64()] * len(keys)
     schema, rows = pa.schema(list(zip(headers, kinds, strict=True))), 0

@@ -24,7 +24,7 @@ from pydantic import BaseModel, Field, RootModel
 
 from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
-from axbridge.errors import RecordingError, UsageError, needing, plural
+from axbridge.errors import RecordingError, UsageError, plural, require
 from axbridge.file_reading import printable, reading, refuse_other_kind, regular
 from axbridge.recording.imported import Columns, Warned, recording_of
 from axbridge.recording.provenance import validated
@@ -215,8 +215,9 @@ def _rows(
     folder: Path, episode: int, info: _Info, named: Mapping[str, Sequence[str]]
 ) -> tuple[Path, FloatArray, dict[str, FloatArray]]:
     """The file that holds the episode, its times, s, (n,), and what it has of each feature, (n, joints)."""
-    with needing("pyarrow", "reading a dataset"):
-        import pyarrow.parquet as pq
+    require("reading a dataset", "pyarrow")
+    import pyarrow.parquet as pq
+
     keys = [key for key in (_STATE, _ACTION) if named[key]]
     files = sorted(folder.glob("data/*/*.parquet"))
     for path in files:

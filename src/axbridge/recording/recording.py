@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from axbridge.arrays import BoolArray, FloatArray, IntArray
-from axbridge.errors import needing, plural
+from axbridge.errors import plural, require
 from axbridge.recording.sample_quality import LAST, SampleFacts, sample_facts
 from axbridge.recording.step_format import Table
 from axbridge.recording.tables import HEADERS, wide_parts
@@ -264,8 +264,9 @@ class Recording(Mapping[str, Track]):
             UnsupportedOperation: pandas is not installed.
             UsageError: a rate that is not positive.
         """
-        with needing("pandas", "a DataFrame"):
-            import pandas as pd
+        require("a DataFrame", "pandas")
+        import pandas as pd
+
         ((time, columns),) = wide_parts({name: track.known for name, track in self.items()}, rate)
         named = {f"{servo}.{HEADERS[key]}": values for (servo, key), values in columns.items()}
         return pd.DataFrame(named, index=pd.Index(time, name=HEADERS["time"]))

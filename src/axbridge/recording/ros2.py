@@ -16,7 +16,7 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 
-from axbridge.errors import RecordingError, UsageError, needing
+from axbridge.errors import RecordingError, UsageError, require
 from axbridge.file_reading import printable, reading
 from axbridge.files import make_folder, writing
 from axbridge.recording.recording import Recording
@@ -41,8 +41,9 @@ _NOTHING = np.empty(0)
 
 def check_bag(folder: Path, *, force: bool) -> None:
     """Refuse a folder that no bag can be written to."""
-    with needing("rosbags", "writing a bag of ROS 2"):
-        import rosbags.rosbag2  # noqa: F401
+    require("writing a bag of ROS 2", "rosbags")
+    import rosbags.rosbag2  # noqa: F401
+
     if folder.suffix in _OTHER_FILES:
         raise UsageError(f"{folder}: a bag of ROS 2 is a folder", f"name it {folder.with_suffix('')}")
     there = folder.exists() or folder.is_symlink()

@@ -115,7 +115,7 @@ class Connection:
         """Refuse what has no effect any more."""
         if self.closed:
             raise UsageError(f"robot {self.rig.name!r} is closed", "open it again with axbridge.open")
-        if os.getpid() != self._owner and self.backend.mode != SIMULATION:
+        if self.backend.mode != SIMULATION and os.getpid() != self._owner:
             problem = f"robot {self.rig.name!r} belongs to the process that opened it, not to one forked from it"
             raise UsageError(problem, "command it there, or open it here alone")
 
@@ -341,7 +341,7 @@ class Connection:
         world = self.backend.simulated
         found: dict[str, Sensor] = {}
         for config in self.rig.sensors:
-            if world is not None and world.engine is not None:
+            if world is not None and world.engine is not None and world.engine.poses():  # it has links
                 found[config.name] = SimulatedSensor(self.rig, config, world.engine, world.now, seed)
             elif world is None and config.port is not None:
                 found[config.name] = sensor = SerialImu(config.port, config.baud, self.backend.clock)

@@ -10,10 +10,11 @@ from typing import Any
 
 from axbridge.config.rig import Rig
 from axbridge.config.rig_check import refuse_unsound
-from axbridge.errors import RigError, UsageError
+from axbridge.errors import UsageError
 from axbridge.robot.backend import Backend, open_real, open_sim
 from axbridge.robot.robot import Robot
 from axbridge.robot.twin.twin import open_twin
+from axbridge.sim.engines.choice import with_usual_engine
 
 _attending: list[Callable[[Robot, int], None]] = []
 
@@ -49,7 +50,7 @@ def open_robot(
         seed: Seed of the simulation's noise and jitter.
         realtime: Pace the simulation by the wall clock; by default when `world.gui` shows it, or when
             ``AXBRIDGE_REALTIME`` is set. The real backend always runs in real time.
-        engine: ``"bullet"``, ``"mujoco"`` or ``"auto"`` instead of the rig's; by default ``AXBRIDGE_ENGINE``.
+        engine: ``"bullet"``, ``"mujoco"``, ``"none"`` or ``"auto"`` instead of the rig's; else ``AXBRIDGE_ENGINE``.
         model: Servo model of the simulation, a name or a file, instead of the rig's; by default ``AXBRIDGE_MODEL``,
             where `rig` is no `Rig`.
         overrides: Top-level tables of the rig to change: ``world={"time_step_ms": 1.0}``.
@@ -87,18 +88,6 @@ def chosen_backend(backend: str | None = None, port: str | None = None) -> str:
     if backend == "sim" and port is not None:
         raise UsageError(f"the simulator has no port, and {port} is given", "leave out the port, or take backend real")
     return backend or ("real" if port is not None else os.environ.get("AXBRIDGE_BACKEND") or "sim")
-
-
-def with_usual_engine(rig: Rig, engine: str | None = None) -> Rig:
-    """The rig with this engine, else with that of ``AXBRIDGE_ENGINE``, else as it is."""
-    usual = os.environ.get("AXBRIDGE_ENGINE")
-    if engine or not usual or rig.world is None:
-        return rig.with_engine(engine)
-    try:
-        return rig.with_engine(usual)
-    except RigError as failure:
-        why = f"AXBRIDGE_ENGINE is {usual!r}, and {failure.message}"
-        raise UsageError(why, "set it to bullet, mujoco or auto, or unset it") from failure
 
 
 def _backend(rig: Rig, name: str, port: str | None, seed: int, realtime: bool | None) -> Backend:

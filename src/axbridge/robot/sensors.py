@@ -169,7 +169,9 @@ class SimulatedSensor:
 
 
 def _summed(vectors: list[Vector]) -> Vector:
-    x, y, z = (sum(parts) for parts in zip((0.0, 0.0, 0.0), *vectors, strict=True))
+    x = y = z = 0.0
+    for a, b, c in vectors:
+        x, y, z = x + a, y + b, z + c
     return x, y, z
 
 

@@ -23,7 +23,7 @@ from axbridge.servo.columns import Command, Joint, Param, Passive, State, pack
 from axbridge.sim.engine import Engine
 from axbridge.sim.substep import NOISE, Drives, recall, workspace
 
-_GOAL = slice(Command.GOAL, Command.SPEED + 1)
+GOAL = slice(Command.GOAL, Command.SPEED + 1)  # columns that a new goal changes
 _KEPT = 0.055  # s of past states
 
 
@@ -35,8 +35,8 @@ class Motors(Protocol):
     def set_command(self, index: int, row: list[float], time: float) -> None:
         """Hand over one row of `Command`, written at `time` (s)."""
 
-    def set_goal(self, index: int, goal: float, speed: float, time: float) -> None:
-        """Hand over a new goal (rad) and speed limit (rad/s) for joint mode; all else stays as commanded."""
+    def set_goals(self, rows: list[int], goals: list[tuple[float, float]], time: float) -> None:
+        """Hand over goals (rad) and speed limits (rad/s) of servos in joint mode; all else stays as commanded."""
 
     def sampled(self, rows: IntArray, times: Sequence[float]) -> FloatArray:
         """Rows of `State` of these servos, each as it was at its own time, s, since the last watch."""
@@ -52,6 +52,12 @@ class Bank(Motors, Protocol):
     @property
     def behind(self) -> float:
         """How old the states are, s; 0 unless something else than `advance` moves the motors."""
+
+    def place(self, index: int, angle: float) -> None:
+        """Put a servo's shaft at an angle (rad, as its sensor has it), at rest."""
+
+    def reset(self) -> None:
+        """Put every shaft where it started, limp and at rest; forget what was commanded."""
 
     def advance(self, until: float) -> None:
         """Run loops, motors and the engine until `time >= until` (s)."""
@@ -117,8 +123,6 @@ class ServoBank:
         carrying = bool(params[:, [Param.LOAD, Param.LOAD_STRIBECK, Param.LOAD_EXTERNAL]].max(initial=0.0) > 0)
         self._pending: list[tuple[float, int, _Order]] = []
         self._order = itertools.count()
-        self._goals: _Order | None = None  # the latest pending order, while goals may be added to it
-        self._goals_due = 0.0
         self._h = engine.time_step
         self._tick = 0  # steps of the engine since the start
         self._joint = np.zeros((len(self.joints), len(Joint)))
@@ -133,6 +137,7 @@ class ServoBank:
         driven = servo >= 0
         self.state[servo[driven], State.ANGLE] = (side * positions)[driven]
         self.state[:, State.READING] = self.state[:, State.ANGLE] + params[:, Param.OFFSET]
+        self._start: list[float] = self.state[:, State.READING].tolist()  # of each shaft, as its sensor has it, rad
         self.state[:, State.REFERENCE] = self.state[:, State.ANGLE]
         self._joint[driven, Joint.SEEN] = self.state[servo[driven], State.READING]
         past = np.tile(self.state, (math.ceil(_KEPT / self._h) + 1, 1, 1))
@@ -154,18 +159,20 @@ class ServoBank:
 
     def set_command(self, index: int, row: Sequence[float], time: float) -> None:
         """Hand over a row of `Command` written at `time` (s); it acts after the model's latency."""
-        self._goals = None
-        order = _Order([index], [list(row)], slice(None))
-        heapq.heappush(self._pending, (time + self._latency[index], next(self._order), order))
+        self._order_at(time + self._latency[index], _Order([index], [list(row)], slice(None)))
 
-    def set_goal(self, index: int, goal: float, speed: float, time: float) -> None:
-        """Hand over a new goal (rad) and speed limit (rad/s) written at `time` (s); all else stays as commanded."""
-        due = time + self._latency[index]
-        if self._goals is None or due != self._goals_due:
-            self._goals, self._goals_due = _Order([], [], _GOAL), due
-            heapq.heappush(self._pending, (due, next(self._order), self._goals))
-        self._goals.rows.append(index)
-        self._goals.values.append((goal, speed))
+    def set_goals(self, rows: list[int], goals: list[tuple[float, float]], time: float) -> None:
+        """Hand over goals (rad) and speed limits (rad/s) written at `time` (s); else as `set_command`."""
+        orders: dict[float, _Order] = {}  # by latency
+        for row, goal in zip(rows, goals, strict=True):
+            order = orders.setdefault(self._latency[row], _Order([], [], GOAL))
+            order.rows.append(row)
+            order.values.append(goal)
+        for latency, order in orders.items():
+            self._order_at(time + latency, order)
+
+    def _order_at(self, due: float, order: _Order) -> None:
+        heapq.heappush(self._pending, (due, next(self._order), order))
 
     def place(self, index: int, angle: float) -> None:
         """Put a servo's shaft at an angle (rad, as its sensor has it), at rest, as by a hand; its loop starts again."""
@@ -183,6 +190,16 @@ class ServoBank:
             joint[Joint.LOOSE] = 1.0  # in the middle of its play
         state[State.SPEED] = state[State.CURRENT] = state[State.TORQUE] = state[State.DUTY] = 0.0
         state[State.ANGLE], state[State.READING] = true, joint[Joint.SEEN]
+        self._drives.past[:, index] = state  # also between two steps it is there
+
+    def reset(self) -> None:
+        """Put every shaft where it started, limp and at rest; forget what was commanded."""
+        self._pending.clear()
+        self._goals = None
+        self.command[:] = 0.0
+        for index, angle in enumerate(self._start):
+            self.place(index, angle)
+        self.state[:, State.TEMPERATURE] = self._drives.params[:, Param.AMBIENT]
 
     def advance(self, until: float) -> None:
         """Run loops, motors and the engine up to `until` (s), in whole steps of the engine."""
@@ -192,7 +209,6 @@ class ServoBank:
             while self._pending and self._pending[0][0] <= self._tick * self._h + 1e-9:  # it is due: it acts
                 order = heapq.heappop(self._pending)[2]
                 self.command[order.rows, order.columns] = order.values
-                self._goals = None
             count = last - self._tick
             if self._pending:
                 due = math.ceil(self._pending[0][0] / self._h - 1e-6)

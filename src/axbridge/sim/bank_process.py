@@ -17,7 +17,7 @@ from axbridge.arrays import FloatArray, IntArray
 from axbridge.errors import AxBridgeError
 from axbridge.jit import compile_first
 from axbridge.servo.columns import Command, State
-from axbridge.sim.bank import Bank
+from axbridge.sim.bank import GOAL, Bank
 from axbridge.sim.substep import recall
 
 _ROW = struct.Struct(f"={2 + len(Command)}d")  # index, time, the row
@@ -31,6 +31,8 @@ _GRID = 0.0005  # s between two states that are kept
 _KEPT = 64  # of them
 _PIECE = 0.02  # s: the longest time in one go: a bank remembers little more
 _NOTE = 4096  # bytes for why the process has ended; a message of numba is some hundred
+_RESET = -1e9  # in the place of a servo's number: see `Bank.reset`
+_PATIENCE = 5.0  # s to wait for an order to be carried out
 _CHECK = 0.1  # s between two looks whether it lives
 
 
@@ -46,12 +48,13 @@ class RemoteBank:
         bank.advance(_PIECE)  # kernels are compiled, and all readings are there, before the process starts
         rows, buses = len(bank.state), len(bank.supply)
         self.foresight = bank.foresight
-        count = (1 + _KEPT) * rows * len(State) + buses + 3
+        count = (1 + _KEPT) * rows * len(State) + buses + 4
         self._memory = mmap.mmap(-1, count * 8 + _NOTE)
         shared = np.frombuffer(self._memory, dtype=np.float64, count=count)
         self.state: FloatArray = shared[: rows * len(State)].reshape(rows, len(State))
         self._past = shared[rows * len(State) : (1 + _KEPT) * rows * len(State)].reshape(_KEPT, rows, len(State))
         self.supply: FloatArray = shared[(1 + _KEPT) * rows * len(State) :][:buses]
+        self._done = shared[-4:-3]  # 1 once the latest order was carried out
         self._latest = shared[-3:-2]  # number of the latest of them; it is kept `_GRID` times that, on the bank's clock
         self._origin = shared[-2:-1]  # monotonic time at which the bank's clock was 0; NaN: not started
         self._leash = shared[-1:]  # s on the bank's clock: no further
@@ -77,10 +80,26 @@ class RemoteBank:
         with contextlib.suppress(BrokenPipeError):  # it has died: `advance` says so
             os.write(self._commands, _ROW.pack(index, time - self._lost, *row))
 
-    def set_goal(self, index: int, goal: float, speed: float, time: float) -> None:
-        row = self._rows[index]
-        row[Command.GOAL], row[Command.SPEED] = goal, speed
-        self.set_command(index, row, time)
+    def set_goals(self, rows: list[int], goals: list[tuple[float, float]], time: float) -> None:
+        for index, goal in zip(rows, goals, strict=True):
+            self._rows[index][GOAL] = goal
+            self.set_command(index, self._rows[index], time)
+
+    def place(self, index: int, angle: float) -> None:
+        self._send(-1 - index, angle)
+
+    def reset(self) -> None:
+        self._rows = [[0.0] * len(Command) for _ in self._rows]
+        self._send(_RESET)
+
+    def _send(self, index: float, angle: float = 0.0) -> None:
+        """Give an order that is no command of a motor, and wait until it is carried out."""
+        self._done[0] = 0.0
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self._commands, _ROW.pack(index, angle, *[0.0] * len(Command)))
+        patience = time.monotonic() + _PATIENCE
+        while not self._done[0] and time.monotonic() < patience:
+            time.sleep(_GRID)
 
     def advance(self, until: float) -> None:
         self.time = until  # it passes by itself
@@ -144,7 +163,15 @@ class RemoteBank:
             if len(packed) < _ROW.size:
                 return False
             index, when, *row = _ROW.unpack(packed)
-            bank.set_command(int(index), row, when)
+            if index >= 0:
+                bank.set_command(int(index), row, when)
+                continue
+            if index == _RESET:
+                bank.reset()
+            else:
+                bank.place(-1 - int(index), when)
+            self._past[:] = self.state[:] = bank.state
+            self._done[0] = 1.0
 
     def _follow(self, bank: Bank) -> bool:
         """Advance by one piece at most, and keep the states on the way; whether that was all there is to do."""

@@ -18,7 +18,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from axbridge.errors import AxBridgeError, UsageError
+from axbridge.errors import AxBridgeError, UsageError, require
 from axbridge.file_reading import printable, reading
 from axbridge.files import write_whole
 from axbridge.motion.files import load_move
@@ -28,7 +28,6 @@ from axbridge.robot.open import attending
 from axbridge.robot.robot import Robot
 from axbridge.view.actions import RegisterRow
 from axbridge.view.page import LivePage, moves
-from axbridge.view.web_server import need_websockets
 
 _SLOW = 0.9  # of the steps that were asked for: fewer are too slow
 _NAMED = 4  # servos; the dots of the table show who the others are
@@ -75,7 +74,7 @@ def watched(*, wanted: bool) -> Iterator[None]:
     if not wanted:
         yield
         return
-    need_websockets()
+    require("the page", "websockets")
     with attending(lambda robot, _: robot.view()):
         yield
 

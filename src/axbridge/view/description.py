@@ -12,6 +12,7 @@ from typing import Any
 from axbridge.comparison.page import ALONE, web
 from axbridge.config.rig import Rig
 from axbridge.config.urdf import SLIDES, Shape, read_mesh
+from axbridge.errors import require
 
 _PLAIN = (0.55, 0.58, 0.62)  # of shapes without a colour
 _MOST = 20_000  # triangles of a mesh; of one with more its hull is drawn
@@ -61,6 +62,7 @@ def _shape(shape: Shape, link: int) -> dict[str, Any]:
         mesh = read_mesh(shape.file)
         corners, triangles = mesh.corners * shape.size, mesh.triangles
         if len(triangles) > _MOST:
+            require("drawing a mesh", "trimesh")
             import trimesh
 
             hull = trimesh.Trimesh(corners, triangles, process=False).convex_hull

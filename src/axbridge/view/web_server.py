@@ -20,7 +20,7 @@ from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from axbridge.errors import UsageError
+from axbridge.errors import UsageError, require
 from axbridge.view.description import stop_script
 from axbridge.virtual.channel import is_loopback
 
@@ -77,7 +77,7 @@ class WebServer:
     """Serves one page, and news to whoever has it open; `robot` is its `LivePage`, None: recordings."""
 
     def __init__(self, port: int | None, host: str, title: str, robot: Any = None) -> None:
-        need_websockets()
+        require("the page", "websockets")
         self.page, self._title, self._robot, self._door = "", title, robot, Door(host)
         self._news: dict[str, tuple[int, str | bytes]] = {}
         self.past: Callable[[], list[bytes]] = list  # what a page that is opened gets first
@@ -236,11 +236,3 @@ def _response(status: int, text: str, more: dict[str, str]) -> Any:
     body = f"{text}\n".encode(errors="replace")
     usual = {"Content-Type": "text/plain; charset=utf-8", "Content-Length": str(len(body))}
     return Response(status, http.HTTPStatus(status).phrase, Headers({**usual, **more}), body)
-
-
-def need_websockets() -> None:
-    """Raise UsageError where the package is missing."""
-    try:
-        import websockets.asyncio.server  # noqa: F401 - to see whether it is there
-    except ImportError as missing:
-        raise UsageError("the page needs websockets", "python -m pip install 'axbridge[view]'") from missing

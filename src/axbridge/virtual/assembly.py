@@ -76,7 +76,7 @@ def _say_what_is_odd(bank: ServoBank, rig: Rig, configs: Sequence[ServoConfig], 
 
 
 def _engine(rig: Rig, configs: Sequence[ServoConfig], ideal: list[IdealJoint]) -> Engine:
-    """That of its world; without one every Dynamixel swings a pendulum of its own."""
+    """That of its world; in a rig without a world every Dynamixel swings a pendulum of its own."""
     if rig.world is not None:
         return build_engine(rig.world.engine, Scene.of(rig, ideal))
     if ideal:

@@ -6,6 +6,7 @@ Behaviour that differs between firmwares is a flag of the profile.
 from __future__ import annotations
 
 import math
+import struct
 from typing import ClassVar
 
 from axbridge.config.registers import Address
@@ -17,7 +18,7 @@ from axbridge.virtual.firmware import Firmware, Seen, Written
 
 _TORQUE = int(Address.TORQUE_ENABLE)
 _READING, _SPEED = int(State.READING), int(State.SPEED)
-_AIM = frozenset(("goal_position", "moving_speed"))
+_GOALS = struct.Struct("<HH")  # Goal Position and Moving Speed
 _TURN = 2 * math.pi
 _ACCELERATION_UNIT = math.radians(8.583)  # rad/s² per count of the MX goal acceleration
 _COMPLIANCE = Command.MARGIN_CW, Command.MARGIN_CCW, Command.SLOPE_CW, Command.SLOPE_CCW, Command.PUNCH
@@ -37,7 +38,6 @@ class AxFirmware(Firmware):
         "lock": "_lock",
     }
     REST: ClassVar = ("moving", "realtime_tick")
-    turned = 0.0  # whole turns, rad, that the sensor does not tell from none, as the motor was commanded last
     _forgotten = 0  # counts: whole turns that a multi-turn position has lost without power
     _last_position = -1
     _wheel_drive = False  # driven in wheel mode although Torque Enable reads 0
@@ -58,6 +58,8 @@ class AxFirmware(Firmware):
         return round(self.zero + reading / self.units.position)
 
     def configure(self) -> None:
+        self._goal = self.profile.registers["goal_position"].address
+        self._middle = (0.5 * self.units.counts - self.zero) * self.units.position  # of the turn that is seen, rad
         low, high, counts = self.table["cw_angle_limit"], self.table["ccw_angle_limit"], self.units.counts
         wheel, behaviour = low == high == 0, self.profile.behaviour
         self.mode = Mode.JOINT
@@ -81,13 +83,18 @@ class AxFirmware(Firmware):
         lock = self.profile.registers["lock"]  # it stays writable: 1 is all it takes
         return (address, length) != (lock.address, lock.size) and self.profile.behaviour.locks(address, length)
 
-    def aim(self, written: Written) -> tuple[float, float] | None:
-        """See `Firmware.aim`; not for wheels and several turns, and with a faulty sensor."""
-        plain = self.mode is Mode.JOINT and not self.multi_turn and self.stuck is None
-        if not plain or not written.values.keys() <= _AIM:
+    def followed(self) -> tuple[int, int] | None:
+        """See `Firmware.followed`; not for wheels and several turns, and with a faulty sensor."""
+        plain = self.driven and self.mode is Mode.JOINT and not self.multi_turn and self.stuck is None
+        return None if not plain or self.locked(self._goal, _GOALS.size, own=True) else (self._goal, _GOALS.size)
+
+    def follow(self, goals: bytes, reading: float, time: float) -> tuple[float, float] | None:
+        (position, speed), (low, high), units = _GOALS.unpack(goals), self.goal_range, self.units
+        if not low <= position <= high or position > units.counts or speed > units.full_scale:
             return None
-        table, units = self.table, self.units
-        return (table["goal_position"] - self.zero) * units.position + self.turned, table["moving_speed"] * units.speed
+        self.table.data[self._goal : self._goal + len(goals)] = goals
+        self._busy_until = time + _BUSY
+        return (position - self.zero) * units.position + self._turns(reading), speed * units.speed
 
     def _switch(self, _: str, written: Written) -> None:
         if not written.values["torque_enable"]:
@@ -144,8 +151,7 @@ class AxFirmware(Firmware):
         """
         if self.multi_turn:
             return 0.0
-        middle = (0.5 * self.units.counts - self.zero) * self.units.position
-        return round((reading - middle) / _TURN) * _TURN
+        return round((reading - self._middle) / _TURN) * _TURN
 
     def _is_dead(self, reading: float) -> bool:
         """Whether the sensor sees nothing of a shaft at `reading`, rad."""
@@ -168,7 +174,8 @@ class AxFirmware(Firmware):
         return seen._replace(speed=speed, load=int(math.copysign(abs(load) % (self.units.full_load + 1), load)))
 
     def block(self, seen: Seen, state: list[float], time: float) -> tuple[int, ...]:
-        seen = self._misread(seen, state) if self._has_dead_zone else seen
+        sure = self.mode is Mode.JOINT and 0 < seen.position < self.units.counts
+        seen = self._misread(seen, state) if self._has_dead_zone and not sure else seen
         words, quirk = super().block(seen, state, time), self.profile.behaviour.speed_quirk
         if abs(seen.speed) > FULL_SCALE:  # RX-64: 3154, AX-12: 3408 (DynamixelSDK 436)
             words = (words[0], abs(seen.speed) | (seen.speed < 0) << 10, *words[2:])
@@ -202,7 +209,7 @@ class AxFirmware(Firmware):
 
     def drive(self, row: list[float], reading: float) -> None:
         table, units, mode = self.table, self.units, self.mode
-        self.turned = self._turns(reading) if mode is Mode.JOINT and self.stuck is None else 0.0
+        turned = self._turns(reading) if mode is Mode.JOINT and self.stuck is None else 0.0
         speed, limit, goal = table["moving_speed"], table["torque_limit"], table["goal_position"]
         if self.multi_turn:
             goal = (goal - table.get("multi_turn_offset")) * max(
@@ -211,7 +218,7 @@ class AxFirmware(Firmware):
         if not limit:
             row[Command.TORQUE] = 0.0
         row[Command.MODE] = float(mode)
-        row[Command.GOAL] = (goal - self.zero) * units.position + self.turned  # in the turn that the sensor sees
+        row[Command.GOAL] = (goal - self.zero) * units.position + turned  # in the turn that the sensor sees
         row[Command.SPEED] = (bits_to_signed(speed) if mode is Mode.WHEEL_SPEED else speed) * units.speed
         row[Command.DUTY] = bits_to_signed(speed) / units.full_scale if mode is Mode.WHEEL_DUTY else 0.0
         row[Command.TORQUE_LIMIT] = limit / units.full_scale

@@ -226,6 +226,11 @@ class PtyChannel:
             self._claim(link)
         self.plug()
 
+    @property
+    def port(self) -> str:
+        """What clients open: the link, which stays, or the terminal."""
+        return str(self._link or self.address)
+
     def descriptors(self) -> tuple[int, ...]:
         """What to wait on; nothing while it is unplugged."""
         return (self._ends.listener.news,) if self._ends else ()
@@ -238,11 +243,14 @@ class PtyChannel:
             raise PortError("pty", f"no pseudo-terminal: {failure}", _OTHERWISE) from failure
         tty.setraw(slave)
         _set_baud(slave, self._initial_baud)
-        client = self._listen(slave)
-        self.transit = _transit(master, client)
-        client.close(master)
+        first = not self.transit  # it is the machine's, and the same for the next terminal
+        if first:
+            client = self._listen(slave)
+            self.transit = _transit(master, client)
+            client.close(master)
         listener = self._listen(master)
-        self._delay = _transit(slave, listener)
+        if first:
+            self._delay = _transit(slave, listener)
         self._ends = _Ends(master, slave, listener, Unlocker(slave))
         self.address = os.ttyname(slave)
         if self._link is not None:
@@ -382,6 +390,11 @@ class TcpChannel:
         self.address = ""
         self.transit = 0.0  # who is at the other end, and how far, is not known
         self.plug()
+
+    @property
+    def port(self) -> str:
+        """What clients open."""
+        return self.address
 
     def descriptors(self) -> tuple[int, ...]:
         """What to wait on; nothing while it is unplugged."""

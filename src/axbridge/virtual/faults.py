@@ -1,7 +1,10 @@
 """Faults of lines, adapters, supplies and servos, one entry each in one table: its words, what it does, how it heals.
 
 ``drop=0.01,late=0.01:40ms,echo,brownout@2s,overload:3@4s``: shares of packets, switches, and events with their time
-after the spec was set. The same seed gives the same mishaps. A new fault is an entry of `FAULTS`.
+after the spec was set. The same seed gives the same mishaps. ``drop#3:read:5`` strikes the third read of servo 5 alone,
+and ``dead:3#10`` the tenth packet: such faults meet the same packet on any machine. Of a question that is no read,
+``drop``, ``corrupt`` and ``truncate`` strike the question itself; else the answer is struck. ``status`` in the place
+of an instruction counts answers. A new fault is an entry of `FAULTS`.
 """
 
 from __future__ import annotations
@@ -14,12 +17,14 @@ from typing import Literal
 
 from axbridge.arrays import FloatArray
 from axbridge.bus.protocols.v1 import MAX_ID
+from axbridge.config.registers import Instruction
 from axbridge.errors import UsageError
-from axbridge.virtual.line import Line
-from axbridge.virtual.mishaps import Fault
+from axbridge.virtual.line import STATUS, Line
+from axbridge.virtual.mishaps import Fault, Turn
 from axbridge.virtual.servo import VirtualServo
 
 _BROWNOUT = 2.5  # V: below what any profile resets at
+_COUNTED = {STATUS, *(one.name.lower() for one in Instruction)}
 _TIME = r"(?:\d+(?:\.\d+)?)(?:ms|s)?"
 
 
@@ -51,16 +56,18 @@ class FaultKind:
     lasts: bool = False  # an event whose length, or a rate whose delay, may be given
     usually: float | None = None  # how long it lasts when no length is given, s; None = for good
 
-    def grammar(self) -> tuple[str, str]:
-        """What may stand behind its name: as a pattern, and for a person."""
+    def grammar(self, *, counted: bool = False) -> tuple[str, str]:
+        """What may stand behind its name: as a pattern, and for a person; `counted`: where a packet is counted to."""
         duration = rf"(?::(?P<duration>{_TIME}))?" if self.lasts else ""
+        if counted and self.form != "event":
+            return duration, "#NUMBER[:INSTRUCTION][:ID], as drop#3:read:5"
         if self.form == "switch":
             return "(?:=(?P<share>[01]))?", ", with =0 to end it"
         if self.form == "rate":
             share = r"=(?P<share>0?\.\d+|\d(?:\.\d+)?(?:e-\d+)?)"
             return share + duration, "=SHARE, a share of packets from 0 to 1 (late=0.01:40ms says how late)"
         id_, words = (r":(?P<id>\d+)", ":ID") if self.of_servo else ("", "")
-        words += "[:DURATION]" * self.lasts + "[@TIME]" + ", the id from 0 to 253" * self.of_servo
+        words += "[:DURATION]" * self.lasts + "[@TIME or #NUMBER]" + ", the id from 0 to 253" * self.of_servo
         return f"{id_}{duration}(?:@(?P<at>{_TIME}))?", f"{words}, times as 40ms or 2s"
 
 
@@ -146,6 +153,13 @@ FAULTS: Mapping[str, FaultKind] = {
         "brownout:1s@2s", "the supply drops to 2.5 V, for 0.2 s without a time: servos reset", _brown_out,
         _restore_supply, lasts=True, usually=0.2,
     ),
+    "power-cycle": FaultKind(
+        "power-cycle@3s", "every servo is switched off and on again", _each(VirtualServo.power_cycle), _nothing
+    ),
+    "wrong-id": FaultKind(
+        "wrong-id:3", "servo 3 has the next id, as after a mistake with set-id", _each(VirtualServo.shift_id),
+        _each(VirtualServo.restore_id), of_servo=True,
+    ),
     "dead": FaultKind("dead:3@4s", "servo 3 dies", _each(VirtualServo.die), _each(VirtualServo.revive), of_servo=True),
     "overload": FaultKind(
         "overload:3@4s",
@@ -175,7 +189,7 @@ def parse_faults(spec: str) -> tuple[Fault, ...]:
 
 
 def _parse_item(item: str) -> Fault:
-    name = re.split(r"[=:@]", item, maxsplit=1)[0]
+    name = re.split(r"[=:@#]", item, maxsplit=1)[0]
     if item == "none":
         return Fault(item, 1.0)
     if name not in FAULTS:
@@ -183,15 +197,24 @@ def _parse_item(item: str) -> Fault:
         close = difflib.get_close_matches(name, known, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"choose from {', '.join(known)}"
         raise UsageError(f"fault {item!r}: {name!r} is not known", hint)
-    kind = FAULTS[name]
-    pattern, words = kind.grammar()
-    found = re.fullmatch(pattern, item[len(name) :])
+    kind, (what, counted, packet) = FAULTS[name], item.partition("#")
+    pattern, words = kind.grammar(counted=bool(counted))
+    found = re.fullmatch(pattern, what[len(name) :])
     facts = found.groupdict() if found else {}
     share = float(facts.get("share") or kind.form == "switch")
     id_ = int(facts["id"]) if facts.get("id") else None
-    if not found or share > 1.0 or (id_ or 0) > MAX_ID:
+    turn = _turn(packet) if counted else None
+    if not found or share > 1.0 or (id_ or 0) > MAX_ID or (counted and (turn is None or facts.get("at"))):
         raise UsageError(f"fault {item!r} is not complete or has too much", f"write {name}{words}")
-    return Fault(name, share, id_, _seconds(facts.get("duration")), _seconds(facts.get("at")) or 0.0)
+    return Fault(name, share, id_, _seconds(facts.get("duration")), _seconds(facts.get("at")) or 0.0, turn)
+
+
+def _turn(text: str) -> Turn | None:
+    """The packet that is counted to, ``3:read:5``; None where that cannot be read."""
+    found = re.fullmatch(r"([1-9]\d{0,8})(?::([a-z_]+))?(?::(\d+))?", text)
+    if not found or (found[2] or STATUS) not in _COUNTED or int(found[3] or 0) > MAX_ID:
+        return None
+    return Turn(int(found[1]), found[2] or "", int(found[3]) if found[3] else None)
 
 
 def _seconds(text: str | None) -> float | None:

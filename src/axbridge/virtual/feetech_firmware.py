@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Callable, Iterable
 from typing import ClassVar
 
@@ -92,6 +93,7 @@ class FeetechFirmware(Firmware):
         super().__init__(table, profile, zero, state_at)
         self._turn = round(math.tau / self.units.position)
         self._encoder_zero = zero + table.get("homing_offset")
+        self._goals = struct.Struct(("<" if self.protocol.byteorder == "little" else ">") + "HHH")
         self.keep()
 
     def keep(self) -> None:
@@ -112,6 +114,20 @@ class FeetechFirmware(Firmware):
         self.goal_range = (-math.inf, math.inf) if free or self.mode != _POSITION else (low, high)
 
     # -- writes ------------------------------------------------------------------------------------------------------
+
+    def followed(self) -> tuple[int, int] | None:
+        """See `Firmware.followed`; in position mode alone, and not after a shutdown."""
+        plain = self.driven and self.mode == _POSITION and self.stuck is None and not self.alarms.tripped
+        return (self.protocol.goal, self._goals.size) if plain and self.table["torque_enable"] == 1 else None
+
+    def follow(self, goals: bytes, reading: float, time: float) -> tuple[float, float] | None:  # noqa: ARG002
+        (position, duration, velocity), (low, high) = self._goals.unpack(goals), self.goal_range
+        most = min(high, self.profile.registers["goal_position"].maximum)
+        if duration or not low <= position <= most or velocity > self.profile.registers["goal_velocity"].maximum:
+            return None
+        self.table.data[self.protocol.goal : self.protocol.goal + len(goals)] = goals
+        self._pace = 0.0
+        return self._goal(reading), self._approach_speed
 
     def apply(self, written: Written) -> None:
         if not self.table["lock"]:  # what is written now lasts, whatever follows
@@ -219,22 +235,32 @@ class FeetechFirmware(Firmware):
 
     # -- the motor ---------------------------------------------------------------------------------------------------
 
+    @property
+    def _top_speed(self) -> int:
+        """Counts of speed, at most."""
+        return self.table["max_velocity"] * self.table.get("velocity_unit", 50)
+
+    @property
+    def _approach_speed(self) -> float:
+        """Limit of the speed on the way to a goal, rad/s; Goal Time may ask for less."""
+        top = self._top_speed
+        return min(abs(self.table["goal_velocity"]) or top, top) * self.units.speed
+
     def drive(self, row: list[float], reading: float) -> None:
         table, units, mode = self.table, self.units, self.mode
         most = min(table[self.profile.names.torque] / units.full_scale, _MOST_DUTY)
         if self.alarms.tripped & _OVERLOAD:
             most = min(most, table["protective_torque"] / 100)
-        top = table["max_velocity"] * table.get("velocity_unit", 50)
-        speed = table["goal_velocity"]
         row[Command.TORQUE_LIMIT] = most
         row[Command.GOAL] = self._goal(reading)
-        row[Command.SPEED] = min(abs(speed) or top, top) * units.speed
+        row[Command.SPEED] = self._approach_speed
         if self._pace:
             row[Command.SPEED] = min(row[Command.SPEED], self._pace)
         row[Command.ACCELERATION] = table["acceleration"] * _ACCELERATION * units.position
         if mode == _VELOCITY:
             row[Command.MODE] = float(Mode.WHEEL_SPEED)
-            row[Command.SPEED] = math.copysign(min(abs(speed), top), speed) * units.speed
+            speed = table["goal_velocity"]
+            row[Command.SPEED] = math.copysign(min(abs(speed), self._top_speed), speed) * units.speed
         elif mode == _PWM:
             row[Command.MODE] = float(Mode.WHEEL_DUTY)
             row[Command.DUTY] = self._duty

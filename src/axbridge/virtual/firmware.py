@@ -164,12 +164,16 @@ class Firmware(ABC):
             if name in written.values:
                 effect(name, written)
 
-    def aim(self, written: Written) -> tuple[float, float] | None:  # noqa: ARG002 - for those whose cycle is short
-        """Goal, rad, and speed limit, rad/s, of a write after which the motor is to do nothing else but that.
+    @abstractmethod
+    def followed(self) -> tuple[int, int] | None:
+        """Address and length of a write of goals that it does nothing with but follow, as it is now; None: of none."""
 
-        None, also where that is not quick to say: then the motor gets a whole row.
+    @abstractmethod
+    def follow(self, goals: bytes, reading: float, time: float) -> tuple[float, float] | None:
+        """Take over such a write; goal, rad, and speed limit, rad/s, of a shaft that the sensor sees at `reading`, rad.
+
+        None, and nothing is taken over, where it would refuse the goals or clip them.
         """
-        return None
 
     def switches_on(self, written: Written) -> bool:
         """Whether a write to Torque Enable has brought the torque on."""

@@ -9,20 +9,30 @@ from __future__ import annotations
 import math
 import random
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from axbridge.bus.protocols import v2
-from axbridge.bus.protocols.known import SECOND
+from axbridge.bus.protocols.known import PROTOCOLS, SECOND
 from axbridge.bus.protocols.packet import BITS_PER_BYTE, BROADCAST, Packet
 from axbridge.bus.protocols.v1 import OVERHEAD
 from axbridge.config.registers import Instruction
+from axbridge.servo.columns import State
 from axbridge.virtual.collision import Transmission, overlay
 from axbridge.virtual.framing import Framing, Heard
-from axbridge.virtual.mishaps import Mishaps
-from axbridge.virtual.servo import Status, VirtualServo
+from axbridge.virtual.mishaps import RATES, Fault, Mishaps, Turn
+from axbridge.virtual.servo import Status, VirtualServo, blocks_of
 
 _FAST_READS = {Instruction.FAST_SYNC_READ, Instruction.FAST_BULK_READ}
+_READING = int(State.READING)
+
+STATUS = "status"
+_READS = {Instruction.READ, Instruction.SYNC_READ, Instruction.BULK_READ, *_FAST_READS}
+_WRITES = {Instruction.WRITE, Instruction.REG_WRITE, Instruction.SYNC_WRITE, Instruction.BULK_WRITE}
+_CODES: Mapping[str, Collection[int]] = {  # what an instruction of a turn means
+    **{one.name.lower(): {one} for one in Instruction}, "read": _READS, "write": _WRITES,
+}  # fmt: skip
+_ON_QUESTION = {"drop", "corrupt", "truncate"}  # faults that strike a question, unless it is a read
 _READ_FRAME = 2 + OVERHEAD  # bytes of a READ
 
 
@@ -31,6 +41,16 @@ class Delivery(NamedTuple):
 
     due: float
     data: bytes
+
+
+class Logged(NamedTuple):
+    """A packet that went over the line."""
+
+    time: float  # when it ended, s
+    version: int  # of Dynamixel's protocol, whose packets it has
+    packet: Packet  # its code is the instruction; of an answer, the error byte
+    answer: bool
+    fault: str  # the one that struck it, or ""
 
 
 class Foreseen(NamedTuple):
@@ -86,6 +106,10 @@ class Line:
         self.packets: int = 0  # of the host, that have ended
         self.mishaps: Mishaps = Mishaps(seed)
         self.plugged: bool = True
+        self.expected: list[tuple[Fault, int]] = []  # faults that wait for a packet, and how many are left until it
+        self.on_turn: Callable[[Fault], None] = lambda _: None  # an event whose packet came
+        self.log: deque[Logged] | None = None  # packets, where somebody wants to see them
+        self._struck: list[Fault] = []  # what strikes the answers to the packet that is carried out
         self._rng = random.Random(seed)
         self._interrupts: dict[int, _Interrupts] = {}
         self._by_id: dict[tuple[int, int], list[VirtualServo]] = {}  # by version of the packets and id
@@ -109,6 +133,24 @@ class Line:
         """Take a servo off the line."""
         self.servos.remove(servo)
         self._renew_index()
+
+    def expect(self, fault: Fault) -> None:
+        """Let a fault strike the packet of its turn."""
+        assert fault.turn is not None
+        self.expected.append((fault, fault.turn.number))
+
+    def _due(self, matches: Callable[[Turn], bool]) -> list[Fault]:
+        """The faults whose packet has come; the others that match wait for one packet less."""
+        due, left = [], []
+        for fault, number in self.expected:
+            assert fault.turn is not None
+            remaining = number - matches(fault.turn)
+            if remaining:
+                left.append((fault, remaining))
+            else:
+                due.append(fault)
+        self.expected = left
+        return due
 
     def seconds(self, count: int) -> float:
         """Time that `count` bytes of the host take on the line, s."""
@@ -170,7 +212,7 @@ class Line:
 
         They end before the first for which packets could come to anything else: nobody or several have that id, the
         servo would not hear or refuse it, or take longer than `patience` (s) to begin, or it would be heard at `until`
-        (s) or later. A step on 18 servos takes 1.2 times as long without (`benchmarks/plant_cost.py`, `without`).
+        (s) or later.
         """
         found: list[Foreseen] = []
         start = max(time, self.host_free)
@@ -205,6 +247,8 @@ class Line:
             self.plugged
             and not self.mishaps.shares
             and not self.mishaps.echo
+            and not self.expected
+            and self.log is None
             and not self._framing.pending
             and not self._inbox
             and all(span[1] <= start for span in self._speaking)
@@ -237,10 +281,17 @@ class Line:
     def _execute(self, start: float, end: float, heard: Heard) -> None:
         self.packets += 1
         version, packet, size, _ = heard
+        servos: Sequence[VirtualServo]
+        if self.expected or self.log is not None:
+            lost, packet = self._meet(version, packet, end)
+            if lost:
+                return
         servos = [servo for servo in self._by_id.get((version, packet.id), ()) if self._hears(servo, start, size)]
         if version == 2 and packet.code in _FAST_READS and packet.id == BROADCAST and packet.intact:
             self._fast_read(servos, packet, end)
             return
+        if servos and packet.code == Instruction.SYNC_WRITE and packet.id == BROADCAST and packet.intact:
+            servos = self._follow(servos, packet, end)
         replies: list[tuple[VirtualServo, Status, float]] = []
         for servo in servos:
             baud = servo.baud  # its answer still has this rate, whatever the packet changes
@@ -253,7 +304,51 @@ class Line:
         if replies:
             self._answer(replies, end)
 
-    def _fast_read(self, servos: list[VirtualServo], packet: Packet, end: float) -> None:
+    def _meet(self, version: int, packet: Packet, end: float) -> tuple[bool, Packet]:
+        """Let faults strike a question whose turn it is, and log it: whether it is lost, and what is left of it."""
+        protocol = next((one.protocol for one in self.servos if one.protocol.version == version), PROTOCOLS[1])
+        several = protocol.reads(packet) if packet.code in _READS and packet.code != Instruction.READ else ()
+        written = protocol.blocks(packet) or ()
+        asked = {packet.id, *(id_ for id_, _, _ in several), *(id_ for _, data in written for id_ in data)}
+
+        def matches(turn: Turn) -> bool:
+            named = not turn.instruction or packet.code in _CODES.get(turn.instruction, ())
+            return named and (turn.id is None or turn.id in asked)
+
+        due, self._struck = self._due(matches), []
+        for fault in due:
+            if fault.kind not in RATES:
+                self.on_turn(fault)
+            elif fault.kind in _ON_QUESTION and packet.code not in _READS and packet.code != Instruction.PING:
+                packet = packet._replace(intact=False)
+            else:
+                self._struck.append(fault)
+        if self.log is not None:
+            self.log.append(Logged(end, version, packet, answer=False, fault=",".join(one.kind for one in due)))
+        return any(one.kind in {"drop", "truncate"} for one in due) and not packet.intact, packet
+
+    @staticmethod
+    def _follow(servos: Sequence[VirtualServo], packet: Packet, end: float) -> Sequence[VirtualServo]:
+        """Let servos that do no more than that follow the goals of a SYNC_WRITE, all at once; returns the others."""
+        ((address, blocks),) = blocks_of(servos[0].protocol, packet)
+        motors, others, rows, goals = servos[0].motors, [], [], []
+        for servo in servos:
+            goal, data = None, blocks.get(servo.id, b"")
+            if servo.followed == (address, len(data)) and servo.motors is motors:
+                servo.feed(end)  # which may stop it
+                if servo.followed:
+                    goal = servo.firmware.follow(data, motors.state.item(servo.row, _READING), end)
+            if goal is None:
+                others.append(servo)
+            elif goal != servo.goal:  # else the motor has it already, or will have it first
+                servo.goal = goal
+                rows.append(servo.row)
+                goals.append(goal)
+        if rows:
+            motors.set_goals(rows, goals, end)
+        return others
+
+    def _fast_read(self, servos: Sequence[VirtualServo], packet: Packet, end: float) -> None:
         """One answer of several servos: each adds its block, until one is missing."""
         by_id = {servo.id: servo for servo in servos}
         reads = SECOND.reads(packet)
@@ -327,11 +422,33 @@ class Line:
         self._reply(finish, data)
 
     def _reply(self, due: float, data: bytes) -> None:
+        if self.expected or self._struck or self.log is not None:
+            struck = self._struck_answer(due, data)
+            if struck:
+                for when, what in self.mishaps.strike(struck[0], due, data):
+                    self._deliver(when, what)
+                return
         if not self.mishaps.shares:
             self._deliver(due, data)
             return
         for when, what in self.mishaps.deliver(due, data):
             self._deliver(when, what)
+
+    def _struck_answer(self, due: float, data: bytes) -> list[Fault]:
+        """Log an answer; the faults that strike it."""
+        version: Literal[1, 2] = 2 if data.startswith(v2.HEADER) else 1
+        found = PROTOCOLS[version].decoder().feed(data)
+        packet = found[0] if found else Packet(BROADCAST, 0, data, intact=False)  # of servos that speak at once
+        due_now = self._due(lambda turn: turn.instruction == STATUS and turn.id in {None, packet.id})
+        for fault in (one for one in due_now if one.kind not in RATES):
+            self.on_turn(fault)
+        mine = [one for one in self._struck if one.turn is None or one.turn.id in {None, packet.id}]
+        self._struck = [one for one in self._struck if one not in mine]
+        struck = [one for one in due_now if one.kind in RATES] + mine
+        if self.log is not None:
+            kinds = ",".join(one.kind for one in (*due_now, *mine))
+            self.log.append(Logged(due, version, packet, answer=True, fault=kinds))
+        return struck
 
     def _deliver(self, due: float, data: bytes) -> None:
         self._outbox.append(Delivery(due, data))

@@ -5,8 +5,17 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 _LATE = 0.04  # s
+
+
+class Turn(NamedTuple):
+    """A packet by its place in the order: the `number`-th (from 1) of those that match, since the spec was set."""
+
+    number: int
+    instruction: str = ""  # small letters; `status`: an answer; `read` and `write`: also those to several; "": any
+    id: int | None = None  # of the servo that is asked, or answers; None: any
 
 
 @dataclass(frozen=True)
@@ -18,6 +27,7 @@ class Fault:
     id: int | None = None  # servo it strikes
     duration: float | None = None  # how long it lasts, or how late a reply is, s; None = its default
     at: float = 0.0  # when it strikes, s after the spec was set
+    turn: Turn | None = None  # the packet that it strikes, instead of a share or a time
 
 
 def _invert_bit(data: bytes, dice: random.Random) -> bytes:
@@ -31,6 +41,8 @@ DAMAGE: Mapping[str, Callable[[bytes, random.Random], bytes]] = {  # they strike
     "truncate": lambda data, dice: data[: dice.randrange(len(data))],
     "noise": lambda data, dice: dice.randbytes(dice.randint(1, 3)) + data,
 }
+
+RATES = {*DAMAGE, "late", "duplicate"}  # what strikes a share of packets, or one
 
 
 class Mishaps:
@@ -65,6 +77,16 @@ class Mishaps:
                 if name == "drop":
                     break
         return data
+
+    @staticmethod
+    def strike(fault: Fault, due: float, data: bytes) -> list[tuple[float, bytes]]:
+        """A reply that this fault strikes, as the host gets it; the same reply is struck in the same way."""
+        if fault.kind in DAMAGE:
+            damaged = DAMAGE[fault.kind](data, random.Random(f"{fault} {data.hex()}"))
+            return [(due, damaged)] if damaged else []
+        if fault.kind == "late":
+            return [(due + (_LATE if fault.duration is None else fault.duration), data)]
+        return [(due, data)] * 2
 
     def deliver(self, due: float, data: bytes) -> list[tuple[float, bytes]]:
         """A reply as the adapter hands it to the host: when, and what."""

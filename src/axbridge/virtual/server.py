@@ -6,18 +6,16 @@ import gc
 import math
 import os
 import select
-import subprocess
-import sys
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from itertools import accumulate
-from pathlib import Path
 
 from axbridge.bus.port_name import busy_file
-from axbridge.errors import PortError, plural
+from axbridge.errors import plural
 from axbridge.virtual.channel import Channel
+from axbridge.virtual.control import match_plug
 from axbridge.virtual.line import Line
 from axbridge.virtual.wake_latency import Awake, wake_on_time
 from axbridge.virtual.world import World
@@ -30,16 +28,15 @@ _SILENT = 0.05  # s: whatever comes, leaves or is known later than that gets no 
 # the most by which simulated time is ahead of the motors, and goes on at once
 _AHEAD = 0.03
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
-_PATIENCE = 10.0  # s to wait for a server to end before it is killed
 _QUIET = 0.2  # s without a packet after which the machine may sleep between two of them
 
 
 class Console:
-    """Standard input as a way to set faults while serving: `obey` carries out a line, and returns what to say."""
+    """Standard input as a way to give orders while serving: `obey` carries out a line, `say` tells what it returns."""
 
-    def __init__(self, descriptor: int, obey: Callable[[str], str]) -> None:
+    def __init__(self, descriptor: int, obey: Callable[[str], str], say: Callable[[str], None]) -> None:
         self.descriptor = descriptor  # -1 once the input has ended
-        self._obey = obey
+        self._obey, self._say = obey, say
         self._begun = b""
 
     def read(self) -> None:
@@ -54,7 +51,7 @@ class Console:
         *lines, self._begun = (self._begun + data).split(b"\n")
         for line in lines:
             if text := line.decode(errors="replace").strip():
-                print(self._obey(text), file=sys.stderr, flush=True)
+                self._say(self._obey(text))
 
 
 class Lateness:
@@ -112,13 +109,16 @@ def serve(
     gc.collect()
     gc.freeze()  # what exists now stays: a collection of all of it takes tens of milliseconds
     lateness = Lateness()
-    pairs = [(world.lines[name], channel) for name, channel in channels.items()]
+    lines, pairs = world.lines, [(world.lines[name], channel) for name, channel in channels.items()]
     offset = time.monotonic() - world.now()
     world.sleep_until(time.monotonic() - offset)
     awake, asked = Awake(), 0.0
     patient = all(line.timing == "none" for line, _ in pairs)
     ready()
     while not stopping():
+        if lines is not world.lines:  # it was reset
+            lines, pairs = world.lines, [(world.lines[name], channel) for name, channel in channels.items()]
+            patient = all(line.timing == "none" for line, _ in pairs)
         now = time.monotonic() - offset
         if now - world.now() > _SUSPENDED:
             offset += now - world.now()
@@ -131,8 +131,7 @@ def serve(
         world.sleep_until(now)
         due = math.inf
         for line, channel in pairs:
-            if line.plugged != bool(channel.descriptors()):
-                channel.plug() if line.plugged else channel.unplug()
+            match_plug(line, channel)
             due = min(due, _deliver(line, channel, now, offset, lateness))
         now = time.monotonic() - offset
         if due - now > _SPIN:
@@ -208,29 +207,3 @@ def _listen(
         line.execute(line.host_free)
         came = True
     return came
-
-
-@contextmanager
-def serving(rig: str | Path, *options: str) -> Iterator[str]:
-    """Run ``axbridge serve RIG OPTIONS``; yield the port (of the first bus). Its warnings go to standard error."""
-    command = [sys.executable, "-m", "axbridge", "serve", str(rig), *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, errors="replace") as server:
-        try:
-            assert server.stdout is not None
-            line = server.stdout.readline()
-            if not line.startswith("ready: "):
-                _, said = server.communicate()
-                why, _, hint = (said or line).strip().removeprefix("axbridge: ").partition("\n")
-                again = f"see why: {' '.join(command[2:])}"
-                raise PortError("virtual bus", why or "ended before it was ready", hint or again)
-            yield line.split()[1]
-        finally:
-            server.terminate()
-            try:
-                _, said = server.communicate(timeout=_PATIENCE)
-            except subprocess.TimeoutExpired:
-                server.kill()
-                _, said = server.communicate()
-            for line in (said or "").splitlines():
-                if line.startswith("warning: "):
-                    print(line, file=sys.stderr)

@@ -50,7 +50,7 @@ class Status(NamedTuple):
 
 
 @lru_cache(maxsize=16)
-def _blocks(protocol: Protocol, packet: Packet) -> Sequence[tuple[int, Mapping[int, bytes]]]:
+def blocks_of(protocol: Protocol, packet: Packet) -> Sequence[tuple[int, Mapping[int, bytes]]]:
     """See `Protocol.blocks`: each servo on a line asks for those of the same packet."""
     return protocol.blocks(packet) or ()
 
@@ -82,8 +82,10 @@ class VirtualServo:
         self.burns_all = False  # also EEPROM bytes that keep their value (a fault)
         self.dead = False  # broken: power does not bring it back
         self.row = index
+        self.followed: tuple[int, int] | None = None  # see `Firmware.followed`
+        self.goal: tuple[float, float] | None = None  # rad and rad/s, that the motor got since its latest command
         self.zero = zero
-        self._motors = motors
+        self.motors = motors
         self._rows = np.array([index])
         self._level = int(ADDRESSES[profile.protocol].STATUS_RETURN_LEVEL)
         self._eeprom = profile.eeprom_end
@@ -166,7 +168,7 @@ class VirtualServo:
             return None if silent else self._status(damaged or 0, b"", Instruction.PING)
         self.feed(time)
         if broadcast and code in _GROUP_WRITES:
-            for address, data in _blocks(self.protocol, packet) if code in self._known else ():
+            for address, data in blocks_of(self.protocol, packet) if code in self._known else ():
                 if self.id in data:
                     self.write(address, data[self.id], time)
             return None
@@ -217,7 +219,7 @@ class VirtualServo:
         """Delay of the answer to a READ of these registers, as in `Status`; None where they cannot be read just so."""
         if self._answering < 1 or address < 0 or length < 0 or address + length > self.table.size:
             return None
-        return self._delay(Instruction.READ)
+        return self._read_delay
 
     def _delay(self, code: int) -> float:
         return self._delays.get(code, self._delays[Instruction.WRITE]) + self._return_delay
@@ -420,13 +422,8 @@ class VirtualServo:
             now = table.data[address : min(address + len(data), eeprom)]
             burnt = len(now) if self.burns_all else sum(map(int.__ne__, old, now))
             self.deafness += burnt * self.profile.timing.eeprom_deaf_us_per_byte * 1e-6
-        written, driven = Written(values, before, time), self.firmware.driven
-        self.firmware.apply(written)
-        aim = self.firmware.aim(written) if driven and not old else None
-        if aim is None:
-            self.push(time)
-        elif values != before:  # else the motor has this goal already, or will have it first
-            self._motors.set_goal(self.row, *aim, time)
+        self.firmware.apply(Written(values, before, time))
+        self.push(time)
         return error
 
     def configure(self) -> None:
@@ -435,6 +432,7 @@ class VirtualServo:
         self.id = table["id"]
         self.baud = baud_of(table["baud_rate"], self.profile.units_name)
         self._return_delay = table["return_delay_time"] * self.profile.timing.return_delay_us_per_unit * 1e-6
+        self._read_delay = self._delay(Instruction.READ)
         self.alarms.configure()
         self.firmware.configure()
         self.changed()
@@ -443,12 +441,14 @@ class VirtualServo:
 
     def push(self, time: float) -> None:
         """Hand the registers to the motor."""
-        reading = float(self._motors.state[self.row, _READING])
-        self._motors.set_command(self.row, self.firmware.command(reading, driven=self.firmware.driven), time)
+        self.goal = None
+        self.followed = self.firmware.followed() if Instruction.SYNC_WRITE in self._known else None
+        reading = float(self.motors.state[self.row, _READING])
+        self.motors.set_command(self.row, self.firmware.command(reading, driven=self.firmware.driven), time)
 
     def _state_at(self, time: float) -> list[float]:
         """Its row of the state array at `time` (s)."""
-        (state,) = self._motors.sampled(self._rows, (time,)).tolist()
+        (state,) = self.motors.sampled(self._rows, (time,)).tolist()
         return state  # type: ignore[no-any-return]
 
     # -- faults ------------------------------------------------------------------------------------------------------
@@ -457,6 +457,16 @@ class VirtualServo:
         """Break: silent and limp, and no power helps."""
         self.dead = True
         self.power_off(time)
+
+    def shift_id(self, time: float) -> None:  # noqa: ARG002
+        """Take the next id, as another program may have given it."""
+        self.id = (self.table["id"] + 1) % (self.protocol.max_id + 1)
+        self.changed()
+
+    def restore_id(self, time: float) -> None:  # noqa: ARG002
+        """End the fault: its id is that of its register."""
+        self.id = self.table["id"]
+        self.changed()
 
     def revive(self, time: float) -> None:  # noqa: ARG002
         """End the fault: power brings it back."""
@@ -472,7 +482,7 @@ class VirtualServo:
 
     def stick(self, time: float) -> None:
         """Freeze the position reading from now on, for the host and for the servo's own loop."""
-        self.firmware.stuck = self.firmware.position(self._motors.state[self.row].tolist())
+        self.firmware.stuck = self.firmware.position(self.motors.state[self.row].tolist())
         self.push(time)
 
     def unstick(self, time: float) -> None:

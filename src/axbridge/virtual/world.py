@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import numpy as np
@@ -15,7 +15,7 @@ from axbridge.bus.rows import RawState, Rows
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import BusConfig, ServoConfig
-from axbridge.errors import UnsupportedOperation, UsageError
+from axbridge.errors import UsageError
 from axbridge.servo.columns import State
 from axbridge.sim.bank import Bank
 from axbridge.sim.engine import Engine
@@ -40,8 +40,8 @@ class _Limp:
     def set_command(self, index: int, row: list[float], time: float) -> None:
         """Take a command, and move nothing."""
 
-    def set_goal(self, index: int, goal: float, speed: float, time: float) -> None:
-        """Take a goal, and move nothing."""
+    def set_goals(self, rows: list[int], goals: list[tuple[float, float]], time: float) -> None:
+        """Take goals, and move nothing."""
 
     def sampled(self, rows: IntArray, times: Sequence[float]) -> FloatArray:  # noqa: ARG002 - time passes
         """As they are now."""
@@ -68,15 +68,22 @@ class World:
         self.rig = rig
         self.ideal: dict[str, IdealJoint] = {one.name: IdealJoint(one) for one in rig.servos if one.drive == "ideal"}
         self.engine: Engine | None = None  # what moves the robot, unless the motors were given
-        self._place: Callable[[int, float], None] | None = None
         if bank is None:
             from axbridge.virtual.assembly import build_bank
 
             bank = own = build_bank(rig, seed=seed, ideal=self.ideal.values())
-            self.engine, self._place = own.engine, own.place
+            self.engine = own.engine
         self.bank = bank
+        self._rated = bank.supply.copy()  # V, of each motor
         self._now = 0.0
-        self.next_watch: float = _WATCH  # when the firmware looks at its alarms next, s
+        self._fill(seed, timing)
+        if faults:
+            self.inject(faults)
+
+    def _fill(self, seed: int, timing: Literal["wire", "none"] | None) -> None:
+        """Make servos and lines, as they come from the factory, with what the rig writes into their registers."""
+        rig = self.rig
+        self.next_watch: float = self._now + _WATCH  # when the firmware looks at its alarms next, s
         configs = rig.dynamixels
         buses = {bus.name: bus for bus in rig.buses}
         self.servos: dict[str, VirtualServo] = {  # by name
@@ -86,6 +93,7 @@ class World:
                 index,
                 zero=config.zero,
                 registers=initial_registers(config, profile, buses[config.bus]),
+                time=self._now,
             )
             for index, config in enumerate(configs)
         }
@@ -99,17 +107,15 @@ class World:
             )
             for place, bus in enumerate(rig.buses)
         }
-        self._targets = Targets(
-            self.lines.values(), self._rows, self.bank.supply, self.bank.supply.copy(), self._twin_of, self.now
-        )
+        self._targets = Targets(self.lines.values(), self._rows, self.bank.supply, self._rated, self._twin_of, self.now)
         self._events: list[tuple[float, int, Fault, bool]] = []  # when, which first, what, whether it ends
         self._order = itertools.count()  # of events at the same time
-        if faults:
-            self.inject(faults)
+        for line in self.lines.values():
+            line.on_turn = self._strike_now
 
     @property
     def engine_name(self) -> str:
-        """``bullet`` or ``mujoco``; ``pendulums`` for a rig without a world."""
+        """``bullet``, ``mujoco`` or ``none``; ``pendulums`` for a rig without a world."""
         world = self.rig.world
         return "pendulums" if world is None else chosen(world.engine, ideal=bool(self.ideal))
 
@@ -151,14 +157,8 @@ class World:
         return float(self.bank.state[:, State.ENERGY].sum())
 
     def place(self, servo: str, angle: float) -> None:
-        """Put a servo's shaft at an angle (rad, servo side, as its sensor has it), at rest, as by a hand.
-
-        Raises:
-            UnsupportedOperation: the motors were given, and live elsewhere.
-        """
-        if self._place is None:
-            raise UnsupportedOperation("the motors of this world live elsewhere", "build the world from the rig alone")
-        self._place(self.servos[servo].row, angle)
+        """Put a servo's shaft at an angle (rad, servo side, as its sensor has it), at rest, as by a hand."""
+        self.bank.place(self.servos[servo].row, angle)
 
     def inject(self, faults: str | Iterable[Fault]) -> None:
         """Set faults from now on; times in them count from now.
@@ -177,14 +177,27 @@ class World:
         for fault in items:
             if fault.kind == "none":
                 self._events.clear()
+                for line in self.lines.values():
+                    line.expected.clear()
                 for name, kind in FAULTS.items():
                     kind.end(self._targets, Fault(name))
+            elif fault.turn is not None:
+                for line in self.lines.values():
+                    line.expect(fault)
             elif FAULTS[fault.kind].form == "event":
                 self._later(fault.at, fault)
             else:
                 FAULTS[fault.kind].start(self._targets, fault)
         if self._events:
             self.next_watch = min(self.next_watch, max(self._events[0][0], self._now))
+
+    def reset(self, *, seed: int = 0, timing: Literal["wire", "none"] | None = None, faults: str = "") -> None:
+        """Begin again, without faults: new servos, limp at the start, on new lines; time goes on."""
+        self.inject("none")
+        self.bank.supply[:] = self._rated
+        self.bank.reset()
+        self._fill(seed, timing)
+        self.inject(faults)
 
     def power_cycle(self) -> None:
         """Switch every servo off and on again: EEPROM is kept, RAM is reset."""
@@ -215,6 +228,12 @@ class World:
         lasts = kind.usually if fault.duration is None else fault.duration
         if lasts is not None:
             self._later(lasts, fault, ends=True)
+
+    def _strike_now(self, fault: Fault) -> None:
+        """The packet came at which it strikes."""
+        self._strike(fault, ends=False)
+        if self._events:
+            self.next_watch = min(self.next_watch, self._events[0][0])
 
     def _later(self, delay: float, fault: Fault, *, ends: bool = False) -> None:
         heapq.heappush(self._events, (self._now + delay, next(self._order), fault, ends))

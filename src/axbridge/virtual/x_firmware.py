@@ -7,6 +7,7 @@ them: turned round by Drive Mode, moved by Homing Offset, without forgotten turn
 from __future__ import annotations
 
 import math
+import struct
 from enum import IntFlag
 from typing import ClassVar, NamedTuple
 
@@ -19,6 +20,7 @@ from axbridge.virtual.control_table import ControlTable
 from axbridge.virtual.firmware import Firmware, Seen, Written
 
 _TURN = 4096  # counts
+_GOALS = struct.Struct("<Ii")  # Profile Velocity and Goal Position
 _ACCELERATION = 214.577 * RPM / 60  # rad/s² per count of Profile Acceleration
 _FEW = 12  # counts from the goal that count as arrived, about 1 degree: no manual gives a figure
 _FAR = 200  # counts behind the trajectory that count as not following it: likewise
@@ -121,6 +123,22 @@ class XFirmware(Firmware):
 
     def locked(self, address: int, length: int, *, own: bool) -> bool:  # noqa: ARG002
         return address < self.profile.eeprom_end and not (own and not self.table["torque_enable"])
+
+    def followed(self) -> tuple[int, int] | None:
+        """See `Firmware.followed`; not where the way to a goal depends on where it begins."""
+        table, accelerates = self.table, self.table["profile_acceleration"] or self._approach.acceleration
+        depends = accelerates or table["drive_mode"] & DriveMode.TIMED
+        plain = self.driven and self.mode in POSITION_MODES and self.stuck is None and not self._expired
+        return (self.protocol.goal, _GOALS.size) if plain and not depends else None
+
+    def follow(self, goals: bytes, reading: float, time: float) -> tuple[float, float] | None:  # noqa: ARG002
+        (velocity, position), (low, high), table = _GOALS.unpack(goals), self.goal_range, self.table
+        goal, fastest = self.profile.registers["goal_position"], self.profile.registers["profile_velocity"].maximum
+        if not (low <= position <= high and goal.minimum <= position <= goal.maximum and velocity <= fastest):
+            return None
+        table.data[self.protocol.goal : self.protocol.goal + len(goals)] = goals
+        self._approach = Approach.of(table, self.profile, 0.0)
+        return self._angle(position), self._approach.speed
 
     def settle(self, values: dict[str, int]) -> tuple[int, dict[str, int] | None]:
         error = next((error for name, value in values.items() if (error := self._refusal(name, value))), 0)

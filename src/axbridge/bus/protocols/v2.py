@@ -69,9 +69,13 @@ def encode_fast_status(blocks: Sequence[Block]) -> bytes:
         raise UsageError("a fast read is answered by one servo at least")
     length = 1 + sum(4 + len(block.data) for block in blocks)
     frame = HEADER + bytes((0, BROADCAST)) + length.to_bytes(2, "little") + bytes((STATUS,))
+    value = crc(frame)
     for block in blocks:
-        frame += bytes((block.error, block.id)) + block.data
-        frame += crc(frame).to_bytes(2, "little")
+        part = bytes((block.error, block.id)) + block.data
+        value = crc(part, value)
+        check = value.to_bytes(2, "little")
+        value = crc(check, value)
+        frame += part + check
     return frame
 
 

@@ -169,10 +169,11 @@ def confirm(servos: list[Guarded], line: Line = _LINE) -> list[Guarded]:
             line.send(servo.port, servo.write)
             line.wait_for(servo.port, _GAP)  # its acknowledgement
         patience *= 2
-    for servo in servos:
-        if servo.last and servo not in left:
-            line.send(servo.port, servo.last)
-            line.wait_for(servo.port, _GAP)
+    for _ in range(_TRIES):  # nobody asks whether it came in: it may collide with an acknowledgement
+        for servo in servos:
+            if servo.last and servo not in left:
+                line.send(servo.port, servo.last)
+                line.wait_for(servo.port, _GAP)
     return left
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from axbridge.arrays import FloatArray, IntArray
 from axbridge.config.rig import Rig
 from axbridge.config.urdf import Tree
-from axbridge.errors import RigError, UsageError, plural
+from axbridge.errors import RigError, plural, require
 from axbridge.sim.body.kinematics import Posed, Sole, posed, rooted_at, soles_of, way_to_base
 
 _NOTHING = 1e-14  # kg and kg·m², of a base without mass: MuJoCo wants some of what moves
@@ -46,11 +46,9 @@ def wrenches(
     base: BaseMotion | None = None,
 ) -> Wrenches:
     """Forces and moments along a motion in which nothing touches the robot but at its base."""
-    try:
-        import mujoco
-    except ImportError as failure:
-        why = "MuJoCo is not installed, which works out what a robot's motion takes"
-        raise UsageError(why, "pip install 'mujoco<4'") from failure
+    require("working out what a robot's motion takes", "mujoco")
+    import mujoco
+
     n = len(position)
     if base is None:
         still = np.zeros((n, 3))

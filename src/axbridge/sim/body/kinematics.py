@@ -11,6 +11,7 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
 from axbridge.config.urdf import FIXED, SLIDES, TURNS, Tree
+from axbridge.errors import require
 from axbridge.rotations import about
 
 _LEVEL = 0.005  # m: feet whose soles differ less in height stand on the same floor
@@ -136,6 +137,7 @@ def soles_of(rig: Rig, tree: Tree, stands: Mapping[str, float] | None = None) ->
 
 def inside(point: tuple[float, float], corners: FloatArray) -> float:
     """How far a point is inside the hull of corners (n, 2), of an upright sole, too; m, below 0 outside."""
+    require("the area under the feet", "scipy")
     from scipy.spatial import ConvexHull  # takes longer to load than everything else that a robot needs
 
     edges = ConvexHull(corners, qhull_options="QJ").equations  # a unit normal outwards, and minus its distance, of each

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import warnings
 from functools import cache
 from importlib.util import find_spec
 from typing import Literal, TypeAlias
 
 from axbridge.config.rig import Rig
-from axbridge.errors import UsageError
+from axbridge.errors import RigError, RigWarning, UsageError, install, require
 from axbridge.sim.engine import BULLET_LINKS, Engine, Scene, refuse_size
 
-EngineName: TypeAlias = Literal["auto", "bullet", "mujoco"]
+EngineName: TypeAlias = Literal["auto", "bullet", "mujoco", "none"]
 
 _PACKAGES: dict[Literal["bullet", "mujoco"], str] = {"bullet": "pybullet", "mujoco": "mujoco"}
-_INSTALLED_BY = {"bullet": "pip install pybullet", "mujoco": "pip install 'mujoco<4'"}
 
 
 @cache
@@ -26,21 +27,32 @@ def installed() -> list[Literal["bullet", "mujoco"]]:
     return [name for name in _PACKAGES if _is_installed(name)]
 
 
-def chosen(name: EngineName, *, ideal: bool = False) -> Literal["bullet", "mujoco"]:
-    """The engine meant: for ``auto`` Bullet where it is installed, else MuJoCo; MuJoCo for `ideal` joints.
+def chosen(name: EngineName, *, ideal: bool = False) -> Literal["bullet", "mujoco", "none"]:
+    """The engine meant: for ``auto`` Bullet where it is installed, else MuJoCo, else none; MuJoCo for `ideal` joints.
 
     Raises:
-        UsageError: it is not installed.
+        UnsupportedOperation: it is not installed.
     """
-    if name == "auto" and not ideal:
-        first = next(filter(_is_installed, _PACKAGES), None)  # one that is not used may be too large for this process
-        if first is None:
-            raise UsageError("no physics engine is installed, so nothing can be simulated", _INSTALLED_BY["mujoco"])
-        return first
+    if name == "none":
+        return "none"
+    if name == "auto" and not ideal:  # one that is not used may be too large for this process: it is not looked for
+        return next(filter(_is_installed, _PACKAGES), "none")
     name = "mujoco" if name == "auto" else name
     if not _is_installed(name):
-        raise UsageError(f'engine = "{name}" is not installed here', f"{_INSTALLED_BY[name]}, or take another")
+        require(f"engine {name}", _PACKAGES[name])
     return name
+
+
+def with_usual_engine(rig: Rig, engine: str | None = None) -> Rig:
+    """The rig with this engine, else with that of ``AXBRIDGE_ENGINE``, else as it is."""
+    usual = os.environ.get("AXBRIDGE_ENGINE")
+    if engine or not usual or rig.world is None:
+        return rig.with_engine(engine)
+    try:
+        return rig.with_engine(usual)
+    except RigError as failure:
+        why = f"AXBRIDGE_ENGINE is {usual!r}, and {failure.message}"
+        raise UsageError(why, "set it to bullet, mujoco, none or auto, or unset it") from failure
 
 
 def check_size(rig: Rig) -> None:
@@ -57,10 +69,18 @@ def check_size(rig: Rig) -> None:
 
 def build_engine(name: EngineName, scene: Scene) -> Engine:
     """A world with the engine of that name; see `chosen`."""
-    if chosen(name, ideal=bool(scene.ideal)) == "mujoco":
+    found = chosen(name, ideal=bool(scene.ideal))
+    if found == "mujoco":
         from axbridge.sim.engines.mujoco.engine import MujocoEngine
 
         return MujocoEngine(scene)
-    from axbridge.sim.engines.bullet.engine import BulletEngine
+    if found == "bullet":
+        from axbridge.sim.engines.bullet.engine import BulletEngine
 
-    return BulletEngine(scene)
+        return BulletEngine(scene)
+    from axbridge.sim.engines.pendulums import Pendulums
+
+    if name == "auto":
+        why = f"no physics engine is installed, so joints do not push each other: {install('mujoco')}"
+        warnings.warn(why, RigWarning, stacklevel=2)
+    return Pendulums.of(scene)

@@ -22,7 +22,7 @@ import mujoco
 import numpy as np
 
 from axbridge.arrays import FloatArray, IntArray
-from axbridge.errors import SimulationDiverged, UsageError
+from axbridge.errors import SimulationDiverged, UsageError, install
 from axbridge.jit import as_tuple, jit
 from axbridge.rotations import LinkPose
 from axbridge.servo.columns import Joint, Param, Passive
@@ -290,7 +290,7 @@ class _Window:
         try:
             from mujoco import viewer
         except ImportError as failure:
-            raise UsageError(f"MuJoCo's window cannot be opened: {failure}", "pip install mujoco") from failure
+            raise UsageError(f"MuJoCo's window cannot be opened: {failure}", install("mujoco")) from failure
         before = set(threading.enumerate())
         self.viewer = viewer.launch_passive(model, data, show_left_ui=False, show_right_ui=False)
         self._drawing = [thread for thread in threading.enumerate() if thread not in before]

@@ -1,0 +1,46 @@
+"""`axbridge conformance`: what a program that drives servos does when something goes wrong."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from axbridge.cli.app import DONE, FAILED_CHECK, app, report
+from axbridge.cli.options import ForceOption, JsonOption, RigOption, SeedOption, known, lined_up
+from axbridge.cli.progress import progress
+from axbridge.files import check_new
+from axbridge.testing.conformance import BAD, check_driver, write_junit
+from axbridge.testing.servo_bus import Timing
+
+
+@app.command()
+def conformance(
+    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND…", help="The program, {port} for its port.")],
+    rig: RigOption,
+    timing: Annotated[str, typer.Option(callback=known("timing", "wire", "none"), help="wire, or none.")] = "none",
+    junit: Annotated[Path | None, typer.Option(metavar="FILE.xml", help="Write a JUnit file, too.")] = None,
+    seed: SeedOption = 0,
+    force: ForceOption = False,
+    json: JsonOption = False,
+) -> int:
+    """Run a program on virtual servos, each time with another fault, and print what it does.
+
+    goes on: it prints the same numbers as without a fault, and ends well. reports: it ends with an error. wrong value:
+    it ends well, with other numbers. motor left on: it ends, and a motor has torque. hangs: it does not end. The last
+    three are failures: exit code 1.
+    """
+    check_new(junit, force=force)
+    with progress("running the program", quiet=json) as show:
+        pace: Timing = "wire" if timing == "wire" else "none"
+        found = list(check_driver(command, rig, timing=pace, seed=seed, report=show))
+    if junit is not None:
+        write_junit(found, junit, Path(command[-1] if "{port}" not in command[-1] else command[0]).name)
+    rows = [("fault", "outcome", "packet", "what it said")]
+    rows += [(one.case, one.outcome, one.packet or "-", one.note[:80]) for one in found]
+    failed = sum(one.outcome in BAD for one in found)
+    lines = [*lined_up(rows), f"{len(found)} runs, {failed} harmful"]
+    report("conformance-1", {"rig": rig, "findings": [asdict(one) for one in found]}, lines, json=json)
+    return FAILED_CHECK if failed else DONE

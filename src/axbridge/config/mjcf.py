@@ -1,0 +1,267 @@
+"""A robot in MJCF as a URDF: MuJoCo compiles it, so includes, defaults and classes count, and the tree is read off.
+
+What stands for a servo there is left out, because the servo model brings it: actuators, and of joints the damping, the
+armature and the dry friction.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Iterable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+from xml.etree import ElementTree as ET
+
+import numpy as np
+
+from axbridge.arrays import FloatArray
+from axbridge.errors import RigError, require
+from axbridge.rotations import matrix
+
+_BY_PATH = "give the path of a file"
+_AGAIN = "give a robot of hinges and slides, each on its own"
+
+
+class FromMjcf(NamedTuple):
+    """What an MJCF file says, as files for a rig."""
+
+    urdf: str
+    meshes: dict[str, bytes]  # STL files, by the name that the URDF has for them
+    joints: tuple[str, ...]  # that turn and have an actuator; all that turn where there is no actuator
+    free: bool  # whether its base stands free
+    height: float  # of the base link above the floor, m; 0 where it is bolted down
+    dropped: tuple[str, ...]  # what was left out, in words
+
+
+def find_mjcf(name: str) -> Path:
+    """The MJCF file of that path, or of that robot of the package `mujoco-menagerie`.
+
+    Raises:
+        RigError: there is neither.
+    """
+    path = Path(name)
+    if path.is_file():
+        return path
+    if find_spec("mujoco_menagerie") is None:
+        hint = "give the path of a file; robots by name come with: python -m pip install mujoco-menagerie"
+        raise RigError(path, "", "no such file", hint)
+    import mujoco_menagerie as menagerie
+
+    try:
+        robot = menagerie.get(name)
+        return Path(robot.xml(robot.default_model))  # it is fetched at the first use
+    except menagerie.MenagerieError as failure:
+        raise RigError(
+            path, "", f"no such file, and not to be had from mujoco-menagerie: {failure}", _BY_PATH
+        ) from failure
+
+
+def read_mjcf(path: Path) -> FromMjcf:
+    """Compile an MJCF file, and write its robot as a URDF.
+
+    Raises:
+        UnsupportedOperation: MuJoCo is not installed.
+        RigError: MuJoCo cannot compile it, or it has what a URDF cannot say: ball joints, tendons, loops.
+    """
+    require("reading MJCF", "mujoco")
+    import mujoco
+
+    try:
+        model = mujoco.MjModel.from_xml_path(str(path))
+    except ValueError as failure:
+        raise RigError(path, "", f"MuJoCo cannot compile it: {failure}", "correct the file") from failure
+    _refuse(mujoco, model, path)
+    roots = [body for body in range(1, model.nbody) if model.body_parentid[body] == 0 and _moves(model, body)]
+    if len(roots) != 1:
+        names = ", ".join(model.body(body).name for body in roots) or "none"
+        raise RigError(path, "", f"{len(roots)} bodies in the world move: {names}", "leave one robot in the file")
+    root = roots[0]
+    free = any(model.jnt_type[joint] == mujoco.mjtJoint.mjJNT_FREE for joint in _joints_of(model, root))
+    writer = _Writer(mujoco, model)
+    writer.write(root, free=free)
+    turning = [name for name, kind in writer.joints.items() if kind == mujoco.mjtJoint.mjJNT_HINGE]
+    driven = {
+        model.joint(model.actuator_trnid[k, 0]).name
+        for k in range(model.nu)
+        if model.actuator_trntype[k] == mujoco.mjtTrn.mjTRN_JOINT
+    }
+    counts = {
+        "actuators": model.nu,
+        "joints with damping": np.count_nonzero(model.dof_damping),
+        "joints with an armature": np.count_nonzero(model.dof_armature),
+        "joints with dry friction": np.count_nonzero(model.dof_frictionloss),
+    }
+    return FromMjcf(
+        writer.text(model.body(root).name or path.stem),
+        writer.meshes,
+        tuple(name for name in turning if name in driven) or tuple(turning),
+        free,
+        _height(mujoco, model, root) if free else 0.0,
+        tuple(f"{count} {what}" for what, count in counts.items() if count),
+    )
+
+
+def _refuse(mujoco: Any, model: Any, path: Path) -> None:
+    kinds = mujoco.mjtJoint
+    balls = [model.joint(j).name for j in range(model.njnt) if model.jnt_type[j] == kinds.mjJNT_BALL]
+    odd = [
+        model.joint(j).name
+        for j in range(model.njnt)
+        if model.jnt_type[j] == kinds.mjJNT_FREE and model.body_parentid[model.jnt_bodyid[j]]
+    ]
+    tendons = [model.tendon(k).name or str(k) for k in range(model.ntendon)]
+    loops = [model.equality(k).name or str(k) for k in range(model.neq)]
+    for what, names in (("ball joint", balls), ("free joint in a tree", odd), ("tendon", tendons), ("equality", loops)):
+        if names:
+            raise RigError(path, names[0], f"it has the {what} {names[0]!r}, which a rig cannot have", _AGAIN)
+
+
+def _height(mujoco: Any, model: Any, root: int) -> float:
+    """Height of the base, m; higher than in the file where the robot would begin inside the floor, all joints at 0."""
+    data = mujoco.MjData(model)
+    mujoco.mj_kinematics(model, data)
+    height, lowest = float(model.body_pos[root, 2]), 0.0
+    for geom in range(model.ngeom):
+        if model.body_rootid[model.geom_bodyid[geom]] == root and model.geom_contype[geom]:
+            centre, half = model.geom_aabb[geom, :3], model.geom_aabb[geom, 3:]
+            up = data.geom_xmat[geom].reshape(3, 3)[2]  # the upward share of its axes
+            lowest = min(lowest, float(data.geom_xpos[geom, 2] + up @ centre - np.abs(up) @ half))
+    return math.ceil((height - lowest) * 1e4) / 1e4
+
+
+def _joints_of(model: Any, body: int) -> range:
+    first = int(model.body_jntadr[body])
+    return range(first, first + int(model.body_jntnum[body])) if first >= 0 else range(0)
+
+
+def _moves(model: Any, root: int) -> bool:
+    """Whether a body of the world, or one that hangs on it, has a joint."""
+    return any(model.body_rootid[body] == root and model.body_jntnum[body] for body in range(1, model.nbody))
+
+
+class _Writer:
+    """Writes links and joints; the frame of a link is its body's, moved to where its last joint is."""
+
+    def __init__(self, mujoco: Any, model: Any) -> None:
+        self._mujoco, self._model = mujoco, model
+        self._robot = ET.Element("robot")
+        self.joints: dict[str, int] = {}  # kind by name
+        self.meshes: dict[str, bytes] = {}
+
+    def text(self, name: str) -> str:
+        self._robot.set("name", name)
+        ET.indent(self._robot)
+        return ET.tostring(self._robot, encoding="unicode") + "\n"
+
+    def write(self, root: int, *, free: bool) -> None:
+        """The robot whose root body this is."""
+        model, shifts = self._model, dict[int, FloatArray]()
+        if not free:
+            ET.SubElement(self._robot, "link", name="world")
+        for body in range(root, model.nbody):
+            if model.body_rootid[body] != root:
+                continue
+            name, parent = self._name(body), int(model.body_parentid[body])
+            shift = np.zeros(3)
+            hinges = [] if free and body == root else list(_joints_of(model, body))
+            above, place = (self._name(parent) if parent else "world"), model.body_pos[body] - shifts.get(parent, 0.0)
+            turn = matrix(_xyzw(model.body_quat[body]))
+            for number, joint in enumerate(hinges):
+                link = name if number == len(hinges) - 1 else f"{name}_{number}"
+                if link != name:
+                    ET.SubElement(self._robot, "link", name=link)
+                anchor = model.jnt_pos[joint]
+                self._joint(joint, above, link, place + turn @ (anchor - shift), turn)
+                above, place, turn, shift = link, np.zeros(3), np.eye(3), anchor.copy()
+            if not hinges and (parent or not free):
+                self._fixed(name, above, place, turn)
+            shifts[body] = shift
+            self._link(body, name, shift)
+
+    def _name(self, body: int) -> str:
+        return self._model.body(body).name or f"body{body}"
+
+    def _joint(self, joint: int, parent: str, child: str, place: FloatArray, turn: FloatArray) -> None:
+        model = self._model
+        name = model.joint(joint).name or f"joint{joint}"
+        slides = model.jnt_type[joint] == self._mujoco.mjtJoint.mjJNT_SLIDE
+        self.joints[name] = int(model.jnt_type[joint])
+        limited = bool(model.jnt_limited[joint])
+        kind = "prismatic" if slides else "revolute" if limited else "continuous"
+        one = ET.SubElement(self._robot, "joint", name=name, type=kind)
+        _origin(one, place, turn)
+        ET.SubElement(one, "parent", link=parent)
+        ET.SubElement(one, "child", link=child)
+        ET.SubElement(one, "axis", xyz=_words(model.jnt_axis[joint]))
+        low, high = (
+            (model.jnt_range[joint] - model.qpos0[model.jnt_qposadr[joint]]).tolist() if limited else (-9.0, 9.0)
+        )
+        if limited or slides:
+            ET.SubElement(one, "limit", lower=f"{low:.9g}", upper=f"{high:.9g}", effort="100", velocity="100")
+
+    def _fixed(self, name: str, parent: str, place: FloatArray, turn: FloatArray) -> None:
+        one = ET.SubElement(self._robot, "joint", name=f"{name}_fixed", type="fixed")
+        _origin(one, place, turn)
+        ET.SubElement(one, "parent", link=parent)
+        ET.SubElement(one, "child", link=name)
+
+    def _link(self, body: int, name: str, shift: FloatArray) -> None:
+        model = self._model
+        link = ET.SubElement(self._robot, "link", name=name)
+        if model.body_mass[body] > 0:
+            inertial = ET.SubElement(link, "inertial")
+            _origin(inertial, model.body_ipos[body] - shift, matrix(_xyzw(model.body_iquat[body])))
+            ET.SubElement(inertial, "mass", value=f"{model.body_mass[body]:.9g}")
+            x, y, z = (f"{value:.9g}" for value in model.body_inertia[body])
+            ET.SubElement(inertial, "inertia", ixx=x, iyy=y, izz=z, ixy="0", ixz="0", iyz="0")
+        for geom in range(model.ngeom):
+            if model.geom_bodyid[geom] == body and (shape := self._shape(geom)) is not None:
+                touches = model.geom_contype[geom] or model.geom_conaffinity[geom]
+                one = ET.SubElement(link, "collision" if touches else "visual")
+                _origin(one, model.geom_pos[geom] - shift, matrix(_xyzw(model.geom_quat[geom])))
+                ET.SubElement(one, "geometry").append(shape)
+
+    def _shape(self, geom: int) -> ET.Element | None:
+        kinds, model = self._mujoco.mjtGeom, self._model
+        kind, size = model.geom_type[geom], model.geom_size[geom]
+        if kind == kinds.mjGEOM_BOX:
+            return ET.Element("box", size=_words(2 * size))
+        if kind == kinds.mjGEOM_SPHERE:
+            return ET.Element("sphere", radius=f"{size[0]:.9g}")
+        if kind in {kinds.mjGEOM_CAPSULE, kinds.mjGEOM_CYLINDER}:
+            shape = "capsule" if kind == kinds.mjGEOM_CAPSULE else "cylinder"
+            return ET.Element(shape, radius=f"{size[0]:.9g}", length=f"{2 * size[1]:.9g}")
+        if kind != kinds.mjGEOM_MESH:
+            return None  # planes, and what a URDF has no word for
+        mesh = int(model.geom_dataid[geom])
+        first, count = int(model.mesh_vertadr[mesh]), int(model.mesh_vertnum[mesh])
+        begin, faces = int(model.mesh_faceadr[mesh]), int(model.mesh_facenum[mesh])
+        name = f"meshes/{model.mesh(mesh).name or mesh}.stl"
+        self.meshes[name] = _stl(model.mesh_vert[first : first + count][model.mesh_face[begin : begin + faces]])
+        return ET.Element("mesh", filename=name)
+
+
+def _stl(triangles: FloatArray) -> bytes:
+    """Triangles (n, 3, 3), m, as a binary STL."""
+    parts = [struct.pack("<12fH", 0, 0, 0, *corners.ravel().tolist(), 0) for corners in triangles]
+    return bytes(80) + struct.pack("<I", len(triangles)) + b"".join(parts)
+
+
+def _origin(parent: ET.Element, place: FloatArray, turn: FloatArray) -> None:
+    pitch = math.asin(min(max(-float(turn[2, 0]), -1.0), 1.0))
+    if abs(turn[2, 0]) < 1 - 1e-12:
+        roll, yaw = math.atan2(turn[2, 1], turn[2, 2]), math.atan2(turn[1, 0], turn[0, 0])
+    else:
+        roll, yaw = 0.0, math.atan2(-turn[0, 1], turn[1, 1])
+    ET.SubElement(parent, "origin", xyz=_words(place), rpy=_words((roll, pitch, yaw)))
+
+
+def _words(values: Iterable[float]) -> str:
+    return " ".join(f"{value:.9g}" for value in values)
+
+
+def _xyzw(wxyz: FloatArray) -> tuple[float, float, float, float]:
+    w, x, y, z = wxyz.tolist()
+    return x, y, z, w

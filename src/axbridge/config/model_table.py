@@ -1,0 +1,135 @@
+"""ROBOTIS' `.model` control tables (dynamixel_hardware_interface, param/dxl_model) as profiles.
+
+Such a table has addresses, sizes, names and some units. Access, ranges and factory values are those of registers of
+the same name and size in the nearest known profile; of the others nothing is known.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from axbridge.config.profile import FOLDER, FirmwareProfile, Register
+from axbridge.config.registers import ADDRESSES, INSTRUCTIONS
+from axbridge.config.toml_tables import parse_toml, shipped_names, validate, written
+from axbridge.errors import ProfileError
+from axbridge.file_reading import reading, regular
+
+_NUMBERS = "dynamixel.model"  # the list of model numbers, beside the tables
+_HINT = "give a table of a servo with Torque Enable at 64, of ROBOTIS' dynamixel_hardware_interface"
+
+
+class FromModel(NamedTuple):
+    """A profile made of a table."""
+
+    text: str  # TOML
+    nearest: str  # the profile that the rest was taken from
+    unknown: tuple[str, ...]  # registers of which address and size are known alone
+    left_out: tuple[str, ...]  # names that share bytes with another
+
+
+def profile_of_model(path: Path, name: str) -> FromModel:
+    """Read a `.model` file.
+
+    Raises:
+        ProfileError: it is no control table of a servo of Protocol 2.0.
+    """
+    with reading(partial(ProfileError, path, ""), _HINT):
+        head, _, table = regular(path).read_text(encoding="utf-8").partition("[control table]")
+        units = {
+            _snake(row[0]): f"{row[1]} {row[2]}"
+            for row in (line.split("\t") for line in head.splitlines())
+            if len(row) > 2
+        }
+        rows = [line.split("\t") for line in table.splitlines() if re.match(r"\d+\t\d+\t\S", line)]
+        found = {_snake(words): (int(address), int(size)) for address, size, words in (row[:3] for row in rows)}
+    if found.get("torque_enable") != (int(ADDRESSES[2].TORQUE_ENABLE), 1):
+        raise ProfileError(
+            path, "[control table]", "it has no Torque Enable at 64, as each servo of Protocol 2.0", _HINT
+        )
+    known = [one for one in map(FirmwareProfile.load, shipped_names(FOLDER)) if one.protocol == 2]
+    number = _model_number(path)
+
+    def likeness(one: FirmwareProfile) -> tuple[bool, int]:
+        alike = sum(found.get(key) == (r.address, r.size) for key, r in one.registers.items())
+        return one.model_number == number, alike
+
+    nearest = max(known, key=likeness)
+    taken: set[int] = set()
+    unknown, left_out, lines = [], [], []
+    for key, (address, size) in found.items():
+        place = set(range(address, address + size))
+        if place & taken:
+            left_out.append(key)
+            continue
+        taken |= place
+        like = nearest.registers.get(key)
+        if like is None or like.size != size:
+            unknown.append(key)
+            plain = {"address": address, "size": size, "max": 2 ** (8 * size) - 1, "unit": units.get(key, "")}
+            like = Register.model_validate(plain)
+        lines.append(f"{key} = {written(_entry(like, address, found))}")
+    text = _text(path, name, nearest, number, lines, unknown)
+    validate(FirmwareProfile, {**parse_toml(text, path, ProfileError), "path": path}, path, ProfileError)
+    return FromModel(text, nearest.name, tuple(unknown), tuple(left_out))
+
+
+def _entry(like: Register, address: int, found: dict[str, tuple[int, int]]) -> dict[str, Any]:
+    values = like.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    copied = str(like.initial).removeprefix("@")
+    if isinstance(like.initial, str) and copied not in found:
+        values.pop("initial")
+    return {**values, "address": address, "size": like.size, "area": _area(address), "max": like.maximum}
+
+
+def _text(
+    path: Path, name: str, nearest: FirmwareProfile, number: int | None, lines: list[str], unknown: list[str]
+) -> str:
+    known = {one.name for one in INSTRUCTIONS[2]}
+    head = {
+        "name": name, "description": f"made of {path.name}", "model": nearest.model, "protocol": 2,
+        "model_number": nearest.model_number if number is None else number,
+        "firmware_version": nearest.firmware_version, "units": nearest.units_name,
+        "instructions": [one for one in nearest.instructions if one in known],
+    }  # fmt: skip
+    said = [
+        f"# Made of {path.name}. Access, ranges and factory values of registers are those of {nearest.name}.",
+        *(["# The model number is not known: it is that of the same profile."] if number is None else []),
+        f"# Unknown beyond address and size (read only, any value): {', '.join(unknown) or 'none'}.",
+        f"# Everything below [registers] is that of {nearest.name}, too: correct it.",
+    ]
+    parts = [*said, "", *(f"{key} = {written(value)}" for key, value in head.items()), "", "[registers]", *lines]
+    for table in ("timing", "protection", "electrics", "motor", "friction"):
+        values = getattr(nearest, table)
+        values = values if isinstance(values, dict) else values.model_dump(mode="json", exclude_none=True)
+        parts += [
+            "",
+            f"[{table}]",
+            *(f"{key} = {written(value)}" for key, value in values.items() if not _infinite(value)),
+        ]
+    return "\n".join(parts) + "\n"
+
+
+def _infinite(value: Any) -> bool:
+    return isinstance(value, float) and not math.isfinite(value)
+
+
+def _area(address: int) -> str:
+    return "eeprom" if address < ADDRESSES[2].TORQUE_ENABLE else "ram"
+
+
+def _snake(words: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "_", words.strip().lower()).strip("_")
+
+
+def _model_number(path: Path) -> int | None:
+    """That of a table, by the list beside it; `_fw52` in its name is a firmware."""
+    numbers = path.with_name(_NUMBERS)
+    wanted = {path.name, re.sub(r"_fw\d+(?=\.model$)", "", path.name)}
+    rows = numbers.read_text(encoding="utf-8").splitlines() if numbers.is_file() else []
+    return next(
+        (int(row[0]) for line in rows if (row := line.split("\t"))[-1].strip() in wanted and row[0].isdigit()), None
+    )

@@ -1,0 +1,110 @@
+"""What the `<ros2_control>` of a URDF says of its servos: ids, port, rate and registers, in the dialects in use.
+
+- dynamixel_hardware, feetech_ros2_driver and their like: ``<joint name="j"><param name="id">2</param></joint>``.
+- dynamixel_hardware_interface of ROBOTIS: ``<gpio name="dxl1"><param name="ID">11</param></gpio>``, further parameters
+  are registers, and a matrix says which servo moves which joint.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+from xml.etree import ElementTree as ET
+
+import numpy as np
+
+from axbridge.errors import RigError
+
+_MATRIX = "transmission_to_joint_matrix"
+_VELOCITY = 1  # Operating Mode of X and STS servos
+_EXPAND = "expand it first: xacro FILE > robot.urdf"
+
+
+class Ros2Servo(NamedTuple):
+    """A servo of a joint."""
+
+    id: int
+    zero: int | None  # the count at 0 rad, where the file says it
+    registers: dict[str, int]  # by name, as a profile has them
+
+
+class Ros2Control(NamedTuple):
+    """What it says of a robot."""
+
+    servos: dict[str, Ros2Servo]  # by joint
+    port: str | None
+    baud: int | None
+
+
+def read_ros2_control(path: Path) -> Ros2Control | None:
+    """The servos that a URDF names for ros2_control; None where it names none.
+
+    Raises:
+        RigError: it is a xacro file, no XML, or what it says of its servos does not fit together.
+    """
+    try:
+        root = ET.fromstring(path.read_bytes())  # noqa: S314 - the user's own file
+    except (ET.ParseError, OSError) as failure:
+        raise RigError(path, "", f"not a readable URDF: {failure}", "give a valid URDF file") from failure
+    if any("xacro" in one.tag for one in root.iter() if isinstance(one.tag, str)):
+        raise RigError(path, "", "it is a xacro file, with macros in it", _EXPAND)
+    servos: dict[str, Ros2Servo] = {}
+    said: dict[str, str] = {}
+    for control in root.iterfind("ros2_control"):
+        hardware = _params(control.find("hardware"))
+        said |= hardware
+        joints = control.findall("joint")
+        for joint in joints:
+            given = _params(joint)
+            if "id" in given:
+                servos[joint.get("name", "")] = _servo(path, "id", given, _mode(joint))
+        gpios = [
+            one for one in map(_params, control.findall("gpio")) if "ID" in one and one.get("type", "dxl") == "dxl"
+        ]
+        for name, gpio in _moved(path, [one.get("name", "") for one in joints], gpios, hardware).items():
+            servos[name] = _servo(path, "ID", gpio, {})
+    if not servos:
+        return None
+    baud = said.get("baud_rate")
+    return Ros2Control(servos, said.get("usb_port") or said.get("port_name"), int(baud) if baud else None)
+
+
+def _params(element: ET.Element | None) -> dict[str, str]:
+    found = () if element is None else element.findall("param")
+    return {one.get("name", ""): (one.text or "").strip() for one in found}
+
+
+def _mode(joint: ET.Element) -> dict[str, int]:
+    """The mode that command interfaces mean: that of positions goes without saying."""
+    commands = {one.get("name") for one in joint.findall("command_interface")}
+    return {"operating_mode": _VELOCITY} if commands == {"velocity"} else {}
+
+
+def _servo(path: Path, key: str, given: Mapping[str, str], registers: dict[str, int]) -> Ros2Servo:
+    if not given[key].isdecimal():
+        hint = _EXPAND if "${" in given[key] else "write a number"
+        raise RigError(path, "ros2_control", f"{key} = {given[key]!r} is no id", hint)
+    others = {
+        re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_"): int(float(value))
+        for name, value in given.items()
+        if name not in {key, "type", "offset"} and re.fullmatch(r"-?\d+(\.0*)?", value)
+    }
+    zero = int(given["offset"]) if given.get("offset", "").isdecimal() else None
+    return Ros2Servo(int(given[key]), zero, {**registers, **others})
+
+
+def _moved(
+    path: Path, joints: list[str], gpios: list[dict[str, str]], hardware: Mapping[str, str]
+) -> dict[str, dict[str, str]]:
+    """The servo of each joint, as the matrix says; without one, in their order."""
+    if not gpios:
+        return {}
+    numbers = [float(one) for one in re.findall(r"-?\d+(?:\.\d+)?", hardware.get(_MATRIX, ""))]
+    matrix = np.array(numbers) if numbers else np.eye(len(gpios)).ravel()
+    if matrix.size != len(joints) * len(gpios):
+        why = f"{_MATRIX} has {matrix.size} numbers for {len(joints)} joints and {len(gpios)} servos"
+        raise RigError(path, "ros2_control", why, "correct the file")
+    rows = np.abs(matrix.reshape(len(joints), len(gpios)))
+    return {name: gpios[int(row.argmax())] for name, row in zip(joints, rows, strict=True) if row.any()}

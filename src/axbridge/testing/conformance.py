@@ -1,0 +1,235 @@
+"""What a program that drives servos does when something goes wrong: one fault a run, on virtual servos.
+
+The program is run as it is, and judged from outside: by its exit status, by the numbers that it prints, and by the
+torque that is left on. So it should move something, print what it reads, and end.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+from axbridge.bus.protocols.packet import BROADCAST
+from axbridge.errors import UsageError
+from axbridge.testing.servo_bus import LoggedPacket, ServoBus, Timing, serve
+
+GOES_ON, REPORTS, WRONG, LEFT_ON, HANGS = "goes on", "reports", "wrong value", "motor left on", "hangs"
+BAD = {WRONG, LEFT_ON, HANGS}  # outcomes that harm; where several are true, the last one is named
+_NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w.])")
+_SHARE = 0.02  # of a number, by which it may differ from that of the clean runs
+_LEAST, _COUNT = 0.02, 2.0  # by which a number, and a whole number, may differ at least
+_SLOWER, _MORE = 4.0, 5.0  # times the clean run, and s on top of it, after which a program hangs
+
+
+@dataclass(frozen=True)
+class Case:
+    """One fault: a spec of `axbridge.testing.ServoBus.inject`, and registers of all servos that are set before.
+
+    In a spec ``{answer}`` is the number of the middle one of all answers of the clean run, ``{next}`` the one after it,
+    ``{write}`` that of the middle write, ``{packet}`` that of the middle packet, and ``{id}`` the servo asked most.
+    """
+
+    name: str
+    spec: str = ""
+    before: Mapping[str, int] = field(default_factory=dict)
+
+
+CASES = (
+    Case("an answer is lost", "drop#{answer}:status"),
+    Case("two answers are lost", "drop#{answer}:status,drop#{next}:status"),
+    Case("a write is lost", "drop#{write}:write"),
+    Case("a write is damaged", "corrupt#{write}:write"),
+    Case("an answer is damaged", "corrupt#{answer}:status"),
+    Case("an answer is cut off", "truncate#{answer}:status"),
+    Case("junk comes before an answer", "noise#{answer}:status"),
+    Case("an answer is 40 ms late", "late:40ms#{answer}:status"),
+    Case("an answer is 0.5 s late", "late:500ms#{answer}:status"),
+    Case("an answer comes twice", "duplicate#{answer}:status"),
+    Case("every answer comes twice", "duplicate=1"),
+    Case("the adapter echoes", "echo"),
+    Case("5 % of the packets are lost", "drop=0.05"),
+    Case("5 % of the packets are damaged", "corrupt=0.05"),
+    Case("a servo is dead from the start", "dead:{id}"),
+    Case("a servo dies", "dead:{id}#{packet}"),
+    Case("an overload is latched at the start", "overload:{id}"),
+    Case("a servo shuts down by overload", "overload:{id}#{packet}"),
+    Case("a servo overheats", "overheat:{id}#{packet}"),
+    Case("the supply browns out", "brownout:300ms#{packet}"),
+    Case("the servos are switched off and on", "power-cycle#{packet}"),
+    Case("a servo has another id", "wrong-id:{id}"),
+    Case("two servos have the same id", "collision:{id}"),
+    Case("the adapter is unplugged for 1 s", "unplug:1s#{packet}"),
+    Case("the adapter is unplugged", "unplug#{packet}"),
+    Case("the EEPROM is locked", before={"lock": 1}),
+    Case("torque is still on at the start", before={"torque_enable": 1}),
+    Case("writes are not acknowledged", before={"status_return_level": 1}),
+)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What came of one run of the program."""
+
+    code: int | None  # exit status; None: it had to be ended
+    numbers: tuple[float, ...]  # that it printed
+    said: str  # the last line of what it said on stderr, else of what it printed
+    seconds: float
+    powered: tuple[int, ...]  # ids of motors that were left on
+    packets: tuple[LoggedPacket, ...]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a program did with a fault."""
+
+    case: str
+    outcome: str  # GOES_ON, REPORTS, WRONG, LEFT_ON or HANGS
+    packet: str  # the first packet that was struck
+    note: str  # what the program said last, where it did not go on
+    seconds: float
+
+
+def check_driver(
+    command: Sequence[str],
+    rig: str | Path,
+    *,
+    timing: Timing = "none",
+    seed: int = 0,
+    report: Callable[[str], None] = lambda _: None,
+) -> Iterator[Finding]:
+    """Run a program with each fault of `CASES` that the rig's servos can have; the first finding is of no fault.
+
+    Args:
+        command: The program and its arguments, ``{port}`` in the place of the port.
+        rig: Whose virtual servos it drives.
+        timing: See `axbridge.testing.serve`.
+        seed: Of the faults that strike a share of packets.
+        report: Called with the name of each case before it is run.
+
+    Raises:
+        UsageError: no ``{port}`` in the command, no such program, or one that fails without a fault.
+        PortError: the servos cannot be served.
+    """
+    if not any("{port}" in word for word in command):
+        raise UsageError("the command does not say where the port goes", "write {port} in its place")
+    with serve(rig, timing=timing, seed=seed) as bus:
+        report("no fault")
+        clean = [_run(bus, command, None) for _ in range(2)]
+        first = clean[0]
+        if first.code or not _answering(first.packets):
+            why = (
+                f"without a fault the program ends with {first.code}: {first.said}"
+                if first.code
+                else "no servo answers it"
+            )
+            raise UsageError(why, "let it work on this rig first: `axbridge serve` shows what it meets")
+        yield Finding("no fault", LEFT_ON if first.powered else GOES_ON, "", "", first.seconds)
+        known = bus.registers(_asked_most(first.packets))
+        for case in CASES:
+            if set(case.before) <= set(known):
+                report(case.name)
+                bus.reset(timing=timing, seed=seed)
+                ran = _run(bus, command, case, first)
+                yield _judged(case, ran, clean, unplugged=case.spec.startswith("unplug#"))
+
+
+def write_junit(findings: Sequence[Finding], path: Path, name: str) -> None:
+    """Write findings as a JUnit file: a harmful outcome is a failure."""
+    suite = ET.Element("testsuite", name=name, tests=str(len(findings)))
+    suite.set("failures", str(sum(one.outcome in BAD for one in findings)))
+    for one in findings:
+        case = ET.SubElement(suite, "testcase", classname=name, name=one.case, time=f"{one.seconds:.3f}")
+        if one.outcome in BAD:
+            ET.SubElement(case, "failure", message=one.outcome).text = f"{one.packet}\n{one.note}"
+        ET.SubElement(case, "system-out").text = one.outcome
+    ET.ElementTree(suite).write(path, encoding="utf-8", xml_declaration=True)
+
+
+def _run(bus: ServoBus, command: Sequence[str], case: Case | None, clean: Ran | None = None) -> Ran:
+    if case is None or clean is None:
+        bus.reset()
+    else:
+        for name, value in case.before.items():
+            for servo in set(_answering(clean.packets)):
+                bus.write(servo, name, value)
+        bus.inject(_filled(case.spec, clean.packets))
+    patience = None if clean is None else clean.seconds * _SLOWER + _MORE
+    words = [word.replace("{port}", bus.port) for word in command]
+    began = time.monotonic()
+    try:
+        program = subprocess.Popen(
+            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            errors="replace", start_new_session=True,
+        )  # fmt: skip
+    except OSError as failure:
+        raise UsageError(f"{words[0]}: {failure.strerror}", "give a program that can be run") from failure
+    with program:
+        try:
+            out, err = program.communicate(timeout=patience)
+            code: int | None = program.returncode
+        except subprocess.TimeoutExpired:
+            os.killpg(program.pid, signal.SIGKILL)  # also what it has started
+            (out, err), code = program.communicate(), None
+    said = [line for line in (err.strip() or out.strip()).splitlines() if line.strip()]
+    return Ran(
+        code,
+        tuple(map(float, _NUMBER.findall(out))),
+        said[-1].strip() if said else "",
+        time.monotonic() - began,
+        tuple(bus.powered),
+        tuple(bus.packets),
+    )
+
+
+def _filled(spec: str, packets: Sequence[LoggedPacket]) -> str:
+    answers = [one for one in packets if one.kind == "status"]
+    asked = [one for one in packets if one.kind != "status"]
+    writes = [one for one in asked if "write" in one.kind]
+    answer = max(len(answers) // 2, 1)
+    return spec.format(
+        answer=answer, next=answer + 1, write=max(len(writes) // 2, 1), packet=max(len(asked) // 2, 1),
+        id=_asked_most(packets),
+    )  # fmt: skip
+
+
+def _asked_most(packets: Sequence[LoggedPacket]) -> int:
+    ids = _answering(packets)
+    return max(ids, key=ids.count)
+
+
+def _answering(packets: Sequence[LoggedPacket]) -> list[int]:
+    """The id of each answer of one servo; the one answer to a fast read has none."""
+    return [one.id for one in packets if one.kind == "status" and one.id != BROADCAST]
+
+
+def _judged(case: Case, ran: Ran, clean: Sequence[Ran], *, unplugged: bool) -> Finding:
+    number, struck = next(((n, one) for n, one in enumerate(ran.packets, 1) if one.fault), (0, None))
+    packet = "" if struck is None else f"{number}: {struck.kind} of {struck.id}"
+    if ran.code is None:
+        outcome = HANGS
+    elif ran.powered and not unplugged:  # without a line no program can switch a motor off
+        outcome = LEFT_ON
+    elif ran.code != 0:
+        outcome = REPORTS
+    else:
+        outcome = GOES_ON if _alike(ran.numbers, clean) else WRONG
+    return Finding(case.name, outcome, packet, "" if outcome == GOES_ON else ran.said, ran.seconds)
+
+
+def _alike(numbers: Sequence[float], clean: Sequence[Ran]) -> bool:
+    """Whether numbers are those of the clean runs, as closely as these are each other's."""
+    first, second = (one.numbers for one in clean)
+    if not len(numbers) == len(first) == len(second):
+        return False
+    for found, one, other in zip(numbers, first, second, strict=True):
+        least = _COUNT if all(float(value).is_integer() for value in (found, one, other)) else _LEAST
+        if abs(found - one) > max(least, _SHARE * abs(one), 3 * abs(one - other)):
+            return False
+    return True

@@ -1,0 +1,45 @@
+"""The pytest plug-in: the fixture `servo_bus`, its marker and its option."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from axbridge.testing.servo_bus import ServoBus, serve
+
+_MARKER = "servo_bus(rig, *, faults='', timing='none', seed=0): which virtual servos the fixture serves, and how"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the rig of tests that name none."""
+    group = parser.getgroup("axbridge")
+    group.addoption("--servo-bus", metavar="RIG", default="bench_arm", help="Rig of the fixture servo_bus.")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the marker known."""
+    config.addinivalue_line("markers", _MARKER)
+
+
+@pytest.fixture(scope="session")
+def _servo_buses() -> Iterator[tuple[ExitStack, dict[str, ServoBus]]]:
+    """The servers of this process, one a rig, which live until the last test."""
+    with ExitStack() as servers:
+        yield servers, {}
+
+
+@pytest.fixture
+def servo_bus(request: pytest.FixtureRequest, _servo_buses: tuple[ExitStack, dict[str, ServoBus]]) -> ServoBus:
+    """Virtual servos on a serial port, as new for each test; see `axbridge.testing.ServoBus`."""
+    marker = request.node.get_closest_marker("servo_bus")
+    options: dict[str, Any] = dict(marker.kwargs) if marker else {}
+    named = marker.args[0] if marker and marker.args else options.pop("rig", None)
+    rig = str(named or request.config.getoption("--servo-bus"))
+    servers, known = _servo_buses
+    if rig not in known:
+        known[rig] = servers.enter_context(serve(rig))
+    known[rig].reset(**{"timing": "none", **options})
+    return known[rig]

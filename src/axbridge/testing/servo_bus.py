@@ -1,0 +1,196 @@
+"""Virtual servos in a process of their own, for the tests of a servo driver."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from axbridge.errors import PortError, UsageError
+
+Timing = Literal["wire", "none"]
+_PATIENCE = 30.0  # s to wait for an answer
+_END = 10.0  # s to wait for a server to end before it is killed
+
+
+class LoggedPacket(NamedTuple):
+    """A packet that went over the line, from the program (an instruction) or from a servo (a status)."""
+
+    time: float  # when it ended, s of simulated time
+    id: int
+    kind: str  # the instruction in small letters, or `status`
+    data: bytes  # parameters; of a read or write without the address
+    address: int | None = None  # of a read or write to one servo
+    error: int | None = None  # the error byte of a status
+    fault: str = ""  # what struck it, as `drop`
+
+
+class ServoBus:
+    """Virtual servos on a serial port, and a hand on them: what a test sets, and what it looks at.
+
+    Ids are those of the rig. Angles are in radians, on the joint's side, as the rig has them.
+    """
+
+    def __init__(self, server: subprocess.Popen[str], command: str) -> None:
+        self._server, self._command = server, command
+        first = self._answer(None)  # the first time on a machine it compiles
+        if "ready" not in first:
+            raise PortError("virtual bus", f"it did not start: {first}", f"see why: {command}")
+        self.ports: dict[str, str] = first["ports"]  # by the name of the bus
+
+    @property
+    def port(self) -> str:
+        """Serial port of the first bus."""
+        return next(iter(self.ports.values()))
+
+    def inject(self, spec: str) -> None:
+        """Set faults from now on, as ``axbridge serve --faults``: ``dead:3``, ``drop=0.01``, ``corrupt#3:read:5``.
+
+        Raises:
+            UsageError: the spec has a mistake, or names an id that is not there.
+        """
+        self._do("inject", spec=spec)
+
+    def clear(self) -> None:
+        """End all faults."""
+        self._do("clear")
+
+    def registers(self, id: int) -> dict[str, int]:
+        """All registers of a servo as they are now, by name; no packet is sent."""
+        found: dict[str, int] = self._do("registers", id=id)
+        return found
+
+    def write(self, id: int, name: str, value: int) -> None:
+        """Write a register as a packet would, but without one.
+
+        Raises:
+            UsageError: there is no such servo or register, or the servo refuses the value.
+        """
+        self._do("write", id=id, name=name, value=value)
+
+    @property
+    def powered(self) -> list[int]:
+        """Ids of the servos whose torque is on."""
+        found: list[int] = self._do("powered")
+        return found
+
+    @property
+    def positions(self) -> dict[str, float]:
+        """Where each joint is, rad, by the servo's name."""
+        found: dict[str, float] = self._do("positions")
+        return found
+
+    def place(self, name: str, position: float) -> None:
+        """Put a joint there, rad, at rest, as by a hand; it stays within its stops.
+
+        Raises:
+            UsageError: there is no servo of that name.
+        """
+        self._do("place", name=name, position=position)
+
+    @property
+    def packets(self) -> list[LoggedPacket]:
+        """The packets since the start of the test, in order, at most 20,000."""
+        return [LoggedPacket(**{**one, "data": bytes.fromhex(one["data"])}) for one in self._do("packets")]
+
+    def reboot(self) -> None:
+        """Switch every servo off and on: EEPROM is kept, RAM is reset, torque is off."""
+        self._do("reboot")
+
+    def unplug(self) -> None:
+        """Pull the adapter: the port hangs up, and there is none under its name; servos keep their power."""
+        self._do("unplug")
+
+    def plug(self) -> None:
+        """Put the adapter back, under the same name."""
+        self.ports = self._do("plug")
+
+    def reset(self, *, faults: str = "", timing: Timing | None = None, seed: int = 0) -> None:
+        """Begin again with new servos, limp at the start of the rig, and with these faults; the port hangs up once.
+
+        Raises:
+            UsageError: the spec of the faults has a mistake.
+        """
+        self.ports = self._do("reset", faults=faults, timing=timing, seed=seed)
+
+    def _do(self, command: str, **arguments: Any) -> Any:
+        assert self._server.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # `_answer` says why
+            self._server.stdin.write(json.dumps({"command": command, **arguments}) + "\n")
+            self._server.stdin.flush()
+        said = self._answer()
+        if not said["ok"]:
+            raise UsageError(said["error"], said["hint"])
+        return said["result"]
+
+    def _answer(self, patience: float | None = _PATIENCE) -> dict[str, Any]:
+        out = self._server.stdout
+        assert out is not None
+        line = out.readline() if select.select([out], [], [], patience)[0] else ""
+        if not line:
+            self._server.kill()
+            said = self._server.communicate()[1].strip().removeprefix("axbridge: ")
+            why, _, hint = said.partition("\n")
+            raise PortError(
+                "virtual bus", why or f"no answer for {_PATIENCE:.0f} s", hint or f"see why: {self._command}"
+            )
+        found: dict[str, Any] = json.loads(line)
+        return found
+
+
+@contextmanager
+def serve(
+    rig: str | Path = "bench_arm",
+    *,
+    faults: str = "",
+    timing: Timing = "none",
+    seed: int = 0,
+    engine: str | None = "none",
+    model: str | None = None,
+) -> Iterator[ServoBus]:
+    """Serve the virtual servos of a rig to any program, until the block ends.
+
+    Args:
+        rig: A name in `hil_rigs/`, or the path of a rig file.
+        faults: What goes wrong from the start, see `ServoBus.inject`.
+        timing: ``none``: answers come at once, which suits tests on a busy machine; ``wire``: as on a real line.
+        seed: Of faults that strike a share of packets.
+        engine: ``none``: joints on their own; or an engine of the extra `sim`; None: the rig's.
+        model: Servo model; by default that of a real servo.
+
+    Raises:
+        PortError: it does not start; the message says why.
+    """
+    options = [
+        *("--timing", timing, "--seed", str(seed)),
+        *(["--faults", faults] if faults else []),
+        *(["--engine", engine] if engine else []),
+        *(["--model", model] if model else []),
+    ]
+    with tempfile.TemporaryDirectory(prefix="axbridge-") as folder:
+        link = ["--link", str(Path(folder, "bus"))] if os.name != "nt" else ["--tcp", "127.0.0.1:0"]
+        command = [sys.executable, "-m", "axbridge", "serve", str(rig), "--json", *options, *link]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, errors="replace", start_new_session=True
+        ) as server:
+            try:
+                yield ServoBus(server, " ".join(command[2:]))
+            finally:
+                server.terminate()
+                try:
+                    _, said = server.communicate(timeout=_END)
+                except subprocess.TimeoutExpired:
+                    server.kill()
+                    _, said = server.communicate()
+                for line in (said or "").splitlines():
+                    if line.startswith("warning: "):
+                        print(line, file=sys.stderr)

@@ -1,0 +1,166 @@
+"""A served world under a test's hand: one JSON object a line in, one a line out.
+
+``{"command": "inject", "spec": "dead:3"}`` is answered by ``{"ok": true, "result": null}``, and a mistake by
+``{"ok": false, "error": "…", "hint": "…"}``. `axbridge.testing.ServoBus` has the same words as methods, and says what
+each does; tests in other languages write the lines themselves.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from axbridge.bus.protocols.known import PROTOCOLS
+from axbridge.config.registers import Instruction
+from axbridge.errors import AxBridgeError, UsageError
+from axbridge.servo.columns import State
+from axbridge.virtual.channel import Channel
+from axbridge.virtual.line import Line, Logged
+from axbridge.virtual.servo import VirtualServo
+from axbridge.virtual.world import World
+
+_MOST = 20_000  # packets that are kept
+_ADDRESSED = {Instruction.READ, Instruction.WRITE, Instruction.REG_WRITE}
+
+
+class Control:
+    """Carries out commands on a world that is served."""
+
+    def __init__(self, world: World, channels: Mapping[str, Channel]) -> None:
+        self._world = world
+        self._channels = channels
+        self._timing: Literal["wire", "none"] = next((line.timing for line in world.lines.values()), "none")
+        self._directions = {config.name: config.direction for config in world.rig.dynamixels}
+        self._watch()
+
+    def ready(self) -> str:
+        """The line for a client that may connect: the port of the first bus, and those of all."""
+        ports = self._ports()
+        return json.dumps({"ready": next(iter(ports.values()), None), "ports": ports})
+
+    def obey(self, text: str) -> str:
+        """Carry out one line; return the answer."""
+        try:
+            given = json.loads(text)
+            command = given.pop("command", None) if isinstance(given, dict) else None
+            act = getattr(self, f"_do_{command}", None)
+            if act is None:
+                raise UsageError(f"no command {command!r}", f"there are: {', '.join(COMMANDS)}")
+            result = act(**given)
+            self._world.sleep_until(self._world.now())  # what was set for now happens before the answer
+            self._plug()
+        except AxBridgeError as mistake:
+            return json.dumps({"ok": False, "error": mistake.message, "hint": mistake.hint})
+        except (TypeError, ValueError) as mistake:  # no JSON, or other arguments
+            return json.dumps(
+                {"ok": False, "error": str(mistake), "hint": 'write {"command": "inject", "spec": "drop=0.1"}'}
+            )
+        return json.dumps({"ok": True, "result": result})
+
+    # -- the commands -------------------------------------------------------------------------------------------------
+
+    def _do_inject(self, spec: str) -> None:
+        self._world.inject(spec)
+
+    def _do_clear(self) -> None:
+        self._world.inject("none")
+
+    def _do_registers(self, id: int) -> dict[str, int]:
+        servo = self._servo(id)
+        servo.peek(0, servo.table.size, self._world.now())
+        return {name: servo.table[name] for name in servo.profile.registers}
+
+    def _do_write(self, id: int, name: str, value: int) -> None:
+        servo = self._servo(id)
+        register = servo.profile.registers.get(name)
+        if register is None:
+            raise UsageError(f"servo {id} has no register {name!r}", f"it has: {', '.join(servo.profile.registers)}")
+        data, now = register.encode(value), self._world.now()
+        if servo.write(register.address, data, now):
+            raise UsageError(
+                f"servo {id} refuses {name} = {value}", "it does so to any program: see its range and locks"
+            )
+        servo.deafness = 0.0
+
+    def _do_powered(self) -> list[int]:
+        servos = self._world.servos.values()
+        return sorted(one.id for one in servos if one.firmware.powered and one.table.get("torque_enable"))
+
+    def _do_positions(self) -> dict[str, float]:
+        reading = self._world.bank.state[:, State.READING].tolist()
+        return {name: self._directions[name] * reading[one.row] for name, one in self._world.servos.items()}
+
+    def _do_place(self, name: str, position: float) -> None:
+        if name not in self._directions:
+            raise UsageError(f"there is no servo {name!r}", f"there are: {', '.join(self._directions)}")
+        self._world.place(name, self._directions[name] * float(position))
+
+    def _do_packets(self) -> list[dict[str, Any]]:
+        logged = ((line, one) for line in self._world.lines.values() for one in line.log or ())
+        return [_in_words(line, one) for line, one in sorted(logged, key=lambda pair: pair[1].time)]
+
+    def _do_reboot(self) -> None:
+        self._world.power_cycle()
+
+    def _do_unplug(self) -> None:
+        self._world.inject("unplug")
+
+    def _do_plug(self) -> dict[str, str]:
+        self._world.inject("replug")
+        self._world.sleep_until(self._world.now())
+        self._plug()
+        return self._ports()
+
+    def _do_reset(
+        self, faults: str = "", timing: Literal["wire", "none"] | None = None, seed: int = 0
+    ) -> dict[str, str]:
+        for channel in self._channels.values():
+            channel.unplug()  # whoever had it open sees it hang up
+        self._world.reset(seed=seed, timing=timing or self._timing, faults=faults)
+        self._watch()
+        self._plug()
+        return self._ports()
+
+    # -- what they need -----------------------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        for line in self._world.lines.values():
+            line.log = deque(maxlen=_MOST)
+
+    def _plug(self) -> None:
+        for name, channel in self._channels.items():
+            match_plug(self._world.lines[name], channel)
+
+    def _ports(self) -> dict[str, str]:
+        return {name: channel.port for name, channel in self._channels.items()}
+
+    def _servo(self, id: int) -> VirtualServo:
+        servos = self._world.servos.values()
+        found = next((one for one in servos if one.table["id"] == id), None)
+        if found is None:
+            raise UsageError(f"no servo has id {id}", f"there are: {', '.join(str(one.table['id']) for one in servos)}")
+        return found
+
+
+COMMANDS = sorted(name.removeprefix("_do_") for name in vars(Control) if name.startswith("_do_"))
+
+
+def match_plug(line: Line, channel: Channel) -> None:
+    """Unplug or plug a channel where its line was."""
+    if line.plugged != bool(channel.descriptors()):
+        channel.plug() if line.plugged else channel.unplug()
+
+
+def _in_words(line: Line, logged: Logged) -> dict[str, Any]:
+    """A packet as a test wants to read it."""
+    packet, said = logged.packet, {"time": round(logged.time, 6), "id": logged.packet.id}
+    if logged.answer:
+        return {**said, "kind": "status", "error": packet.code, "data": packet.params.hex(" "), "fault": logged.fault}
+    known = packet.code in set(Instruction)
+    kind = Instruction(packet.code).name.lower() if known else f"0x{packet.code:02x}"
+    protocol = next((one.protocol for one in line.servos if one.protocol.version == logged.version), PROTOCOLS[1])
+    width = protocol.address_size if packet.code in _ADDRESSED else 0
+    address = {"address": int.from_bytes(packet.params[:width], "little")} if width else {}
+    return {**said, "kind": kind, **address, "data": packet.params[width:].hex(" "), "fault": logged.fault}

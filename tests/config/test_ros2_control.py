@@ -1,0 +1,99 @@
+"""Servos that the `<ros2_control>` of a URDF names, in each of its dialects, and rigs written in them."""
+
+import pytest
+
+from axbridge.config.rig import Rig
+from axbridge.config.ros2_control import Ros2Servo, read_ros2_control
+from axbridge.errors import RigError
+
+HARDWARE = """<hardware><plugin>{plugin}</plugin>
+<param name="{port}">/dev/ttyUSB3</param><param name="baud_rate">57600</param>{more}</hardware>"""
+BY_JOINT = (
+    HARDWARE.format(plugin="dynamixel_hardware/DynamixelHardware", port="usb_port", more="")
+    + """
+<joint name="a"><param name="id">11</param><command_interface name="position"/></joint>
+<joint name="b"><param name="id">12</param><command_interface name="velocity"/></joint>"""
+)
+BY_GPIO = (
+    HARDWARE.format(
+        plugin="dynamixel_hardware_interface/DynamixelHardware",
+        port="port_name",
+        more='<param name="transmission_to_joint_matrix">0, 1, 1, 0</param>',
+    )
+    + """<joint name="a"/><joint name="b"/>
+<gpio name="dxl1"><param name="type">dxl</param><param name="ID">12</param><param name="Position P Gain">800</param></gpio>
+<gpio name="dxl2"><param name="type">dxl</param><param name="ID">11</param></gpio>
+<gpio name="sensor"><param name="type">sensor</param><param name="ID">1</param></gpio>"""
+)
+FEETECH = HARDWARE.format(plugin="feetech_ros2_driver/FeetechHardwareInterface", port="usb_port", more="") + """
+<joint name="a"><param name="id">11</param><param name="offset">2000</param></joint>
+<joint name="b"><param name="id">12</param></joint>"""  # fmt: skip
+
+
+def urdf(folder, control):
+    links = "".join(
+        f'<link name="l{k}"><inertial><mass value="0.1"/><inertia ixx="1e-4" iyy="1e-4" izz="1e-4" ixy="0" ixz="0" iyz="0"/></inertial></link>'
+        for k in range(3)
+    )
+    joints = "".join(
+        f'<joint name="{name}" type="revolute"><parent link="l{k}"/><child link="l{k + 1}"/><axis xyz="0 0 1"/>'
+        '<limit lower="-1" upper="1" effort="1" velocity="1"/></joint>'
+        for k, name in enumerate("ab")
+    )
+    path = folder / "robot.urdf"
+    path.write_text(
+        f'<robot name="r">{links}{joints}<ros2_control name="c" type="system">{control}</ros2_control></robot>'
+    )
+    return path
+
+
+@pytest.mark.parametrize(
+    ("control", "one", "other"),
+    [
+        (BY_JOINT, Ros2Servo(11, None, {}), Ros2Servo(12, None, {"operating_mode": 1})),
+        (BY_GPIO, Ros2Servo(11, None, {}), Ros2Servo(12, None, {"position_p_gain": 800})),
+        (FEETECH, Ros2Servo(11, 2000, {}), Ros2Servo(12, None, {})),
+    ],
+    ids=["by joint", "by gpio", "feetech"],
+)
+def test_each_dialect_names_ids_port_rate_and_registers(tmp_path, control, one, other):
+    found = read_ros2_control(urdf(tmp_path, control))
+    assert (found.servos, found.port, found.baud) == ({"a": one, "b": other}, "/dev/ttyUSB3", 57600)
+
+
+def test_a_rig_has_what_the_file_says(said, tmp_path):
+    said("rig", "new", "made", "--urdf", urdf(tmp_path, BY_GPIO), "--profile", "xl430-w250")
+    rig = Rig.load(str(tmp_path / "made"))
+    assert [(servo.joint, servo.id) for servo in rig.servos] == [("a", 11), ("b", 12)]
+    assert rig.servos[1].registers == {"position_p_gain": 800}
+    assert (rig.buses[0].port, rig.buses[0].baud) == ("/dev/ttyUSB3", 57600)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ('<param name="id">11</param>', '<param name="id">${prefix}1</param>', "is no id\nexpand it first: xacro FILE"),
+        ('<joint name="a">', '<xacro:if value="1"/><joint name="a">', "not a readable URDF"),
+    ],
+)
+def test_what_is_not_expanded_is_refused_with_the_command_that_expands_it(tmp_path, old, new, why):
+    with pytest.raises(RigError, match=why):
+        read_ros2_control(urdf(tmp_path, BY_JOINT.replace(old, new)))
+
+
+def test_a_matrix_of_another_size_is_refused(tmp_path):
+    with pytest.raises(RigError, match="has 3 numbers for 2 joints and 2 servos"):
+        read_ros2_control(urdf(tmp_path, BY_GPIO.replace("0, 1, 1, 0", "0, 1, 1")))
+
+
+def test_without_ros2_control_nothing_is_said(tmp_path):
+    assert read_ros2_control(urdf(tmp_path, "")) is None
+
+
+@pytest.mark.parametrize("rig", ["koch", "so101", "leg", "pan_tilt"])
+def test_a_rig_that_was_written_for_ros2_control_is_read_back(said, tmp_path, rig):
+    assert f"wrote {rig}.launch.py" in said("export", "ros2", rig)
+    own = Rig.load(rig)
+    found = read_ros2_control(tmp_path / f"{rig}.ros2_control.xacro")
+    assert {joint: one.id for joint, one in found.servos.items()} == {one.joint: one.id for one in own.dynamixels}
+    compile((tmp_path / f"{rig}.launch.py").read_text(), "launch", "exec")

@@ -1,0 +1,82 @@
+"""What a driver does with faults, judged from outside."""
+
+import json
+import sys
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from axbridge.errors import UsageError
+from axbridge.testing.conformance import CASES, Finding, Ran, _filled, _judged, check_driver, write_junit
+from axbridge.testing.servo_bus import LoggedPacket
+from axbridge.virtual.faults import parse_faults
+
+DRIVER = Path(__file__).parents[1] / "virtual" / "clients" / "drivers" / "sdk_driver.py"
+PACKETS = tuple(LoggedPacket(0.1 * n, 2, kind, b"") for n, kind in enumerate(["write", "status", "read", "status"] * 5))
+CASE = CASES[0]
+
+
+def ran(code=0, numbers=(2200.0, 0.31), powered=(), packets=PACKETS):
+    return Ran(code, numbers, "the last line", 1.0, powered, packets)
+
+
+CLEAN = [ran(), ran(numbers=(2201.0, 0.31))]
+
+
+@pytest.mark.parametrize(
+    ("found", "outcome"),
+    [
+        (ran(), "goes on"),
+        (ran(numbers=(2202.0, 0.3)), "goes on"),  # as near as 2 %
+        (ran(numbers=(2000.0, 0.31)), "wrong value"),
+        (ran(numbers=(2200.0, 0.5)), "wrong value"),
+        (ran(numbers=(2200.0,)), "wrong value"),
+        (ran(code=1, numbers=()), "reports"),
+        (ran(code=-11), "reports"),
+        (ran(code=1, powered=(2,)), "motor left on"),
+        (ran(powered=(1, 2)), "motor left on"),
+        (ran(code=None, powered=(2,)), "hangs"),
+    ],
+)
+def test_a_run_is_judged_by_exit_status_numbers_and_torque(found, outcome):
+    assert _judged(CASE, found, CLEAN, unplugged=False).outcome == outcome
+
+
+def test_a_motor_is_no_fault_of_a_program_whose_line_is_gone():
+    assert _judged(CASE, ran(code=1, powered=(2,)), CLEAN, unplugged=True).outcome == "reports"
+
+
+def test_the_first_packet_that_was_struck_is_named():
+    struck = (*PACKETS[:5], PACKETS[5]._replace(fault="drop"), *PACKETS[6:])
+    assert _judged(CASE, ran(packets=struck), CLEAN, unplugged=False).packet == "6: status of 2"
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_each_case_is_a_spec_in_the_middle_of_the_run(case):
+    faults = parse_faults(_filled(case.spec, PACKETS))
+    assert bool(faults) != bool(case.before)
+    assert all(fault.turn is None or 2 <= fault.turn.number <= 6 for fault in faults)
+
+
+def test_harmful_outcomes_are_failures_of_the_junit_file(tmp_path):
+    found = [Finding("one", "goes on", "", "", 0.5), Finding("two", "wrong value", "6: read of 1", "7", 1.0)]
+    write_junit(found, tmp_path / "out.xml", "driver")
+    suite = ET.parse(tmp_path / "out.xml").getroot()
+    assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
+    assert [case.find("failure") is not None for case in suite] == [False, True]
+
+
+def test_a_command_without_a_port_and_a_program_that_is_not_there_are_refused():
+    with pytest.raises(UsageError, match=r"write \{port\} in its place"):
+        next(check_driver(["driver"], "bench_arm"))
+
+
+@pytest.mark.ci
+def test_the_verb_prints_a_table_and_writes_a_junit_file(said, tmp_path):
+    command = ("conformance", "--rig", "koch", "--json", "--junit", "out.xml", "--", sys.executable, DRIVER, "{port}")
+    found = {one["case"]: one["outcome"] for one in json.loads(said(*command, code=1))["findings"]}
+    assert found["no fault"] == "goes on"
+    assert found["an answer is lost"] == "motor left on"  # it ends by sys.exit
+    assert found["a servo is dead from the start"] == "reports"
+    assert int(ET.parse(tmp_path / "out.xml").getroot().get("tests")) == len(found) >= 26

@@ -1,0 +1,203 @@
+"""A served bus under a test's hand: `axbridge.testing.serve`, its words as JSON lines, and faults at a packet."""
+
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+import serial
+
+from axbridge.bus.protocols.known import PROTOCOLS
+from axbridge.errors import PortError, UsageError
+from axbridge.testing import serve
+from axbridge.virtual.control import COMMANDS
+from tests.support.robot_files import write_feetech_comb
+from tests.support.warm import start
+
+pytestmark = pytest.mark.slow
+
+PROTOCOL_OF = {"pan_tilt": 1, "koch": 2, "so101": "sts"}
+
+
+@pytest.fixture(scope="module", params=PROTOCOL_OF)
+def served(request):
+    with serve(request.param) as bus:
+        yield bus
+
+
+@pytest.fixture
+def bus(served):
+    served.reset()
+    return served
+
+
+class Line:
+    """Asks for the position of a servo, once, and says whether a whole answer came."""
+
+    def __init__(self, port, rig):
+        self._protocol = PROTOCOLS[PROTOCOL_OF[rig]]
+        self._line = serial.Serial(port, 1_000_000, timeout=0.1)
+
+    def ask(self, id_=1, wait=0.1):
+        address, length = self._protocol.present_position
+        frame = self._protocol.read_frame(id_, address, length)
+        size = len(self._protocol.encode_status(id_, 0, bytes(length)))
+        self._line.timeout = wait
+        self._line.reset_input_buffer()
+        self._line.write(frame)
+        heard = self._line.read(size)
+        return self._protocol.find_answer(heard, frame, id_, length, echo=False, refusable=False).packet is not None
+
+    def set_torque(self, id_, on):
+        self._line.write(self._protocol.write_frame(id_, self._protocol.torque_enable, bytes((on,))))
+        self._line.timeout = 0.05
+        self._line.read(64)
+
+
+@pytest.fixture
+def line(bus, request):
+    line = Line(bus.port, request.node.callspec.params["served"])
+    yield line
+    line._line.close()
+
+
+def test_each_test_gets_new_servos_within_50_ms(bus):
+    name = next(iter(bus.positions))
+    start_ = bus.positions[name]
+    bus.place(name, 0.3)
+    assert bus.positions[name] == pytest.approx(0.3, abs=0.01)
+    bus.write(1, "torque_enable", 1)
+    bus.inject("dead:2,drop=0.5")
+    assert bus.powered == [1]
+    took = []
+    for _ in range(5):
+        began = time.perf_counter()
+        bus.reset()
+        took.append(time.perf_counter() - began)
+    assert min(took) < 0.05
+    assert bus.powered == []
+    assert bus.packets == []
+    assert bus.positions[name] == pytest.approx(start_, abs=0.01)
+    assert bus.registers(2)["id"] == 2
+
+
+def test_registers_are_seen_and_written_without_a_packet(bus):
+    bus.write(1, "led" if "led" in bus.registers(1) else "acceleration", 1)
+    assert bus.registers(1).get("led", 1) == 1
+    assert bus.packets == []
+    if len(bus.positions) != 6 or "led" in bus.registers(1):  # an STS takes what is out of range, and clips it
+        with pytest.raises(UsageError, match="servo 1 refuses id = 254"):
+            bus.write(1, "id", 254)
+    with pytest.raises(UsageError, match="no servo has id 99\nthere are: 1, 2"):
+        bus.registers(99)
+    with pytest.raises(UsageError, match="servo 1 has no register 'colour'"):
+        bus.write(1, "colour", 1)
+
+
+@pytest.mark.parametrize(
+    ("spec", "lost"),
+    [
+        ("drop#2:read:1", {1}),
+        ("drop#3", {2}),
+        ("drop#1:status,drop#3:status", {0, 2}),
+        ("corrupt#2:read", {1}),
+        ("truncate#1:status:1", {0}),
+        ("late:2s#2", {1}),
+        ("dead:1#3:read", {2, 3}),
+        ("drop#1:read:2,drop#1:write", set()),
+    ],
+)
+def test_a_fault_strikes_the_packet_that_it_counts_to(bus, line, spec, lost):
+    bus.inject(spec)
+    assert {number for number in range(4) if not line.ask()} == lost
+    struck = [one.fault for one in bus.packets if one.fault]
+    assert len(struck) == 2 * len(lost) - spec.count("status") - spec.count("dead") * 3
+    bus.clear()
+
+
+def test_a_lost_question_is_not_carried_out_and_a_lost_acknowledgement_is(bus, line):
+    bus.inject("drop#1:write:1")
+    line.set_torque(1, on=True)
+    assert bus.powered == []
+    assert [one.kind for one in bus.packets] == ["write"]
+    line.set_torque(1, on=True)
+    assert bus.powered == [1]
+    bus.inject("drop#1:status")
+    line.set_torque(1, on=False)
+    assert bus.powered == []
+
+
+def test_the_port_hangs_up_when_unplugged_and_comes_back_under_its_name(bus, line):
+    assert line.ask()
+    port = bus.port
+    bus.write(1, "torque_enable", 1)
+    bus.unplug()
+    with pytest.raises(OSError):
+        line.ask()
+    assert bus.powered == [1]  # servos keep their power
+    bus.plug()
+    assert bus.port == port
+    line._line.close()
+    line._line.open()
+    assert line.ask()
+    bus.reboot()
+    assert bus.powered == []
+
+
+def test_what_is_served_wrong_is_an_error_that_says_why():
+    with pytest.raises(PortError, match="nowhere"), serve("nowhere"):
+        pass
+
+
+def test_other_languages_write_the_words_as_json_lines(tmp_path):
+    with start("serve", write_feetech_comb(tmp_path, 2), "--json", "--engine", "none", "--timing", "none") as server:
+        ready = json.loads(server.stdout.readline())
+        assert ready["ready"] == ready["ports"]["main"]
+
+        def told(line):
+            server.stdin.write(line + "\n")
+            server.stdin.flush()
+            return json.loads(server.stdout.readline())
+
+        assert told('{"command": "inject", "spec": "dead:2"}') == {"ok": True, "result": None}
+        assert told('{"command": "powered"}') == {"ok": True, "result": []}
+        for wrong, said in {
+            '{"command": "inject", "spec": "dead:9"}': "no servo has that id",
+            '{"command": "inject", "spec": "drop#0"}': "not complete or has too much",
+            '{"command": "sing"}': f"there are: {', '.join(COMMANDS)}",
+            '{"command": "inject"}': "spec",
+            "not json": "Expecting value",
+        }.items():
+            answer = told(wrong)
+            assert not answer["ok"]
+            assert said in answer["error"] + answer["hint"]
+        server.terminate()
+        assert server.wait(10) == 0
+
+
+TESTS = """
+import pytest, serial
+PING = bytes.fromhex("ffff010201fb")
+
+@pytest.mark.parametrize("number", range(4))
+def test_it_answers(servo_bus, number):
+    with serial.Serial(servo_bus.port, 1_000_000, timeout=1.0) as line:
+        line.write(PING)
+        assert line.read(6)
+    assert [one.kind for one in servo_bus.packets] == ["ping", "status"]
+
+@pytest.mark.servo_bus("pan_tilt", faults="dead:2")
+def test_another_rig_with_faults(servo_bus):
+    assert len(servo_bus.positions) == 2
+"""
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["serial", "xdist"])
+def test_the_fixture_serves_each_worker_and_knows_its_marker(tmp_path, workers):
+    (tmp_path / "test_driver.py").write_text(TESTS)
+    plugin = ["-p", "no:axbridge", "-p", "axbridge.testing.plugin", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-q", "--strict-markers", *plugin, "--servo-bus", "bench_arm", *workers]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert "5 passed" in done.stdout, done.stdout + done.stderr
