@@ -33,6 +33,11 @@ class Known:
     wanted_speed: int = 0  # what the program wants its speed limit to be then
     held: dict[int, int] = field(default_factory=dict)  # by address
 
+    def __post_init__(self) -> None:
+        names = self.protocol.names
+        ruled = {"goal_position", "goal_velocity", names.speed, names.torque}
+        self.ruled = [(name, one) for name, one in self.profile.registers.items() if name in ruled and one.writable]
+
     def note(self, address: int, data: bytes) -> None:
         """These bytes are in its table from `address` on."""
         self.held.update(enumerate(data, address))
@@ -58,6 +63,13 @@ class Known:
     def timed(self) -> bool:
         """Whether its speed register holds a time: an X servo with a time-based profile (e-manual, Drive Mode)."""
         return self.protocol.address_size == 2 and bool((self.value("drive_mode") or 0) & _TIME_BASED)
+
+    def places(self, address: int, begin: int, end: int) -> dict[int | None, int]:
+        """Where in a packet's parameters is the byte that acts on an address, for a write to `address` of such data."""
+        written = range(address, address + end - begin)
+        if self.profile.pointers.keys().isdisjoint(written):
+            return dict(zip(written, range(begin, end), strict=True))
+        return {self.target(place): begin + number for number, place in enumerate(written)}
 
     def target(self, address: int) -> int | None:
         """The address that a byte written to `address` acts on; None: an indirect one that was never seen."""

@@ -97,7 +97,7 @@ def wanted(protocol: Protocol, packet: Packet, table: Table, name: str) -> dict[
     for one in writes(protocol, packet):
         for servo in table.meant(one.id, protocol):
             register = servo.profile.registers.get(name)
-            places = {servo.target(one.address + number): one.begin + number for number in range(one.end - one.begin)}
+            places = servo.places(one.address, one.begin, one.end)
             if register is not None and all(place in places for place in range(register.address, register.end)):
                 data = bytes(packet.params[places[place]] for place in range(register.address, register.end))
                 found[servo.id] = register.decode(data)
@@ -112,11 +112,8 @@ def powered(protocol: Protocol, packet: Packet, table: Table) -> set[int]:
             on = protocol.torque_enable
             if servo.value("torque_enable") == 1:
                 continue
-            reached = {
-                servo.target(place): place - one.address
-                for place in range(one.address, one.address + one.end - one.begin)
-            }
-            if (on in reached and packet.params[one.begin + reached[on]]) or None in reached:
+            places = servo.places(one.address, one.begin, one.end)
+            if (on in places and packet.params[places[on]]) or None in places:
                 found.add(servo.id)
     return found
 
@@ -140,10 +137,10 @@ def _refuse_service(servo: Known, protocol: Protocol, params: bytearray, one: Wr
 
 def _limit(servo: Known, params: bytearray, one: Write, notices: list[Notice]) -> None:
     address = int.from_bytes(params[one.at : one.at + servo.protocol.address_size], "little")
-    places = {servo.target(address + number): one.begin + number for number in range(one.end - one.begin)}
-    for name, register in servo.profile.registers.items():
+    places = servo.places(address, one.begin, one.end)
+    for name, register in servo.ruled:
         span = range(register.address, register.end)
-        if places.keys().isdisjoint(span) or not register.writable:
+        if places.keys().isdisjoint(span):
             continue
         held = servo.data(register.address, register.size)
         data = bytearray(held or bytes(register.size))
