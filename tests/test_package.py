@@ -28,7 +28,20 @@ graph = cache(import_graph.graph)  # it reads every file
 
 # In import order: a room imports only rooms before it. What all rest on is one room, "base".
 ROOMS = [
-    *("base", "config", "servo", "bus", "recording", "sim", "virtual", "robot", "motion", "comparison", "fit"),
+    *(
+        "base",
+        "config",
+        "servo",
+        "bus",
+        "recording",
+        "sim",
+        "virtual",
+        "robot",
+        "bridge",
+        "motion",
+        "comparison",
+        "fit",
+    ),
     *("webots", "view", "export", "learn", "testing", "cli", "__main__"),
 ]
 MOST = 10  # arguments that a reader can keep in order

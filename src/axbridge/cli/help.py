@@ -12,7 +12,7 @@ import typer.core
 VERBS = {
     "The first day": (
         "demo", "list", "ports", "scan", "off", "doctor", "servo", "view", "record", "compare", "identify", "walk",
-        "serve",
+        "serve", "bridge",
     ),
     "More": (
         "rig", "profile", "monitor", "verify", "calibrate", "run", "teach", "play", "move", "info", "plot", "convert",
@@ -24,6 +24,7 @@ PANELS = {verb: panel for panel, verbs in VERBS.items() for verb in verbs}
 load: Callable[[str], object]  # imports a file of this folder, which registers its verb; the folder itself knows how
 
 EXAMPLES = {
+    "bridge": "axbridge bridge so101 --port /dev/ttyACM0 --link ./arm",
     "calibrate": "axbridge calibrate --rig my_head --port /dev/ttyUSB0",
     "compare": "axbridge compare real.mcap --rig bench_arm --out report.html",
     "conformance": "axbridge conformance --rig koch -- python my_driver.py {port}",

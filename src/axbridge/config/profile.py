@@ -30,6 +30,7 @@ from axbridge.units import RPM, UNITS, Units, baud_of, bits_to_signed
 
 FOLDER = "firmware_profiles"
 HOT_MARGIN = 5  # °C below its own limit, where a servo switches itself off
+_INDIRECT = re.compile(r"indirect_data_(\d+)")
 _ADDRESSES_1 = 256  # of Protocol 1.0
 _M06_UNLOCKED = range(Address.TORQUE_ENABLE, Address.PRESENT_POSITION)  # writable under Lock, manual of 2006
 
@@ -200,6 +201,15 @@ class FirmwareProfile(toml_tables.TomlTable):
     def size(self) -> int:
         """Bytes in the control table: one more than the highest address used."""
         return max(register.end for register in self.registers.values())
+
+    @cached_property
+    def pointers(self) -> dict[int, int]:
+        """Address of each byte of indirect data, and that of the register that holds the address it stands for."""
+        return {
+            register.address: self.registers[f"indirect_address_{found[1]}"].address
+            for name, register in self.registers.items()
+            if (found := _INDIRECT.fullmatch(name))
+        }
 
     @property
     def eeprom_end(self) -> int:

@@ -75,6 +75,15 @@ class Connection:
 
     def open(self, limits: Callable[[str], tuple[float, float]], tripped: Callable[[frozenset[str]], None]) -> None:
         """Find every servo, write the registers the rig asks for, and arm the safety net."""
+        self.arm(limits, tripped)
+        try:
+            self._set_up_servos()
+        except BaseException:
+            self.close()
+            raise
+
+    def arm(self, limits: Callable[[str], tuple[float, float]], tripped: Callable[[frozenset[str]], None]) -> None:
+        """Make the cycles of all buses, and arm the safety net."""
         servos = [self._with_rig_limits(drive.cycle_servo(*limits(drive.config.name))) for drive in self.on_bus]
         for name, bus in self.backend.buses.items():
             places = [row for row, drive in enumerate(self.on_bus) if drive.config.bus == name]
@@ -98,7 +107,6 @@ class Connection:
                     absent=self._without_reply,
                 )
                 self._safety.arm()
-            self._set_up_servos()
         except BaseException:
             self.close()
             raise
@@ -187,6 +195,23 @@ class Connection:
     def limp(self) -> dict[str, BusError]:
         """Switch every motor on a bus off now; returns the servos that did not confirm, by name."""
         return {} if self._safety is None else self._safety.limp()
+
+    def release(self) -> dict[str, BusError]:
+        """Apply the rig's exit policy now; returns the servos that did not confirm, by name."""
+        return {} if self._safety is None else self._safety.release()
+
+    def check_servos(self) -> None:
+        """Ask every servo who it is; refuse to go on when one is missing, or another one."""
+        findings: dict[str, list[Finding]] = {}
+        for name, bus in self.backend.buses.items():
+            here = [
+                Expected(d.config.name, d.id, d.profile, d.config.registers)
+                for d in self.on_bus
+                if d.config.bus == name
+            ]
+            findings[name] = handshake(bus, here, port=getattr(bus, "port_name", ""))
+        for name, bus in self.backend.buses.items():
+            require(findings[name], getattr(bus, "port_name", "") or name)
 
     def recover(self, name: str, *, on: bool) -> float:
         """Let this servo's motor move again after it was shut down, if it is to be on; see `BusDrive.wake`."""
@@ -349,14 +374,7 @@ class Connection:
     def _set_up_servos(self) -> None:
         """Check that every servo is there and the right one; write the registers that differ from the rig's."""
         drives = self.on_bus
-        findings: dict[str, list[Finding]] = {}
-        for name, bus in self.backend.buses.items():
-            here = [
-                Expected(d.config.name, d.id, d.profile, d.config.registers) for d in drives if d.config.bus == name
-            ]
-            findings[name] = handshake(bus, here, port=getattr(bus, "port_name", ""))
-        for name, bus in self.backend.buses.items():
-            require(findings[name], getattr(bus, "port_name", "") or name)
+        self.check_servos()
         failures: list[BusError] = []
         for drive in drives:
             servo, wanted = drive.config, drive.config.registers

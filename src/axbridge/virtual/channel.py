@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,7 +41,8 @@ _MOST_READS = 16  # of them in one go
 _TCSETS2 = 0x402C542B
 _CBAUD, _BOTHER = 0o010017, 0o010000
 _TIOCGEXCL = 0x80045440  # Linux
-_CLOSED = 0x08 | 0x10  # inotify: IN_CLOSE_WRITE and IN_CLOSE_NOWRITE
+_CLOSED, _OPENED = 0x08 | 0x10, 0x20  # inotify: IN_CLOSE_WRITE and IN_CLOSE_NOWRITE, IN_OPEN
+_EVENT = struct.Struct("=iIII")  # struct inotify_event: watch, mask, cookie, length of the name
 _MOST_UNREAD = 2048  # bytes
 _TRIALS = 200
 _CLAIMS, _CLAIM_PAUSE = 5, 0.02  # attempts to lock a link, and the pause between them, s
@@ -101,6 +103,21 @@ class Listener:
             os.write(self._waker, b"!")
 
 
+class DirectReader:
+    """Reads one end of the terminal in the thread that waits for it: for who must pass bytes on at once."""
+
+    def __init__(self, end: int) -> None:
+        self.news = end
+
+    def arrivals(self) -> list[Arrival]:
+        """What has come; for use when `news` is readable."""
+        data = os.read(self.news, _CHUNK)
+        return [Arrival(data, time.monotonic(), baud(self.news) or None)]
+
+    def close(self, other: int) -> None:
+        """Nothing is left to stop."""
+
+
 class Unlocker:
     """A thread that ends a client's exclusive use of the terminal (TIOCEXCL) when that client has gone.
 
@@ -110,12 +127,14 @@ class Unlocker:
 
     def __init__(self, slave: int) -> None:
         self._slave = slave
+        self.clients: int | None = None  # how often it is open, without the server's own; None: the system does not say
         self._events = -1
         if sys.platform != "linux":
             return
         self._libc = ctypes.CDLL(None)
         self._events = self._libc.inotify_init1(os.O_CLOEXEC)
-        self._watched = self._libc.inotify_add_watch(self._events, os.ttyname(slave).encode(), _CLOSED)
+        self._watched = self._libc.inotify_add_watch(self._events, os.ttyname(slave).encode(), _CLOSED | _OPENED)
+        self.clients = 0 if self._watched >= 0 else None
         self._over = False
         self._thread = threading.Thread(target=self._watch, name="pty unlocker", daemon=True)
         self._thread.start()
@@ -131,10 +150,15 @@ class Unlocker:
     def _watch(self) -> None:
         _block_signals()
         while True:
+            masks: list[int] = []
             with contextlib.suppress(OSError):  # this system gives none
-                os.read(self._events, _CHUNK)
+                data = os.read(self._events, _CHUNK)
+                masks = [mask for _, mask, _, _ in _EVENT.iter_unpack(data[: len(data) // _EVENT.size * _EVENT.size])]
             if self._over or self._watched < 0:
                 return
+            self.clients = (self.clients or 0) + sum(bool(one & _OPENED) - bool(one & _CLOSED) for one in masks)
+            if not any(mask & _CLOSED for mask in masks):
+                continue
             with contextlib.suppress(OSError):
                 if any(fcntl.ioctl(self._slave, _TIOCGEXCL, bytes(4))):
                     fcntl.ioctl(self._slave, termios.TIOCNXCL)  # at once: the search takes some 10 ms
@@ -175,7 +199,7 @@ class _Ends(NamedTuple):
 
     master: int
     slave: int
-    listener: Listener
+    listener: Listener | DirectReader
     unlocker: Unlocker
 
 
@@ -186,7 +210,10 @@ class PtyChannel:
     is the rate of a client that sets none, and `link` a symbolic link that keeps pointing at the slave.
     """
 
-    def __init__(self, baud: float, link: Path | None = None) -> None:
+    def __init__(
+        self, baud: float, link: Path | None = None, listen: Callable[[int], Listener | DirectReader] = Listener
+    ) -> None:
+        self._listen = listen
         if _MISSING:
             raise PortError("pty", f"no pseudo-terminal: {_MISSING}", _OTHERWISE)
         self._initial_baud = int(baud)
@@ -218,10 +245,10 @@ class PtyChannel:
         _set_baud(slave, self._initial_baud)
         first = not self.transit  # it is the machine's, and the same for the next terminal
         if first:
-            client = Listener(slave)
+            client = self._listen(slave)
             self.transit = _transit(master, client)
             client.close(master)
-        listener = Listener(master)
+        listener = self._listen(master)
         if first:
             self._delay = _transit(slave, listener)
         self._ends = _Ends(master, slave, listener, Unlocker(slave))
@@ -247,6 +274,12 @@ class PtyChannel:
         if self._ends is None:
             return []
         return [each._replace(time=each.time - self._delay) for each in self._ends.listener.arrivals()]
+
+    @property
+    def occupied(self) -> bool | None:
+        """Whether a client has it open; None where the system does not say."""
+        clients = self._ends.unlocker.clients if self._ends else 0
+        return None if clients is None else clients > 0
 
     waits = False  # bytes that wait are in the kernel, and their client with them
     left = False  # a terminal that the server itself has open does not say
@@ -303,7 +336,7 @@ def _unread(slave: int) -> int:
     return int.from_bytes(fcntl.ioctl(slave, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
-def _transit(end: int, listener: Listener) -> float:
+def _transit(end: int, listener: Listener | DirectReader) -> float:
     """The shortest time, s, from a write to this end until it is noticed at the other: the machine's own."""
     awake = Awake()
     awake.hold()
@@ -444,6 +477,11 @@ class TcpChannel:
             client.recv(_CHUNK)  # else closing takes the words back
 
     left = False  # since the server looked last, a client has
+
+    @property
+    def occupied(self) -> bool | None:
+        """Whether a client is connected."""
+        return self._client is not None
 
     @property
     def waits(self) -> bool:

@@ -7,7 +7,6 @@ a bank of motors. Packets and refusals belong to its protocol, effects of regist
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -33,7 +32,6 @@ FIRMWARES: Mapping[str, type[Firmware]] = {  # by family of units
     "ax": AxFirmware, "mx": AxFirmware, "x": XFirmware, "sts": FeetechFirmware, "scs": FeetechFirmware,
 }  # fmt: skip
 _VOLTS, _READING = int(State.VOLTAGE), int(State.READING)
-_INDIRECT = re.compile(r"indirect_data_(\d+)")
 _STORE, _RESTORE = b"\x01CTRL", b"\x02CTRL"
 _HOTTER = 10.0  # degC above the limit that an overheated servo reads
 _GAP = 3  # bytes of silence for each id that does not answer a broadcast ping
@@ -97,11 +95,7 @@ class VirtualServo:
         self._delays = {
             int(code): given.get(code.name, given["WRITE"]) * 1e-6 for code in INSTRUCTIONS[profile.protocol]
         }
-        self._pointers = {  # address of a byte of indirect data -> that of the register that holds its address
-            register.address: profile.registers[f"indirect_address_{match[1]}"].address
-            for name, register in profile.registers.items()
-            if (match := _INDIRECT.fullmatch(name))
-        }
+        self._pointers = profile.pointers
         for name, value in (registers or {}).items():
             self.table[name] = value
         self.firmware: Firmware = FIRMWARES[profile.units_name](self.table, profile, zero, self._state_at)

@@ -1,0 +1,135 @@
+"""Bytes between a program and a serial line, both ways, as they arrive; packets of the program may be examined."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import time
+from collections.abc import Callable, Iterable
+
+from axbridge.bus.port import Port
+from axbridge.bus.protocols.packet import Packet
+from axbridge.errors import PortError
+from axbridge.virtual.channel import Channel
+from axbridge.virtual.framing import Framing
+
+Examine = Callable[[int, Packet, bytes], bytes]
+"""What the line gets instead of an intact packet: of this version of the protocol, the packet, and its bytes."""
+
+_PATIENCE = 0.1  # s that an incomplete packet is kept; a servo forgets it then, too (inter-byte time-out)
+_SILENCE = 0.15  # s without a byte behind one that was passed on incomplete, so that its servo has forgotten it
+_AGAIN = 0.1  # s between two attempts to open a port that was lost
+
+
+class Packets:
+    """Cuts a program's bytes into packets, so that each can be examined; all others pass as they are."""
+
+    def __init__(self, versions: Iterable[int], examine: Examine) -> None:
+        self._framing = Framing(versions)
+        self._examine = examine
+        self._held = b""  # perhaps the start of a packet
+        self._since = 0.0
+
+    @property
+    def held(self) -> bool:
+        """Whether bytes are kept until their packet is complete."""
+        return bool(self._held)
+
+    def feed(self, data: bytes) -> bytes:
+        """Take in bytes; return what the line gets now."""
+        before, stream, done, out = len(self._held), self._held + data, 0, []
+        for heard in self._framing.feed(data):
+            end = before + heard.end
+            begin = end - heard.size
+            out.append(stream[done:begin])
+            frame = stream[begin:end]
+            out.append(self._examine(heard.protocol, heard.packet, frame) if heard.packet.intact else frame)
+            done = end
+        keep = len(stream) - done if self._framing.pending else 0
+        if (keep and not self._held) or (keep and done):
+            self._since = time.monotonic()
+        self._held = stream[len(stream) - keep :]
+        return b"".join([*out, stream[done : len(stream) - keep]])
+
+    def overdue(self) -> bytes:
+        """The bytes of a packet that was not completed in time; they are no longer kept."""
+        if not self._held or time.monotonic() - self._since < _PATIENCE:
+            return b""
+        found, self._held = self._held, b""
+        self._framing.reset()
+        return found
+
+
+class Relay:
+    """One program on a channel, and one port.
+
+    `packets` None passes every byte at once, unchanged; then `sent` sees what has passed, as `heard` does with replies.
+    """
+
+    def __init__(
+        self,
+        channel: Channel,
+        port: Port,
+        packets: Packets | None = None,
+        sent: Callable[[bytes], object] = lambda _: None,
+        heard: Callable[[bytes], object] = lambda _: None,
+        say: Callable[[str], object] = lambda _: None,
+    ) -> None:
+        self.channel, self.port = channel, port
+        self.spoke_at = time.monotonic()  # when the program sent something last
+        self._packets, self._sent, self._heard, self._say = packets, sent, heard, say
+        self._quiet_until = 0.0
+        self._tried_at = 0.0
+
+    def step(self, wait: float) -> None:
+        """Pass on what comes within `wait` s; when the port is lost the program's is, too, until it is back."""
+        try:
+            if self.port.fd is None:
+                self._reopen(wait)
+            else:
+                self._pass(wait)
+        except PortError as lost:
+            self._say(lost.message)
+            self.channel.unplug()
+
+    def _reopen(self, wait: float) -> None:
+        time.sleep(wait)
+        if time.monotonic() - self._tried_at < _AGAIN:
+            return
+        self._tried_at = time.monotonic()
+        with contextlib.suppress(PortError):
+            self.port.setupPort(self.port.baudrate)
+            self.channel.plug()
+            self._say("the port is back")
+
+    def _pass(self, wait: float) -> None:
+        line = self.port.fd
+        assert line is not None  # else it is opened first
+        waited_for = [line, *(self.channel.descriptors() if time.monotonic() >= self._quiet_until else ())]
+        ready = select.select(waited_for, [], [], 0.0 if self.channel.waits else wait)[0]
+        if line in ready:
+            data = self.port.receive(0.0)
+            self.channel.write(data)
+            self._heard(data)
+        if len(ready) > (line in ready) or self.channel.waits:
+            for arrival in self.channel.receive():
+                self.spoke_at = time.monotonic()
+                self._follow(arrival.baud)
+                if self._packets is None:
+                    self.port.send(arrival.data)
+                    self._sent(arrival.data)
+                elif out := self._packets.feed(arrival.data):
+                    self.port.send(out)
+        if self._packets is not None and self._packets.held and (late := self._packets.overdue()):
+            self.port.send(late)
+            self._quiet_until = time.monotonic() + _SILENCE
+
+    def _follow(self, baud: float | None) -> None:
+        """Set the port to the rate that the program has set."""
+        if baud and round(baud) != self.port.baudrate:
+            before = self.port.baudrate
+            try:
+                self.port.setBaudRate(round(baud))
+            except PortError as refused:
+                self._say(refused.message)
+                self.port.setBaudRate(before)

@@ -1,0 +1,162 @@
+"""What a packet may say: pure functions of a packet and the known registers; a rule changes values, not packets.
+
+A servo gets each packet and answers it, so its program sees ordinary replies. What a rule refuses, the servo refuses
+itself: the write goes to an address where it has no register, or says what the register holds already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from axbridge.bridge.known import Known, Table, Write, writes
+from axbridge.bus.protocols.packet import BROADCAST, Packet
+from axbridge.bus.protocols.protocol import Protocol
+from axbridge.config.profile import Register
+from axbridge.config.registers import Instruction
+
+_NOWHERE = 0xF0  # no profile has a register from here on that one packet of Protocol 1.0 could reach
+_UNASSIGNED = 0x7E  # no instruction of any protocol
+_SIGN, _MAGNITUDE = 0x400, 0x3FF  # of a wheel's speed, Protocol 1.0
+
+
+class Notice(NamedTuple):
+    """What a rule did, or saw."""
+
+    servo: str
+    rule: str
+    text: str
+
+
+def _limited_position(servo: Known, name: str, value: int) -> int:
+    if name != "goal_position" or servo.positions is None or servo.endless:
+        return value
+    return min(max(value, servo.positions[0]), servo.positions[1])
+
+
+def _limited_speed(servo: Known, name: str, value: int) -> int:
+    slow = servo.slow if servo.way_to is not None and servo.endless is not True else None
+    top = min((limit for limit in (servo.top_speed, slow) if limit is not None), default=None)
+    if top is None or name not in {servo.protocol.names.speed, "goal_velocity"}:
+        return value
+    if name == servo.protocol.names.speed and servo.timed:
+        return value
+    if name == "moving_speed" and servo.endless:
+        return value & _SIGN | min(value & _MAGNITUDE, top)
+    if value == 0 and name == servo.protocol.names.speed and servo.endless is not True:
+        return top  # 0 is: as fast as it can
+    return min(max(value, -top), top)
+
+
+def _limited_torque(servo: Known, name: str, value: int) -> int:
+    if servo.top_torque is None or name != servo.protocol.names.torque:
+        return value
+    return min(max(value, -servo.top_torque), servo.top_torque)
+
+
+RULES: dict[str, Callable[[Known, str, int], int]] = {
+    "soft limits": _limited_position,
+    "top speed": _limited_speed,
+    "top torque": _limited_torque,
+}
+"""Of a value that a program writes to a register, by name: what the servo gets instead."""
+
+
+def checked(
+    protocol: Protocol, packet: Packet, table: Table, *, service: bool = False
+) -> tuple[Packet, tuple[Notice, ...]]:
+    """The packet as the servos may get it, and what was changed; the same object where nothing was.
+
+    Args:
+        protocol: What the servos speak that hear it.
+        packet: From the program; it is intact.
+        table: The registers as they are known.
+        service: Whether EEPROM and factory reset are allowed (``--allow-service``).
+    """
+    notices: list[Notice] = []
+    if packet.code == Instruction.FACTORY_RESET and not service:
+        silent = protocol.refusals.unknown is None and packet.id != BROADCAST  # it would say nothing
+        code = Instruction.PING if silent else _UNASSIGNED
+        names = ", ".join(one.name for one in table.meant(packet.id, protocol)) or f"id {packet.id}"
+        notice = Notice(names, "service", "factory reset refused: --allow-service lets it pass")
+        return packet._replace(code=int(code), params=b""), (notice,)
+    params = bytearray(packet.params)
+    for one in writes(protocol, packet):
+        for servo in table.meant(one.id, protocol):
+            if one.address < servo.profile.eeprom_end and not service:
+                _refuse_service(servo, protocol, params, one, notices)
+            _limit(servo, params, one, notices)
+    if bytes(params) == packet.params:
+        return packet, ()
+    return packet._replace(params=bytes(params)), tuple(notices)
+
+
+def wanted(protocol: Protocol, packet: Packet, table: Table, name: str) -> dict[int, int]:
+    """The values that a packet writes to the register `name`, whole, by id."""
+    found = {}
+    for one in writes(protocol, packet):
+        for servo in table.meant(one.id, protocol):
+            register = servo.profile.registers.get(name)
+            places = servo.places(one.address, one.begin, one.end)
+            if register is not None and all(place in places for place in range(register.address, register.end)):
+                data = bytes(packet.params[places[place]] for place in range(register.address, register.end))
+                found[servo.id] = register.decode(data)
+    return found
+
+
+def powered(protocol: Protocol, packet: Packet, table: Table) -> set[int]:
+    """Ids of the servos whose torque a packet may switch on, and was not known to be on."""
+    found = set()
+    for one in writes(protocol, packet):
+        for servo in table.meant(one.id, protocol):
+            on = protocol.torque_enable
+            if servo.value("torque_enable") == 1:
+                continue
+            places = servo.places(one.address, one.begin, one.end)
+            if (on in places and packet.params[places[on]]) or None in places:
+                found.add(servo.id)
+    return found
+
+
+def _refuse_service(servo: Known, protocol: Protocol, params: bytearray, one: Write, notices: list[Notice]) -> None:
+    data = bytes(params[one.begin : one.end])
+    held = servo.data(one.address, len(data))
+    if data == held:
+        return
+    if protocol.refusals.access:
+        nowhere = _NOWHERE if protocol.address_size == 1 else 0xFFFF - len(data)
+        params[one.at : one.at + protocol.address_size] = nowhere.to_bytes(protocol.address_size, "little")
+    elif held is not None:
+        params[one.begin : one.end] = held
+    else:  # what is held is not known: a register that takes no write, which such a servo acknowledges
+        params[one.at] = _NOWHERE
+    names = [name for name, register in servo.profile.registers.items() if register.address == one.address]
+    what = names[0] if names else f"address {one.address}"
+    notices.append(Notice(servo.name, "service", f"write to EEPROM ({what}) refused: --allow-service lets it pass"))
+
+
+def _limit(servo: Known, params: bytearray, one: Write, notices: list[Notice]) -> None:
+    address = int.from_bytes(params[one.at : one.at + servo.protocol.address_size], "little")
+    places = servo.places(address, one.begin, one.end)
+    for name, register in servo.ruled:
+        span = range(register.address, register.end)
+        if places.keys().isdisjoint(span):
+            continue
+        held = servo.data(register.address, register.size)
+        data = bytearray(held or bytes(register.size))
+        for place in span:
+            if place in places:
+                data[place - register.address] = params[places[place]]
+        value = register.decode(data)
+        for rule, limited in RULES.items():
+            if (new := limited(servo, name, value)) != value:
+                whole = all(place in places for place in span)
+                _put(register, register.encode(new) if whole else held or register.encode(new), params, places)
+                notices.append(Notice(servo.name, rule, f"{name} {value}: limited to {new}"))
+                value = new
+
+
+def _put(register: Register, data: bytes, params: bytearray, places: dict[int | None, int]) -> None:
+    for place, byte in enumerate(data, register.address):
+        if place in places:
+            params[places[place]] = byte
