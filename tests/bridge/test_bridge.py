@@ -43,7 +43,7 @@ def bridged(profile="ax-12a", **safety):
 def client(port, line):
     bus = SerialBus(port)
     for id_ in IDS:
-        bus.speak(id_, PROTOCOLS[line[id_].profile.protocol])
+        bus.set_protocol(id_, PROTOCOLS[line[id_].profile.protocol])
     return bus
 
 

@@ -107,12 +107,12 @@ class DirectReader:
     """Reads one end of the terminal in the thread that waits for it: for who must pass bytes on at once."""
 
     def __init__(self, end: int) -> None:
-        self.news = end
+        self.ready_fd = end
 
     def arrivals(self) -> list[Arrival]:
-        """What has come; for use when `news` is readable."""
-        data = os.read(self.news, _CHUNK)
-        return [Arrival(data, time.monotonic(), baud(self.news) or None)]
+        """What has come; for use when `ready_fd` is readable."""
+        data = os.read(self.ready_fd, _CHUNK)
+        return [Arrival(data, time.monotonic(), baud(self.ready_fd) or None)]
 
     def close(self, other: int) -> None:
         """Nothing is left to stop."""
