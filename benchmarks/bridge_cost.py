@@ -20,7 +20,7 @@ from pathlib import Path
 from dynamixel_sdk import PacketHandler, PortHandler
 
 from axbridge.config.rig import Rig
-from axbridge.virtual.server import serving
+from axbridge.testing import serve
 
 _POSITION, _SIZE = 36, 2  # Present Position of an AX-12
 
@@ -62,7 +62,8 @@ def main() -> None:
     given = options.parse_args()
     ids = [servo.id for servo in Rig.load(given.rig).dynamixels if servo.id is not None]
     print("way      median ms   99 % ms   loops/s   wrong")
-    with serving(given.rig) as port:
+    with serve(given.rig, timing="wire", engine=None) as bus:
+        port = bus.port
         for way in ("direct", "watch", "rules"):
             if way == "direct":
                 times, rate, wrong = measure(port, ids, given.loops)

@@ -36,7 +36,7 @@ from axbridge.bus.protocols.protocol import FIRST
 from axbridge.bus.serial import SerialBus
 from axbridge.bus.stats import TURNAROUND, percentile, wire_time
 from axbridge.config.registers import Address
-from axbridge.virtual.server import serving
+from axbridge.testing import serve
 from axbridge.virtual.wake_latency import Awake, wake_on_time
 
 SERVOS = 18
@@ -145,7 +145,8 @@ def exchange(count: int) -> dict[str, dict[str, float]]:
 
 def beside_sdk(count: int, delay: int) -> dict[str, float]:
     """`Robot.exchange` and a plain loop of dynamixel-sdk, in turns on one served line."""
-    with serving("bioloid", "--timing", "wire") as port:
+    with serve("bioloid", timing="wire", engine=None) as served:
+        port = served.port
         with SerialBus(port) as bus:
             for id_ in range(1, SERVOS + 1):
                 bus.write(id_, Address.RETURN_DELAY_TIME, bytes((delay,)))

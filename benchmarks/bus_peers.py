@@ -19,7 +19,7 @@ import time
 
 from bus_line import line
 
-from axbridge.virtual.server import serving
+from axbridge.testing import serve
 
 GOAL, MAX_TORQUE = (30, 600), (14, 1023)  # address, and what it holds
 READS = int(sys.argv[1]) if sys.argv[1:] and sys.argv[1].isdecimal() else 200
@@ -122,8 +122,8 @@ CLIENTS = {"axbridge": Axbridge, "dynamixel_sdk": Sdk, "pypot": Pypot, "rustypot
 
 def answers(make, faults):
     """How many answers were right, another register's, and errors."""
-    with serving("bench_arm", "--faults", faults) as port:
-        client = make(port)
+    with serve("bench_arm", faults=faults, timing="wire", engine=None) as bus:
+        client = make(bus.port)
         for _ in range(5):  # until it is there, whatever the line does
             with contextlib.suppress(Exception):
                 client.write(*GOAL)
@@ -162,13 +162,13 @@ def cpu_of_a_read(clients):
 
 def held_after_a_kill(name):
     """Whether the servo still has power 2 s after the program that held it was killed."""
-    with serving("bench_arm") as port:
-        holder = subprocess.Popen([sys.executable, __file__, "hold", name, port], stdout=subprocess.PIPE)
+    with serve("bench_arm", timing="wire", engine=None) as bus:
+        holder = subprocess.Popen([sys.executable, __file__, "hold", name, bus.port], stdout=subprocess.PIPE)
         assert b"holds\n" in iter(holder.stdout.readline, b"")  # a client's import may print, too
         holder.send_signal(signal.SIGKILL)
         holder.communicate()
         time.sleep(2)
-        return bool(Axbridge(port).read(1, 24) & 0xFF)
+        return bool(Axbridge(bus.port).read(1, 24) & 0xFF)
 
 
 def hold(name, port):
@@ -195,8 +195,8 @@ def main():
     cpu, report = cpu_of_a_read(clients), {}
     for name, make in clients.items():
         print(name, file=sys.stderr)
-        with serving("bench_arm") as port:
-            client = make(port)
+        with serve("bench_arm", timing="wire", engine=None) as bus:
+            client = make(bus.port)
             missing = sorted(seconds_of(client.read, 9, GOAL[0]) for _ in range(9))[4]
             scanned = seconds_of(client.scan)
             del client  # which closes the port

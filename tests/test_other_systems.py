@@ -65,8 +65,8 @@ def test_a_bus_is_served_and_scanned_over_tcp_without_pseudo_terminals():
         try:
             ready = server.stdout.readline().split()
             assert ready[0] == "ready:"
-            done, out, err = run(WITHOUT + VERB, "scan", "--port", ready[1])
-            assert (done, err) == (0, "")
+            done, out, _ = run(WITHOUT + VERB, "scan", "--port", ready[1])
+            assert done == 0
             assert "id   1  ax-12a" in out
         finally:
             server.terminate()
@@ -111,8 +111,8 @@ def test_a_guard_that_can_be_given_no_descriptor_switches_the_torque_off_and_end
 
 def test_a_real_bus_needs_no_engine(tmp_path):
     with serving("bare_horn") as port:
-        code, out, err = run(NO_ENGINE + VERB, "scan", "--port", port)
-    assert (code, err) == (0, "")
+        code, out, _ = run(NO_ENGINE + VERB, "scan", "--port", port)
+    assert code == 0
     assert "id   1  ax-12a" in out
 
 

@@ -37,8 +37,8 @@ from axbridge.sim.bank import BankServo, ServoBank
 from axbridge.sim.engines.pendulums import Pendulums
 from axbridge.sim.rollout import rollouts
 from axbridge.sim.runs import FREE, JOINT_MODE, Runs
+from axbridge.testing import serve
 from axbridge.virtual.assembly import build_bank
-from axbridge.virtual.server import serving
 
 OUT = Path(__file__).resolve().parents[1] / "docs" / "figures"
 WIDE = 1000  # pixels, of the tutorial's pictures
@@ -228,9 +228,9 @@ def tutorial() -> None:
     """Type the commands of the page, and keep the pictures they make."""
     page = (OUT.parent / "tutorial.md").read_text(encoding="utf-8").replace("\\\n", " ")
     typed = [line[2:] for line in page.splitlines() if line.startswith("$ axbridge ")]
-    with tempfile.TemporaryDirectory() as folder, serving("bench_arm") as port:
+    with tempfile.TemporaryDirectory() as folder, serve("bench_arm", timing="wire", engine=None) as bus:
         for line in typed:
-            command = line.replace("/dev/ttyUSB0", port).replace("axbridge", f"{sys.executable} -m axbridge", 1)
+            command = line.replace("/dev/ttyUSB0", bus.port).replace("axbridge", f"{sys.executable} -m axbridge", 1)
             subprocess.run(shlex.split(command), cwd=folder, check=True)
         for picture in Path(folder).glob("*.png"):
             with Image.open(picture) as drawn:

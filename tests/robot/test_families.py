@@ -179,7 +179,7 @@ def test_a_mode_that_another_program_left_is_ended_before_a_goal_is_given(mode, 
         assert robot["s1"].position == pytest.approx(0.0, abs=0.02)
 
 
-def test_a_wheel_that_was_without_power_turns_on(tmp_path):
+def test_a_wheel_that_was_without_power_stands_until_its_next_command(tmp_path):
     with axbridge.open(write_feetech_comb(tmp_path)) as robot:
         servo = robot["s1"]
         servo.set_position(math.inf)
@@ -187,7 +187,10 @@ def test_a_wheel_that_was_without_power_turns_on(tmp_path):
         run(robot, 0.5)
         robot.simulation.world.servos["s1"].power_cycle(robot.time)
         with pytest.warns(ControlWarning, match="without power until now: s1"):
-            run(robot, 3.0)
+            run(robot, 1.0)
+        assert servo.velocity == pytest.approx(0.0, abs=0.02)
+        servo.set_velocity(0.5)
+        run(robot, 3.0)
         assert servo.velocity == pytest.approx(0.5, abs=0.2)
 
 

@@ -81,7 +81,7 @@ class Bridge:
     def run(self, channel: Channel, stopping: Callable[[], bool]) -> None:
         """Relay until `stopping()`, asked every 5 ms."""
         packets = Packets(self._versions, self._examine)
-        relay = Relay(channel, self._bus.port, packets, heard=self._hear, say=self._say)
+        relay = Relay(channel, self._bus.port, packets, replied=self._note_replies, say=self._say)
         fed = -math.inf
         while not stopping():
             if (now := time.monotonic()) - fed > _FEED:
@@ -89,14 +89,14 @@ class Bridge:
                 self._connection.feed()
             relay.step(_TICK)
             self._look_after(relay)
-            if time.monotonic() - relay.spoke_at > _GAP and relay.port.fd is not None:
+            if time.monotonic() - relay.sent_at > _GAP and relay.port.fd is not None:
                 self._follow_slow_joints()
 
     def close(self) -> None:
         """Apply the exit policy and release the port; may be called twice."""
         try:
             self._connection.release()
-            self._give_speeds_back([one for one in self._table.servos.values() if one.way_to is not None])
+            self._give_speeds_back([one for one in self._table.servos.values() if one.far_goal is not None])
         except BusError:  # the port is lost
             pass
         self._connection.close()
@@ -109,14 +109,14 @@ class Bridge:
         else:
             self._gone_since = math.inf
         gone = now - self._gone_since > _GRACE
-        silent = self._stale is not None and now - relay.spoke_at > self._stale
+        silent = self._stale is not None and now - relay.sent_at > self._stale
         if self._wrote and relay.port.fd is not None and (gone or silent):
-            why = "client gone" if gone else f"client silent for {now - relay.spoke_at:.2f} s"
+            why = "client gone" if gone else f"client silent for {now - relay.sent_at:.2f} s"
             failed = self._connection.release()
             self._wrote = False
             self._table.forget()
             self._commanded.clear()
-            self._give_speeds_back([one for one in self._table.servos.values() if one.way_to is not None])
+            self._give_speeds_back([one for one in self._table.servos.values() if one.far_goal is not None])
             all_ = len(self._table.servos)
             self._say(f"{why}: {self._policy} ({all_ - len(failed)} of {all_} confirmed)", "exit")
             for name, error in failed.items():
@@ -140,8 +140,8 @@ class Bridge:
             self._slow_down(protocol, first, goals)
         self._commanded |= dict.fromkeys(goals, time.monotonic())
         for id_, goal in goals.items():
-            if (servo := self._table.servos[id_]).way_to is not None:
-                servo.way_to = goal
+            if (servo := self._table.servos[id_]).far_goal is not None:
+                servo.far_goal = goal
         for id_, speed in wanted(protocol, packet, self._table, protocol.names.speed).items():
             self._table.servos[id_].wanted_speed = speed
         passed, notices = checked(protocol, packet, self._table, service=self._service)
@@ -164,10 +164,10 @@ class Bridge:
         for servo, answer in zip(servos, answers, strict=True):
             data = answer.data if isinstance(answer, Reply) else b""
             here = servo.profile.register("present_position").decode(data) if data else None
-            if servo.way_to is not None or (here is not None and abs(goals[servo.id] - here) <= servo.near):
+            if servo.far_goal is not None or (here is not None and abs(goals[servo.id] - here) <= servo.near):
                 continue
             limit = servo.profile.register(protocol.names.speed)
-            servo.way_to, servo.wanted_speed = goals[servo.id], servo.value(protocol.names.speed) or 0
+            servo.far_goal, servo.wanted_speed = goals[servo.id], servo.value(protocol.names.speed) or 0
             speeds[servo.id] = limit.encode(min(servo.slow, servo.wanted_speed or servo.slow))
             away = "is far away" if here is None else f"is {_degrees(servo, goals[servo.id] - here)}° away"
             text = f"its first goal {away}: at most {math.degrees(_SLOW):.0f}°/s until it is there"
@@ -187,16 +187,16 @@ class Bridge:
             return
         self._polled = time.monotonic()
         for servo in self._table.servos.values():
-            if servo.way_to is None:
+            if servo.far_goal is None:
                 continue
             (answer,) = self._bus.read_many([(servo.id, *servo.protocol.present_position)])
             if not isinstance(answer, Reply) or not answer.data:
                 continue
             here = servo.profile.register("present_position").decode(answer.data)
             goal = (
-                servo.way_to
+                servo.far_goal
                 if servo.positions is None
-                else min(max(servo.way_to, servo.positions[0]), servo.positions[1])
+                else min(max(servo.far_goal, servo.positions[0]), servo.positions[1])
             )
             if abs(here - goal) * servo.profile.units.position <= _THERE:
                 self._give_speeds_back([servo])
@@ -204,7 +204,7 @@ class Bridge:
     def _give_speeds_back(self, servos: Iterable[Known]) -> None:
         """Give these servos the speed limit that their program has set."""
         for servo in servos:
-            servo.way_to = None
+            servo.far_goal = None
             speed, top = servo.wanted_speed, servo.top_speed
             speed = speed if top is None else min(speed or top, top)
             self._write_speeds(
@@ -231,10 +231,10 @@ class Bridge:
         if goals:
             self._bus.sync_write(goal, goals)
 
-    def _hear(self, data: bytes) -> None:
-        for heard in self._replies.feed(data):
-            if heard.packet.intact:
-                self._table.answered(heard.packet)
+    def _note_replies(self, data: bytes) -> None:
+        for reply in self._replies.feed(data):
+            if reply.packet.intact:
+                self._table.answered(reply.packet)
 
     def _read_tables(self) -> None:
         """Read all registers of all servos, once."""

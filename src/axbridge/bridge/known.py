@@ -29,7 +29,7 @@ class Known:
     top_torque: int | None = None  # counts of its torque limit, likewise
     slow: int = 1  # counts of the speed limit on the way to a goal that is far from the joint
     near: int = 0  # counts: a goal that is farther away is far
-    way_to: int | None = None  # the far goal that it is on its way to, slowly
+    far_goal: int | None = None  # the far goal that it is on its way to, slowly
     wanted_speed: int = 0  # what the program wants its speed limit to be then
     held: dict[int, int] = field(default_factory=dict)  # by address
 
@@ -44,8 +44,8 @@ class Known:
 
     def data(self, address: int, length: int) -> bytes | None:
         """What the table holds there; None where a byte was never seen."""
-        found = [self.held.get(place) for place in range(address, address + length)]
-        return None if None in found else bytes(found)  # type: ignore[arg-type]
+        data = [self.held.get(place) for place in range(address, address + length)]
+        return None if None in data else bytes(data)  # type: ignore[arg-type]
 
     def value(self, name: str) -> int | None:
         """The value of a register; None while it is not known, or where there is none."""
@@ -76,8 +76,8 @@ class Known:
         pointer = self.profile.pointers.get(address)
         if pointer is None:
             return address
-        found = self.data(pointer, 2)
-        return None if found is None else int.from_bytes(found, "little")
+        data = self.data(pointer, 2)
+        return None if data is None else int.from_bytes(data, "little")
 
 
 class Write(NamedTuple):

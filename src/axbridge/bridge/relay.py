@@ -38,12 +38,12 @@ class Packets:
     def feed(self, data: bytes) -> bytes:
         """Take in bytes; return what the line gets now."""
         before, stream, done, out = len(self._held), self._held + data, 0, []
-        for heard in self._framing.feed(data):
-            end = before + heard.end
-            begin = end - heard.size
+        for arrival in self._framing.feed(data):
+            end = before + arrival.end
+            begin = end - arrival.size
             out.append(stream[done:begin])
             frame = stream[begin:end]
-            out.append(self._examine(heard.protocol, heard.packet, frame) if heard.packet.intact else frame)
+            out.append(self._examine(arrival.protocol, arrival.packet, frame) if arrival.packet.intact else frame)
             done = end
         keep = len(stream) - done if self._framing.pending else 0
         if (keep and not self._held) or (keep and done):
@@ -55,15 +55,15 @@ class Packets:
         """The bytes of a packet that was not completed in time; they are no longer kept."""
         if not self._held or time.monotonic() - self._since < _PATIENCE:
             return b""
-        found, self._held = self._held, b""
+        late, self._held = self._held, b""
         self._framing.reset()
-        return found
+        return late
 
 
 class Relay:
     """One program on a channel, and one port.
 
-    `packets` None passes every byte at once, unchanged; then `sent` sees what has passed, as `heard` does with replies.
+    `packets` None passes every byte at once, unchanged. `sent` then sees what has passed, and `replied` the replies.
     """
 
     def __init__(
@@ -72,12 +72,12 @@ class Relay:
         port: Port,
         packets: Packets | None = None,
         sent: Callable[[bytes], object] = lambda _: None,
-        heard: Callable[[bytes], object] = lambda _: None,
+        replied: Callable[[bytes], object] = lambda _: None,
         say: Callable[[str], object] = lambda _: None,
     ) -> None:
         self.channel, self.port = channel, port
-        self.spoke_at = time.monotonic()  # when the program sent something last
-        self._packets, self._sent, self._heard, self._say = packets, sent, heard, say
+        self.sent_at = time.monotonic()  # when the program sent something last
+        self._packets, self._sent, self._replied, self._say = packets, sent, replied, say
         self._quiet_until = 0.0
         self._tried_at = 0.0
 
@@ -110,10 +110,10 @@ class Relay:
         if line in ready:
             data = self.port.receive(0.0)
             self.channel.write(data)
-            self._heard(data)
+            self._replied(data)
         if len(ready) > (line in ready) or self.channel.waits:
             for arrival in self.channel.receive():
-                self.spoke_at = time.monotonic()
+                self.sent_at = time.monotonic()
                 self._follow(arrival.baud)
                 if self._packets is None:
                     self.port.send(arrival.data)

@@ -35,7 +35,7 @@ def _limited_position(servo: Known, name: str, value: int) -> int:
 
 
 def _limited_speed(servo: Known, name: str, value: int) -> int:
-    slow = servo.slow if servo.way_to is not None and servo.endless is not True else None
+    slow = servo.slow if servo.far_goal is not None and servo.endless is not True else None
     top = min((limit for limit in (servo.top_speed, slow) if limit is not None), default=None)
     if top is None or name not in {servo.protocol.names.speed, "goal_velocity"}:
         return value
@@ -93,20 +93,20 @@ def checked(
 
 def wanted(protocol: Protocol, packet: Packet, table: Table, name: str) -> dict[int, int]:
     """The values that a packet writes to the register `name`, whole, by id."""
-    found = {}
+    values = {}
     for one in writes(protocol, packet):
         for servo in table.meant(one.id, protocol):
             register = servo.profile.registers.get(name)
             places = servo.places(one.address, one.begin, one.end)
             if register is not None and all(place in places for place in range(register.address, register.end)):
                 data = bytes(packet.params[places[place]] for place in range(register.address, register.end))
-                found[servo.id] = register.decode(data)
-    return found
+                values[servo.id] = register.decode(data)
+    return values
 
 
 def powered(protocol: Protocol, packet: Packet, table: Table) -> set[int]:
     """Ids of the servos whose torque a packet may switch on, and was not known to be on."""
-    found = set()
+    ids = set()
     for one in writes(protocol, packet):
         for servo in table.meant(one.id, protocol):
             on = protocol.torque_enable
@@ -114,8 +114,8 @@ def powered(protocol: Protocol, packet: Packet, table: Table) -> set[int]:
                 continue
             places = servo.places(one.address, one.begin, one.end)
             if (on in places and packet.params[places[on]]) or None in places:
-                found.add(servo.id)
-    return found
+                ids.add(servo.id)
+    return ids
 
 
 def _refuse_service(servo: Known, protocol: Protocol, params: bytearray, one: Write, notices: list[Notice]) -> None:

@@ -15,7 +15,7 @@ from axbridge.bridge.relay import Relay
 from axbridge.bridge.rules import Notice
 from axbridge.bus.port import Port
 from axbridge.cli.app import DONE, app
-from axbridge.cli.options import JsonOption, PortOption, RigArgument
+from axbridge.cli.options import JsonOption, PortOption, RigArgument, shared
 from axbridge.config.rig import Rig
 from axbridge.errors import UsageError
 from axbridge.robot.backend import ports_of
@@ -29,8 +29,8 @@ _TICK = 0.02  # s
 def bridge(
     rig: RigArgument,
     port: PortOption = None,
-    link: Annotated[Path | None, typer.Option(help="A link to make to the port that the program opens.")] = None,
-    tcp: Annotated[str, typer.Option(help="Take the program on HOST:PORT of this machine, as socket://.")] = "",
+    link: Annotated[Path | None, shared("--link", "The program opens it.")] = None,
+    tcp: Annotated[str, shared("--tcp", "The host is this machine.")] = "",
     watch: Annotated[bool, typer.Option("--watch", help="Pass every byte unchanged, and apply no rule.")] = False,
     allow_service: Annotated[
         bool, typer.Option("--allow-service", help="Let EEPROM writes, ids, rates and factory resets pass.")

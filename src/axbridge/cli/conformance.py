@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from axbridge.cli.app import DONE, FAILED_CHECK, app, report
-from axbridge.cli.options import ForceOption, JsonOption, RigOption, SeedOption, known, lined_up
+from axbridge.cli.options import ForceOption, JsonOption, RigOption, SeedOption, lined_up, shared
 from axbridge.cli.progress import progress
 from axbridge.files import check_new
 from axbridge.testing.conformance import BAD, check_driver, write_junit
@@ -20,7 +20,7 @@ from axbridge.testing.servo_bus import Timing
 def conformance(
     command: Annotated[list[str], typer.Argument(metavar="-- COMMAND…", help="The program, {port} for its port.")],
     rig: RigOption,
-    timing: Annotated[str, typer.Option(callback=known("timing", "wire", "none"), help="wire, or none.")] = "none",
+    timing: Annotated[str, shared("--timing")] = "none",
     junit: Annotated[Path | None, typer.Option(metavar="FILE.xml", help="Write a JUnit file, too.")] = None,
     seed: SeedOption = 0,
     force: ForceOption = False,

@@ -56,7 +56,7 @@ def mujoco(
 def ros2(
     rig: RigArgument,
     out: Annotated[Path, shared("--out", "A folder for both files.", metavar="FOLDER")] = Path(),
-    link: Annotated[str, typer.Option(help="The port that both files name.")] = "/tmp/axbridge-ros2",  # noqa: S108
+    link: Annotated[str, shared("--link", "Both files name it.")] = "/tmp/axbridge-ros2",  # noqa: S108
     force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:

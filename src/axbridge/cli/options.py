@@ -133,6 +133,9 @@ SHARED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "--baud": ("Bits per second.", {"metavar": "BAUD"}),
     "--duration": ("How long, s.", {}),
     "--ids": ("Ids of servos.", {"metavar": "IDS"}),
+    "--link": ("A link to make to the port.", {}),
+    "--tcp": ("Serve on HOST:PORT, for socket:// clients.", {}),
+    "--timing": ("wire, or none: answer at once.", {"callback": known("timing", "wire", "none")}),
     "--profile": ("A servo's profile.", {"metavar": "NAME|FILE.toml"}),
     "--engine": (
         "Simulate with bullet, mujoco or none (joints on their own); default: the rig's, else what is installed.",

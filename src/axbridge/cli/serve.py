@@ -36,12 +36,12 @@ _STDIN = 0
 def serve(
     rig: RigArgument,
     engine: EngineOption = None,
-    link: Annotated[Path | None, typer.Option(help="A link to make to the port; several buses: PATH-BUS.")] = None,
-    timing: Annotated[str, typer.Option(help="wire, or none: answer at once.")] = "wire",
+    link: Annotated[Path | None, shared("--link", "Several buses: PATH-BUS.")] = None,
+    timing: Annotated[str, shared("--timing")] = "wire",
     faults: Annotated[str, typer.Option(help="To simulate: drop=0.01,echo,brownout@2s …")] = "",
     seed: SeedOption = 0,
     model: Annotated[str | None, shared("--model", "Default: ax12, where the firmware has its law.")] = None,
-    tcp: Annotated[str, typer.Option(help="Serve on HOST:PORT, for socket:// clients (next bus: next port).")] = "",
+    tcp: Annotated[str, shared("--tcp", "The next bus has the next port.")] = "",
     json: JsonOption = False,
     allow_remote: Annotated[
         bool, typer.Option("--allow-remote", help="Let other machines reach --tcp, and move the robot.")
@@ -53,8 +53,6 @@ def serve(
     set faults while it runs, write a line to its standard input: a value of --faults, or `none`. With --json each line
     is a JSON object, and is answered by one, for tests in any language: docs/test-your-driver.md.
     """
-    if timing not in {"wire", "none"}:
-        raise UsageError(f"--timing {timing} is not known", "choose wire or none")
     parse_faults(faults)
     if tcp and not is_loopback(parse_address(tcp)[0]):
         if not allow_remote:

@@ -21,7 +21,7 @@ from axbridge.comparison.metrics import deviation, resample
 from axbridge.comparison.page import Curve, Panel, Table, fewer, figure_html, table_html
 from axbridge.comparison.recorded_dynamics import Footing, Standing, footing, measured_zmp, standing_robot
 from axbridge.comparison.side_by_side import shared_periods, walk_span
-from axbridge.errors import AxBridgeError, RecordingError, UsageError
+from axbridge.errors import AxBridgeError, RecordingError, UnsupportedOperation, UsageError
 from axbridge.recording.recording import Recording
 
 _GRID = 0.02  # s
@@ -145,7 +145,7 @@ class WalkSide:
             return None
         try:
             return footing(self.recording, self.robot, self.grid + self.span[0])
-        except (RecordingError, UsageError):  # a joint was not recorded; nothing here knows what its motion takes
+        except (RecordingError, UsageError, UnsupportedOperation):  # a joint was not recorded; MuJoCo is missing
             return None
 
     @cached_property

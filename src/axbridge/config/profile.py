@@ -206,9 +206,9 @@ class FirmwareProfile(toml_tables.TomlTable):
     def pointers(self) -> dict[int, int]:
         """Address of each byte of indirect data, and that of the register that holds the address it stands for."""
         return {
-            register.address: self.registers[f"indirect_address_{found[1]}"].address
+            register.address: self.registers[f"indirect_address_{match[1]}"].address
             for name, register in self.registers.items()
-            if (found := _INDIRECT.fullmatch(name))
+            if (match := _INDIRECT.fullmatch(name))
         }
 
     @property
