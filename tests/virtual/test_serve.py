@@ -157,7 +157,7 @@ def test_a_stale_link_is_taken_over_but_not_that_of_a_server_and_no_file(rig, tm
     ("options", "words"),
     [
         (["--faults", "dorp=0.1"], "did you mean 'drop'"),
-        (["--timing", "slow"], "wire or none"),
+        (["--timing", "slow"], "known timings: wire, none"),
         (["--tcp", "here"], "HOST:PORT"),
         (["--tcp", "0.0.0.0:0"], "--allow-remote"),
         (["--faults", "dead:9"], "there are 1"),
