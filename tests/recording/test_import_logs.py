@@ -297,6 +297,10 @@ def test_what_is_trimmed_keeps_the_part_under_way(log):
     assert [(segment.name, segment.start) for segment in found.segments] == [("hold", 1.0)]
     with pytest.raises(UsageError, match="no sample lies between 7 and 9 s"):
         trimmed(read(log), 7, 9)
+    with pytest.raises(UsageError, match="nan is no time"):
+        trimmed(read(log), None, math.nan)
+    with pytest.raises(UsageError, match="has no episodes"):
+        import_log(log, walk=3)
 
 
 def test_a_unit_may_be_counts_of_the_register_or_a_factor_that_turns_or_scales(tmp_path):

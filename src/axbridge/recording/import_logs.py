@@ -92,6 +92,8 @@ def import_log(
         refuse_other_kind(path, partial(RecordingError, path))
         begin = stream.read(_FIRST_CHARACTERS).lstrip()
         stream.seek(0)
+        if walk is not None and not {"joint", "position_deg"} <= set(begin.partition("\n")[0].strip().split(",")):
+            raise UsageError(f"{path} has no episodes", "leave --episode out")
         if columns is None and begin.startswith(FIRST):
             return wizard_recording(path, stream.read(), servo, goal, warned)
         if goal is not None:

@@ -84,6 +84,8 @@ def trimmed(recording: Recording, start: float | None, end: float | None) -> Rec
     if start is None and end is None:
         return recording
     low, high = -math.inf if start is None else start, math.inf if end is None else end
+    if math.isnan(low) or math.isnan(high):
+        raise UsageError("nan is no time", "give seconds on the log's clock")
     tracks = {name: track.between(low, np.nextafter(high, math.inf)) for name, track in recording.items()}
     kept = {name: track for name, track in tracks.items() if len(track)}
     if not kept:
