@@ -78,6 +78,7 @@ VERBS = [
     ("serve bench_arm --engine bullet", "sim"),
     ("sweep bench_arm --executor dask://127.0.0.1:1 --over friction=0.02,0.05", "dask"),
     ("view --rig bench_arm --no-open", "view"),
+    ("bridge bench_arm --port /dev/unheard_of", ""),
     ("walk --rig bioloid", "fit,sim"),
     ("warmup", "fast"),
 ]

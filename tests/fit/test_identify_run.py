@@ -218,7 +218,8 @@ def test_a_fit_finds_an_x_servo_again_in_what_was_recorded_through_its_registers
     fitted = ("step.mcap", "fall.mcap", "sin-time-square.mcap", "--holdout", "lift-and-drop.mcap")
     capsys.readouterr()
     search = ("--model", "pendulum-servo", "--friction", law, "--starts", "4", "--json")
-    assert app.run(["identify", *fitted, *rig, *search, "--out", "found.toml"]) == app.DONE
+    code = app.run(["identify", *fitted, *rig, *search, "--out", "found.toml"])
+    assert code in {app.DONE, app.FAILED_CHECK}  # no fit need predict better than the rig's model: here it is the truth
     found = json.loads(capsys.readouterr().out)
     assert found["mae_deg"] < 0.1
     assert found["held_out_mae_deg"] < 0.4

@@ -133,8 +133,10 @@ def goto(bench, place):
     goal = min(here, high) - math.copysign(math.radians(3), here - (low + high) / 2)
     arguments = ("--rig", str(bench.path), "--port", bench.port, "--", "horn", f"{math.degrees(goal):.2f}")
     ended = type_command("servo", "goto", *arguments)
-    assert ended.returncode == 0 or "this cannot be" in ended.stderr, ended.stderr
     way, (down, up) = goal - here, bench.tell("moved")
+    if ended.returncode:  # where it stands is no pose of the rig, or the goal is beyond its limits
+        assert "this cannot be" in ended.stderr or "is out of the limits" in ended.stderr, ended.stderr
+        way = 0.0
     return max(up - max(way, 0.0), min(way, 0.0) - down)
 
 
@@ -182,12 +184,13 @@ def benches(tmp_path_factory):
         yield cache(lambda row: opened.enter_context(bench(tmp_path_factory.mktemp("bench"), row)))
 
 
+LONG = [row for row in TABLE if not row.endswith("00") or row.endswith("+1000")]  # benchmarks/unasked_motion.py: all
 QUICK = [("ax-12a", torque_on), ("sts3215", power_cycle), ("xl430-w250 +0", goto)]
 
 
 @pytest.mark.parametrize(
     ("row", "event"),
-    [*QUICK, *(pytest.param(*case, marks=pytest.mark.ci) for case in product(TABLE, EVENTS) if case not in QUICK)],
+    [*QUICK, *(pytest.param(*case, marks=pytest.mark.ci) for case in product(LONG, EVENTS) if case not in QUICK)],
 )
 def test_no_event_moves_a_joint_on_a_line(benches, row, event):
     moved = {where: motion(benches(row), event, place) for where, place in TABLE[row][2].items()}

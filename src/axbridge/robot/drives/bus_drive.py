@@ -180,17 +180,31 @@ class BusDrive:
         self._speed = self._correction = 0.0
         return self.calibration.angle(present)
 
+    def _read_block(self, *names: str) -> dict[str, int]:
+        """Values of registers that are close together, by one READ: a robot in the simulator is limp meanwhile."""
+        registers = [self.profile.register(name) for name in names]
+        first, end = min(each.address for each in registers), max(each.end for each in registers)
+        data = self.bus.read(self.id, first, end - first).data
+        return {
+            name: each.decode(data[each.address - first : each.end - first])
+            for name, each in zip(names, registers, strict=True)
+        }
+
     def narrow(self) -> tuple[float, float]:
         """Limit torque and positions to what the servo's own limits in EEPROM let through.
 
         Returns those of the position, rad; ±inf where it has none, or what every servo of its model has.
         """
         names, registers = self.protocol.names, self.profile.registers
-        if names.most_torque != names.torque:  # else it may be what another program wrote as its limit of the torque
-            self._top_duty = min(self._top_duty, self.read(names.most_torque))
-        if not (self.has_own_limits and names.low in registers and names.high in registers):
+        has_torque = names.most_torque != names.torque  # else another program may have written it as its limit
+        if not self.has_own_limits or names.low not in registers or names.high not in registers:
+            if has_torque:
+                self._top_duty = min(self._top_duty, self.read(names.most_torque))
             return -math.inf, math.inf
-        counts = self._own.get(names.low, self.read(names.low)), self._own.get(names.high, self.read(names.high))
+        held = self._read_block(names.low, names.high, *([names.most_torque] if has_torque else []))
+        if has_torque:
+            self._top_duty = min(self._top_duty, held[names.most_torque])
+        counts = self._own.get(names.low, held[names.low]), self._own.get(names.high, held[names.high])
         factory = registers[names.low].initial, registers[names.high].initial
         if counts[0] >= counts[1]:
             return -math.inf, math.inf  # a wheel, or several turns
