@@ -156,7 +156,7 @@ PLUGIN = Path(__file__).parents[2] / "integrations" / "lerobot_robot_axbridge"
 def test_any_rig_is_a_robot_of_lerobot(tmp_path, tmp_path_factory):
     python = borrowing(with_lerobot(tmp_path_factory), tmp_path / "env")
     wheel, _ = installed(tmp_path_factory)
-    install(python, wheel, "pytest", "pytest-timeout", *DATASETS)
+    install(python, f"{wheel}[sim]", "pytest", "pytest-timeout", *DATASETS)
     install(python, "--no-deps", PLUGIN)
     env = {"AXBRIDGE": f"{sys.executable} -m axbridge", "HOME": str(tmp_path), "PATH": os.environ["PATH"]}
     command = (python, "-m", "pytest", "-q", "-p", "no:cacheprovider", PLUGIN / "tests")
