@@ -578,3 +578,12 @@ def test_stamps_of_no_even_poll_stay_as_uncertain_as_they_are():
     assert math.isnan(found.poll)
     assert found.spread == pytest.approx(0.016 / math.sqrt(12))
     assert not on_grid(times)
+
+
+def test_a_name_of_a_column_steers_no_terminal_and_breaks_no_line(tmp_path):
+    log = tmp_path / "log.csv"
+    log.write_text("t,ang\x0be\x1b[2J\n0,1\n")
+    with pytest.raises(RecordingError) as refused:
+        import_log(log)
+    assert "\\x0b" in str(refused.value)
+    assert not {"\x0b", "\x1b"} & set(str(refused.value))

@@ -126,7 +126,7 @@ def _of_table(
         raise RecordingError(path, why, hint)
     hint = "say what they are: --column time=HEADER:ms --column position=HEADER:deg --column command=HEADER:deg; "
     hint += "* in a header is the name of each servo: position=*_pos:deg"
-    raise RecordingError(path, f"is of no known kind; its columns are {', '.join(headers)}", hint)
+    raise RecordingError(path, f"is of no known kind; its columns are {printable(', '.join(headers))}", hint)
 
 
 def parse_columns(items: Sequence[str], unit: str | None = None, profile: str = "ax-12a") -> dict[str, Column] | None:
@@ -179,7 +179,7 @@ def _by_servo(
         if _fits(header, before, after) and not any(_fits(header, *ends) for ends in closer)
     ]
     if not names:
-        raise RecordingError(path, f"has no column like {pattern}", f"its columns are {', '.join(headers)}")
+        raise RecordingError(path, f"has no column like {pattern}", f"its columns are {printable(', '.join(headers))}")
     return {
         name: {field: c._replace(header=c.header.replace("*", name)) for field, c in columns.items()} for name in names
     }
@@ -348,7 +348,7 @@ class _Csv:
                     units = ", ".join(filter(None, (*UNIT_FACTORS, COUNTS)))
                     raise RecordingError(self._path, f"{unit!r} is no unit (of {name})", f"units: {units}, or a factor")
                 why = f"has no column {column.header!r} (for {name})"
-                raise RecordingError(self._path, why, f"its columns are {', '.join(self.headers)}")
+                raise RecordingError(self._path, why, f"its columns are {printable(', '.join(self.headers))}")
         at = {header: place for place, header in enumerate(self.headers)}
         its = next(iter(servos.values()))
         rows_of: dict[str, tuple[array[int], list[tuple[str, int, Column, array[float]]]]] = {}

@@ -18,6 +18,7 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import RecordingError, UsageError
+from axbridge.file_reading import printable
 from axbridge.recording.imported import Columns, Warned, recording_of
 from axbridge.recording.recording import Event, Recording
 from axbridge.units import Calibration
@@ -135,7 +136,7 @@ def _read(path: Path, text: str) -> _Export:
     headers = [cell.strip() for cell in _line(path, lines, 3 + int(count), "the header").split(",")]
     if headers[0] != "Time[ms]" or headers[1:] != items or len(set(items)) < len(items):
         why = f"line {4 + int(count)}: the columns are {', '.join(headers)}; the items are {', '.join(items)}"
-        raise RecordingError(path, why, _DAMAGED)
+        raise RecordingError(path, printable(why), _DAMAGED)
     time, values, notes = _rows(path, lines[4 + int(count) :], 5 + int(count), items)
     registers = tuple(_ALIASES.get(item, item) for item in (item.lower().replace(" ", "_") for item in items))
     return _Export(path, profile, name.strip(), registers, time, values, notes)
