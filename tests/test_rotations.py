@@ -23,6 +23,10 @@ ANGLES = ((0.1, -0.4, 2.0), (-3.0, 1.2, -0.3))
 def test_angles_come_back_from_a_rotation():
     for angles in ANGLES:
         assert roll_pitch_yaw(of_roll_pitch_yaw(*angles)) == pytest.approx(angles)
+    for pitch in (-math.pi / 2, math.pi / 2):  # where many angles are the same rotation
+        upright = of_roll_pitch_yaw(0.7, pitch, -1.1)
+        again = of_roll_pitch_yaw(*roll_pitch_yaw(upright))
+        np.testing.assert_allclose(matrix(again), matrix(upright), atol=1e-7)
     assert turned((1.0, 0.0, 0.0), of_roll_pitch_yaw(0, 0, math.pi / 2)) == pytest.approx((0, 1, 0))
     assert turned((1.0, 0.0, 0.0), of_roll_pitch_yaw(0, math.pi / 2, 0)) == pytest.approx((0, 0, -1))
 

@@ -12,6 +12,7 @@ from axbridge.arrays import FloatArray
 
 Vector = tuple[float, float, float]
 Quaternion = tuple[float, float, float, float]  # x, y, z, w
+_UPRIGHT = 1 - 1e-12  # sine of a pitch of 90 degrees, but for rounding
 LinkPose = tuple[Vector, Quaternion]  # where a link's frame is, m, and how it is turned
 
 
@@ -61,8 +62,11 @@ def of_roll_pitch_yaw(roll: float, pitch: float, yaw: float) -> Quaternion:
 def roll_pitch_yaw(rotation: Quaternion) -> Vector:
     """About x, y and z, rad; the other way round of `of_roll_pitch_yaw`."""
     x, y, z, w = rotation
+    across = max(-1.0, min(1.0, 2 * (w * y - z * x)))
+    pitch = math.asin(across)
+    if abs(across) > _UPRIGHT:  # then roll and yaw are about the same axis
+        return 0.0, pitch, math.atan2(2 * (z * w - x * y), 1 - 2 * (x * x + z * z))
     roll = math.atan2(2 * (w * x + y * z), 1 - 2 * (x * x + y * y))
-    pitch = math.asin(max(-1.0, min(1.0, 2 * (w * y - z * x))))
     yaw = math.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
     return roll, pitch, yaw
 

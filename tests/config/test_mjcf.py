@@ -68,9 +68,9 @@ def test_what_stands_for_a_servo_is_left_out_and_actuators_say_which_joints_have
     assert found.joints == ("yaw", "roll")
     assert found.dropped == (
         "2 actuators",
-        "1 joints with damping",
-        "1 joints with an armature",
-        "1 joints with dry friction",
+        "1 joint with damping",
+        "1 joint with an armature",
+        "1 joint with dry friction",
     )
     assert "dynamics" not in found.urdf
     assert (found.free, found.height) == (False, 0.0)
@@ -96,6 +96,32 @@ def test_a_robot_that_stands_free_begins_on_the_floor(tmp_path):
 def test_what_a_rig_cannot_have_is_refused_by_name(tmp_path, old, new, said):
     with pytest.raises(RigError, match=said):
         read_mjcf(written(tmp_path, ARM.replace(old, new)))
+
+
+def test_what_is_refused_writes_nothing_and_replaces_nothing(said, tmp_path):
+    written(tmp_path, ARM)
+    arm = ("rig", "new", "made", "--mjcf", "robot.xml")
+    for wrong in (
+        (),
+        ("--servo", "none-such"),
+        ("--servo", "sts3215", "--ids", "6-1"),
+        ("--servo", "sts3215", "--ids", "1-9"),
+    ):
+        said(*arm, *wrong, code=2)
+        assert not (tmp_path / "made").exists()
+    said(*arm, "--servo", "sts3215", "--urdf", "robot.urdf", code=2)
+    mine = tmp_path / "made" / "made.urdf"
+    mine.parent.mkdir()
+    mine.write_text("mine")
+    assert "made.urdf is already there" in said(*arm, "--servo", "sts3215", code=2)
+    assert mine.read_text() == "mine"
+    said(*arm, "--servo", "sts3215", "--force")
+    assert mine.read_text() != "mine"
+
+
+def test_a_mesh_whose_name_is_a_path_stays_in_the_folder_of_meshes(tmp_path):
+    robot = read_mjcf(written(tmp_path, ARM.replace('"wedge"', '"../../wedge"')))
+    assert list(robot.meshes) == ["meshes/_wedge_0.stl"]
 
 
 def test_without_the_package_a_robot_by_name_is_refused_with_the_command_that_installs_it():

@@ -166,13 +166,20 @@ def test_other_languages_write_the_words_as_json_lines(tmp_path):
             '{"command": "inject", "spec": "dead:9"}': "no servo has that id",
             '{"command": "inject", "spec": "drop#0"}': "not complete or has too much",
             '{"command": "sing"}': f"there are: {', '.join(COMMANDS)}",
-            '{"command": "inject"}': "spec",
+            '{"command": "inject"}': "spec: missing",
+            '{"command": "inject", "spec": 5}': "spec: must be a text",
+            '{"command": "write", "id": 1, "name": "lock", "value": 1e400}': "value: must be a whole number",
+            '{"command": "write", "id": 1, "name": "lock", "value": 70000}': "does not fit",
+            '{"command": "place", "name": "s1", "position": NaN}': "position: must be a finite number",
+            '{"command": "powered", "id": 1}': "id: unexpected",
+            '{"command": "reset", "timing": "late"}': "timing: must be 'wire' or 'none'",
             "not json": "Expecting value",
+            "[" * 100_000: "recursion",
         }.items():
             answer = told(wrong)
             assert not answer["ok"]
             assert said in answer["error"] + answer["hint"]
-        server.terminate()
+        server.stdin.close()  # as when the process of the test is gone
         assert server.wait(10) == 0
 
 

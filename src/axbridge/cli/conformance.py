@@ -11,6 +11,8 @@ import typer
 from axbridge.cli.app import DONE, FAILED_CHECK, app, report
 from axbridge.cli.options import ForceOption, JsonOption, RigOption, SeedOption, lined_up, shared
 from axbridge.cli.progress import progress
+from axbridge.config.rig import Rig
+from axbridge.config.rig_check import refuse_unsound
 from axbridge.files import check_new
 from axbridge.testing.conformance import BAD, check_driver, write_junit
 from axbridge.testing.servo_bus import Timing
@@ -33,6 +35,7 @@ def conformance(
     three are failures: exit code 1.
     """
     check_new(junit, force=force)
+    refuse_unsound(Rig.load(rig))
     with progress("running the program", quiet=json) as show:
         pace: Timing = "wire" if timing == "wire" else "none"
         findings = list(check_driver(command, rig, timing=pace, seed=seed, report=show))

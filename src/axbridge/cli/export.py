@@ -63,7 +63,6 @@ def ros2(
     """Write a rig for ros2_control: its servos as a xacro snippet, and a launch file that serves virtual ones."""
     files = {out / name: text for name, text in to_ros2_control(Rig.load(rig), link).items()}
     check_new(*files, force=force)
-    out.mkdir(parents=True, exist_ok=True)
     for path, text in files.items():
         write_whole(path, text)
     report("export-ros2-1", {"out": [str(path) for path in files]}, [f"wrote {path}" for path in files], json=json)

@@ -59,6 +59,18 @@ def separated(names: str) -> list[str]:
     return [name.strip() for name in names.split(",") if name.strip()]
 
 
+def ids_of(text: str) -> list[int]:
+    """Ids, separated by commas, with ranges as 1-6."""
+    ids: list[int] = []
+    for part in separated(text):
+        first, _, last = part.partition("-")
+        last = last or first
+        if not (re.fullmatch(r"\d{1,3}", first) and re.fullmatch(r"\d{1,3}", last) and int(first) <= int(last) <= 253):
+            raise UsageError(f"--ids {text} is no list of ids", "write --ids 1-6 or 1,2,5; ids are 0..253")
+        ids += range(int(first), int(last) + 1)
+    return ids
+
+
 def listed(text: str, known: Collection[str], what: str) -> list[str]:
     """Names that were given, separated by commas."""
     names = separated(text)

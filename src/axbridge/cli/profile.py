@@ -37,7 +37,6 @@ def from_model(
     path = out or Path("profiles", f"{table.stem.replace('_', '-')}.toml")
     check_new(path, force=force, sources=(table,))
     made = profile_of_model(table, path.stem)
-    path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, made.text)
     lines = [
         f"wrote {path}: access, ranges and the rest as of {made.nearest}",

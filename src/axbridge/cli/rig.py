@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 from collections.abc import Collection
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
@@ -22,8 +22,8 @@ from axbridge.cli.options import (
     JsonOption,
     PortOption,
     RigArgument,
+    ids_of,
     lined_up,
-    separated,
     shared,
 )
 from axbridge.config.mjcf import find_mjcf, read_mjcf
@@ -73,29 +73,24 @@ def new(
     if name.is_file():
         refuse_other_kind(name, lambda what, hint: UsageError(f"{name} {what}", hint))
         raise UsageError(f"{name} is a file", "give the name of a new folder")
+    if urdf is not None and mjcf is not None:
+        raise UsageError("--urdf and --mjcf are both given", "give one of them")
     path = name / f"{name.name}.toml"
-    check_new(path, force=force)
+    made = None if mjcf is None else read_mjcf(find_mjcf(mjcf))
+    files = {} if made is None else made.files(name)
+    check_new(path, *files, force=force)
     lines = [f"name = {written(name.name)}"]
-    if mjcf is not None:
-        made = read_mjcf(find_mjcf(mjcf))
-        urdf = name / f"{name.name}.urdf"
-        for file, data in made.meshes.items():
-            (urdf.parent / file).parent.mkdir(parents=True, exist_ok=True)
-            (urdf.parent / file).write_bytes(data)
-        urdf.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(urdf, made.urdf)
-        drawn = _rig_of_urdf(name, urdf, profile, _ids(ids), made.joints)
+    if mjcf is not None and made is not None:
+        with TemporaryDirectory() as folder:
+            urdf = Path(folder, f"{name.name}.urdf")
+            urdf.write_text(made.urdf, encoding="utf-8")
+            drawn = _rig_of_urdf(name, urdf, profile, ids_of(ids), made.joints)
         standing = [f"base_height = {made.height:.9g}", "ground = true", "fixed_base = false"] if made.free else []
-        lines += [
-            f"description = {written(f'made of {Path(mjcf).name}')}",
-            "",
-            "[world]",
-            f'urdf = "{urdf.name}"',
-            *standing,
-        ]
+        lines += [f"description = {written(f'made of {Path(mjcf).name}')}", "", "[world]"]
+        lines += [f'urdf = "{urdf.name}"', *standing]
         note(f"left out, because the servo model brings it: {', '.join(made.dropped) or 'nothing'}")
     elif urdf is not None:
-        drawn = _rig_of_urdf(name, urdf, profile, _ids(ids))
+        drawn = _rig_of_urdf(name, urdf, profile, ids_of(ids))
         lines += [f"description = {written(f'made of {urdf.name}')}", "", "[world]"]
         lines.append(f"urdf = {written(Path(os.path.relpath(urdf, name)).as_posix())}")
     elif profile is not None or ids:
@@ -108,21 +103,15 @@ def new(
             lines += ["", f"[[{table}]]"]
             values = entry.model_dump(exclude_unset=True)
             lines += [f"{key} = {written(value)}" for key, value in values.items() if value != {}]
-    text = "\n".join(lines) + "\n"
-    write_whole(path, text)
+    for file, content in {**files, path: "\n".join(lines) + "\n"}.items():
+        write_whole(file, content)
     named = "" if urdf is not None else "name them, then "
     print(f"wrote {path}: {plural(len(drawn.servos), 'servo')}\nnext: {named}`axbridge rig check {name}`")
     if urdf is None:
         print("compare and identify need what the servos move, too: [world] urdf, docs/rigs.md")
 
 
-def _ids(text: str) -> list[str]:
-    """Ids, separated by commas, with ranges as 1-6."""
-    spans = [part.split("-") if re.fullmatch(r"\d+-\d+", part) else [part] for part in separated(text)]
-    return [str(one) for span in spans for one in (range(int(span[0]), int(span[-1]) + 1) if len(span) == 2 else span)]
-
-
-def _rig_of_urdf(name: Path, urdf: Path, profile: str | None, ids: list[str], only: Collection[str] = ()) -> Rig:
+def _rig_of_urdf(name: Path, urdf: Path, profile: str | None, ids: list[int], only: Collection[str] = ()) -> Rig:
     """A rig with a servo of that profile on each joint that turns, or on `only` these, within the URDF's limits."""
     from axbridge.config.urdf import read_tree
 
@@ -141,18 +130,16 @@ def _rig_of_urdf(name: Path, urdf: Path, profile: str | None, ids: list[str], on
         if not (joint.linear or (only and joint.name not in only))
     ]
     if control is not None:
-        ids = ids or [str(control.servos[joint.name].id) for joint in joints]
-    numbers = ids or [str(number) for number in range(1, len(joints) + 1)]
-    if len(numbers) != len(joints) or not all(map(str.isdecimal, numbers)):
+        ids = ids or [control.servos[joint.name].id for joint in joints]
+    numbers = ids or list(range(1, len(joints) + 1))
+    if len(numbers) != len(joints):
         turning = f"{plural(len(joints), 'joint')} of {urdf.name} turn: {', '.join(joint.name for joint in joints)}"
-        raise UsageError(
-            turning, f"give {len(joints)} ids, as 1-{len(joints)} or separated by commas, or leave --ids out"
-        )
+        raise UsageError(turning, f"give {plural(len(joints), 'id')}, as 1-6 or 1,2,5, or leave --ids out")
     most = int(kind.register("max_voltage_limit").initial) * kind.units.voltage
     reach = math.floor(kind.units.counts / 2 * kind.units.position * 1000) / 1000
     servos = []
     for joint, number in zip(joints, numbers, strict=True):
-        servo: dict[str, object] = {"name": joint.name, "joint": joint.name, "id": int(number), "profile": profile}
+        servo: dict[str, object] = {"name": joint.name, "joint": joint.name, "id": number, "profile": profile}
         servo |= {"zero": kind.units.middle, "model": kind.model}
         if control is not None and (said := control.servos.get(joint.name)) is not None:
             servo |= {} if said.zero is None else {"zero": said.zero}

@@ -12,7 +12,7 @@ from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.scan import RATES, all_bauds, scan_bauds
 from axbridge.bus.serial import SerialBus
 from axbridge.cli.app import DONE, HARDWARE, app, report
-from axbridge.cli.options import JsonOption, PortOption, shared
+from axbridge.cli.options import JsonOption, PortOption, ids_of, shared
 from axbridge.cli.progress import progress
 from axbridge.errors import UsageError
 from axbridge.units import bauds_of, nearest_baud
@@ -22,7 +22,7 @@ from axbridge.units import bauds_of, nearest_baud
 def scan(
     port: PortOption = None,
     baud: Annotated[str, shared("--baud", "`all` asks at every rate that a servo can be set to.")] = "1000000",
-    ids: Annotated[str, shared("--ids", "To ask: a range such as 1-20, or one id.")] = "0-253",
+    ids: Annotated[str, shared("--ids", "To ask, as 1-20 or 1,2,5.")] = "0-253",
     json: JsonOption = False,
 ) -> int:
     """List the servos that answer, Dynamixel and Feetech, by baud rate. The exit code is 3 if none answers."""
@@ -32,11 +32,7 @@ def scan(
     if baud != "all" and bauds[0] not in RATES:
         hint = f"the nearest is {nearest_baud(bauds[0], RATES)}; `--baud all` asks at each"
         raise UsageError(f"no servo can be set to {baud} baud", hint)
-    first, _, last = ids.partition("-")
-    last = last or first
-    if not (first.isdecimal() and last.isdecimal() and 0 <= int(first) <= int(last) <= 253):
-        raise UsageError(f"--ids {ids} is no range of ids", "write --ids 1-20; ids are 0..253")
-    wanted, began = range(int(first), int(last) + 1), time.monotonic()
+    wanted, began = ids_of(ids), time.monotonic()
     with SerialBus(port or "auto", bauds[0]) as bus, progress("opening the port", quiet=json) as show:
         by_rate = scan_bauds(bus, bauds, wanted, lambda rate: show(f"asking at {rate} baud"))
         name = bus.port_name

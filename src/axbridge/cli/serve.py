@@ -51,7 +51,8 @@ def serve(
 
     It prints `ready: PORT` when clients may connect. On a terminal it also prints its servos and a command to try. To
     set faults while it runs, write a line to its standard input: a value of --faults, or `none`. With --json each line
-    is a JSON object, and is answered by one, for tests in any language: docs/test-your-driver.md.
+    is a JSON object, and is answered by one, for tests in any language: docs/test-your-driver.md. Then it ends when
+    its input ends.
     """
     parse_faults(faults)
     if tcp and not is_loopback(parse_address(tcp)[0]):
@@ -98,7 +99,11 @@ def serve(
         control = Control(world, channels) if json else None
         run_command = control.run_command if control else lambda text: _run_command(world, text)
         console = Console(_STDIN, run_command, _to_stdout if json else _to_stderr) if has_stdin else None
-        lateness = serve_world(world, channels, lambda: bool(stop), ready, console)
+
+        def stopping() -> bool:
+            return bool(stop) or (json and console is not None and console.descriptor < 0)  # its test is gone
+
+        lateness = serve_world(world, channels, stopping, ready, console)
     finally:
         for channel in channels.values():
             channel.close()

@@ -7,7 +7,7 @@ armature and the dry friction.
 from __future__ import annotations
 
 import math
-import struct
+import re
 from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,8 +17,8 @@ from xml.etree import ElementTree as ET
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.errors import RigError, require
-from axbridge.rotations import matrix
+from axbridge.errors import RigError, plural, require
+from axbridge.rotations import Quaternion, matrix, roll_pitch_yaw
 
 _BY_PATH = "give the path of a file"
 _AGAIN = "give a robot of hinges and slides, each on its own"
@@ -33,6 +33,11 @@ class FromMjcf(NamedTuple):
     free: bool  # whether its base stands free
     height: float  # of the base link above the floor, m; 0 where it is bolted down
     dropped: tuple[str, ...]  # what was left out, in words
+
+    def files(self, folder: Path) -> dict[Path, str | bytes]:
+        """The content of each file of a rig in this folder."""
+        meshes = {folder / name: data for name, data in self.meshes.items()}
+        return {folder / f"{folder.name}.urdf": self.urdf, **meshes}
 
 
 def find_mjcf(name: str) -> Path:
@@ -65,13 +70,14 @@ def read_mjcf(path: Path) -> FromMjcf:
         UnsupportedOperation: MuJoCo is not installed.
         RigError: MuJoCo cannot compile it, or it has what a URDF cannot say: ball joints, tendons, loops.
     """
-    require("reading MJCF", "mujoco")
+    require("reading MJCF", "mujoco", "trimesh")
     import mujoco
 
     try:
         model = mujoco.MjModel.from_xml_path(str(path))
     except ValueError as failure:
-        raise RigError(path, "", f"MuJoCo cannot compile it: {failure}", "correct the file") from failure
+        why = " ".join(str(failure).split())  # it has several lines
+        raise RigError(path, "", f"MuJoCo cannot compile it: {why}", "correct the file") from failure
     _refuse(mujoco, model, path)
     roots = [body for body in range(1, model.nbody) if model.body_parentid[body] == 0 and _moves(model, body)]
     if len(roots) != 1:
@@ -87,19 +93,17 @@ def read_mjcf(path: Path) -> FromMjcf:
         for k in range(model.nu)
         if model.actuator_trntype[k] == mujoco.mjtTrn.mjTRN_JOINT
     }
-    counts = {
-        "actuators": model.nu,
-        "joints with damping": np.count_nonzero(model.dof_damping),
-        "joints with an armature": np.count_nonzero(model.dof_armature),
-        "joints with dry friction": np.count_nonzero(model.dof_frictionloss),
-    }
+    lossy = {"damping": model.dof_damping, "armature": model.dof_armature, "dry friction": model.dof_frictionloss}
+    dropped = [plural(model.nu, "actuator")] if model.nu else []
+    counts = {what: int(np.count_nonzero(values)) for what, values in lossy.items()}
+    dropped += [f"{plural(count, 'joint')} with {what}" for what, count in counts.items() if count]
     return FromMjcf(
         writer.text(model.body(root).name or path.stem),
         writer.meshes,
         tuple(name for name in turning if name in driven) or tuple(turning),
         free,
         _height(mujoco, model, root) if free else 0.0,
-        tuple(f"{count} {what}" for what, count in counts.items() if count),
+        tuple(dropped),
     )
 
 
@@ -167,14 +171,14 @@ class _Writer:
             shift = np.zeros(3)
             hinges = [] if free and body == root else list(_joints_of(model, body))
             above, place = (self._name(parent) if parent else "world"), model.body_pos[body] - shifts.get(parent, 0.0)
-            turn = matrix(_xyzw(model.body_quat[body]))
+            turn = _xyzw(model.body_quat[body])
             for number, joint in enumerate(hinges):
                 link = name if number == len(hinges) - 1 else f"{name}_{number}"
                 if link != name:
                     ET.SubElement(self._robot, "link", name=link)
                 anchor = model.jnt_pos[joint]
-                self._joint(joint, above, link, place + turn @ (anchor - shift), turn)
-                above, place, turn, shift = link, np.zeros(3), np.eye(3), anchor.copy()
+                self._joint(joint, above, link, place + matrix(turn) @ (anchor - shift), turn)
+                above, place, turn, shift = link, np.zeros(3), (0.0, 0.0, 0.0, 1.0), anchor.copy()
             if not hinges and (parent or not free):
                 self._fixed(name, above, place, turn)
             shifts[body] = shift
@@ -183,7 +187,7 @@ class _Writer:
     def _name(self, body: int) -> str:
         return self._model.body(body).name or f"body{body}"
 
-    def _joint(self, joint: int, parent: str, child: str, place: FloatArray, turn: FloatArray) -> None:
+    def _joint(self, joint: int, parent: str, child: str, place: FloatArray, turn: Quaternion) -> None:
         model = self._model
         name = model.joint(joint).name or f"joint{joint}"
         slides = model.jnt_type[joint] == self._mujoco.mjtJoint.mjJNT_SLIDE
@@ -201,7 +205,7 @@ class _Writer:
         if limited or slides:
             ET.SubElement(one, "limit", lower=f"{low:.9g}", upper=f"{high:.9g}", effort="100", velocity="100")
 
-    def _fixed(self, name: str, parent: str, place: FloatArray, turn: FloatArray) -> None:
+    def _fixed(self, name: str, parent: str, place: FloatArray, turn: Quaternion) -> None:
         one = ET.SubElement(self._robot, "joint", name=f"{name}_fixed", type="fixed")
         _origin(one, place, turn)
         ET.SubElement(one, "parent", link=parent)
@@ -212,7 +216,7 @@ class _Writer:
         link = ET.SubElement(self._robot, "link", name=name)
         if model.body_mass[body] > 0:
             inertial = ET.SubElement(link, "inertial")
-            _origin(inertial, model.body_ipos[body] - shift, matrix(_xyzw(model.body_iquat[body])))
+            _origin(inertial, model.body_ipos[body] - shift, _xyzw(model.body_iquat[body]))
             ET.SubElement(inertial, "mass", value=f"{model.body_mass[body]:.9g}")
             x, y, z = (f"{value:.9g}" for value in model.body_inertia[body])
             ET.SubElement(inertial, "inertia", ixx=x, iyy=y, izz=z, ixy="0", ixz="0", iyz="0")
@@ -220,10 +224,12 @@ class _Writer:
             if model.geom_bodyid[geom] == body and (shape := self._shape(geom)) is not None:
                 touches = model.geom_contype[geom] or model.geom_conaffinity[geom]
                 one = ET.SubElement(link, "collision" if touches else "visual")
-                _origin(one, model.geom_pos[geom] - shift, matrix(_xyzw(model.geom_quat[geom])))
+                _origin(one, model.geom_pos[geom] - shift, _xyzw(model.geom_quat[geom]))
                 ET.SubElement(one, "geometry").append(shape)
 
     def _shape(self, geom: int) -> ET.Element | None:
+        import trimesh
+
         kinds, model = self._mujoco.mjtGeom, self._model
         kind, size = model.geom_type[geom], model.geom_size[geom]
         if kind == kinds.mjGEOM_BOX:
@@ -238,30 +244,24 @@ class _Writer:
         mesh = int(model.geom_dataid[geom])
         first, count = int(model.mesh_vertadr[mesh]), int(model.mesh_vertnum[mesh])
         begin, faces = int(model.mesh_faceadr[mesh]), int(model.mesh_facenum[mesh])
-        name = f"meshes/{model.mesh(mesh).name or mesh}.stl"
-        self.meshes[name] = _stl(model.mesh_vert[first : first + count][model.mesh_face[begin : begin + faces]])
+        given = model.mesh(mesh).name
+        plain = re.sub(r"\W+", "_", given)  # it may be a path
+        name = f"meshes/{plain if plain == given else f'{plain}_{mesh}'}.stl"
+        vertices = model.mesh_vert[first : first + count]
+        self.meshes[name] = trimesh.Trimesh(vertices, model.mesh_face[begin : begin + faces], process=False).export(
+            file_type="stl"
+        )
         return ET.Element("mesh", filename=name)
 
 
-def _stl(triangles: FloatArray) -> bytes:
-    """Triangles (n, 3, 3), m, as a binary STL."""
-    parts = [struct.pack("<12fH", 0, 0, 0, *corners.ravel().tolist(), 0) for corners in triangles]
-    return bytes(80) + struct.pack("<I", len(triangles)) + b"".join(parts)
-
-
-def _origin(parent: ET.Element, place: FloatArray, turn: FloatArray) -> None:
-    pitch = math.asin(min(max(-float(turn[2, 0]), -1.0), 1.0))
-    if abs(turn[2, 0]) < 1 - 1e-12:
-        roll, yaw = math.atan2(turn[2, 1], turn[2, 2]), math.atan2(turn[1, 0], turn[0, 0])
-    else:
-        roll, yaw = 0.0, math.atan2(-turn[0, 1], turn[1, 1])
-    ET.SubElement(parent, "origin", xyz=_words(place), rpy=_words((roll, pitch, yaw)))
+def _origin(parent: ET.Element, place: FloatArray, turn: Quaternion) -> None:
+    ET.SubElement(parent, "origin", xyz=_words(place), rpy=_words(roll_pitch_yaw(turn)))
 
 
 def _words(values: Iterable[float]) -> str:
     return " ".join(f"{value:.9g}" for value in values)
 
 
-def _xyzw(wxyz: FloatArray) -> tuple[float, float, float, float]:
+def _xyzw(wxyz: FloatArray) -> Quaternion:
     w, x, y, z = wxyz.tolist()
     return x, y, z, w

@@ -124,12 +124,10 @@ def check_driver(
         clean = [_run(bus, command, None) for _ in range(2)]
         first = clean[0]
         if first.code or not _answering(first.packets):
-            why = (
-                f"without a fault the program ends with {first.code}: {first.said}"
-                if first.code
-                else "no servo answers it"
-            )
-            raise UsageError(why, "let it work on this rig first: `axbridge serve` shows what it meets")
+            why = "it asks no servo, or none answers"
+            if first.code:
+                why = f"without a fault it ends with {first.code}" + (f": {first.said}" if first.said else "")
+            raise UsageError(f"{command[0]}: {why}", f"let it work first on what `axbridge serve {rig}` shows")
         yield Finding("no fault", LEFT_ON if first.powered else GOES_ON, "", "", first.seconds)
         known = bus.registers(_asked_most(first.packets))
         for case in CASES:
@@ -177,6 +175,9 @@ def _run(bus: ServoBus, command: Sequence[str], case: Case | None, clean: Ran | 
         except subprocess.TimeoutExpired:
             os.killpg(program.pid, signal.SIGKILL)  # also what it has started
             (out, err), code = program.communicate(), None
+        except BaseException:  # a signal: else its session outlives this one
+            os.killpg(program.pid, signal.SIGKILL)
+            raise
     said = [line for line in (err.strip() or out.strip()).splitlines() if line.strip()]
     return Ran(
         code,

@@ -12,9 +12,12 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from pydantic import ConfigDict, FiniteFloat, ValidationError, validate_call
+
 from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.config.registers import Instruction
 from axbridge.errors import AxBridgeError, UsageError
+from axbridge.file_reading import misfit_in_words
 from axbridge.servo.columns import State
 from axbridge.virtual.channel import Channel
 from axbridge.virtual.line import Line, Logged
@@ -22,6 +25,8 @@ from axbridge.virtual.servo import VirtualServo
 from axbridge.virtual.world import World
 
 _MOST = 20_000  # packets that are kept
+_HINT = 'write a line such as {"command": "inject", "spec": "drop=0.1"}'
+_checked = validate_call(config=ConfigDict(strict=True))
 _ADDRESSED = {Instruction.READ, Instruction.WRITE, Instruction.REG_WRITE}
 
 
@@ -45,7 +50,7 @@ class Control:
         try:
             given = json.loads(text)
             command = given.pop("command", None) if isinstance(given, dict) else None
-            act = getattr(self, f"_do_{command}", None)
+            act = getattr(self, f"_do_{command}", None) if command in COMMANDS else None
             if act is None:
                 raise UsageError(f"no command {command!r}", f"there are: {', '.join(COMMANDS)}")
             result = act(**given)
@@ -53,66 +58,83 @@ class Control:
             self._plug()
         except AxBridgeError as mistake:
             return json.dumps({"ok": False, "error": mistake.message, "hint": mistake.hint})
-        except (TypeError, ValueError) as mistake:  # no JSON, or other arguments
-            return json.dumps(
-                {"ok": False, "error": str(mistake), "hint": 'write {"command": "inject", "spec": "drop=0.1"}'}
-            )
+        except ValidationError as mistake:
+            error = mistake.errors()[0]
+            argument = ".".join(map(str, error["loc"]))
+            return json.dumps({"ok": False, "error": f"{argument}: {misfit_in_words(error)}", "hint": _HINT})
+        except (ValueError, RecursionError) as mistake:
+            return json.dumps({"ok": False, "error": f"no JSON: {mistake}", "hint": _HINT})
         return json.dumps({"ok": True, "result": result})
 
     # -- the commands -------------------------------------------------------------------------------------------------
 
+    @_checked
     def _do_inject(self, spec: str) -> None:
         self._world.inject(spec)
 
+    @_checked
     def _do_clear(self) -> None:
         self._world.inject("none")
 
+    @_checked
     def _do_registers(self, id: int) -> dict[str, int]:
         servo = self._servo(id)
         servo.peek(0, servo.table.size, self._world.now())
         return {name: servo.table[name] for name in servo.profile.registers}
 
+    @_checked
     def _do_write(self, id: int, name: str, value: int) -> None:
         servo = self._servo(id)
         register = servo.profile.registers.get(name)
         if register is None:
             raise UsageError(f"servo {id} has no register {name!r}", f"it has: {', '.join(servo.profile.registers)}")
-        data, now = register.encode(value), self._world.now()
-        if servo.write(register.address, data, now):
+        try:
+            data = register.encode(value)
+        except OverflowError as failure:
+            raise UsageError(f"{name} = {value} does not fit into its bytes", f"they are {register.size}") from failure
+        if servo.write(register.address, data, self._world.now()):
             raise UsageError(
                 f"servo {id} refuses {name} = {value}", "it does so to any program: see its range and locks"
             )
         servo.eeprom_write_time = 0.0
 
+    @_checked
     def _do_powered(self) -> list[int]:
         servos = self._world.servos.values()
         return sorted(one.id for one in servos if one.firmware.powered and one.table.get("torque_enable"))
 
+    @_checked
     def _do_positions(self) -> dict[str, float]:
         reading = self._world.bank.state[:, State.READING].tolist()
         return {name: self._directions[name] * reading[one.row] for name, one in self._world.servos.items()}
 
-    def _do_place(self, name: str, position: float) -> None:
+    @_checked
+    def _do_place(self, name: str, position: FiniteFloat) -> None:
         if name not in self._directions:
             raise UsageError(f"there is no servo {name!r}", f"there are: {', '.join(self._directions)}")
-        self._world.place(name, self._directions[name] * float(position))
+        self._world.place(name, self._directions[name] * position)
 
+    @_checked
     def _do_packets(self) -> list[dict[str, Any]]:
         logged = ((line, one) for line in self._world.lines.values() for one in line.log or ())
         return [_in_words(line, one) for line, one in sorted(logged, key=lambda pair: pair[1].time)]
 
+    @_checked
     def _do_reboot(self) -> None:
         self._world.power_cycle()
 
+    @_checked
     def _do_unplug(self) -> None:
         self._world.inject("unplug")
 
+    @_checked
     def _do_plug(self) -> dict[str, str]:
         self._world.inject("replug")
         self._world.sleep_until(self._world.now())
         self._plug()
         return self._ports()
 
+    @_checked
     def _do_reset(
         self, faults: str = "", timing: Literal["wire", "none"] | None = None, seed: int = 0
     ) -> dict[str, str]:
