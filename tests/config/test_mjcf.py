@@ -69,7 +69,7 @@ def test_what_stands_for_a_servo_is_left_out_and_actuators_say_which_joints_have
     assert found.dropped == (
         "2 actuators",
         "1 joint with damping",
-        "1 joint with an armature",
+        "1 joint with armature",
         "1 joint with dry friction",
     )
     assert "dynamics" not in found.urdf
