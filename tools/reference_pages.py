@@ -39,6 +39,7 @@ _TABLES = (  # of a file, and its definition in the schema; "" is the top level
     ("`[parameters]`", "Parameter"),
     ("`[robot]`", "RobotConfig"),
     ("`[safety]`", "SafetyConfig"),
+    ("`[bridge]`", "BridgeConfig"),
     ("`[view]`", "ViewConfig"),
     ("`[[servo]]`", "ServoConfig"),
     ("`[[sensor]]`", "SensorConfig"),

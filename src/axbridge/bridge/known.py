@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from axbridge.bus.protocols.packet import BROADCAST, Packet
 from axbridge.bus.protocols.protocol import Protocol
+from axbridge.bus.rows import decoded
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.registers import Instruction
 
 _WRITES = {Instruction.WRITE, Instruction.REG_WRITE}
-_TIME_BASED = 4  # bit of Drive Mode
+_TIME_BASED, _ON_BY_GOAL = 4, 8  # bits of Drive Mode
 _GROUP_READS = {Instruction.SYNC_READ, Instruction.BULK_READ, Instruction.FAST_SYNC_READ, Instruction.FAST_BULK_READ}
 
 
@@ -26,16 +28,32 @@ class Known:
     protocol: Protocol
     positions: tuple[int, int] | None = None  # lowest and highest goal; None: the rig has no limits
     top_speed: int | None = None  # counts of its speed register; None: the rig has no limit
-    top_torque: int | None = None  # counts of its torque limit, likewise
+    top_torque: int | None = None  # counts of its torque limit and of a duty, likewise
+    top_current: int | None = None  # counts of Goal Current, likewise
+    top_temperature: int = 255  # °C: above it the torque is switched off
+    voltages: tuple[int, int] = (0, 255)  # 0.1 V: outside of it, likewise
+    stall: float = 1.0  # share of its torque that it is left while it is blocked; 1: all of it
+    still: int = 0  # counts of speed: below it a servo that pushes hard does not move
     slow: int = 1  # counts of the speed limit on the way to a goal that is far from the joint
     near: int = 0  # counts: a goal that is farther away is far
     far_goal: int | None = None  # the far goal that it is on its way to, slowly
     wanted_speed: int = 0  # what the program wants its speed limit to be then
+    least_time: int = 0  # ms: shortest time of its way to the goal, where its profile is time-based
+    step_end: int | None = None  # where the goals of Feetech's step mode lead, at most
+    cap: int | None = None  # counts of the torque limit while it is blocked, or has to stay off
+    wanted_torque: int = 0  # what the program wants its torque limit to be then
+    blocked: tuple[int, int] | None = None  # position, and side of the goal, when it was found blocked
+    pushes_since: float | None = None  # s (monotonic): it has pushed and not moved since then
+    kept_off: bool = False  # beyond a limit of the temperature or the supply
+    flags: int = 0  # alarms that it reports
+    polled_at: float = -math.inf  # when a sample of it was seen last, s (monotonic)
+    checked_at: float = -math.inf  # when the bridge read its torque and alarm last, s (monotonic)
     held: dict[int, int] = field(default_factory=dict)  # by address
 
     def __post_init__(self) -> None:
         names = self.protocol.names
-        ruled = {"goal_position", "goal_velocity", names.speed, names.torque}
+        ruled = {"goal_position", "goal_velocity", "goal_current", "goal_time", "torque_enable"}
+        ruled |= {names.speed, names.torque}
         self.ruled = [(name, one) for name, one in self.profile.registers.items() if name in ruled and one.writable]
 
     def note(self, address: int, data: bytes) -> None:
@@ -54,15 +72,61 @@ class Known:
         return None if register is None or data is None else register.decode(data)
 
     @property
-    def endless(self) -> bool | None:
-        """Whether it follows no position, as a wheel; None while its mode is not known."""
+    def endless_goal(self) -> int | None:
+        """Address of its goal where it follows no position, as a wheel; None where it does, or its mode is unknown."""
         mode = self.data(*self.protocol.mode)
-        return None if mode is None else self.protocol.endless_goal(mode) is not None
+        goal = None if mode is None else self.protocol.endless_goal(mode)
+        return None if goal is None else goal[0]
+
+    @property
+    def steps(self) -> bool:
+        """Whether a goal is a way from where it is: Feetech's step mode."""
+        return self.endless_goal == self.protocol.goal_position[0]
+
+    @property
+    def turns(self) -> bool:
+        """Whether it is a wheel, or follows a current or a duty."""
+        return self.endless_goal not in {None, self.protocol.goal_position[0]}
 
     @property
     def timed(self) -> bool:
         """Whether its speed register holds a time: an X servo with a time-based profile (e-manual, Drive Mode)."""
         return self.protocol.address_size == 2 and bool((self.value("drive_mode") or 0) & _TIME_BASED)
+
+    @property
+    def wakes(self) -> bool:
+        """Whether a goal switches its torque on."""
+        if self.protocol.address_size == 2:
+            return bool((self.value("drive_mode") or 0) & _ON_BY_GOAL)
+        return self.profile.behaviour.auto_torque_on_goal
+
+    @property
+    def speed_limit(self) -> int | None:
+        """The highest speed that it may have now, counts; None: any."""
+        slow = self.slow if self.far_goal is not None else None
+        return min((limit for limit in (self.top_speed, slow) if limit is not None), default=None)
+
+    @property
+    def torque_limit(self) -> int | None:
+        """The highest torque limit that it may have now, counts; None: any."""
+        return min((limit for limit in (self.top_torque, self.cap) if limit is not None), default=None)
+
+    @property
+    def goal(self) -> int | None:
+        """Where it goes, counts; None where that is not known."""
+        return self.step_end if self.steps else self.value("goal_position")
+
+    def step_room(self) -> tuple[int, int]:
+        """Lowest and highest position that it may have at the end of its steps so far, counts."""
+        ends = [end for end in (self.value("present_position"), self.step_end) if end is not None]
+        return min(ends, default=0), max(ends, default=0)
+
+    def sample(self) -> dict[str, int] | None:
+        """Position, speed, load, voltage and temperature as they were seen last; None where they were not."""
+        data = self.data(*self.protocol.usual)
+        if data is None:
+            return None
+        return {name: int(decoded(self.protocol, data, name)[0]) for name, _, _ in self.protocol.sample}
 
     def places(self, address: int, begin: int, end: int) -> dict[int | None, int]:
         """Where in a packet's parameters is the byte that acts on an address, for a write to `address` of such data."""
@@ -156,11 +220,14 @@ class Table:
                     if (target := servo.target(place)) is not None and target != place:
                         servo.note(target, bytes((byte,)))
 
-    def answered(self, packet: Packet) -> None:
-        """A packet came from a servo."""
-        asked = self._asked.get(packet.id)
-        if asked is not None and packet.id in self.servos and packet.params and len(packet.params) == asked[1]:
-            self.servos[packet.id].note(asked[0], packet.params)
+    def answered(self, packet: Packet) -> Known | None:
+        """A packet came from a servo; the servo whose whole sample it holds, else None."""
+        asked, servo = self._asked.get(packet.id), self.servos.get(packet.id)
+        if asked is None or servo is None or not packet.params or len(packet.params) != asked[1]:
+            return None
+        servo.note(asked[0], packet.params)
+        first, count = servo.protocol.usual
+        return servo if asked[0] <= first and first + count <= asked[0] + asked[1] else None
 
     def forget(self) -> None:
         """Nothing is known of torque and goals any more: the bridge itself has written them."""

@@ -76,10 +76,15 @@ class Relay:
         say: Callable[[str], object] = lambda _: None,
     ) -> None:
         self.channel, self.port = channel, port
-        self.sent_at = time.monotonic()  # when the program sent something last
+        self.sent_at = self._heard_at = time.monotonic()  # when the program, and a servo, sent something last
         self._packets, self._sent, self._replied, self._say = packets, sent, replied, say
         self._quiet_until = 0.0
         self._tried_at = 0.0
+
+    @property
+    def idle(self) -> float:
+        """How long nothing has passed in either direction, s."""
+        return time.monotonic() - max(self.sent_at, self._heard_at)
 
     def step(self, wait: float) -> None:
         """Pass on what comes within `wait` s; when the port is lost the program's is, too, until it is back."""
@@ -89,8 +94,12 @@ class Relay:
             else:
                 self._pass(wait)
         except PortError as lost:
-            self._say(lost.message)
-            self.channel.unplug()
+            self.lose(lost)
+
+    def lose(self, error: PortError) -> None:
+        """The port is lost: so is the program's, until it is back."""
+        self._say(error.message)
+        self.channel.unplug()
 
     def _reopen(self, wait: float) -> None:
         time.sleep(wait)
@@ -109,6 +118,7 @@ class Relay:
         ready = select.select(waited_for, [], [], 0.0 if self.channel.waits else wait)[0]
         if line in ready:
             data = self.port.receive(0.0)
+            self._heard_at = time.monotonic()
             self.channel.write(data)
             self._replied(data)
         if len(ready) > (line in ready) or self.channel.waits:

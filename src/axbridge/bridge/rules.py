@@ -29,37 +29,59 @@ class Notice(NamedTuple):
 
 
 def _limited_position(servo: Known, name: str, value: int) -> int:
-    if name != "goal_position" or servo.positions is None or servo.endless:
+    if name != "goal_position" or servo.positions is None or servo.turns:
         return value
-    return min(max(value, servo.positions[0]), servo.positions[1])
+    low, high = servo.positions
+    if not servo.steps:
+        return min(max(value, low), high)
+    least, most = servo.step_room()
+    return min(value, max(high - most, 0)) if value > 0 else max(value, min(low - least, 0))
 
 
 def _limited_speed(servo: Known, name: str, value: int) -> int:
-    slow = servo.slow if servo.far_goal is not None and servo.endless is not True else None
-    top = min((limit for limit in (servo.top_speed, slow) if limit is not None), default=None)
+    if name == servo.protocol.names.speed and servo.timed:
+        return max(value, servo.least_time)
+    top = servo.top_speed if servo.turns else servo.speed_limit
     if top is None or name not in {servo.protocol.names.speed, "goal_velocity"}:
         return value
-    if name == servo.protocol.names.speed and servo.timed:
-        return value
-    if name == "moving_speed" and servo.endless:
+    if name == "moving_speed" and servo.turns:
         return value & _SIGN | min(value & _MAGNITUDE, top)
-    if value == 0 and name == servo.protocol.names.speed and servo.endless is not True:
+    if value == 0 and name == servo.protocol.names.speed and not servo.turns:
         return top  # 0 is: as fast as it can
     return min(max(value, -top), top)
 
 
 def _limited_torque(servo: Known, name: str, value: int) -> int:
-    if servo.top_torque is None or name != servo.protocol.names.torque:
+    top = servo.torque_limit
+    if name == "goal_current":
+        top = servo.top_current
+    elif name == "goal_time" and servo.turns and top is not None:  # a duty
+        return value & _SIGN | min(value & _MAGNITUDE, top)
+    elif name != servo.protocol.names.torque:
         return value
-    return min(max(value, -servo.top_torque), servo.top_torque)
+    return value if top is None else min(max(value, -top), top)
+
+
+def _off_beyond_limits(servo: Known, name: str, value: int) -> int:
+    return 0 if name == "torque_enable" and servo.kept_off else value
+
+
+def _no_new_middle(servo: Known, name: str, value: int) -> int:
+    """Feetech's servos take 128 for: this place is the middle from now on, for good."""
+    if name != "torque_enable" or servo.protocol.lock is None or value <= 1:
+        return value
+    return servo.value(name) or 0
 
 
 RULES: dict[str, Callable[[Known, str, int], int]] = {
     "soft limits": _limited_position,
     "top speed": _limited_speed,
     "top torque": _limited_torque,
+    "temperature": _off_beyond_limits,
+    "service": _no_new_middle,
 }
 """Of a value that a program writes to a register, by name: what the servo gets instead."""
+_RESETS = {Instruction.FACTORY_RESET: "factory reset", Instruction.BACKUP: "backup"}
 
 
 def checked(
@@ -74,48 +96,62 @@ def checked(
         service: Whether EEPROM and factory reset are allowed (``--allow-service``).
     """
     notices: list[Notice] = []
-    if packet.code == Instruction.FACTORY_RESET and not service:
+    if packet.code in _RESETS and not service:
         silent = protocol.refusals.unknown is None and packet.id != BROADCAST  # it would say nothing
         code = Instruction.PING if silent else _UNASSIGNED
         names = ", ".join(one.name for one in table.meant(packet.id, protocol)) or f"id {packet.id}"
-        notice = Notice(names, "service", "factory reset refused: --allow-service lets it pass")
+        notice = Notice(names, "service", f"{_RESETS[Instruction(packet.code)]} refused: --allow-service lets it pass")
         return packet._replace(code=int(code), params=b""), (notice,)
     params = bytearray(packet.params)
     for one in writes(protocol, packet):
         for servo in table.meant(one.id, protocol):
             if one.address < servo.profile.eeprom_end and not service:
                 _refuse_service(servo, protocol, params, one, notices)
-            _limit(servo, params, one, notices)
+            _limit(servo, params, one, notices, service=service)
     if bytes(params) == packet.params:
         return packet, ()
     return packet._replace(params=bytes(params)), tuple(notices)
 
 
-def wanted(protocol: Protocol, packet: Packet, table: Table, name: str) -> dict[int, int]:
-    """The values that a packet writes to the register `name`, whole, by id."""
-    values = {}
+def wanted(protocol: Protocol, packet: Packet, table: Table) -> dict[str, dict[int, int]]:
+    """The values that a packet writes to whole registers that have a rule, by name and id."""
+    values: dict[str, dict[int, int]] = {}
     for one in writes(protocol, packet):
         for servo in table.meant(one.id, protocol):
-            register = servo.profile.registers.get(name)
             places = servo.places(one.address, one.begin, one.end)
-            if register is not None and all(place in places for place in range(register.address, register.end)):
-                data = bytes(packet.params[places[place]] for place in range(register.address, register.end))
-                values[servo.id] = register.decode(data)
+            for name, register in servo.ruled:
+                span = range(register.address, register.end)
+                if all(place in places for place in span):
+                    data = bytes(packet.params[places[place]] for place in span)
+                    values.setdefault(name, {})[servo.id] = register.decode(data)
     return values
 
 
 def powered(protocol: Protocol, packet: Packet, table: Table) -> set[int]:
     """Ids of the servos whose torque a packet may switch on, and was not known to be on."""
     ids = set()
+    goal = protocol.goal_position[0]
     for one in writes(protocol, packet):
         for servo in table.meant(one.id, protocol):
             on = protocol.torque_enable
             if servo.value("torque_enable") == 1:
                 continue
             places = servo.places(one.address, one.begin, one.end)
-            if (on in places and packet.params[places[on]]) or None in places:
+            if (on in places and packet.params[places[on]]) or None in places or (goal in places and servo.wakes):
                 ids.add(servo.id)
     return ids
+
+
+def beyond(servo: Known) -> dict[str, int]:
+    """Limits of speed and torque that its registers hold, and the rig does not allow: what they must be, by name."""
+    values = {}
+    for name in {servo.protocol.names.speed, servo.protocol.names.torque, "goal_current"}:
+        held = servo.value(name)
+        if held is None or servo.profile.register(name).address < servo.profile.eeprom_end:
+            continue
+        if (allowed := _limited_torque(servo, name, _limited_speed(servo, name, held))) != held:
+            values[name] = allowed
+    return values
 
 
 def _refuse_service(servo: Known, protocol: Protocol, params: bytearray, one: Write, notices: list[Notice]) -> None:
@@ -135,7 +171,7 @@ def _refuse_service(servo: Known, protocol: Protocol, params: bytearray, one: Wr
     notices.append(Notice(servo.name, "service", f"write to EEPROM ({what}) refused: --allow-service lets it pass"))
 
 
-def _limit(servo: Known, params: bytearray, one: Write, notices: list[Notice]) -> None:
+def _limit(servo: Known, params: bytearray, one: Write, notices: list[Notice], *, service: bool) -> None:
     address = int.from_bytes(params[one.at : one.at + servo.protocol.address_size], "little")
     places = servo.places(address, one.begin, one.end)
     for name, register in servo.ruled:
@@ -149,6 +185,8 @@ def _limit(servo: Known, params: bytearray, one: Write, notices: list[Notice]) -
                 data[place - register.address] = params[places[place]]
         value = register.decode(data)
         for rule, limited in RULES.items():
+            if service and rule == "service":
+                continue
             if (new := limited(servo, name, value)) != value:
                 whole = all(place in places for place in span)
                 _put(register, register.encode(new) if whole else held or register.encode(new), params, places)

@@ -22,6 +22,7 @@ from axbridge.config.model import ServoModel, profile_of_model
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.registers import MOST_OFFSET
 from axbridge.config.rig_tables import (
+    BridgeConfig,
     BusConfig,
     Parameter,
     RobotConfig,
@@ -63,6 +64,7 @@ class Rig(toml_tables.TomlTable):
     parameters: dict[str, Parameter] = {}  # numbers that the URDF names
     robot: RobotConfig = RobotConfig()  # control period and battery
     safety: SafetyConfig = SafetyConfig()  # what happens to the motors when the program ends
+    bridge: BridgeConfig = BridgeConfig()  # what `axbridge bridge` lets other programs do
     webots: WebotsConfig = WebotsConfig()  # what Webots controllers see
     view: ViewConfig = ViewConfig()  # the live page
     servos: tuple[ServoConfig, ...] = Field(alias="servo", min_length=1)  # in the order of the file

@@ -119,6 +119,23 @@ class SafetyConfig(toml_tables.TomlTable):
         return self
 
 
+class BridgeConfig(toml_tables.TomlTable):
+    """The rules of `axbridge bridge`. When its program is gone it applies `on_exit` of `[safety]`."""
+
+    # positions, speeds, torques, currents and duties beyond those of the servos become the nearest that is allowed
+    limits: bool = True
+    # speed limit on the way to a first goal that is more than 0.26 rad (15°) away, rad/s; 0 = that of the program
+    far_goal_speed: float = Field(default=0.785, ge=0, le=10)
+    torque_on: bool = True  # a servo's goal becomes its position before its torque comes on
+    # share of its torque that a servo is left when it pushes hard for 0.2 s and does not move; 1 = all of it; absent =
+    # as `[safety]` says, else 0.3 for servos of the X and STS series and 1 for others
+    stall: float | None = Field(default=None, gt=0, le=1)
+    # alarms are named, and a servo beyond `max_temperature` or `voltage` of `[safety]` is switched off
+    alarms: bool = True
+    # EEPROM writes, ids, baud rates and factory resets take effect, as with `--allow-service`
+    allow_service: bool = False
+
+
 class ViewConfig(toml_tables.TomlTable):
     """The live page."""
 

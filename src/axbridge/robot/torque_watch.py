@@ -20,9 +20,9 @@ from axbridge.state import BusEvent, Cause
 
 _GONE = 1.0  # s after which a loss of power is no cause any more
 _OTHER_PROGRAM = "something else than this program has switched it off"
-_HARD = 0.6  # load; a servo that is to press for long, as a gripper, has a torque limit below it
+HARD = 0.6  # load; a servo that is to press for long, as a gripper, has a torque limit below it
 _STANDS = 0.1  # of the speed without a load
-_LASTS = 0.2  # s; the first 0.05 s of a start look the same
+LASTS = 0.2  # s; the first 0.05 s of a start look the same
 _EASED = 0.9  # of the torque that it is left
 
 
@@ -109,6 +109,11 @@ def _reason(event: BusEvent) -> str:
     return {"limit": "it was beyond a limit of its rig", "torque off": _OTHER_PROGRAM}.get(event.kind, "")
 
 
+def standing_speed(drive: BusDrive) -> float:
+    """A servo that pushes hard and stays below this speed, rad/s, does not move."""
+    return _STANDS * speed_under(drive.steady, HARD, drive.profile.electrics.nominal_voltage, 0.0)
+
+
 @dataclass
 class _Watched:
     joint: Joint
@@ -121,7 +126,7 @@ class _Watched:
         """Whether this sample is one of a joint that is blocked."""
         if self.side:
             return load * self.side > 0.0 and abs(load) >= _EASED * self.share
-        return abs(load) >= _HARD and abs(self.joint.sample("velocity")) < self.still
+        return abs(load) >= HARD and abs(self.joint.sample("velocity")) < self.still
 
 
 class StallWatch:
@@ -141,9 +146,8 @@ class StallWatch:
             drive = joint.drive
             if isinstance(drive, BusDrive):
                 share = drive.profile.protection.stall if wanted is None else wanted
-                free = speed_under(drive.steady, _HARD, drive.profile.electrics.nominal_voltage, 0.0)
                 if share < 1.0:
-                    self._watched[name] = _Watched(joint, share, _STANDS * free)
+                    self._watched[name] = _Watched(joint, share, standing_speed(drive))
 
     @property
     def blocked(self) -> list[str]:
@@ -159,7 +163,7 @@ class StallWatch:
                 watched.since = None
             elif watched.since is None:
                 watched.since = time
-            if watched.since is None or time - watched.since < _LASTS:
+            if watched.since is None or time - watched.since < LASTS:
                 continue
             watched.since, watched.side = None, 0.0 if watched.side else load
             self._connection.cap(name, watched.share if watched.side else None)

@@ -276,10 +276,14 @@ class PtyChannel:
         return [each._replace(time=each.time - self._delay) for each in self._ends.listener.arrivals()]
 
     @property
+    def clients(self) -> int | None:
+        """How often clients have it open; None where the system does not say."""
+        return self._ends.unlocker.clients if self._ends else 0
+
+    @property
     def occupied(self) -> bool | None:
         """Whether a client has it open; None where the system does not say."""
-        clients = self._ends.unlocker.clients if self._ends else 0
-        return None if clients is None else clients > 0
+        return None if self.clients is None else self.clients > 0
 
     waits = False  # bytes that wait are in the kernel, and their client with them
     left = False  # a terminal that the server itself has open does not say
@@ -312,7 +316,7 @@ class PtyChannel:
             os.close(self._lock)
             self._lock = -1
             raise UsageError(
-                f"another `axbridge serve` keeps the link {link}", "stop it, or give another --link"
+                f"another `axbridge serve` or `bridge` keeps the link {link}", "stop it, or give another --link"
             ) from None
         except OSError as failure:
             raise UsageError(f"cannot make the link {link}: {failure.strerror}", "give a writable folder") from failure
@@ -477,6 +481,11 @@ class TcpChannel:
             client.recv(_CHUNK)  # else closing takes the words back
 
     left = False  # since the server looked last, a client has
+
+    @property
+    def clients(self) -> int | None:
+        """How many clients are connected."""
+        return int(self._client is not None)
 
     @property
     def occupied(self) -> bool | None:

@@ -74,6 +74,7 @@ class _Second(Protocol):
     whole = int(XAddress.GOAL_VELOCITY), XAddress.PRESENT_TEMPERATURE + 1 - XAddress.GOAL_VELOCITY
     span_that_differs_between_units = _X_PRESENT
     park_speed, park_near = 48, 23
+    blocked_share = 0.3
 
     encode = staticmethod(v2.encode)
     encode_status = staticmethod(v2.encode_status)
@@ -177,6 +178,7 @@ class _Sts(Protocol):
     whole = 0, _END
     span_that_differs_between_units = _PRESENT, _END - _PRESENT
     park_speed, park_near = 751, 23
+    blocked_share = 0.3
     _goal = struct.Struct("<HHH")  # Goal Position, Goal Time, Goal Velocity
     room = 73  # bytes that all of them have
 
@@ -211,6 +213,7 @@ class _Scs(_Sts):
     sample = tuple((name, form.replace("<", ">"), place) for name, form, place in FIRST.sample)
     mode = int(FeetechAddress.MIN_POSITION_LIMIT), 4
     park_speed, park_near = 225, 7
+    blocked_share = 1.0  # its only limit of the torque is in the EEPROM
     _goal = struct.Struct(">HHH")
     room = FeetechAddress.MOVING + 1
 

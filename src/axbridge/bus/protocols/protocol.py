@@ -94,6 +94,7 @@ class Protocol:
     whole: Span = (0, TABLE_SIZE)  # two servos with one id differ in it
     span_that_differs_between_units: Span = (CALIBRATION, Address.PRESENT_TEMPERATURE + 1 - CALIBRATION)  # surely
     park_speed, park_near = 100, 6  # counts: 11 rpm, about 2 degrees
+    blocked_share = 1.0  # of its torque, behind a bridge; AX and MX servos shut themselves down in an overload
     room = TABLE_SIZE  # bytes from the first register on that one READ may ask for
     _goal = struct.Struct("<hH")
     _search = staticmethod(v1.find_answer)

@@ -218,8 +218,21 @@ class BusDrive:
         self._low, self._high = low, high
         ends = sorted(self.calibration.goal(position) for position in (low, high))
         top = None if self.config.max_velocity is None else self.calibration.speed_limit(self.config.max_velocity)
-        most = min(self.profile.units.full_scale, self.config.registers.get(self.protocol.names.torque, math.inf))
-        return CycleServo(self.config.name, self.id, (ends[0], ends[1]), top, int(most), protocol=self.protocol)
+        return CycleServo(self.config.name, self.id, (ends[0], ends[1]), top, self._most_torque, protocol=self.protocol)
+
+    @property
+    def _most_torque(self) -> int:
+        """Highest torque limit that the rig's registers let through, counts."""
+        return min(self.profile.units.full_scale, self.config.registers.get(self.protocol.names.torque, 1 << 16))
+
+    @property
+    def torque_limits(self) -> tuple[int, int | None]:
+        """Highest torque limit and Goal Current of any program, counts: by the rig's registers and `max_torque`.
+
+        A share of the stall torque is that share of the duty, exact at stall. None: any current.
+        """
+        share = min(self.max_torque / self.profile.electrics.stall_torque, 1.0)
+        return min(self._most_torque, round(share * self.profile.units.full_scale)), None
 
     def command(self, setpoints: Setpoints, sample: LatestSample, period: float) -> Goal | None:
         """The mode of control the set-points ask for, as registers for the next cycle."""

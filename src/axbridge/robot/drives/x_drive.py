@@ -206,12 +206,23 @@ class XDrive(BusDrive):
             return self.profile.units.full_scale  # the current caps it
         return super()._torque_counts(torque)
 
+    @property
+    def torque_limits(self) -> tuple[int, int | None]:
+        """See `BusDrive.torque_limits`."""
+        counts = self.config.registers.get("goal_current")
+        if self.max_torque < self.profile.electrics.stall_torque:
+            counts = min(self._current_of(self.max_torque), 1 << 16 if counts is None else counts)
+        return super().torque_limits[0], counts
+
+    def _current_of(self, torque: float) -> int:
+        """Goal Current that gives this torque at stall and nominal voltage, counts."""
+        return round(self.steady.loop_current(torque, self.profile.electrics.nominal_voltage, 0.0) / _AMPERE)
+
     def _cap_current(self, torque: float) -> None:
         """Cap the torque by Goal Current: exact at stall and nominal voltage."""
         counts = self._top_current
         if torque < self.max_torque:
-            current = self.steady.loop_current(torque, self.profile.electrics.nominal_voltage, 0.0)
-            counts = min(round(current / _AMPERE), counts)
+            counts = min(self._current_of(torque), counts)
         if counts != self._current:
             self.write("goal_current", counts)
             self._current = counts

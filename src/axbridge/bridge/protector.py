@@ -1,0 +1,333 @@
+"""What the bridge itself asks of the servos and writes to them, so that the rules can act."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable
+
+from axbridge.bridge.known import Known, Table
+from axbridge.bridge.rules import Notice, beyond, checked, powered, wanted
+from axbridge.bus.base import Reply
+from axbridge.bus.protocols.packet import Packet
+from axbridge.bus.protocols.protocol import Protocol
+from axbridge.bus.serial import SerialBus
+from axbridge.config.rig_tables import BridgeConfig
+from axbridge.robot.torque_watch import HARD, LASTS
+
+_THERE = math.radians(3)  # rad between a goal and the joint, and what a blocked joint moves when it is free
+_PAUSE = 5.0  # s without a goal, after which the next one is looked at like the first
+_POLL = 0.05  # s between two samples of a servo that something may happen to
+_CHECK = 1.0  # s between two of others
+_COOLER = 5  # °C below its limit a servo may be switched on again
+_QUESTIONS = {0x01, 0x02, 0x82, 0x8A, 0x92, 0x9A}  # PING, and READ in all forms
+
+
+class Protector:
+    """Examines a program's packets, and watches over the servos in its pauses."""
+
+    def __init__(self, bus: SerialBus, table: Table, config: BridgeConfig, notify: Callable[[Notice], object]) -> None:
+        self._bus, self._table, self._config, self._notify = bus, table, config, notify
+        self._commanded: dict[int, float] = {}  # when each servo got its last goal, s
+        self._fresh: dict[int, Known] = {}  # servos whose samples have passed; a write may collide with more replies
+        self.wrote_at = -math.inf  # when the program wrote something last, s; -inf: not since `forget`
+
+    @property
+    def wrote(self) -> bool:
+        """Whether the program has written anything since `forget`."""
+        return self.wrote_at > -math.inf
+
+    def forget(self) -> None:
+        """The exit policy was applied: give the servos the speed and the torque limit that the program has set."""
+        self.wrote_at = -math.inf
+        self._table.forget()
+        self._commanded.clear()
+        for servo in self._table.servos.values():
+            if servo.far_goal is not None or servo.least_time:
+                self._give_speed_back(servo)
+            servo.step_end = servo.pushes_since = servo.blocked = None
+            if servo.cap is not None and not servo.kept_off:
+                self._cap(servo, None)
+
+    # -- packets of the program ---------------------------------------------------------------------------------------
+
+    def examine(self, version: int, packet: Packet, frame: bytes) -> bytes:
+        """What the line gets instead of a packet; see `Packets`."""
+        protocol = self._table.protocol(version, packet.id)
+        self._judge_fresh()
+        if protocol is None:
+            return frame
+        now, values = time.monotonic(), wanted(protocol, packet, self._table)
+        goals = values.get("goal_position", {})
+        for id_, speed in values.get(protocol.names.speed, {}).items():
+            self._table.servos[id_].wanted_speed = speed
+        for id_, torque in values.get(protocol.names.torque, {}).items():
+            self._table.servos[id_].wanted_torque = torque
+        if goals:
+            self._approach(protocol, goals, values.get(protocol.names.speed, {}), now)
+        passed, notices = checked(protocol, packet, self._table, service=self._config.allow_service)
+        for notice in notices:
+            self._notify(notice)
+        if ids := powered(protocol, passed, self._table):
+            self._before_torque(protocol, ids, goals.keys())
+        self._commanded |= dict.fromkeys(goals, now)
+        if passed.code not in _QUESTIONS:
+            self.wrote_at = now
+        self._note_steps(wanted(protocol, passed, self._table) if goals else {})
+        self._table.sent(protocol, passed)
+        return frame if passed is packet else protocol.encode(passed.id, passed.code, passed.params)
+
+    def _approach(self, protocol: Protocol, goals: dict[int, int], speeds: dict[int, int], now: float) -> None:
+        """Limit the speed of servos whose goals are far from where they are, until they arrive.
+
+        A time-based profile has no speed: each of its goals gets the time that the speed limit asks for.
+        """
+        servos = [self._table.servos[id_] for id_ in goals]
+        for servo in servos:
+            if servo.far_goal is not None:
+                servo.far_goal = goals[servo.id]
+        first = {servo.id for servo in servos if now - self._commanded.get(servo.id, -math.inf) > _PAUSE}
+        if not self._config.far_goal_speed:
+            first.clear()
+        asked = [
+            servo
+            for servo in servos
+            if not servo.turns and (servo.id in first or servo.steps or (servo.timed and servo.speed_limit is not None))
+        ]
+        place, size = protocol.present_position
+        answers = self._bus.read_many([(servo.id, place, size) for servo in asked])
+        writes = {}
+        for servo, answer in zip(asked, answers, strict=True):
+            if isinstance(answer, Reply) and answer.data:
+                servo.note(place, answer.data)
+                here = servo.value("present_position")
+            else:
+                here = None
+            target = goals[servo.id] + (here or 0) * servo.steps
+            away = None if here is None else abs(target - here)
+            before = servo.value(protocol.names.speed) or 0
+            if servo.id in first and servo.far_goal is None and (away is None or away > servo.near):
+                servo.far_goal = target
+                if servo.id not in speeds and not servo.least_time:
+                    servo.wanted_speed = before
+                self._say_far(servo, away)
+            if servo.timed:
+                speed = self._time_for(servo, away, before, given=servo.id in speeds)
+            elif servo.far_goal is None or servo.id not in first:
+                continue
+            else:
+                speed = min(servo.slow, servo.wanted_speed or servo.slow)
+            if speed != before:
+                writes[servo.id] = servo.profile.register(protocol.names.speed).encode(speed)
+        self._write(servos, protocol.names.speed, writes)
+
+    def _time_for(self, servo: Known, away: int | None, before: int, *, given: bool) -> int:
+        """Profile Velocity, ms, of a servo with a time-based profile, for a goal that is `away` counts."""
+        if not given and not servo.least_time:
+            servo.wanted_speed = before
+        limit = servo.speed_limit
+        if limit is not None:
+            units = servo.profile.units
+            cruise = 1e3 * (units.counts if away is None else away) * units.position / (limit * units.speed)
+            ramp = min(servo.value("profile_acceleration") or 0, cruise)
+            most = servo.profile.register(servo.protocol.names.speed).maximum
+            servo.least_time = min(max(math.ceil(cruise + ramp), 1), most)
+        return max(servo.wanted_speed, servo.least_time)
+
+    def _say_far(self, servo: Known, away: int | None) -> None:
+        units = servo.profile.units
+        where = "is far away" if away is None else f"is {math.degrees(away * units.position):.0f}° away"
+        speed = math.degrees(self._config.far_goal_speed)
+        self._notify(
+            Notice(servo.name, "far goal", f"its first goal {where}: at most {speed:.0f}°/s until it is there")
+        )
+
+    def _note_steps(self, values: dict[str, dict[int, int]]) -> None:
+        for id_, step in values.get("goal_position", {}).items():
+            if (servo := self._table.servos[id_]).steps:
+                least, most = servo.step_room()
+                servo.step_end = (most if step > 0 else least) + step
+
+    def _before_torque(self, protocol: Protocol, ids: set[int], given: Iterable[int]) -> None:
+        """Before torque comes on: limits as the rig allows, and the present position as goal, where none is `given`."""
+        servos = [self._table.servos[id_] for id_ in ids]
+        limits: dict[str, dict[int, bytes]] = {}
+        for servo in servos:
+            servo.step_end = None
+            for name, value in beyond(servo).items() if self._config.limits else ():
+                limits.setdefault(name, {})[servo.id] = servo.profile.register(name).encode(value)
+        for name, data in limits.items():
+            self._write(servos, name, data)
+        resting = [servo for servo in servos if servo.endless_goal is None and servo.id not in given]
+        if self._config.torque_on:
+            self._hold(protocol, resting)
+        for servo in resting:
+            self._commanded.pop(servo.id, None)
+
+    def _hold(self, protocol: Protocol, servos: list[Known]) -> None:
+        """Make the present position the goal of these servos, where it is another one."""
+        place, size = protocol.present_position
+        goal = protocol.goal_position[0]
+        asked = [(servo.id, address, size) for servo in servos for address in (place, goal)]
+        answers = self._bus.read_many(asked)
+        goals = {}
+        for servo, present, before in zip(servos, answers[::2], answers[1::2], strict=True):
+            if not isinstance(present, Reply) or not isinstance(before, Reply) or not present.data:
+                self._notify(Notice(servo.name, "torque on", "its position is not known: it did not answer"))
+                continue
+            register = servo.profile.register("goal_position")
+            here, there = register.decode(present.data), register.decode(before.data)
+            if abs(here - there) > protocol.park_near:
+                goals[servo.id] = register.encode(here)
+                self._notify(Notice(servo.name, "torque on", f"goal {there} is not where it is: set to {here}"))
+        self._write(servos, "goal_position", goals)
+
+    # -- pauses of the program ----------------------------------------------------------------------------------------
+
+    def note_reply(self, packet: Packet) -> None:
+        """Take in a reply to the program."""
+        if (fresh := self._table.answered(packet)) is not None:
+            self._fresh[fresh.id] = fresh
+        if (servo := self._table.servos.get(packet.id)) is not None:
+            self._note_alarms(servo, packet.code)
+
+    def _judge_fresh(self) -> None:
+        while self._fresh:
+            self._judge(self._fresh.popitem()[1])
+
+    def watch(self) -> None:
+        """In a pause: ask the servo whose sample is the oldest, as far as it is old."""
+        self._judge_fresh()
+        now = time.monotonic()
+        servo = min(self._table.servos.values(), key=lambda one: one.polled_at + self._period(one))
+        if not self.wrote or now - servo.polled_at < self._period(servo):
+            return
+        protocol, requests = servo.protocol, [(servo.id, *servo.protocol.with_torque)]
+        if protocol.reads_alarm and protocol.alarm is not None and now - servo.checked_at > _CHECK:
+            requests += [(servo.id, protocol.torque_enable, 1), (servo.id, *protocol.alarm)]
+            servo.checked_at = now
+        servo.polled_at = now + _CHECK  # it is left alone for longer where it does not answer
+        for (_, address, _), answer in zip(requests, self._bus.read_many(requests), strict=True):
+            if isinstance(answer, Reply) and answer.data:
+                servo.note(address, answer.data)
+                servo.polled_at = now
+                self._note_alarms(servo, answer.error)
+                if protocol.alarm is not None and address == protocol.alarm[0]:
+                    self._name_alarms(servo, answer.data[0])
+        if servo.polled_at == now:
+            self._judge(servo)
+
+    def _period(self, servo: Known) -> float:
+        busy = (
+            servo.far_goal is not None or servo.cap is not None or (servo.stall < 1.0 and servo.value("torque_enable"))
+        )
+        return _POLL if busy else _CHECK
+
+    def _note_alarms(self, servo: Known, error: int) -> None:
+        """Take in the error byte of a reply."""
+        protocol = servo.protocol
+        if not protocol.reads_alarm:
+            questions = protocol.refusing | (protocol.refusals.damaged or 0)
+            self._name_alarms(servo, error & protocol.alarm_mask & ~questions)
+        elif error & protocol.alert and not servo.flags:
+            servo.checked_at = servo.polled_at = -math.inf
+
+    def _name_alarms(self, servo: Known, flags: int) -> None:
+        new, servo.flags = flags & ~servo.flags, flags
+        if new and self._config.alarms:
+            self._notify(Notice(servo.name, "alarm", f"reports {servo.protocol.alarms(new).describe()}"))
+
+    def _judge(self, servo: Known) -> None:
+        """Act on a new sample of a servo: whether it has arrived, is blocked, or is beyond a limit."""
+        sample = servo.sample()
+        if sample is None or not self.wrote:
+            return
+        servo.polled_at = time.monotonic()
+        here = sample["position"]
+        if servo.far_goal is not None and self._has_arrived(servo, here):
+            self._give_speed_back(servo)
+        if self._config.alarms:
+            self._judge_supply(servo, sample)
+        if servo.stall < 1.0 and not servo.kept_off:
+            self._judge_load(servo, here, sample)
+
+    def _has_arrived(self, servo: Known, here: int) -> bool:
+        goal = servo.far_goal or 0
+        if servo.positions is not None:
+            goal = min(max(goal, servo.positions[0]), servo.positions[1])
+        return abs(here - goal) * servo.profile.units.position <= _THERE
+
+    def _judge_supply(self, servo: Known, sample: dict[str, int]) -> None:
+        """Keep a servo off that is too hot, or whose supply is wrong."""
+        hot = sample["temperature"] > servo.top_temperature - _COOLER * servo.kept_off
+        low, high = servo.voltages
+        if beyond_limits := hot or not low <= sample["voltage"] <= high:
+            what = f"{sample['temperature']} °C" if hot else f"{sample['voltage'] / 10:g} V"
+            if not servo.kept_off or servo.value("torque_enable"):
+                self._bus.sync_write(servo.protocol.torque_enable, {servo.id: b"\0"})
+                servo.note(servo.protocol.torque_enable, b"\0")
+                self._notify(Notice(servo.name, "temperature", f"{what} is beyond the rig's limit: torque off"))
+        if beyond_limits != servo.kept_off:
+            servo.kept_off, servo.blocked = beyond_limits, None
+            self._cap(servo, 0 if beyond_limits else None)
+            if not beyond_limits:
+                text = f"{sample['temperature']} °C, {sample['voltage'] / 10:g} V: it may be switched on again"
+                self._notify(Notice(servo.name, "temperature", text))
+
+    def _judge_load(self, servo: Known, here: int, sample: dict[str, int]) -> None:
+        """Leave a blocked servo a share of its torque until it moves, or its goal goes back."""
+        near, goal, now = servo.protocol.park_near, servo.goal, time.monotonic()
+        ahead = 0 if goal is None else goal - here
+        side = (ahead > near) - (ahead < -near)
+        on = bool(servo.value("torque_enable")) and not servo.turns
+        if servo.blocked is not None:
+            begun, then = servo.blocked
+            moved = (here - begun) * then * servo.profile.units.position > _THERE
+            if moved or side != then or not on:
+                servo.blocked = None
+                self._cap(servo, None)
+                self._notify(Notice(servo.name, "stall", "free again: torque limit as before"))
+            return
+        load = abs(sample["load"]) / servo.profile.units.full_load
+        if not (on and side and load >= HARD and abs(sample["speed"]) < servo.still):
+            servo.pushes_since = None
+        elif servo.pushes_since is None:
+            servo.pushes_since = now
+        elif now - servo.pushes_since >= LASTS:
+            servo.pushes_since, servo.blocked = None, (here, side)
+            self._cap(servo, max(round(servo.stall * servo.protocol.full_torque), 1))
+            text = f"blocked for {LASTS} s at {load:.0%} load: torque limit {servo.stall:.0%} until it moves"
+            self._notify(Notice(servo.name, "stall", text))
+
+    # -- writes -------------------------------------------------------------------------------------------------------
+
+    def _cap(self, servo: Known, cap: int | None) -> None:
+        """Let a servo have at most this torque limit, counts; None: what the program has set."""
+        name = servo.protocol.names.torque
+        register = servo.profile.register(name)
+        if servo.cap is None:
+            servo.wanted_torque = servo.value(name) or 0
+        servo.cap = cap
+        if register.address >= servo.profile.eeprom_end:
+            most = servo.torque_limit
+            torque = servo.wanted_torque if most is None else min(servo.wanted_torque, most)
+            self._write([servo], name, {servo.id: register.encode(torque)})
+
+    def _give_speed_back(self, servo: Known) -> None:
+        """Give a servo the speed limit that its program has set."""
+        servo.far_goal, servo.least_time = None, 0
+        speed, top = servo.wanted_speed, servo.top_speed
+        if top is not None and not servo.timed:
+            speed = min(speed or top, top)
+        name = servo.protocol.names.speed
+        self._write([servo], name, {servo.id: servo.profile.register(name).encode(speed)})
+
+    def _write(self, servos: Iterable[Known], name: str, data: dict[int, bytes]) -> None:
+        """Write to a register of some servos of one protocol."""
+        if not data:
+            return
+        changed = [servo for servo in servos if servo.id in data]
+        address = changed[0].profile.register(name).address
+        self._bus.exchange([(address, data)], ())
+        for servo in changed:
+            servo.note(address, data[servo.id])
