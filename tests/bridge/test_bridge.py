@@ -7,10 +7,13 @@ from contextlib import contextmanager
 import pytest
 import serial
 
+from axbridge.bridge import bridge as bridge_module
 from axbridge.bridge.bridge import Bridge
+from axbridge.bus.protocols import v1
 from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.serial import SerialBus
-from axbridge.errors import BusTimeout, UsageError
+from axbridge.errors import BusTimeout, ErrorFlag, UsageError
+from axbridge.servo.columns import State
 from axbridge.virtual.channel import DirectReader, PtyChannel
 from tests.support.pty_line import PtyLine
 from tests.support.virtual_rig import make_rig
@@ -21,12 +24,16 @@ PROFILES = ("ax-12a", "xl330-m288", "sts3215")
 
 
 @contextmanager
-def bridged(profile="ax-12a", **safety):
+def bridged(profile="ax-12a", *, bridge=None, servo=None, registers=None, **safety):
     """Servos, the port of the bridge before them, and its notices."""
     profiles = dict.fromkeys(IDS, profile)
-    rig = make_rig(IDS, profiles, return_delay_time=0).overridden({"safety": safety})
+    rig = make_rig(IDS, profiles, return_delay_time=0).overridden({"safety": safety, "bridge": bridge or {}})
+    if servo:
+        rig = rig.with_servos(lambda _: servo)
     notices, over = [], threading.Event()
     with PtyLine(profiles) as line:
+        for id_ in IDS:
+            line.set(id_, **registers or {})
         bridge = Bridge(rig, line.port, notices.append)
         channel = PtyChannel(1_000_000, listen=DirectReader)
         thread = threading.Thread(target=bridge.run, args=(channel, over.is_set))
@@ -136,3 +143,187 @@ def test_foreign_bytes_reach_the_line_as_they_are():
         bare.write(b"hello\xff\xff\x01\x02\xe0\x1c")
         until(lambda: len(line.heard) > count)
         assert line.heard[-1][:2] == (1, 0xE0)
+
+
+SUPPLY = {"ax-12a": 12.1, "xl330-m288": 5.0, "sts3215": 7.4, "scs0009": 6.0}  # V, of a `PtyLine`
+
+
+def texts(notices, rule):
+    return [notice.text for notice in notices if notice.rule == rule]
+
+
+def push(line, id_, share):
+    """Let the motor of a servo that stands have this duty."""
+    line._bank.state[line[id_].row, State.DUTY] = share
+
+
+@pytest.mark.parametrize(
+    ("profile", "rules", "left"),
+    [
+        ("sts3215", {}, 300),
+        ("xl330-m288", {}, 266),
+        ("ax-12a", {}, None),
+        ("ax-12a", {"stall": 0.5}, 512),
+        ("sts3215", {"stall": 1.0}, None),
+    ],
+)
+def test_a_blocked_servo_is_left_a_share_of_its_torque_until_its_goal_goes_back(profile, rules, left):
+    with bridged(profile, bridge=rules) as (line, port, notices), client(port, line) as bus:
+        name = line[1].protocol.names.torque
+        full = line[1].table[name]
+        here = line[1].table["present_position"]
+        write(bus, line, 1, "torque_enable", 1)
+        write(bus, line, 1, "goal_position", here + 100)
+        push(line, 1, 0.8)
+        if left is None:
+            time.sleep(0.4)
+            assert line[1].table[name] == full
+            return
+        until(lambda: texts(notices, "stall"))
+        assert line[1].table[name] == left
+        write(bus, line, 1, name, full)
+        assert line[1].table[name] == left
+        write(bus, line, 1, "goal_position", here)
+        until(lambda: line[1].table[name] == full)
+
+
+def test_a_servo_that_moves_again_has_its_torque_again():
+    with bridged("sts3215") as (line, port, _), client(port, line) as bus:
+        here = line[1].table["present_position"]
+        write(bus, line, 1, "torque_enable", 1)
+        write(bus, line, 1, "goal_position", here + 100)
+        push(line, 1, 0.8)
+        until(lambda: line[1].table["torque_limit"] == 300)
+        line.set(1, present_position=here + 50)
+        until(lambda: line[1].table["torque_limit"] == 1000)
+
+
+@pytest.mark.parametrize("profile", [*PROFILES, "scs0009"])
+@pytest.mark.parametrize(("column", "value"), [(State.TEMPERATURE, 70.0), (State.VOLTAGE, None)])
+def test_a_servo_beyond_the_rigs_limits_is_off_until_it_is_within(profile, column, value):
+    with (
+        bridged(profile, max_temperature=60.0, voltage=[4.0, SUPPLY[profile] + 0.2]) as (line, port, notices),
+        client(port, line) as bus,
+    ):
+        state = line._bank.state[line[1].row]
+        before = state[column]
+        write(bus, line, 1, "torque_enable", 1)
+        state[column] = value or before + 0.5
+        until(lambda: bus.read(1, *line[1].protocol.usual) and line[1].table["torque_enable"] == 0)
+        write(bus, line, 1, "torque_enable", 1)
+        assert line[1].table["torque_enable"] == 0
+        state[column] = before
+        until(lambda: "may be switched on" in notices[-1].text)
+        write(bus, line, 1, "torque_enable", 1)
+        assert line[1].table["torque_enable"] == 1
+        assert line[1].table[line[1].protocol.names.torque] == line[1].profile.units.full_scale
+
+
+def test_alarms_are_named_once():
+    with bridged() as (line, port, notices), client(port, line) as bus:
+        line.errors[1] = ErrorFlag.OVERHEATING
+        for _ in range(3):
+            bus.read(1, 36, 2)
+        assert texts(notices, "alarm") == ["reports overheating"]
+
+
+TIMED = {"drive_mode": 4, "profile_velocity": 500}
+
+
+def test_a_goal_of_a_time_based_profile_takes_as_long_as_the_speed_limit_asks_for():
+    speed = {"max_velocity": 2.0, "min_position": -3.0, "max_position": 3.0}
+    with bridged("xl330-m288", registers=TIMED, servo=speed) as (line, port, notices), client(port, line) as bus:
+        here, times = line[1].table["present_position"], []
+        for away in (100, 300, 1000, 1000):  # the first and the second are near, the third is not the first goal
+            line.set(1, present_position=here)
+            write(bus, line, 1, "goal_position", here + away)
+            times.append(line[1].table["profile_velocity"])
+        bus.write(1, 112, bytes(4), answered=False)
+        until(lambda: notices)
+        assert times == [500, 500, 771, 771]  # ms for 1000 counts at 83 counts of 0.229 rpm
+        assert line[1].table["profile_velocity"] == 771
+        assert notices[-1].text == "profile_velocity 0: limited to 771"
+
+
+def test_a_far_first_goal_of_a_time_based_profile_is_approached_slowly():
+    with bridged("xl330-m288", registers=TIMED) as (line, port, notices), client(port, line) as bus:
+        here = line[1].table["present_position"]
+        write(bus, line, 1, "goal_position", here + 1024)
+        assert line[1].table["profile_velocity"] == pytest.approx(2000, rel=0.02)  # ms: 90° at 45°/s
+        assert [notice.rule for notice in notices] == ["far goal"]
+        line.set(1, present_position=here + 1024)
+        until(lambda: line[1].table["profile_velocity"] == 500)
+
+
+def test_steps_stay_within_the_limits():
+    limits = {"min_position": -1.0, "max_position": 0.5}  # rad: 326 counts
+    with (
+        bridged("sts3215", registers={"operating_mode": 3}, servo=limits) as (line, port, _),
+        client(port, line) as bus,
+    ):
+        for step, got in ((300, 300), (300, 26), (-500, -500)):
+            write(bus, line, 1, "goal_position", step)
+            assert line[1].table["goal_position"] == got
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_limits_that_a_program_never_writes_hold_once_the_torque_is_on(profile):
+    with bridged(profile, servo={"max_velocity": 2.0, "max_torque": 0.1}) as (line, port, _), client(port, line) as bus:
+        names, units = line[1].protocol.names, line[1].profile.units
+        write(bus, line, 1, "torque_enable", 1)
+        assert line[1].table[names.speed] * units.speed == pytest.approx(2.0, rel=0.02)
+        share = 0.1 / line[1].profile.electrics.stall_torque
+        assert line[1].table[names.torque] == pytest.approx(share * units.full_scale, abs=1)
+        if profile == "xl330-m288":
+            write(bus, line, 1, "goal_current", 1000)
+            assert 0 < line[1].table["goal_current"] < 600
+
+
+@pytest.mark.parametrize(
+    ("rule", "off", "name", "value"),
+    [
+        ("limits", False, "goal_position", 1000),
+        ("far_goal_speed", 0.0, "goal_position", 700),
+        ("torque_on", False, "torque_enable", 1),
+        ("allow_service", True, "return_delay_time", 7),
+    ],
+)
+def test_the_rig_switches_a_rule_off(rule, off, name, value):
+    limits = {"min_position": -1.0, "max_position": 1.0}
+    with (
+        bridged(bridge={rule: off}, servo=limits) as (line, port, notices),
+        client(port, line) as bus,
+    ):
+        line.set(1, present_position=600)
+        write(bus, line, 1, name, value)
+        assert line[1].table[name] == value
+        assert rule.removesuffix("_speed") not in {notice.rule.replace(" ", "_") for notice in notices}
+
+
+def test_a_program_that_opens_its_port_again_at_once_has_not_gone(monkeypatch):
+    monkeypatch.setattr(bridge_module, "_GRACE", 0.5)  # s, for a busy machine
+    with bridged() as (line, port, notices), client(port, line) as bus:
+        write(bus, line, 1, "torque_enable", 1)
+        bus.close()
+        with serial.Serial(port, 1_000_000):
+            time.sleep(0.6)
+            assert (line[1].table["torque_enable"], notices) == (1, [])
+        until(lambda: notices)
+        assert line[1].table["torque_enable"] == 0
+
+
+@pytest.mark.parametrize("drives", [True, False])
+def test_where_one_of_two_programs_leaves_the_other_has_to_drive(drives):
+    with bridged() as (line, port, notices), serial.Serial(port, 1_000_000) as other:
+        with client(port, line) as bus:
+            write(bus, line, 1, "torque_enable", 1)
+        led = v1.encode(1, 3, bytes((25, 1)))
+        end = time.monotonic() + 0.4
+        while drives and time.monotonic() < end:
+            other.write(led)
+            time.sleep(0.01)
+        if not drives:
+            until(lambda: notices)
+        assert (line[1].table["torque_enable"], [notice.rule for notice in notices]) == (
+            (1, []) if drives else (0, ["exit"])
+        )

@@ -3,7 +3,7 @@
 import pytest
 
 from axbridge.bridge.known import Known, Table
-from axbridge.bridge.rules import checked, powered
+from axbridge.bridge.rules import beyond, checked, powered, wanted
 from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.protocols.packet import BROADCAST, Packet
 from axbridge.config.profile import FirmwareProfile
@@ -145,3 +145,101 @@ def test_a_time_in_the_register_of_the_speed_is_no_speed():
     register = profile.register("profile_velocity")
     packet = packed(protocol, "write", register.address, register.encode(1000))
     assert checked(protocol, packet, table) == (packet, ())
+
+
+def limited(table, protocol, name, sent):
+    """What the servo gets instead, and the rules that acted."""
+    register = table.servos[1].profile.register(name)
+    passed, notices = checked(protocol, packed(protocol, "write", register.address, register.encode(sent)), table)
+    return register.decode(passed.params[protocol.address_size :]), [notice.rule for notice in notices]
+
+
+@pytest.mark.parametrize(
+    ("family", "mode", "name", "sent", "got"),
+    [
+        ("xl330-m288", 0, "goal_current", 900, 300),
+        ("xl330-m288", 5, "goal_current", -900, -300),
+        ("xl330-m288", 16, "goal_pwm", -800, -TORQUE),
+        ("xl330-m288", 1, "goal_velocity", -200, -SPEED),
+        ("sts3215", 2, "goal_time", 0x400 | 900, 0x400 | TORQUE),
+        ("sts3215", 0, "goal_time", 900, 900),  # there it is a time
+        ("sts3215", 1, "goal_velocity", -200, -SPEED),
+        ("sts3215", 3, "goal_velocity", 0, SPEED),
+        ("sts3215", 3, "goal_position", 600, HIGH - 500),
+        ("sts3215", 3, "goal_position", -600, LOW - 500),
+        ("sts3215", 3, "goal_position", 100, 100),
+    ],
+)
+def test_a_goal_of_each_mode_is_limited(family, mode, name, sent, got):
+    _, protocol, table = table_of(family, operating_mode=mode, present_position=500)
+    table.servos[1].top_current = 300
+    assert limited(table, protocol, name, sent) == (
+        got,
+        [] if sent == got else [limited(table, protocol, name, sent)[1][0]],
+    )
+
+
+def test_steps_do_not_add_up_beyond_the_limits():
+    _, protocol, table = table_of("sts3215", operating_mode=3, present_position=500)
+    table.servos[1].step_end = 650
+    assert [limited(table, protocol, "goal_position", step)[0] for step in (100, -300)] == [50, -200]
+
+
+@pytest.mark.parametrize(("place", "away"), [(800, -300), (200, 300)])
+def test_a_step_beyond_the_limits_does_not_turn_round(place, away):
+    _, protocol, table = table_of("sts3215", operating_mode=3, present_position=place)
+    assert [limited(table, protocol, "goal_position", step)[0] for step in (-away, away)] == [0, away]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_is_blocked_or_hot_gets_no_more_torque_than_it_is_left(family):
+    profile, protocol, table = table_of(family)
+    table.servos[1].cap, table.servos[1].kept_off = 120, True
+    assert limited(table, protocol, "torque_enable", 1) == (0, ["temperature"])
+    assert limited(table, protocol, "torque_enable", 0) == (0, [])
+    if family != "scs0009":
+        assert limited(table, protocol, profile.names.torque, 300) == (120, ["top torque"])
+
+
+def test_the_place_of_a_feetech_servo_does_not_become_its_middle():
+    _, protocol, table = table_of("sts3215", torque_enable=1)
+    assert limited(table, protocol, "torque_enable", 128) == (1, ["service"])
+
+
+def test_a_backup_is_refused():
+    _, protocol, table = table_of("xl330-m288")
+    passed, (notice,) = checked(protocol, Packet(1, Instruction.BACKUP, b"\x02CTRL"), table)
+    assert (passed, notice.text) == (Packet(1, 0x7E, b""), "backup refused: --allow-service lets it pass")
+
+
+def test_the_way_of_a_time_based_profile_takes_as_long_as_its_speed_asks_for():
+    _, protocol, table = table_of("xl330-m288", drive_mode=4)
+    table.servos[1].least_time = 1500
+    assert [limited(table, protocol, "profile_velocity", time)[0] for time in (0, 400, 2000)] == [1500, 1500, 2000]
+
+
+@pytest.mark.parametrize(
+    ("family", "held", "found"),
+    [
+        ("ax-12a", {"moving_speed": 0, "torque_limit": 1023}, {"moving_speed": SPEED, "torque_limit": TORQUE}),
+        ("xl330-m288", {"goal_current": 900, "goal_pwm": 885}, {"goal_current": 300, "goal_pwm": TORQUE}),
+        ("sts3215", {"goal_velocity": 40, "torque_limit": 1000}, {"torque_limit": TORQUE}),
+        ("scs0009", {"goal_velocity": 0, "max_torque": 1000}, {"goal_velocity": SPEED}),  # the other is in EEPROM
+    ],
+)
+def test_limits_that_the_registers_hold_are_compared_with_the_rigs(family, held, found):
+    profile, _, table = table_of(family, **held)
+    table.servos[1].top_current = 300
+    allowed = beyond(table.servos[1])
+    assert {name: allowed.get(name) for name in found} == found
+    assert set(allowed) - set(found) <= {profile.names.speed}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_goal_that_switches_the_torque_on_is_seen(family):
+    profile, protocol, table = table_of(family)
+    goal = packed(
+        protocol, "write", profile.register("goal_position").address, profile.register("goal_position").encode(500)
+    )
+    assert powered(protocol, goal, table) == (set() if family == "xl330-m288" else {1})
+    assert wanted(protocol, goal, table) == {"goal_position": {1: 500}}

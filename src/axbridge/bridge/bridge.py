@@ -28,7 +28,6 @@ _GRACE = 0.02  # s: dynamixel-sdk closes its port and opens it again when it set
 _STAYS = 0.1  # s in which a program that drives has written again
 _FAR = math.radians(15)  # rad between a goal and the joint
 _GAP = 0.003  # s: the program asks nothing that could be answered yet
-_REPEAT = 1.0  # s: what goes on without such a pause is one notice
 _BLOCK = 32  # registers of one READ when the tables are read first
 
 
@@ -53,8 +52,7 @@ class Bridge:
         only_bus(rig)
         if (device := ports_of(rig, port)[0]).startswith("rfc2217:"):
             raise UsageError(f"{device} has no descriptor to wait on", "use a device, or socket://")
-        self._say_notice = notify
-        self._said: dict[tuple[str, str], float] = {}  # when a rule acted last, by servo and rule
+        self._notify = notify
         self._stale = None if rig.safety.stale_command_ms is None else rig.safety.stale_command_ms / 1000
         self._policy = rig.safety.on_exit
         self._connection = Connection(rig, open_real(rig, port))
@@ -127,12 +125,6 @@ class Bridge:
             for name, error in failed.items():
                 self._notify(Notice(name, "exit", f"may still be powered: {error.message}"))
             self._protector.forget()
-
-    def _notify(self, notice: Notice) -> None:
-        key, now = (notice.servo, notice.rule), time.monotonic()
-        before, self._said[key] = self._said.get(key, -math.inf), now
-        if notice.rule in {"port", "exit"} or now - before > _REPEAT:
-            self._say_notice(notice)
 
     def _say(self, text: str, rule: str = "port") -> None:
         self._notify(Notice("", rule, text))

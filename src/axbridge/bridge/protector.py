@@ -19,6 +19,7 @@ _THERE = math.radians(3)  # rad between a goal and the joint, and what a blocked
 _PAUSE = 5.0  # s without a goal, after which the next one is looked at like the first
 _POLL = 0.05  # s between two samples of a servo that something may happen to
 _CHECK = 1.0  # s between two of others
+_REPEAT = 1.0  # s: a rule that acts again and again, without such a pause, is one notice
 _COOLER = 5  # °C below its limit a servo may be switched on again
 _QUESTIONS = {0x01, 0x02, 0x82, 0x8A, 0x92, 0x9A}  # PING, and READ in all forms
 
@@ -29,6 +30,7 @@ class Protector:
     def __init__(self, bus: SerialBus, table: Table, config: BridgeConfig, notify: Callable[[Notice], object]) -> None:
         self._bus, self._table, self._config, self._notify = bus, table, config, notify
         self._commanded: dict[int, float] = {}  # when each servo got its last goal, s
+        self._acted: dict[tuple[str, str], float] = {}  # when a rule changed a packet last, by servo and rule
         self._fresh: dict[int, Known] = {}  # servos whose samples have passed; a write may collide with more replies
         self.wrote_at = -math.inf  # when the program wrote something last, s; -inf: not since `forget`
 
@@ -67,7 +69,10 @@ class Protector:
             self._approach(protocol, goals, values.get(protocol.names.speed, {}), now)
         passed, notices = checked(protocol, packet, self._table, service=self._config.allow_service)
         for notice in notices:
-            self._notify(notice)
+            key = notice.servo, notice.rule
+            if now - self._acted.get(key, -math.inf) > _REPEAT:
+                self._notify(notice)
+            self._acted[key] = now
         if ids := powered(protocol, passed, self._table):
             self._before_torque(protocol, ids, goals.keys())
         self._commanded |= dict.fromkeys(goals, now)

@@ -76,7 +76,7 @@ class Relay:
         say: Callable[[str], object] = lambda _: None,
     ) -> None:
         self.channel, self.port = channel, port
-        self.sent_at = self._heard_at = time.monotonic()  # when the program, and a servo, sent something last
+        self.sent_at = self._received_at = time.monotonic()  # when the program, and a servo, sent something last
         self._packets, self._sent, self._replied, self._say = packets, sent, replied, say
         self._quiet_until = 0.0
         self._tried_at = 0.0
@@ -84,7 +84,7 @@ class Relay:
     @property
     def idle(self) -> float:
         """How long nothing has passed in either direction, s."""
-        return time.monotonic() - max(self.sent_at, self._heard_at)
+        return time.monotonic() - max(self.sent_at, self._received_at)
 
     def step(self, wait: float) -> None:
         """Pass on what comes within `wait` s; when the port is lost the program's is, too, until it is back."""
@@ -118,7 +118,7 @@ class Relay:
         ready = select.select(waited_for, [], [], 0.0 if self.channel.waits else wait)[0]
         if line in ready:
             data = self.port.receive(0.0)
-            self._heard_at = time.monotonic()
+            self._received_at = time.monotonic()
             self.channel.write(data)
             self._replied(data)
         if len(ready) > (line in ready) or self.channel.waits:
