@@ -24,7 +24,7 @@ from axbridge.virtual.framing import Framing
 
 _TICK = 0.005  # s between two looks whether the program is there
 _FEED = 0.02  # s between two signs of life to the guard process
-_GRACE = 0.02  # s: dynamixel-sdk closes its port and opens it again when it sets a rate
+_GRACE = 0.01  # s: dynamixel-sdk closes its port and opens it again when it sets a rate
 _STAYS = 0.1  # s in which a program that drives has written again
 _FAR = math.radians(15)  # rad between a goal and the joint
 _GAP = 0.003  # s: the program asks nothing that could be answered yet

@@ -47,6 +47,7 @@ class Known:
     kept_off: bool = False  # beyond a limit of the temperature or the supply
     flags: int = 0  # alarms that it reports
     polled_at: float = -math.inf  # when a sample of it was seen last, s (monotonic)
+    missed: int = 0  # questions of the bridge that it has not answered since
     checked_at: float = -math.inf  # when the bridge read its torque and alarm last, s (monotonic)
     held: dict[int, int] = field(default_factory=dict)  # by address
 

@@ -19,7 +19,9 @@ _THERE = math.radians(3)  # rad between a goal and the joint, and what a blocked
 _PAUSE = 5.0  # s without a goal, after which the next one is looked at like the first
 _POLL = 0.05  # s between two samples of a servo that something may happen to
 _CHECK = 1.0  # s between two of others
+_MISSED = 2  # samples without an answer, after which a servo is asked less often
 _REPEAT = 1.0  # s: a rule that acts again and again, without such a pause, is one notice
+_NO_DIGITS = str.maketrans("", "", "-0123456789")
 _COOLER = 5  # °C below its limit a servo may be switched on again
 _QUESTIONS = {0x01, 0x02, 0x82, 0x8A, 0x92, 0x9A}  # PING, and READ in all forms
 
@@ -30,7 +32,7 @@ class Protector:
     def __init__(self, bus: SerialBus, table: Table, config: BridgeConfig, notify: Callable[[Notice], object]) -> None:
         self._bus, self._table, self._config, self._notify = bus, table, config, notify
         self._commanded: dict[int, float] = {}  # when each servo got its last goal, s
-        self._acted: dict[tuple[str, str], float] = {}  # when a rule changed a packet last, by servo and rule
+        self._acted: dict[tuple[str, str], float] = {}  # when a rule changed a packet last, by servo and text
         self._fresh: dict[int, Known] = {}  # servos whose samples have passed; a write may collide with more replies
         self.wrote_at = -math.inf  # when the program wrote something last, s; -inf: not since `forget`
 
@@ -69,7 +71,7 @@ class Protector:
             self._approach(protocol, goals, values.get(protocol.names.speed, {}), now)
         passed, notices = checked(protocol, packet, self._table, service=self._config.allow_service)
         for notice in notices:
-            key = notice.servo, notice.rule
+            key = notice.servo, notice.text.translate(_NO_DIGITS)
             if now - self._acted.get(key, -math.inf) > _REPEAT:
                 self._notify(notice)
             self._acted[key] = now
@@ -211,15 +213,16 @@ class Protector:
         if protocol.reads_alarm and protocol.alarm is not None and now - servo.checked_at > _CHECK:
             requests += [(servo.id, protocol.torque_enable, 1), (servo.id, *protocol.alarm)]
             servo.checked_at = now
-        servo.polled_at = now + _CHECK  # it is left alone for longer where it does not answer
+        servo.missed += 1
+        servo.polled_at = now + _CHECK * (servo.missed > _MISSED)
         for (_, address, _), answer in zip(requests, self._bus.read_many(requests), strict=True):
             if isinstance(answer, Reply) and answer.data:
                 servo.note(address, answer.data)
-                servo.polled_at = now
+                servo.polled_at, servo.missed = now, 0
                 self._note_alarms(servo, answer.error)
                 if protocol.alarm is not None and address == protocol.alarm[0]:
                     self._name_alarms(servo, answer.data[0])
-        if servo.polled_at == now:
+        if not servo.missed:
             self._judge(servo)
 
     def _period(self, servo: Known) -> float:
@@ -249,6 +252,8 @@ class Protector:
             return
         servo.polled_at = time.monotonic()
         here = sample["position"]
+        if servo.value("torque_enable") == 0:  # it was without power, or switched off
+            self._commanded.pop(servo.id, None)
         if servo.far_goal is not None and self._has_arrived(servo, here):
             self._give_speed_back(servo)
         if self._config.alarms:
