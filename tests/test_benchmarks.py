@@ -13,6 +13,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.ci]
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 LOGS = FOLDER.parent / "docs" / "real" / "xl330_pendulum"
 SMALLEST = {
+    "bridge_ends.py": ("--ends", "1"),
+    "bridge_scenarios.py": ("--only", "killed in motion"),
     "bus_cycle.py": ("20",),
     "bus_peers.py": ("5",),
     "bus_soak.py": ("500",),

@@ -87,6 +87,11 @@ def stays_a_second(client):
     client.follow(sway, 0.6)
 
 
+def fails(client):
+    stays_a_second(client)
+    raise RuntimeError("on purpose")
+
+
 def jitters(client):
     client.on()
     client.follow(sway, rest=lambda: random.uniform(0.0, 2 * PERIOD))
@@ -187,7 +192,7 @@ def wheel(client):
 
 
 ACTS = {
-    "sways": swaying, "stays a second": stays_a_second, "jitters": jitters, "goes far": once(1.5, 0.0),
+    "sways": swaying, "stays a second": stays_a_second, "jitters": jitters, "fails": fails, "goes far": once(1.5, 0.0),
     "pushes": once(0.0, 1.0), "degrees": degrees_as_counts, "swaps": swapped, "switches on": torque_alone,
     "pauses": pauses, "registers": registers, "bulk": bulk, "indirect": indirect, "template": template,
     "resets": resets, "id": changes_id, "rate": changes_rate, "wheel": wheel, "reads": waits,

@@ -68,7 +68,9 @@ class Station:
 
     def begin(self, act, family):
         command = [sys.executable, str(CLIENT), self.port, family, act]
-        client = self.stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+        client = self.stack.enter_context(
+            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        )
         self.stack.callback(client.kill)
         return client
 
@@ -133,23 +135,28 @@ class Station:
         return self.bridge.poll() is None and not self.robot.powered
 
 
-@contextmanager
-def station(scenario, folder):
-    """Robot and bridge for scenarios with the same rig."""
-    profile, zero, volts = FAMILIES[scenario.family]
-    servo = '[[servo]]\nname = "{}"\nprofile = "{}"\nzero = {}\nregisters = {{ return_delay_time = 0 }}\n'
-    tables = {name: servo.format(name, profile, zero) for name in LIMITS}
-    tables["tilt"] += scenario.rig
-    rig = Path(folder, "rig.toml")
-    rig.write_text(
-        f'base = "pan_tilt"\nname = "scenario"\n[[bus]]\nname = "main"\nsupply_voltage = {volts}\n'
-        f"[safety]\n{scenario.safety}\n" + "".join(tables.values())
+def rig_text(family, safety, servo=""):
+    """A rig of two joints; `servo` is more of the second."""
+    if family == "bioloid":
+        return f'base = "bioloid"\nname = "scenario"\n[safety]\n{safety}\n'
+    profile, zero, volts = FAMILIES[family]
+    text = (
+        f'base = "pan_tilt"\nname = "scenario"\n[[bus]]\nname = "main"\nsupply_voltage = {volts}\n[safety]\n{safety}\n'
     )
-    link = str(Path(folder, "arm"))
+    for name in LIMITS:
+        text += f'[[servo]]\nname = "{name}"\nprofile = "{profile}"\nzero = {zero}\nregisters = {{ return_delay_time = 0 }}\n'
+    return text + servo
+
+
+@contextmanager
+def station(text, folder, before=None):
+    """Robot and bridge of a rig with this text."""
+    rig, link = Path(folder, "rig.toml"), str(Path(folder, "arm"))
+    rig.write_text(text)
     command = [sys.executable, "-m", "axbridge", "bridge", str(rig), "--link", link, "--json", "--port"]
     with serve(rig, timing="wire") as robot:
-        if scenario.before is not None:
-            scenario.before(robot)
+        if before is not None:
+            before(robot)
         with subprocess.Popen([*command, robot.port], stdout=subprocess.PIPE, text=True) as bridge:
             try:
                 assert bridge.stdout.readline()
@@ -175,7 +182,12 @@ class Stations:
             self.close()
             folder = Path(self._folder, str(time.monotonic_ns()))
             folder.mkdir()
-            self._key, self._station = key, self._stack.enter_context(station(scenario, folder))
+            self._key, self._station = (
+                key,
+                self._stack.enter_context(
+                    station(rig_text(scenario.family, scenario.safety, scenario.rig), folder, scenario.before)
+                ),
+            )
         return self._station
 
     def close(self):

@@ -131,10 +131,10 @@ def run(arguments: list[str]) -> int:
     except typer.Abort:  # "no" to a question
         return _complain("nothing was changed", TERMINATED if signals else INTERRUPTED)
     except BrokenPipeError:
-        return _unread()
+        return unread()
     except SystemExit as leave:
         if isinstance(leave.__context__, BrokenPipeError):  # typer's way to take one
-            return _unread()
+            return unread()
         raise
     except AxBridgeError as error:
         if debug:
@@ -210,7 +210,7 @@ def _too_many(words: list[str], context: Any) -> str:
     return said
 
 
-def _unread() -> int:
+def unread() -> int:
     """The reader of our output has gone, as `head` does: nothing more to say, and nothing wrong."""
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())

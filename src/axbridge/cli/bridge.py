@@ -14,10 +14,10 @@ from axbridge.bridge.bridge import Bridge, only_bus
 from axbridge.bridge.relay import Relay
 from axbridge.bridge.rules import Notice
 from axbridge.bus.port import Port
-from axbridge.cli.app import DONE, app
+from axbridge.cli.app import DONE, app, unread
 from axbridge.cli.options import JsonOption, PortOption, RigArgument, shared
 from axbridge.config.rig import Rig
-from axbridge.errors import UsageError
+from axbridge.errors import UsageError, warn
 from axbridge.robot.backend import ports_of
 from axbridge.virtual.channel import Channel, DirectReader, PtyChannel, TcpChannel, is_loopback, parse_address
 from axbridge.virtual.wake_latency import wake_on_time
@@ -51,10 +51,12 @@ def bridge(
     only_bus(loaded)
 
     def notify(notice: Notice) -> None:
-        if json:
-            print(json_text.dumps({"time": time.time(), **notice._asdict()}), flush=True)
-        else:
-            print(f"{time.strftime('%H:%M:%S')} {notice.servo or '-'}  {notice.text}", flush=True)
+        plain = f"{time.strftime('%H:%M:%S')} {notice.servo or '-'}  {notice.text}"
+        try:
+            print(json_text.dumps({"time": time.time(), **notice._asdict()}) if json else plain, flush=True)
+        except OSError as failure:  # as after `| head`: the robot still needs its bridge
+            unread()
+            warn(f"notices are not printed any more: {failure.strerror}")
 
     def opened() -> Channel:
         channel: Channel = (
