@@ -7,6 +7,7 @@ import math
 import random
 import sys
 import time
+from contextlib import suppress
 
 import dynamixel_sdk
 import scservo_sdk
@@ -40,7 +41,8 @@ class Client:
 
     def read(self, id_, register):
         address, size = register
-        return getattr(self.servos, f"read{size}ByteTxRx")(self.line, id_, address)[0]
+        with suppress(IndexError):  # Feetech's SDK, where no answer comes
+            getattr(self.servos, f"read{size}ByteTxRx")(self.line, id_, address)
 
     def counts(self, angle):
         return round(self.middle + angle * self.scale)

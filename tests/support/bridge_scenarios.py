@@ -84,8 +84,9 @@ class Station:
             begun, mark = time.monotonic(), robot.positions
             if scenario.event is not None:
                 self.client.stdout.readline()
-                begun, mark = time.monotonic(), robot.positions
+                mark = robot.positions
                 scenario.event(self)
+                begun = time.monotonic()
             moved, safe_at, last, last_at, self.fastest = 0.0, math.inf, mark, begun, 0.0
             while (now := time.monotonic()) < min(begun + LONGEST, safe_at + scenario.watched):
                 here = robot.positions
@@ -103,11 +104,17 @@ class Station:
             if safe_at == math.inf:
                 wrong.append(f"not safe within {LONGEST} s: {self.notices}, on: {robot.powered}")
             wrong += self._look(scenario, kept)
+        end = time.monotonic() + LONGEST
+        while not self._said("exit") and self.bridge.poll() is None and time.monotonic() < end:
+            time.sleep(0.005)  # what it says of this program is not about the next
         return Outcome(safe_at - begun, moved, wrong)
 
     def _safe(self, scenario):
-        said = not scenario.rule or any(notice["rule"] == scenario.rule for notice in self.notices)
+        said = not scenario.rule or self._said(scenario.rule)
         return not self.robot.powered if scenario.after == OFF else said
+
+    def _said(self, rule):
+        return any(notice["rule"] == rule for notice in self.notices)
 
     def _look(self, scenario, kept):
         """What is wrong at the end."""
@@ -118,7 +125,7 @@ class Station:
         if scenario.after == LIVES and scenario.event is None and self.client.poll() is not None:
             yield f"the program has ended with {self.client.returncode}"
         rules = {notice["rule"] for notice in self.notices}
-        if scenario.rule and scenario.rule not in rules and self.bridge.poll() is None:
+        if scenario.rule and not self._said(scenario.rule) and self.bridge.poll() is None:
             yield f"no notice of {scenario.rule}: {self.notices}"
         if not scenario.rule and scenario.after == LIVES and rules - {"torque on"}:  # a hand has turned its joints
             yield f"notices without a reason: {self.notices}"
