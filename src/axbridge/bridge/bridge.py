@@ -97,7 +97,7 @@ class Bridge:
         """Apply the exit policy and release the port; may be called twice."""
         self._connection.release()
         with contextlib.suppress(PortError):
-            self._protector.forget()
+            self._protector.close()
         self._connection.close()
 
     def _look_after(self, relay: Relay) -> None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from axbridge.bus.protocols.packet import BROADCAST, Packet
 from axbridge.bus.protocols.protocol import Protocol
 from axbridge.bus.rows import decoded
-from axbridge.config.profile import FirmwareProfile
+from axbridge.config.profile import FirmwareProfile, Register
 from axbridge.config.registers import Instruction
 
 _WRITES = {Instruction.WRITE, Instruction.REG_WRITE}
@@ -50,6 +50,7 @@ class Known:
     missed: int = 0  # questions of the bridge that it has not answered since
     checked_at: float = -math.inf  # when the bridge read its torque and alarm last, s (monotonic)
     held: dict[int, int] = field(default_factory=dict)  # by address
+    _filled: dict[tuple[int, int], list[tuple[str, Register, int]] | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         names = self.protocol.names
@@ -128,6 +129,17 @@ class Known:
         if data is None:
             return None
         return {name: int(decoded(self.protocol, data, name)[0]) for name, _, _ in self.protocol.sample}
+
+    def filled(self, address: int, size: int) -> list[tuple[str, Register, int]] | None:
+        """Registers with a rule that a write fills, and their places in its data; None: one in part, or by pointers."""
+        key = address, size
+        if key not in self._filled:
+            end, pointed = address + size, not self.profile.pointers.keys().isdisjoint(range(address, address + size))
+            touched = [one for one in self.ruled if one[1].address < end and address < one[1].end]
+            whole = all(address <= register.address and register.end <= end for _, register in touched)
+            found = [(name, register, register.address - address) for name, register in touched]
+            self._filled[key] = found if whole and not pointed else None
+        return self._filled[key]
 
     def places(self, address: int, begin: int, end: int) -> dict[int | None, int]:
         """Where in a packet's parameters is the byte that acts on an address, for a write to `address` of such data."""
@@ -215,6 +227,9 @@ class Table:
             for servo in self.meant(one.id, protocol):
                 if packet.code == Instruction.REG_WRITE:
                     self._registered[servo.id] = [(one.address, data)]
+                    continue
+                if servo.profile.pointers.keys().isdisjoint(range(one.address, one.address + len(data))):
+                    servo.note(one.address, data)
                     continue
                 for place, byte in enumerate(data, one.address):
                     servo.note(place, bytes((byte,)))

@@ -53,6 +53,12 @@ class Protector:
             if servo.cap is not None and not servo.kept_off:
                 self._cap(servo, None)
 
+    def close(self) -> None:
+        """As `forget`; servos that were kept off get their torque limit back, too."""
+        for servo in self._table.servos.values():
+            servo.kept_off = False
+        self.forget()
+
     # -- packets of the program ---------------------------------------------------------------------------------------
 
     def examine(self, version: int, packet: Packet, frame: bytes) -> bytes:
@@ -80,7 +86,8 @@ class Protector:
         self._commanded |= dict.fromkeys(goals, now)
         if passed.code not in _QUESTIONS:
             self.wrote_at = now
-        self._note_steps(wanted(protocol, passed, self._table) if goals else {})
+        if any(self._table.servos[id_].steps for id_ in goals):
+            self._note_steps(wanted(protocol, passed, self._table))
         self._table.sent(protocol, passed)
         return frame if passed is packet else protocol.encode(passed.id, passed.code, passed.params)
 
@@ -91,7 +98,7 @@ class Protector:
         """
         servos = [self._table.servos[id_] for id_ in goals]
         for servo in servos:
-            if servo.far_goal is not None:
+            if servo.far_goal is not None and not servo.steps:
                 servo.far_goal = goals[servo.id]
         first = {servo.id for servo in servos if now - self._commanded.get(servo.id, -math.inf) > _PAUSE}
         if not self._config.far_goal_speed:
@@ -111,6 +118,8 @@ class Protector:
             else:
                 here = None
             target = goals[servo.id] + (here or 0) * servo.steps
+            if servo.far_goal is not None:
+                servo.far_goal = target
             away = None if here is None else abs(target - here)
             before = servo.value(protocol.names.speed) or 0
             if servo.id in first and servo.far_goal is None and (away is None or away > servo.near):

@@ -118,6 +118,12 @@ def wanted(protocol: Protocol, packet: Packet, table: Table) -> dict[str, dict[i
     values: dict[str, dict[int, int]] = {}
     for one in writes(protocol, packet):
         for servo in table.meant(one.id, protocol):
+            filled = servo.filled(one.address, one.end - one.begin)
+            if filled is not None:
+                for name, register, at in filled:
+                    data = packet.params[one.begin + at : one.begin + at + register.size]
+                    values.setdefault(name, {})[servo.id] = register.decode(data)
+                continue
             places = servo.places(one.address, one.begin, one.end)
             for name, register in servo.ruled:
                 span = range(register.address, register.end)
@@ -173,6 +179,14 @@ def _refuse_service(servo: Known, protocol: Protocol, params: bytearray, one: Wr
 
 def _limit(servo: Known, params: bytearray, one: Write, notices: list[Notice], *, service: bool) -> None:
     address = int.from_bytes(params[one.at : one.at + servo.protocol.address_size], "little")
+    filled = servo.filled(address, one.end - one.begin)
+    if filled is not None and all(
+        limited(servo, name, value) == value
+        for name, register, at in filled
+        for value in (register.decode(params[one.begin + at : one.begin + at + register.size]),)
+        for limited in RULES.values()
+    ):
+        return
     places = servo.places(address, one.begin, one.end)
     for name, register in servo.ruled:
         span = range(register.address, register.end)
