@@ -1,13 +1,15 @@
-"""A foreign program that drives two joints: ``PORT FAMILY ACT``. It uses the makers' SDKs alone, and knows no limits.
+"""A foreign program that drives two joints: ``PORT FAMILY ACT``, or a Bioloid: then a file of its goals follows. It uses the makers' SDKs alone, and knows no limits.
 
 It prints ``running`` when the motors have their first goals, and goes on until it is ended, as far as the act does not.
 """
 
+import json
 import math
 import random
 import sys
 import time
 from contextlib import suppress
+from pathlib import Path
 
 import dynamixel_sdk
 import scservo_sdk
@@ -33,7 +35,7 @@ class Client:
         self.line, self.servos = sdk.PortHandler(port), sdk.PacketHandler(version)
         self.line.openPort()
         self.line.setBaudRate(1_000_000)
-        self._group = sdk.GroupSyncWrite
+        self.group = sdk.GroupSyncWrite
 
     def write(self, id_, register, value):
         address, size = register
@@ -55,7 +57,7 @@ class Client:
             self.write(id_, self.torque, 1)
 
     def goals(self, pan, tilt):
-        group = self._group(self.line, self.servos, *self.goal)
+        group = self.group(self.line, self.servos, *self.goal)
         for id_, angle in ((PAN, pan), (TILT, tilt)):
             group.addParam(
                 id_, bytes(self.data(self.counts(angle))) if self.family != "sts" else self.data(self.counts(angle))
@@ -193,11 +195,35 @@ def wheel(client):
     waits(client)
 
 
+def walks(client):
+    """Go to the first of some rows of goals within 2 s, then through all, again and again, and read every servo."""
+    walk = json.loads(Path(sys.argv[4]).read_text())
+    ids, rows = walk["ids"], walk["rows"]
+    here = [client.servos.read2ByteTxRx(client.line, id_, client.position[0])[0] for id_ in ids]
+    group = client.group(client.line, client.servos, *client.goal)
+    for id_ in ids:
+        client.write(id_, client.torque, 1)
+    number = -100
+    while True:
+        share = min((number + 100) / 100, 1.0)
+        row = rows[max(number, 0) % len(rows)]
+        for id_, goal, begun in zip(ids, row, here, strict=True):
+            group.addParam(id_, bytes(client.data(round(begun + share * (goal - begun)))))
+        group.txPacket()
+        group.clearParam()
+        for id_ in ids:
+            client.read(id_, client.position)
+        number += 1
+        if number == 0:
+            print("running", flush=True)
+        time.sleep(PERIOD / 2)
+
+
 ACTS = {
     "sways": swaying, "stays a second": stays_a_second, "jitters": jitters, "fails": fails, "goes far": once(1.5, 0.0),
     "pushes": once(0.0, 1.0), "degrees": degrees_as_counts, "swaps": swapped, "switches on": torque_alone,
     "pauses": pauses, "registers": registers, "bulk": bulk, "indirect": indirect, "template": template,
-    "resets": resets, "id": changes_id, "rate": changes_rate, "wheel": wheel, "reads": waits,
+    "resets": resets, "id": changes_id, "rate": changes_rate, "wheel": wheel, "reads": waits, "walks": walks,
 }  # fmt: skip
 
 

@@ -16,7 +16,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from axbridge.config.rig import Rig
+from axbridge.motion.gait import Gait, Walk
 from axbridge.testing import serve
+from axbridge.units import Calibration
 
 CLIENT = Path(__file__).with_name("bridge_client.py")
 LIMITS = {"pan": 2.0, "tilt": 1.2}  # rad, either way
@@ -67,12 +70,28 @@ class Station:
     fastest: float = 0.0  # rad/s, of any joint
 
     def begin(self, act, family):
-        command = [sys.executable, str(CLIENT), self.port, family, act]
+        command = [sys.executable, str(CLIENT), self.port, "ax" if family == "bioloid" else family, act]
+        if act == "walks":
+            command.append(self._walk())
         client = self.stack.enter_context(
             subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         )
         self.stack.callback(client.kill)
         return client
+
+    def _walk(self):
+        """A file with the goals of a Bioloid's walk, counts, each 20 ms."""
+        rig = Rig.load("bioloid")
+        walk = Walk.of(rig, Gait(steps=8))
+        servos = [servo for servo in rig.servos if servo.name in walk.angles(0.0)]
+        mounted = [Calibration(rig.profile_of(servo).units, servo.zero, servo.direction) for servo in servos]
+        rows = []
+        for number in range(int(walk.gait.duration / 0.02)):
+            angles = walk.angles(number * 0.02)
+            rows.append([one.goal(angles[servo.name]) for servo, one in zip(servos, mounted, strict=True)])
+        path = Path(self.port).with_name("walk.json")
+        path.write_text(json.dumps({"ids": [servo.id for servo in servos], "rows": rows + rows[::-1]}))
+        return str(path)
 
     def play(self, scenario):
         """Let it happen; the `Outcome`."""
@@ -95,7 +114,9 @@ class Station:
                     speed = max(abs(here[name] - last[name]) for name in here) / (now - last_at)
                     self.fastest, last, last_at = max(self.fastest, speed), here, now
                 beyond = [
-                    name for name, limit in LIMITS.items() if abs(here[name]) > max(limit, abs(mark[name])) + SLACK
+                    name
+                    for name, limit in LIMITS.items()
+                    if name in here and abs(here[name]) > max(limit, abs(mark[name])) + SLACK
                 ]
                 if beyond and f"beyond the limits: {beyond}" not in wrong:
                     wrong.append(f"beyond the limits: {beyond}")
@@ -137,7 +158,7 @@ class Station:
         end = time.monotonic() + LONGEST
         while self.robot.powered and time.monotonic() < end:
             time.sleep(0.01)
-        for name in LIMITS:
+        for name in LIMITS.keys() & self.robot.positions.keys():
             self.robot.place(name, 0.0)
         return self.bridge.poll() is None and not self.robot.powered
 
@@ -269,4 +290,5 @@ SCENARIOS = (
     Scenario("runaway wheel", "wheel", KILL, OFF, "exit", family="ax", before=_wheel),
     Scenario("BULK WRITE beyond limits", "bulk", rule="soft limits", family="x", watched=3.0),
     Scenario("indirect addresses beyond limits", "indirect", rule="soft limits", family="x", watched=3.0),
+    Scenario("a walk", "walks", lambda one: None, watched=NORMAL, family="bioloid"),
 )  # fmt: skip

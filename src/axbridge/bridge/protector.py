@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 
 from axbridge.bridge.known import Known, Table
 from axbridge.bridge.rules import Notice, beyond, checked, powered, wanted
+from axbridge.bus import retries
 from axbridge.bus.base import Reply
 from axbridge.bus.protocols.packet import Packet
 from axbridge.bus.protocols.protocol import Protocol
@@ -108,15 +109,9 @@ class Protector:
             for servo in servos
             if not servo.turns and (servo.id in first or servo.steps or (servo.timed and servo.speed_limit is not None))
         ]
-        place, size = protocol.present_position
-        answers = self._bus.read_many([(servo.id, place, size) for servo in asked])
-        writes = {}
-        for servo, answer in zip(asked, answers, strict=True):
-            if isinstance(answer, Reply) and answer.data:
-                servo.note(place, answer.data)
-                here = servo.value("present_position")
-            else:
-                here = None
+        places, writes = self._read(asked, *protocol.present_position), {}
+        for servo in asked:
+            here = servo.value("present_position") if servo.id in places else None
             target = goals[servo.id] + (here or 0) * servo.steps
             if servo.far_goal is not None:
                 servo.far_goal = target
@@ -182,17 +177,14 @@ class Protector:
 
     def _hold(self, protocol: Protocol, servos: list[Known]) -> None:
         """Make the present position the goal of these servos, where it is another one."""
-        place, size = protocol.present_position
-        goal = protocol.goal_position[0]
-        asked = [(servo.id, address, size) for servo in servos for address in (place, goal)]
-        answers = self._bus.read_many(asked)
         goals = {}
-        for servo, present, before in zip(servos, answers[::2], answers[1::2], strict=True):
-            if not isinstance(present, Reply) or not isinstance(before, Reply) or not present.data:
+        places, before = self._read(servos, *protocol.present_position), self._read(servos, *protocol.goal_position)
+        for servo in servos:
+            register = servo.profile.register("goal_position")
+            if servo.id not in places or servo.id not in before:
                 self._notify(Notice(servo.name, "torque on", "its position is not known: it did not answer"))
                 continue
-            register = servo.profile.register("goal_position")
-            here, there = register.decode(present.data), register.decode(before.data)
+            here, there = register.decode(places[servo.id]), register.decode(before[servo.id])
             if abs(here - there) > protocol.park_near:
                 goals[servo.id] = register.encode(here)
                 self._notify(Notice(servo.name, "torque on", f"goal {there} is not where it is: set to {here}"))
@@ -318,7 +310,7 @@ class Protector:
             text = f"blocked for {LASTS} s at {load:.0%} load: torque limit {servo.stall:.0%} until it moves"
             self._notify(Notice(servo.name, "stall", text))
 
-    # -- writes -------------------------------------------------------------------------------------------------------
+    # -- reads and writes ---------------------------------------------------------------------------------------------
 
     def _cap(self, servo: Known, cap: int | None) -> None:
         """Let a servo have at most this torque limit, counts; None: what the program has set."""
@@ -340,6 +332,17 @@ class Protector:
             speed = min(speed or top, top)
         name = servo.protocol.names.speed
         self._write([servo], name, {servo.id: servo.profile.register(name).encode(speed)})
+
+    def _read(self, servos: Iterable[Known], address: int, size: int) -> dict[int, bytes]:
+        """Registers of servos as they are now, by id, of those that answer."""
+        data: dict[int, bytes] = {}
+        for _ in range(1 + retries.QUESTION):
+            asked = [(servo.id, address, size) for servo in servos if servo.id not in data]
+            for (id_, *_), answer in zip(asked, self._bus.read_many(asked), strict=True):
+                if isinstance(answer, Reply) and answer.data:
+                    data[id_] = answer.data
+                    self._table.servos[id_].note(address, answer.data)
+        return data
 
     def _write(self, servos: Iterable[Known], name: str, data: dict[int, bytes]) -> None:
         """Write to a register of some servos of one protocol."""
