@@ -27,16 +27,16 @@ def test_a_robot_behind_the_bridge_is_safe(stations, scenario):
 @pytest.mark.ci
 def test_a_bridge_whose_lines_nobody_reads_goes_on(tmp_path):
     command = [sys.executable, "-m", "axbridge", "bridge", "pan_tilt", "--link", str(tmp_path / "arm"), "--port"]
-    with serve("pan_tilt", timing="wire") as robot:
-        with subprocess.Popen([*command, robot.port], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as bridge:
-            bridge.stdout.readline()
-            bridge.stdout.close()
-            program = [sys.executable, CLIENT, tmp_path / "arm", "ax", "goes far"]
-            with subprocess.Popen(program, stdout=subprocess.PIPE) as client:
-                client.stdout.readline()  # its first goal is a notice
-                assert (bridge.poll(), robot.powered) == (None, [1, 2])
-                client.kill()
-            until(lambda: not robot.powered)
-            bridge.terminate()
-            assert b"notices are not printed any more: Broken pipe" in bridge.stderr.read()
-            assert bridge.wait() == 0
+    pipe = subprocess.PIPE
+    with serve("pan_tilt") as robot, subprocess.Popen([*command, robot.port], stdout=pipe, stderr=pipe) as bridge:
+        bridge.stdout.readline()
+        bridge.stdout.close()
+        program = [sys.executable, CLIENT, tmp_path / "arm", "ax", "goes far"]
+        with subprocess.Popen(program, stdout=pipe) as client:
+            client.stdout.readline()  # its first goal is a notice
+            assert (bridge.poll(), robot.powered) == (None, [1, 2])
+            client.kill()
+        until(lambda: not robot.powered)
+        bridge.terminate()
+        assert b"notices are not printed any more: Broken pipe" in bridge.stderr.read()
+        assert bridge.wait() == 0
