@@ -137,8 +137,8 @@ class Known:
             end, pointed = address + size, not self.profile.pointers.keys().isdisjoint(range(address, address + size))
             touched = [one for one in self.ruled if one[1].address < end and address < one[1].end]
             whole = all(address <= register.address and register.end <= end for _, register in touched)
-            found = [(name, register, register.address - address) for name, register in touched]
-            self._filled[key] = found if whole and not pointed else None
+            inside = [(name, register, register.address - address) for name, register in touched]
+            self._filled[key] = inside if whole and not pointed else None
         return self._filled[key]
 
     def places(self, address: int, begin: int, end: int) -> dict[int | None, int]:
