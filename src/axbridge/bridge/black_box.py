@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -32,6 +32,7 @@ from axbridge.units import bits_to_signed
 
 _SPACING = 0.005  # s between two rows of the table, at least
 _PAUSE = 0.2  # s without news after which a row that has begun is written
+_SAMPLED = 1.0  # s for which the program is the one who takes a servo's samples: others add to its rows, and begin none
 _MODELLED = ("temperature", "load", "voltage", "speed")  # what torque and power are worked out from
 _DUTIES = {"moving_speed", "goal_pwm", "goal_time"}  # registers that are the duty of a wheel, in some mode
 
@@ -76,6 +77,8 @@ class BlackBox:
         self._sampled: dict[int, float] = {}  # when, s, by id; since the row before
         self._commanded: dict[int, float] = {}  # when a goal was written, likewise
         self._read: dict[int, set[int]] = {servo.id: set() for servo in self._servos}  # addresses, likewise
+        self._asker = Source.BRIDGE  # of the latest question
+        self._sampling: dict[int, float] = {}  # when the program took a sample last, s, by id
         self._seen: dict[int, float] = {}  # when all usual registers were read at once, s, by id
         self._limited: set[tuple[str, str]] = set()  # servo and limit: one that was lifted is recorded as lifted
 
@@ -107,7 +110,7 @@ class BlackBox:
             if source is Source.SERVOS:
                 self.traffic.came(data, passed)
             else:
-                before = self.traffic.questions
+                before, self._asker = self.traffic.questions, source
                 self.traffic.sent(data, passed, byte)
                 self._program += (self.traffic.questions - before) * (source is Source.PROGRAM)
         if self._new and self.time - self._news_at > _PAUSE:
@@ -169,8 +172,13 @@ class BlackBox:
             return
         protocol, id_ = servo.protocol, servo.id
         goal = _has(place, protocol.goal_position)
+        read: Collection[int] = place
         if not written:
             what = "sample" if _has(place, protocol.present_position) else "reading"
+            if what == "sample" and self._asker is Source.PROGRAM:
+                self._sampling[id_] = when
+            elif what == "sample" and when - self._sampling.get(id_, -math.inf) < _SAMPLED:
+                what, read = "reading", set(place).difference(range(*_ends(protocol.present_position)))
         elif goal or _has(place, _endless_goal(servo)):
             what = "goal"
         else:
@@ -184,7 +192,7 @@ class BlackBox:
             if goal and protocol.goal_wakes:
                 servo.note(protocol.torque_enable, b"\1")
         else:
-            self._read[id_].update(place)
+            self._read[id_].update(read)
             if _has(place, protocol.usual):
                 self._seen[id_] = when
         if what == "sample" or id_ not in self._sampled:
@@ -285,6 +293,10 @@ _LOSSES = {"timeouts": "without an answer", "corrupt": "damaged", "late": "late 
 def _has(place: range, span: Sequence[int] | None) -> bool:
     """Whether a span of registers, or none, lies in a place."""
     return span is not None and span[0] in place and span[0] + span[1] - 1 in place
+
+
+def _ends(span: Span) -> tuple[int, int]:
+    return span[0], span[0] + span[1]
 
 
 def _scaled(counts: int | None, unit: float) -> float:

@@ -72,6 +72,9 @@ class Traffic:
             protocol = self.table.protocol(received.protocol, packet.id)
             if protocol is None:
                 continue
+            if self._came.pending:  # an answer that has lost a byte
+                self._damaged = True
+                self._came.reset()
             self.give_up()
             self.questions += 1
             self._question, self._asked, self._heard = packet, time, time + received.size * byte

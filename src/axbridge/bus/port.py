@@ -194,7 +194,7 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
             self.ser = serial.serial_for_url(name, baudrate=cflag_baud, timeout=0, exclusive=True)
         except (OSError, ValueError) as failure:
             self.bridge = bridge_at(name) if _is_busy(failure) else None
-            if self.bridge is None or self.bridge.process == os.getpid():
+            if self.bridge is None:
                 raise _explain(name, cflag_baud, failure) from failure
             self._attach(name := self.bridge.address, cflag_baud)
         self.baudrate = cflag_baud
