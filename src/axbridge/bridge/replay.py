@@ -131,7 +131,8 @@ class Replay:
         now, registers, table = self._world.now(), servo.profile.registers, servo.table
         volts = known.value(servo.protocol.names.voltage)
         if volts is not None:
-            self._world.bank.supply[servo.row] = volts * servo.profile.units.voltage
+            supply = self._world.bank.supply  # of each motor, or of all
+            supply[servo.row % len(supply)] = volts * servo.profile.units.voltage
         for name, register in registers.items():
             value = known.value(name)
             if value is not None and register.writable and register.area is Area.EEPROM:
