@@ -69,11 +69,11 @@ elif kind == "feetech-servo-sdk":
         return None if result else value
 elif kind == "rustypot":
     import rustypot
-    bus = rustypot.Sts3215PyController(port, 1_000_000, 0.1)
+    bus = rustypot.Sts3215PyController(port, 1_000_000, 0.5)
     def call(ask, *what):
         try:
             return ask(*what)
-        except RuntimeError:
+        except BaseException:  # it panics at a late acknowledgement
             return None
     write = lambda id, value: call(bus.write_raw_goal_velocity, id, value)
     def read(id):
@@ -261,17 +261,18 @@ def main() -> None:
     """Print the table."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--transactions", type=int, default=200_000)
+    options.add_argument("--clients", nargs="+", default=[*RIGS, "random"], choices=[*RIGS, "random"])
     options.add_argument("--lerobot", help="a Python with LeRobot")
     given = options.parse_args()
-    pythons = dict.fromkeys(("dynamixel-sdk", "rustypot", "feetech-servo-sdk"), sys.executable)
-    if given.lerobot:
-        pythons["lerobot"] = given.lerobot
     columns = "client | transactions | bytes | changed | misrecorded | wrong | lost"
     print(f"| {columns} | ms direct | bridge | 99 % direct | bridge |")
     print("|---|---|---|---|---|---|---|---|---|---|---|")
-    print(random_bytes(given.transactions), flush=True)
-    for client, python in pythons.items():
-        print(compared(python, client, given.transactions), flush=True)
+    for client in given.clients:
+        if client == "random":
+            print(random_bytes(given.transactions), flush=True)
+        elif client != "lerobot" or given.lerobot:
+            python = given.lerobot if client == "lerobot" else sys.executable
+            print(compared(python, client, given.transactions), flush=True)
 
 
 if __name__ == "__main__":

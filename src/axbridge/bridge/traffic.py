@@ -53,7 +53,7 @@ class Traffic:
         self.errors: dict[int, int] = {}
         self._times: deque[float] = deque(maxlen=_KEPT)
         self._asked = 0.0
-        self._heard = 0.0  # when the servos had the question
+        self._received = 0.0  # when the servos had the question
         self._question: Packet | None = None
         self._waiting: list[_Awaited] = []
         self._damaged = False
@@ -77,7 +77,7 @@ class Traffic:
                 self._came.reset()
             self.give_up()
             self.questions += 1
-            self._question, self._asked, self._heard = packet, time, time + received.size * byte
+            self._question, self._asked, self._received = packet, time, time + received.size * byte
             if packet.intact:
                 self._waiting = list(self._expected(protocol, packet))
                 for one in self._waiting:
@@ -160,7 +160,7 @@ class Traffic:
         if not self._waiting:
             self._times.append(time - self._asked)
         if one.place and len(packet.params) == len(one.place):
-            self._news(servo, one.place, False, self._heard)
+            self._news(servo, one.place, False, self._received)
             servo.note(one.place.start, packet.params)
         self._note_alarms(servo, packet.code)
 

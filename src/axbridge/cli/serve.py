@@ -36,6 +36,7 @@ _STDIN = 0
 @app.command()
 def serve(
     rig: RigArgument,
+    *,
     engine: EngineOption = None,
     link: Annotated[Path | None, shared("--link", "Several buses: PATH-BUS.")] = None,
     timing: Annotated[str, shared("--timing")] = "wire",

@@ -114,7 +114,7 @@ def recorded_packets(path: Path | str) -> list[Passed]:
     """
     path = Path(path)
     channels: dict[int, _Channel] = {}
-    found: list[Passed] = []
+    passed: list[Passed] = []
     with reading(partial(RecordingError, path), _OURS), regular(path).open("rb") as stream:
         for kind, content in _parts(stream, _Log(path), channels):
             if kind == Opcode.CHANNEL:
@@ -122,8 +122,8 @@ def recorded_packets(path: Path | str) -> list[Passed]:
             elif kind == Opcode.MESSAGE:
                 channel = channels.get(_MESSAGE.unpack_from(content)[0])
                 if channel is not None and channel.topic == PACKETS:
-                    found += step_format.packets(content[_MESSAGE.size :])
-    return found
+                    passed += step_format.packets(content[_MESSAGE.size :])
+    return passed
 
 
 def write_recording(
