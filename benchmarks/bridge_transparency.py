@@ -65,7 +65,10 @@ elif kind == "feetech-servo-sdk":
     line.openPort(); line.setBaudRate(1_000_000)
     write = lambda id, value: packets.write2ByteTxRx(line, id, 46, value)[0] == 0
     def read(id):
-        value, result, _ = packets.read2ByteTxRx(line, id, 46)
+        try:
+            value, result, _ = packets.read2ByteTxRx(line, id, 46)
+        except IndexError:
+            return None
         return None if result else value
 elif kind == "rustypot":
     import rustypot
