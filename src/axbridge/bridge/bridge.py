@@ -7,11 +7,13 @@ import math
 import time
 from collections.abc import Callable
 
+from axbridge.bridge.black_box import BlackBox
 from axbridge.bridge.known import Known, Table
 from axbridge.bridge.protector import Protector
 from axbridge.bridge.relay import Packets, Relay
 from axbridge.bridge.rules import Notice
 from axbridge.bus.cycle import CycleServo
+from axbridge.bus.protocols.packet import Packet
 from axbridge.bus.serial import SerialBus
 from axbridge.config.rig import Rig
 from axbridge.errors import PortError, UsageError
@@ -47,22 +49,30 @@ class Bridge:
     """
 
     def __init__(
-        self, rig: Rig, port: str | None, notify: Callable[[Notice], object], *, allow_service: bool = False
+        self,
+        rig: Rig,
+        port: str | None,
+        notify: Callable[[Notice], object],
+        *,
+        allow_service: bool = False,
+        box: BlackBox | None = None,
     ) -> None:
         only_bus(rig)
         if (device := ports_of(rig, port)[0]).startswith("rfc2217:"):
             raise UsageError(f"{device} has no descriptor to wait on", "use a device, or socket://")
-        self._notify = notify
+        self._say_notice, self._box = notify, box or BlackBox(rig)
         self._stale = None if rig.safety.stale_command_ms is None else rig.safety.stale_command_ms / 1000
         self._policy = rig.safety.on_exit
         self._connection = Connection(rig, open_real(rig, port))
         try:
+            (bus,) = self._connection.backend.buses.values()
+            assert isinstance(bus, SerialBus)  # of the real backend
+            self._bus, self.turn = bus, bus.turn
+            bus.port.refuse_bridge()
+            self._box.watch(bus.port)
             self._connection.check_servos()
             drives = {drive.config.name: drive for drive in self._connection.on_bus}
             self._connection.arm(lambda name: _reach(drives[name]), lambda _: None)
-            (bus,) = self._connection.backend.buses.values()
-            assert isinstance(bus, SerialBus)  # of the real backend
-            self._bus = bus
             servos = {servo.name: servo for cycle in self._connection.cycles.values() for servo in cycle.servos}
             self._table = Table([_known(drive, servos[name], rig) for name, drive in drives.items()])
             self._read_tables()
@@ -76,10 +86,13 @@ class Bridge:
         self._clients = 0  # how many programs have had the port open since the exit policy was applied
         self._left_at = math.inf  # when one of them was found to have closed it
 
-    def run(self, channel: Channel, stopping: Callable[[], bool]) -> None:
-        """Relay until `stopping()`, asked every 5 ms."""
-        packets = Packets(self._versions, self._protector.examine)
+    def run(
+        self, channel: Channel, stopping: Callable[[], bool], beside: Callable[[Relay], None] = lambda _: None
+    ) -> None:
+        """Relay until `stopping()`, asked every 5 ms; `beside` is called between two packets."""
+        packets = Packets(self._versions, self._examine)
         relay = Relay(channel, self._bus.port, packets, replied=self._note_replies, say=self._say)
+        self._box.watch(relay.port, relay)
         fed = -math.inf
         while not stopping():
             if (now := time.monotonic()) - fed > _FEED:
@@ -88,6 +101,7 @@ class Bridge:
             relay.step(_TICK)
             try:
                 self._look_after(relay)
+                beside(relay)
                 if relay.idle > _GAP and relay.port.fd is not None:
                     self._protector.watch()
             except PortError as lost:
@@ -126,8 +140,19 @@ class Bridge:
                 self._notify(Notice(name, "exit", f"may still be powered: {error.message}"))
             self._protector.forget()
 
+    def _notify(self, notice: Notice, *, said: bool = True) -> None:
+        self._box.note(notice, said=said)
+        if said:
+            self._say_notice(notice)
+
     def _say(self, text: str, rule: str = "port") -> None:
         self._notify(Notice("", rule, text))
+
+    def _examine(self, version: int, packet: Packet, frame: bytes) -> bytes:
+        instead = self._protector.examine(version, packet, frame)
+        if instead is not frame:
+            self._box.note_change(frame, instead)
+        return instead
 
     def _note_replies(self, data: bytes) -> None:
         for reply in self._replies.feed(data):

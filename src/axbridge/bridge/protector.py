@@ -13,6 +13,7 @@ from axbridge.bus.base import Reply
 from axbridge.bus.protocols.packet import Packet
 from axbridge.bus.protocols.protocol import Protocol
 from axbridge.bus.serial import SerialBus
+from axbridge.config.registers import QUESTIONS
 from axbridge.config.rig_tables import BridgeConfig
 from axbridge.robot.torque_watch import HARD, LASTS
 
@@ -24,13 +25,12 @@ _MISSED = 2  # samples without an answer, after which a servo is asked less ofte
 _REPEAT = 1.0  # s: a rule that acts again and again, without such a pause, is one notice
 _NO_DIGITS = str.maketrans("", "", "-0123456789")
 _COOLER = 5  # °C below its limit a servo may be switched on again
-_QUESTIONS = {0x01, 0x02, 0x82, 0x8A, 0x92, 0x9A}  # PING, and READ in all forms
 
 
 class Protector:
     """Examines a program's packets, and watches over the servos in its pauses."""
 
-    def __init__(self, bus: SerialBus, table: Table, config: BridgeConfig, notify: Callable[[Notice], object]) -> None:
+    def __init__(self, bus: SerialBus, table: Table, config: BridgeConfig, notify: Callable[..., object]) -> None:
         self._bus, self._table, self._config, self._notify = bus, table, config, notify
         self._commanded: dict[int, float] = {}  # when each servo got its last goal, s
         self._acted: dict[tuple[str, str], float] = {}  # when a rule changed a packet last, by servo and text
@@ -79,13 +79,12 @@ class Protector:
         passed, notices = checked(protocol, packet, self._table, service=self._config.allow_service)
         for notice in notices:
             key = notice.servo, notice.text.translate(_NO_DIGITS)
-            if now - self._acted.get(key, -math.inf) > _REPEAT:
-                self._notify(notice)
+            self._notify(notice, said=now - self._acted.get(key, -math.inf) > _REPEAT)
             self._acted[key] = now
         if ids := powered(protocol, passed, self._table):
             self._before_torque(protocol, ids, goals.keys())
         self._commanded |= dict.fromkeys(goals, now)
-        if passed.code not in _QUESTIONS:
+        if passed.code not in QUESTIONS:
             self.wrote_at = now
         if any(self._table.servos[id_].steps for id_ in goals):
             self._note_steps(wanted(protocol, passed, self._table))
