@@ -103,7 +103,7 @@ def test_a_recording_has_samples_and_goals_of_any_program(tmp_path, profile, wat
             line.set(1, present_position=middle + step)
             bus.read_many([(id_, *protocol.present_position) for id_ in IDS])
             write(bus, line, 1, "goal_position", middle + 10 + step)
-            time.sleep(0.006)
+            time.sleep(0.02)
     track = open_recording(path)["s1"]
     rows = [
         (round(track.position[row] / units.position), round(track.command[row] / units.position), row)
