@@ -106,9 +106,9 @@ class Relay:
         line = self.port.fd
         assert line is not None  # else it is opened first
         waited_for = [line, *(self.channel.descriptors() if time.monotonic() >= self._quiet_until else ())]
-        ready = select.select(waited_for, [], [], 0.0 if self.channel.waits else wait)[0]
-        if line in ready:
-            data = self.port.receive(0.0)
+        wait = 0.0 if self.channel.waits else self.port.until_next(wait)
+        ready = select.select(waited_for, [], [], wait)[0]
+        if data := self.port.receive(0.0):
             self.channel.write(data)
             self._replied(data)
         if len(ready) > (line in ready) or self.channel.waits:

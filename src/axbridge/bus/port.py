@@ -97,6 +97,10 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
             raise self._lost("was unplugged")
         return data
 
+    def until_next(self, longest: float) -> float:
+        """How long to wait for bytes on `fd` before `receive` is called all the same, s; at most `longest`."""
+        return longest
+
     def listen(self, deadline: float) -> bytes:
         """All that comes until `deadline`."""
         received = b""

@@ -5,20 +5,24 @@ from __future__ import annotations
 import json as json_text
 import signal
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from axbridge.bridge.bridge import Bridge, only_bus
-from axbridge.bridge.relay import Relay
+from axbridge.bridge.relay import Packets, Relay
 from axbridge.bridge.rules import Notice
 from axbridge.bus.port import Port
+from axbridge.bus.protocols.known import PROTOCOLS
+from axbridge.bus.serial import SerialBus
 from axbridge.cli.app import DONE, app
 from axbridge.cli.options import JsonOption, PortOption, RigArgument, shared
 from axbridge.config.rig import Rig
 from axbridge.errors import UsageError
 from axbridge.robot.backend import ports_of
+from axbridge.robot.mixed import open_mixed
 from axbridge.virtual.channel import Channel, DirectReader, PtyChannel, TcpChannel, is_loopback, parse_address
 from axbridge.virtual.wake_latency import wake_on_time
 
@@ -35,6 +39,9 @@ def bridge(
     allow_service: Annotated[
         bool, typer.Option("--allow-service", help="Let EEPROM writes, ids, rates and factory resets pass.")
     ] = False,
+    virtual: Annotated[
+        list[str] | None, typer.Option("--virtual", help="Simulate these: 'left_*', 7-12; repeat.", metavar="NAMES|IDS")
+    ] = None,
     json: JsonOption = False,
 ) -> int:
     """Stand between any program and the robot: limit what it writes, and leave the motors safe when it is gone.
@@ -66,17 +73,26 @@ def bridge(
 
     wake_on_time()
     if watch:
-        line = Port(ports_of(loaded, port)[0], loaded.buses[0].baud)
-        channel = opened()
-        try:
-            relay = Relay(channel, line, say=lambda text: notify(Notice("", "port", text)))
+        with ExitStack() as open_:
+            packets = None
+            if virtual:
+                backend = open_mixed(loaded, port, virtual)
+                open_.callback(backend.close)
+                (bus,) = backend.buses.values()
+                assert isinstance(bus, SerialBus)  # of a real line
+                line = bus.port
+                versions = {PROTOCOLS[loaded.profile_of(servo).protocol].version for servo in loaded.dynamixels}
+                packets = Packets(versions, lambda _, __, frame: frame)
+            else:
+                line = Port(ports_of(loaded, port)[0], loaded.buses[0].baud)
+                open_.callback(line.close)
+            channel = opened()
+            open_.callback(channel.close)
+            relay = Relay(channel, line, packets, say=lambda text: notify(Notice("", "port", text)))
             while not stop:
                 relay.step(_TICK)
-        finally:
-            channel.close()
-            line.close()
         return DONE
-    between = Bridge(loaded, port, notify, allow_service=allow_service)
+    between = Bridge(loaded, port, notify, allow_service=allow_service, virtual=virtual or ())
     try:
         channel = opened()
         try:

@@ -31,6 +31,10 @@ class Instruction(IntEnum):
     FAST_BULK_READ = 0x9A
 
 
+SYNC_READS = frozenset({Instruction.SYNC_READ, Instruction.FAST_SYNC_READ})  # list ids
+GROUP_READS = SYNC_READS | {Instruction.BULK_READ, Instruction.FAST_BULK_READ}  # by several servos, in turn
+
+
 _ONLY_2 = {
     *(Instruction.CLEAR, Instruction.BACKUP, Instruction.SYNC_READ),
     *(Instruction.FAST_SYNC_READ, Instruction.BULK_WRITE, Instruction.FAST_BULK_READ),
