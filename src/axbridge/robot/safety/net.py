@@ -534,7 +534,7 @@ class Safety:
                 with contextlib.suppress(BusError):
                     lines.enter_context(cycle.bus.turn.held(_PATIENCE))
             confirmed = self._end_guard(f"!{' '.join(ports)};".encode() if ports else b"q")
-        real = {name for cycle in self._real for name in cycle.servos_by_name}
+        real = {servo.name for cycle in self._real for servo in _guarded(cycle)}
         left, self._left = {name: error for name, error in self._left.items() if name in real}, {}
         if left and not confirmed:
             NETS.unconfirmed.extend(left)
