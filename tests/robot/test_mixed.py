@@ -13,13 +13,15 @@ from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.protocols.packet import BROADCAST
 from axbridge.config.registers import Instruction
 from axbridge.errors import BusError, SimulationDiverged, UnknownServo, UsageError
+from axbridge.motion.gait import Gait
+from axbridge.motion.walking import walk
 from axbridge.recording.provenance import origin_in_words
 from axbridge.robot.mixed import chosen, open_mixed
 from axbridge.testing import check_bus
 from tests.support.pty_line import PtyLine
 from tests.support.virtual_rig import make_rig
 from tests.support.waiting import until
-from tests.support.warm import Warm
+from tests.support.warm import Warm, serving
 
 IDS = (1, 2, 3, 4)
 REAL = 2, 4
@@ -183,6 +185,7 @@ def test_joints_of_real_servos_are_where_those_measure_in_the_simulated_world(pr
 @pytest.mark.real_time
 def test_an_adapter_that_echoes_is_no_trouble():
     with mixed("ax-12a", echo=True) as (_, bus, _):
+        bus.sync_write(25, {2: b"\1", 3: b"\1"})
         assert [answer.data[0] for answer in bus.read_many([(id_, 3, 1) for id_ in IDS])] == list(IDS)
 
 
@@ -312,3 +315,21 @@ def test_a_world_that_fails_silences_the_virtual_servos_alone(monkeypatch):
         assert real.powered == list(REAL)
         robot.close()
         assert real.powered == []
+
+
+@pytest.mark.ci
+@pytest.mark.real_time
+def test_a_bioloid_walks_with_one_real_servo(tmp_path):
+    (tmp_path / "one.toml").write_text(
+        'name = "one"\n[[bus]]\nname = "main"\n[[servo]]\nname = "left_elbow"\njoint = "left_elbow"\nid = 6\nzero = 512\n'
+    )
+    with (
+        serving(tmp_path / "one.toml") as port,
+        axbridge.open("bioloid", backend="real", port=port, virtual=["1-5", "7-18"]) as robot,
+    ):
+        outcome = walk(robot, Gait(steps=2))
+        assert outcome.fell is False
+        assert outcome.distance > 0.5 * outcome.planned
+        truth = robot.simulation.truth("left_elbow")
+        elbow = robot["left_elbow"]
+        assert elbow.config.direction * truth.angle == pytest.approx(elbow.position, abs=0.03)

@@ -57,9 +57,10 @@ class _World(Shadow):
 
     @contextmanager
     def at(self, now: float, turn: BusLock, slack: float = 0.0) -> Iterator[float]:
-        """The world as of `now` (`time.monotonic`), at most `slack` before, and `now` in its time; signals wait.
+        """Hold the world, as of `now` (`time.monotonic`) or at most `slack` s before; gives `now` in its time.
 
-        When it fails, the virtual servos are silent from then on: the real ones must still be commanded and limped.
+        Signal handlers wait meanwhile. If the world fails, the virtual servos are silent from then on: the real ones
+        must still be commanded and limped.
         """
         with turn, turn.lock, self._lock:
             try:
@@ -94,6 +95,7 @@ class MixedPort(Port):
         self._servos = {servo.id: (servos[servo], servo) for servo in self._line.servos}
         self._protocols: dict[int, Protocol] = {servo.protocol.version: servo.protocol for servo in self._line.servos}
         self._protocol: Protocol = self._line.servos[0].protocol  # of the latest question
+        self._echo = b""  # of what was sent, to come back
         self._forget()
         super().__init__(name, baud)
 
@@ -105,8 +107,7 @@ class MixedPort(Port):
         self._answers: deque[_Answer] = deque()
         self._came: dict[int, tuple[float, bytes, Packet]] = {}  # of real servos: when, in the world's time, and what
         self._late = 0.0  # s, by which they have delayed the rest
-        self._raw = self._ready_bytes = b""  # of the real line: no whole packet yet; may be passed on
-        self._echo = 0  # bytes of it to come
+        self._raw = self._passing = b""  # of the real line: no whole packet yet; may be passed on
         self._sampled = 0.0  # when servos had the question, in the world's time, s
 
     # -- to the servos ------------------------------------------------------------------------------------------------
@@ -117,15 +118,16 @@ class MixedPort(Port):
             super().send(frame)
             return
         now = time.monotonic()
-        self._forget()
-        if real := self._for_real(frame):
-            super().send(real)
-            self._echo = len(real) * self.echoes
-        with self._world.at(now, self._turn) as sent:
-            self._line.send(frame, sent)
+        with self._turn, self._turn.lock:
+            self._forget()
+            if real := self._for_real(frame):
+                super().send(real)  # first: the world may take milliseconds
+                self._echo += real if self.echoes else b""
+            with self._world.at(now, self._turn) as sent:
+                self._line.send(frame, sent)
             self._sampled, came = self._line.host_free, self._line.collect(math.inf)
-        if not self._direct:
-            self._answers.extend(_Answer(*delivery, self._double(delivery.data)) for delivery in came)
+            if not self._direct:
+                self._answers.extend(_Answer(*delivery, self._double(delivery.data)) for delivery in came)
 
     def _for_real(self, frame: bytes) -> bytes:
         """What the real line gets of these bytes; notes who answers."""
@@ -157,7 +159,7 @@ class MixedPort(Port):
                     return data
             data = super().receive(min(deadline, time.monotonic() + self.until_next(_STEP)))
             if data:
-                with self._world.at(time.monotonic(), self._turn, _STEP) as here:
+                with self._world.at(time.monotonic(), self._turn) as here:
                     self._hear(data, here)
             elif time.monotonic() >= deadline:
                 return b""
@@ -166,11 +168,13 @@ class MixedPort(Port):
         """See `Port.until_next`."""
         if not self.mixes:
             return longest
-        due = math.inf if not self._answers else self._answers[0].due + self._late
-        if self._answers and (id_ := self._answers[0].stands_for) is not None and id_ not in self._came:
-            due += self._patience
-        left = 0.0 if self._ready_bytes else due + self._world.lag - time.monotonic()
-        return min(max(left, 0.0), longest, _STEP)
+        with self._turn, self._turn.lock:
+            due = -math.inf if self._passing else math.inf
+            if self._answers:
+                first = self._answers[0]
+                waits = first.stands_for is not None and first.stands_for not in self._came
+                due = min(due, first.due + self._late + (self._patience if waits else 0.0))
+        return min(max(due + self._world.lag - time.monotonic(), 0.0), longest, _STEP)
 
     @property
     def _patience(self) -> float:
@@ -179,7 +183,7 @@ class MixedPort(Port):
 
     def _due(self, now: float) -> bytes:
         """What may be passed on."""
-        out, self._ready_bytes = self._ready_bytes, b""
+        out, self._passing = self._passing, b""
         while self._answers:
             due, data, id_ = self._answers[0]
             if id_ is not None:
@@ -199,11 +203,13 @@ class MixedPort(Port):
 
     def _hear(self, data: bytes, now: float) -> None:
         """Bytes have come from the real line."""
-        echo = min(self._echo, len(data))
-        self._echo -= echo
-        self._raw += data[echo:]
+        if self._echo:
+            back = min(len(data), len(self._echo))
+            same = data[:back] == self._echo[:back]
+            data, self._echo = (data[back:], self._echo[back:]) if same else (data, b"")
+        self._raw += data
         if self._direct:
-            self._ready_bytes += data[echo:]
+            self._passing += data
         decoder = self._protocol.decoder()
         for packet, end, size in zip(decoder.feed(self._raw), decoder.ends, decoder.sizes, strict=True):
             raw = self._raw[end - size : end]
@@ -213,8 +219,8 @@ class MixedPort(Port):
             if packet.id in {answer.stands_for for answer in self._answers}:
                 self._came[packet.id] = now, raw, packet
             elif not self._direct and (self._ping or packet.id not in self._servos):
-                self._ready_bytes += raw
-        self._raw = self._raw[decoder.ends[-1] :] if decoder.ends else self._raw
+                self._passing += raw
+        self._raw = self._raw[len(self._raw) - decoder.pending :]
 
     # -- who has said what --------------------------------------------------------------------------------------------
 
@@ -264,6 +270,7 @@ class MixedPort(Port):
     def setupPort(self, cflag_baud: int) -> bool:  # noqa: N802 - dynamixel-sdk's name
         """See `Port.setupPort`."""
         self._forget()
+        self._echo = b""
         self._line.baud = cflag_baud
         return super().setupPort(cflag_baud)
 
