@@ -16,6 +16,7 @@ from axbridge.virtual.channel import DirectReader, PtyChannel
 from tests.support.pty_line import PtyLine
 from tests.support.virtual_rig import make_rig
 from tests.support.waiting import until
+from tests.support.warm import start
 
 IDS = (1, 2)
 PROFILES = ("ax-12a", "xl330-m288", "sts3215")
@@ -185,3 +186,21 @@ def _read_together(port, sdk, profile, ids):
             reader.addParam(id_, *((address, size) if isinstance(reader, GroupBulkRead) else ()))
         assert reader.txRxPacket() == 0
         yield [reader.getData(id_, address, size) for id_ in ids]
+
+
+@pytest.mark.real_time
+@pytest.mark.parametrize("options", [(), pytest.param(("--watch",), marks=pytest.mark.ci)])
+def test_the_command_makes_servos_virtual_and_leaves_the_real_ones_safe_when_it_is_killed(options, tmp_path):
+    servos = "".join(f'[[servo]]\nname = "s{id_}"\njoint = "j{id_}"\nid = {id_}\nzero = 512\n' for id_ in (1, 2, 3, 4))
+    (tmp_path / "rig.toml").write_text(f'name = "test"\n[[bus]]\nname = "main"\n{servos}')
+    words = ("bridge", tmp_path / "rig.toml", "--virtual", "s3", "--virtual", "4-9", *options)
+    with PtyLine(IDS) as line, start(*words, "--port", line.port) as program:
+        said = program.stdout.readline()
+        assert said.startswith("ready: "), said + program.communicate()[1]
+        with SerialBus(said.split()[1]) as bus:
+            assert [bus.read(id_, 3, 1).data[0] for id_ in (1, 2, 3, 4)] == [1, 2, 3, 4]
+            for id_ in (2, 3):
+                bus.write(id_, 24, b"\1")
+            assert [bus.read(id_, 24, 1).data[0] for id_ in (1, 2, 3, 4)] == [0, 1, 1, 0]
+            program.kill()
+            until(lambda: options or not line.powered)

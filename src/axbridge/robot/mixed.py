@@ -54,6 +54,7 @@ class _World(Shadow):
         super().__init__(world)
         self._lock = threading.RLock()
         self._failed = False
+        self.follow(time.monotonic())  # it begins now
 
     @contextmanager
     def at(self, now: float, turn: BusLock, slack: float = 0.0) -> Iterator[float]:
@@ -64,7 +65,7 @@ class _World(Shadow):
         """
         with turn, turn.lock, self._lock:
             try:
-                if not self._failed and not now - self.lag - self.world.now() <= slack:  # NaN before the first time
+                if not self._failed and now - self.lag - self.world.now() > slack:
                     self.follow(now)
             except AxBridgeError as failure:
                 self._failed = True
