@@ -319,7 +319,7 @@ def chosen(rig: Rig, patterns: Iterable[str]) -> tuple[ServoConfig, ...]:
         UnknownServo: a pattern is none of these.
         UsageError: they are all servos of a bus.
     """
-    found: set[str] = set()
+    selected: set[str] = set()
     for pattern in patterns:
         ids = re.fullmatch(r"(\d+)(?:-(\d+))?", pattern)
         span = range(int(ids[1]), int(ids[2] or ids[1]) + 1) if ids else ()
@@ -329,12 +329,12 @@ def chosen(rig: Rig, patterns: Iterable[str]) -> tuple[ServoConfig, ...]:
             raise UnknownServo(
                 pattern, f"rig {rig.name} has no servo {pattern!r} that could be virtual", f"it has: {there}"
             )
-        found |= meant
+        selected |= meant
     for bus in rig.buses:
         here = {one.name for one in rig.dynamixels if one.bus == bus.name}
-        if here and here <= found:
+        if here and here <= selected:
             raise UsageError(f"all servos of bus {bus.name!r} are virtual", 'open it with backend="sim", or serve it')
-    return tuple(one for one in rig.dynamixels if one.name in found)
+    return tuple(one for one in rig.dynamixels if one.name in selected)
 
 
 def open_mixed(rig: Rig, port: str | None, virtual: Iterable[str], *, seed: int = 0) -> Backend:
