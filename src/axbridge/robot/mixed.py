@@ -27,7 +27,7 @@ from axbridge.bus.line_lock import BusLock
 from axbridge.bus.port import REPLY_DELAY, Port
 from axbridge.bus.protocols import v2
 from axbridge.bus.protocols.packet import BROADCAST, Packet
-from axbridge.bus.protocols.protocol import Protocol
+from axbridge.bus.protocols.protocol import FIRST, Protocol
 from axbridge.bus.scan import scan
 from axbridge.bus.serial import SerialBus
 from axbridge.config.registers import GROUP_READS, Instruction
@@ -92,10 +92,9 @@ class MixedPort(Port):
         self.echoes = False  # whether the adapter returns what is sent: that is taken away here
         self._world, self._turn = world, turn
         self._line = world.world.lines[bus]
-        servos = {one: name for name, one in world.world.servos.items()}
-        self._servos = {servo.id: (servos[servo], servo) for servo in self._line.servos}
+        self._servos = {servo.id: servo for servo in self._line.servos}
         self._protocols: dict[int, Protocol] = {servo.protocol.version: servo.protocol for servo in self._line.servos}
-        self._protocol: Protocol = self._line.servos[0].protocol  # of the latest question
+        self._protocol = FIRST  # of the latest question
         self._echo = b""  # of what was sent, to come back
         self._forget()
         super().__init__(name, baud)
@@ -255,7 +254,7 @@ class MixedPort(Port):
         """Put the double of a real servo where that says it is, if it was elsewhere at that time."""
         if packet.id not in self._servos or packet.id not in self._asked or not packet.intact or not self._line.plugged:
             return
-        (name, double), (address, length) = self._servos[packet.id], self._asked[packet.id]
+        double, (address, length) = self._servos[packet.id], self._asked[packet.id]
         position, firmware = double.profile.register("present_position"), double.firmware
         places = {double.target(address + place): place for place in range(length)}
         span = range(position.address, position.end)
@@ -264,7 +263,7 @@ class MixedPort(Port):
         count = position.decode(bytes(packet.params[places[place]] for place in span))
         away = firmware.side * (count - firmware.position(firmware.state_at(self._sampled))) * firmware.units.position
         if abs(away := math.fmod(away, math.tau)) > BY_HAND:
-            self._world.world.place(name, double.motors.state.item(double.row, State.READING) + away)
+            self._world.world.bank.place(double.row, double.motors.state.item(double.row, State.READING) + away)
 
     # -- the port -----------------------------------------------------------------------------------------------------
 
