@@ -183,6 +183,15 @@ def test_joints_of_real_servos_are_where_those_measure_in_the_simulated_world(pr
 
 
 @pytest.mark.real_time
+def test_a_double_that_would_answer_later_than_its_servo_keeps_nobody_from_being_heard():
+    with mixed("ax-12a") as (_, bus, world):
+        world.servos["s2"].table["return_delay_time"] = 250
+        world.servos["s2"].configure()
+        answers = bus.read_many([(2, 3, 1), (1, 3, 1)] * 10)
+        assert [answer.data[0] for answer in answers] == [2, 1] * 10
+
+
+@pytest.mark.real_time
 def test_an_adapter_that_echoes_is_no_trouble():
     with mixed("ax-12a", echo=True) as (_, bus, _):
         bus.sync_write(25, {2: b"\1", 3: b"\1"})

@@ -126,7 +126,9 @@ class MixedPort(Port):
             with self._world.at(now, self._turn) as sent:
                 self._line.send(frame, sent)
             self._sampled, came = self._line.host_free, self._line.collect(math.inf)
-            if not self._direct:
+            if self._direct:
+                self._line.clear()  # a double that answers later than its real servo must not disturb the next question
+            else:
                 self._answers.extend(_Answer(*delivery, self._double(delivery.data)) for delivery in came)
 
     def _for_real(self, frame: bytes) -> bytes:
@@ -161,7 +163,7 @@ class MixedPort(Port):
             if data:
                 with self._world.at(time.monotonic(), self._turn) as here:
                     self._hear(data, here)
-            elif time.monotonic() >= deadline:
+            elif now >= deadline:  # not later: what is due by then comes first
                 return b""
 
     def until_next(self, longest: float) -> float:
