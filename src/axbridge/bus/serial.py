@@ -119,7 +119,7 @@ class SerialBus(Bus):
         self.echo = False
         self._ended = False
         self._byte = byte_seconds(baud)
-        self.port = Port(self.port_name, baud)
+        self.port = self._open_port()
         self.latency = self.port.latency
         if self.port.adapter.kind == "pty":
             self.retry_timeout_factor = max(self.retry_timeout_factor, _BUSY)
@@ -133,6 +133,9 @@ class SerialBus(Bus):
         except BaseException:
             self.port.close()
             raise
+
+    def _open_port(self) -> Port:
+        return Port(self.port_name, self.baud)
 
     def _explained(self, error: BusTimeout | CorruptPacket) -> BusTimeout | CorruptPacket:
         if self.port.adapter.kind == "pty":

@@ -31,11 +31,10 @@ class Instruction(IntEnum):
     FAST_BULK_READ = 0x9A
 
 
-QUESTIONS = {
-    *(Instruction.PING, Instruction.READ, Instruction.SYNC_READ, Instruction.FAST_SYNC_READ),
-    *(Instruction.BULK_READ, Instruction.FAST_BULK_READ),
-}
-"""What changes nothing in a servo."""
+SYNC_READS = frozenset({Instruction.SYNC_READ, Instruction.FAST_SYNC_READ})  # list ids
+GROUP_READS = SYNC_READS | {Instruction.BULK_READ, Instruction.FAST_BULK_READ}  # by several servos, in turn
+QUESTIONS = GROUP_READS | {Instruction.PING, Instruction.READ}  # change nothing in a servo
+
 
 _ONLY_2 = {
     *(Instruction.CLEAR, Instruction.BACKUP, Instruction.SYNC_READ),

@@ -211,7 +211,7 @@ class VirtualServo:
         data = registers[address:end]
         if self._pointers:
             for place in self._pointers.keys() & range(address, end):
-                data[place - address] = registers[self._target(place)]
+                data[place - address] = registers[self.target(place)]
         return bytes(data)
 
     def read_delay(self, address: int, length: int) -> float | None:
@@ -363,9 +363,11 @@ class VirtualServo:
 
     # -- the way into the registers ----------------------------------------------------------------------------------
 
-    def _target(self, place: int) -> int:
-        """The address that a byte of indirect data points to."""
-        pointer = self._pointers[place]
+    def target(self, place: int) -> int:
+        """The address that a byte acts on: another one for indirect data."""
+        pointer = self._pointers.get(place)
+        if pointer is None:
+            return place
         return int.from_bytes(self.table.data[pointer : pointer + 2], "little")
 
     def _runs(self, address: int, data: bytes) -> Iterator[tuple[int, bytes]]:
@@ -375,7 +377,7 @@ class VirtualServo:
             return
         begin, run = -1, b""
         for place, byte in enumerate(data, address):
-            target = self._target(place) if place in self._pointers else place
+            target = self.target(place)
             if run and target != begin + len(run):
                 yield begin, run
                 run = b""

@@ -37,6 +37,7 @@ class _Second(Protocol):
     max_id = v2.MAX_ID
     longest_packet = 1024
     address_size = 2
+    bulk_entry = _BULK.size
     eeprom_seconds_per_byte = 0.0  # LeRobot writes one after the other, and is answered
     refusals = Refusals(
         StatusError.RESULT, StatusError.INSTRUCTION, StatusError.RANGE, StatusError.LENGTH, StatusError.LENGTH,

@@ -6,7 +6,7 @@ Code that drives a line takes what differs from the protocol object; it does not
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from axbridge.bus.protocols import v1
@@ -15,8 +15,10 @@ from axbridge.config.registers import (
     ADDRESSES,
     CALIBRATION,
     EEPROM_END,
+    GROUP_READS,
     NAMES,
     PRESENT,
+    SYNC_READS,
     TABLE_SIZE,
     Address,
     Instruction,
@@ -52,6 +54,7 @@ class Protocol:
     max_id = v1.MAX_ID
     longest_packet = 143  # bytes of the smallest receive buffer of its servos (RX-64 manual p. 37)
     address_size = 1  # bytes
+    bulk_entry = 3  # bytes of one servo in a BULK READ
     refusals = Refusals(
         _INSTRUCTION, _INSTRUCTION, _RANGE, _RANGE, short=_INSTRUCTION, access=_RANGE, damaged=int(ErrorFlag.CHECKSUM),
         goal=int(ErrorFlag.ANGLE_LIMIT),
@@ -149,6 +152,23 @@ class Protocol:
         """``(id, address, length)`` of a read of several servos, in the order asked; none if malformed."""
         listed = (packet.params[place : place + 3] for place in range(1, len(packet.params) - 2, 3))
         return [(id_, address, length) for length, id_, address in listed]  # 0, length, id, address, length, ...
+
+    def asked(self, packet: Packet) -> list[tuple[int, int, int]]:
+        """``(id, address, length)`` of each servo that a READ, or a read of several servos, is for."""
+        if packet.code == Instruction.READ and len(packet.params) == 2 * self.address_size:
+            numbers = packet.params[: self.address_size], packet.params[self.address_size :]
+            address, length = (int.from_bytes(number, "little") for number in numbers)
+            return [(packet.id, address, length)]
+        return self.reads(packet) if packet.code in GROUP_READS and packet.id == BROADCAST else []
+
+    def without(self, packet: Packet, ids: Collection[int]) -> bytes:
+        """The frame of this read of several servos for all but these `ids`."""
+        listed, params = self.reads(packet), packet.params
+        size = 1 if packet.code in SYNC_READS else self.bulk_entry
+        first = len(params) - size * len(listed)
+        kept = (first + size * place for place, (id_, _, _) in enumerate(listed) if id_ not in ids)
+        part = params[:first] + b"".join(params[place : place + size] for place in kept)
+        return self.encode(packet.id, packet.code, part)
 
     def longest(self, length: int) -> int:
         """Bytes on the line of an answer with so many parameter bytes, at most."""

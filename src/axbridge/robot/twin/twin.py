@@ -34,7 +34,7 @@ from axbridge.state import BusEvent, Cause, ServoState
 from axbridge.virtual.world import World
 
 _log = logging.getLogger(__name__)
-_BY_HAND = math.radians(0.6)  # a limp joint this far from its twin takes the twin along
+BY_HAND = math.radians(0.6)  # a limp joint this far from its twin takes the twin along
 _LONGEST = 5.0  # s that the simulation catches up with: a program that was stopped for an hour does not wait as long
 
 
@@ -58,7 +58,7 @@ class Shadow:
 
     def follow_limp(self, drive: BusDrive, position: float, twin: float) -> None:
         """Put the twin of a limp joint where that is (rad), if it is elsewhere: the model has no outer forces."""
-        if abs(position - twin) > _BY_HAND:
+        if abs(position - twin) > BY_HAND:
             self.place(drive, position)
 
     def place(self, drive: BusDrive, position: float) -> None:
