@@ -40,7 +40,10 @@ def answers_ping(bus: Bus, id: int, *, damaged: bool = False) -> bool:
 
 def reboot(bus: Bus, id: int, profile: FirmwareProfile) -> bool:
     """Restart a servo of Protocol 2.0; whether it answers again."""
-    bus.instruct(id, Instruction.REBOOT)
+    for _ in range(_LOOKS):  # where the acknowledgement alone was lost, it is starting, and hears no other
+        with suppress(BusTimeout, CorruptPacket):
+            bus.instruct(id, Instruction.REBOOT)
+            break
     for _ in range(_BOOT_LOOKS):
         bus.clock.sleep_until(bus.clock.now() + 1e-3 * profile.timing.boot_ms)
         if answers_ping(bus, id):
