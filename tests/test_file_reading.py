@@ -16,11 +16,11 @@ FILES = {
     "arm.wbt": ("#VRML_SIM R2023b utf8\nWorldInfo {}\n", "a world or robot of Webots", "docs/webots.md"),
     "arm.urdf": (f'<?xml version="1.0"?>\n<!-- arm -->\n{URDF}', "a URDF", "axbridge rig new NAME --urdf"),
     "arm.xacro": (URDF.replace("name", "xmlns:xacro='x' name", 1), "a xacro file", "xacro FILE > robot.urdf"),
-    "arm.xml": ('<mujoco model="a"><worldbody/></mujoco>', "a model of MuJoCo", "docs/rigs.md"),
+    "arm.xml": ('<mujoco model="a"><worldbody/></mujoco>', "a model of MuJoCo", "rig new NAME --mjcf"),
     "poppy.json": ('{"controllers": {}, "motors": {}}', "a robot of pypot", "docs/migrate.md"),
     "arm.json": ('{"a": {"id": 1, "range_min": 1, "range_max": 9}}', "a calibration of LeRobot", "--calibration"),
     "old.json": ('{"homing_offset": [1], "calib_mode": ["DEGREE"]}', "layout before 2025", "newer LeRobot"),
-    "ax12.model": ("[type info]\nmodel_number 12\n", "a control table of ROBOTIS", "docs/servos.md"),
+    "ax12.model": ("[type info]\nmodel_number 12\n", "a control table of ROBOTIS", "profile from-model"),
 }
 
 

@@ -77,8 +77,16 @@ _KINDS = (  # the first whose mark is found
         re.compile(r"\A<(.*<)?robot\b", re.DOTALL),
         "a URDF", "make a rig of it: axbridge rig new NAME --urdf FILE --profile PROFILE; docs/rigs.md",
     ),
-    Kind(re.compile(r"\A<(.*<)?mujoco\b", re.DOTALL), "a model of MuJoCo (MJCF)", "describe it in a rig: docs/rigs.md"),
-    Kind(re.compile(r"\A\[type info\]", re.IGNORECASE), "a control table of ROBOTIS (.model)", "see docs/servos.md"),
+    Kind(
+        re.compile(r"\A<(.*<)?mujoco\b", re.DOTALL),
+        "a model of MuJoCo (MJCF)",
+        "make a rig of it: axbridge rig new NAME --mjcf FILE --profile PROFILE; docs/robot-files.md",
+    ),
+    Kind(
+        re.compile(r"\A\[type info\]", re.IGNORECASE),
+        "a control table of ROBOTIS (.model)",
+        "make a profile of it: axbridge profile from-model FILE; docs/robot-files.md",
+    ),
     Kind(re.compile(r"\A\{.*\"(controllers|motorgroups)\"\s*:", re.DOTALL), "a robot of pypot", _PYPOT),
     Kind(
         re.compile(r"\A\{.*\"calib_mode\"\s*:", re.DOTALL),
