@@ -201,7 +201,7 @@ class Rig(toml_tables.TomlTable):
 
         servos = []
         for servo in self.servos:
-            values = dict(chosen(servo))
+            values: dict[str, str | int] = {**chosen(servo)}
             if servo.drive == "dynamixel" and "zero" not in servo.model_fields_set:
                 with suppress(ProfileError, RigError):
                     values["zero"] = self._profile(servo.model_copy(update=values)).units.middle
