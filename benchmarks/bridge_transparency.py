@@ -1,29 +1,213 @@
-"""Whether `axbridge bridge --watch` changes a byte: random packets, damaged ones and foreign bytes, both ways.
+"""Whether `axbridge bridge --watch --record` changes, loses or misrecords a byte of other people's clients.
 
-A pseudo-terminal is the real line. Its other end keeps what arrives and answers with random bytes.
+    .venv/bin/python benchmarks/bridge_transparency.py --transactions 200000 [--lerobot PYTHON_WITH_LEROBOT]
 
-    .venv/bin/python benchmarks/bridge_transparency.py --transactions 200000
+Each client writes a number to a register that moves nothing, and reads it back, in turn, from a served robot:
+
+    client -- tap -- axbridge bridge -- tap -- axbridge serve
+
+The taps keep the bytes of both directions. Prints a row a client: bytes that differ between the taps, and between the
+line's tap and the recording; numbers that were read wrong, and calls without an answer; the median and the 99th
+percentile of a call's time, directly and through the bridge (without taps; a tenth of the transactions). The client
+`random` sends packets of both protocols, damaged ones and foreign bytes, through the bridge's relay alone. LeRobot
+needs a Python of its own, and is left out without one.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import pty
 import select
+import statistics
+import subprocess
+import sys
+import tempfile
 import threading
 import time
 import tty
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from random import Random
+from typing import NamedTuple
 
 import serial
 
 from axbridge.bridge.relay import Relay
 from axbridge.bus.port import Port
 from axbridge.bus.protocols import v1, v2
+from axbridge.recording.step_format import Source
+from axbridge.recording.stored import recorded_packets
+from axbridge.testing import serve
 from axbridge.virtual.channel import DirectReader, PtyChannel
 
 _PATIENCE = 5.0  # s
+_REST = 0.3  # s after a client's end, for what is on its way
+CLIENT = """
+import importlib, json, sys, time
+kind, port, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
+if kind == "dynamixel-sdk":
+    import dynamixel_sdk as sdk
+    line, packets = sdk.PortHandler(port), sdk.PacketHandler(2.0)
+    line.openPort(); line.setBaudRate(1_000_000)
+    write = lambda id, value: packets.write4ByteTxRx(line, id, 116, value)[0] == 0
+    def read(id):
+        try:
+            value, result, _ = packets.read4ByteTxRx(line, id, 116)
+        except IndexError:  # the SDK takes a late acknowledgement for the answer
+            return None
+        return None if result else value
+elif kind == "feetech-servo-sdk":
+    import scservo_sdk as sdk
+    line, packets = sdk.PortHandler(port), sdk.PacketHandler(0)
+    line.openPort(); line.setBaudRate(1_000_000)
+    write = lambda id, value: packets.write2ByteTxRx(line, id, 46, value)[0] == 0
+    def read(id):
+        try:
+            value, result, _ = packets.read2ByteTxRx(line, id, 46)
+        except IndexError:
+            return None
+        return None if result else value
+elif kind == "rustypot":
+    import rustypot
+    bus = rustypot.Sts3215PyController(port, 1_000_000, 0.5)
+    def call(ask, *what):
+        try:
+            return ask(*what)
+        except BaseException:  # it panics at a late acknowledgement
+            return None
+    write = lambda id, value: call(bus.write_raw_goal_velocity, id, value)
+    def read(id):
+        value = call(bus.read_raw_goal_velocity, id)
+        return value if value is None or isinstance(value, int) else value[0]
+else:
+    from lerobot.motors import Motor, MotorNormMode
+    from lerobot.motors.feetech import FeetechMotorsBus
+    bus = FeetechMotorsBus(port, {str(id): Motor(id, "sts3215", MotorNormMode.DEGREES) for id in range(1, 7)})
+    bus.connect(handshake=False)
+    def call(ask, *what):
+        try:
+            return ask(*what, normalize=False)
+        except ConnectionError:
+            return None
+    write = lambda id, value: call(bus.write, "Goal_Velocity", str(id), value)
+    read = lambda id: call(bus.read, "Goal_Velocity", str(id))
+wrong = lost = 0
+took = []
+for number in range(count // 2):
+    id, value = 1 + number % 6, 1 + number % 1000
+    begun = time.perf_counter()
+    write(id, value)
+    between = time.perf_counter()
+    found = read(id)
+    took += [between - begun, time.perf_counter() - between]
+    lost += found is None
+    wrong += found not in (None, value)
+print(json.dumps([wrong, lost, took]))
+"""
+RIGS = {"dynamixel-sdk": "koch", "rustypot": "so101", "feetech-servo-sdk": "so101", "lerobot": "so101"}
+
+
+class Tap:
+    """A pseudo-terminal before a port; it keeps all bytes of both directions."""
+
+    def __init__(self, port: str) -> None:
+        self.sent, self.came = bytearray(), bytearray()
+        self._line = serial.Serial(port, 1_000_000, exclusive=True)
+        self._master, self._slave = pty.openpty()
+        tty.setraw(self._slave)
+        self.port = os.ttyname(self._slave)
+        self._over = False
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        line = self._line.fileno()
+        while not self._over:
+            for ready in select.select([line, self._master], [], [], 0.1)[0]:
+                data = os.read(ready, 4096)
+                kept, other = (self.came, self._master) if ready == line else (self.sent, line)
+                kept += data
+                os.write(other, data)
+
+    def close(self) -> None:
+        """End it."""
+        self._over = True
+        self._thread.join()
+        self._line.close()
+        os.close(self._master)
+        os.close(self._slave)
+
+
+class Result(NamedTuple):
+    """What a client found: wrong numbers, calls without an answer, times of all calls, s."""
+
+    wrong: int
+    lost: int
+    took: list[float]
+
+
+def ask(python: str, client: str, port: str, count: int) -> Result:
+    """Run a client."""
+    command = [python, "-c", CLIENT, client, port, str(count)]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    return Result(*json.loads(done.stdout.splitlines()[-1]))
+
+
+@contextmanager
+def bridged(rig: str, port: str, *options: str) -> Iterator[str]:
+    """`axbridge bridge --watch` before a port; the port of its client."""
+    command = [sys.executable, "-m", "axbridge", "bridge", rig, "--port", port, "--watch", *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().split()[1]
+        finally:
+            process.terminate()
+            process.communicate()
+
+
+def compared(python: str, client: str, count: int) -> str:
+    """One row."""
+    rig = RIGS[client]
+    with ExitStack() as held, tempfile.TemporaryDirectory() as folder:
+        recording = Path(folder, "run.mcap")
+        bus = held.enter_context(serve(rig))
+        direct = ask(python, client, bus.port, count // 10)
+        with bridged(rig, bus.port, "--record", str(Path(folder, "timed.mcap"))) as port:
+            through = ask(python, client, port, count // 10)
+        line = Tap(bus.port)
+        held.callback(line.close)
+        with bridged(rig, line.port, "--record", str(recording)) as port:
+            program = Tap(port)
+            held.callback(program.close)
+            found = ask(python, client, program.port, count)
+            time.sleep(_REST)
+        packets = recorded_packets(recording)
+        sent = b"".join(one.data for one in packets if one.source is not Source.SERVOS)
+        came = b"".join(one.data for one in packets if one.source is Source.SERVOS)
+        changed = differing(program.sent, line.sent) + differing(line.came, program.came)
+        misrecorded = differing(sent, line.sent) + differing(came, line.came)
+        total = len(line.sent) + len(line.came)
+    times = [[percent(result.took, share) for result in (direct, through)] for share in (50, 99)]
+    return "| " + " | ".join(
+        [client, str(count), str(total), str(changed), str(misrecorded), str(found.wrong), str(found.lost)]
+        + [f"{1e3 * one:.3f}" for pair in times for one in pair]
+    ) + " |"  # fmt: skip
+
+
+def percent(times: list[float], share: int) -> float:
+    """A percentile."""
+    return statistics.quantiles(times, n=100)[share - 1]
+
+
+def differing(one: bytes | bytearray, other: bytes | bytearray) -> int:
+    """Bytes at which two streams differ; what one has more counts, too."""
+    if one == other:
+        return 0
+    return sum(a != b for a, b in zip(one, other, strict=False)) + abs(len(one) - len(other))
 
 
 def frame(dice: Random) -> bytes:
@@ -46,11 +230,8 @@ def take(end: int, size: int) -> bytes:
     return data
 
 
-def main() -> None:
-    """Print how many packets were changed, and how many a second passed."""
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--transactions", type=int, default=200_000)
-    count = options.parse_args().transactions
+def random_bytes(count: int) -> str:
+    """A row for random packets: how many were changed."""
     dice, over = Random(1), threading.Event()
     master, slave = pty.openpty()
     tty.setraw(slave)
@@ -63,20 +244,38 @@ def main() -> None:
 
     thread = threading.Thread(target=run)
     thread.start()
-    changed, begun = 0, time.monotonic()
+    changed = total = 0
     with serial.Serial(channel.address, 1_000_000) as client:
         for _ in range(count):
             question, answer = frame(dice), frame(dice)
+            total += len(question) + len(answer)
             client.write(question)
-            changed += take(master, len(question)) != question
+            changed += differing(take(master, len(question)), question)
             os.write(master, answer)
-            changed += take(client.fileno(), len(answer)) != answer
-    rate = count / (time.monotonic() - begun)
+            changed += differing(take(client.fileno(), len(answer)), answer)
     over.set()
     thread.join()
     channel.close()
     port.close()
-    print(f"{count} transactions, {rate:.0f} a second: {changed} changed")
+    return f"| random | {count} | {total} | {changed} |  |  |  |  |  |  |  |"
+
+
+def main() -> None:
+    """Print the table."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--transactions", type=int, default=200_000)
+    options.add_argument("--clients", nargs="+", default=[*RIGS, "random"], choices=[*RIGS, "random"])
+    options.add_argument("--lerobot", help="a Python with LeRobot")
+    given = options.parse_args()
+    columns = "client | transactions | bytes | changed | misrecorded | wrong | lost"
+    print(f"| {columns} | ms direct | bridge | 99 % direct | bridge |")
+    print("|---|---|---|---|---|---|---|---|---|---|---|")
+    for client in given.clients:
+        if client == "random":
+            print(random_bytes(given.transactions), flush=True)
+        elif client != "lerobot" or given.lerobot:
+            python = given.lerobot if client == "lerobot" else sys.executable
+            print(compared(python, client, given.transactions), flush=True)
 
 
 if __name__ == "__main__":

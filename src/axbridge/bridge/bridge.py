@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterable
 
+from axbridge.bridge.black_box import BlackBox
 from axbridge.bridge.known import Known, Table
 from axbridge.bridge.relay import Packets, Relay
 from axbridge.bridge.rules import Notice, checked, powered, wanted
@@ -13,6 +14,7 @@ from axbridge.bus.base import Reply
 from axbridge.bus.protocols.packet import Packet
 from axbridge.bus.protocols.protocol import Protocol
 from axbridge.bus.serial import SerialBus
+from axbridge.config.registers import QUESTIONS
 from axbridge.config.rig import Rig
 from axbridge.errors import BusError, UsageError
 from axbridge.robot.backend import open_real, ports_of
@@ -49,12 +51,19 @@ class Bridge:
     """
 
     def __init__(
-        self, rig: Rig, port: str | None, notify: Callable[[Notice], object], *, allow_service: bool = False
+        self,
+        rig: Rig,
+        port: str | None,
+        notify: Callable[[Notice], object],
+        *,
+        allow_service: bool = False,
+        box: BlackBox | None = None,
     ) -> None:
         only_bus(rig)
         if (device := ports_of(rig, port)[0]).startswith("rfc2217:"):
             raise UsageError(f"{device} has no descriptor to wait on", "use a device, or socket://")
         self._say_notice, self._service = notify, allow_service
+        self._box = box or BlackBox(rig)
         self._said: dict[tuple[str, str], float] = {}  # when a rule acted last, by servo and rule
         self._commanded: dict[int, float] = {}  # when each servo got its last goal, s
         self._polled = 0.0
@@ -62,12 +71,14 @@ class Bridge:
         self._policy = rig.safety.on_exit
         self._connection = Connection(rig, open_real(rig, port))
         try:
+            (bus,) = self._connection.backend.buses.values()
+            assert isinstance(bus, SerialBus)  # of the real backend
+            self._bus, self.turn = bus, bus.turn
+            bus.port.refuse_bridge()
+            self._box.watch(bus.port)
             self._connection.check_servos()
             drives = {drive.config.name: drive for drive in self._connection.on_bus}
             self._connection.arm(lambda name: _reach(drives[name]), lambda _: None)
-            (bus,) = self._connection.backend.buses.values()
-            assert isinstance(bus, SerialBus)  # of the real backend
-            self._bus = bus
             self._table = Table([_known(drive) for drive in drives.values()])
             self._read_tables()
         except BaseException:
@@ -78,10 +89,13 @@ class Bridge:
         self._wrote = False  # whether the program wrote to a servo since the exit policy was applied
         self._gone_since = math.inf
 
-    def run(self, channel: Channel, stopping: Callable[[], bool]) -> None:
-        """Relay until `stopping()`, asked every 5 ms."""
+    def run(
+        self, channel: Channel, stopping: Callable[[], bool], beside: Callable[[Relay], None] = lambda _: None
+    ) -> None:
+        """Relay until `stopping()`, asked every 5 ms; `beside` is called between two packets."""
         packets = Packets(self._versions, self._examine)
         relay = Relay(channel, self._bus.port, packets, replied=self._note_replies, say=self._say)
+        self._box.watch(relay.port, relay)
         fed = -math.inf
         while not stopping():
             if (now := time.monotonic()) - fed > _FEED:
@@ -89,6 +103,7 @@ class Bridge:
                 self._connection.feed()
             relay.step(_TICK)
             self._look_after(relay)
+            beside(relay)
             if time.monotonic() - relay.sent_at > _GAP and relay.port.fd is not None:
                 self._follow_slow_joints()
 
@@ -125,7 +140,9 @@ class Bridge:
     def _notify(self, notice: Notice) -> None:
         key, now = (notice.servo, notice.rule), time.monotonic()
         before, self._said[key] = self._said.get(key, -math.inf), now
-        if notice.rule in {"port", "exit"} or now - before > _REPEAT:
+        said = notice.rule in {"port", "exit"} or now - before > _REPEAT
+        self._box.note(notice, said=said)
+        if said:
             self._say_notice(notice)
 
     def _say(self, text: str, rule: str = "port") -> None:
@@ -151,9 +168,13 @@ class Bridge:
             self._hold_before_torque(protocol, ids)
             for id_ in ids - goals.keys():
                 self._commanded.pop(id_, None)
-        self._wrote = self._wrote or passed.code not in _QUESTIONS
+        self._wrote = self._wrote or passed.code not in QUESTIONS
         self._table.sent(protocol, passed)
-        return frame if passed is packet else protocol.encode(passed.id, passed.code, passed.params)
+        if passed is packet:
+            return frame
+        instead = protocol.encode(passed.id, passed.code, passed.params)
+        self._box.note_change(frame, instead)
+        return instead
 
     def _slow_down(self, protocol: Protocol, ids: list[int], goals: dict[int, int]) -> None:
         """Limit the speed of servos whose goals are far from where they are, until they arrive."""
@@ -242,9 +263,6 @@ class Bridge:
             for begin, end in _runs(servo):
                 reply = self._bus.read(servo.id, begin, end - begin)
                 servo.note(begin, reply.data)
-
-
-_QUESTIONS = {0x01, 0x02, 0x82, 0x8A, 0x92, 0x9A}  # PING, and READ in all forms
 
 
 def _runs(servo: Known) -> list[tuple[int, int]]:

@@ -13,7 +13,7 @@ from axbridge.config.registers import Instruction
 
 _WRITES = {Instruction.WRITE, Instruction.REG_WRITE}
 _TIME_BASED = 4  # bit of Drive Mode
-_GROUP_READS = {Instruction.SYNC_READ, Instruction.BULK_READ, Instruction.FAST_SYNC_READ, Instruction.FAST_BULK_READ}
+GROUP_READS = {Instruction.SYNC_READ, Instruction.BULK_READ, Instruction.FAST_SYNC_READ, Instruction.FAST_BULK_READ}
 
 
 @dataclass
@@ -139,7 +139,7 @@ class Table:
             width = protocol.address_size
             first, count = packet.params[:width], packet.params[width:]
             self._asked[packet.id] = int.from_bytes(first, "little"), int.from_bytes(count, "little")
-        elif packet.code in _GROUP_READS and packet.id == BROADCAST:
+        elif packet.code in GROUP_READS and packet.id == BROADCAST:
             self._asked |= {id_: (address, length) for id_, address, length in protocol.reads(packet)}
         elif packet.code == Instruction.ACTION:
             for servo in self.meant(packet.id, protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import select
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from axbridge.bus.port import Port
 from axbridge.bus.protocols.packet import Packet
@@ -77,6 +77,8 @@ class Relay:
     ) -> None:
         self.channel, self.port = channel, port
         self.sent_at = time.monotonic()  # when the program sent something last
+        self.passing = False  # while bytes of the program go to the port
+        self.others: Sequence[int] = ()  # descriptors that end a wait, too
         self._packets, self._sent, self._replied, self._say = packets, sent, replied, say
         self._quiet_until = 0.0
         self._tried_at = 0.0
@@ -105,24 +107,31 @@ class Relay:
     def _pass(self, wait: float) -> None:
         line = self.port.fd
         assert line is not None  # else it is opened first
-        waited_for = [line, *(self.channel.descriptors() if time.monotonic() >= self._quiet_until else ())]
-        ready = select.select(waited_for, [], [], 0.0 if self.channel.waits else wait)[0]
+        program = self.channel.descriptors() if time.monotonic() >= self._quiet_until else ()
+        ready = select.select([line, *program, *self.others], [], [], 0.0 if self.channel.waits else wait)[0]
         if line in ready:
             data = self.port.receive(0.0)
             self.channel.write(data)
             self._replied(data)
-        if len(ready) > (line in ready) or self.channel.waits:
+        if self.channel.waits or not set(ready).isdisjoint(program):
             for arrival in self.channel.receive():
                 self.sent_at = time.monotonic()
                 self._follow(arrival.baud)
                 if self._packets is None:
-                    self.port.send(arrival.data)
+                    self._send(arrival.data)
                     self._sent(arrival.data)
                 elif out := self._packets.feed(arrival.data):
-                    self.port.send(out)
+                    self._send(out)
         if self._packets is not None and self._packets.held and (late := self._packets.overdue()):
-            self.port.send(late)
+            self._send(late)
             self._quiet_until = time.monotonic() + _SILENCE
+
+    def _send(self, data: bytes) -> None:
+        self.passing = True
+        try:
+            self.port.send(data)
+        finally:
+            self.passing = False
 
     def _follow(self, baud: float | None) -> None:
         """Set the port to the rate that the program has set."""

@@ -20,8 +20,20 @@ from typing import Any, TypeVar
 import serial
 from dynamixel_sdk import PortHandler
 
-from axbridge.bus.port_name import Adapter, connected, identify_adapter, is_remote, line_behind, open_files
+from axbridge.bus.port_name import (
+    REMOTE_MARGIN,
+    Adapter,
+    BridgeAt,
+    bridge_at,
+    connected,
+    identify_adapter,
+    is_remote,
+    line_behind,
+    open_files,
+)
 from axbridge.bus.protocols.packet import byte_seconds
+from axbridge.bus.protocols.v2 import HEADER
+from axbridge.config.registers import QUESTIONS
 from axbridge.errors import PortError
 from axbridge.files import fill_streams
 
@@ -60,6 +72,8 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
         self.fd: int | None = None  # for a process that must outlive this one, too; None: the port has none
         self.poller: Any = None  # a `select.poll` that watches it for bytes
         self.ser: Any = None
+        self.tap: Callable[[bytes, bool], object] | None = None  # gets all bytes; True: they are sent, False: came
+        self.bridge: BridgeAt | None = None  # that has the port: this one goes through it, and may only ask
         self.baudrate = baud
         self.setupPort(baud)
 
@@ -67,11 +81,12 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
 
     def send(self, frame: bytes) -> None:
         """Hand `frame` to the driver; never flushes what was sent before."""
+        if self.bridge is not None and not _asks(frame):
+            raise PortError(self.port_name, *self._only_asks(self.bridge))
         if self.fd is None:
             self._slowly(lambda port: port.write(frame))
-            return
         sent = 0
-        while sent < len(frame):
+        while self.fd is not None and sent < len(frame):
             try:
                 sent += os.write(self.fd, frame[sent:])
             except BlockingIOError:
@@ -79,9 +94,17 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
                     raise self._lost("takes no more bytes") from None
             except OSError as failure:
                 raise self._lost(failure) from failure
+        if self.tap is not None:
+            self.tap(frame, True)
 
     def receive(self, deadline: float) -> bytes:
         """Wait for bytes until `deadline` (`time.monotonic`); return what there is, or nothing when it passed."""
+        data = self._receive(deadline)
+        if data and self.tap is not None:
+            self.tap(data, False)
+        return data
+
+    def _receive(self, deadline: float) -> bytes:
         if self.fd is None:
             return self._slowly(lambda port: _read_by(port, deadline))
         left = deadline - time.monotonic()
@@ -114,6 +137,15 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
         """Whether the adapter returns what is sent: `probe`, which must be a packet without a reply."""
         self.send(probe)
         return probe in self.listen(time.monotonic() + len(probe) * byte_seconds(self.baudrate) + self.latency)
+
+    def refuse_bridge(self) -> None:
+        """Refuse a port that a bridge has, for who needs it alone."""
+        if self.bridge is not None:
+            raise PortError(self.port_name, *self._only_asks(self.bridge))
+
+    def _only_asks(self, bridge: BridgeAt) -> tuple[str, str]:
+        why = f"`axbridge bridge` (process {bridge.process}) has this port: a second program may read, and not write"
+        return why, f"let the program use the bridge's own port, or end the bridge; reads go to {bridge.address}"
 
     def _ready(self, wait: float) -> bool:
         if wait < _FINE and self.fd is not None and self.fd < _FD_SETSIZE:
@@ -156,11 +188,15 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
             hint = "open it again if that one is meant, or end the program"
             raise PortError(self.port_name, "another line has this name now", hint)
         fill_streams()  # a guard, a child process, has its own in their place
+        name = self.port_name
         try:
             # one program a port: two masters on one line garble each other's replies
-            self.ser = serial.serial_for_url(self.port_name, baudrate=cflag_baud, timeout=0, exclusive=True)
+            self.ser = serial.serial_for_url(name, baudrate=cflag_baud, timeout=0, exclusive=True)
         except (OSError, ValueError) as failure:
-            raise _explain(self.port_name, cflag_baud, failure) from failure
+            self.bridge = bridge_at(name) if _is_busy(failure) else None
+            if self.bridge is None:
+                raise _explain(name, cflag_baud, failure) from failure
+            self._attach(name := self.bridge.address, cflag_baud)
         self.baudrate = cflag_baud
         self._behind = self._behind or behind
         self.is_open = True
@@ -175,12 +211,20 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
             poll = select.poll()  # Windows has none: its ports are read by pyserial
             self.fd, self.poller = self.ser.fileno(), poll
             self.poller.register(self.fd, select.POLLIN)
-            if self.port_name.startswith("socket://"):
+            if name.startswith("socket://"):
                 with socket.socket(fileno=os.dup(self.fd)) as line:
                     line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # each frame at once
         with contextlib.suppress(OSError):
             self.ser.reset_input_buffer()
         return True
+
+    def _attach(self, address: str, baud: int) -> None:
+        """Open the address at which a bridge takes questions."""
+        try:
+            self.ser = serial.serial_for_url(address, baudrate=baud, timeout=0)
+        except (OSError, ValueError) as failure:
+            raise _explain(address, baud, failure) from failure
+        self.latency = self.adapter.latency + REMOTE_MARGIN  # a question waits there until the line is free
 
     def setBaudRate(self, baudrate: int) -> bool:
         """Change the rate of the open port, custom rates included (SDK name)."""
@@ -230,6 +274,17 @@ def _holders(port: str) -> dict[int, str]:
     return {pid: command for pid, command in holders.items() if parents[pid] not in holders}
 
 
+def _asks(frame: bytes) -> bool:
+    """Whether a packet changes nothing in any servo."""
+    return frame[7 if frame.startswith(HEADER + b"\0") else 4] in QUESTIONS
+
+
+def _is_busy(failure: Exception) -> bool:
+    """Whether another program has the port."""
+    busy = {errno.EBUSY, errno.EAGAIN, errno.EWOULDBLOCK}
+    return getattr(failure, "errno", None) in busy or "exclusively lock" in str(failure)
+
+
 def _explain(port: str, baud: int, failure: Exception) -> PortError:
     code, text = getattr(failure, "errno", None), str(failure)
     if code in {errno.ENOENT, errno.ENXIO, errno.ENODEV} or "[Errno 2]" in text:
@@ -238,7 +293,7 @@ def _explain(port: str, baud: int, failure: Exception) -> PortError:
     elif code in {errno.EACCES, errno.EPERM}:
         problem = "no permission to open the port"
         hint = "run `sudo usermod -aG dialout $USER` and log in again, or use the rule of `axbridge doctor --udev-rule`"
-    elif code in {errno.EBUSY, errno.EAGAIN, errno.EWOULDBLOCK} or "exclusively lock" in text:
+    elif _is_busy(failure):
         problem, hint = _in_use(port)
     elif code in {errno.ENOTTY, errno.EINVAL, errno.EISDIR, errno.ENOTDIR} or "Inappropriate ioctl" in text:
         problem = "this is no serial line"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from axbridge.errors import PortError, plural
 
@@ -18,7 +19,7 @@ Kind = Literal["ftdi", "cdc", "pty", "uart", "remote", "unknown"]
 # Adapters people drive AX-12s with: FTDI (USB2Dynamixel, U2D2), USB2AX, ROBOTIS OpenCM and OpenRB, CH340, CP210x.
 _VENDORS = {0x0403, 0x16D0, 0xFFF1, 0x2F5D, 0x1A86, 0x10C4}
 _LOCAL_MARGIN = 0.004  # s: what a busy host needs to wake us up, beyond the adapter's own latency
-_REMOTE_MARGIN = 0.100  # s
+REMOTE_MARGIN = 0.100  # s
 _FTDI_DEFAULT_TIMER = 16  # ms
 _LONGEST_CHAIN = 8  # links
 _START_TIME = 19  # field of /proc/PID/stat behind the name of the program
@@ -37,7 +38,7 @@ class Adapter:
     def latency(self) -> float:
         """Time to allow for the way through adapter and host, s, before any measurement."""
         if self.kind == "remote":
-            return _REMOTE_MARGIN
+            return REMOTE_MARGIN
         return (self.latency_timer or 0) * 1e-3 + _LOCAL_MARGIN
 
 
@@ -133,6 +134,29 @@ def busy_file(process: int) -> Path:
     The content is a number of packets and the moment of the latest one, s of `time.monotonic`.
     """
     return Path(tempfile.gettempdir(), f"axbridge-busy-{process}")
+
+
+class BridgeAt(NamedTuple):
+    """The bridge that has a port: its process, and the address at which other programs may read."""
+
+    process: int
+    address: str
+
+
+def bridge_file(port: str) -> Path:
+    """Where `axbridge bridge` on a port writes what `bridge_at` reads."""
+    name = port if is_remote(port) else os.path.realpath(port)
+    return Path(tempfile.gettempdir(), f"axbridge-bridge-{hashlib.sha256(name.encode()).hexdigest()[:16]}")
+
+
+def bridge_at(port: str) -> BridgeAt | None:
+    """The bridge on a port; None: there is none, or it is another user's."""
+    with contextlib.suppress(OSError, ValueError):
+        file = bridge_file(port)
+        process, address = file.read_text(encoding="ascii").split()
+        if file.lstat().st_uid in {0, os.getuid()} and Path("/proc", process).exists():
+            return BridgeAt(int(process), address)
+    return None
 
 
 def unanswered_by_server(port: str, since: float) -> int:

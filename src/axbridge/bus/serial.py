@@ -257,7 +257,7 @@ class SerialBus(Bus):
         two: an answer is looked at, and the question after the next chosen, while the line is busy with the next.
         """
         fd, answers = self.port.fd, list[Reply | BusError]()
-        if fd is None or self.echo or not self._no_late_replies():
+        if fd is None or self.echo or self.port.tap is not None or not self._no_late_replies():
             return answers
         poll, read, write, clock = self.port.poller.poll, os.read, os.write, time.monotonic
         wait = (self.latency * self._patience + REPLY_DELAY) * 1e3

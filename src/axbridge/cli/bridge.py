@@ -5,19 +5,27 @@ from __future__ import annotations
 import json as json_text
 import signal
 import time
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from axbridge.bridge.black_box import BlackBox, in_words
 from axbridge.bridge.bridge import Bridge, only_bus
+from axbridge.bridge.gaps import Gaps, Readers
 from axbridge.bridge.relay import Relay
 from axbridge.bridge.rules import Notice
+from axbridge.bus.line_lock import BusLock
 from axbridge.bus.port import Port
+from axbridge.bus.port_name import is_served
 from axbridge.cli.app import DONE, app
-from axbridge.cli.options import JsonOption, PortOption, RigArgument, shared
+from axbridge.cli.options import ForceOption, JsonOption, PortOption, RigArgument, shared
 from axbridge.config.rig import Rig
-from axbridge.errors import UsageError
+from axbridge.errors import UsageError, plural
+from axbridge.files import check_new
+from axbridge.recording.provenance import describe
+from axbridge.recording.recorder import Recorder
 from axbridge.robot.backend import ports_of
 from axbridge.virtual.channel import Channel, DirectReader, PtyChannel, TcpChannel, is_loopback, parse_address
 from axbridge.virtual.wake_latency import wake_on_time
@@ -35,6 +43,11 @@ def bridge(
     allow_service: Annotated[
         bool, typer.Option("--allow-service", help="Let EEPROM writes, ids, rates and factory resets pass.")
     ] = False,
+    record: Annotated[Path | None, shared("--record", "Packets and notices, too.")] = None,
+    poll: Annotated[
+        float, typer.Option(min=0.0, metavar="HZ", help="Sample servos that the program does not read so often.")
+    ] = 0.0,
+    force: ForceOption = False,
     json: JsonOption = False,
 ) -> int:
     """Stand between any program and the robot: limit what it writes, and leave the motors safe when it is gone.
@@ -56,6 +69,10 @@ def bridge(
         else:
             print(f"{time.strftime('%H:%M:%S')} {notice.servo or '-'}  {notice.text}", flush=True)
 
+    def noted(notice: Notice) -> None:
+        box.note(notice)
+        notify(notice)
+
     def opened() -> Channel:
         channel: Channel = (
             TcpChannel(*parse_address(tcp)) if tcp else PtyChannel(loaded.buses[0].baud, link, DirectReader)
@@ -64,25 +81,45 @@ def bridge(
         print(text, flush=True)
         return channel
 
+    def finish() -> None:
+        box.close()
+        summary = box.summary()
+        for line in [json_text.dumps({"summary": summary})] if json else in_words(summary):
+            print(line, flush=True)
+
+    if poll and record is None:
+        raise UsageError("--poll takes samples for a recording", "add --record FILE.mcap")
+    check_new(record, force=force)
     wake_on_time()
-    if watch:
-        line = Port(ports_of(loaded, port)[0], loaded.buses[0].baud)
-        channel = opened()
-        try:
-            relay = Relay(channel, line, say=lambda text: notify(Notice("", "port", text)))
+    device = ports_of(loaded, port)[0]
+    with ExitStack() as held:
+        recorder = None
+        if record is not None:
+            facts = describe(loaded, experiment="bridge", backend="real")
+            virtual = {"servos": "virtual"} if is_served(device) else {}
+            recorder = held.enter_context(Recorder(record, facts | virtual))
+        box = BlackBox(loaded, recorder)
+        between = None
+        if watch:
+            line = held.enter_context(closing(Port(device, loaded.buses[0].baud)))
+            line.refuse_bridge()
+        else:
+            between = Bridge(loaded, port, notify, allow_service=allow_service, box=box)
+        held.callback(finish)
+        if between is not None:
+            held.callback(between.close)
+        readers = held.enter_context(closing(Readers(device, box.traffic.versions, noted)))
+        turn = BusLock() if between is None else between.turn
+        gaps = Gaps(box, readers, turn, 1 / poll if poll else None)
+        channel = held.enter_context(closing(opened()))
+        if between is not None:
+            between.run(channel, lambda: bool(stop or box.failure), gaps)
+        else:
+            relay = Relay(channel, line, say=lambda text: noted(Notice("", "port", text)))
+            box.watch(line, relay)
             while not stop:
                 relay.step(_TICK)
-        finally:
-            channel.close()
-            line.close()
-        return DONE
-    between = Bridge(loaded, port, notify, allow_service=allow_service)
-    try:
-        channel = opened()
-        try:
-            between.run(channel, lambda: bool(stop))
-        finally:
-            channel.close()
-    finally:
-        between.close()
+                gaps(relay)
+    if record is not None and not json:
+        print(f"wrote {record}: {plural(box.rows, 'row')}")
     return DONE

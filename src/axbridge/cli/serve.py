@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from axbridge.bridge.replay import Replay
 from axbridge.cli.app import DONE, app, note
 from axbridge.cli.options import EngineOption, JsonOption, RigArgument, SeedOption, shared
 from axbridge.cli.progress import progress
@@ -35,6 +36,7 @@ _STDIN = 0
 @app.command()
 def serve(
     rig: RigArgument,
+    *,
     engine: EngineOption = None,
     link: Annotated[Path | None, shared("--link", "Several buses: PATH-BUS.")] = None,
     timing: Annotated[str, shared("--timing")] = "wire",
@@ -42,6 +44,12 @@ def serve(
     seed: SeedOption = 0,
     model: Annotated[str | None, shared("--model", "Default: ax12, where the firmware has its law.")] = None,
     tcp: Annotated[str, shared("--tcp", "The next bus has the next port.")] = "",
+    replay: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.mcap", help="Answer as recorded by `bridge --record`, while the packets are the same."
+        ),
+    ] = None,
     json: JsonOption = False,
     allow_remote: Annotated[
         bool, typer.Option("--allow-remote", help="Let other machines reach --tcp, and move the robot.")
@@ -88,6 +96,8 @@ def serve(
     control: Control | None = None
     try:
         world.inject(faults)
+        if replay is not None:
+            Replay(replay, world, _to_stderr)
         for place, (name, line) in enumerate(world.lines.items()):
             if tcp:
                 host, port = parse_address(tcp)

@@ -31,6 +31,12 @@ class Instruction(IntEnum):
     FAST_BULK_READ = 0x9A
 
 
+QUESTIONS = {
+    *(Instruction.PING, Instruction.READ, Instruction.SYNC_READ, Instruction.FAST_SYNC_READ),
+    *(Instruction.BULK_READ, Instruction.FAST_BULK_READ),
+}
+"""What changes nothing in a servo."""
+
 _ONLY_2 = {
     *(Instruction.CLEAR, Instruction.BACKUP, Instruction.SYNC_READ),
     *(Instruction.FAST_SYNC_READ, Instruction.BULK_WRITE, Instruction.FAST_BULK_READ),

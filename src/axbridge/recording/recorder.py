@@ -9,6 +9,7 @@ import math
 import os
 import threading
 import time as clocks
+from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -19,7 +20,19 @@ import numpy as np
 
 from axbridge.errors import RecordingError
 from axbridge.files import claim, make_folder, release, replacing, writing
-from axbridge.recording.step_format import CYCLE, CYCLE_ROW, EVENTS, STEP, Table, packed, packed_event
+from axbridge.recording.step_format import (
+    CYCLE,
+    CYCLE_ROW,
+    EVENTS,
+    PACKETS,
+    STEP,
+    Passed,
+    Source,
+    Table,
+    packed,
+    packed_event,
+    packed_packets,
+)
 from axbridge.recording.stored import Message, MessageWriter, compressed
 
 FLUSH_PERIOD = 0.025  # s; half of the 50 ms promised, because the thread may be late
@@ -69,6 +82,7 @@ class Recorder:
     def __init__(self, path: Path | str, metadata: Mapping[str, Any]) -> None:
         self.path: Path = Path(path)
         self._queue: Queue[Message] = Queue(_WAITING)
+        self._packets: deque[Passed] = deque()  # for the next message
         self._closing = threading.Event()
         self._failure: BaseException | None = None
         self._last_time = 0.0
@@ -129,6 +143,16 @@ class Recorder:
             raise TypeError(f"a cycle has no field {name}") from None
         self._put(CYCLE, packed(row), time)
 
+    def packet(self, time: float, source: Source, data: bytes) -> None:
+        """Record bytes that went over a line: the thread that writes makes a message of them, so this takes no time.
+
+        Raises:
+            RecordingError: something earlier could not be written.
+        """
+        if self._failure is not None:
+            self._check()
+        self._packets.append(Passed(time, source, data))
+
     def close(self) -> None:
         """Write what is left and compress the file; may be called twice.
 
@@ -181,6 +205,8 @@ class Recorder:
                     last = self._closing.wait(FLUSH_PERIOD)
                     while not self._queue.empty():
                         self._writer.write(self._queue.get())
+                    if some := [self._packets.popleft() for _ in range(len(self._packets))]:
+                        self._writer.write(Message(PACKETS, packed_packets(some), clocks.time_ns()))
                     self._stream.flush()
                 self._writer.finish()
         except BaseException as failure:  # noqa: BLE001 - whatever ends the thread is raised by the next call

@@ -2,26 +2,35 @@
 
 All are CDR, ROS 2's encoding, and each channel carries its ``ros2msg`` schema. ``/step`` holds a `SERVO_ROW` of every
 servo; its schema has a field a servo, its channel's metadata their own names. Servos that are not sampled together have
-``/step2``, …. ``/cycle`` holds `CYCLE_FIELDS`, ``/events`` a std_msgs/String with JSON.
+``/step2``, …. ``/cycle`` holds `CYCLE_FIELDS`, ``/events`` a std_msgs/String with JSON, ``/packets`` the bytes of a
+line.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import struct
 from collections.abc import Mapping, Sequence
-from typing import Any
+from enum import IntEnum
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from axbridge.state import SERVO_COLUMNS
 
-CYCLE, EVENTS, STEP = "/cycle", "/events", "/step"
+CYCLE, EVENTS, PACKETS, STEP = "/cycle", "/events", "/packets", "/step"
 SERVOS = "servos"  # in the metadata of a channel of steps: their names, JSON
 STEP_TYPE = "axbridge_msgs/msg/Step"
 CYCLE_TYPE = "axbridge_msgs/msg/Cycle"
 EVENT_TYPE, EVENT_SCHEMA = "std_msgs/msg/String", "string data\n"
+PACKETS_TYPE = "axbridge_msgs/msg/Packets"
+PACKETS_SCHEMA = """float64[] time  # s, the recording's clock: when the bytes were sent, or came
+uint32[] size  # bytes of each
+uint8[] source  # 0: a program, 1: the bridge itself, 2: servos, 3: a program, and behind it what the line got instead
+uint8[] data  # of all, one behind the other
+"""
 
 CYCLE_FIELDS = {
     "time": "s, the robot's clock: the end of the step",
@@ -57,7 +66,26 @@ _CDR = b"\x00\x01\x00\x00"  # in front of each message: little-endian
 _NO_NAME = re.compile("[^a-z0-9]+")
 _RULE = "=" * 80
 
+_COUNT = struct.Struct("<I")
+
 Table = npt.NDArray[np.void]
+
+
+class Source(IntEnum):
+    """Who has sent bytes on a line."""
+
+    PROGRAM = 0
+    BRIDGE = 1  # its own questions and writes
+    SERVOS = 2
+    CHANGED = 3  # a packet that a rule has changed, with the changed one behind it, which follows as the program's
+
+
+class Passed(NamedTuple):
+    """Bytes that went over a line together."""
+
+    time: float  # s, the recording's clock
+    source: Source
+    data: bytes
 
 
 def packed(table: Table | np.void) -> bytes:
@@ -86,6 +114,32 @@ def packed_event(event: Mapping[str, Any]) -> bytes:
 def event(message: bytes) -> dict[str, Any]:
     """The event of a message."""
     return dict(json.loads(message[len(_CDR) + 4 :].rstrip(b"\0")))
+
+
+def packed_packets(packets: Sequence[Passed]) -> bytes:
+    """A message of `PACKETS`: at least one."""
+    times, sources, data = zip(*packets, strict=True)
+    count, joined = _COUNT.pack(len(packets)), b"".join(data)
+    sizes = np.array([len(each) for each in data], "<u4").tobytes()
+    head = count + bytes(4) + np.array(times, "<f8").tobytes() + count + sizes + count + bytes(sources)
+    return _CDR + head + bytes(-len(head) % 4) + _COUNT.pack(len(joined)) + joined
+
+
+def packets(message: bytes) -> list[Passed]:
+    """What a message of `PACKETS` holds; one that makes no sense raises ValueError."""
+    try:
+        (count,) = _COUNT.unpack_from(message, len(_CDR))
+        place = len(_CDR) + 8
+        times = np.frombuffer(message, "<f8", count, place).tolist()
+        sizes = np.frombuffer(message, "<u4", count, place := place + 8 * count + 4).tolist()
+        sources = message[(place := place + 4 * count + 4) : place + count]
+        place += count
+        rest = message[place + -(place - len(_CDR)) % 4 + 4 :]
+        ends = np.cumsum(sizes).tolist()
+        parts = [rest[end - size : end] for end, size in zip(ends, sizes, strict=True)]
+        return [Passed(*each) for each in zip(times, map(Source, sources), parts, strict=True)]
+    except struct.error as failure:
+        raise ValueError("packets without their number") from failure
 
 
 def definition(fields: Mapping[str, str]) -> str:

@@ -37,7 +37,17 @@ from axbridge.recording import step_format
 from axbridge.recording.provenance import FORMAT_KEY, check_number, checked, checked_event
 from axbridge.recording.recording import Event, Recording, StoredTracks
 from axbridge.recording.sample_quality import LAST
-from axbridge.recording.step_format import CYCLE, CYCLE_FIELDS, CYCLE_ROW, EVENTS, STEP, packed, packed_event
+from axbridge.recording.step_format import (
+    CYCLE,
+    CYCLE_FIELDS,
+    CYCLE_ROW,
+    EVENTS,
+    PACKETS,
+    STEP,
+    Passed,
+    packed,
+    packed_event,
+)
 from axbridge.state import SERVO_COLUMNS, SERVO_ROW
 
 _DAMAGE = (  # what damaged bytes make of the libraries
@@ -94,6 +104,26 @@ def open_recording(path: Path | str) -> Recording:
     lost = (f"{log.lost} of {log.chunks} parts",) if log.lost else ()
     events.sort(key=lambda event: event.time)
     return Recording(path, log.tracks, tuple(events), cycles, metadata, log.whole and not lost, lost)
+
+
+def recorded_packets(path: Path | str) -> list[Passed]:
+    """The bytes that went over a line, in order, of a recording made by `axbridge bridge`; none of others.
+
+    Raises:
+        RecordingError: no such file, not readable, or no MCAP.
+    """
+    path = Path(path)
+    channels: dict[int, _Channel] = {}
+    passed: list[Passed] = []
+    with reading(partial(RecordingError, path), _OURS), regular(path).open("rb") as stream:
+        for kind, content in _parts(stream, _Log(path), channels):
+            if kind == Opcode.CHANNEL:
+                _add(channels, Channel.read(ReadDataStream(BytesIO(content))))
+            elif kind == Opcode.MESSAGE:
+                channel = channels.get(_MESSAGE.unpack_from(content)[0])
+                if channel is not None and channel.topic == PACKETS:
+                    passed += step_format.packets(content[_MESSAGE.size :])
+    return passed
 
 
 def write_recording(
@@ -165,7 +195,7 @@ def sampled_together(times: Mapping[str, FloatArray]) -> list[tuple[str, ...]]:
 class Message(NamedTuple):
     """What is written."""
 
-    topic: str  # `STEP`, `CYCLE` or `EVENTS`
+    topic: str  # `STEP`, `CYCLE`, `EVENTS` or `PACKETS`
     data: bytes  # by `axbridge.recording.step_format`
     logged: int  # UTC in ns
     servos: tuple[str, ...] = ()  # of a step: whose
@@ -199,6 +229,8 @@ class MessageWriter:
             kind, text = step_format.EVENT_TYPE, step_format.EVENT_SCHEMA
         elif topic == CYCLE:
             kind, text = step_format.CYCLE_TYPE, step_format.definition(CYCLE_FIELDS)
+        elif topic == PACKETS:
+            kind, text = step_format.PACKETS_TYPE, step_format.PACKETS_SCHEMA
         else:
             others = sum(other == STEP for other, _ in self._channels)
             number = str(others + 1) if others else ""
@@ -241,7 +273,7 @@ class _Log:
 
 
 class _Channel(NamedTuple):
-    """A channel of ours: `STEP`, `CYCLE` or `EVENTS`; of the first, whose."""
+    """A channel of ours: `STEP`, `CYCLE`, `EVENTS` or `PACKETS`; of the first, whose."""
 
     topic: str
     servos: tuple[str, ...] = ()
@@ -255,7 +287,7 @@ def _read(stream: IO[bytes], log: _Log) -> None:
     for kind, content in _parts(stream, log, channels):
         if kind == Opcode.MESSAGE:
             number = _MESSAGE.unpack_from(content)[0]
-            if number in channels:
+            if number in channels and channels[number].topic != PACKETS:
                 waiting[number].append(content[_MESSAGE.size :])
                 size += len(content)
         elif kind == Opcode.CHANNEL:
@@ -293,7 +325,7 @@ def _pass_on(waiting: dict[int, list[bytes]], channels: Mapping[int, _Channel], 
 def _add(channels: dict[int, _Channel], channel: Channel) -> None:
     """Keep a channel, if it is one of ours."""
     if channel.message_encoding == "cdr" and channel.id not in channels:
-        if channel.topic in {CYCLE, EVENTS}:
+        if channel.topic in {CYCLE, EVENTS, PACKETS}:
             channels[channel.id] = _Channel(channel.topic)
         elif channel.topic.startswith(STEP) and step_format.SERVOS in channel.metadata:
             channels[channel.id] = _Channel(STEP, step_format.servos_of(channel.metadata))

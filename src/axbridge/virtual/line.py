@@ -108,6 +108,7 @@ class Line:
         self.plugged: bool = True
         self.expected: list[tuple[Fault, int]] = []  # faults that wait for a packet, and how many are left until it
         self.on_turn: Callable[[Fault], None] = lambda _: None  # an event whose packet came
+        self.script: Callable[[ReceivedPacket], list[tuple[float, bytes]] | None] | None = None  # see `_recite`
         self.log: deque[Logged] | None = None  # packets, where somebody wants to see them
         self._struck: list[Fault] = []  # what strikes the answers to the packet that is carried out
         self._rng = random.Random(seed)
@@ -249,6 +250,7 @@ class Line:
             and not self.mishaps.echo
             and not self.expected
             and self.log is None
+            and self.script is None
             and not self._framing.pending
             and not self._inbox
             and all(span[1] <= start for span in self._replying)
@@ -280,6 +282,8 @@ class Line:
 
     def _execute(self, start: float, end: float, received: ReceivedPacket) -> None:
         self.packets += 1
+        if self.script is not None and self._recite(self.script, start, end, received):
+            return
         version, packet, size, _ = received
         servos: Sequence[VirtualServo]
         if self.expected or self.log is not None:
@@ -303,6 +307,19 @@ class Line:
                 self._start_eeprom_write(servo, end, busy)
         if replies:
             self._answer(replies, end)
+
+    def _recite(
+        self,
+        script: Callable[[ReceivedPacket], list[tuple[float, bytes]] | None],
+        start: float,
+        end: float,
+        received: ReceivedPacket,
+    ) -> bool:
+        """Answer as a script says, by delays from the start of the packet; whether it knows the packet."""
+        answers = script(received)
+        for delay, data in answers or ():
+            self._deliver(max(start + delay, end), data)
+        return answers is not None
 
     def _strike_question(self, version: int, packet: Packet, end: float) -> tuple[bool, Packet]:
         """Apply the faults that are due to a question, and log it; whether it is lost, and the packet as it arrives."""

@@ -1,0 +1,320 @@
+"""What passes a bridge, written down: packets, notices, the table of samples decoded from them, and a summary."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from axbridge.arrays import BoolArray, FloatArray
+from axbridge.bridge.known import Known, Table
+from axbridge.bridge.relay import Relay
+from axbridge.bridge.rules import Notice
+from axbridge.bridge.traffic import Traffic
+from axbridge.bus.base import Bus
+from axbridge.bus.port import Port
+from axbridge.bus.protocols.packet import byte_seconds
+from axbridge.bus.protocols.protocol import Protocol, Span
+from axbridge.bus.rows import UNREAD, RawState, Rows
+from axbridge.config.rig import Rig
+from axbridge.errors import RecordingError, plural
+from axbridge.recording.recorder import Recorder
+from axbridge.recording.recording import COMMANDS
+from axbridge.recording.step_format import Source
+from axbridge.robot.connection import drive_of
+from axbridge.robot.drives.bus_drive import BusDrive
+from axbridge.robot.samples import Samples, Scales
+from axbridge.units import bits_to_signed
+
+_SPACING = 0.005  # s between two rows of the table, at least
+_PAUSE = 0.2  # s without news after which a row that has begun is written
+_SAMPLED = 1.0  # s for which the program is the one who takes a servo's samples: others add to its rows, and begin none
+_MODELLED = ("temperature", "load", "voltage", "speed")  # what torque and power are worked out from
+_DUTIES = {"moving_speed", "goal_pwm", "goal_time"}  # registers that are the duty of a wheel, in some mode
+
+
+class BlackBox:
+    """Looks at the bytes of a line, and keeps what they say.
+
+    A row of the table begins with the first sample or goal of a servo that the row before has already. So a program
+    that works in cycles has a row a cycle. Beside a sample stand the goals that were written until the next one.
+
+    Args:
+        rig: What is on the line.
+        recorder: Gets packets, rows and notices; None: there is only a summary.
+
+    Attributes:
+        traffic: What it counts.
+        passed_at: When a byte passed last (`time.monotonic`).
+        failure: Why nothing is recorded any more.
+        rows: Rows of the table so far.
+    """
+
+    def __init__(self, rig: Rig, recorder: Recorder | None = None) -> None:
+        self._recorder = recorder
+        nobody = cast(Bus, None)  # the drives convert counts, and ask nothing
+        self._drives = [drive_of(rig, servo, nobody) for servo in rig.dynamixels]
+        self._scales = Scales(self._drives)
+        self._names = tuple(self._scales.servos)
+        self._servos = [Known(drive.config.name, drive.id, drive.profile, drive.protocol) for drive in self._drives]
+        self.traffic = Traffic(Table(self._servos), self._note_news)
+        self._acted: Counter[str] = Counter()  # rules, and how often
+        self._backlog: deque[tuple[float, Source, bytes]] = deque()
+        self._began, self._began_ns = time.monotonic(), time.time_ns()
+        self._port: Port | None = None
+        self._relay: Relay | None = None
+        self.passed_at = 0.0
+        self.failure: RecordingError | None = None
+        self._program = 0  # packets of the program
+        self.rows: int = 0
+        self._written_at = -math.inf
+        self._news_at = math.inf
+        self._new: set[tuple[int, str]] = set()  # id, and what is new of it since the row before
+        self._sampled: dict[int, float] = {}  # when, s, by id; since the row before
+        self._commanded: dict[int, float] = {}  # when a goal was written, likewise
+        self._read: dict[int, set[int]] = {servo.id: set() for servo in self._servos}  # addresses, likewise
+        self._asker = Source.BRIDGE  # of the latest question
+        self._sampling: dict[int, float] = {}  # when the program took a sample last, s, by id
+        self._seen: dict[int, float] = {}  # when all usual registers were read at once, s, by id
+        self._limited: set[tuple[str, str]] = set()  # servo and limit: one that was lifted is recorded as lifted
+
+    @property
+    def time(self) -> float:
+        """The recording's clock, s."""
+        return time.monotonic() - self._began
+
+    def watch(self, port: Port, relay: Relay | None = None) -> None:
+        """See all bytes of this port from now on; those that `relay` passes to it are the program's."""
+        self._port, self._relay = port, relay
+        port.tap = self._see
+
+    def note_change(self, packet: bytes, instead: bytes) -> None:
+        """A rule has put another packet in the place of the program's."""
+        self._record(lambda recorder: recorder.packet(self.time, Source.CHANGED, packet + instead))
+
+    def note(self, notice: Notice, *, said: bool = True) -> None:
+        """Count a notice; record one that was `said`."""
+        self._acted[notice.rule] += 1
+        if said:
+            self._record(lambda recorder: recorder.event(self.time, "notice", **notice._asdict()))
+
+    def work(self) -> None:
+        """Decode what has passed; for when the line has time."""
+        byte = 0.0 if self._port is None else byte_seconds(self._port.baudrate)
+        while self._backlog:
+            passed, source, data = self._backlog.popleft()
+            if source is Source.SERVOS:
+                self.traffic.came(data, passed)
+            else:
+                before, self._asker = self.traffic.questions, source
+                self.traffic.sent(data, passed, byte)
+                self._program += (self.traffic.questions - before) * (source is Source.PROGRAM)
+        if self._new and self.time - self._news_at > _PAUSE:
+            self._write_row(self.time)
+
+    def overdue(self, period: float, polled: Mapping[int, float]) -> tuple[Protocol, int] | None:
+        """The servo whose usual registers were not read for longest, if that is longer than `period`, s.
+
+        `polled` is when one was asked last, by id: it may be silent.
+        """
+
+        def seen(servo: Known) -> float:
+            return max(self._seen.get(servo.id, -math.inf), polled.get(servo.id, -math.inf))
+
+        servo = min(self._servos, key=seen)
+        return (servo.protocol, servo.id) if self.time - seen(servo) > period else None
+
+    def close(self) -> None:
+        """Decode and write what is left."""
+        self.work()
+        self.traffic.give_up()
+        if self._new:
+            self._write_row(self.time)
+
+    def summary(self) -> dict[str, Any]:
+        """Plain numbers of the whole run."""
+        seconds = self.time
+        return {
+            "seconds": seconds,
+            "packets": self._program,
+            "rate": self._program / seconds,
+            "reply_ms": self.traffic.reply_times(),
+            "servos": self.traffic.servos(),
+            "rules": dict(self._acted),
+            "rows": self.rows,
+        }
+
+    def _record(self, write: Callable[[Recorder], None]) -> None:
+        """Write, until that has failed: bytes pass and motors go off all the same."""
+        if self._recorder is not None and self.failure is None:
+            try:
+                write(self._recorder)
+            except RecordingError as failure:
+                self.failure = failure
+
+    def _see(self, data: bytes, sent: bool) -> None:
+        self.passed_at = time.monotonic()
+        passed = self.passed_at - self._began
+        program = self._relay is not None and self._relay.passing
+        source = (Source.PROGRAM if program else Source.BRIDGE) if sent else Source.SERVOS
+        self._record(lambda recorder: recorder.packet(passed, source, data))
+        self._backlog.append((passed, source, data))
+
+    # -- rows ---------------------------------------------------------------------------------------------------------
+
+    def _note_news(self, servo: Known, place: range, written: bool, when: float) -> None:
+        """Registers of a servo are about to change: its row may have to be written before."""
+        if self._recorder is None:
+            return
+        protocol, id_ = servo.protocol, servo.id
+        goal = _has(place, protocol.goal_position)
+        read: Collection[int] = place
+        if not written:
+            what = "sample" if _has(place, protocol.present_position) else "reading"
+            if what == "sample" and self._asker is Source.PROGRAM:
+                self._sampling[id_] = when
+            elif what == "sample" and when - self._sampling.get(id_, -math.inf) < _SAMPLED:
+                what, read = "reading", set(place).difference(range(*_ends(protocol.present_position)))
+        elif goal or _has(place, _endless_goal(servo)):
+            what = "goal"
+        else:
+            return
+        if (id_, what) in self._new and when - self._written_at >= _SPACING:
+            self._write_row(when)
+        self._new.add((id_, what))
+        self._news_at = when
+        if what == "goal":
+            self._commanded[id_] = when
+            if goal and protocol.goal_wakes:
+                servo.note(protocol.torque_enable, b"\1")
+        else:
+            self._read[id_].update(read)
+            if _has(place, protocol.usual):
+                self._seen[id_] = when
+        if what == "sample" or id_ not in self._sampled:
+            self._sampled[id_] = when
+
+    def _write_row(self, end: float) -> None:
+        """The row that has begun; goals that are not new count from its `end` on, s."""
+        times = np.array([self._sampled.get(servo.id, math.nan) for servo in self._servos])
+        raw, fresh = self._raw(times)
+        enabled = [servo.value("torque_enable") for servo in self._servos]
+        rows = Samples(self._scales, self._scales.counted(raw), times, [bool(on) for on in enabled]).rows()
+        for column, names in _SOURCES.items():
+            known = np.logical_and.reduce([fresh[name] for name in names])
+            rows[column] = np.where(known, rows[column], math.nan)
+        commands = [self._commands(*pair) for pair in zip(self._drives, self._servos, strict=True)]
+        for column, values in zip(COMMANDS, zip(*commands, strict=True), strict=True):
+            rows[column] = values
+        rows["commanded"] = [self._commanded.get(servo.id, end) for servo in self._servos]
+        first = float(np.fmin.reduce(times))
+        logged = self._began_ns + round(first * 1e9)
+        self._record(lambda recorder: recorder.step(self._names, rows, logged=logged))
+        self.rows += 1
+        self._written_at = max(self._sampled.values())
+        self._new.clear()
+        self._sampled.clear()
+        self._commanded.clear()
+        for addresses in self._read.values():
+            addresses.clear()
+
+    def _raw(self, times: FloatArray) -> tuple[Rows, dict[str, BoolArray]]:
+        """The latest counts of all servos, and which of them were read since the row before."""
+        count = len(self._servos)
+        columns = {name: np.zeros(count, int) for name in RawState._fields}
+        fresh = {name: np.zeros(count, bool) for name in RawState._fields}
+        for protocol in {servo.protocol for servo in self._servos}:
+            places = [place for place, servo in enumerate(self._servos) if servo.protocol is protocol]
+            begin, size = protocol.usual
+            held = b"".join(
+                bytes(self._servos[place].held.get(at, 0) for at in range(begin, begin + size)) for place in places
+            )
+            counts = Rows({}, protocol, held)
+            for name, form, offset in protocol.sample:
+                columns[name][places] = counts[name]
+                span = range(begin + offset, begin + offset + np.dtype(form).itemsize)
+                fresh[name][places] = [self._read[self._servos[place].id].issuperset(span) for place in places]
+        for place, servo in enumerate(self._servos):
+            columns["error"][place] = self.traffic.errors.get(servo.id, 0)
+            fresh["error"][place] = bool(self._read[servo.id])
+        return Rows({**columns, "time": times, "torque_limit": np.full(count, UNREAD)}), fresh
+
+    def _commands(self, drive: BusDrive, servo: Known) -> tuple[float, ...]:
+        """The columns of `COMMANDS`, as far as they are known."""
+        units, protocol = drive.profile.units, drive.protocol
+        on = servo.value("torque_enable")
+        enabled = math.nan if on is None else float(on == 1)
+        torque = self._limit(drive, "torque", _scaled(servo.value(protocol.names.torque), 1 / units.full_scale), 1.0)
+        if servo.endless:
+            return math.nan, enabled, _duty(drive, servo), math.nan, torque
+        goal = servo.value("goal_position")
+        command = math.nan if goal is None else drive.calibration.angle(goal)
+        counts = None if servo.timed else servo.value(protocol.names.speed)
+        most = drive.limits.velocity
+        speed = most if counts == 0 else _scaled(counts, units.speed)  # 0 is: as fast as it can
+        return command, enabled, math.nan, self._limit(drive, "speed", speed, most), torque
+
+    def _limit(self, drive: BusDrive, what: str, value: float, most: float) -> float:
+        key = drive.config.name, what
+        if value < most:
+            self._limited.add(key)
+        return min(value, most) if key in self._limited else math.nan
+
+
+_SOURCES = {  # columns, and the counts they come from
+    "position": ("position",), "velocity": ("speed",), "load": ("load",), "voltage": ("voltage",),
+    "temperature": ("temperature",), "errors": ("error",), "torque": _MODELLED, "power": _MODELLED,
+}  # fmt: skip
+
+
+def in_words(summary: dict[str, Any]) -> list[str]:
+    """A summary as lines for people: servos with nothing to say are left out."""
+    seconds, reply = summary["seconds"], summary["reply_ms"]
+    lines = [f"passed {plural(summary['packets'], 'packet')} in {seconds:.1f} s: {summary['rate']:.0f} a second"]
+    if reply["p50"] is not None:
+        lines.append(f"answers: median {reply['p50']:.2f} ms, 99 % within {reply['p99']:.2f} ms")
+    for name, counts in summary["servos"].items():
+        said = [f"{counts[key]} {word}" for key, word in _LOSSES.items() if counts[key]]
+        said += [f"{alarm} in {plural(count, 'answer')}" for alarm, count in counts["alarms"].items()]
+        if said:
+            lines.append(f"  {name}: of {plural(counts['asked'], 'question')}: {', '.join(said)}")
+    if summary["rules"]:
+        lines.append("rules: " + ", ".join(f"{rule} {count}" for rule, count in summary["rules"].items()))
+    return lines
+
+
+_LOSSES = {"timeouts": "without an answer", "corrupt": "damaged", "late": "late or repeated"}
+
+
+def _has(place: range, span: Sequence[int] | None) -> bool:
+    """Whether a span of registers, or none, lies in a place."""
+    return span is not None and span[0] in place and span[0] + span[1] - 1 in place
+
+
+def _ends(span: Span) -> tuple[int, int]:
+    return span[0], span[0] + span[1]
+
+
+def _scaled(counts: int | None, unit: float) -> float:
+    return math.nan if counts is None else counts * unit
+
+
+def _endless_goal(servo: Known) -> Span | None:
+    """Where the goal is of a servo that follows no position; None while its mode is not known."""
+    mode = servo.data(*servo.protocol.mode)
+    return None if mode is None else servo.protocol.endless_goal(mode)
+
+
+def _duty(drive: BusDrive, servo: Known) -> float:
+    """The duty that a wheel was asked for; NaN where its goal is a speed, or not known."""
+    address, _ = _endless_goal(servo) or (None, 0)
+    name = next((name for name, one in servo.profile.registers.items() if one.address == address), "")
+    value, by_speed = servo.value(name), servo.profile.behaviour.wheel_mode == "speed"
+    if value is None or name not in _DUTIES or (name == "moving_speed" and by_speed):
+        return math.nan
+    signed = value if servo.profile.register(name).signed else bits_to_signed(value)
+    return drive.config.direction * signed / drive.profile.units.full_scale

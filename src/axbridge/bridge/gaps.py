@@ -1,0 +1,160 @@
+"""What a bridge does while its program is silent: questions of other programs, and of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from axbridge.bridge.black_box import BlackBox
+from axbridge.bridge.relay import Relay
+from axbridge.bridge.rules import Notice
+from axbridge.bus.line_lock import BusLock
+from axbridge.bus.port import REPLY_DELAY, Port
+from axbridge.bus.port_name import bridge_file
+from axbridge.bus.protocols.known import PROTOCOLS, STS
+from axbridge.bus.protocols.packet import BROADCAST, Packet, byte_seconds
+from axbridge.config.registers import QUESTIONS, Instruction
+from axbridge.errors import PortError
+from axbridge.virtual.framing import Framing
+
+_GAP = 0.003  # s: the program asks nothing that could be answered yet
+_IDLE = 0.0005  # s without a byte after which what has passed is decoded; before, the next question may come
+_URGENT = 0.1  # s that a question of a second program waits for a gap; then it goes between two of the first one
+_STALE = 0.5  # s after which nobody waits for the answer any more
+_LONGEST = 150  # bytes of one answer that are waited for
+_SERVOS = 32  # that answer a PING to all, at most
+_CHUNK = 4096
+
+
+class Reader:
+    """A second program: it gets the answers to its own questions."""
+
+    def __init__(self, connection: socket.socket, versions: Sequence[int]) -> None:
+        self.connection = connection
+        self.framing = Framing(versions)
+
+
+class Readers:
+    """Takes questions of other programs at a TCP port of this machine, and writes its address down for axbridge.
+
+    Args:
+        port: The name of the line's port.
+        versions: Of Dynamixel's protocol, that are on the line.
+        notify: Gets a notice when a second program writes.
+    """
+
+    def __init__(self, port: str, versions: Sequence[int], notify: Callable[[Notice], object]) -> None:
+        self._versions, self._notify = versions, notify
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener.setblocking(False)
+        self._readers: list[Reader] = []
+        self.questions: deque[tuple[float, Reader, int, Packet]] = deque()  # since when, whose, version, what
+        self.address = f"socket://127.0.0.1:{self._listener.getsockname()[1]}"
+        self._file = bridge_file(port)
+        with contextlib.suppress(OSError):  # then others are refused, as without it
+            self._file.unlink(missing_ok=True)
+            file = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            os.write(file, f"{os.getpid()} {self.address}".encode())
+            os.close(file)
+
+    def descriptors(self) -> list[int]:
+        """What to wait on."""
+        return [self._listener.fileno(), *(reader.connection.fileno() for reader in self._readers)]
+
+    def listen(self) -> None:
+        """Take in who comes and what they ask."""
+        with contextlib.suppress(BlockingIOError):
+            connection, _ = self._listener.accept()
+            connection.setblocking(False)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._readers.append(Reader(connection, self._versions))
+        for reader in list(self._readers):
+            try:
+                data = reader.connection.recv(_CHUNK)
+            except BlockingIOError:
+                continue
+            except OSError:
+                data = b""
+            if not data:
+                reader.connection.close()
+                self._readers.remove(reader)
+            for received in reader.framing.feed(data):
+                if received.packet.code in QUESTIONS:
+                    self.questions.append((time.monotonic(), reader, received.protocol, received.packet))
+                else:
+                    text = f"a second program wrote to id {received.packet.id}: refused, because it may only read"
+                    self._notify(Notice("", "second program", text))
+
+    def answer(self, reader: Reader, data: bytes) -> None:
+        """Hand a reader its answer."""
+        with contextlib.suppress(OSError):
+            reader.connection.send(data)
+
+    def close(self) -> None:
+        """Hang up, and take the address away."""
+        self._file.unlink(missing_ok=True)
+        for end in (self._listener, *(reader.connection for reader in self._readers)):
+            end.close()
+
+
+class Gaps:
+    """Call it between two packets of the program.
+
+    Args:
+        box: Decodes what has passed.
+        readers: Other programs.
+        turn: The lock of the line.
+        poll: S between two samples of each servo that the program does not read; None: it takes none.
+    """
+
+    def __init__(self, box: BlackBox, readers: Readers, turn: BusLock, poll: float | None = None) -> None:
+        self._box, self._readers, self._turn, self._poll = box, readers, turn, poll
+        self._sent_at = 0.0
+        self._polled: dict[int, float] = {}
+
+    def __call__(self, relay: Relay) -> None:
+        """Decode while the servos have the word, and ask while the line is free."""
+        box, now = self._box, time.monotonic()
+        self._readers.listen()
+        relay.others = self._readers.descriptors()
+        questions = self._readers.questions
+        while questions and now - questions[0][0] > _STALE:
+            questions.popleft()
+        urgent = bool(questions) and now - questions[0][0] > _URGENT
+        if relay.sent_at != self._sent_at or now - box.passed_at > _IDLE or urgent:
+            self._sent_at = relay.sent_at
+            box.work()
+        if relay.port.fd is None or box.traffic.awaited or not (urgent or now - relay.sent_at > _GAP):
+            return
+        with contextlib.suppress(PortError), self._turn, self._turn.lock:  # the relay finds a lost port, too
+            if questions:
+                _, reader, version, packet = questions.popleft()
+                self._readers.answer(reader, _exchange(relay.port, version, packet))
+            elif self._poll is not None and (overdue := box.overdue(self._poll, self._polled)) is not None:
+                protocol, id_ = overdue
+                self._polled[id_] = box.time
+                params = protocol.read_params(*protocol.usual)
+                _exchange(relay.port, protocol.version, Packet(id_, Instruction.READ, params))
+
+
+def _exchange(port: Port, version: int, packet: Packet) -> bytes:
+    """Ask, and wait for the answer, or for those of all servos that are asked."""
+    protocol, grouped = PROTOCOLS[2 if version == 2 else 1], packet.id == BROADCAST
+    frame = protocol.encode(packet.id, packet.code, packet.params)
+    answers = _SERVOS if grouped and packet.code == Instruction.PING else 1
+    if grouped and packet.code in {Instruction.SYNC_READ, Instruction.BULK_READ}:
+        of = STS if version == 1 and packet.code == Instruction.SYNC_READ else protocol
+        answers = len(of.reads(packet))
+    port.send(frame)
+    wait = _LONGEST * byte_seconds(port.baudrate) + port.latency + REPLY_DELAY
+    decoder, data, came = protocol.decoder(), b"", 0
+    until = time.monotonic() + len(frame) * byte_seconds(port.baudrate) + wait
+    while came < answers and (chunk := port.receive(until)):
+        data += chunk
+        came += len(decoder.feed(chunk))
+        until = time.monotonic() + wait
+    return data

@@ -1,0 +1,171 @@
+"""A recorded run as a server: the recorded answers, as long as a program says what the recorded one said.
+
+From the first difference on, virtual servos go on from the state that the recording was in.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from axbridge.bridge.known import Known, Table
+from axbridge.bridge.traffic import Traffic
+from axbridge.bus.protocols.packet import Packet, byte_seconds
+from axbridge.config.profile import Area
+from axbridge.config.registers import Instruction
+from axbridge.errors import RecordingError, UsageError
+from axbridge.recording.step_format import Source
+from axbridge.recording.stored import recorded_packets
+from axbridge.virtual.framing import Framing, ReceivedPacket
+from axbridge.virtual.servo import VirtualServo
+from axbridge.virtual.world import World
+
+_LAST = ("torque_enable", "goal_position")  # what moves a servo comes last
+
+
+@dataclass
+class _Question:
+    """A packet of the recorded program, and what came until the next one."""
+
+    packet: Packet
+    begin: int  # of what passed after it, and before the next packet of anyone
+    answers: list[tuple[float, bytes]] = field(default_factory=list)  # s after it was sent
+
+
+class Replay:
+    """Answers the packets of a line from a recording.
+
+    Packets are compared by content, and in their order for each id; their times do not matter.
+
+    Args:
+        path: A recording made by `axbridge bridge`.
+        world: With one line, whose servos are those of the recording.
+        say: Gets the line that names the first difference.
+
+    Raises:
+        RecordingError: the file cannot be read, or holds no packets.
+        UsageError: the rig has several lines.
+    """
+
+    def __init__(self, path: Path, world: World, say: Callable[[str], object]) -> None:
+        if len(world.lines) != 1:
+            raise UsageError("a recording has the packets of one line, and this rig has several")
+        self._passed = recorded_packets(path)
+        if not any(one.source is Source.PROGRAM for one in self._passed):
+            hint = "record one: axbridge bridge RIG --port PORT --record FILE.mcap"
+            raise RecordingError(path, "holds no packets of a program", hint)
+        self._world, self._say = world, say
+        (self._line,) = world.lines.values()
+        self._configs = {servo.id: servo for servo in world.servos.values()}
+        self._known = Table(
+            [Known(name, servo.id, servo.profile, servo.protocol) for name, servo in world.servos.items()]
+        )
+        self._traffic = Traffic(self._known, lambda *_: None)
+        self._questions = self._script()
+        self._at = 0  # what has passed so far
+        self._count = 0  # packets of the program that is served
+        self._line.script = self.answer
+
+    def answer(self, received: ReceivedPacket) -> list[tuple[float, bytes]] | None:
+        """The recorded answers, each with its delay from the start of the packet, s; None: there are none any more."""
+        self._count += 1
+        version, packet = received.protocol, received.packet
+        waiting = self._questions[version, packet.id]
+        if not waiting or waiting[0].packet != packet:
+            self._go_on(packet, waiting[0].packet if waiting else None)
+            return None
+        question = waiting.popleft()
+        self._follow(question.begin)
+        return question.answers
+
+    def _script(self) -> defaultdict[tuple[int, int], deque[_Question]]:
+        """The program's packets, by version and id."""
+        script: defaultdict[tuple[int, int], deque[_Question]] = defaultdict(deque)
+        framing, changes = Framing(self._traffic.versions), Framing(self._traffic.versions)
+        changed: list[tuple[Packet, Packet]] = []  # what the program has sent, and what the line got instead
+        latest: _Question | None = None
+        sent = 0.0
+        for number, (time, source, data) in enumerate(self._passed):
+            if source is Source.CHANGED:
+                asked, instead = (one.packet for one in changes.feed(data))
+                changed.append((asked, instead))
+            elif source is Source.BRIDGE:
+                latest = None
+            elif source is Source.PROGRAM:
+                for received in framing.feed(data):
+                    packet = received.packet
+                    if changed and changed[0][1] == packet:
+                        packet = changed.pop(0)[0]
+                    latest, sent = _Question(packet, number + 1), time
+                    script[received.protocol, packet.id].append(latest)
+            elif latest is not None:
+                latest.answers.append((time - sent, data))
+        return script
+
+    def _follow(self, begin: int) -> None:
+        """Take in what had passed until the answers to a packet, and these."""
+        byte = byte_seconds(self._line.baud)
+        end = next(
+            (at for at in range(begin, len(self._passed)) if self._passed[at].source is not Source.SERVOS),
+            len(self._passed),
+        )
+        for time, source, data in self._passed[self._at : end]:
+            if source is Source.SERVOS:
+                self._traffic.came(data, time)
+            elif source is not Source.CHANGED:
+                self._traffic.sent(data, time, byte)
+        self._at = max(self._at, end)
+
+    def _go_on(self, got: Packet, expected: Packet | None) -> None:
+        """Let the virtual servos take over."""
+        self._line.script = None
+        there = "nothing more to this id" if expected is None else _in_words(expected)
+        self._say(f"packet {self._count} differs: expected {there}, got {_in_words(got)}; simulated from here on")
+        for known in self._known.servos.values():
+            self._set(known, self._configs[known.id])
+
+    def _set(self, known: Known, servo: VirtualServo) -> None:
+        """Bring a virtual servo into the recorded state: registers, position, supply, and an overload."""
+        now, registers, table = self._world.now(), servo.profile.registers, servo.table
+        volts = known.value(servo.protocol.names.voltage)
+        if volts is not None:
+            supply = self._world.bank.supply  # of each motor, or of all
+            supply[servo.row % len(supply)] = volts * servo.profile.units.voltage
+        for name, register in registers.items():
+            value = known.value(name)
+            if value is not None and register.writable and register.area is Area.EEPROM:
+                table[name] = value
+        servo.alarms.reset()
+        servo.configure()
+        here = known.value("present_position")
+        for name in (*(name for name in registers if name not in _LAST), *_LAST):
+            if name == _LAST[0] and here is not None:
+                self._place(known.name, servo, here)
+            register, value = registers[name], known.value(name)
+            if value is None or not register.writable or register.area is Area.EEPROM:
+                continue
+            if name == _LAST[-1] and not table["torque_enable"]:
+                table[name] = value  # a write of it would switch an AX-12 on
+            else:
+                servo.write(register.address, register.encode(value), now)
+        if self._traffic.errors.get(known.id, 0) & servo.protocol.alarms.OVERLOAD:
+            servo.overload(now)
+        servo.push(now)
+
+    def _place(self, name: str, servo: VirtualServo, here: int) -> None:
+        """Turn the shaft until its sensor reads so many counts."""
+        register, count = servo.profile.register("present_position"), servo.profile.units.position
+        angle = (here - servo.zero) * count
+        self._world.place(name, angle)
+        read = register.decode(servo.peek(register.address, register.size, self._world.now()))
+        if read != here:  # an offset in its registers shifts the reading
+            self._world.place(name, angle + (here - read) * count)
+
+
+def _in_words(packet: Packet) -> str:
+    known = packet.code in set(Instruction)
+    name = Instruction(packet.code).name if known else f"instruction 0x{packet.code:02x}"
+    data = packet.params.hex(" ") or "no parameters"
+    return f"{name} to id {packet.id} ({data})" + ("" if packet.intact else ", damaged")

@@ -1,0 +1,175 @@
+"""Questions and answers of a line, paired as they pass: what the registers hold, and what was late, lost or damaged."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from axbridge.bridge.known import GROUP_READS, Known, Table, writes
+from axbridge.bus.protocols import v2
+from axbridge.bus.protocols.packet import BROADCAST, Packet
+from axbridge.bus.protocols.protocol import Protocol
+from axbridge.bus.stats import LineStats, percentile
+from axbridge.config.registers import Instruction
+from axbridge.virtual.framing import Framing
+
+_KEPT = 200_000  # reply times: the latest
+_UNANSWERED = {Instruction.SYNC_WRITE, Instruction.BULK_WRITE}
+
+News = Callable[[Known, range, bool, float], object]
+"""Called before registers of a servo get new values: which, whether a packet writes them, and when, s."""
+
+
+class _Awaited(NamedTuple):
+    """One answer to the latest question."""
+
+    id: int
+    place: range | None  # the registers that it brings; None: it has no data, or a PING's
+
+
+class Traffic:
+    """Takes in the bytes of a line, in order.
+
+    Args:
+        table: What is known of the registers; it is kept up to date.
+        news: See `News`.
+
+    Attributes:
+        versions: Of Dynamixel's protocol, that are on the line.
+        stats: Counters of each id that is in the table.
+        questions: Instruction packets.
+        alarms: By id, how many answers had each of them.
+        errors: By id, what the latest answer says is wrong.
+    """
+
+    def __init__(self, table: Table, news: News) -> None:
+        self.table, self._news = table, news
+        self.versions: Sequence[int] = sorted({servo.protocol.version for servo in table.servos.values()})
+        self._sent, self._came = Framing(self.versions), Framing(self.versions)
+        self.stats = LineStats()
+        self.questions = 0
+        self.alarms: dict[int, Counter[str]] = {}
+        self.errors: dict[int, int] = {}
+        self._times: deque[float] = deque(maxlen=_KEPT)
+        self._asked = 0.0
+        self._received = 0.0  # when the servos had the question
+        self._question: Packet | None = None
+        self._waiting: list[_Awaited] = []
+        self._damaged = False
+        self._echoes = False
+        self._acknowledging: set[int] = set()  # ids that have answered a write
+
+    @property
+    def awaited(self) -> bool:
+        """Whether an answer to the latest question is still to come."""
+        return any(map(self._is_due, self._waiting))
+
+    def sent(self, data: bytes, time: float, byte: float) -> None:
+        """Bytes go to the servos at `time`, s; each takes `byte` s."""
+        for received in self._sent.feed(data):
+            packet = received.packet
+            protocol = self.table.protocol(received.protocol, packet.id)
+            if protocol is None:
+                continue
+            if self._came.pending:  # an answer that has lost a byte
+                self._damaged = True
+                self._came.reset()
+            self.give_up()
+            self.questions += 1
+            self._question, self._asked, self._received = packet, time, time + received.size * byte
+            if packet.intact:
+                self._waiting = list(self._expected(protocol, packet))
+                for one in self._waiting:
+                    self.stats.of(one.id).asked += self._is_due(one)
+                for write in writes(protocol, packet):
+                    for servo in self.table.meant(write.id, protocol):
+                        places = servo.places(write.address, write.begin, write.end)
+                        known = [place for place in places if place is not None]
+                        if known:
+                            self._news(servo, range(min(known), max(known) + 1), True, time)
+                self.table.sent(protocol, packet)
+
+    def came(self, data: bytes, time: float) -> None:
+        """Bytes came from the servos, or from an adapter that echoes, by `time`, s."""
+        for received in self._came.feed(data):
+            packet = received.packet
+            if packet[:3] == (self._question or ())[:3] and not packet.status and (packet.params or self._echoes):
+                self._echoes = True
+            elif not packet.intact:
+                self._damaged = True
+            elif packet.id == BROADCAST and packet.status:
+                lengths = [len(one.place) for one in self._waiting if one.place is not None]
+                for block in v2.fast_blocks(packet, lengths):
+                    self._answer(Packet(block.id, block.error, block.data), time)
+            elif packet.id in self.table.servos:
+                self._answer(packet, time)
+
+    def give_up(self) -> None:
+        """Count what was awaited, and did not come, as lost."""
+        for one in filter(self._is_due, self._waiting):
+            counts = self.stats.of(one.id)
+            if self._damaged:
+                counts.corrupt += 1
+            else:
+                counts.timeouts += 1
+        self._waiting, self._damaged = [], False
+
+    def reply_times(self) -> dict[str, float | None]:
+        """Median and 99th percentile of the time from a question to its last answer, ms; None without any."""
+        times = list(self._times)
+        return {f"p{share}": 1e3 * percentile(times, share / 100) if times else None for share in (50, 99)}
+
+    def servos(self) -> dict[str, dict[str, Any]]:
+        """Counters and alarms of each servo, by name."""
+        counts = self.stats.as_dict()["servos"]
+        return {
+            servo.name: {**counts[servo.id], "alarms": dict(self.alarms.get(servo.id, {}))}
+            for servo in self.table.servos.values()
+            if servo.id in counts
+        }
+
+    def _is_due(self, one: _Awaited) -> bool:
+        """Whether it would be missed: a servo may be set not to acknowledge a write."""
+        return one.place is not None or one.id in self._acknowledging
+
+    def _expected(self, protocol: Protocol, packet: Packet) -> Iterator[_Awaited]:
+        if packet.code in GROUP_READS and packet.id == BROADCAST:
+            for id_, address, length in protocol.reads(packet):
+                if id_ in self.table.servos:
+                    yield _Awaited(id_, range(address, address + length))
+        elif packet.id in self.table.servos and packet.code not in _UNANSWERED:
+            width, place = protocol.address_size, None
+            if packet.code == Instruction.READ and len(packet.params) == 2 * width:
+                address, length = (int.from_bytes(packet.params[at : at + width], "little") for at in (0, width))
+                place = range(address, address + length)
+            elif packet.code == Instruction.PING:
+                place = range(0)
+            yield _Awaited(packet.id, place)
+
+    def _answer(self, packet: Packet, time: float) -> None:
+        servo, counts = self.table.servos[packet.id], self.stats.of(packet.id)
+        one = next((one for one in self._waiting if one.id == packet.id), None)
+        if one is None:
+            counts.late += 1
+            return
+        self._waiting.remove(one)
+        if one.place is None and packet.id not in self._acknowledging:
+            self._acknowledging.add(packet.id)
+            counts.asked += 1
+        if not self._waiting:
+            self._times.append(time - self._asked)
+        if one.place and len(packet.params) == len(one.place):
+            self._news(servo, one.place, False, self._received)
+            servo.note(one.place.start, packet.params)
+        self._note_alarms(servo, packet.code)
+
+    def _note_alarms(self, servo: Known, error: int) -> None:
+        protocol = servo.protocol
+        alarm = bits = error & protocol.alarm_mask
+        if protocol.alarm is not None:  # the answer says only that there is one
+            bits = int.from_bytes(servo.data(*protocol.alarm) or b"", "little") if alarm else 0
+        self.errors[servo.id] = bits
+        if alarm:
+            words = protocol.alarms(bits).words or ["hardware error"]
+            self.alarms.setdefault(servo.id, Counter()).update(words)

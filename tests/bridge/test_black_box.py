@@ -1,0 +1,310 @@
+"""What a bridge writes down of any program's run, whom else it lets read, and the run as a server."""
+
+import math
+import threading
+import time
+from contextlib import ExitStack, closing, contextmanager
+
+import numpy as np
+import pytest
+
+from axbridge.bridge.black_box import BlackBox, in_words
+from axbridge.bridge.bridge import Bridge
+from axbridge.bridge.gaps import Gaps, Readers
+from axbridge.bridge.relay import Relay
+from axbridge.bridge.replay import Replay
+from axbridge.bridge.rules import Notice
+from axbridge.bus.line_lock import BusLock
+from axbridge.bus.port import Port
+from axbridge.bus.protocols.known import PROTOCOLS
+from axbridge.bus.serial import SerialBus
+from axbridge.config.profile import FirmwareProfile
+from axbridge.errors import PortError, RecordingError, UsageError
+from axbridge.recording.provenance import describe
+from axbridge.recording.recorder import Recorder
+from axbridge.recording.step_format import Passed, Source, packed_packets, packets
+from axbridge.recording.stored import open_recording, recorded_packets
+from axbridge.virtual.channel import DirectReader, PtyChannel
+from axbridge.virtual.world import World
+from tests.support.pty_line import PtyLine
+from tests.support.virtual_rig import FakeBank, make_rig
+from tests.support.waiting import until
+
+IDS = (1, 2)
+PROFILES = ("ax-12a", "xl330-m288", "sts3215")
+
+
+@contextmanager
+def bridged(path=None, profile="ax-12a", *, watch=False, poll=None):
+    """Servos, the program's port, the box, and the notices of a bridge that records."""
+    profiles = dict.fromkeys(IDS, profile)
+    rig, notices, over = make_rig(IDS, profiles, return_delay_time=0), [], threading.Event()
+    with ExitStack() as held:
+        line = held.enter_context(PtyLine(profiles))
+        recorder = path and held.enter_context(Recorder(path, describe(rig, backend="real")))
+        box = BlackBox(rig, recorder)
+        held.callback(box.close)
+        if watch:
+            port = held.enter_context(closing(Port(line.port, 1_000_000)))
+            turn = BusLock()
+        else:
+            bridge = Bridge(rig, line.port, notices.append, box=box)
+            held.callback(bridge.close)
+            turn = bridge.turn
+        readers = held.enter_context(closing(Readers(line.port, box.traffic.versions, notices.append)))
+        gaps = Gaps(box, readers, turn, poll)
+        channel = held.enter_context(closing(PtyChannel(1_000_000, listen=DirectReader)))
+
+        def relay():
+            between = Relay(channel, port)
+            box.watch(port, between)
+            while not over.is_set():
+                between.step(0.005)
+                gaps(between)
+
+        run = relay if watch else lambda: bridge.run(channel, lambda: over.is_set() or box.failure, gaps)
+        thread = threading.Thread(target=run)
+        thread.start()
+        held.callback(thread.join)
+        held.callback(over.set)
+        yield line, channel.address, box, notices
+
+
+def client(port, line):
+    bus = SerialBus(port)
+    for id_ in IDS:
+        bus.set_protocol(id_, PROTOCOLS[line[id_].profile.protocol])
+    return bus
+
+
+def write(bus, line, id_, name, value):
+    register = line[id_].profile.register(name)
+    return bus.write(id_, register.address, register.encode(value))
+
+
+def test_packets_survive_their_message():
+    some = [Passed(0.5, Source.PROGRAM, b"abc"), Passed(1.5, Source.SERVOS, b""), Passed(2.0, Source.BRIDGE, b"\xff")]
+    for few in (some, some[:1], some[1:]):
+        assert packets(packed_packets(few)) == few
+    with pytest.raises(ValueError, match="number"):
+        packets(b"\0\1\0\0")
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("watch", [True, False])
+def test_a_recording_has_samples_and_goals_of_any_program(tmp_path, profile, watch):
+    path = tmp_path / "day.mcap"
+    with bridged(path, profile, watch=watch) as (line, port, _, _), client(port, line) as bus:
+        protocol, units = line[1].protocol, line[1].profile.units
+        middle = line[1].zero
+        for id_ in IDS:
+            write(bus, line, id_, "torque_enable", 1)
+        for step in range(3):
+            line.set(1, present_position=middle + step)
+            bus.read_many([(id_, *protocol.present_position) for id_ in IDS])
+            write(bus, line, 1, "goal_position", middle + 10 + step)
+            time.sleep(0.006)
+    track = open_recording(path)["s1"]
+    rows = [
+        (round(track.position[row] / units.position), round(track.command[row] / units.position), row)
+        for row in range(len(track))
+        if not math.isnan(track.position[row] + track.command[row])
+    ]
+    seen = {(position, command): row for position, command, row in rows}
+    assert seen.keys() >= {(0, 10), (1, 11), (2, 12)}
+    row = seen[1, 11]
+    assert track.commanded[row] > track.time[row]
+    assert track.torque_enabled[row] == 1
+    assert math.isnan(track.temperature[row])
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_what_the_program_does_not_read_is_read_in_its_pauses(tmp_path, profile):
+    path = tmp_path / "day.mcap"
+    with bridged(path, profile, poll=0.02) as (line, port, box, _), client(port, line) as bus:
+        first = box.rows
+        for _ in range(5):
+            bus.read(1, *line[1].protocol.present_position)
+            time.sleep(0.03)
+        until(lambda: box.rows > first + 4)
+        temperature = line[1].table["present_temperature"]
+    track = open_recording(path)["s1"]
+    known = track.temperature[~(track.temperature != track.temperature)]
+    assert len(known) >= 2
+    assert known[-1] == temperature
+
+
+def test_every_byte_is_recorded_with_who_sent_it(tmp_path):
+    path = tmp_path / "day.mcap"
+    with bridged(path) as (line, port, _, _), client(port, line) as bus:
+        asked = len(line.heard)
+        for id_ in (1, 2, 1):
+            bus.read(id_, 36, 2)
+        assert write(bus, line, 1, "return_delay_time", 7).error  # its address is another one on the line
+        heard = [(one[0], one[1], one[2]) for one in line.heard[asked:]]
+    found = recorded_packets(path)
+    program = b"".join(one.data for one in found if one.source is Source.PROGRAM)
+    sent = [packet[:3] for packet in PROTOCOLS[1].decoder().feed(program)]
+    assert sent[-len(heard) :] == heard
+    (changed,) = [one.data for one in found if one.source is Source.CHANGED]
+    (original, instead) = PROTOCOLS[1].decoder().feed(changed)
+    assert original.params == b"\x05\x07"
+    assert instead[:3] in sent
+    answers = PROTOCOLS[1].decoder().feed(b"".join(one.data for one in found if one.source is Source.SERVOS))
+    assert len(answers) >= len(heard)
+    assert [one.time for one in found] == sorted(one.time for one in found)
+
+
+def test_a_summary_names_losses_alarms_and_rules():
+    box, one = BlackBox(make_rig(IDS)), PROTOCOLS[1]
+    question, answer = one.read_frame(1, 36, 2), one.encode_status(1, 0x20, b"\0\2")
+    lost = [b"", answer[:-1] + b"\0", answer[:4], answer + answer]  # no answer, damaged twice, repeated
+    for number, came in enumerate([answer, *lost, answer]):
+        box.traffic.sent(question, float(number), 1e-5)
+        box.traffic.came(came, number + 0.002)
+    box.traffic.sent(one.write_frame(2, 24, b"\1"), 9.0, 1e-5)  # which not all acknowledge
+    box.note(Notice("s1", "top speed", ""), said=False)
+    box.close()
+    summary = box.summary()
+    counts = {"asked": 6, "timeouts": 1, "corrupt": 2, "late": 1, "loss": 0.5, "alarms": {"overload": 3}}
+    assert summary["servos"] == {"s1": counts, "s2": {**dict.fromkeys(counts, 0), "alarms": {}}}
+    assert (summary["rules"], summary["reply_ms"]) == (
+        {"top speed": 1},
+        {"p50": pytest.approx(2), "p99": pytest.approx(2)},
+    )
+    assert in_words(summary)[1:] == [
+        "answers: median 2.00 ms, 99 % within 2.00 ms",
+        "  s1: of 6 questions: 1 without an answer, 2 damaged, 1 late or repeated, overload in 3 answers",
+        "rules: top speed 1",
+    ]
+
+
+@pytest.mark.parametrize("watch", [True, False])
+def test_a_second_program_reads_through_the_bridge_and_does_not_write(watch):
+    with bridged(watch=watch) as (line, port, _, _), client(port, line) as bus:
+        before = bus.read(1, 36, 2).data
+        with client(line.port, line) as second:
+            assert second.read(1, 36, 2).data == before
+            assert second.ping(2).error == 0
+            assert bus.read(1, 36, 2).data == before
+            with pytest.raises(PortError, match=r"`axbridge bridge` \(process \d+\) has this port"):
+                write(second, line, 1, "torque_enable", 1)
+        assert line[1].table["torque_enable"] == 0
+
+
+def test_what_a_foreign_second_program_writes_reaches_no_servo():
+    with bridged(watch=True) as (line, _, _, notices):
+        second = Port(line.port, 1_000_000)
+        second.bridge = None
+        count = len(line.heard)
+        second.send(PROTOCOLS[1].write_frame(1, 24, b"\1"))
+        until(lambda: notices)
+        second.close()
+        assert len(line.heard) == count
+        assert "refused" in notices[0].text
+
+
+def test_a_second_bridge_on_the_same_port_is_refused():
+    with bridged() as (line, *_), pytest.raises(PortError, match="has this port"):
+        Bridge(make_rig(IDS, return_delay_time=0), line.port, lambda _: None)
+
+
+def test_motors_go_off_when_nothing_can_be_recorded(tmp_path):
+    path = tmp_path / "day.mcap"
+    bridge = bridged(path)
+    line, port, box, _ = bridge.__enter__()
+    with client(port, line) as bus:
+        write(bus, line, 1, "torque_enable", 1)
+        box._recorder._failure = OSError(28, "No space left on device")
+        bus.port.send(PROTOCOLS[1].read_frame(1, 36, 2))
+        until(lambda: box.failure)
+    with pytest.raises(RecordingError, match="No space left"):
+        bridge.__exit__(None, None, None)
+    assert line[1].table["torque_enable"] == 0
+
+
+# -- replay -----------------------------------------------------------------------------------------------------------
+
+
+def replayed(path, profile="ax-12a"):
+    """A world that answers as recorded, what it says, and how to ask it: the answer, and after how long, s."""
+    bank = FakeBank(2, np.full(2, FirmwareProfile.load(profile).electrics.nominal_voltage))
+    world, said = World(make_rig(IDS, profile, return_delay_time=0), bank=bank), []
+    Replay(path, world, said.append)
+    (line,) = world.lines.values()
+
+    def ask(frame):
+        begun = world.now() + 0.01
+        line.send(frame, begun)
+        data, ended = b"", begun
+        while (due := line.next_due) is not None:
+            world.sleep_until(due)
+            for delivery in line.collect(due):
+                data, ended = data + delivery.data, delivery.due
+        world.sleep_until(world.now() + 0.01)
+        return data, ended - begun
+
+    return world, said, ask
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("watch", [True, False])
+def test_a_replay_answers_as_recorded_and_then_goes_on_from_there(tmp_path, profile, watch):
+    path, frames, answers = tmp_path / "day.mcap", [], []
+    with bridged(path, profile, watch=watch) as (line, port, _, _), client(port, line) as bus:
+        protocol, goal = line[1].protocol, line[1].profile.register("goal_position")
+        line.set(1, present_position=line[1].zero + 100)
+        for frame in (
+            protocol.read_frame(1, *protocol.present_position),
+            protocol.write_frame(1, protocol.torque_enable, b"\1"),
+            protocol.write_frame(1, goal.address, goal.encode(line[1].zero + 90)),
+            protocol.read_frame(2, *protocol.present_position),
+        ):
+            frames.append(frame)
+            bus.port.send(frame)
+            answers.append(until(lambda: bus.port.receive(time.monotonic() + 0.1)))
+    times = [one.time for one in recorded_packets(path) if one.source is Source.SERVOS]
+    world, said, ask = replayed(path, profile)
+    for number in (3, 0, 1, 2):  # ids do not wait for each other
+        answer, delay = ask(frames[number])
+        assert answer == answers[number]
+        assert 0 < delay < times[-1] - times[0]
+    assert said == []
+    here, _ = ask(protocol.read_frame(1, *protocol.present_position))
+    assert said[0].startswith("packet 5 differs: expected nothing more to this id, got READ to id 1")
+    servo = world.servos["s1"]
+    position = servo.profile.register("present_position")
+    start = 9 if protocol.version == 2 else 5
+    assert abs(position.decode(here[start : start + position.size]) - servo.zero - 100) <= 1
+    assert servo.table["torque_enable"] == 1
+    assert servo.table["goal_position"] == servo.zero + 90
+    world.sleep_until(world.now() + 1.0)
+    last, _ = ask(protocol.read_frame(1, *protocol.present_position))
+    assert abs(position.decode(last[start : start + position.size]) - servo.zero - 90) <= 1
+
+
+def test_a_replayed_overload_lasts_beyond_the_difference(tmp_path):
+    path = tmp_path / "day.mcap"
+    with bridged(path) as (line, port, _, _), client(port, line) as bus:
+        write(bus, line, 1, "torque_enable", 1)
+        line.errors[1] = 0x20
+        overload = bus.read(1, 36, 2)
+        line.errors.clear()
+    assert overload.error == 0x20
+    world, said, ask = replayed(path)
+    assert ask(PROTOCOLS[1].write_frame(1, 24, b"\1"))[0]
+    assert ask(PROTOCOLS[1].read_frame(1, 36, 2))[0][4] == 0x20
+    assert ask(PROTOCOLS[1].read_frame(1, 30, 2))[0][4] == 0x20
+    assert "expected nothing more" in said[0]
+    assert world.servos["s1"].table["torque_limit"] == 0
+
+
+def test_a_recording_without_packets_is_no_replay(tmp_path):
+    path = tmp_path / "day.mcap"
+    Recorder(path, {}).close()
+    world = World(make_rig(IDS), bank=FakeBank(2))
+    with pytest.raises(RecordingError, match="holds no packets of a program"):
+        Replay(path, world, print)
+    world.lines["other"] = world.lines["main"]
+    with pytest.raises(UsageError, match="one line"):
+        Replay(path, world, print)
