@@ -161,11 +161,14 @@ def inspect(bus: Bus, servo: Expected, where: str = "") -> Iterator[Finding]:
         if convention.get(name, usual) != usual and name not in (set_up or {}):
             mode = convention.get("operating_mode") if name == "homing_offset" else None
             lacks = {name: convention[name], **({} if mode is None else {"operating_mode": mode})}
-            problem = f"its rig lacks registers = {toml_tables.written(lacks)}, as `axbridge calibrate` would"
+            problem = f"its rig lacks registers = {toml_tables.written(lacks)}"
+            fix = f"axbridge servo write {id_} {name} {usual}{where}"
             if mode == OperatingMode.POSITION:
                 problem = "which Position Control Mode ignores, and each other mode adds"
+            else:
+                fix = f"add that to the rig to keep the calibration; to undo the calibration: `{fix}`"
             problem = f"{what}, by its {name} {convention[name]}; {problem}"
-            yield Finding(label, problem, f"axbridge servo write {id_} {name} {usual}{where}", True, name, id_)
+            yield Finding(label, problem, fix, True, name, id_)
     if delay:
         waits = delay * servo.profile.timing.return_delay_us_per_unit  # as measured: longer than the register says
         problem = f"waits {waits:.0f} µs before each answer, by its return_delay_time {delay}"

@@ -368,9 +368,10 @@ class SerialBus(Bus):
 
     def instruct(self, id: int, code: int, params: bytes = b"", *, answered: bool = True) -> Reply | None:
         """See `Bus.instruct`."""
-        if answered and id != BROADCAST and id not in self.no_write_ack_ids:
-            self._drain_late_replies(id)  # an old acknowledgement must not confirm this: it cannot be read back
-        return super().instruct(id, code, params, answered=answered)
+        with self.turn, self.turn.lock:
+            if answered and id != BROADCAST and id not in self.no_write_ack_ids:
+                self._drain_late_replies(id)  # an old acknowledgement must not confirm this: it cannot be read back
+            return super().instruct(id, code, params, answered=answered)
 
     # -- one transaction ----------------------------------------------------------------------------------------------
 
