@@ -16,6 +16,7 @@ from xml.etree import ElementTree as ET
 import numpy as np
 
 from axbridge.errors import RigError
+from axbridge.file_reading import snake_case
 
 _MATRIX = "transmission_to_joint_matrix"
 _VELOCITY = 1  # Operating Mode of X and STS servos
@@ -87,7 +88,7 @@ def _servo(path: Path, key: str, given: Mapping[str, str], registers: dict[str, 
         hint = _EXPAND if "${" in given[key] else "write a number"
         raise RigError(path, "ros2_control", f"{key} = {given[key]!r} is no id", hint)
     others = {
-        re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_"): int(float(value))
+        snake_case(name): int(float(value))
         for name, value in given.items()
         if name not in {key, "type", "offset"} and re.fullmatch(r"-?\d+(\.0*)?", value)
     }

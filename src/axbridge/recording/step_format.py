@@ -8,13 +8,13 @@ servo; its schema has a field a servo, its channel's metadata their own names. S
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from axbridge.file_reading import snake_case
 from axbridge.state import SERVO_COLUMNS
 
 CYCLE, EVENTS, STEP = "/cycle", "/events", "/step"
@@ -54,7 +54,6 @@ BASE = ("base_x", "base_y", "base_z", "base_roll", "base_pitch", "base_yaw")  # 
 CYCLE_ROW = np.dtype([(name, "<f8") for name in CYCLE_FIELDS])
 
 _CDR = b"\x00\x01\x00\x00"  # in front of each message: little-endian
-_NO_NAME = re.compile("[^a-z0-9]+")
 _RULE = "=" * 80
 
 Table = npt.NDArray[np.void]
@@ -113,7 +112,7 @@ def _field_names(servos: Sequence[str]) -> list[str]:
     """Names as ROS 2 wants them: lower case, one underscore at a time, a letter first, each once."""
     names: dict[str, None] = {}
     for servo in servos:
-        stem = _NO_NAME.sub("_", servo.lower()).strip("_")
+        stem = snake_case(servo)
         stem = stem if stem[:1].isalpha() else f"servo_{stem}".rstrip("_")
         name, number = stem, 1
         while name in names:
