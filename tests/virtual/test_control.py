@@ -194,6 +194,15 @@ def test_it_answers(servo_bus, number):
         assert line.read(6)
     assert [one.kind for one in servo_bus.packets] == ["ping", "status"]
 
+@pytest.mark.servo_bus("bench_arm")
+def test_that_ends_its_server(servo_bus):
+    servo_bus._server.kill()
+    servo_bus._server.wait()
+
+@pytest.mark.servo_bus("bench_arm")
+def test_after_it(servo_bus):
+    assert servo_bus.powered == []
+
 @pytest.mark.servo_bus("pan_tilt", faults="dead:2")
 def test_another_rig_with_faults(servo_bus):
     assert len(servo_bus.positions) == 2
@@ -202,9 +211,10 @@ def test_another_rig_with_faults(servo_bus):
 
 @pytest.mark.ci
 @pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["serial", "xdist"])
-def test_the_fixture_serves_each_worker_and_knows_its_marker(tmp_path, workers):
+def test_the_fixture_serves_each_worker_and_knows_its_marker_and_a_test_that_ends_it(tmp_path, workers):
     (tmp_path / "test_driver.py").write_text(TESTS)
     plugin = ["-p", "no:axbridge", "-p", "axbridge.testing.plugin", "-p", "no:cacheprovider"]
     command = [sys.executable, "-m", "pytest", "-q", "--strict-markers", *plugin, "--servo-bus", "bench_arm", *workers]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert "5 passed" in done.stdout, done.stdout + done.stderr
+    assert "7 passed, 1 error" in done.stdout, done.stdout + done.stderr
+    assert "the server of bench_arm ended in test_driver.py::test_that_ends_its_server" in done.stdout
