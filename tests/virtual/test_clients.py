@@ -149,7 +149,7 @@ def test_the_workflow_for_an_so101_runs_and_asks_nothing(lerobot, tmp_path):
         ["bash", "-e", "-c", *lines(action["runs"]["steps"])], env=env, start_new_session=True, **options
     ) as server:
         try:
-            assert server.wait(60) == 0
+            assert server.wait(200) == 0
             values["steps.servos.outputs.port"] = output.read_text().strip().removeprefix("port=")
             env["PATH"] = f"{lerobot.parent}:{env['PATH']}"
             for line in lines(job["steps"]):
