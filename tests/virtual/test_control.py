@@ -14,6 +14,7 @@ from axbridge.testing import serve
 from axbridge.virtual.control import COMMANDS
 from tests.support.robot_files import write_feetech_comb
 from tests.support.warm import start
+from tests.test_docs import ROOT, save_files
 
 pytestmark = pytest.mark.slow
 
@@ -209,12 +210,26 @@ def test_another_rig_with_faults(servo_bus):
 """
 
 
+def tested(folder, *options):
+    """What pytest says of the tests in a folder, with the plug-in of this checkout."""
+    plugin = ["-p", "no:axbridge", "-p", "axbridge.testing.plugin", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-q", "--strict-markers", *plugin, *options]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    return done.stdout + done.stderr
+
+
+@pytest.mark.ci
+def test_the_test_of_the_readme_finds_an_error_in_a_vendors_sdk(tmp_path):
+    save_files(ROOT / "README.md", tmp_path)
+    said = tested(tmp_path)
+    assert "IndexError: list index out of range" in said
+    assert "1 failed" in said
+
+
 @pytest.mark.ci
 @pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["serial", "xdist"])
 def test_the_fixture_serves_each_worker_and_knows_its_marker_and_a_test_that_ends_it(tmp_path, workers):
     (tmp_path / "test_driver.py").write_text(TESTS)
-    plugin = ["-p", "no:axbridge", "-p", "axbridge.testing.plugin", "-p", "no:cacheprovider"]
-    command = [sys.executable, "-m", "pytest", "-q", "--strict-markers", *plugin, "--servo-bus", "bench_arm", *workers]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert "7 passed, 1 error" in done.stdout, done.stdout + done.stderr
-    assert "the server of bench_arm ended in test_driver.py::test_that_ends_its_server" in done.stdout
+    said = tested(tmp_path, "--servo-bus", "bench_arm", *workers)
+    assert "7 passed, 1 error" in said, said
+    assert "the server of bench_arm ended in test_driver.py::test_that_ends_its_server" in said
