@@ -45,6 +45,7 @@ def serve(
     seed: SeedOption = 0,
     model: Annotated[str | None, shared("--model", "Default: ax12, where the firmware has its law.")] = None,
     tcp: Annotated[str, shared("--tcp", "The next bus has the next port.")] = "",
+    *,
     calibration: Annotated[
         Path | None, typer.Option(metavar="FILE.json", help="Of LeRobot: the servos hold it, as after its calibration.")
     ] = None,
