@@ -219,10 +219,14 @@ def tested(folder, *options):
 
 
 @pytest.mark.ci
-def test_the_test_of_the_readme_finds_an_error_in_a_vendors_sdk(tmp_path):
-    save_files(ROOT / "README.md", tmp_path)
+@pytest.mark.parametrize(
+    ("page", "why"),
+    [("README.md", "IndexError: list index out of range"), ("docs/lesson.md", "There is no status packet!")],
+)
+def test_the_tests_of_these_pages_fail_as_they_say(page, why, tmp_path):
+    save_files(ROOT / page, tmp_path)
     said = tested(tmp_path)
-    assert "IndexError: list index out of range" in said
+    assert why in said
     assert "1 failed" in said
 
 
