@@ -31,9 +31,12 @@ collected: .venv/ready
 side-by-side: .venv/ready
 	$(BIN)/pytest $(SIDE_BY_SIDE) -m "not alone and not ci" --durations=25
 
+# Many long tests drive served servos in real time, and four of them at once can be late. What failed then runs by itself.
+AGAIN = --last-failed --last-failed-no-failures none
+
 # What takes long and guards what seldom changes: every benchmark at its smallest size, whole fits, long commands of the docs.
 long: .venv/ready
-	$(BIN)/pytest $(SIDE_BY_SIDE) -m "ci and not alone" --durations=25
+	$(BIN)/pytest $(SIDE_BY_SIDE) -m "ci and not alone" --durations=25 || $(BIN)/pytest -m "ci and not alone" $(AGAIN)
 	$(BIN)/pytest -m "ci and alone" $(ALONE)
 	AXBRIDGE_FUZZ=3000 $(BIN)/pytest $(SIDE_BY_SIDE) tests/test_hostile_files.py
 

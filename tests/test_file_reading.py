@@ -16,11 +16,23 @@ FILES = {
     "arm.wbt": ("#VRML_SIM R2023b utf8\nWorldInfo {}\n", "a world or robot of Webots", "docs/webots.md"),
     "arm.urdf": (f'<?xml version="1.0"?>\n<!-- arm -->\n{URDF}', "a URDF", "axbridge rig new NAME --urdf"),
     "arm.xacro": (URDF.replace("name", "xmlns:xacro='x' name", 1), "a xacro file", "xacro FILE > robot.urdf"),
-    "arm.xml": ('<mujoco model="a"><worldbody/></mujoco>', "a model of MuJoCo", "docs/rigs.md"),
+    "arm.xml": ('<mujoco model="a"><worldbody/></mujoco>', "a model of MuJoCo", "rig new NAME --mjcf"),
     "poppy.json": ('{"controllers": {}, "motors": {}}', "a robot of pypot", "docs/migrate.md"),
     "arm.json": ('{"a": {"id": 1, "range_min": 1, "range_max": 9}}', "a calibration of LeRobot", "--calibration"),
     "old.json": ('{"homing_offset": [1], "calib_mode": ["DEGREE"]}', "layout before 2025", "newer LeRobot"),
-    "ax12.model": ("[type info]\nmodel_number 12\n", "a control table of ROBOTIS", "docs/servos.md"),
+    "ax12.model": ("[type info]\nmodel_number 12\n", "a control table of ROBOTIS", "profile from-model"),
+    "arm.sdf": ('<?xml version="1.0"?>\n<sdf version="1.9"/>', "a model of Gazebo", "the URDF"),
+    "page.csv": ("<!DOCTYPE html>\n<html>", "a web page", "the file itself"),
+    "log.jsonl": ('{"t": 0}\n{"t": 1}\n', "JSON Lines", "CSV"),
+    "arm.stl": ("solid arm\nendsolid arm\n", "a CAD model or a mesh", "URDF"),
+    "one.bag": (b"#ROSBAG V2.0\n\x45", "a bag of ROS 1", "axbridge import FILE.csv"),
+    "two.db3": (b"SQLite format 3\0\x10", "such as a bag of ROS 2", "MCAP"),
+    "log.parquet": (b"PAR1\x15\0", "a Parquet file", "LeRobot dataset"),
+    "log.xlsx": (b"PK\x03\x04\x14\0", "a zip archive", "CSV"),
+    "log.csv.gz": (b"\x1f\x8b\x08\0", "packed", "gunzip"),
+    "log.npy": (b"\x93NUMPY\1\0", "an array of NumPy", "numpy.savetxt"),
+    "log.png": (b"\x89PNG\r\n", "a picture", "data file"),
+    "excel.csv": ("time\t1\n".encode("utf-16"), "text in UTF-16", "UTF-8"),
 }
 
 
@@ -28,7 +40,7 @@ FILES = {
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_of_another_program_is_named_with_what_to_do_with_it(tmp_path, name, read):
     text, what, hint = FILES[name]
-    (tmp_path / name).write_text(text)
+    (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(AxBridgeError, match=rf"(?s){name}: .*is .*{what}.*{hint}"):
         read(tmp_path / name)
 
@@ -46,6 +58,9 @@ def test_a_file_of_another_program_is_named_with_what_to_do_with_it(tmp_path, na
         ("rig new x --urdf arm.xml --profile ax-12a", "arm.xml: is a model of MuJoCo"),
         ("rig new x --urdf a.mcap --profile ax-12a", "a.mcap: is a recording"),
         ("rig check arm.urdf", "axbridge rig new NAME --urdf"),
+        ("rig new x --urdf arm.xml", "arm.xml: is a model of MuJoCo"),
+        ("rig new x --mjcf arm.urdf --profile ax-12a", "arm.urdf: is a URDF"),
+        ("profile from-model arm.urdf", "arm.urdf: is a URDF"),
     ],
 )
 def test_a_verb_names_a_file_that_is_another_verbs(typed, said_of_it, said, tmp_path, monkeypatch):

@@ -61,12 +61,14 @@ def _nonsense(failure: Exception) -> str:
 class Kind(NamedTuple):
     """A kind of file of another program: what marks its beginning, what it is, and what to do with it."""
 
-    mark: re.Pattern[str]
+    mark: re.Pattern[str]  # in the text of its first bytes, where each byte that is no text is \ufffd
     what: str
     hint: str
 
 
 _PYPOT = "describe the robot in a rig: docs/migrate.md"
+_CAD = "export a URDF from the CAD program: axbridge rig new NAME --urdf FILE --profile PROFILE"
+_AS_CSV = "export its joint states as CSV: axbridge import FILE.csv FILE.mcap"
 _KINDS = (  # the first whose mark is found
     Kind(
         re.compile(r"\A\ufffdMCAP0"),
@@ -82,8 +84,16 @@ _KINDS = (  # the first whose mark is found
         re.compile(r"\A<(.*<)?robot\b", re.DOTALL),
         "a URDF", "make a rig of it: axbridge rig new NAME --urdf FILE --profile PROFILE; docs/rigs.md",
     ),
-    Kind(re.compile(r"\A<(.*<)?mujoco\b", re.DOTALL), "a model of MuJoCo (MJCF)", "describe it in a rig: docs/rigs.md"),
-    Kind(re.compile(r"\A\[type info\]", re.IGNORECASE), "a control table of ROBOTIS (.model)", "see docs/servos.md"),
+    Kind(
+        re.compile(r"\A<(.*<)?mujoco\b", re.DOTALL),
+        "a model of MuJoCo (MJCF)", "make a rig of it: axbridge rig new NAME --mjcf FILE --servo PROFILE",
+    ),
+    Kind(re.compile(r"\A<(.*<)?sdf\b", re.DOTALL), "a model of Gazebo (SDF)", "give the URDF that it was made from"),
+    Kind(re.compile(r"\A<(!doctype )?html\b", re.IGNORECASE), "a web page", "download the file itself, not its page"),
+    Kind(
+        re.compile(r"\A\[(type info|unit info|control table)\]", re.IGNORECASE),
+        "a control table of ROBOTIS (.model)", "make a profile of it: axbridge profile from-model FILE",
+    ),
     Kind(re.compile(r"\A\{.*\"(controllers|motorgroups)\"\s*:", re.DOTALL), "a robot of pypot", _PYPOT),
     Kind(
         re.compile(r"\A\{.*\"calib_mode\"\s*:", re.DOTALL),
@@ -93,6 +103,16 @@ _KINDS = (  # the first whose mark is found
         re.compile(r"\A\{.*\"range_min\"\s*:", re.DOTALL),
         "a calibration of LeRobot", "axbridge import DATASET FILE.mcap --unit normalised --calibration THIS.json",
     ),
+    Kind(re.compile(r"\A\{[^\n]*\}\s*\n\s*\{"), "JSON Lines, a document in each line", "make a CSV file of it"),
+    Kind(re.compile(r"\APAR1"), "a Parquet file", "give the folder of the LeRobot dataset that it is from"),
+    Kind(re.compile(r"\A#ROSBAG"), "a bag of ROS 1", _AS_CSV),
+    Kind(re.compile(r"\ASQLite format 3"), "a database (SQLite), such as a bag of ROS 2", "ros2 bag convert: to MCAP"),
+    Kind(re.compile(r"\APK\x03\x04"), "a zip archive, as of Excel or NumPy", "unpack it, or save it as CSV"),
+    Kind(re.compile(r"\A\x1f\ufffd"), "packed (gzip)", "unpack it: gunzip FILE"),
+    Kind(re.compile(r"\A\ufffdNUMPY"), "an array of NumPy", "save it as CSV, with a header: numpy.savetxt"),
+    Kind(re.compile(r"\A(\ufffdPNG|GIF8|\ufffd{3}.{3}JFIF|%PDF)", re.DOTALL), "a picture or a PDF", "give a data file"),
+    Kind(re.compile(r"\A(solid\b|ISO-10303-21)"), "a CAD model or a mesh", _CAD),
+    Kind(re.compile(r"\A\ufffd\ufffd(.\x00|\x00.)", re.DOTALL), "text in UTF-16", "save it as UTF-8"),
 )  # fmt: skip
 _BEGINNING = 4096  # bytes that say a file's kind
 
@@ -100,7 +120,7 @@ _BEGINNING = 4096  # bytes that say a file's kind
 def refuse_other_kind(path: Path | str, error: Callable[[str, str], AxBridgeError], *, but: str = "") -> None:
     """Raise an error that names a file of another program's, if it is one of a known kind; `but` is allowed."""
     with regular(path).open("rb") as stream:
-        begin = stream.read(_BEGINNING).decode("utf-8-sig", errors="replace").lstrip()
+        begin = stream.read(_BEGINNING).decode("utf-8-sig", errors="replace").lstrip(" \t\r\n")
     for kind in _KINDS:
         if kind.mark.search(begin):
             if kind.what != but:

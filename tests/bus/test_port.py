@@ -156,7 +156,7 @@ class Redirector:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:set.* is deprecated:DeprecationWarning")  # pyserial calls Thread.setDaemon
-@pytest.mark.parametrize("scheme", ["socket", "rfc2217"])
+@pytest.mark.parametrize("scheme", ["socket", pytest.param("rfc2217", marks=pytest.mark.ci)])
 def test_a_remote_port_is_a_bus_like_any_other_until_its_connection_breaks(line, scheme):
     with contextlib.closing(Redirector(line.port, scheme == "rfc2217")) as server, SerialBus(server.url) as bus:
         assert bus.remote

@@ -108,6 +108,7 @@ def test_doctor_finds_the_latency_timer_of_an_adapter(line, tmp_path):
     assert finding.fix.startswith(f"echo 1 | sudo tee {tmp_path / 'latency_timer'}")
 
 
+@pytest.mark.ci
 def test_doctor_finds_servos_at_another_baud_rate(tmp_path, said):
     rig = write_comb(tmp_path, count=1, extra="[[bus]]\nbaud = 57_600", world=False)
     with serving(rig) as port:
@@ -121,6 +122,7 @@ def test_doctor_prints_the_udev_rule_without_a_port(said):
     assert 'ATTR{latency_timer}="1"' in said("doctor", "--udev-rule")
 
 
+@pytest.mark.ci
 def test_a_servo_that_answers_no_read_says_how_to_make_it(line, said, on_line):
     line.tables[1][16] = 0  # it answers PING alone
     line.burn = 0.006

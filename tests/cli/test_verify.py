@@ -192,7 +192,7 @@ WRONG = {  # by what it is: rig, what is changed, steps, answers, what is found,
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", WRONG)
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=() if kind == "zero" else pytest.mark.ci) for kind in WRONG])
 def test_what_is_wrong_is_named_with_its_servo_and_the_command_that_repairs_it(tmp_path, kind):
     name, changes, steps, answers, expected, said = WRONG[kind]
     real, out = built(tmp_path, name, **changes), tmp_path / "out"
@@ -208,6 +208,7 @@ def test_what_is_wrong_is_named_with_its_servo_and_the_command_that_repairs_it(t
     assert [words for words in said if words not in person.said] == []
 
 
+@pytest.mark.ci
 def test_a_line_that_loses_three_per_cent_is_found(tmp_path):
     out, real = tmp_path / "out", built(tmp_path, "bioloid")
     with led(real, "drop=0.03") as line, Person("bioloid", real, *line, out, "--only", "line") as person:
@@ -235,6 +236,7 @@ def desk(served):
     return served
 
 
+@pytest.mark.ci
 def test_steps_are_left_out_done_again_and_taken_up_by_a_later_run(tmp_path, desk):
     out = tmp_path / "out"
     with Person("pan_tilt", *desk, out, answers={"2 of 4": ""}) as person:

@@ -146,6 +146,7 @@ def refused(path, text, message):
         ('{"mass": ' + "9" * 5000 + "}", "has a number that is too large"),
         ("", "holds no samples"),
         ("a,b\n1,2\n", "of no known kind; its columns are a, b"),
+        ("T\0\0\0x", "a binary file of no known kind"),
         ("servo,time_s,position_rad\na,0,1,\na,1,2,5\n", "line 3: has more cells than the header"),
         ("servo,time_s,position_rad\na,0,1\na,x,2\n", "line 3: time_s = 'x' is no number"),
         ("joint,position_deg\na,0\n", "has no column 'walk'"),

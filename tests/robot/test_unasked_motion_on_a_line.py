@@ -185,7 +185,7 @@ def benches(tmp_path_factory):
 
 
 LONG = [row for row in TABLE if not row.endswith("00") or row.endswith("+1000")]  # benchmarks/unasked_motion.py: all
-QUICK = [("ax-12a", torque_on), ("sts3215", power_cycle), ("xl430-w250 +0", goto)]
+QUICK = [("ax-12a", torque_on), ("sts3215", power_cycle)]
 
 
 @pytest.mark.parametrize(

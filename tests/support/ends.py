@@ -271,7 +271,7 @@ def program(line, way, how, step_ms, given):
                     woken |= any(line.powered())
                 process.terminate()
             elif how in HANGS:
-                assert process.poll() is None
+                assert process.poll() is None, f"{way}, {how}: it ended by itself: {process.communicate()[1]}"
                 process.kill()
             try:
                 said = process.communicate(timeout=LONGEST)[1]

@@ -35,8 +35,16 @@ def ran(*command, **options):
     return done.stdout
 
 
+QUICK = {"sdk", "sdk2", "rustypot_client", "feetech_sdk", "both_protocols"}  # `make test` runs one of each family
+
+
 @pytest.mark.parametrize(
-    ("rig", "client", "needs"), [(rig, *one) for rig, clients in SERVED.items() for one in clients]
+    ("rig", "client", "needs"),
+    [
+        pytest.param(rig, client, needs, marks=() if client in QUICK else pytest.mark.ci)
+        for rig, clients in SERVED.items()
+        for client, needs in clients
+    ],
 )
 def test_clients_find_read_move_and_reconfigure_served_servos(rig, client, needs, tmp_path):
     if importlib.util.find_spec(needs) is None:

@@ -48,7 +48,8 @@ def test_all_bytes_arrive_in_order_and_say_when_and_at_which_speed_they_were_sen
 
 
 LOCKING = """
-import fcntl, os, sys, termios, time
+import fcntl, os, signal, sys, termios, time
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # `nohup` ignores it
 os.setuid(int(sys.argv[2]))
 port = os.open(sys.argv[1], os.O_RDWR | os.O_NOCTTY)
 fcntl.ioctl(port, termios.TIOCEXCL)

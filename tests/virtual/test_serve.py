@@ -360,6 +360,7 @@ def test_without_timing_a_busy_bus_answers_late_and_its_motors_wait_for_it(capfd
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds the motors' process by /proc")
+@pytest.mark.ci
 def test_scan_and_doctor_name_a_server_that_was_too_busy_and_blame_no_cable(capsys):
     with serve(timing="wire") as served:
         port = served.port

@@ -21,6 +21,7 @@ from typing_extensions import Self
 from axbridge.bus.line_lock import BusLock
 from axbridge.bus.protocols.packet import BROADCAST, Packet
 from axbridge.bus.protocols.protocol import FIRST, Protocol
+from axbridge.bus.retries import QUESTION, SUPPORT
 from axbridge.clock import Clock
 from axbridge.config.registers import Instruction
 from axbridge.errors import (
@@ -35,7 +36,6 @@ from axbridge.errors import (
 )
 
 SHORTEST_BLOCK = 16  # bytes of a servo's part of an answer to all: each waits for its own return delay
-_LOOKS = 2  # attempts before a servo counts as one without this instruction
 
 
 class Reply(NamedTuple):
@@ -68,7 +68,7 @@ class Bus(ABC):
     clock: Clock
     baud: int
     no_write_ack_ids: frozenset[int] = frozenset()
-    retries: int = 2
+    retries: int = QUESTION
     eeprom_writes: int = 0
     retry_timeout_factor: int = 3  # each repetition waits this many times longer
     _patience: int = 1  # times a line's own delays: each repetition waits longer
@@ -371,7 +371,7 @@ class Bus(ABC):
         if id not in self.group_codes:
             protocol = self.protocol(id)
             best, *others = protocol.group_reads
-            if any(self._read_group(best, [id], protocol.id_place, 1) for _ in range(_LOOKS)):
+            if any(self._read_group(best, [id], protocol.id_place, 1) for _ in range(SUPPORT)):
                 self.group_codes[id] = best
             else:
                 try:

@@ -21,6 +21,7 @@ from axbridge.bus.port_name import SERVE_PATIENTLY, find_port, too_busy, unanswe
 from axbridge.bus.protocols.packet import BROADCAST, Packet, byte_seconds
 from axbridge.bus.protocols.protocol import FIRST, Protocol
 from axbridge.bus.protocols.v1 import SUM_OK, encode
+from axbridge.bus.retries import QUESTION
 from axbridge.bus.stats import LineStats, ServoStats
 from axbridge.clock import WallClock
 from axbridge.config.registers import Address, Instruction
@@ -107,7 +108,9 @@ class SerialBus(Bus):
         PortError: the port cannot be opened; says why and what to do.
     """
 
-    def __init__(self, port: str, baud: int = 1_000_000, *, retries: int = 2, clock: WallClock | None = None) -> None:
+    def __init__(
+        self, port: str, baud: int = 1_000_000, *, retries: int = QUESTION, clock: WallClock | None = None
+    ) -> None:
         self.clock = clock or WallClock()
         self.baud = baud
         self.port_name = find_port() if port == "auto" else port

@@ -10,13 +10,13 @@ from typing import Annotated, Any
 from axbridge.bus.handshake import Expected, ExpectedBus, is_unknown, name_of
 from axbridge.bus.protocols.known import PROTOCOLS, SECOND
 from axbridge.bus.protocols.protocol import FIRST
+from axbridge.bus.retries import CONFIRMED
 from axbridge.bus.scan import FoundServo, has_feetech, ping_all, scan
 from axbridge.bus.serial import SerialBus
 from axbridge.cli.app import DONE, HARDWARE, app, report
 from axbridge.cli.options import BaudOption, JsonOption, PortOption, shared
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError, UsageError
 
-_ATTEMPTS = 5  # on a line that loses packets
 _PATIENCE = 0.02  # s: an answer that a busy computer keeps waiting is not lost
 _FREE = 5.0  # s in which the guard of a dead program lets the port go
 
@@ -67,7 +67,7 @@ def _switched_off(bus: SerialBus, line: ExpectedBus, *, quiet: bool) -> dict[str
                 said["unconfirmed"].append(f"{name} is model {unknown[id_]}, unknown here, and got no write")
                 continue
             show(f"asking {name}")
-            said["off" if _is_off(bus, id_, _ATTEMPTS if id_ in answering else 1) else "unconfirmed"].append(name)
+            said["off" if _is_off(bus, id_, CONFIRMED if id_ in answering else 1) else "unconfirmed"].append(name)
     return said
 
 
@@ -84,27 +84,27 @@ def broadcast_off(bus: SerialBus, servos: Sequence[Expected] = ()) -> None:
 
     Beside a servo of an unknown model, those of Protocol 2.0 that are known or of the rig (`servos`) are named.
     """
-    for protocol in [kind for kind in PROTOCOLS.values() if kind is not FIRST and kind.common_registers] * _ATTEMPTS:
+    for protocol in [kind for kind in PROTOCOLS.values() if kind is not FIRST and kind.common_registers] * CONFIRMED:
         bus.limp_all(protocol)
     answering = ping_all(bus)
     unknown = _unknown(answering, servos)
     listed = {servo.id for servo in answering} | {servo.id for servo in servos if servo.protocol is SECOND}
     listed -= unknown.keys()
-    for _ in range(_ATTEMPTS):
+    for _ in range(CONFIRMED):
         if not unknown:
             bus.limp_all(SECOND)
         elif listed:
             bus.limp_all(SECOND, listed)
     known = {servo.name for servo in bus.protocols.values()}
     if not (known & {"sts", "scs"} or (not known and has_feetech(bus))):  # there it writes a startup force, in EEPROM
-        for _ in range(_ATTEMPTS):
+        for _ in range(CONFIRMED):
             bus.limp_all(FIRST)
 
 
 def _is_off(bus: SerialBus, id: int, attempts: int) -> bool:
     address = bus.protocol(id).torque_enable
     try:
-        for _ in range(_ATTEMPTS):
+        for _ in range(CONFIRMED):
             bus.write(id, address, b"\0", answered=False)
         return read_patiently(bus, id, address, 1, attempts) == b"\0"
     except PortError:
@@ -126,7 +126,7 @@ def powered(lines: Sequence[ExpectedBus]) -> list[str]:
     return [servo.name for line in lines for servo in line.servos if servo.name not in off]
 
 
-def read_patiently(bus: SerialBus, id: int, address: int, length: int, attempts: int = _ATTEMPTS) -> bytes:
+def read_patiently(bus: SerialBus, id: int, address: int, length: int, attempts: int = CONFIRMED) -> bytes:
     """Bytes of a servo on a line that may lose packets."""
     for _ in range(attempts - 1):
         with suppress(BusTimeout, CorruptPacket):

@@ -115,13 +115,13 @@ def _rig_of_urdf(name: Path, urdf: Path, profile: str | None, ids: list[int], on
     """A rig with a servo of that profile on each joint that turns, or on `only` these, within the URDF's limits."""
     from axbridge.config.urdf import read_tree
 
+    if urdf.is_file():
+        refuse_other_kind(urdf, partial(RigError, urdf, ""), but="a URDF")
     if profile is None:
         raise UsageError("the URDF does not say which servos move it", "add --profile; `axbridge list profiles`")
     kind = FirmwareProfile.load(profile)
     if Path(profile).is_file():
         profile = Path(os.path.relpath(profile, name)).as_posix()
-    if urdf.is_file():
-        refuse_other_kind(urdf, partial(RigError, urdf, ""), but="a URDF")
     control = None if only else read_ros2_control(urdf)
     only = only if control is None or ids else control.servos
     joints = [

@@ -20,6 +20,7 @@ import numpy as np
 
 from axbridge.bus.diagnose import diagnose
 from axbridge.bus.handshake import ExpectedBus, Finding, name_of
+from axbridge.bus.retries import CONFIRMED
 from axbridge.cli.doctor import examined, in_words
 from axbridge.cli.off import patiently_opened, powered, read_patiently
 from axbridge.cli.progress import Show
@@ -41,7 +42,6 @@ from axbridge.robot.twin.residuals import tolerance
 SHARE = 0.2  # of a servo's torque: it holds a joint that hands carry, and a finger stops it
 _HALF = 0.5  # likewise, where it moves
 LIMP = {"safety": {"on_exit": "limp"}}  # motors are off at every end, whatever the rig says itself
-_ATTEMPTS = 5  # on a line that loses packets
 _OFTEN = 0.1  # share of the steps: more late ones are no hiccup
 _STARTS = 30.0  # s in which the program that holds the motors has begun
 _DIES = 10.0  # s in which it ends
@@ -335,7 +335,7 @@ def torque_limits_kept(lines: Sequence[ExpectedBus]) -> Iterator[None]:
         for line, limits in zip(lines, before, strict=True):
             with suppress(BusError), patiently_opened(line) as bus:  # it must not hide what ended the block
                 for servo in line.servos:
-                    for _ in range(_ATTEMPTS):
+                    for _ in range(CONFIRMED):
                         bus.sync_write(servo.protocol.torque_limit, {servo.id: limits[servo.id]})
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.errors import RigError, plural, require
+from axbridge.file_reading import refuse_other_kind
 from axbridge.rotations import Quaternion, matrix, roll_pitch_yaw
 
 _BY_PATH = "give the path of a file"
@@ -73,6 +75,7 @@ def read_mjcf(path: Path) -> FromMjcf:
     require("reading MJCF", "mujoco", "trimesh")
     import mujoco
 
+    refuse_other_kind(path, partial(RigError, path, ""), but="a model of MuJoCo (MJCF)")
     try:
         model = mujoco.MjModel.from_xml_path(str(path))
     except ValueError as failure:

@@ -16,7 +16,7 @@ from axbridge.config.profile import FOLDER, FirmwareProfile, Register
 from axbridge.config.registers import ADDRESSES, INSTRUCTIONS
 from axbridge.config.toml_tables import parse_toml, shipped_names, validate, written
 from axbridge.errors import ProfileError
-from axbridge.file_reading import reading, regular, snake_case
+from axbridge.file_reading import reading, refuse_other_kind, regular, snake_case
 
 _NUMBERS = "dynamixel.model"  # the list of model numbers, beside the tables
 _HINT = "give a table of a servo with Torque Enable at 64, of ROBOTIS' dynamixel_hardware_interface"
@@ -38,6 +38,7 @@ def profile_of_model(path: Path, name: str) -> FromModel:
         ProfileError: it is no control table of a servo of Protocol 2.0.
     """
     with reading(partial(ProfileError, path, ""), _HINT):
+        refuse_other_kind(path, partial(ProfileError, path, ""), but="a control table of ROBOTIS (.model)")
         head, _, table = regular(path).read_text(encoding="utf-8").partition("[control table]")
         units = {
             snake_case(row[0]): f"{row[1]} {row[2]}"

@@ -23,6 +23,7 @@ from axbridge.robot.backend import BackendName
 from axbridge.robot.open import chosen_backend, open_robot
 from axbridge.robot.robot import Robot
 from axbridge.robot.simulation import hold_up
+from axbridge.robot.trajectory_time import REPLY_TIMEOUT
 from axbridge.servo.checks import is_no_angle
 from axbridge.units import Calibration
 
@@ -33,7 +34,6 @@ from gymnasium import spaces  # noqa: E402
 Observation = npt.NDArray[np.float32]
 
 _FASTEST = 20.0  # rad/s: what a speed can be at most, for the space; an AX-12 runs at 6, one that falls at 17
-_PATIENCE = 0.2  # s that a servo may be missing: some come back by themselves
 _STALE = 500.0  # ms without a step after which the motors of a real robot go off: a learner may stop to think
 _RETURN_TIME = 1.0  # s in which a real robot goes back to its start
 _HELD = 0.5  # s in which a simulated robot that stands free is held, until its motors bear it
@@ -260,7 +260,7 @@ class ServoEnv(gymnasium.Env[Observation, Observation]):  # type: ignore[misc]  
             elif event.kind in {"returned", "port back"}:
                 self._lost.pop(event.name, None)
         for name, (since, why) in self._lost.items():
-            if robot.time - since > _PATIENCE:
+            if robot.time - since > REPLY_TIMEOUT:
                 return f"{name or 'the port'} is lost: {why}"
         for name, servo in robot.items():
             alarms = servo.state.errors & _HURT

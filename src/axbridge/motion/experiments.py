@@ -24,6 +24,7 @@ from axbridge.recording.stored import open_recording
 from axbridge.robot.open import open_robot
 from axbridge.robot.robot import Robot
 from axbridge.robot.servo import Servo
+from axbridge.robot.trajectory_time import TrajectoryTime
 
 WARM, COOL = 60.0, 50.0  # degC: an experiment waits, limp, from the first down to the second
 PATIENCE = 600.0  # s
@@ -32,7 +33,6 @@ EEPROM_PAUSE_MS = 60.0  # a servo that becomes a wheel is deaf meanwhile
 _TOO_LONG = 1.25  # a cycle that takes longer than this many ticks is refused; below, the lateness is reported
 _AMPLITUDE = 60.0  # degrees
 _PAUSE = 50.0  # ms: a program whose step is this late stood still
-_SILENCE = 0.5  # s without an answer of a servo, which ends an experiment
 
 Progress = Callable[[str, float], None]  # what is under way, and the share of it that is done, 0..1
 
@@ -104,12 +104,12 @@ class ExperimentRun:
     ) -> None:
         self.robot, self.log, self.tick_ms, self.progress = robot, log, tick_ms, progress
         self.servos = {name: Driven(self, servo) for name, servo in robot.driven().items() if name in names}
-        self._waited, self._lost_at = 0.0, math.inf
+        self._trajectory = TrajectoryTime()
 
     @property
     def time(self) -> float:
-        """Of the motion, s: it waits for answers, and for a program that stood still. Nobody runs after it then."""
-        return self.log.time - self._waited
+        """Of the motion, s. It stops while a reply is missing, and while the program stood still."""
+        return self._trajectory.elapsed
 
     def approach(self, places: Mapping[str, float]) -> None:
         """Go softly to where servos begin, rad by name, without recording it: a limp servo may be anywhere."""
@@ -151,9 +151,8 @@ class ExperimentRun:
             raise ExperimentEnded
         errors, late, now = self.robot.last_step.errors, self.robot.last_step.late, self.log.time
         lost = [errors[name] for name in self.servos if name in errors]
-        self._waited += now - before if lost else late / 1e3 if late > _PAUSE else 0.0
-        self._lost_at = min(self._lost_at, now) if lost else math.inf
-        if now - self._lost_at > _SILENCE:
+        self._trajectory.advance(now - before - (late / 1e3 if late > _PAUSE and not lost else 0.0), replied=not lost)
+        if self._trajectory.expired:
             raise lost[0]
 
     def step(self, ms: float) -> None:

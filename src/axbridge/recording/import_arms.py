@@ -231,7 +231,7 @@ def _rows(
     files = sorted(folder.glob("data/*/*.parquet"))
     for path in files:
         with reading(partial(RecordingError, path), "copy the dataset again; a killed LeRobot leaves half a file"):
-            refuse_other_kind(path, partial(RecordingError, path))
+            refuse_other_kind(path, partial(RecordingError, path), but="a Parquet file")
             wanted = [("episode_index", "==", episode)]
             table = pq.read_table(str(regular(path)), columns=["timestamp", *keys], filters=wanted, partitioning=None)
             if not table.num_rows:

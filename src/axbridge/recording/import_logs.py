@@ -91,6 +91,8 @@ def import_log(
     ):
         refuse_other_kind(path, partial(RecordingError, path))
         begin = stream.read(_FIRST_CHARACTERS).lstrip()
+        if "\0" in begin:
+            raise RecordingError(path, "is a binary file of no known kind", "give a JSON or CSV log")
         stream.seek(0)
         if walk is not None and not {"joint", "position_deg"} <= set(begin.partition("\n")[0].strip().split(",")):
             raise UsageError(f"{path} has no episodes", "leave --episode out")

@@ -25,6 +25,7 @@ from axbridge.errors import BusError, ProfileError, RigError, UsageError
 from axbridge.robot.backend import ports_of
 from axbridge.robot.robot import Robot
 from axbridge.robot.servo import Servo
+from axbridge.robot.trajectory_time import TrajectoryTime
 from axbridge.units import Calibration, almost_a_turn
 
 ENOUGH = math.radians(10)  # less than this is no movement
@@ -37,7 +38,6 @@ VISIBLE = math.radians(1.5)  # of it: friction keeps a loop without an integral 
 TORQUE = 0.2  # of what the servo can: it moves a joint that a hand carries, and a finger stops it
 _GOES, _STAYS = 0.4, 0.4  # s: to its end, there, and back
 _HELD = 0.6 * NUDGE  # this far behind its goal, something holds the joint: it gives in before it is an overload
-_SILENT = 1.0  # s without an answer: the way waits for a busy computer, not for a servo that is gone
 _BLINK = 0.4  # s on, and as long off
 
 
@@ -307,20 +307,20 @@ def nudge(robot: Robot, name: str, after_step: Callable[[], None] = lambda: None
         servo.write(profile.names.torque, round(TORQUE * profile.units.full_scale))
         servo.torque_on()
         tick = robot.basic_time_step / 1000
-        passed = unanswered = 0.0  # s of the way, which waits while no answer comes; and how long none has come
-        while passed < 2 * _GOES + _STAYS:
+        trajectory = TrajectoryTime()
+        while (passed := trajectory.elapsed) < 2 * _GOES + _STAYS:
             there, back = passed / _GOES, (passed - _GOES - _STAYS) / _GOES
             wanted = here + NUDGE * (minimum_jerk.eased(there) - minimum_jerk.eased(back))
             servo.set_position(wanted)
             if robot.step() == -1:
                 break
             after_step()
-            if error := robot.last_step.errors.get(name):
-                unanswered += tick
-                if unanswered > _SILENT:
+            error = robot.last_step.errors.get(name)
+            trajectory.advance(tick, replied=error is None)
+            if error is not None:
+                if trajectory.expired:
                     raise error
                 continue
-            passed, unanswered = passed + tick, 0.0
             farthest = max(farthest, abs(servo.position - here))
             if abs(wanted - servo.position) > held:
                 break

@@ -34,6 +34,7 @@ from axbridge.robot.sensors import ImuSample, Sample
 from axbridge.robot.servo import CommandedByMethods, Servo
 from axbridge.robot.simulation import Simulation
 from axbridge.robot.torque_watch import StallWatch, TorqueWatch
+from axbridge.robot.trajectory_time import TrajectoryTime
 from axbridge.robot.twin.twin import Twin
 from axbridge.servo import checks
 from axbridge.state import Cause, Observer, ServoState, StepReport, StepTable
@@ -47,7 +48,7 @@ _SECONDS, _LONGEST_STEP = 0.2, 86_400_000.0  # ms: up to the first, seconds were
 _LATE = 0.1  # of a step: what is later counts as late for a twin
 _THERE = {"rotational": math.radians(2), "linear": 0.002}  # rad, m: this near a goal a joint has arrived
 _LONGEST_GOTO = 86_400.0  # s: a day
-_PATIENCE = 0.5  # s that a joint may come after its goal
+_SETTLING = 0.5  # s that a joint may arrive after its goal
 _WAITED = 0.3  # s after a command: a program that waits so long and takes no step has forgotten it
 _STALE = 0.1  # s: no command over time begins from samples that are older
 FOLLOWS = 0.2  # rad or m: a path starts from the target of a joint this near to it, else from its position
@@ -364,18 +365,19 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
             warn(f"servo {slowest!r}: {duration:g} s are too short for its speed: it takes {needed:.2f} s")
             duration = needed
         ticks = max(1, math.ceil(duration * 1000 / self.basic_time_step - 1e-9))
-        elapsed, ticks_left = dict.fromkeys(paths, 0), ticks + math.ceil(_PATIENCE * 1000 / self.basic_time_step)
+        tick = self.basic_time_step / 1000
+        progress, ticks_left = {name: TrajectoryTime() for name in paths}, ticks + math.ceil(_SETTLING / tick)
         for name in goals:
             self._joints[name].active_trajectory = goals
-        while min(elapsed.values(), default=ticks) < ticks or not all(
+        while any(time.elapsed < (ticks - 0.5) * tick for time in progress.values()) or not all(
             abs(self[name].position - end) <= _THERE[self[name].type] for name, (_, end) in paths.items()
         ):
             with self._stepping:  # a goal that another thread's step has overtaken is not set
                 active = [name for name in paths if self._joints[name].active_trajectory is goals]
                 for name in active:
-                    elapsed[name] += name not in self.last_step.errors  # the path waits while no reply comes
-                    start, end = paths[name]
-                    servos[name].set_position(start + (end - start) * minimum_jerk.eased(elapsed[name] / ticks))
+                    progress[name].advance(tick, replied=name not in self.last_step.errors)
+                    (start, end), share = paths[name], progress[name].elapsed / (ticks * tick)
+                    servos[name].set_position(start + (end - start) * minimum_jerk.eased(share))
             ticks_left -= 1
             if not active or ticks_left < 0 or self.step() == -1:
                 return False

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from axbridge.errors import BusError
 from axbridge.robot.robot import Robot
+from axbridge.robot.trajectory_time import REPLY_TIMEOUT
 
 _TROUBLE = ("fault", "limit", "without power", "torque off")
-_SILENCE = 0.5  # s without an answer of a servo: a lost packet must not make a walking robot fall
 
 
 class ServoLost(BusError):
@@ -31,7 +31,7 @@ class Watch:
             elif event.kind in _TROUBLE or event.kind == "port lost":
                 raise self._stopped(event.name, event.kind)
         for name, since in self._silent.items():
-            if robot.time - since > _SILENCE:
+            if robot.time - since > REPLY_TIMEOUT:
                 raise self._stopped(name, "missing")
 
     def _stopped(self, name: str, why: str) -> BusError:

@@ -20,6 +20,7 @@ from axbridge.errors import AxBridgeError, BusError, ControlWarning, UsageError
 from axbridge.file_reading import printable
 from axbridge.robot.robot import Robot, path_start
 from axbridge.robot.servo import Servo
+from axbridge.robot.trajectory_time import TrajectoryTime
 
 _log = logging.getLogger(__name__)
 _ALONE = "`axbridge servo write`, when no robot is open"
@@ -43,7 +44,6 @@ Job = Iterator[None]  # a request that takes several steps: it goes on by one `y
 Request = Callable[[], "Job | None"]
 RegisterRow = tuple[int, str, int, str, str]  # address, name, counts, in units, "rw" or "r"
 
-_PATIENCE = 0.5  # s that a way may take longer because answers are missing
 _END: Job = iter(())  # what a job gives that has come to its end
 
 
@@ -186,13 +186,13 @@ class Actions:
             paths[name] = path_start(servo), min(max(goal, servo.min_position), servo.max_position)
         for name, (start, end) in paths.items():
             duration = max(duration, minimum_jerk.shortest(end - start, self.share * robot[name].max_velocity))
-        gone, before = dict.fromkeys(paths, 0.0), robot.time - robot.basic_time_step / 1000
-        until = robot.time + duration + _PATIENCE
-        while min(gone.values(), default=duration) < duration - 1e-9 and robot.time < until:
+        times, before = {name: TrajectoryTime() for name in paths}, robot.time - robot.basic_time_step / 1000
+        while any(time.elapsed < duration - 1e-9 and not time.expired for time in times.values()):
             for name, (start, end) in paths.items():
-                gone[name] += (robot.time - before) * (name not in robot.last_step.errors)  # as `Robot.goto` waits
+                times[name].advance(robot.time - before, replied=name not in robot.last_step.errors)
                 if name not in self._by_hand:
-                    servos[name].set_position(start + (end - start) * minimum_jerk.eased(gone[name] / duration))
+                    eased = minimum_jerk.eased(times[name].elapsed / duration)
+                    servos[name].set_position(start + (end - start) * eased)
             before = robot.time
             yield
 

@@ -17,6 +17,7 @@ from axbridge.bus.base import Bus
 from axbridge.bus.commission import apply_registers, read_register, refuse_locked
 from axbridge.bus.cycle import CycleServo, Goal
 from axbridge.bus.protocols.known import PROTOCOLS
+from axbridge.bus.retries import RESTORE
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import Area, FirmwareProfile
 from axbridge.config.rig_tables import ServoConfig
@@ -45,7 +46,7 @@ _LEAD = 0.15  # s: a goal that moves along with the joint is this far ahead, so 
 _SPEED_GAIN = 0.6  # duty per rad of speed error summed up, in wheel mode
 _MOST_CORRECTION = 0.5  # duty
 _RESPONSE = 0.08  # s: a wheel follows its command so late, and that is no error of its speed
-_RESTORES, _RESTORE_PAUSE = 3, 0.1  # attempts to give angle limits back, and the pause between them, s
+_RESTORE_PAUSE = 0.1  # s between two attempts to restore the mode and the angle limits
 
 
 class BusDrive:
@@ -278,7 +279,7 @@ class BusDrive:
 
         A joint that is `holding` in its own mode continues.
         """
-        for attempt in range(_RESTORES if self._own else 0):
+        for attempt in range(RESTORE if self._own else 0):
             try:
                 if self.is_wheel or not holding:  # first of all
                     self.write("torque_enable", 0)
@@ -286,7 +287,7 @@ class BusDrive:
                     self.write("torque_enable", 0)
                     self._change_to(self._own)
             except BusError as failure:
-                if attempt == _RESTORES - 1 or isinstance(failure, PortError):
+                if attempt == RESTORE - 1 or isinstance(failure, PortError):
                     raise self._not_restored(failure) from failure
                 self.bus.clock.sleep_until(self.bus.clock.now() + _RESTORE_PAUSE)
             else:

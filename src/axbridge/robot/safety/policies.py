@@ -10,11 +10,11 @@ from typing import Literal
 
 from axbridge.bus.base import Reply
 from axbridge.bus.cycle import Cycle, CycleServo, Goal
+from axbridge.bus.retries import CONFIRMED
 from axbridge.errors import BusError, BusTimeout, PortError
 
 Policy = Literal["limp", "hold", "park"]
 
-_ATTEMPTS = 5
 _PARK_PERIOD = 0.02  # s
 
 
@@ -76,7 +76,7 @@ def _write_and_read(
     """Write to an address of each servo, by id, until it says that it has these bytes; those that did not, by name."""
     left = dict(wanted)
     errors: dict[int, BusError] = {}
-    for _ in range(_ATTEMPTS if left else 0):
+    for _ in range(CONFIRMED if left else 0):
         for ids in cycle.bus.by_protocol(left).values():
             for address in dict.fromkeys(left[id_][0] for id_ in ids):
                 cycle.bus.sync_write(address, {id_: left[id_][1] for id_ in ids if left[id_][0] == address})
@@ -96,7 +96,7 @@ def _write_and_read(
 def _read(cycle: Cycle, requests: Sequence[tuple[int, int, int]]) -> dict[int, bytes | BusError]:
     """Replies of these servos, by id. Lost ones are read again: the policy moves a servo by them."""
     replies: dict[int, bytes | BusError] = {id_: BusTimeout(id_) for id_, *_ in requests}
-    for _ in range(_ATTEMPTS):
+    for _ in range(CONFIRMED):
         lost = [request for request in requests if isinstance(replies[request[0]], BusError)]
         for (id_, *_), answer in zip(lost, cycle.bus.read_many(lost), strict=True):
             replies[id_] = answer if isinstance(answer, BusError) else answer.data or replies[id_]
