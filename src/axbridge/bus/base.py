@@ -120,7 +120,7 @@ class Bus(ABC):
         """
 
     def _gather(self, protocol: Protocol, frame: bytes, answers: int, size: int) -> tuple[bytes, float]:  # noqa: ARG002
-        """Send `frame`; return the bytes until as many status packets came, or their time is over.
+        """Send `frame`; return the bytes received until `answers` status packets came, or until the time-out.
 
         The base class has no group reads: servos are read one by one.
         """
@@ -338,11 +338,11 @@ class Bus(ABC):
         return error
 
     def _common_span(self, _: Protocol, __: Sequence[int], address: int, length: int) -> tuple[int, int] | None:
-        """From where on, and how many bytes, to ask these servos for, so that no older answer fits; None: not now."""
+        """First address and number of bytes of a question that no older answer fits; None: there is none now."""
         return address, length
 
     def _note_answers(self, answered: Iterable[int], missing: Iterable[int], count: int) -> None:  # noqa: B027 - some do
-        """Servos have answered with `count` parameter bytes, or should have. A shared answer is that of id 254."""
+        """Note which servos answered with `count` parameter bytes, and which did not. Id 254: a shared answer."""
 
     def _read_together(self, requests: Sequence[tuple[int, int, int]]) -> dict[int, Reply]:
         """Answers by place among the requests, of those servos that could be asked in one question."""

@@ -41,7 +41,7 @@ _MOST_FAILURES = 2  # consecutive losses before a servo counts as missing
 _OTHER_ROBOT = "connect the robot that was there when it was opened, or open it again"
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0  # s between attempts at a missing servo or port
 _BOOT = 0.1  # s: shortest start-up of a servo: a gap between replies below this is no loss of power
-_UPTIME = 10.0  # s: a second loss of torque within this time, with replies between, is no loss of power
+_UPTIME = 10.0  # s after a servo was set up again: a gap without a failed read is no loss of power
 _TORQUE_PERIOD = 0.3  # s between two polls of a Torque Enable
 _SUPPLY = "voltage", "temperature"
 
@@ -171,7 +171,7 @@ class Cycle:
         self.watchdogs = Watchdogs(bus)
         self.unpowered: set[str] = set()  # names of those that were without power: no goals until `revived`
         self.switched_off: set[str] = set()  # of those whose torque another program switched off: until it is on again
-        self.restarted: set[str] = set()  # of those that were away: their owner must not repeat its goals
+        self.restarted: set[str] = set()  # of those that answer again after a gap: goals from before are void
         self.expires = math.inf
         self._caps: dict[str, int] = {}  # torque limits that no goal exceeds, by name
         for servo in servos:
@@ -182,18 +182,18 @@ class Cycle:
         }
         self._all = list(self._tracks.values())
         self._usual = [track.request for track in self._all]
-        self._steady = False  # nothing is out of the ordinary with any of them
+        self._steady = False  # no track is `irregular`: all answers are stored at once
         self._steady_at = -math.inf  # when all had answered, s on the bus's clock
         self._reads_alarms = any(track.reads_alarm for track in self._all)
         self._kinds = list(dict.fromkeys(servo.protocol for servo in servos))
         self._watched = any(protocol.watchdog is not None for protocol in self._kinds)
         self._rows = Rows.unread(len(servos))
-        self._usual_bytes = [0] * len(servos)  # error bytes that tell nothing new
+        self._usual_bytes = [0] * len(servos)  # error bytes as last reported: another one is a new alarm, or its end
         self._supply_at = min((at for name, _, at in servos[0].protocol.sample if name in _SUPPLY), default=0)
         self._supplied: list[bytes] = []  # from there on: voltage and temperature, within their limits
         self._hottest = np.array([servo.top_temperature for servo in servos])
         self._volts = np.array([servo.voltage_range for servo in servos]).reshape(-1, 2).T
-        self._probe = 0
+        self._probe = 0  # place of the servo whose torque limit is read in this cycle
         self._port_retry = self._port_pause = 0.0
         self._port_error: PortError | None = None
         self._begun: float | None = None  # when goals were sent in this cycle
@@ -227,7 +227,7 @@ class Cycle:
         track, now = self._tracks[name], self.bus.clock.now()
         limits: _Writes = {}
         if torque is None:
-            share = min(self._caps.pop(name, 0) / track.protocol.full_torque, 0.9)  # it bears a load with: no less
+            share = min(self._caps.pop(name, 0) / track.protocol.full_torque, 0.9)  # rise from here: it bears a load
             track.ramp = (now - self.soft_start * share / (1 - share), now + self.soft_start)
         else:
             self._caps[name] = torque
@@ -237,13 +237,12 @@ class Cycle:
     def send(self, goals: Mapping[str, Goal]) -> float:
         """Write goal position and moving speed of the servos named, in one packet (several beyond 27 servos).
 
-        Goals are clipped to the servo's limits, unless they hold a joint where it is. A servo that came back first gets
-        its present position as goal, and a torque limit that rises; but not one that still has torque and was away for
-        less than that takes: replies were lost then, not power, and a joint that bears a robot must not go soft for
-        them. One that has shut itself down gets nothing until `recover`, and a missing one nothing before it is back:
-        when its power comes back it must not jump to an old goal. So after a pause in which one may have lost its
-        power, all are read first. Changed torque limits go out before goals, in a packet of their own. `receive`
-        reports a lost port.
+        Goals are clipped to the servo's limits, unless they hold a joint where it is. A missing servo (two failed reads
+        in a row) gets nothing until it answers, and one that has shut itself down nothing until `recover`. The first
+        goal after a servo was missing is its present position, and its torque limit rises. If it still has torque and
+        was away for less than `soft_start`, replies were lost and not power: its goals go on, with full torque. After a
+        pause in which a servo may have lost its power, all are read first: it must not jump to an old goal. Changed
+        torque limits go out before goals, in a packet of their own. `receive` reports a lost port.
         """
         with self.bus.turn, self.bus.turn.lock:  # or a policy could come between a goal's choice and its way out
             return self._send(goals)
@@ -580,7 +579,7 @@ class Cycle:
             self._judge(track, on=bool(torque.data[0]), was_reset=was_reset or unpowered)
 
     def _poll_torques(self, due: Iterable[_Track], now: float) -> None:
-        """Now and then, ask all servos whose samples do not say so at once whether they have torque."""
+        """Read Torque Enable of the driven servos with an alarm register, at most every `_TORQUE_PERIOD`."""
         asked = [t for t in due if t.reads_alarm and t.driven and not (t.failures or t.alarm_due)]
         if not asked or (now - min(track.polled_at for track in asked) < _TORQUE_PERIOD and not self.switched_off):
             return
@@ -658,7 +657,7 @@ class Cycle:
             track.written_torque = None  # it may have been without power: RAM registers are reset then
             brief = reply.time - replied_at < self.soft_start
             kept = track.reads_alarm or bool(_torque(protocol, reply, address))  # `_read_alarm` looks, too
-            if not (brief and kept):  # one that has torque had power, too: replies were lost, and no more
+            if not (brief and kept):  # torque is still on, so the servo had power: replies were lost
                 track.restart = True
                 self.restarted.add(name)
         track.position_read = True
@@ -667,7 +666,7 @@ class Cycle:
             self._events.append(BusEvent("limit", name))
 
     def _judge_torque(self, track: _Track, reply: Reply, address: int, *, returned: bool) -> None:
-        """Find out whether the servo has shut itself down, which is for `recover`, or has no torque for another reason.
+        """Withhold goals if the servo has shut itself down; else let `_judge` tell why its torque is off.
 
         A wheel is driven by its speed, whatever its Torque Enable says.
         """
@@ -708,6 +707,7 @@ class Cycle:
             track.retry_at = self.bus.clock.now() + min(pause, _LONGEST_PAUSE)
 
     def _torque_now(self, track: _Track, asked: int | None, now: float) -> int | None:
+        """The torque limit at `now`, counts: during a rise a share of what is `asked`; None: not to be written."""
         top = min(track.servo.top_torque, track.protocol.full_torque)
         top = min(self._caps.get(track.servo.name, top), top)
         final = top if asked is None else min(asked, top)

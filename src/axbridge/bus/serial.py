@@ -35,7 +35,7 @@ DUPLICATE_REPLY_WINDOW = 0.005  # s: a reply that arrives twice does so within t
 _QUIET = 0.001  # s: a pause that ends a damaged reply
 _CLOSING = 2.0  # s to wait for the end of another thread's transaction
 _READ_SIZE = 300  # bytes: more than any answer has
-_LONGEST_TAG = 24  # bytes a question may be lengthened by; at 1 Mbps that many questions last longer than TWIN_WINDOW
+_MOST_EXTRA = 24  # bytes a question may be lengthened by; at 1 Mbps so many last longer than DUPLICATE_REPLY_WINDOW
 _ECHO_PROBE = encode(BROADCAST, Instruction.READ, bytes((Address.ID, 1)))  # no servo answers a broadcast READ
 
 
@@ -251,7 +251,7 @@ class SerialBus(Bus):
         return super()._ping_once(id)
 
     def _read_ahead(self, requests: Sequence[tuple[int, int, int]]) -> list[Reply | BusError]:
-        """Answers to the first of these questions, up to one that asks for care.
+        """Answers to the first of these questions, up to one for whose answer an older reply could be taken.
 
         The next servo is asked as soon as an answer is known to be whole. As little Python as possible runs between the
         two: an answer is looked at, and the question after the next chosen, while the line is busy with the next.
@@ -475,7 +475,7 @@ class SerialBus(Bus):
         raise BusTimeout(id)
 
     def _clear(self) -> None:
-        """Throw away what came without a question: a reply delivered twice, or the slower one of two twins."""
+        """Discard bytes without a question: a duplicate, or the second reply where two servos have one id."""
         while received := self.port.receive(0):
             self.stats.count_stray(received)
 
@@ -507,5 +507,5 @@ def _reply(question: _Question, sent_at: float, answer: bytes) -> Reply:
 def _read_spans(protocol: Protocol, address: int, length: int) -> Iterator[tuple[int, int]]:
     """From where on, and how many bytes, one may ask for to get these: more in front each time, or behind."""
     begin, end = protocol.readable_span(address, length)
-    for more in range(1 + min(_LONGEST_TAG, max(address - begin, end - address - length))):
+    for more in range(1 + min(_MOST_EXTRA, max(address - begin, end - address - length))):
         yield (address - more if address - begin >= more else address), length + more

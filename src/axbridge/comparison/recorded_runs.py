@@ -96,7 +96,7 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
             rig_arm = rig_arm or arm_of(rig, servo)
             arm = rig_arm
         driven = (track.enabled & ~(np.isnan(track.command) & np.isnan(track.duty))).astype(np.int64)
-        driven[track.torque_enabled == Regime.HELD] = Regime.HELD
+        driven[track.torque_enabled == Regime.HELD] = Regime.HELD  # written by `fit.lima2009`
         sent = track.sent
         if track.commanded[0] > track.time[0] and abs(track.velocity[0]) < _RESTING:
             driven[0] = Regime.HELD  # its first command has yet to arrive

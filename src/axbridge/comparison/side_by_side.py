@@ -120,18 +120,17 @@ class Sides:
             track = Track.of(name, track.time, position=goal, commanded=track.commanded)
         return track, other
 
-    def clock(self, name: Track, other_name: Track) -> TimeMap:
-        """The other's clock."""
+    def clock(self, track: Track, other: Track) -> TimeMap:
+        """The map from the reference's times to the other recording's, for one servo."""
         zero = self.zero
         if self._same_clock:
             return TimeMap(np.array([zero]), np.array([0.0]))
         if not self._matched:
             return TimeMap(np.array([zero]), np.array([self.other.start - zero]))
-        sent = [(_sent(name, a), _sent(other_name, b)) for a, b in self._matched]
-        pairs = [
-            (b, d) if None not in (b, d) else (a.start, c.start)
-            for (b, d), (a, c) in zip(sent, self._matched, strict=True)
-        ]
+        pairs = []
+        for segment, match in self._matched:
+            sent = _sent(track, segment), _sent(other, match)
+            pairs.append((segment.start, match.start) if None in sent else sent)
         since, then = np.array(pairs, dtype=float).T
         if self._periods is not None:
             since, then = (np.concatenate(part) for part in zip((since, then), self._periods, strict=True))
@@ -148,7 +147,7 @@ class Sides:
         return self._kept[1]
 
     def together(self, a: Track, b: Track, times: FloatArray, other: FloatArray) -> Motions:
-        """Both where they overlap."""
+        """Both where they overlap; `times` are a's on b's clock, `other` the positions of `b` there."""
         overlap = (times >= b.time[0]) & (times <= b.time[-1])
         at = a.time[overlap]
         return Motions(at - self.zero, at, times[overlap], a.position[overlap], other[overlap], _command(a, at))
@@ -177,11 +176,11 @@ def pair_of(sides: Sides, names: tuple[str, str], tracks: tuple[Track, Track], l
     return Pair(name, other_name, len(both.time), seconds, coverage, shift, plain, aligned, parts, sides)
 
 
-def _matched(name: Sequence[Segment], other_name: Sequence[Segment]) -> list[tuple[Segment, Segment]]:
+def _matched(segments: Sequence[Segment], others: Sequence[Segment]) -> list[tuple[Segment, Segment]]:
     """Segments that both name alike: the first of a name with the first, the second with the second."""
-    left = list(other_name)
+    left = list(others)
     matched: list[tuple[Segment, Segment]] = []
-    for segment in name:
+    for segment in segments:
         match = next((other for other in left if other.name == segment.name), None)
         if match is not None:
             left.remove(match)

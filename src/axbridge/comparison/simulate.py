@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 
 _SEEN = ("position", "velocity", "load", "voltage", "torque")  # what is kept of a simulated sample
-_TOGETHER = 0.25  # periods: goals that went out within that went out at once
-_PAST = 0.018  # s of what was that a simulation remembers
+_TOGETHER = 0.25  # periods: goals sent within this time count as sent at once
+_PAST = 0.018  # s, longest step: its samples are read at its end, and `sample` reaches 50 ms back
 _SAME = 1e-9  # s
 _GET_UP = "get up"  # the part of a recorded walk in which a hand holds the robot
 

@@ -159,7 +159,7 @@ def compare_laws(
                 friction=law, budget=budget / laws, near=near, richer=False, where=mapper,
                 report=lambda what, share, law=law: report(f"{law}: {what}", (len(fits) + (share or 0.0)) / laws),
             )  # fmt: skip
-    most = fits[max(fits)]  # terms
+    most = fits[max(fits)]  # M6 has the most terms
     count = sum(not score.held_out for score in most.scores)
     fitted, rest = most.runs.only(range(count)), range(count, most.runs.recordings)
     count_of = independent(fitted, most.simulated[: len(fitted.time)])

@@ -150,7 +150,7 @@ def _without(space: Space, runs: Runs, point: FloatArray, kept: list[int]) -> Fl
 
 
 def _left_out(runs: Runs, slope: FloatArray, error: FloatArray, inverse: FloatArray) -> FloatArray:
-    """The same of parts of recordings, to first order: absolute errors chose the point, and no polish leaves it."""
+    """Standard errors (n,) as of `_jackknife`, for parts; to first order, because `polish` did not find the point."""
     number = _cut_from(runs)
     groups = min(GROUPS, int(number.max()) + 1)
     moves = _sums(slope, error, number * groups // (int(number.max()) + 1)) @ inverse

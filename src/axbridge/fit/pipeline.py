@@ -43,7 +43,7 @@ LARGEST_USEFUL_ERROR = 5.0  # degrees: a model that predicts no better is worth 
 CONDITIONS = "mae", "rmse", "held_out_mae", "held_out_rmse"
 _NO_TIMES = "nobody wrote down when some commands went out: each moment is fitted, and nothing tells sensor.latency_ms"
 BEST = 3  # starts whose predictions are compared, at least
-_WITHIN = 0.25, 0.75  # of the ranges: a hidden truth of which nobody knows anything
+_WITHIN = 0.25, 0.75  # of the range: a hidden value is drawn from here if `Space.usual` is infinite
 _STEP = 0.5e-3  # s: of its simulation, half of a fit's own
 
 
@@ -54,7 +54,7 @@ class Solution:
     space: Space  # the unknowns; its armature may be 0 where the problem's may not
     fitted: Runs  # whose errors decided: the recordings, or parts of them
     point: FloatArray  # the fit, (n,)
-    free: FloatArray  # the same if no model of the servo's kind held it, (n,)
+    free: FloatArray  # the fit without the pull towards the base (`Space.anchored`), (n,)
     outcomes: tuple[StartOutcome, ...]  # the starts, best first
 
 

@@ -26,7 +26,7 @@ from axbridge.sim.runs import JOINT_MODE, Runs
 MOVED = math.radians(2.0)  # a motion that is smaller tells nothing
 WARMING = 3.0  # K between recordings from which they can tell what warmth does
 P_DUTY_XL330 = 1 / (256 * 885)  # raw PWM a count and unit of P gain, over full PWM: read off the `load` of the logs
-_WITHIN = 0.2, 0.8  # of the ranges: where the model is put, as terms that are 0 hide each other
+_WITHIN = 0.2, 0.8  # of the ranges: slopes are taken within them, because terms that are 0 hide each other
 _CLEAR = 5.0  # counts that an unknown moves by itself over its range, to be identified well
 _OWN_LOOP = "pendulum-servo"
 _FORMS = "write REC.mcap=bar:MASS,LENGTH,WIDTH in kg and m, or REC.mcap=inertia:J in kg·m²"
@@ -45,7 +45,7 @@ class Problem:
     space: Space  # the unknowns, around it
     runs: Runs  # those of `fitted`
     every: Runs  # those of all recordings, the fitted ones first
-    begin: FloatArray | None  # A point (n,) to begin at, too; None where there is none
+    begin: FloatArray | None  # one more point (n,) to begin at; None where there is none
     floors: tuple[float, ...]  # how far a repeat of each held-out one is from it, degrees; NaN where there is none
 
     @property

@@ -223,7 +223,7 @@ def _run(
 def freed(
     job: Job, outcomes: list[StartOutcome], mapper: Mapper, report: Report = lambda _what, _share: None
 ) -> tuple[Space, list[StartOutcome]]:
-    """Space and ends (best first) with an armature that may be 0, where the best end has the least of a logarithm."""
+    """Search on with an armature that may be 0, if it ended at the lower end of its range; space and ends."""
     space = job.space.from_none
     changed = [unknown != other for unknown, other in zip(job.space.unknowns, space.unknowns, strict=True)]
     playing = job.space.base[Param.BACKLASH] > 0.0  # a rotor that turns on its own has an inertia
@@ -246,9 +246,10 @@ def _searched_on(
     ):
         if left <= 0.0:
             break
-        climb = replace(job, spread=around, step=step)
-        count = min(most, max(1, int(min(left, 1e300) // (climb.generations * climb.population * climb.steps))))
-        further = [replace(climb, point=end.point, seed=job.seed + 77 + k) for k, end in enumerate(ends[:count])]
+        refined = replace(job, spread=around, step=step)
+        cost = refined.generations * refined.population * refined.steps
+        count = min(most, max(1, int(min(left, 1e300) // cost)))
+        further = [replace(refined, point=end.point, seed=job.seed + 77 + k) for k, end in enumerate(ends[:count])]
         done = _run(minimise, further, mapper, report, f"{what} the best {len(further)}", None)
         left -= sum(outcome.steps for outcome in done)
         ends += done

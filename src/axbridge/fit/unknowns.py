@@ -87,7 +87,7 @@ _REST: dict[str, tuple[Unknown, ...]] = {
     "lima2009": (_K_THETA, _K_OMEGA, _LATENCY),
 }
 _NO_TIMES = (_CONSTANT, _EFFICIENCY, _DEAD_DUTY, _ARMATURE, _LAG)
-_WHERE_THE_MODEL_HAS_IT = (_MAX_CURRENT, _BACKLASH, _OUTPUT)  # 0 is no law to begin from
+_WHERE_THE_MODEL_HAS_IT = (_MAX_CURRENT, _BACKLASH, _OUTPUT)  # searched only from a value above 0
 # What `free` may add to a model's own unknowns, by name.
 _ADDABLE = {
     unknown.name: unknown

@@ -36,7 +36,7 @@ from axbridge.state import BusEvent
 
 _log = logging.getLogger(__name__)
 _STDERR = 2
-_NEAR = math.radians(1)  # no warning if the servo's own limits are this little within the rig's
+_NEAR = math.radians(1)  # no warning if the servo's own limits are less than this within the rig's
 _DRIVES: dict[str, type[BusDrive]] = {  # by family of units
     "ax": BusDrive, "mx": BusDrive, "x": XDrive, "sts": FeetechDrive, "scs": FeetechDrive,
 }  # fmt: skip
@@ -136,7 +136,7 @@ class Connection:
             self._safety.feed()
 
     def send(self, goals: Mapping[str, Goal]) -> float:
-        """Write the goals; when they arrived, s. Without any: when a motor went off since the samples, or now."""
+        """Write the goals; when the servos had them, s. Without goals: when one went off since the samples, or now."""
         if self._safety is not None:
             self._safety.update_guard()
         received_at = -math.inf

@@ -19,8 +19,8 @@ from axbridge.servo.setpoints import Limits, Setpoints, couplings, scaled
 from axbridge.state import Goals, StepTable
 
 _log = logging.getLogger(__name__)
-_FIRST_SPEED, _NEAR = math.radians(45), math.radians(5)  # rad/s on the way to a first goal; rad, there it ends
-_BEYOND = math.radians(1)  # a joint that is held at its limit is not beyond it
+_FIRST_SPEED, _NEAR = math.radians(45), math.radians(5)  # rad/s, limit until the first goal is as near as this, rad
+_BEYOND = math.radians(1)  # rad beyond a limit without a warning: a joint is never held exactly at its limit
 _UNITS = {
     "position": {"rotational": "rad", "linear": "m"},
     "velocity": {"rotational": "rad/s", "linear": "m/s"},
@@ -46,15 +46,15 @@ class Joint:
         self.setpoints = Setpoints(start, speed, config.acceleration, self.drive.max_torque, config.control_pid)
         self.setpoints.enabled = self.drive.on_at_start
         self.requested = {"position": start, "velocity": speed}  # last, before clipping: Webots' getters return it
-        self.factors = {"position": 1.0, "velocity": 1.0}  # set-points over what was asked of this motor
+        self.factors = {"position": 1.0, "velocity": 1.0}  # set-point over request: the multiplier, or 1
         self.top_speed = math.inf  # rad/s, on the way to the first goal since torque came on
         self.turns_unknown_at = math.nan  # position, rad, as long as whole turns may be missing from it
         self.turned = math.nan  # position with whole turns while it is a wheel, rad
         self.stopped = False  # by hand, see `Robot.stop`
-        self.limp = False  # although it should have torque
+        self.limp = False  # the servo has no torque although the program wants it on
         self.withheld = False  # limp until `recover`: it has shut itself down, or was beyond a limit
         self.dead = False  # the battery is empty
-        self.active_trajectory: object = None  # the goals of the `goto` that leads it, or led it last
+        self.active_trajectory: object = None  # goals of the latest `goto` of this joint; an earlier one leaves it
         self.unsent: dict[str, float] = {}  # the robot's own: when servos were commanded since the last step, s
         self.torque_loss_count = 0  # how often it was switched off, or shut itself down
         self._warned: set[str | tuple[str, bool]] = set()  # what is emulated; command and end that were clipped
@@ -167,12 +167,12 @@ class Joint:
             if not self.dead and not self.withheld:
                 self.hold(self.drive.power(on=True))
                 self.limp = False
-            elif not setpoints.enabled:  # as it is to be after `recover`
+            elif not setpoints.enabled:  # `recover` switches it on
                 self.hold(self.sample("position"))
             setpoints.torque = setpoints.duty = None
             setpoints.enabled = True
-            self.connection.feed()  # after this a hang is limped again, also if the net has acted meanwhile
-            if self.torque_loss_count != torque_loss_count:  # another thread has switched it off meanwhile
+            self.connection.feed()  # re-arm the safety net, which may have switched the motor off meanwhile
+            if self.torque_loss_count != torque_loss_count:  # another thread has switched the motor off meanwhile
                 setpoints.enabled = False
                 self.drive.power(on=False)
         if self.stopped:
@@ -202,13 +202,13 @@ class Joint:
     def void_goal(self, here: float) -> None:
         """Hold `here` instead of going on to a goal from before torque was lost; nothing where that is NaN.
 
-        A goal that was given while it was limp stays, and so does a speed, a torque or a duty: it has no place.
+        A goal that was given while the joint was limp stays. So does a speed, a torque or a duty.
         """
         if self.is_positioned and (self.setpoints.holding or not self.limp) and not math.isnan(here):
             self.hold(here)
 
-    def rest(self, here: float) -> None:
-        """Let no command from before a loss of power act again: hold `here`, or speed, torque and duty become 0."""
+    def stand_still(self, here: float) -> None:
+        """Void all commands from before a loss of power: hold `here`; speed, torque and duty become 0."""
         self.void_goal(here)
         setpoints = self.setpoints
         if setpoints.endless:
@@ -229,12 +229,12 @@ class Joint:
         return self.drive.command(setpoints, self.sample, period)
 
     def note_off(self) -> None:
-        """It is to have no torque: no command that is under way may switch it on again."""
+        """Note that the motor is to be off: no command under way may switch it on again."""
         self.torque_loss_count += 1
         self.setpoints.enabled = False
 
     def keep_off(self) -> None:
-        """Switch the motor off again that another thread has switched off while this one switched it on."""
+        """Switch the motor off again if another thread did so while this thread switched it on."""
         if not self.setpoints.enabled:
             self.drive.power(on=False)
 

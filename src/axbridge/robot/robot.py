@@ -42,9 +42,9 @@ from axbridge.virtual.world import World
 
 _log = logging.getLogger(__name__)
 _SOFT_START = 0.5  # s in which torque rises after a change of backend
-_INSIST = 0.25  # s between attempts to switch off what has not confirmed
+_INSIST = 0.25  # s between attempts to switch off servos that have not confirmed it
 _FIRST, _AGAIN = 2.0, 0.02  # s: how long the first answer of a servo may take, and how often it is asked
-_SECONDS, _LONGEST_STEP = 0.2, 86_400_000.0  # ms: up to the first, seconds were meant; a day
+_SECONDS, _LONGEST_STEP = 0.2, 86_400_000.0  # ms: a shorter period was meant in seconds; a day
 _LATE = 0.1  # of a step: what is later counts as late for a twin
 _THERE = {"rotational": math.radians(2), "linear": 0.002}  # rad, m: this near a goal a joint has arrived
 _LONGEST_GOTO = 86_400.0  # s: a day
@@ -84,7 +84,7 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         self._unconfirmed_off: Mapping[str, BusError] | None = {}  # after `stop`: servos not confirmed off
         self._insist_at = -math.inf
         self._sensed: dict[str, Sample | None] = {}
-        self._pose_verified = False  # that it stands as its servos say: checked since its motors are on
+        self._pose_verified = False  # whether the pose was checked since the motors are on
         self._unsent: dict[str, float] = {}  # by servo: when it was commanded since the last step, s
         weakref.finalize(self, _warn_of_unsent, self._unsent)  # for a program that does not close it
         self._connection = Connection(rig, backend, seed)
@@ -231,7 +231,7 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
 
     def _trip(self, names: frozenset[str]) -> None:
         """The safety net has switched these motors off: they stay off until the program asks for them again."""
-        on = [name for name in names if self._joints[name].setpoints.enabled]  # seen limp by now, or not
+        on = [name for name in names if self._joints[name].setpoints.enabled]
         for name in on:
             self._joints[name].note_off()
         if on:

@@ -49,7 +49,7 @@ class Servo(CommandedByMethods):
         self.config = joint.config
         self._joint = joint
         self._goto = goto
-        self._torque_loss_counts = losses  # of all joints, when the command over time began that this is for
+        self._torque_loss_counts = losses  # of all joints, when `Robot.driven` made this servo; None: it did not
 
     # ---- commands
 
@@ -79,7 +79,7 @@ class Servo(CommandedByMethods):
             joint.setpoints.target = target
             joint.setpoints.torque = joint.setpoints.duty = None
             joint.setpoints.holding = False
-            if self._torque_loss_counts is None:  # else a goal on the way to another one
+            if self._torque_loss_counts is None:  # a waypoint of a command over time does not confirm the turn
                 joint.turns_unknown_at = math.nan
             joint.remember_request(self._joint, "position", position)
 
@@ -218,7 +218,7 @@ class Servo(CommandedByMethods):
         self._joint.connection.refuse_closed()
         self._joint.note_off()
         if self._torque_loss_counts is not None:
-            self._torque_loss_counts[self._joint] += 1  # its own
+            self._torque_loss_counts[self._joint] += 1  # after its own `torque_off` it takes goals
         self._joint.drive.power(on=False)
 
     def restore(self) -> None:
@@ -273,17 +273,17 @@ class Servo(CommandedByMethods):
         """
         goal = register.startswith("goal_") or register == "moving_speed"  # that of a wheel turns it, torque or not
         if self._joint.stopped and (goal or (register, value) == ("torque_enable", 1)):
-            self._joint.switch_on()  # which says why not
+            self._joint.switch_on()  # raises RobotStopped
         self.dynamixel.write(register, value)
 
     @property
     def dynamixel(self) -> BusDrive:
-        """Its place on the bus, for tools that see to registers themselves; raises as `read` where it has none."""
+        """The servo's drive on its bus, for tools that use registers directly; raises as `read` where there is none."""
         self._joint.connection.refuse_closed()
         return self._joint.on_bus("has no registers")
 
     def _number(self, value: object, what: str) -> float:
-        """A set-point for a robot that takes some, as a float."""
+        """A set-point as a float; UsageError where the robot is closed."""
         self._joint.connection.refuse_closed()
         return checks.number(value, what)
 
@@ -292,11 +292,11 @@ class Servo(CommandedByMethods):
         return counts is None or joint.torque_loss_count == counts[joint] or joint.stopped
 
     def _apply_checked(self, command: str, check: Callable[[Joint], checks.Checked]) -> Iterator[tuple[Joint, float]]:
-        """As `_validate`, of joints that are on then: not of one that was switched off since `Robot.driven`."""
+        """Switch on and yield each joint of `_validate`; skip those that lost their torque since `Robot.driven`."""
         for joint, value in self._validate(command, check):
             if command != "position" or math.isinf(value):
                 joint.require("wheel" if command == "position" else command)
-            off = not joint.setpoints.enabled  # read first: a switch-off counts a torque loss before it
+            off = not joint.setpoints.enabled  # read first: `note_off` counts the loss before it changes this
             if self._may_drive(joint):
                 if off:
                     joint.switch_on()

@@ -18,12 +18,12 @@ from axbridge.robot.drives.shaft_speed import speed_under
 from axbridge.robot.joint import Joint
 from axbridge.state import BusEvent, Cause
 
-_GONE = 1.0  # s after which a loss of power is no cause any more
+_GONE = 1.0  # s for which `causes` names a loss of power
 _OTHER_PROGRAM = "something else than this program has switched it off"
 _HARD = 0.6  # load; a servo that is to press for long, as a gripper, has a torque limit below it
 _STANDS = 0.1  # of the speed without a load
 _LASTS = 0.2  # s; the first 0.05 s of a start look the same
-_EASED = 0.9  # of the torque that it is left
+_EASED = 0.9  # share of the torque left to a blocked joint: with less load it is free again
 
 
 class TorqueWatch:
@@ -32,17 +32,17 @@ class TorqueWatch:
     def __init__(self, connection: Connection, joints: Mapping[str, Joint]) -> None:
         self._connection = connection
         self._joints = joints
-        self._marked: tuple[frozenset[str], frozenset[str]] | None = None
-        self._off: frozenset[str] = frozenset()
-        self._why: dict[str, str] = {}
-        self._quiet = False  # all had torque in the latest exchange
-        self._without: dict[str, float] = {}  # when they were without power, s on the robot's clock
+        self._marked: tuple[frozenset[str], frozenset[str]] | None = None  # limp and withheld, as set in the joints
+        self._off: frozenset[str] = frozenset()  # limp until `recover`, and named in a warning
+        self._why: dict[str, str] = {}  # reason for that warning, by name
+        self._all_had_torque = False  # in the latest exchange
+        self._unpowered_at: dict[str, float] = {}  # when their loss of power was noticed, s on the robot's clock
 
     def update(self, time: float) -> None:
-        """Revive, mark and say what the latest exchange has shown; `time` is the robot's, s."""
+        """Set servos up again that were without power; mark and name limp joints. `time` is the robot's, s."""
         connection, joints = self._connection, self._joints
         restarted = connection.take_restarted()
-        if self._quiet and not (connection.events or connection.torqueless or restarted):
+        if self._all_had_torque and not (connection.events or connection.torqueless or restarted):
             return
         wanted = {name for name, joint in joints.items() if joint.setpoints.enabled and not joint.dead}
         back = {event.name for event in connection.events if event.kind == "without power"} & wanted
@@ -52,38 +52,38 @@ class TorqueWatch:
                 connection.cycles[joints[name].config.bus].withhold(name)
                 self._why[name] = "it was without power, and may have forgotten its turns"
         for name in restarted:  # before they get torque, which may change the count of a servo at the end of its turn
-            joints[name].rest(joints[name].sample("position"))
+            joints[name].stand_still(joints[name].sample("position"))
         lost = any(event.kind == "port lost" for event in connection.events)
         for name in joints if lost else back:
-            joints[name].torque_loss_count += 1  # a command over time is somewhere else by now
-        kept = connection.withheld
-        back -= kept
+            joints[name].torque_loss_count += 1  # the joint must not run after a command over time
+        withheld = connection.withheld
+        back -= withheld
         for name in connection.unpowered:
             with contextlib.suppress(BusError):  # again in the next step
-                here = connection.revive(name, on=name in wanted - kept)
+                here = connection.revive(name, on=name in wanted - withheld)
                 joints[name].keep_off()
                 if name in back or joints[name].limp:  # else a signal has switched it off, and a goal may be newer
-                    joints[name].rest(here)
-        off = kept | connection.switched_off
+                    joints[name].stand_still(here)
+        off = withheld | connection.switched_off
         limp = off | connection.unpowered
         if self._marked is None:
-            self._off = kept  # that was said when it was opened
-        if (limp, kept) != self._marked:
-            self._marked = limp, kept
+            self._off = withheld  # opening the robot has warned of these
+        if (limp, withheld) != self._marked:
+            self._marked = limp, withheld
             for name, joint in joints.items():
                 joint.torque_loss_count += name in off and not joint.limp
                 if joint.limp != (name in limp):
                     joint.void_goal(joint.sample("position"))
-                joint.limp, joint.withheld = name in limp, name in kept
+                joint.limp, joint.withheld = name in limp, name in withheld
         self._why |= {event.name: why for event in connection.events if (why := _reason(event))}
         before, self._off = self._off, off & (wanted | self._off)
-        self._without |= dict.fromkeys(back | connection.unpowered & self._without.keys(), time)
+        self._unpowered_at |= dict.fromkeys(back | connection.unpowered & self._unpowered_at.keys(), time)
         if back:
             subject = "all servos" if len(back) == len(joints) else ", ".join(sorted(back))
             warn(f"without power until now: {subject}; each stays where it is until its next command, softly at first")
         for name in sorted(self._off - before):
             warn(f"servo {name!r} has no torque, and stays limp until recover(): {self._why.get(name, _OTHER_PROGRAM)}")
-        self._quiet = not limp
+        self._all_had_torque = not limp
 
     def causes(self, time: float) -> dict[str, list[Cause]]:
         """Why servos have no torque, or had none in the last second, by name; `time` as of `update`.
@@ -96,7 +96,7 @@ class TorqueWatch:
                 protocol, errors = joint.drive.protocol, joint.sample("errors")
                 if not math.isnan(errors) and (alarms := protocol.alarms(int(errors) & protocol.shuts_down)):
                     by_servo.setdefault(name, []).extend(cast("list[Cause]", alarms.words))
-        for name, seen in self._without.items():
+        for name, seen in self._unpowered_at.items():
             if time - seen <= _GONE:
                 by_servo.setdefault(name, []).append("without power")
         return by_servo
@@ -114,7 +114,7 @@ class _Watched:
     joint: Joint
     share: float
     still: float  # rad/s
-    since: float | None = None  # when it began to push without moving, or to need less than it is left, s
+    since: float | None = None  # when it began to push without moving or, once blocked, to need less torque, s
     side: float = 0.0  # the load that it was blocked with; 0: it is not
 
     def blocked(self, load: float) -> bool:

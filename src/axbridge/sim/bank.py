@@ -118,7 +118,7 @@ class ServoBank:
         self._latency = [s.model.sensor.latency_ms / 1000 for s in servos]
         self.foresight: float = min(self._latency, default=0.0)
         bus_of = np.array([s.supply for s in servos], dtype=np.int64)
-        servo, side = self._place(servos)
+        servo, side = self._servos_of_joints(servos)
         playing = np.flatnonzero(np.append(params[:, Param.BACKLASH], 0.0)[servo])
         carrying = bool(params[:, [Param.LOAD, Param.LOAD_STRIBECK, Param.LOAD_EXTERNAL]].max(initial=0.0) > 0)
         self._pending: list[tuple[float, int, _Order]] = []
@@ -195,7 +195,6 @@ class ServoBank:
     def reset(self) -> None:
         """Put every shaft where it started, limp and at rest; forget what was commanded."""
         self._pending.clear()
-        self._goals = None
         self.command[:] = 0.0
         for index, angle in enumerate(self._start):
             self.place(index, angle)
@@ -230,7 +229,8 @@ class ServoBank:
         """Release the engine; may be called twice."""
         self.engine.close()
 
-    def _place(self, servos: Sequence[BankServo]) -> tuple[IntArray, FloatArray]:
+    def _servos_of_joints(self, servos: Sequence[BankServo]) -> tuple[IntArray, FloatArray]:
+        """Row and side of the servo of each joint, as of `Drives`."""
         servo, side = np.full(len(self.joints), -1, dtype=np.int64), np.ones(len(self.joints))
         for row, placed in enumerate(servos):
             if placed.joint not in self.joints or servo[self.joints.index(placed.joint)] >= 0:

@@ -14,7 +14,7 @@ one array, a row for each quantity (`_Row`) and a column for each lane, and the 
 
 A step of a lane goes like this:
 
-1. *Which command acts* (`_prepare`). It acts `LATENCY` and half a turn of the servo's loop after it was sent. A step
+1. *Which command acts* (`_prepare`). It acts `LATENCY` and half a period of the servo's loop after it was sent. A step
    ends early, or up to a quarter late, so that this is never in its midst: the goal is constant over a step.
 2. *What is not computed.* `FOLLOWED` samples are taken from the measurement: the state is set, and nothing is
    integrated. `HELD` ones stand where the part began. Both come before the loop runs, which must not see them.
@@ -54,7 +54,7 @@ from axbridge.sim.runs import Regime, Runs
 
 _WIDTH = 16  # lanes
 _VECTOR = 8  # numbers in the longest registers there are
-_LOOP = 0.5e-3  # s: a command waits half a turn of the servo's loop on average; what is read is of that moment
+_LOOP = 0.5e-3  # s: a command waits half a period of the servo's loop on average; readings are of that moment
 _STRETCH = 1.25  # a step may be so much longer than asked for when a command is due at its end
 _FOLLOWED, _HELD, _OFF = int(Regime.FOLLOWED), int(Regime.HELD), int(Regime.OFF)
 

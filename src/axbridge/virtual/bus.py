@@ -56,7 +56,7 @@ class VirtualBus(Bus):
             super()._rest(seconds)
 
     def _read_ahead(self, requests: Sequence[tuple[int, int, int]]) -> list[Reply]:
-        """As many as are plain and come before the firmware's next look: the world moves once for all."""
+        """Answers to the READs that the line can schedule before the next check of alarms: one move of the world."""
         line, world = self._line, self._world
         if line is None:
             return []
@@ -64,7 +64,7 @@ class VirtualBus(Bus):
         if not reads:
             return []
         servos, addresses, lengths, sent, due = zip(*reads, strict=True)
-        world.sleep_until(due[-1] if due[-1] < world.next_watch else sent[-1])  # the firmware may see to alarms there
+        world.sleep_until(due[-1] if due[-1] < world.next_watch else sent[-1])  # at `next_watch` alarms may change
         states = world.bank.sampled(np.array([servo.row for servo in servos]), sent).tolist()
         data = map(VirtualServo.peek, servos, addresses, lengths, sent, states)
         answers = list(map(Reply, [servo.alarms.bits for servo in servos], data, sent))

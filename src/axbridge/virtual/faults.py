@@ -36,7 +36,7 @@ class Targets:
     servos: Collection[VirtualServo]  # those of the rig
     supply: FloatArray  # V, (servos,): what feeds each motor, to be written
     rated_supply: FloatArray  # as long as nothing is wrong
-    twin_of: Callable[[VirtualServo], VirtualServo]  # makes a second servo with one's registers, and no motor
+    copy_of: Callable[[VirtualServo], VirtualServo]  # makes a second servo with the same registers, and no motor
     now: Callable[[], float]  # s
 
 
@@ -120,15 +120,15 @@ def _each(act: Callable[[VirtualServo, float], None]) -> Act:
     return strike
 
 
-def _add_twin(targets: Targets, fault: Fault) -> None:
+def _add_copy(targets: Targets, fault: Fault) -> None:
     for servo in _struck(targets, fault):
-        next(line for line in targets.lines if servo in line.servos).add(targets.twin_of(servo))
+        next(line for line in targets.lines if servo in line.servos).add(targets.copy_of(servo))
 
 
-def _remove_twins(targets: Targets, fault: Fault) -> None:
+def _remove_copies(targets: Targets, fault: Fault) -> None:
     for line in targets.lines:
-        for twin in [servo for servo in line.servos if servo not in targets.servos]:
-            line.remove(twin)
+        for copy in [servo for servo in line.servos if servo not in targets.servos]:
+            line.remove(copy)
 
 
 _PLUG = _each_line(Line.plug)
@@ -160,7 +160,10 @@ FAULTS: Mapping[str, FaultKind] = {
         "wrong-id:3", "servo 3 has the next id, as after a mistake with set-id", _each(VirtualServo.shift_id),
         _each(VirtualServo.restore_id), of_servo=True,
     ),
-    "dead": FaultKind("dead:3@4s", "servo 3 dies", _each(VirtualServo.die), _each(VirtualServo.revive), of_servo=True),
+    "dead": FaultKind(
+        "dead:3@4s", "servo 3 has no power: silent and limp until `none`, then it starts with its RAM reset",
+        _each(VirtualServo.die), _each(VirtualServo.revive), of_servo=True,
+    ),
     "overload": FaultKind(
         "overload:3@4s",
         "servo 3 shuts down by overload, until its torque limit is written again; of Protocol 2.0, until a reboot",
@@ -175,7 +178,7 @@ FAULTS: Mapping[str, FaultKind] = {
         of_servo=True, lasts=True,
     ),
     "collision": FaultKind(
-        "collision:3", "a second servo with id 3 is on the bus", _add_twin, _remove_twins, of_servo=True
+        "collision:3", "a second servo with id 3 is on the bus", _add_copy, _remove_copies, of_servo=True
     ),
 }  # fmt: skip
 

@@ -283,7 +283,7 @@ class Line:
         version, packet, size, _ = received
         servos: Sequence[VirtualServo]
         if self.expected or self.log is not None:
-            lost, packet = self._meet(version, packet, end)
+            lost, packet = self._strike_question(version, packet, end)
             if lost:
                 return
         servos = [servo for servo in self._by_id.get((version, packet.id), ()) if self._receives(servo, start, size)]
@@ -304,8 +304,8 @@ class Line:
         if replies:
             self._answer(replies, end)
 
-    def _meet(self, version: int, packet: Packet, end: float) -> tuple[bool, Packet]:
-        """Let faults strike a question whose turn it is, and log it: whether it is lost, and what is left of it."""
+    def _strike_question(self, version: int, packet: Packet, end: float) -> tuple[bool, Packet]:
+        """Apply the faults that are due to a question, and log it; whether it is lost, and the packet as it arrives."""
         protocol = next((one.protocol for one in self.servos if one.protocol.version == version), PROTOCOLS[1])
         several = protocol.reads(packet) if packet.code in _READS and packet.code != Instruction.READ else ()
         written = protocol.blocks(packet) or ()
@@ -329,7 +329,7 @@ class Line:
 
     @staticmethod
     def _follow(servos: Sequence[VirtualServo], packet: Packet, end: float) -> Sequence[VirtualServo]:
-        """Let servos that do no more than that follow the goals of a SYNC_WRITE, all at once; returns the others."""
+        """Hand goals of a SYNC_WRITE to the motors in one call; return the servos that must handle the packet."""
         ((address, blocks),) = blocks_of(servos[0].protocol, packet)
         motors, others, rows, goals = servos[0].motors, [], [], []
         for servo in servos:
@@ -385,10 +385,10 @@ class Line:
     def _answer(self, replies: list[tuple[VirtualServo, Status, float]], end: float) -> None:
         """Put status packets on the line."""
         if self.timing == "none":
-            for _, status, _ in sorted(replies, key=lambda reply: len(reply[1].turn)):
+            for _, status, _ in sorted(replies, key=lambda reply: len(reply[1].after)):
                 self._reply(end, status.frame)
             return
-        if len(replies) == 1 and not replies[0][1].turn:
+        if len(replies) == 1 and not replies[0][1].after:
             servo, status, baud = replies[0]
             byte = BITS_PER_BYTE / baud
             begin, duration = self._interrupts[id(servo)].hold_up(end + status.delay, len(status.frame) * byte, byte)
@@ -396,9 +396,9 @@ class Line:
             return
         frames: list[Transmission] = []
         finished: dict[int, float] = {}  # id -> end of its packet, for the replies behind it
-        for servo, status, baud in sorted(replies, key=lambda reply: len(reply[1].turn)):
+        for servo, status, baud in sorted(replies, key=lambda reply: len(reply[1].after)):
             free = end
-            for id_ in status.turn:
+            for id_ in status.after:
                 free = finished.get(id_, free + status.gap)
             if free == math.inf:
                 continue  # it waits for a servo that never answers
@@ -423,7 +423,7 @@ class Line:
 
     def _reply(self, due: float, data: bytes) -> None:
         if self.expected or self._struck or self.log is not None:
-            struck = self._struck_answer(due, data)
+            struck = self._faults_of_answer(due, data)
             if struck:
                 for when, what in self.mishaps.strike(struck[0], due, data):
                     self._deliver(when, what)
@@ -434,8 +434,8 @@ class Line:
         for when, what in self.mishaps.deliver(due, data):
             self._deliver(when, what)
 
-    def _struck_answer(self, due: float, data: bytes) -> list[Fault]:
-        """Log an answer; the faults that strike it."""
+    def _faults_of_answer(self, due: float, data: bytes) -> list[Fault]:
+        """Log an answer; return the faults that strike it."""
         version: Literal[1, 2] = 2 if data.startswith(v2.HEADER) else 1
         packets = PROTOCOLS[version].decoder().feed(data)
         packet = packets[0] if packets else Packet(BROADCAST, 0, data, intact=False)  # of servos that speak at once

@@ -44,7 +44,7 @@ class Status(NamedTuple):
 
     frame: bytes
     delay: float  # from the end of the instruction packet to the first start bit, without interruptions, s
-    turn: tuple[int, ...] = ()  # the other servos that answer first
+    after: tuple[int, ...] = ()  # ids of the servos that answer first
     gap: float = math.inf  # how long it waits for each of those that does not answer, s; infinite: for ever
 
 
@@ -79,7 +79,7 @@ class VirtualServo:
         self.changed: Callable[[], None] = lambda: None  # its id, baud rate or power may be another: the line's index
         self.eeprom_write_time: float = 0.0  # s after its answer, by the last packet: the line takes it over
         self.writes_unchanged = False  # also EEPROM bytes that keep their value (a fault)
-        self.dead = False  # broken: power does not bring it back
+        self.dead = False  # a fault: without power, whatever the supply is
         self.row = index
         self.followed: tuple[int, int] | None = None  # see `Firmware.followed`
         self.goal: tuple[float, float] | None = None  # rad and rad/s, that the motor got since its latest command
@@ -246,7 +246,7 @@ class VirtualServo:
         status = self._status(0, about, Instruction.PING)
         if not (broadcast and self.protocol.ping_slots):
             return status
-        return status._replace(turn=tuple(range(self.id)), gap=_GAP * BITS_PER_BYTE / self.baud)
+        return status._replace(after=tuple(range(self.id)), gap=_GAP * BITS_PER_BYTE / self.baud)
 
     def _read(self, params: bytes, time: float) -> tuple[int, bytes] | None:
         width = self.protocol.address_size
@@ -270,7 +270,7 @@ class VirtualServo:
         for id_, address, length in self.protocol.reads(packet):
             if id_ == self.id:
                 answer = self._data(address, length, time)
-                return answer and self._status(*answer, Instruction.READ)._replace(turn=tuple(before))
+                return answer and self._status(*answer, Instruction.READ)._replace(after=tuple(before))
             before.append(id_)
         return None
 
@@ -453,7 +453,7 @@ class VirtualServo:
     # -- faults ------------------------------------------------------------------------------------------------------
 
     def die(self, time: float) -> None:
-        """Break: silent and limp, and no power helps."""
+        """Lose power until `revive`, whatever the supply is: silent and limp."""
         self.dead = True
         self.power_off(time)
 
@@ -468,7 +468,7 @@ class VirtualServo:
         self.changed()
 
     def revive(self, time: float) -> None:  # noqa: ARG002
-        """End the fault: power brings it back."""
+        """End the fault: `monitor` starts the servo if the supply is there."""
         self.dead = False
 
     def overheat(self, time: float) -> None:  # noqa: ARG002

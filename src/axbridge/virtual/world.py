@@ -107,7 +107,7 @@ class World:
             )
             for place, bus in enumerate(rig.buses)
         }
-        self._targets = Targets(self.lines.values(), self._rows, self.bank.supply, self._rated, self._twin_of, self.now)
+        self._targets = Targets(self.lines.values(), self._rows, self.bank.supply, self._rated, self._copy_of, self.now)
         self._events: list[tuple[float, int, Fault, bool]] = []  # when, which first, what, whether it ends
         self._order = itertools.count()  # of events at the same time
         for line in self.lines.values():
@@ -238,14 +238,14 @@ class World:
     def _later(self, delay: float, fault: Fault, *, ends: bool = False) -> None:
         heapq.heappush(self._events, (self._now + delay, next(self._order), fault, ends))
 
-    def _twin_of(self, servo: VirtualServo) -> VirtualServo:
+    def _copy_of(self, servo: VirtualServo) -> VirtualServo:
         """A second servo with this one's registers, and no motor."""
-        twin = VirtualServo(servo.profile, _NullMotor(self.bank.state), servo.row, zero=servo.zero, time=self._now)
-        twin.table.data[:] = servo.table.data
-        twin.firmware.keep()
-        twin.power_on(self._now, {"id": servo.id, "present_position": servo.table["present_position"]})
-        twin.busy_until = self._now
-        return twin
+        copy = VirtualServo(servo.profile, _NullMotor(self.bank.state), servo.row, zero=servo.zero, time=self._now)
+        copy.table.data[:] = servo.table.data
+        copy.firmware.keep()
+        copy.power_on(self._now, {"id": servo.id, "present_position": servo.table["present_position"]})
+        copy.busy_until = self._now
+        return copy
 
     def _move_to(self, due: float) -> None:
         if due > self._now:

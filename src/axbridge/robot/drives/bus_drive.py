@@ -93,7 +93,7 @@ class BusDrive:
         self._goal_is_far = False  # its goal is the end of its range: in torque control it only gives the direction
         self.limp_at = -math.inf  # when it was switched off last, s on the bus's clock
         self.powered = False
-        self._own: dict[str, int] = {}  # what EEPROM registers held that are, or may be, changed: neighbours
+        self._borrowed: dict[str, int] = {}  # what `restore` writes to the neighbouring registers changed here
         self.is_wheel = False
         self._mode: Any = None  # that it is in, where its family has several; None: unknown, or the usual one
         self._turns: TurnCounter | None = None  # of a wheel
@@ -149,13 +149,13 @@ class BusDrive:
         return self.read("torque_limit") == 0 and self.config.registers.get("torque_limit") != 0
 
     def wake(self, *, on: bool) -> float:
-        """Do what a cycle cannot do to let a servo move again that has shut itself down; where it is if switched on."""
+        """Prepare a servo that has shut itself down for new goals; its position, rad, NaN if it is not to be on."""
         if not on:
             return math.nan
         return self.calibration.angle(self.read("present_position")) if self.powered else self.power(on=True)
 
     def fill_ram(self) -> None:
-        """Write what the rig wants in RAM: a servo forgets it without power."""
+        """Write the rig's RAM registers: a servo forgets them without power."""
         registers = self.config.registers.items()
         ram = {name: value for name, value in registers if self.profile.register(name).area is Area.RAM}
         errors = apply_registers(self.bus, self.id, self.profile, ram)
@@ -169,11 +169,11 @@ class BusDrive:
             self.limp_at = self.write("torque_enable", 0)
             return math.nan
         present = self.read("present_position")
-        if not self._own and self._read_all(_WHEEL) == _WHEEL:
+        if not self._borrowed and self._read_all(_WHEEL) == _WHEEL:
             self._borrow({"cw_angle_limit": 0, "ccw_angle_limit": self.profile.units.counts})
-            self.is_wheel = True  # left in wheel mode by a program that was killed
-        if self._own:
-            self.write("moving_speed", 0)  # a wheel takes no goal
+            self.is_wheel = True  # a program that was killed left it in wheel mode
+        if self._borrowed:
+            self.write("moving_speed", 0)  # a wheel has no goal position
         else:
             self.write("goal_position", present)
         self.write("torque_enable", 1)
@@ -205,7 +205,7 @@ class BusDrive:
         held = self._read_block(names.low, names.high, *([names.most_torque] if has_torque else []))
         if has_torque:
             self._top_duty = min(self._top_duty, held[names.most_torque])
-        counts = self._own.get(names.low, held[names.low]), self._own.get(names.high, held[names.high])
+        counts = self._borrowed.get(names.low, held[names.low]), self._borrowed.get(names.high, held[names.high])
         factory = registers[names.low].initial, registers[names.high].initial
         if counts[0] >= counts[1]:
             return -math.inf, math.inf  # a wheel, or several turns
@@ -241,7 +241,7 @@ class BusDrive:
         if setpoints.endless:
             return self._velocity_goal(setpoints, sample, period, limit)
         self._leave_wheel()
-        if self._goal_is_far:  # the motion to the next goal would begin there, and the joint would run after it
+        if self._goal_is_far:  # else the servo's reference would move to the next goal from the end of the range
             self._goal_is_far = False
             self._begin_motion_here()
         if setpoints.holding:
@@ -279,19 +279,19 @@ class BusDrive:
 
         A joint that is `holding` in its own mode continues.
         """
-        for attempt in range(RESTORE if self._own else 0):
+        for attempt in range(RESTORE if self._borrowed else 0):
             try:
                 if self.is_wheel or not holding:  # first of all
                     self.write("torque_enable", 0)
-                if self._read_all(self._own) != self._own:
+                if self._read_all(self._borrowed) != self._borrowed:
                     self.write("torque_enable", 0)
-                    self._change_to(self._own)
+                    self._change_to(self._borrowed)
             except BusError as failure:
                 if attempt == RESTORE - 1 or isinstance(failure, PortError):
                     raise self._not_restored(failure) from failure
                 self.bus.clock.sleep_until(self.bus.clock.now() + _RESTORE_PAUSE)
             else:
-                self._own, self._turns = {}, None
+                self._borrowed, self._turns = {}, None
                 self.bus.borrowed.pop(self.id, None)
                 self.is_wheel = False
                 break
@@ -300,9 +300,9 @@ class BusDrive:
     def _not_restored(self, failure: BusError) -> BusError:
         port = getattr(self.bus, "port_name", None)
         where = f" --port {port}" if port else ""
-        commands = [f"axbridge servo write {self.id} {name} {value}{where}" for name, value in self._own.items()]
-        changed = "a wheel" if "cw_angle_limit" in self._own else "in another mode"
-        held = ", ".join(f"{name} {value}" for name, value in self._own.items())
+        commands = [f"axbridge servo write {self.id} {name} {value}{where}" for name, value in self._borrowed.items()]
+        changed = "a wheel" if "cw_angle_limit" in self._borrowed else "in another mode"
+        held = ", ".join(f"{name} {value}" for name, value in self._borrowed.items())
         return BusError(
             f"servo {self.config.name!r} (id {self.id}) may still be {changed}: "
             f"it did not take {held} back ({failure.message})",
@@ -311,7 +311,7 @@ class BusDrive:
 
     def _change(self, held: Mapping[str, int], values: Mapping[str, int]) -> None:
         """Write other values to neighbouring EEPROM registers; what they held before all changes is for `restore`."""
-        self._borrow({**held, **self._own})
+        self._borrow({**held, **self._borrowed})
         self._change_to(values)
 
     def _change_to(self, values: Mapping[str, int]) -> None:
@@ -320,7 +320,7 @@ class BusDrive:
 
     def _borrow(self, own: dict[str, int]) -> None:
         """Keep what the servo held, for `restore` and for the guard."""
-        self._own = own
+        self._borrowed = own
         self.bus.borrowed[self.id] = self._bytes(own)
 
     # ---- position
@@ -429,6 +429,6 @@ class BusDrive:
 
     def _leave_wheel(self) -> None:
         """Back to joint mode, where it is not in it."""
-        if self._own:
+        if self._borrowed:
             self.restore()
             self.power(on=True)

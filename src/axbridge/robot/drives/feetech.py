@@ -60,7 +60,7 @@ class FeetechDrive(BusDrive):
         """Switch the motor; on: at rest, and the present position becomes the goal first."""
         if not on:
             return super().power(on=False)
-        if not self._own and self._endless_now():
+        if not self._borrowed and self._endless_now():
             self._borrow({"operating_mode": 0} if self._modal else {**_WHEEL, "max_position_limit": 1023})
             self.restore()  # left in another mode by a program that was killed
         self._endless_left = False
