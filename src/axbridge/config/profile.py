@@ -26,6 +26,7 @@ from axbridge.config.registers import (
     Version,
 )
 from axbridge.errors import ErrorFlag, FeetechError, HardwareError, ProfileError, nearest
+from axbridge.file_reading import snake_case
 from axbridge.units import RPM, UNITS, Units, baud_of, bits_to_signed
 
 FOLDER = "firmware_profiles"
@@ -291,7 +292,7 @@ class FirmwareProfile(toml_tables.TomlTable):
             if name_at is None:
                 raise ProfileError(self.path, f"registers.{word}", f"{self.name} has no register at address {word}")
             return name_at
-        name = re.sub(r"[\s-]+", "_", word.strip().lower())
+        name = snake_case(word)
         if name not in self.registers and prefix + name in self.registers:
             name = prefix + name
         self.register(name)
