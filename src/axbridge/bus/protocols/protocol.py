@@ -91,6 +91,9 @@ class Protocol:
     revival = "write {id} torque_limit 1023"  # of `axbridge servo`, for one that has shut itself down
     watchdog: int | None = None  # register that stops a servo when no packet comes, in units of 20 ms
     mode: Span = (int(Address.CW_ANGLE_LIMIT), 4)  # see `endless_goal`
+    modes: Span = mode  # and which way a servo counts, where a register beside it says so
+    loop: Span = (Address.TORQUE_ENABLE + 2, 4)  # settings of the position loop
+    commands: Span = (int(Address.GOAL_POSITION), 4)  # goals of all modes, and what shapes the way to them
     whole: Span = (0, TABLE_SIZE)  # two servos with one id differ in it
     span_that_differs_between_units: Span = (CALIBRATION, Address.PRESENT_TEMPERATURE + 1 - CALIBRATION)  # surely
     park_speed, park_near = 100, 6  # counts: 11 rpm, about 2 degrees
