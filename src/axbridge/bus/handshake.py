@@ -22,7 +22,7 @@ from axbridge.bus.protocols.protocol import FIRST, Protocol
 from axbridge.bus.serial import SerialBus
 from axbridge.config import toml_tables
 from axbridge.config.profile import FOLDER, FirmwareProfile
-from axbridge.config.registers import ADDRESSES, MOST_OFFSET, POSITION_MODES, FeetechAddress, OperatingMode
+from axbridge.config.registers import CONVENTIONS, MOST_OFFSET, POSITION_MODES, FeetechAddress, OperatingMode
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, HardwareError, ProfileError
 
 _NOT_BESIDE_2 = v2.HEADER[2]
@@ -128,7 +128,7 @@ def inspect(bus: Bus, servo: Expected, where: str = "") -> Iterator[Finding]:
         return
     else:
         _, model, firmware = identify_model(id_, said)
-        place, alarms = ADDRESSES[servo.profile.protocol], 0
+        place, alarms = CONVENTIONS[servo.profile.protocol].addresses, 0
         delay, level = said[place.RETURN_DELAY_TIME], said[place.STATUS_RETURN_LEVEL]
     if level < servo.protocol.full_level:
         bus.no_write_ack_ids |= {id_}

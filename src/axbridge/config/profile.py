@@ -14,12 +14,10 @@ from pydantic import Field, model_validator
 
 from axbridge.config import toml_tables
 from axbridge.config.registers import (
-    ADDRESSES,
+    CONVENTIONS,
     CURRENT_MODES,
     EEPROM_END,
-    INSTRUCTIONS,
     MOST_OFFSET,
-    NAMES,
     Address,
     Names,
     OperatingMode,
@@ -32,6 +30,7 @@ FOLDER = "firmware_profiles"
 HOT_MARGIN = 5  # °C below its own limit, where a servo switches itself off
 _INDIRECT = re.compile(r"indirect_data_(\d+)")
 _ADDRESSES_1 = 256  # of Protocol 1.0
+_BIG_ENDIAN = [name for name, convention in CONVENTIONS.items() if convention.byteorder == "big"]
 _M06_UNLOCKED = range(Address.TORQUE_ENABLE, Address.PRESENT_POSITION)  # writable under Lock, manual of 2006
 
 
@@ -214,17 +213,17 @@ class FirmwareProfile(toml_tables.TomlTable):
     @property
     def eeprom_end(self) -> int:
         """First RAM address."""
-        return int(ADDRESSES[self.protocol].TORQUE_ENABLE)
+        return int(CONVENTIONS[self.protocol].addresses.TORQUE_ENABLE)
 
     @property
     def maker(self) -> str:
         """Whose it is; servos of two makers cannot share a line."""
-        return "Feetech" if isinstance(self.protocol, str) else "Dynamixel"
+        return CONVENTIONS[self.protocol].maker
 
     @property
     def names(self) -> Names:
         """What it calls the registers that all servos have."""
-        return NAMES[self.protocol]
+        return CONVENTIONS[self.protocol].names
 
     @property
     def operating_modes(self) -> tuple[int, ...]:
@@ -316,7 +315,7 @@ class FirmwareProfile(toml_tables.TomlTable):
         if not isinstance(registers, Mapping):
             return data
         written: dict[str, Any] = {}
-        order = {"byteorder": "big"} if data.get("protocol") == "scs" else {}
+        order = {"byteorder": "big"} if data.get("protocol") in _BIG_ENDIAN else {}
         for name, entry in registers.items():
             repeated = isinstance(entry, Mapping) and "count" in entry
             for key, register in _neighbours(name, entry) if repeated else ((name, entry),):
@@ -342,14 +341,14 @@ class FirmwareProfile(toml_tables.TomlTable):
             if register.minimum < lowest or register.maximum > highest:
                 limits = f"{register.minimum}..{register.maximum}"
                 raise ValueError(f"registers.{name}: {limits} does not fit into {register.size} bytes")
-        for place in ADDRESSES[self.protocol]:
+        for place in CONVENTIONS[self.protocol].addresses:
             name = place.name.lower()
             if name not in self.registers or self.registers[name].address != place:
                 owner = f"every {f'Protocol {self.protocol}.0' if self.maker == 'Dynamixel' else self.maker} servo"
                 raise ValueError(f"registers.{name} is missing at address {place:d}, where {owner} has it")
         if self.protocol != 2 and self.size > _ADDRESSES_1:
             raise ValueError(f"registers: Protocol 1.0 has addresses up to {_ADDRESSES_1 - 1}")
-        known = [instruction.name for instruction in INSTRUCTIONS[self.protocol]]
+        known = [instruction.name for instruction in CONVENTIONS[self.protocol].instructions]
         for name in self.instructions:
             if name not in known:
                 raise ValueError(f"instructions: {name!r} is not known; choose from {', '.join(known)}")

@@ -208,7 +208,6 @@ class _Scs(_Sts):
     title = "Feetech SCS"
     group_reads: tuple[int, ...] = ()
     ping_slots = False
-    byteorder: Literal["little", "big"] = "big"
     usual_profile = "scs0009"
     lock: int | None = 48
     torque_limit = int(FeetechAddress.MAX_TORQUE)  # while the lock is 1 it is no more than a word in RAM
