@@ -24,7 +24,7 @@ from axbridge.config.registers import (
     Version,
 )
 from axbridge.errors import ErrorFlag, FeetechError, HardwareError, ProfileError, nearest
-from axbridge.units import RPM, UNITS, Units, baud_of, bits_to_signed
+from axbridge.units import RPM, UNITS, Units, UnitsName, baud_of, bits_to_signed
 
 FOLDER = "firmware_profiles"
 HOT_MARGIN = 5  # °C below its own limit, where a servo switches itself off
@@ -163,13 +163,13 @@ class FirmwareProfile(toml_tables.TomlTable):
 
     name: str = Field(min_length=1)  # the profile's name
     description: str = ""  # what lists of profiles say of it
-    protocol: Version = 1  # version of the protocol it speaks: 1, 2, `sts` or `scs`
+    protocol: Version = 1  # version of the protocol it speaks
     model_number: int = Field(ge=0, le=0xFFFF)  # value of the model number register
     firmware_version: int = Field(default=24, ge=0, le=255)  # value of that register
     instructions: tuple[str, ...]  # names of the instructions it knows
-    # family of register units, `ax`, `mx`, `x`, `sts` or `scs`. It also chooses the drive (`robot/connection.py`) and
-    # the virtual servo's firmware (`FIRMWARES` in `virtual/servo.py`)
-    units_name: Literal["ax", "mx", "x", "sts", "scs"] = Field(alias="units")
+    # family of register units. It also chooses the drive (`robot/connection.py`) and the virtual servo's firmware
+    # (`FIRMWARES` in `virtual/servo.py`)
+    units_name: UnitsName = Field(alias="units")
     # control table by register name. A file may write equal neighbours as one entry with `count`
     registers: dict[str, Register]
     behaviour: Behaviour = Behaviour()  # firmware flags
