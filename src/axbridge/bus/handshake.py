@@ -22,7 +22,7 @@ from axbridge.bus.protocols.protocol import FIRST, Protocol
 from axbridge.bus.serial import SerialBus
 from axbridge.config import toml_tables
 from axbridge.config.profile import FOLDER, FirmwareProfile
-from axbridge.config.registers import CONVENTIONS, MOST_OFFSET, POSITION_MODES, FeetechAddress, OperatingMode
+from axbridge.config.registers import CONVENTIONS, MOST_OFFSET, POSITION_MODES, OperatingMode
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, HardwareError, ProfileError
 
 _NOT_BESIDE_2 = v2.HEADER[2]
@@ -30,8 +30,9 @@ UNREADABLE = frozenset({"missing", "collision", "status_level"})  # kinds of fin
 _UNKNOWN = "name a profile of this model in a rig; to switch its motor off, cut the servo supply"
 REVERSE = 1  # bit of Drive Mode
 _LOOKS, _MORE_LOOKS = 4, 16  # reads: they show whether damage comes from noise or from two servos with one id
-_SETTINGS = FeetechAddress.SHUTDOWN + 1  # bytes with model and settings of a servo, 1.0 and Feetech
-START = FeetechAddress.ID + 1  # bytes that tell the families with packets of Protocol 1.0 apart
+_FIRST_FAMILIES = [CONVENTIONS[kind.name].addresses for kind in PROTOCOLS.values() if kind.version == 1]
+_SETTINGS = 1 + max(place.SHUTDOWN for place in _FIRST_FAMILIES)  # bytes with model and settings of a servo
+START = 1 + max(max(place.ID, place.MODEL_NUMBER + 1) for place in _FIRST_FAMILIES)  # bytes that tell them apart
 
 
 @dataclass(frozen=True)
