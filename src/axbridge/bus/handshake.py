@@ -32,7 +32,9 @@ REVERSE = 1  # bit of Drive Mode
 _LOOKS, _MORE_LOOKS = 4, 16  # reads: they show whether damage comes from noise or from two servos with one id
 _FIRST_FAMILIES = [CONVENTIONS[kind.name].addresses for kind in PROTOCOLS.values() if kind.version == 1]
 _SETTINGS = 1 + max(place.SHUTDOWN for place in _FIRST_FAMILIES)  # bytes with model and settings of a servo
-START = 1 + max(max(place.ID, place.MODEL_NUMBER + 1) for place in _FIRST_FAMILIES)  # bytes that tell them apart
+START = 1 + max(  # bytes that tell them apart
+    max(place.ID, place.MODEL_NUMBER + 1, place.FIRMWARE_VERSION) for place in _FIRST_FAMILIES
+)
 
 
 @dataclass(frozen=True)
