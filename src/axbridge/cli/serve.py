@@ -47,7 +47,6 @@ def serve(
     seed: SeedOption = 0,
     model: Annotated[str | None, shared("--model", "Default: ax12, where the firmware has its law.")] = None,
     tcp: Annotated[str, shared("--tcp", "The next bus has the next port.")] = "",
-    *,
     replay: Annotated[
         Path | None,
         typer.Option(

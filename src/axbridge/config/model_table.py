@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from axbridge.config.profile import FOLDER, FirmwareProfile, Register
-from axbridge.config.registers import ADDRESSES, INSTRUCTIONS
+from axbridge.config.registers import CONVENTIONS
 from axbridge.config.toml_tables import parse_toml, shipped_names, validate, written
 from axbridge.errors import ProfileError
 from axbridge.file_reading import reading, refuse_other_kind, regular, snake_case
@@ -47,7 +47,7 @@ def profile_of_model(path: Path, name: str) -> FromModel:
         }
         rows = [line.split("\t") for line in table.splitlines() if re.match(r"\d+\t\d+\t\S", line)]
         places = {snake_case(words): (int(address), int(size)) for address, size, words in (row[:3] for row in rows)}
-    if places.get("torque_enable") != (int(ADDRESSES[2].TORQUE_ENABLE), 1):
+    if places.get("torque_enable") != (int(CONVENTIONS[2].addresses.TORQUE_ENABLE), 1):
         raise ProfileError(
             path, "[control table]", "it has no Torque Enable at 64, as each servo of Protocol 2.0", _HINT
         )
@@ -89,7 +89,7 @@ def _entry(like: Register, address: int, table: dict[str, tuple[int, int]]) -> d
 def _text(
     path: Path, name: str, nearest: FirmwareProfile, number: int | None, lines: list[str], unknown: list[str]
 ) -> str:
-    known = {one.name for one in INSTRUCTIONS[2]}
+    known = {one.name for one in CONVENTIONS[2].instructions}
     head = {
         "name": name, "description": f"made of {path.name}", "model": nearest.model, "protocol": 2,
         "model_number": nearest.model_number if number is None else number,
@@ -119,7 +119,7 @@ def _infinite(value: Any) -> bool:
 
 
 def _area(address: int) -> str:
-    return "eeprom" if address < ADDRESSES[2].TORQUE_ENABLE else "ram"
+    return "eeprom" if address < CONVENTIONS[2].addresses.TORQUE_ENABLE else "ram"
 
 
 def _model_number(path: Path) -> int | None:

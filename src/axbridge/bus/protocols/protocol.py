@@ -12,11 +12,10 @@ from typing import Literal, NamedTuple
 from axbridge.bus.protocols import v1
 from axbridge.bus.protocols.packet import BROADCAST, ByteStream, Packet, Search
 from axbridge.config.registers import (
-    ADDRESSES,
     CALIBRATION,
+    CONVENTIONS,
     EEPROM_END,
     GROUP_READS,
-    NAMES,
     PRESENT,
     SYNC_READS,
     TABLE_SIZE,
@@ -65,7 +64,6 @@ class Protocol:
     ping_length = 0  # parameter bytes of the answer to a PING
     ping_slots = False  # whether servos answer a PING to all in turn, or at once
     group_reads: tuple[int, ...] = ()  # instructions that ask several, best first; a servo may know the last ones alone
-    byteorder: Literal["little", "big"] = "little"
     full_level = 2  # status return level at which writes are answered, too; at two below it, PING alone
     usual_profile = "ax-12a"  # for a servo of an unknown model, where those have `common_registers`
     common_registers = True  # whether a servo of any model has its torque switch and its settings at the same addresses
@@ -94,6 +92,9 @@ class Protocol:
     revival = "write {id} torque_limit 1023"  # of `axbridge servo`, for one that has shut itself down
     watchdog: int | None = None  # register that stops a servo when no packet comes, in units of 20 ms
     mode: Span = (int(Address.CW_ANGLE_LIMIT), 4)  # see `endless_goal`
+    modes: Span = mode  # and which way a servo counts, where a register beside it says so
+    loop: Span = (Address.TORQUE_ENABLE + 2, 4)  # settings of the position loop
+    commands: Span = (int(Address.GOAL_POSITION), 4)  # goals of all modes, and what shapes the way to them
     whole: Span = (0, TABLE_SIZE)  # two servos with one id differ in it
     span_that_differs_between_units: Span = (CALIBRATION, Address.PRESENT_TEMPERATURE + 1 - CALIBRATION)  # surely
     park_speed, park_near = 100, 6  # counts: 11 rpm, about 2 degrees
@@ -102,8 +103,8 @@ class Protocol:
     _search = staticmethod(v1.find_answer)
 
     def __init__(self) -> None:
-        place = ADDRESSES[self.name]
-        self.names = NAMES[self.name]
+        convention = CONVENTIONS[self.name]
+        place, self.names, self.byteorder = convention.addresses, convention.names, convention.byteorder
         # parameter bytes of an instruction that fit into each receive buffer, however they are stuffed
         self.params_room = max(n for n in range(self.longest_packet) if self.longest(n) <= self.longest_packet)
         self.model_place, self.firmware_place = int(place.MODEL_NUMBER), int(place.FIRMWARE_VERSION)
