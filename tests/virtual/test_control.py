@@ -210,7 +210,7 @@ def test_another_rig_with_faults(servo_bus):
 """
 
 
-def tested(folder, *options):
+def run_pytest(folder, *options):
     """What pytest says of the tests in a folder, with the plug-in of this checkout."""
     plugin = ["-p", "no:axbridge", "-p", "axbridge.testing.plugin", "-p", "no:cacheprovider"]
     command = [sys.executable, "-m", "pytest", "-q", "--strict-markers", *plugin, *options]
@@ -225,7 +225,7 @@ def tested(folder, *options):
 )
 def test_the_tests_of_these_pages_fail_as_they_say(page, why, tmp_path):
     save_files(ROOT / page, tmp_path)
-    said = tested(tmp_path)
+    said = run_pytest(tmp_path)
     assert why in said
     assert "1 failed" in said
 
@@ -234,6 +234,6 @@ def test_the_tests_of_these_pages_fail_as_they_say(page, why, tmp_path):
 @pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["serial", "xdist"])
 def test_the_fixture_serves_each_worker_and_knows_its_marker_and_a_test_that_ends_it(tmp_path, workers):
     (tmp_path / "test_driver.py").write_text(TESTS)
-    said = tested(tmp_path, "--servo-bus", "bench_arm", *workers)
+    said = run_pytest(tmp_path, "--servo-bus", "bench_arm", *workers)
     assert "7 passed, 1 error" in said, said
     assert "the server of bench_arm ended in test_driver.py::test_that_ends_its_server" in said
