@@ -10,6 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: demo test collected side-by-side long check quick lint style types kernels wheel site bench bench-quick figures clean
 
 demo: .venv/demo
+	@echo "2 of 2: the demo: it compiles the simulation once, records a virtual servo, simulates it, compares both, fits the model"
 	$(BIN)/axbridge demo --out out/demo --force
 
 # Many tests wait for a served bus, not for the processor: four at a time keep two cores busy.
@@ -86,14 +87,14 @@ bench: .venv/ready
 # What the demo needs; developers' tools and other people's programs come with `.venv/ready`.
 .venv/demo: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "axbridge needs Python 3.10 or newer with its venv module: install python3 and python3-venv"; exit 2; }
-	@echo "installing axbridge with what the demo needs into .venv, about 700 MB"
-	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[fast,fit,plot,sim]'
+	@echo "1 of 2: installing axbridge with what the demo needs into .venv: 1 GB, about a minute; silent meanwhile"
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fast,fit,plot,sim]'
 	@touch $@
 
 .venv/ready: .venv/demo
 	@echo "installing all extras, the tools of developers and the clients of the tests into .venv, about 1.5 GB"
+	$(BIN)/python -m pip install --quiet --upgrade pip  # an older one knows no groups
 	$(BIN)/python -m pip install --quiet --editable '.[all]' --group dev --group clients
 	@touch $@
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args, get_origin
 
 from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.config import toml_tables
@@ -196,11 +196,17 @@ def _fields(schema: type[toml_tables.TomlTable], without: Collection[str] = ()) 
         [
             f"`{field.alias or key}`",
             "needed" if field.is_required() else "none" if field.default is None else f"`{_plain(field.default)}`",
-            said.get(key, "").replace("|", r"\|"),
+            said.get(key, "").replace("|", r"\|") + (_choices(field.annotation) if schema is FirmwareProfile else ""),
         ]
         for key, field in schema.model_fields.items()
         if key not in without
     ]
+
+
+def _choices(annotation: Any) -> str:
+    """What a key may be, where that is one of a few words or numbers."""
+    choices = get_args(annotation) if get_origin(annotation) is Literal else ()
+    return f" One of {', '.join(f'`{choice}`' for choice in choices)}." if choices else ""
 
 
 def _plain(value: Any) -> Any:

@@ -21,6 +21,11 @@ _BREAKS = re.compile(r"[\t\n]")
 _LONGEST = 200  # characters of a foreign error's text that are shown
 
 
+def snake_case(words: str) -> str:
+    """The words of another file or of an e-manual as a name: ``Goal Position`` is ``goal_position``."""
+    return re.sub(r"[^a-z0-9]+", "_", words.lower()).strip("_")
+
+
 @contextmanager
 def reading(error: Callable[[str, str], AxBridgeError], hint: str) -> Iterator[None]:
     """Turn whatever libraries raise about the content of a damaged or hostile file into one error."""

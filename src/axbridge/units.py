@@ -7,8 +7,9 @@ Load", "Present Voltage", "Goal PWM", "Baud Rate"); Feetech, SMS/STS and SCSCL m
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 RPM = 2 * math.pi / 60  # rad/s
 
@@ -33,6 +34,7 @@ class Units:
     full_scale: int = FULL_SCALE  # count of 100 % duty or torque limit
     full_load: int = FULL_SCALE  # count of Present Load that means 100 %
     top_speed: int = FULL_SCALE  # highest count of a speed limit
+    bauds: tuple[float, ...] = ()  # bit/s by value of the baud rate register; none: 2e6/(v+1)
 
     @property
     def middle(self) -> int:
@@ -43,23 +45,24 @@ class Units:
 AX = Units(position=math.radians(300 / 1023), speed=0.111 * RPM, counts=1023)
 MX = Units(position=math.radians(360 / 4096), speed=0.114 * RPM, counts=4095)
 X = Units(
-    position=math.radians(360 / 4096), speed=0.229 * RPM, counts=4095, full_scale=885, full_load=1000, top_speed=2047
-)
+    position=math.radians(360 / 4096), speed=0.229 * RPM, counts=4095, full_scale=885, full_load=1000, top_speed=2047,
+    bauds=_X_BAUDS,
+)  # fmt: skip
 STS = Units(
     position=math.radians(360 / 4096), speed=math.radians(360 / 4096), counts=4095, full_scale=1000, full_load=1000,
-    top_speed=32767,
+    top_speed=32767, bauds=_FEETECH_BAUDS,
 )  # fmt: skip
 SCS = Units(
     position=math.radians(300 / 1024), speed=math.radians(300 / 1024), counts=1023, full_scale=1000, full_load=1000,
-    top_speed=32767,
+    top_speed=32767, bauds=_FEETECH_BAUDS,
 )  # fmt: skip
-UNITS = {"ax": AX, "mx": MX, "x": X, "sts": STS, "scs": SCS}
-_BAUDS = {"x": _X_BAUDS, "sts": _FEETECH_BAUDS, "scs": _FEETECH_BAUDS}  # where the register is a place in a list
+UnitsName = Literal["ax", "mx", "x", "sts", "scs"]
+UNITS: Mapping[str, Units] = {"ax": AX, "mx": MX, "x": X, "sts": STS, "scs": SCS}
 
 
 def baud_of(value: int, units_name: str = "ax") -> float:
     """Bits per second of a baud rate register: 2e6/(v+1), or of a list, and NaN for what that does not have."""
-    if bauds := _BAUDS.get(units_name):
+    if bauds := UNITS[units_name].bauds:
         return bauds[value] if 0 <= value < len(bauds) else math.nan
     if units_name == "mx" and value in _MX_BAUDS:
         return _MX_BAUDS[value]
@@ -68,7 +71,7 @@ def baud_of(value: int, units_name: str = "ax") -> float:
 
 def bauds_of(units_name: str) -> list[float]:
     """Bits per second of each value of a baud rate register."""
-    return [baud_of(value, units_name) for value in range(len(_BAUDS.get(units_name, range(255))))]
+    return [baud_of(value, units_name) for value in range(len(UNITS[units_name].bauds) or 255)]
 
 
 def nearest_baud(baud: float, rates: Iterable[float]) -> float:

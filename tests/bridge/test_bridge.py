@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 import serial
+from dynamixel_sdk import COMM_RX_TIMEOUT, GroupBulkRead, GroupSyncRead, GroupSyncWrite, PacketHandler, PortHandler
 
 from axbridge.bridge import bridge as bridge_module
 from axbridge.bridge.bridge import Bridge
@@ -18,23 +19,27 @@ from axbridge.virtual.channel import DirectReader, PtyChannel
 from tests.support.pty_line import PtyLine
 from tests.support.virtual_rig import make_rig
 from tests.support.waiting import until
+from tests.support.warm import start
 
 IDS = (1, 2)
 PROFILES = ("ax-12a", "xl330-m288", "sts3215")
 
 
 @contextmanager
-def bridged(profile="ax-12a", *, bridge=None, servo=None, registers=None, **safety):
+def bridged(profile="ax-12a", *, virtual=(), bridge=None, servo=None, registers=None, **safety):
     """Servos, the port of the bridge before them, and its notices."""
-    profiles = dict.fromkeys(IDS, profile)
-    rig = make_rig(IDS, profiles, return_delay_time=0).overridden({"safety": safety, "bridge": bridge or {}})
+    ids = (*IDS, *virtual)
+    rig = make_rig(ids, dict.fromkeys(ids, profile), return_delay_time=0)
+    volts = rig.profile_of(rig.servos[0]).electrics.nominal_voltage
+    bus = [{"name": "main", "supply_voltage": volts}]
+    rig = rig.overridden({"safety": safety, "bridge": bridge or {}, "bus": bus})
     if servo:
         rig = rig.with_servos(lambda _: servo)
     notices, over = [], threading.Event()
-    with PtyLine(profiles) as line:
+    with PtyLine(dict.fromkeys(IDS, profile)) as line:
         for id_ in IDS:
             line.set(id_, **registers or {})
-        bridge = Bridge(rig, line.port, notices.append)
+        bridge = Bridge(rig, line.port, notices.append, virtual=map(str, virtual))
         channel = PtyChannel(1_000_000, listen=DirectReader)
         thread = threading.Thread(target=bridge.run, args=(channel, over.is_set))
         thread.start()
@@ -327,3 +332,67 @@ def test_where_one_of_two_programs_leaves_the_other_has_to_drive(drives):
         assert (line[1].table["torque_enable"], [notice.rule for notice in notices]) == (
             (1, []) if drives else (0, ["exit"])
         )
+
+
+@pytest.mark.real_time
+@pytest.mark.parametrize("profile", ["ax-12a", "mx-28", "xl330-m288"])
+def test_a_foreign_client_sees_one_line_of_real_and_virtual_servos(profile):
+    with bridged(profile, virtual=(3, 4)) as (line, address, notices):
+        servo, ids = line[1], (1, 2, 3, 4)
+        port, sdk = PortHandler(address), PacketHandler(float(servo.protocol.version))
+        assert port.openPort()
+        try:
+            assert port.setBaudRate(1_000_000)
+            lamp = servo.protocol.torque_enable + 1
+            assert [sdk.ping(port, id_)[1] for id_ in (*ids, 5)] == [0, 0, 0, 0, COMM_RX_TIMEOUT]
+            assert [sdk.write1ByteTxRx(port, id_, lamp, 1) for id_ in ids] == [(0, 0)] * 4
+            together = GroupSyncWrite(port, sdk, lamp, 1)
+            for id_ in (2, 3):
+                together.addParam(id_, [0])
+            assert together.txPacket() == 0
+            assert [sdk.read1ByteTxRx(port, id_, lamp)[0] for id_ in ids] == [1, 0, 0, 1]
+            if servo.protocol.version == 2:
+                found, result = sdk.broadcastPing(port)
+                assert (sorted(found), result) == ([1, 2, 3, 4], 0)
+            line.set(2, present_position=300)
+            middle = servo.zero
+            for counts in _read_together(port, sdk, servo.profile, ids):
+                assert counts[1:] == [300, middle, middle]
+            sdk.write1ByteTxRx(port, 3, servo.protocol.torque_enable, 1)
+            assert sdk.read1ByteTxRx(port, 3, servo.protocol.torque_enable)[0] == 1
+        finally:
+            port.closePort()
+        until(lambda: notices and notices[-1].rule == "exit")
+        assert notices[-1].text == "client gone: limp (4 of 4 confirmed)"
+
+
+def _read_together(port, sdk, profile, ids):
+    """The positions of these servos by each way in which the SDK reads several at once."""
+    register = profile.register("present_position")
+    address, size = register.address, register.size
+    if profile.protocol == 1 and "BULK_READ" in profile.instructions:  # the SDK's own class for it is broken
+        assert sdk.bulkReadTx(port, [number for id_ in ids for number in (size, id_, address)], 3 * len(ids)) == 0
+        yield [register.decode(bytes(sdk.readRx(port, id_, size)[0])) for id_ in ids]
+    for reader in (GroupBulkRead(port, sdk), GroupSyncRead(port, sdk, address, size)) if profile.protocol == 2 else ():
+        for id_ in ids:
+            reader.addParam(id_, *((address, size) if isinstance(reader, GroupBulkRead) else ()))
+        assert reader.txRxPacket() == 0
+        yield [reader.getData(id_, address, size) for id_ in ids]
+
+
+@pytest.mark.real_time
+@pytest.mark.parametrize("options", [(), pytest.param(("--watch",), marks=pytest.mark.ci)])
+def test_the_command_makes_servos_virtual_and_leaves_the_real_ones_safe_when_it_is_killed(options, tmp_path):
+    servos = "".join(f'[[servo]]\nname = "s{id_}"\njoint = "j{id_}"\nid = {id_}\nzero = 512\n' for id_ in (1, 2, 3, 4))
+    (tmp_path / "rig.toml").write_text(f'name = "test"\n[[bus]]\nname = "main"\n{servos}')
+    words = ("bridge", tmp_path / "rig.toml", "--virtual", "s3", "--virtual", "4-9", *options)
+    with PtyLine(IDS) as line, start(*words, "--port", line.port) as program:
+        said = program.stdout.readline()
+        assert said.startswith("ready: "), said + program.communicate()[1]
+        with SerialBus(said.split()[1]) as bus:
+            assert [bus.read(id_, 3, 1).data[0] for id_ in (1, 2, 3, 4)] == [1, 2, 3, 4]
+            for id_ in (2, 3):
+                bus.write(id_, 24, b"\1")
+            assert [bus.read(id_, 24, 1).data[0] for id_ in (1, 2, 3, 4)] == [0, 1, 1, 0]
+            program.kill()
+            until(lambda: options or not line.powered)

@@ -1,7 +1,9 @@
 import os
 import select
 import signal
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
 
 import pytest
@@ -240,3 +242,22 @@ def test_the_answer_to_an_interrupted_question_is_not_that_to_the_next(line, mon
         time.sleep(0.002)
         line.tables[1][36:38] = (600).to_bytes(2, "little")
         assert int.from_bytes(bus.read(1, 36, 8).data[:2], "little") == 600
+
+
+def test_an_instruction_waits_while_another_thread_has_the_line(line, bus):
+    bus.latency, taken = 0.005, threading.Event()
+    line.deaf |= {1}
+    with pytest.raises(BusTimeout):
+        bus.read(1, 36, 2)
+
+    def listen():
+        with bus.turn, bus.turn.lock:
+            taken.set()
+            bus.port.receive(time.monotonic() + 0.1)
+
+    with ThreadPoolExecutor(1) as other:
+        listening = other.submit(listen)
+        taken.wait()
+        with pytest.raises(BusTimeout):
+            bus.instruct(1, Instruction.ACTION)  # it waits, too, until no late reply can come
+        listening.result()

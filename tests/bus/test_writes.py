@@ -5,9 +5,11 @@ from axbridge.bus.commission import (
     apply_registers,
     read_register,
     read_start,
+    reboot,
     write_blindly,
     write_register,
 )
+from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.registers import Instruction
 from axbridge.errors import BusTimeout, ServoFault, UsageError
@@ -154,3 +156,15 @@ def test_a_bad_line_makes_no_servo_a_silent_one():
     assert read_start(bus_with(status_return_level=0), 1, 3) is None
     with pytest.raises(BusTimeout):
         read_start(bus, 7, 3)
+
+
+@pytest.mark.parametrize("lost", ["reboot", "status"])
+@pytest.mark.parametrize("name", ["xl430-w250", "sts3215"])
+def test_a_servo_restarts_though_a_packet_is_lost(name, lost):
+    profile, world = FirmwareProfile.load(name), make_world(profile=name)
+    bus = VirtualBus(world)
+    bus.set_protocol(1, PROTOCOLS[profile.protocol])
+    bus.write(1, profile.register("torque_enable").address, b"\1")
+    world.inject(f"drop#1:{lost}:1")
+    assert reboot(bus, 1, profile)
+    assert world.servos["s1"].table["torque_enable"] == 0

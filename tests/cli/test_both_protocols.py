@@ -89,6 +89,7 @@ def test_a_servo_that_counts_otherwise_than_its_rig_says_is_named_and_not_driven
     rig = Rig.model_validate({"name": "one", "servo": servos})
     with pytest.raises(BusError, match=f"x .id 1. {words}, by its {register} {held}") as refused:
         open_robot(rig, "real", port=line.port)
+    assert refused.value.hint.startswith("add that to the rig to keep the calibration")
     assert f"axbridge servo write 1 {register} 0 --port {line.port}" in refused.value.hint
     assert line[1].table["torque_enable"] == 0
     told = rig.overridden({"servo": [servos[0] | {"registers": {register: held}}]})

@@ -20,10 +20,10 @@ from tests.support.warm import start
 pytestmark = pytest.mark.slow
 
 
-def terminated(process):
-    process.send_signal(signal.SIGTERM)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 128 + signal.SIGTERM, err
+def terminated(process, number=signal.SIGTERM, seconds=60):
+    process.send_signal(number)
+    _, err = process.communicate(timeout=seconds)
+    assert process.returncode == 128 + number, err
     return err
 
 
@@ -59,6 +59,29 @@ def test_a_fit_ends_with_its_processes_and_leaves_no_file(tmp_path):
         assert all(line.startswith("before: ") or "s so far" in line for line in progress)
         until(lambda: not any(Path(f"/proc/{worker}").exists() for worker in workers))
     assert [path.name for path in tmp_path.iterdir()] == ["log.mcap"]
+
+
+SLEEPER = "import pathlib, subprocess, time; nap = subprocess.Popen(['sleep', '99']); pathlib.Path('asleep').touch(); time.sleep(99)"
+
+
+def below(process):
+    """The processes that it has begun, and theirs."""
+    children = (task / "children" for task in Path(f"/proc/{process}/task").iterdir())
+    found = [int(one) for child in children for one in child.read_text().split()]
+    return [one for child in found for one in (child, *below(child))]
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds its processes in /proc")
+@pytest.mark.ci
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_conformance_ends_with_a_program_that_sleeps_and_with_its_servos(number, tmp_path):
+    command = ("conformance", "--rig", "pan_tilt", "--", sys.executable, "-c", SLEEPER, "{port}")
+    with start(*command, cwd=tmp_path) as running:
+        until((tmp_path / "asleep").exists)
+        begun = below(running.pid)
+        assert len(begun) >= 3  # servos, the program, and what it has started
+        terminated(running, number, seconds=10)  # it takes half a second
+        until(lambda: not any(Path(f"/proc/{one}").exists() for one in begun), 10)
 
 
 def has_begun(process):

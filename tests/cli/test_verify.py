@@ -161,7 +161,7 @@ SWAPPED = "and left_knee (id 14) have each other's id: each moves the other's jo
 WRONG = {  # by what it is: rig, what is changed, steps, answers, what is found, and what is said besides
     "servo of 2.0": (
         "head_gripper", {"gripper": {"registers": OTHERWISE}}, "line", {}, [
-            (3, "homing_offset", f"{ELSEWHERE}, as `axbridge calibrate` would", "servo write 3 homing_offset 0 --port"),
+            (3, "homing_offset", ELSEWHERE, "servo write 3 homing_offset 0 --port"),
             (3, "torque", "gives at most 50% of its torque: pwm_limit is 442", ""),
             (3, "protection", "does not switch itself off when it is overloaded or hot", ""),
             (3, "angle_limits", "", "servo write 3 max_position_limit 4095 --port"),

@@ -27,7 +27,10 @@ BY_GPIO = (
 )
 FEETECH = HARDWARE.format(plugin="feetech_ros2_driver/FeetechHardwareInterface", port="usb_port", more="") + """
 <joint name="a"><param name="id">11</param><param name="offset">2000</param></joint>
-<joint name="b"><param name="id">12</param></joint>"""  # fmt: skip
+<joint name="b"><param name="id">12</param><param name="p_cofficient">16</param></joint>"""  # fmt: skip
+TURNED = BY_JOINT.replace(
+    ">11</param>", '>11</param><param name="offset">1.5</param><param name="gear_ratio">-1.0</param>'
+)
 
 
 def urdf(folder, control):
@@ -52,9 +55,10 @@ def urdf(folder, control):
     [
         (BY_JOINT, Ros2Servo(11, None, {}), Ros2Servo(12, None, {"operating_mode": 1})),
         (BY_GPIO, Ros2Servo(11, None, {}), Ros2Servo(12, None, {"position_p_gain": 800})),
-        (FEETECH, Ros2Servo(11, 2000, {}), Ros2Servo(12, None, {})),
+        (FEETECH, Ros2Servo(11, 2000, {}), Ros2Servo(12, None, {"p_gain": 16})),
+        (TURNED, Ros2Servo(11, None, {}, 1.5, -1), Ros2Servo(12, None, {"operating_mode": 1})),
     ],
-    ids=["by joint", "by gpio", "feetech"],
+    ids=["by joint", "by gpio", "feetech", "turned"],
 )
 def test_each_dialect_names_ids_port_rate_and_registers(tmp_path, control, one, other):
     found = read_ros2_control(urdf(tmp_path, control))
@@ -69,9 +73,19 @@ def test_a_rig_has_what_the_file_says(said, tmp_path):
     assert (rig.buses[0].port, rig.buses[0].baud) == ("/dev/ttyUSB3", 57600)
 
 
+def test_a_joint_sits_on_its_servo_as_the_file_says(said, tmp_path):
+    path = urdf(tmp_path, TURNED.replace(">12</param>", '>12</param><param name="Current Limit">600</param>'))
+    told = said("rig", "new", "made", "--urdf", path, "--profile", "xl430-w250")
+    assert "left out, because xl430-w250 has no such registers: current_limit" in told
+    servos = Rig.load(str(tmp_path / "made")).servos
+    assert [(servo.zero, servo.direction) for servo in servos] == [(2048 + 978, -1), (2048, 1)]  # 1.5 rad
+
+
 @pytest.mark.parametrize(
     ("old", "new", "why"),
     [
+        (">11<", '>11</param><param name="gear_ratio">2.0<', "cannot have a gear"),
+        (">11<", '>11</param><param name="offset">one<', "offset = 'one' is no number"),
         ('<param name="id">11</param>', '<param name="id">${prefix}1</param>', "is no id\nexpand it first: xacro FILE"),
         ('<joint name="a">', '<xacro:if value="1"/><joint name="a">', "not a readable URDF"),
     ],

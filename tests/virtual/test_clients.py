@@ -1,5 +1,7 @@
 import importlib.util
 import os
+import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +14,7 @@ from tests.support.lerobot import borrowing, install, with_lerobot
 from tests.support.robot_files import write_feetech_comb
 from tests.support.waiting import until
 from tests.support.warm import serving
+from tests.test_docs import ROOT, save_files
 
 pytestmark = pytest.mark.slow
 
@@ -129,6 +132,38 @@ def test_lerobots_own_feetech_bus_and_so101_arms_take_served_arms_for_arms(lerob
         env = {**os.environ, "PYTHONPATH": str(CLIENTS / "stubs"), "HOME": str(tmp_path)}
         command = (lerobot, CLIENTS / "lerobot_so101.py", port, leaders, calibrations)
         assert ran(*command, timeout=120, env=env, input="\n\n").endswith("ok\n")  # ENTER: the file's calibration
+
+
+@pytest.mark.ci
+def test_the_workflow_for_an_so101_runs_and_asks_nothing(lerobot, tmp_path):
+    yaml = pytest.importorskip("yaml")
+    save_files(ROOT / "docs" / "so101.md", tmp_path)
+    (job,) = yaml.safe_load((tmp_path / ".github/workflows/arm.yml").read_text())["jobs"].values()
+    action = yaml.safe_load((ROOT / "action.yml").read_text())
+    given = {name: one["default"] for name, one in action["inputs"].items()}
+    given |= next(step["with"] for step in job["steps"] if step.get("id") == "servos")
+    values = {f"inputs.{name}": value for name, value in given.items()} | {"inputs.python": sys.executable}
+    output = tmp_path / "output"
+    env = {**os.environ, "GITHUB_OUTPUT": str(output), "RUNNER_TEMP": str(tmp_path), "HOME": str(tmp_path)}
+    env |= {"PYTHONPATH": str(CLIENTS / "stubs")}
+
+    def lines(steps):
+        """What they run; the packages are there."""
+        found = [step["run"] for step in steps if "pip install" not in step.get("run", "pip install")]
+        return [re.sub(r"\$\{\{ (.+?) \}\}", lambda one: values[one[1]], line) for line in found]
+
+    options = {"cwd": tmp_path, "stdin": subprocess.DEVNULL, "text": True}
+    with subprocess.Popen(
+        ["bash", "-e", "-c", *lines(action["runs"]["steps"])], env=env, start_new_session=True, **options
+    ) as server:
+        try:
+            assert server.wait(200) == 0
+            values["steps.servos.outputs.port"] = output.read_text().strip().removeprefix("port=")
+            env["PATH"] = f"{lerobot.parent}:{env['PATH']}"
+            for line in lines(job["steps"]):
+                ran("bash", "-e", "-c", line, env=env, cwd=tmp_path, stdin=subprocess.DEVNULL, timeout=120)
+        finally:
+            os.killpg(server.pid, signal.SIGTERM)
 
 
 @pytest.mark.ci

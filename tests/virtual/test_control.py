@@ -14,6 +14,7 @@ from axbridge.testing import serve
 from axbridge.virtual.control import COMMANDS
 from tests.support.robot_files import write_feetech_comb
 from tests.support.warm import start
+from tests.test_docs import ROOT, save_files
 
 pytestmark = pytest.mark.slow
 
@@ -194,17 +195,45 @@ def test_it_answers(servo_bus, number):
         assert line.read(6)
     assert [one.kind for one in servo_bus.packets] == ["ping", "status"]
 
+@pytest.mark.servo_bus("bench_arm")
+def test_that_ends_its_server(servo_bus):
+    servo_bus._server.kill()
+    servo_bus._server.wait()
+
+@pytest.mark.servo_bus("bench_arm")
+def test_after_it(servo_bus):
+    assert servo_bus.powered == []
+
 @pytest.mark.servo_bus("pan_tilt", faults="dead:2")
 def test_another_rig_with_faults(servo_bus):
     assert len(servo_bus.positions) == 2
 """
 
 
+def run_pytest(folder, *options):
+    """What pytest says of the tests in a folder, with the plug-in of this checkout."""
+    plugin = ["-p", "no:axbridge", "-p", "axbridge.testing.plugin", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-q", "--strict-markers", *plugin, *options]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    return done.stdout + done.stderr
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize(
+    ("page", "why"),
+    [("README.md", "IndexError: list index out of range"), ("docs/lesson.md", "There is no status packet!")],
+)
+def test_the_tests_of_these_pages_fail_as_they_say(page, why, tmp_path):
+    save_files(ROOT / page, tmp_path)
+    said = run_pytest(tmp_path)
+    assert why in said
+    assert "1 failed" in said
+
+
 @pytest.mark.ci
 @pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["serial", "xdist"])
-def test_the_fixture_serves_each_worker_and_knows_its_marker(tmp_path, workers):
+def test_the_fixture_serves_each_worker_and_knows_its_marker_and_a_test_that_ends_it(tmp_path, workers):
     (tmp_path / "test_driver.py").write_text(TESTS)
-    plugin = ["-p", "no:axbridge", "-p", "axbridge.testing.plugin", "-p", "no:cacheprovider"]
-    command = [sys.executable, "-m", "pytest", "-q", "--strict-markers", *plugin, "--servo-bus", "bench_arm", *workers]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert "5 passed" in done.stdout, done.stdout + done.stderr
+    said = run_pytest(tmp_path, "--servo-bus", "bench_arm", *workers)
+    assert "7 passed, 1 error" in said, said
+    assert "the server of bench_arm ended in test_driver.py::test_that_ends_its_server" in said

@@ -29,10 +29,9 @@ from tests.support.virtual_rig import Host, Wire, make_world
 
 X = ("xl330-m288", "xl330-m077", "xl430-w250", "mx-28-2.0")
 FEETECH = ("sts3215", "sts3250", "scs0009")
-ERRORS = {
-    1: ErrorFlag.__members__,
+ERRORS = {name: protocol.alarms.__members__ for name, protocol in PROTOCOLS.items()} | {
     2: {name: getattr(StatusError, name) for name in dir(StatusError) if name.isupper()} | {"ALERT": ALERT},
-} | dict.fromkeys(("sts", "scs"), FeetechError.__members__)
+}
 STEP = re.compile(r"(\w+)(?:([=?~:])(\S+))?(?: (\S+))?")
 
 

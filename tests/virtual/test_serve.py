@@ -1,3 +1,4 @@
+import json
 import os
 import re
 import signal
@@ -12,11 +13,13 @@ import serial
 
 from axbridge.bus.serial import SerialBus
 from axbridge.cli import app, doctor, scan  # noqa: F401 - registers them
-from axbridge.cli import serve as serve_verb  # noqa: F401 - registers it
+from axbridge.cli.serve import calibrated
 from axbridge.config.registers import Address
+from axbridge.config.rig import Rig
 from axbridge.errors import BusTimeout, PortError
 from axbridge.testing import serve
 from axbridge.virtual.channel import PtyChannel
+from axbridge.virtual.world import World
 from tests.support.robot_files import write_comb
 from tests.support.waiting import until
 from tests.support.warm import run, start
@@ -169,6 +172,45 @@ def test_mistakes_are_named(rig, options, words, capsys):
     output, errors = capsys.readouterr()
     assert not output
     assert words in errors
+
+
+CALIBRATION = {  # LeRobot's
+    "shoulder_pan": {"id": 1, "drive_mode": 0, "homing_offset": -1470, "range_min": 758, "range_max": 3292},
+    "gripper": {"id": 6, "drive_mode": 1, "homing_offset": 400, "range_min": 1900, "range_max": 3100},
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "pan", "gripper"), [("so101", {}, {}), ("koch", {"drive_mode": 0, "operating_mode": 4}, {"drive_mode": 1})]
+)
+def test_servos_hold_the_calibration_of_their_arm_and_read_the_same_at_0_rad(name, pan, gripper, tmp_path):
+    (tmp_path / "arm.json").write_text(json.dumps(CALIBRATION))
+    world = World(calibrated(Rig.load(name).with_engine("none"), tmp_path / "arm.json"), timing="none")
+    try:
+        for joint, more in (("shoulder_pan", pan), ("shoulder_lift", {}), ("gripper", gripper)):
+            said = CALIBRATION.get(joint, {"homing_offset": 0, "range_min": 0, "range_max": 4095})
+            table = world.servos[joint].table
+            held = [table[key] for key in ("homing_offset", "min_position_limit", "max_position_limit")]
+            assert held == [said["homing_offset"], said["range_min"], said["range_max"]]
+            assert {key: table[key] for key in more} == more
+            assert table["present_position"] == 2048
+    finally:
+        world.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "why"),
+    [
+        ("pan_tilt", json.dumps(CALIBRATION), "the rig pan_tilt has no servo 6\nserve the rig of that arm"),
+        ("bioloid", json.dumps(CALIBRATION), "an ax-12a has no homing offset"),
+        ("so101", '{"homing_offset": [1], "calib_mode": ["DEGREE"]}', "a calibration of LeRobot in its layout before 2025"),
+        ("so101", '{"gripper": {"id": 6, "range_min": 9, "range_max": 8}}', "begins at 9 and ends at 8"),
+        ("so101", "{", "makes no sense"),
+    ],
+)  # fmt: skip
+def test_what_is_no_calibration_of_the_arm_is_refused(name, text, why, said, tmp_path):
+    (tmp_path / "arm.json").write_text(text)
+    assert why in said("serve", name, "--calibration", "arm.json", code=app.MISUSE)
 
 
 def test_faults_are_set_while_it_runs(rig):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from axbridge.bridge.black_box import BlackBox
 from axbridge.bridge.known import Known, Table
@@ -17,9 +17,10 @@ from axbridge.bus.protocols.packet import Packet
 from axbridge.bus.serial import SerialBus
 from axbridge.config.rig import Rig
 from axbridge.errors import PortError, UsageError
-from axbridge.robot.backend import open_real, ports_of
+from axbridge.robot.backend import ports_of
 from axbridge.robot.connection import Connection
 from axbridge.robot.drives.bus_drive import BusDrive
+from axbridge.robot.mixed import open_mixed
 from axbridge.robot.torque_watch import standing_speed
 from axbridge.virtual.channel import Channel
 from axbridge.virtual.framing import Framing
@@ -43,6 +44,8 @@ def only_bus(rig: Rig) -> None:
 class Bridge:
     """Relays between a channel and the line of a rig, whose servos it has found and whose tables it has read.
 
+    `virtual` are patterns of the servos that are simulated (see `axbridge.robot.mixed.chosen`).
+
     Raises:
         UsageError: the rig has several buses.
         BusError: the port cannot be opened, a servo is missing, or another one.
@@ -56,6 +59,7 @@ class Bridge:
         *,
         allow_service: bool = False,
         box: BlackBox | None = None,
+        virtual: Iterable[str] = (),
     ) -> None:
         only_bus(rig)
         if (device := ports_of(rig, port)[0]).startswith("rfc2217:"):
@@ -63,7 +67,7 @@ class Bridge:
         self._say_notice, self._box = notify, box or BlackBox(rig)
         self._stale = None if rig.safety.stale_command_ms is None else rig.safety.stale_command_ms / 1000
         self._policy = rig.safety.on_exit
-        self._connection = Connection(rig, open_real(rig, port))
+        self._connection = Connection(rig, open_mixed(rig, port, virtual))
         try:
             (bus,) = self._connection.backend.buses.values()
             assert isinstance(bus, SerialBus)  # of the real backend

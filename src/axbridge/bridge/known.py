@@ -15,7 +15,6 @@ from axbridge.config.registers import Instruction
 
 _WRITES = {Instruction.WRITE, Instruction.REG_WRITE}
 _TIME_BASED, _ON_BY_GOAL = 4, 8  # bits of Drive Mode
-GROUP_READS = {Instruction.SYNC_READ, Instruction.BULK_READ, Instruction.FAST_SYNC_READ, Instruction.FAST_BULK_READ}
 
 
 @dataclass
@@ -212,13 +211,8 @@ class Table:
 
     def sent(self, protocol: Protocol, packet: Packet) -> None:
         """A packet goes to the servos."""
-        if packet.code == Instruction.READ and len(packet.params) == 2 * protocol.address_size:
-            width = protocol.address_size
-            first, count = packet.params[:width], packet.params[width:]
-            self._asked[packet.id] = int.from_bytes(first, "little"), int.from_bytes(count, "little")
-        elif packet.code in GROUP_READS and packet.id == BROADCAST:
-            self._asked |= {id_: (address, length) for id_, address, length in protocol.reads(packet)}
-        elif packet.code == Instruction.ACTION:
+        self._asked |= {id_: (address, length) for id_, address, length in protocol.asked(packet)}
+        if packet.code == Instruction.ACTION:
             for servo in self.meant(packet.id, protocol):
                 for address, data in self._registered.pop(servo.id, ()):
                     servo.note(address, data)

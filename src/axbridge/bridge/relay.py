@@ -117,9 +117,9 @@ class Relay:
         line = self.port.fd
         assert line is not None  # else it is opened first
         program = self.channel.descriptors() if time.monotonic() >= self._quiet_until else ()
-        ready = select.select([line, *program, *self.others], [], [], 0.0 if self.channel.waits else wait)[0]
-        if line in ready:
-            data = self.port.receive(0.0)
+        wait = 0.0 if self.channel.waits else self.port.until_next(wait)
+        ready = select.select([line, *program, *self.others], [], [], wait)[0]
+        if data := self.port.receive(0.0):
             self._received_at = time.monotonic()
             self.channel.write(data)
             self._replied(data)

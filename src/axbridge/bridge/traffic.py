@@ -6,12 +6,12 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from axbridge.bridge.known import GROUP_READS, Known, Table, writes
+from axbridge.bridge.known import Known, Table, writes
 from axbridge.bus.protocols import v2
 from axbridge.bus.protocols.packet import BROADCAST, Packet
 from axbridge.bus.protocols.protocol import Protocol
 from axbridge.bus.stats import LineStats, percentile
-from axbridge.config.registers import Instruction
+from axbridge.config.registers import GROUP_READS, Instruction
 from axbridge.virtual.framing import Framing
 
 _KEPT = 200_000  # reply times: the latest

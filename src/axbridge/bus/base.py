@@ -61,6 +61,7 @@ class Bus(ABC):
         baud: Bits per second.
         protocols: Protocols of the servos, by id; an id that is not in it has Protocol 1.0.
         no_write_ack_ids: Ids that do not acknowledge a write (status return level); `axbridge.bus.handshake` fills it.
+        virtual_ids: Ids whose servos this process itself simulates: they end with it.
         retries: How often `ping`, `read` and `write` repeat a question without a good answer.
         eeprom_writes: EEPROM bytes sent to servos so far, those of repeated writes included.
     """
@@ -68,6 +69,7 @@ class Bus(ABC):
     clock: Clock
     baud: int
     no_write_ack_ids: frozenset[int] = frozenset()
+    virtual_ids: frozenset[int] = frozenset()
     retries: int = QUESTION
     eeprom_writes: int = 0
     retry_timeout_factor: int = 3  # each repetition waits this many times longer

@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 
 from axbridge.bus.base import Bus
 from axbridge.bus.protocols.protocol import Protocol
+from axbridge.bus.retries import QUESTION
 from axbridge.config.profile import Area, FirmwareProfile, Register
 from axbridge.config.registers import Instruction
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, ServoFault, StatusError, UsageError
@@ -40,7 +41,10 @@ def answers_ping(bus: Bus, id: int, *, damaged: bool = False) -> bool:
 
 def reboot(bus: Bus, id: int, profile: FirmwareProfile) -> bool:
     """Restart a servo of Protocol 2.0; whether it answers again."""
-    bus.instruct(id, Instruction.REBOOT)
+    for _ in range(QUESTION + 1):  # where the acknowledgement alone was lost, it is starting, and hears no other
+        with suppress(BusTimeout, CorruptPacket):
+            bus.instruct(id, Instruction.REBOOT)
+            break
     for _ in range(_BOOT_LOOKS):
         bus.clock.sleep_until(bus.clock.now() + 1e-3 * profile.timing.boot_ms)
         if answers_ping(bus, id):

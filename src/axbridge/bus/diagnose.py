@@ -265,7 +265,8 @@ def grouped(findings: Iterable[Finding]) -> list[tuple[str, str, str]]:
         subject = ", ".join(finding.subject for finding in group) if len(group) < _MANY else f"servos {ranges(ids)}"
         loop = f"for id in {' '.join(map(str, ids))}; do {fix}; done"
         several = len(group) > 1
-        rows.append((subject, "each " * several + problem, loop if several and "$id" in fix else group[0].fix))
+        repeated = several and "$id" in fix and fix.startswith("axbridge ")
+        rows.append((subject, "each " * several + problem, loop if repeated else group[0].fix))
     return rows
 
 

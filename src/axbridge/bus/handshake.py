@@ -22,7 +22,7 @@ from axbridge.bus.protocols.protocol import FIRST, Protocol
 from axbridge.bus.serial import SerialBus
 from axbridge.config import toml_tables
 from axbridge.config.profile import FOLDER, FirmwareProfile
-from axbridge.config.registers import ADDRESSES, MOST_OFFSET, POSITION_MODES, FeetechAddress, OperatingMode
+from axbridge.config.registers import CONVENTIONS, MOST_OFFSET, POSITION_MODES, OperatingMode
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, HardwareError, ProfileError
 
 _NOT_BESIDE_2 = v2.HEADER[2]
@@ -30,8 +30,11 @@ UNREADABLE = frozenset({"missing", "collision", "status_level"})  # kinds of fin
 _UNKNOWN = "name a profile of this model in a rig; to switch its motor off, cut the servo supply"
 REVERSE = 1  # bit of Drive Mode
 _LOOKS, _MORE_LOOKS = 4, 16  # reads: they show whether damage comes from noise or from two servos with one id
-_SETTINGS = FeetechAddress.SHUTDOWN + 1  # bytes with model and settings of a servo, 1.0 and Feetech
-START = FeetechAddress.ID + 1  # bytes that tell the families with packets of Protocol 1.0 apart
+_FIRST_FAMILIES = [CONVENTIONS[kind.name].addresses for kind in PROTOCOLS.values() if kind.version == 1]
+_SETTINGS = 1 + max(place.SHUTDOWN for place in _FIRST_FAMILIES)  # bytes with model and settings of a servo
+START = 1 + max(  # bytes that tell them apart
+    max(place.ID, place.MODEL_NUMBER + 1, place.FIRMWARE_VERSION) for place in _FIRST_FAMILIES
+)
 
 
 @dataclass(frozen=True)
@@ -128,7 +131,7 @@ def inspect(bus: Bus, servo: Expected, where: str = "") -> Iterator[Finding]:
         return
     else:
         _, model, firmware = identify_model(id_, said)
-        place, alarms = ADDRESSES[servo.profile.protocol], 0
+        place, alarms = CONVENTIONS[servo.profile.protocol].addresses, 0
         delay, level = said[place.RETURN_DELAY_TIME], said[place.STATUS_RETURN_LEVEL]
     if level < servo.protocol.full_level:
         bus.no_write_ack_ids |= {id_}
@@ -161,11 +164,14 @@ def inspect(bus: Bus, servo: Expected, where: str = "") -> Iterator[Finding]:
         if convention.get(name, usual) != usual and name not in (set_up or {}):
             mode = convention.get("operating_mode") if name == "homing_offset" else None
             lacks = {name: convention[name], **({} if mode is None else {"operating_mode": mode})}
-            problem = f"its rig lacks registers = {toml_tables.written(lacks)}, as `axbridge calibrate` would"
+            problem = f"its rig lacks registers = {toml_tables.written(lacks)}"
+            fix = f"axbridge servo write {id_} {name} {usual}{where}"
             if mode == OperatingMode.POSITION:
                 problem = "which Position Control Mode ignores, and each other mode adds"
+            else:
+                fix = f"add that to the rig to keep the calibration; to undo the calibration: `{fix}`"
             problem = f"{what}, by its {name} {convention[name]}; {problem}"
-            yield Finding(label, problem, f"axbridge servo write {id_} {name} {usual}{where}", True, name, id_)
+            yield Finding(label, problem, fix, True, name, id_)
     if delay:
         waits = delay * servo.profile.timing.return_delay_us_per_unit  # as measured: longer than the register says
         problem = f"waits {waits:.0f} µs before each answer, by its return_delay_time {delay}"

@@ -83,6 +83,11 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
         """Hand `frame` to the driver; never flushes what was sent before."""
         if self.bridge is not None and not _asks(frame):
             raise PortError(self.port_name, *self._only_asks(self.bridge))
+        self._send(frame)
+        if self.tap is not None:
+            self.tap(frame, True)
+
+    def _send(self, frame: bytes) -> None:
         if self.fd is None:
             self._slowly(lambda port: port.write(frame))
         sent = 0
@@ -94,8 +99,6 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
                     raise self._lost("takes no more bytes") from None
             except OSError as failure:
                 raise self._lost(failure) from failure
-        if self.tap is not None:
-            self.tap(frame, True)
 
     def receive(self, deadline: float) -> bytes:
         """Wait for bytes until `deadline` (`time.monotonic`); return what there is, or nothing when it passed."""
@@ -119,6 +122,10 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
         if not data:
             raise self._lost("was unplugged")
         return data
+
+    def until_next(self, longest: float) -> float:
+        """How long to wait for bytes on `fd` before `receive` is called all the same, s; at most `longest`."""
+        return longest
 
     def listen(self, deadline: float) -> bytes:
         """All that comes until `deadline`."""

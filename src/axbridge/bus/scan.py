@@ -98,7 +98,7 @@ def has_feetech(bus: SerialBus) -> bool:
     deadline = time.monotonic() + _GAP * (v2.MAX_ID + 1) * byte_seconds(bus.baud) + REPLY_DELAY + bus.latency
     packets = Decoder().feed(bus.port.listen(deadline))
     answered = [packet.id for packet in packets if packet.intact and packet.id != BROADCAST and not packet.params]
-    return any(_identify(bus, id_).protocol in {"sts", "scs"} for id_ in answered[:1])
+    return any(_identify(bus, id_).protocol != FIRST.name for id_ in answered[:1])
 
 
 def all_bauds() -> list[int]:

@@ -119,7 +119,7 @@ class SerialBus(Bus):
         self.echo = False
         self._ended = False
         self._byte = byte_seconds(baud)
-        self.port = Port(self.port_name, baud)
+        self.port = self._open_port()
         self.latency = self.port.latency
         if self.port.adapter.kind == "pty":
             self.retry_timeout_factor = max(self.retry_timeout_factor, _BUSY)
@@ -133,6 +133,9 @@ class SerialBus(Bus):
         except BaseException:
             self.port.close()
             raise
+
+    def _open_port(self) -> Port:
+        return Port(self.port_name, self.baud)
 
     def _explained(self, error: BusTimeout | CorruptPacket) -> BusTimeout | CorruptPacket:
         if self.port.adapter.kind == "pty":
@@ -365,9 +368,10 @@ class SerialBus(Bus):
 
     def instruct(self, id: int, code: int, params: bytes = b"", *, answered: bool = True) -> Reply | None:
         """See `Bus.instruct`."""
-        if answered and id != BROADCAST and id not in self.no_write_ack_ids:
-            self._drain_late_replies(id)  # an old acknowledgement must not confirm this: it cannot be read back
-        return super().instruct(id, code, params, answered=answered)
+        with self.turn, self.turn.lock:
+            if answered and id != BROADCAST and id not in self.no_write_ack_ids:
+                self._drain_late_replies(id)  # an old acknowledgement must not confirm this: it cannot be read back
+            return super().instruct(id, code, params, answered=answered)
 
     # -- one transaction ----------------------------------------------------------------------------------------------
 

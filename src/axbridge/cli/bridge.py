@@ -14,11 +14,12 @@ import typer
 from axbridge.bridge.black_box import BlackBox, in_words
 from axbridge.bridge.bridge import Bridge, only_bus
 from axbridge.bridge.gaps import Gaps, Readers
-from axbridge.bridge.relay import Relay
+from axbridge.bridge.relay import Packets, Relay
 from axbridge.bridge.rules import Notice
 from axbridge.bus.line_lock import BusLock
 from axbridge.bus.port import Port
 from axbridge.bus.port_name import is_served
+from axbridge.bus.serial import SerialBus
 from axbridge.cli.app import DONE, app, unread
 from axbridge.cli.options import ForceOption, JsonOption, PortOption, RigArgument, shared
 from axbridge.config.rig import Rig
@@ -27,6 +28,7 @@ from axbridge.files import check_new
 from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
 from axbridge.robot.backend import ports_of
+from axbridge.robot.mixed import open_mixed
 from axbridge.virtual.channel import Channel, DirectReader, PtyChannel, TcpChannel, is_loopback, parse_address
 from axbridge.virtual.wake_latency import wake_on_time
 
@@ -47,6 +49,10 @@ def bridge(
     poll: Annotated[
         float, typer.Option(min=0.0, metavar="HZ", help="Sample servos that the program does not read so often.")
     ] = 0.0,
+    virtual: Annotated[
+        list[str] | None, typer.Option("--virtual", help="Simulate these: 'left_*', 7-12; repeat.", metavar="NAMES|IDS")
+    ] = None,
+    *,
     force: ForceOption = False,
     json: JsonOption = False,
 ) -> int:
@@ -98,15 +104,22 @@ def bridge(
         recorder = None
         if record is not None:
             facts = describe(loaded, experiment="bridge", backend="real")
-            virtual = {"servos": "virtual"} if is_served(device) else {}
-            recorder = held.enter_context(Recorder(record, facts | virtual))
+            served = {"servos": "virtual"} if is_served(device) else {}
+            recorder = held.enter_context(Recorder(record, facts | served))
         box = BlackBox(loaded, recorder)
-        between = None
-        if watch:
+        between = packets = None
+        if not watch:
+            between = Bridge(loaded, port, noted, allow_service=allow_service, box=box, virtual=virtual or ())
+        elif virtual:
+            backend = open_mixed(loaded, port, virtual)
+            held.callback(backend.close)
+            (bus,) = backend.buses.values()
+            assert isinstance(bus, SerialBus)  # of a real line
+            line = bus.port
+            packets = Packets(box.traffic.versions, lambda _, __, frame: frame)
+        else:
             line = held.enter_context(closing(Port(device, loaded.buses[0].baud)))
             line.refuse_bridge()
-        else:
-            between = Bridge(loaded, port, notify, allow_service=allow_service, box=box)
         held.callback(finish)
         if between is not None:
             held.callback(between.close)
@@ -117,7 +130,7 @@ def bridge(
         if between is not None:
             between.run(channel, lambda: bool(stop or box.failure), gaps)
         else:
-            relay = Relay(channel, line, say=lambda text: noted(Notice("", "port", text)))
+            relay = Relay(channel, line, packets, say=lambda text: noted(Notice("", "port", text)))
             box.watch(line, relay)
             while not stop:
                 relay.step(_TICK)

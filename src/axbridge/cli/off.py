@@ -95,8 +95,8 @@ def broadcast_off(bus: SerialBus, servos: Sequence[Expected] = ()) -> None:
             bus.limp_all(SECOND)
         elif listed:
             bus.limp_all(SECOND, listed)
-    known = {servo.name for servo in bus.protocols.values()}
-    if not (known & {"sts", "scs"} or (not known and has_feetech(bus))):  # there it writes a startup force, in EEPROM
+    known = set(bus.protocols.values())
+    if not (known - {FIRST, SECOND} or (not known and has_feetech(bus))):  # of those, 24 is EEPROM
         for _ in range(CONFIRMED):
             bus.limp_all(FIRST)
 

@@ -137,17 +137,22 @@ def _rig_of_urdf(name: Path, urdf: Path, profile: str | None, ids: list[int], on
         raise UsageError(turning, f"give {plural(len(joints), 'id')}, as 1-6 or 1,2,5, or leave --ids out")
     most = int(kind.register("max_voltage_limit").initial) * kind.units.voltage
     reach = math.floor(kind.units.counts / 2 * kind.units.position * 1000) / 1000
-    servos = []
+    servos, unknown = [], set[str]()
     for joint, number in zip(joints, numbers, strict=True):
         servo: dict[str, object] = {"name": joint.name, "joint": joint.name, "id": number, "profile": profile}
         servo |= {"zero": kind.units.middle, "model": kind.model}
         if control is not None and (said := control.servos.get(joint.name)) is not None:
-            servo |= {} if said.zero is None else {"zero": said.zero}
+            turned = round(said.offset / kind.units.position)
+            servo |= {"zero": kind.units.middle + turned if said.zero is None else said.zero}
+            servo |= {"direction": said.direction} if said.direction != 1 else {}
             registers = {key: value for key, value in said.registers.items() if key in kind.registers}
             servo |= {"registers": registers} if registers else {}
+            unknown |= said.registers.keys() - registers.keys()
         if math.isfinite(joint.low) and math.isfinite(joint.high):
             servo |= {"min_position": max(joint.low, -reach), "max_position": min(joint.high, reach)}
         servos.append(servo)
+    if unknown:
+        note(f"left out, because {kind.name} has no such registers: {', '.join(sorted(unknown))}")
     bus: dict[str, object] = {"supply_voltage": min(kind.electrics.nominal_voltage, most)}
     if control is not None:
         bus |= {key: value for key, value in (("port", control.port), ("baud", control.baud)) if value is not None}

@@ -14,10 +14,13 @@ from axbridge.bridge.replay import Replay
 from axbridge.cli.app import DONE, app, note
 from axbridge.cli.options import EngineOption, JsonOption, RigArgument, SeedOption, shared
 from axbridge.cli.progress import progress
+from axbridge.config.registers import MOST_OFFSET, OperatingMode
 from axbridge.config.rig import Rig
 from axbridge.config.rig_check import refuse_unsound
+from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import RigError, UsageError
 from axbridge.jit import LIGHTEN
+from axbridge.recording.import_arms import read_calibration
 from axbridge.sim.bank_process import RemoteBank
 from axbridge.sim.engines.choice import with_usual_engine
 from axbridge.sim.support import supported
@@ -50,6 +53,9 @@ def serve(
             metavar="FILE.mcap", help="Answer as recorded by `bridge --record`, while the packets are the same."
         ),
     ] = None,
+    calibration: Annotated[
+        Path | None, typer.Option(metavar="FILE.json", help="Of LeRobot: the servos hold it, as after its calibration.")
+    ] = None,
     json: JsonOption = False,
     allow_remote: Annotated[
         bool, typer.Option("--allow-remote", help="Let other machines reach --tcp, and move the robot.")
@@ -75,6 +81,8 @@ def serve(
     if hasattr(signal, "SIGTTIN"):
         signal.signal(signal.SIGTTIN, signal.SIG_IGN)  # in the background, the terminal's input is not ours
     loaded = served(with_usual_engine(Rig.load(rig), engine), model)
+    if calibration is not None:
+        loaded = calibrated(loaded, calibration)
     refuse_unsound(loaded)
     with progress(f"building {loaded.name}"):
         bank = supported(build_bank(loaded, seed=seed), loaded)
@@ -134,6 +142,39 @@ def served(rig: Rig, model: str | None = None) -> Rig:
         return rig.with_model(MEASURED)
     except RigError:  # no servo's firmware has its law
         return rig
+
+
+def calibrated(rig: Rig, path: Path) -> Rig:
+    """The rig whose servos hold what a calibration file of LeRobot says; which servo is meant, its id says.
+
+    A homing offset beyond what Position Control Mode takes comes with the mode that LeRobot sets for it.
+
+    Raises:
+        RecordingError: it is no such file.
+        UsageError: the rig has several buses, no servo of an id, or one without a homing offset.
+    """
+    arm = {joint.id: joint for joint in read_calibration(path).values()}
+    if strange := arm.keys() - {servo.id for servo in rig.dynamixels}:
+        why = f"{path}: the rig {rig.name} has no servo {', '.join(sorted(map(str, strange)))}"
+        raise UsageError(why, "serve the rig of that arm")
+    if len(rig.buses) > 1:
+        raise UsageError(f"the rig {rig.name} has several buses, and a calibration is of one", "make a rig of each bus")
+
+    def held(servo: ServoConfig) -> dict[str, dict[str, int]]:
+        if (joint := arm.get(servo.id)) is None:
+            return {}
+        profile = rig.profile_of(servo)
+        if "homing_offset" not in profile.registers:
+            raise UsageError(f"an {profile.name} has no homing offset", "serve the rig of that arm")
+        registers = {**servo.registers, "homing_offset": joint.homing_offset, profile.names.low: joint.range_min}
+        registers[profile.names.high] = joint.range_max
+        if "drive_mode" in profile.registers:
+            registers["drive_mode"] = joint.drive_mode
+        if abs(joint.homing_offset) > MOST_OFFSET and profile.turn(registers) is not None:
+            registers["operating_mode"] = OperatingMode.EXTENDED_POSITION
+        return {"registers": registers}
+
+    return rig.with_servos(held)
 
 
 def _explain(rig: Rig, channels: dict[str, Channel], timing: str, faults: str, link: Path | None) -> None:

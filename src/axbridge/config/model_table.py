@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from axbridge.config.profile import FOLDER, FirmwareProfile, Register
-from axbridge.config.registers import ADDRESSES, INSTRUCTIONS
+from axbridge.config.registers import CONVENTIONS
 from axbridge.config.toml_tables import parse_toml, shipped_names, validate, written
 from axbridge.errors import ProfileError
-from axbridge.file_reading import reading, refuse_other_kind, regular
+from axbridge.file_reading import reading, refuse_other_kind, regular, snake_case
 
 _NUMBERS = "dynamixel.model"  # the list of model numbers, beside the tables
 _HINT = "give a table of a servo with Torque Enable at 64, of ROBOTIS' dynamixel_hardware_interface"
@@ -41,13 +41,13 @@ def profile_of_model(path: Path, name: str) -> FromModel:
         refuse_other_kind(path, partial(ProfileError, path, ""), but="a control table of ROBOTIS (.model)")
         head, _, table = regular(path).read_text(encoding="utf-8").partition("[control table]")
         units = {
-            _snake(row[0]): f"{row[1]} {row[2]}"
+            snake_case(row[0]): f"{row[1]} {row[2]}"
             for row in (line.split("\t") for line in head.splitlines())
             if len(row) > 2
         }
         rows = [line.split("\t") for line in table.splitlines() if re.match(r"\d+\t\d+\t\S", line)]
-        places = {_snake(words): (int(address), int(size)) for address, size, words in (row[:3] for row in rows)}
-    if places.get("torque_enable") != (int(ADDRESSES[2].TORQUE_ENABLE), 1):
+        places = {snake_case(words): (int(address), int(size)) for address, size, words in (row[:3] for row in rows)}
+    if places.get("torque_enable") != (int(CONVENTIONS[2].addresses.TORQUE_ENABLE), 1):
         raise ProfileError(
             path, "[control table]", "it has no Torque Enable at 64, as each servo of Protocol 2.0", _HINT
         )
@@ -89,7 +89,7 @@ def _entry(like: Register, address: int, table: dict[str, tuple[int, int]]) -> d
 def _text(
     path: Path, name: str, nearest: FirmwareProfile, number: int | None, lines: list[str], unknown: list[str]
 ) -> str:
-    known = {one.name for one in INSTRUCTIONS[2]}
+    known = {one.name for one in CONVENTIONS[2].instructions}
     head = {
         "name": name, "description": f"made of {path.name}", "model": nearest.model, "protocol": 2,
         "model_number": nearest.model_number if number is None else number,
@@ -119,11 +119,7 @@ def _infinite(value: Any) -> bool:
 
 
 def _area(address: int) -> str:
-    return "eeprom" if address < ADDRESSES[2].TORQUE_ENABLE else "ram"
-
-
-def _snake(words: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "_", words.strip().lower()).strip("_")
+    return "eeprom" if address < CONVENTIONS[2].addresses.TORQUE_ENABLE else "ram"
 
 
 def _model_number(path: Path) -> int | None:

@@ -14,24 +14,24 @@ from pydantic import Field, model_validator
 
 from axbridge.config import toml_tables
 from axbridge.config.registers import (
-    ADDRESSES,
+    CONVENTIONS,
     CURRENT_MODES,
     EEPROM_END,
-    INSTRUCTIONS,
     MOST_OFFSET,
-    NAMES,
     Address,
     Names,
     OperatingMode,
     Version,
 )
 from axbridge.errors import ErrorFlag, FeetechError, HardwareError, ProfileError, nearest
-from axbridge.units import RPM, UNITS, Units, baud_of, bits_to_signed
+from axbridge.file_reading import snake_case
+from axbridge.units import RPM, UNITS, Units, UnitsName, baud_of, bits_to_signed
 
 FOLDER = "firmware_profiles"
 HOT_MARGIN = 5  # °C below its own limit, where a servo switches itself off
 _INDIRECT = re.compile(r"indirect_data_(\d+)")
 _ADDRESSES_1 = 256  # of Protocol 1.0
+_BIG_ENDIAN = [name for name, convention in CONVENTIONS.items() if convention.byteorder == "big"]
 _M06_UNLOCKED = range(Address.TORQUE_ENABLE, Address.PRESENT_POSITION)  # writable under Lock, manual of 2006
 
 
@@ -164,13 +164,13 @@ class FirmwareProfile(toml_tables.TomlTable):
 
     name: str = Field(min_length=1)  # the profile's name
     description: str = ""  # what lists of profiles say of it
-    protocol: Version = 1  # version of the protocol it speaks: 1, 2, `sts` or `scs`
+    protocol: Version = 1  # version of the protocol it speaks
     model_number: int = Field(ge=0, le=0xFFFF)  # value of the model number register
     firmware_version: int = Field(default=24, ge=0, le=255)  # value of that register
     instructions: tuple[str, ...]  # names of the instructions it knows
-    # family of register units, `ax`, `mx`, `x`, `sts` or `scs`. It also chooses the drive (`robot/connection.py`) and
-    # the virtual servo's firmware (`FIRMWARES` in `virtual/servo.py`)
-    units_name: Literal["ax", "mx", "x", "sts", "scs"] = Field(alias="units")
+    # family of register units. It also chooses the drive (`robot/connection.py`) and the virtual servo's firmware
+    # (`FIRMWARES` in `virtual/servo.py`)
+    units_name: UnitsName = Field(alias="units")
     # control table by register name. A file may write equal neighbours as one entry with `count`
     registers: dict[str, Register]
     behaviour: Behaviour = Behaviour()  # firmware flags
@@ -214,17 +214,17 @@ class FirmwareProfile(toml_tables.TomlTable):
     @property
     def eeprom_end(self) -> int:
         """First RAM address."""
-        return int(ADDRESSES[self.protocol].TORQUE_ENABLE)
+        return int(CONVENTIONS[self.protocol].addresses.TORQUE_ENABLE)
 
     @property
     def maker(self) -> str:
         """Whose it is; servos of two makers cannot share a line."""
-        return "Feetech" if isinstance(self.protocol, str) else "Dynamixel"
+        return CONVENTIONS[self.protocol].maker
 
     @property
     def names(self) -> Names:
         """What it calls the registers that all servos have."""
-        return NAMES[self.protocol]
+        return CONVENTIONS[self.protocol].names
 
     @property
     def operating_modes(self) -> tuple[int, ...]:
@@ -291,7 +291,7 @@ class FirmwareProfile(toml_tables.TomlTable):
             if name_at is None:
                 raise ProfileError(self.path, f"registers.{word}", f"{self.name} has no register at address {word}")
             return name_at
-        name = re.sub(r"[\s-]+", "_", word.strip().lower())
+        name = snake_case(word)
         if name not in self.registers and prefix + name in self.registers:
             name = prefix + name
         self.register(name)
@@ -316,7 +316,7 @@ class FirmwareProfile(toml_tables.TomlTable):
         if not isinstance(registers, Mapping):
             return data
         written: dict[str, Any] = {}
-        order = {"byteorder": "big"} if data.get("protocol") == "scs" else {}
+        order = {"byteorder": "big"} if data.get("protocol") in _BIG_ENDIAN else {}
         for name, entry in registers.items():
             repeated = isinstance(entry, Mapping) and "count" in entry
             for key, register in _neighbours(name, entry) if repeated else ((name, entry),):
@@ -342,14 +342,14 @@ class FirmwareProfile(toml_tables.TomlTable):
             if register.minimum < lowest or register.maximum > highest:
                 limits = f"{register.minimum}..{register.maximum}"
                 raise ValueError(f"registers.{name}: {limits} does not fit into {register.size} bytes")
-        for place in ADDRESSES[self.protocol]:
+        for place in CONVENTIONS[self.protocol].addresses:
             name = place.name.lower()
             if name not in self.registers or self.registers[name].address != place:
                 owner = f"every {f'Protocol {self.protocol}.0' if self.maker == 'Dynamixel' else self.maker} servo"
                 raise ValueError(f"registers.{name} is missing at address {place:d}, where {owner} has it")
         if self.protocol != 2 and self.size > _ADDRESSES_1:
             raise ValueError(f"registers: Protocol 1.0 has addresses up to {_ADDRESSES_1 - 1}")
-        known = [instruction.name for instruction in INSTRUCTIONS[self.protocol]]
+        known = [instruction.name for instruction in CONVENTIONS[self.protocol].instructions]
         for name in self.instructions:
             if name not in known:
                 raise ValueError(f"instructions: {name!r} is not known; choose from {', '.join(known)}")

@@ -31,24 +31,16 @@ class Instruction(IntEnum):
     FAST_BULK_READ = 0x9A
 
 
-QUESTIONS = {
-    *(Instruction.PING, Instruction.READ, Instruction.SYNC_READ, Instruction.FAST_SYNC_READ),
-    *(Instruction.BULK_READ, Instruction.FAST_BULK_READ),
-}
-"""What changes nothing in a servo."""
+SYNC_READS = frozenset({Instruction.SYNC_READ, Instruction.FAST_SYNC_READ})  # list ids
+GROUP_READS = SYNC_READS | {Instruction.BULK_READ, Instruction.FAST_BULK_READ}  # by several servos, in turn
+QUESTIONS = GROUP_READS | {Instruction.PING, Instruction.READ}  # change nothing in a servo
+
 
 _ONLY_2 = {
     *(Instruction.CLEAR, Instruction.BACKUP, Instruction.SYNC_READ),
     *(Instruction.FAST_SYNC_READ, Instruction.BULK_WRITE, Instruction.FAST_BULK_READ),
 }
-_FIRST = tuple(code for code in Instruction if code not in _ONLY_2)
 _FEETECH = tuple(code for code in Instruction if code < Instruction.CLEAR or code == Instruction.SYNC_WRITE)
-INSTRUCTIONS: Mapping[Version, tuple[Instruction, ...]] = {
-    1: _FIRST,
-    2: tuple(Instruction),
-    "sts": (*_FEETECH, Instruction.SYNC_READ),
-    "scs": _FEETECH,
-}
 
 
 class Address(IntEnum):
@@ -142,9 +134,6 @@ ENDLESS_GOALS: dict[int, tuple[int, int]] = {  # by mode that follows no positio
     OperatingMode.CURRENT: (GOAL_CURRENT, 2),
     OperatingMode.VELOCITY: (int(XAddress.GOAL_VELOCITY), 4),
 }
-ADDRESSES: dict[Version, type[Address | XAddress | FeetechAddress]] = {  # by version of the protocol
-    1: Address, 2: XAddress, "sts": FeetechAddress, "scs": FeetechAddress,
-}  # fmt: skip
 X_BLOCKS = (  # where the X series has register after register, as begin and end: a read across a gap may be refused
     (0, 14), (20, 28), (31, 38), (44, 56), (63, 66), (68, 71), (76, 86), (88, 92), (98, 99), (100, 102), (104, 147),
 )  # fmt: skip
@@ -161,16 +150,33 @@ class Names(NamedTuple):
     voltage: str  # of the supply, as measured
 
 
+class Convention(NamedTuple):
+    """What all servos of a protocol have in common, beside its packets."""
+
+    addresses: type[Address | XAddress | FeetechAddress]  # each profile has all of them
+    instructions: tuple[Instruction, ...]  # of which each servo knows some
+    names: Names
+    maker: str = "Dynamixel"  # servos of two makers cannot share a line
+    byteorder: Literal["little", "big"] = "little"
+
+
+_X_NAMES = Names(
+    "min_position_limit", "max_position_limit", "profile_velocity", "goal_pwm", "pwm_limit", "present_input_voltage"
+)
 _FEETECH_NAMES = Names(
     "min_position_limit", "max_position_limit", "goal_velocity", "torque_limit", "max_torque", "present_voltage"
 )
-NAMES: dict[Version, Names] = {  # by version of the protocol
-    1: Names("cw_angle_limit", "ccw_angle_limit", "moving_speed", "torque_limit", "max_torque", "present_voltage"),
-    2: Names(
-        "min_position_limit", "max_position_limit", "profile_velocity", "goal_pwm", "pwm_limit", "present_input_voltage"
+CONVENTIONS: Mapping[Version, Convention] = {
+    1: Convention(
+        Address,
+        tuple(code for code in Instruction if code not in _ONLY_2),
+        Names("cw_angle_limit", "ccw_angle_limit", "moving_speed", "torque_limit", "max_torque", "present_voltage"),
     ),
-    "sts": _FEETECH_NAMES,
-    "scs": _FEETECH_NAMES._replace(torque="max_torque"),  # the only limit that they have
+    2: Convention(XAddress, tuple(Instruction), _X_NAMES),
+    "sts": Convention(FeetechAddress, (*_FEETECH, Instruction.SYNC_READ), _FEETECH_NAMES, "Feetech"),
+    "scs": Convention(  # max_torque is the only limit that they have
+        FeetechAddress, _FEETECH, _FEETECH_NAMES._replace(torque="max_torque"), "Feetech", "big"
+    ),
 }
 EEPROM_END = int(Address.TORQUE_ENABLE)  # first RAM address of Protocol 1.0; a profile knows its own
 CALIBRATION = 20  # of the position sensor, four bytes: AX only

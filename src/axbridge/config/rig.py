@@ -183,7 +183,7 @@ class Rig(toml_tables.TomlTable):
 
     @model_validator(mode="after")
     def _fill_in(self) -> Rig:
-        """Give servos that name a model alone its profile, and others their profile's model; both stay unset."""
+        """Give servos the profile or model, and the zero, that they leave out; these stay unset."""
         defaults: dict[tuple[str, str], dict[str, str]] = {}
 
         def chosen(servo: ServoConfig) -> dict[str, str]:
@@ -203,7 +203,10 @@ class Rig(toml_tables.TomlTable):
 
         servos = []
         for servo in self.servos:
-            values = chosen(servo)
+            values: dict[str, str | int] = {**chosen(servo)}
+            if servo.drive == "dynamixel" and "zero" not in servo.model_fields_set:
+                with suppress(ProfileError, RigError):
+                    values["zero"] = self._profile(servo.model_copy(update=values)).units.middle
             servos.append(servo.model_copy(update=values) if values else servo)
             servos[-1].model_fields_set.difference_update(values)
         self.__dict__["servos"] = tuple(servos)  # frozen

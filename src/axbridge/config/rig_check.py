@@ -330,10 +330,6 @@ def _assumed(rig: Rig, tree: Tree | None) -> Iterable[str]:
         if "port" not in bus.model_fields_set and bus.name in used:
             yield f'bus {bus.name}: port = "auto", the only adapter plugged in'
     yield from _servo_defaults(rig)
-    for servo in rig.dynamixels:
-        profile = rig.profile_of(servo)
-        if "zero" not in servo.model_fields_set and servo.zero != (middle := profile.units.middle):
-            yield f"{servo.name}: zero = {servo.zero}, though the middle of profile {servo.profile} is {middle}"
     if tree is None:
         yield "no [world]: the simulator gives each servo a pendulum of its own"
         return
@@ -356,8 +352,7 @@ def _servo_defaults(rig: Rig) -> Iterable[str]:
     """Servos that leave the same out share a sentence."""
     defaulted: dict[str, list[str]] = {}
     for servo in rig.dynamixels:
-        odd = {"zero"} if servo.zero != rig.profile_of(servo).units.middle else set()  # that is said by itself
-        left_out = (key for key in _LISTED if key not in servo.model_fields_set | odd)
+        left_out = (key for key in _LISTED if key not in servo.model_fields_set)
         text = ", ".join(f"{key} = {written(getattr(servo, key))}" for key in left_out)
         defaulted.setdefault(text, []).append(servo.name)
     for text, names in defaulted.items():

@@ -211,7 +211,7 @@ class ServoConfig(toml_tables.TomlTable):
     id: int | None = Field(default=None, ge=0, le=253)  # its number on that line
     # firmware profile by name, or a .toml beside the rig; left out: that of the model, else ax-12a
     profile: str = "ax-12a"
-    zero: int = 512  # Present Position at 0 rad, counts
+    zero: int = 512  # Present Position at 0 rad, counts; left out: the middle of the profile's range
     direction: Literal[1, -1] = 1  # 1, or -1 when the joint turns against the servo
     model: str = ""  # servo model of the simulation by name, or a .toml beside the rig; left out: the profile's own
     params: dict[str, dict[str, Any]] = {}  # single constants of the model: `{ motor = { armature = 0.004 } }`

@@ -1,12 +1,15 @@
 """What the `<ros2_control>` of a URDF says of its servos: ids, port, rate and registers, in the dialects in use.
 
-- dynamixel_hardware, feetech_ros2_driver and their like: ``<joint name="j"><param name="id">2</param></joint>``.
+- dynamixel_hardware and its like: ``<joint name="j"><param name="id">2</param></joint>``; there a servo is at
+  ``gear_ratio`` times the joint's angle plus ``offset``, rad.
+- feetech_ros2_driver: likewise, but ``offset`` is the count at 0 rad, and ``p_cofficient`` (so spelt) the P gain.
 - dynamixel_hardware_interface of ROBOTIS: ``<gpio name="dxl1"><param name="ID">11</param></gpio>``, further parameters
   are registers, and a matrix says which servo moves which joint.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,10 +19,12 @@ from xml.etree import ElementTree as ET
 import numpy as np
 
 from axbridge.errors import RigError
+from axbridge.file_reading import snake_case
 
 _MATRIX = "transmission_to_joint_matrix"
 _VELOCITY = 1  # Operating Mode of X and STS servos
 _EXPAND = "expand it first: xacro FILE > robot.urdf"
+_PLACE = {"offset": "0", "gear_ratio": "1"}  # how a joint sits on its servo, and what goes without saying
 
 
 class Ros2Servo(NamedTuple):
@@ -28,6 +33,8 @@ class Ros2Servo(NamedTuple):
     id: int
     zero: int | None  # the count at 0 rad, where the file says it
     registers: dict[str, int]  # by name, as a profile has them
+    offset: float = 0.0  # rad from the middle of the servo's range, where the joint is at 0
+    direction: int = 1  # -1: the joint turns against the servo
 
 
 class Ros2Control(NamedTuple):
@@ -59,7 +66,8 @@ def read_ros2_control(path: Path) -> Ros2Control | None:
         for joint in joints:
             given = _params(joint)
             if "id" in given:
-                servos[joint.get("name", "")] = _servo(path, "id", given, _mode(joint))
+                feetech = "feetech" in control.findtext("hardware/plugin", "").lower()
+                servos[joint.get("name", "")] = _servo(path, "id", given, _mode(joint), counts=feetech)
         gpios = [
             one for one in map(_params, control.findall("gpio")) if "ID" in one and one.get("type", "dxl") == "dxl"
         ]
@@ -82,17 +90,35 @@ def _mode(joint: ET.Element) -> dict[str, int]:
     return {"operating_mode": _VELOCITY} if commands == {"velocity"} else {}
 
 
-def _servo(path: Path, key: str, given: Mapping[str, str], registers: dict[str, int]) -> Ros2Servo:
+def _servo(
+    path: Path, key: str, given: Mapping[str, str], registers: dict[str, int], *, counts: bool = False
+) -> Ros2Servo:
     if not given[key].isdecimal():
         hint = _EXPAND if "${" in given[key] else "write a number"
         raise RigError(path, "ros2_control", f"{key} = {given[key]!r} is no id", hint)
     others = {
-        re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_"): int(float(value))
+        re.sub("_coe?fficient$", "_gain", snake_case(name)): int(float(value))
         for name, value in given.items()
-        if name not in {key, "type", "offset"} and re.fullmatch(r"-?\d+(\.0*)?", value)
+        if name not in {key, "type", *_PLACE} and re.fullmatch(r"-?\d+(\.0*)?", value)
     }
-    zero = int(given["offset"]) if given.get("offset", "").isdecimal() else None
-    return Ros2Servo(int(given[key]), zero, {**registers, **others})
+    offset, gear = (_number(path, name, given.get(name, default)) for name, default in _PLACE.items())
+    if abs(gear) != 1:
+        why = f"gear_ratio = {gear:g}: a rig cannot have a gear between servo and joint"
+        raise RigError(path, "ros2_control", why, "leave this servo out, or describe the joint as the servo turns")
+    zero = int(offset) if counts and "offset" in given else None
+    return Ros2Servo(int(given[key]), zero, {**registers, **others}, 0.0 if counts else offset, int(gear))
+
+
+def _number(path: Path, name: str, text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise RigError(
+            path, "ros2_control", f"{name} = {text!r} is no number", _EXPAND if "${" in text else "correct it"
+        )
+    return number
 
 
 def _moved(

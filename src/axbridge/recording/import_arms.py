@@ -56,13 +56,17 @@ class _Info(BaseModel):
     features: dict[str, Any]
 
 
-class _CalibratedRange(BaseModel):
+class CalibratedJoint(BaseModel):
+    """What LeRobot's calibration file says of a joint; it writes the same into the servo's EEPROM."""
+
+    id: int | None = None
+    homing_offset: int = 0  # counts
     drive_mode: int = 0
     range_min: int = Field(ge=-(2**31), lt=2**31)
     range_max: int = Field(ge=-(2**31), lt=2**31)
 
 
-_CalibratedRanges = RootModel[dict[str, _CalibratedRange]]
+_CalibratedJoints = RootModel[dict[str, CalibratedJoint]]
 
 
 class _Scale(NamedTuple):
@@ -91,7 +95,7 @@ def import_dataset(
     if unit is not None and unit not in UNITS:
         raise UsageError(f"{unit!r} is no unit of a dataset", f"units: {', '.join(UNITS)}")
     info = _info(folder / _INFO)
-    measured = _calibration(Path(calibration)) if calibration is not None else None
+    measured = read_calibration(Path(calibration)) if calibration is not None else None
     named = {key: _names(folder, info, key) for key in (_STATE, _ACTION)}
     if not named[_STATE]:
         raise RecordingError(folder, f"has no names for {_STATE}", "give a dataset of a robot with joints")
@@ -140,11 +144,16 @@ def _info(path: Path) -> _Info:
     return info
 
 
-def _calibration(path: Path) -> dict[str, _CalibratedRange]:
+def read_calibration(path: Path) -> dict[str, CalibratedJoint]:
+    """Read a calibration file of LeRobot, by joint.
+
+    Raises:
+        RecordingError: it is none, or of the layout before 2025, which was for the program alone.
+    """
     with reading(partial(RecordingError, path), "give the arm's calibration file of LeRobot"):
         refuse_other_kind(path, partial(RecordingError, path), but="a calibration of LeRobot")
         ranges = validated(
-            path, _NONE, _CalibratedRanges, json.loads(regular(path).read_text(encoding="utf-8")), _HINT
+            path, _NONE, _CalibratedJoints, json.loads(regular(path).read_text(encoding="utf-8")), _HINT
         ).root
         for name, limits in ranges.items():
             if limits.range_min >= limits.range_max:
@@ -163,7 +172,7 @@ def _names(folder: Path, info: _Info, key: str) -> list[str]:
 
 
 def _scales(
-    folder: Path, info: _Info, unit: str | None, measured: Mapping[str, _CalibratedRange] | None, names: Sequence[str]
+    folder: Path, info: _Info, unit: str | None, measured: Mapping[str, CalibratedJoint] | None, names: Sequence[str]
 ) -> tuple[dict[str, _Scale], list[str]]:
     """How each joint's values become rad, and what is left out, in words."""
     if unit is None and info.robot_type != _OURS:
@@ -198,7 +207,7 @@ def _scales(
     return scales, notes
 
 
-def _by_calibration(limits: _CalibratedRange, unit: str, *, gripper: bool) -> _Scale:
+def _by_calibration(limits: CalibratedJoint, unit: str, *, gripper: bool) -> _Scale:
     """Values to rad from the servo's middle, by the range that was calibrated."""
     low, high = (limits.range_max, limits.range_min) if limits.drive_mode else (limits.range_min, limits.range_max)
     middle = 0.5 * (low + high)

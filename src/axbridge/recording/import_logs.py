@@ -6,7 +6,7 @@ import csv
 import json
 import math
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -102,26 +102,32 @@ def import_log(
             raise UsageError(f"{path} is no graph export of Dynamixel Wizard", "leave --goal out")
         if columns is None and begin[:1] in {"{", "["}:
             return _pendulum_json(path, stream.read(), servo, warned)
-        return _of_table(path, _Csv(path, stream), columns, servo, walk, warned)
+        return _of_table(_Log(path, _Csv(path, stream), servo, walk, warned), columns)
 
 
-def _of_table(
-    path: Path, table: _Csv, columns: Mapping[str, Column] | None, servo: str, walk: int | None, warned: Warned
-) -> Recording:
-    headers = table.headers
+class _Log(NamedTuple):
+    """A CSV file that is read: what to call its servo where it names none, and which walk alone is wanted."""
+
+    path: Path
+    table: _Csv
+    servo: str
+    walk: int | None
+    warned: Warned
+
+
+def _of_table(log: _Log, columns: Mapping[str, Column] | None) -> Recording:
+    path, table, headers = log.path, log.table, log.table.headers
     if not any(headers):
         raise RecordingError(path, "holds no samples", _NO_ROWS)
     if not table.has_header and not (columns and columns["position"].header in headers):
         hint = "write a name above each column, as time,position,command, and say what they are by --column"
         raise RecordingError(path, "has no header: its first line is numbers", hint)
     if columns is not None:
-        tracks = table.columns(_by_servo(path, headers, columns, servo))
-        return recording_of(path, tracks, "log", warned, column_map=_map(columns))
-    if {"joint", "position_deg"} <= set(headers):
-        return _poppy(path, table, walk, warned)
-    if {"servo", "time_s"} <= set(headers):
-        known = {name: Column(header, 1.0) for name, header in HEADERS.items() if header in headers}
-        return recording_of(path, table.columns({"": known}, "servo"), "log", warned, column_map=_map(known))
+        tracks = table.columns(_by_servo(path, headers, columns, log.servo))
+        return recording_of(path, tracks, "log", log.warned, column_map=_map(columns))
+    for known, read in _KINDS:
+        if known <= set(headers):
+            return read(log)
     if {_OLD_WIZARD, "Present Position"} <= set(headers):
         why = "is an older graph export of Dynamixel Wizard, which does not say the servo's model"
         hint = f"--column time={_OLD_WIZARD}:ms --column 'position=Present Position:counts' --profile NAME"
@@ -392,8 +398,9 @@ def _is_decimal(text: str) -> bool:
     return True
 
 
-def _poppy(path: Path, table: _Csv, walk: int | None, warned: Warned) -> Recording:
+def _poppy(log: _Log) -> Recording:
     """Walks are made of segments whose clocks start at 0; they are put one after the other, and named by events."""
+    path, table, _, walk, warned = log
     columns = {name: Column(header, UNIT_FACTORS[unit]) for name, (header, unit) in _POPPY.items()}
     for needed in ("walk", "segment", *(column.header for column in columns.values())):
         if needed not in table.headers:
@@ -430,6 +437,19 @@ def _poppy(path: Path, table: _Csv, walk: int | None, warned: Warned) -> Recordi
     return recording_of(path, tracks, "walk", warned, events=tuple(events), column_map=_map(columns))
 
 
+def _own(log: _Log) -> Recording:
+    """Tables that axbridge writes itself, one row a servo and time."""
+    columns = {name: Column(header, 1.0) for name, header in HEADERS.items() if header in log.table.headers}
+    tracks = log.table.columns({"": columns}, "servo")
+    return recording_of(log.path, tracks, "log", log.warned, column_map=_map(columns))
+
+
 def _map(columns: Mapping[str, Column]) -> dict[str, dict[str, Any]]:
     """A column map as metadata: where each field stood, and its factor to SI."""
     return {name: column._asdict() for name, column in columns.items()}
+
+
+_KINDS: tuple[tuple[set[str], Callable[[_Log], Recording]], ...] = (  # by columns that every file of a kind has
+    ({"joint", "position_deg"}, _poppy),
+    ({"servo", "time_s"}, _own),
+)

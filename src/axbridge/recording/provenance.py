@@ -64,6 +64,8 @@ def origin_in_words(facts: Mapping[str, Any]) -> str:
     servos = "virtual servos" if facts.get("servos") == "virtual" else "real servos"
     if backend == "sim":
         return f"simulated ({engine})" if engine else "simulated"
+    if virtual := facts.get("virtual"):
+        return f"{servos}, and simulated ones ({engine}): {virtual}"
     if backend == "twin":
         return f"{servos}, with a simulation ({engine}) beside them"
     return servos if backend == "real" else str(backend or "")

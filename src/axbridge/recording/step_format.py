@@ -9,7 +9,6 @@ line.
 from __future__ import annotations
 
 import json
-import re
 import struct
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
@@ -18,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from axbridge.file_reading import snake_case
 from axbridge.state import SERVO_COLUMNS
 
 CYCLE, EVENTS, PACKETS, STEP = "/cycle", "/events", "/packets", "/step"
@@ -63,7 +63,6 @@ BASE = ("base_x", "base_y", "base_z", "base_roll", "base_pitch", "base_yaw")  # 
 CYCLE_ROW = np.dtype([(name, "<f8") for name in CYCLE_FIELDS])
 
 _CDR = b"\x00\x01\x00\x00"  # in front of each message: little-endian
-_NO_NAME = re.compile("[^a-z0-9]+")
 _RULE = "=" * 80
 
 _COUNT = struct.Struct("<I")
@@ -167,7 +166,7 @@ def _field_names(servos: Sequence[str]) -> list[str]:
     """Names as ROS 2 wants them: lower case, one underscore at a time, a letter first, each once."""
     names: dict[str, None] = {}
     for servo in servos:
-        stem = _NO_NAME.sub("_", servo.lower()).strip("_")
+        stem = snake_case(servo)
         stem = stem if stem[:1].isalpha() else f"servo_{stem}".rstrip("_")
         name, number = stem, 1
         while name in names:

@@ -40,14 +40,19 @@ class Backend:
     clock: Clock  # wall time or simulated time; its `sleep_until` is how a robot waits
     buses: Mapping[str, Bus]  # by the rig's names
     close: Callable[[], None]  # releases ports and worlds; may be called twice
-    world: World | None = None  # the simulated world: all there is on ``sim``, the shadow on ``twin``, None on ``real``
+    world: World | None = None  # all there is on ``sim``, a shadow on ``twin``, None on ``real`` without virtual servos
     served: bool = False  # whether virtual servos of `axbridge serve` are known to be on one of its lines
+    virtual: tuple[str, ...] = ()  # servos of a real line that the world answers for
 
     @property
     def origin(self) -> dict[str, str]:
-        """What samples come from: ``backend``, the ``engine`` of a simulation, ``servos`` if they are ``virtual``."""
+        """What samples come from: ``backend``, the ``engine`` of a simulation, ``servos`` if they are ``virtual``.
+
+        ``virtual`` names the servos of a real line that the simulation answers for.
+        """
         engine = {} if self.world is None else {"engine": self.world.engine_name}
-        return {"backend": self.name, **engine, **({"servos": "virtual"} if self.served else {})}
+        virtual = {"virtual": ", ".join(self.virtual)} if self.virtual else {}
+        return {"backend": self.name, **engine, **({"servos": "virtual"} if self.served else {}), **virtual}
 
     @property
     def simulated(self) -> World | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,8 @@ from typing import Any
 from axbridge.config.rig import Rig
 from axbridge.config.rig_check import refuse_unsound
 from axbridge.errors import UsageError
-from axbridge.robot.backend import Backend, open_real, open_sim
+from axbridge.robot.backend import Backend, open_sim
+from axbridge.robot.mixed import open_mixed
 from axbridge.robot.robot import Robot
 from axbridge.robot.twin.twin import open_twin
 from axbridge.sim.engines.choice import with_usual_engine
@@ -38,6 +39,7 @@ def open_robot(
     realtime: bool | None = None,
     engine: str | None = None,
     model: str | None = None,
+    virtual: str | Iterable[str] = (),
     **overrides: Any,
 ) -> Robot:
     """Open a robot on a real bus or in the simulator.
@@ -53,10 +55,13 @@ def open_robot(
         engine: ``"bullet"``, ``"mujoco"``, ``"none"`` or ``"auto"`` instead of the rig's; else ``AXBRIDGE_ENGINE``.
         model: Servo model of the simulation, a name or a file, instead of the rig's; by default ``AXBRIDGE_MODEL``,
             where `rig` is no `Rig`.
+        virtual: On the real backend, servos that are simulated beside the real ones: patterns of names (``"left_*"``),
+            ids (``"7"``) or their ranges (``"7-12"``).
         overrides: Top-level tables of the rig to change: ``world={"time_step_ms": 1.0}``.
 
     Raises:
-        UsageError: no such backend, an engine that is not there, `realtime=False` on a real one, or a port for ``sim``.
+        UsageError: no such backend, an engine that is not there, `realtime=False` on a real one, a port for ``sim``;
+            `virtual` servos of another backend than ``real``, an unknown one, or all of a line.
         RigError, ProfileError: the rig or something it names is wrong.
         BusError: a port cannot be opened, or a servo does not answer.
     """
@@ -65,10 +70,13 @@ def open_robot(
         loaded = loaded.overridden(overrides)
     loaded = with_usual_engine(loaded, engine).with_model(model)
 
-    def opener(name: str, port: str | None) -> Backend:
-        return _backend(loaded, name, port, seed, realtime if name == "sim" else None)
+    virtual = (virtual,) if isinstance(virtual, str) else tuple(virtual)
 
-    first = _backend(loaded, chosen_backend(backend, port), port, seed, realtime)
+    def opener(name: str, port: str | None) -> Backend:
+        realtime_ = realtime if name == "sim" else None
+        return _backend(loaded, name, port, seed, realtime_, virtual if name == "real" else ())
+
+    first = _backend(loaded, chosen_backend(backend, port), port, seed, realtime, virtual)
     robot = Robot(loaded, first, opener, seed)
     try:
         for attend in _attending:
@@ -90,7 +98,11 @@ def chosen_backend(backend: str | None = None, port: str | None = None) -> str:
     return backend or ("real" if port is not None else os.environ.get("AXBRIDGE_BACKEND") or "sim")
 
 
-def _backend(rig: Rig, name: str, port: str | None, seed: int, realtime: bool | None) -> Backend:
+def _backend(
+    rig: Rig, name: str, port: str | None, seed: int, realtime: bool | None, virtual: tuple[str, ...]
+) -> Backend:
+    if virtual and name != "real":
+        raise UsageError(f"virtual servos stand beside real ones, and the backend is {name}", 'take backend="real"')
     if name in {"sim", "twin"}:
         refuse_unsound(rig)
     if name == "sim":
@@ -100,7 +112,7 @@ def _backend(rig: Rig, name: str, port: str | None, seed: int, realtime: bool | 
         raise UsageError(f"the {name} backend always runs in real time", "leave `realtime` out")
     port = port or os.environ.get("AXBRIDGE_PORT")
     if name == "real":
-        return open_real(rig, port)
+        return open_mixed(rig, port, virtual, seed=seed)
     if name == "twin":
         return open_twin(rig, port, seed=seed)
     raise UsageError(f"no backend {name!r}", "known backends: real, sim, twin")

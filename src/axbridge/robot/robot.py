@@ -646,7 +646,10 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
 
     @property
     def simulation(self) -> Simulation | None:
-        """What only a simulation can do: faults, truth, the place of the base, a twin's shadow; None on a real line."""
+        """What only a simulation can do: faults, truth, the place of the base, a twin's shadow.
+
+        None on a real line without virtual servos.
+        """
         return self._simulation
 
     def _watch_backend(self) -> None:
@@ -689,7 +692,10 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
 
     @property
     def origin(self) -> dict[str, str]:
-        """Where samples come from, as a recording says it: ``backend``; ``engine``; ``servos`` that are ``virtual``."""
+        """Where samples come from, as a recording says it: ``backend``; ``engine``; ``servos`` that are ``virtual``.
+
+        ``virtual`` names those that are simulated beside real ones.
+        """
         return self._connection.backend.origin
 
     @property

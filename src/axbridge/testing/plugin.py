@@ -32,14 +32,19 @@ def _servo_buses() -> Iterator[tuple[ExitStack, dict[str, ServoBus]]]:
 
 
 @pytest.fixture
-def servo_bus(request: pytest.FixtureRequest, _servo_buses: tuple[ExitStack, dict[str, ServoBus]]) -> ServoBus:
+def servo_bus(
+    request: pytest.FixtureRequest, _servo_buses: tuple[ExitStack, dict[str, ServoBus]]
+) -> Iterator[ServoBus]:
     """Virtual servos on a serial port, as new for each test; see `axbridge.testing.ServoBus`."""
     marker = request.node.get_closest_marker("servo_bus")
     options: dict[str, Any] = dict(marker.kwargs) if marker else {}
     named = marker.args[0] if marker and marker.args else options.pop("rig", None)
     rig = str(named or request.config.getoption("--servo-bus"))
     servers, known = _servo_buses
-    if rig not in known:
-        known[rig] = servers.enter_context(serve(rig))
-    known[rig].reset(**{"timing": "none", **options})
-    return known[rig]
+    bus = known.get(rig)
+    if bus is None or not bus.running:
+        bus = known[rig] = servers.enter_context(serve(rig))
+    bus.reset(**{"timing": "none", **options})
+    yield bus
+    if not bus.running:
+        pytest.fail(f"the server of {rig} ended in {request.node.nodeid}; the next test gets another", pytrace=False)

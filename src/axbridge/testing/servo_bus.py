@@ -51,6 +51,11 @@ class ServoBus:
         """Serial port of the first bus."""
         return next(iter(self.ports.values()))
 
+    @property
+    def running(self) -> bool:
+        """Whether the server's process is still there."""
+        return self._server.poll() is None
+
     def inject(self, spec: str) -> None:
         """Set faults from now on, as ``axbridge serve --faults``: ``dead:3``, ``drop=0.01``, ``corrupt#3:read:5``.
 

@@ -207,6 +207,11 @@ class Firmware(ABC):
         """Whether the motor is driven."""
         return self.powered and self.table["torque_enable"] != 0
 
+    @property
+    def side(self) -> int:
+        """1, or -1 where the position falls while the shaft's angle rises."""
+        return 1
+
     def position(self, state: list[float]) -> int:
         """Present Position of a row of the state array."""
         return self.count(state[_READING]) if self.stuck is None else self.stuck

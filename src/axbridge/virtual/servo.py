@@ -18,7 +18,7 @@ from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.protocols.packet import BITS_PER_BYTE, BROADCAST, Packet
 from axbridge.bus.protocols.protocol import Protocol
 from axbridge.config.profile import FirmwareProfile
-from axbridge.config.registers import ADDRESSES, INSTRUCTIONS, Instruction
+from axbridge.config.registers import CONVENTIONS, Instruction
 from axbridge.servo.columns import State
 from axbridge.sim.bank import Motors
 from axbridge.units import baud_of
@@ -86,14 +86,15 @@ class VirtualServo:
         self.zero = zero
         self.motors = motors
         self._rows = np.array([index])
-        self._level = int(ADDRESSES[profile.protocol].STATUS_RETURN_LEVEL)
+        self._level = int(CONVENTIONS[profile.protocol].addresses.STATUS_RETURN_LEVEL)
         self._eeprom = profile.eeprom_end
         self._registered: tuple[int, bytes] | None = None
         self._backup = b""
         self._known = frozenset(Instruction[name] for name in profile.instructions)
         given = profile.timing.reply_us  # at return delay 0
         self._delays = {
-            int(code): given.get(code.name, given["WRITE"]) * 1e-6 for code in INSTRUCTIONS[profile.protocol]
+            int(code): given.get(code.name, given["WRITE"]) * 1e-6
+            for code in CONVENTIONS[profile.protocol].instructions
         }
         self._pointers = profile.pointers
         for name, value in (registers or {}).items():
@@ -211,7 +212,7 @@ class VirtualServo:
         data = registers[address:end]
         if self._pointers:
             for place in self._pointers.keys() & range(address, end):
-                data[place - address] = registers[self._target(place)]
+                data[place - address] = registers[self.target(place)]
         return bytes(data)
 
     def read_delay(self, address: int, length: int) -> float | None:
@@ -363,9 +364,11 @@ class VirtualServo:
 
     # -- the way into the registers ----------------------------------------------------------------------------------
 
-    def _target(self, place: int) -> int:
-        """The address that a byte of indirect data points to."""
-        pointer = self._pointers[place]
+    def target(self, place: int) -> int:
+        """The address that a byte acts on: another one for indirect data."""
+        pointer = self._pointers.get(place)
+        if pointer is None:
+            return place
         return int.from_bytes(self.table.data[pointer : pointer + 2], "little")
 
     def _runs(self, address: int, data: bytes) -> Iterator[tuple[int, bytes]]:
@@ -375,7 +378,7 @@ class VirtualServo:
             return
         begin, run = -1, b""
         for place, byte in enumerate(data, address):
-            target = self._target(place) if place in self._pointers else place
+            target = self.target(place)
             if run and target != begin + len(run):
                 yield begin, run
                 run = b""

@@ -37,6 +37,7 @@ class _Second(Protocol):
     max_id = v2.MAX_ID
     longest_packet = 1024
     address_size = 2
+    bulk_entry = _BULK.size
     eeprom_seconds_per_byte = 0.0  # LeRobot writes one after the other, and is answered
     refusals = Refusals(
         StatusError.RESULT, StatusError.INSTRUCTION, StatusError.RANGE, StatusError.LENGTH, StatusError.LENGTH,
@@ -71,6 +72,9 @@ class _Second(Protocol):
     watchdog: int | None = int(XAddress.BUS_WATCHDOG)
     revival = "reboot {id}"
     mode = int(XAddress.OPERATING_MODE), 1
+    modes = int(XAddress.DRIVE_MODE), 2
+    loop = int(XAddress.VELOCITY_I_GAIN), 10
+    commands = int(XAddress.GOAL_VELOCITY), 16
     whole = int(XAddress.GOAL_VELOCITY), XAddress.PRESENT_TEMPERATURE + 1 - XAddress.GOAL_VELOCITY
     span_that_differs_between_units = _X_PRESENT
     park_speed, park_near = 48, 23
@@ -174,7 +178,9 @@ class _Sts(Protocol):
     refusing = 0
     shuts_down = int(FeetechError.OVERHEATING | FeetechError.OVERCURRENT | FeetechError.OVERLOAD)
     revival = "torque {id} on"
-    mode = 33, 1
+    mode = modes = 33, 1
+    loop = 21, 7
+    commands = _TORQUE + 1, 7
     whole = 0, _END
     span_that_differs_between_units = _PRESENT, _END - _PRESENT
     park_speed, park_near = 751, 23
@@ -205,13 +211,12 @@ class _Scs(_Sts):
     title = "Feetech SCS"
     group_reads: tuple[int, ...] = ()
     ping_slots = False
-    byteorder: Literal["little", "big"] = "big"
     usual_profile = "scs0009"
     lock: int | None = 48
     torque_limit = int(FeetechAddress.MAX_TORQUE)  # while the lock is 1 it is no more than a word in RAM
     with_limit = with_torque = torque_limit, _END - torque_limit
     sample = tuple((name, form.replace("<", ">"), place) for name, form, place in FIRST.sample)
-    mode = int(FeetechAddress.MIN_POSITION_LIMIT), 4
+    mode = modes = int(FeetechAddress.MIN_POSITION_LIMIT), 4
     park_speed, park_near = 225, 7
     blocked_share = 1.0  # its only limit of the torque is in the EEPROM
     _goal = struct.Struct(">HHH")

@@ -6,17 +6,18 @@ Code that drives a line takes what differs from the protocol object; it does not
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from axbridge.bus.protocols import v1
 from axbridge.bus.protocols.packet import BROADCAST, ByteStream, Packet, Search
 from axbridge.config.registers import (
-    ADDRESSES,
     CALIBRATION,
+    CONVENTIONS,
     EEPROM_END,
-    NAMES,
+    GROUP_READS,
     PRESENT,
+    SYNC_READS,
     TABLE_SIZE,
     Address,
     Instruction,
@@ -52,6 +53,7 @@ class Protocol:
     max_id = v1.MAX_ID
     longest_packet = 143  # bytes of the smallest receive buffer of its servos (RX-64 manual p. 37)
     address_size = 1  # bytes
+    bulk_entry = 3  # bytes of one servo in a BULK READ
     refusals = Refusals(
         _INSTRUCTION, _INSTRUCTION, _RANGE, _RANGE, short=_INSTRUCTION, access=_RANGE, damaged=int(ErrorFlag.CHECKSUM),
         goal=int(ErrorFlag.ANGLE_LIMIT),
@@ -62,7 +64,6 @@ class Protocol:
     ping_length = 0  # parameter bytes of the answer to a PING
     ping_slots = False  # whether servos answer a PING to all in turn, or at once
     group_reads: tuple[int, ...] = ()  # instructions that ask several, best first; a servo may know the last ones alone
-    byteorder: Literal["little", "big"] = "little"
     full_level = 2  # status return level at which writes are answered, too; at two below it, PING alone
     usual_profile = "ax-12a"  # for a servo of an unknown model, where those have `common_registers`
     common_registers = True  # whether a servo of any model has its torque switch and its settings at the same addresses
@@ -91,6 +92,9 @@ class Protocol:
     revival = "write {id} torque_limit 1023"  # of `axbridge servo`, for one that has shut itself down
     watchdog: int | None = None  # register that stops a servo when no packet comes, in units of 20 ms
     mode: Span = (int(Address.CW_ANGLE_LIMIT), 4)  # see `endless_goal`
+    modes: Span = mode  # and which way a servo counts, where a register beside it says so
+    loop: Span = (Address.TORQUE_ENABLE + 2, 4)  # settings of the position loop
+    commands: Span = (int(Address.GOAL_POSITION), 4)  # goals of all modes, and what shapes the way to them
     whole: Span = (0, TABLE_SIZE)  # two servos with one id differ in it
     span_that_differs_between_units: Span = (CALIBRATION, Address.PRESENT_TEMPERATURE + 1 - CALIBRATION)  # surely
     park_speed, park_near = 100, 6  # counts: 11 rpm, about 2 degrees
@@ -100,8 +104,8 @@ class Protocol:
     _search = staticmethod(v1.find_answer)
 
     def __init__(self) -> None:
-        place = ADDRESSES[self.name]
-        self.names = NAMES[self.name]
+        convention = CONVENTIONS[self.name]
+        place, self.names, self.byteorder = convention.addresses, convention.names, convention.byteorder
         # parameter bytes of an instruction that fit into each receive buffer, however they are stuffed
         self.params_room = max(n for n in range(self.longest_packet) if self.longest(n) <= self.longest_packet)
         self.model_place, self.firmware_place = int(place.MODEL_NUMBER), int(place.FIRMWARE_VERSION)
@@ -150,6 +154,23 @@ class Protocol:
         """``(id, address, length)`` of a read of several servos, in the order asked; none if malformed."""
         listed = (packet.params[place : place + 3] for place in range(1, len(packet.params) - 2, 3))
         return [(id_, address, length) for length, id_, address in listed]  # 0, length, id, address, length, ...
+
+    def asked(self, packet: Packet) -> list[tuple[int, int, int]]:
+        """``(id, address, length)`` of each servo that a READ, or a read of several servos, is for."""
+        if packet.code == Instruction.READ and len(packet.params) == 2 * self.address_size:
+            numbers = packet.params[: self.address_size], packet.params[self.address_size :]
+            address, length = (int.from_bytes(number, "little") for number in numbers)
+            return [(packet.id, address, length)]
+        return self.reads(packet) if packet.code in GROUP_READS and packet.id == BROADCAST else []
+
+    def without(self, packet: Packet, ids: Collection[int]) -> bytes:
+        """The frame of this read of several servos for all but these `ids`."""
+        listed, params = self.reads(packet), packet.params
+        size = 1 if packet.code in SYNC_READS else self.bulk_entry
+        first = len(params) - size * len(listed)
+        kept = (first + size * place for place, (id_, _, _) in enumerate(listed) if id_ not in ids)
+        part = params[:first] + b"".join(params[place : place + size] for place in kept)
+        return self.encode(packet.id, packet.code, part)
 
     def longest(self, length: int) -> int:
         """Bytes on the line of an answer with so many parameter bytes, at most."""

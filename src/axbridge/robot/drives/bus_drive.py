@@ -41,7 +41,6 @@ AX_CAPABILITIES: dict[str, Capability] = {
     "acceleration": "emulated",
     "torque_feedback": "emulated",
 }
-_WHEEL = {"cw_angle_limit": 0, "ccw_angle_limit": 0}
 _LEAD = 0.15  # s: a goal that moves along with the joint is this far ahead, so that the joint stops when the host does
 _SPEED_GAIN = 0.6  # duty per rad of speed error summed up, in wheel mode
 _MOST_CORRECTION = 0.5  # duty
@@ -69,6 +68,7 @@ class BusDrive:
         self.id = config.id
         self.profile = profile
         self.protocol = PROTOCOLS[profile.protocol]
+        self._no_limits = {self.protocol.names.low: 0, self.protocol.names.high: 0}  # a wheel, unless it has modes
         self.flags = self.protocol.alarms
         self.model_row = pack(model, profile.units.position)
         self.model_row[Param.ASYMMETRY] *= config.direction  # all torques here are the joint's
@@ -169,11 +169,11 @@ class BusDrive:
             self.limp_at = self.write("torque_enable", 0)
             return math.nan
         present = self.read("present_position")
-        if not self._borrowed and self._read_all(_WHEEL) == _WHEEL:
-            self._borrow({"cw_angle_limit": 0, "ccw_angle_limit": self.profile.units.counts})
+        if not self._borrowed and self._read_all(self._no_limits) == self._no_limits:
+            self._borrow({**self._no_limits, self.protocol.names.high: self.profile.units.counts})
             self.is_wheel = True  # a program that was killed left it in wheel mode
         if self._borrowed:
-            self.write("moving_speed", 0)  # a wheel has no goal position
+            self.write(self.protocol.names.speed, 0)  # a wheel has no goal position
         else:
             self.write("goal_position", present)
         self.write("torque_enable", 1)
@@ -314,7 +314,7 @@ class BusDrive:
         port = getattr(self.bus, "port_name", None)
         where = f" --port {port}" if port else ""
         commands = [f"axbridge servo write {self.id} {name} {value}{where}" for name, value in self._borrowed.items()]
-        changed = "a wheel" if "cw_angle_limit" in self._borrowed else "in another mode"
+        changed = "a wheel" if self._no_limits.keys() <= self._borrowed.keys() else "in another mode"
         held = ", ".join(f"{name} {value}" for name, value in self._borrowed.items())
         return BusError(
             f"servo {self.config.name!r} (id {self.id}) may still be {changed}: "
@@ -434,10 +434,10 @@ class BusDrive:
         if self.is_wheel:
             return
         self._speed = self._correction = self._expected = 0.0
-        if (held := self._read_all(_WHEEL)) != _WHEEL:
+        if (held := self._read_all(self._no_limits)) != self._no_limits:
             self.write("goal_position", self.calibration.goal(min(max(sample("position"), self._low), self._high)))
-            self._change(held, _WHEEL)
-        self.write("moving_speed", 0)
+            self._change(held, self._no_limits)
+        self.write(self.protocol.names.speed, 0)
         self.is_wheel = True
 
     def _leave_wheel(self) -> None:

@@ -17,7 +17,6 @@ from axbridge.robot.drives.drive import Capability, LatestSample
 from axbridge.servo.setpoints import Setpoints, towards
 
 _VELOCITY, _DUTY = {"operating_mode": 1}, {"operating_mode": 2}
-_WHEEL = {"min_position_limit": 0, "max_position_limit": 0}
 
 
 class FeetechDrive(BusDrive):
@@ -61,7 +60,7 @@ class FeetechDrive(BusDrive):
         if not on:
             return super().power(on=False)
         if not self._borrowed and self._endless_now():
-            self._borrow({"operating_mode": 0} if self._modal else {**_WHEEL, "max_position_limit": 1023})
+            self._borrow({"operating_mode": 0} if self._modal else {**self._no_limits, "max_position_limit": 1023})
             self.restore()  # left in another mode by a program that was killed
         self._endless_left = False
         self.write("lock", 1)
@@ -100,7 +99,7 @@ class FeetechDrive(BusDrive):
             self.write("torque_enable", 1)
 
     def _enter_wheel(self, sample: LatestSample) -> None:  # noqa: ARG002 - an AX needs it
-        self._enter(_DUTY if self._modal else _WHEEL)
+        self._enter(_DUTY if self._modal else self._no_limits)
 
     def _velocity_goal(self, wanted: Setpoints, sample: LatestSample, period: float, limit: int) -> Goal:
         if not self._modal:

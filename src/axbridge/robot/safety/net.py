@@ -27,7 +27,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from axbridge.bus.cycle import Cycle
+from axbridge.bus.cycle import Cycle, CycleServo
 from axbridge.bus.line_lock import BusLock
 from axbridge.bus.protocols.protocol import Protocol
 from axbridge.clock import WallClock
@@ -492,6 +492,7 @@ class Safety:
             for fd, cycle in self._guarded
             if cycle.bus.borrowed
             for id_, (address, data) in cycle.bus.borrowed.items()
+            if id_ not in cycle.bus.virtual_ids
         }
         if restores == self._restores:
             return
@@ -526,14 +527,14 @@ class Safety:
         ports = [
             f"{fd}:{','.join(ids)}"
             for fd, cycle in self._guarded
-            if (ids := [str(servo.id) for servo in cycle.servos if servo.name in self._left])
+            if (ids := [str(servo.id) for servo in _guarded(cycle) if servo.name in self._left])
         ]
         with self._guarding, ExitStack() as lines:
             for cycle in self._real if ports else ():  # only the guard may use the line
                 with contextlib.suppress(BusError):
                     lines.enter_context(cycle.bus.turn.held(_PATIENCE))
             confirmed = self._end_guard(f"!{' '.join(ports)};".encode() if ports else b"q")
-        real = {name for cycle in self._real for name in cycle.servos_by_name}
+        real = {servo.name for cycle in self._real for servo in _guarded(cycle)}
         left, self._left = {name: error for name, error in self._left.items() if name in real}, {}
         if left and not confirmed:
             NETS.unconfirmed.extend(left)
@@ -608,12 +609,17 @@ def _limp_frames(lines: Iterable[tuple[int | str, Cycle]]) -> list[str]:
             servo.id,
             protocol.torque_enable,
             b"\0",
-            protocol.limp_frame(other.id for other in cycle.servos if other.protocol is protocol),
+            protocol.limp_frame(other.id for other in _guarded(cycle) if other.protocol is protocol),
             b"" if protocol.watchdog is None else protocol.write_frame(servo.id, protocol.watchdog, b"\0"),
         )
         for port, cycle in lines
-        for servo in cycle.servos
+        for servo in _guarded(cycle)
     ]
+
+
+def _guarded(cycle: Cycle) -> list[CycleServo]:
+    """The servos that outlive this process."""
+    return [servo for servo in cycle.servos if servo.id not in cycle.bus.virtual_ids]
 
 
 def _frames(protocol: Protocol, port: int | str, id: int, address: int, data: bytes, *others: bytes) -> str:

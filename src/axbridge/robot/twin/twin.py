@@ -11,15 +11,13 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from axbridge.bus.base import Bus, Reply
-from axbridge.bus.protocols.known import SCS, STS
 from axbridge.bus.protocols.packet import Packet
 from axbridge.bus.protocols.protocol import Protocol, Span
 from axbridge.bus.rows import RawState, Rows
 from axbridge.bus.serial import SerialBus
-from axbridge.config.registers import Address, Version, XAddress
 from axbridge.config.rig import Rig
 from axbridge.errors import AxBridgeError, BusError, BusTimeout, CorruptPacket, PortError
 from axbridge.jit import compile_first
@@ -34,7 +32,7 @@ from axbridge.state import BusEvent, Cause, ServoState
 from axbridge.virtual.world import World
 
 _log = logging.getLogger(__name__)
-_BY_HAND = math.radians(0.6)  # a limp joint this far from its twin takes the twin along
+BY_HAND = math.radians(0.6)  # a limp joint this far from its twin takes the twin along
 _LONGEST = 5.0  # s that the simulation catches up with: a program that was stopped for an hour does not wait as long
 
 
@@ -58,7 +56,7 @@ class Shadow:
 
     def follow_limp(self, drive: BusDrive, position: float, twin: float) -> None:
         """Put the twin of a limp joint where that is (rad), if it is elsewhere: the model has no outer forces."""
-        if abs(position - twin) > _BY_HAND:
+        if abs(position - twin) > BY_HAND:
             self.place(drive, position)
 
     def place(self, drive: BusDrive, position: float) -> None:
@@ -202,19 +200,6 @@ def open_twin(rig: Rig, port: str | None = None, *, seed: int = 0) -> Backend:
     return Backend("twin", real.mode, real.clock, real.buses, closing, sim.world, served=real.served)
 
 
-class _Commands(NamedTuple):
-    """Where the registers are that tell a servo what to do: first addresses, and how many bytes."""
-
-    mode: Span  # that tell a wheel or another mode
-    loop: Span  # of its position loop
-    goal: Span  # where it goes, and how
-
-
-_COMMANDS: dict[Version, _Commands] = {  # by version of the protocol
-    1: _Commands((int(Address.CW_ANGLE_LIMIT), 4), (Address.TORQUE_ENABLE + 2, 4), (int(Address.GOAL_POSITION), 4)),
-    2: _Commands((int(XAddress.DRIVE_MODE), 2), (int(XAddress.VELOCITY_I_GAIN), 10), (int(XAddress.GOAL_VELOCITY), 16)),
-    **{protocol.name: _Commands(protocol.mode, (21, 7), (protocol.torque_enable + 1, 7)) for protocol in (STS, SCS)},
-}
 _TABLE = 256  # bytes: no command is beyond
 _UNREAD_STATE = RawState(0.0, 0, 0, 0, 0, 0, 0)
 
@@ -273,21 +258,21 @@ class PassiveTwin:
     def _copy(self, name: str, state: RawState, table: bytearray) -> float:
         """Write to the simulated servo what was written to the real one; its goal, rad, NaN where it is not judged."""
         drive, world = self._drives[name], self._shadow.world
-        commands, twin, now = _COMMANDS[drive.profile.protocol], world.servos[name], world.now()
         protocol, registers = drive.protocol, drive.profile.registers
+        twin, now = world.servos[name], world.now()
         torque, limit = (protocol.torque_enable, 1), (protocol.torque_limit, 2)
         if name not in self._modes:
-            self._modes |= (modes_read := self._read([name], lambda protocol: (_COMMANDS[protocol.name].mode,)))
+            self._modes |= (modes_read := self._read([name], lambda protocol: (protocol.modes,)))
             for modes in modes_read.values():
-                twin.write(commands.mode[0], _part(modes, commands.mode), now)
+                twin.write(protocol.modes[0], _part(modes, protocol.modes), now)
         on = table[protocol.torque_enable]
         before = self._commands.get(name, bytearray(_TABLE))
         if table != before:
             self._commands[name] = table
             if not before[protocol.torque_enable]:
                 self._shadow.place(drive, drive.calibration.angle(state.position))
-            always = commands.loop, limit, torque
-            for place in (*always, commands.goal) if on else always:  # a goal switches an AX-12 on
+            always = protocol.loop, limit, torque
+            for place in (*always, protocol.commands) if on else always:  # a goal switches an AX-12 on
                 twin.write(place[0], _part(table, place), now)
         weak = protocol.number(_part(table, limit)) < drive.profile.units.full_scale
         if not on or weak or name not in self._modes or protocol.endless_goal(_part(self._modes[name], protocol.mode)):
@@ -297,9 +282,9 @@ class PassiveTwin:
 
 def _reads(protocol: Protocol) -> list[Span]:
     """What is read all the time: whether a servo has torque, and how much, its loop and its goal."""
-    commands, spans = _COMMANDS[protocol.name], list[Span]()
+    spans = list[Span]()
     torque = (protocol.torque_enable, 1), (protocol.torque_limit, 2)
-    for address, length in sorted((*torque, commands.loop, commands.goal)):
+    for address, length in sorted((*torque, protocol.loop, protocol.commands)):
         if spans and address <= sum(spans[-1]) + 1:  # a neighbour costs no packet
             spans[-1] = spans[-1][0], address + length - spans[-1][0]
         else:

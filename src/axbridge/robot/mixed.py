@@ -1,0 +1,367 @@
+"""A line on which some servos are real and the others virtual: whoever uses it sees one line.
+
+All servos of the rig are in a simulated world, and get every packet there. The virtual ones answer. A real servo has a
+double there, which moves as its goals say and is put where the real one says that it is. A read of several servos goes
+to the real line for its servos alone, because each waits there for the one before it. The world's line says when all of
+them answer, doubles included; then the bytes of the real servo take the place of its double's. A late one delays those
+behind it, and behind a silent one nobody answers (e-manual, Protocol 1.0, "Bulk Read"; Protocol 2.0, "Sync Read").
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import re
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import Any, NamedTuple
+
+from axbridge.bus.base import Reply
+from axbridge.bus.line_lock import BusLock
+from axbridge.bus.port import REPLY_DELAY, Port
+from axbridge.bus.protocols import v2
+from axbridge.bus.protocols.packet import BROADCAST, Packet
+from axbridge.bus.protocols.protocol import FIRST, Protocol
+from axbridge.bus.scan import scan
+from axbridge.bus.serial import SerialBus
+from axbridge.config.registers import GROUP_READS, Instruction
+from axbridge.config.rig import Rig
+from axbridge.config.rig_check import refuse_unsound
+from axbridge.config.rig_tables import ServoConfig
+from axbridge.errors import AxBridgeError, BusError, UnknownServo, UsageError
+from axbridge.robot.backend import Backend, call_all, open_real
+from axbridge.robot.twin.twin import BY_HAND, Shadow
+from axbridge.servo.columns import State
+from axbridge.sim.bank import ServoBank
+from axbridge.sim.support import supported
+from axbridge.virtual.framing import Framing
+from axbridge.virtual.world import World
+
+_log = logging.getLogger(__name__)
+_STEP = 0.002  # s that the world is behind at most, while somebody waits for bytes
+
+
+class _World(Shadow):
+    """The world of all servos; its lines may be used by several threads."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._lock = threading.RLock()
+        self._failed = False
+        self.follow(time.monotonic())  # it begins now
+
+    @contextmanager
+    def at(self, now: float, turn: BusLock, slack: float = 0.0) -> Iterator[float]:
+        """Hold the world, as of `now` (`time.monotonic`) or at most `slack` s before; gives `now` in its time.
+
+        Signal handlers wait meanwhile. If the world fails, the virtual servos are silent from then on: the real ones
+        must still be commanded and limped.
+        """
+        with turn, turn.lock, self._lock:
+            try:
+                if not self._failed and now - self.lag - self.world.now() > slack:
+                    self.follow(now)
+            except AxBridgeError as failure:
+                self._failed = True
+                for line in self.world.lines.values():
+                    line.unplug()
+                _log.warning("the virtual servos are silent from now on: %s", failure.message)
+            yield now - self.lag
+
+
+class _Answer(NamedTuple):
+    """What the world's line says: when it comes, and whose bytes take its place (`BROADCAST`: of several servos)."""
+
+    due: float  # s, in the world's time
+    data: bytes
+    stands_for: int | None
+
+
+class MixedPort(Port):
+    """A port with real servos, and with those of a world's line whose ids are in `virtual`."""
+
+    def __init__(self, name: str, baud: int, world: _World, bus: str, turn: BusLock) -> None:
+        self.virtual: frozenset[int] = frozenset()
+        self.mixes = False  # whether the world answers, too: not before it is known that no real servo has those ids
+        self.echoes = False  # whether the adapter returns what is sent: that is taken away here
+        self._world, self._turn = world, turn
+        self._line = world.world.lines[bus]
+        self._servos = {servo.id: servo for servo in self._line.servos}
+        self._protocols: dict[int, Protocol] = {servo.protocol.version: servo.protocol for servo in self._line.servos}
+        self._protocol = FIRST  # of the latest question
+        self._echo = b""  # of what was sent, to come back
+        self._forget()
+        super().__init__(name, baud)
+
+    def _forget(self) -> None:
+        """Forget the latest question."""
+        self._direct = True  # real servos alone answer it: their bytes pass as they come
+        self._ping = False
+        self._asked: dict[int, tuple[int, int]] = {}  # address and length, by id
+        self._answers: deque[_Answer] = deque()
+        self._came: dict[int, tuple[float, bytes, Packet]] = {}  # of real servos: when, in the world's time, and what
+        self._late = 0.0  # s, by which they have delayed the rest
+        self._raw = self._passing = b""  # of the real line: no whole packet yet; may be passed on
+        self._sampled = 0.0  # when servos had the question, in the world's time, s
+
+    # -- to the servos ------------------------------------------------------------------------------------------------
+
+    def _send(self, frame: bytes) -> None:
+        """Hand whole packets to the real line, as far as they are for real servos, and to the world."""
+        if not self.mixes:
+            super()._send(frame)
+            return
+        now = time.monotonic()
+        with self._turn, self._turn.lock:
+            self._forget()
+            if real := self._for_real(frame):
+                super()._send(real)  # first: the world may take milliseconds
+                self._echo += real if self.echoes else b""
+            with self._world.at(now, self._turn) as sent:
+                self._line.send(frame, sent)
+            self._sampled, came = self._line.host_free, self._line.collect(math.inf)
+            if self._direct:
+                self._line.clear()  # a double that answers later than its real servo must not disturb the next question
+            else:
+                self._answers.extend(_Answer(*delivery, self._double(delivery.data)) for delivery in came)
+
+    def _for_real(self, frame: bytes) -> bytes:
+        """What the real line gets of these bytes; notes who answers."""
+        parts, done = [], 0
+        for version, packet, size, end in Framing(self._protocols).feed(frame):
+            parts.append(frame[done : end - size])
+            done, raw, self._protocol = end, frame[end - size : end], self._protocols[version]
+            asked = self._protocol.asked(packet) if packet.intact else []
+            self._asked = {id_: (address, length) for id_, address, length in asked}
+            self._ping = packet.id == BROADCAST and packet.code == Instruction.PING
+            virtual = self.virtual & ({packet.id} | self._asked.keys())
+            self._direct = not virtual and not self._ping
+            if not virtual:
+                parts.append(raw)
+            elif len(virtual) < len(self._asked) and packet.code in GROUP_READS:
+                parts.append(self._protocol.without(packet, self.virtual))
+        return b"".join([*parts, frame[done:]])
+
+    # -- from the servos ----------------------------------------------------------------------------------------------
+
+    def _receive(self, deadline: float) -> bytes:
+        """Wait for bytes of either side until `deadline` (`time.monotonic`); the world goes on meanwhile."""
+        if not self.mixes:
+            return super()._receive(deadline)
+        while True:
+            now = time.monotonic()
+            with self._world.at(now, self._turn, _STEP) as here:
+                if data := self._due(here):
+                    return data
+            data = super()._receive(min(deadline, time.monotonic() + self.until_next(_STEP)))
+            if data:
+                with self._world.at(time.monotonic(), self._turn) as here:
+                    self._hear(data, here)
+            elif now >= deadline:  # not later: what is due by then comes first
+                return b""
+
+    def until_next(self, longest: float) -> float:
+        """See `Port.until_next`."""
+        if not self.mixes:
+            return longest
+        with self._turn, self._turn.lock:
+            due = -math.inf if self._passing else math.inf
+            if self._answers:
+                first = self._answers[0]
+                waits = first.stands_for is not None and first.stands_for not in self._came
+                due = min(due, first.due + self._late + (self._patience if waits else 0.0))
+        return min(max(due + self._world.lag - time.monotonic(), 0.0), longest, _STEP)
+
+    @property
+    def _patience(self) -> float:
+        """How long a real servo may be late, s: for ever where others wait for it, but not in a PING to all."""
+        return self.latency + REPLY_DELAY if self._ping else math.inf
+
+    def _due(self, now: float) -> bytes:
+        """What may be passed on."""
+        out, self._passing = self._passing, b""
+        while self._answers:
+            due, data, id_ = self._answers[0]
+            if id_ is not None:
+                if id_ in self._came:
+                    came, raw, packet = self._came.pop(id_)
+                    self._late = max(self._late, came - due)
+                    data = raw if id_ != BROADCAST else self._merged(data, packet)
+                elif now > due + self._late + self._patience:
+                    data = b""  # there is no such servo
+                else:
+                    break
+                self._answers[0] = _Answer(due, data, None)
+            if due + self._late > now:
+                break
+            out += self._answers.popleft().data
+        return out
+
+    def _hear(self, data: bytes, now: float) -> None:
+        """Bytes have come from the real line."""
+        if self._echo:
+            back = min(len(data), len(self._echo))
+            same = data[:back] == self._echo[:back]
+            data, self._echo = (data[back:], self._echo[back:]) if same else (data, b"")
+        self._raw += data
+        if self._direct:
+            self._passing += data
+        decoder = self._protocol.decoder()
+        for packet, end, size in zip(decoder.feed(self._raw), decoder.ends, decoder.sizes, strict=True):
+            raw = self._raw[end - size : end]
+            self._measured(packet)
+            for block in self._blocks(packet, [id_ for id_ in self._asked if id_ not in self.virtual]):
+                self._measured(Packet(*block))
+            if packet.id in {answer.stands_for for answer in self._answers}:
+                self._came[packet.id] = now, raw, packet
+            elif not self._direct and (self._ping or packet.id not in self._servos):
+                self._passing += raw
+        self._raw = self._raw[len(self._raw) - decoder.pending :]
+
+    # -- who has said what --------------------------------------------------------------------------------------------
+
+    @property
+    def _real(self) -> set[int]:
+        return self._servos.keys() - self.virtual
+
+    def _double(self, data: bytes) -> int | None:
+        """The real servo whose double says this; `BROADCAST`: several servos do, real ones among them; else None."""
+        packets = [packet for packet in self._protocol.decoder().feed(data) if packet.intact]
+        if len(packets) != 1:
+            return None
+        shared = packets[0].id == BROADCAST and packets[0].status and not self._asked.keys().isdisjoint(self._real)
+        return packets[0].id if shared or packets[0].id in self._real else None
+
+    def _blocks(self, packet: Packet, ids: Iterable[int]) -> list[v2.Block]:
+        """The parts of these servos in the one answer of all to a fast read; none if it is another packet."""
+        if packet.id != BROADCAST or not packet.status:
+            return []
+        return v2.fast_blocks(packet, [self._asked[id_][1] for id_ in ids])
+
+    def _merged(self, data: bytes, packet: Packet) -> bytes:
+        """The answer of all to a fast read, with what the real servos say in it; nothing where one is missing."""
+        real = [id_ for id_ in self._asked if id_ not in self.virtual]
+        said = {block.id: block for block in self._blocks(packet, real)}
+        (whole,) = self._protocol.decoder().feed(data)
+        blocks = [said.get(block.id, block) for block in self._blocks(whole, self._asked)]
+        return v2.encode_fast_status(blocks) if len(said) == len(real) else b""
+
+    def _measured(self, packet: Packet) -> None:
+        """Put the double of a real servo where that says it is, if it was elsewhere at that time."""
+        if packet.id not in self._servos or packet.id not in self._asked or not packet.intact or not self._line.plugged:
+            return
+        double, (address, length) = self._servos[packet.id], self._asked[packet.id]
+        position, firmware = double.profile.register("present_position"), double.firmware
+        places = {double.target(address + place): place for place in range(length)}
+        span = range(position.address, position.end)
+        if len(packet.params) != length or not places.keys() >= set(span):
+            return
+        count = position.decode(bytes(packet.params[places[place]] for place in span))
+        away = firmware.side * (count - firmware.position(firmware.state_at(self._sampled))) * firmware.units.position
+        if abs(away := math.fmod(away, math.tau)) > BY_HAND:
+            self._world.world.bank.place(double.row, double.motors.state.item(double.row, State.READING) + away)
+
+    # -- the port -----------------------------------------------------------------------------------------------------
+
+    def setupPort(self, cflag_baud: int) -> bool:  # noqa: N802 - dynamixel-sdk's name
+        """See `Port.setupPort`."""
+        self._forget()
+        self._echo = b""
+        self._line.baud = cflag_baud
+        return super().setupPort(cflag_baud)
+
+    def setBaudRate(self, baudrate: int) -> bool:  # noqa: N802 - dynamixel-sdk's name
+        """See `Port.setBaudRate`."""
+        self._line.baud = baudrate
+        return super().setBaudRate(baudrate)
+
+
+class MixedBus(SerialBus):
+    """A line with real and virtual servos; `virtual` has the latter's names by id.
+
+    Raises:
+        PortError: the port cannot be opened.
+        BusError: a real servo answers to the id of a virtual one.
+    """
+
+    port: MixedPort
+
+    def __init__(self, world: _World, bus: str, virtual: Mapping[int, str], **line: Any) -> None:
+        self._world, self._name, self._virtual = world, bus, virtual
+        super().__init__(**line)
+
+    def _open_port(self) -> Port:
+        return MixedPort(self.port_name, self.baud, self._world, self._name, self.turn)
+
+    def _start(self) -> None:
+        self.port.mixes = self.port.echoes = False
+        super()._start()
+        for servo in () if self.virtual_ids or not self._virtual else scan(self, self._virtual):
+            problem = f"a real servo has id {servo.id} of {self._virtual[servo.id]}, which is to be virtual"
+            raise BusError(f"{self.port_name}: {problem}", "take it off the line, or let that one be real")
+        self.port.echoes, self.echo = self.echo, False
+        self.port.virtual = self.virtual_ids = frozenset(self._virtual)
+        self.port.mixes = True
+
+    def _read_ahead(self, _: Sequence[tuple[int, int, int]]) -> list[Reply | BusError]:
+        return []  # that goes to the descriptor, past the virtual servos
+
+
+def chosen(rig: Rig, patterns: Iterable[str]) -> tuple[ServoConfig, ...]:
+    """The servos on buses that are meant by patterns of names (``left_*``), ids (``7``) or their ranges (``7-12``).
+
+    Raises:
+        UnknownServo: a pattern is none of these.
+        UsageError: they are all servos of a bus.
+    """
+    selected: set[str] = set()
+    for pattern in patterns:
+        ids = re.fullmatch(r"(\d+)(?:-(\d+))?", pattern)
+        span = range(int(ids[1]), int(ids[2] or ids[1]) + 1) if ids else ()
+        meant = {one.name for one in rig.dynamixels if fnmatchcase(one.name, pattern) or one.id in span}
+        if not meant:
+            there = ", ".join(f"{one.name} ({one.id})" for one in rig.dynamixels)
+            raise UnknownServo(
+                pattern, f"rig {rig.name} has no servo {pattern!r} that could be virtual", f"it has: {there}"
+            )
+        selected |= meant
+    for bus in rig.buses:
+        here = {one.name for one in rig.dynamixels if one.bus == bus.name}
+        if here and here <= selected:
+            raise UsageError(f"all servos of bus {bus.name!r} are virtual", 'open it with backend="sim", or serve it')
+    return tuple(one for one in rig.dynamixels if one.name in selected)
+
+
+def open_mixed(rig: Rig, port: str | None, virtual: Iterable[str], *, seed: int = 0) -> Backend:
+    """Open the rig's ports, and its world for the servos that are `virtual` (see `chosen`); without any, the ports.
+
+    Raises:
+        UnknownServo, UsageError: as `chosen`.
+        RigError: the rig cannot be simulated.
+        BusError: a port cannot be opened, or a real servo has the id of a virtual one.
+    """
+    servos = chosen(rig, virtual)
+    if not servos:
+        return open_real(rig, port)
+    refuse_unsound(rig)
+    with ExitStack() as opened:
+        world = World(rig, seed=seed, timing="wire")
+        opened.callback(world.close)
+        assert isinstance(world.bank, ServoBank)  # of its own
+        supported(world.bank, rig)
+        shadow = _World(world)
+
+        def line(name: str, **line: Any) -> SerialBus:
+            here = {one.id: one.name for one in servos if one.bus == name and one.id is not None}
+            return MixedBus(shadow, name, here, **line)
+
+        real = open_real(rig, port, line)
+        opened.pop_all()
+    closing = partial(call_all, [world.close, real.close])
+    return replace(real, close=closing, world=world, virtual=tuple(one.name for one in servos))
