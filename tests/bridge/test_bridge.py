@@ -396,3 +396,20 @@ def test_the_command_makes_servos_virtual_and_leaves_the_real_ones_safe_when_it_
             assert [bus.read(id_, 24, 1).data[0] for id_ in (1, 2, 3, 4)] == [0, 1, 1, 0]
             program.kill()
             until(lambda: options or not line.powered)
+
+
+@pytest.mark.parametrize("options", [(), ("--watch",)], ids=["rules", "watch"])
+def test_off_ends_a_bridge_although_its_program_drives_the_robot(options, said):
+    with PtyLine(dict.fromkeys(range(1, 3), "ax-12a")) as line:
+        with start("bridge", "pan_tilt", "--port", line.port, *options) as program:
+            ready = program.stdout.readline()
+            assert ready.startswith("ready: "), ready + program.communicate()[1]
+            with SerialBus(ready.split()[1]) as bus:
+                for id_ in IDS:
+                    bus.write(id_, 24, b"\1")
+                assert line.powered == list(IDS)
+                assert "off and confirmed: pan (id 1), tilt (id 2)" in said(
+                    "off", "--rig", "pan_tilt", "--port", line.port
+                )
+            assert program.wait(10) != 0
+        assert not line.powered

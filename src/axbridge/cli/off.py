@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Annotated, Any
 
 from axbridge.bus.handshake import Expected, ExpectedBus, is_unknown, name_of
+from axbridge.bus.port_name import bridge_at, find_port
 from axbridge.bus.protocols.known import PROTOCOLS, SECOND
 from axbridge.bus.protocols.protocol import FIRST
 from axbridge.bus.retries import CONFIRMED
@@ -30,13 +33,14 @@ def off(
 ) -> int:
     """Switch off every motor on the line now: by broadcast in each protocol, then servo by servo.
 
-    It prints who confirms that. The exit code is 3 if one does not confirm, or none answers. Then cut the supply.
+    It prints who confirms that. The exit code is 3 if one does not confirm, or none answers. Then cut the supply. An
+    `axbridge bridge` on the line is ended first, because its program could switch the motors on again.
     """
     lines: list[dict[str, Any]] = []
     words, broken = [], []
     for line in buses_of(port, rig, baud):
         try:
-            with line.open() as bus:
+            with patiently_opened(line) if _has_ended_bridge(line.port) else line.open() as bus:
                 said, name = _switched_off(bus, line, quiet=json), bus.port_name
         except BusError as error:  # it must not spare the next line
             broken.append(error)
@@ -51,6 +55,18 @@ def off(
     if broken:
         raise broken[0]
     return DONE if confirmed else HARDWARE
+
+
+def _has_ended_bridge(port: str) -> bool:
+    """Kill the bridge on a port, if there is one; its guard process switches the motors off."""
+    bridge = bridge_at(find_port() if port == "auto" else port)
+    if bridge is not None:
+        try:
+            os.kill(bridge.process, signal.SIGKILL)
+        except PermissionError as failure:
+            problem = f"the bridge of another user (process {bridge.process}) has the port"
+            raise PortError(port, problem, f"sudo kill -9 {bridge.process}, then again") from failure
+    return bridge is not None
 
 
 def _switched_off(bus: SerialBus, line: ExpectedBus, *, quiet: bool) -> dict[str, list[str]]:
