@@ -52,9 +52,7 @@ def import_(
         str | None, typer.Option(help="Of angles that name none: rad, deg, counts; LeRobot: deg, rad, normalised.")
     ] = None,
     episode: Annotated[int | None, typer.Option(help="LeRobot: which; default: 0. Poppy: only this walk.")] = None,
-    calibration: Annotated[
-        Path | None, typer.Option(metavar="FILE.json", help="LeRobot: the arm's calibration, for normalised values.")
-    ] = None,
+    calibration: Annotated[Path | None, shared("--calibration", "Of the arm, for normalised values.")] = None,
     profile: Annotated[str, shared("--profile", "Of the servo whose counts are meant.")] = "ax-12a",
     rig: Annotated[str | None, shared("--rig", "The recording notes it. An arm's two .csv have its joints.")] = None,
     segment: Annotated[

@@ -143,6 +143,7 @@ SHARED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
         {"envvar": "AXBRIDGE_BACKEND", "callback": _backend},
     ),
     "--baud": ("Bits per second.", {"metavar": "BAUD"}),
+    "--calibration": ("A calibration of LeRobot.", {"metavar": "FILE.json"}),
     "--duration": ("How long, s.", {}),
     "--ids": ("Ids of servos.", {"metavar": "IDS"}),
     "--link": ("A link to make to the port.", {}),

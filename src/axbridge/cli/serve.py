@@ -53,9 +53,7 @@ def serve(
             metavar="FILE.mcap", help="Answer as recorded by `bridge --record`, while the packets are the same."
         ),
     ] = None,
-    calibration: Annotated[
-        Path | None, typer.Option(metavar="FILE.json", help="Of LeRobot: the servos hold it, as after its calibration.")
-    ] = None,
+    calibration: Annotated[Path | None, shared("--calibration", "The servos hold it.")] = None,
     json: JsonOption = False,
     allow_remote: Annotated[
         bool, typer.Option("--allow-remote", help="Let other machines reach --tcp, and move the robot.")
