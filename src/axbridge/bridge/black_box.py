@@ -31,6 +31,8 @@ from axbridge.robot.samples import Samples, Scales
 from axbridge.units import bits_to_signed
 
 _SPACING = 0.005  # s between two rows of the table, at least
+_GAP = 0.003  # s without a byte: the program asks nothing
+GIVEN_UP = 0.1  # s after which nobody waits for an answer any more: adapters hold one back for 16 ms, busy hosts longer
 _PAUSE = 0.2  # s without news after which a row that has begun is written
 _SAMPLED = 1.0  # s for which the program is the one who takes a servo's samples: others add to its rows, and begin none
 _MODELLED = ("temperature", "load", "voltage", "speed")  # what torque and power are worked out from
@@ -91,6 +93,12 @@ class BlackBox:
         """See all bytes of this port from now on; those that `relay` passes to it are the program's."""
         self._port, self._relay = port, relay
         port.tap = self._see
+
+    @property
+    def is_pause(self) -> bool:
+        """Whether a question of the bridge's own disturbs nothing: the program's is answered, or was given up."""
+        assert self._relay is not None  # the box watches its port by then
+        return self._relay.idle > (GIVEN_UP if self.traffic.pending else _GAP)
 
     def note_change(self, packet: bytes, instead: bytes) -> None:
         """A rule has put another packet in the place of the program's."""

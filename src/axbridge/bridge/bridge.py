@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Iterable
 
-from axbridge.bridge.black_box import BlackBox
+from axbridge.bridge.black_box import GIVEN_UP, BlackBox
 from axbridge.bridge.known import Known, Table
 from axbridge.bridge.protector import Protector
 from axbridge.bridge.relay import Packets, Relay
@@ -30,7 +30,6 @@ _FEED = 0.02  # s between two signs of life to the guard process
 _GRACE = 0.01  # s: dynamixel-sdk closes its port and opens it again when it sets a rate
 _STAYS = 0.1  # s in which a program that drives has written again
 _FAR = math.radians(15)  # rad between a goal and the joint
-_GAP = 0.003  # s: the program asks nothing that could be answered yet
 _BLOCK = 32  # registers of one READ when the tables are read first
 
 
@@ -80,6 +79,7 @@ class Bridge:
             servos = {servo.name: servo for cycle in self._connection.cycles.values() for servo in cycle.servos}
             self._table = Table([_known(drive, servos[name], rig) for name, drive in drives.items()])
             self._read_tables()
+            bus.latency = max(bus.latency, GIVEN_UP)  # else the program would get late answers to the bridge
             rules = rig.bridge.model_copy(update={"allow_service": allow_service or rig.bridge.allow_service})
             self._protector = Protector(bus, self._table, rules, self._notify)
         except BaseException:
@@ -106,7 +106,7 @@ class Bridge:
             try:
                 self._look_after(relay)
                 beside(relay)
-                if relay.idle > _GAP and relay.port.fd is not None:
+                if relay.port.fd is not None and self._box.is_pause:
                     self._protector.watch()
             except PortError as lost:
                 relay.lose(lost)

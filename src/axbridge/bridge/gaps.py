@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from axbridge.bridge.black_box import BlackBox
+from axbridge.bridge.black_box import GIVEN_UP, BlackBox
 from axbridge.bridge.relay import Relay
 from axbridge.bridge.rules import Notice
 from axbridge.bus.line_lock import BusLock
@@ -21,7 +21,6 @@ from axbridge.config.registers import QUESTIONS, Instruction
 from axbridge.errors import PortError
 from axbridge.virtual.framing import Framing
 
-_GAP = 0.003  # s: the program asks nothing that could be answered yet
 _IDLE = 0.0005  # s without a byte after which what has passed is decoded; before, the next question may come
 _URGENT = 0.1  # s that a question of a second program waits for a gap; then it goes between two of the first one
 _STALE = 0.5  # s after which nobody waits for the answer any more
@@ -128,21 +127,25 @@ class Gaps:
         if relay.sent_at != self._sent_at or now - box.passed_at > _IDLE or urgent:
             self._sent_at = relay.sent_at
             box.work()
-        if relay.port.fd is None or box.traffic.awaited or not (urgent or now - relay.sent_at > _GAP):
+        if relay.port.fd is None or not (box.is_pause or (urgent and not box.traffic.pending)):
             return
         with contextlib.suppress(PortError), self._turn, self._turn.lock:  # the relay finds a lost port, too
             if questions:
                 _, reader, version, packet = questions.popleft()
-                self._readers.answer(reader, _exchange(relay.port, version, packet))
+                patience = GIVEN_UP if packet.id in box.traffic.table.servos else 0.0
+                self._readers.answer(reader, _exchange(relay.port, version, packet, patience))
             elif self._poll is not None and (overdue := box.overdue(self._poll, self._polled)) is not None:
                 protocol, id_ = overdue
                 self._polled[id_] = box.time
                 params = protocol.read_params(*protocol.usual)
-                _exchange(relay.port, protocol.version, Packet(id_, Instruction.READ, params))
+                _exchange(relay.port, protocol.version, Packet(id_, Instruction.READ, params), GIVEN_UP)
 
 
-def _exchange(port: Port, version: int, packet: Packet) -> bytes:
-    """Ask, and wait for the answer, or for those of all servos that are asked."""
+def _exchange(port: Port, version: int, packet: Packet, patience: float) -> bytes:
+    """Ask, and wait for the answer, or for those of all servos that are asked; `patience` s at least.
+
+    A servo that is there gets enough of it: the program would take a late answer for one to its own question.
+    """
     protocol, grouped = PROTOCOLS[2 if version == 2 else 1], packet.id == BROADCAST
     frame = protocol.encode(packet.id, packet.code, packet.params)
     answers = _SERVOS if grouped and packet.code == Instruction.PING else 1
@@ -150,7 +153,7 @@ def _exchange(port: Port, version: int, packet: Packet) -> bytes:
         of = STS if version == 1 and packet.code == Instruction.SYNC_READ else protocol
         answers = len(of.reads(packet))
     port.send(frame)
-    wait = _LONGEST * byte_seconds(port.baudrate) + port.latency + REPLY_DELAY
+    wait = max(_LONGEST * byte_seconds(port.baudrate) + port.latency + REPLY_DELAY, patience)
     decoder, data, came = protocol.decoder(), b"", 0
     until = time.monotonic() + len(frame) * byte_seconds(port.baudrate) + wait
     while came < answers and (chunk := port.receive(until)):

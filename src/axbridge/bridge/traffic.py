@@ -59,11 +59,14 @@ class Traffic:
         self._damaged = False
         self._echoes = False
         self._acknowledging: set[int] = set()  # ids that have answered a write
+        self._without_ack: set[int] = set()  # ids that have answered none
 
     @property
-    def awaited(self) -> bool:
-        """Whether an answer to the latest question is still to come."""
-        return any(map(self._is_due, self._waiting))
+    def pending(self) -> bool:
+        """Whether an answer to the latest question may still come; how many answer a PING to all is not known."""
+        question = self._question
+        to_all = question is not None and question.id == BROADCAST and question.code == Instruction.PING
+        return to_all or any(one.place is not None or one.id not in self._without_ack for one in self._waiting)
 
     def sent(self, data: bytes, time: float, byte: float) -> None:
         """Bytes go to the servos at `time`, s; each takes `byte` s."""
@@ -113,6 +116,7 @@ class Traffic:
                 counts.corrupt += 1
             else:
                 counts.timeouts += 1
+        self._without_ack |= {one.id for one in self._waiting if one.place is None} - self._acknowledging
         self._waiting, self._damaged = [], False
 
     def reply_times(self) -> dict[str, float | None]:
@@ -156,6 +160,7 @@ class Traffic:
         self._waiting.remove(one)
         if one.place is None and packet.id not in self._acknowledging:
             self._acknowledging.add(packet.id)
+            self._without_ack.discard(packet.id)
             counts.asked += 1
         if not self._waiting:
             self._times.append(time - self._asked)
