@@ -72,6 +72,7 @@ def bridged(path=None, profile="ax-12a", *, watch=False, poll=None):
 
 def client(port, line):
     bus = SerialBus(port)
+    bus.latency = 0.1  # s: more than the bridge takes for its own questions on a busy machine
     for id_ in IDS:
         bus.set_protocol(id_, PROTOCOLS[line[id_].profile.protocol])
     return bus

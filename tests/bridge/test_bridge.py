@@ -54,6 +54,7 @@ def bridged(profile="ax-12a", *, virtual=(), bridge=None, servo=None, registers=
 
 def client(port, line):
     bus = SerialBus(port)
+    bus.latency = 0.1  # s: more than the bridge takes for its own questions on a busy machine
     for id_ in IDS:
         bus.set_protocol(id_, PROTOCOLS[line[id_].profile.protocol])
     return bus

@@ -32,7 +32,8 @@ from axbridge.units import bits_to_signed
 
 _SPACING = 0.005  # s between two rows of the table, at least
 _GAP = 0.003  # s without a byte: the program asks nothing
-GIVEN_UP = 0.1  # s after which nobody waits for an answer any more: adapters hold one back for 16 ms, busy hosts longer
+_GIVEN_UP = 0.1  # s after which no program waits for an answer any more
+PATIENCE = 0.03  # s that the bridge waits for its own: adapters hold one back for 16 ms
 _PAUSE = 0.2  # s without news after which a row that has begun is written
 _SAMPLED = 1.0  # s for which the program is the one who takes a servo's samples: others add to its rows, and begin none
 _MODELLED = ("temperature", "load", "voltage", "speed")  # what torque and power are worked out from
@@ -98,7 +99,7 @@ class BlackBox:
     def is_pause(self) -> bool:
         """Whether a question of the bridge's own disturbs nothing: the program's is answered, or was given up."""
         assert self._relay is not None  # the box watches its port by then
-        return self._relay.idle > (GIVEN_UP if self.traffic.pending else _GAP)
+        return self._relay.idle > (_GIVEN_UP if self.traffic.pending else _GAP)
 
     def note_change(self, packet: bytes, instead: bytes) -> None:
         """A rule has put another packet in the place of the program's."""

@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Iterable
 
-from axbridge.bridge.black_box import GIVEN_UP, BlackBox
+from axbridge.bridge.black_box import PATIENCE, BlackBox
 from axbridge.bridge.known import Known, Table
 from axbridge.bridge.protector import Protector
 from axbridge.bridge.relay import Packets, Relay
@@ -79,7 +79,7 @@ class Bridge:
             servos = {servo.name: servo for cycle in self._connection.cycles.values() for servo in cycle.servos}
             self._table = Table([_known(drive, servos[name], rig) for name, drive in drives.items()])
             self._read_tables()
-            bus.latency = max(bus.latency, GIVEN_UP)  # else the program would get late answers to the bridge
+            bus.latency = max(bus.latency, PATIENCE)  # else the program would get late answers to the bridge
             rules = rig.bridge.model_copy(update={"allow_service": allow_service or rig.bridge.allow_service})
             self._protector = Protector(bus, self._table, rules, self._notify)
         except BaseException:
@@ -91,9 +91,9 @@ class Bridge:
         self._left_at = math.inf  # when one of them was found to have closed it
 
     def run(
-        self, channel: Channel, stopping: Callable[[], bool], beside: Callable[[Relay], None] = lambda _: None
+        self, channel: Channel, stopping: Callable[[], bool], beside: Callable[[Relay], None] | None = None
     ) -> None:
-        """Relay until `stopping()`, asked every 5 ms; `beside` is called between two packets."""
+        """Relay until `stopping()`, asked every 5 ms; `beside` (`Gaps`) is called between two packets."""
         packets = Packets(self._versions, self._examine)
         relay = Relay(channel, self._bus.port, packets, replied=self._note_replies, say=self._say)
         self._box.watch(relay.port, relay)
@@ -105,7 +105,10 @@ class Bridge:
             relay.step(_TICK)
             try:
                 self._look_after(relay)
-                beside(relay)
+                if beside is None:
+                    self._box.work()
+                else:
+                    beside(relay)
                 if relay.port.fd is not None and self._box.is_pause:
                     self._protector.watch()
             except PortError as lost:

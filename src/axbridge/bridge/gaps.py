@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from axbridge.bridge.black_box import GIVEN_UP, BlackBox
+from axbridge.bridge.black_box import PATIENCE, BlackBox
 from axbridge.bridge.relay import Relay
 from axbridge.bridge.rules import Notice
 from axbridge.bus.line_lock import BusLock
@@ -132,13 +132,13 @@ class Gaps:
         with contextlib.suppress(PortError), self._turn, self._turn.lock:  # the relay finds a lost port, too
             if questions:
                 _, reader, version, packet = questions.popleft()
-                patience = GIVEN_UP if packet.id in box.traffic.table.servos else 0.0
+                patience = PATIENCE if packet.id in box.traffic.table.servos else 0.0
                 self._readers.answer(reader, _exchange(relay.port, version, packet, patience))
             elif self._poll is not None and (overdue := box.overdue(self._poll, self._polled)) is not None:
                 protocol, id_ = overdue
                 self._polled[id_] = box.time
                 params = protocol.read_params(*protocol.usual)
-                _exchange(relay.port, protocol.version, Packet(id_, Instruction.READ, params), GIVEN_UP)
+                _exchange(relay.port, protocol.version, Packet(id_, Instruction.READ, params), PATIENCE)
 
 
 def _exchange(port: Port, version: int, packet: Packet, patience: float) -> bytes:
