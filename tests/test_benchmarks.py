@@ -15,6 +15,7 @@ LOGS = FOLDER.parent / "docs" / "real" / "xl330_pendulum"
 SMALLEST = {
     "bridge_ends.py": ("--ends", "1"),
     "bridge_scenarios.py": ("--only", "killed in motion"),
+    "bridge_transparency.py": ("--transactions", "200"),
     "bus_cycle.py": ("20",),
     "bus_peers.py": ("5",),
     "bus_soak.py": ("500",),

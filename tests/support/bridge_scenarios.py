@@ -190,7 +190,8 @@ def station(text, folder, before=None):
                 assert bridge.stdout.readline()
                 here = Station(robot, bridge, link)
                 threading.Thread(
-                    target=lambda: here.notices.extend(map(json.loads, bridge.stdout)), daemon=True
+                    target=lambda: here.notices.extend(one for one in map(json.loads, bridge.stdout) if "rule" in one),
+                    daemon=True,
                 ).start()
                 yield here
             finally:

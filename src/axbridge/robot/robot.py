@@ -376,7 +376,7 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
                 active = [name for name in paths if self._joints[name].active_trajectory is goals]
                 for name in active:
                     progress[name].advance(tick, replied=name not in self.last_step.errors)
-                    (start, end), share = paths[name], progress[name].elapsed / (ticks * tick)
+                    (start, end), share = paths[name], round(progress[name].elapsed / tick) / ticks
                     servos[name].set_position(start + (end - start) * minimum_jerk.eased(share))
             ticks_left -= 1
             if not active or ticks_left < 0 or self.step() == -1:
