@@ -17,7 +17,6 @@ from axbridge.bridge.rules import Notice
 from axbridge.bus.line_lock import BusLock
 from axbridge.bus.port import Port
 from axbridge.bus.protocols.known import PROTOCOLS
-from axbridge.bus.serial import SerialBus
 from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import PortError, RecordingError, UsageError
 from axbridge.recording.provenance import describe
@@ -26,6 +25,7 @@ from axbridge.recording.step_format import Passed, Source, packed_packets, packe
 from axbridge.recording.stored import open_recording, recorded_packets
 from axbridge.virtual.channel import DirectReader, PtyChannel
 from axbridge.virtual.world import World
+from tests.support.bridged_line import client, write
 from tests.support.pty_line import PtyLine
 from tests.support.virtual_rig import FakeBank, make_rig
 from tests.support.waiting import until
@@ -68,19 +68,6 @@ def bridged(path=None, profile="ax-12a", *, watch=False, poll=None):
         held.callback(thread.join)
         held.callback(over.set)
         yield line, channel.address, box, notices
-
-
-def client(port, line):
-    bus = SerialBus(port)
-    bus.latency = 0.1  # s: more than the bridge takes for its own questions on a busy machine
-    for id_ in IDS:
-        bus.set_protocol(id_, PROTOCOLS[line[id_].profile.protocol])
-    return bus
-
-
-def write(bus, line, id_, name, value):
-    register = line[id_].profile.register(name)
-    return bus.write(id_, register.address, register.encode(value))
 
 
 def test_packets_survive_their_message():

@@ -11,11 +11,11 @@ from dynamixel_sdk import COMM_RX_TIMEOUT, GroupBulkRead, GroupSyncRead, GroupSy
 from axbridge.bridge import bridge as bridge_module
 from axbridge.bridge.bridge import Bridge
 from axbridge.bus.protocols import v1
-from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.serial import SerialBus
 from axbridge.errors import BusTimeout, ErrorFlag, UsageError
 from axbridge.servo.columns import State
 from axbridge.virtual.channel import DirectReader, PtyChannel
+from tests.support.bridged_line import client, write
 from tests.support.pty_line import PtyLine
 from tests.support.virtual_rig import make_rig
 from tests.support.waiting import until
@@ -50,19 +50,6 @@ def bridged(profile="ax-12a", *, virtual=(), bridge=None, servo=None, registers=
             thread.join()
             channel.close()
             bridge.close()
-
-
-def client(port, line):
-    bus = SerialBus(port)
-    bus.latency = 0.1  # s: more than the bridge takes for its own questions on a busy machine
-    for id_ in IDS:
-        bus.set_protocol(id_, PROTOCOLS[line[id_].profile.protocol])
-    return bus
-
-
-def write(bus, line, id_, name, value):
-    register = line[id_].profile.register(name)
-    return bus.write(id_, register.address, register.encode(value))
 
 
 @pytest.mark.parametrize("profile", PROFILES)

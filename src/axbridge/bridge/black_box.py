@@ -188,7 +188,7 @@ class BlackBox:
                 self._sampling[id_] = when
             elif what == "sample" and when - self._sampling.get(id_, -math.inf) < _SAMPLED:
                 what, read = "reading", set(place).difference(range(*_ends(protocol.present_position)))
-        elif goal or _has(place, _endless_goal(servo)):
+        elif goal or servo.endless_goal in place:
             what = "goal"
         else:
             return
@@ -299,9 +299,9 @@ def in_words(summary: dict[str, Any]) -> list[str]:
 _LOSSES = {"timeouts": "without an answer", "corrupt": "damaged", "late": "late or repeated"}
 
 
-def _has(place: range, span: Sequence[int] | None) -> bool:
-    """Whether a span of registers, or none, lies in a place."""
-    return span is not None and span[0] in place and span[0] + span[1] - 1 in place
+def _has(place: range, span: Sequence[int]) -> bool:
+    """Whether a span of registers lies in a place."""
+    return span[0] in place and span[0] + span[1] - 1 in place
 
 
 def _ends(span: Span) -> tuple[int, int]:
@@ -312,16 +312,9 @@ def _scaled(counts: int | None, unit: float) -> float:
     return math.nan if counts is None else counts * unit
 
 
-def _endless_goal(servo: Known) -> Span | None:
-    """Where the goal is of a servo that follows no position; None while its mode is not known."""
-    mode = servo.data(*servo.protocol.mode)
-    return None if mode is None else servo.protocol.endless_goal(mode)
-
-
 def _duty(drive: BusDrive, servo: Known) -> float:
     """The duty that a wheel was asked for; NaN where its goal is a speed, or not known."""
-    address, _ = _endless_goal(servo) or (None, 0)
-    name = next((name for name, one in servo.profile.registers.items() if one.address == address), "")
+    name = next((name for name, one in servo.profile.registers.items() if one.address == servo.endless_goal), "")
     value, by_speed = servo.value(name), servo.profile.behaviour.wheel_mode == "speed"
     if value is None or name not in _DUTIES or (name == "moving_speed" and by_speed):
         return math.nan
