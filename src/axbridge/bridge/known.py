@@ -190,11 +190,10 @@ def writes(protocol: Protocol, packet: Packet) -> Iterator[Write]:
 
 
 class Table:
-    """All servos of a line by id; takes in the packets of both directions."""
+    """All servos of a line by id; takes in what is written to them."""
 
     def __init__(self, servos: list[Known]) -> None:
         self.servos = {servo.id: servo for servo in servos}
-        self._asked: dict[int, tuple[int, int]] = {}  # address and length of the latest READ, by id
         self._registered: dict[int, list[tuple[int, bytes]]] = {}  # by REG_WRITE, until the ACTION
 
     def meant(self, id: int, protocol: Protocol) -> list[Known]:
@@ -211,7 +210,6 @@ class Table:
 
     def sent(self, protocol: Protocol, packet: Packet) -> None:
         """A packet goes to the servos."""
-        self._asked |= {id_: (address, length) for id_, address, length in protocol.asked(packet)}
         if packet.code == Instruction.ACTION:
             for servo in self.meant(packet.id, protocol):
                 for address, data in self._registered.pop(servo.id, ()):
@@ -229,15 +227,6 @@ class Table:
                     servo.note(place, bytes((byte,)))
                     if (target := servo.target(place)) is not None and target != place:
                         servo.note(target, bytes((byte,)))
-
-    def answered(self, packet: Packet) -> Known | None:
-        """A packet came from a servo; the servo whose whole sample it holds, else None."""
-        asked, servo = self._asked.get(packet.id), self.servos.get(packet.id)
-        if asked is None or servo is None or not packet.params or len(packet.params) != asked[1]:
-            return None
-        servo.note(asked[0], packet.params)
-        first, count = servo.protocol.usual
-        return servo if asked[0] <= first and first + count <= asked[0] + asked[1] else None
 
     def forget(self) -> None:
         """Nothing is known of torque and goals any more: the bridge itself has written them."""

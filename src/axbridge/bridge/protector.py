@@ -6,7 +6,8 @@ import math
 import time
 from collections.abc import Callable, Iterable
 
-from axbridge.bridge.known import Known, Table
+from axbridge.bridge.black_box import BlackBox
+from axbridge.bridge.known import Known
 from axbridge.bridge.rules import Notice, beyond, checked, powered, wanted
 from axbridge.bus import retries
 from axbridge.bus.base import Reply
@@ -30,8 +31,10 @@ _COOLER = 5  # °C below its limit a servo may be switched on again
 class Protector:
     """Examines a program's packets, and watches over the servos in its pauses."""
 
-    def __init__(self, bus: SerialBus, table: Table, config: BridgeConfig, notify: Callable[..., object]) -> None:
-        self._bus, self._table, self._config, self._notify = bus, table, config, notify
+    def __init__(self, bus: SerialBus, box: BlackBox, config: BridgeConfig, notify: Callable[..., object]) -> None:
+        self._bus, self._box, self._config, self._notify = bus, box, config, notify
+        self._table = box.traffic.table
+        box.traffic.heard = self._note_answer
         self._commanded: dict[int, float] = {}  # when each servo got its last goal, s
         self._acted: dict[tuple[str, str], float] = {}  # when a rule changed a packet last, by servo and text
         self._fresh: dict[int, Known] = {}  # servos whose samples have passed; a write may collide with more replies
@@ -63,9 +66,12 @@ class Protector:
     # -- packets of the program ---------------------------------------------------------------------------------------
 
     def examine(self, version: int, packet: Packet, frame: bytes) -> bytes:
-        """What the line gets instead of a packet; see `Packets`."""
-        protocol = self._table.protocol(version, packet.id)
+        """What the line gets instead of a packet; see `Packets`. A question passes at once."""
         self._judge_fresh()
+        if packet.code in QUESTIONS:
+            return frame
+        self._box.work()
+        protocol = self._table.protocol(version, packet.id)
         if protocol is None:
             return frame
         now, values = time.monotonic(), wanted(protocol, packet, self._table)
@@ -88,7 +94,6 @@ class Protector:
             self.wrote_at = now
         if any(self._table.servos[id_].steps for id_ in goals):
             self._note_steps(wanted(protocol, passed, self._table))
-        self._table.sent(protocol, passed)
         return frame if passed is packet else protocol.encode(passed.id, passed.code, passed.params)
 
     def _approach(self, protocol: Protocol, goals: dict[int, int], speeds: dict[int, int], now: float) -> None:
@@ -191,12 +196,11 @@ class Protector:
 
     # -- pauses of the program ----------------------------------------------------------------------------------------
 
-    def note_reply(self, packet: Packet) -> None:
-        """Take in a reply to the program."""
-        if (fresh := self._table.answered(packet)) is not None:
-            self._fresh[fresh.id] = fresh
-        if (servo := self._table.servos.get(packet.id)) is not None:
-            self._note_alarms(servo, packet.code)
+    def _note_answer(self, servo: Known, place: range | None, error: int) -> None:
+        first, count = servo.protocol.usual
+        if place is not None and first in place and first + count - 1 in place:
+            self._fresh[servo.id] = servo
+        self._note_alarms(servo, error)
 
     def _judge_fresh(self) -> None:
         while self._fresh:

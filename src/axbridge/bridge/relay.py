@@ -7,7 +7,7 @@ import select
 import time
 from collections.abc import Callable, Iterable, Sequence
 
-from axbridge.bus.port import Port
+from axbridge.bus.port import THERE, Port
 from axbridge.bus.protocols.packet import Packet
 from axbridge.errors import PortError
 from axbridge.virtual.channel import Channel
@@ -18,6 +18,7 @@ Examine = Callable[[int, Packet, bytes], bytes]
 
 _PATIENCE = 0.1  # s that an incomplete packet is kept; a servo forgets it then, too (inter-byte time-out)
 _SILENCE = 0.15  # s without a byte behind one that was passed on incomplete, so that its servo has forgotten it
+_AT_ONCE = 0.0005  # s in which a program asks again that waits for nothing else
 _AGAIN = 0.1  # s between two attempts to open a port that was lost
 
 
@@ -63,7 +64,7 @@ class Packets:
 class Relay:
     """One program on a channel, and one port.
 
-    `packets` None passes every byte at once, unchanged. `sent` then sees what has passed, and `replied` the replies.
+    `packets` None passes every byte at once, unchanged.
     """
 
     def __init__(
@@ -71,15 +72,14 @@ class Relay:
         channel: Channel,
         port: Port,
         packets: Packets | None = None,
-        sent: Callable[[bytes], object] = lambda _: None,
-        replied: Callable[[bytes], object] = lambda _: None,
         say: Callable[[str], object] = lambda _: None,
     ) -> None:
         self.channel, self.port = channel, port
         self.sent_at = self._received_at = time.monotonic()  # when the program, and a servo, sent something last
         self.passing = False  # while bytes of the program go to the port
         self.others: Sequence[int] = ()  # descriptors that end a wait, too
-        self._packets, self._sent, self._replied, self._say = packets, sent, replied, say
+        self.called = False  # whether one of them did, in the latest step
+        self._packets, self._say = packets, say
         self._quiet_until = 0.0
         self._tried_at = 0.0
 
@@ -89,12 +89,18 @@ class Relay:
         return time.monotonic() - max(self.sent_at, self._received_at)
 
     def step(self, wait: float) -> None:
-        """Pass on what comes within `wait` s; when the port is lost the program's is, too, until it is back."""
+        """Pass on what comes within `wait` s; when the port is lost the program's is, too, until it is back.
+
+        It returns when bytes of the program have passed: their answer takes a while, in which others can work. Behind
+        an answer the next question may come at once, so it waits for that first.
+        """
+        end = time.monotonic() + wait
         try:
             if self.port.fd is None:
                 self._reopen(wait)
-            else:
-                self._pass(wait)
+                return
+            while self._pass(wait) and (wait := min(end - time.monotonic(), _AT_ONCE)) > 0.0:
+                pass
         except PortError as lost:
             self.lose(lost)
 
@@ -113,28 +119,30 @@ class Relay:
             self.channel.plug()
             self._say("the port is back")
 
-    def _pass(self, wait: float) -> None:
+    def _pass(self, wait: float) -> bool:
+        """Wait once, and pass on what came; whether it was from the servos alone."""
         line = self.port.fd
         assert line is not None  # else it is opened first
         program = self.channel.descriptors() if time.monotonic() >= self._quiet_until else ()
         wait = 0.0 if self.channel.waits else self.port.until_next(wait)
         ready = select.select([line, *program, *self.others], [], [], wait)[0]
-        if data := self.port.receive(0.0):
-            self._received_at = time.monotonic()
+        data = b"" if ready and line not in ready else self.port.receive(THERE if ready else 0.0)
+        if data:
             self.channel.write(data)
-            self._replied(data)
+            self._received_at = time.monotonic()
+            if ready == [line]:
+                return True
+        self.called = not set(ready).isdisjoint(self.others)
         if self.channel.waits or not set(ready).isdisjoint(program):
             for arrival in self.channel.receive():
-                self.sent_at = time.monotonic()
                 self._follow(arrival.baud)
-                if self._packets is None:
-                    self._send(arrival.data)
-                    self._sent(arrival.data)
-                elif out := self._packets.feed(arrival.data):
+                if out := arrival.data if self._packets is None else self._packets.feed(arrival.data):
                     self._send(out)
+                self.sent_at = time.monotonic()
         if self._packets is not None and self._packets.held and (late := self._packets.overdue()):
             self._send(late)
             self._quiet_until = time.monotonic() + _SILENCE
+        return False
 
     def _send(self, data: bytes) -> None:
         self.passing = True
