@@ -10,7 +10,6 @@ a row has the medians of its turns. Put nothing else on the machine.
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
 import subprocess
 import sys
@@ -104,10 +103,9 @@ def main() -> None:
                 found[way].append((statistics.median(times) * 1e3, late * 1e3, rate, wrong))
     print("way       median ms   99 % ms   loops/s   wrong")
     for way, turns in found.items():
-        middle, late, rate, wrong = zip(*turns, strict=True)
-        print(
-            f"{way:<9} {statistics.median(middle):9.3f} {statistics.median(late):9.3f} {statistics.median(rate):9.1f} {sum(wrong):7}"
-        )
+        *columns, wrong = zip(*turns, strict=True)
+        middle, late, rate = map(statistics.median, columns)
+        print(f"{way:<9} {middle:9.3f} {late:9.3f} {rate:9.1f} {sum(wrong):7}")
 
 
 if __name__ == "__main__":

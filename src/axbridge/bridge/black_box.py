@@ -170,7 +170,8 @@ class BlackBox:
         passed = self.passed_at - self._began
         program = self._relay is not None and self._relay.passing
         source = (Source.PROGRAM if program else Source.BRIDGE) if sent else Source.SERVOS
-        self._record(lambda recorder: recorder.packet(passed, source, data))
+        if self._recorder is not None:
+            self._record(lambda recorder: recorder.packet(passed, source, data))
         self._backlog.append((passed, source, data))
 
     # -- rows ---------------------------------------------------------------------------------------------------------
@@ -198,8 +199,6 @@ class BlackBox:
         self._news_at = when
         if what == "goal":
             self._commanded[id_] = when
-            if goal and protocol.goal_wakes:
-                servo.note(protocol.torque_enable, b"\1")
         else:
             self._read[id_].update(read)
             if _has(place, protocol.usual):

@@ -194,6 +194,7 @@ class Table:
 
     def __init__(self, servos: list[Known]) -> None:
         self.servos = {servo.id: servo for servo in servos}
+        self._first = {servo.protocol.version: servo.protocol for servo in reversed(servos)}
         self._registered: dict[int, list[tuple[int, bytes]]] = {}  # by REG_WRITE, until the ACTION
 
     def meant(self, id: int, protocol: Protocol) -> list[Known]:
@@ -204,29 +205,32 @@ class Table:
 
     def protocol(self, version: int, id: int) -> Protocol | None:
         """What the servos speak that hear a packet with headers of this version; None: there are none."""
-        spoken = [one.protocol for one in self.servos.values() if one.protocol.version == version]
         own = self.servos.get(id)
-        return own.protocol if own is not None and own.protocol in spoken else next(iter(spoken), None)
+        return own.protocol if own is not None and own.protocol.version == version else self._first.get(version)
 
     def sent(self, protocol: Protocol, packet: Packet) -> None:
         """A packet goes to the servos."""
         if packet.code == Instruction.ACTION:
             for servo in self.meant(packet.id, protocol):
                 for address, data in self._registered.pop(servo.id, ()):
-                    servo.note(address, data)
+                    self._write(servo, address, data)
         for one in writes(protocol, packet):
             data = packet.params[one.begin : one.end]
             for servo in self.meant(one.id, protocol):
                 if packet.code == Instruction.REG_WRITE:
                     self._registered[servo.id] = [(one.address, data)]
                     continue
-                if servo.profile.pointers.keys().isdisjoint(range(one.address, one.address + len(data))):
-                    servo.note(one.address, data)
-                    continue
-                for place, byte in enumerate(data, one.address):
-                    servo.note(place, bytes((byte,)))
-                    if (target := servo.target(place)) is not None and target != place:
-                        servo.note(target, bytes((byte,)))
+                self._write(servo, one.address, data)
+
+    def _write(self, servo: Known, address: int, data: bytes) -> None:
+        servo.note(address, data)
+        span = range(address, address + len(data))
+        for place in () if servo.profile.pointers.keys().isdisjoint(span) else span:
+            if (target := servo.target(place)) is not None and target != place:
+                servo.note(target, data[place - address : place - address + 1])
+        goal, protocol = servo.protocol.goal_position[0], servo.protocol
+        if protocol.goal_wakes and goal in span and servo.endless_goal is None and not servo.flags:
+            servo.note(protocol.torque_enable, b"\1")
 
     def forget(self) -> None:
         """Nothing is known of torque and goals any more: the bridge itself has written them."""

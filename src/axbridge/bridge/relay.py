@@ -19,6 +19,8 @@ Examine = Callable[[int, Packet, bytes], bytes]
 _PATIENCE = 0.1  # s that an incomplete packet is kept; a servo forgets it then, too (inter-byte time-out)
 _SILENCE = 0.15  # s without a byte behind one that was passed on incomplete, so that its servo has forgotten it
 _AT_ONCE = 0.0005  # s in which a program asks again that waits for nothing else
+_HANDED_OVER = 0.0001  # s in which the system has handed bytes over to the line
+_LONGEST = 0.01  # s of a step at least, while there is no pause
 _AGAIN = 0.1  # s between two attempts to open a port that was lost
 
 
@@ -91,15 +93,15 @@ class Relay:
     def step(self, wait: float) -> None:
         """Pass on what comes within `wait` s; when the port is lost the program's is, too, until it is back.
 
-        It returns when bytes of the program have passed: their answer takes a while, in which others can work. Behind
-        an answer the next question may come at once, so it waits for that first.
+        It returns in a pause, so that work between two steps holds nothing up. Behind an answer the next question may
+        come at once. Behind a question the system needs the processor to hand it over; then its answer takes a while.
         """
-        end = time.monotonic() + wait
+        end = time.monotonic() + max(wait, _LONGEST)
         try:
             if self.port.fd is None:
                 self._reopen(wait)
                 return
-            while self._pass(wait) and (wait := min(end - time.monotonic(), _AT_ONCE)) > 0.0:
+            while (wait := self._pass(wait)) and time.monotonic() < end:
                 pass
         except PortError as lost:
             self.lose(lost)
@@ -119,8 +121,8 @@ class Relay:
             self.channel.plug()
             self._say("the port is back")
 
-    def _pass(self, wait: float) -> bool:
-        """Wait once, and pass on what came; whether it was from the servos alone."""
+    def _pass(self, wait: float) -> float:
+        """Wait once, and pass on what came; how long to wait for more, s."""
         line = self.port.fd
         assert line is not None  # else it is opened first
         program = self.channel.descriptors() if time.monotonic() >= self._quiet_until else ()
@@ -131,7 +133,7 @@ class Relay:
             self.channel.write(data)
             self._received_at = time.monotonic()
             if ready == [line]:
-                return True
+                return _AT_ONCE
         self.called = not set(ready).isdisjoint(self.others)
         if self.channel.waits or not set(ready).isdisjoint(program):
             for arrival in self.channel.receive():
@@ -139,10 +141,11 @@ class Relay:
                 if out := arrival.data if self._packets is None else self._packets.feed(arrival.data):
                     self._send(out)
                 self.sent_at = time.monotonic()
+                data = arrival.data
         if self._packets is not None and self._packets.held and (late := self._packets.overdue()):
             self._send(late)
             self._quiet_until = time.monotonic() + _SILENCE
-        return False
+        return _HANDED_OVER if data and not self.called else 0.0
 
     def _send(self, data: bytes) -> None:
         self.passing = True

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json as json_text
 import signal
+import sys
 import time
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -33,6 +35,7 @@ from axbridge.virtual.channel import Channel, DirectReader, PtyChannel, TcpChann
 from axbridge.virtual.wake_latency import wake_on_time
 
 _TICK = 0.02  # s
+_SWITCH = 0.0005  # s that the thread of the recorder may hold a packet up
 
 
 @app.command()
@@ -126,6 +129,9 @@ def bridge(
         readers = held.enter_context(closing(Readers(device, box.traffic.versions, noted)))
         turn = BusLock() if between is None else between.turn
         gaps = Gaps(box, readers, turn, 1 / poll if poll else None)
+        sys.setswitchinterval(_SWITCH)
+        gc.collect()
+        gc.freeze()  # what is there stays: to look through it again takes milliseconds
         channel = held.enter_context(closing(opened()))
         if between is not None:
             between.run(channel, lambda: bool(stop or box.failure), gaps)
