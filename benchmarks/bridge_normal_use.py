@@ -1,8 +1,9 @@
 """Normal use through `axbridge bridge` with all rules: every notice is an intervention without a reason.
 
-A Bioloid walks by dynamixel-sdk; that its knees have sunk before its motors come on is a reason. With a Python that has LeRobot (see bridge_transparency.py), its SO-101 follower is
-connected, which writes its configuration and switches the motors on, and then follows smooth motions at 30 Hz. That
-configuration is in the EEPROM before, as in an arm that LeRobot has set up.
+A Bioloid walks by dynamixel-sdk; that its knees have sunk before its motors come on is a reason. With a Python that has
+LeRobot (see bridge_transparency.py), its SO-101 follower is connected, which writes its configuration and switches the
+motors on, and then follows smooth motions at 30 Hz. That configuration is in the EEPROM before, as in an arm that
+LeRobot has set up.
 
     .venv/bin/python benchmarks/bridge_normal_use.py --minutes 30 [--lerobot PYTHON_WITH_LEROBOT]
 """
