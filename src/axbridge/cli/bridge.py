@@ -112,7 +112,7 @@ def bridge(
         box = BlackBox(loaded, recorder)
         between = packets = None
         if not watch:
-            between = Bridge(loaded, port, noted, allow_service=allow_service, box=box, virtual=virtual or ())
+            between = Bridge(loaded, port, notify, allow_service=allow_service, box=box, virtual=virtual or ())
         elif virtual:
             backend = open_mixed(loaded, port, virtual)
             held.callback(backend.close)
