@@ -194,7 +194,7 @@ class Table:
 
     def __init__(self, servos: list[Known]) -> None:
         self.servos = {servo.id: servo for servo in servos}
-        self._first = {servo.protocol.version: servo.protocol for servo in reversed(servos)}
+        self._first: dict[int, Protocol] = {servo.protocol.version: servo.protocol for servo in reversed(servos)}
         self._registered: dict[int, list[tuple[int, bytes]]] = {}  # by REG_WRITE, until the ACTION
 
     def meant(self, id: int, protocol: Protocol) -> list[Known]:

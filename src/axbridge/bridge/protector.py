@@ -341,6 +341,8 @@ class Protector:
         data: dict[int, bytes] = {}
         for _ in range(1 + retries.QUESTION):
             asked = [(servo.id, address, size) for servo in servos if servo.id not in data]
+            if not asked:
+                break
             for (id_, *_), answer in zip(asked, self._bus.read_many(asked), strict=True):
                 if isinstance(answer, Reply) and answer.data:
                     data[id_] = answer.data

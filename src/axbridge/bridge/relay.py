@@ -11,7 +11,7 @@ from axbridge.bus.port import THERE, Port
 from axbridge.bus.protocols.packet import Packet
 from axbridge.errors import PortError
 from axbridge.virtual.channel import Channel
-from axbridge.virtual.framing import Framing
+from axbridge.virtual.framing import Framing, ReceivedPacket
 
 Examine = Callable[[int, Packet, bytes], bytes]
 """What the line gets instead of an intact packet: of this version of the protocol, the packet, and its bytes."""
@@ -40,19 +40,23 @@ class Packets:
 
     def feed(self, data: bytes) -> bytes:
         """Take in bytes; return what the line gets now."""
+        arrivals = self._framing.feed(data)
+        if not self._held and len(arrivals) == 1 and arrivals[0].size == len(data):
+            return self._checked(arrivals[0], data)
         before, stream, done, out = len(self._held), self._held + data, 0, []
-        for arrival in self._framing.feed(data):
+        for arrival in arrivals:
             end = before + arrival.end
             begin = end - arrival.size
-            out.append(stream[done:begin])
-            frame = stream[begin:end]
-            out.append(self._examine(arrival.protocol, arrival.packet, frame) if arrival.packet.intact else frame)
+            out += [stream[done:begin], self._checked(arrival, stream[begin:end])]
             done = end
         keep = len(stream) - done if self._framing.pending else 0
         if (keep and not self._held) or (keep and done):
             self._since = time.monotonic()
         self._held = stream[len(stream) - keep :]
         return b"".join([*out, stream[done : len(stream) - keep]])
+
+    def _checked(self, arrival: ReceivedPacket, frame: bytes) -> bytes:
+        return self._examine(arrival.protocol, arrival.packet, frame) if arrival.packet.intact else frame
 
     def overdue(self) -> bytes:
         """The bytes of a packet that was not completed in time; they are no longer kept."""
