@@ -75,10 +75,9 @@ def make_folder(path: Path | str) -> None:
 
 
 def claim(path: Path | str, opened: IO[bytes] | None = None) -> int:
-    """Lock a file or a folder and return the descriptor for `release`; -1 where the system has no such locks.
+    """Lock a file or a folder and return the descriptor for `release`; -1 on a system without such locks.
 
-    Raises:
-        BlockingIOError: another program has the lock, or has just replaced the file.
+    BlockingIOError: another program has the lock, or has just replaced the file.
     """
     if not _LOCKS:
         return -1
@@ -105,11 +104,7 @@ def release(descriptor: int) -> None:
 
 @contextmanager
 def claimed(folder: Path) -> Iterator[None]:
-    """Create a folder and lock it while the block runs.
-
-    Raises:
-        UsageError: another program has the lock.
-    """
+    """Create a folder and lock it while the block runs; raise UsageError when another program has the lock."""
     folder.mkdir(parents=True, exist_ok=True)
     try:
         descriptor = claim(folder)
@@ -122,11 +117,7 @@ def claimed(folder: Path) -> Iterator[None]:
 
 
 def check_writable(*paths: Path | str | None) -> None:
-    """Check before long work that these files can be written; leave no file behind.
-
-    Raises:
-        RecordingError: a folder is not writable, or a path is a folder.
-    """
+    """Raise RecordingError before long work when a file cannot be written; leave no file behind."""
     for path in paths:
         if path is None:
             continue
@@ -137,11 +128,9 @@ def check_writable(*paths: Path | str | None) -> None:
 
 
 def check_new(*paths: Path | str | None, force: bool, sources: tuple[Path | str | None, ...] = ()) -> None:
-    """Check output paths before long work.
+    """Raise UsageError for a path that is given twice, is one of `sources`, or exists without `force`.
 
-    Raises:
-        RecordingError: a file cannot be written.
-        UsageError: a path is given twice or is one of `sources`, or the file exists and `force` is not set.
+    Raise RecordingError as `check_writable`.
     """
     outputs = [path for path in paths if path is not None]
     for number, path in enumerate(outputs):

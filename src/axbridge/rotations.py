@@ -99,10 +99,7 @@ def matrix_of_roll_pitch_yaw(roll: npt.ArrayLike, pitch: npt.ArrayLike, yaw: npt
 
 
 def _about_frame_axis(axis: int, angle: npt.ArrayLike) -> FloatArray:
-    """Return rotation matrices about axis x, y or z (0, 1, 2).
-
-    They have no rounding errors of `about`'s matrix products, so the axes of a URDF stay at right angles.
-    """
+    """Return matrices about axis x, y or z (0, 1, 2) without the rounding of `about`: right angles stay exact."""
     matrix = np.zeros((*np.shape(angle), 3, 3))
     i, k = (axis + 1) % 3, (axis + 2) % 3
     matrix[..., axis, axis] = 1.0

@@ -20,11 +20,7 @@ class Checked(NamedTuple):
 
 
 def number(value: object, what: str) -> float:
-    """Return a set-point as a float.
-
-    Raises:
-        UsageError: the value is a text, a complex number or None, or is too large for a float.
-    """
+    """Return a set-point as a float; UsageError for text, a complex number, None and a number too large for a float."""
     if type(value) is float:  # the usual case: the general check takes five times as long
         return value
     try:

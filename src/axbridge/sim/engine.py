@@ -161,11 +161,7 @@ def refuse_size(urdf: Path, links: int) -> NoReturn:
 
 
 def arrange(scene: Scene) -> Arrangement:
-    """Read a scene's URDF and order its joints.
-
-    Raises:
-        RigError: the URDF has a mistake, or a joint of the scene is missing, fixed or starts outside its stops.
-    """
+    """Read a scene's URDF and order its joints; RigError if a joint is missing, fixed or starts outside its stops."""
     last = [motor.joint for motor in scene.ideal]
     tree = read_tree(scene.urdf, fixed_base=scene.fixed_base, kinematic=last, text=scene.text)
     known = {facts.name: facts for facts in tree.joints}

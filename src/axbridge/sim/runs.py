@@ -96,11 +96,7 @@ class Runs(NamedTuple):
         return self.cut(start, np.concatenate([np.zeros(0, dtype=np.int64), *parts]), chosen)
 
     def cut(self, start: IntArray, samples: IntArray, recordings: Sequence[int]) -> Runs:
-        """Return recordings cut out of these.
-
-        `start` is as in `Runs`, for the new recordings; `samples` are indices of their samples, in order; `recordings`
-        is the old recording of each new one.
-        """
+        """Return new recordings with this `start` (as in `Runs`), these `samples` of `recordings`, by index."""
         source = np.array(recordings, dtype=np.int64)
         places = {"start": slice(None), **dict.fromkeys(_BY_SAMPLE, samples)}
         parts = (values[places.get(name, source)] if len(values) else values for name, values in self._asdict().items())

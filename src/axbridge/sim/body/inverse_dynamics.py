@@ -45,15 +45,9 @@ def wrenches(
     gravity: FloatArray,
     base: BaseMotion | None = None,
 ) -> Wrenches:
-    """Return forces and moments along a motion of a robot that has contact only at its base.
+    """Return forces and moments along a motion (n, joints) of a robot that has contact only at its base.
 
-    Args:
-        tree: The robot.
-        position: Joint positions, rad or m, (n, joints).
-        speed: Their speeds, (n, joints).
-        acceleration: Their accelerations, (n, joints).
-        gravity: World axes, m/s², (3,).
-        base: Motion of the base; None = at rest in the origin.
+    `gravity` in world axes, m/s², (3,). Without `base`, the base is at rest in the origin.
     """
     require("working out what a robot's motion takes", "mujoco")
     import mujoco
@@ -120,8 +114,7 @@ def carried(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the torques (n, joints), N·m, of a standing robot, and its zero-moment point (n, 2), m.
 
-    The position of that point between the legs' points divides the floor's force between the legs. `place` is the
-    base's origin, m, (n, 3); `floor` the floor's height, m.
+    This point divides the floor's force between the legs. `place`: origin of the base, m, (n, 3); `floor`: height, m.
     """
     force, moment = taken.force, taken.moment + cross(place, taken.force)  # of the floor, about the world's origin
     zmp = np.column_stack((floor * force[:, 0] - moment[:, 1], floor * force[:, 1] + moment[:, 0]))
@@ -168,11 +161,7 @@ class Body:
 
     @classmethod
     def of(cls, rig: Rig, positions: dict[str, float]) -> Body:
-        """Build the body of a rig with its joints at `positions` (rad).
-
-        Raises:
-            RigError: the robot is not bolted down and does not stand on two flat feet.
-        """
+        """Build the body of a rig in a pose (rad); RigError if its base is not fixed and it has not two soles."""
         tree, world = rig.tree(), rig.world
         assert world is not None  # rig.tree() needs it
         gravity = np.array(world.gravity)

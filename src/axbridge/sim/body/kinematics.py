@@ -57,10 +57,7 @@ def path_to_base(tree: Tree, link: int) -> list[int]:
 
 
 def rooted_at(tree: Tree, link: int) -> Tree:
-    """Return the same robot with another link as its base.
-
-    Links on the path to the old base get the frame of the joint that now connects them to their parent.
-    """
+    """Return the robot with another base link; links on the path to the old base get their new joint's frame."""
     path = path_to_base(tree, link)
     above = dict(zip(path[1:], path[:-1], strict=True))  # link on the path -> its new parent
     order = [link]
@@ -139,10 +136,7 @@ def soles_of(rig: Rig, tree: Tree, pose: Mapping[str, float] | None = None) -> l
 
 
 def inside(point: tuple[float, float], corners: FloatArray) -> float:
-    """Return the distance of a point inside the hull of corners (n, 2), m; negative outside.
-
-    The hull may be a line, as of an upright sole.
-    """
+    """Return the distance of a point inside the hull of corners (n, 2), m; negative outside. The hull may be a line."""
     require("the area under the feet", "scipy")
     from scipy.spatial import ConvexHull  # its import takes longer than all other imports of a robot
 

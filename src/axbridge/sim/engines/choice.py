@@ -28,9 +28,7 @@ def installed() -> list[Literal["bullet", "mujoco"]]:
 
 
 def chosen(name: EngineName, *, ideal: bool = False) -> Literal["bullet", "mujoco", "none"]:
-    """Return the engine for a name; ``auto`` is Bullet if it is installed, else MuJoCo, else none.
-
-    With `ideal` joints, ``auto`` is MuJoCo.
+    """Return the engine for a name; ``auto``: Bullet if installed, else MuJoCo, else none; MuJoCo for `ideal` joints.
 
     Raises:
         UnsupportedOperation: the engine is not installed.
@@ -46,11 +44,7 @@ def chosen(name: EngineName, *, ideal: bool = False) -> Literal["bullet", "mujoc
 
 
 def with_usual_engine(rig: Rig, engine: str | None = None) -> Rig:
-    """Return the rig with this engine, or else with that of ``AXBRIDGE_ENGINE``, or else unchanged.
-
-    Raises:
-        UsageError: ``AXBRIDGE_ENGINE`` names no engine.
-    """
+    """Return the rig with this engine, or else with that of ``AXBRIDGE_ENGINE``, or else unchanged."""
     default = os.environ.get("AXBRIDGE_ENGINE")
     if engine or not default or rig.world is None:
         return rig.with_engine(engine)

@@ -26,11 +26,7 @@ _GEOMS = {
 
 
 def build_model(scene: Scene, arrangement: Arrangement, step: float) -> tuple[mujoco.MjModel, IntArray, IntArray]:
-    """Compile a scene for steps of `step` s; return it with MuJoCo's ids of the tree's links and of the joints.
-
-    Raises:
-        RigError: MuJoCo refuses a shape.
-    """
+    """Compile a scene for steps of `step` s; return it with MuJoCo's ids of the tree's links and of the joints."""
     tree = arrangement.tree
     spec = new_spec()
     option = spec.option
