@@ -23,7 +23,7 @@ Names to look up with ``help(axbridge.NAME)``:
   them as `Servo.state`. Set-points: `Servo.target_position`, `velocity_limit`, `available_torque`. The control modes
   that the servo itself supports: `Servo.capabilities`.
 - Recordings: `record` runs an experiment with a servo and returns a `Recording`. `compare` computes the differences
-  between two recordings, `simulate` plays the commands of a recording through a model, and `identify` fits a model to
+  between two recordings. `simulate` plays the commands of a recording through a model. `identify` fits a model to
   several. `open_recording` reads a recording, `Recording.to_pandas` converts it to a table, `Recorder` and
   `RobotRecorder` record your own program. `samples` has the included recordings.
 - Motion: `play` a `Move`, `teach` a move by hand, `walk` with a `Gait`;

@@ -69,8 +69,8 @@ Report = Callable[[int, int], None]  # number of compiled kernels, number of ker
 class _Kernel:
     """A function that is compiled at its first call, from Python or from another kernel, or later.
 
-    Through `_numba_type_` numba accepts it as one of its own compiled functions. For calls from other kernels it is
-    compiled without a wrapper for Python, which takes less time. So a kernel can have several compiled forms.
+    Through `_numba_type_`, numba accepts it as a compiled function. For calls from other kernels it is compiled without
+    a wrapper for Python, which is quicker. So a kernel can have several compiled forms.
     """
 
     def __init__(self, function: Callable[..., Any], options: dict[str, Any], *, reorders: bool) -> None:
@@ -159,11 +159,7 @@ def as_tuple(named: T) -> T:
 def jit(function: F, *, nogil: bool = False, allocates: bool = False, reorders: bool = False) -> F:
     """Decorate a kernel: it takes arrays and scalars, changes arrays in place and returns scalars; no Python objects.
 
-    Args:
-        function: The kernel.
-        nogil: Release Python's global lock while it runs.
-        allocates: The kernel creates arrays.
-        reorders: The compiler may reorder the arithmetic: faster, but the last bits can differ.
+    `allocates`: the kernel creates arrays. `reorders`: the compiler may reorder the arithmetic (see the module).
     """
     if not COMPILED:
         return function
@@ -267,10 +263,7 @@ _raised: list[BaseException] = []  # exceptions of these handlers
 
 
 def _defer_signals() -> None:
-    """Store exceptions of signal handlers until the kernel is compiled.
-
-    Python drops an exception that is raised in a callback of LLVM, and the program would continue.
-    """
+    """Store exceptions of signal handlers until the kernel is compiled: Python drops those in callbacks of LLVM."""
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGINT, signal.SIGTERM):
             if callable(handler := signal.getsignal(number)):
@@ -343,11 +336,7 @@ def _cached_files() -> frozenset[str]:
 
 @lru_cache(maxsize=1)
 def cache_folder() -> Path:
-    """Return the cache folder for these kernels, this numba and this Python; create it when it is missing.
-
-    The first usable folder is taken: NUMBA_CACHE_DIR or the user's cache folder, the system's temporary folder, a new
-    folder for this process alone.
-    """
+    """Return the cache folder for these kernels, this numba and this Python; create it when it is missing."""
     package = Path(__file__).resolve().parent
     content = hashlib.sha1(usedforsecurity=False)
     for source in sorted(package.rglob("*.py")):
@@ -372,10 +361,7 @@ def cache_folder() -> Path:
 
 
 def _is_private(folder: Path) -> bool:
-    """Create a folder and return whether this user owns it and no other user has access.
-
-    Numba runs machine code from the cache, so another user must not be able to write it.
-    """
+    """Create a folder; return whether no other user can write it, because numba runs machine code from its files."""
     with contextlib.suppress(FileExistsError):
         folder.mkdir(mode=0o700)
     status = folder.lstat()

@@ -45,8 +45,8 @@ class Truth(NamedTuple):
 
     Attributes:
         position: rad, joint side: the joint's angle, before sensor and rounding.
-        torque: N·m, joint side, positive towards larger angles: the torque on the joint, after gear loss and friction,
-            with the spring, damper and static friction that its rig adds to the servo.
+        torque: N·m, joint side, positive towards larger angles: the torque on the joint after gear loss and friction.
+            It includes the spring, damper and static friction that the rig adds to the servo.
     """
 
     position: float

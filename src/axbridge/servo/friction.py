@@ -52,10 +52,7 @@ class Friction(NamedTuple):
 
 @jit
 def budget(friction: Friction, speed: float, motor_torque: float, external_torque: float) -> float:
-    """Return the largest dry friction torque, N·m, without viscous friction.
-
-    `motor_torque` is Tm, `external_torque` is Te, both in N·m.
-    """
+    """Return the largest dry friction torque, N·m; viscous friction is extra. `motor_torque` is Tm, the other is Te."""
     at_rest = 0.0
     if friction.stribeck > 0.0 or friction.load_stribeck > 0.0 or friction.load_external_stribeck > 0.0:
         ratio = abs(speed) / friction.stribeck_speed

@@ -149,11 +149,10 @@ def push(motor: Motor, volts: float, feedback: float, speed: float, current: flo
 
 @jit
 def fitted_weight(ratio: float) -> float:
-    """Return the weight of the end speed in a step's mean speed for which an implicit step is exact.
+    """Return the weight of the end speed in a step's mean speed that makes an implicit step exact (constant damping).
 
-    It assumes constant damping; `ratio` is z = h·D/J. The exact weight is 1/(1 - e^-z) - 1/z. This approximation is
-    within 0.032 of it, is cheaper, and has the same limits: 1/2 (midpoint rule, for a free mass) and 1 (backward Euler,
-    for a massless one).
+    `ratio` is z = h·D/J. The exact weight is 1/(1 - e^-z) - 1/z. This approximation is within 0.032 of it, is cheaper,
+    and has the same limits: 1/2 (midpoint rule, for a free mass) and 1 (backward Euler, for a massless one).
     """
     return 0.5 + 0.5 * ratio / math.sqrt(36.0 + ratio * ratio)
 
@@ -162,9 +161,6 @@ def fitted_weight(ratio: float) -> float:
 def temperature_step(
     temperature: float, ambient: float, power: float, thermal_resistance: float, time_constant: float, step: float
 ) -> float:
-    """Return the winding temperature, degC, after `step` s with losses of `power` W: first order.
-
-    `thermal_resistance` in K/W, `time_constant` in s.
-    """
+    """Return the winding temperature, degC, after `step` s with losses of `power` W: first order; resistance in K/W."""
     target = ambient + thermal_resistance * power
     return temperature + (target - temperature) * min(1.0, step / time_constant)

@@ -107,7 +107,7 @@ def compliance(
 ) -> float:
     """Return the duty of the AX-12's law, -1..1, before the torque limit: 0 within the margin, then `punch` to 1.
 
-    In the manual's figure, torque steps up to the punch at the end of the margin, and is full at the end of the slope.
+    In the manual's figure, torque steps up to the punch at the end of the margin. It is full at the end of the slope.
     The manual's text only says that punch is the least current that drives the motor. So the duty is
     `punch + (1 - punch) * x / slope`; `punch + x / slope` would be full before the end of the slope.
 

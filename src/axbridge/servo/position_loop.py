@@ -163,8 +163,7 @@ def follow_goal(
 ) -> tuple[float, float]:
     """Return the reference, rad, and its speed after a step towards the goal.
 
-    `speed`, rad/s, and `acceleration`, rad/s², are limits of the approach; 0 = none. The returned speed is 0 when there
-    is no acceleration limit.
+    `speed`, rad/s, and `acceleration`, rad/s², are limits of the approach; 0 = none.
     """
     if acceleration > 0.0:
         distance = goal - reference

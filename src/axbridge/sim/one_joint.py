@@ -3,9 +3,9 @@
 Within the play, rotor and joint move separately: the motor drives only the rotor, and the joint coasts against its own
 friction.
 
-Two bodies, at the output: the rotor (armature A, torque T of the motor less the gear's friction) and the joint (inertia
-J, torque G of gravity and all else, dry friction of at most F on its side: the output shaft's bearing, `Param.OUTPUT`,
-and the rig's). The rotor rests on the flank s = 1 or -1 with the contact torque P, N·m:
+There are two bodies, at the output. The rotor has the armature A and the torque T, the motor's less the gear's
+friction. The joint has the inertia J, the torque G of gravity and all else, and dry friction of at most F: that of the
+output shaft's bearing, `Param.OUTPUT`, and the rig's. The rotor rests on the flank s = 1 or -1 with the torque P, N·m:
 
     A·ω_r' = T - P          J·ω' = G + P - f,   |f| ≤ F against the motion          P·s ≥ 0: a flank only pushes
 

@@ -145,15 +145,9 @@ class _Lanes(NamedTuple):
 
 
 def rollouts(params: FloatArray, runs: Runs, step: float = 1e-3) -> FloatArray:
-    """Simulate every parameter set on every recording in steps of `step` s.
+    """Simulate every packed model, (sets, len(Param)), on every recording in steps of `step` s.
 
-    Args:
-        params: Packed models, (sets, len(Param)).
-        runs: The recorded commands.
-        step: s.
-
-    Returns:
-        The servo's readings at the recorded times, rad, (sets, samples); 1e3 after a motion that was lost.
+    Returns the servo's readings at the recorded times, rad, (sets, samples); 1e3 after a motion has diverged.
     """
     out = np.empty((len(params), len(runs.time)))
     fades = params[:, [Param.STRIBECK, Param.LOAD_STRIBECK, Param.LOAD_EXTERNAL_STRIBECK]].max(axis=1) > 0.0

@@ -249,10 +249,7 @@ def _book(
 
 @jit
 def recall(past: FloatArray, rows: IntArray, times: FloatArray, step: float, states: FloatArray) -> None:
-    """Fill `states` (k, len(State)) of servos `rows` (k,) at past times (k,), s, from `past` as in `Drives`.
-
-    Between two steps, ANGLE and READING are extrapolated with the speed.
-    """
+    """Fill `states` (k, len(State)) of servos `rows` (k,) at past times (k,), s, from `past` as in `Drives`."""
     for i in range(len(rows)):
         tick = int(times[i] / step + 1e-6)
         since = max(times[i] - tick * step, 0.0)

@@ -49,7 +49,7 @@ def wrenches(
 
     `gravity` in world axes, m/s², (3,). Without `base`, the base is at rest in the origin.
     """
-    require("working out what a robot's motion takes", "mujoco")
+    require("computing the torques of a robot's motion", "mujoco")
     import mujoco
 
     n = len(position)

@@ -15,8 +15,8 @@ because each part needs the one before:
    are evaluated.
 2. `gather`: τ0, D, A and the friction limit, from angles and speeds at the start.
 3. `_solve`: ω⁺ of all joints together.
-   The matrix P on the left is inverted, and the inverse is stored. M is constant in a physics step, and A, W and D
-   change only the diagonal, so P is inverted again only when a diagonal entry has changed. The inverse is needed, not a
+   The matrix P on the left is inverted, and the inverse is stored. M is constant in a physics step; A, W and D change
+   only the diagonal. So P is inverted again only when a diagonal entry has changed. The inverse is needed, not a
    factorisation: f, and rotors that hit their joints, use its columns. Most substeps have no f, and end here.
    f is solved joint by joint (projected Gauss-Seidel). An impulse on joint j changes all speeds by column j of P⁻¹, so
    the impulse that stops it is -ω⁺_j / P⁻¹_jj. Friction is limited to its budget, and a stop pushes in one direction.
@@ -214,10 +214,7 @@ def _meet(step: float, drives: Drives, book: FloatArray, work: FloatArray) -> No
 
 @jit
 def _catch(params: FloatArray, joint: FloatArray, book: FloatArray) -> None:
-    """Couple a loose rotor to its joint, which crosses the play within a substep or carries the robot; rows of each.
-
-    The rotor's momentum relative to the joint becomes MOMENTUM_RESIDUAL.
-    """
+    """Couple a loose rotor to its joint; its momentum becomes MOMENTUM_RESIDUAL. Arguments are rows of the joint."""
     momentum = params[Param.ARMATURE] * (joint[Joint.ROTOR_SPEED] - joint[Joint.SPEED])
     joint[Joint.LOOSE] = 0.0
     joint[Joint.FLANK] = -1.0 if book[StepState.MOMENTUM_RESIDUAL] > 0.0 else 1.0

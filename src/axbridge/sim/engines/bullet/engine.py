@@ -72,9 +72,9 @@ _ERP = 48.0  # 1/s: correction of a joint past its stop; Bullet's 0.2 per step t
 _SUDDEN = 30.0  # rad/s: change of a light link's speed within a step in a landing
 _SMALL_ERROR = 0.01  # rad/s
 _STOP_IMPULSE = 1.0  # N·m·s: largest impulse of a hard stop in a step
-# rad/s: error of the prediction up to which a motor holds its joint. A large margin holds a landing, but a motor that
-# holds its speed with any torque pulls feet off the floor, and a servo does not. So while contacts hold the robot, the
-# margin is the last step's error plus a little.
+# rad/s: error of the prediction up to which a motor holds its joint. A large margin holds a landing. But a motor that
+# holds its speed with any torque pulls feet off the floor, which a servo does not do. So while contacts hold the robot,
+# the margin is the last step's error plus a little.
 _MARGIN, _CONTACT_MARGIN = 10.0, 0.3
 _JUMP = 0.2  # rad/s: a larger change of speed within a physics step counts as a collision
 _NEAR = 0.02  # rad

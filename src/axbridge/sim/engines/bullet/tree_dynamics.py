@@ -89,7 +89,7 @@ def joint_dynamics(
     """Fill `inertia` and `load` so that `inertia @ acceleration = torque - load`; return how many contacts hold.
 
     The motion of a floating base is eliminated: `inertia` is that of the joints with a free base. A contact is a point
-    mass along each axis that it holds, so the inertia and load of a standing leg include the whole robot. Along an axis
+    mass along each axis that it holds. So the inertia and load of a standing leg include the whole robot. Along an axis
     on which it slips, it is a force.
     """
     links, base, contacts = Links(*chain), Base(*root), Contacts(*touching)
