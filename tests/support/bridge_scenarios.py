@@ -194,17 +194,19 @@ def bridged(robot, rig):
     link = str(Path(rig).with_name("arm"))
     command = [sys.executable, "-m", "axbridge", "bridge", str(rig), "--link", link, "--json", "--port", robot.port]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as bridge:
+        here = Station(robot, bridge, link)
+        listener = threading.Thread(
+            target=lambda: here.notices.extend(one for one in map(json.loads, bridge.stdout) if "rule" in one),
+            daemon=True,
+        )
+        assert bridge.stdout.readline()
+        listener.start()
         try:
-            assert bridge.stdout.readline()
-            here = Station(robot, bridge, link)
-            threading.Thread(
-                target=lambda: here.notices.extend(one for one in map(json.loads, bridge.stdout) if "rule" in one),
-                daemon=True,
-            ).start()
             yield here
         finally:
             bridge.terminate()
             bridge.wait(LONGEST)
+            listener.join(LONGEST)  # before its stream is closed
 
 
 class Stations:
