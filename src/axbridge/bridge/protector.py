@@ -34,7 +34,7 @@ class Protector:
     def __init__(self, bus: SerialBus, box: BlackBox, config: BridgeConfig, notify: Callable[..., object]) -> None:
         self._bus, self._box, self._config, self._notify = bus, box, config, notify
         self._table = box.traffic.table
-        box.traffic.heard = self._note_answer
+        box.traffic.answered = self._note_answer
         self._commanded: dict[int, float] = {}  # when each servo got its last goal, s
         self._acted: dict[tuple[str, str], float] = {}  # when a rule changed a packet last, by servo and text
         self._fresh: dict[int, Known] = {}  # servos whose samples have passed; a write may collide with more replies
