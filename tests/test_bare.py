@@ -94,7 +94,7 @@ def test_the_base_is_small_and_every_extra_that_is_asked_for_is_one_of_the_proje
     assert len(PROJECT["dependencies"]) <= 10
     assert set(errors._EXTRAS.values()) == set(extras) - {"all"}
     assert extras["all"] == [f"axbridge[{','.join(sorted(set(extras) - {'all'}))}]"]
-    assert errors.install("scipy", "cma", "mujoco") == "python -m pip install 'axbridge[fit,sim]'"
+    assert errors.install("scipy", "cma", "mujoco") == 'python -m pip install "axbridge[fit,sim]"'
 
 
 def test_only_engines_and_environments_need_an_extra_to_be_imported():
@@ -121,8 +121,8 @@ def test_in_the_base_each_verb_works_or_says_in_one_line_which_command_installs_
         if not extra:
             assert (refused, code in DONE_OR_ASKED) == ([], True), f"{typed}: {code} {err}"
         elif typed == "warmup":  # nothing to do is no mistake
-            assert f"pip install 'axbridge[{extra}]'" in out
+            assert f'pip install "axbridge[{extra}]"' in out
         else:
             assert code == 2, f"{typed}: {code} {err}"
             assert len(err.splitlines()) == 1, err
-            assert err.endswith(f": python -m pip install 'axbridge[{extra}]'\n"), f"{typed}: {err}"
+            assert err.endswith(f': python -m pip install "axbridge[{extra}]"\n'), f"{typed}: {err}"
