@@ -88,7 +88,7 @@ bench: .venv/ready
 # would compile all modules of all packages, twenty seconds of work, and the demo imports a tenth of them.
 .venv/demo: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "axbridge needs Python 3.10 or newer with its venv module: install python3 and python3-venv"; exit 2; }
-	@echo "1 of 2: installing axbridge with what the demo needs into .venv: 1 GB, about a minute; silent meanwhile"
+	@echo "1 of 2: installing axbridge with what the demo needs into .venv: 1 GB, half a minute; silent meanwhile"
 	@$(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --editable '.[fast,fit,plot,sim]'
 	@touch $@
