@@ -117,7 +117,7 @@ def _refuse(mujoco: Any, model: Any, path: Path) -> None:
         "tendon": [model.tendon(k) for k in range(model.ntendon)],
         "equality": [model.equality(k) for k in range(model.neq)],
     }
-    for what, (first, *_) in ((what, found) for what, found in odd.items() if found):
+    for what, (first, *_) in ((what, ones) for what, ones in odd.items() if ones):
         name = first.name or str(first.id)
         raise RigError(path, name, f"it has the {what} {name!r}, which a rig cannot have", _AGAIN)
 

@@ -40,8 +40,8 @@ def profile_of_model(path: Path, name: str) -> FromModel:
     with reading(partial(ProfileError, path, ""), _HINT):
         refuse_other_kind(path, partial(ProfileError, path, ""), but="a control table of ROBOTIS (.model)")
         head, _, table = regular(path).read_text(encoding="utf-8").partition("[control table]")
-        lines = (line.split("\t") for line in head.splitlines())
-        units = {snake_case(row[0]): f"{row[1]} {row[2]}" for row in lines if len(row) > 2}
+        heads = (line.split("\t") for line in head.splitlines())
+        units = {snake_case(row[0]): f"{row[1]} {row[2]}" for row in heads if len(row) > 2}
         rows = [line.split("\t") for line in table.splitlines() if re.match(r"\d+\t\d+\t\S", line)]
         places = {snake_case(words): (int(address), int(size)) for address, size, words in (row[:3] for row in rows)}
     if places.get("torque_enable") != (int(CONVENTIONS[2].addresses.TORQUE_ENABLE), 1):
