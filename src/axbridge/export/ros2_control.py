@@ -55,7 +55,7 @@ def _snippet(rig: Rig, bus: BusConfig, link: str) -> str:
         for state in ("position", "velocity", *(() if feetech else ("effort",))):
             ET.SubElement(joint, "state_interface", name=state)
     ET.indent(root)
-    return f"<!-- Put <ros2_control> into your robot's URDF. -->\n{ET.tostring(root, encoding='unicode')}\n"
+    return f"<!-- Put the element ros2_control into your robot's URDF. -->\n{ET.tostring(root, encoding='unicode')}\n"
 
 
 def _counts(rig: Rig, servo: ServoConfig) -> dict[str, object]:
