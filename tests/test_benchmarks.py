@@ -17,9 +17,7 @@ SMALLEST = {
     "bridge_scenarios.py": ("--only", "killed in motion"),
     "bridge_transparency.py": ("--transactions", "200"),
     "bus_cycle.py": ("20",),
-    "bus_peers.py": ("5",),
     "bus_soak.py": ("500",),
-    "export_bam.py": (str(LOGS),),
     "export_mujoco.py": ("--models", "lima2009"),
     "first_minute.py": ("--installed",),
     "first_run.py": ("import", "version"),
@@ -35,9 +33,8 @@ SMALLEST = {
     "unasked_motion.py": ("--families", "ax-12a", "--events", "torque_on"),
     "walking.py": ("--steps", "2"),
     "clients.py": ("--calls", "5"),
-    "x_logs.py": (str(LOGS), "--turns", "1"),
 }
-NEEDS = {"engines.py": "pybullet", "export_mujoco.py": "mujoco", "identify_knee.py": "mujoco"}
+NEEDS = {"engines.py": "pybullet", "export_mujoco.py": "mujoco"}
 SERVES = "bus_line.py"  # until it is ended
 SCRIPTS = sorted(
     path.name
