@@ -1,4 +1,4 @@
-"""Work for many processes: whatever happens to a worker, every job is done once."""
+"""Work for many processes: every job is done once, and what ends a worker is said."""
 
 import os
 import socket
@@ -10,7 +10,7 @@ import pytest
 
 from axbridge.errors import AxBridgeError, UsageError
 from axbridge.pool import results, workers
-from tests.support.killed_once import kill_always, kill_once, mark
+from tests.support.pool_tasks import kill, mark, warn
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
@@ -28,20 +28,20 @@ def address():
         return f"127.0.0.1:{free.getsockname()[1]}"
 
 
-def test_a_killed_worker_costs_time_alone_and_a_task_that_kills_every_worker_is_given_up(tmp_path, recwarn):
+def test_results_come_in_order_with_each_warning_once_and_a_killed_worker_is_named(tmp_path, recwarn):
     jobs = [str(tmp_path / f"{number}") for number in range(3)]
     with workers(most=2) as pool:
-        assert dict(pool.results(kill_once, jobs)) == dict.fromkeys(range(3), "done")
-        assert list(pool(mark, jobs)) == jobs  # in their order, by processes that came after the killed ones
-        assert [str(warning.message) for warning in recwarn] == ["late"]  # given here, once
-    with pytest.raises(AxBridgeError, match="ended 4 times"):
-        list(results(kill_always, ["x"]))
+        assert dict(pool.results(warn, jobs)) == dict.fromkeys(range(3), "done")
+        assert list(pool(mark, jobs)) == jobs
+        assert [str(warning.message) for warning in recwarn] == ["late"]
+    with pytest.raises(AxBridgeError, match="a worker process was killed"):
+        list(results(kill, ["x"]))
 
 
 def test_workers_end_with_the_program_that_is_killed(tmp_path):
     marks, script = [tmp_path / name for name in "ab"], tmp_path / "work.py"
     work = f"list(results(last, {[str(mark) for mark in marks]}))"
-    imports = "from axbridge.pool import results\nfrom tests.support.killed_once import last"
+    imports = "from axbridge.pool import results\nfrom tests.support.pool_tasks import last"
     script.write_text(f"{imports}\nif __name__ == '__main__':\n    {work}\n")
     with subprocess.Popen([sys.executable, script], env=OURS) as program:
         until(lambda: all(mark.exists() and mark.read_text() for mark in marks))
@@ -77,7 +77,7 @@ LOST = """
 import os, subprocess, sys, time
 from axbridge.errors import AxBridgeError
 from axbridge.pool import results
-from tests.support.killed_once import mark
+from tests.support.pool_tasks import mark
 
 if __name__ == "__main__":
     folder, port = sys.argv[1:]

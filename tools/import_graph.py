@@ -18,7 +18,7 @@ from types import MappingProxyType
 
 BASE = {
     *("errors", "units", "clock", "files", "file_reading", "arrays", "rotations"),
-    *("minimum_jerk", "state", "memory", "jit", "pool"),
+    *("minimum_jerk", "state", "jit", "pool"),
 }
 ON_DEMAND = {"robot.robot": "view.attach"}  # a room above, for one method that says so: `Robot.view`
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "axbridge"

@@ -1,4 +1,4 @@
-"""Work for many processes, here or on a dask cluster; when a worker dies, its work is done again."""
+"""Work for many processes, here or on a dask cluster."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 import warnings
-from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -22,11 +21,9 @@ from types import ModuleType
 from typing import TypeVar
 
 from axbridge.errors import AxBridgeError, UsageError, require
-from axbridge.memory import ask_before_imports
 
 _PATIENCE = 10.0  # s that a scheduler has to answer: it may be starting, too
 _FAREWELL = 2.0  # s that leaving a cluster may take: a scheduler that is gone answers no farewell
-_ATTEMPTS = 4  # how often a task is begun whose workers die: then it is the task that kills them
 _WORKERLESS = 20.0  # s that a cluster may be without workers: one that was killed is begun again by its nanny
 _GLANCE = 1.0  # s between two looks at whether there still are workers
 _AHEAD = 2  # tasks that a worker of a cluster has, the one it is at among them: the next one is on its way meanwhile
@@ -56,50 +53,33 @@ APART = _Apart()
 
 
 class Workers:
-    """Processes that `begin` starts, again when one was killed; `width` says how many tasks they get, and may raise."""
+    """The processes of a pool; `width` says how many tasks they get at once, and may raise."""
 
-    def __init__(self, begin: Callable[[], Executor], width: Callable[[], int]) -> None:
-        self._begin, self._width = begin, width
-        self._pool = begin()
+    def __init__(self, pool: Executor, width: Callable[[], int]) -> None:
+        self._pool, self._width = pool, width
         self._said: dict[str | tuple[str, type[Warning], int], int] = {}  # warnings of the tasks, each given once
 
     def results(self, function: Callable[[Job], Result], jobs: Sequence[Job]) -> Iterator[tuple[int, Result]]:
         """The number of each job with its result, as they are done; a caller that stops asking gives up the rest."""
-        waiting, deaths, width = deque(range(len(jobs))), Counter[int](), self._width()
+        begun, width = 0, self._width()
         pending: dict[Future[tuple[Result, list[warnings.WarningMessage]]], int] = {}
         try:
-            while waiting or pending:
-                lost = []
-                try:
-                    while waiting and len(pending) < width:
-                        begun = _uninterrupted(partial(self._pool.submit, _with_warnings, function, jobs[waiting[0]]))
-                        pending[begun] = waiting.popleft()
-                except BrokenProcessPool:
-                    lost = [waiting.popleft()]
-                done: set[Future[tuple[Result, list[warnings.WarningMessage]]]] = set()
-                while pending and not (done := wait(pending, _GLANCE, return_when=FIRST_COMPLETED).done):
+            while begun < len(jobs) or pending:
+                while begun < len(jobs) and len(pending) < width:
+                    submit = partial(self._pool.submit, _with_warnings, function, jobs[begun])
+                    pending[_uninterrupted(submit)] = begun
+                    begun += 1
+                while not (done := wait(pending, _GLANCE, return_when=FIRST_COMPLETED).done):
                     self._width()
                 for future in done:
                     index = pending.pop(future)
-                    try:
-                        result, warned = future.result()
-                    except BrokenProcessPool:
-                        lost.append(index)
-                        continue
+                    result, warned = future.result()
                     for w in warned:
                         warnings.warn_explicit(w.message, w.category, w.filename, w.lineno, registry=self._said)
                     yield index, result
-                if lost:  # one of the processes was killed: what they all were at is begun again
-                    lost += pending.values()
-                    pending.clear()
-                    waiting.extendleft(sorted(lost, reverse=True))
-                    deaths.update(lost)
-                    if max(deaths.values()) == _ATTEMPTS:
-                        why = f"worker processes ended {_ATTEMPTS} times at the same task"
-                        hint = 'is there enough memory? a script of your own works below  if __name__ == "__main__":'
-                        raise AxBridgeError(why, hint)
-                    self.close()
-                    self._pool = self._begin()
+        except BrokenProcessPool as failure:
+            hint = 'is there enough memory? a script of your own works below  if __name__ == "__main__":'
+            raise AxBridgeError("a worker process was killed", hint) from failure
         finally:
             for future in pending:
                 future.cancel()
@@ -144,7 +124,7 @@ def workers(
         cores = os.cpu_count() or 1
         count = cores if most is None else max(1, min(cores, most))
         spawning = context or get_context("spawn")
-        pool = Workers(lambda: ProcessPoolExecutor(count, spawning, partial(_begun, prepare)), lambda: count)
+        pool = Workers(ProcessPoolExecutor(count, spawning, partial(_begun, prepare)), lambda: count)
         try:
             yield pool
         finally:
@@ -158,7 +138,6 @@ def workers(
 
 def _begun(prepare: Callable[[], None] | None) -> None:
     """What each process of this machine does first."""
-    ask_before_imports()
     threading.Thread(target=_end_with_parent, daemon=True).start()
     if prepare is not None:
         prepare()
@@ -201,7 +180,7 @@ def _on_dask(address: str) -> Iterator[Workers]:
             return _AHEAD * max(1, cores)
 
         try:
-            yield Workers(lambda: client.get_executor(pure=False), width)  # pure: the same job twice would be done once
+            yield Workers(client.get_executor(pure=False), width)  # pure: the same job twice would be done once
         except KilledWorker as failure:
             why = "a task was lost with each worker that tried it"
             raise AxBridgeError(why, "is there enough memory?") from failure

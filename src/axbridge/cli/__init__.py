@@ -11,7 +11,6 @@ from io import TextIOWrapper
 from axbridge.cli import help as verbs
 from axbridge.cli.exit import accept_interrupts
 from axbridge.files import fill_streams
-from axbridge.memory import ask_before_imports, words
 
 _PLAIN = dict(zip("°²³µ·…Ω─│├└", ("deg", "2", "3", "u", "*", "...", "ohm", "-", "|", "+", "+"), strict=True))
 
@@ -22,7 +21,6 @@ def main() -> None:
     """Entry point of the `axbridge` program."""
     accept_interrupts()  # before the imports, which take up to a second
     open_streams()
-    ask_before_imports()
     try:
         from axbridge.cli.app import load_typed, note, run
 
@@ -32,9 +30,6 @@ def main() -> None:
     except KeyboardInterrupt:  # a quick hand
         print("stopped: no motor was moved, and files are whole or not there", file=sys.stderr)
         sys.exit(130)
-    except MemoryError as failure:
-        print(f"axbridge: {words(failure)}", file=sys.stderr)
-        sys.exit(2)
     sys.exit(run(sys.argv[1:]))
 
 
