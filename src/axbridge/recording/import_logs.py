@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -177,14 +178,13 @@ def _by_servo(
 ) -> dict[str, Mapping[str, Column]]:
     """The columns of each servo: ``*`` in a header is the servo's name."""
     pattern = columns["position"].header
-    before, star, after = pattern.partition("*")
-    if not star or pattern in headers:
+    if "*" not in pattern or pattern in headers:
         return {servo: columns}
-    closer = [c.header.split("*") for c in columns.values() if "*" in c.header and len(c.header) > len(pattern)]
+    closer = [_naming(c.header) for c in columns.values() if "*" in c.header and len(c.header) > len(pattern)]
     names = [
-        header[len(before) : len(header) - len(after)]
+        match[1]
         for header in headers
-        if _fits(header, before, after) and not any(_fits(header, *ends) for ends in closer)
+        if (match := _naming(pattern).fullmatch(header)) and not any(other.fullmatch(header) for other in closer)
     ]
     if not names:
         raise RecordingError(path, f"has no column like {pattern}", f"its columns are {printable(', '.join(headers))}")
@@ -193,8 +193,9 @@ def _by_servo(
     }
 
 
-def _fits(header: str, before: str, after: str) -> bool:
-    return header.startswith(before) and header.endswith(after) and len(header) > len(before) + len(after)
+def _naming(header: str) -> re.Pattern[str]:
+    """Headers that have the name of a servo in the place of the first ``*``."""
+    return re.compile("(.+)".join(map(re.escape, header.split("*", 1))))
 
 
 def _factor(text: str) -> float | None:
