@@ -1,4 +1,4 @@
-"""Systems that lack what Linux has: no pseudo-terminals, no fork, no SIGHUP, no poll, no engine."""
+"""Systems that lack what Linux has: no pseudo-terminals, no fork, no SIGHUP, no poll, no engine; and little memory."""
 
 import subprocess
 import sys

@@ -27,7 +27,7 @@ def main() -> None:
         if "run" not in sys.argv[1:3]:  # of a script, Python says which line
             warnings.showwarning = lambda message, *_where: note(message)
         load_typed(sys.argv[1:])
-    except KeyboardInterrupt:  # a quick hand
+    except KeyboardInterrupt:  # during the imports
         print("stopped: no motor was moved, and files are whole or not there", file=sys.stderr)
         sys.exit(130)
     sys.exit(run(sys.argv[1:]))

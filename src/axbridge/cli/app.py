@@ -142,7 +142,7 @@ def run(arguments: list[str]) -> int:
     except MemoryError as error:
         if debug:
             raise
-        return _complain(f"no memory left: {error or 'MemoryError'}\nclose other programs", MISUSE)
+        return _complain(f"no memory left: {error}\nraise the limit of this process, or close other programs", MISUSE)
     except OSError as error:
         if debug:
             raise

@@ -7,12 +7,17 @@ import warnings
 from pathlib import Path
 
 
-def warn(_path):
-    warnings.warn("late", RuntimeWarning, stacklevel=1)
-    return "done"
+def kill_once(path):
+    """Leave a mark at `path` and die; with the mark there, warn and be done."""
+    try:
+        Path(path).touch(exist_ok=False)
+    except FileExistsError:
+        warnings.warn("late", RuntimeWarning, stacklevel=1)
+        return "done"
+    return os.kill(os.getpid(), signal.SIGKILL)
 
 
-def kill(_path):
+def kill_always(_path):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
