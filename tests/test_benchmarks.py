@@ -19,7 +19,6 @@ SMALLEST = {
     "bus_cycle.py": ("20",),
     "bus_soak.py": ("500",),
     "export_mujoco.py": ("--models", "lima2009"),
-    "first_minute.py": ("--installed",),
     "first_run.py": ("import", "version"),
     "identify_coverage.py": ("--starts", "1", "--generations", "2"),
     "identify_gains.py": (str(LOGS), "--leave-out", "none", "--starts", "1", "--budget", "5"),
@@ -42,7 +41,6 @@ SCRIPTS = sorted(
     if path.name != SERVES and find_spec(NEEDS.get(path.name, "axbridge")) is not None
 )
 PATIENCE = 900  # s
-RECORDS = {"first_minute.py"}  # in real time, and says so where the computer is too busy
 
 
 def printed(folder, *command):
@@ -53,9 +51,7 @@ def printed(folder, *command):
     return done.stdout
 
 
-@pytest.mark.parametrize(
-    "script", [pytest.param(script, marks=pytest.mark.alone) if script in RECORDS else script for script in SCRIPTS]
-)
+@pytest.mark.parametrize("script", SCRIPTS)
 def test_a_benchmark_runs_to_its_end_and_prints_what_it_found(script, tmp_path):
     assert any(character.isdigit() for character in printed(tmp_path, script, *SMALLEST.get(script, ())))
 
