@@ -314,7 +314,7 @@ def _report(outcome: StepOutcome) -> None:
 
 @dataclass(frozen=True)
 class StepOutcome:
-    """What came of a step: plain data for page and promises, the same in words, and what is wrong."""
+    """What came of a step: plain data for page and promises, the same in words, and the faults."""
 
     facts: dict[str, Any] = field(default_factory=dict)
     lines: Sequence[str] = ()
@@ -336,7 +336,7 @@ class Task:
 
 
 def measure_line(task: Task, show: Show) -> StepOutcome:
-    """Examine each line as `axbridge doctor` does, then step the limp robot, to see whether its period is kept."""
+    """Examine each line as `axbridge doctor` does, and whether the limp robot keeps its period."""
     facts: dict[str, Any] = {"lines": [], "servos": {}, "unjudged": {}}
     lines: list[str] = []
     findings: list[Finding] = []
@@ -379,7 +379,7 @@ def judge_lateness(late: Sequence[float], period: float) -> list[Finding]:
 
 
 def measure_endings(task: Task, show: Show) -> StepOutcome:
-    """Let a program hold one servo, then all, and end it each time by each signal; then ask every servo."""
+    """End a program that holds one servo, then all, by each signal; then ask every servo."""
     names = [servo.name for line in task.lines for servo in line.servos]
     facts: dict[str, Any] = {"endings": [], "unjudged": {}}
     numbers = [signal.SIGTERM, signal.SIGKILL]
@@ -400,7 +400,7 @@ def measure_endings(task: Task, show: Show) -> StepOutcome:
 
 
 def _ended(task: Task, held: Sequence[str], number: signal.Signals) -> dict[str, Any]:
-    """What came of one ending: how far servos went when torque came on, and who had torque how long after."""
+    """One ending: how far servos went when torque came on, and which had torque how long after."""
     command = [sys.executable, "-m", "axbridge.cli.verify", task.called, task.port or "", ",".join(held)]
     pipe = subprocess.PIPE
     with (
@@ -432,7 +432,7 @@ def _ended(task: Task, held: Sequence[str], number: signal.Signals) -> dict[str,
 def hold(rig: Rig, port: str, names: list[str]) -> None:
     """Switch these servos on where they are, at little torque, and hold until standard input ends.
 
-    It ends when the program that has started this one is dead. How far one went to its goal is printed, rad.
+    It ends when the program that has started this one is dead. It prints how far one went, rad.
     """
     with open_robot(rig.overridden(LIMP), "real", port=port or None) as robot:
         before = {name: robot[name].read("present_position") for name in names}
@@ -451,7 +451,7 @@ def hold(rig: Rig, port: str, names: list[str]) -> None:
 
 
 def driven(before: int, now: int, goal: int) -> int:
-    """How far a servo went to its goal when torque came on, counts; its load may have moved it elsewhere."""
+    """How far a servo went to its goal when torque came on, counts: its load may move it, too."""
     gone, asked = now - before, goal - before
     return min(abs(gone), abs(asked)) if gone * asked > 0 else 0
 
@@ -476,7 +476,7 @@ def _left_on(lines: Sequence[ExpectedBus], on: Sequence[str], after: str, kind: 
 
 
 def suited(rig: Rig) -> str:
-    """The servo that such a motion does least harm to: of those that may go so far, the one that carries least."""
+    """The servo for the motion: of those that may go so far, the one that carries least."""
     low, high = ENDS
     able = [servo for servo in rig.servos if servo.soft_limits[0] <= low and high <= servo.soft_limits[1]]
     if not able:
@@ -493,7 +493,7 @@ def suited(rig: Rig) -> str:
 
 
 def measure_motion(task: Task, path: Path, show: Show) -> None:
-    """Move one servo at half its torque, and record all at `path`; the others hold where they are."""
+    """Move one servo at half its torque, and record all at `path`; the others hold."""
     about = describe(task.rig, experiment="step, sine")
     with open_robot(task.rig, "real", port=task.port) as robot, Recorder(path, about | robot.origin) as recorder, robot:
         conduct(robot, suited(task.rig), recorder, 1.2 if task.quick else 4.0, show)
@@ -517,7 +517,7 @@ def conduct(robot: Robot, servo: str, recorder: Recorder, period: float, progres
 
 
 def compared(path: Path, rig: Rig, servo: str) -> Comparison:
-    """A recording of `measure_motion` beside the simulation of it: hands hold the robot upright, in the air."""
+    """A recording of `measure_motion` beside its simulation, in which the robot hangs upright."""
     recording = open_recording(path)
     held = rig if rig.world is None else rig.overridden({"world": {"fixed_base": True, "ground": False}})
     alone = replace(recording, tracks={servo: recording[servo]})
@@ -525,7 +525,7 @@ def compared(path: Path, rig: Rig, servo: str) -> Comparison:
 
 
 def judge_motion(rig: Rig, comparison: Comparison, path: Path) -> StepOutcome:
-    """Whether a servo does what its model says, as well as the model claims, by its RMS distance in each part."""
+    """Whether a servo does what its model says, by its RMS distance in each part."""
     (pair,) = comparison.pairs
     name, servo = pair.name, next(value for value in rig.servos if value.name == pair.name)
     model = rig.model_of(servo)
@@ -545,7 +545,7 @@ def judge_motion(rig: Rig, comparison: Comparison, path: Path) -> StepOutcome:
 
 
 def measure_steps(task: Task, path: Path, show: Show) -> StepOutcome:
-    """Let the robot, held in the air, take some steps, and look how far its joints are behind their goals."""
+    """Let the robot take some steps in the air; how far are its joints behind their goals?"""
     gait = Gait(steps=2 if task.quick else 10)
     about = describe(task.rig, experiment="walk in the air", gait=asdict(gait))
     with open_robot(task.rig, "real", port=task.port) as robot, Recorder(path, about | robot.origin) as recorder, robot:
@@ -579,7 +579,7 @@ def with_what_is_left_on(lines: Sequence[ExpectedBus], outcome: StepOutcome) -> 
 
 @contextmanager
 def torque_limits_kept(lines: Sequence[ExpectedBus]) -> Iterator[None]:
-    """Give every servo the torque limit back that it had before the block: a program that is killed cannot do that."""
+    """Give every servo its torque limit back after the block: a killed program cannot do that."""
     before: list[dict[int, bytes]] = []
     for line in lines:
         with patiently_opened(line) as bus:
@@ -590,7 +590,7 @@ def torque_limits_kept(lines: Sequence[ExpectedBus]) -> Iterator[None]:
         yield
     finally:
         for line, limits in zip(lines, before, strict=True):
-            with suppress(BusError), patiently_opened(line) as bus:  # it must not hide what ended the block
+            with suppress(BusError), patiently_opened(line) as bus:  # must not hide the first error
                 for servo in line.servos:
                     for _ in range(CONFIRMED):
                         bus.sync_write(servo.protocol.torque_limit, {servo.id: limits[servo.id]})

@@ -44,7 +44,8 @@ def write_html(
     """Write the report as one page; `more` is HTML that stands below its figures."""
     two = () if beside is None else (beside,)
     judged = (comparison, *two, *(() if again is None else (again,)))
-    parts = [f'<p class="headline">{escape(walk_headline(walks) or tables.headline(comparison, beside))}</p>']
+    said = walk_headline(walks) or tables.headline(comparison, beside)
+    parts = [f'<p class="headline">{escape(said)}</p>']
     parts.append(_large_figures(comparison, beside))
     parts += [*more, *(f'<p class="note">{escape(line)}</p>' for line in lacks(comparison))]
     for recording, label in zip((comparison.reference, comparison.other), comparison.labels, strict=True):

@@ -350,7 +350,7 @@ _AWAY = 2.2  # times the robot's size
 
 
 class Camera:
-    """Draws a robot of a rig, simulated or real, as its servos report it. It looks from where it first saw it.
+    """Draws a robot of a rig as its servos report it. It looks from where it first saw it.
 
     Raises:
         UnsupportedOperation: PyBullet is not installed.

@@ -101,8 +101,8 @@ def with_masses(text: str, factor: Callable[[], float]) -> str:
     for inertial in root.iter("inertial"):
         times = factor()
         for element in inertial.iter():
-            scaled = {key: repr(float(number) * times) for key, number in element.items() if key in _SCALED}
-            element.attrib.update(scaled)
+            for key in _SCALED & element.keys():
+                element.set(key, repr(float(element.attrib[key]) * times))
     return ET.tostring(root, encoding="unicode")
 
 

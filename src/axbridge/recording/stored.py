@@ -256,7 +256,7 @@ class _Log:
     whole: bool = False  # whether its end is there
     chunks: int = 0  # how many it has
     lost: int = 0  # how many of them are damaged, and left out
-    channels: dict[int, _Channel] = field(default_factory=dict)  # those of ours so far, by their number
+    channels: dict[int, _Channel] = field(default_factory=dict)  # ours, by their number
 
 
 class _Channel(NamedTuple):
@@ -316,7 +316,7 @@ def _add(channels: dict[int, _Channel], channel: Channel) -> None:
 
 
 def _parts(stream: IO[bytes], log: _Log) -> Iterator[tuple[int, bytes]]:
-    """Records of the data, with those of a chunk in its place; says in `log` what cannot be read, and keeps channels.
+    """Records of the data, those of a chunk in its place; `log` gets channels and what is lost.
 
     A whole file is read by its index, else whatever comes after a damaged record would be lost, too.
     """

@@ -14,7 +14,8 @@ from axbridge.webots.devices import Device, Sensor, newer_names
 from axbridge.webots.session import Sampler, current, reported, say
 
 _Quantity = Literal["position", "torque"]
-_Sampling = tuple[Callable[[Any, int], None], Callable[[Any], None], Callable[[Any], int], Callable[[Any], float]]
+_Get = Callable[[Any], Any]
+_Sampling = tuple[Callable[[Any, int], None], _Get, _Get, _Get]
 
 
 def _joint(name: str) -> NativeServo | None:
@@ -122,7 +123,7 @@ def _device(kind: Kind) -> Callable[[Any], Any]:
 
 
 def _sampling(quantity: _Quantity) -> _Sampling:
-    """Methods that enable and disable the sensor of a quantity, and give its period and its latest sample."""
+    """Methods of the sensor of a quantity: enable it, disable it, its period, its latest sample."""
     return (
         lambda device, samplingPeriod: device._sample_every(quantity, int(samplingPeriod)),  # noqa: SLF001
         lambda device: device._sample_every(quantity, 0),  # noqa: SLF001

@@ -189,7 +189,7 @@ class Robot:
         self._battery.enable(0, 0.0)
 
     batterySensorGetSamplingPeriod = _fact("_battery.period")
-    batterySensorGetValue = _fact("_battery.value")  # J; -1.0 before the first sample, and without a battery
+    batterySensorGetValue = _fact("_battery.value")  # J; -1.0 = no battery, or no sample yet
 
     @property
     def battery_sensor_sampling_period(self) -> int:
