@@ -101,7 +101,7 @@ def with_masses(text: str, factor: Callable[[], float]) -> str:
     for inertial in root.iter("inertial"):
         times = factor()
         for element in inertial.iter():
-            for key in _SCALED & element.keys():
+            for key in _SCALED & element.attrib.keys():
                 element.set(key, repr(float(element.attrib[key]) * times))
     return ET.tostring(root, encoding="unicode")
 
