@@ -104,7 +104,10 @@ def test_every_public_name_is_there_and_sorted_and_is_no_room():
 def test_errors_keep_their_facts_on_the_way_out_of_a_worker_process(kind):
     facts = {"id": 3, "data": b"\xff", "flags": 0x24, "time": 0.5, "hardware": errors.HardwareError(1)}
     error = kind(**{name: facts.get(name, name) for name in list(inspect.signature(kind.__init__).parameters)[1:]})
+    error.hint = error.remedy = errors.Remedy("servo read", 3, "led", says="see {}", port="COM3")
+    assert error.remedy == "see `axbridge servo read 3 led --port COM3`"
     back = pickle.loads(pickle.dumps(error))
+    assert (back.remedy.verb, back.remedy.words, back.remedy.options) == ("servo read", (3, "led"), {"port": "COM3"})
     for one in (back, kind(back)):  # as gymnasium's AsyncVectorEnv raises it
         assert (type(one), str(one), vars(one)) == (kind, str(error), vars(error))
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from axbridge.errors import PortError, plural
+from axbridge.errors import PortError, Remedy, plural
 
 Kind = Literal["ftdi", "cdc", "pty", "uart", "remote", "unknown"]
 
@@ -79,7 +79,8 @@ def find_port() -> str:
     """The port meant by ``auto``: the only USB serial adapter there is, or the only one of a kind known for servos."""
     ports = connected()
     if not ports:
-        hint = "plug it in, name the port (--port; in Python port=), or start a virtual one: `axbridge serve RIG`"
+        says = "plug it in, name the port (--port; in Python port=), or start a virtual one: {}"
+        hint = Remedy("serve", "RIG", says=says)
         raise PortError("auto", "no USB serial adapter is connected", hint)
     if len(ports) > 1:
         raise PortError("auto", f"several adapters are connected: {', '.join(ports)}", "choose one with --port")

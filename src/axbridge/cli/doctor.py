@@ -24,6 +24,7 @@ from axbridge.cli.progress import progress
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.config.toml_tables import shipped
+from axbridge.errors import Remedy
 from axbridge.units import Calibration
 
 PACKETS = 1000  # reads that measure how many are lost
@@ -125,19 +126,18 @@ def examined(bus: SerialBus, line: ExpectedBus, rig: Rig, report: Diagnosis) -> 
             own = (names.low, names.high, names.most_torque, names.torque, names.voltage, "present_temperature")
             registers = {name: servo.profile.register(name) for name in (*_SHOWN, *own)}
             read[servo.name] = {name: read_register(bus, servo.id, register) for name, register in registers.items()}
-            where = f" --port {bus.port_name}"
-            report.findings.extend(judge_levels(servo, configs[servo.name], read[servo.name], where))
+            report.findings.extend(judge_levels(servo, configs[servo.name], read[servo.name], bus.port_name))
     return read
 
 
-def judge_levels(servo: Expected, config: ServoConfig, values: Mapping[str, int], where: str = "") -> list[Finding]:
+def judge_levels(servo: Expected, config: ServoConfig, values: Mapping[str, int], port: str = "") -> list[Finding]:
     """What keeps a servo from doing what the rig expects of it, or from protecting itself."""
     factory = {name: servo.profile.registers[name].initial for name in values}
     wanted = {**{name: value for name, value in factory.items() if isinstance(value, int)}, **config.registers}
     findings: list[Finding] = []
 
     def say(problem: str, kind: str, **right: int) -> None:
-        commands = (f"axbridge servo write {servo.id} {name} {value}{where}" for name, value in right.items())
+        commands = (Remedy("servo write", servo.id, name, value, port=port) for name, value in right.items())
         findings.append(Finding(name_of(servo), problem, " && ".join(commands), False, kind, servo.id))
 
     names = servo.protocol.names

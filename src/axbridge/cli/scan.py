@@ -50,7 +50,7 @@ def scan(
             own = rate if profile is None else round(nearest_baud(rate, bauds_of(profile.units_name)))
             lines.append(f"{own:>8} baud  id {servo.id:>3}  {model}{version}{title}")
             if servo.mute:
-                lines.append(f"run `{restore_status_return_level(servo.id, f' --port {name} --baud {rate}')}`")
+                lines.append(restore_status_return_level(servo.id, says="run {}", port=name, baud=rate))
     if not any(by_rate.values()):
         tried = "any baud rate" if baud == "all" else f"{baud} baud"
         more = f"axbridge doctor --port {name}" if baud == "all" else f"axbridge scan --port {name} --baud all"
