@@ -107,8 +107,9 @@ def inspect(bus: Bus, servo: Expected, port: str = "") -> Iterator[Finding]:
     named = servo.protocol.ping_length > 0  # a PING returns the model
     try:
         said = bus.ping(id_).data if named else read_start(bus, id_, _SETTINGS)
-    except BusTimeout:
-        yield Finding(label, "does not answer", Remedy("scan", port=port, baud="all"), True, "missing", id_)
+    except BusTimeout as silence:
+        fix = Remedy("scan", port=port, baud="all") if silence.remedy else silence.hint  # which explains the silence
+        yield Finding(label, "does not answer", fix, True, "missing", id_)
         return
     except CorruptPacket:
         yield _collision(servo, port)
@@ -253,7 +254,7 @@ def require(findings: Sequence[Finding], port: str) -> None:
     if not fatal:
         return
     if len(fatal) == 1 and fatal[0].kind == "missing" and fatal[0].id is not None:
-        raise BusTimeout(fatal[0].id)
+        raise BusTimeout(fatal[0].id, "" if isinstance(fatal[0].fix, Remedy) else fatal[0].fix)
     missing = [finding.subject for finding in fatal if finding.kind == "missing"]
     parts = [f"{', '.join(missing)} {'does' if len(missing) == 1 else 'do'} not answer"] if missing else []
     parts += [f"{finding.subject} {finding.problem}" for finding in fatal if finding.kind != "missing"]

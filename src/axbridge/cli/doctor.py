@@ -14,7 +14,7 @@ import typer
 from axbridge.bus.commission import read_register
 from axbridge.bus.diagnose import Diagnosis, diagnose, grouped, ranges
 from axbridge.bus.handshake import UNREADABLE, Expected, ExpectedBus, Finding, name_of
-from axbridge.bus.port_name import SERVE_PATIENTLY, too_busy, unanswered_by_server
+from axbridge.bus.port_name import SERVE_PATIENTLY, server_behind, too_busy, unanswered_by
 from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.serial import SerialBus
 from axbridge.cli.app import DONE, FAILED_CHECK, app, emit_json
@@ -54,7 +54,9 @@ def doctor(
             reports.append(diagnose(bus, expected.servos, PACKETS, show))
             if loaded is not None:
                 examined(bus, expected, loaded, reports[-1])
-            if packets := unanswered_by_server(bus.port_name, began):  # a busy computer explains all that was lost
+            if packets := unanswered_by(
+                server_behind(bus.port_name), began
+            ):  # a busy computer explains all that was lost
                 server = Finding(bus.port_name, too_busy(packets), SERVE_PATIENTLY, fatal=False, kind="busy")
                 reports[-1].findings.insert(0, server)
     wrong = any(report.findings for report in reports)

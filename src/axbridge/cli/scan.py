@@ -7,7 +7,7 @@ from typing import Annotated
 
 from axbridge.bus.commission import restore_status_return_level
 from axbridge.bus.handshake import profile_for
-from axbridge.bus.port_name import SERVE_PATIENTLY, too_busy, unanswered_by_server
+from axbridge.bus.port_name import SERVE_PATIENTLY, server_behind, too_busy, unanswered_by
 from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.scan import RATES, all_bauds, scan_bauds
 from axbridge.bus.serial import SerialBus
@@ -55,7 +55,7 @@ def scan(
         tried = "any baud rate" if baud == "all" else f"{baud} baud"
         more = f"axbridge doctor --port {name}" if baud == "all" else f"axbridge scan --port {name} --baud all"
         lines = [f"{name}: no servo answered at {tried}", f"run `{more}`"]
-    packets = unanswered_by_server(name, began)
+    packets = unanswered_by(server_behind(name), began)
     if packets:
         lines += [f"{too_busy(packets)}: the list may lack servos", SERVE_PATIENTLY]
     document = {rate: [vars(servo) for servo in servos] for rate, servos in by_rate.items()}
