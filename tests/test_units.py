@@ -7,7 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from axbridge.units import AX, MX, Calibration, baud_of, baud_register, bits_to_signed, signed_to_bits
+from axbridge.units import (
+    AX,
+    MX,
+    Calibration,
+    baud_of,
+    baud_register,
+    bits_to_signed,
+    from_sign_magnitude,
+    sign_magnitude,
+    signed_to_bits,
+)
 
 
 def test_an_ax_turns_300_degrees_over_1023_counts():
@@ -33,6 +43,14 @@ def test_every_count_survives_the_way_through_radians(counts, zero, direction):
 def test_signed_magnitude_round_trip_where_clockwise_zero_is_zero_and_high_bits_are_ignored(value):
     assert bits_to_signed(signed_to_bits(value)) == bits_to_signed(0xF800 | signed_to_bits(value)) == value
     assert bits_to_signed(1024) == 0
+
+
+@pytest.mark.parametrize("bit", [10, 11, 15])
+def test_a_sign_beside_a_magnitude_is_decoded_alike_of_a_number_and_of_an_array(bit):
+    values = np.array([0, 1, -1, (1 << bit) - 1, 1 - (1 << bit)])
+    words = [sign_magnitude(int(value), bit) for value in values]
+    assert [from_sign_magnitude(word, bit) for word in words] == from_sign_magnitude(np.array(words), bit).tolist()
+    assert [from_sign_magnitude(word, bit) for word in words] == values.tolist()
 
 
 def test_a_tiny_speed_limit_never_becomes_full_speed():

@@ -9,8 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+Words = TypeVar("Words", int, "npt.NDArray[np.int64]")
 RPM = 2 * math.pi / 60  # rad/s
 
 VOLT_PER_COUNT = 0.1
@@ -20,7 +25,7 @@ _FEETECH_BAUDS = 1e6, 500_000.0, 250_000.0, 128_000.0, 115_200.0, 57_600.0, 38_4
 _X_BAUDS = (9_600.0, 57_600.0, 115_200.0, 1e6, 2e6, 3e6, 4e6, 4.5e6)  # the XL330 ends at 4 M
 _BAUD_TOLERANCE = 0.03  # what a UART still understands
 _ALMOST_A_TURN = 0.95 * math.tau  # rad; the widest joint of a common arm turns 330°
-_DIRECTION_BIT = 0x400  # bit 10 set means clockwise
+_DIRECTION_BIT = 10  # set means clockwise
 
 
 @dataclass(frozen=True)
@@ -87,16 +92,24 @@ def baud_register(baud: float, units_name: str = "ax") -> int | None:
     return value if abs(rate - baud) <= _BAUD_TOLERANCE * rate else None
 
 
+def sign_magnitude(value: int, bit: int) -> int:
+    """Encode a signed number as a magnitude below the bit that is its sign."""
+    return abs(value) | (value < 0) << bit
+
+
+def from_sign_magnitude(word: Words, bit: int) -> Words:
+    """Decode what `sign_magnitude` encodes, of a number or an array; higher bits are ignored."""
+    return (word & (1 << bit) - 1) * (1 - 2 * (word >> bit & 1))
+
+
 def signed_to_bits(value: int) -> int:
     """Encode a signed speed or load: magnitude in bits 0-9, at most 1023; bit 10 set for clockwise (negative)."""
-    magnitude = min(abs(value), FULL_SCALE)
-    return magnitude | _DIRECTION_BIT if value < 0 else magnitude
+    return sign_magnitude(min(max(value, -FULL_SCALE), FULL_SCALE), _DIRECTION_BIT)
 
 
 def bits_to_signed(raw: int) -> int:
     """Decode Present Speed or Present Load: counter-clockwise positive, clockwise negative."""
-    magnitude = raw & FULL_SCALE  # bits above 10 are ignored: some AX-12 of 2007 send them set in wheel mode
-    return -magnitude if raw & _DIRECTION_BIT else magnitude
+    return from_sign_magnitude(raw, _DIRECTION_BIT)  # higher bits: some AX-12 of 2007 send them set in wheel mode
 
 
 @dataclass(frozen=True)

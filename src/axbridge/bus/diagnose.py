@@ -15,9 +15,10 @@ from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.scan import all_bauds, scan, scan_bauds
 from axbridge.bus.serial import SerialBus
 from axbridge.bus.stats import goals_time, percentile, wire_time
-from axbridge.config.profile import FirmwareProfile
+from axbridge.config.profile import HOT_MARGIN, FirmwareProfile
 from axbridge.config.registers import PRESENT
-from axbridge.errors import BusTimeout, CorruptPacket, ErrorFlag, Remedy, ServoFault, plural
+from axbridge.errors import BusTimeout, CorruptPacket, Remedy, ServoFault, plural
+from axbridge.units import VOLT_PER_COUNT
 
 _CYCLES = 60
 _FAST_ENOUGH = 2e-3  # s: with few servos, what the computer itself needs is most of a cycle
@@ -26,7 +27,6 @@ _PATIENCE = 0.02  # s: an answer that a busy host keeps waiting is not lost
 _HICCUP = 1  # lost answer: a busy computer does that
 _FEW = 2  # servos that lose answers: their own cables, perhaps; many that lose about as much: the line
 _MANY = 4  # servos that are not named one by one
-_HOT = 10  # degrees below the servo's own limit
 
 
 class Diagnosis(NamedTuple):
@@ -153,14 +153,14 @@ def check_condition(bus: SerialBus, servo: Expected) -> Iterator[Finding]:
             open_lock = protocol.lock is not None and _register(bus, servo, "lock") == 0
     except (BusTimeout, CorruptPacket, ServoFault):
         return
-    nominal, voltage = servo.profile.electrics.nominal_voltage, counts / 10
+    nominal, voltage = servo.profile.electrics.nominal_voltage, counts * VOLT_PER_COUNT
     if counts > high:
-        problem = f"has {voltage:.1f} V at its terminals, and takes {high / 10:.1f} V at most"
+        problem = f"has {voltage:.1f} V at its terminals, and takes {high * VOLT_PER_COUNT:.1f} V at most"
         yield Finding(label, problem, "feed it with less: its motor burns", False, "voltage", id_)
     elif counts < low or voltage < 0.75 * nominal:
         problem = f"has {voltage:.1f} V at its terminals ({nominal:.1f} V nominal)"
         yield Finding(label, problem, "charge the battery, or feed the chain from both ends", False, "voltage", id_)
-    if temperature > hottest - _HOT:
+    if temperature >= hottest - HOT_MARGIN:
         problem = f"is {temperature} °C, close to its limit of {hottest} °C"
         yield Finding(label, problem, "let it rest, and look what it pushes against", False, "temperature", id_)
     if protocol.alarm is not None:
@@ -169,7 +169,7 @@ def check_condition(bus: SerialBus, servo: Expected) -> Iterator[Finding]:
         problem = "has an open EEPROM (lock 0): whatever is written to it lasts, by mistake, too"
         yield Finding(label, problem, Remedy("servo write", id_, "lock", 1, port=port), False, "lock", id_)
     wake = protocol.revival(id_, port=port)
-    if alarms := protocol.alarms(answer.error & (protocol.shuts_down | ErrorFlag.INPUT_VOLTAGE)):
+    if alarms := protocol.alarms(answer.error & protocol.fault_mask):
         fix = wake.within("remove the cause, then {}")
         yield Finding(label, f"reports {alarms.describe()}", fix, False, "alarm", id_)
     if "operating_mode" not in servo.profile.registers and protocol.endless_goal(answer.data) is not None:

@@ -23,13 +23,12 @@ from axbridge.bus.protocols.protocol import FIRST, Protocol
 from axbridge.bus.serial import SerialBus
 from axbridge.config import toml_tables
 from axbridge.config.profile import FOLDER, FirmwareProfile
-from axbridge.config.registers import CONVENTIONS, MOST_OFFSET, POSITION_MODES, OperatingMode
+from axbridge.config.registers import CONVENTIONS, MOST_OFFSET, POSITION_MODES, DriveMode, OperatingMode
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, HardwareError, ProfileError, Remedy
 
 _NOT_BESIDE_2 = v2.HEADER[2]
 UNREADABLE = frozenset({"missing", "collision", "status_level"})  # kinds of findings: the servo answers no READ
 _UNKNOWN = "name a profile of this model in a rig; to switch its motor off, cut the servo supply"
-REVERSE = 1  # bit of Drive Mode
 _LOOKS, _MORE_LOOKS = 4, 16  # reads: they show whether damage comes from noise or from two servos with one id
 _FIRST_FAMILIES = [CONVENTIONS[kind.name].addresses for kind in PROTOCOLS.values() if kind.version == 1]
 _SETTINGS = 1 + max(place.SHUTDOWN for place in _FIRST_FAMILIES)  # bytes with model and settings of a servo
@@ -161,7 +160,7 @@ def inspect(bus: Bus, servo: Expected, port: str = "") -> Iterator[Finding]:
     convention = position_convention(bus, id_, servo.profile) if compared else {}
     for name, usual, what in (
         ("homing_offset", 0, "counts from elsewhere"),
-        ("drive_mode", convention.get("drive_mode", 0) & ~REVERSE, "counts the other way round"),
+        ("drive_mode", convention.get("drive_mode", 0) & ~DriveMode.REVERSE, "counts the other way round"),
     ):
         if convention.get(name, usual) != usual and name not in (set_up or {}):
             mode = convention.get("operating_mode") if name == "homing_offset" else None

@@ -14,6 +14,7 @@ from axbridge.bus.protocols.packet import BROADCAST, Packet
 from axbridge.bus.protocols.protocol import FIRST, Protocol, Refusals, Span
 from axbridge.config.registers import ENDLESS_GOALS, X_BLOCKS, FeetechAddress, Instruction, Version, XAddress
 from axbridge.errors import FeetechError, HardwareError, Remedy, ServoFlags, StatusError
+from axbridge.units import sign_magnitude
 
 _X_PRESENT = int(XAddress.PRESENT_PWM), XAddress.PRESENT_TEMPERATURE + 1 - XAddress.PRESENT_PWM
 _X_GOAL = struct.Struct("<Ii")  # Profile Velocity, Goal Position
@@ -199,13 +200,13 @@ class _Sts(Protocol):
         return 8 + 7 * count, 8 + 15 * count, count  # by sync read
 
     def goal_bytes(self, position: int, speed: int) -> bytes:
-        return self._goal.pack(_magnitude(position, 15), 0, speed)
+        return self._goal.pack(sign_magnitude(position, 15), 0, speed)
 
     def endless_goal(self, mode: bytes) -> Span | None:
         return _ENDLESS.get(mode[0])
 
     def endless_bytes(self, address: int, value: int) -> bytes:
-        return self.word(_magnitude(value, _SIGNS[address]))
+        return self.word(sign_magnitude(value, _SIGNS[address]))
 
 
 class _Scs(_Sts):
@@ -231,11 +232,6 @@ class _Scs(_Sts):
 
     def endless_goal(self, mode: bytes) -> Span | None:
         return None if any(mode) else _TIME  # both position limits 0: a wheel
-
-
-def _magnitude(value: int, sign: int) -> int:
-    """A signed number as a magnitude below the bit that is its sign."""
-    return abs(value) | (value < 0) << sign
 
 
 SECOND: Protocol = _Second()

@@ -247,6 +247,11 @@ class Protocol:
         return self.alarm is not None
 
     @property
+    def fault_mask(self) -> int:
+        """Alarms by which a servo is about to switch itself off, or has: its supply and `shuts_down`."""
+        return self.shuts_down | ErrorFlag.INPUT_VOLTAGE  # whose bit has the same place in all families
+
+    @property
     def alarm_mask(self) -> int:
         """Bits of an error byte that tell something about the servo, not about a question."""
         return self.alert if self.reads_alarm else _ALARMS
