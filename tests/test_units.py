@@ -11,8 +11,7 @@ from axbridge.units import (
     AX,
     MX,
     Calibration,
-    baud_of,
-    baud_register,
+    X,
     bits_to_signed,
     from_sign_magnitude,
     sign_magnitude,
@@ -60,19 +59,19 @@ def test_a_tiny_speed_limit_never_becomes_full_speed():
 
 def test_an_x_servo_has_a_list_of_rates():
     rates = [9600, 57600, 115200, 1e6, 2e6, 3e6, 4e6, 4.5e6]
-    assert [baud_of(value, "x") for value in range(8)] == rates
-    assert [baud_register(rate, "x") for rate in rates] == list(range(8))
-    assert baud_register(500_000, "x") is None
-    assert math.isnan(baud_of(8, "x"))
+    assert [X.baud(value) for value in range(8)] == rates
+    assert [X.baud_register(rate) for rate in rates] == list(range(8))
+    assert X.baud_register(500_000) is None
+    assert math.isnan(X.baud(8))
 
 
-@given(st.integers(0, 254), st.sampled_from(["ax", "mx"]))
+@given(st.integers(0, 254), st.sampled_from([AX, MX]))
 def test_every_rate_a_servo_can_be_set_to_is_found_again(value, units):
-    register = baud_register(baud_of(value, units), units)
-    assert baud_of(register, units) == baud_of(value, units)
+    register = units.baud_register(units.baud(value))
+    assert units.baud(register) == units.baud(value)
 
 
 def test_rates_of_hosts_near_enough_to_a_servos_are_taken_and_others_not():
-    assert [baud_register(baud) for baud in (1_000_000, 115_200, 57_600, 9_600)] == [1, 16, 34, 207]
-    assert [baud_register(baud) for baud in (900_000, 1_500_000, 3_000_000, 1)] == [None] * 4
-    assert baud_register(3_000_000, "mx") == 252
+    assert [AX.baud_register(baud) for baud in (1_000_000, 115_200, 57_600, 9_600)] == [1, 16, 34, 207]
+    assert [AX.baud_register(baud) for baud in (900_000, 1_500_000, 3_000_000, 1)] == [None] * 4
+    assert MX.baud_register(3_000_000) == 252

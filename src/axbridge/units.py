@@ -20,7 +20,8 @@ RPM = 2 * math.pi / 60  # rad/s
 
 VOLT_PER_COUNT = 0.1
 FULL_SCALE = 1023  # duty, torque limit and load: this count is 100 %
-_MX_BAUDS = {250: 2_250_000.0, 251: 2_500_000.0, 252: 3_000_000.0}
+_DIVISORS = tuple(2_000_000 / (value + 1) for value in range(255))
+_MX_BAUDS = (*_DIVISORS[:250], 2_250_000.0, 2_500_000.0, 3_000_000.0, *_DIVISORS[253:])
 _FEETECH_BAUDS = 1e6, 500_000.0, 250_000.0, 128_000.0, 115_200.0, 57_600.0, 38_400.0, 19_200.0
 _X_BAUDS = (9_600.0, 57_600.0, 115_200.0, 1e6, 2e6, 3e6, 4e6, 4.5e6)  # the XL330 ends at 4 M
 _BAUD_TOLERANCE = 0.03  # what a UART still understands
@@ -39,16 +40,25 @@ class Units:
     full_scale: int = FULL_SCALE  # count of 100 % duty or torque limit
     full_load: int = FULL_SCALE  # count of Present Load that means 100 %
     top_speed: int = FULL_SCALE  # highest count of a speed limit
-    bauds: tuple[float, ...] = ()  # bit/s by value of the baud rate register; none: 2e6/(v+1)
+    bauds: tuple[float, ...] = _DIVISORS  # bit/s by value of the baud rate register
 
     @property
     def middle(self) -> int:
         """Position count in the middle of the range."""
         return (self.counts + 1) // 2
 
+    def baud(self, value: int) -> float:
+        """Bits per second of a value of the baud rate register; NaN where there is no such value."""
+        return self.bauds[value] if 0 <= value < len(self.bauds) else math.nan
+
+    def baud_register(self, baud: float) -> int | None:
+        """Value of the baud rate register nearest to `baud`; None when a servo would not understand that rate."""
+        rate = nearest_baud(baud, self.bauds)
+        return self.bauds.index(rate) if abs(rate - baud) <= _BAUD_TOLERANCE * rate else None
+
 
 AX = Units(position=math.radians(300 / 1023), speed=0.111 * RPM, counts=1023)
-MX = Units(position=math.radians(360 / 4096), speed=0.114 * RPM, counts=4095)
+MX = Units(position=math.radians(360 / 4096), speed=0.114 * RPM, counts=4095, bauds=_MX_BAUDS)
 X = Units(
     position=math.radians(360 / 4096), speed=0.229 * RPM, counts=4095, full_scale=885, full_load=1000, top_speed=2047,
     bauds=_X_BAUDS,
@@ -65,31 +75,9 @@ UnitsName = Literal["ax", "mx", "x", "sts", "scs"]
 UNITS: Mapping[str, Units] = {"ax": AX, "mx": MX, "x": X, "sts": STS, "scs": SCS}
 
 
-def baud_of(value: int, units_name: str = "ax") -> float:
-    """Bits per second of a baud rate register: 2e6/(v+1), or of a list, and NaN for what that does not have."""
-    if bauds := UNITS[units_name].bauds:
-        return bauds[value] if 0 <= value < len(bauds) else math.nan
-    if units_name == "mx" and value in _MX_BAUDS:
-        return _MX_BAUDS[value]
-    return 2_000_000 / (value + 1)
-
-
-def bauds_of(units_name: str) -> list[float]:
-    """Bits per second of each value of a baud rate register."""
-    return [baud_of(value, units_name) for value in range(len(UNITS[units_name].bauds) or 255)]
-
-
 def nearest_baud(baud: float, rates: Iterable[float]) -> float:
     """The one of these rates that is nearest, bit/s."""
     return min(rates, key=lambda rate: abs(rate - baud))
-
-
-def baud_register(baud: float, units_name: str = "ax") -> int | None:
-    """Value of the baud rate register nearest to `baud`; None when a servo would not understand that rate."""
-    rates = bauds_of(units_name)
-    rate = nearest_baud(baud, rates)
-    value = rates.index(rate)
-    return value if abs(rate - baud) <= _BAUD_TOLERANCE * rate else None
 
 
 def sign_magnitude(value: int, bit: int) -> int:

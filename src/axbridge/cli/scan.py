@@ -15,7 +15,7 @@ from axbridge.cli.app import DONE, HARDWARE, app, report
 from axbridge.cli.options import JsonOption, PortOption, ids_of, shared
 from axbridge.cli.progress import progress
 from axbridge.errors import UsageError
-from axbridge.units import bauds_of, nearest_baud
+from axbridge.units import nearest_baud
 
 
 @app.command()
@@ -47,7 +47,7 @@ def scan(
                 model = "damaged answers: two servos with this id?"
             version = "" if servo.firmware is None else f", firmware {servo.firmware}"
             title = "" if servo.protocol == 1 else f", {PROTOCOLS[servo.protocol].title}"
-            own = rate if profile is None else round(nearest_baud(rate, bauds_of(profile.units_name)))
+            own = rate if profile is None else round(nearest_baud(rate, profile.units.bauds))
             lines.append(f"{own:>8} baud  id {servo.id:>3}  {model}{version}{title}")
             if servo.mute:
                 lines.append(restore_status_return_level(servo.id, says="run {}", port=name, baud=rate))

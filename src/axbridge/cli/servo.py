@@ -28,7 +28,7 @@ from axbridge.config.profile import FirmwareProfile, in_units
 from axbridge.config.registers import CONVENTIONS, Address, Instruction
 from axbridge.config.rig import Rig
 from axbridge.errors import BusError, BusTimeout, ControlWarning, CorruptPacket, HardwareError, Remedy, UsageError
-from axbridge.units import baud_of, baud_register, bauds_of, nearest_baud
+from axbridge.units import nearest_baud
 
 servo = typer.Typer(cls=Verbs, no_args_is_help=True, help=__doc__)
 app.add_typer(servo, name="servo")
@@ -210,10 +210,10 @@ def set_baud(
     """Change the baud rate of a servo, and check that it answers at the new one."""
     bus, number, profile, *_ = target
     register = profile.register("baud_rate")
-    code = baud_register(new, profile.units_name)
+    code = profile.units.baud_register(new)
     if code is None:
         rates = _RATES.get(str(profile.protocol), _FEETECH_RATES)
-        near = round(nearest_baud(new, bauds_of(profile.units_name)))
+        near = round(nearest_baud(new, profile.units.bauds))
         raise UsageError(f"an {profile.name} cannot make {new} baud; the nearest is {near}", f"choose {rates}")
     if read_register(bus, number, register) != code:
         commission.refuse_locked(bus, number, profile, "baud_rate")
@@ -226,7 +226,7 @@ def set_baud(
         except BusTimeout as error:
             problem = f"it does not answer at {new} baud; `axbridge scan --baud all` finds it"
             raise BusTimeout(number, problem) from error
-    made = round(baud_of(code, profile.units_name))
+    made = round(profile.units.baud(code))
     text = f"servo {number} talks at {new} baud now" + (f" ({made}, to be exact)" if made != new else "")
     return text, {"id": number, "baud": new, "exactly": made}
 
@@ -259,7 +259,7 @@ def reset(
     bus.set_protocol(new, bus.protocol(number))
     timing, code = profile.timing, profile.register("baud_rate").initial
     bus.clock.sleep_until(bus.clock.now() + timing.eeprom_wait(profile.eeprom_end) + 1e-3 * timing.boot_ms)
-    default = bus.baud if keep == "id+baud" else round(baud_of(int(code), profile.units_name))
+    default = bus.baud if keep == "id+baud" else round(profile.units.baud(int(code)))
     bus.set_baud(default)
     if not commission.answers_ping(bus, new):
         problem = f"servo {number} was asked to reset, and should have id {new} at {default} baud now"
@@ -354,10 +354,10 @@ def goto(
         with open_robot(alone, "real", port=port) as robot:
             joint = robot[0]
             if joint.name in robot.withheld:
-                revival = PROTOCOLS[alone.profile_of(joint.config).protocol].revival(joint.config.id, port=port)
+                revival = joint.dynamixel.protocol.revival(joint.dynamixel.id, port=port)
                 hint = revival.within("see why; then {} lets it move again")
                 raise BusError(f"{joint.name} has shut itself down", hint)
-            low, high = map(math.degrees, reach_of(joint, alone.profile_of(joint.config)))
+            low, high = map(math.degrees, reach_of(joint))
             if not low <= angle <= high:
                 problem = f"{angle:g}° is out of the limits of {joint.name}: {low:.1f}° to {high:.1f}°"
                 raise UsageError(problem, "give an angle between them")

@@ -26,7 +26,7 @@ from axbridge.config.registers import (
 )
 from axbridge.errors import ErrorFlag, FeetechError, HardwareError, ProfileError, nearest
 from axbridge.file_reading import snake_case
-from axbridge.units import RPM, UNITS, Units, UnitsName, baud_of, bits_to_signed, from_sign_magnitude, sign_magnitude
+from axbridge.units import RPM, UNITS, Units, UnitsName, bits_to_signed, from_sign_magnitude, sign_magnitude
 
 FOLDER = "firmware_profiles"
 HOT_MARGIN = 5  # °C below its own limit, where a servo switches itself off
@@ -417,7 +417,7 @@ def in_units(profile: FirmwareProfile, name: str, values: Mapping[str, int]) -> 
     if "bit 10 = CW" in unit and (wheel or name != "moving_speed"):
         value = bits_to_signed(value)
     if "bps" in unit:
-        return f"{baud_of(value, profile.units_name):.0f} baud"
+        return f"{units.baud(value):.0f} baud"
     if unit in _FLAGS:
         return _FLAGS[unit](value).describe()
     if unit.endswith(_OR_MS):

@@ -35,7 +35,7 @@ from axbridge.config.rig_tables import (
 )
 from axbridge.errors import ProfileError, Remedy, RigError, UsageError, nearest, plural
 from axbridge.file_reading import FORMAT, printable, reading, refuse_other_kind, regular
-from axbridge.units import Calibration, baud_register
+from axbridge.units import Calibration
 
 if TYPE_CHECKING:
     from axbridge.config.urdf import Shape, Tree  # numpy takes a while
@@ -372,7 +372,7 @@ class Rig(toml_tables.TomlTable):
             hint = "give it a [[bus]] of its own, with another adapter: each would take the other's packets for its own"
             raise RigError(self.path, f"servo.{servo.name}.bus", why, hint)
         for bus in self.buses:
-            if bus.name == servo.bus and baud_register(bus.baud, profile.units_name) is None:
+            if bus.name == servo.bus and profile.units.baud_register(bus.baud) is None:
                 why = f"an {profile.name} cannot talk at {bus.baud} baud"
                 hint = "choose 2000000/(n+1): 1000000, 500000, 250000, 200000, 115200, 57600, …"
                 raise RigError(self.path, f"bus.{bus.name}.baud", why, hint)

@@ -14,7 +14,6 @@ from typing import Literal
 from axbridge import minimum_jerk
 from axbridge.bus.commission import read_register
 from axbridge.bus.handshake import Finding, checked_convention, profile_for, separate
-from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.scan import FoundServo, scan
 from axbridge.bus.serial import SerialBus
 from axbridge.config.profile import FirmwareProfile
@@ -290,12 +289,12 @@ def nudge(robot: Robot, name: str, after_step: Callable[[], None] = lambda: None
     """Move a servo with little torque by `NUDGE` towards larger angles, and back. It is limp then, in any case."""
     servo = robot.driven()[name]
     here = servo.position
-    profile = robot.rig.profile_of(servo.config)
+    drive, profile = servo.dynamixel, servo.dynamixel.profile
     before = limits_of(robot, name)
-    if servo.dynamixel.shut_down:
-        remedy = PROTOCOLS[profile.protocol].revival(servo.config.id)
+    if drive.shut_down:
+        remedy = drive.protocol.revival(drive.id)
         raise UsageError(f"{name} has shut itself down", remedy.within("when the cause is gone: {}"))
-    low, high = reach_of(servo, profile)
+    low, high = reach_of(servo)
     if not low + NUDGE <= here <= high - NUDGE:
         raise UsageError(
             f"{name} stands at {math.degrees(here):.0f}°, near the end of its range, "
@@ -336,7 +335,7 @@ def nudge(robot: Robot, name: str, after_step: Callable[[], None] = lambda: None
 def limits_of(robot: Robot, name: str) -> dict[str, int]:
     """The registers that a move with little torque leaves changed, by name, as they are now."""
     servo = robot[name]
-    names = robot.rig.profile_of(servo.config).names
+    names = servo.dynamixel.protocol.names
     return {register: servo.read(register) for register in (names.speed, names.torque)}
 
 
@@ -349,12 +348,12 @@ def give_back(robot: Robot, name: str, before: Mapping[str, int]) -> None:
             servo.write(register, value)
 
 
-def reach_of(servo: Servo, profile: FirmwareProfile) -> tuple[float, float]:
+def reach_of(servo: Servo) -> tuple[float, float]:
     """Where a servo may go, by its own angle limits and by the rig, rad."""
-    limits = servo.read(profile.names.low), servo.read(profile.names.high)
+    names = servo.dynamixel.protocol.names
+    limits = servo.read(names.low), servo.read(names.high)
     if limits[0] >= limits[1]:
         problem = f"{servo.name} is set up as a wheel: its angle limits are {limits[0]} and {limits[1]}"
         raise UsageError(problem, Remedy("doctor", says="{} says which command makes it a joint"))
-    mounted = Calibration(profile.units, servo.config.zero, servo.config.direction)
-    low, high = sorted(mounted.angle(count) for count in limits)
+    low, high = sorted(map(servo.dynamixel.calibration.angle, limits))
     return max(low, servo.min_position), min(high, servo.max_position)

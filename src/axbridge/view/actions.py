@@ -200,7 +200,7 @@ class Actions:
     def registers(self, name: str, take: Callable[[list[RegisterRow]], None]) -> Job:
         """Read every register of a servo, two a step, so that the loop keeps its time; then hand the rows over."""
         servo = self._robot[name]
-        profile = self._robot.rig.profile_of(servo.config)
+        profile = servo.dynamixel.profile
         values: dict[str, int] = {}
         for number, register in enumerate(profile.registers):
             values[register] = servo.read(register)
@@ -213,7 +213,7 @@ class Actions:
 
     def doubt(self, name: str, register: str, value: int) -> str:
         """Why somebody should think twice before this is written: it is beyond the factory's limits; "" else."""
-        entry = self._robot.rig.profile_of(self._robot[name].config).registers.get(register)
+        entry = self._robot[name].dynamixel.profile.registers.get(register)
         factory = None if entry is None else entry.initial
         if not isinstance(factory, int):
             return ""

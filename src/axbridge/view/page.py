@@ -508,8 +508,8 @@ def moves() -> list[str]:
 
 def _counts(robot: Robot, name: str) -> float:
     """How far a joint seems to go that holds, rad or m: it flickers by a count."""
-    servo = robot[name].config
-    return _FLICKER * robot.rig.profile_of(servo).units.position if servo.drive == "dynamixel" else _SMALL
+    servo = robot[name]
+    return _FLICKER * servo.dynamixel.profile.units.position if servo.config.drive == "dynamixel" else _SMALL
 
 
 def frame(picture: Picture) -> bytes:

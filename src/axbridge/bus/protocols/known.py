@@ -85,7 +85,7 @@ class _Second(Protocol):
     decoder = staticmethod(v2.Decoder)
     _search = staticmethod(v2.find_answer)
 
-    def revival(self, id: int | None, **line: Any) -> Remedy:
+    def revival(self, id: int, **line: Any) -> Remedy:
         return Remedy("servo reboot", id, **line)
 
     def blocks(self, packet: Packet) -> list[tuple[int, Mapping[int, bytes]]] | None:
@@ -190,7 +190,7 @@ class _Sts(Protocol):
     _goal = struct.Struct("<HHH")  # Goal Position, Goal Time, Goal Velocity
     room = 73  # bytes that all of them have
 
-    def revival(self, id: int | None, **line: Any) -> Remedy:
+    def revival(self, id: int, **line: Any) -> Remedy:
         return Remedy("servo torque", id, "on", **line)
 
     def reads(self, packet: Packet) -> list[tuple[int, int, int]]:

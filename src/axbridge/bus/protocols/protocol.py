@@ -112,7 +112,7 @@ class Protocol:
         self.goal_position: Span = int(place.GOAL_POSITION), self.position_size
         self.present_position: Span = int(place.PRESENT_POSITION), self.position_size
 
-    def revival(self, id: int | None, **line: Any) -> Remedy:
+    def revival(self, id: int, **line: Any) -> Remedy:
         """The command that lets a servo that has shut itself down move again; `line`: options that name its line."""
         return Remedy("servo write", id, "torque_limit", 1023, **line)
 
