@@ -63,6 +63,8 @@ def test_an_x_servo_has_a_list_of_rates():
     assert [X.baud_register(rate) for rate in rates] == list(range(8))
     assert X.baud_register(500_000) is None
     assert math.isnan(X.baud(8))
+    assert X.rates == "9600, 57600, 115200, 1000000, 2000000, 3000000, 4000000, 4500000"
+    assert AX.rates.startswith("2000000/(n+1): 1000000, ")
 
 
 @given(st.integers(0, 254), st.sampled_from([AX, MX]))

@@ -154,9 +154,9 @@ class Remedy(str):
     def __getnewargs_ex__(self) -> tuple[tuple[object, ...], dict[str, Any]]:  # a worker process may report it
         return (self.verb, *self.words), {"says": self.says, **self.options}
 
-    def within(self, says: str) -> Remedy:
-        """The same command in another sentence."""
-        return Remedy(self.verb, *self.words, says=says, **self.options)
+    def within(self, says: str, **more: Any) -> Remedy:
+        """The same command in another sentence, and with `more` options."""
+        return Remedy(self.verb, *self.words, says=says, **self.options, **more)
 
 
 class _Kind(type):

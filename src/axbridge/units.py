@@ -47,6 +47,13 @@ class Units:
         """Position count in the middle of the range."""
         return (self.counts + 1) // 2
 
+    @property
+    def rates(self) -> str:
+        """Rates to choose from, bit/s, for a hint."""
+        if self.bauds[:2] == _DIVISORS[:2]:
+            return "2000000/(n+1): 1000000, 500000, 250000, 200000, 115200, 57600, …"
+        return ", ".join(str(round(baud)) for baud in self.bauds)
+
     def baud(self, value: int) -> float:
         """Bits per second of a value of the baud rate register; NaN where there is no such value."""
         return self.bauds[value] if 0 <= value < len(self.bauds) else math.nan
@@ -93,6 +100,11 @@ def from_sign_magnitude(word: Words, bit: int) -> Words:
 def signed_to_bits(value: int) -> int:
     """Encode a signed speed or load: magnitude in bits 0-9, at most 1023; bit 10 set for clockwise (negative)."""
     return sign_magnitude(min(max(value, -FULL_SCALE), FULL_SCALE), _DIRECTION_BIT)
+
+
+def limited_bits(raw: int, most: int) -> int:
+    """A signed speed or load whose magnitude is at most `most`; the sign of 0 is kept, too."""
+    return sign_magnitude(min(raw & FULL_SCALE, most), _DIRECTION_BIT) | raw & 1 << _DIRECTION_BIT
 
 
 def bits_to_signed(raw: int) -> int:

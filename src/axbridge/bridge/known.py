@@ -91,12 +91,12 @@ class Known:
     @property
     def timed(self) -> bool:
         """Whether its speed register holds a time: an X servo with a time-based profile (e-manual, Drive Mode)."""
-        return self.protocol.address_size == 2 and bool((self.value("drive_mode") or 0) & DriveMode.TIMED)
+        return bool((self.value("drive_mode") or 0) & DriveMode.TIMED)
 
     @property
     def wakes(self) -> bool:
         """Whether a goal switches its torque on."""
-        if self.protocol.address_size == 2:
+        if "drive_mode" in self.profile.registers:
             return bool((self.value("drive_mode") or 0) & DriveMode.TORQUE_ON_BY_GOAL)
         return self.profile.behaviour.auto_torque_on_goal
 

@@ -39,11 +39,6 @@ _LAST_ID, _USUAL_BAUD = 253, 1_000_000
 _MOVERS = {  # registers that may give the motor power
     "goal_position", "moving_speed", "torque_enable", "goal_velocity", "goal_pwm", "goal_current",
 }  # fmt: skip
-_RATES = {
-    "1": "2000000/(n+1): 1000000, 500000, 200000, 115200, 57600, …",
-    "2": "9600, 57600, 115200, or 1 to 4 million",
-}
-_FEETECH_RATES = "1000000, 500000, 250000, 128000, 115200, 57600, 38400 or 19200"
 _RADIANS = 3.2  # what is smaller and no round figure may have been meant in radians
 _SCOPES = {"": 0xFF, "id": 0x01, "id+baud": 0x02}
 
@@ -212,9 +207,9 @@ def set_baud(
     register = profile.register("baud_rate")
     code = profile.units.baud_register(new)
     if code is None:
-        rates = _RATES.get(str(profile.protocol), _FEETECH_RATES)
         near = round(nearest_baud(new, profile.units.bauds))
-        raise UsageError(f"an {profile.name} cannot make {new} baud; the nearest is {near}", f"choose {rates}")
+        why = f"an {profile.name} cannot make {new} baud; the nearest is {near}"
+        raise UsageError(why, f"choose from {profile.units.rates}")
     if read_register(bus, number, register) != code:
         commission.refuse_locked(bus, number, profile, "baud_rate")
         with suppress(BusTimeout, CorruptPacket), commission.unlocked(bus, number, register, number):

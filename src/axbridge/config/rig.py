@@ -374,8 +374,7 @@ class Rig(toml_tables.TomlTable):
         for bus in self.buses:
             if bus.name == servo.bus and profile.units.baud_register(bus.baud) is None:
                 why = f"an {profile.name} cannot talk at {bus.baud} baud"
-                hint = "choose 2000000/(n+1): 1000000, 500000, 250000, 200000, 115200, 57600, …"
-                raise RigError(self.path, f"bus.{bus.name}.baud", why, hint)
+                raise RigError(self.path, f"bus.{bus.name}.baud", why, f"choose from {profile.units.rates}")
         return profile
 
     def _check_registers(self, servo: ServoConfig, profile: FirmwareProfile) -> None:
