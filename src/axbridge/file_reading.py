@@ -100,7 +100,10 @@ _KINDS = (  # the first matching mark decides
     Kind(
         re.compile(r"\A\{.*\"calib_mode\"\s*:", re.DOTALL),
         "a calibration of LeRobot in its layout before 2025, of which the servos hold nothing",
-        "serve without it; its data set: axbridge import DATASET FILE.mcap --unit deg --calibration THIS.json",
+        Remedy(
+            "import", "DATASET", "FILE.mcap", unit="deg", calibration="THIS.json",
+            says="serve without it; its data set: {}",
+        ),
     ),
     Kind(
         re.compile(r"\A\{.*\"range_min\"\s*:", re.DOTALL),
