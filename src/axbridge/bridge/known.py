@@ -11,10 +11,9 @@ from axbridge.bus.protocols.packet import BROADCAST, Packet
 from axbridge.bus.protocols.protocol import Protocol
 from axbridge.bus.rows import decoded
 from axbridge.config.profile import FirmwareProfile, Register
-from axbridge.config.registers import Instruction
+from axbridge.config.registers import DriveMode, Instruction
 
 _WRITES = {Instruction.WRITE, Instruction.REG_WRITE}
-_TIME_BASED, _ON_BY_GOAL = 4, 8  # bits of Drive Mode
 
 
 @dataclass
@@ -92,13 +91,13 @@ class Known:
     @property
     def timed(self) -> bool:
         """Whether its speed register holds a time: an X servo with a time-based profile (e-manual, Drive Mode)."""
-        return self.protocol.address_size == 2 and bool((self.value("drive_mode") or 0) & _TIME_BASED)
+        return bool((self.value("drive_mode") or 0) & DriveMode.TIMED)
 
     @property
     def wakes(self) -> bool:
         """Whether a goal switches its torque on."""
-        if self.protocol.address_size == 2:
-            return bool((self.value("drive_mode") or 0) & _ON_BY_GOAL)
+        if "drive_mode" in self.profile.registers:
+            return bool((self.value("drive_mode") or 0) & DriveMode.TORQUE_ON_BY_GOAL)
         return self.profile.behaviour.auto_torque_on_goal
 
     @property

@@ -17,6 +17,7 @@ from axbridge.bus.serial import SerialBus
 from axbridge.config.registers import QUESTIONS
 from axbridge.config.rig_tables import BridgeConfig
 from axbridge.robot.torque_watch import HARD, LASTS
+from axbridge.units import VOLT_PER_COUNT
 
 _THERE = math.radians(3)  # rad between a goal and the joint, and what a blocked joint moves when it is free
 _PAUSE = 5.0  # s without a goal, after which the next one is looked at like the first
@@ -275,8 +276,9 @@ class Protector:
         """Keep a servo off that is too hot, or whose supply is wrong."""
         hot = sample["temperature"] > servo.top_temperature - _COOLER * servo.kept_off
         low, high = servo.voltages
+        volts = f"{sample['voltage'] * VOLT_PER_COUNT:g} V"
         if beyond_limits := hot or not low <= sample["voltage"] <= high:
-            what = f"{sample['temperature']} °C" if hot else f"{sample['voltage'] / 10:g} V"
+            what = f"{sample['temperature']} °C" if hot else volts
             if not servo.kept_off or servo.value("torque_enable"):
                 self._bus.sync_write(servo.protocol.torque_enable, {servo.id: b"\0"})
                 servo.note(servo.protocol.torque_enable, b"\0")
@@ -285,7 +287,7 @@ class Protector:
             servo.kept_off, servo.blocked = beyond_limits, None
             self._cap(servo, 0 if beyond_limits else None)
             if not beyond_limits:
-                text = f"{sample['temperature']} °C, {sample['voltage'] / 10:g} V: it may be switched on again"
+                text = f"{sample['temperature']} °C, {volts}: it may be switched on again"
                 self._notify(Notice(servo.name, "temperature", text))
 
     def _judge_load(self, servo: Known, here: int, sample: dict[str, int]) -> None:

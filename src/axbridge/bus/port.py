@@ -35,7 +35,7 @@ from axbridge.bus.port_name import (
 from axbridge.bus.protocols.packet import byte_seconds
 from axbridge.bus.protocols.v2 import HEADER
 from axbridge.config.registers import QUESTIONS
-from axbridge.errors import PortError
+from axbridge.errors import PortError, Remedy
 from axbridge.files import fill_streams
 
 _T = TypeVar("_T")
@@ -304,7 +304,8 @@ def _explain(port: str, baud: int, failure: Exception) -> PortError:
         problem, hint = "no such port", f"{others}; check the name and the cable"
     elif code in {errno.EACCES, errno.EPERM}:
         problem = "no permission to open the port"
-        hint = "run `sudo usermod -aG dialout $USER` and log in again, or use the rule of `axbridge doctor --udev-rule`"
+        says = "run `sudo usermod -aG dialout $USER` and log in again, or use the rule of {}"
+        hint = Remedy("doctor", udev_rule=True, says=says)
     elif _is_busy(failure):
         problem, hint = _in_use(port)
     elif code in {errno.ENOTTY, errno.EINVAL, errno.EISDIR, errno.ENOTDIR} or "Inappropriate ioctl" in text:
