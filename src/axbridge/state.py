@@ -147,6 +147,9 @@ Cause = Literal[
 ]  # fmt: skip
 
 
+EventKind = Literal["missing", "returned", "fault", "limit", "port lost", "port back", Cause]
+
+
 class BusEvent(NamedTuple):
     """What changed: a servo went missing, came back, reports a fault, left its limits; the port likewise (name "").
 
@@ -154,7 +157,7 @@ class BusEvent(NamedTuple):
     is blocked; beside a simulated twin, why it does not do as its model says. Of an alarm, the event is `fault`.
     """
 
-    kind: Literal["missing", "returned", "fault", "limit", "port lost", "port back", Cause]
+    kind: EventKind
     name: str
     error: BusError | None = None
     flags: ServoFlags = NO_FLAGS
