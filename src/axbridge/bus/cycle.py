@@ -4,14 +4,9 @@
 cycle show within n cycles which servo has shut down. Writes that a sample calls for (torque off beyond a limit) follow
 the last read, so that they do not delay samples of this cycle.
 
-A servo that shuts down sets its Torque Limit or Torque Enable to 0. A write to either of these switches the torque on
-again. So a servo with a new alarm, or after a gap in its replies, gets no write before both registers were read. Where
-the alarm is a register of its own, it is read when the error byte changes; only a REBOOT instruction clears this
-latched error.
-
-Torque Enable of each servo that gets goals is read every third of a second, and after each gap. If it is 0, the servo
-was without power (its replies had a gap, or its registers were reset), or another program has switched it off. Neither
-gets goals: the first until its owner has set it up again (`Cycle.revived`), the second until its torque is on.
+In which states a servo gets goals, `servo_state` says. Where the alarm is a register of its own, it is read when the
+error byte changes; only a REBOOT instruction clears this latched error. Torque Enable of each servo that gets goals is
+read every third of a second, and after each gap in the replies.
 
 Replies become one table of register counts (`Rows`); other replies are examined one by one. Times are the bus's clock,
 so a cycle on a virtual bus runs in simulated time.
@@ -27,20 +22,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from axbridge.bus import servo_state
 from axbridge.bus.base import Bus, Reply
 from axbridge.bus.protocols.packet import BROADCAST
 from axbridge.bus.rows import UNREAD, Mask, RawState, Rows, decoded
-from axbridge.bus.servo_state import (
-    ALLOWED,
-    LIMPING,
-    NEW,
-    OFF_BY_OTHER,
-    RUNNING,
-    UNIDENTIFIED,
-    UNPOWERED,
-    Action,
-    Event,
-)
+from axbridge.bus.servo_state import Action, Event
 from axbridge.bus.stats import CycleTimes
 from axbridge.bus.track import BOOT, CycleServo, Goal, Retry, Track, Writes
 from axbridge.bus.watchdogs import Watchdogs
@@ -53,14 +39,10 @@ _OTHER_ROBOT = "connect the robot that was there when it was opened, or open it 
 _TORQUE_PERIOD = 0.3  # s between two polls of a Torque Enable
 _SUPPLY = "voltage", "temperature"
 _EVENTS: Mapping[Action, EventKind] = {
-    Action.NOTE_MISSING: "missing",
-    Action.NOTE_RETURNED: "returned",
-    Action.NOTE_ALARM: "fault",
-    Action.NOTE_OVERLOAD: "fault",
-    Action.NOTE_LIMIT: "limit",
-    Action.NOTE_TORQUE_OFF: "torque off",
-    Action.NOTE_POWER_LOSS: "without power",
-}
+    Action.NOTE_MISSING: "missing", Action.NOTE_RETURNED: "returned", Action.NOTE_LIMIT: "limit",
+    Action.NOTE_ALARM: "fault", Action.NOTE_OVERLOAD: "fault",
+    Action.NOTE_TORQUE_OFF: "torque off", Action.NOTE_POWER_LOSS: "without power",
+}  # fmt: skip
 
 
 class CycleResult(NamedTuple):
@@ -107,7 +89,7 @@ class Cycle:
         self.expires = math.inf
         for servo in servos:
             bus.set_protocol(servo.id, servo.protocol)
-        self._tracks = {servo.name: Track(row, servo) for row, servo in enumerate(servos)}
+        self._tracks = {s.name: Track(row, s, s.protocol, s.protocol.reads_alarm) for row, s in enumerate(servos)}
         self._all = list(self._tracks.values())
         self._usual = [(track.servo.id, *track.protocol.usual) for track in self._all]
         self._steady = False  # no track is `irregular`: all answers are stored at once
@@ -232,8 +214,8 @@ class Cycle:
 
     def end_soft_starts(self) -> dict[str, int]:
         """Final values of the torque limits that still rise, by servo: no cycle will raise them."""
-        starts = NEW, RUNNING  # the others get a new rise with their next goal
-        rising = [t for t in self._all if t.ramp and t.state.start in starts and t.state.permission is ALLOWED]
+        running = servo_state.NEW, servo_state.RUNNING  # the others get a new rise with their next goal
+        rising = [t for t in self._all if t.ramp and t.state.start in running and t.servo.name not in self.withheld]
         for track in rising:
             track.written_torque = track.torque_at(math.inf, track.goal.torque_limit if track.goal else None)
         return {track.servo.name: track.written_torque for track in rising if track.written_torque is not None}
@@ -278,17 +260,17 @@ class Cycle:
     @property
     def unpowered(self) -> frozenset[str]:
         """Servos that were without power: they get no goals until `revived`."""
-        return frozenset(track.servo.name for track in self._all if track.state.torque is UNPOWERED)
+        return frozenset(track.servo.name for track in self._all if track.state.torque is servo_state.UNPOWERED)
 
     @property
     def switched_off(self) -> frozenset[str]:
         """Servos whose torque another program has switched off: they get no goals until it is on again."""
-        return frozenset(track.servo.name for track in self._all if track.state.torque is OFF_BY_OTHER)
+        return frozenset(track.servo.name for track in self._all if track.state.torque is servo_state.OFF_BY_OTHER)
 
     @property
     def withheld(self) -> frozenset[str]:
         """Servos that get no goals until `recover`: they shut themselves down, or were switched off at a limit."""
-        return frozenset(track.servo.name for track in self._all if track.state.permission is not ALLOWED)
+        return frozenset(track.servo.name for track in self._all if track.state.permission is not servo_state.ALLOWED)
 
     # -- parts ---------------------------------------------------------------------------------------------------------
 
@@ -338,7 +320,7 @@ class Cycle:
         replies: _Answers = []
         for track, answer, (_, address, length) in zip(due, answers, requests, strict=True):
             if isinstance(answer, Reply) and len(answer.data) == length:
-                if track.state.link is UNIDENTIFIED:
+                if track.state.link is servo_state.UNIDENTIFIED:
                     self._recognise(track, answer)
                 else:
                     replies.append((track, answer, address))
@@ -352,7 +334,7 @@ class Cycle:
             if track.alarm_due and fresh[track.row]:
                 self._read_alarm(track)
             asked = asked or (track.reads_alarm and bool(fresh[track.row]))
-            if track.state.permission is LIMPING and not track.state.missing:
+            if track.state.permission is servo_state.LIMPING and not track.state.missing:
                 self._limp(track)
         if asked:
             self.watchdogs.note_answer()
@@ -372,11 +354,14 @@ class Cycle:
             return requests
         quiet = self._quiet(now)
         for place, track in enumerate(due):
-            state = track.state
-            if state.link is UNIDENTIFIED:
+            state, paused = track.state, track.driven and quiet[track.row]
+            if state.link is servo_state.UNIDENTIFIED:
                 requests[place] = track.servo.id, *track.protocol.identity
             elif (
-                state.missing or state.registers or state.torque is OFF_BY_OTHER or (track.driven and quiet[track.row])
+                state.missing
+                or state.registers is not servo_state.VERIFIED
+                or state.torque is servo_state.OFF_BY_OTHER
+                or paused
             ):
                 requests[place] = track.servo.id, *track.protocol.with_torque
         return requests
@@ -407,9 +392,7 @@ class Cycle:
             limit = protocol.number(asked.data[protocol.torque_limit - address :][:2])
             if address <= protocol.torque_enable or limit == 0 or limit != probed.torque_limit:
                 self._examine(probed, asked, address, beyond=False)
-                self._steady = (
-                    self._steady and not probed.state.irregular
-                )  # another thread may have asked for a soft start
+                self._steady = self._steady and not probed.state.irregular  # it may be another thread's soft start
         rows["time"] = np.array(times)
         return True
 
@@ -417,9 +400,7 @@ class Cycle:
         """Put answers into the table, a column at a time; look at those one by one that are not as usual."""
         rows = _places(replies, len(self._all))
         times = np.array([reply.time for _, reply, _ in replies])
-        self._rows = table = Rows(
-            {name: self._rows[name].copy() for name in RawState._fields}
-        )  # others have the old ones
+        self._rows = table = Rows({name: self._rows[name].copy() for name in RawState._fields})  # results have the old
         for protocol in self._kinds:
             part = replies if len(self._kinds) == 1 else [item for item in replies if item[0].protocol is protocol]
             if part:
@@ -484,9 +465,9 @@ class Cycle:
 
     def _poll_torques(self, due: Iterable[Track], now: float) -> None:
         """Read Torque Enable of the driven servos with an alarm register, at most every `_TORQUE_PERIOD`."""
-        asked = [t for t in due if t.reads_alarm and t.driven and not (t.state.link or t.alarm_due)]
+        asked = [t for t in due if t.reads_alarm and t.driven and t.state.link is servo_state.OK and not t.alarm_due]
         recent = bool(asked) and now - min(track.polled_at for track in asked) < _TORQUE_PERIOD
-        if not asked or (recent and not any(track.state.torque is OFF_BY_OTHER for track in self._all)):
+        if not asked or (recent and not any(track.state.torque is servo_state.OFF_BY_OTHER for track in self._all)):
             return
         try:
             answers = self.bus.read_many([(t.servo.id, t.protocol.torque_enable, 1) for t in asked])

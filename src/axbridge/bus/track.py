@@ -68,8 +68,8 @@ class Track:
 
     row: int
     servo: CycleServo
-    protocol: Protocol = field(init=False)
-    reads_alarm: bool = field(init=False)  # its alarm, and whether it has torque, is read apart from its samples
+    protocol: Protocol
+    reads_alarm: bool  # its alarm, and whether it has torque, is read apart from its samples
     state: States = field(default_factory=States)
     driven: bool = False  # there is a goal for it in this cycle
     sent: bool = False  # it has gone out
@@ -85,9 +85,6 @@ class Track:
     revived_at: float = -math.inf  # s on the bus's clock
     polled_at: float = -math.inf  # when its Torque Enable was read last, s on the bus's clock
     eeprom: bytes = b""  # by which it is identified when the port was lost; empty: taken for the same
-
-    def __post_init__(self) -> None:
-        self.protocol, self.reads_alarm = self.servo.protocol, self.servo.protocol.reads_alarm
 
     @property
     def alarm_due(self) -> bool:
@@ -168,7 +165,7 @@ class Track:
         state, protocol, error = self.state, self.protocol, reply.error & self.protocol.alarm_mask
         returned, was_quiet = state.missing, reply.time - last > BOOT
         gap = self.driven and was_quiet and not self.reads_alarm  # others have a watchdog
-        power_gap = was_quiet if state.link else gap and reply.time - self.revived_at > _UPTIME
+        power_gap = was_quiet if state.link is not Link.OK else gap and reply.time - self.revived_at > _UPTIME
         if state.link is not Link.OK:
             self.retry, self.error = Retry(), None
         actions = [state.apply(Event.REPLY)]
@@ -185,16 +182,14 @@ class Track:
                 state.apply(Event.DOUBT)
             if address != protocol.usual[0]:
                 actions.append(self._judge_torque(reply, address, returned=returned, power_gap=power_gap))
-            if gap and address > protocol.torque_enable:  # a goal would switch it on
-                state.apply(Event.DOUBT)
-            if power_gap and address > protocol.torque_enable:
-                state.apply(Event.POWER_GAP)
+            if address > protocol.torque_enable and (gap or power_gap):  # a goal would switch it on
+                state.apply(Event.POWER_GAP if power_gap else Event.DOUBT)
         if returned:
             self.written_torque = None  # it may have been without power: RAM registers are reset then
             brief = reply.time - last < soft_start
             kept = self.reads_alarm or bool(_torque(protocol, reply, address))  # reading the alarm shows it, too
             if not (brief and kept):  # torque is still on, so the servo had power: replies were lost
-                actions.append(state.apply(Event.RETURNED))
+                actions += state.apply(Event.RESTART), Action.VOID_GOALS
         if beyond:
             actions.append(state.apply(Event.BEYOND_LIMIT))
         return actions
