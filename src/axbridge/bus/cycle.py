@@ -258,6 +258,11 @@ class Cycle:
         self.watchdogs.forget([track.servo.id])
 
     @property
+    def torqueless(self) -> bool:
+        """Whether any servo is `unpowered`, `switched_off` or `withheld`."""
+        return any(track.state.torque or track.state.permission for track in self._all)
+
+    @property
     def unpowered(self) -> frozenset[str]:
         """Servos that were without power: they get no goals until `revived`."""
         return frozenset(track.servo.name for track in self._all if track.state.torque is servo_state.UNPOWERED)

@@ -33,17 +33,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, IntEnum
 
-Link = Enum("Link", "OK LOSING MISSING UNIDENTIFIED")
-Torque = Enum("Torque", "ON OFF_BY_OTHER UNPOWERED")
-Registers = Enum("Registers", "VERIFIED DOUBTFUL POWER_GAP")
-Permission = Enum("Permission", "ALLOWED LIMPING WITHHELD")
-Start = Enum("Start", "NEW RUNNING FROM_PRESENT NO_POSITION")
-Event = Enum(
+# 0 is the state in which nothing stands against goals.
+Link = IntEnum("Link", "OK LOSING MISSING UNIDENTIFIED", start=0)
+Torque = IntEnum("Torque", "ON OFF_BY_OTHER UNPOWERED", start=0)
+Registers = IntEnum("Registers", "VERIFIED DOUBTFUL POWER_GAP", start=0)
+Permission = IntEnum("Permission", "ALLOWED LIMPING WITHHELD", start=0)
+Start = IntEnum("Start", "NEW RUNNING FROM_PRESENT NO_POSITION", start=0)
+Event = IntEnum(
     "Event",
     "REPLY NO_REPLY PORT_LOST IDENTIFIED NO_IDENTITY TORQUE_ON TORQUE_OFF TORQUE_RESET NOT_SET_UP DOUBT POWER_GAP "
     "REGISTERS_READ WITHHOLD OVERLOADED BEYOND_LIMIT OFF_CONFIRMED RESTART MOTORS_OFF REVIVED RECOVERED GOAL",
+    start=0,
 )
 Action = Enum(  # a note becomes a `BusEvent`; RESTART is the event of that name
     "Action",
@@ -58,8 +60,8 @@ ALLOWED, LIMPING, WITHHELD = Permission
 NEW, RUNNING, FROM_PRESENT, NO_POSITION = Start
 IMPOSSIBLE = None
 
-Cell = Enum | tuple[Enum, Action] | None
-TABLES: Mapping[type[Enum], Mapping[Event, tuple[Cell, ...]]] = {  # one column for each state, in their order
+Cell = IntEnum | tuple[IntEnum, Action] | None
+TABLES: Mapping[type[IntEnum], Mapping[Event, tuple[Cell, ...]]] = {  # one column for each state, in their order
     Link: {
         Event.REPLY: (OK, OK, (OK, Action.NOTE_RETURNED), IMPOSSIBLE),
         Event.NO_REPLY: (LOSING, (MISSING, Action.NOTE_MISSING), MISSING, UNIDENTIFIED),
@@ -101,10 +103,9 @@ TABLES: Mapping[type[Enum], Mapping[Event, tuple[Cell, ...]]] = {  # one column 
         Event.GOAL: (NEW, RUNNING, (RUNNING, Action.START_SOFTLY), (NO_POSITION, Action.HOLD_BACK)),
     },
 }
-_BY_EVENT = {
-    event: [(kind, dict(zip(kind, rows[event], strict=True))) for kind, rows in TABLES.items() if event in rows]
-    for event in Event
-}
+_ROWS = [
+    [(machine.__name__.lower(), rows[event]) for machine, rows in TABLES.items() if event in rows] for event in Event
+]
 
 
 @dataclass(slots=True)
@@ -123,8 +124,7 @@ class States:
         A state that stays is not written, because a signal handler or another thread may change it meanwhile.
         """
         action = None
-        for kind, row in _BY_EVENT[event]:
-            name = kind.__name__.lower()
+        for name, row in _ROWS[event]:
             state = getattr(self, name)
             cell = row[state]
             assert cell is not None, f"{event} in {state!r}"
@@ -136,16 +136,17 @@ class States:
     @property
     def missing(self) -> bool:
         """Whether it is read only after a pause, and gets no goals."""
-        return self.link is MISSING or self.link is UNIDENTIFIED
+        return self.link >= MISSING
 
     @property
     def gets_goals(self) -> bool:
         """Whether goals may go out to it."""
-        replies = self.link is OK or self.link is LOSING
-        return replies and self.torque is ON and self.registers is VERIFIED and self.permission is ALLOWED
+        return self.link <= LOSING and not (self.torque or self.registers or self.permission)
 
     @property
     def irregular(self) -> bool:
         """Whether its next reply is examined by itself, or something is to be done after it."""
-        regular = self.link is OK and self.registers is VERIFIED and self.start in (RUNNING, FROM_PRESENT)
-        return not regular or self.torque is OFF_BY_OTHER or self.permission is LIMPING
+        read = self.start in (RUNNING, FROM_PRESENT)
+        return bool(
+            self.link or self.registers or self.torque is OFF_BY_OTHER or self.permission is LIMPING or not read
+        )
