@@ -5,25 +5,27 @@ Link: whether it replies. When a lost port is back, it must be the servo that wa
     OK --no reply--> LOSING --no reply--> MISSING --no identity--> UNIDENTIFIED --identified--> MISSING
     LOSING, MISSING --reply--> OK         OK, LOSING --port lost--> MISSING
 
-Torque: whether it is on. Where a goal does not switch it on, a servo is also set up again after `motors off`.
+Torque: whether it is on. OFF_BY_OTHER, another program has switched it off. UNPOWERED, the servo was without power, and
+is set up again; so is each that this program has switched off, where a goal does not switch it on (not set up).
 
-    ON --torque off----> OFF_BY_OTHER --torque on, recovered--> ON      (another program has switched it off)
-    ON --torque reset--> UNPOWERED --revived, recovered--> ON           (until it is set up again after a loss of power)
+    ON --torque off--> OFF_BY_OTHER --torque on, recovered--> ON
+    ON --torque reset, not set up--> UNPOWERED --revived, recovered--> ON       OFF_BY_OTHER --not set up--> UNPOWERED
 
 Registers: whether those of the torque are as they were read last. A servo that shuts down sets its Torque Limit or
 Torque Enable to 0, and a write to either switches the torque on again. So it gets no goals before both were read.
 
-    VERIFIED --doubt--> DOUBTFUL --power gap--> POWER_GAP       DOUBTFUL, POWER_GAP --registers read--> VERIFIED
+    VERIFIED --doubt--> DOUBTFUL        DOUBTFUL, POWER_GAP --registers read, recovered--> VERIFIED
+    VERIFIED, DOUBTFUL --power gap--> POWER_GAP
 
 Permission: whether the program may drive it. LIMPING lasts until the servo confirms that its torque is off.
 
-    ALLOWED --beyond limit--> LIMPING --off confirmed--> WITHHELD --recovered--> ALLOWED
+    ALLOWED --beyond limit--> LIMPING --off confirmed--> WITHHELD       LIMPING, WITHHELD --recovered--> ALLOWED
     ALLOWED --withhold, overloaded--> WITHHELD
 
 Start: where its next goal begins. FROM_PRESENT, that goal is the present position, and the torque rises.
 
     NEW --reply--> RUNNING --restart, revived, recovered--> FROM_PRESENT --goal--> RUNNING
-    NEW, RUNNING, FROM_PRESENT --motors off--> NO_POSITION --reply--> FROM_PRESENT
+    any --motors off--> NO_POSITION --reply--> FROM_PRESENT             NEW --restart, revived, recovered--> NO_POSITION
 
 A servo that has shut itself down may lose its power: it is set up again, and stays withheld. So Torque, Registers and
 Permission are machines of their own.
@@ -35,7 +37,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 
-# 0 is the state in which nothing stands against goals.
+# In the state 0 of Link, Torque, Registers and Permission nothing stands against goals.
 Link = IntEnum("Link", "OK LOSING MISSING UNIDENTIFIED", start=0)
 Torque = IntEnum("Torque", "ON OFF_BY_OTHER UNPOWERED", start=0)
 Registers = IntEnum("Registers", "VERIFIED DOUBTFUL POWER_GAP", start=0)
@@ -71,12 +73,8 @@ TABLES: Mapping[type[IntEnum], Mapping[Event, tuple[Cell, ...]]] = {  # one colu
     },
     Torque: {
         Event.TORQUE_ON: (ON, (ON, Action.RESTART), UNPOWERED),  # Torque Enable is 1
-        Event.TORQUE_OFF: (
-            (OFF_BY_OTHER, Action.NOTE_TORQUE_OFF),
-            OFF_BY_OTHER,
-            UNPOWERED,
-        ),  # 0 although a goal went out
-        Event.TORQUE_RESET: ((UNPOWERED, Action.NOTE_POWER_LOSS), OFF_BY_OTHER, UNPOWERED),  # 0, as other registers are
+        Event.TORQUE_OFF: ((OFF_BY_OTHER, Action.NOTE_TORQUE_OFF), OFF_BY_OTHER, UNPOWERED),  # 0 after a goal
+        Event.TORQUE_RESET: ((UNPOWERED, Action.NOTE_POWER_LOSS), OFF_BY_OTHER, UNPOWERED),  # 0 like other registers
         Event.NOT_SET_UP: (UNPOWERED, UNPOWERED, UNPOWERED),  # motors off, and a goal does not switch them on
         Event.REVIVED: (ON, OFF_BY_OTHER, ON),  # set up again
         Event.RECOVERED: (ON, ON, ON),  # the owner lets the servo move again
@@ -146,7 +144,5 @@ class States:
     @property
     def irregular(self) -> bool:
         """Whether its next reply is examined by itself, or something is to be done after it."""
-        read = self.start in (RUNNING, FROM_PRESENT)
-        return bool(
-            self.link or self.registers or self.torque is OFF_BY_OTHER or self.permission is LIMPING or not read
-        )
+        unread = self.start in (NEW, NO_POSITION)
+        return bool(self.link or self.registers or unread) or self.torque is OFF_BY_OTHER or self.permission is LIMPING
