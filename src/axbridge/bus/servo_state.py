@@ -125,7 +125,7 @@ class States:
         for name, row in _ROWS[event]:
             state = getattr(self, name)
             cell = row[state]
-            assert cell is not None, f"{event} in {state!r}"
+            assert cell is not None, f"{event!r} in {state!r}"
             after, action = cell if isinstance(cell, tuple) else (cell, action)
             if after is not state:
                 setattr(self, name, after)
