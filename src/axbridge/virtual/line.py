@@ -104,6 +104,7 @@ class Line:
         self.baud: float = float(baud)
         self.timing = timing
         self.packets: int = 0  # of the host, that have ended
+        self.version: int = 0  # another one each time that a servo comes, goes, or has another id, rate or power
         self.mishaps: Mishaps = Mishaps(seed)
         self.plugged: bool = True
         self.expected: list[tuple[Fault, int]] = []  # faults that wait for a packet, and how many are left until it
@@ -114,6 +115,8 @@ class Line:
         self._rng = random.Random(seed)
         self._interrupts: dict[int, _Interrupts] = {}
         self._by_id: dict[tuple[int, int], list[VirtualServo]] = {}  # by version of the packets and id
+        self._heard_by_id: dict[int, tuple[VirtualServo, float, _Interrupts]] = {}
+        self._heard_at = -1, 0.0  # version and rate
         for servo in servos:
             self.add(servo)
         self._framing = Framing(servo.protocol.version for servo in self.servos)
@@ -217,23 +220,39 @@ class Line:
         """
         reads: list[ScheduledRead] = []
         start = max(time, self.host_free)
-        question, wire = self.seconds(_READ_FRAME), self.timing == "wire"
+        question, wire, heard = self.seconds(_READ_FRAME), self.timing == "wire", self._heard()
         for id_, address, length in requests if self._is_quiet(start) else ():
-            servos, sent = self._by_id.get((1, id_), ()), start + question
-            if len(servos) != 1 or sent >= until or not self._receives(servo := servos[0], start, _READ_FRAME):
+            sent = start + question
+            if id_ not in heard or sent >= until:
                 break
-            if (delay := servo.read_delay(address, length)) is None:
+            servo, byte, interrupts = heard[id_]
+            delay = servo.read_delay(address, length)
+            if delay is None or (start < servo.busy_until and wire):
                 break
             start = sent
             if wire:
-                byte = BITS_PER_BYTE / servo.baud
                 duration = (length + OVERHEAD) * byte
-                begin, taken = self._interrupts[id(servo)].hold_up(sent + delay, duration, byte)
+                begin, taken = interrupts.hold_up(sent + delay, duration, byte)
                 start = begin + taken
                 if start - sent > patience + duration:
                     break
             reads.append(ScheduledRead(servo, address, length, sent, start))
         return reads
+
+    def _heard(self) -> dict[int, tuple[VirtualServo, float, _Interrupts]]:
+        """By id, the servos that a READ of Protocol 1.0 reaches: alone with their id, with power and at this rate.
+
+        With what a byte of theirs takes, s, and their interrupts.
+        """
+        if self._heard_at != (self.version, self.baud):
+            self._heard_at = self.version, self.baud
+            alone = ((id_, one) for (version, id_), (one, *more) in self._by_id.items() if version == 1 and not more)
+            self._heard_by_id = {
+                id_: (servo, BITS_PER_BYTE / servo.baud, self._interrupts[id(servo)])
+                for id_, servo in alone
+                if id_ != BROADCAST and self._receives(servo, math.inf, _READ_FRAME)
+            }
+        return self._heard_by_id
 
     def record_reads(self, reads: list[ScheduledRead]) -> None:
         """These reads have been carried out."""
@@ -274,6 +293,7 @@ class Line:
 
     def _renew_index(self) -> None:
         """A servo has another id, or power: note the ids again."""
+        self.version += 1
         self._by_id = {}
         for servo in self.servos:
             for id_ in servo.ids:

@@ -22,10 +22,11 @@ from axbridge.config.registers import CONVENTIONS, Instruction
 from axbridge.servo.columns import State
 from axbridge.sim.bank import Motors
 from axbridge.units import baud_of
+from axbridge.virtual.alarms import Calm
 from axbridge.virtual.ax_firmware import AxFirmware
 from axbridge.virtual.control_table import ControlTable
 from axbridge.virtual.feetech_firmware import FeetechFirmware
-from axbridge.virtual.firmware import Firmware, Written
+from axbridge.virtual.firmware import Firmware, Scale, Written
 from axbridge.virtual.x_firmware import XFirmware
 
 FIRMWARES: Mapping[str, type[Firmware]] = {  # by family of units
@@ -83,6 +84,8 @@ class VirtualServo:
         self.row = index
         self.followed: tuple[int, int] | None = None  # see `Firmware.followed`
         self.goal: tuple[float, float] | None = None  # rad and rad/s, that the motor got since its latest command
+        self.scale: Scale | None = None  # see `Firmware.scale`; and `Firmware.calm`
+        self.calm: Calm | None = None
         self.zero = zero
         self.motors = motors
         self._rows = np.array([index])
@@ -206,9 +209,9 @@ class VirtualServo:
         Indirect data is what it points to. `state` is the row of the state array at that time, where it is known.
         """
         firmware, registers, end = self.firmware, self.table.data, address + length
-        first, begin, last, whole = firmware.refreshed
+        first, _, _, whole = firmware.refreshed
         if self._pointers or (address < whole and end > first):
-            firmware.refresh(time, state, all_=end > last or address < begin)
+            firmware.refresh(time, state, all_=not firmware.refreshes_block(address, end))
         data = registers[address:end]
         if self._pointers:
             for place in self._pointers.keys() & range(address, end):
@@ -447,6 +450,11 @@ class VirtualServo:
         self.followed = self.firmware.followed() if Instruction.SYNC_WRITE in self._known else None
         reading = float(self.motors.state[self.row, _READING])
         self.motors.set_command(self.row, self.firmware.command(reading, driven=self.firmware.driven), time)
+        self._note_limits()
+
+    def _note_limits(self) -> None:
+        """Note by which states its readings are plain, and no alarm comes: the line and the world use it."""
+        self.scale, self.calm = self.firmware.scale(), self.firmware.calm()
 
     def _state_at(self, time: float) -> list[float]:
         """Its row of the state array at `time` (s)."""
@@ -477,10 +485,12 @@ class VirtualServo:
     def overheat(self, time: float) -> None:  # noqa: ARG002
         """Let the temperature sensor report more than the limit, whatever the motor's is."""
         self.firmware.hot = self.table["temperature_limit"] + _HOTTER
+        self._note_limits()
 
     def cool(self, time: float) -> None:  # noqa: ARG002
         """Let the temperature sensor work again."""
         self.firmware.hot = None
+        self._note_limits()
 
     def stick(self, time: float) -> None:
         """Freeze the position reading from now on, for the host and for the servo's own loop."""
@@ -507,11 +517,14 @@ class VirtualServo:
             self._shut_down(fatal, time)
         if firmware.watch(time):
             self.push(time)
+        self._note_limits()
 
     def overload(self, time: float) -> None:
         """Take the load for an overload from now on, until the host recovers the servo."""
+        self.monitor(self.motors.state[self.row].tolist(), time)
         if fatal := self.alarms.overload():
             self._shut_down(fatal, time)
+        self._note_limits()
 
     def _shut_down(self, flags: int, time: float) -> None:
         self.firmware.shut_down(flags)
