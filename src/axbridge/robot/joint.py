@@ -159,7 +159,7 @@ class Joint:
         """Remember a request: the commanded motor as it was given, the others times their own multiplier."""
         own = commanded is self
         self.factors[quantity] = self.multiplier if own else 1.0
-        self.requested[quantity] = float(scaled(value, 1.0 if own else self.multiplier))
+        self.requested[quantity] = value if own else scaled(value, self.multiplier)
 
     def switch_on(self) -> None:
         """Switch the motor on where the joint is; see `Servo.torque_on`."""

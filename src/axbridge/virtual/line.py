@@ -12,6 +12,8 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
+import numpy as np
+
 from axbridge.bus.protocols import v2
 from axbridge.bus.protocols.known import PROTOCOLS, SECOND
 from axbridge.bus.protocols.packet import BITS_PER_BYTE, BROADCAST, Packet
@@ -387,17 +389,21 @@ class Line:
 
     def _fast_read(self, servos: Sequence[VirtualServo], packet: Packet, end: float) -> None:
         """One answer of several servos: each adds its block, until one is missing."""
-        by_id = {servo.id: servo for servo in servos}
         reads = SECOND.reads(packet)
         blocks: list[v2.Block] = []
         first: tuple[VirtualServo, float] | None = None
         for servo in servos:
             servo.feed(end)
+        rows = np.array([servo.row for servo in servos], dtype=int)
+        states = servos[0].motors.sampled(rows, [end] * len(rows)).tolist() if servos else ()
+        asked = {servo.id: (servo, state) for servo, state in zip(servos, states, strict=True)}
         for id_, address, length in reads:
-            part = by_id[id_].fast_block(address, length, end) if id_ in by_id else None
-            if part is None:
+            if id_ not in asked:
                 break
-            first = first or (by_id[id_], part[1])
+            servo, state = asked[id_]
+            if (part := servo.fast_block(address, length, end, state)) is None:
+                break
+            first = first or (servo, part[1])
             blocks.append(part[0])
         size = sum(length + 4 for _, _, length in reads)
         if first is None or len({id_ for id_, _, _ in reads}) < len(reads) or size > first[0].profile.timing.rx_buffer:

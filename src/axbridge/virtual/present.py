@@ -67,7 +67,7 @@ class Watch:
 
     def __init__(self) -> None:
         self._calm: list[Calm | None] = []
-        self._limits = np.zeros(0)
+        self._limits = np.zeros((0, len(_NEVER)))
 
     def polled(self, servos: Sequence[VirtualServo], states: FloatArray) -> list[int]:
         """Places of the servos whose rows of `State` may raise or end an alarm."""

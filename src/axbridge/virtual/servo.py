@@ -196,11 +196,14 @@ class VirtualServo:
         if self.firmware.feed(time):
             self.push(time)
 
-    def fast_block(self, address: int, length: int, time: float) -> tuple[v2.Block, float] | None:
-        """Its part of the answer to a fast read, and the delay of an answer; None where it stays silent."""
+    def fast_block(self, address: int, length: int, time: float, state: list[float]) -> tuple[v2.Block, float] | None:
+        """Its part of the answer to a fast read, and the delay of an answer; None where it stays silent.
+
+        `state` is as of `peek`.
+        """
         if not self.listens or not self._answering or Instruction.FAST_SYNC_READ not in self._known:
             return None
-        error, data = self._data(address, length, time) or (0, b"")
+        error, data = self._data(address, length, time, state) or (0, b"")
         return v2.Block(self.id, error | self._state_bits, data.ljust(length, b"\0")), self._delay(Instruction.READ)
 
     def peek(self, address: int, length: int, time: float, state: list[float] | None = None) -> bytes:
@@ -258,14 +261,16 @@ class VirtualServo:
             return self._short, b""
         return self._data(int.from_bytes(params[:width], "little"), int.from_bytes(params[width:], "little"), time)
 
-    def _data(self, address: int, length: int, time: float) -> tuple[int, bytes] | None:
+    def _data(
+        self, address: int, length: int, time: float, state: list[float] | None = None
+    ) -> tuple[int, bytes] | None:
         """Error and register bytes; None for silence. Between registers there are zeros."""
         beyond, table = self.profile.behaviour.out_of_table, self.table
         inside = address + length <= table.size
         if not self.protocol.gaps:
             inside = inside and any(share.name for share in table.shares(address, length))
         if inside or (beyond == "zeros" and self.protocol.longest(length) <= self.profile.timing.rx_buffer):
-            return 0, self.peek(address, length, time).ljust(length, b"\0")
+            return 0, self.peek(address, length, time, state).ljust(length, b"\0")
         return None if beyond == "silent" else (self.protocol.refusals.access, b"")
 
     def _answer_in_turn(self, packet: Packet, time: float) -> Status | None:
