@@ -35,7 +35,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from axbridge import memory
 from axbridge.errors import install
 
 _OLDEST = (0, 68)  # numba: older ones cannot index by the names of a row's columns
@@ -56,7 +55,6 @@ def _usable() -> bool:
 COMPILED = _usable()
 # What to do where a simulation is too slow for its time.
 LIGHTEN = "close other programs" if COMPILED else f"install numba ({install('numba')}), close other programs"
-_NUMBA = 350  # MB that it takes with LLVM at work, and scipy's linear algebra beside it
 _FREEDOM = {"reassoc", "contract", "arcp", "nsz"}  # of rounding alone: kernels do meet infinities, and look for NaN
 _INTERPRETED = 3.0  # s: a sixth of what it takes to compile the kernels of a simulation
 _SILENT, _AGAIN = 1.0, 10.0  # s of compiling before a line says so where stderr is no terminal, and between two
@@ -223,10 +221,9 @@ _report: list[Report] = [_say]
 def _numba() -> Any:
     """The package; None where it cannot be imported."""
     try:
-        memory.need("numba", _NUMBA, blas="scipy.linalg" not in sys.modules)
         import numba
         from numba.core import event
-    except (ImportError, MemoryError) as failure:
+    except ImportError as failure:
         warnings.warn(f"kernels run as plain Python: {failure}", RuntimeWarning, stacklevel=4)
         return None
 
