@@ -16,7 +16,7 @@ _VOLTAGE = int(ErrorFlag.INPUT_VOLTAGE)
 _DUTY, _SPEED, _VOLTS, _TEMPERATURE = map(int, (State.DUTY, State.SPEED, State.VOLTAGE, State.TEMPERATURE))
 
 
-class Calm(NamedTuple):
+class AlarmLimits(NamedTuple):
     """Limits of the state of a servo without alarms, inside of which none comes: `Alarms.poll` would change nothing."""
 
     lowest: float  # -V, so that each is an upper limit
@@ -71,13 +71,13 @@ class Alarms:
         self.bits = bits | self.tripped if self._latched else bits
         return bits and bits & self._table["shutdown"] & ~self.tripped
 
-    def calm(self, *, driven: bool) -> Calm | None:
+    def limits(self, *, driven: bool) -> AlarmLimits | None:
         """The limits as they are now; None while an alarm is there, or begins."""
         if self.bits or self.tripped or self.overloaded or self._stalled_since is not None:
             return None
         lowest, highest = self._voltages
         duty = self._pushing_duty if driven else math.inf
-        return Calm(-max(lowest / 10, self._reset), highest / 10, self._hottest, math.nextafter(duty, 0.0))
+        return AlarmLimits(-max(lowest / 10, self._reset), highest / 10, self._hottest, math.nextafter(duty, 0.0))
 
     @property
     def _pushing_duty(self) -> float:

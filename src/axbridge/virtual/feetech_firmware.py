@@ -10,7 +10,7 @@ from typing import ClassVar
 from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import FeetechError
 from axbridge.servo.columns import Command, Mode, State
-from axbridge.virtual.alarms import Alarms, Calm
+from axbridge.virtual.alarms import AlarmLimits, Alarms
 from axbridge.virtual.control_table import ControlTable
 from axbridge.virtual.firmware import Firmware, Scale, SensorCounts, Written
 
@@ -50,11 +50,11 @@ class _Alarms(Alarms):
             fatal |= _OVERCURRENT & table["shutdown"] & ~self.tripped
         return fatal
 
-    def calm(self, *, driven: bool) -> Calm | None:
-        calm, limit = super().calm(driven=driven), self._table.get("protection_current") * _AMPERE
-        if calm is None or self._above:
+    def limits(self, *, driven: bool) -> AlarmLimits | None:
+        limits, limit = super().limits(driven=driven), self._table.get("protection_current") * _AMPERE
+        if limits is None or self._above:
             return None
-        return calm._replace(current=limit) if driven and limit else calm
+        return limits._replace(current=limit) if driven and limit else limits
 
     @property
     def _pushing_duty(self) -> float:

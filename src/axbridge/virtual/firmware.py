@@ -17,7 +17,7 @@ from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.config.profile import FirmwareProfile, compliance_slope
 from axbridge.servo.columns import Command, State
 from axbridge.units import Units
-from axbridge.virtual.alarms import Alarms, Calm
+from axbridge.virtual.alarms import AlarmLimits, Alarms
 from axbridge.virtual.control_table import FORMS, ControlTable
 
 _READING, _SPEED, _DUTY = int(State.READING), int(State.SPEED), int(State.DUTY)
@@ -212,9 +212,9 @@ class Firmware(ABC):
         """Look at the time; whether that has changed what the motor is to do."""
         return False
 
-    def calm(self) -> Calm | None:
+    def alarm_limits(self) -> AlarmLimits | None:
         """Limits of the state inside of which nothing is to be watched, as they are now; None: there are none."""
-        return self.alarms.calm(driven=self.driven) if self.powered and self.hot is None else None
+        return self.alarms.limits(driven=self.driven) if self.powered and self.hot is None else None
 
     # -- readings ----------------------------------------------------------------------------------------------------
 

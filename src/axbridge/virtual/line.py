@@ -117,8 +117,8 @@ class Line:
         self._rng = random.Random(seed)
         self._interrupts: dict[int, _Interrupts] = {}
         self._by_id: dict[tuple[int, int], list[VirtualServo]] = {}  # by version of the packets and id
-        self._heard_by_id: dict[int, tuple[VirtualServo, float, _Interrupts]] = {}
-        self._heard_at = -1, 0.0  # version and rate
+        self._listeners_by_id: dict[int, tuple[VirtualServo, float, _Interrupts]] = {}
+        self._listed_at = -1, 0.0  # version and rate
         for servo in servos:
             self.add(servo)
         self._framing = Framing(servo.protocol.version for servo in self.servos)
@@ -222,12 +222,12 @@ class Line:
         """
         reads: list[ScheduledRead] = []
         start = max(time, self.host_free)
-        question, wire, heard = self.seconds(_READ_FRAME), self.timing == "wire", self._heard()
+        question, wire, listeners = self.seconds(_READ_FRAME), self.timing == "wire", self._listeners()
         for id_, address, length in requests if self._is_quiet(start) else ():
             sent = start + question
-            if id_ not in heard or sent >= until:
+            if id_ not in listeners or sent >= until:
                 break
-            servo, byte, interrupts = heard[id_]
+            servo, byte, interrupts = listeners[id_]
             delay = servo.read_delay(address, length)
             if delay is None or (start < servo.busy_until and wire):
                 break
@@ -241,20 +241,20 @@ class Line:
             reads.append(ScheduledRead(servo, address, length, sent, start))
         return reads
 
-    def _heard(self) -> dict[int, tuple[VirtualServo, float, _Interrupts]]:
+    def _listeners(self) -> dict[int, tuple[VirtualServo, float, _Interrupts]]:
         """By id, the servos that a READ of Protocol 1.0 reaches: alone with their id, with power and at this rate.
 
         With what a byte of theirs takes, s, and their interrupts.
         """
-        if self._heard_at != (self.version, self.baud):
-            self._heard_at = self.version, self.baud
+        if self._listed_at != (self.version, self.baud):
+            self._listed_at = self.version, self.baud
             alone = ((id_, one) for (version, id_), (one, *more) in self._by_id.items() if version == 1 and not more)
-            self._heard_by_id = {
+            self._listeners_by_id = {
                 id_: (servo, BITS_PER_BYTE / servo.baud, self._interrupts[id(servo)])
                 for id_, servo in alone
                 if id_ != BROADCAST and self._receives(servo, math.inf, _READ_FRAME)
             }
-        return self._heard_by_id
+        return self._listeners_by_id
 
     def record_reads(self, reads: list[ScheduledRead]) -> None:
         """These reads have been carried out."""

@@ -1,8 +1,8 @@
 """Readings and alarms of many servos at once, by one kernel each.
 
 A servo takes part while its firmware can give its readings as a function of the motor's state alone (`Firmware.scale`),
-and the limits inside of which that state raises no alarm (`Firmware.calm`). What is outside of them, and each other
-servo, the firmware works out by itself. Both give the same bytes.
+and limits of that state inside of which no alarm begins (`Firmware.alarm_limits`). Each other servo, and a reading
+outside of these ranges, is left to the firmware. Both give the same bytes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from axbridge.arrays import FloatArray
 from axbridge.jit import jit
 from axbridge.servo.columns import State
-from axbridge.virtual.alarms import Calm
+from axbridge.virtual.alarms import AlarmLimits
 from axbridge.virtual.firmware import Scale
 from axbridge.virtual.servo import VirtualServo
 
@@ -23,7 +23,7 @@ _READ = np.array([State.READING, State.SPEED, State.DUTY, State.VOLTAGE, State.T
 _ZEROS, _BEYOND = (0.0,) * len(_READ), (np.inf,) * len(_READ)
 _NO_SCALE = Scale(_ZEROS, _BEYOND, _ZEROS, _ZEROS, _ZEROS, _BEYOND, _BEYOND, _ZEROS)
 _SIZE, _UNIT, _FACTOR, _ZERO, _SHIFT, _LOW, _HIGH, _SIGN = range(len(_NO_SCALE))
-_NEVER = Calm(*[-np.inf] * len(Calm._fields))
+_NEVER = AlarmLimits(*[-np.inf] * len(AlarmLimits._fields))
 _LONGEST = 1 + 2 * len(_READ)  # bytes of a mark and of the readings
 
 
@@ -66,20 +66,20 @@ class Watch:
     """Finds the servos whose alarms are to be polled."""
 
     def __init__(self) -> None:
-        self._calm: list[Calm | None] = []
+        self._alarm_limits: list[AlarmLimits | None] = []
         self._limits = np.zeros((0, len(_NEVER)))
 
     def polled(self, servos: Sequence[VirtualServo], states: FloatArray) -> list[int]:
         """Places of the servos whose rows of `State` may raise or end an alarm."""
-        calm = [servo.calm for servo in servos]
-        if calm != self._calm:
-            self._calm = calm
-            self._limits = np.array([_NEVER if limits is None else limits for limits in calm])
-        found, row = [], _restless(states, self._limits, 0)
+        limits = [servo.alarm_limits for servo in servos]
+        if limits != self._alarm_limits:
+            self._alarm_limits = limits
+            self._limits = np.array([_NEVER if limit is None else limit for limit in limits])
+        rows, row = [], _first_beyond(states, self._limits, 0)
         while row < len(servos):
-            found.append(row)
-            row = _restless(states, self._limits, row + 1)
-        return found
+            rows.append(row)
+            row = _first_beyond(states, self._limits, row + 1)
+        return rows
 
 
 @jit
@@ -102,8 +102,8 @@ def _count(states: FloatArray, scales: FloatArray, blocks: npt.NDArray[np.uint8]
 
 
 @jit
-def _restless(states: FloatArray, limits: FloatArray, first: int) -> int:
-    """The next row from `first` on that is beyond its limits, each a row of `Calm`; as many as rows: there is none."""
+def _first_beyond(states: FloatArray, limits: FloatArray, first: int) -> int:
+    """The first row from `first` on that is beyond its limits (rows of `AlarmLimits`); the number of rows: none is."""
     for row in range(first, len(states)):
         limit, volts = limits[row], states[row, State.VOLTAGE]
         if not (

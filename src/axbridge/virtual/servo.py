@@ -22,7 +22,7 @@ from axbridge.config.registers import CONVENTIONS, Instruction
 from axbridge.servo.columns import State
 from axbridge.sim.bank import Motors
 from axbridge.units import baud_of
-from axbridge.virtual.alarms import Calm
+from axbridge.virtual.alarms import AlarmLimits
 from axbridge.virtual.ax_firmware import AxFirmware
 from axbridge.virtual.control_table import ControlTable
 from axbridge.virtual.feetech_firmware import FeetechFirmware
@@ -84,8 +84,8 @@ class VirtualServo:
         self.row = index
         self.followed: tuple[int, int] | None = None  # see `Firmware.followed`
         self.goal: tuple[float, float] | None = None  # rad and rad/s, that the motor got since its latest command
-        self.scale: Scale | None = None  # see `Firmware.scale`; and `Firmware.calm`
-        self.calm: Calm | None = None
+        self.scale: Scale | None = None  # see `Firmware.scale`; and `Firmware.alarm_limits`
+        self.alarm_limits: AlarmLimits | None = None
         self.zero = zero
         self.motors = motors
         self._rows = np.array([index])
@@ -459,7 +459,7 @@ class VirtualServo:
 
     def _note_limits(self) -> None:
         """Note by which states its readings are plain, and no alarm comes: the line and the world use it."""
-        self.scale, self.calm = self.firmware.scale(), self.firmware.calm()
+        self.scale, self.alarm_limits = self.firmware.scale(), self.firmware.alarm_limits()
 
     def _state_at(self, time: float) -> list[float]:
         """Its row of the state array at `time` (s)."""

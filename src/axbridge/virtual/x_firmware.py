@@ -16,7 +16,7 @@ from axbridge.config.registers import MOST_OFFSET, POSITION_MODES, OperatingMode
 from axbridge.errors import StatusError
 from axbridge.servo.columns import Command, Mode, State
 from axbridge.units import RPM
-from axbridge.virtual.alarms import Calm
+from axbridge.virtual.alarms import AlarmLimits
 from axbridge.virtual.control_table import ControlTable
 from axbridge.virtual.firmware import Firmware, SensorCounts, Written
 
@@ -217,8 +217,8 @@ class XFirmware(Firmware):
         self._approach = Approach()
         return True
 
-    def calm(self) -> Calm | None:
-        return None if self.table["bus_watchdog"] > 0 else super().calm()
+    def alarm_limits(self) -> AlarmLimits | None:
+        return None if self.table["bus_watchdog"] > 0 else super().alarm_limits()
 
     # -- readings ----------------------------------------------------------------------------------------------------
 
