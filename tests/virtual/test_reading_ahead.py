@@ -72,6 +72,15 @@ def faulty(spec):
     return world
 
 
+def slow():
+    """A line at 9600 bit/s, on which one round takes 0.15 s."""
+    world = World(make_rig(IDS).with_model("ax12"), seed=2)
+    world.lines["main"].baud = 2e6 / 208
+    for servo in world.servos.values():
+        servo.write(4, b"\xcf", world.now())
+    return world
+
+
 FAULTS = ("drop=0.1,corrupt=0.1", "echo", "overload:3@0.05", "dead:2@0.06", "stuck:4@0.03", "brownout:0.05s@0.03",
           "overheat:5:0.05s@0.02", "collision:6@0.04")  # fmt: skip
 
@@ -94,6 +103,7 @@ FAULTS = ("drop=0.1,corrupt=0.1", "echo", "overload:3@0.05", "dead:2@0.06", "stu
             for model in ("lima2009", "ax12")
         ),
         pytest.param(partial(make_world, IDS, seed=7), disturb, id="while registers change"),
+        pytest.param(slow, None, id="slow"),
     ],
 )
 def test_a_host_gets_the_same_bytes_at_the_same_times(make, disturb):

@@ -17,6 +17,7 @@ from axbridge.virtual.present import Readings
 from axbridge.virtual.world import World
 
 _GRACE = 0.003  # s beyond the reply's own length: the longest return delay is 0.8 ms, interrupts 0.3 ms
+_OLDEST = 0.02  # s that a sample may wait at most when alarms are looked at: the bank keeps the states of 0.055 s
 
 
 class VirtualBus(Bus):
@@ -65,7 +66,6 @@ class VirtualBus(Bus):
             return []
         start, answers = min(self._since, world.now()), list[Reply]()
         reads = line.schedule_reads(requests, start, world.next_event, _GRACE)
-
         if not reads:
             return answers
         self._since = math.inf
@@ -78,6 +78,8 @@ class VirtualBus(Bus):
         while reads and world.next_watch <= reads[-1].due:
             version = line.version
             world.sleep_until(world.next_watch, answer)
+            if len(answers) < len(reads) and world.now() - reads[len(answers)].sent > _OLDEST:
+                answer()
             if line.version != version and len(answers) < len(reads):  # a servo was lost, or has come back
                 del reads[len(answers) :]
                 self._since = reads[-1].due if reads else start
