@@ -199,7 +199,7 @@ _MODELS = "ax12", "lima2009"  # of the virtual robot, and of its simulation: two
 
 
 def _demo_walk(rig: Rig, name: str, out: Path, seed: int, *, quiet: bool) -> _Outcome:
-    """Let a virtual robot walk, simulate it by another model, and write recording, page and picture."""
+    """Let a virtual robot walk, simulate it by another model, and write recording and pages."""
     own = rig.model_of(rig.dynamixels[0]).name
     other = next(model for model in _MODELS if model != own)
     gait, files = Gait(steps=_STEPS), {what: out / file for what, file in _WALK_FILES.items()}

@@ -102,7 +102,6 @@ def import_dataset(
     scales, notes = _scales(folder, info, unit, measured, [*named[_STATE], *named[_ACTION]])
     with reading(partial(RecordingError, folder), "copy the dataset again"):
         source, time, columns = _rows(folder, episode, info, named)
-        frames = [f"frame {index}" for index in range(len(time))]
         servos: dict[str, Columns] = {}
         for name, scale in scales.items():
             values = {
@@ -110,7 +109,7 @@ def import_dataset(
                 for field, key in (("position", _STATE), ("command", _ACTION))
                 if name in named[key]
             }
-            servos[printable(name.removesuffix(".pos"))] = Columns({"time": time, **values}, frames)
+            servos[printable(name.removesuffix(".pos"))] = Columns({"time": time, **values}, "frame {}".format)
         facts = {
             "dataset": folder.resolve().name,
             "codebase_version": info.codebase_version,
@@ -279,7 +278,7 @@ def import_arm_folder(folder: Path | str, rig: Rig, *, warned: Warned = lambda _
             "commanded": given[goal_index] + (place + 0.5) * _TRANSACTION,
             "position": low + (high - low) * states[:, place],
         }
-        servos[servo.name] = Columns(values, places)
+        servos[servo.name] = Columns(values, places.__getitem__)
     motion = folder.resolve().name
     start = Event(float(taken[0]), "segment", {"name": motion})
     return recording_of(_path_of(folder, _STATES) or folder, servos, motion, warned, (start,))
