@@ -107,7 +107,10 @@ def clocked(engine: str) -> dict[str, list[tuple[Any, str]]]:
         calls = ("getJointStates", "setJointMotorControlArray", "getContactPoints", "getBasePositionAndOrientation",
                  "getBaseVelocity")  # fmt: skip
         own = [(pybullet, name) for name in ("stepSimulation", *calls)]
-        kernels = [(ahead, "run"), *((module, name) for name in ("joint_dynamics", "_begin", "_ask", "_take_over"))]
+        kernels = [
+            (ahead, "run"),
+            *((module, name) for name in ("joint_dynamics", "_begin", "_command_motors", "_take_over")),
+        ]
     else:
         import mujoco
 
