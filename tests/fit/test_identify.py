@@ -255,6 +255,7 @@ def test_one_model_of_several_servos_is_judged_servo_by_servo():
     fit = identify(
         [motion_of("one.mcap"), motion_of("rests.mcap", resting="tilt")], "pan_tilt", "ax12", servo=["pan", "tilt"],
         held_out=[motion_of("two.mcap")], again=[motion_of("again.mcap", off=0.4)], starts=1, generations=1, budget=0.01, richer=False,
+        where=map,
     )  # fmt: skip
     names = ["one.mcap pan", "one.mcap tilt", "rests.mcap pan", "two.mcap pan", "two.mcap tilt"]
     assert [score.name for score in fit.scores] == names

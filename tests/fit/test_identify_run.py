@@ -235,11 +235,11 @@ def test_a_fit_finds_an_x_servo_again_in_what_was_recorded_through_its_registers
 
 
 @pytest.fixture(scope="module")
-def fit(spread):
+def fit():
     short = (replace(one, tracks={"shoulder": one["shoulder"].between(0.0, 0.45)}) for one in ax12_data(ax12_truth()))
     step, *others = short
     held = [replace(step, path=step.path.with_name("unseen.mcap"))]
-    return identify(others, RIG, "ax12", held_out=held, starts=1, generations=2, budget=1.0, richer=False, where=spread)
+    return identify(others, RIG, "ax12", held_out=held, starts=1, generations=2, budget=1.0, richer=False, where=map)
 
 
 def test_residuals_are_what_the_measurement_has_more_than_the_simulation_as_on_the_live_page(fit, tmp_path):
@@ -268,11 +268,11 @@ def test_the_verdict_names_each_model_that_predicts_better_than_the_fit(fit):
     )
 
 
-def test_a_fit_begins_with_a_model_of_the_same_law_by_name_or_file_and_frees_what_it_is_told(tmp_path, spread):
+def test_a_fit_begins_with_a_model_of_the_same_law_by_name_or_file_and_frees_what_it_is_told(tmp_path):
     rig = RIG.with_servos(lambda _: {"profile": "ax-18a", "model": "ax18"})
     truth = packed(rig.model_of(rig.servos[0]), rig)
     data = ax12_data(truth)[:1]
-    quick = {"starts": 1, "generations": 2, "budget": 1.0, "richer": False, "where": spread}
+    quick = {"starts": 1, "generations": 2, "budget": 1.0, "richer": False, "where": map}
     named = identify(data, rig, "ax18", free=["motor.torque_constant"], **quick)
     assert named.kind == "ax12"
     assert "motor.torque_constant" in [one.name for one in named.unknowns]

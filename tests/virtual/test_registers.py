@@ -13,7 +13,7 @@ import math
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from axbridge.bus.protocols.known import PROTOCOLS
@@ -419,7 +419,6 @@ def test_a_write_that_is_refused_changes_nothing(profile, address, data, error):
     assert host.servo.table.data == before
 
 
-@settings(max_examples=300, deadline=None)
 @given(
     profile=st.sampled_from(X),
     writes=st.lists(st.tuples(st.integers(0, 700), st.binary(min_size=0, max_size=12)), max_size=12),
@@ -443,7 +442,6 @@ def test_no_write_puts_a_register_where_its_table_forbids(profile, writes):
 SIDE_EFFECTS = {24, 30, 31, 34, 35, 44, *range(36, 47)}  # torque, goal, torque limit, present registers
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.integers(0, 255), st.binary(min_size=1, max_size=60), st.sampled_from(["ax-12", "ax-12a", "mx-28"]))
 def test_any_write_changes_its_own_range_or_nothing(address, data, profile):
     wire = Wire(make_world(profile=profile, timing="none"))
