@@ -1,4 +1,4 @@
-"""The base without any extra: what it imports, what each verb does, and which command installs what is missing."""
+"""axbridge without any extra: its imports, its verbs, and the commands that install missing packages."""
 
 import json
 import subprocess
@@ -31,17 +31,17 @@ print(json.dumps(refused))
 WALK = """
 import contextlib, io, json
 from axbridge.cli.app import run
-said = []
+results = []
 for words in json.loads(sys.stdin.read()):
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = run(words)
-    said.append((code, out.getvalue(), err.getvalue()))
-print(json.dumps(said))
+    results.append((code, out.getvalue(), err.getvalue()))
+print(json.dumps(results))
 """
-DONE_OR_ASKED = {0, 1, 2, 3, 130}  # also findings, no key pressed, a servo that nobody moved, and no adapter
+STATUSES_WITHOUT_EXTRA = {0, 1, 2, 3, 130}  # also findings, no key pressed, a servo that was not moved, no adapter
 PENDULUM = "pendulum:mass=0.1,length=0.1"
-# what is typed, and the extra that is asked for; "" where the base does it
+# command, and the extra that it needs; "" = none
 VERBS = [
     ("import sample:xl330 a.mcap", ""),
     ("info a.mcap", ""),
@@ -84,12 +84,14 @@ VERBS = [
 ]
 
 
-def bare(code, given=""):
-    done = subprocess.run([sys.executable, "-c", BARE + code], input=given, capture_output=True, text=True, check=True)
-    return json.loads(done.stdout.splitlines()[-1])
+def in_the_base(code, stdin=""):
+    finished = subprocess.run(
+        [sys.executable, "-c", BARE + code], input=stdin, capture_output=True, text=True, check=True
+    )
+    return json.loads(finished.stdout.splitlines()[-1])
 
 
-def test_the_base_is_small_and_every_extra_that_is_asked_for_is_one_of_the_project():
+def test_the_base_has_few_dependencies_and_errors_name_only_extras_of_the_project():
     extras = PROJECT["optional-dependencies"]
     assert len(PROJECT["dependencies"]) <= 10
     assert set(errors._EXTRAS.values()) == set(extras) - {"all"}
@@ -98,7 +100,7 @@ def test_the_base_is_small_and_every_extra_that_is_asked_for_is_one_of_the_proje
 
 
 def test_only_engines_and_environments_need_an_extra_to_be_imported():
-    refused = bare(IMPORTS)
+    refused = in_the_base(IMPORTS)
     assert set(refused) == {
         "sim.engines.bullet.engine",
         "sim.engines.mujoco.engine",
@@ -109,20 +111,20 @@ def test_only_engines_and_environments_need_an_extra_to_be_imported():
 
 
 @pytest.mark.ci
-def test_in_the_base_each_verb_works_or_says_in_one_line_which_command_installs_what_it_lacks(tmp_path, monkeypatch):
+def test_in_the_base_each_verb_works_or_names_in_one_line_the_command_that_installs_its_packages(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
     (tmp_path / "idle.py").write_text("")
-    assert {typed.split()[0] for typed, _ in VERBS} == set(PANELS)
+    assert {command.split()[0] for command, _ in VERBS} == set(PANELS)
     with serving("bench_arm") as port:
-        said = bare(WALK, json.dumps([typed.replace("PORT", port).split() for typed, _ in VERBS]))
-    for (typed, extra), (code, out, err) in zip(VERBS, said, strict=True):
+        results = in_the_base(WALK, json.dumps([command.replace("PORT", port).split() for command, _ in VERBS]))
+    for (command, extra), (code, out, err) in zip(VERBS, results, strict=True):
         refused = [line for line in err.splitlines() if " needs " in line]
         if not extra:
-            assert (refused, code in DONE_OR_ASKED) == ([], True), f"{typed}: {code} {err}"
-        elif typed == "warmup":  # nothing to do is no mistake
+            assert (refused, code in STATUSES_WITHOUT_EXTRA) == ([], True), f"{command}: {code} {err}"
+        elif command == "warmup":  # it has nothing to compile, which is no error
             assert f"pip install 'axbridge[{extra}]'" in out
         else:
-            assert code == 2, f"{typed}: {code} {err}"
+            assert code == 2, f"{command}: {code} {err}"
             assert len(err.splitlines()) == 1, err
-            assert err.endswith(f": python -m pip install 'axbridge[{extra}]'\n"), f"{typed}: {err}"
+            assert err.endswith(f": python -m pip install 'axbridge[{extra}]'\n"), f"{command}: {err}"

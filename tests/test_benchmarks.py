@@ -1,4 +1,4 @@
-"""Every benchmark still runs: each at its smallest size, to its end. Minutes of them, so CI alone does that."""
+"""Every benchmark runs to its end, at its smallest size. This takes minutes, so only CI runs it."""
 
 import signal
 import subprocess
@@ -38,37 +38,37 @@ SMALLEST = {
     "x_logs.py": (str(LOGS), "--turns", "1"),
 }
 NEEDS = {"engines.py": "pybullet", "export_mujoco.py": "mujoco", "identify_knee.py": "mujoco"}
-SERVES = "bus_line.py"  # until it is ended
+SERVES = "bus_line.py"  # runs until a signal ends it
 SCRIPTS = sorted(
     path.name
     for path in FOLDER.glob("*.py")
     if path.name != SERVES and find_spec(NEEDS.get(path.name, "axbridge")) is not None
 )
-PATIENCE = 900  # s
-RECORDS = {"first_minute.py"}  # in real time, and says so where the computer is too busy
+TIMEOUT = 900  # s
+REAL_TIME = {"first_minute.py"}  # record in real time, and report a computer that is too busy
 
 
 def printed(folder, *command):
-    """What a benchmark prints to its end."""
+    """Run a benchmark to its end; return its output."""
     command = [sys.executable, FOLDER / command[0], *command[1:]]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    return done.stdout
+    finished = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=TIMEOUT)
+    assert finished.returncode == 0, finished.stdout[-2000:] + finished.stderr[-2000:]
+    return finished.stdout
 
 
 @pytest.mark.parametrize(
-    "script", [pytest.param(script, marks=pytest.mark.alone) if script in RECORDS else script for script in SCRIPTS]
+    "script", [pytest.param(script, marks=pytest.mark.alone) if script in REAL_TIME else script for script in SCRIPTS]
 )
-def test_a_benchmark_runs_to_its_end_and_prints_what_it_found(script, tmp_path):
+def test_a_benchmark_runs_to_its_end_and_prints_results(script, tmp_path):
     assert any(character.isdigit() for character in printed(tmp_path, script, *SMALLEST.get(script, ())))
 
 
-def test_the_line_of_the_other_benchmarks_is_served_until_it_is_ended():
+def test_the_bus_of_the_other_benchmarks_is_served_until_a_signal_ends_it():
     command = [sys.executable, FOLDER / SERVES, "2", "none"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         port = server.stdout.readline().split()[-1]
         scan = [sys.executable, "-m", "axbridge", "scan", "--port", port, "--ids", "0-3"]
-        done = subprocess.run(scan, capture_output=True, text=True, timeout=PATIENCE)
+        finished = subprocess.run(scan, capture_output=True, text=True, timeout=TIMEOUT)
         server.send_signal(signal.SIGTERM)
         assert server.wait(30) == 0
-    assert [line.split()[3] for line in done.stdout.splitlines()] == ["1", "2"], done.stdout + done.stderr
+    assert [line.split()[3] for line in finished.stdout.splitlines()] == ["1", "2"], finished.stdout + finished.stderr

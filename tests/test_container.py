@@ -1,4 +1,4 @@
-"""The wheel carries what axbridge needs, and what the container runs works for people who have that alone."""
+"""The wheel has all data of axbridge, and the container's commands work with only the wheel installed."""
 
 import json
 import re
@@ -22,24 +22,24 @@ PAGE = (ROOT / "docs" / "install.md").read_text()
 
 
 def listed(instruction):
-    (found,) = re.findall(rf"(?m)^{instruction} (\[.*\])$", IMAGE)
-    return json.loads(found)
+    (match,) = re.findall(rf"(?m)^{instruction} (\[.*\])$", IMAGE)
+    return json.loads(match)
 
 
 def typed():
-    """What is run in the container, for each `podman run` of the page."""
+    """Return the command in the container for each `podman run` of the page."""
     lines = re.findall(r"(?m)^\$ podman run .* axbridge ?(.*)$", PAGE)
     return [shlex.split(line) or listed("CMD") for line in lines]
 
 
-def test_the_page_is_published_on_the_port_it_is_served_on():
+def test_the_container_publishes_the_port_of_the_page():
     (port,) = re.findall(r"(?m)^EXPOSE (\d+)$", IMAGE)
     (view,) = (words for words in typed() if words[0] == "view")
     assert view[view.index("--page-port") + 1] == port
     assert f"--publish 127.0.0.1:{port}:{port} axbridge view" in PAGE
 
 
-def test_the_image_installs_extras_that_there_are_and_starts_axbridge_and_by_itself_the_demo():
+def test_the_image_installs_existing_extras_and_runs_axbridge_with_the_demo_as_the_default():
     (extras,) = re.findall(r"\*\.whl\)\[([\w,]+)\]", IMAGE)
     known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert set(extras.split(",")) <= set(known)
@@ -50,15 +50,15 @@ def test_the_image_installs_extras_that_there_are_and_starts_axbridge_and_by_its
 
 @pytest.mark.ci
 @pytest.mark.parametrize("words", typed()[1:], ids=lambda words: words[0])  # `make wheel` runs the demo
-def test_what_the_page_runs_in_the_container_works(words, tmp_path, tmp_path_factory):
+def test_the_pages_container_commands_work(words, tmp_path, tmp_path_factory):
     _, env = installed(tmp_path_factory)
     if words[0] == "view":
         words = [*words, "--duration", "1"]
         words[words.index("--page-port") + 1] = "0"
-    done = subprocess.run(
+    finished = subprocess.run(
         [env / "bin" / "axbridge", *words], cwd=tmp_path, env=settings(env), capture_output=True, text=True, timeout=300
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert finished.returncode == 0, finished.stdout + finished.stderr
 
 
 # ---- the wheel
@@ -90,7 +90,7 @@ def test_the_front_page_on_an_index_links_to_the_repository(archive):
     links = re.findall(r"\]\(([^)]+)\)", page)
     assert [link for link in links if not link.startswith("https://")] == []
     ours = rf"https://[\w.]+/{repository}/(?:blob/)?v{re.escape(__version__)}/([^#]+)(?:#.*)?"
-    named = [found[1] for found in (re.fullmatch(ours, link) for link in links) if found]
+    named = [match[1] for match in (re.fullmatch(ours, link) for link in links) if match]
     assert len(named) > 15
     assert [path for path in named if not (ROOT / path).exists()] == []
 
@@ -103,7 +103,7 @@ def test_installed_wheel_finds_its_data_without_the_checkout(tmp_path_factory, t
         "print(axbridge.__file__); print(rig.model_of(rig.servos[0]).name, rig.urdf_path().is_file())"
     )
     command = [env / "bin" / "python", "-c", code]
-    done = subprocess.run(command, cwd=tmp_path, env=settings(env), capture_output=True, text=True)
-    assert done.stderr == ""
+    finished = subprocess.run(command, cwd=tmp_path, env=settings(env), capture_output=True, text=True)
+    assert finished.stderr == ""
     site = next(env.glob("lib/python*/site-packages"))
-    assert done.stdout.splitlines() == [str(site / "axbridge" / "__init__.py"), "lima2009 True"]
+    assert finished.stdout.splitlines() == [str(site / "axbridge" / "__init__.py"), "lima2009 True"]

@@ -1,8 +1,8 @@
-"""What the documentation tells people to type works: every `$ axbridge …` and `$ python …` line, every Python block.
+"""All commands of the documentation work: every `$ axbridge …` and `$ python …` line, and every Python block.
 
-It works for people who have only the wheel: each page is followed in an empty folder, in an environment made from the
+They work with only the wheel installed: each page is followed in an empty folder, in an environment made from the
 wheel. The commands of README and of the tutorial are run by `make test`, those of the other pages by `make long`. A block
-below a line `<!-- needs hardware -->` (or any other `<!-- needs … -->`) is not run; one below `<!-- file NAME -->` is
+below a line `<!-- needs hardware -->` (or any other `<!-- needs … -->`) is not run. A block below `<!-- file NAME -->` is
 saved under that name first. /dev/ttyUSB0 and /dev/pts/3 stand for the port of a served bench arm.
 """
 
@@ -20,21 +20,21 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-FIRST = {"README.md", "tutorial.md"}  # typed by everybody
+FIRST = {"README.md", "tutorial.md"}  # the pages that new users read
 BLOCK = re.compile(
     r"^(?P<need><!-- needs [^\n]*-->\n)?(?:<!-- file (?P<file>\S+) -->\n)?```(?P<kind>\w+)\n(?P<body>.*?)^```",
     re.MULTILINE | re.DOTALL,
 )
-PATIENCE = 300  # s for one command
+TIMEOUT = 300  # s for one command
 
 
 def blocks(page, kind):
-    found = (block for block in BLOCK.finditer(page.read_text()) if block["kind"] == kind)
-    return [one["body"] for one in found if not one["need"] and not one["file"]]
+    matches = (block for block in BLOCK.finditer(page.read_text()) if block["kind"] == kind)
+    return [block["body"] for block in matches if not block["need"] and not block["file"]]
 
 
 def commands(page):
-    """The runnable lines of a page, in order; a trailing backslash continues one."""
+    """Return the commands of a page, in order; a trailing backslash continues a line."""
     lines = "".join(blocks(page, "console")).replace("\\\n", " ").splitlines()
     typed = [line.removeprefix("$ ").split("  #")[0].strip() for line in lines if line.startswith("$ ")]
     return [line for line in typed if line.split()[0] in {"axbridge", "python"}]
@@ -55,10 +55,9 @@ def port():
 
 @pytest.fixture
 def follow(port, tmp_path, tmp_path_factory):
-    """Type something in an empty folder, as a reader does, and see that it ends well.
+    """Return a function that runs a command in an empty folder, as a reader does, and checks that it succeeds.
 
-    What a shell has to read is typed into one. For other commands, processes that have imported axbridge already do
-    the same.
+    A command with shell syntax runs in a shell. Others run in processes that have imported axbridge before.
     """
     _, env = installed(tmp_path_factory)
     options = {"cwd": tmp_path, "env": settings(env), "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -73,14 +72,14 @@ def follow(port, tmp_path, tmp_path_factory):
         else:
             process = subprocess.Popen(line, shell=True, text=True, **options)
         with process:
-            out, err = process.communicate(timeout=PATIENCE)
+            out, err = process.communicate(timeout=TIMEOUT)
         assert process.returncode == 0, f"$ {line}\n{out}{err}"
 
     return typed
 
 
 def save_files(page, folder):
-    """What the reader is told to write."""
+    """Save the files of a page."""
     for block in BLOCK.finditer(page.read_text()):
         if block["file"]:
             path = folder / block["file"]
@@ -95,10 +94,10 @@ def test_commands_of_the_page_work(page, follow, tmp_path):
         follow(command)
 
 
-def test_what_the_pages_import_is_there_also_where_nobody_runs_it():
+def test_all_imports_on_the_pages_work_also_in_blocks_that_are_not_run():
     imports = []
     for page in PAGES:
-        python = [found["body"] for found in BLOCK.finditer(page.read_text()) if found["kind"] == "python"]
+        python = [block["body"] for block in BLOCK.finditer(page.read_text()) if block["kind"] == "python"]
         imports += re.findall(r"^from axbridge\S* import .*", "\n".join(python), re.MULTILINE)
     assert len(imports) > 5
     exec("\n".join(imports), {})

@@ -1,4 +1,4 @@
-"""The programs in examples/: each on the simulator, and on a virtual bus behind a pseudo-terminal as if it were a real one."""
+"""The programs in examples/, each on the simulator and on a virtual bus behind a pseudo-terminal, like a real bus."""
 
 import os
 import runpy
@@ -21,7 +21,7 @@ RIGS = {"log_positions.py": "pan_tilt"}
 
 @pytest.fixture(params=["sim", "real"])
 def on(request, tmp_path, monkeypatch):
-    """Runs an example on a backend, in a folder of its own; gives what it left in its names."""
+    """Return a function that runs an example on a backend, in a new folder, and returns its global names."""
     monkeypatch.setenv("AXBRIDGE_BACKEND", request.param)
     monkeypatch.chdir(tmp_path)
 
@@ -41,10 +41,10 @@ def on(request, tmp_path, monkeypatch):
 
 
 def test_a_servo_waves(on):
-    left = on("wave.py")
-    assert left["robot"].time >= 2.0
-    assert left["arm"].target_position == pytest.approx(0.0, abs=0.07)
-    assert left["arm"].position == pytest.approx(-0.1, abs=0.1)  # it lags behind its goal
+    result = on("wave.py")
+    assert result["robot"].time >= 2.0
+    assert result["arm"].target_position == pytest.approx(0.0, abs=0.07)
+    assert result["arm"].position == pytest.approx(-0.1, abs=0.1)  # it lags behind its goal
 
 
 def test_positions_are_logged_at_50_hz(on):
@@ -55,7 +55,7 @@ def test_positions_are_logged_at_50_hz(on):
     assert np.loadtxt("positions.csv", delimiter=",") == pytest.approx(log, abs=1e-4)
 
 
-def test_an_experiment_of_ones_own_is_recorded(on):
+def test_a_users_own_experiment_is_recorded(on):
     recording = on("own_experiment.py")["recording"]
     assert recording.complete
     assert recording.metadata["backend"] == os.environ["AXBRIDGE_BACKEND"]
@@ -67,14 +67,14 @@ def test_an_experiment_of_ones_own_is_recorded(on):
 
 def test_torque_control_makes_a_spring(on):
     arm = on("torque_control.py")["arm"]
-    assert arm.position == pytest.approx(0.5, abs=0.15)  # friction and weight hold it off
+    assert arm.position == pytest.approx(0.5, abs=0.15)  # friction and weight deflect it
 
 
-def test_an_arm_repeats_what_it_was_taught(on):
-    left = on("teach_by_hand.py")
-    assert axbridge.Move.load("taught.json") == left["move"]
-    assert 0.2 < left["move"].duration < 2.0
-    assert left["robot"]["shoulder"].position == pytest.approx(0.0, abs=0.1)  # where it fell
+def test_an_arm_repeats_a_taught_move(on):
+    result = on("teach_by_hand.py")
+    assert axbridge.Move.load("taught.json") == result["move"]
+    assert 0.2 < result["move"].duration < 2.0
+    assert result["robot"]["shoulder"].position == pytest.approx(0.0, abs=0.1)  # after its fall
 
 
 @pytest.mark.ci
@@ -82,5 +82,5 @@ def test_the_notebook_ends_with_a_plot(on):
     cells = on("compare.ipynb").cells
     (*_, last) = cells[-1].outputs
     assert "image/png" in last.data
-    said = cells[-2].outputs[0].data["text/plain"]
-    assert said.startswith("<Comparison of robot with model ax12, rms error: shoulder ")
+    text = cells[-2].outputs[0].data["text/plain"]
+    assert text.startswith("<Comparison of robot with model ax12, rms error: shoulder ")

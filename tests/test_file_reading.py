@@ -1,4 +1,4 @@
-"""Files of other programs are named as what they are, whatever was asked of them."""
+"""A file of another program is refused with its kind and a hint, by every reader."""
 
 import pytest
 
@@ -38,7 +38,7 @@ FILES = {
 
 @pytest.mark.parametrize("read", [import_log, open_recording, Rig.load, load_move], ids=lambda read: read.__qualname__)
 @pytest.mark.parametrize("name", FILES)
-def test_a_file_of_another_program_is_named_with_what_to_do_with_it(tmp_path, name, read):
+def test_the_error_for_a_file_of_another_program_names_its_kind_and_the_next_step(tmp_path, name, read):
     text, what, hint = FILES[name]
     (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(AxBridgeError, match=rf"(?s){name}: .*is .*{what}.*{hint}"):
@@ -46,7 +46,7 @@ def test_a_file_of_another_program_is_named_with_what_to_do_with_it(tmp_path, na
 
 
 @pytest.mark.parametrize(
-    ("typed", "said_of_it"),
+    ("typed", "words"),
     [
         ("play a.mcap bioloid", "a.mcap: is a recording"),
         ("move info a.mcap", "a.mcap: is a recording"),
@@ -63,22 +63,22 @@ def test_a_file_of_another_program_is_named_with_what_to_do_with_it(tmp_path, na
         ("profile from-model arm.urdf", "arm.urdf: is a URDF"),
     ],
 )
-def test_a_verb_names_a_file_that_is_another_verbs(typed, said_of_it, said, tmp_path, monkeypatch):
+def test_a_verb_refuses_a_file_for_another_verb_and_names_its_kind(typed, words, said, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("arm.urdf", "arm.json", "arm.xml"):
         (tmp_path / name).write_text(FILES[name][0])
     (tmp_path / "a.mcap").write_bytes(b"\x89MCAP0\r\n" + bytes(99))
-    assert said_of_it in said(*typed.split(), code=2)
+    assert words in said(*typed.split(), code=2)
 
 
-def test_a_pointer_that_is_named_as_a_recording_is_no_recording(tmp_path, said):
+def test_a_git_lfs_pointer_with_the_name_of_a_recording_is_refused(tmp_path, said):
     (tmp_path / "a.mcap").write_text(LFS)
-    told = said("import", tmp_path / "a.mcap", tmp_path / "b.mcap", code=2)
-    assert "a.mcap: is a pointer of Git LFS" in told
+    message = said("import", tmp_path / "a.mcap", tmp_path / "b.mcap", code=2)
+    assert "a.mcap: is a pointer of Git LFS" in message
 
 
 @pytest.mark.parametrize("name", ["arm.xacro", "arm.xml", "log.csv", "arm.wbt"])
-def test_a_robot_in_another_format_is_no_urdf_of_a_rig(tmp_path, name):
+def test_a_robot_in_another_format_is_refused_as_the_urdf_of_a_rig(tmp_path, name):
     text, what, _ = FILES[name]
     (tmp_path / name).write_text(text)
     rig = tmp_path / "arm.toml"

@@ -1,4 +1,4 @@
-"""Files: read with one error that names them, of a format that is known, and written whole or not at all."""
+"""Files: reading errors name the file, newer formats are refused, and files are written completely or not at all."""
 
 import json
 import os
@@ -44,7 +44,7 @@ def failing(failure):
 
 
 @pytest.mark.parametrize(
-    ("raises", "said"),
+    ("raises", "words"),
     [
         (b"\xff".decode, "is no text: "),
         (nested, "is nested too deeply"),
@@ -59,25 +59,25 @@ def failing(failure):
         (lambda: failing(FileNotFoundError(2, "No such file", "inner")), "No such file"),
     ],
 )
-def test_whatever_a_library_raises_becomes_one_error_that_names_the_file(raises, said):
+def test_each_exception_of_a_library_becomes_an_error_that_names_the_file(raises, words):
     with pytest.raises(RecordingError) as caught, reading(partial(RecordingError, "run.mcap"), "record it again"):
         raises()
     first, hint = str(caught.value).splitlines()
-    assert first == f"run.mcap: {said}" or (said.endswith(": ") and first.startswith(f"run.mcap: {said}"))
+    assert first == f"run.mcap: {words}" or (words.endswith(": ") and first.startswith(f"run.mcap: {words}"))
     assert hint
     assert caught.value.__cause__ is not None  # for --debug
 
 
 @pytest.mark.parametrize(
-    "known", [UsageError("two", "lines"), RigWarning("odd"), KeyboardInterrupt(), NameError("x"), AttributeError("y")]
+    "failure", [UsageError("two", "lines"), RigWarning("odd"), KeyboardInterrupt(), NameError("x"), AttributeError("y")]
 )
-def test_what_a_reader_says_itself_and_what_is_no_mistake_of_the_file_passes(known):
-    with pytest.raises(type(known)) as caught, reading(AxBridgeError, ""):
-        raise known
-    assert caught.value is known
+def test_errors_of_the_reader_itself_and_of_the_program_pass_unchanged(failure):
+    with pytest.raises(type(failure)) as caught, reading(AxBridgeError, ""):
+        raise failure
+    assert caught.value is failure
 
 
-def test_control_characters_are_shown_as_what_they_are():
+def test_control_characters_are_shown_escaped():
     text = "a\x1b[31mred\x07 \x9b \u202e é ° 名\tb\nc\ud800"
     assert controls(text)
     assert printable(text) == r"a\x1b[31mred\x07 \x9b \u202e é ° 名\tb\nc\ud800"
@@ -87,7 +87,7 @@ def test_control_characters_are_shown_as_what_they_are():
 
 
 def read_dataset(path):
-    """A LeRobot dataset in which the file of that name is what lies at the path."""
+    """Read a LeRobot dataset with the file at this path as its calibration or its samples."""
     folder = path.parent / "dataset"
     write_dataset(folder, [(np.zeros((2, 3)), np.zeros((2, 3)))])
     if path.suffix == ".parquet":
@@ -121,16 +121,16 @@ READERS = {
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("kind", ["pipe", "socket", "device", "folder"])
 @pytest.mark.parametrize("name", READERS)
-def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path, monkeypatch, kind, name):
+def test_pipes_sockets_devices_and_folders_are_refused_without_waiting(tmp_path, monkeypatch, kind, name):
     path = tmp_path / (f"odd{name}" if name.startswith(".") else name)
     if kind == "pipe":
         os.mkfifo(path)
     elif kind == "socket":
-        monkeypatch.chdir(tmp_path)  # names of sockets are short
-        with socket.socket(socket.AF_UNIX) as one:
-            one.bind(path.name)
+        monkeypatch.chdir(tmp_path)  # the path of a socket must be short
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(path.name)
     elif kind == "device":
-        path.symlink_to("/dev/zero")  # of which there is no end
+        path.symlink_to("/dev/zero")  # it has no end
     else:
         path.mkdir()
     with pytest.raises(AxBridgeError, match=r"is a (folder|pipe, a socket or a device), and no file\n"):
@@ -149,7 +149,7 @@ def load_model(path):
     return ServoModel.load(path, FirmwareProfile.load("ax-12a"))
 
 
-def test_a_recording_says_its_format_and_a_newer_one_is_refused_by_name_whole_or_cut_off(tmp_path):
+def test_a_recording_has_its_format_and_a_newer_recording_is_refused_by_name_whole_or_cut_off(tmp_path):
     path = tmp_path / "new.mcap"
     with Recorder(path, {"backend": "sim"}) as recorder:
         recorder.event(0.0, "hello")
@@ -173,7 +173,7 @@ def test_a_recording_says_its_format_and_a_newer_one_is_refused_by_name_whole_or
         ("firmware_profiles/models/ax12.toml", load_model, ProfileError),
     ],
 )
-def test_a_toml_file_of_format_1_is_read_and_a_newer_one_refused_by_name(tmp_path, file, load, error):
+def test_a_toml_file_of_format_1_is_read_and_a_newer_file_is_refused_by_name(tmp_path, file, load, error):
     shutil.copytree((ROOT / file).parent, tmp_path, dirs_exist_ok=True)
     (tmp_path / "ours.toml").write_text("format = 1\n" + (ROOT / file).read_text())
     load(tmp_path / "ours.toml")
@@ -192,17 +192,17 @@ def test_a_newer_move_is_refused_by_name_and_ends_a_command_with_two_lines(tmp_p
     with pytest.raises(MoveError, match=f"bow.json: format: {NEWER}"):
         Move.load(newer)
     assert app.run(["move", "info", str(newer)]) == app.MISUSE
-    said = capsys.readouterr()
-    assert (said.out, len(said.err.splitlines())) == ("", 2)
+    captured = capsys.readouterr()
+    assert (captured.out, len(captured.err.splitlines())) == ("", 2)
 
 
 @pytest.mark.parametrize("number", [0, -1, True, "2", 1.0, None, [1]])
-def test_what_is_no_number_of_a_format_is_refused(number):
+def test_an_invalid_format_number_is_refused(number):
     with pytest.raises(AxBridgeError, match="no number of a format"):
         check_format(number, AxBridgeError)
 
 
-def test_json_that_a_verb_prints_says_its_form_first_and_every_form_is_on_its_page(capsys):
+def test_the_json_output_of_a_verb_begins_with_its_format_and_the_page_has_every_format(capsys):
     assert app.run(["move", "info", str(BOW), "--json"]) == app.DONE
     document = json.loads(capsys.readouterr().out)
     assert next(iter(document.items())) == ("format", "axbridge-move-info-1")
@@ -219,16 +219,16 @@ def test_json_that_a_verb_prints_says_its_form_first_and_every_form_is_on_its_pa
 # ---- writing
 
 
-def test_a_file_that_cannot_be_finished_leaves_what_was_there(tmp_path):
-    path = tmp_path / f"{'é' * 125}.html"  # 255 bytes, as long as the system takes
-    write_whole(path, "bef\udce9re")  # as Python has the name of a file in Latin-1
+def test_a_failed_write_leaves_the_old_file_unchanged(tmp_path):
+    path = tmp_path / f"{'é' * 125}.html"  # 255 bytes, the system's longest name
+    write_whole(path, "bef\udce9re")  # Python's form of a file name in Latin-1
     with pytest.raises(TypeError):
         write_whole(path, 3)
     assert path.read_text() == "bef?re"
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_folder_is_one_programs_until_it_is_done(tmp_path):
+def test_a_folder_is_locked_for_other_programs_until_the_block_ends(tmp_path):
     folder = tmp_path / "deep" / "demo"
     twice = pytest.raises(UsageError, match=r"another program is writing into .*demo\ngive another")
     with claimed(folder), twice, claimed(folder):
@@ -237,14 +237,14 @@ def test_a_folder_is_one_programs_until_it_is_done(tmp_path):
         assert folder.is_dir()
 
 
-def test_a_claim_is_of_what_has_the_name_now(tmp_path):
+def test_a_lock_is_refused_when_the_file_was_replaced(tmp_path):
     path = tmp_path / "run.mcap"
-    with path.open("xb") as mine:
+    with path.open("xb") as old_file:
         path.unlink()
-        path.touch()  # somebody was quicker
+        path.touch()  # another program replaces the file
         with pytest.raises(BlockingIOError):
-            claim(path, mine)
-        theirs = claim(path)
+            claim(path, old_file)
+        lock = claim(path)
         with pytest.raises(BlockingIOError):
             claim(path)
-        release(theirs)
+        release(lock)

@@ -1,6 +1,6 @@
-"""Every reader, given files that are almost right: it reads them, or says in words which file is wrong and what to do.
+"""Every reader gets damaged files: it reads them, or its error names the file and the next step.
 
-Three hundred files each; `make long` gives them 3,000, ``AXBRIDGE_FUZZ=10000`` as many.
+Each reader gets 300 files; 3,000 in `make long`, and 10,000 with ``AXBRIDGE_FUZZ=10000``.
 """
 
 import gzip
@@ -52,9 +52,9 @@ from axbridge.virtual.control_table import ControlTable
 from tests.support.lerobot_dataset import write_dataset
 from tests.support.page_set import EVERYTHING, page_set
 
-# -- files as nobody should write them: whole ones with a few edits, by seeds that hypothesis draws
+# -- damaged files: valid files with a few edits, from seeds that hypothesis draws
 
-VALUES = (  # in place of a number, a string or a name
+VALUES = (  # replacements of a number, a string or a name
     *("0", "-1", "1", "2", "1.5", "-0.0", "1e-300", "1e300", "-1e300", "1e308", "1E+999999999", "1e-999999999", "nan"),
     *("inf", "-inf", "NaN", "Infinity", "9" * 400, "9" * 5000, "0x7fffffffffffffff", "4294967296", "-2147483649"),
     *("true", "null", '""', '"x"', "[]", "{}", "[[1]]", '{"a": 1}', "[" * 3000, '{"a":' * 3000, "a." * 900 + "a = 1"),
@@ -63,28 +63,29 @@ VALUES = (  # in place of a number, a string or a name
 )
 _TOKEN = re.compile(rb"[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?|\"[^\"\n]*\"|[A-Za-z_][A-Za-z_0-9]*")
 _KINDS = ("value", "value", "value", "value", "flip", "cut", "drop", "double")
-AT_ONCE = 10
-SEEDS = st.lists(st.integers(0, 2**32 - 1), min_size=AT_ONCE, max_size=AT_ONCE)  # drawing is what takes time
+BATCH = 10
+# One draw for a batch of files: drawing takes most of the time.
+SEEDS = st.lists(st.integers(0, 2**32 - 1), min_size=BATCH, max_size=BATCH)
 
 
 def edited(content, seed):
-    """`content`, bytes, with one to four edits."""
+    """Return `content`, bytes, with one to four random edits."""
     random = Random(seed)
     for _ in range(random.randint(1, 4)):
         if not content:
             break
         kind, at = random.choice(_KINDS), random.randrange(len(content))
         if kind == "value":
-            found = _TOKEN.search(content, at) or _TOKEN.search(content)
-            if found:
-                content = content[: found.start()] + random.choice(VALUES).encode() + content[found.end() :]
+            token = _TOKEN.search(content, at) or _TOKEN.search(content)
+            if token:
+                content = content[: token.start()] + random.choice(VALUES).encode() + content[token.end() :]
         elif kind == "flip":
             content = content[:at] + bytes((content[at] ^ random.randint(1, 255),)) + content[at + 1 :]
         elif kind == "cut":
             content = content[:at]
         elif kind == "drop":
             content = content[:at] + content[at + random.randint(1, 80) :]
-        else:  # lines twice, or in another order
+        else:  # repeat lines
             begin, end = content.rfind(b"\n", 0, at) + 1, content.find(b"\n", at) + 1 or len(content)
             content = content[:end] + content[begin:end] * random.randint(1, 3) + content[end:]
     return content
@@ -94,17 +95,20 @@ FILES = int(os.environ.get("AXBRIDGE_FUZZ", "100"))
 
 
 @pytest.fixture(autouse=True)
-def quiet():
-    """Odd figures may be warned of; here the question is what is raised."""
+def without_warnings():
+    """Ignore warnings about unusual numbers: these tests are about errors."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore", RigWarning)
         yield
 
 
 def survives(path, content, use, files=FILES):
-    """Give so many files to their reader: `content` (bytes) edited, or what it makes of a seed. It may refuse, in two lines."""
+    """Pass this number of files to a reader: edits of `content` (bytes), or its results for seeds.
 
-    @settings(max_examples=max(1, files // AT_ONCE), deadline=None, database=None)
+    The reader may refuse a file with an AxBridgeError of at most two lines.
+    """
+
+    @settings(max_examples=max(1, files // BATCH), deadline=None, database=None)
     @given(SEEDS)
     def each(seeds):
         for seed in seeds:
@@ -179,7 +183,7 @@ OBJ = b"v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\no part\nf 1 2 3\nf 1/1/1 2 4\nf -1 -
 
 @pytest.fixture
 def tmp_path(tmp_path):
-    """Memory, where the system lends some: ten thousand files are written."""
+    """Yield a folder in memory if the system has one, because thousands of files are written."""
     if not os.access("/dev/shm", os.W_OK):
         yield tmp_path
         return
@@ -213,7 +217,7 @@ AX12 = FirmwareProfile.load("ax-12a")
 
 
 def recording_lines():
-    """A short recording as text: what each record says, one a line."""
+    """Return a short recording as text, with one record per line."""
     metadata = describe(
         Rig.load("bench_arm"), backend="sim", seed=0, experiment="step", registers={"shoulder": {"punch": 32}},
         pendulum={"mass": 0.2, "length": 0.1, "vin": 12.0}, gait={"steps": 3, "period": 0.5}, notes=["one"],
@@ -229,7 +233,7 @@ def recording_lines():
 
 
 def row_of(text, dtype):
-    """The numbers of a line; of one that is no longer JSON its bytes."""
+    """Return the packed numbers of a line; its bytes when it is no longer JSON."""
     row = np.full(1, np.nan, dtype)
     try:
         for name, value in json.loads(text).items():
@@ -240,13 +244,13 @@ def row_of(text, dtype):
 
 
 def assembled(lines):
-    """A whole file of `recording_lines`, or what has become of them."""
-    said, messages, stream = {}, [], BytesIO()
+    """Return a recording file of (edited) `recording_lines`."""
+    metadata, messages, stream = {}, [], BytesIO()
     for line in lines.split(b"\n"):
         topic, _, text = line.partition(b"\t")
         kind, _, key = topic.decode("utf-8", "replace").partition(" ")
         if kind == "metadata":
-            said[key] = text.decode("utf-8", "replace")
+            metadata[key] = text.decode("utf-8", "replace")
         elif kind == step_format.STEP:
             messages.append(Message(step_format.STEP, row_of(text, SERVO_ROW), 10**18, (key,)))
         elif kind == CYCLE:
@@ -254,7 +258,7 @@ def assembled(lines):
         else:
             messages.append(Message(EVENTS, b"\0\1\0\0" + len(text).to_bytes(4, "little") + text, 10**18))
     with patch.object(stored.json, "dumps", str):
-        writer = MessageWriter(stream, said, chunked=True)
+        writer = MessageWriter(stream, metadata, chunked=True)
     for message in messages:
         writer.write(message)
     writer.finish()
@@ -262,9 +266,9 @@ def assembled(lines):
 
 
 def use_recording(path):
-    with redirect_stdout(StringIO()) as said:
+    with redirect_stdout(StringIO()) as output:
         info(path, json=False)
-    assert not controls(said.getvalue())
+    assert not controls(output.getvalue())
     recording = open_recording(path)
     write_csv(recording, path.with_suffix(".csv"), wide=True)
     write_recording(recording, path.with_suffix(".again"))
@@ -280,7 +284,7 @@ LINES = recording_lines()
 def test_recordings_with_other_content(tmp_path):
     def content(seed):
         whole = assembled(edited(LINES, seed))
-        return whole if seed % 2 else whole[:-9]  # without its end: read from the first byte on
+        return whole if seed % 2 else whole[:-9]  # cut off, so it is read from the first byte on
 
     survives(tmp_path / "run.mcap", content, use_recording)
 
@@ -291,9 +295,10 @@ def test_recordings_side_by_side(tmp_path):
 
     def use(path):
         recording = open_recording(path)
-        for found in (compare(good, recording), following(recording)):
-            headline(found)
-            tables = [deviation_table(found), *response_tables(found, found.pairs[0]), provenance_table(found)]
+        for comparison in (compare(good, recording), following(recording)):
+            headline(comparison)
+            responses = response_tables(comparison, comparison.pairs[0])
+            tables = [deviation_table(comparison), *responses, provenance_table(comparison)]
             assert not controls("".join(map(table_text, tables)))
         write_ros2(recording, path.with_suffix(".bag"), force=True)
 
@@ -344,9 +349,9 @@ def test_json_logs(tmp_path):
 def test_lerobot_datasets(tmp_path, part):
     states = np.outer(np.linspace(-50, 50, 20), [1.0, 0.5, 0.2])
     write_dataset(tmp_path / "set", [(states, states)] * 2, robot="axbridge")
-    one = {"id": 1, "drive_mode": 1, "homing_offset": 0, "range_min": 100, "range_max": 4000}
+    joint = {"id": 1, "drive_mode": 1, "homing_offset": 0, "range_min": 100, "range_max": 4000}
     arm = tmp_path / "set" / "arm.json"
-    arm.write_text(json.dumps(dict.fromkeys(("shoulder_pan", "elbow_flex", "gripper"), one), indent=1))
+    arm.write_text(json.dumps(dict.fromkeys(("shoulder_pan", "elbow_flex", "gripper"), joint), indent=1))
 
     def use(_path):
         recording = import_dataset(tmp_path / "set", 1, unit="normalised", calibration=arm)
@@ -363,7 +368,7 @@ def test_arm_folders(tmp_path, part):
     (tmp_path / "state_motor.csv.gz").write_bytes(gzip.compress(text))
 
     def use(path):
-        if path.suffix == ".gz":  # most edits of packed bytes end in one error
+        if path.suffix == ".gz":  # edits of compressed bytes would mostly give the same error
             path.write_bytes(gzip.compress(path.read_bytes()))
         write_recording(import_arm_folder(tmp_path, Rig.load("pan_tilt")), tmp_path / "out.mcap")
 

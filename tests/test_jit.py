@@ -1,4 +1,4 @@
-"""When kernels are compiled, what is told meanwhile, who finds them again, and the same simulation without numba."""
+"""Compilation of kernels, its progress report, the cache, and the same simulation without numba."""
 
 import json
 import os
@@ -26,14 +26,14 @@ print(json.dumps([value, "numba" in sys.modules, jit.kernels()[0], str(jit.cache
 
 
 def python(code, *arguments, **variables):
-    """What is done in a process of its own, with these variables."""
+    """Run code in a new process with these environment variables."""
     env = os.environ | {"NUMBA_CACHE_DIR": ""} | {name: str(value) for name, value in variables.items()}
     return subprocess.run([sys.executable, "-c", code, *arguments], env=env, capture_output=True, text=True)
 
 
 @pytest.fixture
 def call(tmp_path):
-    """Run a kernel: what came out, whether numba was needed, how many it compiled, where."""
+    """Return a function that runs a kernel: result, whether numba was imported, compiled kernels, cache folder."""
 
     def run(source=SOURCE):
         done = python(CALL, XDG_CACHE_HOME=tmp_path / "cache", PYTHONPATH=source)
@@ -44,16 +44,16 @@ def call(tmp_path):
 
 
 @pytest.mark.ci
-def test_kernels_are_found_again_from_another_place_and_after_a_reinstall(call, tmp_path):
+def test_cached_kernels_are_used_from_another_folder_and_after_a_reinstall(call, tmp_path):
     before = call()
-    shutil.copytree(SOURCE, tmp_path / "elsewhere", copy_function=shutil.copyfile)  # with times of its own
+    shutil.copytree(SOURCE, tmp_path / "elsewhere", copy_function=shutil.copyfile)  # with new time stamps
     after = call(tmp_path / "elsewhere")
     assert before[2] == 1
     assert after[2] == 0
     assert after[3] == before[3]
 
 
-def test_other_kernels_have_a_folder_of_their_own(tmp_path):
+def test_changed_kernels_have_their_own_cache_folder(tmp_path):
     shutil.copytree(SOURCE, tmp_path / "changed")
     kernel = tmp_path / "changed" / "axbridge" / "servo" / "motor.py"
     kernel.write_text(kernel.read_text() + "# another")
@@ -64,15 +64,15 @@ def test_other_kernels_have_a_folder_of_their_own(tmp_path):
     assert len({here, there, ""}) == 3
 
 
-def test_whoever_waits_for_kernels_sees_it_on_a_terminal(tmp_path):
+def test_a_terminal_shows_the_progress_of_compiling(tmp_path):
     env = {"XDG_CACHE_HOME": str(tmp_path), "PYTHONPATH": str(SOURCE), "NUMBA_CACHE_DIR": ""}
-    ours, theirs = os.openpty()
+    near_end, far_end = os.openpty()
     with subprocess.Popen(
-        [sys.executable, "-c", CALL], env={**os.environ, **env}, stdout=subprocess.DEVNULL, stderr=theirs
+        [sys.executable, "-c", CALL], env={**os.environ, **env}, stdout=subprocess.DEVNULL, stderr=far_end
     ):
-        os.close(theirs)
-        seen = os.read(ours, 4096).decode()
-    os.close(ours)
+        os.close(far_end)
+        seen = os.read(near_end, 4096).decode()
+    os.close(near_end)
     assert "compiling the simulation, once for this machine: 0 of " in seen
 
 
@@ -88,17 +88,17 @@ def kill():
     os.kill(os.getpid(), signal.SIGTERM)
 
 def report(done, total):
-    if not told:
-        told.append(ctypes.CFUNCTYPE(None)(kill))
-        told[0]()  # as in a callback of LLVM: what the handler raises is dropped
+    if not reports:
+        reports.append(ctypes.CFUNCTYPE(None)(kill))
+        reports[0]()  # as in a callback of LLVM, Python drops the handler's exception
     print(done, total, flush=True)
 
-told = []
+reports = []
 signal.signal(signal.SIGTERM, end)
 jit.compile_first()
 with jit.reporting(report):
     with axbridge.open("bioloid") as robot:
-        next(iter(robot.values())).set_position(0.1)  # it is switched on, and off at the end
+        next(iter(robot.values())).set_position(0.1)  # switches it on; the block's end switches it off
 """
 
 
@@ -126,7 +126,7 @@ with axbridge.open("bench_arm", engine="mujoco") as robot:
 
 @pytest.mark.ci
 def test_a_short_simulation_compiles_nothing_and_gives_the_same_bits_as_a_compiled_one(tmp_path):
-    cold, warm = (python(RUN, *given, XDG_CACHE_HOME=tmp_path / "cache") for given in ([], ["compiled"]))
+    cold, warm = (python(RUN, *arguments, XDG_CACHE_HOME=tmp_path / "cache") for arguments in ([], ["compiled"]))
     (none, *plain), (some, *compiled) = (json.loads(done.stdout) for done in (cold, warm))
     assert plain == compiled
     assert none == 0 < some
@@ -145,7 +145,7 @@ def test_verbs_that_simulate_nothing_do_not_import_numba():
 
 @pytest.mark.skipif(os.name != "posix", reason="owners and modes are POSIX")
 @pytest.mark.parametrize("trap", ["open to all", "of another user", "a link", "a file", "none"])
-def test_kernels_are_kept_in_no_folder_that_others_can_write(tmp_path, trap):
+def test_the_cache_is_in_no_folder_that_another_user_can_write(tmp_path, trap):
     shared, real = tmp_path / f"axbridge-{os.getuid()}", tmp_path / "real"
     real.mkdir(mode=0o700)
     if trap == "open to all":
@@ -163,11 +163,11 @@ def test_kernels_are_kept_in_no_folder_that_others_can_write(tmp_path, trap):
     blocked = tmp_path / "home"
     blocked.write_text("no folder can be made in here")
     code = "from axbridge.jit import cache_folder; print(cache_folder())"
-    kept = Path(python(code, TMPDIR=tmp_path, XDG_CACHE_HOME=blocked).stdout.strip())
-    assert (kept.parent == shared) is (trap == "none")
-    assert kept.parent.is_relative_to(tmp_path)
-    assert real not in kept.parents
-    assert (kept if trap != "none" else shared).stat().st_mode & 0o077 == 0
+    folder = Path(python(code, TMPDIR=tmp_path, XDG_CACHE_HOME=blocked).stdout.strip())
+    assert (folder.parent == shared) is (trap == "none")
+    assert folder.parent.is_relative_to(tmp_path)
+    assert real not in folder.parents
+    assert (folder if trap != "none" else shared).stat().st_mode & 0o077 == 0
 
 
 # ---- without numba
@@ -185,15 +185,15 @@ with axbridge.open("bench_arm") as robot:
 """
 
 
-def test_kernels_run_as_plain_python_where_numba_is_missing():
+def test_kernels_run_as_plain_python_when_numba_is_missing():
     blocks = "import sys\nsys.modules['numba'] = None", ""
     plain, usual = (json.loads(python(block + SCRIPT).stdout.splitlines()[-1]) for block in blocks)
     assert (plain[0], usual[0]) == (True, False)
     assert plain[1:] == usual[1:]
 
 
-def test_a_numba_that_is_too_old_is_not_used_and_that_is_said(tmp_path):
-    """One that pip did not choose: axbridge without `[fast]` takes what is there."""
+def test_a_numba_that_is_too_old_is_not_used_and_a_warning_says_so(tmp_path):
+    """Without the extra `fast`, pip does not check the version of an installed numba."""
     (tmp_path / "numba").mkdir()
     (tmp_path / "numba" / "__init__.py").write_text("raise RuntimeError('imported')\n")
     facts = tmp_path / "numba-0.67.0.dist-info"
@@ -206,6 +206,6 @@ def test_a_numba_that_is_too_old_is_not_used_and_that_is_said(tmp_path):
     assert "axbridge[fast]" in done.stderr
 
 
-def test_the_extra_asks_for_a_numba_that_compiles():
-    (asked,) = re.findall(r'"numba>=([\d.]+)', (SOURCE.parent / "pyproject.toml").read_text())
-    assert tuple(map(int, asked.split("."))) == jit._OLDEST
+def test_the_extra_requires_a_numba_that_can_compile_the_kernels():
+    (oldest,) = re.findall(r'"numba>=([\d.]+)', (SOURCE.parent / "pyproject.toml").read_text())
+    assert tuple(map(int, oldest.split("."))) == jit._OLDEST

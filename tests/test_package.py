@@ -1,4 +1,4 @@
-"""The package as a whole: what it exports, what importing it costs, and which way its imports point."""
+"""The package as a whole: its exports, the cost of its import, and the order of its imports."""
 
 import ast
 import doctest
@@ -26,7 +26,7 @@ from tools.import_graph import SOURCE, circles, modules, room_of, rooms
 
 graph = cache(import_graph.graph)  # it reads every file
 
-# In import order: a room imports only rooms before it. What all rest on is one room, "base".
+# In import order: a room imports only rooms before it. The modules that all rooms use are the room "base".
 ROOMS = [
     *(
         "base",
@@ -44,12 +44,12 @@ ROOMS = [
     ),
     *("webots", "view", "export", "learn", "testing", "cli", "__main__"),
 ]
-MOST = 10  # arguments that a reader can keep in order
+MOST_ARGUMENTS = 10  # positional arguments of a function
 
 
 @cache
 def definitions():
-    """Every class and function, with its file, its name, and the positional arguments of a function."""
+    """Return every class and function, with its file, its name, and the positional arguments of a function."""
     found = []
     for path in sorted(SOURCE.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -77,7 +77,7 @@ def test_no_file_imports_itself_by_way_of_others():
     assert circles(graph()) == []
 
 
-def test_only_the_lazy_names_and_the_folder_of_verbs_import_what_stands_nowhere():
+def test_only_the_lazy_names_and_the_folder_of_verbs_have_hidden_imports():
     assert import_graph.hidden_imports() == {"axbridge", "cli"}
 
 
@@ -94,49 +94,51 @@ def test_an_import_by_a_string_or_by_a_public_name_is_an_import(tmp_path):
         path = tmp_path / f"{name}.py"
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
-    found = import_graph.graph(tmp_path)
-    assert (found["script"], found["made"]) == ({"cli"}, {"view"})
-    assert found["low"] == found["asking"] == found["naming"] == {"view.page"}
+    targets_of = import_graph.graph(tmp_path)
+    assert (targets_of["script"], targets_of["made"]) == ({"cli"}, {"view"})
+    assert targets_of["low"] == targets_of["asking"] == targets_of["naming"] == {"view.page"}
     assert import_graph.hidden_imports(tmp_path) == {"low", "made"}
 
 
-def test_every_public_name_is_there_and_sorted_and_is_no_room():
+def test_every_public_name_exists_is_sorted_and_is_no_room():
     assert axbridge.__all__ == sorted(set(axbridge.__all__)) == sorted(axbridge._HOME)
     assert all(getattr(axbridge, name) is not None for name in axbridge.__all__)
     assert not set(ROOMS) & set(axbridge.__all__)
 
 
-@pytest.mark.parametrize("kind", [one for one in vars(errors).values() if isinstance(one, type(errors.AxBridgeError))])
-def test_errors_keep_their_facts_on_the_way_out_of_a_worker_process(kind):
+@pytest.mark.parametrize(
+    "kind", [kind for kind in vars(errors).values() if isinstance(kind, type(errors.AxBridgeError))]
+)
+def test_errors_keep_their_attributes_when_they_come_from_a_worker_process(kind):
     facts = {"id": 3, "data": b"\xff", "flags": 0x24, "time": 0.5, "hardware": errors.HardwareError(1)}
     error = kind(**{name: facts.get(name, name) for name in list(inspect.signature(kind.__init__).parameters)[1:]})
-    back = pickle.loads(pickle.dumps(error))
-    for one in (back, kind(back)):  # as gymnasium's AsyncVectorEnv raises it
-        assert (type(one), str(one), vars(one)) == (kind, str(error), vars(error))
+    unpickled = pickle.loads(pickle.dumps(error))
+    for copy in (unpickled, kind(unpickled)):  # gymnasium's AsyncVectorEnv raises the second form
+        assert (type(copy), str(copy), vars(copy)) == (kind, str(error), vars(error))
 
 
 def test_importing_axbridge_loads_nothing_heavy():
     heavy = "{'pybullet', 'numba', 'scipy', 'matplotlib', 'dynamixel_sdk', 'pydantic'}"
     code = f"import sys, axbridge; print(sorted({heavy} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert finished.stdout.strip() == "[]"
 
 
-def test_the_program_tells_its_version_and_refuses_a_backend_before_it_starts_a_script(tmp_path, capsys):
+def test_the_program_prints_its_version_and_refuses_a_backend_before_it_starts_a_script(tmp_path, capsys):
     assert app.run(["--version"]) == app.DONE
     assert capsys.readouterr().out == f"axbridge {axbridge.__version__}\n"
     script = tmp_path / "idle.py"
     script.write_text("print('started')\n")
     assert app.run(["run", str(script), "--rig", "bench_arm", "--backend", "simm"]) == app.MISUSE
-    said = capsys.readouterr()
-    assert (said.out, said.err) == (
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == (
         "",
         "axbridge: no backend 'simm'\ndid you mean 'sim'? known backends: real, sim, twin\n",
     )
 
 
 def test_no_other_class_has_the_name_of_a_public_one():
-    """Webots' names are Webots' business."""
+    """Classes of `webots` have the names of Webots' API, so they are excepted."""
     homes = defaultdict(set)
     for path, name, names in definitions():
         if names is None and name in axbridge.__all__ and not path.startswith("webots/"):
@@ -145,19 +147,19 @@ def test_no_other_class_has_the_name_of_a_public_one():
     assert {name: sorted(files) for name, files in homes.items() if len(files) > 1} == {}
 
 
-def test_no_function_has_more_positional_arguments_than_a_reader_can_keep_in_order():
+def test_no_function_has_more_than_ten_positional_arguments():
     functions = [(path, name, names) for path, name, names in definitions() if names is not None]
     assert len(functions) > 1000
     for path, name, names in functions:
-        assert len(names) - (names[:1] in (["self"], ["cls"])) <= MOST, f"{path}: {name}"
+        assert len(names) - (names[:1] in (["self"], ["cls"])) <= MOST_ARGUMENTS, f"{path}: {name}"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(name for name, path in modules().items() if ">>>" in path.read_text("utf-8")))
-def test_the_examples_of_a_module_do_what_they_say(name):
-    tried = doctest.testmod(import_module(f"axbridge.{name}".rstrip(".")), verbose=False)
-    assert tried.attempted > 0
-    assert tried.failed == 0
+def test_the_examples_of_a_module_give_the_shown_results(name):
+    result = doctest.testmod(import_module(f"axbridge.{name}".rstrip(".")), verbose=False)
+    assert result.attempted > 0
+    assert result.failed == 0
 
 
 def recording(offset):
@@ -166,7 +168,7 @@ def recording(offset):
     return Recording(Path("somewhere/step.mcap"), {"knee": track}, complete=False)
 
 
-def test_a_rig_a_recording_and_a_comparison_say_what_they_are_in_a_line():
+def test_the_repr_of_a_rig_a_recording_and_a_comparison_describes_it_in_one_line():
     rig = axbridge.Rig.load("pan_tilt")
     assert repr(rig) == str(rig) == f"<Rig 'pan_tilt': 2 servos, from {rig.path}>"
     assert repr(recording(0.0)) == "<Recording 'step.mcap' of knee, cut off>"
@@ -179,7 +181,7 @@ def test_a_rig_a_recording_and_a_comparison_say_what_they_are_in_a_line():
 
 
 @pytest.mark.slow
-def test_a_robot_and_its_servos_say_what_they_are_in_a_line():
+def test_the_repr_of_a_robot_and_its_servos_describes_them_in_one_line():
     with axbridge.open("bench_arm", backend="sim") as robot:
         assert repr(robot) == "<Robot 'bench_arm' on sim: 1 servo, 0.00 s after the start>"
         assert repr(robot["shoulder"]) == "<Servo 'shoulder' at 0.000 rad, limp>"

@@ -1,4 +1,4 @@
-"""Work for many processes: whatever happens to a worker, every job is done once."""
+"""Jobs in parallel: each job gives one result, although workers or schedulers are killed."""
 
 import os
 import socket
@@ -21,19 +21,19 @@ OURS = os.environ | {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
 
 @pytest.fixture
 def address():
-    """Of a dask scheduler that may begin there."""
+    """A free address for a dask scheduler."""
     pytest.importorskip("distributed")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return f"127.0.0.1:{free.getsockname()[1]}"
 
 
-def test_a_killed_worker_costs_time_alone_and_a_task_that_kills_every_worker_is_given_up(tmp_path, recwarn):
+def test_a_job_runs_again_when_its_worker_is_killed_and_is_given_up_after_four_workers(tmp_path, recwarn):
     jobs = [str(tmp_path / f"{number}") for number in range(3)]
     with workers(most=2) as pool:
         assert dict(pool.results(kill_once, jobs)) == dict.fromkeys(range(3), "done")
-        assert list(pool(mark, jobs)) == jobs  # in their order, by processes that came after the killed ones
-        assert [str(warning.message) for warning in recwarn] == ["late"]  # given here, once
+        assert list(pool(mark, jobs)) == jobs  # in the order of the jobs, by new processes
+        assert [str(warning.message) for warning in recwarn] == ["late"]  # shown once, in this process
     with pytest.raises(AxBridgeError, match="ended 4 times"):
         list(results(kill_always, ["x"]))
 
@@ -50,7 +50,7 @@ def test_workers_end_with_the_program_that_is_killed(tmp_path):
     until(lambda: not any(Path(f"/proc/{pid}/stat").exists() for pid in workers_))
 
 
-def test_a_script_that_drives_a_robot_first_is_not_run_again_by_the_processes_of_its_fits(tmp_path):
+def test_the_processes_of_a_fit_do_not_run_the_script_again(tmp_path):
     script, mark = tmp_path / "work.py", tmp_path / "ran"
     lines = (
         f"open({str(mark)!r}, 'a').write('robot moved ')",
@@ -63,7 +63,7 @@ def test_a_script_that_drives_a_robot_first_is_not_run_again_by_the_processes_of
     assert mark.read_text() == "robot moved "
 
 
-def test_what_nobody_asks_for_any_more_is_not_begun(tmp_path):
+def test_closing_the_iterator_cancels_the_other_jobs(tmp_path):
     jobs = [str(tmp_path / f"{number:02}") for number in range(20)]
     with workers(most=2) as pool:
         for found in pool(mark, jobs):
@@ -98,7 +98,7 @@ if __name__ == "__main__":
 """
 
 
-def test_a_scheduler_that_is_killed_is_named_in_time_and_nothing_else_is_said(tmp_path, address):
+def test_the_error_names_a_scheduler_that_is_killed_and_nothing_else_is_printed(tmp_path, address):
     script = tmp_path / "lost.py"
     script.write_text(LOST)
     (tmp_path / "marks").mkdir()
@@ -111,8 +111,8 @@ def test_a_scheduler_that_is_killed_is_named_in_time_and_nothing_else_is_said(tm
     assert done.stderr == ""
 
 
-def test_a_scheduler_without_workers_is_not_waited_for_for_ever(monkeypatch, address):
-    monkeypatch.setattr("axbridge.pool._WORKERLESS", 1.0)
+def test_a_scheduler_without_workers_is_an_error_after_a_time_limit(monkeypatch, address):
+    monkeypatch.setattr("axbridge.pool._NO_WORKER_TIMEOUT", 1.0)
     module = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--no-dashboard"]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     with subprocess.Popen([*module, "--port", address.partition(":")[2]], **quiet) as scheduler:
@@ -125,9 +125,9 @@ def test_a_scheduler_without_workers_is_not_waited_for_for_ever(monkeypatch, add
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:9", "nowhere.invalid:8786", "localhost", ""])
-def test_a_scheduler_that_is_not_there_is_named(address, monkeypatch):
+def test_the_error_names_an_address_without_scheduler(address, monkeypatch):
     pytest.importorskip("distributed")
-    monkeypatch.setattr("axbridge.pool._PATIENCE", 1.0)
+    monkeypatch.setattr("axbridge.pool._CONNECT_TIMEOUT", 1.0)
     with pytest.raises(UsageError, match=f"no dask scheduler answers at {address}") as said:
         list(results(mark, ["x"], f"dask://{address}"))
     assert said.value.hint == "start one (dask scheduler), or leave --executor out"
@@ -154,6 +154,6 @@ with workers(most=1) as pool:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="processes begin otherwise there")
-def test_a_process_that_is_begun_when_the_signal_comes_does_not_complain():
+def test_a_signal_during_the_start_of_a_process_prints_nothing():
     done = subprocess.run([sys.executable, "-c", ENDED_AS_IT_BEGINS], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (5, "")

@@ -1,4 +1,4 @@
-"""Files of the repository that no other test reads: they are right, and what they name exists."""
+"""Files of the repository that no other test reads: they are correct, and all files and targets in them exist."""
 
 import io
 import re
@@ -16,7 +16,7 @@ WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
-def test_workflows_may_only_read_unless_a_job_says_more_and_name_tests_and_targets_that_there_are(path):
+def test_workflows_have_read_permission_and_name_existing_tests_and_targets(path):
     text = path.read_text()
     assert re.search(r"(?m)^permissions:\n  contents: read$", text)
     for test in re.findall(r"tests/[\w./]+", text):
@@ -25,11 +25,11 @@ def test_workflows_may_only_read_unless_a_job_says_more_and_name_tests_and_targe
         assert set(words.split()) <= TARGETS
 
 
-def test_the_citation_is_of_this_version():
+def test_the_citation_has_this_version():
     assert f"version: {__version__}\n" in (ROOT / "CITATION.cff").read_text()
 
 
-def test_the_metadata_and_the_readme_alone_say_where_the_repository_is():
+def test_only_the_metadata_and_the_readme_have_the_address_of_the_repository():
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
     if not listed.stdout:
         pytest.skip("no checkout of git")
@@ -38,7 +38,7 @@ def test_the_metadata_and_the_readme_alone_say_where_the_repository_is():
     assert [name for name, text in texts.items() if address.search(text)] == ["README.md", "pyproject.toml"]
 
 
-def test_the_readme_begins_with_two_commands_that_there_are():
+def test_the_readme_begins_with_two_existing_commands():
     text = (ROOT / "README.md").read_text()
     commands = [line.split("#")[0].strip() for line in re.findall(r"(?m)^\$ (.*)$", text)]
     assert commands == ["make demo", "make test"]
@@ -63,7 +63,7 @@ JSON_KEYS = {("calibration.py", "way")}  # of a turn in the report of `verify`
 PUBLIC = {"Found", "FoundServo", "ModuleNotFoundError", "PackageNotFoundError", "FileNotFoundError"}
 
 
-def test_names_in_src_are_the_fields_words():
+def test_names_in_src_are_terms_of_the_field():
     used = {}
     for path in sorted((ROOT / "src").rglob("*.py")):
         for token in tokenize.generate_tokens(io.StringIO(path.read_text(encoding="utf-8")).readline):

@@ -1,4 +1,4 @@
-"""Whoever reads a rig's links asks the rig: its parameters are in them, and ideal joints may move what has no mass."""
+"""The rig's methods give its links with the rig's parameters; an ideal joint may move a link without mass."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ EYE = """<robot name="eye">
 
 @pytest.fixture
 def heavy(tmp_path):
-    """A Bioloid whose torso weighs what a parameter says."""
+    """Return a Bioloid whose torso's mass is a parameter."""
     path, urdf = copy_rig(Rig.load("bioloid"), tmp_path / "heavy")
     urdf.write_text(urdf.read_text().replace('<mass value="0.861"/>', '<mass value="${torso_mass}"/>'))
     path.write_text('parameters.torso_mass = { value = 0.861, unit = "kg" }\n' + path.read_text())
@@ -39,8 +39,8 @@ def heavy(tmp_path):
 
 
 @pytest.fixture
-def seeing(tmp_path):
-    """An arm with an eye that weighs nothing, on an ideal joint."""
+def with_eye(tmp_path):
+    """Return an arm with an eye without mass, on an ideal joint."""
     (tmp_path / "eye.urdf").write_text(EYE)
     servos = 'name = "shoulder"\njoint = "shoulder"\nid = 1\n[[servo]]\nname = "pan"\njoint = "pan"\ndrive = "ideal"'
     (tmp_path / "eye.toml").write_text(f'name = "eye"\nworld.urdf = "eye.urdf"\n[[servo]]\n{servos}\n')
@@ -54,8 +54,8 @@ def test_a_robot_walks_with_a_torso_whose_mass_is_a_parameter(heavy):
     assert heavy.overridden({"parameters": {"torso_mass": 1.5}}).tree().mass[0] == 1.5
 
 
-@pytest.mark.parametrize("which", ["heavy", "seeing"])
-def test_everything_that_is_asked_of_the_links_knows_parameters_and_bears_a_link_without_mass(which, request):
+@pytest.mark.parametrize("which", ["heavy", "with_eye"])
+def test_every_function_on_links_uses_parameters_and_accepts_a_link_without_mass(which, request):
     rig = request.getfixturevalue(which)
     start = {servo.name: servo.position for servo in rig.servos}
     check_rig(rig)
@@ -69,7 +69,7 @@ def test_everything_that_is_asked_of_the_links_knows_parameters_and_bears_a_link
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("which", ["heavy", "seeing"])
+@pytest.mark.parametrize("which", ["heavy", "with_eye"])
 def test_such_robots_are_shown_and_recorded(which, request, tmp_path):
     pytest.importorskip("websockets")
     rig = request.getfixturevalue(which)
@@ -85,7 +85,7 @@ def test_such_robots_are_shown_and_recorded(which, request, tmp_path):
             robot.step()
 
 
-@pytest.mark.parametrize("which", ["heavy", "seeing"])
+@pytest.mark.parametrize("which", ["heavy", "with_eye"])
 def test_such_robots_are_exported_to_mujoco(which, request):
     mujoco = pytest.importorskip("mujoco")
     from axbridge.export.mjcf import to_mjcf
@@ -95,15 +95,15 @@ def test_such_robots_are_exported_to_mujoco(which, request):
     assert model.body_mass.sum() == pytest.approx(rig.tree().mass.sum())
 
 
-def test_the_rig_of_a_recording_answers_from_what_was_recorded(heavy, tmp_path):
+def test_the_rig_of_a_recording_uses_the_recorded_files(heavy, tmp_path):
     changed = heavy.overridden({"parameters": {"torso_mass": 1.5}})
-    kept = Recording(tmp_path / "gone" / "a.mcap", {}, (), {}, describe(changed))
-    for rig in (rig_of(kept), rig_of(kept).overridden({"robot": {"basic_time_step_ms": 10}})):
+    stored = Recording(tmp_path / "gone" / "a.mcap", {}, (), {}, describe(changed))
+    for rig in (rig_of(stored), rig_of(stored).overridden({"robot": {"basic_time_step_ms": 10}})):
         assert rig.tree().mass[0] == 1.5
         assert len(rig.shapes("collision")) == len(heavy.shapes("collision"))
 
 
-def test_a_rig_changes_what_is_said_of_each_servo_and_of_all_buses():
+def test_a_rig_changes_keys_of_each_servo_and_of_all_buses():
     rig = Rig.load("bioloid")
     changed = rig.with_servos(lambda servo: {"position": 0.1} if servo.id == 3 else {}).with_buses(bus_timing="none")
     assert [servo.id for servo in changed.servos if servo not in rig.servos] == [3]

@@ -1,4 +1,4 @@
-"""The pages that are made from the code hold what the code has: of the reference, and of the site."""
+"""The generated pages of the reference and of the site agree with the code."""
 
 import re
 from types import SimpleNamespace
@@ -14,7 +14,7 @@ from tools.reference_pages import DOCS, PAGES
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_of_the_reference_is_what_the_code_says(name):
+def test_a_page_of_the_reference_agrees_with_the_code(name):
     assert (DOCS / name).read_text(encoding="utf-8") == PAGES[name](), "run python -m tools.reference_pages"
 
 
@@ -31,7 +31,7 @@ def test_the_command_line_page_has_every_verb_with_its_example_and_its_options(p
         assert f"$ {example}\n" in page
     record = page.split("### record\n")[1].split("\n### ")[0]
     options = typer.main.get_command(app).commands["record"].params
-    assert all(f"`{name}`" in record for one in options if one.name != "experiment" for name in one.opts[:1])
+    assert all(f"`{name}`" in record for option in options if option.name != "experiment" for name in option.opts[:1])
     assert "| `--seed` | Seed of all random numbers. | `0` |" in record
 
 
@@ -47,7 +47,7 @@ def test_every_rig_is_drawn_and_every_example_is_shown(pages):
 
 
 @pytest.mark.slow
-def test_the_navigation_says_what_a_page_and_a_module_are_about(pages):
+def test_the_navigation_has_a_title_for_every_module(pages):
     for page in ("api.md", "api-inside.md"):
         headings = re.findall(
             r"^::: (\S+)\n(?:    options:\n      heading_level: 3\n)((?:      .*\n)*)", pages[page], re.MULTILINE
@@ -69,5 +69,5 @@ def test_the_navigation_says_what_a_page_and_a_module_are_about(pages):
         ("view.md", r"| `--model NAME\|FILE` | a \| b |", r"| `--model NAME|FILE` | a \| b |"),  # no backslash there
     ],
 )
-def test_links_and_bars_are_shown_as_the_site_wants_them(page, text, wanted):
+def test_links_and_bars_are_converted_for_the_site(page, text, wanted):
     assert site_pages.on_page_markdown(text, SimpleNamespace(file=SimpleNamespace(src_uri=page))) == wanted

@@ -1,4 +1,4 @@
-"""Counts and SI units: what a register value is worth and that nothing is lost on the way."""
+"""Conversions of register counts to SI units and back."""
 
 import math
 
@@ -24,7 +24,7 @@ def test_a_reversed_servo_counts_down():
 
 
 @given(counts=st.integers(0, 1023), zero=st.integers(0, 1023), direction=st.sampled_from([1, -1]))
-def test_every_count_survives_the_way_through_radians(counts, zero, direction):
+def test_every_count_is_the_same_after_a_conversion_to_radians_and_back(counts, zero, direction):
     mounted = Calibration(AX, zero, direction)
     assert mounted.goal(mounted.angle(counts)) == counts
 
@@ -35,7 +35,7 @@ def test_signed_magnitude_round_trip_where_clockwise_zero_is_zero_and_high_bits_
     assert bits_to_signed(1024) == 0
 
 
-def test_a_tiny_speed_limit_never_becomes_full_speed():
+def test_a_tiny_speed_limit_is_never_converted_to_full_speed():
     assert Calibration(AX, 512, 1).speed_limit(1e-9) == 1
     assert Calibration(MX, 2048, 1).speed_limit(1e9) == 1023
 
@@ -49,12 +49,12 @@ def test_an_x_servo_has_a_list_of_rates():
 
 
 @given(st.integers(0, 254), st.sampled_from(["ax", "mx"]))
-def test_every_rate_a_servo_can_be_set_to_is_found_again(value, units):
+def test_every_baud_rate_of_a_servo_is_the_same_after_a_round_trip(value, units):
     register = baud_register(baud_of(value, units), units)
     assert baud_of(register, units) == baud_of(value, units)
 
 
-def test_rates_of_hosts_near_enough_to_a_servos_are_taken_and_others_not():
+def test_host_rates_near_a_servos_rate_are_accepted_and_others_are_refused():
     assert [baud_register(baud) for baud in (1_000_000, 115_200, 57_600, 9_600)] == [1, 16, 34, 207]
     assert [baud_register(baud) for baud in (900_000, 1_500_000, 3_000_000, 1)] == [None] * 4
     assert baud_register(3_000_000, "mx") == 252

@@ -1,4 +1,4 @@
-"""axbridge: one Servo API for Dynamixel and Feetech servos, on the bus or simulated down to their registers.
+"""axbridge: one Servo API for Dynamixel and Feetech servos, real or simulated with their registers.
 
 A first program. With ``backend="real", port="/dev/ttyUSB0"`` it drives real servos:
 
@@ -12,28 +12,28 @@ A first program. With ``backend="real", port="/dev/ttyUSB0"`` it drives real ser
 0.6 rad after 1.00 s
 
 Units are SI: rad, rad/s, N·m, V, °C, s; the period of `step` is in ms. Commands act in the next step. Readings are
-those of the last one. Leaving the block switches every motor off.
+those of the last step. Leaving the block switches every motor off.
 
-Where to look, by ``help(axbridge.NAME)``:
+Names to look up with ``help(axbridge.NAME)``:
 
-- A robot: `open` makes a `Robot` of a `Rig` (a name, a path or an object). `Robot.step`, `Robot.goto`,
-  `Robot.positions` move and read all of it. ``axbridge rig list`` names the rigs that come along.
+- A robot: `open` creates a `Robot` from a `Rig` (a name, a path or an object). `Robot.step`, `Robot.goto` and
+  `Robot.positions` move and read all servos. ``axbridge rig list`` lists the included rigs.
 - A servo: ``robot["shoulder"]`` is a `Servo`. Commands: `Servo.set_position`, `set_velocity`, `set_torque`, `goto`,
   `torque_off`. Readings: `Servo.position`, `velocity`, `torque`, `load`, `voltage`, `temperature`, `errors`, or all of
-  them as `Servo.state`. What it is to do: `Servo.target_position`, `velocity_limit`, `available_torque`. What it can do
-  itself: `Servo.capabilities`.
-- Recordings: `record` does an experiment with a servo and gives a `Recording`, `compare` says how far two are apart,
-  `simulate` plays the commands of one through a model, and `identify` fits a model to several. `open_recording` reads
-  one, `Recording.to_pandas` makes it a table, `Recorder` and `RobotRecorder` make one of a program of your own. Some
-  come along: `samples`.
-- Motion: `play` a `Move`, `teach` one by hand, `walk` with a `Gait`;
-  ``axbridge.motion.energy.least_energy`` finds the way that takes least.
-- A simulation: `Robot.simulation` sets faults and knows the truth.
-- Webots: `axbridge.webots` runs Webots' controllers unmodified.
-- Errors: all are `AxBridgeError`; each says what to do next. What was clipped or refused is a `ControlWarning`.
+  them as `Servo.state`. Set-points: `Servo.target_position`, `velocity_limit`, `available_torque`. The control modes
+  that the servo itself supports: `Servo.capabilities`.
+- Recordings: `record` runs an experiment with a servo and returns a `Recording`. `compare` computes the differences
+  between two recordings. `simulate` plays the commands of a recording through a model. `identify` fits a model to
+  several. `open_recording` reads a recording, `Recording.to_pandas` converts it to a table, `Recorder` and
+  `RobotRecorder` record your own program. `samples` has the included recordings.
+- Motion: `play` a `Move`, `teach` a move by hand, `walk` with a `Gait`;
+  ``axbridge.motion.energy.least_energy`` finds the motion that takes the least energy.
+- A simulation: `Robot.simulation` sets faults and returns the true state.
+- Webots: `axbridge.webots` runs Webots controllers unmodified.
+- Errors: all are `AxBridgeError`, with a hint for the next step. A clipped or refused value is a `ControlWarning`.
 
-Longer: docs/tutorial.md, the six programs in examples/, and ``axbridge --help`` for the command line. Names are loaded
-when first used, so that importing axbridge is quick and needs no physics engine.
+More: docs/tutorial.md, the six programs in examples/, and ``axbridge --help`` for the command line. Names are imported
+at their first use, so importing axbridge is quick and needs no physics engine.
 """
 
 from __future__ import annotations

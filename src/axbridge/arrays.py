@@ -1,4 +1,4 @@
-"""What the arrays of this package hold, for type annotations."""
+"""Array types for annotations."""
 
 from __future__ import annotations
 

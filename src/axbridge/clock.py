@@ -1,4 +1,4 @@
-"""Time as the bus and the robot see it: wall time on a real line, simulated time in the simulator."""
+"""Clocks of the bus and the robot: wall time on a real line, simulated time in the simulator."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ class Clock(Protocol):
     """A monotonic clock in seconds."""
 
     def now(self) -> float:
-        """Seconds since the clock's own start."""
+        """Return the time since the clock's own start, s."""
 
     def sleep_until(self, due: float) -> None:
-        """Return once `now() >= due`; at once when that has passed."""
+        """Wait until `now() >= due`, s; return at once when that time has passed."""
 
 
 class WallClock:
-    """Monotonic wall time; every wall clock of a process tells the same."""
+    """Monotonic wall time; all wall clocks of a process show the same time."""
 
     def now(self) -> float:
-        """Seconds since some moment in the past."""
+        """Return the time since an arbitrary moment in the past, s."""
         return time.monotonic()
 
     def sleep_until(self, due: float) -> None:
-        """Sleep; the operating system's wake-up is the accuracy (about 0.1 ms on Linux)."""
+        """Sleep until `due`, s; accuracy is the operating system's wake-up delay (about 0.1 ms on Linux)."""
         while (left := due - self.now()) > 0:
             time.sleep(left)

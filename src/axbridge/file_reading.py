@@ -1,4 +1,4 @@
-"""Files that somebody else wrote: whatever goes wrong while one is read becomes one error that names it."""
+"""Read files of other programs: each failure while reading becomes an error that names the file."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from typing import Any, NamedTuple
 from axbridge import __version__
 from axbridge.errors import AxBridgeError
 
-FORMAT = 1  # of recordings, TOML files and moves; docs/formats.md says what raises it
+FORMAT = 1  # version of recordings, TOML files and moves; docs/formats.md says which changes raise it
 
-# What moves a terminal's cursor, colours it or rings its bell, and what turns the direction of a text.
+# Characters that move a terminal's cursor, set its colour or ring its bell, or reverse the direction of text.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _BREAKS = re.compile(r"[\t\n]")
-_LONGEST = 200  # characters of a foreign error's text that are shown
+_LONGEST = 200  # characters: longest text from a file or a library that a message shows
 
 
 def snake_case(words: str) -> str:
-    """The words of another file or of an e-manual as a name: ``Goal Position`` is ``goal_position``."""
+    """Return the words of a file or an e-manual as a name: ``Goal Position`` becomes ``goal_position``."""
     return re.sub(r"[^a-z0-9]+", "_", words.lower()).strip("_")
 
 
 @contextmanager
 def reading(error: Callable[[str, str], AxBridgeError], hint: str) -> Iterator[None]:
-    """Turn whatever libraries raise about the content of a damaged or hostile file into one error."""
+    """Turn each exception that a library raises about a damaged or hostile file into `error(text, hint)`."""
     try:
         yield
     except (AxBridgeError, Warning, NameError, AttributeError, ImportError, AssertionError):
-        raise  # the last four are mistakes of a program, not of a file
+        raise  # the last four are errors of the program, not of the file
     except UnicodeDecodeError as failure:
         raise error(f"is no text: {failure}", "save it as UTF-8") from failure
     except OSError as failure:
-        if failure.strerror is None:  # a library's own, about the content
+        if failure.strerror is None:  # raised by a library about the content, not by the operating system
             raise error(_nonsense(failure), hint) from failure
         raise error(failure.strerror, "check the name and its permissions") from failure
     except OverflowError as failure:
@@ -48,20 +48,20 @@ def reading(error: Callable[[str, str], AxBridgeError], hint: str) -> Iterator[N
     except MemoryError as failure:
         raise error("needs more memory than there is", hint) from failure
     except Exception as failure:
-        if "integer string conversion" in str(failure):  # what Python says about thousands of digits
+        if "integer string conversion" in str(failure):  # Python's ValueError for a number with thousands of digits
             raise error("has a number that is too large", hint) from failure
         raise error(_nonsense(failure), hint) from failure
 
 
 def _nonsense(failure: Exception) -> str:
-    said = printable(next(iter(str(failure).splitlines()), ""))[:_LONGEST]
-    return f"makes no sense: {said or type(failure).__name__}"
+    message = printable(next(iter(str(failure).splitlines()), ""))[:_LONGEST]
+    return f"makes no sense: {message or type(failure).__name__}"
 
 
 class Kind(NamedTuple):
-    """A kind of file of another program: what marks its beginning, what it is, and what to do with it."""
+    """A kind of file of another program: pattern of its first bytes, description, and the hint how to use it."""
 
-    mark: re.Pattern[str]  # in the text of its first bytes, where each byte that is no text is \ufffd
+    mark: re.Pattern[str]  # matches the first bytes as text; bytes that are not UTF-8 are \ufffd
     what: str
     hint: str
 
@@ -69,7 +69,7 @@ class Kind(NamedTuple):
 _PYPOT = "describe the robot in a rig: docs/migrate.md"
 _CAD = "export a URDF from the CAD program: axbridge rig new NAME --urdf FILE --profile PROFILE"
 _AS_CSV = "export its joint states as CSV: axbridge import FILE.csv FILE.mcap"
-_KINDS = (  # the first whose mark is found
+_KINDS = (  # the first matching mark decides
     Kind(
         re.compile(r"\A\ufffdMCAP0"),
         "a recording", "look at it: axbridge info FILE; repeat its motion: axbridge record replay --source FILE",
@@ -114,11 +114,11 @@ _KINDS = (  # the first whose mark is found
     Kind(re.compile(r"\A(solid\b|ISO-10303-21)"), "a CAD model or a mesh", _CAD),
     Kind(re.compile(r"\A\ufffd\ufffd(.\x00|\x00.)", re.DOTALL), "text in UTF-16", "save it as UTF-8"),
 )  # fmt: skip
-_BEGINNING = 4096  # bytes that say a file's kind
+_BEGINNING = 4096  # bytes that are matched against the marks
 
 
 def refuse_other_kind(path: Path | str, error: Callable[[str, str], AxBridgeError], *, but: str = "") -> None:
-    """Raise an error that names a file of another program's, if it is one of a known kind; `but` is allowed."""
+    """Raise an error that names the kind of file when it is one of `_KINDS`, except the kind described as `but`."""
     with regular(path).open("rb") as stream:
         begin = stream.read(_BEGINNING).decode("utf-8-sig", errors="replace").lstrip(" \t\r\n")
     for kind in _KINDS:
@@ -129,7 +129,7 @@ def refuse_other_kind(path: Path | str, error: Callable[[str, str], AxBridgeErro
 
 
 def regular(path: Path | str) -> Path:
-    """The path of a file that ends: to read a pipe, a socket or a device may take for ever."""
+    """Return the path of a regular file; raise OSError for others: reading a pipe or a device may never end."""
     mode = Path(path).stat().st_mode
     if not stat.S_ISREG(mode):
         kind = "a folder" if stat.S_ISDIR(mode) else "a pipe, a socket or a device"
@@ -137,7 +137,7 @@ def regular(path: Path | str) -> Path:
     return Path(path)
 
 
-_MISFITS = {  # kinds of errors of pydantic
+_MISFITS = {  # by pydantic's error type
     "bool": "must be true or false",
     "dict": "must be a table",
     "finite_number": "must be a finite number",
@@ -160,20 +160,20 @@ _MISFITS = {  # kinds of errors of pydantic
 
 
 def misfit_in_words(misfit: Mapping[str, Any]) -> str:
-    """What is wrong with a value, from an item of pydantic's `ValidationError.errors()`."""
+    """Return a message about a wrong value, from an item of pydantic's `ValidationError.errors()`."""
     kind = misfit["type"]
-    known = _MISFITS.get(kind) or _MISFITS.get(kind.partition("_")[0])
-    if known is None:
+    template = _MISFITS.get(kind) or _MISFITS.get(kind.partition("_")[0])
+    if template is None:
         message = str(misfit["msg"]).removeprefix("Value error, ")
         return f"{message[:1].lower()}{message[1:]}"
     limits = misfit.get("ctx", {}).items()
-    return known.format(
-        **{name: int(one) if isinstance(one, float) and one.is_integer() else one for name, one in limits}
+    return template.format(
+        **{name: int(limit) if isinstance(limit, float) and limit.is_integer() else limit for name, limit in limits}
     )
 
 
 def check_format(value: object, error: Callable[[str, str], AxBridgeError]) -> None:
-    """Refuse a file of a format that is newer than this axbridge."""
+    """Raise an error when a file's format is newer than this axbridge, or is not a whole number from 1 on."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise error(f"{printable(repr(value))[:_LONGEST]} is no number of a format", f"write {FORMAT}, or leave it out")
     if value > FORMAT:
@@ -182,12 +182,12 @@ def check_format(value: object, error: Callable[[str, str], AxBridgeError]) -> N
 
 
 def controls(text: str) -> bool:
-    """Whether a text has characters that would steer a terminal; tabs and line ends do not."""
+    """Return whether a text has control characters of a terminal; tabs and line ends do not count."""
     return _CONTROL.search(text) is not None
 
 
 def printable(text: object, *, lines: bool = False) -> str:
-    r"""A text from a file as it may be printed: characters that would steer a terminal as ``\x1b``."""
+    r"""Return a text with its terminal control characters escaped, as in ``\x1b``; with `lines`, keep \t and \n."""
     shown = _CONTROL.sub(_escaped, str(text))
     return shown if lines else _BREAKS.sub(_escaped, shown)
 

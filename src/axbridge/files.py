@@ -1,4 +1,4 @@
-"""Output files that are either whole or not there, and the streams that no file may take the place of."""
+"""Write output files atomically, lock files and folders, and keep standard streams open."""
 
 from __future__ import annotations
 
@@ -14,47 +14,47 @@ from axbridge.errors import RecordingError, UsageError
 
 try:
     import fcntl
-except ImportError:  # as on Windows
+except ImportError:  # Windows
     _LOCKS = False
 else:
     _LOCKS = True
 
 
 def fill_streams() -> None:
-    """Open closed standard streams as empty files; else a serial port would get the number of one of them."""
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    while nowhere <= 2:
-        nowhere = os.dup(nowhere)
-    os.close(nowhere)
+    """Open closed standard streams on the null device; otherwise a serial port would get one of their numbers."""
+    null = os.open(os.devnull, os.O_RDWR)
+    while null <= 2:
+        null = os.dup(null)
+    os.close(null)
 
 
 @contextmanager
 def writing(path: Path | str) -> Iterator[None]:
-    """Say of a file, a recording, report or fit, that it could not be written, where a block fails to."""
+    """Raise RecordingError when the block cannot write `path`: a recording, a report or a fit."""
     try:
         yield
     except OSError as failure:
-        why = f"cannot be written: {failure.strerror or failure}"
-        raise RecordingError(path, why, "choose a writable folder with free space") from failure
+        reason = f"cannot be written: {failure.strerror or failure}"
+        raise RecordingError(path, reason, "choose a writable folder with free space") from failure
 
 
 @contextmanager
 def replacing(path: Path | str) -> Iterator[Path]:
-    """A temporary path that takes the place of `path` when the block ends well; what is no file is written directly."""
+    """Yield a temporary path that replaces `path` when the block succeeds; a device or a pipe is written directly."""
     target = Path(path)
     if target.is_dir():
         raise IsADirectoryError(21, "is a folder; give the name of a file", str(target))
     device = target.exists() and not target.is_file()
     if not device:
         make_folder(target)
-    short = f"{zlib.crc32(os.fsencode(target.name)):08x}"  # a name may be as long as the system takes already
+    short = f"{zlib.crc32(os.fsencode(target.name)):08x}"  # the full name may already have the system's longest length
     temporary = target if device else target.with_name(f".{short}.{os.getpid()}.part")
     try:
         yield temporary
         if not device:
             os.replace(temporary, target)  # noqa: PTH105  (atomic, and overwrites on every system)
     except OSError as failure:
-        failure.filename = str(target)  # the name the user gave, not the temporary one
+        failure.filename = str(target)  # the user's file name, not the temporary one
         failure.filename2 = None
         raise
     finally:
@@ -63,19 +63,22 @@ def replacing(path: Path | str) -> Iterator[Path]:
 
 
 def write_whole(path: Path | str, content: str | bytes) -> None:
-    """Write a file in one go, or leave what was there."""
-    data = content.encode(errors="replace") if isinstance(content, str) else content  # names of files are any bytes
+    """Write a file completely; a failure leaves the old file unchanged."""
+    data = content.encode(errors="replace") if isinstance(content, str) else content  # file names can have any bytes
     with replacing(path) as temporary:
         temporary.write_bytes(data)
 
 
 def make_folder(path: Path | str) -> None:
-    """Make the folder of a file, and those it lies in."""
+    """Create the folder of a file and its parents."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
 
 
 def claim(path: Path | str, opened: IO[bytes] | None = None) -> int:
-    """Take a file or a folder until the descriptor is given to `release`; -1 where the system knows no such locks."""
+    """Lock a file or a folder and return the descriptor for `release`; -1 on a system without such locks.
+
+    BlockingIOError: another program has the lock, or has just replaced the file.
+    """
     if not _LOCKS:
         return -1
     descriptor = os.open(path, os.O_RDONLY) if opened is None else os.dup(opened.fileno())
@@ -94,14 +97,14 @@ def claim(path: Path | str, opened: IO[bytes] | None = None) -> int:
 
 
 def release(descriptor: int) -> None:
-    """Give back what `claim` took."""
+    """Release the lock of `claim`."""
     if descriptor >= 0:
         os.close(descriptor)
 
 
 @contextmanager
 def claimed(folder: Path) -> Iterator[None]:
-    """Make a folder, and let nobody else write into it as long as the block runs."""
+    """Create a folder and lock it while the block runs; raise UsageError when another program has the lock."""
     folder.mkdir(parents=True, exist_ok=True)
     try:
         descriptor = claim(folder)
@@ -114,7 +117,7 @@ def claimed(folder: Path) -> Iterator[None]:
 
 
 def check_writable(*paths: Path | str | None) -> None:
-    """Refuse what could not be written in the end, before long work begins; nothing is left behind."""
+    """Raise RecordingError before long work when a file cannot be written; leave no file behind."""
     for path in paths:
         if path is None:
             continue
@@ -125,11 +128,14 @@ def check_writable(*paths: Path | str | None) -> None:
 
 
 def check_new(*paths: Path | str | None, force: bool, sources: tuple[Path | str | None, ...] = ()) -> None:
-    """Refuse output that cannot be written, would destroy an input, or (unless forced) a file that is there."""
-    asked = [path for path in paths if path is not None]
-    for number, path in enumerate(asked):
+    """Raise UsageError for a path that is given twice, is one of `sources`, or exists without `force`.
+
+    Raise RecordingError as `check_writable`.
+    """
+    outputs = [path for path in paths if path is not None]
+    for number, path in enumerate(outputs):
         device = Path(path).exists() and not Path(path).is_file()
-        if not device and any(Path(path).resolve() == Path(other).resolve() for other in asked[:number]):
+        if not device and any(Path(path).resolve() == Path(other).resolve() for other in outputs[:number]):
             raise UsageError(f"two files are to be written to {path}", "give each a name of its own")
         if not Path(path).exists():
             continue

@@ -1,17 +1,18 @@
 """Compile numeric kernels with numba when it is installed; run them as plain Python when it is not.
 
-Compiled or not, a kernel gives the same bits: the compiler may not reorder its arithmetic. So it can begin as plain
-Python. Where a machine has no machine code of it yet, it is compiled only after kernels have run for `_INTERPRETED`
-seconds in this process: a short simulation is over before that. `compile_first` ends this. Kernels of many models at
-once (`reorders`) are compiled at the first call; they and what they call may round otherwise, and are a fifth faster.
+A kernel gives the same bits compiled or interpreted, because the compiler may not reorder its arithmetic. So an
+uncached kernel first runs as plain Python. It is compiled after kernels have run for `_COMPILE_AFTER` seconds in this
+process; a short simulation ends earlier and never compiles. After `compile_first`, kernels are compiled at their first
+call. Kernels with `reorders=True` (many models in one call) always are; they and the kernels that they call may round
+differently, and are a fifth faster.
 
-To compile takes seconds, once for a machine: that is said on stderr.
+Compiling takes seconds, once on each machine; progress is reported on stderr.
 
-Machine code is kept per user, in a folder named after the content of all kernels, numba and Python: it survives a
-reinstall, and environments share it.
+The machine code is cached per user. The folder's name is a hash of the kernels' sources with the versions of numba and
+Python. So the cache survives a reinstall, and environments share it.
 
-Kernels are inlined into each other and do not count references to arrays, unless they make arrays themselves:
-passing rows of arrays around costs more than the arithmetic otherwise.
+Kernels are inlined into each other. They do not count references to arrays, unless they create arrays: otherwise
+passing array rows costs more than the arithmetic.
 """
 
 from __future__ import annotations
@@ -35,14 +36,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from axbridge import memory
 from axbridge.errors import install
 
-_OLDEST = (0, 68)  # numba: older ones cannot index by the names of a row's columns
+_OLDEST = (0, 68)  # version of numba; an older one cannot index an array with a member of an enum
 
 
-def _usable() -> bool:
-    """Whether there is a numba that compiles the kernels, and nobody has switched it off."""
+def _has_usable_numba() -> bool:
+    """Return whether numba is installed, recent enough and not switched off by NUMBA_DISABLE_JIT."""
     if importlib.util.find_spec("numba") is None or os.environ.get("NUMBA_DISABLE_JIT", "0") not in {"", "0"}:
         return False
     installed = version("numba")
@@ -53,25 +53,24 @@ def _usable() -> bool:
     return False
 
 
-COMPILED = _usable()
-# What to do where a simulation is too slow for its time.
+COMPILED = _has_usable_numba()
+# Hint for a simulation that is slower than real time.
 LIGHTEN = "close other programs" if COMPILED else f"install numba ({install('numba')}), close other programs"
-_NUMBA = 350  # MB that it takes with LLVM at work, and scipy's linear algebra beside it
-_FREEDOM = {"reassoc", "contract", "arcp", "nsz"}  # of rounding alone: kernels do meet infinities, and look for NaN
-_INTERPRETED = 3.0  # s: a sixth of what it takes to compile the kernels of a simulation
-_SILENT, _AGAIN = 1.0, 10.0  # s of compiling before a line says so where stderr is no terminal, and between two
-_ONCE = "axbridge-once-"  # a folder of this process alone
+_FASTMATH = {"reassoc", "contract", "arcp", "nsz"}  # only rounding may change: kernels handle infinities and NaN
+_COMPILE_AFTER = 3.0  # s of interpreted kernels: a sixth of the time that compiling a simulation's kernels takes
+_FIRST_REPORT, _REPORT_INTERVAL = 1.0, 10.0  # s; progress lines when stderr is not a terminal
+_TEMPORARY = "axbridge-once-"  # prefix of a cache folder that only this process uses
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T", bound=tuple[Any, ...])
-Report = Callable[[int, int], None]  # kernels compiled, and kernels in all; 0, 0 when it is over
+Report = Callable[[int, int], None]  # number of compiled kernels, number of kernels; 0, 0 when compiling has ended
 
 
 class _Kernel:
-    """A function that is compiled when it is called first, from Python or from another kernel, or some time later.
+    """A function that is compiled at its first call, from Python or from another kernel, or later.
 
-    Numba takes it for a compiled function of its own (`_numba_type_`). What only other kernels call needs no way in
-    from Python, and takes numba less time without; so there may be several of it.
+    Through `_numba_type_`, numba accepts it as a compiled function. For calls from other kernels it is compiled without
+    a wrapper for Python, which is quicker. So a kernel can have several compiled forms.
     """
 
     def __init__(self, function: Callable[..., Any], options: dict[str, Any], *, reorders: bool) -> None:
@@ -80,7 +79,7 @@ class _Kernel:
         self.done = False  # compiled in this process
         self.reorders = reorders
         self._options = options
-        self._inner: dict[bool, Any] = {}  # for kernels that do not reorder arithmetic, and for those that do
+        self._inner: dict[bool, Any] = {}  # compiled forms for calling kernels, by whether the caller reorders
         self._run: Callable[..., Any] = self._first
 
     def __call__(self, *arguments: Any) -> Any:
@@ -88,7 +87,7 @@ class _Kernel:
 
     @property
     def _numba_type_(self) -> Any:
-        reorders = bool(_compiled_for) and _compiled_for[0].reorders
+        reorders = bool(_compiling) and _compiling[0].reorders
         with _lock:
             if reorders not in self._inner:
                 self._inner[reorders] = self._compiler("inner", reorders=reorders, no_cpython_wrapper=True)
@@ -97,68 +96,71 @@ class _Kernel:
     def _first(self, *arguments: Any) -> Any:
         with _lock:
             if self._run == self._first:
-                if not (self.reorders or _interpreted >= _INTERPRETED or self._is_kept()):
+                if not (self.reorders or _interpreted >= _COMPILE_AFTER or self._is_cached()):
                     self._run = self._interpret
                 else:
                     self._run = self.py_func if _numba() is None else self._compiler("outer", reorders=self.reorders)
         try:
             return self._run(*arguments)
         except BaseException:
-            if not self.done:  # a signal has come: to close a robot must not wait for the compiler again
+            if not self.done:  # a signal interrupted the compiler: closing a robot must not wait for it again
                 self._run = self._interpret
             raise
 
     def _interpret(self, *arguments: Any) -> Any:
-        global _interpreted, _interpreting  # noqa: PLW0603 - of the process
-        if _interpreting:  # called by another kernel, which counts its time
+        global _interpreted, _interpreting  # noqa: PLW0603 - state of the process
+        if _interpreting:  # the calling kernel already measures this time
             return self.py_func(*arguments)
-        if _interpreted >= _INTERPRETED:
+        if _interpreted >= _COMPILE_AFTER:
             self._run = self._first
             return self._first(*arguments)
-        _interpreting, began = True, time.perf_counter()
+        _interpreting, start = True, time.perf_counter()
         try:
             return self.py_func(*arguments)
         finally:
             _interpreting = False
-            _interpreted += time.perf_counter() - began
+            _interpreted += time.perf_counter() - start
 
-    def _is_kept(self) -> bool:
-        """Whether this machine has machine code of it."""
+    def _is_cached(self) -> bool:
+        """Return whether the cache has machine code for this kernel."""
         own = f"-{_disambiguator(self.py_func, 'outer')}."
-        return any(own in name for name in _kept_files())
+        return any(own in name for name in _cached_files())
 
     def _compiler(self, kind: str, *, reorders: bool, **more: bool) -> Any:
         numba = _numba()
-        options = {**self._options, "fastmath": reorders and _FREEDOM, **more}
+        options = {**self._options, "fastmath": reorders and _FASTMATH, **more}
         dispatcher = numba.njit(no_cfunc_wrapper=True, **options)(self.py_func)
         cache = _cache_class(kind + "-reordered" * reorders)
-        dispatcher._cache = cache(self.py_func)  # noqa: SLF001 - numba has no other way to name a folder
+        dispatcher._cache = cache(self.py_func)  # noqa: SLF001 - numba has no public option for the cache folder
         dispatcher.kernel = self
         return dispatcher
 
 
-_interpreted = 0.0  # s that kernels have run as plain Python
+_interpreted = 0.0  # s: time that kernels have run as plain Python
 _interpreting = False
-_compiled_for: list[_Kernel] = []  # the kernel that is compiled now, after those that call it
+_compiling: list[_Kernel] = []  # stack: the kernel that is being compiled is last, behind its callers
 _lock = threading.RLock()
 _registered: list[_Kernel] = []
 
 
 def plain(kernel: F) -> F:
-    """The Python function that a kernel was made of: for one call now and then it need not be compiled."""
+    """Return the Python function of a kernel: a rare call does not need compiled code."""
     return getattr(kernel, "py_func", kernel)
 
 
 def as_tuple(named: T) -> T:
-    """A named tuple as a plain one, for a kernel that runs often, which makes a named one of it again.
+    """Return a named tuple as a plain one, for a frequently called kernel that rebuilds the named tuple.
 
-    From Python, numba takes 1 to 5 µs longer to find out what is in a named one.
+    In a call from Python, numba takes 1 to 5 µs longer to determine the type of a named tuple.
     """
     return tuple(named)  # type: ignore[return-value]
 
 
 def jit(function: F, *, nogil: bool = False, allocates: bool = False, reorders: bool = False) -> F:
-    """Decorate a kernel: arrays and scalars in, arrays changed in place and scalars out; no Python objects."""
+    """Decorate a kernel: it takes arrays and scalars, changes arrays in place and returns scalars; no Python objects.
+
+    `allocates`: the kernel creates arrays. `reorders`: the compiler may reorder the arithmetic (see the module).
+    """
     if not COMPILED:
         return function
     options = {"error_model": "numpy", "nogil": nogil, "forceinline": True, "_nrt": allocates}
@@ -168,22 +170,22 @@ def jit(function: F, *, nogil: bool = False, allocates: bool = False, reorders: 
 
 
 def compile_first() -> None:
-    """From now on compile each kernel before it runs: what keeps pace with real time cannot wait for it later."""
-    global _interpreted  # noqa: PLW0603 - of the process
+    """Compile each kernel before its first run: a program in real time cannot wait for the compiler later."""
+    global _interpreted  # noqa: PLW0603 - state of the process
     _interpreted = math.inf
 
 
 def kernels() -> tuple[int, int]:
-    """How many kernels were compiled in this process, and how many the modules imported so far have."""
+    """Return the number of kernels compiled in this process, and the number in the modules imported so far."""
     return sum(kernel.done for kernel in _registered), len(_registered)
 
 
-# -- what is said -----------------------------------------------------------------------------------------------------
+# -- progress ---------------------------------------------------------------------------------------------------------
 
 
 @contextmanager
 def reporting(report: Report) -> Iterator[None]:
-    """Call `report` while kernels are compiled in this block, instead of writing a line to the terminal."""
+    """Call `report` while kernels are compiled in this block, instead of printing progress on stderr."""
     before = _report[0]
     _report[0] = report
     try:
@@ -193,27 +195,27 @@ def reporting(report: Report) -> Iterator[None]:
 
 
 def compiling(done: int, total: int) -> str:
-    """The line that is said."""
-    seconds = time.monotonic() - _began
+    """Return the progress line; it has the time left after a fifth of the kernels."""
+    seconds = time.monotonic() - _compile_start
     left = f", about {seconds * (total - done) / done:.0f} s left" if 5 * done > total else ""
     return f"compiling the simulation, once for this machine: {done} of {total}{left}"
 
 
-def _say(done: int, total: int) -> None:
-    """Keep one line of a terminal up to date; elsewhere write a line after a second, then every 10 s."""
-    global _said  # noqa: PLW0603 - of the process
+def _print_progress(done: int, total: int) -> None:
+    """Update one line of a terminal; when stderr is not a terminal, print a line after 1 s, then every 10 s."""
+    global _last_report  # noqa: PLW0603 - state of the process
     if sys.stderr is None:
         return
     if sys.stderr.isatty():
         print(f"\r\x1b[K{compiling(done, total) if total else ''}", end="", file=sys.stderr, flush=True)
-    elif total and (now := time.monotonic()) - _began > _SILENT and now - _said > _AGAIN:
-        _said = now
+    elif total and (now := time.monotonic()) - _compile_start > _FIRST_REPORT and now - _last_report > _REPORT_INTERVAL:
+        _last_report = now
         print(f"axbridge: {compiling(done, total)}", file=sys.stderr, flush=True)
 
 
-_began = math.inf  # when the first kernel was compiled, s of `time.monotonic`
-_said = -math.inf
-_report: list[Report] = [_say]
+_compile_start = math.inf  # s of `time.monotonic`: start of the first compilation
+_last_report = -math.inf
+_report: list[Report] = [_print_progress]
 
 
 # -- numba ------------------------------------------------------------------------------------------------------------
@@ -221,48 +223,47 @@ _report: list[Report] = [_say]
 
 @lru_cache(maxsize=1)
 def _numba() -> Any:
-    """The package; None where it cannot be imported."""
+    """Import numba and count its compilations; return None when it cannot be imported."""
     try:
-        memory.need("numba", _NUMBA, blas="scipy.linalg" not in sys.modules)
         import numba
         from numba.core import event
-    except (ImportError, MemoryError) as failure:
+    except ImportError as failure:
         warnings.warn(f"kernels run as plain Python: {failure}", RuntimeWarning, stacklevel=4)
         return None
 
     class Compiling(event.Listener):  # type: ignore[misc]  # numba is not typed
-        """Counts kernels, the ones compiled for others included."""
+        """Counts compiled kernels, including those that are compiled for other kernels."""
 
         def on_start(self, event: Any) -> None:
-            global _began  # noqa: PLW0603 - of the process
+            global _compile_start  # noqa: PLW0603 - state of the process
             if hasattr(event.data["dispatcher"], "kernel"):
                 if _raised:
                     raise _raised[-1]
-                if not _compiled_for:
-                    _keep_what_signals_raise()
-                _compiled_for.append(event.data["dispatcher"].kernel)
-                _began = min(_began, time.monotonic())
+                if not _compiling:
+                    _defer_signals()
+                _compiling.append(event.data["dispatcher"].kernel)
+                _compile_start = min(_compile_start, time.monotonic())
                 _report[0](*kernels())
 
         def on_end(self, event: Any) -> None:
             kernel = getattr(event.data["dispatcher"], "kernel", None)
             if kernel is not None:
-                _compiled_for.pop()
+                _compiling.pop()
                 kernel.done = not _raised
-                _report[0](*(kernels() if _compiled_for else (0, 0)))
-                if not _compiled_for:
-                    _raise_what_was_kept()
+                _report[0](*(kernels() if _compiling else (0, 0)))
+                if not _compiling:
+                    _raise_deferred()
 
     event.register("numba:compile", Compiling())
     return numba
 
 
-_handlers: dict[int, Any] = {}  # the program's own, while a kernel is compiled, by signal
-_raised: list[BaseException] = []  # what these have raised meanwhile
+_handlers: dict[int, Any] = {}  # the program's signal handlers while a kernel is compiled, by signal number
+_raised: list[BaseException] = []  # exceptions of these handlers
 
 
-def _keep_what_signals_raise() -> None:
-    """Until the kernel is compiled: Python drops an exception in a callback of LLVM, and the program would go on."""
+def _defer_signals() -> None:
+    """Store exceptions of signal handlers until the kernel is compiled: Python drops those in callbacks of LLVM."""
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGINT, signal.SIGTERM):
             if callable(handler := signal.getsignal(number)):
@@ -278,8 +279,8 @@ def _handle(number: int, frame: Any) -> None:
         raise
 
 
-def _raise_what_was_kept() -> None:
-    global _interpreted  # noqa: PLW0603 - of the process
+def _raise_deferred() -> None:
+    global _interpreted  # noqa: PLW0603 - state of the process
     while _handlers:
         number, handler = _handlers.popitem()
         if signal.getsignal(number) is _handle:
@@ -287,20 +288,20 @@ def _raise_what_was_kept() -> None:
     if _raised:
         failure = _raised.pop()
         _raised.clear()
-        _interpreted = -_INTERPRETED  # what is left of the program may be short
+        _interpreted = -_COMPILE_AFTER  # the program may end soon: do not compile the next kernel at once
         raise failure
 
 
 @lru_cache(maxsize=4)
 def _cache_class(kind: str) -> Any:
-    """Numba's cache of functions, in our folder; `kind` keeps the forms of a kernel apart."""
+    """Return numba's cache of functions in `cache_folder`; `kind` distinguishes the compiled forms of a kernel."""
     from numba.core.caching import FunctionCache
 
     class KernelCache:
-        """Where a kernel is kept: numba asks for these methods."""
+        """Cache location of a kernel, with the methods that numba requires."""
 
         def __init__(self, function: Callable[..., Any]) -> None:
-            self._of = _disambiguator(function, kind)
+            self._disambiguator = _disambiguator(function, kind)
 
         def ensure_cache_path(self) -> None:
             cache_folder().mkdir(parents=True, exist_ok=True)
@@ -309,58 +310,58 @@ def _cache_class(kind: str) -> Any:
             return str(cache_folder())
 
         def get_source_stamp(self) -> str:
-            return ""  # the folder's name has it
+            return ""  # the folder's name contains the hash of the sources
 
         def get_disambiguator(self) -> str:
-            return self._of
+            return self._disambiguator
 
         @classmethod
         def from_function(cls, function: Callable[..., Any], _file: str) -> KernelCache:
             return cls(function)
 
-    kept = type("Kept", (FunctionCache._impl_class,), {"_locator_classes": [KernelCache]})  # noqa: SLF001 - as above
-    return type("Cache", (FunctionCache,), {"_impl_class": kept})
+    impl = type("Impl", (FunctionCache._impl_class,), {"_locator_classes": [KernelCache]})  # noqa: SLF001 - as above
+    return type("Cache", (FunctionCache,), {"_impl_class": impl})
 
 
 def _disambiguator(function: Callable[..., Any], kind: str) -> str:
-    """The part of a file's name in the cache that is this kernel's alone."""
+    """Return the part of a cache file's name that identifies this kernel and its compiled form."""
     return f"{function.__module__}-{kind}-{function.__code__.co_firstlineno}"
 
 
 @lru_cache(maxsize=1)
-def _kept_files() -> frozenset[str]:
-    """Names of the files that were in the cache when it was asked first."""
+def _cached_files() -> frozenset[str]:
+    """Return the names of the files in the cache at the first call in this process."""
     return frozenset(file.name for file in cache_folder().iterdir())
 
 
 @lru_cache(maxsize=1)
 def cache_folder() -> Path:
-    """Where machine code of these kernels, this numba and this Python is kept; made when it is not there."""
+    """Return the cache folder for these kernels, this numba and this Python; create it when it is missing."""
     package = Path(__file__).resolve().parent
     content = hashlib.sha1(usedforsecurity=False)
     for source in sorted(package.rglob("*.py")):
         text = source.read_bytes()
-        if b"jit" in text:  # kernels, and the numbers beside them that are compiled into them
+        if b"jit" in text:  # modules with kernels; their constants are compiled into the kernels
             content.update(source.relative_to(package).as_posix().encode() + text)
     name = f"kernels-{content.hexdigest()[:16]}-{sys.implementation.cache_tag}-numba{version('numba')}"
-    given = os.environ.get("NUMBA_CACHE_DIR")
+    configured = os.environ.get("NUMBA_CACHE_DIR")
     user = os.getuid() if hasattr(os, "getuid") else "kernels"
-    shared = Path(tempfile.gettempdir(), f"axbridge-{user}")  # a name that anybody can make first
-    for root in (Path(given) if given else _users_folder(), shared):
+    shared = Path(tempfile.gettempdir(), f"axbridge-{user}")  # another user can create a folder of this name first
+    for root in (Path(configured) if configured else _user_cache(), shared):
         try:
             if root == shared and not _is_private(shared):
                 break
             folder = root.expanduser() / name
             folder.mkdir(parents=True, exist_ok=True)
-        except (OSError, RuntimeError):  # a user without a home, or with one that cannot be written
+        except (OSError, RuntimeError):  # the user has no home folder, or it is not writable
             continue
         if os.access(folder, os.W_OK):
             return folder
-    return Path(tempfile.mkdtemp(prefix=_ONCE))
+    return Path(tempfile.mkdtemp(prefix=_TEMPORARY))
 
 
 def _is_private(folder: Path) -> bool:
-    """Make a folder that is this user's alone; False when it is somebody else's: numba runs code from such files."""
+    """Create a folder; return whether no other user can write it, because numba runs machine code from its files."""
     with contextlib.suppress(FileExistsError):
         folder.mkdir(mode=0o700)
     status = folder.lstat()
@@ -369,8 +370,8 @@ def _is_private(folder: Path) -> bool:
     return not hasattr(os, "getuid") or (status.st_uid == os.getuid() and not status.st_mode & 0o077)
 
 
-def _users_folder() -> Path:
-    """Where this system keeps what can be made again."""
+def _user_cache() -> Path:
+    """Return the folder in which this operating system keeps a user's caches."""
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA") or "~/AppData/Local", "axbridge", "Cache")
     if sys.platform == "darwin":

@@ -1,4 +1,4 @@
-"""Work for many processes, here or on a dask cluster; when a worker dies, its work is done again."""
+"""Run a function on many jobs in parallel: in processes of this machine, or on a dask cluster."""
 
 from __future__ import annotations
 
@@ -22,22 +22,21 @@ from types import ModuleType
 from typing import TypeVar
 
 from axbridge.errors import AxBridgeError, UsageError, require
-from axbridge.memory import ask_before_imports
 
-_PATIENCE = 10.0  # s that a scheduler has to answer: it may be starting, too
-_FAREWELL = 2.0  # s that leaving a cluster may take: a scheduler that is gone answers no farewell
-_ATTEMPTS = 4  # how often a task is begun whose workers die: then it is the task that kills them
-_WORKERLESS = 20.0  # s that a cluster may be without workers: one that was killed is begun again by its nanny
-_GLANCE = 1.0  # s between two looks at whether there still are workers
-_AHEAD = 2  # tasks that a worker of a cluster has, the one it is at among them: the next one is on its way meanwhile
+_CONNECT_TIMEOUT = 10.0  # s; a scheduler that has just been started needs some of it
+_CLOSE_TIMEOUT = 2.0  # s; a scheduler that has ended does not acknowledge the close
+_ATTEMPTS = 4  # a job whose worker ended this often is given up: the job itself ends the workers
+_NO_WORKER_TIMEOUT = 20.0  # s that a cluster may have no worker: its nanny restarts a worker that was killed
+_POLL_INTERVAL = 1.0  # s between two checks for workers
+_JOBS_PER_WORKER = 2  # of a cluster: one that runs, one that is transferred meanwhile
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
 
-class _ProcessApart(SpawnProcess):
+class _ProcessWithoutMain(SpawnProcess):
     def start(self) -> None:
-        """Begin; a process imports the script that it finds running, and what has no file is not imported."""
+        """Start; multiprocessing imports the running script in the new process, unless the script has no file."""
         script = sys.modules["__main__"]
         sys.modules["__main__"] = ModuleType("__main__")
         try:
@@ -46,25 +45,28 @@ class _ProcessApart(SpawnProcess):
             sys.modules["__main__"] = script
 
 
-class _Apart(SpawnContext):
-    Process = _ProcessApart
+class _WithoutMain(SpawnContext):
+    Process = _ProcessWithoutMain
 
 
-# Begins processes that do not import the script that is running. It may drive a robot, and nobody expects that a fit
-# runs it again. What such a process is given must not be defined in that script.
-APART = _Apart()
+# The context of processes that do not import the running script: a script that moves a robot must not run again in each
+# process of a fit. Functions and jobs of such a pool must be defined in another module.
+WITHOUT_MAIN = _WithoutMain()
 
 
 class Workers:
-    """Processes that `begin` starts, again when one was killed; `width` says how many tasks they get, and may raise."""
+    """A pool of processes, started by `start` and started again when one of them ends.
 
-    def __init__(self, begin: Callable[[], Executor], width: Callable[[], int]) -> None:
-        self._begin, self._width = begin, width
-        self._pool = begin()
-        self._said: dict[str | tuple[str, type[Warning], int], int] = {}  # warnings of the tasks, each given once
+    `width` returns how many jobs are submitted at once; it may raise.
+    """
+
+    def __init__(self, start: Callable[[], Executor], width: Callable[[], int]) -> None:
+        self._start, self._width = start, width
+        self._pool = start()
+        self._shown: dict[str | tuple[str, type[Warning], int], int] = {}  # the registry that shows each warning once
 
     def results(self, function: Callable[[Job], Result], jobs: Sequence[Job]) -> Iterator[tuple[int, Result]]:
-        """The number of each job with its result, as they are done; a caller that stops asking gives up the rest."""
+        """Yield (index of the job, result) in the order of completion; closing the iterator cancels the other jobs."""
         waiting, deaths, width = deque(range(len(jobs))), Counter[int](), self._width()
         pending: dict[Future[tuple[Result, list[warnings.WarningMessage]]], int] = {}
         try:
@@ -72,40 +74,40 @@ class Workers:
                 lost = []
                 try:
                     while waiting and len(pending) < width:
-                        begun = _uninterrupted(partial(self._pool.submit, _with_warnings, function, jobs[waiting[0]]))
-                        pending[begun] = waiting.popleft()
+                        future = _uninterrupted(partial(self._pool.submit, _with_warnings, function, jobs[waiting[0]]))
+                        pending[future] = waiting.popleft()
                 except BrokenProcessPool:
                     lost = [waiting.popleft()]
                 done: set[Future[tuple[Result, list[warnings.WarningMessage]]]] = set()
-                while pending and not (done := wait(pending, _GLANCE, return_when=FIRST_COMPLETED).done):
+                while pending and not (done := wait(pending, _POLL_INTERVAL, return_when=FIRST_COMPLETED).done):
                     self._width()
                 for future in done:
                     index = pending.pop(future)
                     try:
-                        result, warned = future.result()
+                        result, shown = future.result()
                     except BrokenProcessPool:
                         lost.append(index)
                         continue
-                    for w in warned:
-                        warnings.warn_explicit(w.message, w.category, w.filename, w.lineno, registry=self._said)
+                    for w in shown:
+                        warnings.warn_explicit(w.message, w.category, w.filename, w.lineno, registry=self._shown)
                     yield index, result
-                if lost:  # one of the processes was killed: what they all were at is begun again
+                if lost:  # a process was killed, which breaks the pool: submit all running jobs again
                     lost += pending.values()
                     pending.clear()
                     waiting.extendleft(sorted(lost, reverse=True))
                     deaths.update(lost)
                     if max(deaths.values()) == _ATTEMPTS:
-                        why = f"worker processes ended {_ATTEMPTS} times at the same task"
+                        why = f"worker processes ended {_ATTEMPTS} times at the same job"
                         hint = 'is there enough memory? a script of your own works below  if __name__ == "__main__":'
                         raise AxBridgeError(why, hint)
                     self.close()
-                    self._pool = self._begin()
+                    self._pool = self._start()
         finally:
             for future in pending:
                 future.cancel()
 
     def __call__(self, function: Callable[[Job], Result], jobs: Sequence[Job]) -> Iterator[Result]:
-        """The same in the order of the jobs."""
+        """Yield the results in the order of the jobs."""
         early: dict[int, Result] = {}
         wanted = 0
         for index, result in self.results(function, jobs):
@@ -115,20 +117,20 @@ class Workers:
                 wanted += 1
 
     def close(self) -> None:
-        """Finish what is begun, and end them."""
+        """Wait for the running jobs, then end the processes."""
         self._pool.shutdown(cancel_futures=True)
 
 
 def _with_warnings(function: Callable[[Job], Result], job: Job) -> tuple[Result, list[warnings.WarningMessage]]:
-    """Do it in a worker; the warnings meanwhile go to whoever waits for the result."""
-    with warnings.catch_warnings(record=True) as said:
-        return function(job), said
+    """Run a job in a worker; return its warnings with the result, so that the caller's process shows them."""
+    with warnings.catch_warnings(record=True) as shown:
+        return function(job), shown
 
 
 def _uninterrupted(call: Callable[[], Result]) -> Result:
-    """Call from another thread, where Ctrl-C raises nothing: a process whose begin is cut short would complain."""
-    with ThreadPoolExecutor(1) as aside:
-        return aside.submit(call).result()
+    """Call in another thread, which KeyboardInterrupt does not reach: an interrupted start prints a traceback."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(call).result()
 
 
 @contextmanager
@@ -139,12 +141,16 @@ def workers(
     prepare: Callable[[], None] | None = None,
     context: BaseContext | None = None,
 ) -> Iterator[Workers]:
-    """Processes that do what they are given, until the block ends."""
+    """Yield a pool for the block.
+
+    `where` is ``dask://HOST:PORT``; None: one process for each core of this machine, `most` at the most. `prepare` runs
+    once in each local process. Raises UsageError for another `where`, and for a cluster that does not answer.
+    """
     if where is None:
         cores = os.cpu_count() or 1
         count = cores if most is None else max(1, min(cores, most))
-        spawning = context or get_context("spawn")
-        pool = Workers(lambda: ProcessPoolExecutor(count, spawning, partial(_begun, prepare)), lambda: count)
+        spawn = context or get_context("spawn")
+        pool = Workers(lambda: ProcessPoolExecutor(count, spawn, partial(_prepare_process, prepare)), lambda: count)
         try:
             yield pool
         finally:
@@ -156,16 +162,14 @@ def workers(
         raise UsageError(f"{where!r} is no executor", "write dask://HOST:PORT, or leave it out for local processes")
 
 
-def _begun(prepare: Callable[[], None] | None) -> None:
-    """What each process of this machine does first."""
-    ask_before_imports()
+def _prepare_process(prepare: Callable[[], None] | None) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     if prepare is not None:
         prepare()
 
 
 def _end_with_parent() -> None:
-    """End this process when the one that began it is gone: one that is killed sends no farewell."""
+    """End this process when its parent has ended: a parent that is killed cannot end its workers."""
     parent = parent_process()
     assert parent is not None
     parent.join()
@@ -178,32 +182,32 @@ def _on_dask(address: str) -> Iterator[Workers]:
     from distributed import Client, KilledWorker
 
     with _silenced("distributed", "distributed.client", "tornado", "tornado.application", "asyncio"):
-        gc.collect()  # a client that found no scheduler must not be collected while another begins: they share a lock
+        gc.collect()  # a client that found no scheduler must not be collected while another starts: they share a lock
         try:
-            client = Client(f"tcp://{address}", timeout=_PATIENCE)
+            client = Client(f"tcp://{address}", timeout=_CONNECT_TIMEOUT)
         except (OSError, ValueError) as failure:
             why = f"no dask scheduler answers at {address}"
             raise UsageError(why, "start one (dask scheduler), or leave --executor out") from failure
 
-        worked = time.monotonic()  # when there last was a worker
+        had_workers = time.monotonic()  # the last time the cluster had a worker
 
         def width() -> int:
-            nonlocal worked
+            nonlocal had_workers
             try:
                 cores: int = sum(client.ncores().values())
             except OSError as failure:
                 raise _lost(address) from failure
             if cores:
-                worked = time.monotonic()
-            elif time.monotonic() - worked > _WORKERLESS:
-                why = f"the dask scheduler at {address} has had no worker for {_WORKERLESS:.0f} s"
+                had_workers = time.monotonic()
+            elif time.monotonic() - had_workers > _NO_WORKER_TIMEOUT:
+                why = f"the dask scheduler at {address} has had no worker for {_NO_WORKER_TIMEOUT:.0f} s"
                 raise UsageError(why, f"start some: dask worker {address} --nthreads 1; or leave --executor out")
-            return _AHEAD * max(1, cores)
+            return _JOBS_PER_WORKER * max(1, cores)
 
         try:
-            yield Workers(lambda: client.get_executor(pure=False), width)  # pure: the same job twice would be done once
+            yield Workers(lambda: client.get_executor(pure=False), width)  # pure=True runs equal jobs only once
         except KilledWorker as failure:
-            why = "a task was lost with each worker that tried it"
+            why = "each worker that ran one of the jobs was killed"
             raise AxBridgeError(why, "is there enough memory?") from failure
         except AxBridgeError:
             raise
@@ -212,17 +216,17 @@ def _on_dask(address: str) -> Iterator[Workers]:
                 raise
             raise _lost(address) from failure
         finally:
-            client.close(timeout=_FAREWELL)
+            client.close(timeout=_CLOSE_TIMEOUT)
 
 
 def _lost(address: str) -> AxBridgeError:
-    why = f"the dask scheduler at {address} was lost, and with it what its workers were at"
+    why = f"the dask scheduler at {address} was lost, with the jobs that its workers ran"
     return AxBridgeError(why, "start it and its workers again, then this command; or leave --executor out")
 
 
 @contextmanager
 def _silenced(*names: str) -> Iterator[None]:
-    """Log nothing of these for a while: the caller gets what matters as an error."""
+    """Switch these loggers off for the block: what they log reaches the caller as an error."""
     loggers = [logging.getLogger(name) for name in names]
     before = [logger.level for logger in loggers]
     for logger in loggers:
@@ -237,7 +241,7 @@ def _silenced(*names: str) -> Iterator[None]:
 def results(
     function: Callable[[Job], Result], jobs: Sequence[Job], where: str | Workers | None = None
 ) -> Iterator[tuple[int, Result]]:
-    """What `Workers.results` gives, of processes that are begun for it, or run already."""
+    """`Workers.results` of a pool that runs already, or of one that runs for these jobs alone (see `workers`)."""
     if isinstance(where, Workers):
         yield from where.results(function, jobs)
         return

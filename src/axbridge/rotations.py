@@ -1,4 +1,4 @@
-"""Rotations: quaternions x, y, z, w as plain numbers, and matrices of many angles at once."""
+"""Rotations: quaternions x, y, z, w as plain numbers, and rotation matrices of arrays of angles."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from axbridge.arrays import FloatArray
 
 Vector = tuple[float, float, float]
 Quaternion = tuple[float, float, float, float]  # x, y, z, w
-_UPRIGHT = 1 - 1e-12  # sine of a pitch of 90 degrees, but for rounding
-LinkPose = tuple[Vector, Quaternion]  # where a link's frame is, m, and how it is turned
+_UPRIGHT = 1 - 1e-12  # from this sine on, the pitch is 90 degrees within rounding
+LinkPose = tuple[Vector, Quaternion]  # a link frame's position, m, and rotation
 
 
 def product(one: Quaternion, other: Quaternion) -> Quaternion:
-    """First `other`, then `one`."""
+    """Return the rotation by `other` followed by the rotation by `one`."""
     x, y, z, w = one
     a, b, c, d = other
     return (
@@ -29,32 +29,32 @@ def product(one: Quaternion, other: Quaternion) -> Quaternion:
 
 
 def inverse(rotation: Quaternion) -> Quaternion:
-    """The rotation that undoes this one."""
+    """Return the inverse of a unit quaternion."""
     x, y, z, w = rotation
     return -x, -y, -z, w
 
 
 def turned(vector: Vector, rotation: Quaternion) -> Vector:
-    """The vector after this rotation."""
+    """Return the vector rotated by a unit quaternion."""
     x, y, z, _ = product(product(rotation, (*vector, 0.0)), inverse(rotation))
     return x, y, z
 
 
 def crossed(one: Vector, other: Vector) -> Vector:
-    """The cross product."""
+    """Return the cross product."""
     (x, y, z), (a, b, c) = one, other
     return y * c - z * b, z * a - x * c, x * b - y * a
 
 
 def of_axis(axis: Sequence[float], angle: float) -> Quaternion:
-    """About an axis of unit length, rad."""
+    """Return the rotation about an axis of unit length by an angle, rad."""
     x, y, z = axis
     s = math.sin(angle / 2)
     return s * x, s * y, s * z, math.cos(angle / 2)
 
 
 def of_roll_pitch_yaw(roll: float, pitch: float, yaw: float) -> Quaternion:
-    """About the fixed axes x, y and z, one after the other, rad: as in a URDF."""
+    """Return the rotation about the fixed axes x, then y, then z, rad, as in a URDF."""
     first, second, third = of_axis((1, 0, 0), roll), of_axis((0, 1, 0), pitch), of_axis((0, 0, 1), yaw)
     return product(third, product(second, first))
 
@@ -72,7 +72,7 @@ def roll_pitch_yaw(rotation: Quaternion) -> Vector:
 
 
 def matrix(rotation: Quaternion) -> FloatArray:
-    """The matrix (3, 3) of a quaternion."""
+    """Return the rotation matrix (3, 3) of a unit quaternion."""
     x, y, z, w = rotation
     return np.array(
         [
@@ -84,7 +84,7 @@ def matrix(rotation: Quaternion) -> FloatArray:
 
 
 def about(axis: FloatArray, angles: FloatArray) -> FloatArray:
-    """Matrices (n, 3, 3) about an axis (3,) of unit length by angles (n,), rad: Rodrigues' formula."""
+    """Return rotation matrices (n, 3, 3) about an axis (3,) of unit length by angles (n,), rad: Rodrigues' formula."""
     x, y, z = axis
     cross = np.array(((0.0, -z, y), (z, 0.0, -x), (-y, x, 0.0)))
     sine, cosine = np.sin(angles)[:, None, None], np.cos(angles)[:, None, None]
@@ -93,13 +93,13 @@ def about(axis: FloatArray, angles: FloatArray) -> FloatArray:
 
 
 def matrix_of_roll_pitch_yaw(roll: npt.ArrayLike, pitch: npt.ArrayLike, yaw: npt.ArrayLike) -> FloatArray:
-    """Matrices (…, 3, 3) about the fixed axes x, y and z, one after the other, by angles (…,), rad: as in a URDF."""
+    """Return rotation matrices (…, 3, 3) about the fixed axes x, then y, then z by angles (…,), rad, as in a URDF."""
     about_x, about_y, about_z = (_about_frame_axis(axis, angle) for axis, angle in enumerate((roll, pitch, yaw)))
     return about_z @ about_y @ about_x
 
 
 def _about_frame_axis(axis: int, angle: npt.ArrayLike) -> FloatArray:
-    """Without the rounding of `about`, so that a right angle of a URDF stays one."""
+    """Return matrices about axis x, y or z (0, 1, 2) without the rounding of `about`: right angles stay exact."""
     matrix = np.zeros((*np.shape(angle), 3, 3))
     i, k = (axis + 1) % 3, (axis + 2) % 3
     matrix[..., axis, axis] = 1.0

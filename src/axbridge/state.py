@@ -1,7 +1,7 @@
-"""What a robot reports: the samples of its servos, a table a step, and what the step did, in SI units.
+"""A robot's step as data: a table with the samples of its servos, and a report of the step, in SI units.
 
-A step of a robot is a table of `SERVO_ROW`, a row a servo; `SERVO_COLUMNS` says what its columns are. Every column is a
-float64, and NaN is what nobody knows. Observers get it as a `StepTable`, and a recording holds it as it is.
+The table has a row of `SERVO_ROW` for each servo; `SERVO_COLUMNS` describes its columns. Every column is a float64, and
+an unknown value is NaN. Observers get the table as a `StepTable`, and a recording stores it unchanged.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ SERVO_COLUMNS = {
     "power": "W, electrical, estimated by the motor model",
     "torque_enabled": "1 driven, 0 limp",
     "true_position": "rad, simulation only: the joint, before sensor and rounding",
-    "true_torque": "N m, simulation only: what the joint felt",
+    "true_torque": "N m, simulation only: torque on the joint",
     "speed_limit": "rad/s, limit of the approach (moving speed); 0 = none",
-    "duty": "-1..1, duty asked for in wheel mode",
+    "duty": "-1..1, commanded duty in wheel mode",
     "torque_limit": "0..1, largest duty allowed",
 }
 SERVO_ROW = np.dtype([(name, "<f8") for name in SERVO_COLUMNS])
 
 
 class Truth(NamedTuple):
-    """What only a simulation knows of a servo; NaN where nobody knows.
+    """A joint's true state, which only a simulation has; unknown values are NaN.
 
     Attributes:
-        position: rad, joint side: the joint itself, before sensor and rounding.
-        torque: N·m, joint side, positive towards larger angles: what the joint felt, after gear loss and friction,
-            with the spring, damper and static friction that its rig lays beside the servo.
+        position: rad, joint side: the joint's angle, before sensor and rounding.
+        torque: N·m, joint side, positive towards larger angles: the torque on the joint after gear loss and friction.
+            It includes the spring, damper and static friction that the rig adds to the servo.
     """
 
     position: float
@@ -54,13 +54,13 @@ class Truth(NamedTuple):
 
 
 class Goals(NamedTuple):
-    """The last commands of a servo, on the joint's side, after checks, clipping and multiplier. NaN = does not apply.
+    """The last commands of a servo, joint side, after checks, clipping and multiplier. NaN = does not apply.
 
     Attributes:
-        position: Goal, rad; NaN before the first, and in any other control than of position.
-        speed: Limit of the approach, rad/s; 0 holds still.
+        position: Goal, rad; NaN before the first goal, and when the control is not of position.
+        speed: Limit of the approach, rad/s; 0 stops the joint.
         torque: Largest torque allowed, as a share of the servo's largest, 0..1.
-        duty: Duty of open-loop turning, -1..1.
+        duty: Open-loop duty in wheel mode, -1..1.
         enabled: Whether the motor is switched on.
     """
 
@@ -79,11 +79,11 @@ class ServoState:
     """One sample of a servo. Values not read yet are NaN.
 
     Attributes:
-        time: When the servo took the sample, s on the robot's clock.
+        time: Time of the sample, s on the robot's clock.
         position: rad, joint side.
         velocity: rad/s, measured by the servo.
         torque: N·m, estimated from load, speed and supply by the motor model (AX-12 have no current sensor).
-        load: -1..1, the duty the servo's firmware reports as Present Load.
+        load: -1..1, the duty that the servo's firmware reports as Present Load.
         voltage: V.
         temperature: °C.
         errors: Error byte of the latest reply.
@@ -103,14 +103,14 @@ _MEASURED = ("time", "position", "velocity", "torque", "load", "voltage", "tempe
 
 
 class StepTable(Mapping[str, ServoState]):
-    """The samples of one step: whole columns, or by name a servo's `ServoState`, made when it is asked for.
+    """The samples of one step: whole columns, or a servo's `ServoState` by name, created at the access.
 
-    It is of that step for good: the next step has another one. The columns of commands are NaN: they belong to a
-    recording, which knows what acted from each sample on.
+    A table does not change: the next step has a new one. Its columns of commands are NaN. A recording fills them with
+    the commands in force after each sample.
 
     Args:
         servos: Row of each servo, by name, in the rig's order.
-        flags: What each servo's error byte means.
+        flags: Type of each servo's error byte.
     """
 
     def __init__(self, servos: Mapping[str, int], flags: Sequence[type[ServoFlags]]) -> None:
@@ -119,10 +119,10 @@ class StepTable(Mapping[str, ServoState]):
 
     @abstractmethod
     def column(self, quantity: str) -> FloatArray:
-        """One of `SERVO_COLUMNS`, (servos,)."""
+        """Return one of `SERVO_COLUMNS`, (servos,)."""
 
     def rows(self) -> npt.NDArray[np.void]:
-        """All columns: `SERVO_ROW` (servos,)."""
+        """Return all columns as `SERVO_ROW` (servos,)."""
         rows = np.empty(len(self.servos), SERVO_ROW)
         for name in SERVO_COLUMNS:
             rows[name] = self.column(name)
@@ -148,10 +148,11 @@ Cause = Literal[
 
 
 class BusEvent(NamedTuple):
-    """What changed: a servo went missing, came back, reports a fault, left its limits; the port likewise (name "").
+    """A change: a servo is missing, has returned, reports a fault or is beyond a limit; the same for a port (name "").
 
-    Also a `Cause` why it does not follow its command: it was without power, somebody has switched its torque off, or it
-    is blocked; beside a simulated twin, why it does not do as its model says. Of an alarm, the event is `fault`.
+    A `Cause` says why a servo does not follow its command: it was without power, another program switched its torque
+    off, or it is blocked. With a simulated twin, a cause also says why the servo differs from its model. An alarm has
+    the kind `fault`.
     """
 
     kind: Literal["missing", "returned", "fault", "limit", "port lost", "port back", Cause]
@@ -162,17 +163,17 @@ class BusEvent(NamedTuple):
 
 @dataclass(frozen=True)
 class StepReport:
-    """What the last step did; times in s on the robot's clock.
+    """Report of the last step; times in s on the robot's clock.
 
     Attributes:
-        requested: Length of the step asked for, ms.
-        actual: Length it took, ms.
-        commanded: When the servos had their goals: the end of the command packets on the line.
-        sampled: When each servo took its sample.
-        errors: Why a servo did not answer, by its name: BusTimeout, CorruptPacket, PortError.
-        events: What changed on the buses: a servo missing, returned, with a fault or beyond a limit; a port lost, back.
+        requested: Requested length of the step, ms.
+        actual: Actual length, ms.
+        commanded: Time at which the servos had their goals: the end of the command packets on the line.
+        sampled: Time of each servo's sample, by its name.
+        errors: Error of each servo that did not answer, by its name: BusTimeout, CorruptPacket, PortError.
+        events: Changes on the buses: a servo missing, returned, with a fault or beyond a limit; a port lost, back.
             Also why a servo does not follow: without power, blocked, …; on a twin slipping, extra load, …
-        late: How late it was, ms; 0 = on time.
+        late: Delay of the step, ms; 0 = on time.
     """
 
     requested: float

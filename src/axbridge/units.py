@@ -1,4 +1,4 @@
-"""The only place that knows what a register count is worth.
+"""Units of register counts; no other module defines them.
 
 Sources: ROBOTIS e-manual, AX-12A, MX-28, XL330 and XL430 control tables ("Goal Position", "Moving Speed", "Present
 Load", "Present Voltage", "Goal PWM", "Baud Rate"); Feetech, SMS/STS and SCSCL memory tables.
@@ -18,14 +18,14 @@ FULL_SCALE = 1023  # duty, torque limit and load: this count is 100 %
 _MX_BAUDS = {250: 2_250_000.0, 251: 2_500_000.0, 252: 3_000_000.0}
 _FEETECH_BAUDS = 1e6, 500_000.0, 250_000.0, 128_000.0, 115_200.0, 57_600.0, 38_400.0, 19_200.0
 _X_BAUDS = (9_600.0, 57_600.0, 115_200.0, 1e6, 2e6, 3e6, 4e6, 4.5e6)  # the XL330 ends at 4 M
-_BAUD_TOLERANCE = 0.03  # what a UART still understands
-_ALMOST_A_TURN = 0.95 * math.tau  # rad; the widest joint of a common arm turns 330°
+_BAUD_TOLERANCE = 0.03  # largest relative error of the baud rate at which a UART still receives
+_ALMOST_A_TURN = 0.95 * math.tau  # rad; the largest range of a common arm's joint is 330°
 _DIRECTION_BIT = 0x400  # bit 10 set means clockwise
 
 
 @dataclass(frozen=True)
 class Units:
-    """What one count is worth in a family of servos."""
+    """Units of one register count in a family of servos."""
 
     position: float  # rad per count of Goal and Present Position
     speed: float  # rad/s per count of Moving and Present Speed
@@ -34,11 +34,11 @@ class Units:
     full_scale: int = FULL_SCALE  # count of 100 % duty or torque limit
     full_load: int = FULL_SCALE  # count of Present Load that means 100 %
     top_speed: int = FULL_SCALE  # highest count of a speed limit
-    bauds: tuple[float, ...] = ()  # bit/s by value of the baud rate register; none: 2e6/(v+1)
+    bauds: tuple[float, ...] = ()  # bit/s by value v of the baud rate register; empty: 2e6/(v+1)
 
     @property
     def middle(self) -> int:
-        """Position count in the middle of the range."""
+        """Return the position count in the middle of the range."""
         return (self.counts + 1) // 2
 
 
@@ -61,7 +61,7 @@ UNITS: Mapping[str, Units] = {"ax": AX, "mx": MX, "x": X, "sts": STS, "scs": SCS
 
 
 def baud_of(value: int, units_name: str = "ax") -> float:
-    """Bits per second of a baud rate register: 2e6/(v+1), or of a list, and NaN for what that does not have."""
+    """Return the baud rate, bit/s, of a register value v: 2e6/(v+1), or from the family's list (NaN: not in it)."""
     if bauds := UNITS[units_name].bauds:
         return bauds[value] if 0 <= value < len(bauds) else math.nan
     if units_name == "mx" and value in _MX_BAUDS:
@@ -70,17 +70,17 @@ def baud_of(value: int, units_name: str = "ax") -> float:
 
 
 def bauds_of(units_name: str) -> list[float]:
-    """Bits per second of each value of a baud rate register."""
+    """Return the baud rate, bit/s, of each value of the baud rate register."""
     return [baud_of(value, units_name) for value in range(len(UNITS[units_name].bauds) or 255)]
 
 
 def nearest_baud(baud: float, rates: Iterable[float]) -> float:
-    """The one of these rates that is nearest, bit/s."""
+    """Return the rate, bit/s, that is nearest to `baud`."""
     return min(rates, key=lambda rate: abs(rate - baud))
 
 
 def baud_register(baud: float, units_name: str = "ax") -> int | None:
-    """Value of the baud rate register nearest to `baud`; None when a servo would not understand that rate."""
+    """Return the register value nearest to `baud`; None when its rate differs by more than a UART tolerates."""
     rates = bauds_of(units_name)
     rate = nearest_baud(baud, rates)
     value = rates.index(rate)
@@ -101,41 +101,41 @@ def bits_to_signed(raw: int) -> int:
 
 @dataclass(frozen=True)
 class Calibration:
-    """How a servo is mounted: joint angles (rad) to and from its register counts."""
+    """A servo's mounting: converts joint angles (rad) to register counts and back."""
 
-    units: Units  # what a count is worth
+    units: Units
     zero: int  # position count at 0 rad
-    direction: int  # 1, or -1 when the joint turns against the servo
+    direction: int  # 1, or -1 when the joint's and the servo's positive directions are opposite
 
     def goal(self, angle: float) -> int:
-        """Goal Position for a joint angle, nearest count, not yet limited."""
+        """Return the Goal Position for a joint angle, rad: the nearest count, not limited."""
         return round(self.zero + self.direction * angle / self.units.position)
 
     def angle(self, counts: float) -> float:
-        """Joint angle of a Present Position, rad."""
+        """Return the joint angle of a Present Position, rad."""
         return self.direction * (counts - self.zero) * self.units.position
 
     def speed_limit(self, speed: float) -> int:
-        """Moving Speed for a positive speed limit, at least 1: 0 would mean full speed."""
+        """Return the Moving Speed for a positive speed limit, rad/s; at least 1, because 0 means full speed."""
         return min(max(round(speed / self.units.speed), 1), self.units.top_speed)
 
     def speed(self, raw: int) -> float:
-        """Joint speed of a Present Speed, rad/s."""
+        """Return the joint speed of a Present Speed, rad/s."""
         return self.direction * bits_to_signed(raw) * self.units.speed
 
     def load(self, raw: int) -> float:
-        """Duty towards positive joint angles, -1..1, of a Present Load."""
+        """Return the duty of a Present Load, -1..1, positive towards larger joint angles."""
         return self.direction * bits_to_signed(raw) / self.units.full_scale
 
     @property
     def range(self) -> tuple[float, float]:
-        """Lowest and highest joint angle the position register can say, rad."""
+        """Return the lowest and highest joint angle of the position register, rad."""
         ends = self.angle(0), self.angle(self.units.counts)
         return min(ends), max(ends)
 
 
 def almost_a_turn(span: float) -> str:
-    """What is odd about a calibrated range of `span` rad; "" where it is clearly less than a turn."""
+    """Return a warning for a calibrated range of `span` rad that is almost a turn; "" for a smaller range."""
     if span <= _ALMOST_A_TURN:
         return ""
     return f"has a range of {math.degrees(span):.0f}°, almost a turn: it may have been led across the end of its count"

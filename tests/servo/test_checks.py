@@ -6,13 +6,13 @@ from axbridge.servo import checks
 from axbridge.servo.setpoints import couplings
 
 
-def test_only_names_of_exactly_two_parts_couple():
+def test_only_motors_with_names_of_two_parts_are_coupled():
     names = ["leg::left", "leg::right", "leg", "a::b::c", "::x", "lone::one"]
     assert couplings(names) == {"leg": ["leg::left", "leg::right"], "lone": ["lone::one"]}
 
 
 @pytest.mark.parametrize(
-    ("outcome", "value", "said"),
+    ("outcome", "value", "words"),
     [
         (checks.position(100, -1, 1.51), 1.51, "too big requested position: 100 > 1.51"),
         (checks.position(-3, -1.63, 1), -1.63, "too low requested position: -3 < -1.63"),
@@ -29,10 +29,10 @@ def test_only_names_of_exactly_two_parts_couple():
         (checks.torque(-3, 2), -2, "-3 exceeds the available torque 2"),
     ],
 )
-def test_out_of_range_is_clipped_and_impossible_is_refused(outcome, value, said):
+def test_values_out_of_range_are_clipped_and_impossible_values_are_refused(outcome, value, words):
     assert outcome.value == value
-    assert said in outcome.warning
-    assert bool(said) == bool(outcome.warning)
+    assert words in outcome.warning
+    assert bool(words) == bool(outcome.warning)
 
 
 @pytest.mark.parametrize("bad", [(0, 0, 0), (-1, 0, 0), (1, -1, 0), (1, 0, -1), (math.nan, 0, 0), (math.inf, 0, 0)])
@@ -42,15 +42,15 @@ def test_impossible_gains_are_refused(bad):
 
 
 @pytest.mark.parametrize(
-    ("asked", "ends", "question"),
+    ("target", "limits", "hint"),
     [
         (90, (-2.618, 2.618), " (radians? 90° is 1.571)"),
         (-45, (-2.618, 2.618), " (radians? -45° is -0.785)"),
-        (4, (-2.618, 2.618), ""),  # less than a turn: just too far
-        (500, (-2.618, 2.618), ""),  # too far in degrees, too
+        (4, (-2.618, 2.618), ""),  # less than a turn: an angle beyond the limit
+        (500, (-2.618, 2.618), ""),  # beyond the limit in degrees, too
     ],
 )
-def test_a_position_that_looks_like_degrees_is_asked_about(asked, ends, question):
-    warning = checks.position(asked, *ends, angle=True).warning
-    assert warning.endswith(f"{ends[asked > 0]:g}{question}")
-    assert "radians" not in checks.position(asked, *ends).warning  # of a linear joint
+def test_the_warning_for_a_position_that_looks_like_degrees_suggests_radians(target, limits, hint):
+    warning = checks.position(target, *limits, angle=True).warning
+    assert warning.endswith(f"{limits[target > 0]:g}{hint}")
+    assert "radians" not in checks.position(target, *limits).warning  # a linear joint

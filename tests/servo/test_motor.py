@@ -19,12 +19,13 @@ COUNT = AX.units.position
 
 
 def friction(speed=0.0, motor=0.0, external=0.0, **terms):
+    """Return the friction budget, N·m, with these terms; all others are 0."""
     values = {"stribeck_speed": 0.2, "stribeck_exponent": 1.0, "load_external": -1.0, **terms}
     law = Friction(*(values.get(name, 0.0) for name in Friction._fields))
     return budget(law, speed, motor, external)
 
 
-def test_the_electrical_step_is_exact_however_long():
+def test_the_step_of_the_current_is_exact_for_every_length():
     whole, _ = relax(8.0, 5e-3, 1e-3)
     half, _ = relax(8.0, 5e-3, 5e-4)
     assert whole == pytest.approx(half * half)
@@ -58,12 +59,12 @@ def test_friction_terms_of_each_law():
     assert friction(speed=2.0, quadratic=0.01) == pytest.approx(0.04)
 
 
-def test_terms_that_a_law_does_not_have_are_packed_as_nothing():
+def test_terms_that_a_law_does_not_have_are_packed_as_zero():
     terms = {"coulomb": 0.1, "stribeck": 0.2, "load": 0.3, "quadratic": 0.4, "load_external": 0.5}
     for law, has in {"M1": (0, 0, -1, 0), "M4": (0.2, 0.3, -1, 0), "M6": (0.2, 0.3, 0.5, 0.4)}.items():
         row = pack(ServoModel.load("lima2009", AX, {"friction": {"law": law, **terms}}), COUNT)
-        found = [row[c] for c in (Param.STRIBECK, Param.LOAD, Param.LOAD_EXTERNAL, Param.QUADRATIC)]
-        assert tuple(found) == has
+        packed = [row[c] for c in (Param.STRIBECK, Param.LOAD, Param.LOAD_EXTERNAL, Param.QUADRATIC)]
+        assert tuple(packed) == has
 
 
 def test_compliance_has_margin_punch_slope_and_two_sides():
@@ -88,19 +89,19 @@ def test_compliance_has_margin_punch_slope_and_two_sides():
         ({"backlash": 1.0}, "motor.backlash: must be at most 0.2, not 1.0"),
     ],
 )
-def test_parameters_that_mean_nothing_are_refused_by_name(motor, words):
+def test_invalid_parameters_are_refused_by_name(motor, words):
     with pytest.raises(ProfileError, match=words):
         ServoModel.load("ax12", AX, {"motor": motor})
 
 
 @given(st.floats(-1, 1), st.floats(0, 0.5))
-def test_a_bridge_swallows_small_duties_and_lets_full_duty_pass(duty, dead):
+def test_a_bridge_loses_small_duties_and_passes_full_duty(duty, dead):
     assert motor_duty(math.copysign(1.0, duty), dead) == math.copysign(1.0, duty)
     assert (motor_duty(duty, dead) == 0) == (abs(duty) <= dead)
     assert motor_duty(loop_duty(duty, dead), dead) == pytest.approx(duty, abs=1e-12)
 
 
-def test_a_lagging_loop_is_behind_a_steady_turn_by_its_lag():
+def test_the_input_of_a_loop_is_behind_a_constant_speed_by_its_lag():
     seen, step, lag = 0.0, 1e-3, 0.01
     for k in range(200):
         seen, blur = lagging(seen, 5.0 * step * (k + 1), lag, 1.0, step)
@@ -109,14 +110,14 @@ def test_a_lagging_loop_is_behind_a_steady_turn_by_its_lag():
     assert lagging(0.3, 0.7, 0.0, 1.0, step) == (0.7, 1.0)
 
 
-def test_load_that_counts_on_its_own_has_friction_of_its_own_at_rest():
+def test_a_load_with_its_own_weight_has_its_own_friction_at_rest():
     terms = {"load_external": 0.2, "load_external_stribeck": 0.3}
     assert friction(external=-0.5, **terms) == pytest.approx(0.25)
     assert friction(speed=-0.2, external=-0.5, **terms) == pytest.approx(0.1 + 0.15 / math.e)
     assert friction(motor=0.5, external=0.5, load_stribeck=0.3, **terms) == pytest.approx(0.1)
 
 
-def test_the_series_are_as_exact_as_their_numbers():
+def test_the_series_are_exact_within_rounding():
     x = np.concatenate((np.linspace(0.0, 60.0, 5001), np.logspace(-12, 0, 500)))
     assert [decayed(value) for value in x] == pytest.approx(-np.expm1(-x), rel=1e-15, abs=0)
     x = np.linspace(-4.0, 4.0, 5001)

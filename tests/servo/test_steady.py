@@ -18,7 +18,7 @@ from tests.support.one_joint import command, factory, servo_bank
 PROFILE = FirmwareProfile.load("ax-12a")
 SUPPLY = 11.1  # V
 BASE = ServoModel.load("ax12", PROFILE)
-STEP = 1e-3  # s: of no matter, because without inductance the current follows at once
+STEP = 1e-3  # s; any length gives the same: without inductance, the current has no delay
 
 
 def of(low, high):
@@ -27,7 +27,7 @@ def of(low, high):
 
 @st.composite
 def models(draw):
-    """Any servo: all laws, dead duty, asymmetry, a resistance that grows, limits of the current."""
+    """Draw a servo: all friction laws, dead duty, asymmetry, a resistance that grows, current limits."""
     law = draw(st.sampled_from(sorted(TERMS)))
     sizes = {
         "coulomb": of(0, 0.3), "viscous": of(0, 0.1), "stribeck": of(0, 0.3), "stribeck_speed": of(0.05, 3),
@@ -40,13 +40,13 @@ def models(draw):
         "dead_duty": draw(of(0, 0.2)), "resistance_per_kelvin": draw(of(0, 0.02)),
         "max_current": draw(st.sampled_from([0.0, 0.9])), "current_limit": draw(st.sampled_from(["supply", "motor"])),
     }  # fmt: skip
-    friction = {"law": law} | {term: draw(size) for term, size in sizes.items()}  # also keys that the law has not
+    friction = {"law": law} | {term: draw(size) for term, size in sizes.items()}  # also unused terms
     changed = BASE.motor.model_copy(update=motor), BASE.friction.model_copy(update=friction)
     return BASE.model_copy(update=dict(zip(("motor", "friction"), changed, strict=True)))
 
 
 def kernels(row, duty, volts, speed, temperature):
-    """Torque before friction, and its current, as the simulation has them."""
+    """Return the simulation's torque before friction, N·m, and current, A."""
     resistance = warmed(row[Param.RESISTANCE], row[Param.RESISTANCE_PER_KELVIN], temperature - row[Param.AMBIENT])
     motor = motor_of(row, resistance)
     pushed = push(motor, motor_duty(duty, row[Param.DEAD_DUTY]) * volts, 0.0, speed, 0.0, volts, STEP)
@@ -60,7 +60,7 @@ def dry(row, speed, drive, torque):
 
 @given(models(), of(-1, 1), of(6, 14), of(-6, 6), of(10, 80))
 @pytest.mark.slow
-def test_a_moving_servo_gives_the_torque_at_which_the_kernels_are_in_balance(model, duty, volts, speed, temperature):
+def test_the_torque_of_a_moving_servo_balances_the_kernels(model, duty, volts, speed, temperature):
     assume(abs(speed) > AT_REST)
     row = pack(model, 0.005)
     servo = SteadyServo.of(row).at(temperature)
@@ -83,28 +83,28 @@ def test_the_duty_for_a_torque_gives_that_torque(model, torque, volts, speed):
     duty = servo.duty(torque, volts, speed)
     assume(abs(duty) < 1)
     if abs(speed) <= AT_REST:
-        assume(torque * servo.needed(torque, speed, math.copysign(1.0, torque)) > 0)  # else the load turns the motor
-    assume(abs(servo.motor_duty(duty)) > 1e-9)  # nothing that is swallowed tells the torque of a coasting motor
+        assume(torque * servo.needed(torque, speed, math.copysign(1.0, torque)) > 0)  # otherwise the load drives
+    assume(abs(servo.motor_duty(duty)) > 1e-9)  # within the dead duty, all duties give the torque of a coasting motor
     assert servo.torque(duty, volts, speed) == pytest.approx(torque, abs=1e-6)
 
 
 @given(models(), of(-2, 2), of(6, 14), of(-6, 6))
 @pytest.mark.slow
-def test_a_loop_of_the_current_finds_the_voltage_of_that_duty(model, torque, volts, speed):
+def test_a_current_loop_sets_the_voltage_of_the_duty_for_a_torque(model, torque, volts, speed):
     model = model.model_copy(update={"motor": model.motor.model_copy(update={"max_current": 0.0})})
     row = pack(model, 0.005)
     servo = SteadyServo.of(row)
-    duty, asked = servo.duty(torque, volts, speed), servo.loop_current(torque, volts, speed)
+    duty, set_point = servo.duty(torque, volts, speed), servo.loop_current(torque, volts, speed)
     pushes = servo.motor_duty(duty) * servo.current(duty, volts, speed) > 1e-6
     if row[Param.SUPPLY_SIDE] and not pushes:
-        assert asked == pytest.approx(0.0, abs=1e-6)
-    assume(pushes and abs(duty) < 1 and servo.motor.resistance_per_duty * abs(asked) < 0.9 * volts)
-    steady, feedback = driving(servo.motor, asked, speed, volts)
+        assert set_point == pytest.approx(0.0, abs=1e-6)
+    assume(pushes and abs(duty) < 1 and servo.motor.resistance_per_duty * abs(set_point) < 0.9 * volts)
+    steady, feedback = driving(servo.motor, set_point, speed, volts)
     assert (steady - feedback * speed) / volts == pytest.approx(servo.motor_duty(duty), rel=1e-6, abs=1e-6)
 
 
 @given(models(), of(0, 1), of(6, 14))
-def test_at_rest_a_duty_holds_more_than_it_lifts_by_what_friction_is_worth(model, duty, volts):
+def test_at_rest_friction_raises_the_load_that_is_held_and_lowers_the_load_that_is_lifted(model, duty, volts):
     row = pack(model, 0.005)
     servo = SteadyServo.of(row)
     drive = servo.drive(duty, volts, 0.0)
@@ -113,7 +113,7 @@ def test_at_rest_a_duty_holds_more_than_it_lifts_by_what_friction_is_worth(model
     assert lifted == pytest.approx(max(drive - dry(row, 0.0, drive, lifted), 0.0), abs=1e-9)
 
 
-def test_the_least_duty_there_is_lifts_nothing():
+def test_the_smallest_duty_lifts_nothing():
     plain = BASE.motor.model_copy(update={"resistance": 2.0, "efficiency": 0.5, "dead_duty": 0.0})
     servo = SteadyServo.of(pack(BASE.model_copy(update={"motor": plain}), 0.005))
     assert servo.torque(5e-324, 6.0, 0.0) == 0.0
@@ -122,41 +122,41 @@ def test_the_least_duty_there_is_lifts_nothing():
 
 @settings(max_examples=50)
 @given(st.lists(models(), min_size=2, max_size=4), of(-1, 1), of(6, 14), of(-6, 6))
-def test_many_servos_at_once_are_each_as_alone(several, duty, volts, speed):
+def test_many_servos_in_one_call_give_the_results_of_single_calls(several, duty, volts, speed):
     rows = np.array([pack(model, 0.005) for model in several])
-    together, alone = SteadyServo.of(rows), [SteadyServo.of(row) for row in rows]
+    combined, single = SteadyServo.of(rows), [SteadyServo.of(row) for row in rows]
     duties, supply, speeds = (np.full(len(rows), value) for value in (duty, volts, speed))
-    torque = together.torque(duties, supply, speeds)
-    assert torque == pytest.approx([one.torque(duty, volts, speed) for one in alone], abs=1e-12)
-    motor_duty = together.motor_duty(together.duty(torque, supply, speeds))  # asked duties jump where the felt one is 0
-    each = [one.motor_duty(one.duty(float(t), volts, speed)) for one, t in zip(alone, torque, strict=True)]
+    torque = combined.torque(duties, supply, speeds)
+    assert torque == pytest.approx([servo.torque(duty, volts, speed) for servo in single], abs=1e-12)
+    motor_duty = combined.motor_duty(combined.duty(torque, supply, speeds))  # the loop's duty jumps at 0, this does not
+    each = [servo.motor_duty(servo.duty(float(t), volts, speed)) for servo, t in zip(single, torque, strict=True)]
     assert motor_duty == pytest.approx(each, abs=1e-12)
-    assert together.holding_torque(duties, supply) == pytest.approx(
-        [one.holding_torque(duty, volts) for one in alone], abs=1e-12
+    assert combined.holding_torque(duties, supply) == pytest.approx(
+        [servo.holding_torque(duty, volts) for servo in single], abs=1e-12
     )
 
 
 @pytest.mark.parametrize("law", sorted(TERMS))
-@pytest.mark.parametrize("way", [1, -1])
-def test_a_simulated_arm_falls_stays_or_rises_where_the_algebra_says(law, way):
-    """A level arm of 0.59 N·m: 3 % below the duty that holds it, it falls; 3 % above the one that lifts it, it rises."""
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_simulated_arm_falls_holds_or_rises_at_the_duties_of_the_steady_state(law, sign):
+    """A level arm of 0.59 N·m falls with 3 % less than the duty that holds it, and rises with 3 % more than lifts it."""
     terms = {"stribeck": 0.05, "load": 0.1, "load_stribeck": 0.1, "load_external": 0.15, "quadratic": 0.002}
     changes = {"friction": {"law": law} | terms, "sensor": {"latency_ms": 0.0}}
-    changes["motor"] = {"asymmetry": 0.1, "backlash": 0.0}  # an arm that falls through its play is caught lower
+    changes["motor"] = {"asymmetry": 0.1, "backlash": 0.0}  # with play, the arm would first fall through it
     model = ServoModel.load("ax12", PROFILE, changes)
     servo, load = SteadyServo.of(pack(model, PROFILE.units.position)), 0.5 * 9.80665 * 0.12
-    lifting = servo.duty(load * way, SUPPLY, 0.0) * way
+    lifting = servo.duty(load * sign, SUPPLY, 0.0) * sign
     low, high = 0.0, lifting
     for _ in range(40):
         middle = (low + high) / 2
-        low, high = (middle, high) if servo.holding_torque(middle * way, SUPPLY) < load else (low, middle)
+        low, high = (middle, high) if servo.holding_torque(middle * sign, SUPPLY) < load else (low, middle)
     assert model.motor.dead_duty < low < 0.95 * lifting
     for duty, moves in ((0.97 * low, -1), (1.03 * low, 0), (0.97 * lifting, 0), (1.03 * lifting, 1)):
-        engine = Pendulums(["arm"], time_step=1e-3, mass=0.5, length=0.12, start=[math.pi / 2 * way])
+        engine = Pendulums(["arm"], time_step=1e-3, mass=0.5, length=0.12, start=[math.pi / 2 * sign])
         bank = servo_bank(engine, model, profile=PROFILE, supply=SUPPLY)
-        command(bank, MODE=Mode.WHEEL_DUTY, DUTY=duty * way)
+        command(bank, MODE=Mode.WHEEL_DUTY, DUTY=duty * sign)
         bank.advance(0.2)
-        moved = (float(bank.state[0, State.ANGLE]) - math.pi / 2 * way) * way
+        moved = (float(bank.state[0, State.ANGLE]) - math.pi / 2 * sign) * sign
         assert (moved > 1e-3) - (moved < -1e-3) == moves, (duty, moved)
 
 
@@ -171,16 +171,16 @@ def servo(profile, model, **changes):
 
 
 def swung(model, profile, goals, start):
-    """Angles of a servo with a heavy arm, rad, after every `TICK` of goals, rad."""
+    """Return the angles of a servo with a heavy arm, rad, after every `TICK` of goals, rad."""
     engine = Pendulums(["arm"], time_step=1e-3, mass=MASS, length=LENGTH, start=[start])
     bank = servo_bank(engine, model, profile=profile, supply=SUPPLY)
     command(bank, P_GAIN=32, **factory(PROFILES["ax-12a"]))
-    found = []
+    angles = []
     for tick, goal in enumerate(goals):
         bank.set_goals([0], [(goal, 0.0)], tick * TICK)
         bank.advance((tick + 1.001) * TICK)
-        found.append(float(bank.state[0, State.ANGLE]))
-    return np.array(found)
+        angles.append(float(bank.state[0, State.ANGLE]))
+    return np.array(angles)
 
 
 @pytest.mark.parametrize(
@@ -193,29 +193,29 @@ def swung(model, profile, goals, start):
         ("mx-28", "mx28", {"sensor": {"latency_ms": 0.0}}, 0.3),
     ],
 )
-def test_a_servo_that_is_led_is_where_it_should_be_under_a_load_that_turns_it_back(profile, model, changes, within):
-    """A heavy arm from 20 to 100 degrees and back in 1.6 s; degrees, root mean square."""
+def test_a_loaded_servo_follows_a_motion_when_its_goals_have_the_offset(profile, model, changes, within):
+    """A heavy arm moves from 20 to 100 degrees and back in 1.6 s; errors are root mean squares in degrees."""
     model, profile = servo(profile, model, **changes), PROFILES[profile]
     time = np.arange(1, 601) * TICK
     swing, rate = math.radians(40), 2 * math.pi / 1.6
     angle = math.radians(60) + swing * np.sin(rate * time)
-    speed, faster = swing * rate * np.cos(rate * time), -swing * rate**2 * np.sin(rate * time)
-    load = MASS * LENGTH**2 * faster + MASS * GRAVITY * LENGTH * np.sin(angle)
-    goals = angle + goal_offset(model, profile, SUPPLY, speed, faster, load)
-    later = time > 0.8  # it started at rest
-    off = [np.degrees(swung(model, profile, sent, angle[0]) - angle)[later] for sent in (goals, angle)]
-    led, alone = (np.sqrt(np.mean(error**2)) for error in off)
-    assert led < within
-    assert led < 0.3 * alone
+    speed, acceleration = swing * rate * np.cos(rate * time), -swing * rate**2 * np.sin(rate * time)
+    load = MASS * LENGTH**2 * acceleration + MASS * GRAVITY * LENGTH * np.sin(angle)
+    goals = angle + goal_offset(model, profile, SUPPLY, speed, acceleration, load)
+    later = time > 0.8  # the arm starts at rest
+    errors = [np.degrees(swung(model, profile, sent, angle[0]) - angle)[later] for sent in (goals, angle)]
+    with_offset, without = (np.sqrt(np.mean(error**2)) for error in errors)
+    assert with_offset < within
+    assert with_offset < 0.3 * without
 
 
-def test_a_stiff_servo_at_rest_is_led_by_what_its_law_says():
-    """0.6 N·m at the horn of an `ax12`: 0.585 A, and 0.23 of the duty with 3.3 + 4.7·0.23 ohm."""
+def test_the_goal_offset_at_rest_is_that_of_the_position_law():
+    """0.6 N·m at the horn of an `ax12` need 0.585 A, which is a duty of 0.23 with 3.3 + 4.7·0.23 ohm."""
     at_rest = np.zeros(2)
-    found = goal_offset(servo("ax-12a", "ax12"), PROFILES["ax-12a"], SUPPLY, at_rest, at_rest, np.array([0.6, -0.6]))
+    offset = goal_offset(servo("ax-12a", "ax12"), PROFILES["ax-12a"], SUPPLY, at_rest, at_rest, np.array([0.6, -0.6]))
     current = 0.6 / (0.5944 * 0.006796 * 254)
     duty = current * 3.305 / (SUPPLY - 4.695 * current)
     punch = (32 / 1023 - 0.0775) / (1 - 0.0775)
     wanted = COUNT + 32 * COUNT * (duty - punch) / (1 - punch)
-    assert found == pytest.approx([wanted, -wanted], rel=1e-3)
+    assert offset == pytest.approx([wanted, -wanted], rel=1e-3)
     assert math.degrees(wanted) == pytest.approx(2.9, abs=0.2)

@@ -38,21 +38,21 @@ def pendulum(tmp_path, inertia, weight, time_step, start=0.0, gravity=(0.0, 0.0,
 
 
 def driven(bank, goal, until=0.8):
-    """Times and angles on the way to a goal, or in a fall; the bank is closed then."""
+    """Return times, s, and angles, rad, of a motion to a goal, or of a fall; then close the bank."""
     order(bank, goal)
     times, (angles,), _ = watched(bank, until)
     bank.close()
     return times, angles
 
 
-def rubbed(speed, torque, inertia, friction, step):
-    """The speed after a step under a torque, and dry friction that at most stops it."""
+def speed_after(speed, torque, inertia, friction, step):
+    """Return the speed after a step with a torque, and dry friction that at most stops the body."""
     free = speed + step * torque / inertia
     return math.copysign(max(0.0, abs(free) - step * friction / inertia), free)
 
 
 def two_bodies(inertia, weight, goal, start, times, *, gear, output, step=1e-5, stiffness=3000.0):
-    """Angles of the joint: rotor and link as two bodies with dry friction, N·m, between flanks that are stiff springs."""
+    """Return the joint's angles, rad: rotor and link are two bodies with dry friction, and the flanks are stiff springs."""
     damping = 2 * math.sqrt(stiffness * inertia * ARMATURE / (inertia + ARMATURE))
     angle, rotor, speed, turning, current, path = start, start, 0.0, 0.0, 0.0, []
     for _ in range(round(times[-1] / step) + 1):
@@ -64,8 +64,8 @@ def two_bodies(inertia, weight, goal, start, times, *, gear, output, step=1e-5, 
         if goal is not None:
             volts = min(max(K_THETA * (goal - angle) - K_OMEGA * speed, -SUPPLY), SUPPLY)
             current += step * (volts - K * turning - R * current) / L
-        speed = rubbed(speed, force - weight * math.sin(angle), inertia, output, step)
-        turning = rubbed(turning, K * current - BV * turning - force, ARMATURE, gear, step)
+        speed = speed_after(speed, force - weight * math.sin(angle), inertia, output, step)
+        turning = speed_after(turning, K * current - BV * turning - force, ARMATURE, gear, step)
         angle, rotor = angle + step * speed, rotor + step * turning
     return np.interp(times, step * np.arange(len(path)), path)
 
@@ -81,14 +81,14 @@ FRICTIONS = (  # of gear and output; the physics step; what is allowed: degrees,
 
 
 @pytest.mark.parametrize(("load", "motion", "friction"), pairs(product(LOADS, MOTIONS, FRICTIONS)))
-def test_steps_and_falls_follow_two_bodies_with_friction_on_either_side_of_a_gap(tmp_path, load, motion, friction):
+def test_steps_and_falls_are_those_of_two_bodies_with_friction_on_both_sides_of_a_gap(tmp_path, load, motion, friction):
     (inertia, weight), (goal, start), (gear, output, time_step, allowed) = load, motion, friction
     times, angles = driven(pendulum(tmp_path, inertia, weight, time_step, start, coulomb=gear, output=output), goal)
     error = np.degrees(angles - two_bodies(inertia, weight, goal, start, times, gear=gear, output=output))
     assert math.sqrt(np.mean(error**2)) <= allowed
 
 
-def test_without_play_it_does_not_matter_on_which_side_friction_is(tmp_path):
+def test_without_play_the_side_of_the_friction_makes_no_difference(tmp_path):
     kinds = ({"coulomb": 0.03}, {"output": 0.03}, {}, {"output": 0.0})
     gear, output, none, zero = (
         driven(pendulum(tmp_path, 7.2e-4, 0.081, 1e-3, 0.3, play=0.0, **kind), 1.5)[1] for kind in kinds
@@ -99,10 +99,10 @@ def test_without_play_it_does_not_matter_on_which_side_friction_is(tmp_path):
 
 
 @pytest.mark.parametrize(("inertia", "push"), [(1e-4, 2e-4), (1e-3, 2e-3)])
-def test_a_joint_whose_gear_is_held_moves_by_the_play_and_no_further(tmp_path, inertia, push):
+def test_a_joint_whose_gear_is_held_moves_only_by_the_play(tmp_path, inertia, push):
     bank = pendulum(tmp_path, inertia, 1e-9, 1e-3, gravity=(0.0, 0.0, 0.0), coulomb=0.1)
     world, ends = bank.engine, []
-    for torque in (push, -push, push):  # the gear's friction holds far more
+    for torque in (push, -push, push):  # far less than the gear's friction
         for _ in range(400):
             pybullet.applyExternalTorque(
                 world.body, 0, [0, -torque, 0], pybullet.LINK_FRAME, physicsClientId=world.client
@@ -114,19 +114,19 @@ def test_a_joint_whose_gear_is_held_moves_by_the_play_and_no_further(tmp_path, i
 
 
 @pytest.mark.parametrize("time_step", [1 / 240, 1e-3])
-def test_a_chain_of_links_as_light_as_a_foot_stays_calm(tmp_path, time_step):
+def test_a_chain_of_light_links_stays_stable(tmp_path, time_step):
     urdf = write_chain(tmp_path / "chain.urdf", (0.06, 0.05, 0.02), (5e-5, 3e-5, 1e-5))
     bank = bank_on(BulletEngine(Scene(urdf, time_step=time_step)))
     goals = (0.8, -0.6, 0.5)
     for index, goal in enumerate(goals):
         order(bank, goal, index)
     assert np.abs(watched(bank, 1.5)[2]).max() < 2 * SUPPLY / K
-    assert np.degrees(np.abs(bank.positions - goals)).max() < 1.5  # the play, and what the weight takes
+    assert np.degrees(np.abs(bank.positions - goals)).max() < 1.5  # the play, and the deflection by the weight
     bank.close()
 
 
 @pytest.mark.parametrize("output", [0.0, 0.03])
-def test_the_closed_form_and_the_simulator_agree_and_play_shows(tmp_path, output):
+def test_rollout_and_simulator_agree_and_play_changes_the_motion(tmp_path, output):
     motor, friction = {"armature": ARMATURE, "backlash": 2 * PLAY}, {"output": output}
     recordings, rigs = [], []
     for params in ({"motor": motor, "friction": friction}, {"motor": {"armature": ARMATURE}, "friction": friction}):

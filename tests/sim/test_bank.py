@@ -26,7 +26,7 @@ def test_a_torque_limit_caps_the_duty_in_every_mode():
         assert bank.state[0, State.DUTY] == pytest.approx(-0.4)
 
 
-def test_a_controlled_speed_is_held_and_approached_with_the_acceleration():
+def test_a_speed_set_point_is_approached_with_the_acceleration_and_held():
     bank = bank_of(profile=MX)
     command(bank, MODE=Mode.WHEEL_SPEED, SPEED=2.0, ACCELERATION=4.0)
     bank.advance(0.25)
@@ -51,8 +51,8 @@ def test_a_wheel_keeps_its_speed_under_load(speed, load):
     assert bank.state[0, State.SPEED] == pytest.approx(speed, rel=0.01)
 
 
-def test_a_wheel_that_was_held_does_not_make_up_for_it():
-    bank = loaded_wheel(5.0)  # more than it can turn
+def test_a_wheel_that_was_blocked_does_not_catch_up():
+    bank = loaded_wheel(5.0)  # N·m, more than its stall torque
     command(bank, MODE=Mode.WHEEL_SPEED, SPEED=2.0, P_GAIN=32)
     bank.advance(5.0)
     assert bank.state[0, State.SPEED] == pytest.approx(0, abs=1e-9)
@@ -60,7 +60,7 @@ def test_a_wheel_that_was_held_does_not_make_up_for_it():
     bank.passive[0, Passive.FRICTION] = 0.0
     start = bank.positions[0]
     bank.advance(7.0)
-    assert bank.positions[0] - start == pytest.approx(4.0, abs=0.4)  # not the 10 rad it was held for
+    assert bank.positions[0] - start == pytest.approx(4.0, abs=0.4)  # without the 10 rad of the blocked time
     assert bank.state[0, State.SPEED] == pytest.approx(2.0, rel=0.01)
 
 
@@ -73,10 +73,10 @@ def test_the_pid_law_scales_with_the_gain_register():
         assert bank.state[0, State.DUTY] == pytest.approx(10 * gain * 1e-3, rel=0.2)
 
 
-def test_energy_and_heat_are_those_of_the_current():
+def test_energy_and_heat_follow_from_the_current():
     bank = bank_of(mass=5.0)
     command(bank, MODE=Mode.WHEEL_DUTY, DUTY=0.2)
-    bank.advance(0.5)  # 5 kg hold against 0.2 of the duty
+    bank.advance(0.5)  # 5 kg balance a duty of 0.2
     before = bank.state[0].copy()
     bank.advance(10.5)
     current = bank.state[0, State.CURRENT]
@@ -87,7 +87,7 @@ def test_energy_and_heat_are_those_of_the_current():
     assert warmer == pytest.approx(4.0 * current**2 * R * (1 - math.exp(-10 / 120)), rel=0.05)
 
 
-def test_a_loop_that_runs_every_10_ms_does_so_from_its_first_run_on():
+def test_a_loop_of_10_ms_runs_every_10_ms_from_its_first_run_on():
     bank = bank_of(model="lima2009-strict")
     command(bank, GOAL=0.1)
     volts, changes = 0.0, []
@@ -100,7 +100,7 @@ def test_a_loop_that_runs_every_10_ms_does_so_from_its_first_run_on():
 
 
 @pytest.mark.parametrize("speed", [1.0, 3.0])
-def test_a_moving_speed_does_not_kick_the_shaft_backwards_first(speed):
+def test_a_moving_speed_does_not_push_the_shaft_backwards_first(speed):
     bank = bank_of()
     command(bank, GOAL=1.0, SPEED=speed)
     lowest = 0.0

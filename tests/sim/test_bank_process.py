@@ -16,14 +16,14 @@ pytestmark = [pytest.mark.slow, pytest.mark.real_time]
 
 
 class Breaking(FakeBank):
-    def __init__(self, why="the arm flew away"):
+    def __init__(self, message="the arm flew away"):
         super().__init__()
-        self.why = why
+        self.message = message
 
     def advance(self, until):
         super().advance(until)
         if self.time > 0.1:
-            raise ValueError(self.why)
+            raise ValueError(self.message)
 
 
 def run(bank, seconds):
@@ -33,7 +33,7 @@ def run(bank, seconds):
         time.sleep(0.005)
 
 
-def test_it_moves_with_the_wall_clock_and_takes_commands():
+def test_the_motors_move_with_the_wall_clock_and_follow_commands():
     bank = RemoteBank(FakeBank(2))
     world = World(make_rig(ids=(1, 2)), bank=bank)
     servo = world.servos["s2"]
@@ -49,8 +49,8 @@ def test_it_moves_with_the_wall_clock_and_takes_commands():
     world.close()
 
 
-@pytest.mark.parametrize("length", [17, 500, 512, 4084, 4096, 100_000])  # of it, 4096 bytes are told
-def test_a_simulation_that_breaks_down_says_why(length):
+@pytest.mark.parametrize("length", [17, 500, 512, 4084, 4096, 100_000])  # bytes; the message has at most 4096
+def test_the_error_of_the_child_process_is_raised(length):
     bank = RemoteBank(Breaking("the arm flew away".ljust(length, "€")))
     with pytest.raises(AxBridgeError, match="ValueError: the arm flew away") as caught:
         run(bank, 2.0)
@@ -59,11 +59,11 @@ def test_a_simulation_that_breaks_down_says_why(length):
 
 
 class SlowBank(FakeBank):
-    """Obeys a command when its own clock has reached the command's time; one with a punch holds it up once."""
+    """Applies a command when its clock reaches the command's time; a command with a punch delays it once."""
 
-    def __init__(self, held_up):
+    def __init__(self, delay):
         super().__init__()
-        self.held_up, self.due, self.stall = held_up, [], False
+        self.delay, self.due, self.stall = delay, [], False
 
     def set_command(self, index, row, when):
         self.due.append((when, row[Command.GOAL]))
@@ -75,7 +75,7 @@ class SlowBank(FakeBank):
     def advance(self, until):
         if self.stall:
             self.stall = False
-            time.sleep(self.held_up)
+            time.sleep(self.delay)
         self.time = max(self.time, until)
         for when, goal in [entry for entry in self.due if entry[0] <= self.time]:
             self.state[0, State.ANGLE] = goal
@@ -88,35 +88,35 @@ def row(goal, punch=0.0):
     return values
 
 
-@pytest.mark.parametrize("held_up", [0.4, 1.4])  # it catches up with the first, and gives up the second
-def test_commands_act_at_once_again_after_the_simulation_was_held_up(held_up):
-    with closing(RemoteBank(SlowBank(held_up))) as bank:
+@pytest.mark.parametrize("delay", [0.4, 1.4])  # s; it catches up after the first, not after the second
+def test_commands_act_at_once_after_the_simulation_was_delayed(delay):
+    with closing(RemoteBank(SlowBank(delay))) as bank:
         start, behind = time.monotonic(), []
         bank.advance(0.0)
         bank.set_command(0, row(0.1, punch=1.0), 0.0)
-        while (now := time.monotonic() - start) < held_up + 0.4:
+        while (now := time.monotonic() - start) < delay + 0.4:
             bank.advance(now)
             behind.append(bank.behind)
             time.sleep(0.005)
-        assert max(behind) > min(held_up, 1.0) - 0.1
+        assert max(behind) > min(delay, 1.0) - 0.1
         assert behind[-1] < 0.2
         sent = time.monotonic()
         bank.set_command(0, row(0.5), sent - start)
         while bank.state[0, State.ANGLE] != 0.5:
             bank.advance(time.monotonic() - start)
             time.sleep(0.005)
-            assert time.monotonic() - sent < 0.3, "the command waits for the time that was lost"
+            assert time.monotonic() - sent < 0.3, "the command was delayed by the lost time"
 
 
 class Clockwork(FakeBank):
-    """A shaft whose angle is the time; its commands take 20 ms to act. Each advance takes its time."""
+    """A shaft whose angle is the time. Commands act after 20 ms. Each advance takes 3 ms."""
 
     def __init__(self):
         super().__init__()
         self.foresight = 0.02
 
     def sampled(self, rows, times):
-        assert max(times) <= self.time + 1e-9, "nobody knows the future"
+        assert max(times) <= self.time + 1e-9, "a state after the bank's time does not exist"
         states = np.zeros((len(rows), len(State)))
         states[:, State.ANGLE], states[:, State.SPEED] = times, 1.0
         return states
@@ -126,8 +126,8 @@ class Clockwork(FakeBank):
         time.sleep(0.003)
 
 
-def test_a_servo_is_read_as_it_is_at_that_moment_and_not_as_it_was_when_the_process_woke_up(monkeypatch):
-    monkeypatch.setattr(os, "nice", lambda _: come_first())  # a busy computer would be in its way
+def test_a_read_returns_the_state_at_its_own_time_and_not_at_the_last_wake_up(monkeypatch):
+    monkeypatch.setattr(os, "nice", lambda _: come_first())  # so that a busy computer does not delay the child
     with closing(RemoteBank(Clockwork())) as bank:
         start, late = time.monotonic(), []
         while (now := time.monotonic() - start) < 0.5:
@@ -136,5 +136,5 @@ def test_a_servo_is_read_as_it_is_at_that_moment_and_not_as_it_was_when_the_proc
                 late.append(now - bank.sampled(np.array([0]), [now])[0, State.ANGLE])
             time.sleep(0.0007)
         assert np.median(np.abs(late)) < 1e-6
-        # A busy computer keeps the process from its work now and then; left alone, no read of 30 in turn is late.
+        # A busy computer delays the child now and then, but there are 30 reads in a row of which none is late.
         assert min(np.abs(late[first : first + 30]).max() for first in range(len(late) - 30)) < 1e-6

@@ -21,7 +21,7 @@ def robot():
     robot.close()
 
 
-def test_mass_height_and_balance_are_the_real_robots(robot):
+def test_mass_height_and_balance_are_those_of_the_real_robot(robot):
     boxes = [pybullet.getAABB(robot.world.body, link, **robot.on) for link in range(-1, robot.links())]
     centre, mass = robot.centre_of_mass()
     assert mass == pytest.approx(2.0, abs=0.02)
@@ -36,12 +36,12 @@ def test_mass_height_and_balance_are_the_real_robots(robot):
 
 
 def parts(name):
-    """Links and joints of a rig's URDF, and its servos, by name."""
+    """Return links and joints of a rig's URDF, and its servos, by name."""
     folder = ROOT / "hil_rigs" / name
     document = ET.parse(folder / f"{name}.urdf").getroot()
-    found = {one.get("name"): ET.tostring(one).strip() for one in document if one.tag in {"link", "joint"}}
+    elements = {part.get("name"): ET.tostring(part).strip() for part in document if part.tag in {"link", "joint"}}
     rig = Rig.load(name)
-    return found, {servo.name: servo.model_dump() for servo in rig.servos}
+    return elements, {servo.name: servo.model_dump() for servo in rig.servos}
 
 
 def test_the_three_rigs_have_the_same_links_joints_and_servos():
@@ -60,8 +60,8 @@ def test_the_three_rigs_have_the_same_links_joints_and_servos():
         assert servo | {"name": f"left_{name}", "joint": f"left_{name}"} == servos[f"left_{name}"]
 
 
-def test_it_stands_as_low_and_as_tilted_as_servos_without_rotors_give_way():
-    """Feet of 30 g on light joints: what the contact solver leaves over must not walk them away (a slip at 8 s)."""
+def test_it_stands_as_low_and_as_tilted_as_the_servos_springs_let_it():
+    """The feet have 30 g, on light joints: residual forces of the contact solver must not shift them (a slip at 8 s)."""
     robot = Humanoid(model="lima2009")
     robot.pose()
     robot.watch(3.0)
@@ -69,7 +69,7 @@ def test_it_stands_as_low_and_as_tilted_as_servos_without_rotors_give_way():
     assert fastest < 0.3
     assert travel < 0.8
     roll, pitch = robot.tilt()
-    # Energy minimum of six springs of Kθ·Ks·N/Ra = 6.49 N·m/rad a leg under the robot's weight, feet flat.
+    # Minimum of energy of six springs of Kθ·Ks·N/Ra = 6.49 N·m/rad in each leg and the robot's weight, with flat feet.
     assert pitch == pytest.approx(-3.32, abs=0.3)
     assert roll == pytest.approx(0.0, abs=0.3)
     assert robot.world.base()[0][2] == pytest.approx(0.2695, abs=5e-4)
@@ -77,7 +77,7 @@ def test_it_stands_as_low_and_as_tilted_as_servos_without_rotors_give_way():
 
 
 @pytest.mark.parametrize("impulse", [(0.1, 0, 0), (-0.1, 0, 0), (0, 0.1, 0)])
-def test_it_takes_a_push(robot, impulse):
+def test_it_stays_upright_after_a_push(robot, impulse):
     robot.pose()
     robot.watch(1.0)
     robot.push(impulse)

@@ -31,8 +31,8 @@ CRANE += JOINT.format("swing", "revolute", "slide", "lever", "0 1 0") + "</robot
 
 
 @pytest.fixture(scope="module")
-def theirs():
-    """The Bioloid as MuJoCo reads its URDF itself."""
+def mujoco_bioloid():
+    """Return the Bioloid as MuJoCo's own URDF reader builds it."""
     text = BIOLOID.urdf_path().read_text()
     return mujoco.MjSpec.from_string(AS_WRITTEN.join(text.split("<link", 1)))
 
@@ -41,8 +41,8 @@ def tree_of(name):
     return Rig.load(name).tree(fixed_base=True)
 
 
-def by_the_kernel(tree, root, position, speed):
-    """Inertia and load of the joints."""
+def kernel_dynamics(tree, root, position, speed):
+    """Return inertia and load of the joints from the kernel of Bullet's engine."""
     n = len(tree.joints)
     chain = Links(tree.parent, tree.kind, tree.dof, *(getattr(tree, name) for name in Links._fields[3:]))
     nothing = Contacts(np.zeros((0, CONTACT)), 1.0, 0.0, 1e-3)
@@ -52,22 +52,22 @@ def by_the_kernel(tree, root, position, speed):
 
 
 @pytest.mark.parametrize("name", ["leg", "pan_tilt", "bench_arm", "crane"])
-def test_efforts_along_a_motion_are_those_of_the_kernel_that_bullets_engine_runs(tmp_path, name):
-    """The crane: a slide on a turntable, and a lever on the slide."""
+def test_torques_along_a_motion_agree_with_the_kernel_of_bullets_engine(tmp_path, name):
+    """The crane has a slide on a turntable, and a lever on the slide."""
     (tmp_path / "crane.urdf").write_text(CRANE)
     tree = read_tree(tmp_path / "crane.urdf", fixed_base=True) if name == "crane" else tree_of(name)
     position, speed, acceleration = np.random.default_rng(3).normal(0, 1, (3, 5, len(tree.joints)))
-    found = wrenches(tree, position, speed, acceleration, GRAVITY)
+    result = wrenches(tree, position, speed, acceleration, GRAVITY)
     root = Base(np.eye(BASE)[6], np.zeros(3), np.eye(3), GRAVITY, True)
     for sample in range(5):
-        inertia, load = by_the_kernel(tree, root, position[sample], speed[sample])
+        inertia, load = kernel_dynamics(tree, root, position[sample], speed[sample])
         wanted = inertia @ acceleration[sample] + load
-        np.testing.assert_allclose(found.torque[sample], wanted, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(result.torque[sample], wanted, rtol=1e-9, atol=1e-12)
 
 
-def test_the_kernel_agrees_with_mujoco_about_a_robot_whose_base_floats(theirs):
-    """Inertia and load as the joints feel them: MuJoCo's own mass matrix and bias, the base's six equations solved."""
-    tree, n, spec = TREE, len(TREE.joints), theirs.copy()
+def test_the_kernel_agrees_with_mujoco_about_a_robot_whose_base_floats(mujoco_bioloid):
+    """Inertia and load agree with MuJoCo's mass matrix and bias after the base's six equations are eliminated."""
+    tree, n, spec = TREE, len(TREE.joints), mujoco_bioloid.copy()
     spec.worldbody.bodies[0].add_freejoint()
     model = spec.compile()
     data = mujoco.MjData(model)
@@ -91,13 +91,13 @@ def test_the_kernel_agrees_with_mujoco_about_a_robot_whose_base_floats(theirs):
         centre = place + turn @ tree.centre[0]
         moving = velocity + np.cross(spin, turn @ tree.centre[0])
         root = Base(np.concatenate((centre, turned, moving, spin)), tree.centre[0], np.eye(3), GRAVITY, False)
-        inertia, load = by_the_kernel(tree, root, position, speed)
+        inertia, load = kernel_dynamics(tree, root, position, speed)
         np.testing.assert_allclose(inertia, freed, atol=1e-9)
         np.testing.assert_allclose(load, bias, atol=1e-8)
 
 
-def test_what_a_base_that_moves_needs_is_the_change_of_momentum(tmp_path):
-    """Newton's and Euler's laws for all links together, from their places at three moments."""
+def test_the_wrench_on_a_moving_base_is_the_change_of_momentum(tmp_path):
+    """Newton's and Euler's laws hold for all links together, from their positions at three times."""
     tree = tree_of("leg")
     step, draw = 1e-4, np.random.default_rng(9)
     times = np.array([-step, 0.0, step])
@@ -113,11 +113,11 @@ def test_what_a_base_that_moves_needs_is_the_change_of_momentum(tmp_path):
     moved = tree.mass @ (here.centres[:, 2] - 2 * here.centres[:, 1] + here.centres[:, 0]) / step**2
     weight = tree.mass.sum() * GRAVITY
     base = BaseMotion(turn[1:2], place[1:2], axis[None] * spin, axis[None] * spinning, hurry[None])
-    found = wrenches(tree, start[None], speed[None], faster[None], GRAVITY, base)
-    np.testing.assert_allclose(found.force[0], moved - weight, atol=1e-5)
+    result = wrenches(tree, start[None], speed[None], faster[None], GRAVITY, base)
+    np.testing.assert_allclose(result.force[0], moved - weight, atol=1e-5)
 
     def angular(first, second):
-        """Angular momentum about the world's origin between two moments."""
+        """Return the angular momentum about the world's origin between two times."""
         total = np.zeros(3)
         for k, mass in enumerate(tree.mass):
             change = (here.turn[k, second] @ here.turn[k, first].T - here.turn[k, first] @ here.turn[k, second].T) / 2
@@ -129,18 +129,18 @@ def test_what_a_base_that_moves_needs_is_the_change_of_momentum(tmp_path):
         return total
 
     gained = (angular(1, 2) - angular(0, 1)) / step - np.cross(here.centre[1], weight)
-    np.testing.assert_allclose(found.moment[0], gained, atol=1e-5)  # the base is at the origin
+    np.testing.assert_allclose(result.moment[0], gained, atol=1e-5)  # the base is at the origin
 
 
-def test_without_mujoco_a_line_says_which_command_installs_it(monkeypatch):
+def test_without_mujoco_the_error_has_the_command_that_installs_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "mujoco", None)
     still = np.zeros((1, 1))
     with pytest.raises(UnsupportedOperation, match=r"needs mujoco: .* 'axbridge\[sim\]'"):
         wrenches(tree_of("bench_arm"), still, still, still, GRAVITY)
 
 
-def at_rest(angles, feet, aside=0.0):
-    """Torques of the Bioloid in a pose, N·m by joint, with feet at these y, m, and its centre of mass so far aside."""
+def torques_at_rest(angles, feet, aside=0.0):
+    """Return the Bioloid's torques in a pose, N·m by joint, with feet at these y, m, and its centre of mass at `aside`."""
     pose = TREE.pose(angles)[None]
     centre = posed(TREE, pose).centre[0]
     still = np.zeros((1, 3))
@@ -152,33 +152,33 @@ def at_rest(angles, feet, aside=0.0):
     return dict(zip(NAMES, carried(TREE, taken, place, legs)[0][0].tolist(), strict=True))
 
 
-def test_on_one_foot_its_hip_carries_the_body_and_the_other_one_its_leg_alone():
-    found = at_rest({}, {"left": 0.0385, "right": -0.0385}, aside=0.0385)
-    weight, hip = 9.81 * float(TREE.mass.sum()), 0.0385  # the floor pushes below the centre of mass, so far inside
-    assert abs(found["left_hip_lateral"]) == pytest.approx(weight * hip, rel=0.01)
-    assert abs(found["right_hip_lateral"]) < 0.01
+def test_on_one_foot_its_hip_carries_the_body_and_the_other_hip_only_its_leg():
+    result = torques_at_rest({}, {"left": 0.0385, "right": -0.0385}, aside=0.0385)
+    weight, hip = 9.81 * float(TREE.mass.sum()), 0.0385  # lever: the floor's force is below the centre of mass
+    assert abs(result["left_hip_lateral"]) == pytest.approx(weight * hip, rel=0.01)
+    assert abs(result["right_hip_lateral"]) < 0.01
 
 
-def test_at_rest_the_zero_moment_point_is_below_the_centre_of_mass_and_both_legs_carry_alike():
+def test_at_rest_the_zero_moment_point_is_below_the_centre_of_mass_and_both_legs_carry_the_same():
     body = Body.of(BIOLOID, BIOLOID.start)
     names = body.tree.names
     rest = body.tree.pose(BIOLOID.start)[None]
-    found = body.effort(rest, np.zeros_like(rest), np.zeros_like(rest))
+    result = body.effort(rest, np.zeros_like(rest), np.zeros_like(rest))
     soles = (body.soles[0].low + body.soles[0].high) / 2
     ahead = posed(body.tree, rest).centre[0, 0] - soles[0]
-    assert found.zmp[0] == pytest.approx([ahead, 0.0], abs=1e-6)
-    assert found.slip == pytest.approx(0.0, abs=1e-9)
-    carried_by = at_rest(BIOLOID.start, {"left": 0.0385, "right": -0.0385})
+    assert result.zmp[0] == pytest.approx([ahead, 0.0], abs=1e-6)
+    assert result.slip == pytest.approx(0.0, abs=1e-9)
+    carried_by = torques_at_rest(BIOLOID.start, {"left": 0.0385, "right": -0.0385})
     for joint in ("hip_swing", "knee", "ankle_swing"):
-        left, right = (found.torque[0, names.index(f"{side}_{joint}")] for side in ("left", "right"))
+        left, right = (result.torque[0, names.index(f"{side}_{joint}")] for side in ("left", "right"))
         assert left == pytest.approx(right, abs=1e-6)
         assert carried_by[f"left_{joint}"] == pytest.approx(left, abs=5e-3)
         assert carried_by[f"left_{joint}"] == pytest.approx(carried_by[f"right_{joint}"], abs=1e-6)
-    assert abs(found.torque[0, names.index("left_knee")]) > 0.05
+    assert abs(result.torque[0, names.index("left_knee")]) > 0.05
 
 
-def test_every_link_is_where_mujoco_has_it(theirs):
-    tree, model = read_tree(BIOLOID.urdf_path(), fixed_base=True), theirs.copy().compile()
+def test_every_link_has_the_pose_that_mujoco_computes(mujoco_bioloid):
+    tree, model = read_tree(BIOLOID.urdf_path(), fixed_base=True), mujoco_bioloid.copy().compile()
     data = mujoco.MjData(model)
     poses = np.random.default_rng(3).uniform(-1.5, 1.5, (5, len(tree.joints)))
     here = posed(tree, poses)
@@ -193,29 +193,29 @@ def test_every_link_is_where_mujoco_has_it(theirs):
             np.testing.assert_allclose(here.centres[link, number], there.xipos, atol=1e-9)
 
 
-def test_links_of_a_robot_that_stands_elsewhere_are_moved_and_turned_with_its_base():
+def test_the_links_of_a_robot_move_and_turn_with_its_base():
     tree = tree_of("leg")
     positions = np.random.default_rng(2).uniform(-1, 1, (3, len(tree.joints)))
     turn, place = matrix((0.1, 0.7, -0.1, 0.7)), np.array([1.0, 2.0, 3.0])
     here = posed(tree, positions)
     there = posed(tree, positions, (np.tile(place, (3, 1)), np.tile(turn, (3, 1, 1))))
-    for one, other in ((here.place, there.place), (here.centres, there.centres), (here.centre, there.centre)):
-        np.testing.assert_allclose(other, place + one @ turn.T, atol=1e-12)
+    for local, world in ((here.place, there.place), (here.centres, there.centres), (here.centre, there.centre)):
+        np.testing.assert_allclose(world, place + local @ turn.T, atol=1e-12)
     np.testing.assert_allclose(there.axis, here.axis @ turn.T, atol=1e-12)
 
 
-def test_a_robot_looked_at_from_its_foot_is_the_same_robot():
+def test_a_robot_with_its_foot_as_the_base_is_the_same_robot():
     tree = TREE
     turned = rooted_at(tree, tree.links.index("right_ankle_lateral_link"))
     order = [NAMES.index(joint.name) for joint in turned.joints]
     poses = np.random.default_rng(1).uniform(-0.5, 0.5, (5, len(tree.joints)))
 
-    def apart(one, positions, names):
-        place = posed(one, positions).place
-        return np.linalg.norm(place[one.links.index(names[0])] - place[one.links.index(names[1])], axis=1)
+    def distance(body, positions, names):
+        place = posed(body, positions).place
+        return np.linalg.norm(place[body.links.index(names[0])] - place[body.links.index(names[1])], axis=1)
 
     for names in (("left_ankle_lateral_link", "left_elbow_link"), ("head_link", "left_knee_link")):
-        np.testing.assert_allclose(apart(turned, poses[:, order], names), apart(tree, poses, names), atol=1e-12)
+        np.testing.assert_allclose(distance(turned, poses[:, order], names), distance(tree, poses, names), atol=1e-12)
     assert turned.mass.sum() == pytest.approx(tree.mass.sum())
 
 
@@ -223,9 +223,9 @@ SQUARE = np.array([(0, 0), (0.1, 0), (0.1, 0.06), (0, 0.06)])
 
 
 @pytest.mark.parametrize(("point", "margin"), [((0.05, 0.03), 0.03), ((0.01, 0.03), 0.01), ((0.05, 0.08), -0.02)])
-def test_the_margin_is_the_way_to_the_nearest_edge(point, margin):
+def test_the_margin_is_the_distance_to_the_nearest_edge(point, margin):
     assert inside(point, SQUARE) == pytest.approx(margin, abs=1e-6)
 
 
-def test_a_sole_on_its_edge_leaves_no_margin():
+def test_a_sole_on_its_edge_has_no_margin():
     assert inside((0.05, 0.0), SQUARE * (1, 0)) == pytest.approx(0.0, abs=1e-6)

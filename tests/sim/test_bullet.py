@@ -24,20 +24,20 @@ LENGTHS, LEVERS = (0.06, 0.06), 0.03
 GRAVITY = 9.81
 
 
-@pytest.mark.parametrize("many", [127, 128])  # servos, so one link more
-def test_a_robot_with_too_many_links_is_refused_by_check_and_open_alike(many, tmp_path, capsys):
-    rig = write_comb(tmp_path, many)
+@pytest.mark.parametrize("count", [127, 128])  # servos; the robot has one link more
+def test_a_robot_with_too_many_links_is_refused_by_check_and_open_alike(count, tmp_path, capsys):
+    rig = write_comb(tmp_path, count)
     scene = Scene.of(Rig.load(rig), [])
-    if many < 128:
+    if count < 128:
         assert run(["rig", "check", str(rig)]) == 0
         BulletEngine(scene).close()
         return
-    words = f"it has {many + 1} links, and PyBullet takes 128 at most"
+    words = f"it has {count + 1} links, and PyBullet takes 128 at most"
     with pytest.raises(RigError, match=words):
         BulletEngine(scene)
     assert run(["rig", "check", str(rig)]) != 0
-    said = capsys.readouterr().err
-    assert (words in said, 'write engine = "mujoco" below [world]' in said) == (True, True)
+    message = capsys.readouterr().err
+    assert (words in message, 'write engine = "mujoco" below [world]' in message) == (True, True)
     rig.write_text(rig.read_text().replace("[world]", '[world]\nengine = "mujoco"'))
     assert run(["rig", "check", str(rig)]) == 0
 
@@ -56,7 +56,7 @@ def write_chain(path, masses, inertias):
 
 
 def chain_equations(masses, inertias):
-    """Mass matrix and load of the planar chain, from its kinetic and potential energy."""
+    """Return a function for mass matrix and load of the planar chain, from its kinetic and potential energy."""
 
     def terms(angles, speeds):
         total, rate = np.cumsum(angles), np.cumsum(speeds)
@@ -98,7 +98,7 @@ def build(tmp_path, masses, inertias, armature, time_step):
 
 @pytest.mark.parametrize(("time_step", "allowed"), [(1 / 240, 0.3), pytest.param(1e-3, 0.1, marks=pytest.mark.ci)])
 @pytest.mark.parametrize("armature", [0.0, 0.004])
-def test_a_chain_with_links_as_light_as_a_foot_follows_its_mass_matrix(tmp_path, armature, time_step, allowed):
+def test_a_chain_of_light_links_moves_as_its_equations_of_motion(tmp_path, armature, time_step, allowed):
     masses, inertias = (0.06, 0.05, 0.02), (5e-5, 3e-5, 1e-5)
     goal = np.array([0.8, -0.6, 0.5])
     bank = build(tmp_path, masses, inertias, armature, time_step)
@@ -110,7 +110,7 @@ def test_a_chain_with_links_as_light_as_a_foot_follows_its_mass_matrix(tmp_path,
     assert np.sqrt(np.mean(error**2, axis=1)).max() <= allowed
 
 
-def test_two_servos_on_a_joint_or_none_there_are_refused(tmp_path):
+def test_two_servos_on_a_joint_or_a_missing_joint_are_refused(tmp_path):
     bank = build(tmp_path, (0.06, 0.05, 0.02), (5e-5, 3e-5, 1e-5), 0.0, 1 / 240)
     model = ServoModel.load("lima2009", PROFILE)
     for joints in (["j0", "j0"], ["elbow"]):
@@ -126,8 +126,8 @@ def bank_on(urdf, time_step=1e-3, model="ax12", supply=11.1, **scene):
 
 @pytest.mark.parametrize("time_step", [1 / 240, 1e-3])
 @pytest.mark.parametrize("inertia", [1e-5, 5e-4, 5e-3, 2e-2])
-def test_full_duty_presses_a_joint_on_its_stop_and_lets_go_of_it_at_once(tmp_path, inertia, time_step):
-    """It is not thrown back, and what the stop took is not owed by the motor when it turns the other way."""
+def test_full_duty_holds_a_joint_on_its_stop_and_reversed_duty_moves_it_off_at_once(tmp_path, inertia, time_step):
+    """The stop does not throw it back, and the stop's impulse does not act on the reversed motion."""
     urdf = write_pendulum(tmp_path / "arm.urdf", inertia, 1e-4)
     bank = bank_on(urdf, time_step, stops={"shaft": (-1.0, 1.0)})
     command(bank, MODE=Mode.WHEEL_DUTY, DUTY=1.0)
@@ -138,7 +138,7 @@ def test_full_duty_presses_a_joint_on_its_stop_and_lets_go_of_it_at_once(tmp_pat
     command(bank, MODE=Mode.WHEEL_DUTY, DUTY=-1.0)
     _, (back,), _ = watched(bank, 0.3)
     bank.close()
-    free = bank_on(urdf, time_step, start={"shaft": 1.0})  # the same without a stop behind it
+    free = bank_on(urdf, time_step, start={"shaft": 1.0})  # the same motion without a stop
     command(free, MODE=Mode.WHEEL_DUTY, DUTY=-1.0)
     _, (expected,), _ = watched(free, 0.3)
     free.close()

@@ -34,7 +34,7 @@ BODY = """<robot name="r"><link name="body"><inertial><mass value="1"/><inertia 
         ('<sphere radius="0.04"/>', 0.04),
     ],
 )
-def test_every_shape_stands_on_the_floor_by_its_own_size(tmp_path, shape, height):
+def test_every_shape_rests_on_the_floor_at_half_its_height(tmp_path, shape, height):
     (tmp_path / "body.urdf").write_text(BODY.format(2e-3, shape))
     engine = MujocoEngine(Scene(tmp_path / "body.urdf", fixed_base=False, ground=True, base_height=height + 0.002))
     left_alone(engine, 0.5)
@@ -42,7 +42,7 @@ def test_every_shape_stands_on_the_floor_by_its_own_size(tmp_path, shape, height
     engine.close()
 
 
-def test_a_mesh_that_is_flat_is_named_with_the_way_out(tmp_path):
+def test_a_flat_mesh_is_refused_with_a_hint(tmp_path):
     flat = np.array([[0, 0, 1], [0, 0, 0], [1, 0, 0], [0, 1, 0]], "<f4").tobytes()
     (tmp_path / "claw.stl").write_bytes(bytes(80) + np.uint32(1).tobytes() + flat + bytes(2))
     (tmp_path / "body.urdf").write_text(BODY.format(2e-3, '<mesh filename="claw.stl"/>'))
@@ -50,8 +50,8 @@ def test_a_mesh_that_is_flat_is_named_with_the_way_out(tmp_path):
         MujocoEngine(Scene(tmp_path / "body.urdf"))
 
 
-def test_a_standing_bioloid_leans_as_statics_says_and_keeps_still():
-    """The statics: where the springs of its servos, Kθ·Ks·N/Ra = 6.49 N·m/rad each, and its weight have least energy."""
+def test_a_standing_bioloid_leans_as_in_statics_and_stays_at_rest():
+    """Statics: its weight and the springs of its servos, Kθ·Ks·N/Ra = 6.49 N·m/rad each, have the least energy."""
     rig = Rig.load("bioloid").with_engine("mujoco").with_model("lima2009")
     bank = build_bank(rig)
     for index, servo in enumerate(rig.servos):
@@ -62,11 +62,11 @@ def test_a_standing_bioloid_leans_as_statics_says_and_keeps_still():
     assert np.abs(bank.speeds).max() < 0.01
     loads = bank.engine.load()
     torque = bank.state[:, 4] * [servo.direction for servo in rig.servos]
-    assert loads == pytest.approx(torque, abs=2e-3)  # what it carries is what the servos give
+    assert loads == pytest.approx(torque, abs=2e-3)  # the load is the servos' torque
     bank.close()
 
 
-def test_links_that_carry_each_other_do_not_touch_and_others_do(tmp_path):
+def test_a_link_collides_with_all_links_but_those_that_carry_it(tmp_path):
     link = (
         '<link name="{0}"><inertial><mass value="0.1"/><inertia ixx="1e-4" iyy="1e-4" izz="1e-4"/></inertial>'
         '<collision><geometry><box size="0.06 0.06 0.06"/></geometry></collision></link>'
@@ -77,16 +77,16 @@ def test_links_that_carry_each_other_do_not_touch_and_others_do(tmp_path):
     )
     names = ("base", "a_link", "b_link", "c_link")
     parts = "".join(link.format(name) for name in names)
-    # a on the base, b on a: all overlap, and may; c beside b, which it overlaps, and may not
+    # Base, a and b overlap, and carry each other. c is carried by the base, and overlaps a and b.
     parts += joint.format("a", "base", 0.0) + joint.format("b", "a_link", 0.02) + joint.format("c", "base", 0.03)
     (tmp_path / "r.urdf").write_text(f"<robot name='r'>{parts}</robot>")
     for collides, touching in ((False, set()), (True, {("a_link", "c_link"), ("b_link", "c_link")})):
         engine = MujocoEngine(Scene(tmp_path / "r.urdf", self_collision=collides))
-        found = set()
+        pairs = set()
         for contact in engine.data.contact:
             bodies = [engine.model.geom_bodyid[geom] for geom in contact.geom]
-            found.add(tuple(sorted(engine._tree.links[list(engine._bodies).index(body)] for body in bodies)))
-        assert found == touching
+            pairs.add(tuple(sorted(engine._tree.links[list(engine._bodies).index(body)] for body in bodies)))
+        assert pairs == touching
         engine.close()
 
 
@@ -107,7 +107,7 @@ def test_the_engine_is_chosen_by_open_by_the_rig_and_by_the_environment(monkeypa
 
 
 @pytest.mark.bullet
-def test_ideal_joints_are_mujocos_whatever_else_is_installed(tmp_path, monkeypatch):
+def test_ideal_joints_need_mujoco_also_when_bullet_is_installed(tmp_path, monkeypatch):
     rig = Rig.load(Bench(tmp_path).rig({}))
     with axbridge.open(rig) as robot:
         assert type(robot.simulation.engine).__name__ == "MujocoEngine"
@@ -118,33 +118,33 @@ def test_ideal_joints_are_mujocos_whatever_else_is_installed(tmp_path, monkeypat
         axbridge.open(rig)
 
 
-def test_without_bullet_auto_is_mujoco_and_without_both_it_is_said_what_to_install(monkeypatch):
-    found = {"mujoco"}
-    monkeypatch.setattr(choice, "_is_installed", found.__contains__)
+def test_without_bullet_auto_is_mujoco_and_without_both_a_warning_names_the_package(monkeypatch):
+    installed = {"mujoco"}
+    monkeypatch.setattr(choice, "_is_installed", installed.__contains__)
     assert choice.chosen("auto") == "mujoco"
     monkeypatch.setitem(sys.modules, "pybullet", None)
     with pytest.raises(UnsupportedOperation, match=r"engine bullet needs pybullet: .* 'axbridge\[sim\]'"):
         choice.chosen("bullet")
-    found.clear()
+    installed.clear()
     assert choice.chosen("auto") == choice.chosen("none") == "none"
     with pytest.warns(RigWarning, match=r"joints do not push each other: .* 'axbridge\[sim\]'"):
         World(Rig.load("pan_tilt")).close()
 
 
-def served():
+def held_bioloid():
     rig = Rig.load("bioloid").with_engine("mujoco")
     bank = build_bank(rig)
     return World(rig, bank=supported(bank, rig)), bank.engine
 
 
-def passes(world, seconds, step=0.01):
+def advance_world(world, seconds, step=0.01):
     end = world.now() + seconds
     while world.now() < end:
         world.sleep_until(world.now() + step)
 
 
-def standing(world):
-    """Counts of the rig's start pose, by servo."""
+def start_counts(world):
+    """Return the position counts of the rig's start pose, by servo."""
     return {
         config.name: config.zero + round(config.direction * config.position / AX.position)
         for config in world.rig.servos
@@ -152,54 +152,54 @@ def standing(world):
 
 
 def switch(world, *, on, goals=None):
-    for name, goal in (goals or standing(world)).items():
+    for name, goal in (goals or start_counts(world)).items():
         servo = world.servos[name]
         servo.table["goal_position"], servo.table["torque_enable"] = goal, int(on)
         servo.push(world.now())
 
 
-def test_a_limp_robot_is_held_and_stands_by_itself_once_its_motors_are_on():
-    world, engine = served()
+def test_a_limp_robot_is_held_and_stands_alone_after_its_motors_are_switched_on():
+    world, engine = held_bioloid()
     start = engine.base()[0][2]
-    passes(world, 1.0)
-    assert engine.base()[0][2] == pytest.approx(start + 0.02, abs=0.003)  # lifted; without a hand it lies by now
+    advance_world(world, 1.0)
+    assert engine.base()[0][2] == pytest.approx(start + 0.02, abs=0.003)  # without a gantry it has fallen
     switch(world, on=True)
-    passes(world, 2.0)
+    advance_world(world, 2.0)
     assert engine.base()[0][2] == pytest.approx(start, abs=0.006)
-    passes(world, 1.0)
+    advance_world(world, 1.0)
     assert engine.base()[0][2] > 0.24  # on its own feet
     switch(world, on=False)
-    passes(world, 0.5)
+    advance_world(world, 0.5)
     assert engine.base()[0][2] == pytest.approx(start + 0.02, abs=0.003)  # caught
     world.close()
 
 
-def test_a_robot_on_bent_knees_is_put_on_its_soles_before_it_is_let_go():
-    """Not upright where the rig has it: from there ROBOTIS' own pose fell 5 cm on its toes."""
-    world, engine = served()
+def test_a_robot_on_bent_knees_is_lowered_onto_its_soles_before_it_is_released():
+    """With the base upright, as in the rig, ROBOTIS' own pose fell 5 cm onto its toes."""
+    world, engine = held_bioloid()
     ids = {config.id: config.name for config in world.rig.servos}
     switch(world, on=True, goals={ids[number]: count for number, count in enumerate(WALK_READY, 1)})
-    passes(world, 1.9)
+    advance_world(world, 1.9)
     (_, _, held), turned = engine.base()
     assert math.degrees(roll_pitch_yaw(turned)[1]) == pytest.approx(10.0, abs=1.0)
-    passes(world, 2.0)
+    advance_world(world, 2.0)
     assert engine.base()[0][2] == pytest.approx(held, abs=0.004)
     world.close()
 
 
-def test_a_robot_that_is_let_go_can_fall():
-    world, engine = served()
+def test_a_released_robot_can_fall():
+    world, engine = held_bioloid()
     switch(world, on=True)
-    passes(world, 2.2)
-    for servo in list(world.servos.values())[1:]:  # all but one go limp: nobody holds it any more
+    advance_world(world, 2.2)
+    for servo in list(world.servos.values())[1:]:  # one motor stays on, so the gantry does not hold it
         servo.table["torque_enable"] = 0
         servo.push(world.now())
-    passes(world, 1.5)
+    advance_world(world, 1.5)
     assert engine.base()[0][2] < 0.2
     world.close()
 
 
-def test_a_robot_that_is_bolted_down_needs_no_hand():
+def test_a_robot_that_is_bolted_down_needs_no_gantry():
     rig = Rig.load("bench_arm")
     bank = build_bank(rig)
     before = bank.before

@@ -21,7 +21,7 @@ ARM = """<link name="arm">{shape}<inertial><origin xyz="0 0 {centre}"/><mass val
 <inertia ixx="{moments[0]}" iyy="{moments[1]}" izz="{moments[2]}"/></inertial></link>"""
 JOINT = """<joint name="j" type="{kind}"><parent link="base"/><child link="arm"/><axis xyz="0 -1 0"/>
 <limit lower="{stops[0]}" upper="{stops[1]}" effort="9" velocity="9"/>{extra}</joint>"""
-SEEN = "<{0}><geometry><mesh filename='claw.stl'/></geometry></{0}>"  # a file that is not there
+SEEN = "<{0}><geometry><mesh filename='claw.stl'/></geometry></{0}>"  # the file does not exist
 GOAL = math.radians(57)
 
 
@@ -32,7 +32,7 @@ def engine(request):
 
 @pytest.fixture
 def rig(tmp_path, engine):
-    """Writes a rig with one servo, and loads it."""
+    """Return a function that writes a rig with one servo, and loads it."""
 
     def write(
         extra="", moments=(3.5e-4,) * 3, shape="", stops=(-2, 2), centre=0, servo="",
@@ -53,7 +53,7 @@ def rig(tmp_path, engine):
 
 
 def end(rig, goal=GOAL, seconds=3.0):
-    """Where a servo ends that is sent to `goal`, rad, and its highest speed, rad/s."""
+    """Return the final angle of a servo with this goal, rad, and its highest speed, rad/s."""
     bank = build_bank(rig)
     order(bank, goal)
     fastest = 0.0
@@ -65,8 +65,8 @@ def end(rig, goal=GOAL, seconds=3.0):
     return angle, fastest
 
 
-def test_damping_of_the_urdf_slows_a_joint_and_does_not_blow_it_up(rig):
-    angle, fastest = end(rig('<dynamics damping="0.5"/>', shape=SEEN.format("visual")))  # which is no matter
+def test_damping_of_the_urdf_slows_a_joint_and_is_stable(rig):
+    angle, fastest = end(rig('<dynamics damping="0.5"/>', shape=SEEN.format("visual")))  # its mesh is not read
     assert angle == pytest.approx(GOAL, abs=0.005)
     free_angle, free = end(rig())
     assert free_angle == pytest.approx(GOAL, abs=0.005)
@@ -82,9 +82,9 @@ def test_friction_of_the_urdf_holds_a_joint(rig):
         bank.close()
 
 
-def test_inertia_that_was_rounded_is_taken_as_it_stands(tmp_path, rig, engine):
+def test_inertia_with_rounding_errors_is_used_unchanged(tmp_path, rig, engine):
     speeds = []
-    for moments in ((1e-4, 2.001e-4, 1e-4), (1.001e-4, 2.001e-4, 1.001e-4)):  # only the axis of 2.001e-4 turns
+    for moments in ((1e-4, 2.001e-4, 1e-4), (1.001e-4, 2.001e-4, 1.001e-4)):  # the joint's axis is that of 2.001e-4
         rig(moments=moments, centre=-0.02)
         world = build_engine(engine, Scene(tmp_path / "arm.urdf", gravity=(0.0, 0.0, 0.0), start={"j": 0.5}))
         left_alone(world, 0.06, spring=2e-3)
@@ -100,20 +100,20 @@ def test_inertia_that_was_rounded_is_taken_as_it_stands(tmp_path, rig, engine):
         ({"servo": "static_friction = 9.0"}, "'a': dry friction takes all of its stall torque of 2.4 N·m"),
     ],
 )
-def test_what_looks_odd_is_told(rig, changes, words):
+def test_an_unusual_rig_is_simulated_with_a_warning(rig, changes, words):
     with pytest.warns(RigWarning, match=words):
         build_bank(rig(**changes)).close()
 
 
-def test_the_measured_servo_is_told_what_its_winding_lets_it_hold_and_does_sink(rig):
-    """Its resistance grows with the duty: without that it would hold 3.4 N·m."""
+def test_an_overloaded_servo_sinks_and_a_warning_names_the_load_that_it_can_hold(rig):
+    """Its resistance grows with the duty; otherwise it would hold 3.4 N·m."""
     heavy = rig(moments=(1, 1, 1), centre=-4, servo='model = "ax12"\nposition = 1.5')
     with pytest.warns(RigWarning, match=r"carries 1\.96 N·m at the start, and holds 1\.45 N·m at most: it will sink"):
         angle, _ = end(heavy, goal=1.5)
     assert angle < 1.0
 
 
-def test_a_box_slides_on_the_floor_by_the_friction_that_the_urdf_says(tmp_path, engine):
+def test_a_box_slides_on_the_floor_with_the_friction_of_the_urdf(tmp_path, engine):
     body = """<robot name="r"><link name="box"><contact><lateral_friction value="{}"/></contact>
 <inertial><mass value="1"/><inertia ixx="1e-2" iyy="1e-2" izz="1e-2"/></inertial>
 <collision><geometry><box size="0.3 0.3 0.1"/></geometry></collision></link></robot>"""
@@ -162,7 +162,7 @@ def test_a_box_slides_on_the_floor_by_the_friction_that_the_urdf_says(tmp_path, 
         ({"servo": 'model = "lima"'}, r"arm.toml: servo.a.model: .*no such file or name\ndid you mean 'lima2009'\?"),
     ],
 )
-def test_what_cannot_be_simulated_is_refused_with_the_file_the_key_and_the_fix(rig, changes, words):
+def test_an_invalid_world_is_refused_with_the_file_the_key_and_the_fix(rig, changes, words):
     with pytest.raises(RigError, match=words):
         build_bank(rig(**changes))
 
@@ -171,7 +171,7 @@ LIGHT = {"moments": (1e-4,) * 3, "centre": -0.1, "mass": 0.1}
 
 
 @pytest.mark.filterwarnings("ignore:.*it will sink:axbridge.errors.RigWarning")
-def test_a_world_that_blows_up_stops_with_the_joint_and_the_time_and_no_alarm_of_motors(rig, capfd):
+def test_a_diverging_world_stops_with_the_joint_and_the_time_and_without_an_alarm_about_motors(rig, capfd):
     with (
         pytest.raises(SimulationDiverged, match=r"joint 'j' diverged at t = 0\.\d+ s\ncheck the link's inertia"),
         axbridge.open(rig(world="gravity = [1e12, 0, 0]", **LIGHT)) as robot,
@@ -181,7 +181,7 @@ def test_a_world_that_blows_up_stops_with_the_joint_and_the_time_and_no_alarm_of
 
 
 @pytest.mark.parametrize("time_step_ms", [4.1667, 4.167, 3.3333])
-def test_motors_are_as_old_as_the_sample_where_a_physics_step_was_rounded_by_hand(rig, time_step_ms):
+def test_a_rounded_physics_step_does_not_make_the_states_late(rig, time_step_ms):
     bank = build_bank(rig(world=f"time_step_ms = {time_step_ms}", **LIGHT))
     for cycle in range(1, 51):
         bank.advance(0.02 * cycle)
@@ -206,7 +206,7 @@ def test_a_physics_step_need_not_divide_the_control_period(rig, time_step_ms):
 
 
 @pytest.mark.parametrize("time_step_ms", [3.7, 8.3333, 33.0])
-def test_samples_are_of_the_moment_asked_for_whatever_the_physics_step(rig, time_step_ms):
+def test_samples_are_of_the_requested_time_with_every_physics_step(rig, time_step_ms):
     world = f"time_step_ms = {time_step_ms}\ngravity = [0, 0, 0]"
     bank = build_bank(rig(kind="continuous", world=world, **LIGHT))
     command(bank, MODE=Mode.WHEEL_DUTY, DUTY=1)
@@ -214,8 +214,8 @@ def test_samples_are_of_the_moment_asked_for_whatever_the_physics_step(rig, time
     for tick in range(50, 101):
         bank.advance(0.02 * tick)
         angles.append(bank.sampled(np.array([0]), [0.02 * tick])[0, [State.ANGLE, State.READING]])
-    ways = np.diff(angles, axis=0)
-    assert ways == pytest.approx(0.02 * bank.state[0, State.SPEED], rel=1e-4)
+    distances = np.diff(angles, axis=0)
+    assert distances == pytest.approx(0.02 * bank.state[0, State.SPEED], rel=1e-4)
     bank.close()
 
 

@@ -1,4 +1,4 @@
-"""Joints on their own, without an engine: what they carry and how they fall, beside an engine's."""
+"""Uncoupled joints without an engine: their loads and falls, compared with those of an engine."""
 
 from contextlib import closing
 
@@ -19,23 +19,23 @@ def bank_of(rig, engine, **start) -> ServoBank:
 
 
 @pytest.mark.parametrize("rig", ["so101", "koch", "head_gripper", "leg", "pan_tilt", "bench_arm"])
-def test_without_an_engine_each_joint_carries_at_the_start_what_it_does_with_one(rig):
-    with closing(bank_of(rig, "none")) as alone, closing(bank_of(rig, "mujoco")) as together:
-        assert alone.joints == together.joints
-        assert alone.engine.kinds == together.engine.kinds
-        assert alone.engine.limits == together.engine.limits
-        assert alone.engine.load() == pytest.approx(together.engine.load(), abs=1e-6)
+def test_without_an_engine_each_joint_has_the_load_of_an_engine_at_the_start(rig):
+    with closing(bank_of(rig, "none")) as uncoupled, closing(bank_of(rig, "mujoco")) as coupled:
+        assert uncoupled.joints == coupled.joints
+        assert uncoupled.engine.kinds == coupled.engine.kinds
+        assert uncoupled.engine.limits == coupled.engine.limits
+        assert uncoupled.engine.load() == pytest.approx(coupled.engine.load(), abs=1e-6)
 
 
 @pytest.mark.parametrize("start", [-1.2, 0.4, 1.2])
-def test_a_limp_arm_falls_without_an_engine_as_it_does_with_one(start):
+def test_a_limp_arm_falls_without_an_engine_as_with_an_engine(start):
     limp = [bank_of("bench_arm", engine, shoulder=start) for engine in ("none", "mujoco")]
-    with closing(limp[0]) as alone, closing(limp[1]) as together:
+    with closing(limp[0]) as uncoupled, closing(limp[1]) as coupled:
         for time in (0.1, 0.3, 0.6):
             for bank in limp:
                 bank.advance(time)
-            assert alone.positions == pytest.approx(together.positions, abs=0.004)
-        assert np.abs(alone.positions[0] - start) > 0.2
+            assert uncoupled.positions == pytest.approx(coupled.positions, abs=0.004)
+        assert np.abs(uncoupled.positions[0] - start) > 0.2
 
 
 def test_a_robot_without_an_engine_moves_no_other_joint_and_stays_on_its_base():

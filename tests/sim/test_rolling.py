@@ -26,14 +26,14 @@ RADIUS = 0.04  # m
 
 
 def write_cart(path, friction):
-    """A cart on two driven wheels and a skid behind, that drags with `friction`."""
+    """Write the URDF of a cart on two driven wheels and a rear skid with this friction."""
     wheels = _WHEEL.format(name="left", y=0.05) + _WHEEL.format(name="right", y=-0.05)
     path.write_text(_CART.format(friction=friction) + wheels + "</robot>")
     return path
 
 
 def drive(urdf, duty, engine="bullet", *, time_step=1 / 240, fixed=False):
-    """Two wheels driven for 2 s: mean speed, rad/s, and torque, N·m, of one, and the cart's speed, m/s, in the last half."""
+    """Drive two wheels for 2 s; return mean speed, rad/s, and torque, N·m, of one, and the cart's speed, m/s, after 1 s."""
     scene = Scene(urdf, time_step=time_step, fixed_base=fixed, ground=not fixed, base_height=1e-4)
     engine = build_engine(engine, scene)
     model = ServoModel.load("ax12", PROFILE)
@@ -46,34 +46,34 @@ def drive(urdf, duty, engine="bullet", *, time_step=1 / 240, fixed=False):
         bank.advance(bank.time + 0.01)
         torques.append(bank.state[0, State.TORQUE])
     turned = bank.positions[0] - angle
-    gone = 0.0 if fixed else engine.base()[0][0] - before[0][0]
+    distance = 0.0 if fixed else engine.base()[0][0] - before[0][0]
     bank.close()
-    return turned, np.mean(torques), gone
+    return turned, np.mean(torques), distance
 
 
 @pytest.mark.parametrize(
     ("engine", "time_step", "within"), [("bullet", 1 / 240, 0.03), ("bullet", 1e-3, 0.03), ("mujoco", 1 / 240, 0.01)]
 )
 @pytest.mark.parametrize("duty", [0.2, 0.5])
-def test_wheels_roll_as_fast_as_they_turn_in_the_air(tmp_path, duty, engine, time_step, within):
+def test_rolling_wheels_have_the_speed_of_free_wheels(tmp_path, duty, engine, time_step, within):
     urdf = write_cart(tmp_path / "cart.urdf", friction=0.0)
     free, _, _ = drive(urdf, duty, engine, fixed=True)
-    turned, torque, gone = drive(urdf, duty, engine, time_step=time_step)
+    turned, torque, distance = drive(urdf, duty, engine, time_step=time_step)
     assert turned == pytest.approx(free, rel=within)
     assert abs(torque) < 0.005
-    assert gone == pytest.approx(RADIUS * turned, rel=0.04)
+    assert distance == pytest.approx(RADIUS * turned, rel=0.04)
 
 
 @pytest.mark.bullet
-def test_a_skid_that_drags_costs_what_its_friction_does(tmp_path):
-    """However slowly it is dragged: it slips, and does not hold."""
+def test_a_dragged_skid_costs_the_torque_of_its_friction(tmp_path):
+    """At every speed the skid slips, and does not hold."""
     free, _, _ = drive(write_cart(tmp_path / "free.urdf", friction=0.0), 0.2)
     urdf = write_cart(tmp_path / "cart.urdf", friction=0.5)
     for duty in (0.12, 0.2):
-        turned, torque, gone = drive(urdf, duty)
-        # Half of the friction of a third of the weight on each wheel; to drag it ahead lightens it.
+        turned, torque, distance = drive(urdf, duty)
+        # Each wheel has half of the friction of a third of the weight; the drag reduces the skid's load.
         assert torque == pytest.approx(0.5 * 0.5 * 2.0 * RADIUS, abs=0.007)
-        assert gone == pytest.approx(RADIUS * turned, rel=0.05)
+        assert distance == pytest.approx(RADIUS * turned, rel=0.05)
     assert turned < free
 
 
@@ -87,37 +87,39 @@ TURNTABLE = """<robot name="r"><link name="base"><inertial><origin xyz="0 0 0.02
 
 
 def swing(urdf, **scene):
-    """Angles of the arm on a spring, rad, each 5 ms for a second."""
+    """Return the angles of the arm on a spring, rad, every 5 ms for 1 s."""
     engine = build_engine("bullet", Scene(urdf, start={"j": 0.3}, **scene))
     bank = ServoBank(engine, [], [11.1])
     bank.passive[0, [Passive.SPRING, Passive.DAMPING]] = 0.35, 2e-3
-    trail = []
+    angles = []
     for tick in range(1, 201):
         bank.advance(0.005 * tick)
-        trail.append(bank.positions[0])
+        angles.append(bank.positions[0])
     bank.close()
-    return np.array(trail)
+    return np.array(angles)
 
 
 @pytest.mark.bullet
 @pytest.mark.parametrize("time_step", [1 / 240, pytest.param(1e-3, marks=pytest.mark.ci)])
-def test_a_spring_on_a_base_that_slides_freely_swings_as_if_it_were_afloat(tmp_path, time_step):
-    """Its base is nearly at rest on the floor, and nothing holds it there."""
+def test_a_spring_on_a_frictionless_base_swings_as_on_a_floating_base(tmp_path, time_step):
+    """The base is nearly at rest on the floor, but no friction holds it."""
     urdf = tmp_path / "turntable.urdf"
     urdf.write_text(TURNTABLE)
-    afloat, sliding = (
+    floating, sliding = (
         swing(urdf, time_step=time_step, fixed_base=False, gravity=(0, 0, weight), ground=weight < 0)
         for weight in (0.0, -9.81)
     )
-    assert np.abs(afloat - sliding).max() < 0.003  # rad
+    assert np.abs(floating - sliding).max() < 0.003  # rad
 
 
 @pytest.mark.bullet
 @pytest.mark.parametrize("time_step", [1 / 240, pytest.param(1e-3, marks=pytest.mark.ci)])
-def test_a_spring_on_a_base_that_lies_on_the_floor_swings_as_if_it_were_bolted_down(tmp_path, time_step):
-    """From the first step on, and as high after a second: 17 degrees, 2 Hz."""
+def test_a_spring_on_a_base_that_rests_on_the_floor_swings_as_on_a_fixed_base(tmp_path, time_step):
+    """The swing of 17 degrees and 2 Hz agrees from the first step on, and has the same amplitude after 1 s."""
     urdf = tmp_path / "turntable.urdf"
     urdf.write_text(TURNTABLE.replace('<lateral_friction value="0"/>', '<lateral_friction value="0.5"/>'))
-    bolted, lying = (swing(urdf, time_step=time_step, fixed_base=fixed, ground=not fixed) for fixed in (True, False))
-    assert min(bolted) < -0.2
-    assert np.degrees(np.abs(bolted - lying).max()) < 0.2
+    fixed_base_angles, resting = (
+        swing(urdf, time_step=time_step, fixed_base=fixed, ground=not fixed) for fixed in (True, False)
+    )
+    assert min(fixed_base_angles) < -0.2
+    assert np.degrees(np.abs(fixed_base_angles - resting).max()) < 0.2

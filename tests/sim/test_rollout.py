@@ -22,7 +22,7 @@ from axbridge.sim.runs import FREE, JOINT_MODE, Regime, Runs
 
 
 def recordings():
-    """Six, of steps and sines, with all that may happen in one: see the comments."""
+    """Return six recordings of steps and sines with all features of a recording; comments name them."""
     rng = np.random.default_rng(5)
     samples, facts, drives = [], [], []
     for number in range(6):
@@ -36,9 +36,9 @@ def recordings():
             cap[20:30], cap[30:40] = 0.0, 0.5
         if number == 2:  # spring, damper, friction and stops
             drive[:] = 0.05, 0.002, 0.01, -0.8, 0.9
-        if number == 3:  # held, and let go of
+        if number == 3:  # held, then without torque
             driven[:15], driven[40:60] = Regime.HELD, Regime.OFF
-        if number == 4:  # not seen, also at the end
+        if number == 4:  # followed in the middle and at the end
             driven[30:40], driven[-3:] = Regime.FOLLOWED, Regime.FOLLOWED
         if number == 5:  # wheel mode
             duty[20:50], duty[50:70] = 0.4, -0.9
@@ -70,25 +70,25 @@ def sets(model, law, count, **values):
 
 @pytest.mark.parametrize("law", FRICTION_LAWS)
 @pytest.mark.parametrize("model", ["lima2009", "ax12", "pendulum-servo"])
-def test_a_limit_that_is_never_reached_changes_nothing(model, law):
+def test_a_current_limit_that_is_never_reached_changes_nothing(model, law):
     runs, params = recordings(), sets(model, law, 3, MAX_CURRENT=0.0)
     limited = params.copy()
     limited[:, Param.MAX_CURRENT] = 1e6
     assert np.abs(rollouts(params, runs) - rollouts(limited, runs)).max() < 1e-9
 
 
-def test_what_is_followed_is_as_measured_and_what_is_held_stands():
+def test_followed_samples_are_the_measured_ones_and_held_samples_stay_at_the_start():
     runs = recordings()
-    found = rollouts(sets("ax12", "M1", 2), runs)
+    positions = rollouts(sets("ax12", "M1", 2), runs)
     followed = runs.driven == Regime.FOLLOWED
     assert followed.sum() == 13
-    np.testing.assert_array_equal(found[:, followed], np.tile(runs.position[followed], (2, 1)))
+    np.testing.assert_array_equal(positions[:, followed], np.tile(runs.position[followed], (2, 1)))
     begin = runs.start[3]
-    assert (found[:, begin : begin + 14] == runs.position[begin]).all()
-    assert (found[:, begin + 14 : begin + 40] != runs.position[begin]).any()
+    assert (positions[:, begin : begin + 14] == runs.position[begin]).all()
+    assert (positions[:, begin + 14 : begin + 40] != runs.position[begin]).any()
 
 
-def test_a_joint_that_was_followed_in_motion_goes_on_as_it_would_have():
+def test_a_joint_continues_its_motion_after_followed_samples():
     time = np.arange(0.0, 0.6, 0.002)
     n = len(time)
     runs = recordings().only([0])._replace(
@@ -96,21 +96,21 @@ def test_a_joint_that_was_followed_in_motion_goes_on_as_it_would_have():
         speed_limit=np.zeros(n), duty=np.full(n, JOINT_MODE), cap=np.ones(n), position=np.zeros(n), velocity=np.zeros(n),
     )  # fmt: skip
     rig = Rig.load("bench_arm")
-    params = packed(rig.model_of(rig.servos[0], "ax12"), rig)[None]  # whose loop sees the joint 11.3 ms late
+    params = packed(rig.model_of(rig.servos[0], "ax12"), rig)[None]  # its sensor has a lag of 11.3 ms
     whole = rollouts(params, runs)
     driven = np.where(time < 0.4, Regime.FOLLOWED, Regime.ON).astype(np.int64)
     after = rollouts(params, runs._replace(driven=driven, position=whole[0], velocity=np.gradient(whole[0], time)))
-    play = params[0, Param.BACKLASH]  # nobody measured where in it the rotor is
+    play = params[0, Param.BACKLASH]  # the rotor's position within the play is not measured
     assert np.abs(after - whole).max() < math.radians(0.1) + play / 2
 
 
-def test_a_law_that_does_not_exist_is_an_error_and_not_another_law():
+def test_an_unknown_position_law_is_an_error():
     with pytest.raises(ValueError, match="position law"):
         rollouts(sets("ax12", "M4", 3, LAW=7), recordings())
 
 
 @pytest.mark.parametrize("count", [1, 2, 9, 17])
-def test_a_set_and_a_recording_give_the_same_in_any_company(count):
+def test_a_set_on_a_recording_gives_the_same_result_alone_and_with_others(count):
     runs, params = recordings(), sets("pendulum-servo", "M4", 17)
     every = rollouts(params, runs)
     for chosen in ([0], [1, 4], [5, 3, 2]):
@@ -119,9 +119,9 @@ def test_a_set_and_a_recording_give_the_same_in_any_company(count):
         assert np.abs(rollouts(params[:count], part) - every[:count, columns]).max() < 1e-10
 
 
-def test_a_motion_that_is_lost_stays_lost_and_disturbs_nobody():
+def test_a_motion_that_diverges_stays_marked_and_does_not_change_the_others():
     runs, params = recordings(), sets("lima2009", "M1", 4)
-    params[2, Param.ARMATURE] = -8e-4  # less than nothing, on the first arm
+    params[2, Param.ARMATURE] = -8e-4  # a negative inertia, on the first arm
     positions, undisturbed = rollouts(params, runs), rollouts(params[[0, 1, 3]], runs)
     first = positions[2, : runs.start[1]]
     lost = np.flatnonzero(first == 1e3)
@@ -130,19 +130,19 @@ def test_a_motion_that_is_lost_stays_lost_and_disturbs_nobody():
     assert np.abs(positions[[0, 1, 3]] - undisturbed).max() < 1e-10
 
 
-def test_no_sets_and_no_samples_are_no_trouble():
+def test_no_sets_or_no_samples_give_an_empty_result():
     runs = recordings()
     assert rollouts(sets("ax12", "M1", 1)[:0], runs).shape == (0, len(runs.time))
     assert rollouts(sets("ax12", "M1", 2), runs.only([])).shape == (2, 0)
 
 
-def test_the_stops_end_a_swing():
+def test_a_hard_stop_ends_a_swing():
     runs = recordings()
     runs = runs._replace(passive=np.where(np.arange(len(Passive)) == Passive.HIGH, 0.3, FREE) * np.ones((6, 1)))
     assert rollouts(sets("ax12", "M1", 2), runs).max() == pytest.approx(0.31)  # the sensor's offset is 0.01
 
 
-# ---- beside the virtual servo: one loop, one motor, one friction
+# ---- comparison with the virtual servo, which has the same loop, motor and friction
 
 STEP = Options(angles=(0.5, -1.2), duration=1.0)
 
@@ -175,14 +175,14 @@ def recorded(folder, name, options, **servo):
     ],
 )
 @pytest.mark.slow
-def test_the_closed_form_does_what_the_virtual_servo_did(tmp_path, name, options, servo):
+def test_a_rollout_repeats_the_motion_of_the_virtual_servo(tmp_path, name, options, servo):
     recording, rig = recorded(tmp_path, name, options, **servo)
     assert np.ptp(recording["shoulder"].position) > 0.3
     (pair,) = compare(recording, simulate(recording, rig)).pairs
-    assert pair.plain.rmse < (0.9 if servo.get("model") else 0.5)  # a loop of 10 ms is not in step with the recording
+    assert pair.plain.rmse < (0.9 if servo.get("model") else 0.5)  # its loop of 10 ms has another phase
 
 
-def test_a_robot_does_not_pretend_to_repeat_a_motion_by_duty():
+def test_simulating_a_recording_of_duty_control_of_a_robot_is_refused():
     time = np.arange(0, 1, 0.01)
     turned = Track.of("pan", time, position=0 * time, duty=0 * time + 0.3, torque_enabled=0 * time + 1)
     rig = Rig.load("pan_tilt")
@@ -191,7 +191,7 @@ def test_a_robot_does_not_pretend_to_repeat_a_motion_by_duty():
 
 
 def test_a_full_speed_set_point_is_no_limit_unless_the_rig_has_one():
-    """At full speed the register says 0, no limit, while the set-point that is recorded is the speed without load."""
+    """At full speed the register is 0 (no limit), but the recorded set-point is the no-load speed."""
     arm = Rig.load("bench_arm").with_model("ax12")
     full = arm.profile_of(arm.servos[0]).electrics.no_load_speed * 2 * np.pi / 60
     time = np.arange(0, 1.0, 0.02)

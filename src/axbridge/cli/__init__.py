@@ -11,7 +11,6 @@ from io import TextIOWrapper
 from axbridge.cli import help as verbs
 from axbridge.cli.exit import accept_interrupts
 from axbridge.files import fill_streams
-from axbridge.memory import ask_before_imports, words
 
 _PLAIN = dict(zip("°²³µ·…Ω─│├└", ("deg", "2", "3", "u", "*", "...", "ohm", "-", "|", "+", "+"), strict=True))
 
@@ -22,19 +21,15 @@ def main() -> None:
     """Entry point of the `axbridge` program."""
     accept_interrupts()  # before the imports, which take up to a second
     open_streams()
-    ask_before_imports()
     try:
         from axbridge.cli.app import load_typed, note, run
 
         if "run" not in sys.argv[1:3]:  # of a script, Python says which line
             warnings.showwarning = lambda message, *_where: note(message)
         load_typed(sys.argv[1:])
-    except KeyboardInterrupt:  # a quick hand
+    except KeyboardInterrupt:  # during the imports
         print("stopped: no motor was moved, and files are whole or not there", file=sys.stderr)
         sys.exit(130)
-    except MemoryError as failure:
-        print(f"axbridge: {words(failure)}", file=sys.stderr)
-        sys.exit(2)
     sys.exit(run(sys.argv[1:]))
 
 

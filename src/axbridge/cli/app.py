@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from axbridge import __version__, memory
+from axbridge import __version__
 from axbridge.cli import help as listed
 from axbridge.cli.exit import INTERRUPTED, TERMINATED, Stopped, terminable
 from axbridge.cli.help import PANELS, Verbs
@@ -22,7 +22,6 @@ from axbridge.file_reading import misfit_in_words, printable
 
 DONE, FAILED_CHECK, MISUSE, HARDWARE = 0, 1, 2, 3  # exit codes
 _LONGEST_LINE = 2000  # characters of an error
-_LITTLE = 60  # MB; with less, whatever fails has failed for that
 
 _HARMLESS = {  # verbs that move no motor
     "compare", "conformance", "convert", "doctor", "export", "identify", "import", "info", "list", "monitor", "move",
@@ -140,12 +139,12 @@ def run(arguments: list[str]) -> int:
         if debug:
             raise
         return _complain(str(error), HARDWARE if isinstance(error, BusError) else MISUSE)
-    except (MemoryError, RuntimeError, ImportError, OSError) as error:
+    except MemoryError as error:
         if debug:
             raise
-        if isinstance(error, MemoryError) or not memory.has(_LITTLE):
-            return _complain(memory.words(error), MISUSE)
-        if not isinstance(error, OSError):
+        return _complain(f"no memory left: {error}\nraise the limit of this process, or close other programs", MISUSE)
+    except OSError as error:
+        if debug:
             raise
         why = f"{error.filename}: {error.strerror}" if error.filename else error.strerror or error
         return _complain(f"{why}\ncheck the path, its permissions and the free space", MISUSE)

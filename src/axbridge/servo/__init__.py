@@ -1,1 +1,1 @@
-"""A servo in numbers: its parameters' row, position laws, motor, friction, their algebra, rules of its set-points."""
+"""Equations of a servo: packed parameters, position laws, motor, friction, steady state, rules of set-points."""

@@ -1,4 +1,4 @@
-"""Functions without branches or calls, which a kernel takes in line."""
+"""Functions without branches or calls, so that the compiler can inline them into a kernel."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import math
 
 from axbridge.jit import jit
 
-_ENOUGH = 37.0  # exp(-37) is lost beside 1
+_LARGEST_X = 37.0  # 1 - exp(-37) rounds to 1
 
 
 @jit
 def decayed(x: float) -> float:
-    """1 - exp(-x) for x ≥ 0, within 3e-16 of it, and as exact relative to it where x is small.
+    """Return 1 - exp(-x) for x ≥ 0, with an error below 3e-16; for small x the relative error is as small.
 
     Taylor's series of expm1(y), y = -x/16, then four times expm1(2y) = e·(e + 2), which keeps small values exact.
     """
-    y = min(x, _ENOUGH) * (-1 / 16)
+    y = min(x, _LARGEST_X) * (-1 / 16)
     y2 = y * y
     y4 = y2 * y2
     low = (
@@ -33,7 +33,7 @@ def decayed(x: float) -> float:
 
 @jit
 def sine(x: float) -> float:
-    """The sine within 4e-16, and what x itself is rounded by: Taylor's series, of x less the nearest multiple of π."""
+    """Return sin(x) within 4e-16, besides the rounding of x: Taylor's series of x minus the nearest multiple of π."""
     turns = math.floor(x * (1 / math.pi) + 0.5)
     r = x - turns * math.pi
     s = r * r
@@ -45,7 +45,7 @@ def sine(x: float) -> float:
 
 @jit
 def erf(x: float) -> float:
-    """The error function within 1e-14 for |x| ≤ 4: a polynomial in x² through points of Chebyshev (mpmath)."""
+    """Return the error function within 1e-14 for |x| ≤ 4: a polynomial in x² through Chebyshev nodes (mpmath)."""
     u = x * x * (1 / 8) - 1.0
     e = u * -4.461685451537265e-08
     e = u * (-2.0907480664485068e-07 + u * (1.5025706497805747e-07 + e))

@@ -1,7 +1,7 @@
-"""Argument checks of a motor's commands: the value that is stored, and the warning.
+"""Argument checks of a motor's commands: each returns the value to store and a warning.
 
-Values out of range are clipped, impossible ones are refused (the old value stays). Units: rad and N·m, or m and N for a
-linear joint. A value that is no number raises UsageError.
+Values out of range are clipped. Impossible values are refused, and the old value stays. Units: rad and N·m, or m and N
+for a linear joint. A value that is not a number raises UsageError.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from axbridge.errors import UsageError
 
 
 class Checked(NamedTuple):
-    """Outcome of a check."""
+    """Result of a check."""
 
-    value: float | None  # what to store; None = refused, keep the old value
-    warning: str = ""  # why it is not what was asked for; empty when it is
+    value: float | None  # the value to store; None = refused, keep the old value
+    warning: str = ""  # why the value differs from the request; empty when it does not
 
 
 def number(value: object, what: str) -> float:
-    """A set-point as a float; text, a complex number, None and what no float can hold raise UsageError."""
-    if type(value) is float:  # as a rule: what follows takes five times as long
+    """Return a set-point as a float; UsageError for text, a complex number, None and a number too large for a float."""
+    if type(value) is float:  # the usual case: the general check takes five times as long
         return value
     try:
-        if hasattr(value, "__float__") and not isinstance(value, complex):  # to ask for SupportsFloat takes 20 µs
+        if hasattr(value, "__float__") and not isinstance(value, complex):  # isinstance(…, SupportsFloat) takes 20 µs
             return float(cast(SupportsFloat, value))
     except (TypeError, ValueError, OverflowError):
         pass
@@ -32,9 +32,9 @@ def number(value: object, what: str) -> float:
 
 
 def position(request: float, low: float, high: float, *, angle: bool = False) -> Checked:
-    """A target position, clipped to `low`..`high`; infinite (velocity control) passes.
+    """Check a target position: clip it to `low`..`high`; an infinite one (velocity control) passes.
 
-    What looks like degrees, when it is an `angle`, is asked about.
+    For an `angle`, the warning suggests radians when the value looks like degrees.
     """
     if math.isnan(request):
         return Checked(None, "position must not be NaN; the target stays")
@@ -49,51 +49,51 @@ def position(request: float, low: float, high: float, *, angle: bool = False) ->
 
 
 def is_no_angle(request: float, low: float, high: float) -> bool:
-    """Whether a target out of `low`..`high`, rad, is more than a turn: probably degrees, or counts."""
+    """Return whether a target outside `low`..`high`, rad, is more than a turn: probably degrees or counts."""
     return abs(request) > 2 * math.pi and not low <= request <= high and not math.isinf(request)
 
 
 def velocity(request: float, maximum: float, *, endless: bool) -> Checked:
-    """A velocity set-point, clipped to ±`maximum`; negative only in velocity control (`endless`)."""
+    """Check a velocity set-point: clip it to ±`maximum`; negative only in velocity control (`endless`)."""
     if request < 0 and not endless:
         return Checked(None, f"negative velocity {request:g} in position control; the old one stays")
     return _clipped(request, maximum, "velocity", f"max_velocity {maximum:g}")
 
 
 def acceleration(request: float) -> Checked:
-    """An acceleration limit; -1 = none."""
+    """Check an acceleration limit; -1 = none."""
     if math.isnan(request) or (request < 0 and request != -1):
         return Checked(None, f"acceleration must be positive, or -1 for unlimited, not {request:g}; the old one stays")
     return Checked(-1.0 if math.isinf(request) else float(request))
 
 
 def available_torque(request: float, maximum: float) -> Checked:
-    """A torque limit, clipped to `maximum`."""
+    """Check a torque limit: clip it to `maximum`."""
     if math.isnan(request) or request < 0:
         return Checked(None, f"available torque must be positive, not {request:g}; the old one stays")
     return _clipped(request, maximum, "available torque", f"max_torque {maximum:g}")
 
 
 def torque(request: float, available: float) -> Checked:
-    """A torque to apply, clipped to ±`available`."""
+    """Check a torque set-point: clip it to ±`available`."""
     return _clipped(request, available, "torque", f"the available torque {available:g}")
 
 
 def duty(request: float) -> Checked:
-    """A duty, clipped to -1..1."""
+    """Check a duty: clip it to -1..1."""
     return _clipped(request, 1.0, "duty", "full duty, 1")
 
 
-def _clipped(request: float, most: float, what: str, limit: str) -> Checked:
+def _clipped(request: float, largest: float, what: str, limit: str) -> Checked:
     if math.isnan(request):
         return Checked(None, f"{what} must not be NaN; the old one stays")
-    if abs(request) > most:
-        return Checked(math.copysign(most, request), f"requested {what} {request:g} exceeds {limit}")
+    if abs(request) > largest:
+        return Checked(math.copysign(largest, request), f"requested {what} {request:g} exceeds {limit}")
     return Checked(float(request))
 
 
 def gains(p: float, i: float, d: float) -> str:
-    """Why these gains are refused; empty when they are fine."""
+    """Return why these gains are refused; "" when they are valid."""
     if any(math.isnan(gain) for gain in (p, i, d)):
         return f"control gains must not be NaN: {p:g}, {i:g}, {d:g}; the old ones stay"
     if not 0 < p < math.inf:

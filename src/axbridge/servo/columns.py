@@ -1,4 +1,4 @@
-"""Columns of the bank's arrays, and a servo model as one row of numbers: the form in which the kernels take them."""
+"""Columns of the bank's arrays, and servo models packed as rows of numbers for the kernels."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from axbridge.servo.motor import Motor
 
 
 class Mode(IntEnum):
-    """What the loop is asked to do; value of `Command.MODE`."""
+    """Control mode of a servo's loop: values of `Command.MODE`."""
 
     JOINT = 0
     WHEEL_DUTY = 1  # AX: Moving Speed is an open-loop duty
     WHEEL_SPEED = 2  # MX: Moving Speed is a controlled speed
-    SPEED = 3  # X: Goal Velocity, by a PI loop with gains of its own
+    SPEED = 3  # X: Goal Velocity, by a PI loop with its own gains
     CURRENT = 4  # X: Goal Current
-    JOINT_CURRENT = 5  # X: joint mode whose loop asks for a current
+    JOINT_CURRENT = 5  # X: the output of the position loop is a current
 
 
 class Command(IntEnum):
@@ -43,10 +43,10 @@ class Command(IntEnum):
     I_GAIN = 12
     D_GAIN = 13
     ACCELERATION = 14  # of the approach, rad/s², 0 = none
-    SPEED_P = 15  # SPEED: duty for each rad/s
-    SPEED_I = 16  # SPEED: duty for each rad
-    CURRENT = 17  # A; CURRENT: signed set-point, JOINT_CURRENT: the largest
-    FULL_CURRENT = 18  # JOINT_CURRENT: what the law's full duty asks for, A
+    SPEED_P = 15  # SPEED: duty per rad/s
+    SPEED_I = 16  # SPEED: duty per rad
+    CURRENT = 17  # A; CURRENT: signed set-point, JOINT_CURRENT: upper limit
+    FULL_CURRENT = 18  # JOINT_CURRENT: current for the law's full duty, A
 
 
 class State(IntEnum):
@@ -60,13 +60,13 @@ class State(IntEnum):
     VOLTAGE = 5  # V at the servo's terminals
     TEMPERATURE = 6  # degC
     ENERGY = 7  # J drawn since the start
-    READING = 8  # rad, the position as its sensor has it (noise and offset, not yet counts)
-    REFERENCE = 9  # rad: where the approach has the shaft be now
+    READING = 8  # rad, the sensor's position, with noise and offset, not yet in counts
+    REFERENCE = 9  # rad: present set-point of the approach to the goal
     REFERENCE_SPEED = 10  # rad/s
 
 
 class Passive(IntEnum):
-    """Columns of the passive array (joints, len(Passive)): what acts on a joint beside a servo; joint side."""
+    """Columns of the passive array (joints, len(Passive)): passive elements of a joint; joint side."""
 
     SPRING = 0  # N·m/rad, towards 0 rad
     DAMPING = 1  # N·m·s/rad
@@ -76,9 +76,9 @@ class Passive(IntEnum):
 
 
 class Joint(IntEnum):
-    """Columns of the joint array (joints, len(Joint)): all that the kernel remembers of a joint; joint side.
+    """Columns of the joint array (joints, len(Joint)): a joint's state between substeps; joint side.
 
-    From REFERENCE to FEEDBACK the loop's own memory, servo side.
+    REFERENCE to FEEDBACK are the control loop's state, servo side.
     """
 
     ANGLE = 0
@@ -93,19 +93,19 @@ class Joint(IntEnum):
     VOLTS = 9  # voltage at zero speed, V
     FEEDBACK = 10  # V·s/rad
     OPEN = 11  # 1 = open circuit
-    LOOSE = 12  # 1 = the rotor is within the backlash and turns on its own; the next three are for joints that have one
-    FLANK = 13  # where it rests else: 1 = it pushes the joint towards larger angles, -1
+    LOOSE = 12  # 1 = the rotor is between the flanks of the backlash; with the next three, only for backlash
+    FLANK = 13  # flank of contact when not LOOSE: 1 = the rotor pushes the joint towards larger angles, -1 = smaller
     ROTOR = 14  # rad
     ROTOR_SPEED = 15  # rad/s
-    LAG = 16  # rad that a wheel is behind its speed
-    RESISTANCE = 17  # ohm; this and the next two are of the substep's `Push`
+    LAG = 16  # rad: integral of the speed error in the speed modes
+    RESISTANCE = 17  # ohm; this and the next two are from the substep's `Push`
     LEFT = 18
     HELD = 19
-    SEEN = 20  # rad, servo side: the position as the loop sees it, behind the reading by the sensor's lag
+    SEEN = 20  # rad, servo side: input of the loop: the reading after the sensor's lag
 
 
 class Law(IntEnum):
-    """Which position law a servo has: the value of `Param.LAW`."""
+    """Position law of a servo: values of `Param.LAW`."""
 
     STATE_FEEDBACK = 0
     COMPLIANCE = 1
@@ -131,7 +131,7 @@ class Param(IntEnum):
     STRIBECK_EXPONENT = 13
     LOAD = 14
     LOAD_STRIBECK = 15
-    LOAD_EXTERNAL = 16  # negative: same weight as LOAD
+    LOAD_EXTERNAL = 16  # negative: the same weight as LOAD
     QUADRATIC = 17
     LAW = 18
     K_THETA = 19
@@ -150,11 +150,11 @@ class Param(IntEnum):
     AMBIENT = 32
     RESISTANCE_PER_KELVIN = 33  # share of RESISTANCE above AMBIENT
     LATENCY = 34  # s, from a command's packet to its effect
-    SLOPE = 35  # rad, both ways; 0 = the registers'
-    PUNCH = 36  # duty; negative = the register's
+    SLOPE = 35  # rad, both directions; 0 = from the registers
+    PUNCH = 36  # duty; negative = from the register
     BACKLASH = 37  # rad
-    ASYMMETRY = 38  # share of the torque, more one way and less the other
-    LAG = 39  # s, of the position that the loop sees
+    ASYMMETRY = 38  # share of the torque: added for positive voltage, subtracted for negative
+    LAG = 39  # s, of the position sensor
     DEAD_DUTY = 40  # share of full duty
     LOAD_EXTERNAL_STRIBECK = 41
     OUTPUT = 42  # N·m: dry friction of the output shaft, on the joint's side of the backlash
@@ -164,17 +164,17 @@ _LAWS = {"state_feedback": Law.STATE_FEEDBACK, "compliance": Law.COMPLIANCE, "pi
 
 
 def pack(model: ServoModel, count: float) -> FloatArray:
-    """One row (len(Param),) for a model whose position count is worth `count` rad.
+    """Return the row (len(Param),) of a model; one position count is `count` rad.
 
-    Friction terms that the model's law does not have become 0.
+    Friction terms that the model's law does not have are 0.
     """
     motor, friction, controller, sensor = model.motor, model.friction, model.controller, model.sensor
-    known: dict[str, Any] = {**dict(motor), **dict(sensor), **dict(controller), **dict(friction)}
+    values: dict[str, Any] = {**dict(motor), **dict(sensor), **dict(controller), **dict(friction)}
     missing = set(TERMS["M6"]) - set(TERMS[friction.law]) - {"stribeck_speed", "stribeck_exponent"}
-    known |= dict.fromkeys(missing, 0.0)
+    values |= dict.fromkeys(missing, 0.0)
     if "load_external" in missing:
-        known["load_external"] = -1.0
-    known |= {
+        values["load_external"] = -1.0
+    values |= {
         "law": _LAWS[controller.law],
         "constant": motor.output_constant,
         "supply_side": motor.current_limit == "supply",
@@ -186,12 +186,12 @@ def pack(model: ServoModel, count: float) -> FloatArray:
         "offset": sensor.angle_offset,
         "count": count,
     }
-    return np.array([known[param.name.lower()] for param in Param], dtype=float)
+    return np.array([values[param.name.lower()] for param in Param], dtype=float)
 
 
 @jit
 def motor_of(params: FloatArray, resistance: float) -> Motor:
-    """The motor in a packed model, (len(Param),), whose winding has this resistance as warm as it is, ohm."""
+    """Return the motor of a packed model, (len(Param),); `resistance` is of the winding at its temperature, ohm."""
     return Motor(
         resistance,
         params[Param.RESISTANCE_PER_DUTY],
@@ -207,7 +207,7 @@ def motor_of(params: FloatArray, resistance: float) -> Motor:
 
 @jit
 def friction_of(params: FloatArray) -> Friction:
-    """The friction in it."""
+    """Return the friction of a packed model, (len(Param),)."""
     return Friction(
         params[Param.COULOMB],
         params[Param.STRIBECK],

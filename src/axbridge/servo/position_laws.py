@@ -1,7 +1,7 @@
-"""Position laws of servos, as scalar kernels: error in, duty or voltage out.
+"""Position laws of servos as scalar kernels: from the position error to a duty or a voltage.
 
-State feedback is Lima et al. 2009, equation (6). Compliance is the AX-12's (e-manual, "Compliance"): margin, punch and
-slope, separately for each direction. Duty is the share of the supply, -1..1.
+State feedback is Lima et al. 2009, equation (6). Compliance is the AX-12's law (e-manual, "Compliance"), with margin,
+slope and punch; margin and slope are separate for each direction. Duty is the share of the supply, -1..1.
 """
 
 from __future__ import annotations
@@ -13,43 +13,44 @@ from axbridge.jit import jit
 from axbridge.servo.branch_free import decayed, erf
 from axbridge.servo.columns import Law
 
-_NEAR = 4.0  # counts beyond the margin where noise makes no difference to the mean any more
-_FAR = 4.0  # beyond it erf is as good as ±1
+_NEAR = 4.0  # counts: farther beyond the margin, noise does not change the mean duty
+_FAR = 4.0  # for larger arguments erf is ±1 within 2e-8
 
 
 class Loop(NamedTuple):
-    """The constants of one servo's position loop; each law takes what it needs."""
+    """Constants of one servo's position loop; each law uses some of them."""
 
     law: int  # `Law`
     k_theta: float  # V/rad
     k_omega: float  # V·s/rad
-    p: float  # duty a count
-    i: float  # duty a count·s
-    d: float  # duty a count/s
+    p: float  # duty per count
+    i: float  # duty per count·s
+    d: float  # duty per count/s
     margin_cw: float  # rad
     margin_ccw: float  # rad
     slope_cw: float  # rad
     slope_ccw: float  # rad
-    punch: float  # duty that the motor feels, up to 1; below 0, the bridge swallows more than the punch
-    dead: float  # share of the duty that the bridge swallows
-    one_count: float  # what one position count is worth, rad
-    quantum: float  # the same where the loop sees whole counts; 0 where it sees the reading itself
-    lag: float  # of the position that it sees, s
-    speed_filter: float  # weight of a new speed in a loop of 1 ms; 1 = there is no filter
-    period: float  # from one run to the next, s; 0 = it runs all the time
+    punch: float  # duty at the motor, at most 1; negative when the punch is less than the bridge's dead duty
+    dead: float  # dead duty: share of full duty that is lost in the bridge
+    one_count: float  # size of one position count, rad
+    quantum: float  # rad: `one_count` when the loop gets whole counts; 0 when it gets the reading itself
+    lag: float  # time constant of the position sensor's lag, s
+    speed_filter: float  # weight of a new speed in a loop of 1 ms; 1 = no filter
+    period: float  # sampling period, s; 0 = continuous
 
 
 @jit
 def quantise(value: float, count: float) -> float:
-    """`value` in whole counts; unchanged when `count` is 0."""
+    """Return `value` rounded to whole counts; unchanged when `count` is 0."""
     return math.floor(value / count + 0.5) * count if count > 0.0 else value
 
 
 @jit
 def lagging(seen: float, reading: float, lag: float, blur: float, step: float) -> tuple[float, float]:
-    """What a loop sees, rad, that gets its `reading` through a first-order lag (s; 0 = none), and the noise in that.
+    """Return the loop's input, rad: `reading` after a first-order lag (s; 0 = none), and the noise in the input.
 
-    `seen` is of the step before; `blur` the standard deviation of noise in `reading`, new in every step, rad.
+    `seen` is the input in the step before. `blur` is the standard deviation of noise in `reading`, rad; the noise is
+    independent in each step.
     """
     if lag <= 0.0:
         return reading, blur
@@ -68,7 +69,7 @@ def approach(reference: float, goal: float, speed: float, step: float) -> float:
 
 @jit
 def saturated(volts: float, feedback: float, speed: float, limit: float) -> tuple[float, float]:
-    """The line `volts - feedback * ω` where it is within ±`limit` V at `speed` (rad/s), else the limit: a line, too."""
+    """Return the line `volts - feedback * ω`; beyond ±`limit` V at `speed` (rad/s), the limit as a constant line."""
     applied = volts - feedback * speed
     if abs(applied) > limit:
         return min(max(applied, -limit), limit), 0.0
@@ -77,13 +78,13 @@ def saturated(volts: float, feedback: float, speed: float, limit: float) -> tupl
 
 @jit
 def motor_duty(duty: float, dead: float) -> float:
-    """What reaches a motor of a duty if the bridge swallows the share `dead` of full duty; full duty stays full."""
+    """Return the duty at the motor when the bridge loses the share `dead` of full duty; full duty stays full."""
     return duty if dead == 0.0 else math.copysign(max(abs(duty) - dead, 0.0) / (1.0 - dead), duty)
 
 
 @jit
 def loop_duty(duty: float, dead: float) -> float:
-    """The duty of which a motor feels `duty`: the inverse of `motor_duty`, 0 for 0."""
+    """Return the loop's duty that gives `duty` at the motor: the inverse of `motor_duty`, 0 for 0."""
     return math.copysign(dead + (1.0 - dead) * abs(duty), duty) if duty != 0.0 else 0.0
 
 
@@ -91,9 +92,9 @@ def loop_duty(duty: float, dead: float) -> float:
 def pid(
     counts: float, last: float, integral: float, interval: float, p: float, i: float, d: float, cap: float
 ) -> tuple[float, float]:
-    """One run of a PID loop: duty before the cap, and the integral, counts·s, which does not grow beyond the cap.
+    """Run a PID loop once: return the duty before the cap, and the integral, counts·s, which stops beyond the cap.
 
-    `counts` is goal minus present position, `last` that of the run before, `interval` between them, s.
+    `counts` is goal minus present position, `last` that of the run before, `interval` the time between them, s.
     """
     fresh = integral + counts * interval
     duty = p * counts + i * fresh + d * (counts - last) / interval
@@ -104,14 +105,14 @@ def pid(
 def compliance(
     error: float, margin_cw: float, margin_ccw: float, slope_cw: float, slope_ccw: float, punch: float
 ) -> float:
-    """The AX-12's law: no duty within the margin, then from `punch` to 1 over the slope.
+    """Return the duty of the AX-12's law, -1..1, before the torque limit: 0 within the margin, then `punch` to 1.
 
-    The manual draws it: torque steps up to the punch where the margin ends, and is full where the slope ends. Its text
-    says no more than that punch is the least current that drives the motor. So the slope is the way from punch to full
-    duty, `punch + (1 - punch) * x / slope`; `punch + x / slope` would be full before the slope ends.
+    In the manual's figure, torque steps up to the punch at the end of the margin. It is full at the end of the slope.
+    The manual's text only says that punch is the least current that drives the motor. So the duty is
+    `punch + (1 - punch) * x / slope`; `punch + x / slope` would be full before the end of the slope.
 
-    Returns the duty, -1..1, before the torque limit. `error` is goal minus present position, rad; the others are as in
-    `Loop`. A punch below 0: there is no duty until the slope has made up for it.
+    `error` is goal minus present position, rad; the others are as in `Loop`. With a negative punch, the duty is 0 until
+    the slope has compensated it.
     """
     ccw = error > 0.0
     beyond = abs(error) - (margin_ccw if ccw else margin_cw)
@@ -127,11 +128,11 @@ def mean_compliance(
     reference: float, reading: float, count: float, noise: float, margin_cw: float, margin_ccw: float,
     slope_cw: float, slope_ccw: float, punch: float,
 ) -> float:  # fmt: skip
-    """What `compliance` gives on average when the loop sees `reading` with noise and in whole counts.
+    """Return the mean duty of `compliance` when the loop gets `reading` with noise and in whole counts.
 
-    Noise is new in every millisecond, the motor takes many of them to move: it feels the mean. Near the goal that
-    smooths margin and punch away. Without noise it is what the reading in whole counts gives. `count` is 0 where the
-    loop sees the reading itself; `noise` is a standard deviation, rad.
+    Noise is new in every millisecond, and the motor needs many milliseconds to move, so the mean duty acts. Near the
+    goal, the mean has neither margin nor punch. Without noise, the reading is only rounded to counts. `count` is 0 when
+    the loop gets the reading itself; `noise` is a standard deviation, rad.
     """
     if noise <= 0.0 or count <= 0.0:
         return compliance(reference - quantise(reading, count), margin_cw, margin_ccw, slope_cw, slope_ccw, punch)
@@ -156,28 +157,28 @@ def position_law(
     loop: Loop, reference: float, angle: float, reading: float, integral: float, last: float, interval: float,
     cap: float, supply: float, noise: float,
 ) -> tuple[float, float, float, float]:  # fmt: skip
-    """One run of the loop, by whichever law it has; `servo/steady.py` tells laws apart, too.
+    """Run the loop once with its position law; `servo/steady.py` distinguishes the laws, too.
 
     Args:
         loop: Its constants.
-        reference: Where the shaft is to be now, rad.
-        angle: Where it is, for laws that see it without a sensor, rad.
-        reading: What the loop sees of the sensor (`lagging`), not yet in whole counts, rad.
+        reference: Present set-point of the shaft, rad.
+        angle: True position, for laws without a sensor, rad.
+        reading: The sensor's position after its lag (`lagging`), not yet in whole counts, rad.
         integral: Of the error, counts·s.
         last: Error of the run before, counts.
-        interval: Between two runs, s.
+        interval: Time between two runs, s.
         cap: Largest duty.
         supply: V.
-        noise: Of the reading, which the compliance law answers on average; standard deviation, rad.
+        noise: Standard deviation of noise in the reading, rad; the compliance law returns its mean duty.
 
     Returns:
         Volts and feedback: the voltage is `volts - feedback * ω` before its limit, V and V·s/rad; the integral and
         the error for the next run.
     """
     if loop.law == Law.STATE_FEEDBACK:
-        # Equation (6), as a line over the speed. ωref is 0, as in all that the paper measured: a Dynamixel is sent no
-        # speed to have. The speed at which Moving Speed lets the goal approach is none: with Kω < 0 it would push
-        # backwards first.
+        # Equation (6), as a line over the speed. ωref is 0, as in all measurements of the paper: a Dynamixel gets no
+        # reference speed. The approach speed (Moving Speed) is not used as ωref: with Kω < 0 it would first push
+        # backwards.
         return loop.k_theta * (reference - angle), loop.k_omega, integral, last
     if loop.law == Law.COMPLIANCE:
         duty = mean_compliance(

@@ -1,15 +1,15 @@
-"""The servo's own control loop as a kernel: a row of `Command` and a reading in, a voltage out.
+"""The servo's control loop as a kernel: from a row of `Command` and a reading to a voltage.
 
-`control` goes through these in each substep of the simulation, in this order:
+`control` does this in each substep of the simulation, in this order:
 
-1. Without torque it forgets all it knew. When torque comes back, it starts from where the shaft is then.
-2. The reading passes the sensor's lag, and the speed passes its filter: they go on whether or not the loop runs now.
-3. A wheel has no angle to hold: its duty, or its loop of the speed, gives the voltage.
-4. The reference moves towards the goal at Moving Speed. It does so in every substep, also between two runs of the loop:
-   the goal that the loop finds at its next run is that of then.
-5. Between two runs the voltage stays. Else the position law gives it, as a line over the speed: `volts - feedback·ω`.
-   A law that samples has no line: what it makes of the speed is in `volts` already.
-6. The torque limit comes last, because a line that is cut off is a constant.
+1. Without torque, the loop's state is reset. So the loop starts from the shaft's position when torque comes back.
+2. The reading passes the sensor's lag, and the speed passes its filter, also between two runs of the loop.
+3. The wheel, speed and current modes hold no angle: the duty, or a loop of the speed or current, gives the voltage.
+4. The reference moves towards the goal at Moving Speed in every substep, also between two runs of the loop. So each run
+   uses the reference of its own time.
+5. Between two runs the voltage stays. At a run, the position law gives it as a line over the speed,
+   `volts - feedback·ω`. A sampled law gives no line: `volts` includes the effect of the measured speed.
+6. The torque limit comes last, because a clipped line is a constant.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from axbridge.servo.columns import Command, Joint, Mode, Param
 from axbridge.servo.motor import Motor, driving
 from axbridge.servo.position_laws import Loop, approach, lagging, motor_duty, position_law, saturated
 
-_WHEEL_GAIN = 4.0  # speed loop of the MX wheel mode: V·s/rad in units of the motor constant
+_WHEEL_GAIN = 4.0  # gain of the speed loop in the MX wheel mode, as a multiple of the motor constant (V·s/rad)
 
 
 @jit
 def loop_of(params: FloatArray, command: FloatArray) -> Loop:
-    """The loop in a packed model, (len(Param),), and the registers in force, (len(Command),)."""
+    """Return the loop of a packed model, (len(Param),), with the registers in force, (len(Command),)."""
     slope, punch = params[Param.SLOPE], params[Param.PUNCH]
     punch = punch if punch >= 0.0 else command[Command.PUNCH]
     count, dead = params[Param.COUNT], params[Param.DEAD_DUTY]
@@ -42,7 +42,7 @@ def loop_of(params: FloatArray, command: FloatArray) -> Loop:
         command[Command.MARGIN_CCW],
         slope if slope > 0.0 else command[Command.SLOPE_CW],
         slope if slope > 0.0 else command[Command.SLOPE_CCW],
-        (punch - dead) / (1.0 - dead),  # the law is a line from here to full duty, and so is what is felt of it
+        (punch - dead) / (1.0 - dead),  # the law is linear from punch to full duty, so the motor's duty is linear, too
         dead,
         count,
         count if params[Param.QUANTISED] != 0.0 else 0.0,
@@ -57,11 +57,10 @@ def control(
     command: FloatArray, joint: FloatArray, loop: Loop, motor: Motor, reading: float, angle: float, speed: float,
     supply: float, step: float, blur: float,
 ) -> None:  # fmt: skip
-    """Run the loop for one substep; leaves `volts - feedback * ω` in the joint's VOLTS and FEEDBACK, and OPEN.
+    """Run the loop for one substep: set the joint's OPEN, VOLTS and FEEDBACK; the voltage is `volts - feedback * ω`.
 
-    `reading` is the position as the sensor has it, `angle` the true one, rad; both, and `speed`, are on the servo's
-    side. `blur` is noise that `reading` is without and the compliance law answers on average, a standard deviation,
-    rad.
+    `reading` is the sensor's position, `angle` the true one, rad; both and `speed`, rad/s, are on the servo's side.
+    `blur` is the standard deviation, rad, of noise that is not in `reading`: the compliance law returns its mean duty.
     """
     cap = min(command[Command.TORQUE_LIMIT], 1.0)
     if command[Command.TORQUE] == 0.0 or cap <= 0.0 or supply <= 0.0:
@@ -86,7 +85,7 @@ def control(
     else:
         joint[Joint.FILTERED] = speed
     mode = int(command[Command.MODE])
-    if not (mode == Mode.JOINT or mode == Mode.JOINT_CURRENT):  # noqa: PLR1714 - what becomes a joint again starts here
+    if not (mode == Mode.JOINT or mode == Mode.JOINT_CURRENT):  # noqa: PLR1714 - a later joint mode starts from here
         joint[Joint.REFERENCE], joint[Joint.INTEGRAL], joint[Joint.LAST_ERROR] = angle, 0.0, 0.0
     if mode == Mode.WHEEL_DUTY:
         joint[Joint.VOLTS] = motor_duty(min(max(command[Command.DUTY], -cap), cap), loop.dead) * supply
@@ -99,12 +98,12 @@ def control(
         joint[Joint.REFERENCE_SPEED] = approach(
             joint[Joint.REFERENCE_SPEED], command[Command.SPEED], command[Command.ACCELERATION], step
         )
-        gain, ahead = command[Command.SPEED_P] * supply, 0.0
+        gain, feed_forward = command[Command.SPEED_P] * supply, 0.0
         stiffness = command[Command.SPEED_I] * supply
-        if mode == Mode.WHEEL_SPEED:  # as stiff against the angle that errors add up to as the loop of the angle
-            gain, ahead = _WHEEL_GAIN * motor.constant, motor.constant
+        if mode == Mode.WHEEL_SPEED:  # the integral of the speed error has the stiffness of the position loop
+            gain, feed_forward = _WHEEL_GAIN * motor.constant, motor.constant
             stiffness = loop.p * supply / loop.one_count
-        _hold_speed(joint, gain, ahead, stiffness, speed, cap * supply, step)
+        _hold_speed(joint, gain, feed_forward, stiffness, speed, cap * supply, step)
         return
     joint[Joint.LAG] = 0.0
     joint[Joint.REFERENCE], joint[Joint.REFERENCE_SPEED] = follow_goal(
@@ -116,15 +115,15 @@ def control(
         joint[Joint.TIMER] = max(joint[Joint.TIMER] - step + (0.0 if holds else loop.period), -step)
         if holds:
             return  # the loop holds its output
-    most = cap if mode == Mode.JOINT else command[Command.CURRENT] / command[Command.FULL_CURRENT]
-    sampled = loop.period > 0.0 or weight < 1.0  # else state feedback acts within the substep, too
+    largest = cap if mode == Mode.JOINT else command[Command.CURRENT] / command[Command.FULL_CURRENT]
+    sampled = loop.period > 0.0 or weight < 1.0  # otherwise state feedback acts within the substep, too
     volts, feedback, joint[Joint.INTEGRAL], joint[Joint.LAST_ERROR] = position_law(
         loop, joint[Joint.REFERENCE], angle if sampled else angle + 0.5 * step * speed, joint[Joint.SEEN],
-        joint[Joint.INTEGRAL], joint[Joint.LAST_ERROR], max(loop.period, step), most, supply, blur,
+        joint[Joint.INTEGRAL], joint[Joint.LAST_ERROR], max(loop.period, step), largest, supply, blur,
     )  # fmt: skip
     if mode == Mode.JOINT_CURRENT:
-        asked = min(max(volts / supply, -most), most) * command[Command.FULL_CURRENT]
-        _drive_current(joint, motor, asked, speed, cap * supply, supply)
+        current = min(max(volts / supply, -largest), largest) * command[Command.FULL_CURRENT]
+        _drive_current(joint, motor, current, speed, cap * supply, supply)
         return
     if sampled:
         volts -= feedback * joint[Joint.FILTERED]
@@ -134,18 +133,18 @@ def control(
 
 @jit
 def _hold_speed(
-    joint: FloatArray, gain: float, ahead: float, stiffness: float, speed: float, limit: float, step: float
+    joint: FloatArray, gain: float, feed_forward: float, stiffness: float, speed: float, limit: float, step: float
 ) -> None:  # fmt: skip
-    """Proportional to the error of the speed, and to that of the angle it adds up to: a PI loop of the speed.
+    """Control the speed with a PI loop; the set-point is the joint's REFERENCE_SPEED, and LAG the integral.
 
-    REFERENCE_SPEED of the joint is what is wanted; `gain`, and `ahead`, fed forward, in V·s/rad; `stiffness` in V/rad.
+    `gain` and `feed_forward` in V·s/rad; `stiffness`, the gain of the integral, in V/rad; `limit` in V.
     """
-    wanted = joint[Joint.REFERENCE_SPEED]
-    lag = joint[Joint.LAG] + step * (wanted - speed)
+    goal = joint[Joint.REFERENCE_SPEED]
+    lag = joint[Joint.LAG] + step * (goal - speed)
     if stiffness * abs(lag) > limit:  # no wind-up
         lag = math.copysign(limit / stiffness, lag)
     joint[Joint.LAG] = lag
-    volts = (gain + ahead) * wanted + stiffness * lag
+    volts = (gain + feed_forward) * goal + stiffness * lag
     joint[Joint.VOLTS], joint[Joint.FEEDBACK] = saturated(volts, gain, speed, limit)
 
 
@@ -153,7 +152,7 @@ def _hold_speed(
 def _drive_current(
     joint: FloatArray, motor: Motor, current: float, speed: float, limit: float, supply: float
 ) -> None:  # fmt: skip
-    """A loop of the current that is quick against all else: the voltage that drives it, as far as `limit` (V) goes."""
+    """Set the voltage that drives a current, A, up to `limit`, V: a current loop without a delay of its own."""
     volts, feedback = driving(motor, current, speed, supply)
     joint[Joint.VOLTS], joint[Joint.FEEDBACK] = saturated(volts, feedback, speed, limit)
 
@@ -162,15 +161,18 @@ def _drive_current(
 def follow_goal(
     reference: float, reference_speed: float, goal: float, speed: float, acceleration: float, step: float
 ) -> tuple[float, float]:
-    """The reference, rad, and its speed after a step towards the goal at `speed` and with `acceleration`; 0 = none."""
+    """Return the reference, rad, and its speed after a step towards the goal.
+
+    `speed`, rad/s, and `acceleration`, rad/s², are limits of the approach; 0 = none.
+    """
     if acceleration > 0.0:
         distance = goal - reference
         fastest = math.sqrt(2.0 * acceleration * abs(distance))
         if speed > 0.0:
             fastest = min(fastest, speed)
-        pace = approach(reference_speed, fastest if distance > 0.0 else -fastest, acceleration, step)
-        move = pace * step
+        new_speed = approach(reference_speed, fastest if distance > 0.0 else -fastest, acceleration, step)
+        move = new_speed * step
         if abs(move) >= abs(distance):
             return goal, 0.0
-        return reference + move, pace
+        return reference + move, new_speed
     return approach(reference, goal, speed, step), 0.0

@@ -1,1 +1,1 @@
-"""Servos on the joints of a world: banks, the engines, and rollouts of many models at once."""
+"""Simulation: banks of servos, physics engines, and rollouts of many models at once."""

@@ -1,8 +1,8 @@
-"""All servos of a world, stepped together: firmware loops, motors and the joints they drive.
+"""All servos of a world, stepped together: control loops, motors and the joints that they drive.
 
-Registers become a row of `Command` when they are written (rarely); the loop runs on arrays (often); a row of `State`
-becomes registers again when it is read. Angles here are the servo's own: counter-clockwise positive, 0 rad at the
-rig's `zero` count; the rig's `direction` maps them to the joint.
+A write of registers (rare) sets a row of `Command`. The loops run on arrays (often). A read converts a row of `State`
+to registers. Angles are on the servo's side: counter-clockwise positive, 0 rad at the rig's `zero` count. The rig's
+`direction` converts them to the joint's side.
 """
 
 from __future__ import annotations
@@ -24,40 +24,40 @@ from axbridge.sim.engine import Engine
 from axbridge.sim.substep import NOISE, Drives, recall, workspace
 
 GOAL = slice(Command.GOAL, Command.SPEED + 1)  # columns that a new goal changes
-_KEPT = 0.055  # s of past states
+_KEPT = 0.055  # s: age of the oldest past state
 
 
 class Motors(Protocol):
-    """What a servo's firmware needs of a bank; `state` is as of the latest step, (servos, len(State))."""
+    """Methods of a bank that a servo's firmware uses; `state` is of the latest step, (servos, len(State))."""
 
     state: FloatArray
 
     def set_command(self, index: int, row: list[float], time: float) -> None:
-        """Hand over one row of `Command`, written at `time` (s)."""
+        """Set one row of `Command`, written at `time` (s)."""
 
     def set_goals(self, rows: list[int], goals: list[tuple[float, float]], time: float) -> None:
-        """Hand over goals (rad) and speed limits (rad/s) of servos in joint mode; all else stays as commanded."""
+        """Set goals (rad) and speed limits (rad/s) of servos in joint mode; their other commands do not change."""
 
     def sampled(self, rows: IntArray, times: Sequence[float]) -> FloatArray:
-        """Rows of `State` of these servos, each as it was at its own time, s, since the last watch."""
+        """Return rows of `State` of these servos, each at its own recent time, s."""
 
 
 class Bank(Motors, Protocol):
-    """The motors and joints of a rig, one row a dynamixel servo."""
+    """The motors and joints of a rig, with a row for each dynamixel servo."""
 
-    supply: FloatArray  # volts of each bus, (buses,); writable
+    supply: FloatArray  # voltage of each bus, V, (buses,); writable
     time: float  # s
-    foresight: float  # s: how long every command takes to act at least
+    foresight: float  # s: shortest time from a command to its effect
 
     @property
     def behind(self) -> float:
-        """How old the states are, s; 0 unless something else than `advance` moves the motors."""
+        """Return the age of the states, s; 0 when only `advance` moves the motors."""
 
     def place(self, index: int, angle: float) -> None:
-        """Put a servo's shaft at an angle (rad, as its sensor has it), at rest."""
+        """Place a servo's shaft at an angle (rad, of its sensor), at rest."""
 
     def reset(self) -> None:
-        """Put every shaft where it started, limp and at rest; forget what was commanded."""
+        """Place every shaft at its start, limp and at rest; discard all commands."""
 
     def advance(self, until: float) -> None:
         """Run loops, motors and the engine until `time >= until` (s)."""
@@ -73,12 +73,12 @@ class BankServo:
     joint: str
     model: ServoModel
     direction: int  # servo angle over joint angle, 1 or -1
-    count: float  # what one position count is worth, rad
+    count: float  # size of one position count, rad
     supply: int  # index of its bus's supply
 
 
 class _Order(NamedTuple):
-    """What is to be written into the command array: these rows, these columns."""
+    """Values for these rows and columns of the command array."""
 
     rows: list[int]
     values: list[Sequence[float]]
@@ -88,8 +88,8 @@ class _Order(NamedTuple):
 class ServoBank:
     """Steps loops, motors and an engine together; see `Bank`.
 
-    The bank keeps the servos' commands and past states; the engine gets it as drives, and steps until the next command
-    acts. `before` is called before each `advance`.
+    The bank stores the servos' commands and past states. It passes them to the engine as `Drives`, and the engine steps
+    until the next command acts. `before` is called at the start of each `advance`.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class ServoBank:
     ) -> None:
         self.engine = engine
         self.joints: tuple[str, ...] = engine.joints
-        # What each loop obeys now, (servos, len(Command)), and what acts beside it, (joints, len(Passive)), writable.
+        # Commands in force, (servos, len(Command)), and passive elements, (joints, len(Passive)); both are writable.
         self.command: FloatArray = np.zeros((len(servos), len(Command)))
         self.state: FloatArray = np.zeros((len(servos), len(State)))
         self.passive: FloatArray = np.zeros((len(self.joints), len(Passive)))
@@ -128,7 +128,7 @@ class ServoBank:
         self._joint = np.zeros((len(self.joints), len(Joint)))
         positions, speeds = engine.state()
         self._joint[:, Joint.ANGLE], self._joint[:, Joint.SPEED] = positions, speeds
-        self._joint[playing, Joint.LOOSE] = 1.0  # in the middle of its play
+        self._joint[playing, Joint.LOOSE] = 1.0  # the rotor starts in the middle of its play
         self._joint[:, Joint.ROTOR] = positions
         self.passive[:, Passive.DAMPING], self.passive[:, Passive.FRICTION] = engine.damping, engine.friction
         self.passive[:, [Passive.LOW, Passive.HIGH]] = np.array(engine.limits).reshape(-1, 2)
@@ -137,7 +137,7 @@ class ServoBank:
         driven = servo >= 0
         self.state[servo[driven], State.ANGLE] = (side * positions)[driven]
         self.state[:, State.READING] = self.state[:, State.ANGLE] + params[:, Param.OFFSET]
-        self._start: list[float] = self.state[:, State.READING].tolist()  # of each shaft, as its sensor has it, rad
+        self._start: list[float] = self.state[:, State.READING].tolist()  # initial reading of each sensor, rad
         self.state[:, State.REFERENCE] = self.state[:, State.ANGLE]
         self._joint[driven, Joint.SEEN] = self.state[servo[driven], State.READING]
         past = np.tile(self.state, (math.ceil(_KEPT / self._h) + 1, 1, 1))
@@ -149,20 +149,20 @@ class ServoBank:
 
     @property
     def positions(self) -> FloatArray:
-        """Joint positions now."""
+        """Return the present joint positions, rad or m, (joints,)."""
         return self.engine.state()[0]
 
     @property
     def speeds(self) -> FloatArray:
-        """Joint speeds now."""
+        """Return the present joint speeds, rad/s or m/s, (joints,)."""
         return self.engine.state()[1]
 
     def set_command(self, index: int, row: Sequence[float], time: float) -> None:
-        """Hand over a row of `Command` written at `time` (s); it acts after the model's latency."""
+        """Set a row of `Command`, written at `time` (s); it acts after the model's latency."""
         self._order_at(time + self._latency[index], _Order([index], [list(row)], slice(None)))
 
     def set_goals(self, rows: list[int], goals: list[tuple[float, float]], time: float) -> None:
-        """Hand over goals (rad) and speed limits (rad/s) written at `time` (s); else as `set_command`."""
+        """Set goals (rad) and speed limits (rad/s), written at `time` (s); they act after the models' latency."""
         orders: dict[float, _Order] = {}  # by latency
         for row, goal in zip(rows, goals, strict=True):
             order = orders.setdefault(self._latency[row], _Order([], [], GOAL))
@@ -175,7 +175,7 @@ class ServoBank:
         heapq.heappush(self._pending, (due, next(self._order), order))
 
     def place(self, index: int, angle: float) -> None:
-        """Put a servo's shaft at an angle (rad, as its sensor has it), at rest, as by a hand; its loop starts again."""
+        """Place a servo's shaft at an angle (rad, of its sensor), at rest, as if by hand; its loop restarts."""
         (j,) = np.flatnonzero(self._drives.servo == index)
         side, low, high = self._drives.side[j], self.passive[j, Passive.LOW], self.passive[j, Passive.HIGH]
         position = float(min(max(side * (angle - self._drives.params[index, Param.OFFSET]), low), high))
@@ -187,13 +187,13 @@ class ServoBank:
         joint[Joint.ANGLE] = joint[Joint.ROTOR] = position
         joint[Joint.REFERENCE], joint[Joint.SEEN] = true, true + self._drives.params[index, Param.OFFSET]
         if self._drives.params[index, Param.BACKLASH] > 0.0:
-            joint[Joint.LOOSE] = 1.0  # in the middle of its play
+            joint[Joint.LOOSE] = 1.0  # the rotor is in the middle of its play
         state[State.SPEED] = state[State.CURRENT] = state[State.TORQUE] = state[State.DUTY] = 0.0
         state[State.ANGLE], state[State.READING] = true, joint[Joint.SEEN]
-        self._drives.past[:, index] = state  # also between two steps it is there
+        self._drives.past[:, index] = state  # so that `sampled` does not interpolate with the old position
 
     def reset(self) -> None:
-        """Put every shaft where it started, limp and at rest; forget what was commanded."""
+        """Place every shaft at its start, limp and at rest; discard all commands; cool all windings."""
         self._pending.clear()
         self.command[:] = 0.0
         for index, angle in enumerate(self._start):
@@ -205,7 +205,7 @@ class ServoBank:
         self.before()
         last = int(until / self._h + 1e-6)
         while self._tick < last:
-            while self._pending and self._pending[0][0] <= self._tick * self._h + 1e-9:  # it is due: it acts
+            while self._pending and self._pending[0][0] <= self._tick * self._h + 1e-9:  # the order is due
                 order = heapq.heappop(self._pending)[2]
                 self.command[order.rows, order.columns] = order.values
             count = last - self._tick
@@ -217,9 +217,9 @@ class ServoBank:
             self.time = self._tick * self._h
 
     def sampled(self, rows: IntArray, times: Sequence[float]) -> FloatArray:
-        """Rows of `State` of these servos, each as it was at its own time (s), at most `_KEPT` ago.
+        """Return rows of `State` of these servos, each at its own time (s), at most `_KEPT` ago.
 
-        Between two steps, and less than a step after the latest, a shaft continues at its speed.
+        Between two steps, and less than a step after the latest, the position is extrapolated with the speed.
         """
         states = np.empty((len(rows), len(State)))
         recall(self._drives.past, rows, np.array(times), self._h, states)
@@ -230,7 +230,7 @@ class ServoBank:
         self.engine.close()
 
     def _servos_of_joints(self, servos: Sequence[BankServo]) -> tuple[IntArray, FloatArray]:
-        """Row and side of the servo of each joint, as of `Drives`."""
+        """Return the row and the side of each joint's servo, as in `Drives`."""
         servo, side = np.full(len(self.joints), -1, dtype=np.int64), np.ones(len(self.joints))
         for row, placed in enumerate(servos):
             if placed.joint not in self.joints or servo[self.joints.index(placed.joint)] >= 0:

@@ -1,34 +1,34 @@
-"""One servo on one arm, run over recorded commands: many parameter sets and many recordings in one call.
+"""Simulate one servo on one arm over recorded commands: many parameter sets and many recordings in one call.
 
-The bank's own laws of loop, motor and friction, for a single joint whose inertia J and load torque m(θ, t) are known in
-closed form, so that a whole recording takes less than a millisecond.
+Loop, motor and friction are the bank's equations, for a single joint. Its inertia J and load torque m(θ, t) have a
+closed form, so a whole recording takes less than a millisecond.
 
-What is solved, in each step of h (1 ms, or 0.1 ms where it is to be exact):
+The equation of each step of h (1 ms, or 0.1 ms for a higher accuracy) is
 
-    (J + armature) ω' = torque - damping·ω - m(θ) - spring·θ, held still by dry friction up to its `limit`
+    (J + armature) ω' = torque - damping·ω - m(θ) - spring·θ, less dry friction of at most `limit`
 
-*Lanes.* A lane is one parameter set on one recording; when it is done, it takes the next pair. All their numbers are in
-one array, a row for each quantity (`_Row`) and a column for each lane, and the two loops over lanes, `_control` and
-`_move`, have neither calls nor branches that stay: only so does the compiler put several lanes into one vector register
-(1.8 times the rollouts a second). What differs from lane to lane in its course is done lane by lane in between.
+*Lanes.* A lane simulates one parameter set on one recording; at its end it gets the next pair. The numbers of all lanes
+are in one array, with a row for each quantity (`_Row`) and a column for each lane. The two loops over lanes, `_control`
+and `_move`, have no calls, and no branches after compilation. Only then the compiler puts several lanes into one vector
+register (1.8 times the rollouts per second). Work that differs between lanes is done lane by lane between these loops.
 
-A step of a lane goes like this:
+A step of a lane has these parts:
 
-1. *Which command acts* (`_prepare`). It acts `LATENCY` and half a period of the servo's loop after it was sent. A step
-   ends early, or up to a quarter late, so that this is never in its midst: the goal is constant over a step.
-2. *What is not computed.* `FOLLOWED` samples are taken from the measurement: the state is set, and nothing is
-   integrated. `HELD` ones stand where the part began. Both come before the loop runs, which must not see them.
-3. *The loop* (`_control`) is `servo.position_loop.control` for the two modes that recordings have.
-4. *The load* (`_move`), at the angle in the middle of the step (half a step ahead at the old speed): so the sum is of
-   second order in h, though it is taken before the step is solved.
-5. *The motor* gives a line over the speed, torque - damping·ω, and the gear the most that dry friction can take up. It
-   needs the load, because friction grows with what the gear passes on.
-6. *The step itself* (`one_joint.spin`): damping is implicit and exact for a constant torque, friction at most stops the
-   joint. `stopped` then ends it at the hard stops.
-7. *Backlash*, where a model has it: a rotor that is loose is stepped by itself, with the motor's torque, and the joint
-   without; then they meet, or part. That is known only when both have moved.
-8. *The current* at the end of the step, from the mean speed: the motor's voltage was that line.
-9. *The samples* within the step (`_read`), on a line over it.
+1. *The command in force* (`_prepare`). A command acts `LATENCY` and half a period of the servo's loop after it was
+   sent. A step ends earlier, or up to a quarter later, so that no command acts within a step.
+2. *Samples that are not computed.* For `FOLLOWED` samples the state is set from the measurement. At `HELD` samples the
+   joint stays at the start of its part. Both come before the loop runs, which must not use them.
+3. *The loop* (`_control`) is `servo.position_loop.control` for the two modes of recordings.
+4. *The load* (`_move`), at the angle in the middle of the step (half a step ahead at the old speed). So the method is
+   of second order in h, although the load is computed before the step is solved.
+5. *The motor* gives a line over the speed, torque - damping·ω. The gear gives the largest dry friction. It needs the
+   load, because friction grows with the torque through the gear.
+6. *The integration* (`one_joint.spin`). Damping is implicit, and exact for a constant torque. Friction at most stops
+   the joint. Then `stopped` applies the hard stops.
+7. *Backlash*, if the model has it. A loose rotor is stepped with the motor's torque, and the joint without it. After
+   both have moved, they meet or separate.
+8. *The current* at the end of the step, from the voltage's line at the mean speed.
+9. *The samples* within the step (`_read`), by linear interpolation.
 """
 
 from __future__ import annotations
@@ -53,16 +53,16 @@ from axbridge.sim.one_joint import leaves, meeting, spin, stopped
 from axbridge.sim.runs import Regime, Runs
 
 _WIDTH = 16  # lanes
-_VECTOR = 8  # numbers in the longest registers there are
-_LOOP = 0.5e-3  # s: a command waits half a period of the servo's loop on average; readings are of that moment
-_STRETCH = 1.25  # a step may be so much longer than asked for when a command is due at its end
+_VECTOR = 8  # numbers in the longest vector registers
+_LOOP = 0.5e-3  # s: mean wait of a command for the servo's loop, half its period
+_STRETCH = 1.25  # longest step when a command is due at its end, in units of h
 _FOLLOWED, _HELD, _OFF = int(Regime.FOLLOWED), int(Regime.HELD), int(Regime.OFF)
 
 
 class _Row(IntEnum):
-    """Rows of a lane's numbers; after these come those of `Loop` without its law, of `Motor` and of `Friction`."""
+    """Rows of a lane's numbers; rows of `Loop` without its law, `Motor` and `Friction` follow."""
 
-    ANGLE = 0  # as of `Joint`, up to ROTOR_SPEED
+    ANGLE = 0  # as in `Joint`, up to ROTOR_SPEED
     SPEED = 1
     CURRENT = 2
     REFERENCE = 3
@@ -78,13 +78,13 @@ class _Row(IntEnum):
     FLANK = 13
     ROTOR = 14
     ROTOR_SPEED = 15
-    BEFORE = 16  # rad: the angle when the step began
+    BEFORE = 16  # rad: angle at the start of the step
     MEAN = 17  # rad/s: the step's mean speed
     STEP = 18  # s
-    FILTER = 19  # weight of a new speed in a step so long
-    LOST = 20  # 1: the motion has left the finite range
+    FILTER = 19  # weight of a new speed for this length of step
+    LOST = 20  # 1 = the angle was too large or not finite
     ON = 21  # 1 = motor driven, 0 = open circuit
-    DUTY = 22  # what drives the motor in wheel mode; above 1: the position loop does
+    DUTY = 22  # duty in wheel mode; above 1 = joint mode
     GOAL = 23
     LIMIT = 24  # of the speed, rad/s
     CAP = 25
@@ -93,7 +93,7 @@ class _Row(IntEnum):
     INERTIA = 28  # kg·m², without the armature
     PULL = 29  # N·m: the load is PULL·sin(θ + PHASE) + STEADY
     PHASE = 30
-    FADED = 31  # how far a shaft is at rest, where the exponent of that is not 1
+    FADED = 31  # factor s of the Stribeck terms, when their exponent is not 1
     STEADY = 32
     OFFSET = 33
     NOISE = 34
@@ -117,27 +117,27 @@ _LAG, _SPEED_FILTER = Loop._fields.index("lag") - 1, Loop._fields.index("speed_f
 
 
 class _Place(IntEnum):
-    """Where a lane is in its recording: rows of whole numbers."""
+    """Rows of integers: a lane's position in its recording."""
 
     SET = 0
-    APPLIED = 1  # the sample whose command acts
-    SAMPLE = 2  # the next one to be read
+    APPLIED = 1  # sample whose command is in force
+    SAMPLE = 2  # next sample to be read
     END = 3
-    FIRST = 4  # its recording's first sample
-    READS = 5  # 1: its step needs a closer look
+    FIRST = 4  # first sample of the recording
+    READS = 5  # 1 = `_read` is needed after the step
     RECORDING = 6
 
 
 class _Clock(IntEnum):
-    """Likewise of times, s."""
+    """Rows of a lane's times, s."""
 
     NOW = 0
-    EVENT = 1  # until then its steps are all alike
+    EVENT = 1  # until then, steps need neither `_prepare` nor `_read`
     LATENCY = 2
 
 
 class _Lanes(NamedTuple):
-    """All that changes: numbers (rows of `_Row` and what follows, flat), rows of `_Place`, rows of `_Clock`."""
+    """State of all lanes: rows of `_Row` and those that follow, flat; rows of `_Place`; rows of `_Clock`."""
 
     w: FloatArray
     place: IntArray
@@ -145,7 +145,10 @@ class _Lanes(NamedTuple):
 
 
 def rollouts(params: FloatArray, runs: Runs, step: float = 1e-3) -> FloatArray:
-    """Positions read by the servo at the recorded times."""
+    """Simulate every packed model, (sets, len(Param)), on every recording in steps of `step` s.
+
+    Returns the servo's readings at the recorded times, rad, (sets, samples); 1e3 after a motion has diverged.
+    """
     out = np.empty((len(params), len(runs.time)))
     fades = params[:, [Param.STRIBECK, Param.LOAD_STRIBECK, Param.LOAD_EXTERNAL_STRIBECK]].max(axis=1) > 0.0
     curved = fades & (params[:, Param.STRIBECK_EXPONENT] != 1.0)
@@ -155,17 +158,17 @@ def rollouts(params: FloatArray, runs: Runs, step: float = 1e-3) -> FloatArray:
         sets = np.ascontiguousarray(params[chosen], dtype=np.float64)
         positions = np.empty((len(sets), out.shape[1]))
         if positions.size:
-            law, playing, bent = kind.tolist()
+            law, playing, has_exponent = kind.tolist()
             places = np.zeros((len(_Place), _WIDTH), dtype=np.int64)
             lanes = _Lanes(np.zeros(_ROWS * _WIDTH), places, np.zeros((len(_Clock), _WIDTH)))
-            _kernel(int(law), bool(playing), bool(bent))(sets, runs, float(step), lanes, positions)
+            _kernel(int(law), bool(playing), bool(has_exponent))(sets, runs, float(step), lanes, positions)
         out[chosen] = positions
     return out
 
 
 @lru_cache
 def _kernel(law: int, playing: bool, curved: bool) -> Callable[..., None]:
-    """`_all` for parameter sets of a kind: laws that none of them has are not worked out, nor compiled."""
+    """Return `_all` for one kind of parameter sets: other laws are neither computed nor compiled."""
 
     @partial(jit, nogil=True, reorders=True)
     def run(params: FloatArray, runs: Runs, h: float, lanes: _Lanes, out: FloatArray) -> None:
@@ -204,7 +207,7 @@ def _friction_at(w: FloatArray, i: int) -> Friction:
 
 @jit
 def _control(w: FloatArray, lanes: int, law: int) -> None:
-    """Every lane's loop, of which `law` is the constant: VOLTS and FEEDBACK of its step."""
+    """Run every lane's control loop: set VOLTS and FEEDBACK of its step; `law` is a compile-time constant."""
     for i in range(lanes):
         angle, speed, step = w[_Row.ANGLE * _WIDTH + i], w[_Row.SPEED * _WIDTH + i], w[_Row.STEP * _WIDTH + i]
         cap, supply = w[_Row.CAP * _WIDTH + i], w[_Row.SUPPLY * _WIDTH + i]
@@ -220,7 +223,7 @@ def _control(w: FloatArray, lanes: int, law: int) -> None:
         timer, integral, last = (
             w[_Row.TIMER * _WIDTH + i], w[_Row.INTEGRAL * _WIDTH + i], w[_Row.LAST_ERROR * _WIDTH + i]
         )  # fmt: skip
-        sampled = loop.period > 0.0 or weight < 1.0  # else state feedback acts within the substep, too
+        sampled = loop.period > 0.0 or weight < 1.0  # otherwise state feedback acts within the substep, too
         volts, feedback, fresh, counts = position_law(
             loop, reference, angle if sampled else angle + 0.5 * step * speed, seen, integral, last,
             max(loop.period, step), cap, supply, blur,
@@ -249,7 +252,7 @@ def _control(w: FloatArray, lanes: int, law: int) -> None:
 
 @jit
 def _move(w: FloatArray, lanes: int, playing: bool, curved: bool) -> None:
-    """Motor, friction and joint of every lane over its step; both flags are constants."""
+    """Step motor, friction and joint of every lane; both flags are compile-time constants."""
     for i in range(lanes):
         angle, omega, step = w[_Row.ANGLE * _WIDTH + i], w[_Row.SPEED * _WIDTH + i], w[_Row.STEP * _WIDTH + i]
         volts, feedback = w[_Row.VOLTS * _WIDTH + i], w[_Row.FEEDBACK * _WIDTH + i]
@@ -262,7 +265,7 @@ def _move(w: FloatArray, lanes: int, playing: bool, curved: bool) -> None:
         loose, turn, carried = False, omega, pull
         if playing:
             loose = w[_Row.LOOSE * _WIDTH + i] != 0.0
-            if loose:  # the loop sees the joint, the motor its rotor
+            if loose:  # the loop measures the joint's speed; the motor turns with the rotor's
                 volts, feedback = volts - feedback * omega, 0.0
                 turn, carried = w[_Row.ROTOR_SPEED * _WIDTH + i], 0.0
         pushed = push(motor, volts, feedback, turn, current, w[_Row.SUPPLY * _WIDTH + i], step)
@@ -313,7 +316,7 @@ def _move(w: FloatArray, lanes: int, playing: bool, curved: bool) -> None:
 
 @jit
 def _load_lane(i: int, number: int, lanes: _Lanes, params: FloatArray, runs: Runs, h: float, out: FloatArray) -> None:
-    """Give lane `i` the pair with this number: all sets on the first recording, then all on the next."""
+    """Load the pair `number` into lane `i`: all sets on the first recording come first, then all on the next."""
     w, place, clock = lanes
     k, m = number % params.shape[0], number // params.shape[0]
     a, row, settings, warm = runs.start[m], params[k], runs.settings[m], runs.temperature[m]
@@ -356,26 +359,26 @@ def _reset_lane(i: int, w: FloatArray, reading: float, speed: float) -> None:
     w[_Row.SPEED * _WIDTH + i] = w[_Row.ROTOR_SPEED * _WIDTH + i] = w[_Row.FILTERED * _WIDTH + i] = speed
     w[_Row.REFERENCE * _WIDTH + i] = reading
     w[_Row.CURRENT * _WIDTH + i] = w[_Row.TIMER * _WIDTH + i] = 0.0
-    w[_Row.LOOSE * _WIDTH + i] = 1.0 if w[_Row.PLAY * _WIDTH + i] > 0.0 else 0.0  # in the middle of its play
+    w[_Row.LOOSE * _WIDTH + i] = 1.0 if w[_Row.PLAY * _WIDTH + i] > 0.0 else 0.0  # starts in the middle of the play
 
 
 @jit
 def _set_step(i: int, w: FloatArray, step: float) -> None:
-    """Lane `i`'s next step is so long, s."""
+    """Set the length of lane `i`'s next step, s."""
     w[_Row.STEP * _WIDTH + i] = step
-    weight = w[(_LOOP_ROWS + _SPEED_FILTER) * _WIDTH + i]  # that of a 1 ms loop
+    weight = w[(_LOOP_ROWS + _SPEED_FILTER) * _WIDTH + i]  # for a loop of 1 ms
     w[_Row.FILTER * _WIDTH + i] = 1.0 - (1.0 - weight) ** (step * 1e3) if weight < 1.0 else 1.0
 
 
 @jit
 def _due(j: int, n: int, sent: FloatArray, latency: float) -> float:
-    """When the command after that of sample `j` acts, s; infinity after the last."""
+    """Return the time, s, at which the command after that of sample `j` acts; infinity after the last."""
     return sent[j + 1] + latency if j + 1 < n else math.inf
 
 
 @jit
 def _apply_command(i: int, j: int, w: FloatArray, runs: Runs) -> None:
-    """Lane `i` gets the command of sample `j`."""
+    """Apply the command of sample `j` to lane `i`."""
     cap = min(runs.cap[j], 1.0)
     powered = runs.driven[j] != _OFF and cap > 0.0 and w[_Row.SUPPLY * _WIDTH + i] > 0.0
     w[_Row.ON * _WIDTH + i] = 1.0 if powered else 0.0
@@ -385,7 +388,7 @@ def _apply_command(i: int, j: int, w: FloatArray, runs: Runs) -> None:
 
 @jit
 def _prepare(i: int, lanes: _Lanes, runs: Runs, h: float, out: FloatArray) -> bool:
-    """What lane `i` has to do before its next step; false at the end of its recording."""
+    """Prepare lane `i` for its next step: command, skipped samples, load; return False at the recording's end."""
     w, place, clock = lanes
     j, k, n, row = place[_Place.APPLIED, i], place[_Place.SAMPLE, i], place[_Place.END, i], place[_Place.SET, i]
     now, latency, first = clock[_Clock.NOW, i], clock[_Clock.LATENCY, i], place[_Place.FIRST, i]
@@ -398,10 +401,10 @@ def _prepare(i: int, lanes: _Lanes, runs: Runs, h: float, out: FloatArray) -> bo
         if j != applied:
             _apply_command(i, j, w, runs)
         ahead = _due(j, n, runs.sent, latency) - now
-        step = ahead if ahead < _STRETCH * h else h  # a command acts when it is due, not at the next whole step
+        step = ahead if ahead < _STRETCH * h else h  # so that a command acts exactly at its time
         if runs.driven[k] == _FOLLOWED:
             now, out[row, k] = runs.time[k], runs.position[k]
-            seen = _seen_along(w[_Row.SEEN * _WIDTH + i], runs, k, w[(_LOOP_ROWS + _LAG) * _WIDTH + i])
+            seen = _lagged_position(w[_Row.SEEN * _WIDTH + i], runs, k, w[(_LOOP_ROWS + _LAG) * _WIDTH + i])
             _reset_lane(i, w, runs.position[k], runs.velocity[k])
             w[_Row.SEEN * _WIDTH + i] = seen
             k += 1
@@ -427,28 +430,28 @@ def _prepare(i: int, lanes: _Lanes, runs: Runs, h: float, out: FloatArray) -> bo
 
 
 @jit
-def _seen_along(seen: float, runs: Runs, k: int, lag: float) -> float:
-    """What a loop sees at sample k through its lag (s) if the joint came from the one before with even acceleration."""
-    position, velocity, spell = runs.position, runs.velocity, runs.time[k] - runs.time[k - 1]
-    gained = (velocity[k] - velocity[k - 1]) / spell if spell > 0.0 else 0.0
-    due = position[k - 1] - lag * (velocity[k - 1] - lag * gained)  # if it had gone on like this all the time before
-    rest, _ = lagging(seen - due, 0.0, lag, 0.0, spell)
-    reading: float = position[k] - lag * (velocity[k] - lag * gained) + rest
+def _lagged_position(seen: float, runs: Runs, k: int, lag: float) -> float:
+    """Return the loop's input at sample k, rad, behind its lag (s), for a constant acceleration since sample k - 1."""
+    position, velocity, duration = runs.position, runs.velocity, runs.time[k] - runs.time[k - 1]
+    acceleration = (velocity[k] - velocity[k - 1]) / duration if duration > 0.0 else 0.0
+    steady = position[k - 1] - lag * (velocity[k - 1] - lag * acceleration)  # with this acceleration since ever
+    rest, _ = lagging(seen - steady, 0.0, lag, 0.0, duration)
+    reading: float = position[k] - lag * (velocity[k] - lag * acceleration) + rest
     return reading
 
 
 @jit
 def _read(i: int, lanes: _Lanes, runs: Runs, h: float, out: FloatArray) -> None:
-    """Read the samples of lane `i` that its step has passed, and look how far the next steps are all alike."""
+    """Read the samples of lane `i` within its step, and set EVENT: the time until which steps need no `_prepare`."""
     w, place, clock = lanes
     k, n, row = place[_Place.SAMPLE, i], place[_Place.END, i], place[_Place.SET, i]
     now, step, mean = clock[_Clock.NOW, i], w[_Row.STEP * _WIDTH + i], w[_Row.MEAN * _WIDTH + i]
-    began = w[_Row.BEFORE * _WIDTH + i] + w[_Row.OFFSET * _WIDTH + i]
+    start = w[_Row.BEFORE * _WIDTH + i] + w[_Row.OFFSET * _WIDTH + i]
     if w[_Row.LOST * _WIDTH + i] != 0.0:
         out[row, k:n] = 1e3
         k = n
     while k < n and runs.time[k] <= now + step:
-        out[row, k] = began + mean * (runs.time[k] - now)
+        out[row, k] = start + mean * (runs.time[k] - now)
         k += 1
     now += step
     event = -math.inf
@@ -462,7 +465,7 @@ def _read(i: int, lanes: _Lanes, runs: Runs, h: float, out: FloatArray) -> None:
 
 @jit
 def _stribeck_decay(w: FloatArray, lanes: int) -> None:
-    """How far every lane's shaft is at rest, where that has an exponent: a call that no vector register takes."""
+    """Set FADED of every lane for a Stribeck exponent: the power is a call that cannot be vectorised."""
     for i in range(lanes):
         friction, turn = _friction_at(w, i), _Row.ROTOR_SPEED if w[_Row.LOOSE * _WIDTH + i] != 0.0 else _Row.SPEED
         ratio = abs(w[turn * _WIDTH + i]) / friction.stribeck_speed
@@ -473,15 +476,15 @@ def _stribeck_decay(w: FloatArray, lanes: int) -> None:
 def _all(
     params: FloatArray, runs: Runs, h: float, law: int, playing: bool, curved: bool, lanes: _Lanes, out: FloatArray
 ) -> None:  # fmt: skip
-    """Every set on every recording; of constant `law`, `playing` (with backlash), `curved` (a Stribeck exponent)."""
+    """Run every set on every recording; constants: `law`, `playing` (backlash), `curved` (a Stribeck exponent)."""
     w, place, clock = lanes
     pairs = params.shape[0] * (runs.start.shape[0] - 1)
     count = 1 if pairs == 1 else min((pairs + _VECTOR - 1) // _VECTOR * _VECTOR, _WIDTH)
-    for i in range(count):  # some have nothing to do, but compute like the others
+    for i in range(count):  # lanes without a pair compute like the others, without output
         _load_lane(i, min(i, pairs - 1), lanes, params, runs, h, out)
         if i >= pairs:
             place[_Place.END, i] = 0
-    given, busy = count, True
+    loaded, busy = count, True
     while busy:
         busy = False
         for i in range(count):
@@ -491,9 +494,9 @@ def _all(
                 place[_Place.READS, i] = 0
             else:
                 ready = _prepare(i, lanes, runs, h, out)
-                while not ready and given < pairs:
-                    _load_lane(i, given, lanes, params, runs, h, out)
-                    given += 1
+                while not ready and loaded < pairs:
+                    _load_lane(i, loaded, lanes, params, runs, h, out)
+                    loaded += 1
                     ready = _prepare(i, lanes, runs, h, out)
                 place[_Place.READS, i] = 1 if ready else 0
             busy = busy or ready

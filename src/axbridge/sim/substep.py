@@ -1,18 +1,19 @@
-"""What servos do to joints in a substep, and what becomes of the servos: the bank's kernels.
+"""The bank's kernels: the servos' action on the joints in a substep, and the servos' state afterwards.
 
-An engine runs a substep of h seconds between two of them.
+A substep has h seconds. The engine calls a kernel before it and one after it.
 
-1. `gather`, before the joints move: each loop reads its position, the voltage follows, and motor, gear and what else
-   acts on joint j become three figures and a limit,
+1. `gather`, before the joints move. Each loop reads its position and sets its voltage. Motor, gear and passive elements
+   of joint j are reduced to three numbers and a limit,
 
        torque(ω) = τ_j - D_j·ω,   an armature A_j,   and dry friction of at most F_j N·m·s,
 
-   with the back-EMF in D_j. So an engine can take D·ω at the end of the step, implicitly: with the back-EMF as a torque
-   of the step's beginning a light link explodes. A rotor in its play turns alone here: its joint gets none of it.
+   with the back-EMF in D_j. So an engine can take D·ω implicitly, at the end of the step. With an explicit back-EMF
+   torque from the start of the step, a light link is unstable. A rotor within its play is stepped here, and its joint
+   gets no torque from it.
 2. The engine moves the joints from ω to ω⁺.
-3. `account`, afterwards: only now the mean speed is known, at which the winding's current ends and the motor draws its
-   energy; heat and the sag of each supply follow from the currents. `end_step` works out what `account` wants for an
-   engine that knows no more than where its joints are.
+3. `account`, afterwards. Only now the mean speed is known; it gives the winding's current at the end and the motor's
+   energy. Heat and the voltage drop of each supply follow from the currents. For an engine that only has the joints'
+   positions and speeds, `end_step` computes the arguments of `account`.
 """
 
 from __future__ import annotations
@@ -32,43 +33,43 @@ from axbridge.servo.position_loop import control, loop_of
 from axbridge.sim.one_joint import rest, spin
 
 NOISE = 4096  # entries of the noise table
-# Rows of the workspace. What acts on each joint: torque at rest, damping, armature, largest impulse of dry friction;
-# the load it carries; 1 where the rotor is in its play, and its mean speed then.
+# Rows of the workspace, for each joint: torque at zero speed, damping, armature, largest impulse of dry friction; the
+# joint's load; 1 = the rotor is within its play, and then its mean speed.
 TORQUE, DAMPING, ARMATURE, LIMIT, PULL, LOOSE, _ROTOR = range(7)
-KEPT = 7  # N·m·s that a rotor with play has kept to itself, of what `account` got
-_BEFORE, _MEAN, _USED, _IMPULSE = range(8, 12)  # of `end_step` alone: what `account` gets
+KEPT = 7  # N·m·s: impulse that a rotor with play did not pass to its joint
+_BEFORE, _MEAN, _USED, _IMPULSE = range(8, 12)  # only in `end_step`: arguments of `account`
 
 
 class Drives(NamedTuple):
-    """A bank's servos and what else acts on the n joints of an engine."""
+    """A bank's servos and the passive elements of the n joints of an engine."""
 
-    servo: IntArray  # row of the servo that drives each joint, -1 where there is none, (n,)
+    servo: IntArray  # row of the servo that drives each joint, -1 = none, (n,)
     side: FloatArray  # servo angle over joint angle, 1 or -1, (n,)
     params: FloatArray  # (servos, len(Param))
     command: FloatArray  # (servos, len(Command))
     state: FloatArray  # (servos, len(State)), changed in place
     joint: FloatArray  # (n, len(Joint)), changed in place
     passive: FloatArray  # (n, len(Passive))
-    # (4, buses): open-circuit voltage, V; internal resistance, ohm; changed in place: current, A, and what it changes
-    # by with the voltage, A/V
+    # (4, buses): open-circuit voltage, V; internal resistance, ohm; changed in place: current, A, and its change with
+    # the voltage, A/V
     supply: FloatArray
     bus_of: IntArray  # bus of each servo, (servos,)
-    noise: FloatArray  # normal numbers, (NOISE,)
+    noise: FloatArray  # standard normal random numbers, (NOISE,)
     motor: FloatArray  # from `workspace`
-    past: FloatArray  # the latest states, (kept, servos, len(State)): that after substep k is in row k modulo `kept`
+    past: FloatArray  # past states, (kept, servos, len(State)): the state after substep k is in row k modulo `kept`
     playing: IntArray  # joints whose gear has play, (k,)
-    carrying: bool  # whether friction depends on the load, so that an engine has to fill row PULL of `motor`
+    carrying: bool  # whether friction depends on the load; then an engine must fill row PULL of `motor`
 
 
 @jit
 def gather(index: int, step: float, drives: Drives) -> None:
-    """What acts on every joint in a substep: rows TORQUE, DAMPING, ARMATURE and LIMIT of the workspace.
+    """Compute the drives' action on every joint in a substep: rows TORQUE, DAMPING, ARMATURE, LIMIT of the workspace.
 
     Args:
-        index: Number of the substep since the start (picks the noise).
+        index: Number of the substep since the start (selects the noise).
         step: s.
-        drives: By `as_tuple`. `joint` is as at the substep's start, and row PULL of the workspace is read; what loops
-            and loose rotors remember is changed, and the readings are set.
+        drives: By `as_tuple`. `joint` is of the substep's start, and row PULL of the workspace is read. The states of
+            loops and loose rotors are changed, and the readings are set.
     """
     known = Drives(*drives)
     servo, side, params, command, state = known.servo, known.side, known.params, known.command, known.state
@@ -104,10 +105,10 @@ def gather(index: int, step: float, drives: Drives) -> None:
 def end_step(
     index: int, step: float, drives: Drives, positions: FloatArray, speeds: FloatArray, friction: FloatArray
 ) -> None:
-    """Take over where an engine that solves the joints itself has brought them, and `account` for it.
+    """Set the joints' positions and speeds from an engine that solves the joints itself, then call `account`.
 
-    `joint` is as at the start of substep number `index`, the workspace as `gather` left it; positions, speeds and the
-    torques of dry friction (N·m) of the joints, (n,), are those of its end.
+    `joint` is of the start of substep number `index`; the workspace is the result of `gather`. Positions, speeds and
+    torques of dry friction (N·m) of the joints, (n,), are of its end.
     """
     known = Drives(*drives)
     joint, motor = known.joint, known.motor
@@ -126,14 +127,14 @@ def account(
     index: int, step: float, drives: Drives, before: FloatArray, mean: FloatArray, used: FloatArray,
     impulse: FloatArray,
 ) -> None:  # fmt: skip
-    """Currents, energy, heat and public states at the end of a substep.
+    """Compute currents, energy, heat and public states at the end of a substep.
 
     Args:
         index: Number of the substep since the start.
         step: s.
-        drives: By `as_tuple`; ANGLE and SPEED are of the substep's end, the workspace is as `gather` left it.
-        before: Speeds of the joints at the substep's start, (n,), rad/s; `mean` are those in it.
-        mean: See there.
+        drives: By `as_tuple`; ANGLE and SPEED are of the substep's end, the workspace is the result of `gather`.
+        before: Speeds of the joints at the substep's start, (n,), rad/s.
+        mean: Their mean speeds in the substep, (n,), rad/s.
         used: Torques of drive and dry friction together, (n,), N·m.
         impulse: Of the dry friction, (n,), N·m·s.
     """
@@ -151,7 +152,7 @@ def account(
             turned, kept[j] = rotor[j], 0.0
         elif params[row, Param.BACKLASH] > 0.0:
             beside_it = (passive[j, Passive.FRICTION] + params[row, Param.OUTPUT]) * step
-            beside_it = beside_it / limit[j] if limit[j] > 0.0 else 0.0  # share of friction on the joint's side
+            beside_it = beside_it / limit[j] if limit[j] > 0.0 else 0.0  # the joint side's share of dry friction
             pushed = step * (used[j] + passive[j, Passive.SPRING] * (joint[j, Joint.ANGLE] - 0.5 * step * mean[j]))
             pushed += step * passive[j, Passive.DAMPING] * mean[j] - beside_it * impulse[j]
             kept[j] = rest(
@@ -162,8 +163,8 @@ def account(
         supply[2, bus_of[row]] += abs(state[row, State.DUTY] * state[row, State.CURRENT])
         supply[3, bus_of[row]] += state[row, State.DUTY] ** 2 / params[row, Param.RESISTANCE]
     for row in range(state.shape[0]):
-        # The current is that of the voltage before; that it follows the voltage (`follows`) is why a weak supply
-        # does not swing for ever.
+        # The current belongs to the last step's voltage. Its change with the voltage (`follows`) is included;
+        # otherwise the voltage of a weak supply would oscillate without end.
         bus = bus_of[row]
         follows = supply[1, bus] * supply[3, bus]
         sagging = supply[0, bus] - supply[1, bus] * supply[2, bus]
@@ -173,7 +174,7 @@ def account(
 
 
 def workspace(joints: int) -> FloatArray:
-    """What servos need to remember and to work in: rows of what they do to the joints."""
+    """Return the workspace of `Drives.motor`: a row for each quantity, a column for each joint."""
     return np.zeros((_IMPULSE + 1, joints))
 
 
@@ -181,9 +182,9 @@ def workspace(joints: int) -> FloatArray:
 def _drive_train(
     side: float, params: FloatArray, command: FloatArray, state: FloatArray, joint: FloatArray, step: float, load: float
 ) -> tuple[float, float, float]:
-    """Loop, motor and gear of one servo over a step of `step` s under a load torque (joint side, N·m), by its rows.
+    """Run loop, motor and gear of one servo for `step` s under a load torque (joint side, N·m).
 
-    RESISTANCE, LEFT and HELD of the joint are set, for `_settle`.
+    It sets RESISTANCE, LEFT and HELD of the joint for `_settle`.
 
     Returns:
         The motor's torque at zero speed, joint side, N·m; its damping, with viscous friction, N·m·s/rad; the largest
@@ -193,7 +194,7 @@ def _drive_train(
     motor = motor_of(params, warmed(params[Param.RESISTANCE], params[Param.RESISTANCE_PER_KELVIN], above))
     angle, omega = side * joint[Joint.ANGLE], side * joint[Joint.SPEED]
     control(command, joint, loop_of(params, command), motor, state[State.READING], angle, omega, supply, step, 0.0)
-    if joint[Joint.LOOSE] != 0.0:  # the loop sees the joint, the motor its rotor
+    if joint[Joint.LOOSE] != 0.0:  # the loop measures the joint's speed; the motor turns with the rotor's
         joint[Joint.VOLTS] -= joint[Joint.FEEDBACK] * omega
         joint[Joint.FEEDBACK] = 0.0
         omega, load = side * joint[Joint.ROTOR_SPEED], 0.0
@@ -208,7 +209,7 @@ def _drive_train(
 
 @jit
 def _settle(joint: FloatArray, constant: float, mean: float) -> float:
-    """Bring a joint's CURRENT to the end of a substep of mean servo speed `mean` (rad/s); the mean voltage, V."""
+    """Set a joint's CURRENT at the end of a substep with mean servo speed `mean` (rad/s); return the voltage, V."""
     if joint[Joint.OPEN] != 0.0:
         joint[Joint.CURRENT] = 0.0
         return 0.0
@@ -227,17 +228,17 @@ def _settle(joint: FloatArray, constant: float, mean: float) -> float:
 def _book(
     side: float, mean: float, torque: float, params: FloatArray, state: FloatArray, joint: FloatArray, step: float
 ) -> None:  # fmt: skip
-    """Current, energy, heat and the public state after a substep of mean joint speed `mean`."""
+    """Compute current, energy, heat and the public state after a substep with mean joint speed `mean` (rad/s)."""
     supply = state[State.VOLTAGE]
     applied = _settle(joint, params[Param.CONSTANT], side * mean)
     current = joint[Joint.CURRENT]
-    state[State.READING] += side * mean * step  # the loop saw the position at the substep's start
+    state[State.READING] += side * mean * step  # `gather` set it to the position at the substep's start
     state[State.ANGLE] = side * joint[Joint.ANGLE]
     state[State.SPEED] = side * joint[Joint.SPEED]
     state[State.REFERENCE], state[State.REFERENCE_SPEED] = joint[Joint.REFERENCE], joint[Joint.REFERENCE_SPEED]
     state[State.CURRENT] = current
     duty = min(max(applied / supply, -1.0), 1.0) if supply > 0.0 else 0.0
-    state[State.DUTY] = loop_duty(duty, params[Param.DEAD_DUTY])  # what the firmware reports
+    state[State.DUTY] = loop_duty(duty, params[Param.DEAD_DUTY])  # the firmware reports the loop's duty
     state[State.TORQUE] = side * torque
     state[State.ENERGY] += max(0.0, applied * current) * step
     state[State.TEMPERATURE] = temperature_step(

@@ -1,4 +1,4 @@
-"""A gantry that holds a robot, puts it on its soles when its first motor is on, and lets go."""
+"""A gantry that holds a robot, lowers it onto its soles when its first motor is on, and releases it."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from axbridge.sim.bank import ServoBank
 from axbridge.sim.body.kinematics import posed, soles_of
 from axbridge.sim.engine import Engine
 
-_ABOVE = 0.02  # m that the robot is held above the floor at first
-_DOWN, _LETS_GO = 1.5, 2.0  # s after the first motor is on: it is put down; it is let go
+_CLEARANCE = 0.02  # m: initial height above the floor
+_LOWERED, _RELEASED = 1.5, 2.0  # s after the first motor is on: the robot is on the floor; the gantry releases it
 _UPRIGHT: Quaternion = (0.0, 0.0, 0.0, 1.0)
 
 
 class Gantry:
-    """Holds a free-standing robot so that its soles are level, or upright where it has none.
+    """Holds a free-standing robot with its soles level; upright when it has none.
 
-    A pose with bent knees may lean forward: put down upright, it would stand on its toes and fall.
+    In a pose with bent knees the soles may be tilted: with an upright base, the robot would stand on its toes and fall.
     """
 
     def __init__(self, rig: Rig, engine: Engine) -> None:
-        assert rig.world is not None  # else nothing stands free
+        assert rig.world is not None  # a robot without a world does not stand free
         tree = rig.tree()
         pose = tree.pose(rig.start)[None]
         soles = soles_of(rig, tree)
@@ -38,30 +38,30 @@ class Gantry:
         self._feet = np.concatenate(corners) if corners else np.empty((0, 3))
 
     def put(self, share: float) -> None:
-        """Hold the robot 2 cm above the floor at share 0, and with its soles on it at share 1."""
+        """Hold the robot 2 cm above the floor at share 0, and with its soles on the floor at share 1."""
         centre, turned = self._level() if self._soles else (self._upright, _UPRIGHT)
         self._place(centre, turned, share)
 
     def holds(self, since: float) -> bool:
-        """Hold it, put it down and let go, so long (s) after its first motor is on; whether it is held now."""
-        if since >= _LETS_GO:
+        """Hold, lower or release the robot, `since` s after its first motor is on; return whether it is held."""
+        if since >= _RELEASED:
             return False
         if since > 0:
-            self.put(min(1.0, since / _DOWN))
-        else:  # limp: its feet dangle
+            self.put(min(1.0, since / _LOWERED))
+        else:  # limp legs hang, so the soles give no direction
             self._place(self._upright, _UPRIGHT, 0.0)
         return True
 
     def _place(self, centre: FloatArray, turned: Quaternion, share: float) -> None:
         x, y, z = centre.tolist()
-        z += _ABOVE * (1 - share)
+        z += _CLEARANCE * (1 - share)
         base = self._engine.base()
         if share >= 1 and base is not None:
-            z = min(z, base[0][2])  # what stands is not lifted again: its feet would slip apart, step by step
+            z = min(z, base[0][2])  # never lift a standing robot: its feet would slip apart, step by step
         self._engine.place_base(((x, y, z), turned))
 
     def _level(self) -> tuple[FloatArray, Quaternion]:
-        """Where the base's centre of mass has to be, m, and how it has to be turned."""
+        """Return the position of the base's centre of mass, m, and the rotation for which the soles are level."""
         base = self._engine.base()
         assert base is not None
         centre, axes = np.array(base[0]), matrix(base[1])
@@ -79,7 +79,7 @@ class Gantry:
 
 
 def _righting(up: FloatArray) -> Quaternion:
-    """The smallest turn that makes this direction (3,) point up."""
+    """Return the smallest rotation that makes the direction `up` (3,) point upwards."""
     across = np.array((up[1], -up[0], 0.0))
     length = float(np.hypot(up[0], up[1]))
     axis = across / length if length > 1e-12 else np.array((1.0, 0.0, 0.0))
@@ -87,19 +87,19 @@ def _righting(up: FloatArray) -> Quaternion:
 
 
 def supported(bank: ServoBank, rig: Rig) -> ServoBank:
-    """The bank of a rig, with a hand where its robot could fall."""
+    """Return the bank of a rig, with a gantry when its robot stands free and could fall."""
     if bank.engine.base() is None:
         return bank
     gantry = Gantry(rig, bank.engine)
-    on: float | None = None  # since when a motor is on, s
+    motor_on: float | None = None  # time at which the first motor was switched on, s
 
-    def hold_or_let_go() -> None:
-        nonlocal on
+    def hold_or_release() -> None:
+        nonlocal motor_on
         if not bank.command[:, Command.TORQUE].any():
-            on = None
-        elif on is None:
-            on = bank.time
-        gantry.holds(0.0 if on is None else bank.time - on)
+            motor_on = None
+        elif motor_on is None:
+            motor_on = bank.time
+        gantry.holds(0.0 if motor_on is None else bank.time - motor_on)
 
-    bank.before = hold_or_let_go
+    bank.before = hold_or_release
     return bank

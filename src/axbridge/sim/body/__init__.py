@@ -1,1 +1,1 @@
-"""Rigid bodies: kinematics, inverse dynamics, soles, and how joints carry what is on them."""
+"""Rigid bodies: kinematics, inverse dynamics and soles."""

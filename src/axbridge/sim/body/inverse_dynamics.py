@@ -1,4 +1,4 @@
-"""Joint torques of a robot along a motion: in the air, bolted down, or standing on flat feet."""
+"""Joint torques of a robot along a motion: floating, bolted down, or standing on flat feet."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from axbridge.config.urdf import Tree
 from axbridge.errors import RigError, plural, require
 from axbridge.sim.body.kinematics import Posed, Sole, path_to_base, posed, rooted_at, soles_of
 
-_NOTHING = 1e-14  # kg and kg·m², of a base without mass: MuJoCo wants some of what moves
+_LEAST_MASS = 1e-14  # kg and kg·m², of a base without mass: MuJoCo requires a mass for each moving body
 
 
 class BaseMotion(NamedTuple):
-    """How the base link moves, at n moments; world axes."""
+    """Motion of the base link at n moments; world axes."""
 
-    turn: FloatArray  # its axes, (n, 3, 3)
+    turn: FloatArray  # rotation matrices of its axes, (n, 3, 3)
     place: FloatArray  # its origin, m, (n, 3)
     spin: FloatArray  # rad/s, (n, 3)
     spin_rate: FloatArray  # rad/s², (n, 3)
@@ -29,12 +29,12 @@ class BaseMotion(NamedTuple):
 
 
 class Wrenches(NamedTuple):
-    """What a motion takes at n moments."""
+    """Joint torques and the external wrench on the base at n moments of a motion."""
 
     where: Posed  # the robot's links
-    torque: FloatArray  # of each joint, N·m, (n, joints); of one that slides the force along it, N
-    force: FloatArray  # what the base gets from outside, N, (n, 3)
-    moment: FloatArray  # likewise about its origin, N·m, (n, 3)
+    torque: FloatArray  # of each joint, N·m, (n, joints); for a prismatic joint the force along it, N
+    force: FloatArray  # external force on the base, N, (n, 3)
+    moment: FloatArray  # external moment on the base about its origin, N·m, (n, 3)
 
 
 def wrenches(
@@ -45,8 +45,11 @@ def wrenches(
     gravity: FloatArray,
     base: BaseMotion | None = None,
 ) -> Wrenches:
-    """Forces and moments along a motion in which nothing touches the robot but at its base."""
-    require("working out what a robot's motion takes", "mujoco")
+    """Return forces and moments along a motion (n, joints) of a robot that has contact only at its base.
+
+    `gravity` in world axes, m/s², (3,). Without `base`, the base is at rest in the origin.
+    """
+    require("computing the torques of a robot's motion", "mujoco")
     import mujoco
 
     n = len(position)
@@ -59,7 +62,7 @@ def wrenches(
     speeds, accelerations, forces = np.zeros((3, n, model.nv))
     places[:, dofs + 1], speeds[:, dofs], accelerations[:, dofs] = position, speed, acceleration
     places[:, :3] = base.place
-    accelerations[:, :3] = base.acceleration - gravity  # weight is felt as in a lift that starts upwards
+    accelerations[:, :3] = base.acceleration - gravity  # gravity as an upward acceleration of the base
     for k, turn in enumerate(base.turn):
         mujoco.mju_mat2Quat(places[k, 3:7], turn.ravel())
     speeds[:, 3:6] = _turned_back(base.turn, base.spin)  # MuJoCo has these in the base's own axes
@@ -77,14 +80,14 @@ def wrenches(
 
 @lru_cache(maxsize=16)
 def _model(tree: Tree) -> tuple[Any, IntArray]:
-    """A MuJoCo model of a robot that floats without gravity, and the degree of freedom of each joint, (joints,)."""
+    """Return a MuJoCo model of a floating robot without gravity, and the degree of freedom of each joint, (joints,)."""
     from axbridge.sim.engines.mujoco.model import add_links, new_spec
 
     spec = new_spec()
     spec.option.gravity = np.zeros(3)
     bodies, joints = add_links(spec, tree, np.zeros(3), free=True)
     base = bodies[0]
-    base.mass, base.inertia = max(base.mass, _NOTHING), np.maximum(base.inertia, _NOTHING)
+    base.mass, base.inertia = max(base.mass, _LEAST_MASS), np.maximum(base.inertia, _LEAST_MASS)
     model = spec.compile()
     return model, np.array([model.jnt_dofadr[joint.id] for joint in joints], dtype=np.int64)
 
@@ -95,34 +98,37 @@ def _turned_back(turn: FloatArray, vectors: FloatArray) -> FloatArray:
 
 
 def cross(a: FloatArray, b: FloatArray) -> FloatArray:
-    """Of rows (n, 3); `np.cross` takes several times as long."""
+    """Return the cross products of rows (n, 3); `np.cross` takes several times as long."""
     return a[:, [1, 2, 0]] * b[:, [2, 0, 1]] - a[:, [2, 0, 1]] * b[:, [1, 2, 0]]
 
 
 class Carrier(NamedTuple):
-    """A leg that may stand."""
+    """A leg that can carry the robot."""
 
-    joints: list[int]  # columns of its joints, the whole way from the base to the foot
-    held: FloatArray  # where the zero-moment point is while it stands alone, m, (n, 2) or (1, 2), on the floor
+    joints: list[int]  # columns of its joints, from the base to the foot
+    held: FloatArray  # zero-moment point while this leg alone carries, m, (n, 2) or (1, 2), on the floor
 
 
 def carried(
     tree: Tree, taken: Wrenches, place: FloatArray, legs: tuple[Carrier, Carrier], floor: float = 0.0
 ) -> tuple[FloatArray, FloatArray]:
-    """Torques (n, joints), N·m, of a robot that stands, and its zero-moment point (n, 2), m; that shares the push."""
+    """Return the torques (n, joints), N·m, of a standing robot, and its zero-moment point (n, 2), m.
+
+    This point divides the floor's force between the legs. `place`: origin of the base, m, (n, 3); `floor`: height, m.
+    """
     force, moment = taken.force, taken.moment + cross(place, taken.force)  # of the floor, about the world's origin
     zmp = np.column_stack((floor * force[:, 0] - moment[:, 1], floor * force[:, 1] + moment[:, 0]))
     zmp /= np.maximum(force[:, 2:], 1e-3)
     height = np.full(len(force), floor)
     twist = moment - cross(np.column_stack((zmp, height)), force)
-    one, other = legs
-    apart = one.held - other.held
-    squared = np.maximum(np.sum(apart**2, axis=1), 1e-12)  # both may be held in the middle
-    share = np.clip(np.sum((zmp - other.held) * apart, axis=1) / squared, 0.0, 1.0)[:, None]
-    beside = zmp - other.held - share * apart
+    first, second = legs
+    apart = first.held - second.held
+    squared = np.maximum(np.sum(apart**2, axis=1), 1e-12)  # both legs can have the same point
+    share = np.clip(np.sum((zmp - second.held) * apart, axis=1) / squared, 0.0, 1.0)[:, None]
+    beside = zmp - second.held - share * apart
     torque = taken.torque.copy()
     links = tree.dof.tolist()
-    for leg, part in ((one, share), (other, 1 - share)):
+    for leg, part in ((first, share), (second, 1 - share)):
         under = np.column_stack((leg.held + beside, height))
         for column in leg.joints:
             link = links.index(column)
@@ -132,12 +138,12 @@ def carried(
 
 
 class Effort(NamedTuple):
-    """What a motion takes at n moments."""
+    """Joint torques and the motion's errors on the feet at n moments."""
 
     torque: FloatArray  # of each joint of the tree, N·m, (n, joints)
-    # zero-moment point beside the middle of both soles, m, (n, 2); zeros where the robot is bolted down
+    # zero-moment point, relative to the middle of both soles, m, (n, 2); 0 for a robot that is bolted down
     zmp: FloatArray
-    # how far the second foot has gone, x, y, z in m and its lean in two directions in rad, (n, 5); likewise
+    # displacement of the second foot: x, y, z in m and its tilt in two directions in rad, (n, 5); 0 when bolted down
     slip: FloatArray
 
 
@@ -145,26 +151,26 @@ class Effort(NamedTuple):
 class Body:
     """A robot that is bolted down, or stands on two feet."""
 
-    tree: Tree  # its links; the first is what does not move
+    tree: Tree  # its links; the first does not move
     gravity: FloatArray  # in the frame of that link, m/s², (3,)
-    soles: tuple[Sole, ...] = ()  # none bolted down; two, the first one's link is the first of the tree
-    # place and rotation of the second foot's link where it has to stay, (3,) and (3, 3)
+    soles: tuple[Sole, ...] = ()  # empty when bolted down; else two, and the link of the first is the tree's first link
+    # required position, m, and rotation of the second foot's link, (3,) and (3, 3)
     home: tuple[FloatArray, FloatArray] = (np.zeros(3), np.eye(3))
-    # how far the zero-moment point may go from the middle of both soles, m, (2,)
+    # largest distance of the zero-moment point from the middle of both soles, m, in x and y
     room: tuple[float, float] = (math.inf, math.inf)
 
     @classmethod
     def of(cls, rig: Rig, positions: dict[str, float]) -> Body:
-        """The body of a rig."""
+        """Build the body of a rig in a pose (rad); RigError if its base is not fixed and it has not two soles."""
         tree, world = rig.tree(), rig.world
-        assert world is not None  # else it had no tree
+        assert world is not None  # rig.tree() needs it
         gravity = np.array(world.gravity)
         if world.fixed_base:
             return cls(tree, gravity)
         feet = soles_of(rig, tree, positions)
         if len(feet) != 2:
-            why = f"{plural(len(feet), 'link')} with a box for a sole on the floor in this pose"
-            raise RigError(rig.path, "world", why, "start from a pose on two feet, or let fixed_base = true")
+            reason = f"{plural(len(feet), 'link')} with a box for a sole on the floor in this pose"
+            raise RigError(rig.path, "world", reason, "start from a pose on two feet, or let fixed_base = true")
         names = [tree.links[sole.link] for sole in feet]
         tree = rooted_at(tree, feet[0].link)
         soles = tuple(sole._replace(link=tree.links.index(name)) for sole, name in zip(feet, names, strict=True))
@@ -178,25 +184,25 @@ class Body:
         return replace(body, room=(float(reach[:, 0].min()), float(reach[:, 1].max())))
 
     def effort(self, position: FloatArray, speed: FloatArray, acceleration: FloatArray) -> Effort:
-        """What a motion takes: its joints' angles (rad), speeds and accelerations, (n, joints) each."""
-        held = wrenches(self.tree, position, speed, acceleration, self.gravity)
+        """Return the effort of a motion from its joints' angles (rad), speeds and accelerations, (n, joints) each."""
+        required = wrenches(self.tree, position, speed, acceleration, self.gravity)
         if not self.soles:
-            return Effort(held.torque, np.zeros((len(position), 2)), np.zeros((len(position), 5)))
-        return self._on_feet(held)
+            return Effort(required.torque, np.zeros((len(position), 2)), np.zeros((len(position), 5)))
+        return self._on_feet(required)
 
-    def _on_feet(self, held: Wrenches) -> Effort:
-        """The first foot is held: the second one's push comes up its leg, and goes down the first."""
+    def _on_feet(self, required: Wrenches) -> Effort:
+        """Return the effort with the first foot as the base: the floor's force on the second foot loads both legs."""
         first, second = self._centres()
         leg = [int(dof) for dof in self.tree.dof[path_to_base(self.tree, self.soles[1].link)] if dof >= 0]
         legs = Carrier(leg, second[None]), Carrier([], first[None])
-        torque, zmp = carried(self.tree, held, held.where.place[0], legs, float(self.soles[0].low[2]))
-        place, turn = held.where.place[self.soles[1].link], held.where.turn[self.soles[1].link]
+        torque, zmp = carried(self.tree, required, required.where.place[0], legs, float(self.soles[0].low[2]))
+        place, turn = required.where.place[self.soles[1].link], required.where.turn[self.soles[1].link]
         turned = np.swapaxes(turn, -1, -2) @ self.home[1]
         slip = np.column_stack((place - self.home[0], turned[:, 0, 2], turned[:, 1, 2]))
         return Effort(torque, zmp - (first + second) / 2, slip)
 
     def _centres(self) -> FloatArray:
-        """Of both soles, in the frame of the first foot, m, (2, 2)."""
+        """Return the x and y of both soles' centres in the frame of the first foot, m, (2, 2)."""
         return np.array([self._in_first(k, sole.middle) for k, sole in enumerate(self.soles)])
 
     def _in_first(self, sole: int, point: FloatArray) -> FloatArray:

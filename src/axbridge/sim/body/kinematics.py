@@ -1,4 +1,4 @@
-"""Positions of a robot's links: in many poses at once, from another base, and its soles on the floor."""
+"""Forward kinematics of many poses at once, a change of the base link, and the soles of a robot."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _LEVEL = 0.005  # m: feet whose soles differ less in height stand on the same fl
 
 
 class Posed(NamedTuple):
-    """A robot in n poses; in the frame of its base, or in the world where it is known how the base is."""
+    """A robot in n poses, in the frame of its base; in the world when the base's pose is given."""
 
     place: FloatArray  # origin of each link, m, (links, n, 3)
-    turn: FloatArray  # its axes, (links, n, 3, 3)
-    axis: FloatArray  # direction in which its joint moves, (links, n, 3); zeros for the base
-    centres: FloatArray  # its centre of mass, m, (links, n, 3)
-    centre: FloatArray  # that of all links together, m, (n, 3)
+    turn: FloatArray  # rotation matrix of each link, (links, n, 3, 3)
+    axis: FloatArray  # axis of each link's joint, (links, n, 3); zeros for the base
+    centres: FloatArray  # centre of mass of each link, m, (links, n, 3)
+    centre: FloatArray  # centre of mass of the robot, m, (n, 3)
 
 
 def posed(tree: Tree, positions: FloatArray, base: tuple[FloatArray, FloatArray] | None = None) -> Posed:
-    """Put a robot into poses."""
+    """Return the links' poses at joint `positions` (n, joints), rad or m; `base`: origins, m, and rotations."""
     n, links = len(positions), len(tree.links)
     place, axis, centres = np.zeros((3, links, n, 3))
     turn = np.empty((links, n, 3, 3))
@@ -49,7 +49,7 @@ def posed(tree: Tree, positions: FloatArray, base: tuple[FloatArray, FloatArray]
 
 
 def path_to_base(tree: Tree, link: int) -> list[int]:
-    """The links from one to the base, both among them."""
+    """Return the links from `link` to the base, both included."""
     path = [link]
     while tree.parent[path[-1]] >= 0:
         path.append(int(tree.parent[path[-1]]))
@@ -57,17 +57,17 @@ def path_to_base(tree: Tree, link: int) -> list[int]:
 
 
 def rooted_at(tree: Tree, link: int) -> Tree:
-    """The same robot with another link as its base; links on the way get the frame of the joint they now hang by."""
+    """Return the robot with another base link; links on the path to the old base get their new joint's frame."""
     path = path_to_base(tree, link)
-    above = dict(zip(path[1:], path[:-1], strict=True))  # link on the way -> the one by which it now hangs
+    above = dict(zip(path[1:], path[:-1], strict=True))  # link on the path -> its new parent
     order = [link]
-    for i in order:  # grows while it is read
+    for i in order:  # the loop appends to the list
         children = [k for k in range(len(tree.links)) if (tree.parent[k] == i and k not in path)]
         order += [*children, *([int(tree.parent[i])] if i in path and tree.parent[i] >= 0 else [])]
     place, turn = tree.place.copy(), tree.turn.copy()
     axis, kind, old = tree.axis.copy(), tree.kind.copy(), tree.dof.copy()
     centre, inertia = tree.centre.copy(), tree.inertia.copy()
-    frames = {i: (tree.place[child], tree.turn[child]) for i, child in above.items()}  # new in old
+    frames = {i: (tree.place[child], tree.turn[child]) for i, child in above.items()}  # new frame in the old one
     for i, (shift, rotation) in frames.items():
         centre[i] = rotation.T @ (tree.centre[i] - shift)
         inertia[i] = rotation.T @ tree.inertia[i] @ rotation
@@ -106,23 +106,23 @@ class Sole(NamedTuple):
     """A foot's underside: a rectangle in its link's frame."""
 
     link: int  # index of the foot's link
-    low: FloatArray  # x, y and z of the corner with the lowest figures, m, (3,)
+    low: FloatArray  # x, y and z of the corner with the lowest x and y, m, (3,)
     high: FloatArray  # x and y of the opposite corner, and the same z, m, (3,)
 
     @property
     def middle(self) -> FloatArray:
-        """In its link's frame, m, (3,)."""
+        """Return the centre in the link's frame, m, (3,)."""
         return (self.low + self.high) / 2
 
     @property
     def corners(self) -> FloatArray:
-        """In its link's frame, m, (4, 3)."""
+        """Return the corners in the link's frame, m, (4, 3)."""
         (x, y, z), (a, b, _) = self.low, self.high
         return np.array(((x, y, z), (a, y, z), (a, b, z), (x, b, z)))
 
 
 def soles_of(rig: Rig, tree: Tree, pose: Mapping[str, float] | None = None) -> list[Sole]:
-    """The links whose box is lowest, as far as their undersides are level."""
+    """Return the soles in a pose: the lowest undersides of collision boxes, within 5 mm of the same height."""
     places = posed(tree, tree.pose(rig.start if pose is None else pose)[None]).place[:, 0]
     boxes: list[tuple[float, Sole]] = []
     for shape in rig.shapes("collision"):
@@ -136,9 +136,9 @@ def soles_of(rig: Rig, tree: Tree, pose: Mapping[str, float] | None = None) -> l
 
 
 def inside(point: tuple[float, float], corners: FloatArray) -> float:
-    """How far a point is inside the hull of corners (n, 2), of an upright sole, too; m, below 0 outside."""
+    """Return the distance of a point inside the hull of corners (n, 2), m; negative outside. The hull may be a line."""
     require("the area under the feet", "scipy")
-    from scipy.spatial import ConvexHull  # takes longer to load than everything else that a robot needs
+    from scipy.spatial import ConvexHull  # its import takes longer than all other imports of a robot
 
-    edges = ConvexHull(corners, qhull_options="QJ").equations  # a unit normal outwards, and minus its distance, of each
+    edges = ConvexHull(corners, qhull_options="QJ").equations  # of each edge: outward unit normal, minus its distance
     return -float(np.max(edges[:, :2] @ point + edges[:, 2]))

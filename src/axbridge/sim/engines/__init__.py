@@ -1,1 +1,1 @@
-"""Physics engines, and joints without one."""
+"""Physics engines, and uncoupled joints without an engine."""

@@ -1,4 +1,4 @@
-"""Choose a world's engine by name; engines are imported when they are needed."""
+"""Choose a world's engine by name; an engine is imported only when it is used."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ def _is_installed(name: Literal["bullet", "mujoco"]) -> bool:
 
 
 def installed() -> list[Literal["bullet", "mujoco"]]:
-    """The engines that can be had here, the one that ``auto`` means first."""
+    """Return the installed engines; the one for ``auto`` is first."""
     return [name for name in _PACKAGES if _is_installed(name)]
 
 
 def chosen(name: EngineName, *, ideal: bool = False) -> Literal["bullet", "mujoco", "none"]:
-    """The engine meant: for ``auto`` Bullet where it is installed, else MuJoCo, else none; MuJoCo for `ideal` joints.
+    """Return the engine for a name; ``auto``: Bullet if installed, else MuJoCo, else none; MuJoCo for `ideal` joints.
 
     Raises:
-        UnsupportedOperation: it is not installed.
+        UnsupportedOperation: the engine is not installed.
     """
     if name == "none":
         return "none"
-    if name == "auto" and not ideal:  # one that is not used may be too large for this process: it is not looked for
+    if name == "auto" and not ideal:  # do not look for an unused engine: it may be too large for this process
         return next(filter(_is_installed, _PACKAGES), "none")
     name = "mujoco" if name == "auto" else name
     if not _is_installed(name):
@@ -44,19 +44,19 @@ def chosen(name: EngineName, *, ideal: bool = False) -> Literal["bullet", "mujoc
 
 
 def with_usual_engine(rig: Rig, engine: str | None = None) -> Rig:
-    """The rig with this engine, else with that of ``AXBRIDGE_ENGINE``, else as it is."""
-    usual = os.environ.get("AXBRIDGE_ENGINE")
-    if engine or not usual or rig.world is None:
+    """Return the rig with this engine, or else with that of ``AXBRIDGE_ENGINE``, or else unchanged."""
+    default = os.environ.get("AXBRIDGE_ENGINE")
+    if engine or not default or rig.world is None:
         return rig.with_engine(engine)
     try:
-        return rig.with_engine(usual)
+        return rig.with_engine(default)
     except RigError as failure:
-        why = f"AXBRIDGE_ENGINE is {usual!r}, and {failure.message}"
-        raise UsageError(why, "set it to bullet, mujoco, none or auto, or unset it") from failure
+        reason = f"AXBRIDGE_ENGINE is {default!r}, and {failure.message}"
+        raise UsageError(reason, "set it to bullet, mujoco, none or auto, or unset it") from failure
 
 
 def check_size(rig: Rig) -> None:
-    """Refuse a rig whose robot is too large for the engine of its world; a robot without one is not.
+    """Check that a rig's robot is not too large for the engine of its world.
 
     Raises:
         RigError: it has too many links.
@@ -68,7 +68,7 @@ def check_size(rig: Rig) -> None:
 
 
 def build_engine(name: EngineName, scene: Scene) -> Engine:
-    """A world with the engine of that name; see `chosen`."""
+    """Build a scene's world with the engine of that name; see `chosen`."""
     engine = chosen(name, ideal=bool(scene.ideal))
     if engine == "mujoco":
         from axbridge.sim.engines.mujoco.engine import MujocoEngine
@@ -81,6 +81,6 @@ def build_engine(name: EngineName, scene: Scene) -> Engine:
     from axbridge.sim.engines.pendulums import Pendulums
 
     if name == "auto":
-        why = f"no physics engine is installed, so joints do not push each other: {install('mujoco')}"
-        warnings.warn(why, RigWarning, stacklevel=2)
+        message = f"no physics engine is installed, so joints do not push each other: {install('mujoco')}"
+        warnings.warn(message, RigWarning, stacklevel=2)
     return Pendulums.of(scene)

@@ -1,4 +1,4 @@
-"""Joints without a Dynamixel: a motor row that brings a joint to a speed by at most a torque; the engine moves it.
+"""Ideal joints, without a servo: the engine's motor row brings a joint to a target speed with a limited torque.
 
 Source: Webots Reference Manual, Motor, Servo and JointParameters.
 """
@@ -12,26 +12,26 @@ from axbridge.config.rig_tables import ServoConfig
 from axbridge.config.urdf import JointFacts
 from axbridge.servo.setpoints import Setpoints, VelocityController
 
-_UNLIMITED = 1e6  # N·m: most torque of a motor that nothing limits
+_UNLIMITED = 1e6  # N·m: torque of a motor without a limit
 
 
 class IdealJoint:
-    """One ideal joint: its controller, and what the engine is asked to do with it. Units: rad, N·m, or m, N."""
+    """One ideal joint: its controller, and the engine's inputs for it. Units: rad and N·m, or m and N."""
 
     def __init__(self, config: ServoConfig) -> None:
         self.name: str = config.name
         self.joint: str = config.joint
-        self.type: Literal["rotational", "linear"] = "rotational"  # as the URDF has it
+        self.type: Literal["rotational", "linear"] = "rotational"  # from the URDF
         self.stops: tuple[float, float] = (  # lowest and highest position; ±inf = none
             (config.min_stop, config.max_stop) if config.min_stop < config.max_stop else (-math.inf, math.inf)
         )
         self.stiffness: float = config.spring_constant
         self.friction: float = config.static_friction
-        self.kinematic: bool = False  # it moves nothing with a mass; then no torque decides where it goes
-        self.powered: bool = True  # the motor may push: at first it is on, holding the initial position
-        self.position: float = config.position  # after the latest physics step, as are the others
+        self.kinematic: bool = False  # it moves no mass, so its motion does not depend on a torque
+        self.powered: bool = True  # the motor is on; at the start it holds the initial position
+        self.position: float = config.position  # after the latest physics step, as the next three
         self.speed: float = 0.0
-        self.torque: float = 0.0  # what the motor row used in that step, without spring, damper and user torque
+        self.torque: float = 0.0  # of the motor row in that step, without spring, damper and user torque
         self.time: float = 0.0  # end of that step, s
         self._limits = config.soft_limits
         self._kinematic_speed = 0.0
@@ -41,7 +41,7 @@ class IdealJoint:
         self._gains_set = 0
 
     def attach(self, facts: JointFacts, *, weightless: bool) -> None:
-        """Learn what the URDF says: its damping and friction add to the rig's. A joint may move nothing with a mass."""
+        """Set the URDF's data of the joint; its damping and friction are added to the rig's. `weightless`: no mass."""
         self.type = "linear" if facts.linear else "rotational"
         self.kinematic = weightless
         self._own_damping += facts.damping
@@ -59,19 +59,19 @@ class IdealJoint:
             self._controller.set_gains(*setpoints.gains)
 
     def control(self, h: float) -> None:
-        """Compute the speed to command for the basic step of `h` seconds that begins now."""
-        wanted = self._setpoints
+        """Compute the target speed for the basic step of `h` seconds that begins now."""
+        goal = self._setpoints
         self._kinematic_speed = 0.0
-        if wanted is None or not self._drives(wanted):
+        if goal is None or not self._is_driven(goal):
             self._controller.stop()
-        elif self.kinematic and wanted.torque is None:
-            most = wanted.available_torque  # Webots takes the figure as an acceleration
-            faster = wanted.acceleration == -1 or wanted.acceleration > most
+        elif self.kinematic and goal.torque is None:
+            largest = goal.available_torque  # Webots uses this number as an acceleration
+            faster = goal.acceleration == -1 or goal.acceleration > largest
             self._kinematic_speed = self._controller.step_kinematic(
-                wanted.target, self.position, wanted.velocity, most if faster else wanted.acceleration, self._limits, h
+                goal.target, self.position, goal.velocity, largest if faster else goal.acceleration, self._limits, h
             )
-        elif wanted.torque is None:
-            self._controller.step(wanted.target, self.position, wanted.velocity, wanted.acceleration, h)
+        elif goal.torque is None:
+            self._controller.step(goal.target, self.position, goal.velocity, goal.acceleration, h)
 
     @property
     def damping(self) -> float:
@@ -79,19 +79,19 @@ class IdealJoint:
 
     @property
     def row(self) -> tuple[float, float]:
-        """Speed target of the motor row, and the most torque it may use."""
-        wanted = self._setpoints
+        """Return the motor row's target speed and its torque limit."""
+        goal = self._setpoints
         if self.kinematic:
             return self._kinematic_speed, _UNLIMITED
-        if wanted is None or wanted.torque is not None or not self._drives(wanted):
+        if goal is None or goal.torque is not None or not self._is_driven(goal):
             return 0.0, self.friction
-        return self._controller.speed, max(self.friction, wanted.available_torque)
+        return self._controller.speed, max(self.friction, goal.available_torque)
 
     @property
     def user_torque(self) -> float:
-        """Torque laid on beside the motor row (`set_torque`)."""
-        wanted = self._setpoints
-        return wanted.torque if wanted is not None and wanted.torque is not None and self.powered else 0.0
+        """Return the torque of `set_torque`, which is added to the motor row's."""
+        goal = self._setpoints
+        return goal.torque if goal is not None and goal.torque is not None and self.powered else 0.0
 
-    def _drives(self, wanted: Setpoints) -> bool:
-        return self.powered and wanted.available_torque > 0 and not math.isnan(wanted.target)
+    def _is_driven(self, goal: Setpoints) -> bool:
+        return self.powered and goal.available_torque > 0 and not math.isnan(goal.target)

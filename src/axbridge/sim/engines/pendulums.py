@@ -1,4 +1,4 @@
-"""An engine without a world: each joint turns or slides on its own, under its own inertia and weight."""
+"""An engine of uncoupled joints: each joint turns or slides with its own inertia and weight."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from axbridge.sim.engine import Contact, LinkMotion, Scene, arrange, substeps
 from axbridge.sim.engines.bullet.ahead import AheadEngine, StepState, System, settle_at, workspace
 
 _STANDARD_GRAVITY = 9.80665
-_LEAST = 1e-9  # kg·m² or kg, of a joint that moves nothing
+_LEAST = 1e-9  # kg·m² or kg, of a joint that moves no mass
 _WORLD = 'add [world] urdf = "…" to the rig, or take an engine: --engine mujoco'
 
 
 class Pendulums(AheadEngine):
-    """An `Engine` of revolute joints, each with a point `mass` (kg) at the end of an arm that hangs down at 0 rad.
+    """An `Engine` of revolute joints with a point `mass` (kg) at the end of an arm, which hangs down at 0 rad.
 
-    In every physics step the load m·g·l·sin θ starts from its true value and slope.
+    `length` of the arm in m. In every physics step the load m·g·l·sin θ starts with its true value and slope.
     """
 
     def __init__(
@@ -41,45 +41,45 @@ class Pendulums(AheadEngine):
         self.limits = ((-math.inf, math.inf),) * n
         self.damping = self.friction = np.zeros(n)
         self._substeps, self.time_step = substeps(time_step)
-        self._left = 0  # substeps until the load is looked at again
-        self._weight = np.zeros((3, n))  # of the load: what goes with sin θ, with cos θ, and what is constant
+        self._left = 0  # substeps until the load is computed again
+        self._weight = np.zeros((3, n))  # coefficients of the load: of sin θ, of cos θ, and the constant part
         self._weight[0] = mass * _STANDARD_GRAVITY * length
         self._begin(np.full(n, mass * length * length), start)
 
     @classmethod
     def of(cls, scene: Scene) -> Pendulums:
-        """The joints of a scene, uncoupled: each carries what hangs on it as it is at the start, on a base at rest.
+        """Build the joints of a scene, uncoupled: each carries the links behind it in their initial pose.
 
-        Inertia about the axis and the moment of the weight come from the URDF. Joints do not push each other, nothing
-        touches anything, and a base that stands free is bolted down.
+        Inertia about the axis and the moment of the weight come from the URDF. There are no forces between joints and
+        no contacts, and the base is at rest, also a free one.
 
         Raises:
             RigError: the scene has ideal joints, or its URDF has a mistake.
         """
         if scene.ideal:
-            why = f"joint {scene.ideal[0].joint!r} is ideal, and moves in an engine's world alone"
-            raise RigError(scene.urdf, "", why, 'choose engine = "mujoco"')
+            reason = f"joint {scene.ideal[0].joint!r} is ideal, and moves in an engine's world alone"
+            raise RigError(scene.urdf, "", reason, 'choose engine = "mujoco"')
         tree, facts, limits, start = arrange(scene)
-        self = cls([one.name for one in facts], time_step=scene.time_step, mass=0.0, start=start)
-        self.kinds = tuple("prismatic" if one.linear else "revolute" for one in facts)
+        self = cls([fact.name for fact in facts], time_step=scene.time_step, mass=0.0, start=start)
+        self.kinds = tuple("prismatic" if fact.linear else "revolute" for fact in facts)
         self.limits = limits
-        self.damping = np.array([one.damping for one in facts])
-        self.friction = np.array([one.friction for one in facts])
+        self.damping = np.array([fact.damping for fact in facts])
+        self.friction = np.array([fact.friction for fact in facts])
         here = posed(tree, tree.pose(dict(zip(self.joints, start, strict=True)))[None])
         gravity, inertia = np.array(scene.gravity), np.full(len(facts), _LEAST)
         for j, (name, angle) in enumerate(zip(self.joints, start, strict=True)):
             link = tree.moved[name]
             axis, origin = here.axis[link, 0], here.place[link, 0]
-            carried = [one for one in range(len(tree.links)) if link in path_to_base(tree, one)]
+            carried = [child for child in range(len(tree.links)) if link in path_to_base(tree, child)]
             if tree.kind[link] == SLIDES:
                 inertia[j] += tree.mass[carried].sum()
                 self._weight[2, j] = -float(gravity @ axis) * tree.mass[carried].sum()
                 continue
-            moment = np.zeros(2)  # of the weight about the axis, now and a quarter turn on
-            for one in carried:
-                arm, turn, mass = here.centres[one, 0] - origin, here.turn[one, 0], float(tree.mass[one])
+            moment = np.zeros(2)  # of the weight about the axis, in this pose and a quarter turn further
+            for child in carried:
+                arm, turn, mass = here.centres[child, 0] - origin, here.turn[child, 0], float(tree.mass[child])
                 across = np.cross(axis, arm)
-                inertia[j] += mass * float(across @ across) + float(axis @ turn @ tree.inertia[one] @ turn.T @ axis)
+                inertia[j] += mass * float(across @ across) + float(axis @ turn @ tree.inertia[child] @ turn.T @ axis)
                 moment -= mass * np.array([across @ gravity, np.cross(axis, across) @ gravity])
             self._weight[0, j] = moment[0] * math.sin(angle) + moment[1] * math.cos(angle)
             self._weight[1, j] = moment[0] * math.cos(angle) - moment[1] * math.sin(angle)
@@ -101,7 +101,7 @@ class Pendulums(AheadEngine):
     def base(self) -> LinkPose | None:
         return None
 
-    def place_base(self, pose: LinkPose) -> None:  # noqa: ARG002 - of the contract
+    def place_base(self, pose: LinkPose) -> None:  # noqa: ARG002 - the signature of `Engine`
         raise UsageError("joints without a world have no base", _WORLD)
 
     def place_joint(self, joint: int, position: float) -> None:

@@ -1,1 +1,1 @@
-"""PyBullet as an engine, and what it needs to move joints as a servo does."""
+"""PyBullet as an engine, with the prediction that servo joints need."""

@@ -1,37 +1,37 @@
-"""Loops, motors and joints worked out ahead of a longer physics step: substep after substep, in one compiled call.
+"""Prediction of a longer physics step: loops, motors and joints in substeps, in one compiled call.
 
-Bullet takes 1 to 4 ms a step, a servo's loop wants 1 ms at most, and back-EMF is far stiffer than either: as an
-explicit torque it makes light links explode (J > h·D/2). So the engine takes its joints' inertia M and load c, once a
-physics step, and takes n joints in substeps of h seconds from speeds ω to ω⁺ by
+Bullet's step has 1 to 4 ms, and a servo's loop needs 1 ms at most. Back-EMF is far stiffer than either: as an explicit
+torque it is stable only for J > h·D/2, which excludes light links. So the engine takes its joints' inertia M and load c
+once in a physics step. It moves n joints in substeps of h seconds from speeds ω to ω⁺ by
 
     (M + A + h·W·D) ω⁺ = (M + A) ω - h (1 - W) D ω + h (τ0 - c(t)) + d + f,    c(t) = c0 + c1·t
 
-with torque τ0 at zero speed, damping D (back-EMF and viscous friction) and armature A of the drives
-(`axbridge.sim.substep`), W the weights of `motor.fitted_weight`, d the momentum that rotors are owed from before (DEBT
-in the book), and f the impulses of what acts within limits: dry friction and hard stops. A substep has this order,
+The drives give the torque τ0 at zero speed, the damping D (back-EMF and viscous friction) and the armature A
+(`axbridge.sim.substep`). W are the weights of `motor.fitted_weight`, and d is the rotors' remaining momentum
+(MOMENTUM_RESIDUAL in the book). f are the limited impulses of dry friction and hard stops. A substep has this order,
 because each part needs the one before:
 
-1. the load at its middle; and joints that were hit across their play take their rotors along, before the motors are
-   asked what they do to whom;
-2. `gather`: τ0, D, A and friction's limit, from angles and speeds at the start;
+1. The load at the middle of the substep. Rotors whose joints crossed the play are coupled to them, before the motors
+   are evaluated.
+2. `gather`: τ0, D, A and the friction limit, from angles and speeds at the start.
 3. `_solve`: ω⁺ of all joints together.
-   The matrix P on the left is inverted, and the inverse kept: M stays for a physics step, and of A, W and D only the
-   diagonal hears, so it is made again when an entry there has changed. The inverse itself is wanted, not a factor of
-   it: f, and rotors that hit their joints, need its columns. Without f that is all, in most substeps.
-   f is worked out one joint after the other (projected Gauss-Seidel): an impulse on joint j changes all speeds by its
-   column of P⁻¹, so the one that would stop it is -ω⁺_j / P⁻¹_jj; friction is cut to its budget, a stop pushes one way.
-   It begins with friction's impulses of the substep before, which are nearly right, and ends when no speed changes by
-   1e-7 rad/s. A stop is a speed: what takes the joint to it and no further, which depends on the angle alone, so W of a
-   stopped joint becomes 1 afterwards;
-4. rotors that reach a flank within the substep hit their joints: this needs ω⁺, and the inverse of the matrix that
-   `_solve` has made, and ends before the angles move;
-5. `_move`: angles at the mean speed W·ω⁺ + (1 - W)·ω, which makes a step of constant damping exact, and the sums of
-   what acted, which Bullet is then asked for;
+   The matrix P on the left is inverted, and the inverse is stored. M is constant in a physics step; A, W and D change
+   only the diagonal. So P is inverted again only when a diagonal entry has changed. The inverse is needed, not a
+   factorisation: f, and rotors that hit their joints, use its columns. Most substeps have no f, and end here.
+   f is solved joint by joint (projected Gauss-Seidel). An impulse on joint j changes all speeds by column j of P⁻¹, so
+   the impulse that stops it is -ω⁺_j / P⁻¹_jj. Friction is limited to its budget, and a stop pushes in one direction.
+   The iteration starts with friction's impulses of the last substep, and ends when no speed changes by 1e-7 rad/s. A
+   stop limits the speed so that the joint just reaches it. This depends only on the angle, so W of a stopped joint
+   becomes 1 afterwards.
+4. `_meet`: rotors that reach a flank within the substep hit their joints. This needs ω⁺ and the inverse from `_solve`,
+   and comes before the angles move.
+5. `_move`: angles at the mean speed W·ω⁺ + (1 - W)·ω, which makes a step with constant damping exact. The impulses are
+   summed for Bullet's step.
 6. `account`: currents, heat and registers from mean speeds.
 
-*On the floor no rotor leaves its flank.* Contacts are Bullet's, and act after all this: the speeds worked out here then
-err by more than a rotor in its play takes to cross it. A standing robot's joints would be loose half the time, and it
-would fall.
+*While contacts hold the robot, no rotor leaves its flank.* Bullet adds the contacts after the prediction. With
+contacts, the predicted speeds have larger errors than the speed at which a rotor crosses its play. The joints of a
+standing robot would be loose half of the time, and it would fall.
 """
 
 from __future__ import annotations
@@ -53,34 +53,34 @@ from axbridge.sim.substep import ARMATURE, DAMPING, KEPT, LIMIT, LOOSE, PULL, TO
 
 _SWEEPS = 40
 _SETTLED = 1e-7  # rad/s
-_RETURN = 0.1  # rad/s: how fast a joint that was pushed past a stop is brought back; it leaves the stop with that speed
+_RETURN = 0.1  # rad/s: return speed of a joint that is past a stop; it leaves the stop with this speed
 
-# Rows of the workspace, behind the inverse and the matrix. Of the latest substep: the speed at its end, its weight in
-# the mean speed, the impulse of dry friction, the speed at the start, the mean speed, the torque of drive and friction.
+# Rows of the workspace, behind the inverse and the matrix, for the latest substep: end speed, its weight in the mean
+# speed, impulse of dry friction, start speed, mean speed, torque of drive and friction.
 SPEED, WEIGHT, IMPULSE, BEFORE, MEAN, USED = range(-6, 0)
 _STOP, _LOW, _HIGH, _RIGHT, _DIAGONAL = range(-11, -6)
 _ROWS = 11
 
 
 class StepState(IntEnum):
-    """Columns of the book (n, len(Book)): a joint within a physics step, as worked out so far; joint side."""
+    """Columns of the book (n, len(StepState)): predicted state of a joint within a physics step; joint side."""
 
     ANGLE = 0
     SPEED = 1
-    PUSH = 2  # N·m·s: impulse of motor, spring, friction and hard stop since the physics step began
-    DAMP = 3  # N·m·s/rad·s: their damping, summed likewise
-    CLOCK = 4  # s since the physics step began
-    MOMENTUM_RESIDUAL = 5  # N·m·s: momentum that the rotor has beyond its joint's speed
-    START = 6  # rad: angle when the physics step began
-    START_SPEED = 7  # rad/s: speed when it began
+    PUSH = 2  # N·m·s: impulse of motor, spring, friction and hard stop since the start of the physics step
+    DAMP = 3  # N·m·s/rad·s: their damping, summed over the same time
+    CLOCK = 4  # s since the start of the physics step
+    MOMENTUM_RESIDUAL = 5  # N·m·s: the rotor's momentum beyond that of its joint's speed
+    START = 6  # rad: angle at the start of the physics step
+    START_SPEED = 7  # rad/s: speed at its start
     ARMATURE = 8  # kg·m²: of the rotor
-    PLAY = 9  # 1 = the gear has play; 2 = and the rotor is within it, and turns on its own
-    PREDICTED_SPEED = 10  # rad/s: speed worked out for the end of the physics step
-    LEAD = 11  # rad: how far an engine that is asked for speeds has its position ahead of ANGLE
+    PLAY = 9  # 1 = the gear has play; 2 = and the rotor is within it
+    PREDICTED_SPEED = 10  # rad/s: predicted speed at the end of the physics step
+    LEAD = 11  # rad: position of a speed-commanded engine (Bullet) minus ANGLE
 
 
 def settle_at(row: FloatArray, angle: float) -> None:
-    """Put the joint of a row of the book at an angle, at rest, as if its physics step had begun there."""
+    """Place the joint of a row of the book at an angle, rad, at rest; its physics step starts there."""
     row[
         [
             StepState.SPEED,
@@ -95,17 +95,17 @@ def settle_at(row: FloatArray, angle: float) -> None:
 
 
 class System(NamedTuple):
-    """Joints as a linear system, for the length of a physics step."""
+    """The joints as a linear system within a physics step."""
 
     inertia: FloatArray  # M, joint-space inertia, (n, n), kg·m²
     loads: FloatArray  # c0 and c1, load torque at the start of the physics step, N·m, and its growth, N·m/s, (2, n)
-    book: FloatArray  # what is remembered of each joint, (n, len(Book)); changed in place
+    book: FloatArray  # state of each joint, (n, len(StepState)); changed in place
     work: FloatArray  # from `workspace`
     resting: bool = False  # whether contacts hold the robot
 
 
 class AheadEngine:
-    """The side of an engine that works its joints out ahead; what follows them in the world is the subclass's."""
+    """Base of an engine that predicts its joints; the subclass completes the physics steps of its world."""
 
     joints: tuple[str, ...]  # joint names, in the order of every array
     time_step: float  # a substep, s
@@ -113,12 +113,12 @@ class AheadEngine:
     _left: int  # substeps until the next physics step
 
     def state(self) -> tuple[FloatArray, FloatArray]:
-        """Joint positions and speeds; inside a physics step as predicted."""
+        """Return joint positions and speeds; within a physics step, the predicted ones."""
         book = self._system.book
         return book[:, StepState.ANGLE].copy(), book[:, StepState.SPEED].copy()
 
     def advance(self, drives: Drives, first: int, count: int) -> None:
-        """Go ahead in substeps; the world follows whenever a physics step is complete."""
+        """Advance in substeps; complete each physics step with `_follow`."""
         while count:
             part = min(count, self._left)
             failed = run(part, first, self.time_step, as_tuple(drives), as_tuple(self._system))
@@ -130,7 +130,7 @@ class AheadEngine:
 
     @abstractmethod
     def _follow(self) -> None:
-        """Complete a physics step, and make `_system` and `_left` ready for the next."""
+        """Complete a physics step, and set `_system` and `_left` for the next."""
 
 
 @jit
@@ -139,7 +139,7 @@ def run(count: int, first: int, step: float, drives: Drives, system: System) -> 
 
     Args:
         count: Substeps.
-        first: Number of the first one since the start (picks the noise).
+        first: Number of the first substep since the start (selects the noise).
         step: Length of a substep, s.
         drives: Of the bank; this and the next by `as_tuple`.
         system: Of the engine.
@@ -188,10 +188,10 @@ def run(count: int, first: int, step: float, drives: Drives, system: System) -> 
 
 @jit
 def _meet(step: float, drives: Drives, book: FloatArray, work: FloatArray) -> None:
-    """Rotors in their play that reach a flank in this substep hit their joints.
+    """Apply the impulses of rotors that reach a flank of their play in this substep.
 
-    Of `drives.joint` ROTOR is as at the substep's end, ANGLE and SPEED are as at its start; it, the book and the row
-    SPEED of `work` are changed.
+    In `drives.joint`, ROTOR is of the substep's end, ANGLE and SPEED are of its start. `drives.joint`, the book and the
+    row SPEED of `work` are changed.
     """
     joint, params = drives.joint, drives.params
     n = joint.shape[0]
@@ -214,19 +214,19 @@ def _meet(step: float, drives: Drives, book: FloatArray, work: FloatArray) -> No
 
 @jit
 def _catch(params: FloatArray, joint: FloatArray, book: FloatArray) -> None:
-    """A joint that was hit so hard that it crosses its play at once, or stands, takes its rotor along; rows of both."""
-    taken = params[Param.ARMATURE] * (joint[Joint.ROTOR_SPEED] - joint[Joint.SPEED])
+    """Couple a loose rotor to its joint; its momentum becomes MOMENTUM_RESIDUAL. Arguments are rows of the joint."""
+    momentum = params[Param.ARMATURE] * (joint[Joint.ROTOR_SPEED] - joint[Joint.SPEED])
     joint[Joint.LOOSE] = 0.0
     joint[Joint.FLANK] = -1.0 if book[StepState.MOMENTUM_RESIDUAL] > 0.0 else 1.0
-    book[StepState.MOMENTUM_RESIDUAL] += taken
-    book[StepState.PUSH] += taken
+    book[StepState.MOMENTUM_RESIDUAL] += momentum
+    book[StepState.PUSH] += momentum
 
 
 @jit
 def invert(matrix: FloatArray, inverse: FloatArray) -> bool:
-    """Inverse of a symmetric positive definite `matrix` (n, n); False when it is not that (or not finite).
+    """Invert a symmetric positive definite `matrix` (n, n) into `inverse`; return False for any other matrix.
 
-    Gauss-Jordan in place: its inner loop runs along rows, so it vectorises.
+    Gauss-Jordan elimination in place: its inner loop runs along rows, so the compiler vectorises it.
     """
     n = matrix.shape[0]
     for i in range(n):
@@ -252,10 +252,10 @@ def invert(matrix: FloatArray, inverse: FloatArray) -> bool:
 
 @jit
 def _restrain(inverse: FloatArray, budget: FloatArray, work: FloatArray) -> None:
-    """Add the impulses that act within limits, by Gauss-Seidel sweeps from those of the last substep.
+    """Add the impulses of dry friction and stops, by Gauss-Seidel sweeps that start from those of the last substep.
 
-    `budget` is the largest impulse of each joint's dry friction, N·m·s. In `work` SPEED is unrestrained at first; _LOW
-    and _HIGH are the speeds at which a joint reaches its stops within this substep.
+    `budget` is the largest impulse of each joint's dry friction, N·m·s. In `work`, SPEED is without these impulses at
+    first; _LOW and _HIGH are the speeds with which a joint reaches its stops at the end of this substep.
     """
     speed, impulse, low, high, stop = work[SPEED], work[IMPULSE], work[_LOW], work[_HIGH], work[_STOP]
     n = speed.shape[0]
@@ -266,32 +266,32 @@ def _restrain(inverse: FloatArray, budget: FloatArray, work: FloatArray) -> None
             for i in range(n):
                 speed[i] += inverse[j, i] * impulse[j]
     for _ in range(_SWEEPS):
-        moved = 0.0
+        largest = 0.0
         for j in range(n):
             change = 0.0
             if budget[j] > 0.0:
-                wanted = impulse[j] - speed[j] / inverse[j, j]
-                wanted = min(max(wanted, -budget[j]), budget[j])
-                change = wanted - impulse[j]
-                impulse[j] = wanted
-            bare = speed[j] + inverse[j, j] * (change - stop[j])
+                friction = impulse[j] - speed[j] / inverse[j, j]
+                friction = min(max(friction, -budget[j]), budget[j])
+                change = friction - impulse[j]
+                impulse[j] = friction
+            free = speed[j] + inverse[j, j] * (change - stop[j])
             held = 0.0
-            if bare > high[j]:
-                held = (high[j] - bare) / inverse[j, j]
-            elif bare < low[j]:
-                held = (low[j] - bare) / inverse[j, j]
+            if free > high[j]:
+                held = (high[j] - free) / inverse[j, j]
+            elif free < low[j]:
+                held = (low[j] - free) / inverse[j, j]
             change += held - stop[j]
             stop[j] = held
             if change != 0.0:
-                moved = max(moved, abs(change * inverse[j, j]))
+                largest = max(largest, abs(change * inverse[j, j]))
                 for i in range(n):
                     speed[i] += inverse[j, i] * change
-        if moved < _SETTLED:
+        if largest < _SETTLED:
             break
 
 
 def workspace(joints: int) -> FloatArray:
-    """What `_solve` needs to remember and to work in: the inverse, the matrix, and rows of figures."""
+    """Return the workspace of `_solve`: the inverse, the matrix, and a row for each quantity."""
     work = np.zeros((2 * joints + _ROWS, joints))
     forget(work)
     return work
@@ -299,7 +299,7 @@ def workspace(joints: int) -> FloatArray:
 
 @jit
 def forget(work: FloatArray) -> None:
-    """The inertia has changed: the inverse that is remembered is out of date."""
+    """Mark the stored inverse as out of date, after a change of the inertia."""
     for j in range(work.shape[1]):
         work[_DIAGONAL, j] = -1.0
 
@@ -308,7 +308,7 @@ def forget(work: FloatArray) -> None:
 def _solve(
     step: float, inertia: FloatArray, motor: FloatArray, passive: FloatArray, book: FloatArray, work: FloatArray
 ) -> int:
-    """Speeds at the end of a substep, as rows of `work`; takes DEBT out of the book.
+    """Compute the speeds at the end of a substep into rows of `work`; move MOMENTUM_RESIDUAL from the book into them.
 
     Returns -1, or the joint whose inertia is not positive.
     """
@@ -343,7 +343,7 @@ def _solve(
             matrix[j, j] = diagonal[j]
         if not invert(matrix, inverse):
             return _culprit(diagonal)
-    for j in range(n):  # both matrices are symmetric: along their rows this vectorises
+    for j in range(n):  # both matrices are symmetric, so loops along their rows vectorise
         for k in range(n):
             right[k] += inertia[j, k] * before[j]
         speed[j] = 0.0
@@ -356,7 +356,7 @@ def _solve(
     if restrained:
         _restrain(inverse, limit, work)
         for j in range(n):
-            if stop[j] != 0.0:  # its speed at the end is the mean one, so that it ends the substep at its stop
+            if stop[j] != 0.0:  # the mean speed is the end speed, so that the joint ends the substep at its stop
                 weight[j] = 1.0
     else:
         for j in range(n):
@@ -366,7 +366,7 @@ def _solve(
 
 @jit
 def _move(step: float, motor: FloatArray, book: FloatArray, work: FloatArray) -> int:
-    """Let the joints turn at the speeds of `_solve`. Returns -1, or the joint whose motion is not finite."""
+    """Move the joints with the speeds of `_solve`. Returns -1, or the joint whose motion is not finite."""
     torque, damping = motor[TORQUE], motor[DAMPING]
     speed, weight, impulse, before = work[SPEED], work[WEIGHT], work[IMPULSE], work[BEFORE]
     mean, used, stop = work[MEAN], work[USED], work[_STOP]
@@ -385,7 +385,7 @@ def _move(step: float, motor: FloatArray, book: FloatArray, work: FloatArray) ->
 
 @jit
 def _culprit(diagonal: FloatArray) -> int:
-    """The first joint whose diagonal is not positive, or the first of all."""
+    """Return the first joint whose diagonal entry is not positive or not finite; 0 when there is none."""
     for j in range(diagonal.shape[0]):
         if not (diagonal[j] > 0.0 and math.isfinite(diagonal[j])):
             return j

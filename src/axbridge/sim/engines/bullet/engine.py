@@ -1,9 +1,9 @@
-"""PyBullet as engine: any URDF, on a fixed or a floating base, with ground and contacts.
+"""PyBullet as an engine: any URDF, with a fixed or a floating base, with ground and contacts.
 
-Bullet's joints have no armature, and its motors know nothing of volts: back-EMF given as torque makes light links
-explode. So a physics step has four parts: *predict* joints and drives in substeps, against the tree's inertia and load;
-*ask* Bullet's velocity motors for the speed that came out, within the torque there is; *keep the momentum* that the
-servo still has; and, while predicting, *know the floor*. `docs/physics.md` says what each is worth.
+Bullet's joints have no armature, and its motors have no back-EMF; an explicit back-EMF torque makes light links
+unstable. So the engine predicts joints and drives in substeps, with the tree's inertia, load and contacts. Then it
+commands Bullet's velocity motors to the predicted speed, with limited torque. The servos' momentum that Bullet did not
+apply goes into the next physics step. `docs/physics.md` says how much each part contributes.
 """
 
 from __future__ import annotations
@@ -34,65 +34,66 @@ from axbridge.sim.engines.bullet.tree_dynamics import BASE, CONTACT, Base, Conta
 
 @contextmanager
 def _quiet(descriptor: int) -> Iterator[None]:
-    """Silence C code, which prints past Python's own streams, for the length of a block."""
+    """Silence C code, which writes directly to a file descriptor, while the block runs."""
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.flush()
     try:
-        kept = os.dup(descriptor)
+        original = os.dup(descriptor)
     except OSError:
         yield
         return
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, descriptor)
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, descriptor)
     try:
         yield
     finally:
-        os.dup2(kept, descriptor)
-        os.close(kept)
-        os.close(nowhere)
+        os.dup2(original, descriptor)
+        os.close(original)
+        os.close(null)
 
 
-with _quiet(2):  # importing it prints its build time
+with _quiet(2):  # the import prints PyBullet's build time
     import pybullet as bullet
 
 
 _BASE_ROW = struct.Struct(f"{BASE}d")
-_FASTEST = 1e5  # rad/s: Bullet clamps joint speeds silently, at 100 by default; we want to see what diverges
-# Sweeps of Bullet's solver, at most: for a robot that stands, and for all else (to press a 30 g foot on the floor in a
-# fall takes more). The sweep that changes no speed by more is the last, (rad/s)²: where anything touches the robot and
-# small corrections go on for long, and in the air.
+_FASTEST = 1e5  # rad/s: Bullet clamps joint speeds silently, by default at 100, which would hide a divergence
+# Largest number of the solver's sweeps: for a standing robot, and for all other states (a 30 g foot that is pressed on
+# the floor in a fall needs more).
 _SWEEPS, _MORE_SWEEPS = 50, 200
-_SETTLED, _SOLVED = 5e-4, 1e-7  # coarser, forces that are left over walk feet away until a corner lets go
-_ANCHOR = 20.0  # kg: what the prediction takes a contact for along an axis that it holds
-_SLOW = 0.1  # m/s: faster along an axis, a contact point is about to leave or to slide
-_LONGEST_LINE = 1000  # characters: PyBullet reads lines in pieces, and fails beyond some 8 kB
-_ERP = 48.0  # 1/s: of the way that a joint is past its stop; Bullet's 0.2 a step throws it back in short steps
-_SUDDEN = 30.0  # rad/s: what a landing makes a light link's speed within a step
-_SMALL_SURPRISE = 0.01  # rad/s
-_FIRM = 1.0  # N·m·s: what a hard stop may take within a step
-# rad/s: how far off the prediction a joint is still held by its motor. More holds a landing, but a motor that holds its
-# speed whatever it takes tears feet loose from the floor: a servo gives way. So where contacts hold the robot, it is
-# little more than what the step before was off.
-_MARGIN, _LITTLE = 10.0, 0.3
-_JUMP = 0.2  # rad/s: changes of speed above this within a physics step count as collisions
+# (rad/s)²: residual at which the solver ends, with contacts (small corrections would continue for long) and without.
+# With coarser residuals, remaining forces shift the feet until a corner loses contact.
+_CONTACT_RESIDUAL, _AIR_RESIDUAL = 5e-4, 1e-7
+_ANCHOR = 20.0  # kg: mass of a contact in the prediction, along an axis that it holds
+_SLOW = 0.1  # m/s: a contact point that is faster along an axis is about to separate or to slide
+_LONGEST_LINE = 1000  # characters: PyBullet reads lines in pieces, and fails above about 8 kB
+_ERP = 48.0  # 1/s: correction of a joint past its stop; Bullet's 0.2 per step throws it back when steps are short
+_SUDDEN = 30.0  # rad/s: change of a light link's speed within a step in a landing
+_SMALL_ERROR = 0.01  # rad/s
+_STOP_IMPULSE = 1.0  # N·m·s: largest impulse of a hard stop in a step
+# rad/s: error of the prediction up to which a motor holds its joint. A large margin holds a landing. But a motor that
+# holds its speed with any torque pulls feet off the floor, which a servo does not do. So while contacts hold the robot,
+# the margin is the last step's error plus a little.
+_MARGIN, _CONTACT_MARGIN = 10.0, 0.3
+_JUMP = 0.2  # rad/s: a larger change of speed within a physics step counts as a collision
 _NEAR = 0.02  # rad
-_GIVE = 0.3  # of a lead that is not due, a step
+_LEAD_DECAY = 0.3  # share of a wrong lead that is corrected in a step
 _DIVERGED = 1e4  # rad/s
-_STILL = 0.5  # rad/s: where a robot stands every joint is slower
-_PAST = 0.005  # rad past a stop that ask for more sweeps
-_STRAIN = 1.0  # rad/s off the speed asked for, likewise
+# Each of these needs more sweeps: a joint that is faster, rad/s (a standing robot's are slower); a joint farther past
+# its stop, rad; a larger error of the commanded speed, rad/s.
+_MOVING, _PAST_STOP, _SPEED_ERROR = 0.5, 0.005, 1.0
 
 
 class BulletEngine(AheadEngine):
-    """A world of its own with one robot in it; see `axbridge.sim.engine.Engine` for what its methods promise.
+    """A Bullet world with one robot; `axbridge.sim.engine.Engine` describes its methods.
 
     Attributes:
         physics_step: One step of Bullet, s.
-        client: PyBullet's client id, for callers that add things to the world.
+        client: PyBullet's client id, for callers that add bodies to the world.
         body: The robot's body id.
-        links: PyBullet's index of each joint and of the link it moves.
-        resting: Whether contacts with something at rest hold the robot, as of the last `dynamics`.
+        links: PyBullet's index of each joint and of the link that it moves.
+        resting: Whether contacts with bodies at rest hold the robot, since the last `dynamics`.
 
     Raises:
         UsageError: `gui` without a display; the scene has ideal joints, which PyBullet cannot move.
@@ -127,35 +128,35 @@ class BulletEngine(AheadEngine):
         self._orders = np.zeros((3, n))
         self._read()
         self._left = 0  # substeps until Bullet's next step
-        self._surprise = math.inf  # rad/s: how far the last step missed what was asked
+        self._speed_error = math.inf  # rad/s: largest difference from a commanded speed in the last step
         self._loads, self._book, self._work = np.zeros((2, n)), np.zeros((n, len(StepState))), workspace(n)
         self._book[:, StepState.ANGLE], self._book[:, StepState.SPEED] = self._positions, self._speeds
         self._begin()
 
     def load(self) -> FloatArray:
-        """Load torques now: those of the physics step's beginning, as they grow within it."""
+        """Return the present load torques: those at the physics step's start plus their growth since then."""
         load: FloatArray = self._loads[0] + self._loads[1] * self._book[:, StepState.CLOCK]
         return load
 
     def base(self) -> LinkPose | None:
-        """Position, m, and orientation (x, y, z, w) of the centre of mass of a base that stands free."""
+        """Return position, m, and orientation (x, y, z, w) of a free base's centre of mass; None for a fixed base."""
         return None if self._fixed_base else self._pose()
 
     def place_base(self, pose: LinkPose) -> None:
-        """Put a base that stands free there, at rest."""
+        """Place a free base at a pose, at rest."""
         if self._fixed_base:
             raise UsageError("the base of this robot is bolted down", "write fixed_base = false under [world]")
         bullet.resetBasePositionAndOrientation(self.body, *pose, **self._on)
         bullet.resetBaseVelocity(self.body, [0, 0, 0], [0, 0, 0], **self._on)
 
     def place_joint(self, joint: int, position: float) -> None:
-        """Put a joint there, at rest; what was worked out ahead for the others stays."""
+        """Place a joint at a position, at rest; the prediction of the other joints stays."""
         bullet.resetJointState(self.body, self.links[joint], position, 0.0, **self._on)
         self._positions[joint], self._speeds[joint] = position, 0.0
         settle_at(self._book[joint], position)
 
     def poses(self) -> dict[str, LinkPose]:
-        """Where the frame of each link is."""
+        """Return the pose of each link's frame."""
         poses: dict[str, LinkPose] = {}
         for index, link in self._link_of.items():
             if index < 0:
@@ -166,7 +167,7 @@ class BulletEngine(AheadEngine):
         return poses
 
     def motion(self, link: str) -> LinkMotion:
-        """How a link moves, as of Bullet's latest step."""
+        """Return the motion of a link at the end of Bullet's latest step."""
         index = self._index_of.get(link)
         if index is None:
             raise UsageError(f"the robot has no link {link!r}", f"it has: {', '.join(self._tree.links)}")
@@ -181,13 +182,13 @@ class BulletEngine(AheadEngine):
         return LinkMotion(self._time, place, turned, moved, spin)
 
     def contacts(self) -> list[Contact]:
-        """Points that carry something, as of Bullet's latest step."""
+        """Return the contact points with a force, of Bullet's latest step."""
         contacts = []
         for point in bullet.getContactPoints(self.body, **self._on):
-            _, _, body, link, _, place, _, normal, _, pressed, along, first, across, second = point
-            if body != self.body and (pressed or along or across):
+            _, _, body, link, _, place, _, normal, _, pressure, along, first, across, second = point
+            if body != self.body and (pressure or along or across):
                 parts = zip(normal, first, second, strict=True)
-                x, y, z = (pressed * n + along * f + across * s for n, f, s in parts)
+                x, y, z = (pressure * n + along * f + across * s for n, f, s in parts)
                 contacts.append(Contact(self._tree.links[self._link_of[link]], place, (x, y, z)))
         return contacts
 
@@ -198,9 +199,9 @@ class BulletEngine(AheadEngine):
             bullet.disconnect(**self._on)
 
     def dynamics(self) -> tuple[FloatArray, FloatArray]:
-        """Inertia and load torque (gravity, Coriolis) of all joints at the present state, from the URDF's own figures.
+        """Return inertia (n, n) and load torque (n,) (gravity, Coriolis) of all joints in the present state.
 
-        What a free base and contacts do is included.
+        They come from the URDF's masses, and include the effects of a free base and of contacts.
         """
         n = len(self.joints)
         inertia, load = np.empty((n, n)), np.empty(n)
@@ -221,37 +222,37 @@ class BulletEngine(AheadEngine):
         self._begin()
 
     def _begin(self) -> None:
-        """Start a physics step: take over inertia and load."""
-        rested = self.resting
+        """Start a physics step with its inertia and load."""
+        was_resting = self.resting
         inertia, load = self.dynamics()
         self._system = System(inertia, self._loads, self._book, self._work, self.resting)
-        # A load that gravity and speed make goes on growing; one that contacts make jumps.
-        smooth = self._surprise < _SMALL_SURPRISE and not rested and not self.resting
+        # A load from gravity and speed changes steadily; a load from contacts changes suddenly.
+        smooth = self._speed_error < _SMALL_ERROR and not was_resting and not self.resting
         _begin(self._book, self._loads, load, smooth, self.physics_step, self._work)
         self._left = self._substeps
 
     def _finish(self) -> None:
-        """Let Bullet do the step that was predicted, and take over what really happened."""
+        """Run Bullet's step with the predicted speeds, and read the actual motion."""
         dt, resting, before, orders = self.physics_step, self.resting, self._figures, self._orders
         landing = not self._touching
-        _ask(self._book, self._stops, before, dt, resting, self._surprise, landing, orders)
+        _command_motors(self._book, self._stops, before, dt, resting, self._speed_error, landing, orders)
         self._step(*orders.tolist())
         self._read()
-        failed, self._surprise, self._strained = _take_over(
+        failed, self._speed_error, self._strained = _take_over(
             self._book, self._stops, self._system.inertia, before, self._figures, orders, self._loads[1], dt, resting
         )
         if failed >= 0:
             raise SimulationDiverged(self.joints[failed], self._time)
 
-    def _step(self, speeds: list[float], given: list[float], reach: list[float]) -> None:
-        """One physics step under these torques, with motors that add up to `reach` where these speeds need it."""
-        if any(given):
-            bullet.setJointMotorControlArray(self.body, self.links, bullet.TORQUE_CONTROL, forces=given, **self._on)
+    def _step(self, speeds: list[float], torques: list[float], limits: list[float]) -> None:
+        """Run a physics step with these torques, N·m; motors add up to `limits`, N·m, to reach `speeds`, rad/s."""
+        if any(torques):
+            bullet.setJointMotorControlArray(self.body, self.links, bullet.TORQUE_CONTROL, forces=torques, **self._on)
         bullet.setJointMotorControlArray(
-            self.body, self.links, bullet.VELOCITY_CONTROL, targetVelocities=speeds, forces=reach, **self._on
+            self.body, self.links, bullet.VELOCITY_CONTROL, targetVelocities=speeds, forces=limits, **self._on
         )
         still = self.resting and not self._strained
-        effort = _SWEEPS if still else _MORE_SWEEPS, _SETTLED if self._touching else _SOLVED
+        effort = _SWEEPS if still else _MORE_SWEEPS, _CONTACT_RESIDUAL if self._touching else _AIR_RESIDUAL
         if effort != self._effort:
             self._effort, (sweeps, residual) = effort, effort
             bullet.setPhysicsEngineParameter(numSolverIterations=sweeps, solverResidualThreshold=residual, **self._on)
@@ -259,7 +260,7 @@ class BulletEngine(AheadEngine):
         self._time += self.physics_step
 
     def _pose(self) -> LinkPose:
-        """Of the base's centre of mass."""
+        """Return the pose of the base's centre of mass."""
         position, orientation = bullet.getBasePositionAndOrientation(self.body, **self._on)
         return position, orientation
 
@@ -269,7 +270,7 @@ class BulletEngine(AheadEngine):
         return place, turned
 
     def _build(self, scene: Scene, start: tuple[float, ...]) -> None:
-        """Make Bullet's world."""
+        """Build Bullet's world."""
         urdf = scene.urdf
         if scene.gui and sys.platform == "linux" and not os.environ.get("DISPLAY"):  # PyBullet would end the process
             raise UsageError("there is no display to show the world on", "set DISPLAY, or leave gui out")
@@ -283,13 +284,13 @@ class BulletEngine(AheadEngine):
             numSubSteps=0,
             deterministicOverlappingPairs=1,
             erp=min(_ERP * scene.time_step, 1.0),
-            enableConeFriction=0,  # the cone's rows converge slowly: a standing robot creeps three times as far
+            enableConeFriction=0,  # a friction cone converges slowly: a standing robot creeps three times as far
             **self._on,
         )
         if scene.ground:
             plane = bullet.createCollisionShape(bullet.GEOM_PLANE, **self._on)
             floor = bullet.createMultiBody(0, plane, **self._on)
-            bullet.changeDynamics(floor, -1, lateralFriction=1.0, **self._on)  # a pair's is the product of both
+            bullet.changeDynamics(floor, -1, lateralFriction=1.0, **self._on)  # Bullet multiplies both frictions
         flags = bullet.URDF_USE_INERTIA_FROM_FILE
         if scene.self_collision:
             flags |= bullet.URDF_USE_SELF_COLLISION | bullet.URDF_USE_SELF_COLLISION_EXCLUDE_ALL_PARENTS
@@ -314,7 +315,7 @@ class BulletEngine(AheadEngine):
         index_of = {info[12].decode(): info[0] for info in infos}
         self._index_of = {name: index_of.get(name, -1) for name in self._tree.links}
         self._link_of = {index: link for link, index in enumerate(self._index_of.values())}
-        self._grip: dict[tuple[int, int, int], float] = {}
+        self._frictions: dict[tuple[int, int, int], float] = {}  # results of `_friction_of`
         place, orientation = bullet.getDynamicsInfo(self.body, -1, **self._on)[3:5]
         frame = np.array(place), np.array(bullet.getMatrixFromQuaternion(orientation)).reshape(3, 3)
         self._base = Base(np.zeros(BASE), *frame, np.array(scene.gravity), scene.fixed_base)
@@ -322,16 +323,16 @@ class BulletEngine(AheadEngine):
         bullet.performCollisionDetection(**self._on)
 
     def _prepare(self, start: tuple[float, ...]) -> list[int]:
-        """Take Bullet's own motors, damping and clamps away, set stops and start; the index of each joint."""
+        """Remove Bullet's motors, damping and speed limits; set stops and start; return the index of each joint."""
         known = {}
         bullet.changeDynamics(self.body, -1, linearDamping=0, angularDamping=0, **self._on)
         for index in range(bullet.getNumJoints(self.body, **self._on)):
             info = bullet.getJointInfo(self.body, index, **self._on)
             known[info[1].decode()] = index
-            if info[12].decode() in self._tree.dummies:  # Bullet has made it 1 kg
+            if info[12].decode() in self._tree.dummies:  # Bullet gives a link without mass 1 kg
                 moments = [DUMMY_INERTIA] * 3
                 bullet.changeDynamics(self.body, index, mass=DUMMY_MASS, localInertiaDiagonal=moments, **self._on)
-            # In one call with maxJointVelocity the damping would get lost.
+            # In one call with maxJointVelocity, Bullet ignores the damping.
             bullet.changeDynamics(self.body, index, linearDamping=0, angularDamping=0, jointDamping=0, **self._on)
             bullet.changeDynamics(self.body, index, maxJointVelocity=_FASTEST, **self._on)
             if info[2] != bullet.JOINT_FIXED:
@@ -341,11 +342,11 @@ class BulletEngine(AheadEngine):
             bullet.changeDynamics(self.body, known[name], jointLowerLimit=low, jointUpperLimit=high, **self._on)
             bullet.resetJointState(self.body, known[name], position, **self._on)
         for index in range(-1 if not self._fixed_base else 0, len(known)):
-            self._give_inertia(index)
+            self._restore_inertia(index)
         return [known[name] for name in self.joints]
 
-    def _give_inertia(self, index: int) -> None:
-        """Set what Bullet has zeroed: it takes no moment that is above the sum of the others, were it by rounding."""
+    def _restore_inertia(self, index: int) -> None:
+        """Set moments of inertia that Bullet made 0: it refuses a moment above the others' sum, even by rounding."""
         name = bullet.getJointInfo(self.body, index, **self._on)[12].decode() if index >= 0 else self._tree.links[0]
         mass, _, moments, _, turned = bullet.getDynamicsInfo(self.body, index, **self._on)[:5]
         if mass > 0 and not any(moments):
@@ -355,46 +356,46 @@ class BulletEngine(AheadEngine):
             bullet.changeDynamics(self.body, index, localInertiaDiagonal=moments, **self._on)
 
     def _read(self) -> None:
-        """Take over positions and speeds of the joints, and what their motors gave."""
+        """Read positions and speeds of the joints, and their motors' torques."""
         self._figures = np.empty((3, len(self.joints)))
         self._positions, self._speeds, _ = self._figures
         if self.links:
             states = bullet.getJointStates(self.body, self.links, **self._on)
             positions, speeds, _, used = zip(*states, strict=True)
-            # three times faster than to let numpy take tuples in
+            # three times as fast as numpy's conversion of tuples
             self._row.pack_into(self._figures.data, 0, *positions, *speeds, *used)
 
     def _contacts(self) -> FloatArray:
-        """Contacts with what cannot move, see `Contacts.points`."""
-        grip, link_of = self._grip, self._link_of
+        """Return the contacts with bodies that cannot move, as `Contacts.points`."""
+        frictions, link_of = self._frictions, self._link_of
         figures: list[float] = []
         points = bullet.getContactPoints(self.body, **self._on)
         self._touching = len(points) > 0
-        fresh = self._time == 0.0  # no force is known yet: what touches at the start stands there
-        for _, _, body, link, other, place, _, normal, distance, pressed, along, first, across, second in points:
-            if pressed > 0 or (fresh and distance <= 0):
+        first_step = self._time == 0.0  # there are no forces yet: contacts at the start are taken as holding
+        for _, _, body, link, other, place, _, normal, distance, pressure, along, first, across, second in points:
+            if pressure > 0 or (first_step and distance <= 0):
                 pair = link, body, other
-                friction = grip[pair] if pair in grip else self._pair(pair)
+                friction = frictions[pair] if pair in frictions else self._friction_of(pair)
                 if friction >= 0:
-                    most = math.inf if fresh and friction > 0 else friction * pressed
-                    figures += (link_of[link], *place, *normal, 0.0, math.inf, *first, along, most)
-                    figures += (*second, across, most)
+                    limit = math.inf if first_step and friction > 0 else friction * pressure
+                    figures += (link_of[link], *place, *normal, 0.0, math.inf, *first, along, limit)
+                    figures += (*second, across, limit)
         return np.array(figures, dtype=np.float64).reshape(-1, CONTACT)
 
-    def _pair(self, pair: tuple[int, int, int]) -> float:
-        """Friction of a link of ours on a link of another body, below 0 where that body moves."""
+    def _friction_of(self, pair: tuple[int, int, int]) -> float:
+        """Return the friction coefficient of the robot's link on a link of another body; -1 when that body moves."""
         link, body, other = pair
         facts = bullet.getDynamicsInfo(body, other, **self._on)
         friction = -1.0
         if body != self.body and facts[0] == 0:
             friction = facts[1] * bullet.getDynamicsInfo(self.body, link, **self._on)[1]
-        self._grip[pair] = friction
+        self._frictions[pair] = friction
         return friction
 
 
 @contextmanager
 def _on_disk(scene: Scene) -> Iterator[Path]:
-    """A file that says what the scene's URDF says, as PyBullet reads files alone; its meshes were read whole."""
+    """Yield a file with the scene's URDF, because PyBullet only reads files; its meshes are checked before."""
     urdf = scene.urdf
     with ExitStack() as stack:
         folder = cache(lambda: Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="axbridge-"))))
@@ -415,15 +416,15 @@ def _on_disk(scene: Scene) -> Iterator[Path]:
         yield file
 
 
-# What the velocity motors are asked for, once a physics step, and what comes back: arithmetic only. Torque that Bullet
-# applied and the servo did not give is owed: what is left of the servo's momentum goes into the next substeps.
+# Commands of the velocity motors in a physics step, and the evaluation of the step: arithmetic only. The difference
+# between the servo's momentum and the torque that Bullet applied goes into the next substeps (MOMENTUM_RESIDUAL).
 
 
 @jit
 def _begin(book: FloatArray, load: FloatArray, fresh: FloatArray, smooth: bool, step: float, work: FloatArray) -> None:
-    """At the start of a physics step: take over the `fresh` load (n,), N·m, and begin to count what acts on the joints.
+    """Start a physics step: set the `fresh` load (n,), N·m, and reset the sums of the book.
 
-    `load` and `work` are those of `System`. A load that is not `smooth` does not go on growing as it did.
+    `load` and `work` are those of `System`. Only a `smooth` load continues to grow as in the last step.
     """
     n = book.shape[0]
     for j in range(n):
@@ -437,40 +438,41 @@ def _begin(book: FloatArray, load: FloatArray, fresh: FloatArray, smooth: bool, 
 
 
 @jit
-def _ask(
+def _command_motors(
     book: FloatArray, stops: FloatArray, actual: FloatArray, step: float, resting: bool, missed: float, landing: bool,
     orders: FloatArray,
 ) -> None:  # fmt: skip
-    """At the end of a physics step: what to ask of each joint, as `orders` (3, n).
+    """Set the commands of Bullet's motors at the end of a predicted physics step, as `orders` (3, n).
 
-    They become a speed, the torque that is given, as expected, and the most that a motor adds to it where the speed
-    needs that. Without contact the speed is the mean one of the step, so that Bullet's one-step rule for positions
-    makes no error, and the servos keep their own speed at its end. A contact leaves the joints at the speed it lets
-    them have, so there they get that of the end; see `_keep_pace`. `actual` are Bullet's figures at the start, as of
-    `_read`; `missed` is what `_take_over` said of the step before. Where the robot may be `landing`, a joint may be
-    taken to its stop and past it before the engine knows of either, so there the motor may do what the stop would.
+    They are each joint's speed, rad/s, the expected torque, N·m, and the largest torque that a motor adds for the
+    speed, N·m. Without contacts, the speed is the step's mean speed, so that Bullet's one-step rule for positions makes
+    no error; the predicted end speeds stay in the book. With contacts (`resting`), the joints keep the speed that
+    Bullet computes, so the command is the end speed; see `_update_lead`.
+
+    `actual` is the result of `_read` at the start; `missed` is the speed error of the last step, rad/s. In a possible
+    `landing`, a joint can pass its stop within the step, so its motor may give the stop's impulse.
     """
-    margin = min(_LITTLE + missed, _MARGIN) if resting else _MARGIN
+    margin = min(_CONTACT_MARGIN + missed, _MARGIN) if resting else _MARGIN
     for j in range(book.shape[0]):
         end = book[j, StepState.SPEED]
         armature = book[j, StepState.ARMATURE]
         book[j, StepState.PREDICTED_SPEED] = end
         if book[j, StepState.PLAY] > 0.0:
-            # What passed on to a joint with backlash is known; below, what its rotor kept is taken off again.
+            # PUSH already excludes the impulse that a rotor with play kept; this cancels the subtraction below.
             book[j, StepState.PUSH] += armature * (end - book[j, StepState.START_SPEED])
         if book[j, StepState.PLAY] > 1.0:
             book[j, StepState.DAMP] = 0.0
         orders[0, j] = end if resting else (book[j, StepState.ANGLE] - book[j, StepState.START]) / step
-        stiffness = armature + book[j, StepState.DAMP]  # N·m·s for each rad/s that the joint is off the prediction
+        stiffness = armature + book[j, StepState.DAMP]  # N·m·s per rad/s of error of the predicted speed
         orders[1, j] = (book[j, StepState.PUSH] - armature * (end - book[j, StepState.START_SPEED])) / step
         reach = stiffness * (abs(orders[0, j] - actual[1, j]) + margin)
         near = _NEAR + step * abs(actual[1, j])
         angle = book[j, StepState.START]
         if angle > stops[j, 1] - near or angle < stops[j, 0] + near:
-            reach += _FIRM  # a hard stop gives way to nothing; Bullet's own reacts only once it is passed
+            reach += _STOP_IMPULSE  # a hard stop is rigid, but Bullet's stop acts only after the joint has passed it
         sudden = step * _SUDDEN
         if landing and not stops[j, 0] + sudden <= actual[0, j] <= stops[j, 1] - sudden:
-            reach += _FIRM
+            reach += _STOP_IMPULSE
         orders[2, j] = reach / step
 
 
@@ -479,22 +481,22 @@ def _take_over(
     book: FloatArray, stops: FloatArray, inertia: FloatArray, before: FloatArray, actual: FloatArray,
     orders: FloatArray, growth: FloatArray, step: float, resting: bool,
 ) -> tuple[int, float, bool]:  # fmt: skip
-    """After a physics step: the joints' true state, and what is left over of the servos' momentum, into the book.
+    """Write the joints' state after a physics step, and the servos' remaining momentum, into the book.
 
     Args:
-        book: (n, len(Book)), changed in place.
+        book: (n, len(StepState)), changed in place.
         stops: rad, (n, 2).
         inertia: (n, n), kg·m².
-        before: Bullet's figures before the step, as of `_read`; `actual` of after it, (3, n).
-        actual: See there.
-        orders: As `_ask` made them, (3, n).
-        growth: Of the load in this step, which Bullet does not see, N·m/s.
+        before: Result of `_read` before the step, (3, n).
+        actual: Result of `_read` after the step, (3, n).
+        orders: Result of `_command_motors`, (3, n).
+        growth: Of the load in this step, which Bullet does not use, N·m/s.
         step: The physics step, s.
-        resting: As in `_ask`.
+        resting: As in `_command_motors`.
 
     Returns:
-        The joint whose motion left the finite range, or -1; by how much the joint that went least as asked missed its
-        speed, rad/s; and whether one moves, is past its stop or went far from what was asked: a hard case to solve.
+        The joint whose motion is not finite, or -1; the largest speed error of a joint, rad/s; and whether the next
+        step needs more sweeps, because a joint moves, is past its stop or has a large speed error.
     """
     n = book.shape[0]
     worst, strained = 0.0, False
@@ -505,12 +507,12 @@ def _take_over(
         missed = speed - orders[0, j]
         worst = max(worst, abs(missed))
         past = max(stops[j, 0] - position, position - stops[j, 1])
-        strained = strained or past > _PAST or abs(speed) > _STILL or abs(missed) > _STRAIN
+        strained = strained or past > _PAST_STOP or abs(speed) > _MOVING or abs(missed) > _SPEED_ERROR
         ahead = book[j, StepState.SPEED] - orders[0, j]
-        # A joint that was stopped by something does not gain what it was predicted to.
+        # A joint that a contact or stop has stopped does not get the predicted change of speed.
         ahead *= max(0.0, 1.0 - abs(missed) / (abs(ahead) + 1e-12))
         book[j, StepState.SPEED] = speed + ahead
-        _keep_pace(book[j], before[1, j], speed, step, resting)
+        _update_lead(book[j], before[1, j], speed, step, resting)
         book[j, StepState.ANGLE] = position - book[j, StepState.LEAD]
         gained = book[j, StepState.SPEED] - book[j, StepState.START_SPEED]
         book[j, StepState.MOMENTUM_RESIDUAL] = book[j, StepState.PUSH] - book[j, StepState.DAMP] * missed
@@ -524,7 +526,7 @@ def _take_over(
                 book[j, StepState.MOMENTUM_RESIDUAL] -= inertia[j, k] * (
                     book[k, StepState.SPEED] - book[k, StepState.START_SPEED] - actual[1, k] + before[1, k]
                 )
-        # What a collision leaves over is let go: carried on, it keeps a robot on the floor trembling.
+        # The residual of a collision is discarded: otherwise it keeps a robot on the floor vibrating.
         jump = (actual[1, j] - before[1, j]) / _JUMP
         book[j, StepState.MOMENTUM_RESIDUAL] /= 1.0 + jump * jump
         if book[j, StepState.PLAY] > 1.0:
@@ -535,15 +537,15 @@ def _take_over(
 
 
 @jit
-def _keep_pace(row: FloatArray, before: float, actual: float, step: float, resting: bool) -> None:
-    """Keep LEAD, how far Bullet's position is ahead after a step, from the speeds before and after it.
+def _update_lead(row: FloatArray, before: float, actual: float, step: float, resting: bool) -> None:
+    """Update LEAD, the lead of Bullet's position after a step, from the speeds before and after the step, rad/s.
 
-    Bullet moves a joint all step long at the speed of the step's end. Where it was asked for just that speed,
-    `resting`, positions are half a step ahead of speeds; taken as they are, a swing would lose height in each step.
-    Where it was asked for the mean speed they are not ahead. The change from one to the other takes some steps.
+    Bullet moves a joint through the whole step with the speed of its end. If the command was this speed (`resting`),
+    positions are half a step ahead of speeds; uncorrected, a swing would lose height in each step. If the command was
+    the mean speed, there is no lead. The change between both takes some steps.
     """
     due = 0.0
     if resting:
-        due = 0.5 * step * min(max(actual, -_MARGIN), _MARGIN)  # faster, a landing has thrown it
+        due = 0.5 * step * min(max(actual, -_MARGIN), _MARGIN)  # a higher speed comes from a landing
         row[StepState.LEAD] += due - 0.5 * step * min(max(before, -_MARGIN), _MARGIN)
-    row[StepState.LEAD] += _GIVE * (due - row[StepState.LEAD])
+    row[StepState.LEAD] += _LEAD_DECAY * (due - row[StepState.LEAD])

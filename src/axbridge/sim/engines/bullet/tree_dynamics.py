@@ -1,22 +1,23 @@
-"""Joint-space inertia and load of a tree of links, fixed or floating, with what it touches, as one kernel.
+"""Joint-space inertia and load of a tree of links, fixed or floating, with its contacts, as one kernel.
 
-What n joints feel is wanted as `M q̈ = τ - c`, once a physics step, for Bullet's prediction. Spatial vectors (angular,
-linear) in world axes about the base link's origin (Featherstone 2008, chapters 5 and 6): S_k is the motion of joint k,
-I_i the inertia of link i, v_i and a_i its velocity and acceleration, × and ×* the cross products of motions and forces.
+Bullet's prediction needs the equation `M q̈ = τ - c` of n joints once in each physics step. Spatial vectors (angular,
+linear) are in world axes about the base link's origin (Featherstone 2008, chapters 5 and 6). S_k is the motion of joint
+k, I_i the inertia of link i, v_i and a_i its velocity and acceleration, × and ×* the cross products of motions and
+forces.
 
-1. Outwards, every parent before its children: where link i is, S_i, and with all q̈ = 0 and gravity as an acceleration
-   of the base
+1. Outwards, every parent before its children: the position of link i, S_i, and with all q̈ = 0 and gravity as an
+   acceleration of the base
 
        v_i = v_up + S_i·q̇_i,    a_i = a_up + v_i × S_i·q̇_i,    f_i = I_i a_i + v_i ×* I_i v_i .
 
 2. Inwards, children first: f_up += f_i, and I_up += I_i to inertias of whole branches. About one common point in common
-   axes both are plain sums; in axes of their own each link would need a transformation.
-3. Then c_k = S_k·f_k, and with the push F = I_k S_k of a branch that moves with joint k: M_jk = S_j·F for each joint j
-   between k and the base. B_k = F is also what couples joint k with the base.
-4. A contact that holds its link along an axis counts as a heavy point there (mass m, wrench w of a unit force): it adds
+   axes both are simple sums; in its own axes, each link would need a transformation.
+3. Then c_k = S_k·f_k. With the force F = I_k S_k of a branch that moves with joint k, M_jk = S_j·F for each joint j
+   between k and the base. B_k = F also couples joint k with the base.
+4. A contact that holds its link along an axis is a point mass there (mass m, wrench w of a unit force). It adds
    m·(w·S_j)(w·S_k) to M, m·w wᵀ to the base's inertia, m·(w·S_k)·w to B_k, and a force that stops the point within the
-   step. One that slips is its force alone. This has to be before step 5: it is felt through base and joints at once.
-5. Of a base that floats, the six equations I_0 a + Bᵀ q̈ = -f_0 are solved for a and put in: M -= B I_0⁻¹ Bᵀ and
+   step. A contact that slips adds only its force. This comes before step 5, because it acts on base and joints.
+5. For a floating base, the six equations I_0 a + Bᵀ q̈ = -f_0 are solved for a and inserted: M -= B I_0⁻¹ Bᵀ and
    c -= B I_0⁻¹ f_0.
 
 Measured on a Bioloid: 6.2 µs, with eight contacts 8.2 µs. MuJoCo takes 5.0 µs for steps 1 to 3 (five calls, and the
@@ -36,15 +37,15 @@ from axbridge.arrays import FloatArray, IntArray
 from axbridge.jit import jit
 from axbridge.sim.engines.bullet.ahead import invert
 
-BASE = 13  # figures of the base's motion
-CONTACT = 4 + 3 * 5  # figures of a contact
-_FULL = 0.99  # of the most that friction can be: there a contact slips
+BASE = 13  # length of `Base.motion`
+CONTACT = 4 + 3 * 5  # columns of `Contacts.points`
+_FULL = 0.99  # share of the friction limit from which a contact slips
 
 _making_arrays = partial(jit, allocates=True)
 
 
 class Links(NamedTuple):
-    """The arrays of `axbridge.config.urdf.Tree` in its words; `dof` may leave joints out."""
+    """The arrays of `axbridge.config.urdf.Tree` with its names; `dof` is -1 for joints that are left out."""
 
     parent: IntArray
     kind: IntArray
@@ -58,10 +59,10 @@ class Links(NamedTuple):
 
 
 class Base(NamedTuple):
-    """How the base link moves."""
+    """Motion and frame of the base link."""
 
-    # of the base's centre of mass, as an engine gives it, (BASE,): position, m; orientation of the principal axes (x,
-    # y, z, w); velocity, m/s; angular velocity, rad/s
+    # of the base's centre of mass, (BASE,): position, m; orientation of the principal axes (x, y, z, w); velocity, m/s;
+    # angular velocity, rad/s
     motion: FloatArray
     place: FloatArray  # centre of mass in the base link's frame, (3,), m
     turn: FloatArray  # principal axes in the base link's frame, (3, 3)
@@ -70,14 +71,14 @@ class Base(NamedTuple):
 
 
 class Contacts(NamedTuple):
-    """What the links touch that does not move, and what each contact holds."""
+    """Contacts of the links with bodies at rest."""
 
-    # (contacts, CONTACT): links, and where in the world they touch it, m; then for three axes, the surface's normal and
-    # two along it: direction (3), force on the link, N, and the most that it can be, N
+    # (contacts, CONTACT): link, and the point of contact in the world, m; then for three axes, the surface's normal and
+    # two tangents: direction (3), force on the link, N, and the limit of this force, N
     points: FloatArray
-    anchor: float  # where a contact holds, it counts as a weightless point of this mass, kg
-    slow: float  # a contact that moves faster than this does not hold, m/s
-    step: float  # time in which it stops, s
+    anchor: float  # mass of the point for a contact that holds, without weight, kg
+    slow: float  # a contact point that is faster than this does not hold, m/s
+    step: float  # time in which a contact that holds stops its point, s
 
 
 @_making_arrays
@@ -85,11 +86,11 @@ def joint_dynamics(
     chain: Links, root: Base, touching: Contacts, position: FloatArray, speed: FloatArray, inertia: FloatArray,
     load: FloatArray,
 ) -> int:  # fmt: skip
-    """Fill `inertia` and `load` so that `inertia @ acceleration = torque - load`.
+    """Fill `inertia` and `load` so that `inertia @ acceleration = torque - load`; return how many contacts hold.
 
-    On a floating base the base's own motion is eliminated: `inertia` is what the joints feel with the base free.
-    A contact counts as a heavy point along each axis that it holds, so a leg on the ground carries and feels the whole
-    robot; along an axis that it slips on, it is a force.
+    The motion of a floating base is eliminated: `inertia` is that of the joints with a free base. A contact is a point
+    mass along each axis that it holds. So the inertia and load of a standing leg include the whole robot. Along an axis
+    on which it slips, it is a force.
     """
     links, base, contacts = Links(*chain), Base(*root), Contacts(*touching)
     count, dof = links.parent.shape[0], links.dof
@@ -127,7 +128,7 @@ def joint_dynamics(
             body[up, i] += body[link, i]
     base_column = np.empty((n, 6))
     push = np.empty(6)
-    inertia[:] = 0.0  # joints on other branches do not couple
+    inertia[:] = 0.0  # joints on different branches do not couple
     for link in range(1, count):
         j = dof[link]
         if j < 0:
@@ -160,7 +161,7 @@ def _base_motion(
     base: FloatArray, frame_place: FloatArray, frame_turn: FloatArray, turn: FloatArray, speed: FloatArray,
     origin: FloatArray,
 ) -> None:  # fmt: skip
-    """From the motion of the base's centre of mass to rotation, speed (angular, linear) and place of the link."""
+    """Compute the base link's rotation, speed (angular, linear) and origin from its centre of mass's motion."""
     x, y, z, w = base[3], base[4], base[5], base[6]
     a, b, c = base[10], base[11], base[12]
     axes = np.empty((3, 3))
@@ -186,11 +187,11 @@ def _hold(
     contacts: Contacts, links: Links, reference: FloatArray, motion: tuple[FloatArray, FloatArray], base: FloatArray,
     force: FloatArray, base_column: FloatArray, inertia: FloatArray, load: FloatArray,
 ) -> int:  # fmt: skip
-    """Hold each link along the axes that its contacts hold; how many contacts do."""
+    """Add the contacts to inertias and loads (step 4); return how many of them hold."""
     screw, velocity = motion
     points, anchor, slow, step = contacts
-    wrench = np.empty(6)  # of a unit force along an axis, about the origin; also how a link's motion moves the contact
-    lever = np.zeros(load.shape[0])  # how each joint does
+    wrench = np.empty(6)  # of a unit force along an axis, about the origin; its product with a motion: contact's speed
+    lever = np.zeros(load.shape[0])  # speed of the contact per speed of each joint
     held = 0
     for contact in range(points.shape[0]):
         link = int(points[contact, 0])
@@ -202,19 +203,19 @@ def _hold(
         for axis in range(3):
             first = 4 + 5 * axis
             a, b, c = points[contact, first], points[contact, first + 1], points[contact, first + 2]
-            given, most = points[contact, first + 3], points[contact, first + 4]
+            applied, limit = points[contact, first + 3], points[contact, first + 4]
             wrench[0], wrench[1], wrench[2] = y * c - z * b, z * a - x * c, x * b - y * a
             wrench[3], wrench[4], wrench[5] = a, b, c
             rate = 0.0
             for i in range(6):
                 rate += wrench[i] * velocity[link, i]
-            holds = abs(rate) < slow and abs(given) < _FULL * most
+            holds = abs(rate) < slow and abs(applied) < _FULL * limit
             if axis == 0:
                 if not holds:
                     break
                 held += 1
             mass = anchor if holds else 0.0
-            push = anchor * rate / step if holds else -given
+            push = anchor * rate / step if holds else -applied
             for i in range(6):
                 force[i] += push * wrench[i]
                 for k in range(6):
@@ -243,7 +244,7 @@ def _hold(
 
 @_making_arrays
 def _spread(body: FloatArray, matrix: FloatArray) -> None:
-    """Spatial inertia as a matrix, (6, 6)."""
+    """Convert a spatial inertia, (10,), to a matrix, (6, 6)."""
     unit = np.zeros(6)
     column = np.empty(6)
     for i in range(6):
@@ -283,7 +284,7 @@ def _place_link(
     link: int, links: Links, position: FloatArray, rotation: FloatArray, origin: FloatArray, screw: FloatArray,
     scratch: FloatArray,
 ) -> None:  # fmt: skip
-    """Frame of a link and direction of its joint's motion, from the parent's frame."""
+    """Compute a link's frame and the direction of its joint's motion from the parent's frame."""
     up, kind, place, turn, axis = links.parent[link], links.kind[link], links.place, links.turn, links.axis
     for i in range(3):
         total = origin[up, i]
@@ -328,7 +329,7 @@ def _place_link(
 def _place_body(
     link: int, links: Links, rotation: FloatArray, origin: FloatArray, body: FloatArray, scratch: FloatArray
 ) -> None:  # fmt: skip
-    """Spatial inertia of a link about the reference point."""
+    """Compute the spatial inertia of a link about the reference point."""
     m, centre = links.mass[link], links.centre
     c0, c1, c2 = origin[link, 0], origin[link, 1], origin[link, 2]
     for k in range(3):
@@ -360,7 +361,7 @@ def _dot(a: FloatArray, b: FloatArray) -> float:
 
 @jit
 def _momentum(body: FloatArray, v: FloatArray, result: FloatArray) -> None:
-    """Spatial inertia times spatial velocity."""
+    """Compute spatial inertia times spatial velocity."""
     m, h0, h1, h2 = body[0], body[1], body[2], body[3]
     result[0] = body[4] * v[0] + body[7] * v[1] + body[8] * v[2] + h1 * v[5] - h2 * v[4]
     result[1] = body[7] * v[0] + body[5] * v[1] + body[9] * v[2] + h2 * v[3] - h0 * v[5]
@@ -383,7 +384,7 @@ def _add_cross(v: FloatArray, s: FloatArray, rate: float, result: FloatArray) ->
 
 @_making_arrays
 def _force(body: FloatArray, v: FloatArray, a: FloatArray, result: FloatArray) -> None:
-    """Newton-Euler: I·a + v ×* I·v."""
+    """Compute the force of the Newton-Euler equation: I·a + v ×* I·v."""
     momentum = np.empty(6)
     _momentum(body, v, momentum)
     _momentum(body, a, result)

@@ -1,13 +1,13 @@
-"""MuJoCo as engine: joints, drives, dry friction, stops and contacts solved in one system.
+"""MuJoCo as an engine: joints, drives, dry friction, stops and contacts are solved in one system.
 
-A step takes all degrees of freedom from speeds v to v⁺ by
+The equation of a step for all degrees of freedom, from speeds v to v⁺, is
 
     (M + A + h·W·D) v⁺ = (M + A) v - h (1 - W) D v + h (τ - c) + h·Jᵀf
 
-with the drives' torque τ, damping D and armature A (`axbridge.sim.substep`), weights W (`fitted_weight`), and h·W·D in
-MuJoCo's armature, so that contacts, friction and stops hear of the damping, too: an implicit integrator that adds
-damping when the forces are already chosen makes light links tremble. Dry friction is MuJoCo's friction loss; an ideal
-motor is a friction loss about the speed that it is to hold.
+with the drives' torque τ, damping D and armature A (`axbridge.sim.substep`) and weights W (`fitted_weight`). h·W·D is
+part of MuJoCo's armature, so the solver of contacts, friction and stops includes the damping. An implicit integrator
+adds damping after the constraint forces are solved, which makes light links vibrate. Dry friction is MuJoCo's friction
+loss. An ideal motor is a friction loss about its target speed.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ from axbridge.sim.engines.mujoco.model import build_model
 from axbridge.sim.one_joint import reached
 from axbridge.sim.substep import ARMATURE, DAMPING, LIMIT, LOOSE, PULL, TORQUE, Drives, end_step, gather
 
-_FINE, _COARSE = 1e-3, 1 / 240  # s, longest steps with a base that is bolted down, and with one that stands free
+_FINE, _COARSE = 1e-3, 1 / 240  # s, longest steps with a base that is bolted down, and with a free base
 _SANE = 1e9  # rad/s
-_FRAME = 1 / 60  # s, between two pictures of a window
-_FAREWELL = 5.0  # s that a window may take to be gone
-_GIVE = 0.003  # by this share of the 0.01 % that MuJoCo makes them give way do dry friction, motors and stops
-_RETURN = 1.0  # rad/s: how fast a joint that was pushed past a stop is brought back
-_SLACK = 5e-7  # rad: so far past a stop it is left, or it would press against its own friction there
+_FRAME = 1 / 60  # s, between two frames of a window
+_FAREWELL = 5.0  # s: time limit for closing a window
+_GIVE = 0.003  # factor on MuJoCo's compliance of 0.01 %, for dry friction, motors and stops
+_RETURN = 1.0  # rad/s: return speed of a joint that is past a stop
+_SLACK = 5e-7  # rad past a stop that are not corrected: the correction would act against the joint's own friction
 _LIGHTEST = 1e-15  # kg·m²
-_DONE, _DIVERGED = -1, -2  # what `_end_and_begin` returns but a joint
+_DONE, _DIVERGED = -1, -2  # results of `_end_and_begin` that are no joint
 
 
 class MujocoEngine:
     """See `axbridge.sim.engine.Engine`.
 
-    Positions inside MuJoCo are half a step ahead of its speeds, as in every leapfrog; those handed out are not.
+    MuJoCo's positions are half a step ahead of its speeds, as in every leapfrog method. `state` corrects this.
     """
 
     def __init__(self, scene: Scene) -> None:
@@ -61,8 +61,8 @@ class MujocoEngine:
         self.friction = np.array([fact.friction for fact in facts[:n]])
         for motor, fact in zip(self._ideal, facts[n:], strict=True):
             motor.attach(fact, weightless=fact.name in self._tree.weightless)
-        # Ideal joints alone move as in Webots, in whole physics steps. Loops want shorter ones where little else limits
-        # how exact a joint is; where a base stands free, contacts do.
+        # A world with only ideal joints moves in whole physics steps, as in Webots. Control loops need shorter steps;
+        # with a free base, contacts limit the accuracy, so longer steps are enough.
         whole = bool(self._ideal) and not scene.joints
         longest = scene.time_step if whole else _FINE if scene.fixed_base else _COARSE
         self.time_step = substeps(scene.time_step, longest)[1]
@@ -74,10 +74,10 @@ class MujocoEngine:
         self._qpos, self._dof = self.model.jnt_qposadr[numbers], self.model.jnt_dofadr[numbers]
         self._driven, self._driven_qpos, self._ranges = self._dof[:n], self._qpos[:n], numbers[:n]
         self._ideal_dof, self._ideal_qpos, self._ideal_joints = self._dof[n:], self._qpos[n:], numbers[n:]
-        self._held = np.zeros(self.model.nv)  # what dry friction and ideal motors gave in the latest step
+        self._held = np.zeros(self.model.nv)  # N·m: torques of dry friction and ideal motors in the latest step
         self._still = np.zeros(self.model.nv)
         self._diagonal = self.model.M_rowadr[self._driven] + self.model.M_rownnz[self._driven] - 1
-        # Views of MuJoCo's memory; to ask for them again in each step costs as much as the step's arithmetic.
+        # Views of MuJoCo's memory: creating them in each step takes as long as the step's arithmetic.
         self._q, self._v, self._inertia = self.data.qpos, self.data.qvel, self.data.M
         self._applied, self._friction = self.data.qfrc_applied, self.model.dof_frictionloss
         self._armature, self._range = self.model.dof_armature, self.model.jnt_range
@@ -105,7 +105,7 @@ class MujocoEngine:
         pull = np.zeros(self.model.nv)
         mujoco.mj_mulJacTVec(self.model, data, pull, force)
         pull = data.qfrc_bias - pull
-        if not self._fixed_base:  # the base gives way
+        if not self._fixed_base:  # the base accelerates under the load
             inertia = np.zeros((6, 6))
             for row in range(6):
                 first, count = self.model.M_rowadr[row], self.model.M_rownnz[row]
@@ -193,7 +193,7 @@ class MujocoEngine:
     def _exchange(
         self, drives: Drives, arrays: Drives, index: int, *, ends: bool = True, begins: bool = True
     ) -> None:  # fmt: skip
-        """Account for step `index - 1`, which `ends`, and write what acts on the joints in step `index`."""
+        """Account for step `index - 1` if it `ends`, and write the drives' action in step `index` if it `begins`."""
         data, step, since = self.data, self.time_step, 0
         forces = data.nf, data.efc_id, data.efc_force
         while (met := _end_and_begin(index, step, ends, begins, since, forces, arrays, self._memory)) >= 0:
@@ -207,17 +207,17 @@ class MujocoEngine:
             self._sense(self._held[self._ideal_dof])
 
     def _strike(self, dof: int, armature: float, speed: float) -> None:
-        """A rotor of `armature` (kg·m²) that turns at `speed` (rad/s) gives its momentum to itself and a joint."""
+        """Apply the impulse of a rotor with `armature` (kg·m²) and `speed` (rad/s) that meets its joint."""
         unit, mobility = np.zeros((1, self.model.nv)), np.zeros((1, self.model.nv))
         unit[0, dof] = 1.0
         mujoco.mj_solveM(self.model, self.data, mobility, unit)
         hit = (speed - self._v[dof]) / (1.0 / armature + mobility[0, dof])
         gained = mobility[0] * hit
         self._v += gained
-        self._q[self._qpos] += 0.5 * self.time_step * gained[self._dof]  # the joints themselves do not jump
+        self._q[self._qpos] += 0.5 * self.time_step * gained[self._dof]  # keeps the positions of `state` unchanged
 
     def _solve(self, targets: FloatArray) -> None:
-        """Accelerations now, with all that acts."""
+        """Compute the present accelerations; `targets` (nv,) are the speeds for friction and motors, rad/s."""
         model, data = self.model, self.data
         mujoco.mj_fwdPosition(model, data)
         mujoco.mj_fwdVelocity(model, data)
@@ -228,7 +228,7 @@ class MujocoEngine:
         mujoco.mj_fwdConstraint(model, data)
 
     def _weigh(self, armature: FloatArray) -> None:
-        """Let MuJoCo know how hard links are to move, rotors included: contacts are as stiff as that."""
+        """Update MuJoCo's inertia constants with the rotors' armature: they scale the stiffness of contacts."""
         before = self._armature[self._driven]
         self._armature[self._driven] = armature
         mujoco.mj_setConst(self.model, mujoco.MjData(self.model))
@@ -236,14 +236,14 @@ class MujocoEngine:
         self._weighed = True
 
     def _culprit(self) -> str:
-        """The joint whose torque is no number, else the fastest."""
+        """Return the joint whose torque is not finite, or else the fastest."""
         torque = self._applied[self._dof]
         speeds = np.abs(self._v[self._dof])
         worst = np.argmax(~np.isfinite(torque)) if not np.isfinite(torque).all() else np.argmax(speeds)
         return self._names[int(worst)] if self._names else self._tree.links[0]
 
     def _apply_ideal(self) -> FloatArray:
-        """Springs, dampers and motors of the ideal joints; the speeds that the motors are to hold."""
+        """Apply springs, dampers and motors of the ideal joints; return the motors' target speeds, (nv,), rad/s."""
         h, dof = self.time_step, self._ideal_dof
         position, speed = self._q[self._ideal_qpos], self._v[dof]
         stiffness = np.array([motor.stiffness for motor in self._ideal])
@@ -252,7 +252,7 @@ class MujocoEngine:
         stops = np.array([motor.stops for motor in self._ideal])
         targets, limit = np.array([motor.row for motor in self._ideal]).T
         for place, motor in enumerate(self._ideal):
-            if motor.kinematic:  # nothing could hold it at a stop
+            if motor.kinematic:  # a massless joint would pass its stop
                 low, high = (stops[place] - position[place]) / h
                 targets[place] = min(max(targets[place], low), high)
         self._armature[dof] = h * damping + h * h * stiffness
@@ -264,7 +264,7 @@ class MujocoEngine:
         return velocities
 
     def _sense(self, torque: FloatArray) -> None:
-        """Tell the ideal joints what they did, and what their motors used for it."""
+        """Pass the ideal joints their positions, speeds and motor torques (N·m)."""
         positions, speeds = self._q[self._ideal_qpos], self._v[self._ideal_dof]
         for motor, x, v, used in zip(self._ideal, positions, speeds, torque, strict=True):
             motor.sense(float(x), float(v), float(used), self._time)
@@ -282,7 +282,7 @@ def _to_xyzw(quaternion: FloatArray) -> tuple[float, float, float, float]:
 
 
 class _Window:
-    """MuJoCo's window, drawn by a thread of its own, which has to end before the process takes the graphics down."""
+    """MuJoCo's window; its drawing thread must end before the process closes the graphics library."""
 
     def __init__(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
         if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
@@ -303,37 +303,36 @@ class _Window:
             thread.join(_FAREWELL)
 
 
-# What goes into MuJoCo in a step and what comes out, as kernels: with numpy these few sums take as long as MuJoCo
-# itself, because its arrays are short.
+# Inputs and outputs of MuJoCo in a step, as kernels: for such short arrays, numpy would take as long as MuJoCo itself.
 
 
 class _Memory(NamedTuple):
-    """Where a robot's n joints are in MuJoCo's arrays, these arrays, and what a step ends with."""
+    """Indices of a robot's n joints in MuJoCo's arrays, these arrays, and the results of a step."""
 
     dof: IntArray  # degree of freedom of each driven joint, (n,)
     place: IntArray  # its index in `position`, (n,)
-    joint: IntArray  # MuJoCo's number of it, (n,)
+    joint: IntArray  # its number in MuJoCo, (n,)
     diagonal: IntArray  # its index in `inertia`, (n,)
-    inertia: FloatArray  # joint-space inertia, its sparse entries, kg·m²
+    inertia: FloatArray  # sparse entries of the joint-space inertia, kg·m²
     position: FloatArray  # half a step ahead of `speed`, rad
-    speed: FloatArray  # of each degree of freedom, as are the others but the stops, rad/s
+    speed: FloatArray  # of each degree of freedom, rad/s; the next ones, too, except `stops`
     armature: FloatArray  # kg·m²
     friction: FloatArray  # N·m
-    stops: FloatArray  # lower and upper one of each joint, (joints, 2), rad
+    stops: FloatArray  # lower and upper stop of each joint, (joints, 2), rad
     torque: FloatArray  # applied, N·m
-    held: FloatArray  # what dry friction and ideal motors gave, N·m
+    held: FloatArray  # torques of dry friction and ideal motors, N·m
     ended: FloatArray  # positions, speeds and torques of dry friction of the driven joints at a step's end, (3, n)
 
 
 class _ConstraintRows(NamedTuple):
-    """MuJoCo's constraint rows of a step, those of dry friction and motors first, then those of stops."""
+    """MuJoCo's constraint rows of a step: first those of dry friction and motors, then those of stops."""
 
-    of: IntArray  # what each is of; of friction the degree of freedom
-    give: FloatArray  # how far each gives way; `_aim` changes this and the next two
-    hold: FloatArray  # the inverse of that
-    wanted: FloatArray  # acceleration that each asks for
+    of: IntArray  # id of each row's object (`efc_id`); for friction the degree of freedom
+    give: FloatArray  # regularisation R of each row; `_aim` changes this and the next two
+    hold: FloatArray  # its inverse
+    wanted: FloatArray  # reference acceleration of each row
     speed: FloatArray  # rad/s
-    gap: FloatArray  # how far a joint is from its stop, rad
+    gap: FloatArray  # distance of a joint from its stop, rad
 
 
 @jit
@@ -341,13 +340,13 @@ def _end_and_begin(
     index: int, step: float, ends: bool, begins: bool, since: int, forces: tuple[int, IntArray, FloatArray],
     drives: Drives, memory: _Memory,
 ) -> int:  # fmt: skip
-    """Account for step `index - 1` where it `ends`, then write what acts in step `index` where it `begins`.
+    """Account for step `index - 1` if it `ends`, then write the drives' action in step `index` if it `begins`.
 
-    `step` in s; `forces` are the number of constraint rows of friction and motors, what each is of, and its force, N·m.
+    `step` in s; `forces` are the number of constraint rows of friction and motors, their ids, and their forces, N·m.
 
     Returns:
-        _DONE; _DIVERGED; or the place in `drives.playing` of a joint that its rotor has met. The caller lets it strike
-        and calls again with `since` one more than that.
+        _DONE; _DIVERGED; or the index in `drives.playing` of a joint that its rotor has met. Then the caller applies
+        the rotor's impulse, and calls again with `since` set to this index plus 1.
     """
     known, there = Drives(*drives), _Memory(*memory)
     if ends:
@@ -355,7 +354,7 @@ def _end_and_begin(
         if since == 0:
             rubbing, of, force = forces
             if not _sum_up(rubbing, of, force, there.dof, there.speed, there.held, friction) < _SANE**2:
-                return _DIVERGED  # also where one is no number
+                return _DIVERGED  # also when a speed is NaN
             for j in range(len(there.dof)):
                 positions[j] = there.position[there.place[j]] - 0.5 * step * there.speed[there.dof[j]]
         for j in range(len(there.dof)):
@@ -377,7 +376,7 @@ def _end_and_begin(
 
 @jit
 def _apply_drives(step: float, drives: Drives, memory: _Memory) -> None:
-    """Write what acts on the driven joints in a step (s); W·D goes into the armature."""
+    """Write the drives' action on the joints in a step (s); h·W·D is added to the armature."""
     known, there = Drives(*drives), _Memory(*memory)
     torque, damping, armature = known.motor[TORQUE], known.motor[DAMPING], known.motor[ARMATURE]
     for j in range(len(there.dof)):
@@ -394,10 +393,11 @@ def _aim(
     step: float, rubbing: int, stopping: int, targets: FloatArray, held: FloatArray,
     rows: tuple[IntArray, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray],
 ) -> None:  # fmt: skip
-    """Say what so many rows of friction and motors, and so many of stops, are to reach in a step of `step` s.
+    """Set the reference accelerations of the constraint rows in a step of `step` s.
 
-    Friction brings each degree of freedom to its speed in `targets`, (nv,). It goes on holding what it `held` in the
-    step before, N·m. Else it would have to creep to know of its load, until a stop takes it.
+    The first `rubbing` rows are of friction and motors, the next `stopping` rows of stops. Friction brings each degree
+    of freedom to its speed in `targets`, (nv,). It starts from the torques `held` in the last step, N·m. Without them,
+    MuJoCo's regularised friction only resists a motion, so a loaded joint would creep to its stop.
     """
     known = _ConstraintRows(*rows)
     of, give, hold, wanted, speed, gap = known.of, known.give, known.hold, known.wanted, known.speed, known.gap
@@ -406,7 +406,7 @@ def _aim(
         hold[k] /= _GIVE
     for k in range(rubbing):
         wanted[k] = (targets[of[k]] - speed[k]) / step + give[k] * held[of[k]]
-    for k in range(rubbing, rubbing + stopping):  # a joint ends the step at its stop at most
+    for k in range(rubbing, rubbing + stopping):  # the joint must not pass its stop in this step
         allowed = -gap[k] if gap[k] > 0.0 else min(max(-gap[k] - _SLACK, 0.0), step * _RETURN)
         wanted[k] = (allowed / step - speed[k]) / step
 
@@ -415,7 +415,7 @@ def _aim(
 def _sum_up(
     rubbing: int, of: IntArray, force: FloatArray, dof: IntArray, speed: FloatArray, held: FloatArray, spent: FloatArray
 ) -> float:
-    """What friction and motors gave, into `held` (nv,) and `spent` (n,); the sum of all speeds' squares."""
+    """Write the torques of friction and motors into `held` (nv,) and `spent` (n,); return the sum of squared speeds."""
     squares = 0.0
     for d in range(len(held)):
         held[d] = 0.0

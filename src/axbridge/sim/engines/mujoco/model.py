@@ -1,4 +1,4 @@
-"""A scene as a MuJoCo model: links, joints and shapes as the URDF has them, nothing fused, guessed or smoothed."""
+"""Convert a scene to a MuJoCo model, with the URDF's links, joints and shapes; no links are fused."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from axbridge.config.urdf import SLIDES, Shape, Tree, read_mesh, read_shapes
 from axbridge.errors import RigError
 from axbridge.sim.engine import Arrangement, Scene
 
-# Contacts as critically damped springs of 4 ms (or two steps), that give way by 5 to 1 %; and a cone of friction.
+# Contacts are critically damped springs of 4 ms (or two steps), with 5 to 1 % compliance and a friction cone.
 _CONTACT = (0.004, 1.0)
 _CONTACT_SHARE = (0.95, 0.99, 0.0005, 0.5, 2.0)
-_CONE = 20.0  # how much harder friction holds than pressure does
-_RIGID = (0.9999, 0.9999, 0.001, 0.5, 2.0)  # dry friction, motors and stops give way by 0.01 %
-_FASTEST = 50.0  # rad/s: a joint slower than this cannot pass a stop unseen in a step
+_CONE = 20.0  # impratio: stiffness of friction relative to that of the normal force
+_RIGID = (0.9999, 0.9999, 0.001, 0.5, 2.0)  # 0.01 % compliance of dry friction, motors and stops
+_FASTEST = 50.0  # rad/s: up to this speed, a stop becomes active before a joint passes it
 _GEOMS = {
     "box": mujoco.mjtGeom.mjGEOM_BOX,
     "cylinder": mujoco.mjtGeom.mjGEOM_CYLINDER,
@@ -26,29 +26,29 @@ _GEOMS = {
 
 
 def build_model(scene: Scene, arrangement: Arrangement, step: float) -> tuple[mujoco.MjModel, IntArray, IntArray]:
-    """A scene compiled for steps of `step` s; MuJoCo's numbers of the tree's links, and of the arrangement's joints."""
+    """Compile a scene for steps of `step` s; return it with MuJoCo's ids of the tree's links and of the joints."""
     tree = arrangement.tree
     spec = new_spec()
     option = spec.option
     option.timestep, option.gravity, option.impratio = step, scene.gravity, _CONE
     option.integrator, option.cone = mujoco.mjtIntegrator.mjINT_EULER, mujoco.mjtCone.mjCONE_ELLIPTIC
-    option.jacobian = mujoco.mjtJacobian.mjJAC_SPARSE  # legs and arms of a robot have little to do with each other
-    for off in ("AUTORESET", "ACTUATION", "ISLAND"):  # in islands it would solve copies of what the engine changes
+    option.jacobian = mujoco.mjtJacobian.mjJAC_SPARSE  # joints of different limbs do not couple
+    for off in ("AUTORESET", "ACTUATION", "ISLAND"):  # islands are copies, which the engine's changes do not reach
         option.disableflags |= getattr(mujoco.mjtDisableBit, f"mjDSBL_{off}")
     if scene.ground:
         floor = spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, size=[0, 0, 1], rgba=[0.8, 0.8, 0.8, 1])
         floor.contype, floor.conaffinity = 0, 1
-        _touching(floor, 0.0)  # of two shapes the larger friction counts: the link's, as the URDF says
+        _touching(floor, 0.0)  # MuJoCo takes the larger friction of two shapes: the link's, from the URDF
     base = np.array((0.0, 0.0, scene.base_height))
     bodies, joints = add_links(spec, tree, base, free=not scene.fixed_base)
-    for joint in joints:  # stops and dry friction do not give way
+    for joint in joints:  # rigid stops and dry friction
         joint.limited, joint.range, joint.margin = mujoco.mjtLimited.mjLIMITED_TRUE, (-1e9, 1e9), _FASTEST * step
         joint.solref_friction, joint.solimp_friction = (-1.0, -1.0 / step), _RIGID
         joint.solref_limit, joint.solimp_limit = (-1.0, -1.0 / step), _RIGID
     _add_shapes(spec, scene, dict(zip(tree.links, bodies, strict=True)))
     for index, body in enumerate(bodies if scene.self_collision else ()):
         body.name, above = f"link{index}", tree.parent[index]
-        while above >= 0:  # no link touches those that carry it: they overlap where the joints are
+        while above >= 0:  # no collision with the links that carry it: they overlap at the joints
             spec.add_exclude(bodyname1=f"link{above}", bodyname2=body.name)
             above = tree.parent[above]
     try:
@@ -56,7 +56,7 @@ def build_model(scene: Scene, arrangement: Arrangement, step: float) -> tuple[mu
     except ValueError as failure:
         why = f"MuJoCo cannot take it: {str(failure).splitlines()[0]}"
         raise RigError(scene.urdf, "", why, "correct the shape, or use a box, cylinder or sphere") from failure
-    model.dof_simplenum[:] = 0  # "simple" joints would not hear of an armature that changes
+    model.dof_simplenum[:] = 0  # MuJoCo would ignore a changed armature of "simple" joints
     names = [joint.name for joint in tree.joints]
     return (
         model,
@@ -85,13 +85,13 @@ def _add_shapes(spec: mujoco.MjSpec, scene: Scene, bodies: dict[str, mujoco.MjsB
         geom.contype, geom.conaffinity = int(solid), int(solid and scene.self_collision)
         geom.group = 3 if solid else 1  # a window shows the first three groups
         _touching(geom, shape.friction)
-    if not any(geom.group == 1 for geom in spec.geoms):  # nothing but what touches: then that is shown
+    if not any(geom.group == 1 for geom in spec.geoms):  # no visual shapes: show the collision shapes
         for geom in spec.geoms:
             geom.group = 0
 
 
 def _sizes(shape: Shape) -> tuple[float, ...]:
-    """As MuJoCo has them: half of each length."""
+    """Return a shape's sizes in MuJoCo's convention: half of each length."""
     if shape.kind == "box":
         return tuple(0.5 * edge for edge in shape.size)
     if shape.kind == "sphere":
@@ -106,7 +106,7 @@ def _touching(geom: mujoco.MjsGeom, friction: float) -> None:
 
 
 def new_spec() -> mujoco.MjSpec:
-    """An empty model, in radians, that takes links as they are."""
+    """Return an empty model in radians, whose compiler changes no links."""
     spec = mujoco.MjSpec()
     spec.compiler.degree = False
     spec.compiler.fusestatic = False
@@ -117,7 +117,7 @@ def new_spec() -> mujoco.MjSpec:
 def add_links(
     spec: mujoco.MjSpec, tree: Tree, place: FloatArray, *, free: bool
 ) -> tuple[list[mujoco.MjsBody], list[mujoco.MjsJoint]]:
-    """Put a robot into a spec."""
+    """Add a robot to a spec, with its base link at `place`, m, (3,); return its bodies and its joints."""
     bodies: list[mujoco.MjsBody] = []
     joints: dict[int, mujoco.MjsJoint] = {}
     for index, (parent, dof) in enumerate(zip(tree.parent, tree.dof.tolist(), strict=True)):
@@ -134,14 +134,14 @@ def add_links(
 
 
 def quaternion(turn: FloatArray) -> FloatArray:
-    """w, x, y, z of a rotation (3, 3)."""
+    """Return the quaternion w, x, y, z of a rotation matrix (3, 3)."""
     result = np.empty(4)
     mujoco.mju_mat2Quat(result, np.ascontiguousarray(turn).reshape(9))
     return result
 
 
 def _weigh(body: mujoco.MjsBody, mass: float, centre: FloatArray, inertia: FloatArray) -> None:
-    """Give a link its mass and inertia; moments that rounding has made impossible are raised to the nearest ones."""
+    """Set a link's mass and inertia; moments that rounding made impossible are raised to the nearest possible ones."""
     moments, axes = np.linalg.eigh(inertia)
     if mass > 0 and moments[2] > moments[0] + moments[1]:
         moments[:2] *= moments[2] / (moments[0] + moments[1]) * (1 + 1e-12)
