@@ -26,13 +26,13 @@ SINE = ["record", "sine", "--rig", "bioloid", "--angle", "30", "--period", "1", 
 
 def test_the_rigs_step_is_the_default_tick_and_the_motion_takes_the_time_asked_for(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    arguments = [*SINE[:-1], "1", "--out", "deep/down/sine.mcap"]
+    arguments = [*SINE, "--out", "deep/down/sine.mcap"]
     assert app.run(arguments) == app.DONE
     found = open_recording("deep/down/sine.mcap")
     (track,) = found.values()
     assert found.metadata["tick_ms"] == 20.0
     assert np.median(np.diff(track.time)) == pytest.approx(0.020, abs=1e-4)
-    assert track.time[-1] == pytest.approx(1.0, abs=0.03)
+    assert track.time[-1] == pytest.approx(2.0, abs=0.03)
     assert app.run(arguments) == app.MISUSE
     capsys.readouterr()
     assert app.run([*arguments, "--force", "--json"]) == app.DONE
