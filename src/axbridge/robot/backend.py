@@ -1,4 +1,4 @@
-"""Backends: buses, a clock and how to close them; real, or simulated in a physics engine's world."""
+"""Backends: the buses and the clock of a real robot, or of a simulation in a physics engine's world."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ _log = logging.getLogger(__name__)
 
 BackendName = Literal["real", "sim", "twin"]
 SIMULATION, REAL, REMOTE = 0, 1, 2  # Robot.mode, Webots' numbers
-_CATCH_UP = 0.1  # s that are simulated at most for wall time without a call
-_PAUSE = 1.0  # s after which a program did not think, but was stopped, or slept
+_CATCH_UP = 0.1  # s; longest time that is simulated for a pause between two calls
+_PAUSE = 1.0  # s; after a longer pause the process was stopped or asleep, not computing
 _PART = 0.02  # s simulated between two checks for signals
-_SLACK = 0.005  # s that a simulation may be late without being too slow
-_SAY = 2.0  # s between two warnings
+_SLACK = 0.005  # s; a simulation that is later than this is too slow
+_WARN_INTERVAL = 2.0  # s
 
 
 @dataclass(frozen=True)
 class Backend:
-    """Everything below a robot."""
+    """The buses, the clock and the world that a robot runs on."""
 
     name: BackendName  # ``real``, ``sim`` or ``twin``
     mode: int  # 0 simulation, 1 real, 2 remote (a networked port)
     clock: Clock  # wall time or simulated time; its `sleep_until` is how a robot waits
     buses: Mapping[str, Bus]  # by the rig's names
     close: Callable[[], None]  # releases ports and worlds; may be called twice
-    world: World | None = None  # all there is on ``sim``, a shadow on ``twin``, None on ``real`` without virtual servos
-    served: bool = False  # whether virtual servos of `axbridge serve` are known to be on one of its lines
-    virtual: tuple[str, ...] = ()  # servos of a real line that the world answers for
+    world: World | None = None  # the robot on ``sim``, its shadow on ``twin``, None on ``real`` without virtual servos
+    served: bool = False  # whether one of its ports is a virtual bus of `axbridge serve`
+    virtual: tuple[str, ...] = ()  # servos of a real bus that the world simulates
 
     @property
     def origin(self) -> dict[str, str]:
-        """What samples come from: ``backend``, the ``engine`` of a simulation, ``servos`` if they are ``virtual``.
+        """Return the source of the samples: ``backend``, the ``engine`` of a simulation, ``servos`` = ``virtual``.
 
-        ``virtual`` names the servos of a real line that the simulation answers for.
+        ``virtual`` names the simulated servos of a real bus.
         """
         engine = {} if self.world is None else {"engine": self.world.engine_name}
         virtual = {"virtual": ", ".join(self.virtual)} if self.virtual else {}
@@ -56,12 +56,12 @@ class Backend:
 
     @property
     def simulated(self) -> World | None:
-        """The world that the robot itself lives in, and no shadow."""
+        """Return the world that simulates the robot itself; None for a real robot, also with a shadow."""
         return self.world if self.mode == SIMULATION else None
 
 
 def call_all(calls: Iterable[Callable[[], object]]) -> None:
-    """Make these calls, the last first; one that fails keeps none from being made."""
+    """Make these calls, the last first. All are made, even if some raise."""
     with ExitStack() as stack:
         for call in calls:
             stack.callback(call)
@@ -70,7 +70,13 @@ def call_all(calls: Iterable[Callable[[], object]]) -> None:
 def open_real(
     rig: Rig, port: str | None = None, line: Callable[..., SerialBus] = lambda _, **line: SerialBus(**line)
 ) -> Backend:
-    """Open the port of each bus of the rig."""
+    """Open the port of each bus of the rig.
+
+    Raises:
+        UnsupportedOperation: the rig has an ideal joint.
+        RigError: two buses are on the same port.
+        PortError: a port cannot be opened.
+    """
     for servo in rig.servos:
         if servo.drive == "ideal":
             raise UnsupportedOperation(
@@ -97,7 +103,7 @@ def open_real(
 
 
 def ports_of(rig: Rig, port: str | None = None) -> list[str]:
-    """The ports of a rig's buses, in order; `port` takes the place of the first."""
+    """Return the ports of a rig's buses, in order; `port` replaces the first. RigError: two are the same."""
     ports: list[str] = []
     for index, bus in enumerate(rig.buses):
         device = (port if index == 0 else None) or bus.port
@@ -112,15 +118,15 @@ def ports_of(rig: Rig, port: str | None = None) -> list[str]:
 
 
 class _PacedClock:
-    """Simulated time that follows wall time: it waits for it, and continues while the controller computes.
+    """Simulated time that follows wall time, also while the controller computes.
 
-    That is Webots' asynchronous mode: a controller that takes longer than its step is late, as on a real robot. Time
-    that a frozen process missed, or a slow simulation cannot simulate, is not simulated later: the clock falls behind
-    by it. Otherwise each step would be longer than the one before.
+    This is Webots' asynchronous mode: a controller that takes longer than its step is late, as on a real robot. Time
+    that a stopped process missed or a slow simulation cannot simulate is not simulated later: the clock falls behind.
+    Otherwise each step would be longer than the one before.
     """
 
     def __init__(self, world: Clock, wall: Clock | None = None) -> None:
-        self.behind = 0.0  # by how much simulated time has fallen behind the wall's so far, s
+        self.behind = 0.0  # s that simulated time has fallen behind wall time so far
         self._world, self._wall = world, wall or WallClock()
         self._ahead = self._wall.now() - world.now()
         self._said = self._wall.now(), world.now(), 0.0
@@ -140,7 +146,7 @@ class _PacedClock:
         self._wall.sleep_until(self._world.now() + self._ahead)
 
     def _simulate(self, due: float, *, must: bool) -> None:
-        """Simulate in parts, with a check for signals between them; a slow simulation only what it `must`."""
+        """Simulate until `due`, s, in parts, so that signals are handled; unless `must`, stop when it is too slow."""
         began, start = self._wall.now(), self._world.now()
         while (here := self._world.now()) < due:
             self._world.sleep_until(min(due, here + _PART))
@@ -152,14 +158,14 @@ class _PacedClock:
             self._fall_behind(late)
 
     def _fall_behind(self, seconds: float) -> None:
-        """Let simulated time go on from here, `seconds` later than it was to."""
+        """Delay simulated time by `seconds` against wall time, and warn when the simulation is too slow."""
         if seconds <= 0:
             return
         self._ahead += seconds
         self.behind += seconds
         wall, world, behind = self._said
         passed = self._wall.now() - wall
-        if passed > _SAY and seconds < _PAUSE and self.behind - behind > passed / 10:
+        if passed > _WARN_INTERVAL and seconds < _PAUSE and self.behind - behind > passed / 10:
             rate = (self._world.now() - world) / passed
             _log.warning(
                 "simulation runs at %.2g × real time: its clock is %.1f s behind; %s, or take a simpler world",
@@ -167,16 +173,16 @@ class _PacedClock:
                 self.behind,
                 LIGHTEN,
             )
-        if passed > _SAY:
+        if passed > _WARN_INTERVAL:
             self._said = self._wall.now(), self._world.now(), self.behind
 
 
 def open_sim(rig: Rig, *, seed: int = 0, realtime: bool = False) -> Backend:
-    """Build the rig's world and put a virtual bus on each of its lines."""
+    """Build the rig's world with a virtual bus for each bus of the rig."""
     if realtime:
         compile_first()
     world = World(rig, seed=seed)
     buses = {name: VirtualBus(world, name) for name in world.lines}
     clock = _PacedClock(world) if realtime else world
-    closing = [world.close, *(bus.close for bus in buses.values())]  # buses first: a servo used after the end says so
+    closing = [world.close, *(bus.close for bus in buses.values())]  # called in reverse: a closed bus refuses commands
     return Backend("sim", SIMULATION, clock, buses, partial(call_all, closing), world)

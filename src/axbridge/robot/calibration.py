@@ -1,6 +1,6 @@
-"""Calibration by hand: which servo moves a joint, which way it turns, where 0 rad is, and how far the joint goes.
+"""Calibration by hand: the servo of a joint, its direction, its zero, and its range.
 
-The robot shows which servo is meant: its LED blinks, and its motor moves a little.
+To show which servo is calibrated, its LED blinks and its motor moves a little.
 """
 
 from __future__ import annotations
@@ -28,37 +28,37 @@ from axbridge.robot.trajectory_time import TrajectoryTime
 from axbridge.units import Calibration, almost_a_turn
 
 ENOUGH = math.radians(10)  # less than this is no movement
-STRAIGHT = math.radians(5)  # so near a hand brings a joint to where it should be
-_ALONE = 0.5  # another servo may have moved by this share of the first one's way
-_EDGE = 3  # counts: this near the end of what it can say, a servo may be beyond it
+STRAIGHT = math.radians(5)  # accuracy with which a hand positions a joint
+_ALONE = 0.5  # share of the first servo's motion that another servo may have moved
+_EDGE = 3  # counts from the end of the count: the servo may be beyond it
 _DIGITS = 3  # of a limit in rad: 0.06°
-NUDGE = math.radians(5)  # one way, and back
-VISIBLE = math.radians(1.5)  # of it: friction keeps a loop without an integral back by two degrees and more
-TORQUE = 0.2  # of what the servo can: it moves a joint that a hand carries, and a finger stops it
-_GOES, _STAYS = 0.4, 0.4  # s: to its end, there, and back
-_HELD = 0.6 * NUDGE  # this far behind its goal, something holds the joint: it gives in before it is an overload
-_BLINK = 0.4  # s on, and as long off
+NUDGE = math.radians(5)  # amplitude of the motion, forth and back
+VISIBLE = math.radians(1.5)  # least motion in it: friction holds a loop without an integral back by 2° and more
+TORQUE = 0.2  # of stall torque: enough to move a joint that a hand carries, and a finger stops it
+_GOES, _STAYS = 0.4, 0.4  # s; motion each way, pause between them
+_HELD = 0.6 * NUDGE  # a joint this far behind its goal is blocked: the motion ends before an overload
+_BLINK = 0.4  # s on, and the same off
 
 
 @dataclass(frozen=True)
 class Mounting:
     """How the servo of a joint is mounted."""
 
-    bus: str  # line it is on
-    id: int  # its number there
-    profile: FirmwareProfile  # what it is
+    bus: str  # name of its bus
+    id: int  # on that bus
+    profile: FirmwareProfile
     zero: int  # count at 0 rad
     direction: int  # 1, or -1 when the joint turns against the servo
-    reach: tuple[int, int] | None  # lowest and highest count the hand went to; None when it did not go
-    # What in the servo says from where and which way it counts; empty in Protocol 1.0
+    reach: tuple[int, int] | None  # lowest and highest count of the motion by hand; None without one
+    # Registers that set zero and direction of the servo's count; empty in Protocol 1.0
     registers: Mapping[str, int] = field(default_factory=dict)
-    jumped: bool = False  # whether the count jumped by more than half a turn on the way to the ends
+    jumped: bool = False  # whether the count jumped by more than half a turn during the motion
 
 
 def rig_of_bus(rig: Rig, port: str | None = None) -> Rig:
-    """A rig of all servos that answer on the buses of `rig`, whatever their ids are.
+    """Return a rig of all servos that answer on the buses of `rig`, with any ids.
 
-    They are named after their ids, in ascending order. Their angles are 0 at register count 0 and grow with the counts.
+    Servos are named after their ids, in ascending order. Angles are 0 at register count 0 and grow with the counts.
     """
     buses, servos = [], []
     for bus, device in zip(rig.buses, ports_of(rig, port), strict=True):
@@ -73,11 +73,11 @@ def rig_of_bus(rig: Rig, port: str | None = None) -> Rig:
 
 
 def rig_of_scan(name: str, port: str | None = None, baud: int = 1_000_000) -> Rig:
-    """A rig of all servos that answer on a port: no body, and 0 rad is the middle of each servo's range.
+    """Return a rig of all servos that answer on a port, without a body; 0 rad is the middle of each servo's range.
 
-    Models and supplies are those that the servos' profiles name; the line has the highest supply.
+    Models and supplies are those of the servos' profiles; the bus has the highest supply.
     """
-    placeholder = {"name": "nobody", "joint": "nobody", "id": 0}  # a rig has a servo; which ones answer is found out
+    placeholder = {"name": "nobody", "joint": "nobody", "id": 0}  # a rig needs a servo; the scan replaces it
     line = {"name": "main", "port": port or "auto", "baud": baud}
     there = rig_of_bus(Rig.model_validate({"name": name, "bus": [line], "servo": [placeholder]}), port)
     servos = []
@@ -93,7 +93,7 @@ def rig_of_scan(name: str, port: str | None = None, baud: int = 1_000_000) -> Ri
 
 
 def _entry(rig: Rig, bus: BusConfig, scanned: FoundServo, line: SerialBus) -> dict[str, object]:
-    """What a rig says of a servo that was found: it is left as it is."""
+    """Return the rig entry of a scanned servo; nothing is written to the servo."""
     if scanned.mute:
         look = Remedy("scan", port=line.port_name, says="{} says what repairs it")
         raise BusError(f"servo {scanned.id} answers PING alone", look)
@@ -120,7 +120,7 @@ def _entry(rig: Rig, bus: BusConfig, scanned: FoundServo, line: SerialBus) -> di
 
 
 def moved_most(before: Mapping[str, float], now: Mapping[str, float]) -> tuple[str, float]:
-    """The one servo that a hand has turned."""
+    """Return the servo that a hand has turned, and its change, rad; UsageError if it is not exactly one."""
     changes = {name: now[name] - before[name] for name in before}
     name = max(changes, key=lambda name: abs(changes[name]))
     if abs(changes[name]) < ENOUGH:
@@ -138,7 +138,7 @@ def moved_most(before: Mapping[str, float], now: Mapping[str, float]) -> tuple[s
 
 
 def changes(rig: Rig, servo: ServoConfig, mounting: Mounting) -> tuple[dict[str, Value], list[str]]:
-    """What has to change in a rig's entry for it to say what was found, and notes about it.
+    """Return the changes of a servo's rig entry by its calibration, and notes about them.
 
     Limits are rounded inwards, and end at the rig's hard stops.
     """
@@ -168,8 +168,8 @@ def changes(rig: Rig, servo: ServoConfig, mounting: Mounting) -> tuple[dict[str,
 
 
 def _limits(servo: ServoConfig, mounting: Mounting, notes: list[str]) -> tuple[float, float]:
-    """Lowest and highest angle of the hand, rad."""
-    assert mounting.reach is not None  # `changes` has asked
+    """Return the lowest and highest angle of the motion by hand, rad."""
+    assert mounting.reach is not None  # `changes` checks it
     units = mounting.profile.units
     mounted = Calibration(units, mounting.zero, mounting.direction)
     low, high = sorted(mounted.angle(count) for count in mounting.reach)
@@ -187,7 +187,7 @@ def _limits(servo: ServoConfig, mounting: Mounting, notes: list[str]) -> tuple[f
 
 
 def check_whole(rig: Rig, mountings: Mapping[str, Mounting]) -> None:
-    """Refuse findings that give one id to two servos."""
+    """Raise RigError if calibration gives one id to two servos."""
     taken: dict[tuple[str, int | None], str] = {}
     for servo in rig.dynamixels:
         mounting = mountings.get(servo.name)
@@ -205,23 +205,23 @@ def check_whole(rig: Rig, mountings: Mapping[str, Mounting]) -> None:
 
 @dataclass(frozen=True)
 class JointTurn:
-    """What moved when a joint was turned the way that counts as positive."""
+    """The servo that moved when a joint was turned in its positive direction."""
 
     joint: str  # name of the rig's servo whose joint was turned, or that was nudged
     moved: str  # name of the rig's servo that moved; "" if unknown
-    way: Literal[1, -1]  # 1 when its angle grew, or the joint went the way that was said; -1 for the other way
-    # A hand turned it and the servo reported, or the servo turned it and a person answered
+    way: Literal[1, -1]  # 1 when its angle grew, or the joint moved as the person expected; else -1
+    # "hand": a hand turned the joint and the servo reported; "nudge": the servo turned it and a person answered
     by: Literal["hand", "nudge"]
 
 
 def zero_pose(rig: Rig) -> dict[str, float]:
-    """The pose that every joint is led to, rad, by servo: 0, or as near to 0 as its limits let it."""
+    """Return the zero pose, rad, by servo: 0, or the nearest angle within its limits."""
     limits = {servo.name: servo.soft_limits for servo in rig.servos}
     return {name: min(max(0.0, low), high) for name, (low, high) in limits.items()}
 
 
 def judge_mounting(rig: Rig, off: Mapping[str, float], turns: Sequence[JointTurn], port: str) -> list[Finding]:
-    """What ids, directions and zeros of a rig are wrong."""
+    """Return the wrong ids, directions and zeros of a rig as findings; `off` are the angles in the zero pose, rad."""
     servos = {servo.name: servo for servo in rig.servos}
     went = {turn.joint: turn.moved for turn in turns}
     swapped_names = {joint: moved for joint, moved in went.items() if joint != moved}
@@ -261,9 +261,9 @@ def judge_mounting(rig: Rig, off: Mapping[str, float], turns: Sequence[JointTurn
 
 @contextmanager
 def blinking(robot: Robot, name: str) -> Iterator[Callable[[], None]]:
-    """Let a servo's LED blink in the block, while the robot is stepped; afterwards it is as it was.
+    """Blink a servo's LED in this block: call the yielded function after each step. The LED is restored afterwards.
 
-    An LED is a help, no more: one that cannot be reached is no error.
+    An LED that cannot be written is no error.
     """
     servo = robot[name]
     shown = before = 0
@@ -286,7 +286,10 @@ def blinking(robot: Robot, name: str) -> Iterator[Callable[[], None]]:
 
 
 def nudge(robot: Robot, name: str, after_step: Callable[[], None] = lambda: None) -> float:
-    """Move a servo with little torque by `NUDGE` towards larger angles, and back. It is limp then, in any case."""
+    """Move a servo with little torque by `NUDGE` towards larger angles and back; return its largest motion, rad.
+
+    The servo is limp afterwards, also after an error.
+    """
     servo = robot.driven()[name]
     here = servo.position
     drive, profile = servo.dynamixel, servo.dynamixel.profile
@@ -326,30 +329,30 @@ def nudge(robot: Robot, name: str, after_step: Callable[[], None] = lambda: None
             if abs(wanted - servo.position) > held:
                 break
     finally:
-        with suppress(BusError):  # it must not hide what ended this; and the robot's own end switches it off as well
+        with suppress(BusError):  # must not replace the first error; closing the robot switches the motor off, too
             give_back(robot, name, before)
         servo.set_available_torque(servo.max_torque)
     return farthest
 
 
 def limits_of(robot: Robot, name: str) -> dict[str, int]:
-    """The registers that a move with little torque leaves changed, by name, as they are now."""
+    """Return the present values of the speed and torque registers that `nudge` changes, by name."""
     servo = robot[name]
     names = servo.dynamixel.protocol.names
     return {register: servo.read(register) for register in (names.speed, names.torque)}
 
 
 def give_back(robot: Robot, name: str, before: Mapping[str, int]) -> None:
-    """Make a servo limp, and give it back what `limits_of` read; one that has shut itself down is not woken."""
+    """Make a servo limp and write back the values of `limits_of`, unless it has shut itself down."""
     servo = robot[name]
     servo.torque_off()
-    if not servo.dynamixel.shut_down:  # writing what limits its torque would wake one of Protocol 1.0
+    if not servo.dynamixel.shut_down:  # in Protocol 1.0, writing Torque Limit would end the shutdown
         for register, value in before.items():
             servo.write(register, value)
 
 
 def reach_of(servo: Servo) -> tuple[float, float]:
-    """Where a servo may go, by its own angle limits and by the rig, rad."""
+    """Return the range of a servo by its own angle limits and the rig's, rad; UsageError for a wheel."""
     names = servo.dynamixel.protocol.names
     limits = servo.read(names.low), servo.read(names.high)
     if limits[0] >= limits[1]:

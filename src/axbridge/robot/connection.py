@@ -1,4 +1,4 @@
-"""A robot's servos on a backend: drives, bus cycles, the safety net, and the order in which they are closed."""
+"""A robot's servos on a backend: drives, bus cycles and the safety net, and the order of closing them."""
 
 from __future__ import annotations
 
@@ -41,38 +41,38 @@ _DRIVES = {"x": XDrive, "sts": FeetechDrive, "scs": FeetechDrive}  # by family o
 
 
 def drive_of(rig: Rig, servo: ServoConfig, bus: Bus) -> BusDrive:
-    """The drive of a rig's servo that is on a bus."""
+    """Return the drive of a rig's servo on a bus."""
     profile = rig.profile_of(servo)
     return _DRIVES.get(profile.units_name, BusDrive)(servo, profile, rig.model_of(servo), bus)
 
 
 class Connection:
-    """Everything of a robot that a change of backend replaces."""
+    """The parts of a robot that a change of backend replaces."""
 
     def __init__(self, rig: Rig, backend: Backend, seed: int = 0) -> None:
         self.rig = rig
         self.backend = backend
-        self.cycles: dict[str, Cycle] = {}  # of buses that have servos; empty before `open`
-        self.events: tuple[BusEvent, ...] = ()  # that the latest `receive` noticed
+        self.cycles: dict[str, Cycle] = {}  # by bus that has servos; empty before `open`
+        self.events: tuple[BusEvent, ...] = ()  # of the latest `receive`
         self.closed = False
         self._threads: ThreadPoolExecutor | None = None
         self._lost_sensors: set[str] = set()
-        self._lost_ports: set[str] = set()  # reasons that were said
+        self._lost_ports: set[str] = set()  # reasons that were reported
         self._places: dict[str, list[int]] = {}  # rows of the servos of each bus
-        self.read_at = -math.inf  # when the last samples had come in, s on the backend's clock
+        self.read_at = -math.inf  # time when the latest samples were received, s on the backend's clock
         self._safety: Safety | None = None
         self._owner = os.getpid()
-        self._closing: list[Callable[[], object]] = [backend.close]  # what `close` calls, the last first; then empty
+        self._closing: list[Callable[[], object]] = [backend.close]  # called by `close`, the last first
         try:
             self.drives: dict[str, Drive] = {config.name: self._drive(config) for config in rig.servos}
             self.on_bus = [drive for drive in self.drives.values() if isinstance(drive, BusDrive)]
-            self.sensors: dict[str, Sensor] = self._open_sensors(seed)  # those that this backend has
+            self.sensors: dict[str, Sensor] = self._open_sensors(seed)  # only those of this backend
         except BaseException:
             self.close()
             raise
 
     def open(self, limits: Callable[[str], tuple[float, float]], tripped: Callable[[frozenset[str]], None]) -> None:
-        """Find every servo, write the registers the rig asks for, and arm the safety net."""
+        """Arm the safety net, check every servo, and write the rig's registers."""
         self.arm(limits, tripped)
         try:
             self._set_up_servos()
@@ -81,7 +81,7 @@ class Connection:
             raise
 
     def arm(self, limits: Callable[[str], tuple[float, float]], tripped: Callable[[frozenset[str]], None]) -> None:
-        """Make the cycles of all buses, and arm the safety net."""
+        """Create the cycles of all buses, and arm the safety net."""
         servos = [self._with_rig_limits(drive.cycle_servo(*limits(drive.config.name))) for drive in self.on_bus]
         for name, bus in self.backend.buses.items():
             places = [row for row, drive in enumerate(self.on_bus) if drive.config.bus == name]
@@ -91,7 +91,9 @@ class Connection:
         try:
             if len(self.cycles) > 1 and self.backend.mode:
                 self._threads = ThreadPoolExecutor(len(self.cycles))
-                self._closing.append(partial(self._threads.shutdown, wait=False))  # one may wait for a line closed next
+                self._closing.append(
+                    partial(self._threads.shutdown, wait=False)
+                )  # a thread may wait for a bus that is closed next
             if self.cycles:
                 safety = self.rig.safety
                 self._safety = Safety(
@@ -110,7 +112,7 @@ class Connection:
             raise
 
     def refuse_closed(self) -> None:
-        """Refuse what has no effect any more."""
+        """Raise UsageError if the robot is closed, or this process was forked from the one that opened it."""
         if self.closed:
             raise UsageError(f"robot {self.rig.name!r} is closed", "open it again with axbridge.open")
         if self.backend.mode != SIMULATION and os.getpid() != self._owner:
@@ -119,22 +121,25 @@ class Connection:
 
     @property
     def refused(self) -> bool:
-        """Whether this thread may command no servo, because a signal has come; see `BusLock.refused`."""
+        """Return whether a signal forbids this thread to command servos; see `BusLock.refused`."""
         return any(cycle.bus.turn.refused for cycle in self.cycles.values())
 
     def resume(self) -> None:
-        """Let every thread command the servos again, unless one is closing this."""
+        """Allow every thread to command the servos again, unless the robot is closed."""
         with NETS.ending:
             for cycle in () if self.closed else self.cycles.values():
                 cycle.bus.turn.reserve(None)
 
     def feed(self) -> None:
-        """A sign of life, before the goals of a step are worked out; see `Safety.feed`."""
+        """Feed the safety net before a step computes its goals; see `Safety.feed`."""
         if self._safety is not None:
             self._safety.feed()
 
     def send(self, goals: Mapping[str, Goal]) -> float:
-        """Write the goals; when the servos had them, s. Without goals: when one went off since the samples, or now."""
+        """Write the goals; return when the servos received them, s.
+
+        Without goals, return the latest torque-off since the samples, or now.
+        """
         if self._safety is not None:
             self._safety.update_guard()
         received_at = -math.inf
@@ -148,8 +153,8 @@ class Connection:
         return limp if limp > self.read_at else self.backend.clock.now()
 
     def receive(self) -> tuple[Rows, Mask, dict[str, BusError]]:
-        """Read every servo: those on buses in the rig's order, which rows are new, and faults by name."""
-        free = all(cycle.bus.turn.only is None for cycle in self.cycles.values())  # else no other thread may write
+        """Read every servo on a bus; return rows in the rig's order, which rows are new, and faults by name."""
+        free = all(cycle.bus.turn.only is None for cycle in self.cycles.values())  # else worker threads may not write
         work = self._threads.map if self._threads and free else map
         results = list(work(Cycle.receive, self.cycles.values()))
         faults = {name: fault for result in results for name, fault in result.faults.items()}
@@ -167,7 +172,7 @@ class Connection:
         return rows, fresh, faults
 
     def _warn_lost_ports(self, faults: Mapping[str, BusError]) -> None:
-        """Say why a port is lost and with whom, each reason once, and when all are back."""
+        """Warn of each lost port once, with its servos, and report when all ports are back."""
         lost = {fault.message for fault in faults.values() if isinstance(fault, PortError)}
         for message in sorted(lost - self._lost_ports):
             names = [name for name, fault in faults.items() if fault.message == message]
@@ -178,7 +183,7 @@ class Connection:
         self._lost_ports = lost and self._lost_ports | lost
 
     def sense(self, start: float) -> dict[str, Sample | None]:
-        """Sample of each sensor of the rig, by name; None while it is lost, or not there."""
+        """Return the sample of each sensor of the rig by name; None while a sensor is lost or absent."""
         samples: dict[str, Sample | None] = dict.fromkeys(sensor.name for sensor in self.rig.sensors)
         for name, sensor in self.sensors.items():
             samples[name] = sample = sensor.read(start)
@@ -199,7 +204,7 @@ class Connection:
         return {} if self._safety is None else self._safety.release()
 
     def check_servos(self) -> None:
-        """Ask every servo who it is; refuse to go on when one is missing, or another one."""
+        """Identify every servo; raise BusError when one is missing or is another model."""
         findings: dict[str, list[Finding]] = {}
         for name, bus in self.backend.buses.items():
             here = [
@@ -212,7 +217,7 @@ class Connection:
             require(findings[name], getattr(bus, "port_name", "") or name)
 
     def recover(self, name: str, *, on: bool) -> float:
-        """Let this servo's motor move again after it was shut down, if it is to be on; see `BusDrive.wake`."""
+        """Clear a servo's shutdown; if `on`, switch it on. Return its position, rad, or NaN; see `BusDrive.wake`."""
         drive, here = self.drives[name], math.nan
         if isinstance(drive, BusDrive):
             here = drive.wake(on=on)
@@ -221,20 +226,20 @@ class Connection:
         return here
 
     def cap(self, name: str, share: float | None) -> None:
-        """Let a servo have at most this share of its torque; None: all that its goals say, again."""
+        """Limit a servo to this share of its torque; None removes the limit."""
         cycle = self._cycle_of(name)
         full = cycle.servos_by_name[name].protocol.full_torque
         with contextlib.suppress(PortError):  # reading the states reports it
             cycle.cap(name, None if share is None else max(round(share * full), 1))
 
     def revive(self, name: str, *, on: bool) -> float:
-        """Give a servo that was without power its registers in RAM again, and a tenth of its torque, where it is.
+        """Restore a servo after a loss of power: RAM registers, and torque rising from a tenth, at its position.
 
-        Not when this program was stopped for longer than its guard waits: the guard has switched the servo off then.
-        Returns where it is, rad; NaN when it is not on.
+        Torque stays off if this program was stopped for longer than the guard waits: the guard has switched it off.
+        Return the position, rad; NaN when the servo is off.
         """
         drive, cycle, here = self.drives[name], self._cycle_of(name), math.nan
-        assert isinstance(drive, BusDrive)  # no other is in a cycle
+        assert isinstance(drive, BusDrive)  # cycles have only these
         drive.fill_ram()
         if on:
             cycle.soften([name], cycle.soft_start)
@@ -246,7 +251,7 @@ class Connection:
         return here
 
     def _place(self, drive: BusDrive, here: float) -> None:
-        """Let the next goals of a servo start from `here`, rad; NaN: from its latest sample."""
+        """Make `here`, rad, the start of a servo's next goals; NaN: its latest sample."""
         if not math.isnan(here):
             self._cycle_of(drive.config.name).place(drive.config.name, drive.calibration.goal(here))
 
@@ -254,7 +259,7 @@ class Connection:
         return self.cycles[self.drives[name].config.bus]
 
     def take_restarted(self) -> set[str]:
-        """Servos that have come back since this was asked last: their goals from before are void."""
+        """Return the servos that have restarted since the last call; their earlier goals are void."""
         names: set[str] = set()
         for cycle in self.cycles.values():
             restarted, cycle.restarted = cycle.restarted, set()
@@ -268,21 +273,21 @@ class Connection:
 
     @property
     def unpowered(self) -> frozenset[str]:
-        """Servos that were without power, and get no goals until `revive`."""
+        """Return the servos that were without power; they get no goals until `revive`."""
         return frozenset().union(*(cycle.unpowered for cycle in self.cycles.values()))
 
     @property
     def switched_off(self) -> frozenset[str]:
-        """Servos whose torque another program switched off; they get no goals until it is on again, or `recover`."""
+        """Return servos whose torque another program switched off; they get no goals until it is on, or `recover`."""
         return frozenset().union(*(cycle.switched_off for cycle in self.cycles.values()))
 
     @property
     def withheld(self) -> frozenset[str]:
-        """Servos that get no goals until `recover`: they shut themselves down, or were switched off at a limit."""
+        """Return servos that get no goals until `recover`: they are shut down, or were switched off at a limit."""
         return frozenset(name for cycle in self.cycles.values() for name in cycle.withheld)
 
     def statistics(self) -> dict[str, dict[str, Any]]:
-        """By bus: rate and time of the cycles, and for real lines what was lost, late or damaged, by id; plain data."""
+        """Return by bus: cycle rate and times, and for real buses lost, late and damaged packets by id; plain data."""
         return {
             name: {
                 "cycle": cycle.times.as_dict(),
@@ -292,24 +297,24 @@ class Connection:
         }
 
     def soften(self, names: list[str], seconds: float) -> None:
-        """Let the torque limit of these servos rise from a tenth within `seconds`."""
+        """Raise the torque limit of these servos from a tenth to its full value within `seconds`."""
         for cycle in self.cycles.values():
             here = [servo.name for servo in cycle.servos if servo.name in names]
             if here:
                 cycle.soften(here, seconds)
 
     def close(self) -> None:
-        """Switch every motor off, restore what was changed for good, release ports and worlds; may be called twice.
+        """Switch every motor off, restore EEPROM registers, release ports and worlds; may be called twice.
 
-        No other thread commands a servo from now on. A forked child does nothing: robot and ports are its parent's.
+        No other thread can command a servo from now on. In a forked child this does nothing: its parent owns the ports.
         """
         try:
             self._close()
-        finally:  # where an exception came on the way, as of a signal, the motors go off before it is raised
+        finally:  # after an exception, as from a signal, the motors go off before it is raised
             self._close()
 
     def _close(self) -> None:
-        """Close, or go on where an exception has ended this."""
+        """Close, or continue where an exception has interrupted closing."""
         if os.getpid() != self._owner or not self._closing:
             return
         self.closed = True
@@ -323,7 +328,7 @@ class Connection:
         self._closing.clear()
 
     def _end(self) -> None:
-        """Close at the end of a program that has not called `close`."""
+        """Mark as closed and restore EEPROM when the program ends without `close`."""
         self.closed = True
         self._restore()
 
@@ -331,11 +336,11 @@ class Connection:
         simulated = self.backend.simulated
         if config.drive == "dynamixel":
             return drive_of(self.rig, config, self.backend.buses[config.bus])
-        assert simulated is not None  # no other backend was built
+        assert simulated is not None  # `open_real` refuses ideal joints
         return IdealDrive(config, simulated.ideal[config.name])
 
     def _open_sensors(self, seed: int) -> dict[str, Sensor]:
-        """Those that the backend has, by name: in the simulator all, on a real robot those with a port."""
+        """Return the sensors of this backend by name: in the simulator all, on a real robot those with a port."""
         world = self.backend.simulated
         sensors: dict[str, Sensor] = {}
         for config in self.rig.sensors:
@@ -347,7 +352,7 @@ class Connection:
         return sensors
 
     def _with_rig_limits(self, servo: CycleServo) -> CycleServo:
-        """With the rig's limits of temperature and supply."""
+        """Return the servo with the rig's limits of temperature and supply voltage."""
         safety = self.rig.safety
         if safety.max_temperature is not None:
             servo = replace(servo, top_temperature=int(safety.max_temperature))
@@ -356,27 +361,27 @@ class Connection:
         return servo
 
     def _without_reply(self) -> frozenset[str]:
-        """Servos that nothing has ever come from: no motor of theirs was switched on."""
+        """Return the servos that have never replied; their motors were never switched on."""
         stats = ((drive, getattr(drive.bus, "stats", None)) for drive in self.on_bus)
         return frozenset(
             drive.config.name for drive, line in stats if line is not None and not line.of(drive.id).has_replied
         )
 
     def _park_pose(self) -> dict[str, int]:
-        """The rig's pose in counts, for the servos on a bus."""
+        """Return the rig's park pose in counts, for the servos on a bus."""
         pose = self.rig.safety.park
         return {
             name: drive.calibration.goal(pose[name]) for drive in self.on_bus if (name := drive.config.name) in pose
         }
 
     def _set_up_servos(self) -> None:
-        """Check that every servo is there and the right one; write the registers that differ from the rig's."""
+        """Check the identity of every servo; write the rig's registers that differ."""
         drives = self.on_bus
         self.check_servos()
         failures: list[BusError] = []
         for drive in drives:
             servo, wanted = drive.config, drive.config.registers
-            if drive.shut_down:  # by an overload, which sets its Torque Limit to 0: it stays so until `recover`
+            if drive.shut_down:  # an overload has set Torque Limit to 0: it stays 0 until `recover`
                 wanted = {name: value for name, value in wanted.items() if name != drive.protocol.names.torque}
                 self.cycles[servo.bus].withhold(servo.name)
                 warn(f"servo {servo.name!r} had shut itself down and stays limp: call recover() when the cause is gone")
@@ -399,7 +404,7 @@ class Connection:
             cycle.remember()
 
     def _restore(self) -> None:
-        """Undo what was written for good; say which servos it could not be undone for, and what repairs them."""
+        """Restore changed EEPROM registers; print failures with the commands that repair them."""
         interrupted: BaseException | None = None
         for drive in self.on_bus:
             for _ in range(2):
@@ -408,7 +413,7 @@ class Connection:
                 except BusError as failure:
                     with contextlib.suppress(OSError):  # print must not be used in a signal handler
                         os.write(_STDERR, f"axbridge: {failure}\n".encode(errors="replace"))
-                except KeyboardInterrupt as again:  # one more Ctrl-C: this comes first
+                except KeyboardInterrupt as again:  # a further Ctrl-C is raised after the servos are restored
                     interrupted = again
                     continue
                 break

@@ -1,4 +1,4 @@
-"""One joint of a robot: its set-points, its drive, and its row of the samples."""
+"""One joint of a robot: its set-points, its drive, and its row in the samples."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from axbridge.servo.setpoints import Limits, Setpoints, couplings, scaled
 from axbridge.state import Goals, StepTable
 
 _log = logging.getLogger(__name__)
-_FIRST_SPEED, _NEAR = math.radians(45), math.radians(5)  # rad/s, limit until the first goal is as near as this, rad
-_BEYOND = math.radians(1)  # rad beyond a limit without a warning: a joint is never held exactly at its limit
+_FIRST_SPEED, _NEAR = math.radians(45), math.radians(5)  # rad/s until the joint is this near to its first goal, rad
+_BEYOND = math.radians(1)  # rad beyond a limit without a warning: a joint does not hold its limit exactly
 _UNITS = {
     "position": {"rotational": "rad", "linear": "m"},
     "velocity": {"rotational": "rad/s", "linear": "m/s"},
@@ -39,28 +39,28 @@ class Joint:
         self.connection = connection  # a change of backend replaces it, and the drive
         self.drive: Drive = connection.drives[config.name]
         self.multiplier = config.multiplier or 1.0
-        self.siblings: tuple[Joint, ...] = ()  # the others of its coupling
+        self.siblings: tuple[Joint, ...] = ()  # the other joints of its coupling
         (low, high), speed = config.soft_limits, self.drive.limits.velocity
         self.limits = Limits(low, high, speed)
         start = config.position if self.drive.on_at_start else math.nan
         self.setpoints = Setpoints(start, speed, config.acceleration, self.drive.max_torque, config.control_pid)
         self.setpoints.enabled = self.drive.on_at_start
-        self.requested = {"position": start, "velocity": speed}  # last, before clipping: Webots' getters return it
-        self.factors = {"position": 1.0, "velocity": 1.0}  # set-point over request: the multiplier, or 1
-        self.top_speed = math.inf  # rad/s, on the way to the first goal since torque came on
-        self.turns_unknown_at = math.nan  # position, rad, as long as whole turns may be missing from it
+        self.requested = {"position": start, "velocity": speed}  # latest, before clipping, as Webots' getters return
+        self.factors = {"position": 1.0, "velocity": 1.0}  # ratio of set-point and request: the multiplier, or 1
+        self.top_speed = math.inf  # rad/s, during the motion to the first goal since torque came on
+        self.turns_unknown_at = math.nan  # position, rad, while whole turns may be missing from it, else NaN
         self.turned = math.nan  # position with whole turns while it is a wheel, rad
-        self.stopped = False  # by hand, see `Robot.stop`
+        self.stopped = False  # by `Robot.stop`
         self.limp = False  # the servo has no torque although the program wants it on
-        self.withheld = False  # limp until `recover`: it has shut itself down, or was beyond a limit
+        self.withheld = False  # limp until `recover`: the servo is shut down, or was beyond a limit
         self.dead = False  # the battery is empty
-        self.active_trajectory: object = None  # goals of the latest `goto` of this joint; an earlier one leaves it
-        self.unsent: dict[str, float] = {}  # the robot's own: when servos were commanded since the last step, s
-        self.torque_loss_count = 0  # how often it was switched off, or shut itself down
-        self._warned: set[str | tuple[str, bool]] = set()  # what is emulated; command and end that were clipped
+        self.active_trajectory: object = None  # goals of the latest `goto`, which has replaced earlier ones
+        self.unsent: dict[str, float] = {}  # shared with the robot: times of commands since the last step, s
+        self.torque_loss_count = 0  # number of times that the motor was switched off or shut itself down
+        self._warned: set[str | tuple[str, bool]] = set()  # emulated functions, and clipped (command, end), warned of
         if config.multiplier == 0:
             warn(f"multiplier of {config.name!r} must not be 0; it becomes 1")
-        if config.acceleration != -1:  # what the rig asks for is used from the first step on, so it is said now
+        if config.acceleration != -1:  # used from the first step on, so a lack is reported now
             self.require("acceleration")
         if config.controller == "pid":
             self.require("pid")
@@ -69,28 +69,28 @@ class Joint:
 
     @property
     def min_position(self) -> float:
-        """Lowest position that is passed on."""
+        """Return the lowest position that a goal may have."""
         return max(self.limits.low, self.drive.limits.low)
 
     @property
     def max_position(self) -> float:
-        """Highest position that is passed on."""
+        """Return the highest position that a goal may have."""
         return min(self.limits.high, self.drive.limits.high)
 
     @property
     def torque_enabled(self) -> bool:
-        """Whether the motor is on: it was switched on last, and the servo does not say otherwise."""
+        """Return whether the motor was switched on and the servo does not report the contrary."""
         return self.setpoints.enabled and not self.limp
 
     @property
     def is_positioned(self) -> bool:
-        """Whether it is to follow a position: no torque, duty or endless turning."""
+        """Return whether the joint is in position control: no torque, duty or endless turning is commanded."""
         setpoints = self.setpoints
         return setpoints.torque is None and setpoints.duty is None and not setpoints.endless
 
     @property
     def goals(self) -> Goals:
-        """The last commands, as a recording has them."""
+        """Return the latest commands, as recordings store them."""
         setpoints, most = self.setpoints, self.drive.max_torque
         positioned = self.is_positioned
         return Goals(
@@ -102,15 +102,15 @@ class Joint:
         )
 
     def has_goal_turns_away(self, position: float) -> bool:
-        """Whether a joint that counts whole turns, which it forgets without power, has its goal in another one."""
+        """Return whether the goal is in another turn than `position`, rad, of a servo whose turn count is volatile."""
         counts = self.drive.capabilities["extended_position"] == "native"
         return counts and abs(self.goals.position - position) > math.pi
 
     def doubt_turns(self) -> None:
-        """Take its position for one that whole turns may be missing from, where nothing says how many.
+        """Mark the position as uncertain by whole turns, unless limits or the simulation define the turn.
 
-        A servo that counts turns forgets them without power. Limits of less than a turn say in which one it is, and a
-        simulation starts in the one that its rig says.
+        A power loss resets a servo's count of turns. Limits less than a turn apart define the turn, and a simulation
+        starts in the turn of its rig.
         """
         counts = isinstance(self.drive, BusDrive) and self.drive.capabilities["extended_position"] == "native"
         bounded = self.max_position - self.min_position < math.tau
@@ -133,17 +133,17 @@ class Joint:
         )
 
     def sample(self, quantity: str) -> float:
-        """The latest sample's value in a column of `SERVO_ROW`."""
+        """Return the latest sample's value in a column of `SERVO_ROW`."""
         return self.table.column(quantity).item(self.row)
 
     # ---- commands
 
     def check(self, position: float) -> checks.Checked:
-        """What becomes of a commanded position, rad or m, and the warning that goes with it; nothing moves."""
+        """Return a commanded position, rad or m, as clipped, and its warning; nothing moves."""
         return checks.position(position, self.min_position, self.max_position, angle=self.drive.type == "rotational")
 
     def refuse_degrees(self, position: float) -> None:
-        """Refuse what can be no angle of this joint, rad, rather than run to its limit."""
+        """Raise UsageError for a position that is probably in degrees, instead of moving to the limit."""
         goal = scaled(position, self.multiplier)
         if abs(goal) <= 2 * math.pi or self.drive.type == "linear":
             return
@@ -156,13 +156,13 @@ class Joint:
         )
 
     def remember_request(self, commanded: Joint, quantity: str, value: float) -> None:
-        """Remember a request: the commanded motor as it was given, the others times their own multiplier."""
+        """Store a request: for the commanded motor as given, for coupled motors times their multiplier."""
         own = commanded is self
         self.factors[quantity] = self.multiplier if own else 1.0
         self.requested[quantity] = value if own else scaled(value, self.multiplier)
 
     def switch_on(self) -> None:
-        """Switch the motor on where the joint is; see `Servo.torque_on`."""
+        """Switch the motor on at its present position; see `Servo.torque_on`."""
         setpoints = self.setpoints
         if not self.stopped:
             self.connection.feed()
@@ -174,8 +174,8 @@ class Joint:
                 self.hold(self.sample("position"))
             setpoints.torque = setpoints.duty = None
             setpoints.enabled = True
-            self.connection.feed()  # re-arm the safety net, which may have switched the motor off meanwhile
-            if self.torque_loss_count != torque_loss_count:  # another thread has switched the motor off meanwhile
+            self.connection.feed()  # re-arm the safety net, which may have switched the motor off in between
+            if self.torque_loss_count != torque_loss_count:  # another thread has switched the motor off in between
                 setpoints.enabled = False
                 self.drive.power(on=False)
         if self.stopped:
@@ -183,10 +183,10 @@ class Joint:
             raise RobotStopped(why, "release it on the page, or call Robot.resume()")
 
     def hold(self, position: float) -> None:
-        """Hold `position`, where the joint is now that torque is on, until the next command.
+        """Hold `position`, the present one, until the next command.
 
-        That is not clipped, because a joint beyond a limit would run to it. The first goal that comes then may be far
-        away. The way to it is slow on a real bus, and for Feetech servos in a simulation, too; not if the rig has
+        It is not clipped, because a joint beyond a limit would move to the limit. The next goal may be far away, so the
+        motion to it is slow on a real bus, and for Feetech servos in a simulation, too, unless the rig has
         `soft_start_ms = 0`.
         """
         setpoints, low, high = self.setpoints, self.min_position, self.max_position
@@ -203,9 +203,9 @@ class Joint:
             )
 
     def void_goal(self, here: float) -> None:
-        """Hold `here` instead of going on to a goal from before torque was lost; nothing where that is NaN.
+        """Hold `here` instead of a goal from before the loss of torque; no effect if it is NaN.
 
-        A goal that was given while the joint was limp stays. So does a speed, a torque or a duty.
+        A goal that was given while the joint was limp stays, and so does a speed, a torque or a duty.
         """
         if self.is_positioned and (self.setpoints.holding or not self.limp) and not math.isnan(here):
             self.hold(here)
@@ -222,7 +222,7 @@ class Joint:
             setpoints.duty = 0.0
 
     def command(self, period: float) -> Goal | None:
-        """What the drive makes of the set-points for a step of `period` s."""
+        """Return the drive's goal for the set-points in a step of `period` s."""
         setpoints = self.setpoints
         if self.top_speed < math.inf and not setpoints.holding and self.is_positioned:
             if abs(setpoints.target - self.sample("position")) < _NEAR:
@@ -232,7 +232,7 @@ class Joint:
         return self.drive.command(setpoints, self.sample, period)
 
     def note_off(self) -> None:
-        """Note that the motor is to be off: no command under way may switch it on again."""
+        """Record that the motor must be off, so that no running command switches it on again."""
         self.torque_loss_count += 1
         self.setpoints.enabled = False
 
@@ -242,13 +242,13 @@ class Joint:
             self.drive.power(on=False)
 
     def on_bus(self, lack: str) -> BusDrive:
-        """The drive, if it has registers."""
+        """Return the drive; UnsupportedOperation if it has no registers."""
         if not isinstance(self.drive, BusDrive):
             raise UnsupportedOperation(f"servo {self.config.name!r} is an ideal joint and {lack}")
         return self.drive
 
     def require(self, capability: str) -> None:
-        """Refuse what cannot be done; say once what is emulated."""
+        """Raise UnsupportedOperation for an unsupported function; warn once of an emulated one."""
         kind = self.drive.capabilities[capability]
         if kind == "unsupported":
             hint = 'its rig may say controller = "pid"' if capability == "pid" else "see Servo.capabilities"
@@ -258,19 +258,19 @@ class Joint:
             warn(f"servo {self.config.name!r} {EMULATION[capability]}")
 
     def warn_clipped(self, command: str, checked: checks.Checked) -> None:
-        """Say what was clipped, the first time that this command goes beyond this end: loops repeat themselves."""
+        """Warn of a clipped value once for each command and end of the range: loops repeat commands."""
         if checked.warning and (key := (command, (checked.value or 0.0) > 0)) not in self._warned:
             self._warned.add(key)
             self.warn(checked.warning, command)
 
     def warn(self, message: str, command: str = "") -> None:
-        """Warn of a command to this joint; with the unit of its numbers."""
+        """Warn of a command to this joint, with the unit of its numbers."""
         unit = _UNITS.get(command.removeprefix("available "), {}).get(self.drive.type, "")
         warn(f"servo {self.config.name!r}{unit and f' ({unit})'}: {message}")
 
 
 def couple(joints: Mapping[str, Joint]) -> None:
-    """Let motors named ``base::member`` follow each other's commands, with the first one's limits."""
+    """Couple motors named ``base::member``: each follows commands of the others, with the limits of the first."""
     for base, names in couplings(list(joints)).items():
         if len(names) == 1:
             warn(f"servo {names[0]!r} is coupled with nothing: no other {base}::…")

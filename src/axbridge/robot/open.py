@@ -1,4 +1,4 @@
-"""`axbridge.open`: from a rig and the name of a backend to a robot."""
+"""`axbridge.open`: open the robot of a rig on a named backend."""
 
 from __future__ import annotations
 
@@ -53,15 +53,15 @@ def open_robot(
         realtime: Pace the simulation by the wall clock; by default when `world.gui` shows it, or when
             ``AXBRIDGE_REALTIME`` is set. The real backend always runs in real time.
         engine: ``"bullet"``, ``"mujoco"``, ``"none"`` or ``"auto"`` instead of the rig's; else ``AXBRIDGE_ENGINE``.
-        model: Servo model of the simulation, a name or a file, instead of the rig's; by default ``AXBRIDGE_MODEL``,
-            where `rig` is no `Rig`.
-        virtual: On the real backend, servos that are simulated beside the real ones: patterns of names (``"left_*"``),
-            ids (``"7"``) or their ranges (``"7-12"``).
+        model: Servo model of the simulation, a name or a file, instead of the rig's; by default ``AXBRIDGE_MODEL``
+            unless `rig` is a `Rig`.
+        virtual: Servos that the real backend simulates beside the real ones: patterns of names (``"left_*"``),
+            ids (``"7"``) or ranges of ids (``"7-12"``).
         overrides: Top-level tables of the rig to change: ``world={"time_step_ms": 1.0}``.
 
     Raises:
-        UsageError: no such backend, an engine that is not there, `realtime=False` on a real one, a port for ``sim``;
-            `virtual` servos of another backend than ``real``, an unknown one, or all of a line.
+        UsageError: an unknown backend, an engine that is not installed, `realtime=False` on a real backend, a port for
+            ``sim``; `virtual` on another backend than ``real``, with an unknown servo, or with all servos of a bus.
         RigError, ProfileError: the rig or something it names is wrong.
         BusError: a port cannot be opened, or a servo does not answer.
     """
@@ -88,7 +88,7 @@ def open_robot(
 
 
 def chosen_backend(backend: str | None = None, port: str | None = None) -> str:
-    """The backend by name: the given one; ``real`` for a given port; else ``AXBRIDGE_BACKEND``, else ``sim``.
+    """Return the name of the backend: `backend`, else ``real`` for a given port, ``AXBRIDGE_BACKEND``, or ``sim``.
 
     Raises:
         UsageError: a port is given for the simulator.

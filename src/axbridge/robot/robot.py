@@ -1,7 +1,7 @@
-"""A robot: its servos by name, and the step that moves commands out and samples in.
+"""A robot: its servos by name, and the step that sends commands and reads samples.
 
-`step(ms)` sends what was commanded since the last one, waits for the tick, then reads every servo: commands given
-before a step act in that step, and the samples are those of its end. `exchange()` does both right now, without waiting.
+`step(ms)` sends the commands given since the last step, waits for the tick, then reads every servo. So commands act in
+the next step, and samples are those of its end. `exchange()` sends and reads at once, without waiting.
 """
 
 from __future__ import annotations
@@ -43,23 +43,23 @@ from axbridge.virtual.world import World
 _log = logging.getLogger(__name__)
 _SOFT_START = 0.5  # s in which torque rises after a change of backend
 _INSIST = 0.25  # s between attempts to switch off servos that have not confirmed it
-_FIRST, _AGAIN = 2.0, 0.02  # s: how long the first answer of a servo may take, and how often it is asked
-_SECONDS, _LONGEST_STEP = 0.2, 86_400_000.0  # ms: a shorter period was meant in seconds; a day
-_LATE = 0.1  # of a step: what is later counts as late for a twin
-_THERE = {"rotational": math.radians(2), "linear": 0.002}  # rad, m: this near a goal a joint has arrived
+_FIRST_REPLY, _RETRY_INTERVAL = 2.0, 0.02  # s; longest wait for a servo's first reply, and time between attempts
+_SECONDS, _LONGEST_STEP = 0.2, 86_400_000.0  # ms; a shorter period is taken for seconds; a day
+_LATE = 0.1  # of a step: a twin does not compare a step that is later
+_ARRIVED = {"rotational": math.radians(2), "linear": 0.002}  # rad, m; a joint nearer to its goal has arrived
 _LONGEST_GOTO = 86_400.0  # s: a day
-_SETTLING = 0.5  # s that a joint may arrive after its goal
-_WAITED = 0.3  # s after a command: a program that waits so long and takes no step has forgotten it
-_STALE = 0.1  # s: no command over time begins from samples that are older
-FOLLOWS = 0.2  # rad or m: a path starts from the target of a joint this near to it, else from its position
+_SETTLING = 0.5  # s that a joint may lag behind its goal at the end of a path
+_WAITED = 0.3  # s; a program that runs so long after a command without a step has forgotten the step
+_STALE = 0.1  # s; a trajectory starts from samples that are not older
+FOLLOWS = 0.2  # rad or m; a path starts at the target of a joint this near to its target, else at its position
 
 
 class Robot(CommandedByMethods, Mapping[str, Servo]):
-    """Servos by name (or index); a context manager that leaves every motor off. Made by `axbridge.open`.
+    """Servos by name (or index); a context manager that switches every motor off. Made by `axbridge.open`.
 
     Args:
-        rig: The robot.
-        backend: What it runs on.
+        rig: The robot's rig.
+        backend: The backend that it runs on.
         opener: Opens another backend by name and port, for `switch`.
 
     Raises:
@@ -76,17 +76,17 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         self.rig = rig
         self._opener = opener
         self._seed = seed
-        self._stepping = threading.RLock()  # one step after the other, and none while the backend changes
+        self._stepping = threading.RLock()  # held during a step or a change of backend
         self._time_ms = 0.0
         self._start = backend.clock.now()
-        self._observers: list[tuple[Observer, Callable[[], None]]] = []  # and whom to tell of the end
+        self._observers: list[tuple[Observer, Callable[[], None]]] = []  # each with its callback for `close`
         self._stopped = False
         self._unconfirmed_off: Mapping[str, BusError] | None = {}  # after `stop`: servos not confirmed off
         self._insist_at = -math.inf
         self._sensed: dict[str, Sample | None] = {}
-        self._pose_verified = False  # whether the pose was checked since the motors are on
-        self._unsent: dict[str, float] = {}  # by servo: when it was commanded since the last step, s
-        weakref.finalize(self, _warn_of_unsent, self._unsent)  # for a program that does not close it
+        self._pose_verified = False  # whether the pose was checked since the motors were switched on
+        self._unsent: dict[str, float] = {}  # by servo: time of a command that no step has sent yet, s
+        weakref.finalize(self, _warn_of_unsent, self._unsent)  # for a program that does not close the robot
         self._connection = Connection(rig, backend, seed)
         try:
             self._begin(rig, backend, seed)
@@ -101,8 +101,8 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         for joint in self._joints.values():
             joint.unsent = self._unsent
         self._sampling = Sampling(list(self._joints.values()), seed)
-        self._battery = math.nan if rig.robot.battery is None else rig.robot.battery[0]  # J; NaN: there is none
-        self._drawn = 0.0  # J, by the simulation's meter at the last look
+        self._battery = math.nan if rig.robot.battery is None else rig.robot.battery[0]  # J; NaN: no battery
+        self._drawn = 0.0  # J; latest reading of the simulation's energy meter
         self._watch_backend()
         self.last_step = StepReport(0.0, 0.0, 0.0, {})
         self._connection.open(self._goal_limits, self._trip)
@@ -111,39 +111,39 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
             joint.doubt_turns()
 
     def _read_all(self, backend: Backend) -> None:
-        """Read every servo: a path starts from the measured position, so a lost reply is read again."""
-        patience = backend.clock.now() + _FIRST
+        """Read every servo; read again after a lost reply, because a path starts from the measured position."""
+        deadline = backend.clock.now() + _FIRST_REPLY
         while True:
             self._start = backend.clock.now()
             self.exchange()
             errors = self.last_step.errors
             if not errors:
                 return
-            if self._start > patience:
+            if self._start > deadline:
                 raise next(iter(errors.values()))
-            backend.clock.sleep_until(self._start + _AGAIN)
+            backend.clock.sleep_until(self._start + _RETRY_INTERVAL)
 
     # ---- the cycle
 
     def step(self, period: float | None = None) -> float:
         """Send commands, wait until `period` ms after the last step, read every servo.
 
-        A servo that does not answer or a lost port is no exception but a fault of this step: see `last_step.errors`
-        and `last_step.events`. The other servos go on; what was lost is looked for until it is back.
+        A missing reply or a lost port raises no exception: see `last_step.errors` and `last_step.events`. The other
+        servos are driven as before; the lost one is tried again in later steps until it answers.
 
         Args:
             period: ms; the rig's `basic_time_step_ms` when not given.
 
         Returns:
-            0 when the tick was met, else how late it was, ms. -1 when the controller should end: the robot is closed,
-            or a signal has come, and this is not the main thread (see `resume`).
+            0 when the tick was met, else the delay, ms. -1 when the controller should end: the robot is closed,
+            or a signal has arrived and this is not the main thread (see `resume`).
 
         Raises:
             UsageError: a period of 0.2 ms or less, or longer than a day, or a process forked from the robot's own.
-            RobotStopped: a signal comes in this step, and this is not the main thread.
-            BusError: a change of control mode needed a register that could not be written. The others have had their
-                goals and were read.
-            RigError: on a real bus, before the first goals of the whole robot: its servos report a pose that cannot be.
+            RobotStopped: a signal arrives in this step, and this is not the main thread.
+            BusError: a change of control mode needed a register that could not be written. The other servos were
+                commanded and read.
+            RigError: on a real bus, before the first goals of the whole robot: the reported pose is impossible.
                 Nothing has moved then, and every motor is off.
         """
         if self.closed:
@@ -173,7 +173,7 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
             return self.last_step.late
 
     def _pass_basic_steps(self, end: float) -> None:
-        """Let the world go on, a basic step at a time, where an ideal joint or a battery lives by it."""
+        """Advance the world until `end`, ms, in basic steps, if the rig has ideal joints or a battery."""
         if math.isnan(self._battery) and not self._ideal:
             return
         basic, backend = self.rig.control_step_ms, self._connection.backend
@@ -187,7 +187,7 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
             backend.clock.sleep_until(self._start + tick / 1000)
             if not math.isnan(self._battery):
                 self._drain((tick - now) / 1000, backend.simulated)
-            self._sampling.measure(self._start)  # not in the step in which the battery ran empty
+            self._sampling.measure(self._start)  # no effect from the step on in which the battery ran empty
             self._time_ms = tick
 
     def _drain(self, seconds: float, world: World | None) -> None:
@@ -207,11 +207,11 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
                     joint.drive.power(on=False)
 
     def exchange(self) -> Mapping[str, ServoState]:
-        """One bus cycle right now: pending goals out, all states in.
+        """Do one bus cycle now: send pending goals, read all states.
 
         Returns:
-            The latest state of every servo; one that did not answer keeps its old one (see `last_step.errors`). They
-            are worked out when they are asked for.
+            The latest state of every servo; a servo that did not answer keeps its old state (see `last_step.errors`).
+            Values are converted to SI units when they are accessed.
 
         Raises:
             UsageError: the robot is closed.
@@ -230,7 +230,7 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
             return self._sampling.table
 
     def _trip(self, names: frozenset[str]) -> None:
-        """The safety net has switched these motors off: they stay off until the program asks for them again."""
+        """Note that the safety net has switched these motors off; they stay off until the next command."""
         on = [name for name in names if self._joints[name].setpoints.enabled]
         for name in on:
             self._joints[name].note_off()
@@ -239,9 +239,9 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
             _log.warning("%s: the motors are off until set_position or torque_on", why)
 
     def _send(self, period: float) -> tuple[float, dict[str, BusError]]:
-        """Insist on a stop, check a real robot's pose, send goals.
+        """Repeat an unconfirmed stop, check a real robot's pose, send goals.
 
-        Returns when they were heard, s on the backend's clock, and by name which servos could not change their mode.
+        Return when servos received them, s on the backend's clock, and by servo the errors of changes of mode.
         """
         self._unsent.clear()
         self._connection.feed()
@@ -251,7 +251,7 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         goals: dict[str, Goal] = {}
         refused: dict[str, BusError] = {}
         for name, joint in self._joints.items():
-            if joint.withheld:  # a change of mode would switch it on
+            if joint.withheld:  # a change of mode would switch the motor on
                 continue
             try:
                 goal = joint.command(period / 1000)
@@ -295,20 +295,20 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
             late,
         )
         for observer in tuple(self._observers):
-            if observer in self._observers:  # an earlier one may have sent it away
+            if observer in self._observers:  # an earlier observer may have removed it
                 observer[0](self.last_step, table)
 
     def observe(self, observer: Observer, *, closed: Callable[[], None] | None = None) -> Callable[[], None]:
-        """Have `observer` called after each step and exchange, with the step's report and table of all servos.
+        """Call `observer` after each step and exchange with the step's report and the table of all servos.
 
-        An error that it raises ends the step's caller, as an error of the step would.
+        An error that it raises is raised by the step.
 
         Args:
             observer: Called after each step.
-            closed: Called once when the robot has been closed: its motors are off by then.
+            closed: Called once after the robot was closed and its motors switched off.
 
         Returns:
-            What takes the observer away again; may be called twice.
+            A function that removes the observer; may be called twice.
         """
         entry = observer, closed or (lambda: None)
         self._observers.append(entry)
@@ -327,23 +327,23 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         return self.rig.robot.basic_time_step_ms
 
     def goto(self, pose: Mapping[str, float], duration: float) -> bool:
-        """Move these servos to a pose along minimum-jerk paths, and step until they are there.
+        """Move these servos to a pose along minimum-jerk trajectories, and step until they have arrived.
 
-        Limp ones are switched on where they are; one that is switched off under way stays off, and one that another
-        thread's `goto` takes over is left to that. Where a servo would have to turn faster than its `max_velocity`, the
-        way takes longer, and a goal beyond its limits is clipped, each with a `ControlWarning`.
+        Limp servos are switched on at their present position. A servo that is switched off on the way stays off, and
+        a `goto` of another thread takes over its servos. If a servo would exceed its `max_velocity`, the motion takes
+        longer; a goal beyond the limits is clipped; each gives a `ControlWarning`.
 
         Args:
             pose: rad (m for linear joints) by servo name.
-            duration: Of the way, s.
+            duration: Duration of the motion, s.
 
         Returns:
-            Whether all of them are within 2° (2 mm) of their goals, half a second after the way's end at the latest.
+            Whether all of them are within 2° (2 mm) of their goals, at the latest half a second after `duration`.
             False, too, when the controller should end.
 
         Raises:
-            UsageError: a time that is not positive or longer than a day, a position that is not finite, or degrees; or
-                the robot is closed.
+            UsageError: a duration that is not positive or longer than a day, a position that is not finite or in
+                degrees; or the robot is closed.
             UnknownServo: the robot has no such servo.
             BusError: as `step`.
         """
@@ -370,9 +370,9 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         for name in goals:
             self._joints[name].active_trajectory = goals
         while any(time.elapsed < (ticks - 0.5) * tick for time in progress.values()) or not all(
-            abs(self[name].position - end) <= _THERE[self[name].type] for name, (_, end) in paths.items()
+            abs(self[name].position - end) <= _ARRIVED[self[name].type] for name, (_, end) in paths.items()
         ):
-            with self._stepping:  # a goal that another thread's step has overtaken is not set
+            with self._stepping:  # another thread's `goto` may have taken over a servo during a step
                 active = [name for name in paths if self._joints[name].active_trajectory is goals]
                 for name in active:
                     progress[name].advance(tick, replied=name not in self.last_step.errors)
@@ -384,34 +384,34 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         return True
 
     def driven(self) -> dict[str, Servo]:
-        """All servos, for a command over time that begins now.
+        """Return all servos, for a trajectory that starts now.
 
-        These take no goal for a motor that was switched off since, by whatever, or had no power: it would switch it on.
-        After their own `torque_off` they do. While the robot is stopped, they raise `RobotStopped` as others do.
+        They ignore goals for a motor that has lost its torque or power since: a goal would switch it on. After
+        their own `torque_off` they accept goals. While the robot is stopped, goals raise `RobotStopped`.
         """
-        if self._connection.backend.clock.now() - self._connection.read_at > _STALE:  # it may stand elsewhere by now
+        if self._connection.backend.clock.now() - self._connection.read_at > _STALE:  # joints may have moved since
             self.exchange()
         torque_loss_count = {joint: joint.torque_loss_count for joint in self._joints.values()}
         return {name: Servo(joint, self.goto, torque_loss_count) for name, joint in self._joints.items()}
 
     @property
     def table(self) -> StepTable:
-        """The latest samples of all servos: by name a `ServoState`, or whole columns."""
+        """Return the latest samples of all servos: a `ServoState` by name, or whole columns."""
         return self._sampling.table
 
     @property
     def positions(self) -> FloatArray:
-        """Latest positions of all servos in the rig's order, (n,), rad (m for linear joints)."""
+        """Return the latest positions of all servos in the rig's order, (n,), rad (m for linear joints)."""
         return self._sampling.table.column("position").copy()
 
     @property
     def velocities(self) -> FloatArray:
-        """Latest measured speeds, (n,), rad/s."""
+        """Return the latest measured speeds, (n,), rad/s."""
         return self._sampling.table.column("velocity").copy()
 
     @property
     def loads(self) -> FloatArray:
-        """Latest loads, (n,), -1..1: the duty that each servo's firmware reports."""
+        """Return the latest loads, (n,), -1..1: the duty that each servo's firmware reports."""
         return self._sampling.table.column("load").copy()
 
     def set_positions(self, positions: ArrayLike) -> None:
@@ -421,7 +421,7 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
             positions: (n,), rad (m for linear joints).
 
         Raises:
-            UsageError: no numbers, not as many positions as servos, or degrees; no servo has got its goal then.
+            UsageError: not numbers, not as many positions as servos, or degrees; no goal is set then.
             BusError: a servo does not answer.
         """
         values = np.asarray(positions, dtype=object)
@@ -435,25 +435,25 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
             joint.refuse_degrees(goal)
         self.refuse_unknown_turns(dict(zip(self, goals, strict=True)))
         for servo, goal in zip(self._servos.values(), goals, strict=True):
-            servo.set_position(goal, clip=True)  # asked about already
+            servo.set_position(goal, clip=True)  # checked for degrees above
 
     def refuse_unknown_turns(self, pose: Mapping[str, float]) -> None:
         """Refuse a pose, rad by servo name, as `Servo.set_position` refuses a goal that may be whole turns away.
 
         Raises:
-            UsageError: it may be; nothing has moved.
+            UsageError: a goal may be whole turns away; nothing has moved.
         """
         for name, goal in pose.items():
             self._joints[name].refuse_unknown_turns(goal)
 
     def _path(self, servo: Servo, goal: float) -> tuple[float, float]:
-        """Where a servo starts and ends; it is on afterwards."""
+        """Return start and end of a servo's path, rad or m, and switch its motor on."""
         joint = self._joints[servo.name]
         if not math.isfinite(goal):
             raise UsageError(f"{goal} is no position for {servo.name!r} to go to", "give rad")
         joint.refuse_degrees(goal)
         end = joint.check(goal)
-        assert end.value is not None  # it is finite
+        assert end.value is not None  # the goal is finite
         if end.warning:
             joint.warn(end.warning, "position")
         if not joint.torque_enabled:
@@ -477,25 +477,25 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
     def __len__(self) -> int:
         return len(self._servos)
 
-    # ---- what it senses beside its servos
+    # ---- sensors
 
     @property
     def sensors(self) -> Mapping[str, Sample | None]:
-        """What each sensor of the rig measured at the end of the last step; None while it is lost, or not there."""
+        """Return the sample of each sensor at the end of the last step; None while a sensor gives none."""
         return MappingProxyType(self._sensed)
 
     @property
     def imu(self) -> ImuSample | None:
-        """What the rig's first IMU measured at the end of the last step; None: there is none, or it is lost."""
+        """Return the sample of the rig's first IMU at the end of the last step; None without an IMU or a sample."""
         return next((sample for sample in self._sensed.values() if isinstance(sample, ImuSample)), None)
 
     # ---- start, change and end
 
     def stop(self) -> Mapping[str, BusError]:
-        """Switch every motor off now, and let none be switched on until `resume`; from any thread.
+        """Switch every motor off now, and keep them off until `resume`; may be called from any thread.
 
-        What would switch one on (`set_position`, `torque_on`, …) raises `RobotStopped`. Steps go on; a servo that does
-        not confirm gets the same again in each of them.
+        Commands that would switch a motor on (`set_position`, `torque_on`, …) raise `RobotStopped`. Steps continue;
+        they repeat torque-off to servos that have not confirmed it.
 
         Returns:
             The servos that have not confirmed that their torque is off, by name.
@@ -507,14 +507,14 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
             if isinstance(joint.drive, IdealDrive):
                 joint.drive.power(on=False)
         left = self._connection.limp()
-        self._unconfirmed_off = left or None  # None: once more, for a step under way may have sent a goal
+        self._unconfirmed_off = left or None  # None: repeat once, because a running step may have sent a goal
         self._insist_at = -math.inf
         return left
 
     def resume(self) -> None:
-        """After `stop`: let motors be switched on again. They stay off until then.
+        """Allow motors to be switched on again after `stop`. They stay off until the next command.
 
-        Also after a signal that did not end the program: let other threads than the main one command the robot again.
+        After a signal that did not end the program, this lets other threads than the main one command the robot again.
         """
         self._stopped = False
         self._connection.resume()
@@ -524,22 +524,22 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
 
     @property
     def stopped(self) -> bool:
-        """Whether `stop` was called, and `resume` was not."""
+        """Return whether the robot was stopped and not resumed."""
         return self._stopped
 
     @property
     def closed(self) -> bool:
-        """Whether it was closed: steps return -1, and commands are errors."""
+        """Return whether the robot is closed: steps return -1, and commands raise `UsageError`."""
         return self._connection.closed
 
     def view(self, *, port: int | None = None, host: str = "127.0.0.1", open: bool = True) -> Any:
-        """Show this robot live in a browser, and take commands from there; see `axbridge.view.attach.attach`.
+        """Show this robot live in a browser, with controls; see `axbridge.view.attach.attach`.
 
         The page shows the steps of this program. It is closed with the robot.
 
         Args:
-            port: Of the page; a free one from 8080 on when not given.
-            host: Whom it serves; another than this machine's own needs the token that is printed.
+            port: Port of the page; by default a free one from 8080 on.
+            host: Address to listen on; from another machine the page needs the printed token.
             open: Open the browser.
 
         Returns:
@@ -548,16 +548,16 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         Raises:
             UsageError: the extra `view` is not installed, or the port is taken.
         """
-        from axbridge.view.attach import attach  # a room above this one: it comes when it is called
+        from axbridge.view.attach import attach  # a room above this one, imported only when it is needed
 
         return attach(self, port=port, host=host, browser=open)
 
     def switch(self, backend: BackendName, *, port: str | None = None) -> None:
-        """Go on with another backend while the controller runs: same servos, same settings, same time.
+        """Change to another backend while the controller runs; servos, settings and time stay.
 
-        Motors that were on are switched on where the joint is there (goal := present first), with torque rising within
-        half a second. They hold there: positions set before are void; a speed or torque acts again. Those that have
-        shut themselves down there stay off. The old backend is left as the rig's `on_exit` says.
+        Motors that were on are switched on there at their present position, with torque rising within half a second.
+        Earlier position goals are void; a speed or torque acts again. A motor that is shut down on the new backend
+        stays off. The old backend is closed by the rig's `on_exit` policy.
 
         Raises:
             UsageError: the robot is closed, or was not made by `axbridge.open`.
@@ -579,12 +579,12 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
             old, self._connection, self._pose_verified = self._connection, new, False
             for name, joint in self._joints.items():
                 joint.connection, joint.drive = new, new.drives[name]
-                joint.setpoints.gains_set += joint.setpoints.gains_set > 0  # so that the new drive takes them
+                joint.setpoints.gains_set += joint.setpoints.gains_set > 0  # the new drive applies the gains
                 if name in here:
                     joint.void_goal(here[name])
                 elif joint.setpoints.enabled:
                     joint.note_off()
-            if self._stopped:  # another thread did that meanwhile
+            if self._stopped:  # another thread has called `stop` in between
                 self.stop()
             self._sampling.rewire()
             self._watch_backend()
@@ -604,13 +604,13 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
     def close(self) -> None:
         """Switch every motor off and release ports and worlds; may be called twice.
 
-        A `ControlWarning` names servos whose commands no step has sent although the program waited after them.
+        A `ControlWarning` names servos whose commands were not sent by a step, if the program waited after them.
         """
         try:
             end = time.monotonic()
             self._connection.close()
         finally:
-            self._connection.close()  # where an exception came before it had begun
+            self._connection.close()  # again, if an exception came before the first call
             while self._observers:
                 _, closed = self._observers.pop(0)
                 closed()
@@ -626,17 +626,17 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
 
     @property
     def bus_statistics(self) -> dict[str, dict[str, Any]]:
-        """By bus: cycle rate and times (s), and what was lost, late or damaged, by id; plain data."""
+        """Return by bus: cycle rate, cycle times (s), and lost, late and damaged packets by id; plain data."""
         return self._connection.statistics()
 
     @property
     def withheld(self) -> frozenset[str]:
-        """Servos that get no goals until `Servo.recover`: they have shut themselves down, or were switched off."""
+        """Return the servos that get no goals until `Servo.recover`: they are shut down, or were switched off."""
         return self._connection.withheld | self._connection.switched_off
 
     @property
     def causes(self) -> Mapping[str, Sequence[Cause]]:
-        """Why servos do not follow their commands, by name; beside a twin also why they do not do as that does."""
+        """Return why servos do not follow their commands, by name; on a twin also why they differ from their models."""
         by_servo: dict[str, list[Cause]] = self._torque_watch.causes(self.time)
         for name in self._stall_watch.blocked:
             by_servo.setdefault(name, []).append("blocked")
@@ -646,14 +646,14 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
 
     @property
     def simulation(self) -> Simulation | None:
-        """What only a simulation can do: faults, truth, the place of the base, a twin's shadow.
+        """Return the functions of a simulation: faults, true values, the base, a twin's shadow.
 
-        None on a real line without virtual servos.
+        None on a real bus without virtual servos.
         """
         return self._simulation
 
     def _watch_backend(self) -> None:
-        """Meet the simulation of a new backend, the twin in it, and what watches over its torque."""
+        """Connect the torque watch, the stall watch, the simulation and the twin to a new backend."""
         connection, simulated = self._connection, self._connection.backend.simulated
         self._ideal = [joint.drive for joint in self._joints.values() if isinstance(joint.drive, IdealDrive)]
         self._drawn = 0.0 if simulated is None else simulated.energy()
@@ -677,35 +677,32 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
 
     @property
     def name(self) -> str:
-        """The rig's name."""
+        """Return the rig's name."""
         return self.rig.name
 
     @property
     def time(self) -> float:
-        """S since the robot was opened, by steps: an exact sum of the periods asked for."""
+        """Return the time since the robot was opened, s: the exact sum of the requested periods."""
         return self._time_ms / 1000
 
     @property
     def backend(self) -> BackendName:
-        """``sim``, ``real`` or ``twin``."""
+        """Return ``sim``, ``real`` or ``twin``."""
         return self._connection.backend.name
 
     @property
     def origin(self) -> dict[str, str]:
-        """Where samples come from, as a recording says it: ``backend``; ``engine``; ``servos`` that are ``virtual``.
-
-        ``virtual`` names those that are simulated beside real ones.
-        """
+        """Return the source of the samples, as in a recording; see `axbridge.robot.backend.Backend.origin`."""
         return self._connection.backend.origin
 
     @property
     def mode(self) -> int:
-        """0 simulation, 1 real, 2 remote (a networked port)."""
+        """Return 0 for a simulation, 1 for a real robot, 2 for a remote one (a networked port)."""
         return self._connection.backend.mode
 
     @property
     def battery_energy(self) -> float:
-        """J left; -1.0 without a battery. On a real robot an estimate by the motor models, which cuts nothing off."""
+        """Return the remaining energy, J; -1.0 without a battery. On a real robot it is only an estimate."""
         return -1.0 if math.isnan(self._battery) else self._battery
 
     def __repr__(self) -> str:
@@ -714,7 +711,7 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
 
 
 def _warn_of_unsent(commanded: dict[str, float], end: float | None = None) -> None:
-    """Warn of commands that no step has sent, where the program waited until its `end` and no exception ended it."""
+    """Warn of commands that no step has sent, if the program waited until `end`, s, and no exception ended it."""
     since = (time.monotonic() if end is None else end) - _WAITED
     unsent = sorted(name for name, moment in commanded.items() if moment <= since)
     commanded.clear()
@@ -723,9 +720,9 @@ def _warn_of_unsent(commanded: dict[str, float], end: float | None = None) -> No
 
 
 def path_start(servo: Servo) -> float:
-    """Start of a servo's path, rad or m: its target if it is near, as a loaded joint is; else its position.
+    """Return the start of a servo's path, rad or m: its target if it is near it, else its position.
 
-    A joint that only holds is at its target, also when its latest sample is from before an X servo put its count back.
+    A joint that only holds starts at its target: its latest sample may be older than an X servo's turn reset.
     """
     here, target = servo.position, servo.target_position
     follows = abs(target - here) < FOLLOWS or servo._joint.setpoints.holding  # noqa: SLF001 - as of `Robot`

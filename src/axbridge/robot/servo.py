@@ -1,8 +1,8 @@
-"""A servo as users hold it: SI units, limits, set-points and the last sample, whatever drives the joint.
+"""A servo in the public API: SI units, limits, set-points and the last sample, for every kind of drive.
 
 Commands follow Webots' Motor node and act in the next `Robot.step`. Set-points out of range are clipped, with a
-`ControlWarning` the first time; impossible ones (NaN, a negative speed) are refused with one each time, and the old
-value stays. Degrees are an error, and so are what is no number and a command to a robot that was closed.
+`ControlWarning` the first time. Invalid ones (NaN, a negative speed) are refused with a warning each time, and the old
+value stays. Angles in degrees, values that are no numbers, and commands to a closed robot are errors.
 Units: rad and N·m, for a linear joint m and N.
 """
 
@@ -24,9 +24,9 @@ from axbridge.state import Goals, ServoState, Truth
 
 
 class CommandedByMethods:
-    """Refuses a value that is assigned to a public name: in other libraries that is a command, and here it is none."""
+    """Refuses assignments to public names: in other libraries they are commands, here they would do nothing."""
 
-    if not TYPE_CHECKING:  # a type checker refuses unknown names by itself, unless there is this method
+    if not TYPE_CHECKING:  # with this method a type checker would accept unknown names
 
         def __setattr__(self, name: str, value: object) -> None:
             """Raise UsageError unless the name is private, one that the class declares, or a method."""
@@ -39,7 +39,7 @@ class CommandedByMethods:
 
 
 class Servo(CommandedByMethods):
-    """One joint of a robot and what drives it. Made by `Robot`."""
+    """One joint of a robot with its motor. Made by `Robot`."""
 
     name: str
     config: ServoConfig
@@ -49,25 +49,25 @@ class Servo(CommandedByMethods):
         self.config = joint.config
         self._joint = joint
         self._goto = goto
-        self._torque_loss_counts = losses  # of all joints, when `Robot.driven` made this servo; None: it did not
+        self._torque_loss_counts = losses  # by joint, at the call of `Robot.driven`; None for an ordinary servo
 
     # ---- commands
 
     def set_position(self, position: float, *, clip: bool = False) -> None:
         """Move towards `position` from the next step on; switches the motor on (without a jump) when it is off.
 
-        ±inf turns endlessly at the set velocity. Clipped to the soft limits and to what the drive can reach; NaN is
-        refused. Coupled motors follow by their multipliers.
+        ±inf turns endlessly at the set velocity. Clipped to the soft limits and the drive's range; NaN is refused.
+        Coupled motors follow by their multipliers.
 
         Args:
             position: rad (m for a linear joint).
-            clip: Clip degrees, too, as Webots does, instead of raising.
+            clip: Clip angles in degrees, as Webots does, instead of raising.
 
         Raises:
-            UsageError: an angle out of the limits that is more than a turn: it is in degrees, most likely. Or the first
-                goal of a real servo that counts turns, more than half a turn away, and no limits say in which turn it
-                is: `set_position(servo.position)` confirms that its position is right.
-            UnsupportedOperation: endless turning on a drive that cannot.
+            UsageError: an angle out of the limits by more than a turn, which is probably in degrees. Or the first goal
+                of a real servo that counts turns is more than half a turn away, and no limits tell its turn:
+                `set_position(servo.position)` confirms that its position is right.
+            UnsupportedOperation: endless turning, which the drive does not support.
             BusError: the servo does not answer.
         """
         position = self._number(position, "a position")
@@ -90,7 +90,7 @@ class Servo(CommandedByMethods):
         without effect in torque control. Coupled motors follow by their multipliers.
         """
         velocity = self._number(velocity, "a velocity")
-        # only the request may not be negative: a multiplier turns it
+        # only the requested value must not be negative: a multiplier may reverse it
         signed = self._joint.setpoints.endless or velocity >= 0
         for joint, speed in self._validate(
             "velocity", lambda j: checks.velocity(velocity * j.multiplier, j.limits.velocity, endless=signed)
@@ -102,7 +102,7 @@ class Servo(CommandedByMethods):
         """Limit the acceleration, rad/s²; -1 = unlimited. NaN and other negative values are refused.
 
         Raises:
-            UnsupportedOperation: the drive cannot.
+            UnsupportedOperation: the drive has no acceleration limit.
         """
         checked = checks.acceleration(self._number(acceleration, "an acceleration"))
         if checked.value is None:
@@ -113,10 +113,10 @@ class Servo(CommandedByMethods):
         self._joint.setpoints.acceleration = checked.value
 
     def set_available_torque(self, torque: float) -> None:
-        """Cap the motor's torque; 0 leaves it limp.
+        """Limit the motor's torque, N·m or N; 0 leaves it limp.
 
-        Clipped to `max_torque`. NaN and negative values are refused. On a Dynamixel this is a cap on duty: exact at
-        stall. An X servo that its rig has in current-based position mode caps its current.
+        Clipped to `max_torque`. NaN and negative values are refused. On a Dynamixel this limits the duty, exact at
+        stall. An X servo in current-based position mode limits its current.
         """
         checked = checks.available_torque(self._number(torque, "a torque"), self.max_torque)
         if checked.value is None:
@@ -128,8 +128,8 @@ class Servo(CommandedByMethods):
     def set_control_pid(self, p: float, i: float, d: float) -> None:
         """Set the gains of Webots' PID on velocity; the integral begins at 0.
 
-        P must be positive, I and D not negative: else refused, the old gains stay. On a Dynamixel they act when the
-        rig says ``controller = "pid"``.
+        P must be positive, I and D not negative; else the old gains stay. On a Dynamixel they act only with
+        ``controller = "pid"`` in the rig.
 
         Raises:
             UnsupportedOperation: the servo's own position loop is in use (``controller = "firmware"``).
@@ -148,7 +148,7 @@ class Servo(CommandedByMethods):
         Clipped to the available torque; NaN is refused. Coupled motors follow by their multipliers.
 
         Raises:
-            UnsupportedOperation: the drive cannot.
+            UnsupportedOperation: the drive has no torque control.
             BusError: the servo does not answer.
         """
         torque = self._number(torque, "a torque")
@@ -160,9 +160,9 @@ class Servo(CommandedByMethods):
     def set_duty(self, duty: float) -> None:
         """Turn endlessly at a duty of -1..1 from the next step on, open loop, until another command replaces it.
 
-        This is the servo's own wheel mode, or PWM mode: the motor gets that share of the supply. The angle limits of an
-        AX-12, or the Operating Mode, EEPROM, are written once and given back by `restore`, by the next `set_position`,
-        and when the robot is closed. Clipped to -1..1; NaN is refused. Coupled motors follow by their multipliers.
+        This is the servo's own wheel mode, or PWM mode: the motor gets that share of the supply voltage. The angle
+        limits of an AX-12, or the Operating Mode (EEPROM), are changed once; `restore`, the next `set_position` and
+        closing the robot write them back. Clipped to -1..1; NaN is refused. Coupled motors follow by their multipliers.
 
         Raises:
             UnsupportedOperation: no Dynamixel, or an MX with Protocol 1.0, whose wheel takes a speed.
@@ -171,7 +171,7 @@ class Servo(CommandedByMethods):
         duty = self._number(duty, "a duty")
         for joint, share in self._apply_checked("duty", lambda j: checks.duty(duty * j.multiplier)):
             full = joint.on_bus("turns by velocity, not by duty").profile.units.full_scale
-            joint.setpoints.duty = round(share * full) / full  # as the register takes it
+            joint.setpoints.duty = round(share * full) / full  # the register's resolution
             joint.setpoints.torque = None
 
     def set_damping_constant(self, damping: float) -> None:
@@ -190,16 +190,16 @@ class Servo(CommandedByMethods):
             self._joint.warn(f"damping must be positive, not {damping:g}; it stays {setpoints.damping:g}")
 
     def goto(self, position: float, duration: float) -> bool:
-        """Go to `position` (rad) within `duration` s along a minimum-jerk path, stepping the robot until it is there.
+        """Go to `position` (rad) in `duration` s along a minimum-jerk trajectory; steps the robot until it has arrived.
 
         The other servos keep their set-points. Returns and raises as `axbridge.robot.robot.Robot.goto`.
         """
         return self._goto({self.name: position}, duration)
 
     def torque_on(self) -> None:
-        """Switch the motor on where the joint is: goal := present position first, so that nothing snaps.
+        """Switch the motor on at its present position, which becomes the goal first, so that the joint does not jump.
 
-        It holds there until its next goal, beyond a limit, too, which a `ControlWarning` says.
+        It holds there until its next goal, also beyond a limit, with a `ControlWarning`.
 
         Raises:
             RobotStopped: the robot was stopped, and `Robot.resume` was not called.
@@ -218,11 +218,11 @@ class Servo(CommandedByMethods):
         self._joint.connection.refuse_closed()
         self._joint.note_off()
         if self._torque_loss_counts is not None:
-            self._torque_loss_counts[self._joint] += 1  # after its own `torque_off` it takes goals
+            self._torque_loss_counts[self._joint] += 1  # it accepts goals after its own `torque_off`
         self._joint.drive.power(on=False)
 
     def restore(self) -> None:
-        """Leave the joint limp, and undo what was changed in the servo permanently: angle limits, or Operating Mode.
+        """Leave the joint limp, and write back the changed EEPROM registers: angle limits, or Operating Mode.
 
         Raises:
             BusError: the servo does not answer; the hint is the command that repairs it.
@@ -231,11 +231,11 @@ class Servo(CommandedByMethods):
         self._joint.drive.restore()
 
     def recover(self) -> None:
-        """Let a motor move again that shut itself down (overload) or was switched off: at a limit, or by others.
+        """Allow a motor to move again that has shut itself down or was switched off at a limit or by another program.
 
-        From the next step on it holds where the joint is, with torque that rises within the rig's `soft_start_ms`. A
-        goal from before it went limp is void: give a new one. A speed, a torque or a duty acts again. When the
-        cause is still there, it will shut down again. Nothing happens to an ideal joint, which never shuts down.
+        From the next step on it holds the present position, with torque rising within the rig's `soft_start_ms`. An
+        earlier position goal is void; a speed, a torque or a duty acts again. If the cause remains, the servo shuts
+        down again. An ideal joint never shuts down: no effect.
         """
         self._joint.connection.refuse_closed()
         here = self._joint.connection.recover(self.name, on=self._joint.setpoints.enabled)
@@ -249,41 +249,40 @@ class Servo(CommandedByMethods):
         """Read a register by name, in counts.
 
         Raises:
-            UnsupportedOperation: no Dynamixel.
+            UnsupportedOperation: the joint is ideal, without registers.
             ProfileError: this model has no such register.
-            ServoFault: the servo refused.
-            BusError: it does not answer.
+            ServoFault: the servo refused the read.
+            BusError: the servo does not answer.
         """
         return self.dynamixel.read(register)
 
     def write(self, register: str, value: int) -> None:
         """Write a register by name, in counts; checked against the profile's range before anything is sent.
 
-        While torque is on, every step writes goal position and moving speed again from the set-points, and torque limit
-        when its set-point has changed: what is written to these lasts until then. Use `set_position`, `set_velocity`
-        and `set_available_torque`.
+        While torque is on, each step overwrites goal position and moving speed from the set-points, and torque limit
+        after its set-point has changed. Use `set_position`, `set_velocity` and `set_available_torque` for these.
 
         Raises:
-            UnsupportedOperation: no Dynamixel.
+            UnsupportedOperation: the joint is ideal, without registers.
             ProfileError: this model has no such register.
             UsageError: read-only register, or a value out of its range.
             ServoFault: the servo refused the value.
-            BusError: it does not answer.
-            RobotStopped: it would switch the motor on, as `torque_on`.
+            BusError: the servo does not answer.
+            RobotStopped: the value would switch the motor on while the robot is stopped.
         """
-        goal = register.startswith("goal_") or register == "moving_speed"  # that of a wheel turns it, torque or not
+        goal = register.startswith("goal_") or register == "moving_speed"  # these can start a motor without torque
         if self._joint.stopped and (goal or (register, value) == ("torque_enable", 1)):
             self._joint.switch_on()  # raises RobotStopped
         self.dynamixel.write(register, value)
 
     @property
     def dynamixel(self) -> BusDrive:
-        """The servo's drive on its bus, for tools that use registers directly; raises as `read` where there is none."""
+        """Return the servo's drive on its bus, for tools that use registers directly; raises as `read`."""
         self._joint.connection.refuse_closed()
         return self._joint.on_bus("has no registers")
 
     def _number(self, value: object, what: str) -> float:
-        """A set-point as a float; UsageError where the robot is closed."""
+        """Return a set-point as a float; UsageError if it is no number or the robot is closed."""
         self._joint.connection.refuse_closed()
         return checks.number(value, what)
 
@@ -303,7 +302,7 @@ class Servo(CommandedByMethods):
                 yield joint, value
 
     def _validate(self, command: str, check: Callable[[Joint], checks.Checked]) -> Iterator[tuple[Joint, float]]:
-        """This joint and those coupled with it, each with its value; says what is clipped here, or refused."""
+        """Yield this joint and its coupled joints with their checked values; warn of a clipped or refused value."""
         for joint in (self._joint, *self._joint.siblings):
             checked = check(joint)
             if checked.value is None:
@@ -318,145 +317,145 @@ class Servo(CommandedByMethods):
 
     @property
     def target_position(self) -> float:
-        """The target, clipped; NaN before the first. In a coupling that of a follower is times its multiplier."""
+        """Return the clipped target, rad or m; NaN before the first. A coupled follower's is times its multiplier."""
         return scaled(self._joint.setpoints.target, 1 / self._joint.factors["position"])
 
     @property
     def velocity_limit(self) -> float:
-        """The speed set-point, clipped; the measured speed is `velocity`. In a coupling as `target_position`."""
+        """Return the clipped speed set-point, rad/s or m/s; coupled motors as for `target_position`."""
         return self._joint.setpoints.velocity / self._joint.factors["velocity"]
 
     @property
     def goals(self) -> Goals:
-        """The joint's last commands, as a recording has them; `target_position` and others are *your* set-points."""
+        """Return the joint's latest commands, as recordings store them; `target_position` is the user's set-point."""
         return self._joint.goals
 
     @property
     def requested(self) -> tuple[float, float]:
-        """Position and velocity asked for last, before clipping: what Webots' getters return."""
+        """Return the latest requested position and velocity, before clipping, as Webots' getters do."""
         return self._joint.requested["position"], self._joint.requested["velocity"]
 
     @property
     def acceleration(self) -> float:
-        """The acceleration limit; -1 = unlimited."""
+        """Return the acceleration limit, rad/s²; -1 = unlimited."""
         return self._joint.setpoints.acceleration
 
     @property
     def available_torque(self) -> float:
-        """The torque cap."""
+        """Return the torque limit, N·m or N."""
         return self._joint.setpoints.available_torque
 
     @property
     def torque_enabled(self) -> bool:
-        """Whether the motor is on: it was switched on last, and the servo does not say otherwise."""
+        """Return whether the motor was switched on and the servo does not report the contrary."""
         return self._joint.torque_enabled
 
     @property
     def min_position(self) -> float:
-        """Lowest position `set_position` passes on; -inf = no limit."""
+        """Return the lowest position that `set_position` accepts; -inf = no limit."""
         return self._joint.min_position
 
     @property
     def max_position(self) -> float:
-        """Highest position `set_position` passes on; inf = no limit."""
+        """Return the highest position that `set_position` accepts; inf = no limit."""
         return self._joint.max_position
 
     @property
     def max_velocity(self) -> float:
-        """Highest speed: the rig's, else the data sheet's no-load speed; 10 for an ideal joint."""
+        """Return the highest speed: the rig's, else the data sheet's no-load speed; 10 for an ideal joint."""
         return self._joint.limits.velocity
 
     @property
     def max_torque(self) -> float:
-        """Highest torque: the rig's, else the data sheet's stall torque; 10 for an ideal joint."""
+        """Return the highest torque: the rig's, else the data sheet's stall torque; 10 for an ideal joint."""
         return self._joint.drive.max_torque
 
     @property
     def multiplier(self) -> float:
-        """Factor of position, velocity and torque commands, as Webots' coupled motors have it."""
+        """Return the factor of position, velocity and torque commands of Webots' coupled motors."""
         return self._joint.multiplier
 
     @property
     def type(self) -> Literal["rotational", "linear"]:
-        """Kind of joint."""
+        """Return the kind of joint."""
         return self._joint.drive.type
 
     @property
     def has_brake(self) -> bool:
-        """Whether `set_damping_constant` can be used."""
+        """Return whether `set_damping_constant` is supported."""
         return self._joint.drive.brake
 
     @property
     def capabilities(self) -> Mapping[str, Capability]:
-        """What the drive does itself, what axbridge does for it, and what cannot be done."""
+        """Return for each function whether the servo does it, axbridge emulates it, or it is unsupported."""
         return self._joint.drive.capabilities
 
     @property
     def power(self) -> float:
-        """Electrical power drawn at the last sample, W: U·i by the motor model, for ideal joints as Webots reckons."""
+        """Return the electrical power at the last sample, W: U·i by the motor model; for ideal joints as in Webots."""
         return self._joint.sample("power")
 
-    # ---- readings: what the servo measured in the last step; NaN before the first, and where it measures nothing
+    # ---- readings of the last step; NaN before the first, and for quantities that the servo does not measure
 
     @property
     def state(self) -> ServoState:
-        """The last sample: all readings at once, with their time."""
+        """Return the last sample: all readings with their time."""
         return self._joint.table[self.name]
 
     @property
     def position(self) -> float:
-        """Where the joint was at the last sample, rad (m for a linear joint)."""
+        """Return the position at the last sample, rad (m for a linear joint)."""
         return self._joint.sample("position")
 
     @property
     def turned(self) -> float:
-        """How far the joint has turned, rad: `position` with whole turns, counted while an AX or MX is a wheel.
+        """Return `position` with whole turns, rad, counted while an AX or MX is a wheel.
 
-        An X servo counts them itself, and its `position` has them while it is one.
+        An X servo counts turns itself: its `position` as a wheel includes them.
 
-        Where an AX-12 reads nothing (300° to 360°), the motor model says how far it is: see docs/webots.md for how sure
-        that is. When it is a joint again, the count begins again.
+        In the dead zone of an AX-12 (300° to 360°) the motor model estimates the angle; docs/webots.md has its
+        accuracy. The count restarts when the servo leaves wheel mode.
         """
         return self.position if math.isnan(self._joint.turned) else self._joint.turned
 
     @property
     def velocity(self) -> float:
-        """How fast it was, rad/s or m/s; the set-point is `velocity_limit`.
+        """Return the measured speed, rad/s or m/s; the set-point is `velocity_limit`.
 
-        While an AX wheel turns through the angles that its sensor does not see, the motor model gives this and `load`.
+        While an AX wheel is in the dead zone of its sensor, this and `load` come from the motor model.
         """
         return self._joint.sample("velocity")
 
     @property
     def torque(self) -> float:
-        """The motor's torque, N·m or N; a Dynamixel's is estimated from load, speed and supply by its motor model."""
+        """Return the motor's torque, N·m or N; on a bus, the motor model's estimate from load, speed and supply."""
         return self._joint.sample("torque")
 
     @property
     def load(self) -> float:
-        """The duty that the servo's firmware reports, -1..1; of an ideal joint the share of `max_torque`."""
+        """Return the duty that the servo's firmware reports, -1..1; for an ideal joint the share of `max_torque`."""
         return self._joint.sample("load")
 
     @property
     def voltage(self) -> float:
-        """Supply, V; NaN for an ideal joint."""
+        """Return the supply voltage, V; NaN for an ideal joint."""
         return self._joint.sample("voltage")
 
     @property
     def temperature(self) -> float:
-        """°C; NaN for an ideal joint."""
+        """Return the temperature, °C; NaN for an ideal joint."""
         return self._joint.sample("temperature")
 
     @property
     def errors(self) -> ServoFlags:
-        """Error byte of the servo's latest reply."""
+        """Return the error byte of the servo's latest reply."""
         return self.state.errors
 
     @property
     def truth(self) -> Truth:
-        """Simulation only: joint and torque as they were at the last sample; NaN on a real robot.
+        """Return the true position and torque of a simulated joint at the last sample; NaN on a real robot.
 
-        Ask before the next step: a simulation keeps the last 50 ms. What is older is NaN, too.
+        A simulation keeps only the last 50 ms: read this before the next step, else it is NaN.
         """
         return Truth(self._joint.sample("true_position"), self._joint.sample("true_torque"))
 

@@ -1,4 +1,4 @@
-"""Functions of a simulated robot alone: faults, true values, and a gantry that holds its base."""
+"""Functions that only a simulated robot has: faults, true values, and a gantry that holds its base."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from axbridge.virtual.world import World
 
 
 class Simulation:
-    """The simulated side of a robot: `axbridge.robot.robot.Robot.simulation`. On a twin it is the shadow's.
+    """The simulation of a robot, `axbridge.robot.robot.Robot.simulation`; on a twin that of its shadow.
 
     Positions of the base are those of its link's centre of mass.
 
     Attributes:
         world: Lines, virtual servos, motors and joints.
-        sample: What a servo reports at a moment of the robot's clock, s, at most 50 ms ago, and the power it draws
-            then, W; no packet is sent. Of an ideal joint: now. A twin has `shadow` instead.
-        shadow: The simulated servos of a twin as of now, by name; else empty. `AxBridgeError` where its simulation has
-            failed.
-        base_start: Where the rig put the base; None where it is bolted down.
+        sample: Returns a servo's state and power, W, at a time of the robot's clock, s, at most 50 ms ago, without a
+            packet; for an ideal joint, its present state. A twin has `shadow` instead.
+        shadow: Returns the present states of a twin's simulated servos by name, else none. `AxBridgeError` if the
+            simulation has failed.
+        base_start: Pose of the base at the start; None if it is bolted down.
     """
 
     def __init__(
@@ -43,31 +43,31 @@ class Simulation:
         return f"<Simulation by {type(self.engine).__name__}, {place}>"
 
     def inject(self, faults: str) -> None:
-        """Set faults from now on, by the words of docs/virtual-bus.md: ``drop=0.05``, ``overload:3``, ``none``.
+        """Set faults of the virtual bus, in the syntax of docs/virtual-bus.md: ``drop=0.05``, ``overload:3``, ``none``.
 
         Raises:
-            UsageError: the spec has a mistake, or names an id that is not on a bus.
+            UsageError: the text has a mistake, or names an id that is not on a bus.
         """
         self.world.inject(faults)
 
     def truth(self, servo: str) -> Truth:
-        """Angle and torque of a servo's shaft now, without quantisation, noise or delay."""
+        """Return the present angle and torque of a servo's shaft, without quantisation, noise or delay."""
         return Truth(*self.world.truths([servo], [self.world.now()])[0].tolist())
 
     def energy(self) -> float:
-        """What the motors on the buses have drawn since the start, J: the integral of U·i."""
+        """Return the energy that the motors on buses have drawn since the start, J: the integral of U·i."""
         return self.world.energy()
 
     @property
     def base(self) -> LinkPose | None:
-        """Where the base of the robot is; None where it is bolted down."""
+        """Return the pose of the robot's base; None if it is bolted down."""
         return None if self.engine is None else self.engine.base()
 
     def place_base(self, pose: LinkPose) -> None:
-        """Put the base somewhere, at rest.
+        """Move the base to a pose, at rest.
 
         Raises:
-            UnsupportedOperation: it is bolted down.
+            UnsupportedOperation: the base is bolted down.
         """
         if self.engine is None or self.base_start is None:
             raise UnsupportedOperation("the robot's base is bolted down", "let the rig's world say fixed_base = false")
@@ -75,19 +75,19 @@ class Simulation:
 
     @cached_property
     def gantry(self) -> Gantry | None:
-        """What holds a robot that cannot stand yet; None where its base is bolted down."""
+        """Return the gantry that holds a robot which cannot stand yet; None if its base is bolted down."""
         return None if self.engine is None or self.base_start is None else Gantry(self.world.rig, self.engine)
 
     @property
     def engine(self) -> Engine | None:
-        """What moves the joints; None where no joint moves."""
+        """Return the physics engine; None if the rig has no moving joint."""
         return self.world.engine
 
 
 def hold_up(simulation: Simulation | None, share: float) -> None:
-    """Hold a simulated robot as by a hand, its soles level, and put it on them: on the floor at share 1.
+    """Hold a simulated robot with level soles, and lower it by `share`: at 1 it stands on the floor.
 
-    Nothing happens on a real line (None), where a hand is needed, and to a robot that is bolted down.
+    No effect on a real robot (None), which a person must hold, and on a robot that is bolted down.
     """
     if simulation is not None and simulation.gantry is not None:
         simulation.gantry.put(share)

@@ -1,18 +1,18 @@
-"""Time along a trajectory: it stops while a servo does not reply, so that the goal waits for the joint."""
+"""Time along a trajectory; it stops while a servo does not reply, so that the goal does not run ahead of the joint."""
 
 from __future__ import annotations
 
-REPLY_TIMEOUT = 0.5  # s: a lost packet must not end a motion, and a joint that may be limp must not get far goals
+REPLY_TIMEOUT = 0.5  # s; a lost packet does not end a motion, a joint that may be limp gets no far goal
 
 
 class TrajectoryTime:
-    """How far a trajectory is, s, and for how long its servo has not replied."""
+    """Elapsed time of a trajectory, s, and time since its servo's latest reply, s."""
 
     def __init__(self) -> None:
         self.elapsed = self.unanswered = 0.0
 
     def advance(self, seconds: float, *, replied: bool) -> None:
-        """Let this time pass; `elapsed` grows with a reply, `unanswered` without one."""
+        """Add a time to `elapsed` if the servo has replied, else to `unanswered`."""
         if replied:
             self.elapsed, self.unanswered = self.elapsed + seconds, 0.0
         else:
@@ -20,5 +20,5 @@ class TrajectoryTime:
 
     @property
     def expired(self) -> bool:
-        """Whether the reply has been missing for so long that the motion must end."""
+        """Return whether replies have been missing for longer than `REPLY_TIMEOUT`, so that the motion must end."""
         return self.unanswered > REPLY_TIMEOUT

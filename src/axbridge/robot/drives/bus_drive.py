@@ -1,9 +1,9 @@
-"""The drive of a servo on a bus: every mode of control, through registers alone.
+"""The drive of a servo on a bus: every control mode, through registers.
 
-This class drives an AX, or an MX of Protocol 1.0; the X series and Feetech override what differs. Position goals go to
-the servo's own loop. Functions that it lacks are computed here, once a step: an acceleration limit and Webots' PID as a
-varying Moving Speed, endless turning in wheel mode with a speed correction, and torque by the motor model. The same on
-a real bus, on a virtual bus and in the simulator.
+This class drives an AX, or an MX of Protocol 1.0; the drives of the X series and Feetech override what differs.
+Position goals go to the servo's own loop. Missing functions are computed here, once a step: an acceleration limit and
+Webots' PID as a varying Moving Speed, endless turning in wheel mode with a speed correction, and torque by the motor
+model. The code is the same on a real bus, on a virtual bus and in the simulator.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ AX_CAPABILITIES: dict[str, Capability] = {
     "acceleration": "emulated",
     "torque_feedback": "emulated",
 }
-_LEAD = 0.15  # s: a goal that moves along with the joint is this far ahead, so that the joint stops when the host does
-_SPEED_GAIN = 0.6  # duty per rad of speed error summed up, in wheel mode
+_LEAD = 0.15  # s; a moving goal is this far ahead of the joint, so the joint stops when the host stops
+_SPEED_GAIN = 0.6  # duty per rad of integrated speed error, in wheel mode
 _MOST_CORRECTION = 0.5  # duty
-_RESPONSE = 0.08  # s: a wheel follows its command so late, and that is no error of its speed
+_RESPONSE = 0.08  # s; delay with which a wheel follows its command; it is not a speed error
 _RESTORE_PAUSE = 0.1  # s between two attempts to restore the mode and the angle limits
 
 
@@ -54,7 +54,7 @@ class BusDrive:
     type: Literal["rotational", "linear"] = "rotational"
     brake = False
     slow_start = False
-    has_own_limits = True  # of position, which its goals must keep
+    has_own_limits = True  # whether the servo's own position limits apply to its goals
     on_at_start = False
 
     def __init__(self, config: ServoConfig, profile: FirmwareProfile, model: ServoModel, bus: Bus) -> None:
@@ -68,10 +68,13 @@ class BusDrive:
         self.id = config.id
         self.profile = profile
         self.protocol = PROTOCOLS[profile.protocol]
-        self._no_limits = {self.protocol.names.low: 0, self.protocol.names.high: 0}  # a wheel, unless it has modes
+        self._no_limits = {
+            self.protocol.names.low: 0,
+            self.protocol.names.high: 0,
+        }  # wheel mode without a mode register
         self.flags = self.protocol.alarms
         self.model_row = pack(model, profile.units.position)
-        self.model_row[Param.ASYMMETRY] *= config.direction  # all torques here are the joint's
+        self.model_row[Param.ASYMMETRY] *= config.direction  # torques here have the joint's sign
         self.steady = SteadyServo.of(self.model_row)
         self.bus = bus
         self.calibration = Calibration(profile.units, config.zero, config.direction)
@@ -86,17 +89,17 @@ class BusDrive:
         self._speed = 0.0  # commanded by a loop on the host
         self._correction = 0.0
         self._wheel_velocity = 0.0
-        self._expected = 0.0  # speed of a wheel that has had time to follow the command, rad/s
-        self._duty = 0.0  # of a wheel, as commanded last
+        self._expected = 0.0  # speed of a wheel with its response delay, rad/s
+        self._duty = 0.0  # latest commanded duty of a wheel
         self._forecast = SpeedForecast(model.motor, model.sensor.latency_ms / 1000)
-        self._hold = math.nan  # where speed 0 stopped it
-        self._goal_is_far = False  # its goal is the end of its range: in torque control it only gives the direction
-        self.limp_at = -math.inf  # when it was switched off last, s on the bus's clock
+        self._hold = math.nan  # position where speed 0 stopped the joint, rad
+        self._goal_is_far = False  # in torque control the goal is an end of the range and gives only the direction
+        self.limp_at = -math.inf  # time of the latest torque-off, s on the bus's clock
         self.powered = False
-        self._borrowed: dict[str, int] = {}  # what `restore` writes to the neighbouring registers changed here
+        self._borrowed: dict[str, int] = {}  # original values of changed EEPROM registers, for `restore`
         self.is_wheel = False
-        self._mode: Any = None  # that it is in, where its family has several; None: unknown, or the usual one
-        self._turns: TurnCounter | None = None  # of a wheel
+        self._mode: Any = None  # present mode of a family with several; None: unknown, or the usual mode
+        self._turns: TurnCounter | None = None  # only for a wheel
 
     def _own_capabilities(self, profile: FirmwareProfile) -> Mapping[str, Capability]:
         if profile.behaviour.wheel_mode == "speed":  # a wheel of the MX takes a speed, not a duty
@@ -121,19 +124,19 @@ class BusDrive:
         return self._send({name: int(value)})
 
     def _send(self, values: Mapping[str, int]) -> float:
-        """Write neighbouring registers in one packet: between two, the servo could be in the wrong mode, and deaf."""
+        """Write neighbouring registers in one packet: between two, it could be in the wrong mode and not reply."""
         address, data = self._bytes(values)
         reply = self.bus.write(self.id, address, data)
         if reply is None:
             return self.bus.clock.now()
         if self.protocol.refused(reply.error):
             wanted = ", ".join(f"{name} = {value}" for name, value in values.items())
-            flags, said = self.protocol.error(reply.error), f"the servo did not take {wanted}"
-            raise ServoFault(self.id, flags, said, hardware=self.bus.hardware_error(self.id, flags))
+            flags, problem = self.protocol.error(reply.error), f"the servo did not take {wanted}"
+            raise ServoFault(self.id, flags, problem, hardware=self.bus.hardware_error(self.id, flags))
         return reply.time
 
     def _bytes(self, values: Mapping[str, int]) -> tuple[int, bytes]:
-        """Neighbouring registers: the first address, and all bytes."""
+        """Return the first address and the bytes of neighbouring registers."""
         entries = [self.profile.register(name) for name in values]
         pairs = zip(entries, values.values(), strict=True)
         return entries[0].address, b"".join(entry.encode(value) for entry, value in pairs)
@@ -145,17 +148,17 @@ class BusDrive:
 
     @property
     def shut_down(self) -> bool:
-        """Whether it has switched itself off: then its Torque Limit is 0, and not because the rig wants it so."""
+        """Return whether the servo has shut itself down: its Torque Limit is 0, and the rig does not set it to 0."""
         return self.read("torque_limit") == 0 and self.config.registers.get("torque_limit") != 0
 
     def wake(self, *, on: bool) -> float:
-        """Prepare a servo that has shut itself down for new goals; its position, rad, NaN if it is not to be on."""
+        """Prepare a shut-down servo for new goals; if `on`, switch it on and return its position, rad, else NaN."""
         if not on:
             return math.nan
         return self.calibration.angle(self.read("present_position")) if self.powered else self.power(on=True)
 
     def fill_ram(self) -> None:
-        """Write the rig's RAM registers: a servo forgets them without power."""
+        """Write the rig's RAM registers again, which a power loss resets."""
         registers = self.config.registers.items()
         ram = {name: value for name, value in registers if self.profile.register(name).area is Area.RAM}
         errors = apply_registers(self.bus, self.id, self.profile, ram)
@@ -163,7 +166,7 @@ class BusDrive:
             raise error
 
     def power(self, *, on: bool) -> float:
-        """Switch the motor; on: the present position becomes the goal first."""
+        """Switch the motor; on: first make the present position the goal. Return the position, rad; NaN when off."""
         if not on:
             self.powered = False
             self.limp_at = self.write("torque_enable", 0)
@@ -171,7 +174,7 @@ class BusDrive:
         present = self.read("present_position")
         if not self._borrowed and self._read_all(self._no_limits) == self._no_limits:
             self._borrow({**self._no_limits, self.protocol.names.high: self.profile.units.counts})
-            self.is_wheel = True  # a program that was killed left it in wheel mode
+            self.is_wheel = True  # a killed program has left the servo in wheel mode
         if self._borrowed:
             self.write(self.protocol.names.speed, 0)  # a wheel has no goal position
         else:
@@ -182,7 +185,7 @@ class BusDrive:
         return self.calibration.angle(present)
 
     def _read_block(self, *names: str) -> dict[str, int]:
-        """Values of registers that are close together, by one READ: a robot in the simulator is limp meanwhile."""
+        """Read registers that are close together by one READ: a simulated robot is limp during this time."""
         registers = [self.profile.register(name) for name in names]
         first, end = min(each.address for each in registers), max(each.end for each in registers)
         data = self.bus.read(self.id, first, end - first).data
@@ -192,12 +195,12 @@ class BusDrive:
         }
 
     def narrow(self) -> tuple[float, float]:
-        """Limit torque and positions to what the servo's own limits in EEPROM let through.
+        """Restrict torque and positions to the servo's own limits in EEPROM.
 
-        Returns those of the position, rad; ±inf where it has none, or what every servo of its model has.
+        Return the position limits, rad; ±inf if it has none, or the factory values of its model.
         """
         names, registers = self.protocol.names, self.profile.registers
-        has_torque = names.most_torque != names.torque  # else another program may have written it as its limit
+        has_torque = names.most_torque != names.torque  # else another program may have lowered this register
         if not self.has_own_limits or names.low not in registers or names.high not in registers:
             if has_torque:
                 self._top_duty = min(self._top_duty, self.read(names.most_torque))
@@ -215,7 +218,7 @@ class BusDrive:
         return (-math.inf, math.inf) if counts == factory else (low, high)
 
     def cycle_servo(self, low: float, high: float) -> CycleServo:
-        """The servo for its bus cycle, limited to positions `low`..`high`."""
+        """Return the servo's entry in its bus cycle, with goals limited to `low`..`high`, rad."""
         self._low, self._high = low, high
         ends = sorted(self.calibration.goal(position) for position in (low, high))
         top = None if self.config.max_velocity is None else self.calibration.speed_limit(self.config.max_velocity)
@@ -223,29 +226,29 @@ class BusDrive:
 
     @property
     def _most_torque(self) -> int:
-        """Highest torque limit that the rig's registers let through, counts."""
+        """Return the highest torque limit that the rig's registers allow, counts."""
         return min(self.profile.units.full_scale, self.config.registers.get(self.protocol.names.torque, 1 << 16))
 
     @property
     def torque_limits(self) -> tuple[int, int | None]:
-        """Highest torque limit and Goal Current of any program, counts: by the rig's registers and `max_torque`.
+        """Return the highest torque limit and Goal Current, counts, that the rig's registers and `max_torque` allow.
 
-        A share of the stall torque is that share of the duty, exact at stall. None: any current.
+        A share of the stall torque is the same share of the duty, exact at stall. None: any current.
         """
         share = min(self.max_torque / self.profile.electrics.stall_torque, 1.0)
         return min(self._most_torque, round(share * self.profile.units.full_scale)), None
 
     def command(self, setpoints: Setpoints, sample: LatestSample, period: float) -> Goal | None:
-        """The mode of control the set-points ask for, as registers for the next cycle."""
+        """Enter the control mode of the set-points; return the goal that the next cycle sends."""
         if not (self.powered and setpoints.enabled):
-            return None  # a goal would switch it on
+            return None  # a goal would switch the motor on
         if setpoints.gains_set != self._gains_set:
             self._gains_set = setpoints.gains_set
             self._pid.set_gains(*setpoints.gains)
         limit = self._torque_counts(setpoints.available_torque)
-        duty, torque = setpoints.duty, setpoints.torque  # as they are now: another thread may command meanwhile
+        duty, torque = setpoints.duty, setpoints.torque  # copies: another thread may change them
         if duty is not None or torque is not None:
-            self._speed = self._expected = sample("velocity")  # where a ramp of the speed that follows begins
+            self._speed = self._expected = sample("velocity")  # a later speed ramp starts here
         if duty is not None:
             self._enter_wheel(sample)
             return self._duty_goal(duty, limit)
@@ -254,7 +257,7 @@ class BusDrive:
         if setpoints.endless:
             return self._velocity_goal(setpoints, sample, period, limit)
         self._leave_wheel()
-        if self._goal_is_far:  # else the servo's reference would move to the next goal from the end of the range
+        if self._goal_is_far:  # else the servo's trajectory to the next goal would start at the end of the range
             self._goal_is_far = False
             self._begin_motion_here()
         if setpoints.holding:
@@ -270,7 +273,7 @@ class BusDrive:
         return self._position_goal(setpoints, sample, limit)
 
     def turned(self, sample: LatestSample) -> float:
-        """The position with whole turns, counted while it is a wheel; through the dead zone by the motor model."""
+        """Return the position with whole turns of a wheel, rad; in the dead zone by the motor model."""
         if not self.is_wheel:
             return sample("position")
         if self._turns is None:
@@ -278,23 +281,23 @@ class BusDrive:
         return self._turns.update(sample, self._duty if self.powered else 0.0)
 
     def counted(self, position: int) -> int:
-        """A Present Position, counts, as its position mode would report it."""
+        """Return a Present Position as position mode reports it, counts."""
         return position
 
     @property
     def blind(self) -> tuple[float, float] | None:
-        """Speed, rad/s, and duty of a wheel by the motor model, while those that it reports say nothing."""
+        """Return a wheel's speed, rad/s, and duty by the motor model while the reported ones are invalid, else None."""
         turns = self._turns
         return (turns.speed, self._duty) if self.is_wheel and turns is not None and turns.blind else None
 
     def restore(self, *, holding: bool = False) -> None:
-        """Give the servo its own mode back (EEPROM); limp, because a joint would run to an old goal.
+        """Write the servo's original mode back (EEPROM), torque off, because a joint would move to an old goal.
 
-        A joint that is `holding` in its own mode continues.
+        A joint that is `holding` in its own mode keeps its torque.
         """
         for attempt in range(RESTORE if self._borrowed else 0):
             try:
-                if self.is_wheel or not holding:  # first of all
+                if self.is_wheel or not holding:
                     self.write("torque_enable", 0)
                 if self._read_all(self._borrowed) != self._borrowed:
                     self.write("torque_enable", 0)
@@ -322,7 +325,7 @@ class BusDrive:
         )
 
     def _change(self, held: Mapping[str, int], values: Mapping[str, int]) -> None:
-        """Write other values to neighbouring EEPROM registers; what they held before all changes is for `restore`."""
+        """Write neighbouring EEPROM registers; keep the values from before the first change for `restore`."""
         self._borrow({**held, **self._borrowed})
         self._change_to(values)
 
@@ -331,14 +334,14 @@ class BusDrive:
         self._send(values)
 
     def _borrow(self, own: dict[str, int]) -> None:
-        """Keep what the servo held, for `restore` and for the guard."""
+        """Keep the servo's original registers for `restore` and for the guard."""
         self._borrowed = own
         self.bus.borrowed[self.id] = self._bytes(own)
 
     # ---- position
 
     def _position_goal(self, wanted: Setpoints, sample: LatestSample, limit: int) -> Goal:
-        """The goal as it is; speed 0 holds still, because a Moving Speed of 0 would be full speed."""
+        """Return the target as goal; at speed 0 the position held, because a Moving Speed of 0 is full speed."""
         speed = abs(wanted.velocity)
         if speed:
             self._hold = math.nan
@@ -349,23 +352,23 @@ class BusDrive:
         return self._goal(self._hold, 0, limit)
 
     def _begin_motion_here(self) -> None:
-        """Let the motion to the next goal begin where the joint is."""
+        """Make the present position the goal, so that the next motion starts there."""
         present = self.calibration.angle(self.read("present_position"))
         self.write("goal_position", self._goal(present, 0, 0).position)
 
     def _ramp(self, wanted: Setpoints, position: float, period: float) -> None:
-        """A speed that rises and falls by the acceleration limit and still stops at the target."""
+        """Update the commanded speed within the acceleration limit, so that it is 0 at the target."""
         distance = wanted.target - position
         top = min(abs(wanted.velocity), braking_speed(distance, wanted.acceleration))
         self._speed = towards(self._speed, math.copysign(top, distance), wanted.acceleration * period)
 
     def _follow(self, speed: float, wanted: Setpoints, position: float, limit: int) -> Goal:
-        """Move at `speed`: towards the target as far as that leads there, else a little ahead of the joint."""
+        """Return the goal for `speed`, rad/s: the target if it is within `_LEAD`, else a point ahead of the joint."""
         ahead = position + speed * _LEAD
         distance = wanted.target - position
         goal = wanted.target if speed * distance >= 0 and abs(ahead - position) >= abs(distance) else ahead
         if speed * distance >= 0 and abs(distance) < self.profile.units.position:
-            goal = wanted.target  # arrived: do not chase the last count
+            goal = wanted.target  # arrived
         return self._goal(goal, self.calibration.speed_limit(abs(speed)), limit)
 
     def _goal(self, position: float, speed: int, limit: int) -> Goal:
@@ -376,9 +379,9 @@ class BusDrive:
     # ---- torque
 
     def _torque_goal(self, torque: float, sample: LatestSample, period: float) -> Goal:
-        """The duty that gives the torque: as Moving Speed in wheel mode, else as torque limit of a far goal."""
+        """Return the goal for a torque: a duty in wheel mode, else a torque limit and a far goal position."""
         if self.capabilities["duty"] == "unsupported":
-            self._leave_wheel()  # a wheel that takes a speed
+            self._leave_wheel()  # an MX wheel takes a speed
         elif self.is_wheel:
             self._enter_wheel(sample)  # a Feetech servo may be in its velocity mode
         voltage = sample("voltage") or self.profile.electrics.nominal_voltage
@@ -393,13 +396,13 @@ class BusDrive:
         return self._goal(self._high if duty > 0 else self._low, 0, counts)
 
     def _torque_counts(self, torque: float) -> int:
-        """Torque Limit that caps the torque: a cap on duty, exact at stall."""
+        """Return the Torque Limit for a torque, N·m, counts: it limits the duty, exact at stall."""
         return min(round(min(torque / self.max_torque, 1.0) * self.profile.units.full_scale), self._top_duty)
 
     # ---- wheel
 
     def _velocity_goal(self, wanted: Setpoints, sample: LatestSample, period: float, limit: int) -> Goal:
-        """Turn endlessly at the velocity set: duty by the motor model, corrected by the speed measured."""
+        """Return the goal for endless turning: duty by the motor model, corrected by the measured speed."""
         self._enter_wheel(sample)
         step = math.inf if wanted.acceleration == -1 else wanted.acceleration * period
         self._speed = towards(self._speed, wanted.velocity, step)
@@ -408,7 +411,7 @@ class BusDrive:
             return Goal(0, signed_to_bits(counts), limit, wheel=True)
         voltage, velocity = sample("voltage") or self.profile.electrics.nominal_voltage, sample("velocity")
         if wanted.velocity * self._wheel_velocity < 0:
-            self._correction = 0.0  # what was summed up against a stop must not delay the way back
+            self._correction = 0.0  # windup against a stop must not delay the reversal
         self._wheel_velocity = wanted.velocity
         self._expected += (self._speed - self._expected) * min(period / _RESPONSE, 1.0)
         if self.blind is None:
@@ -423,13 +426,13 @@ class BusDrive:
         return Goal(0, signed_to_bits(self._duty_counts(duty, limit)), limit, wheel=True)
 
     def _duty_counts(self, duty: float, limit: int) -> int:
-        """Counts of a duty, servo side; the motor gets what the `limit` of the torque leaves of it."""
+        """Return a duty in counts with the servo's sign; the torque `limit`, counts, caps what acts on the motor."""
         full, duty = self.profile.units.full_scale, max(-1.0, min(1.0, duty))
         self._duty = max(-limit, min(limit, duty * full)) / full
         return round(duty * full) * self.config.direction
 
     def _enter_wheel(self, sample: LatestSample) -> None:
-        """Angle limits 0/0, kept to be restored; written once, because EEPROM wears and the servo is deaf meanwhile."""
+        """Set angle limits 0/0 and keep the old ones; only once, because EEPROM wears and writing blocks replies."""
         if self.is_wheel:
             return
         self._speed = self._correction = self._expected = 0.0
@@ -440,7 +443,7 @@ class BusDrive:
         self.is_wheel = True
 
     def _leave_wheel(self) -> None:
-        """Back to joint mode, where it is not in it."""
+        """Return to joint mode if the servo is in another mode."""
         if self._borrowed:
             self.restore()
             self.power(on=True)

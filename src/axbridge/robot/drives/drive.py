@@ -1,4 +1,4 @@
-"""The interface between a servo's set-points, limits and samples and the motor that follows them."""
+"""The interface of drives: a drive turns a servo's set-points into commands of its motor."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from axbridge.errors import ServoFlags
 from axbridge.servo.setpoints import Limits, Setpoints
 
 Capability = Literal["native", "emulated", "unsupported"]
-EMULATION = {  # what a servo says about itself when it is first asked for something the host does in its place
+EMULATION = {  # log message of a servo when a function that the host emulates is used first
     "wheel": "turns in wheel mode: angle limits are written to EEPROM once, and restored on close",
     "torque": "has no current sensor: torque is applied by the motor model",
     "pid": "has no velocity loop: Webots' PID runs on the host, once a step",
@@ -20,28 +20,28 @@ EMULATION = {  # what a servo says about itself when it is first asked for somet
 }
 
 LatestSample = Callable[[str], float]
-"""The latest sample of a servo: its value in a column of `axbridge.state.SERVO_COLUMNS`."""
+"""Returns the value of a servo's latest sample in a column of `axbridge.state.SERVO_COLUMNS`."""
 
 
 class Drive(Protocol):
-    """One motor of a robot; its methods raise `BusError` where a servo does not answer."""
+    """One motor of a robot; its methods raise `BusError` when a servo does not answer."""
 
     config: ServoConfig  # the rig's entry
     flags: type[ServoFlags]  # what the bits of the servo's error byte mean
-    # By what `AX_CAPABILITIES` names: what it does itself, what the host does for it, and what cannot be done
+    # For each name of `AX_CAPABILITIES`: whether the servo does it, the host emulates it, or neither can
     capabilities: Mapping[str, Capability]
-    limits: Limits  # highest speed, and the positions it can be sent to whatever the soft limits say
+    limits: Limits  # highest speed, and the range of positions that the motor accepts, apart from the soft limits
     max_torque: float  # highest torque, N·m or N
     type: Literal["rotational", "linear"]  # kind of joint
     brake: bool  # whether damping can be added to the joint
-    slow_start: bool  # whether the way to a first goal is slow in a simulation, too
-    on_at_start: bool  # whether the motor holds its initial position without being asked, as Webots' do
+    slow_start: bool  # whether the motion to the first goal is slow in a simulation, too
+    on_at_start: bool  # whether the motor holds its initial position before any command, as in Webots
 
     def power(self, *, on: bool) -> float:
-        """Switch the motor; on: goal := present position first, so that nothing snaps. Returns the present position."""
+        """Switch the motor; on: first make the present position the goal. Return the present position, rad or m."""
 
     def command(self, setpoints: Setpoints, sample: LatestSample, period: float) -> Goal | None:
-        """Hand over set-points before a step of `period` s; a drive on a bus returns what its cycle is to send."""
+        """Apply set-points before a step of `period` s; a drive on a bus returns the goal that its cycle sends."""
 
     def restore(self) -> None:
-        """Undo what was changed for good in the servo (EEPROM), before the robot is let go."""
+        """Write back the EEPROM registers that were changed, before the robot is closed."""

@@ -1,7 +1,7 @@
-"""The drive of a Feetech servo: a speed without end is its velocity mode, a duty its PWM mode.
+"""The drive of a Feetech servo: endless turning uses its velocity mode, a duty its PWM mode.
 
-Modes are EEPROM registers. Its lock is closed while it is driven, so that a change of them ends with the power at the
-latest. A servo of the SCS family has no modes: it is a wheel while both its position limits are 0, as an AX-12 is.
+The mode is an EEPROM register. The EEPROM lock is set while the servo is driven, so a change of mode is lost when its
+power is cut. A servo of the SCS family has no modes: it is a wheel while both position limits are 0, as an AX-12 is.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ _VELOCITY, _DUTY = {"operating_mode": 1}, {"operating_mode": 2}
 
 
 class FeetechDrive(BusDrive):
-    """One servo on a bus; arguments and errors as of `BusDrive`."""
+    """One Feetech servo on a bus; arguments and errors as for `BusDrive`."""
 
     slow_start = True
-    _endless_left = False  # it is in an endless mode that another program has left it in
+    _endless_left = False  # whether a killed program has left the servo in an endless mode
 
     def _own_capabilities(self, profile: FirmwareProfile) -> Mapping[str, Capability]:
         self._modal = "operating_mode" in profile.registers
         return {**AX_CAPABILITIES, "wheel": "native" if self._modal else "emulated"}
 
     def narrow(self) -> tuple[float, float]:
-        """See `BusDrive.narrow`; finds out, too, whether a program that was killed has left it in an endless mode."""
+        """See `BusDrive.narrow`; also reads whether a killed program has left the servo in an endless mode."""
         self._endless_left = self._endless_now()
         return super().narrow()
 
     def counted(self, position: int) -> int:
-        """See `BusDrive.counted`: its endless modes do not take the Homing Offset off."""
+        """See `BusDrive.counted`; in endless modes the servo does not subtract its Homing Offset."""
         offset = self.config.registers.get("homing_offset", 0)
         if not (offset and (self.is_wheel or self._endless_left)):
             return position
@@ -47,25 +47,25 @@ class FeetechDrive(BusDrive):
 
     @property
     def shut_down(self) -> bool:
-        """Whether it gives no torque, or a little, for what Unloading Condition names."""
+        """Return whether an error that Unloading Condition names has reduced or cut the torque."""
         return self.read("status") & self.read("shutdown") != 0
 
     def wake(self, *, on: bool) -> float:
-        """Switch its torque, which ends an overload, and give it back if it should have it."""
+        """Switch torque off, which clears an overload; if `on`, switch it on and return the position, rad, else NaN."""
         self.write("torque_enable", 0)
         return self.power(on=True) if on else math.nan
 
     def power(self, *, on: bool) -> float:
-        """Switch the motor; on: at rest, and the present position becomes the goal first."""
+        """Switch the motor; on: at rest, after the present position was made the goal. Return the position, rad."""
         if not on:
             return super().power(on=False)
         if not self._borrowed and self._endless_now():
             self._borrow({"operating_mode": 0} if self._modal else {**self._no_limits, "max_position_limit": 1023})
-            self.restore()  # left in another mode by a program that was killed
+            self.restore()  # a killed program has left it in another mode
         self._endless_left = False
         self.write("lock", 1)
         if self._modal:
-            self._top_duty = min(self._top_duty, self.read("max_torque"))  # a program may have lowered it since
+            self._top_duty = min(self._top_duty, self.read("max_torque"))  # another program may have lowered it
         if self.is_wheel:
             self._endless()
         present = self.read("present_position")
@@ -77,11 +77,11 @@ class FeetechDrive(BusDrive):
         return self.calibration.angle(self.counted(present))
 
     def _begin_motion_here(self) -> None:
-        self.write("torque_enable", 0)  # a new goal alone is approached from the old one, however fast it may go
+        self.write("torque_enable", 0)  # with torque on, the servo's trajectory to a new goal starts at the old goal
         self.power(on=True)
 
     def _endless(self) -> None:
-        """Its endless mode, which it forgets without power, at rest: a number means something else in each."""
+        """Write the endless mode, which a power loss resets, and zero speed: the goal's unit differs between modes."""
         self.write("goal_time", 0)
         self.write("goal_velocity", 0)
         mode: Mapping[str, int] = self._mode or {}

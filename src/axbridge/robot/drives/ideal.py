@@ -36,17 +36,17 @@ class IdealDrive:
         self.type: Literal["rotational", "linear"] = joint.type
 
     def power(self, *, on: bool) -> float:
-        """Switch the motor row."""
+        """Switch the simulated motor. Return the present position, rad or m."""
         self._joint.powered = on
         return self._joint.position
 
     def command(self, setpoints: Setpoints, sample: LatestSample, period: float) -> Goal | None:  # noqa: ARG002 - Drive
-        """Hand the set-points to the simulation."""
+        """Pass the set-points to the simulation."""
         self._joint.command(setpoints)
         return None
 
     def measure(self, start: float) -> dict[str, float]:
-        """The joint after the latest physics step, by columns of `SERVO_COLUMNS`; time 0 is `start`, s."""
+        """Return the joint's state after the latest physics step, by `SERVO_COLUMNS`; time 0 is `start`, s."""
         joint = self._joint
         load = joint.torque / self.max_torque if self.max_torque else 0.0
         return {
@@ -63,8 +63,8 @@ class IdealDrive:
 
     @property
     def electrical_power(self) -> float:
-        """Power drawn now, W, as Webots reckons: torque times a factor."""
+        """Return the power drawn now, W, as Webots computes it: torque times the consumption factor."""
         return abs(self._joint.torque) * self.config.consumption_factor
 
     def restore(self) -> None:
-        """Nothing is kept."""
+        """Do nothing: an ideal joint has no EEPROM."""

@@ -1,4 +1,4 @@
-"""How fast a shaft turns by its motor model: while the next command acts, and where its potentiometer is blind.
+"""Shaft speed by the motor model: forecast for the next command, and in the potentiometer's dead zone.
 
 An AX-12 reads 300 of 360 degrees. In the dead zone the motor model gives the speed: the load torque is that of the last
 valid reading, and the speed follows from duty and supply.
@@ -14,23 +14,23 @@ from axbridge.servo.steady import SteadyServo
 
 _TURN = 2 * math.pi
 _MARGIN = 0.05  # rad: noise, and a shaft that is pushed a little
-_EDGE = 0.02  # rad from an end of the range: a position there may be the end that a blind potentiometer shows
+_EDGE = 0.02  # rad from an end of the range: in the dead zone the potentiometer may report that end
 _SPOILT = 0.2  # s after a wrong position: Present Speed is a difference of positions (answers.ros.org 211471)
-_NEAR, _FAR = 2, 9  # readings that agree with the one before
-_CREEP = 0.06  # rad/s: where the friction of motion begins, either way
-_HALVINGS = 20  # of the range of speeds: 1e-5 rad/s
-_FRESH = 0.6  # weight of the newest sample; with latency, unfiltered compensation of back-EMF would swing for ever
-_AIM = 0.65  # of a step: right in its middle on average, and still within some per cent at its end
-_RECENT = 0.1  # s: samples further apart say nothing about acceleration
-_HEAVY, _LIGHT = 0.25, 0.6  # change of speed in a step, over the final one: forecast fully below, not at all above
-_FADING = 0.9  # a step, of the largest change of speed seen
+_NEAR, _FAR = 2, 9  # consecutive readings that must agree with the one before
+_CREEP = 0.06  # rad/s: below it static friction acts
+_HALVINGS = 20  # of the range of speeds: a resolution of 1e-5 rad/s
+_FRESH = 0.6  # weight of the newest sample; with latency, unfiltered compensation of back-EMF would oscillate
+_AIM = 0.65  # of a step: right in its middle on average, and within some per cent at its end
+_RECENT = 0.1  # s: samples further apart give no acceleration
+_HEAVY, _LIGHT = 0.25, 0.6  # speed change in a step over the final one: full forecast below, none above
+_FADING = 0.9  # decay of the largest speed change, per step
 
 
 class SpeedForecast:
-    """The speed expected while a duty acts, for torque control: back-EMF changes with it during a whole step.
+    """Forecasts the speed while a duty acts, for torque control: back-EMF changes with the speed during a step.
 
-    A heavy load goes on accelerating as in the last step, so its speed is looked ahead over latency and step. A load so
-    light that one step brings it to its final speed cannot be forecast; then the filtered speed is taken as it is.
+    A heavy load keeps accelerating as in the last step, so its speed is extrapolated over latency and step. A light
+    load reaches its final speed within one step and cannot be forecast; then the filtered speed is used.
     """
 
     def __init__(self, motor: MotorParams, latency: float) -> None:
@@ -40,7 +40,7 @@ class SpeedForecast:
         self._measured = self._speed = self._acceleration = self._jump = 0.0
 
     def update(self, time: float, velocity: float, torque: float, period: float) -> float:
-        """Take a sample; the speed to compensate, rad/s."""
+        """Add a sample; return the speed whose back-EMF is compensated, rad/s."""
         passed = time - self._time
         if not 0 < passed < _RECENT:
             self._speed, self._acceleration, self._jump = velocity, 0.0, 0.0
@@ -57,17 +57,17 @@ class SpeedForecast:
 
 
 class TurnCounter:
-    """The angle of a wheel with its whole turns, counted from samples, through the dead zone.
+    """Counts the angle of a wheel with its whole turns from samples, through the dead zone.
 
-    In the dead zone an AX-12 may say anything. So a reading counts when it agrees with those before it, as a shaft that
-    turns no faster than the motor can would have it: three in a row, and ten in a row when it is far from where the
-    model expects the shaft. Till then the model says where it is. The turns are right as long as the model is off by
-    less than half a turn when the shaft is seen again, and less than half a turn passes from sample to sample.
+    In the dead zone an AX-12 may report any position. A reading is accepted when consecutive readings differ by no more
+    than the motor's top speed allows: three in a row, or ten if they are far from the model's angle. Until then the
+    angle is the model's. The count is right while the model's error at the end of the dead zone and the motion between
+    two samples are below half a turn.
 
     Attributes:
         position: The angle with whole turns, rad.
         speed: By the motor model, rad/s.
-        blind: Whether the speed and the load that the servo reports say nothing: in the dead zone, and shortly after.
+        blind: Whether reported speed and load are invalid: in the dead zone, and shortly after it.
     """
 
     def __init__(self, servo: SteadyServo, seen: tuple[float, float], start: float) -> None:
@@ -76,15 +76,15 @@ class TurnCounter:
         self.blind = False
         self._servo = servo
         self._low, self._high = seen
-        self._has_dead_zone = seen[0] + _TURN - seen[1] > _MARGIN  # an MX sees the whole turn
-        self._clear_at = -math.inf  # when speeds are right again, s
+        self._has_dead_zone = seen[0] + _TURN - seen[1] > _MARGIN  # an MX measures the whole turn
+        self._clear_at = -math.inf  # s; from then on reported speeds are valid
         self._time = math.nan
         self._reading = start
-        self._agreed = _FAR  # readings in a row that went along with the one before
-        self._torque = 0.0  # that the load took when the shaft was last seen, N·m
+        self._agreed = _FAR  # consecutive readings that agreed with the one before
+        self._torque = 0.0  # load torque at the last valid reading, N·m
 
     def update(self, sample: LatestSample, duty: float) -> float:
-        """Count a sample of a wheel that is driven by a `duty`; its angle, rad."""
+        """Add a sample of a wheel that is driven with a `duty`; return its angle, rad."""
         time, position, load, voltage = map(sample, ("time", "position", "load", "voltage"))
         passed = time - self._time if time > self._time else 0.0
         reach = abs(voltage) / self._servo.motor.constant * passed + _MARGIN
@@ -111,7 +111,7 @@ class TurnCounter:
 
 
 def speed_under(servo: SteadyServo, duty: float, voltage: float, torque: float) -> float:
-    """Speed, rad/s, at which a motor gives `torque` (N·m) at a steady duty: 0 where friction holds it."""
+    """Return the speed, rad/s, at which a motor gives `torque` (N·m) at a steady duty; 0 if friction holds it."""
     if servo.torque(duty, voltage, _CREEP) <= torque <= servo.torque(duty, voltage, -_CREEP):
         return 0.0
     high = abs(voltage) / servo.motor.constant

@@ -1,8 +1,8 @@
-"""The drive of a servo of the X series (or MX with Protocol 2.0): each mode of control is the servo's own.
+"""The drive of a servo of the X series (or MX with Protocol 2.0): each control mode is an Operating Mode.
 
-A position is Goal Position with a Profile Velocity, a speed Goal Velocity, a duty Goal PWM, a torque Goal Current where
-there is one; Goal PWM caps the torque. Each needs its Operating Mode, in EEPROM, and a profile by velocity. What the
-servo had is put back, as the angle limits of a wheel are.
+A position is Goal Position with a Profile Velocity, a speed Goal Velocity, a duty Goal PWM, a torque Goal Current if
+the servo has it; Goal PWM caps the torque. Each needs its Operating Mode, in EEPROM, and a velocity-based profile.
+`restore` writes the original registers back.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from axbridge.robot.drives.bus_drive import AX_CAPABILITIES, BusDrive
 from axbridge.robot.drives.drive import Capability, LatestSample
 from axbridge.servo.setpoints import Limits, Setpoints
 
-_STANDS = {  # what lets a servo stand that gets its torque, by mode; in the others its goal is where it is
+_STANDS = {  # goal that is set to 0 when torque comes on, by mode; the other modes get the present position
     OperatingMode.VELOCITY: "goal_velocity",
     OperatingMode.PWM: "goal_pwm",
     OperatingMode.CURRENT: "goal_current",
@@ -35,9 +35,9 @@ _AMPERE = 1e-3  # A a count of Goal Current
 
 
 class XDrive(BusDrive):
-    """One servo on a bus; arguments and errors as of `BusDrive`.
+    """One X servo on a bus; arguments and errors as for `BusDrive`.
 
-    A rig whose `registers` give Operating Mode 4 or 5 has its positions in that mode, else in mode 3.
+    Positions use Operating Mode 4 or 5 if the rig's `registers` say so, else mode 3.
     """
 
     def __init__(self, config: ServoConfig, profile: FirmwareProfile, model: ServoModel, bus: Bus) -> None:
@@ -45,11 +45,11 @@ class XDrive(BusDrive):
         self._home = OperatingMode(asked) if asked in POSITION_MODES else OperatingMode.POSITION
         super().__init__(config, profile, model, bus)
         self.has_own_limits = self._home == OperatingMode.POSITION
-        self._top_speed = profile.units.top_speed  # counts that it takes; read when it is switched on
+        self._top_speed = profile.units.top_speed  # Velocity Limit, counts; read when torque comes on
         self._cap = profile.units.full_scale
         self._top_current = 0
-        self._current = -1  # Goal Current as written last, counts, where that caps the torque
-        self._acceleration = -1.0  # as written last, rad/s²
+        self._current = -1  # Goal Current written last, counts, if it caps the torque
+        self._acceleration = -1.0  # written last, rad/s²
         ends = map(self.calibration.angle, profile.reach({**config.registers, "operating_mode": int(self._home)}))
         low, high = sorted(ends)
         self.limits = Limits(low, high, self.limits.velocity)
@@ -67,19 +67,19 @@ class XDrive(BusDrive):
 
     @property
     def shut_down(self) -> bool:
-        """Whether it has switched itself off: for an error that its Shutdown register names."""
+        """Return whether the servo has shut itself down for an error that its Shutdown register names."""
         errors = self.read("hardware_error_status")
         return errors != 0 and errors & self.read("shutdown") != 0
 
     def power(self, *, on: bool) -> float:
-        """Switch the motor; on: in the mode that it was in, and the present position becomes the goal first."""
+        """Switch the motor; on: in its latest mode, after the present position was made the goal. Return that, rad."""
         if not on:
             return super().power(on=False)
-        return self._start(self._home if self._mode is None else self._mode)  # mode 0 is one, too
+        return self._start(self._home if self._mode is None else self._mode)  # mode 0 is valid
 
     def _start(self, mode: OperatingMode) -> float:
-        """Switch it on in this mode, where it is, at rest; the present position, rad."""
-        if self.read("bus_watchdog") < 0:  # expired: it takes no goals
+        """Switch torque on in this mode, at rest; return the present position, rad."""
+        if self.read("bus_watchdog") < 0:  # expired: the servo refuses goals
             self.write("bus_watchdog", 0)
         self._set_mode(mode)
         asked, read = self.config.registers, self.read("present_position")
@@ -92,7 +92,7 @@ class XDrive(BusDrive):
             self._top_current = min(self._top_current, asked.get("goal_current", self._top_current))
         self._acceleration, self._current = math.nan, -1  # unknown: the next command writes them
         self.powered = True
-        if not self.shut_down:  # else it takes no torque until it is woken
+        if not self.shut_down:  # else it refuses torque enable until a reboot
             if mode in _STANDS:
                 self.write(_STANDS[mode], 0)
             else:
@@ -111,15 +111,15 @@ class XDrive(BusDrive):
         return self.calibration.angle(present)
 
     def _hold_at(self, present: int, mode: OperatingMode) -> None:
-        """Let the present position be the goal."""
+        """Make the present position, counts, the goal."""
         if mode == OperatingMode.POSITION:
             low, high = self.read("min_position_limit"), self.read("max_position_limit")
             if not low <= present <= high:
-                return  # it takes no such goal, and makes its own: where it is
+                return  # the servo refuses such a goal, and itself holds the present position
         self.write("goal_position", present)
 
     def wake(self, *, on: bool) -> float:
-        """Start it again if it shut itself down, and give it its torque back if it should have it."""
+        """Reboot the servo if it is shut down; if `on`, switch torque on and return the position, rad, else NaN."""
         if self.shut_down:
             if not reboot(self.bus, self.id, self.profile):
                 raise BusTimeout(self.id, f"servo {self.config.name!r} was rebooted, and has not answered since")
@@ -129,15 +129,15 @@ class XDrive(BusDrive):
         return self.power(on=True) if on else math.nan
 
     def command(self, setpoints: Setpoints, sample: LatestSample, period: float) -> Goal | None:
-        """As of every drive; the acceleration is the servo's own."""
+        """See `BusDrive.command`; the servo itself limits the acceleration."""
         if not (self.powered and setpoints.enabled):
             return None
         self._cap = self._torque_counts(setpoints.available_torque)
         limit = setpoints.acceleration
         if limit != -1:
             setpoints = replace(setpoints, acceleration=-1.0)
-        self._full_speed = 0 if limit < 0 else self._top_speed  # Profile Velocity 0: at once, whatever the acceleration
-        goal = super().command(setpoints, sample, period)  # which may change the mode, and that forgets the profile
+        self._full_speed = 0 if limit < 0 else self._top_speed  # Profile Velocity 0 ignores the acceleration
+        goal = super().command(setpoints, sample, period)  # a change of mode resets the profile
         if limit != self._acceleration:
             counts = 0 if limit < 0 else max(round(min(limit / _ACCELERATION, _MOST_ACCELERATION)), 1)
             self.write("profile_acceleration", counts)
@@ -147,19 +147,19 @@ class XDrive(BusDrive):
         return goal
 
     def turned(self, sample: LatestSample) -> float:
-        """The position: the servo counts its turns."""
+        """Return the position, rad: the servo counts its turns itself."""
         return sample("position")
 
     def _set_mode(self, mode: OperatingMode) -> None:
-        """This mode, and a profile by velocity; what was there is kept, to be put back."""
+        """Set this mode and a velocity-based profile; keep the old registers for `restore`."""
         held = self._read_all(("drive_mode", "operating_mode"))
         wanted = {"drive_mode": held["drive_mode"] & ~DriveMode.TIMED, "operating_mode": int(mode)}
         if held == wanted:
             return
-        self.write("torque_enable", 0)  # the EEPROM takes nothing while it is on
+        self.write("torque_enable", 0)  # EEPROM is locked while torque is on
         own = dict(held)
         if held["operating_mode"] not in POSITION_MODES and "operating_mode" not in self.config.registers:
-            own["operating_mode"] = int(self._home)  # left by a program that was killed
+            own["operating_mode"] = int(self._home)  # a killed program has left another mode
         self._change(own, wanted)
         self.fill_ram()  # a change of mode resets gains
         if mode != OperatingMode.PWM:
@@ -186,7 +186,7 @@ class XDrive(BusDrive):
         return Goal(0, self.config.direction * counts, min(limit, self._top_duty), register=XAddress.GOAL_VELOCITY)
 
     def _torque_goal(self, torque: float, sample: LatestSample, period: float) -> Goal:
-        """By the loop of the current; where there is none, by the duty that gives the torque by the motor model."""
+        """Return a Goal Current for the torque; without a current loop, the duty by the motor model."""
         if self.capabilities["torque"] != "native":
             self._enter_wheel(sample)
             return super()._torque_goal(torque, sample, period)
@@ -202,7 +202,7 @@ class XDrive(BusDrive):
 
     def _torque_counts(self, torque: float) -> int:
         if self._home == OperatingMode.CURRENT_BASED_POSITION:
-            return self.profile.units.full_scale  # the current caps it
+            return self.profile.units.full_scale  # Goal Current caps the torque
         return super()._torque_counts(torque)
 
     @property
@@ -214,11 +214,11 @@ class XDrive(BusDrive):
         return super().torque_limits[0], counts
 
     def _current_of(self, torque: float) -> int:
-        """Goal Current that gives this torque at stall and nominal voltage, counts."""
+        """Return the Goal Current that gives this torque, N·m, at stall and nominal voltage, counts."""
         return round(self.steady.loop_current(torque, self.profile.electrics.nominal_voltage, 0.0) / _AMPERE)
 
     def _cap_current(self, torque: float) -> None:
-        """Cap the torque by Goal Current: exact at stall and nominal voltage."""
+        """Cap the torque, N·m, by Goal Current: exact at stall and nominal voltage."""
         counts = self._top_current
         if torque < self.max_torque:
             counts = min(self._current_of(torque), counts)
