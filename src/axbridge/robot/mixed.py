@@ -1,10 +1,11 @@
-"""A line on which some servos are real and the others virtual: whoever uses it sees one line.
+"""A bus with real and virtual servos; its users see one bus.
 
-All servos of the rig are in a simulated world, and get every packet there. The virtual ones answer. A real servo has a
-double there, which moves as its goals say and is put where the real one says that it is. A read of several servos goes
-to the real line for its servos alone, because each waits there for the one before it. The world's line says when all of
-them answer, doubles included; then the bytes of the real servo take the place of its double's. A late one delays those
-behind it, and behind a silent one nobody answers (e-manual, Protocol 1.0, "Bulk Read"; Protocol 2.0, "Sync Read").
+A simulated world has all servos of the rig and receives every packet. The virtual servos reply. A real servo has a
+double in the world, which follows the same goals and is moved to each position that the real servo reports. A group
+read goes to the real bus only for the real servos, because there each servo waits for the reply of the one before it.
+The simulated bus gives the time of every reply, those of doubles included; the bytes of the real servo replace those of
+its double. A late reply delays those behind it. Behind a missing reply no servo replies (e-manual, Protocol 1.0, "Bulk
+Read"; Protocol 2.0, "Sync Read").
 """
 
 from __future__ import annotations
@@ -44,23 +45,23 @@ from axbridge.virtual.framing import Framing
 from axbridge.virtual.world import World
 
 _log = logging.getLogger(__name__)
-_STEP = 0.002  # s that the world is behind at most, while somebody waits for bytes
+_STEP = 0.002  # s; longest delay of the world while a read waits for bytes
 
 
 class _World(Shadow):
-    """The world of all servos; its lines may be used by several threads."""
+    """The world of all servos; several threads may use its buses."""
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._lock = threading.RLock()
         self._failed = False
-        self.follow(time.monotonic())  # it begins now
+        self.follow(time.monotonic())  # its time starts now
 
     @contextmanager
     def at(self, now: float, turn: BusLock, slack: float = 0.0) -> Iterator[float]:
-        """Hold the world, as of `now` (`time.monotonic`) or at most `slack` s before; gives `now` in its time.
+        """Lock the world, advanced to at most `slack` s before `now` (`time.monotonic`); yields `now` in world time, s.
 
-        Signal handlers wait meanwhile. If the world fails, the virtual servos are silent from then on: the real ones
+        Signal handlers are deferred. If the world fails, the virtual servos never reply again, because the real servos
         must still be commanded and limped.
         """
         with turn, turn.lock, self._lock:
@@ -76,44 +77,44 @@ class _World(Shadow):
 
 
 class _Answer(NamedTuple):
-    """What the world's line says: when it comes, and whose bytes take its place (`BROADCAST`: of several servos)."""
+    """A reply on the simulated bus."""
 
-    due: float  # s, in the world's time
+    due: float  # s, in world time
     data: bytes
-    stands_for: int | None
+    stands_for: int | None  # id of the real servo whose bytes replace it; `BROADCAST`: of several; None: of none
 
 
 class MixedPort(Port):
-    """A port with real servos, and with those of a world's line whose ids are in `virtual`."""
+    """A port with real servos, and with the world's servos whose ids are in `virtual`."""
 
     def __init__(self, name: str, baud: int, world: _World, bus: str, turn: BusLock) -> None:
         self.virtual: frozenset[int] = frozenset()
-        self.mixes = False  # whether the world answers, too: not before it is known that no real servo has those ids
-        self.echoes = False  # whether the adapter returns what is sent: that is taken away here
+        self.mixes = False  # whether virtual servos reply: only after a scan has found no real servo with their ids
+        self.echoes = False  # whether the adapter echoes sent bytes, which are removed here
         self._world, self._turn = world, turn
         self._line = world.world.lines[bus]
         self._servos = {servo.id: servo for servo in self._line.servos}
         self._protocols: dict[int, Protocol] = {servo.protocol.version: servo.protocol for servo in self._line.servos}
-        self._protocol = FIRST  # of the latest question
-        self._echo = b""  # of what was sent, to come back
+        self._protocol = FIRST  # of the latest instruction
+        self._echo = b""  # sent bytes whose echo is still expected
         self._forget()
         super().__init__(name, baud)
 
     def _forget(self) -> None:
-        """Forget the latest question."""
-        self._direct = True  # real servos alone answer it: their bytes pass as they come
+        """Reset the state of the latest instruction."""
+        self._direct = True  # only real servos reply, so their bytes are passed on unchanged
         self._ping = False
         self._asked: dict[int, tuple[int, int]] = {}  # address and length, by id
         self._answers: deque[_Answer] = deque()
-        self._came: dict[int, tuple[float, bytes, Packet]] = {}  # of real servos: when, in the world's time, and what
-        self._late = 0.0  # s, by which they have delayed the rest
-        self._raw = self._passing = b""  # of the real line: no whole packet yet; may be passed on
-        self._sampled = 0.0  # when servos had the question, in the world's time, s
+        self._came: dict[int, tuple[float, bytes, Packet]] = {}  # replies of real servos, with their world time
+        self._late = 0.0  # s; delay of the later replies by real servos
+        self._raw = self._passing = b""  # bytes of the real bus: not yet a whole packet; ready to be passed on
+        self._sampled = 0.0  # time when the servos received the instruction, in world time, s
 
     # -- to the servos ------------------------------------------------------------------------------------------------
 
     def _send(self, frame: bytes) -> None:
-        """Hand whole packets to the real line, as far as they are for real servos, and to the world."""
+        """Send whole packets to the world, and to the real bus if they address real servos."""
         if not self.mixes:
             super()._send(frame)
             return
@@ -127,12 +128,12 @@ class MixedPort(Port):
                 self._line.send(frame, sent)
             self._sampled, came = self._line.host_free, self._line.collect(math.inf)
             if self._direct:
-                self._line.clear()  # a double that answers later than its real servo must not disturb the next question
+                self._line.clear()  # a double's late reply must not disturb the next instruction
             else:
                 self._answers.extend(_Answer(*delivery, self._double(delivery.data)) for delivery in came)
 
     def _for_real(self, frame: bytes) -> bytes:
-        """What the real line gets of these bytes; notes who answers."""
+        """Return the bytes for the real bus, and record which servos reply."""
         parts, done = [], 0
         for version, packet, size, end in Framing(self._protocols).feed(frame):
             parts.append(frame[done : end - size])
@@ -151,10 +152,10 @@ class MixedPort(Port):
     # -- from the servos ----------------------------------------------------------------------------------------------
 
     def _receive(self, deadline: float) -> bytes:
-        """Wait for bytes of either side until `deadline` (`time.monotonic`); the world goes on meanwhile."""
+        """Wait for real or virtual bytes until `deadline` (`time.monotonic`), and advance the world."""
         if not self.mixes:
             return super()._receive(deadline)
-        deadline = max(deadline, 0.0)  # bytes at the descriptor are one side alone
+        deadline = max(deadline, 0.0)  # `THERE` would return only bytes at the descriptor, those of real servos
         while True:
             now = time.monotonic()
             with self._world.at(now, self._turn, _STEP) as here:
@@ -164,7 +165,7 @@ class MixedPort(Port):
             if data:
                 with self._world.at(time.monotonic(), self._turn) as here:
                     self._hear(data, here)
-            elif now >= deadline:  # not later: what is due by then comes first
+            elif now >= deadline:  # replies due by the deadline are returned first
                 return b""
 
     def until_next(self, longest: float) -> float:
@@ -181,11 +182,11 @@ class MixedPort(Port):
 
     @property
     def _patience(self) -> float:
-        """How long a real servo may be late, s: for ever where others wait for it, but not in a PING to all."""
+        """Return the longest delay of a real servo, s: unlimited if others wait for it, limited in a broadcast PING."""
         return self.latency + REPLY_DELAY if self._ping else math.inf
 
     def _due(self, now: float) -> bytes:
-        """What may be passed on."""
+        """Return the bytes that are due at world time `now`, s."""
         out, self._passing = self._passing, b""
         while self._answers:
             due, data, id_ = self._answers[0]
@@ -195,7 +196,7 @@ class MixedPort(Port):
                     self._late = max(self._late, came - due)
                     data = raw if id_ != BROADCAST else self._merged(data, packet)
                 elif now > due + self._late + self._patience:
-                    data = b""  # there is no such servo
+                    data = b""  # no real servo has this id
                 else:
                     break
                 self._answers[0] = _Answer(due, data, None)
@@ -205,7 +206,7 @@ class MixedPort(Port):
         return out
 
     def _hear(self, data: bytes, now: float) -> None:
-        """Bytes have come from the real line."""
+        """Take in bytes from the real bus, received at world time `now`, s."""
         if self._echo:
             back = min(len(data), len(self._echo))
             same = data[:back] == self._echo[:back]
@@ -225,14 +226,14 @@ class MixedPort(Port):
                 self._passing += raw
         self._raw = self._raw[len(self._raw) - decoder.pending :]
 
-    # -- who has said what --------------------------------------------------------------------------------------------
+    # -- the senders of replies ---------------------------------------------------------------------------------------
 
     @property
     def _real(self) -> set[int]:
         return self._servos.keys() - self.virtual
 
     def _double(self, data: bytes) -> int | None:
-        """The real servo whose double says this; `BROADCAST`: several servos do, real ones among them; else None."""
+        """Return the id of the real servo whose double sent this; `BROADCAST` for a shared reply, else None."""
         packets = [packet for packet in self._protocol.decoder().feed(data) if packet.intact]
         if len(packets) != 1:
             return None
@@ -240,21 +241,21 @@ class MixedPort(Port):
         return packets[0].id if shared or packets[0].id in self._real else None
 
     def _blocks(self, packet: Packet, ids: Iterable[int]) -> list[v2.Block]:
-        """The parts of these servos in the one answer of all to a fast read; none if it is another packet."""
+        """Return the blocks of these servos in the shared reply to a fast read; empty for another packet."""
         if packet.id != BROADCAST or not packet.status:
             return []
         return v2.fast_blocks(packet, [self._asked[id_][1] for id_ in ids])
 
     def _merged(self, data: bytes, packet: Packet) -> bytes:
-        """The answer of all to a fast read, with what the real servos say in it; nothing where one is missing."""
+        """Return the shared reply to a fast read with the real servos' blocks; empty if one of these is missing."""
         real = [id_ for id_ in self._asked if id_ not in self.virtual]
-        said = {block.id: block for block in self._blocks(packet, real)}
+        received = {block.id: block for block in self._blocks(packet, real)}
         (whole,) = self._protocol.decoder().feed(data)
-        blocks = [said.get(block.id, block) for block in self._blocks(whole, self._asked)]
-        return v2.encode_fast_status(blocks) if len(said) == len(real) else b""
+        blocks = [received.get(block.id, block) for block in self._blocks(whole, self._asked)]
+        return v2.encode_fast_status(blocks) if len(received) == len(real) else b""
 
     def _measured(self, packet: Packet) -> None:
-        """Put the double of a real servo where that says it is, if it was elsewhere at that time."""
+        """Move the double of a real servo to the reported position, if it differed by more than `BY_HAND`."""
         if packet.id not in self._servos or packet.id not in self._asked or not packet.intact or not self._line.plugged:
             return
         double, (address, length) = self._servos[packet.id], self._asked[packet.id]
@@ -284,7 +285,7 @@ class MixedPort(Port):
 
 
 class MixedBus(SerialBus):
-    """A line with real and virtual servos; `virtual` has the latter's names by id.
+    """A bus with real and virtual servos; `virtual` has the names of the virtual ones by id.
 
     Raises:
         PortError: the port cannot be opened.
@@ -311,15 +312,15 @@ class MixedBus(SerialBus):
         self.port.mixes = True
 
     def _read_ahead(self, _: Sequence[tuple[int, int, int]]) -> list[Reply | BusError]:
-        return []  # that goes to the descriptor, past the virtual servos
+        return []  # reading ahead uses the descriptor, which has no bytes of virtual servos
 
 
 def chosen(rig: Rig, patterns: Iterable[str]) -> tuple[ServoConfig, ...]:
-    """The servos on buses that are meant by patterns of names (``left_*``), ids (``7``) or their ranges (``7-12``).
+    """Return the servos on buses that match patterns of names (``left_*``), ids (``7``) or ranges (``7-12``).
 
     Raises:
-        UnknownServo: a pattern is none of these.
-        UsageError: they are all servos of a bus.
+        UnknownServo: a pattern matches no servo.
+        UsageError: the patterns match all servos of a bus.
     """
     selected: set[str] = set()
     for pattern in patterns:
@@ -340,7 +341,7 @@ def chosen(rig: Rig, patterns: Iterable[str]) -> tuple[ServoConfig, ...]:
 
 
 def open_mixed(rig: Rig, port: str | None, virtual: Iterable[str], *, seed: int = 0) -> Backend:
-    """Open the rig's ports, and its world for the servos that are `virtual` (see `chosen`); without any, the ports.
+    """Open the rig's ports, and a world for the `virtual` servos (see `chosen`), if there are any.
 
     Raises:
         UnknownServo, UsageError: as `chosen`.
@@ -354,7 +355,7 @@ def open_mixed(rig: Rig, port: str | None, virtual: Iterable[str], *, seed: int 
     with ExitStack() as opened:
         world = World(rig, seed=seed, timing="wire")
         opened.callback(world.close)
-        assert isinstance(world.bank, ServoBank)  # of its own
+        assert isinstance(world.bank, ServoBank)  # not shared
         supported(world.bank, rig)
         shadow = _World(world)
 

@@ -1,4 +1,4 @@
-"""Check that a robot can be in the pose that its servos report. If not, the rig is wrong, and so would be the goals."""
+"""Check that the pose which the servos report is possible. If not, the rig is wrong, and its goals would be, too."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from axbridge.errors import Remedy, RigError
 from axbridge.robot.joint import Joint
 from axbridge.sim.body.kinematics import Sole, posed, soles_of
 
-_BEYOND = math.radians(10)  # a limp joint may hang a little beyond its soft limit; so far it cannot
+_BEYOND = math.radians(10)  # beyond its soft limit; a limp joint may hang a little beyond it, but not so far
 _LOST_TURN = ", it has lost a turn"
-_INSIDE, _THICK = 0.008, 0.012  # m: so far within the edges of another foot's sole, and so near to it, is in that foot
+_INSIDE, _THICK = 0.008, 0.012  # m inside the edges of the other sole, and from its plane: the feet overlap
 
 
 def impossible(rig: Rig, positions: Mapping[str, float], limits: Mapping[str, tuple[float, float]]) -> dict[str, str]:
-    """What cannot be about a pose, in words, by servo."""
+    """Return the reasons why a pose, rad or m, is impossible, by servo."""
     reasons = {}
     for name, here in positions.items():
         low, high = limits[name]
@@ -34,13 +34,13 @@ def impossible(rig: Rig, positions: Mapping[str, float], limits: Mapping[str, tu
 
 
 def _within_by_turns(here: float, low: float, high: float) -> float | None:
-    """The position within the limits that is whole turns away, rad, of a servo that has miscounted them."""
+    """Return the position within the limits that is whole turns away, rad, or None."""
     turned = here - math.floor((here - low) / math.tau) * math.tau
     return turned if turned <= high else None
 
 
 def refuse_impossible(rig: Rig, joints: Sequence[Joint], limp: Callable[[], Collection[str]]) -> None:
-    """Before the first goals of a real robot: a wrong zero or direction would tear at its joints."""
+    """Switch all motors off and raise RigError for an impossible pose: a wrong zero or direction damages joints."""
     positions = {joint.config.name: joint.sample("position") for joint in joints}
     wrong = impossible(rig, positions, {j.config.name: (j.min_position, j.max_position) for j in joints})
     if not wrong:
@@ -65,7 +65,7 @@ def refuse_impossible(rig: Rig, joints: Sequence[Joint], limp: Callable[[], Coll
 
 
 def _feet_in_each_other(rig: Rig, positions: Mapping[str, float]) -> dict[str, str]:
-    """Of a robot with two feet: that they would be in the same place."""
+    """Return a reason if the two feet of a robot overlap."""
     if rig.world is None or rig.world.fixed_base:
         return {}
     tree = rig.tree()

@@ -22,7 +22,7 @@ from axbridge.servo.steady import SteadyServo
 from axbridge.state import SERVO_ROW, ServoState, StepTable
 
 Truths = Callable[[Sequence[str], Sequence[float]], FloatArray]
-_FEW = 8  # servos, up to which plain floats are quicker than arrays
+_FEW = 8  # servos; up to this number plain floats are faster than arrays
 
 
 class Scales:
@@ -49,15 +49,15 @@ class Scales:
 
     @cached_property
     def steady(self) -> SteadyServo:
-        """The models of the servos on buses; all torques are the joints'."""
+        """Return the models of the servos on buses; torques have the joints' signs."""
         return SteadyServo.of(np.array([drive.model_row for drive in self.on_bus]).reshape(-1, len(Param)))
 
     def powered(self) -> list[bool]:
-        """Whose motors are on now, of the servos on buses."""
+        """Return for each servo on a bus whether its motor is on."""
         return [drive.powered for drive in self.on_bus]
 
     def counted(self, raw: Rows) -> Rows:
-        """Samples with positions as position mode counts them; see `BusDrive.counted`."""
+        """Return samples with positions as position mode reports them; see `BusDrive.counted`."""
         held = raw["position"].tolist()
         counted = [drive.counted(position) for drive, position in zip(self.on_bus, held, strict=True)]
         if counted == held:
@@ -65,7 +65,7 @@ class Scales:
         return Rows({**{name: raw[name] for name in RawState._fields}, "position": np.array(counted)})
 
     def table(self, raw: Rows, start: float) -> Samples:
-        """Samples of servos that all are on buses; `start` is time 0 of the table on the clock of `raw`, s."""
+        """Return samples of servos that are all on buses; `start` is time 0 of the table on the clock of `raw`, s."""
         return Samples(self, self.counted(raw), raw["time"] - start, self.powered())
 
 
@@ -85,11 +85,11 @@ class Samples(StepTable):
         self._scales, self._raw, self._time, self._powered = scales, raw, time, powered
         self._sensors, self._others = sensors or {}, others
         self._gaps = math.isnan(sum(time.tolist()))  # a servo was never read
-        self._columns: dict[str, FloatArray] = {}  # worked out so far
+        self._columns: dict[str, FloatArray] = {}  # cache
         self._on_bus: dict[str, FloatArray] = self._columns if scales.whole else {}
 
     def column(self, quantity: str) -> FloatArray:
-        """One of `SERVO_COLUMNS`, (servos,)."""
+        """Return one of `SERVO_COLUMNS`, (servos,)."""
         values = self._columns.get(quantity)
         if values is None:
             values = self._bus_column(quantity)
@@ -101,7 +101,7 @@ class Samples(StepTable):
         return values
 
     def _bus_column(self, quantity: str) -> FloatArray:
-        """The column of the servos on buses."""
+        """Return the column of the servos on buses."""
         values = self._on_bus.get(quantity)
         if values is None:
             values = self._converted(quantity)
@@ -144,7 +144,7 @@ class Samples(StepTable):
                 return np.full(len(self._time), math.nan)
 
     def _modelled(self, figure: Callable[[SteadyServo, Any, Any, Any, Any], Any]) -> FloatArray:
-        """A figure of the motor models by temperature, duty, supply and speed; 0 where the motor is off."""
+        """Return a quantity of the motor models from temperature, duty, supply and speed; 0 if the motor is off."""
         asked = [self._bus_column(quantity) for quantity in ("temperature", "load", "voltage", "velocity")]
         if len(self._time) > _FEW:
             with np.errstate(all="ignore"):
@@ -173,7 +173,7 @@ class Sampling:
         self._publish()
 
     def rewire(self) -> None:
-        """Go on with the joints' drives as they are now."""
+        """Use the present drives of the joints, after a change of backend."""
         world = self._joints[0].connection.backend.simulated if self._joints else None
         self._scales = Scales([joint.drive for joint in self._joints], None if world is None else world.truths)
         self._alone: dict[str, Scales] = {}
@@ -185,7 +185,7 @@ class Sampling:
         self._may_count_otherwise = any(drive.config.registers.get("homing_offset") for drive in self._scales.on_bus)
 
     def measure(self, start: float, *, unread: bool = False) -> None:
-        """Measure the joints without a bus, or those alone that never were; `start`: the robot's time 0, s."""
+        """Sample the joints without a bus, if `unread` only those without a sample; `start`: the robot's time 0, s."""
         for joint, drive in () if self.frozen else self._ideal:
             if not unread or math.isnan(self._others["time"][joint.row]):
                 measured = drive.measure(start)
@@ -194,7 +194,7 @@ class Sampling:
                     self._others[quantity][joint.row] = value
 
     def add(self, raw: Rows, fresh: Mask, start: float) -> None:
-        """Publish a step: samples of the servos on buses, and which of these rows are new."""
+        """Publish a step: samples of the servos on buses, and which rows are new; `start`: the robot's time 0, s."""
         if self.frozen:
             return
         raw = self._scales.counted(raw) if self._may_count_otherwise else raw
@@ -222,7 +222,7 @@ class Sampling:
             self._estimate(blind)
 
     def _estimate(self, blind: Mapping[int, tuple[float, float]]) -> None:
-        """Put speed, rad/s, and duty by the motor model, by row, in place of those that a blind wheel has reported."""
+        """Replace speed, rad/s, and duty of wheels in the dead zone by the motor model's, by row."""
         scales, rows = self._scales, list(blind)
         estimates = np.array(list(blind.values())).T * scales.direction[rows]
         known = {name: self._raw[name].copy() for name in RawState._fields}
@@ -232,12 +232,12 @@ class Sampling:
         self._publish()
 
     def freeze(self) -> None:
-        """Keep the samples as they are from now on: the battery is empty."""
+        """Keep the present samples from now on: the battery is empty."""
         self.frozen = True
         self._publish()
 
     def state_by(self, name: str, sample: RawState | None, start: float) -> tuple[ServoState, float]:
-        """State and power, W, of a joint by a sample that is not kept; one without a bus is measured now."""
+        """Return state and power, W, of a joint by a sample that is not stored; an ideal joint is sampled now."""
         (joint,) = (joint for joint in self._joints if joint.config.name == name)
         scales = self._alone.setdefault(name, Scales([joint.drive]))
         others = None
@@ -260,7 +260,7 @@ class Sampling:
 
 
 def rounded(value: float, resolution: float) -> float:
-    """`value` to the nearest multiple of `resolution` (0 = as it is), halves away from zero."""
+    """Return `value` rounded to a multiple of `resolution` (0: unchanged), halves away from zero."""
     if not resolution or not math.isfinite(value):
         return value
     return math.copysign(math.floor(abs(value) / resolution + 0.5), value) * resolution

@@ -1,6 +1,6 @@
-"""Sensors of a robot: one sample a step, or None while it is lost. Simulated ones, and a real IMU.
+"""Sensors of a robot, simulated ones and a real IMU: one sample a step, or None while the sensor is lost.
 
-A sensor of your own needs `read`, `trouble` and `close`, and a line in `_open_sensors` of `axbridge.robot.connection`.
+A new kind of sensor needs `read`, `trouble` and `close`, and a line in `_open_sensors` of `axbridge.robot.connection`.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from axbridge.sim.engine import Engine, LinkMotion
 
 _MARK = b"#YPRAG="
 _UNIT = 9.80665 / 256  # m/s² of an acceleration of 1
-_STALE = 0.1  # s: five lines have not come
-_START = 5.0  # s: a board that is reset by opening its port takes so long to its first line
-_ASK = b"#o0\r#ox\r#o1\r"  # be still; angles, accelerations and rates as text; go on
-_AGAIN = 0.5  # s between two tries to open a port that was lost
-_WAIT = 0.1  # s that a read waits for bytes, so that `close` is soon noticed
-_LONGEST = 200  # bytes of a line; what is longer is none
+_STALE = 0.1  # s: five lines are missing
+_START = 5.0  # s until the first line of a board that opening its port has reset
+_START_OUTPUT = b"#o0\r#ox\r#o1\r"  # stop; angles, accelerations and rates as text; start
+_REOPEN_INTERVAL = 0.5  # s between attempts to open a lost port
+_WAIT = 0.1  # s; read time-out, so that the thread soon sees `close`
+_LONGEST = 200  # bytes of a line; longer input is no line
 
 
 @dataclass(frozen=True)
 class ImuSample:
     """Sample of an inertial measurement unit, in its own axes: x ahead, y to the left, z up."""
 
-    time: float  # when it was taken, s
-    orientation: Quaternion  # how it is turned in the world, x, y, z, w
-    rates: Vector  # how fast it turns, rad/s
-    acceleration: Vector  # what it is pushed with, m/s²: at rest and upright 9.81 along z, in free fall nothing
+    time: float  # of the sample, s
+    orientation: Quaternion  # in the world, x, y, z, w
+    rates: Vector  # angular velocity, rad/s
+    acceleration: Vector  # specific force, m/s²: at rest and upright 9.81 along z, in free fall 0
 
     @property
     def roll_pitch_yaw(self) -> Vector:
-        """How it is turned about x, y and z, rad; pitch is positive nose down."""
+        """Return the rotation about x, y and z, rad; pitch is positive nose down."""
         return roll_pitch_yaw(self.orientation)
 
 
@@ -52,7 +52,7 @@ class GpsSample:
 
     time: float  # s
     position: Vector  # m
-    speed: Vector  # m/s
+    speed: Vector  # velocity, m/s
 
 
 @dataclass(frozen=True)
@@ -65,16 +65,16 @@ class ForceSample:
 
     @property
     def pressed(self) -> float:
-        """What presses on the sensor's face, which looks along its x axis, N."""
+        """Return the force on the sensor's face, N; the face points along its x axis."""
         return max(0.0, -self.force[0])
 
 
 @dataclass(frozen=True)
 class DistanceSample:
-    """Distance of the floor."""
+    """Distance to the floor."""
 
     time: float  # s
-    distance: float  # along the sensor's x axis, m; its range where there is none
+    distance: float  # along the sensor's x axis, m; the sensor's range if the beam does not reach the floor
 
 
 Sample = ImuSample | GpsSample | ForceSample | DistanceSample
@@ -85,22 +85,22 @@ class Sensor(Protocol):
 
     @property
     def trouble(self) -> str:
-        """Why `read` gives None now, and what repairs it."""
+        """Return why `read` returns None now, and the remedy."""
 
     def read(self, zero: float) -> Sample | None:
-        """The latest sample, None while there is none; its time counts from `zero` on the backend's clock, s."""
+        """Return the latest sample, or None; its time counts from `zero` on the backend's clock, s."""
 
 
 class SimulatedSensor:
     """A sensor on a link of a simulated robot: the engine's values, with the rig's noise and bias.
 
-    Forces are those of the engine's latest physics step. An acceleration is the mean since the sample before.
+    Forces are those of the engine's latest physics step. An acceleration is the mean since the previous sample.
     """
 
-    trouble = ""  # it is never lost
+    trouble = ""  # never lost
 
     def __init__(self, rig: Rig, config: SensorConfig, engine: Engine, now: Callable[[], float], seed: int) -> None:
-        assert rig.world is not None  # without one no engine was built
+        assert rig.world is not None  # an engine needs a world
         self._config, self._engine, self._now = config, engine, now
         self._link = config.link or next(iter(engine.poses()))
         self._mounted = of_roll_pitch_yaw(*config.rotation)
@@ -115,7 +115,7 @@ class SimulatedSensor:
         self._faster: Vector = (0.0, 0.0, 0.0)
 
     def read(self, zero: float) -> Sample:
-        """A sample taken now."""
+        """Return a sample taken now."""
         motion, time = self._engine.motion(self._link), self._now() - zero
         axes = product(motion.turned, self._mounted)
         kind, noise = self._config.kind, self._config.noise
@@ -149,11 +149,11 @@ class SimulatedSensor:
         return _summed([motion.place, turned(self._config.position, motion.turned)])
 
     def _speed(self, motion: LinkMotion) -> Vector:
-        """Of the sensor itself, in the world, m/s."""
+        """Return the sensor's own velocity in the world, m/s."""
         return _summed([motion.speed, crossed(motion.spin, turned(self._config.position, motion.turned))])
 
     def _distance(self, height: float, down: float) -> float:
-        """To a floor at z = 0, along a beam whose direction has this z."""
+        """Return the distance, m, from `height` to a floor at z = 0 along a beam; `down` is the z of its direction."""
         farthest = self._config.range
         if not self._ground or down >= 0:
             return farthest
@@ -179,8 +179,8 @@ class SerialImu:
     """An IMU on a serial line with the Razor AHRS firmware of SparkFun's 9DoF boards.
 
     It sends a line of text 50 times a second: ``#YPRAG=yaw,pitch,roll,ax,ay,az,gx,gy,gz``, in degrees, 1/256 of
-    standard gravity and rad/s, in axes that look ahead, right and down. A thread of its own reads them, so that no step
-    waits. A port that was lost is opened again as soon as it is back.
+    standard gravity and rad/s, in axes that point ahead, right and down. A separate thread reads the lines, so that no
+    step waits. A lost port is opened again when it is back.
     """
 
     def __init__(self, port: str, baud: int, clock: Clock | None = None) -> None:
@@ -198,31 +198,31 @@ class SerialImu:
 
     @property
     def trouble(self) -> str:
-        """Why there is no sample."""
+        """Return why there is no sample."""
         return f"the IMU on {self._port} {self._lost or 'has fallen silent'}"
 
     def read(self, zero: float) -> ImuSample | None:
-        """The latest sample; None when it is older than 0.1 s."""
-        latest = self._latest  # one reference: the thread exchanges it as a whole
+        """Return the latest sample; None when it is older than 0.1 s."""
+        latest = self._latest  # read once, because the thread replaces it
         if latest is None or self._clock.now() - latest.time > _STALE:
             return None
         return replace(latest, time=latest.time - zero)
 
     def close(self) -> None:
-        """End the thread, which closes the port."""
+        """End the reading thread, which closes the port."""
         self._ending.set()
         self._thread.join()
 
     def _opened(self) -> Any:
         try:
             line = serial.serial_for_url(self._port, self._baud, timeout=_WAIT)
-            line.write(_ASK)
+            line.write(_START_OUTPUT)
         except (OSError, ValueError) as failure:  # a SerialException is an OSError
             raise PortError(self._port, f"cannot be opened: {failure}", "check the sensor's port in the rig") from None
         return line
 
     def _run(self, line: Any) -> None:
-        """The thread: take over line by line, until the end."""
+        """Read lines until `close`, in the reading thread."""
         rest = b""
         while not self._ending.is_set():
             try:
@@ -230,12 +230,12 @@ class SerialImu:
                     line = self._opened()
                     self._lost = ""
                 *whole, rest = (rest + line.read(max(1, line.in_waiting))).split(b"\n")
-            except (OSError, TypeError) as failure:  # a TypeError is pyserial's of a line cut off
+            except (OSError, TypeError) as failure:  # pyserial raises TypeError for a port that was just closed
                 self._lost = f"is lost: {failure.message if isinstance(failure, PortError) else failure}"
                 if line is not None:
                     line.close()
                 line, rest = None, b""
-                self._ending.wait(_AGAIN)
+                self._ending.wait(_REOPEN_INTERVAL)
                 continue
             rest = rest[-_LONGEST:]
             for text in whole:
@@ -247,7 +247,7 @@ class SerialImu:
 
 
 def parsed(line: bytes, time: float) -> ImuSample | None:
-    """One line as a sample; None for what is damaged or something else."""
+    """Return a line as a sample; None if it is damaged or of another format."""
     if not line.startswith(_MARK):
         return None
     try:
@@ -258,6 +258,6 @@ def parsed(line: bytes, time: float) -> ImuSample | None:
         return None
     yaw, pitch, roll = map(math.radians, figures[:3])
     ax, ay, az, gx, gy, gz = figures[3:]
-    # The firmware negates accelerations, and its y and z are ours turned about x by half a turn.
+    # The firmware negates accelerations, and its axes are rotated about x by half a turn.
     push = -ax * _UNIT, ay * _UNIT, az * _UNIT
     return ImuSample(time, of_roll_pitch_yaw(roll, -pitch, -yaw), (gx, -gy, -gz), push)

@@ -1,6 +1,6 @@
-"""Servos without torque, and joints that are blocked: named after each exchange.
+"""Detection of servos without torque and of blocked joints, after each exchange.
 
-The bus cycle reads the servos' state; each joint has the program's set-points.
+It compares the states that the bus cycle reads with the set-points of the joints.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from axbridge.robot.drives.shaft_speed import speed_under
 from axbridge.robot.joint import Joint
 from axbridge.state import BusEvent, Cause
 
-_GONE = 1.0  # s for which `causes` names a loss of power
+_GONE = 1.0  # s for which `causes` reports a loss of power
 _OTHER_PROGRAM = "something else than this program has switched it off"
-HARD = 0.6  # load; a servo that is to press for long, as a gripper, has a torque limit below it
-_STANDS = 0.1  # of the speed without a load
+HARD = 0.6  # load; a servo that must press for long, as a gripper, needs a torque limit below it
+_STANDS = 0.1  # of the free speed at this duty
 LASTS = 0.2  # s; the first 0.05 s of a start look the same
-_EASED = 0.9  # share of the torque left to a blocked joint: with less load it is free again
+_EASED = 0.9  # of a blocked joint's reduced torque: below this load it is free again
 
 
 class TorqueWatch:
-    """Revives servos that were without power. Others without torque stay limp."""
+    """Sets servos up again after a loss of power; others without torque stay limp."""
 
     def __init__(self, connection: Connection, joints: Mapping[str, Joint]) -> None:
         self._connection = connection
@@ -39,7 +39,7 @@ class TorqueWatch:
         self._unpowered_at: dict[str, float] = {}  # when their loss of power was noticed, s on the robot's clock
 
     def update(self, time: float) -> None:
-        """Set servos up again that were without power; mark and name limp joints. `time` is the robot's, s."""
+        """Restore servos after a loss of power; mark limp joints and warn of them. `time` is the robot's, s."""
         connection, joints = self._connection, self._joints
         restarted = connection.take_restarted()
         if self._all_had_torque and not (connection.events or connection.torqueless or restarted):
@@ -51,18 +51,18 @@ class TorqueWatch:
             if joints[name].has_goal_turns_away(joints[name].sample("position")):
                 connection.cycles[joints[name].config.bus].withhold(name)
                 self._why[name] = "it was without power, and may have forgotten its turns"
-        for name in restarted:  # before they get torque, which may change the count of a servo at the end of its turn
+        for name in restarted:  # before torque on, which may change the position count at the end of a turn
             joints[name].stand_still(joints[name].sample("position"))
         lost = any(event.kind == "port lost" for event in connection.events)
         for name in joints if lost else back:
-            joints[name].torque_loss_count += 1  # the joint must not run after a command over time
+            joints[name].torque_loss_count += 1  # the joint must not follow a running trajectory
         withheld = connection.withheld
         back -= withheld
         for name in connection.unpowered:
             with contextlib.suppress(BusError):  # again in the next step
                 here = connection.revive(name, on=name in wanted - withheld)
                 joints[name].keep_off()
-                if name in back or joints[name].limp:  # else a signal has switched it off, and a goal may be newer
+                if name in back or joints[name].limp:  # else a signal has switched it off; its goal may be newer
                     joints[name].stand_still(here)
         off = withheld | connection.switched_off
         limp = off | connection.unpowered
@@ -86,9 +86,9 @@ class TorqueWatch:
         self._all_had_torque = not limp
 
     def causes(self, time: float) -> dict[str, list[Cause]]:
-        """Why servos have no torque, or had none in the last second, by name; `time` as of `update`.
+        """Return why servos have no torque or had no power in the last second, by name; `time` as in `update`.
 
-        Also the alarms for which a servo switches itself off, or leaves itself less torque.
+        This includes the alarms for which a servo shuts itself down or reduces its torque.
         """
         by_servo: dict[str, list[Cause]] = {name: ["torque off"] for name in sorted(self._off)}
         for name, joint in self._joints.items():
@@ -103,14 +103,14 @@ class TorqueWatch:
 
 
 def _reason(event: BusEvent) -> str:
-    """Why this leaves a servo limp; empty where it does not."""
+    """Return why this event leaves a servo limp; empty if it does not."""
     if event.kind == "fault":
         return f"it reports {event.flags.describe()}"
     return {"limit": "it was beyond a limit of its rig", "torque off": _OTHER_PROGRAM}.get(event.kind, "")
 
 
 def standing_speed(drive: BusDrive) -> float:
-    """A servo that pushes hard and stays below this speed, rad/s, does not move."""
+    """Return the speed, rad/s, below which a servo with a load above `HARD` counts as standing."""
     return _STANDS * speed_under(drive.steady, HARD, drive.profile.electrics.nominal_voltage, 0.0)
 
 
@@ -119,27 +119,26 @@ class _Watched:
     joint: Joint
     share: float
     still: float  # rad/s
-    since: float | None = None  # when it began to push without moving or, once blocked, to need less torque, s
-    side: float = 0.0  # the load that it was blocked with; 0: it is not
+    since: float | None = None  # start of pushing without motion or, once blocked, of needing less torque, s
+    side: float = 0.0  # load at which it was blocked; 0: not blocked
 
     def blocked(self, load: float) -> bool:
-        """Whether this sample is one of a joint that is blocked."""
+        """Return whether the load of this sample is that of a blocked joint."""
         if self.side:
             return load * self.side > 0.0 and abs(load) >= _EASED * self.share
         return abs(load) >= HARD and abs(self.joint.sample("velocity")) < self.still
 
 
 class StallWatch:
-    """Leaves joints that are blocked a share of their torque, where the rig's `[safety] stall` or the profile wants it.
+    """Reduces the torque of blocked joints to the share that the rig's `[safety] stall` or the profile gives.
 
-    The motor model gives the speed that a free motor would have at this duty. A joint that stays below a tenth of it
-    for as long as the longest start is blocked. Its torque is restored, softly, when it needs less than the share that
-    it has.
+    The motor model gives the speed of a free motor at this duty. A joint that stays below a tenth of it for longer than
+    any start takes is blocked. When it needs less than the reduced torque, its torque limit rises again softly.
     """
 
     def __init__(self, connection: Connection, joints: Mapping[str, Joint]) -> None:
         self._connection = connection
-        self.events: tuple[BusEvent, ...] = ()  # that the latest exchange has shown
+        self.events: tuple[BusEvent, ...] = ()  # of the latest exchange
         wanted = connection.rig.safety.stall
         self._watched: dict[str, _Watched] = {}
         for name, joint in joints.items():
@@ -151,11 +150,11 @@ class StallWatch:
 
     @property
     def blocked(self) -> list[str]:
-        """Who is left a share of its torque now."""
+        """Return the blocked servos, whose torque is reduced."""
         return [name for name, watched in self._watched.items() if watched.side]
 
     def update(self) -> None:
-        """Take in the latest samples."""
+        """Evaluate the latest samples."""
         self.events = ()
         for name, watched in self._watched.items():
             time, load = watched.joint.sample("time"), watched.joint.sample("load")

@@ -10,7 +10,7 @@ _TROUBLE = ("fault", "limit", "without power", "torque off")
 
 
 class ServoLost(BusError):
-    """A servo or its line no longer answers; it may come back."""
+    """A servo or its bus no longer replies; it may return."""
 
 
 class Watch:
@@ -18,10 +18,10 @@ class Watch:
 
     def __init__(self, robot: Robot) -> None:
         self._robot = robot
-        self._silent: dict[str, float] = {}  # since when, by servo
+        self._silent: dict[str, float] = {}  # time of the first missing reply, s, by servo
 
     def check(self) -> None:
-        """Stop for a fault or a lost line, and for a servo that has not answered for so long that it may hang limp."""
+        """Raise BusError for a fault, and ServoLost for a lost port or a servo without replies for `REPLY_TIMEOUT`."""
         robot = self._robot
         for event in robot.last_step.events:
             if event.kind == "missing":

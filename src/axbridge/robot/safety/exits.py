@@ -1,7 +1,7 @@
-"""Every exit of a process that Python can see: signals, the interpreter's end, the death of its parent.
+"""Every exit of a process that Python can detect: signals, the interpreter's end, the end of its parent process.
 
-Python runs signal handlers in its main thread, between two steps of the interpreter. While that thread is in a long
-call into a C library, another thread gets the signal from the operating system, through a pipe.
+Python runs signal handlers in its main thread, between two instructions of the interpreter. While that thread is in a
+long call into a C library, another thread receives the signal through a pipe.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from axbridge.bus.line_lock import BusLock
 _SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name))
 _PARENT_POLL = 0.2  # s
 _MAIN_POLL = 0.05  # s
-_HANDLER_PATIENCE = 0.3  # s in which Python's own handler should have begun
+_HANDLER_PATIENCE = 0.3  # s in which Python's handler in the main thread should start
 
 
 @dataclass(frozen=True)
 class _Handler:
-    """Replaces a signal's `earlier` handler, and calls it; without one, the signal ends the process."""
+    """Replaces a signal's `earlier` handler and calls it; without one, the signal ends the process."""
 
     earlier: Any
     handle: Callable[[int, FrameType | None, _Handler], None]
@@ -38,26 +38,26 @@ class _Handler:
 
 
 class Exits:
-    """Calls `leave` before the process ends, and `interrupt` at a signal that a handler of the program's own takes up.
+    """Calls `leave` before the process ends, and `interrupt` at a signal that the program itself handles.
 
-    A signal in the middle of a transaction on one of the lines whose `turns` these are waits for its end.
+    A signal during a transaction on a bus is handled after the transaction; `turns` returns the locks of the buses.
     """
 
     def __init__(
         self, leave: Callable[[], None], interrupt: Callable[[int], None], turns: Callable[[], Sequence[BusLock]]
     ) -> None:
         self._leave, self._interrupt, self._turns = leave, interrupt, turns
-        self._begun_at = 0.0  # when a signal handler here has begun
-        # Processes taken over, whose signals are watched, and whose main thread is: a forked child is another one.
+        self._begun_at = 0.0  # start of the latest signal handler, monotonic, s
+        # Ids of the process where exits, signals and the main thread are watched: a forked child has another id.
         self._process = self._watching = self._watched = -1
 
     def install(self) -> None:
-        """Take over the interpreter's end, in the main thread signals, and where there are lines what threads see."""
+        """Hook the interpreter's end and, in the main thread, signals; with real buses, start the watching threads."""
         if self._process != os.getpid():
             self._process = os.getpid()
             atexit.register(self._leave)
-            # A child of `multiprocessing` calls only what threading has, last registered first. CPython 3.9 to 3.14.
-            with contextlib.suppress(AttributeError, RuntimeError):  # not there, or the interpreter is ending
+            # A child of `multiprocessing` calls only threading's hooks, last registered first. CPython 3.9 to 3.14.
+            with contextlib.suppress(AttributeError, RuntimeError):  # missing, or the interpreter is ending
                 threading._register_atexit(self._leave)  # type: ignore[attr-defined]  # noqa: SLF001 - no public way
         threads = bool(self._turns())
         if threads and self._watched != os.getpid():
@@ -74,10 +74,10 @@ class Exits:
             self._watching = os.getpid()
 
     def uninstall(self) -> None:
-        """Let the process end as it did before."""
+        """Remove the hooks: the process ends as without them."""
         self._process = -1
         atexit.unregister(self._leave)
-        if threading.current_thread() is threading.main_thread():  # else they only pass signals on from now on
+        if threading.current_thread() is threading.main_thread():  # elsewhere the handlers stay and pass signals on
             for number in _SIGNALS:
                 handler = signal.getsignal(number)
                 if isinstance(handler, _Handler):  # else a later handler replaced it, and may still call it
@@ -98,13 +98,13 @@ class Exits:
             os.kill(os.getpid(), number)  # so that our parent sees the signal as the cause
 
     def _notice(self, number: int) -> None:
-        """A signal has come. Handle it here if the main thread does not, because it is in a library's call."""
+        """Handle a signal in this thread if the main thread does not, because it is in a library call."""
         handler = signal.getsignal(number)
         if not isinstance(handler, _Handler):
             return
-        came = time.monotonic()
+        received_at = time.monotonic()
         time.sleep(_HANDLER_PATIENCE)
-        if self._begun_at > came - _HANDLER_PATIENCE or self._process != os.getpid():
+        if self._begun_at > received_at - _HANDLER_PATIENCE or self._process != os.getpid():
             return
         if callable(handler.earlier):
             self._interrupt(number)
@@ -112,14 +112,14 @@ class Exits:
             import ctypes
 
             self._leave()
-            ctypes.CDLL(None).signal(number, 0)  # the default action; Python itself sets it in the main thread only
+            ctypes.CDLL(None).signal(number, 0)  # the default action; Python can set it only in the main thread
             os.kill(os.getpid(), number)
 
     def _end_with_parent(self) -> None:
-        """The process that began this one is gone: end like it, by SIGTERM where the system has it."""
+        """End this process after its parent has ended, by SIGTERM if the system has it."""
         if self._process != os.getpid():
             return
-        if os.name == "nt":  # there a signal would end the process before anything else
+        if os.name == "nt":  # a signal would end the process without any handler
             self._leave()
             os._exit(1)
         os.kill(os.getpid(), signal.SIGTERM)
@@ -133,7 +133,7 @@ def _watch_parent(gone: Callable[[], None]) -> None:
         return
 
     def watch(began_by: int) -> None:
-        # A brother may hold the other end of the parent's pipe open, so who began this process is asked for, too.
+        # A sibling process may hold the parent's pipe open, so the parent's id is checked, too.
         while parent.is_alive() and os.getppid() == began_by:
             time.sleep(_PARENT_POLL)
         gone()
@@ -144,16 +144,16 @@ def _watch_parent(gone: Callable[[], None]) -> None:
 def _watch_main_thread(ended: Callable[[], None]) -> None:
     """Call `ended`, in a thread, when the main thread has ended, or an exception has left its outermost frame.
 
-    Then Python calls `sys.excepthook`, waits for threads and pools, and calls what `atexit` has: each can take long. At
-    an interactive prompt an exception ends nothing.
+    After that Python calls `sys.excepthook`, waits for threads and pools, and runs `atexit` hooks; each can take long.
+    At an interactive prompt an exception does not end the process.
     """
     main = threading.main_thread()
     program = _outermost(main)
 
     def alive() -> bool:
-        if getattr(threading, "_SHUTTING_DOWN", False) or not main.is_alive():  # the first comes before work of pools
+        if getattr(threading, "_SHUTTING_DOWN", False) or not main.is_alive():  # set before pools are joined
             return False
-        failed = getattr(sys, "last_traceback", None)  # also one that the program has caught
+        failed = getattr(sys, "last_traceback", None)  # may be of an exception that the program has caught
         prompt = sys.flags.inspect > 0 or hasattr(sys, "ps1") or "PYTHONINSPECT" in os.environ
         return prompt or failed is None or failed.tb_frame.f_code is not program or _outermost(main) is program
 
@@ -162,12 +162,12 @@ def _watch_main_thread(ended: Callable[[], None]) -> None:
             time.sleep(_MAIN_POLL)
         ended()
 
-    if alive():  # else a thread that has outlived it has opened the robot
+    if alive():  # else a thread has opened the robot after the main thread's end
         threading.Thread(target=watch, name="axbridge main thread", daemon=True).start()
 
 
 def _outermost(thread: threading.Thread) -> CodeType | None:
-    """What a thread was begun with, as long as it runs."""
+    """Return the code of a thread's outermost frame; None when it has ended."""
     frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001 - as documented
     while frame is not None and frame.f_back is not None:
         frame = frame.f_back
@@ -175,10 +175,10 @@ def _outermost(thread: threading.Thread) -> CodeType | None:
 
 
 def _watch_signals(noticed: Callable[[int], None]) -> bool:
-    """Call `noticed` with the number of each signal that has a handler in Python, each in a thread; for good.
+    """Call `noticed` with the number of each signal that has a handler in Python, each in a thread, permanently.
 
-    Only in the main thread. Says whether it watches: not where somebody else hears of signals in this way already, as
-    asyncio does, or on a system that does not fork.
+    Must be called in the main thread. Return False if the wake-up descriptor is already used, as by asyncio, or on a
+    system without fork.
     """
     if not hasattr(os, "register_at_fork"):
         return False
@@ -190,7 +190,7 @@ def _watch_signals(noticed: Callable[[int], None]) -> bool:
         os.close(reading)
         os.close(writing)
         return False
-    os.register_at_fork(after_in_child=lambda: _forget_signals(writing))  # or a child's signals would be taken for ours
+    os.register_at_fork(after_in_child=lambda: _forget_signals(writing))  # else a child's signals would arrive here
     threading.Thread(target=_read_signals, args=(reading, noticed), name="axbridge signals", daemon=True).start()
     return True
 
@@ -204,8 +204,8 @@ def _forget_signals(writing: int) -> None:
 
 def _read_signals(reading: int, noticed: Callable[[int], None]) -> None:
     while True:
-        for number in os.read(reading, 64):  # each in a thread: what comes next must not seem to come later
+        for number in os.read(reading, 64):  # each in a thread: one signal must not delay the next
             try:
                 threading.Thread(target=noticed, args=(number,), name="axbridge signal", daemon=True).start()
-            except RuntimeError:  # no thread is to be had
+            except RuntimeError:  # no thread can be started
                 noticed(number)

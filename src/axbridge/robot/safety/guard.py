@@ -1,18 +1,18 @@
 """A process that outlives the controller: it switches all torque off when the controller dies or hangs.
 
-Run as a script by `axbridge.robot.safety.net` with the port's descriptors inherited. It imports nothing of axbridge, so
-it starts within milliseconds and stays small. It has no protocol: it gets whole frames, and each reply that confirms
+`axbridge.robot.safety.net` runs it as a script that inherits the ports' descriptors. It imports nothing of axbridge, so
+it starts within milliseconds and stays small. It has no protocol: it receives whole frames and the replies that confirm
 them. It cannot hold or park, because it has no model of the robot.
 
-Usage: ``guard.py SILENCE SERVO…``. Standard input is the controller's pipe: ``.`` is a sign of life, ``q`` ends the
-watch, ``!PORT:ID,ID PORT:ID;`` asks to switch these servos off and ends the watch, too, ``=SERVO;`` says what is to be
-written to a servo of a dead controller, in place of what was said of it before, ``-PORT:ID;`` that nothing is;
-end-of-file without a farewell means death.
+Usage: ``guard.py SILENCE SERVO…``. Standard input is the controller's pipe: ``.`` is a sign of life; ``q`` ends the
+guard; ``!PORT:ID,ID PORT:ID;`` makes it switch these servos off and end; ``=SERVO;`` sets the EEPROM write for a servo
+after the controller's death, replacing an earlier one; ``-PORT:ID;`` removes it. End-of-file without ``q`` or ``!``
+means that the controller is dead.
 `SILENCE`: longest pause between signs of life, s; 0 = no limit. `SERVO`: see `Guarded`, as JSON.
 
-Where ports have no descriptor to hand on, as on Windows: ``guard.py named SERVO…``; a port is ``BAUD:NAME`` then. A
-dead controller's ports are free again, and this guard opens them. So it sees death alone: a controller that hangs keeps
-its ports.
+If ports have no descriptor that can be inherited, as on Windows: ``guard.py named SERVO…``, with ports ``BAUD:NAME``.
+This guard opens the ports of a dead controller, which are free then. It cannot act when the controller hangs, because
+that keeps its ports.
 
 Exit code: 0, or 1 when servos did not confirm that their torque is off; it names them when the controller is dead.
 """
@@ -30,29 +30,29 @@ from typing import Any, NamedTuple
 _STDIN = 0
 _REPEATS = 4  # the first may collide with a reply on the line or end a frame that was cut off
 _GAP = 0.004  # s
-_QUIET = 0.02  # s: by then the answers to the controller's last question are in
-_PATIENCE = 0.02  # s to wait for an answer at first; twice as long in each further round
+_QUIET = 0.02  # s until all replies to the controller's last instruction have arrived
+_PATIENCE = 0.02  # s; reply time-out of the first round, doubled in each further round
 _LONGEST = 1.5  # s in which servos are written to and read again
-_TICK = 0.04  # s: how often the parent is looked after
-_OPENING, _AGAIN = 3.0, 0.05  # s to try to open a port that its owner has just left, and between two tries
-_EEPROM_WRITE_TIME = 0.1  # s: longest write of some EEPROM bytes, in which the servo gives no answer
+_TICK = 0.04  # s between checks of the parent
+_OPENING, _RETRY_INTERVAL = 3.0, 0.05  # s; longest time to open a port that was just closed, and between attempts
+_EEPROM_WRITE_TIME = 0.1  # s: longest write of some EEPROM bytes, during which the servo does not reply
 _TRIES = 3
 
 
 class Guarded(NamedTuple):
-    """A servo, and what is to be written to it."""
+    """A servo with the frames that write a register and verify it."""
 
     port: Any  # descriptor of its port, or another key of a `Line`
-    id: int  # its number on the line
-    write: bytes  # frame that writes it
-    question: bytes  # frame that asks for it
-    answers: tuple[bytes, ...]  # every answer that says that it is there
-    limp: bytes = b""  # frame that switches off all servos of its kind at once
-    last: bytes = b""  # frame without which the next program could not drive it; may be empty
+    id: int  # on the bus
+    write: bytes  # frame that writes the register
+    question: bytes  # frame that reads it
+    answers: tuple[bytes, ...]  # every reply that confirms the value
+    limp: bytes = b""  # frame that switches off all servos of this protocol at once
+    last: bytes = b""  # frame that disarms the Bus Watchdog, else the next program could not drive it; may be empty
 
 
 def parse(text: str) -> Guarded:
-    """A servo from JSON: port, id, and the frames in hexadecimal digits, as far as they are given."""
+    """Return a servo from JSON: port, id, and its frames in hexadecimal digits; the last two may be missing."""
     port, id_, write, question, answers, *others = json.loads(text)
     whole = tuple(bytes.fromhex(answer) for answer in answers)
     return Guarded(port, id_, bytes.fromhex(write), bytes.fromhex(question), whole, *map(bytes.fromhex, others))
@@ -62,12 +62,12 @@ class Line:
     """Sends and receives on ports that are open descriptors."""
 
     def send(self, port: Any, data: bytes) -> None:
-        """Hand bytes to a port; one that is gone must not spare the others."""
+        """Write bytes to a port; a lost port raises no error, because the others must still be written."""
         with contextlib.suppress(OSError):
             os.write(port, data)
 
     def wait_for(self, port: Any, patience: float, answers: tuple[bytes, ...] = ()) -> bool:
-        """Whether one of these answers comes within `patience` seconds."""
+        """Return whether one of these replies arrives within `patience` seconds."""
         end = time.monotonic() + patience
         received = b""
         while (left := end - time.monotonic()) > 0:
@@ -77,7 +77,7 @@ class Line:
         return False
 
     def receive(self, port: Any, patience: float) -> bytes:
-        """What comes next within `patience` seconds."""
+        """Return the next bytes; empty after `patience` seconds."""
         poll = select.poll()
         poll.register(port, select.POLLIN)
         with contextlib.suppress(OSError):
@@ -97,7 +97,7 @@ class _Opened(Line):
 
     def send(self, port: str, data: bytes) -> None:
         if (opened := self._ports[port]) is not None:
-            with contextlib.suppress(OSError):  # a SerialException is one
+            with contextlib.suppress(OSError):  # includes SerialException
                 opened.write(data)
 
     def receive(self, port: str, patience: float) -> bytes:
@@ -110,8 +110,8 @@ class _Opened(Line):
 
 
 def _opened(port: str) -> Any:
-    """The port, or None where it cannot be had."""
-    import serial  # only here: the other guard must do without packages
+    """Return the opened port, or None if it cannot be opened."""
+    import serial  # only here: the other guard runs without packages
 
     baud, _, name = port.partition(":")
     until = time.monotonic() + _OPENING
@@ -121,7 +121,7 @@ def _opened(port: str) -> Any:
         except (OSError, ValueError):
             if time.monotonic() > until:
                 return None
-            time.sleep(_AGAIN)
+            time.sleep(_RETRY_INTERVAL)
 
 
 _LINE = Line()
@@ -136,7 +136,7 @@ def limp(servos: list[Guarded], line: Line = _LINE) -> None:
 
 
 def end(servos: list[Guarded], line: Line = _LINE, restores: Iterable[Guarded] = ()) -> int:
-    """The controller is dead: switch all torque off, and give back what was borrowed of EEPROM; the exit code."""
+    """Switch all torque off and restore EEPROM after the controller's death; return the exit code."""
     limp(servos, line)
     left = confirm(servos, line)
     powered = {servo.id for servo in left}
@@ -154,9 +154,9 @@ def end(servos: list[Guarded], line: Line = _LINE, restores: Iterable[Guarded] =
 
 
 def confirm(servos: list[Guarded], line: Line = _LINE) -> list[Guarded]:
-    """Ask these servos whether their torque is off, and tell those that do not say so; returns those that never did.
+    """Read back whether torque is off, write again where it is not; return the servos that never confirmed.
 
-    Only when the controller has ended or waits: it must not hear the answers.
+    The controller must have ended or wait meanwhile, because it must not receive the replies.
     """
     until = time.monotonic() + _LONGEST
     patience = _PATIENCE
@@ -169,7 +169,7 @@ def confirm(servos: list[Guarded], line: Line = _LINE) -> list[Guarded]:
             line.send(servo.port, servo.write)
             line.wait_for(servo.port, _GAP)  # its acknowledgement
         patience *= 2
-    for _ in range(_TRIES):  # nobody asks whether it came in: it may collide with an acknowledgement
+    for _ in range(_TRIES):  # not read back, and may collide with an acknowledgement: sent several times
         for servo in servos:
             if servo.last and servo not in left:
                 line.send(servo.port, servo.last)
@@ -178,7 +178,7 @@ def confirm(servos: list[Guarded], line: Line = _LINE) -> list[Guarded]:
 
 
 def _give_back(servo: Guarded, line: Line) -> None:
-    """Write what the dead controller has borrowed of a servo's EEPROM; its torque is off."""
+    """Restore the EEPROM registers that the dead controller has changed; the servo's torque is off."""
     for _ in range(_TRIES):
         line.send(servo.port, servo.write)
         line.wait_for(servo.port, _EEPROM_WRITE_TIME)
@@ -187,13 +187,13 @@ def _give_back(servo: Guarded, line: Line) -> None:
 
 
 def _holds(servo: Guarded, line: Line, patience: float) -> bool:
-    """Whether the servo says that it has what it should."""
+    """Return whether the servo's reply confirms the written value."""
     line.send(servo.port, servo.question)
     return line.wait_for(servo.port, patience, servo.answers)
 
 
 def watch(silence: float, servos: list[Guarded]) -> int:
-    """Wait for the controller's death, silence or farewell; the exit code."""
+    """Wait for the controller's death, silence or ``q``; return the exit code."""
     parent = os.getppid()
     image = _image(parent)
     poll = select.poll()
@@ -201,17 +201,17 @@ def watch(silence: float, servos: list[Guarded]) -> int:
     for port in {servo.port for servo in servos}:
         poll.register(port, 0)  # only hang-ups
     alive_at: float | None = None
-    said = b""
-    restores: dict[tuple[Any, int], Guarded] = {}  # what is to be written to EEPROM, by port and id
+    pending = b""  # incomplete message
+    restores: dict[tuple[Any, int], Guarded] = {}  # EEPROM writes after the controller's death, by port and id
     while True:
         for descriptor, _ in poll.poll(_TICK * 1000):
-            if descriptor != _STDIN:  # unplugged: let go, or the device cannot come back under its name
+            if descriptor != _STDIN:  # unplugged: close it, else the device cannot return under its name
                 poll.unregister(descriptor)
                 servos = [servo for servo in servos if servo.port != descriptor]
                 os.close(descriptor)
                 continue
             signs = os.read(_STDIN, 4096)
-            *messages, said = (said + signs).split(b";")
+            *messages, pending = (pending + signs).split(b";")
             for message in (part.lstrip(b".").decode() for part in messages):
                 if message.startswith("="):
                     servo = parse(message[1:])
@@ -220,32 +220,32 @@ def watch(silence: float, servos: list[Guarded]) -> int:
                     for place in _named(message[1:]):
                         restores.pop(place, None)
                 else:
-                    asked = _named(message[1:])
-                    here = [servo for servo in servos if (servo.port, servo.id) in asked]
-                    return int(bool(confirm(here)) or len(here) < len(asked))
-            said = said.lstrip(b".")
-            if b"q" in said:
+                    requested = _named(message[1:])
+                    here = [servo for servo in servos if (servo.port, servo.id) in requested]
+                    return int(bool(confirm(here)) or len(here) < len(requested))
+            pending = pending.lstrip(b".")
+            if b"q" in pending:
                 return 0
             if not signs:
                 return end(servos, restores=restores.values())
             alive_at = time.monotonic()
-        replaced = image and _image(parent) not in {image, b""}  # the new program may have inherited the channel
-        if os.getppid() != parent or replaced:  # a child of the dead controller may keep the channel open
+        replaced = image and _image(parent) not in {image, b""}  # by `exec`, which may inherit the pipe
+        if os.getppid() != parent or replaced:  # a child of the dead controller may keep the pipe open
             return end(servos, restores=restores.values())
         if silence and alive_at is not None and time.monotonic() - alive_at > silence:
             limp(servos)
-            alive_at = None  # until it moves again
+            alive_at = None  # until the next sign of life
 
 
 def _image(process: int) -> bytes:
-    """What changes when a process executes another program: its addresses. Empty where the system does not say."""
+    """Return a process's address data, which changes when it executes another program; empty if unknown."""
     with contextlib.suppress(OSError), open(f"/proc/{process}/auxv", "rb") as file:  # noqa: PTH123 - no import
         return file.read()
     return b""
 
 
 def watch_named(servos: list[Guarded]) -> int:
-    """Wait for the controller's farewell or death; the exit code."""
+    """Wait for the controller's ``q`` or death; return the exit code."""
     while signs := os.read(_STDIN, 4096):
         if b"q" in signs:
             return 0
@@ -253,7 +253,7 @@ def watch_named(servos: list[Guarded]) -> int:
 
 
 def _named(text: str) -> set[tuple[int, int]]:
-    """Ports and ids, from ``PORT:ID,ID PORT:ID``."""
+    """Return ports and ids from ``PORT:ID,ID PORT:ID``."""
     parts = [part.partition(":") for part in text.split()]
     return {(int(port), int(id_)) for port, _, ids in parts for id_ in ids.split(",")}
 

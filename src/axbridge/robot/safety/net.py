@@ -1,11 +1,11 @@
-"""No motor stays powered behind a program that has ended, failed or hung.
+"""The safety net: no motor stays powered after its program has ended, failed or hung.
 
-`Safety` applies a policy on every way out: ``limp`` (torque off), ``hold`` (keep the present position, powered) or
-``park`` (go slowly to a pose, then limp). Ways out: `release`, an exception, SIGINT, SIGTERM, SIGHUP, the interpreter's
-end, and a controller that stops calling `feed`. No Python code survives SIGKILL, a crash, or a hang that keeps the
-interpreter locked. Then the guard process acts (`axbridge.robot.safety.guard`): it always limps. It may end only when
-every servo has said that its torque is off, or that it holds. A servo that does not hold is limped. One that does not
-limp is left to the guard, which goes on trying.
+`Safety` applies a policy at every exit: ``limp`` (torque off), ``hold`` (keep the present position, powered) or
+``park`` (move slowly to a pose, then limp). Exits are `release`, an exception, SIGINT, SIGTERM, SIGHUP, the
+interpreter's end, and a controller that stops calling `feed`. After SIGKILL, a crash, or a hang with the interpreter
+locked no Python code runs; then the guard process (`axbridge.robot.safety.guard`) switches torque off. The guard may
+end only when every servo has confirmed torque off or its hold. A servo that does not confirm its hold is limped. One
+that does not confirm torque off is left to the guard, which repeats it.
 """
 
 from __future__ import annotations
@@ -37,43 +37,43 @@ from axbridge.robot.safety.policies import Policy, disarm, hold, limp, park, pow
 
 _log = logging.getLogger(__name__)
 _STDERR = 2
-_TICK = 0.05  # s between two looks of the watchdog thread, at most
+_TICK = 0.05  # s; longest interval between checks of the watchdog thread
 _PATIENCE = 2.0  # s to wait for the end of another thread's transaction
-_OFTEN = 0.02  # s between two signs of life to the guard
+_OFTEN = 0.02  # s; shortest interval between signs of life to the guard
 _NO_SIGNAL = getattr(socket, "MSG_NOSIGNAL", 0)
 _SO_NOSIGPIPE = 0x1022  # of macOS, from <sys/socket.h>
-_GUARD_PATIENCE = 3.0  # s for the guard to end: it asks the servos for half of that
+_GUARD_PATIENCE = 3.0  # s for the guard to end: it reads the servos for half of that
 
 
 class Nets:
-    """The nets that are armed in this process.
+    """The safety nets that are armed in this process.
 
-    When the program ends, its lines stay reserved after the policy: no thread moves a servo any more, and the guards
-    write last. A signal that is handled by the program itself does not end it, or not yet: then only the main thread,
-    which runs that handler, may command the servos.
+    When the program ends, its buses stay reserved after the policy: no thread can move a servo, and the guards write
+    last. A signal that the program itself handles need not end it: then only the main thread, which runs the handler,
+    may command the servos.
     """
 
     def __init__(self) -> None:
-        # Servos that may still be powered: neither net nor guard could switch them off, since one was armed last
+        # Servos that neither net nor guard could switch off since the latest `add`; they may still be powered
         self.unconfirmed: list[str] = []
-        self.ending = threading.RLock()  # held by the thread that lets the program end: others wait for it
+        self.ending = threading.RLock()  # held by the thread that ends the program; others wait for it
         self._nets: list[Safety] = []
         self._process = -1
         self._exits = Exits(self.leave_for_good, self._interrupt, lambda: self.turns)
 
     @property
     def armed(self) -> tuple[Safety, ...]:
-        """Those that park last; none in a forked child, which inherits them, but not the robots."""
+        """Return the armed nets, parking ones last; none in a forked child, which does not own the robots."""
         return tuple(sorted(self._nets, key=lambda net: net.policy == "park")) if os.getpid() == self._process else ()
 
     @property
     def turns(self) -> list[BusLock]:
-        """Of their lines."""
+        """Return the locks of the nets' buses."""
         return [turn for net in self.armed for turn in net.turns]
 
     def add(self, net: Safety) -> None:
-        """Take over every way out of this process."""
-        if self._process != os.getpid():  # what was inherited by forking is the parent's
+        """Add a net and hook every exit of this process."""
+        if self._process != os.getpid():  # nets inherited by forking are the parent's
             self._nets.clear()
             self._process = os.getpid()
             self.ending = threading.RLock()
@@ -82,33 +82,33 @@ class Nets:
         self._exits.install()
 
     def remove(self, net: Safety) -> None:
-        """With the last one, give everything back."""
+        """Remove a net; with the last one, unhook the exits."""
         if net in self._nets:
             self._nets.remove(net)
         if not self._nets:
             self._exits.uninstall()
 
     def leave_for_good(self) -> None:
-        """The program ends: apply every policy, and keep the lines from then on.
+        """Apply every policy when the program ends, and keep the buses reserved.
 
-        A step that fails, or that one more signal interrupts, does not keep the next from being done.
+        Later actions are done even if one fails or a further signal interrupts it.
         """
         if not self.armed:
             return
-        with self.ending, ExitStack() as steps:  # from the last to the first
+        with self.ending, ExitStack() as steps:  # called from the last to the first
             nets = self.armed
             for net in nets:
                 steps.callback(self.remove, net)
             for net in nets:
                 steps.callback(net.close_lines)
-            for net in [*nets, *nets]:  # again where one more signal has ended the wait for a guard
+            for net in [*nets, *nets]:  # twice, in case a further signal ends the wait for a guard
                 steps.callback(net.dismiss_guard)
             for net in reversed(nets):
                 steps.callback(net.apply_for_good)
             _reserve(self.turns, threading.get_ident())
 
     def _interrupt(self, number: int) -> None:
-        """Apply every policy; from now on the main thread alone may command the servos."""
+        """Apply every policy; from now on only the main thread may command the servos."""
         turns, why = self.turns, f"{signal.Signals(number).name} has come, and this is not the main thread"
         _reserve(turns, threading.get_ident(), why)
         for net in self.armed:
@@ -125,11 +125,11 @@ NETS = Nets()
 
 
 class Safety:
-    """Watches over the servos of some cycles from `arm` to `disarm`.
+    """The safety net for the servos of some cycles, from `arm` to `disarm`.
 
-    The policy is applied, too, when `feed` was not called for `stale_command_ms`, in wall time. `tripped` then gets the
-    servos that were switched off, from any thread. `restore` is called after the policy when the program ends without
-    leaving this: no other code runs then.
+    It also applies the policy when `feed` was not called for `stale_command_ms`, in wall time, and then calls `tripped`
+    with the servos that were switched off, from any thread. If the program ends without `__exit__`, `restore` is called
+    after the policy.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class Safety:
         guard: bool = True,
         restore: Callable[[], None] = lambda: None,
         tripped: Callable[[frozenset[str]], None] | None = None,
-        absent: Callable[[], frozenset[str]] = frozenset,  # never read nor written: they need not confirm
+        absent: Callable[[], frozenset[str]] = frozenset,  # servos that have never replied need not confirm
     ) -> None:
         self.cycles = tuple(cycles)
         self.policy: Policy = policy
@@ -155,29 +155,29 @@ class Safety:
         self._restore = restore
         self._tripped = tripped or (lambda _: None)
         self._armed = False
-        self._leaving = False  # for good: no sign of life counts any more
-        self._held = True  # the lines, when leaving for good
+        self._leaving = False  # at the end of the program: `feed` has no effect
+        self._held = True  # whether the locks of all buses were taken at the end of the program
         self._releasing = self._released = False
         self._releases = 0
-        self._left: Mapping[str, BusError] = {}  # what the policy has not confirmed
+        self._left: Mapping[str, BusError] = {}  # servos that have not confirmed the policy
         self._absent = absent
         self._fed_at = time.monotonic()
-        self._shown_at = -math.inf  # when the guard was shown a sign of life
+        self._shown_at = -math.inf  # time of the latest sign of life to the guard
         self._applying = threading.RLock()
-        self._guarding = threading.RLock()  # a guard is started or ended
+        self._guarding = threading.RLock()  # held while a guard is started or ended
         self._stop = threading.Event()
         self._watchdog: threading.Thread | None = None
         self._guard: subprocess.Popen[bytes] | None = None
-        self._farewell = b""  # what the guard was asked last, before it ends
-        self._guarded: tuple[tuple[int, Cycle], ...] = ()  # the lines that the guard holds, open here or not
-        self._guarded_ports: list[object] = []  # their ports: one that was lost and found may have its old descriptor
+        self._farewell = b""  # last message to the guard, before it ends
+        self._guarded: tuple[tuple[int, Cycle], ...] = ()  # the buses whose ports the guard has inherited
+        self._guarded_ports: list[object] = []  # their ports: a reopened port may have its old descriptor
         self._channel: _Channel
-        self._restores: dict[tuple[int, int], tuple[Protocol, int, bytes]] = {}  # for the guard, by port and id
+        self._restores: dict[tuple[int, int], tuple[Protocol, int, bytes]] = {}  # the guard's, by port and id
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
     def arm(self) -> None:
-        """Take over signals and the interpreter's exit, start watchdog and guard."""
+        """Hook signals and the interpreter's exit; start watchdog thread and guard process."""
         self._armed = True
         self._leaving = False
         self._fed_at = time.monotonic()
@@ -197,9 +197,9 @@ class Safety:
             raise
 
     def disarm(self) -> None:
-        """Give everything back, without the policy; may be called twice. A forked child's net is its parent's.
+        """Unhook exits, end watchdog and guard, without the policy; may be called twice. No effect in a forked child.
 
-        Servos that did not confirm the last `release` are left to the guard, and named when it fails, too.
+        The guard switches off servos that did not confirm the last `release`; those it cannot are reported.
         """
         if self not in NETS.armed:
             return
@@ -211,9 +211,9 @@ class Safety:
         NETS.remove(self)
 
     def feed(self) -> None:
-        """A sign of life: call it once a step. After a silence goals are taken again, from the present position on."""
+        """Feed the watchdog; call it once a step. After a silence, goals start again at the present position."""
         if self._silence is not None and self._real and time.monotonic() - self._fed_at > self._silence:
-            self._trip()  # the watchdog had no chance yet: the process was stopped, and the guard has acted
+            self._trip()  # the process was stopped: its watchdog thread could not act, and the guard has acted
         if any(cycle.watchdogs.doubtful for cycle in self._real):
             self._feed_watchdogs()
         self._note_life()
@@ -222,21 +222,21 @@ class Safety:
         self._released = False
         self._left = {}
         if self.stale:
-            with self._applying:  # the watchdog may still be at it
+            with self._applying:  # the watchdog may still apply the policy
                 self.stale = False
         with self._guarding:
             self._feed_guard()
 
     def release(self) -> dict[str, BusError]:
-        """Apply the policy now, to every servo, whatever fails on the way; those that did not confirm, by name.
+        """Apply the policy now to every servo, despite failures; return those that did not confirm, by name.
 
-        A call while an earlier one still parks, or after it has parked, limps: to park again would switch motors on.
+        A call during or after an earlier park limps, because parking again would switch motors on.
         """
         return self._apply(self.cycles)
 
     def limp(self) -> dict[str, BusError]:
-        """Switch every motor off now, whatever the policy; from any thread. Returns the servos that did not confirm."""
-        self._releases += 1  # a park under way is given up
+        """Switch every motor off now, under any policy, from any thread; return the servos that did not confirm."""
+        self._releases += 1  # ends a running park
         interrupted = next((cycle.bus.turn for cycle in self.cycles if cycle.bus.turn.held_by_me), None)
         if interrupted is not None:  # this is a signal handler
             interrupted.defer(self.limp)
@@ -250,7 +250,7 @@ class Safety:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Apply the policy and disarm. After an exception in it, another call continues it."""
+        """Apply the policy and disarm. After an exception, a further call continues."""
         with NETS.ending:
             if self not in NETS.armed:
                 return
@@ -264,10 +264,10 @@ class Safety:
     # -- the policy ---------------------------------------------------------------------------------------------------
 
     def _apply(self, cycles: Sequence[Cycle], parked: Callable[[], None] = lambda: None) -> dict[str, BusError]:
-        """Park, where that is the policy, call `parked`, then hold or limp; the servos that did not confirm, by name.
+        """Park if that is the policy, call `parked`, then hold or limp; return servos that did not confirm, by name.
 
-        An exception that ends it, as of a second signal, ends the park: the servos are limp, or hold, before it is
-        raised. If one more exception ends that, too, the guard switches off all servos.
+        An exception, as from a second signal, ends the park; the servos are limped or hold before it is raised. After
+        a further exception the guard switches off all servos.
         """
         self._left = self._unconfirmed(cycles)
         try:
@@ -280,7 +280,7 @@ class Safety:
 
     @property
     def _rest(self) -> Policy:
-        """What remains to be done after a park, or without one."""
+        """Return the policy after a park, or without one."""
         return "hold" if self.policy == "hold" else "limp"
 
     def _unconfirmed(self, cycles: Sequence[Cycle]) -> dict[str, BusError]:
@@ -288,7 +288,7 @@ class Safety:
         return {name: BusError("the policy was interrupted") for name in names}
 
     def _park(self, cycles: Sequence[Cycle]) -> None:
-        """Go to the pose, where that is the policy and has not been done."""
+        """Move to the park pose if that is the policy and was not done yet."""
         already_released = self._releasing or self._released
         self._releasing = self._released = True
         self._releases += 1
@@ -296,53 +296,53 @@ class Safety:
 
         def given_up() -> bool:
             self._note_life()
-            with contextlib.suppress(OSError):  # there is no guard any more
-                self._show_life()  # no step runs meanwhile
+            with contextlib.suppress(OSError):  # the guard has ended
+                self._show_life()  # no step does it during a park
             return self._releases != turn
 
         try:
             for cycle in cycles if self.policy == "park" and not already_released else ():
-                with contextlib.suppress(Exception):  # whatever it is: it will be limped all the same
-                    # a later release, in a signal handler or another thread, limps: going on would undo that
+                with contextlib.suppress(Exception):  # the servos are limped after any error
+                    # a later release, in a signal handler or another thread, limps; a running park would undo that
                     park(cycle, self._pose, given_up=given_up)
         finally:
             self._releasing = False
 
     def _hold_or_limp(self, policy: Policy, cycles: Sequence[Cycle]) -> dict[str, BusError]:
-        """Hold or limp, without another thread in between."""
+        """Hold or limp with the buses locked; return the servos that did not confirm, by name."""
         self._left = self._unconfirmed(cycles)
         errors: dict[str, BusError] = {}
-        for cycle in cycles[1:] if policy == "limp" else ():  # they must not wait for a line on which all are silent
+        for cycle in cycles[1:] if policy == "limp" else ():  # must not wait for time-outs on another bus
             with contextlib.suppress(Exception), cycle.bus.turn.held(_TICK):
                 for protocol, ids in cycle.bus.by_protocol(servo.id for servo in cycle.servos).items():
                     cycle.bus.limp_all(protocol, ids)
         for cycle in cycles:
             try:
                 with cycle.bus.turn.held(_PATIENCE):
-                    failed = None  # nothing is known of any
+                    failed = None  # all servos must be limped
                     if policy == "hold":
-                        disarm(cycle)  # one that has expired takes no goals
-                        with contextlib.suppress(Exception):  # whatever it is: they are limped
+                        disarm(cycle)  # an expired Bus Watchdog refuses goals
+                        with contextlib.suppress(Exception):  # after any error all are limped
                             failed = list(hold(cycle))
-                    if failed is None or failed:  # there is something to limp
+                    if failed is None or failed:
                         errors |= (left := limp(cycle, failed))
                         disarm(cycle, left)
-            except Exception as failure:  # noqa: BLE001 - whatever it is, it must not spare the next bus
+            except Exception as failure:  # noqa: BLE001 - no error may keep the next bus from being limped
                 unknown = failure if isinstance(failure, BusError) else BusError(f"{type(failure).__name__}: {failure}")
                 errors |= dict.fromkeys(cycle.servos_by_name, unknown)
         absent = self._absent()
         self._left = errors = {name: error for name, error in errors.items() if name not in absent}
         return errors
 
-    # -- what `NETS` asks for -----------------------------------------------------------------------------------------
+    # -- called by `NETS` ---------------------------------------------------------------------------------------------
 
     def interrupt(self) -> None:
-        """Apply the policy; the program may go on: with goals from the present position, unless the servos hold."""
+        """Apply the policy at a signal; if the program continues, goals start at the present position unless held."""
         if errors := self._apply(self._real, self._restart_softly if self._rest == "limp" else lambda: None):
             _complain(errors)
 
     def apply_for_good(self) -> None:
-        """Apply the policy, and keep the lines from then on."""
+        """Apply the policy, and keep the buses locked."""
         self._leaving = True
         self._apply(self._real, self._take_lines)
 
@@ -355,7 +355,7 @@ class Safety:
             cycle.restart_softly()
 
     def close_lines(self) -> None:
-        """Undo what was written for good, and close the ports; one that another thread has not left stays guarded."""
+        """Restore EEPROM and close the ports, unless another thread still holds a bus: then the guard stays."""
         if not (self._real and self._held):
             return
         try:
@@ -363,7 +363,7 @@ class Safety:
         finally:
             for cycle in self._real:
                 cycle.bus.close()
-            for turn in self.turns:  # of `_take_lines`: a thread that waits finds its port closed, and can end
+            for turn in self.turns:  # taken by `_take_lines`; a waiting thread then finds its port closed and can end
                 if turn.held_by_me:
                     turn.lock.release()
 
@@ -379,13 +379,13 @@ class Safety:
                     self._insist()
             if any(cycle.watchdogs.feed_due for cycle in self._real):
                 self._feed_watchdogs()
-            if self.policy == "hold" and (self.stale or self._leaving):  # the guard would limp what holds
+            if self.policy == "hold" and (self.stale or self._leaving):  # else the guard would limp holding servos
                 with self._guarding:
                     self._shown_at = -math.inf
                     self._feed_guard()
 
     def _feed_watchdogs(self) -> None:
-        """Ask servos for their Bus Watchdog, which feeds it. Where one has expired, this process stood still: trip."""
+        """Read the Bus Watchdogs, which feeds them. An expired one shows that this process was stopped: trip."""
         expired: list[int] = []
         for cycle in self._real:
             if cycle.watchdogs.armed:
@@ -393,20 +393,22 @@ class Safety:
                     expired += cycle.watchdogs.poll()
         if expired and not self.stale:
             _log.warning("the Bus Watchdog of servos %s has expired: this program stood still", sorted(expired))
-            if self.policy == "park":  # they take goals again
+            if self.policy == "park":  # so that the servos accept goals again
                 for cycle in self._real:
                     cycle.watchdogs.forget(cycle.watchdogs.armed)
             self._trip()
 
     def _trip(self) -> None:
-        """Apply the policy to a controller that was silent for too long; once a silence."""
+        """Apply the policy after a silence of the controller, once for each silence."""
         with self._applying:
             if self.stale or self._leaving:
                 return
             self.stale = True
-            if self.policy != "hold":  # before a park: a step beside it must not switch on what the guard has limped
+            if (
+                self.policy != "hold"
+            ):  # before a park: a concurrent step must not switch on servos that the guard limped
                 self._tripped(frozenset(name for cycle in self._real for name in cycle.servos_by_name))
-            # softly from before the motors go off on: a step under way may have goals yet
+            # soft start is set before the motors go off, because a running step may still send goals
             if errors := self._apply(self._real, self._restart_softly):
                 _complain(errors)
             if self.policy == "hold":
@@ -415,7 +417,7 @@ class Safety:
                     self._tripped(off)
 
     def _insist(self) -> None:
-        """Limp the servos that have not confirmed; the watchdog repeats it until they do or a controller moves them."""
+        """Limp the servos that have not confirmed; the watchdog repeats it until they do, or until the next `feed`."""
         errors: dict[str, BusError] = {}
         for cycle in self._real:
             if names := [name for name in cycle.servos_by_name if name in self._left]:
@@ -427,7 +429,7 @@ class Safety:
     # -- the guard process --------------------------------------------------------------------------------------------
 
     def _lines(self) -> tuple[tuple[int, Cycle], ...]:
-        """The ports that are open and have a descriptor, which a guard can inherit."""
+        """Return the open ports that have a descriptor, which a guard can inherit, with their cycles."""
         ports = ((getattr(getattr(cycle.bus, "port", None), "fd", None), cycle) for cycle in self.cycles)
         return tuple((fd, cycle) for fd, cycle in ports if fd is not None)
 
@@ -435,7 +437,7 @@ class Safety:
         return [getattr(getattr(cycle.bus, "port", None), "ser", None) for cycle in self.cycles]
 
     def _names(self) -> tuple[tuple[str, Cycle], ...]:
-        """``BAUD:NAME`` of each port that has no descriptor, for the guard that opens them by name."""
+        """Return ``BAUD:NAME`` of each port without a descriptor, for the guard that opens ports by name."""
         ports = ((getattr(cycle.bus, "port", None), cycle) for cycle in self._real)
         return tuple(
             (f"{port.baudrate}:{port.port_name}", cycle)
@@ -448,11 +450,11 @@ class Safety:
         ports = lines or self._names()
         if self._leaving or not (self._armed and self._with_guard and ports):
             return
-        # the watchdog here acts first, by the policy; the guard is for a host that hangs
+        # the watchdog thread acts first, by the policy; the guard acts if this process hangs
         silence = 0.0 if self._silence is None else 2 * self._silence + 0.1
         flags, kind = (["-I", "-S"], str(silence)) if lines else ([], "named")
         command = [sys.executable, *flags, str(Path(__file__).with_name("guard.py")), kind, *_limp_frames(ports)]
-        apart: dict[str, Any] = {"start_new_session": True, "pass_fds": [fd for fd, _ in lines]}  # Ctrl-C is for us
+        apart: dict[str, Any] = {"start_new_session": True, "pass_fds": [fd for fd, _ in lines]}  # no Ctrl-C
         if sys.platform == "win32":
             apart = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
         channel = _Channel()
@@ -475,18 +477,18 @@ class Safety:
         self._guarded_ports = self._ports()
 
     def _feed_guard(self) -> None:
-        if not self._leaving and (self._guard is None or self._guarded_ports != self._ports()):  # its port was lost
+        if not self._leaving and (self._guard is None or self._guarded_ports != self._ports()):  # a port was reopened
             self._end_guard(b"q")
             self._start_guard()
         try:
-            if self._fed_at - self._shown_at > _OFTEN:  # it waits for more than twice the silence
+            if self._fed_at - self._shown_at > _OFTEN:  # the guard waits for more than twice the silence
                 self._show_life()
-        except OSError:  # it was killed: a new one takes over
+        except OSError:  # the guard was killed: start a new one
             self._end_guard(b"q")
             self._start_guard()
 
     def update_guard(self) -> None:
-        """Let the guard know which EEPROM it has to give back if this process dies; after each step's commands."""
+        """Send the guard the EEPROM registers that it must restore if this process dies; after each step's commands."""
         restores = {
             (fd, id_): (cycle.bus.protocol(id_), address, data)
             for fd, cycle in self._guarded
@@ -496,7 +498,7 @@ class Safety:
         }
         if restores == self._restores:
             return
-        with self._guarding, contextlib.suppress(OSError):  # it hears of it in the next step, or a new guard does
+        with self._guarding, contextlib.suppress(OSError):  # repeated in the next step, or for a new guard
             if self._guard is None:
                 return
             for fd, id_ in self._restores.keys() - restores.keys():
@@ -504,7 +506,7 @@ class Safety:
                 del self._restores[fd, id_]
             for (fd, id_), (protocol, address, data) in restores.items() - self._restores.items():
                 message = _frames(protocol, fd, id_, address, data)
-                self._channel.send(f"={message};".encode())  # all of it or nothing: it is short enough for that
+                self._channel.send(f"={message};".encode())  # short enough to be sent whole or not at all
                 self._restores[fd, id_] = protocol, address, data
 
     def _note_life(self) -> None:
@@ -516,21 +518,21 @@ class Safety:
     def _show_life(self) -> None:
         self._shown_at = time.monotonic()
         if self._guard is not None:
-            with contextlib.suppress(BlockingIOError):  # the channel is full of signs of life
+            with contextlib.suppress(BlockingIOError):  # the channel is full of unread signs of life
                 self._channel.send(b".")
 
     def dismiss_guard(self) -> None:
-        """End the guard, after it has limped what the policy could not; report what neither could."""
+        """Make the guard limp the servos that the policy could not, and end it; report those still unconfirmed."""
         self._leaving = True
         if not self._held:
-            return  # another thread may write yet: the guard acts when this process is gone
+            return  # another thread may still write: the guard acts after the end of this process
         ports = [
             f"{fd}:{','.join(ids)}"
             for fd, cycle in self._guarded
             if (ids := [str(servo.id) for servo in _guarded(cycle) if servo.name in self._left])
         ]
         with self._guarding, ExitStack() as lines:
-            for cycle in self._real if ports else ():  # only the guard may use the line
+            for cycle in self._real if ports else ():  # only the guard may use the bus
                 with contextlib.suppress(BusError):
                     lines.enter_context(cycle.bus.turn.held(_PATIENCE))
             confirmed = self._end_guard(f"!{' '.join(ports)};".encode() if ports else b"q")
@@ -541,9 +543,9 @@ class Safety:
             _complain(left)
 
     def _end_guard(self, farewell: bytes) -> bool:
-        """Whether there was a guard, and it has switched off what the farewell asks.
+        """Send a farewell and wait for the guard's end; return whether it has switched off the requested servos.
 
-        Where an exception has interrupted the wait for it, it stays `_guard`, and another call waits for it.
+        If an exception interrupts the wait, `_guard` stays set, and a further call waits again.
         """
         guard = self._guard
         if guard is None:
@@ -559,17 +561,17 @@ class Safety:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 guard.wait(timeout=_GUARD_PATIENCE)
         confirmed = guard.returncode == 0 and self._farewell == farewell != b"q"
-        if self._guard is guard:  # else a signal handler has waited for it meanwhile
+        if self._guard is guard:  # else a signal handler has already waited for it
             self._channel.close()
             self._guard, self._guarded, self._farewell = None, (), b""
         return confirmed
 
 
 class _Channel:
-    """To the guard's standard input.
+    """The channel to the guard's standard input.
 
-    A pipe whose reader is dead raises SIGPIPE, and where a program has set the default action, that ends it before any
-    policy. So this is a socket that raises `OSError` alone. Windows has no such signal, and there it is a pipe.
+    Writing to a pipe whose reader is dead raises SIGPIPE. If the program has set the default action, that ends it
+    before any policy. So this is a socket, which raises only `OSError`; on Windows, which has no SIGPIPE, it is a pipe.
     """
 
     def __init__(self) -> None:
@@ -601,7 +603,7 @@ class _Channel:
 
 
 def _limp_frames(lines: Iterable[tuple[int | str, Cycle]]) -> list[str]:
-    """All servos on these ports as the guard takes them: how each is switched off, and its watchdog."""
+    """Return the guard's arguments for all servos on these ports: torque off, and Bus Watchdog off."""
     return [
         _frames(
             protocol := servo.protocol,
@@ -618,12 +620,12 @@ def _limp_frames(lines: Iterable[tuple[int | str, Cycle]]) -> list[str]:
 
 
 def _guarded(cycle: Cycle) -> list[CycleServo]:
-    """The servos that outlive this process."""
+    """Return the real servos, which stay powered after the end of this process."""
     return [servo for servo in cycle.servos if servo.id not in cycle.bus.virtual_ids]
 
 
 def _frames(protocol: Protocol, port: int | str, id: int, address: int, data: bytes, *others: bytes) -> str:
-    """What is to be written to a servo, as the guard takes it; see `axbridge.robot.safety.guard.Guarded`."""
+    """Return the guard's argument for a register write; see `axbridge.robot.safety.guard.Guarded`."""
     write, question = protocol.write_frame(id, address, data), protocol.read_frame(id, address, len(data))
     answers = [answer.hex() for answer in protocol.answers(id, data)]
     return json.dumps([port, id, write.hex(), question.hex(), answers, *(frame.hex() for frame in others)])

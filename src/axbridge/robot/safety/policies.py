@@ -1,4 +1,4 @@
-"""Final states of the motors: ``limp``, torque off; ``hold``, powered where they are; ``park``, off in a pose.
+"""Exit policies: ``limp``, torque off; ``hold``, powered at the present position; ``park``, torque off in a pose.
 
 Each change is read back from the servo before it counts as done.
 """
@@ -19,7 +19,7 @@ _PARK_PERIOD = 0.02  # s
 
 
 def limp(cycle: Cycle, names: Iterable[str] | None = None) -> dict[str, BusError]:
-    """Switch off the torque of these servos, None: of all on the line; tries them all. Those that did not confirm."""
+    """Switch off the torque of these servos (None: of all on the bus); return those that did not confirm, by name."""
     servos = cycle.servos if names is None else [cycle.servos_by_name[name] for name in names]
     off = {servo.id: (servo.protocol.torque_enable, b"\0") for servo in servos}
     try:
@@ -32,7 +32,7 @@ def limp(cycle: Cycle, names: Iterable[str] | None = None) -> dict[str, BusError
 
 
 def disarm(cycle: Cycle, but: Container[str] = ()) -> None:
-    """Write 0 to the Bus Watchdog of every servo that may be armed, and look that it is there; not of those named."""
+    """Write 0 to the Bus Watchdog of every servo that may have it armed, except these names, and verify it."""
     watchdogs = cycle.watchdogs
     servos = [servo for servo in cycle.servos if servo.id in watchdogs.maybe_armed and servo.name not in but]
     watchdogs.forget(servo.id for servo in servos)
@@ -41,7 +41,7 @@ def disarm(cycle: Cycle, but: Container[str] = ()) -> None:
 
 
 def powerless(cycle: Cycle, patience: float) -> list[str]:
-    """Servos without confirmed torque; all, where another thread keeps the line for `patience` s."""
+    """Return the servos without confirmed torque; all of them if another thread holds the bus for `patience` s."""
     try:
         with cycle.bus.turn.held(patience):
             torques = _torques(cycle, cycle.servos)
@@ -51,10 +51,10 @@ def powerless(cycle: Cycle, patience: float) -> list[str]:
 
 
 def hold(cycle: Cycle) -> dict[str, BusError]:
-    """Make the present position of every powered servo its goal; wheels stop turning. Those that did not confirm.
+    """Make the present position of every powered servo its goal, and stop wheels; return those that did not confirm.
 
-    Servos without torque stay without: writing a goal would switch it on. A torque limit that rose softly is what it
-    was to be: with a tenth of its torque a joint sinks.
+    Servos without torque get no goal, because it would switch them on. A torque limit that is still rising is set to
+    its final value: with a tenth of its torque a joint sinks.
     """
     try:
         wheels, errors = _stop_wheels(cycle)
@@ -73,7 +73,7 @@ def hold(cycle: Cycle) -> dict[str, BusError]:
 def _write_and_read(
     cycle: Cycle, wanted: Mapping[int, tuple[int, bytes]], what: str = "holds it where it is"
 ) -> dict[str, BusError]:
-    """Write to an address of each servo, by id, until it says that it has these bytes; those that did not, by name."""
+    """Write bytes to an address of each servo, by id, until reading confirms them; return the failures by name."""
     left = dict(wanted)
     errors: dict[int, BusError] = {}
     for _ in range(CONFIRMED if left else 0):
@@ -94,7 +94,7 @@ def _write_and_read(
 
 
 def _read(cycle: Cycle, requests: Sequence[tuple[int, int, int]]) -> dict[int, bytes | BusError]:
-    """Replies of these servos, by id. Lost ones are read again: the policy moves a servo by them."""
+    """Return the replies of these servos by id; lost replies are read again, because the policy depends on them."""
     replies: dict[int, bytes | BusError] = {id_: BusTimeout(id_) for id_, *_ in requests}
     for _ in range(CONFIRMED):
         lost = [request for request in requests if isinstance(replies[request[0]], BusError)]
@@ -108,7 +108,7 @@ def _torques(cycle: Cycle, servos: Iterable[CycleServo]) -> dict[int, bytes | Bu
 
 
 def _stop_wheels(cycle: Cycle) -> tuple[set[str], dict[str, BusError]]:
-    """Stop the servos that turn endlessly; their names, and those that could not be read, or refused it."""
+    """Stop the servos that turn endlessly; return their names, and the failures by name."""
     modes = _read(cycle, [(servo.id, *servo.protocol.mode) for servo in cycle.servos])
     errors: dict[str, BusError] = {}
     stop: dict[int, tuple[int, bytes]] = {}
@@ -140,8 +140,8 @@ def park(
 ) -> None:
     """Move to `pose` (Goal Position counts by name) at 11 rpm, for at most `seconds` or until `given_up`.
 
-    The caller limps afterwards, whatever went wrong on the way. Only powered joints move: a goal would switch a limp
-    one on, and would send a wheel round and round.
+    The caller limps afterwards, also after errors. Only powered joints move: a goal would switch a limp joint on and
+    would turn a wheel endlessly.
     """
     clock = cycle.bus.clock
     due = clock.now()
@@ -160,5 +160,5 @@ def park(
 def _parkable(cycle: Cycle, pose: Mapping[str, int]) -> dict[str, Goal]:
     wheels, unknown = _stop_wheels(cycle)
     joints = [s for s in cycle.servos if s.name in pose and s.name not in wheels | unknown.keys()]
-    torques = _torques(cycle, joints)  # one that does not answer may have torque
+    torques = _torques(cycle, joints)  # a servo without a reply may have torque
     return {s.name: Goal(pose[s.name], s.protocol.park_speed) for s in joints if torques[s.id] != b"\0"}

@@ -1,8 +1,8 @@
-"""What a real servo's difference from its simulated twin means: arithmetic alone.
+"""Causes of the differences between a real servo and its simulated twin; arithmetic only.
 
-Both get the same goals, so what they do differently has a cause in the real one, or in its model. It is named when it
-has been seen for half a second on end, and again only after it was gone. While many steps are late, nothing is
-compared: goals and samples come at other times than the twin's.
+Both get the same goals, so a difference has a cause in the real servo or in its model. A cause is reported after half a
+second, and again only after it had ended. While many steps are late, nothing is compared, because goals and samples of
+servo and twin have different times.
 """
 
 from __future__ import annotations
@@ -36,35 +36,35 @@ REMEDIES: Mapping[str, str] = {
     "stale model": "identify the servo again",
 }
 
-_WINDOW = 0.5  # s that a cause must be seen on end
-_HELD = 0.3  # s that a load must be held
-_FEWEST = 8  # samples in the window, below which nothing is said
-_GONE = 1.0  # s without it until it counts as gone
+_WINDOW = 0.5  # s; a cause must last so long
+_HELD = 0.3  # s; a load must be held so long
+_FEWEST = 8  # samples in the window that a comparison needs
+_GONE = 1.0  # s without a cause until it counts as ended
 _STILL = math.radians(1.5)  # rad: a joint that has moved less in the window stands
-_PUSHING = 0.25  # load: a servo that pushes, and not only holds
+_PUSHING = 0.25  # load: above it a servo pushes against something
 _MORE = 0.006  # load beyond the twin's, as a mean over the window: six counts of Present Load
 _WEAK = 1.0  # V below the twin's supply
-_STALE = 3.0  # s of wrong motion, or of standing in the wrong place, without another cause
-_SETTLES = 0.1  # weight of the latest step in the share of steps that are late
-_TOO_LATE = 0.25  # of the steps: above it nothing is compared
-_LATEST = 0.05  # s: further than this a twin is not looked ahead or back to the moment of a sample
-_USUAL_ERROR = math.radians(1.0)  # rad, root mean square, of a model that says nothing of its own
+_STALE = 3.0  # s of wrong motion or a wrong position without another cause
+_SETTLES = 0.1  # weight of the latest step in the share of late steps
+_TOO_LATE = 0.25  # share of late steps above which nothing is compared
+_LATEST = 0.05  # s; longest extrapolation of a twin to the time of a sample
+_USUAL_ERROR = math.radians(1.0)  # rad, root mean square, for a model without its own value
 _USUAL_SHARE = 0.2  # of a held load, likewise
-_LEAST_ERROR, _LEAST_SHARE = math.radians(0.5), 0.15  # better than this no model is believed to be
-_OFF, _WRONG = 4.0, 2.5  # so many times the error it may stand off for a moment, and be off in all of its motion
-_STEPS = 1.2  # of its loop's output that two servos may differ by without a cause
+_LEAST_ERROR, _LEAST_SHARE = math.radians(0.5), 0.15  # lower bounds, also for better models
+_OFF, _WRONG = 4.0, 2.5  # allowed multiples of the model's error: for a moment, and as root mean square in motion
+_STEPS = 1.2  # steps of its loop's output by which two servos may differ without a cause
 
 
 class Tolerance(NamedTuple):
-    """How far a servo may be from its model."""
+    """Allowed differences between a servo and its model."""
 
     off: float = math.radians(4)  # for half a second, rad
-    wrong: float = math.radians(2.5)  # in motion, root of the mean square, rad
+    wrong: float = math.radians(2.5)  # in motion, root mean square, rad
     share: float = 0.2  # of a held load
-    step: float = 0.0  # and this much of the load, whatever is held
-    dead: float = 0.0  # share of full duty that its bridge swallows: it is in every load, and holds nothing
+    step: float = 0.0  # least difference of a held load
+    dead: float = 0.0  # share of full duty that is lost in the bridge: part of every load without torque
     hot: float = 65.0  # °C
-    shuts_down: int = FIRST.shuts_down  # bits of its errors with which it has switched itself off, or may have
+    shuts_down: int = FIRST.shuts_down  # error bits with which a servo is shut down, or may be
 
 
 class _Row(NamedTuple):
@@ -79,29 +79,29 @@ class _Row(NamedTuple):
 
 
 class _Watched:
-    """One servo's last moments."""
+    """The latest samples and causes of one servo."""
 
     def __init__(self, allowed: Tolerance) -> None:
         self.allowed = allowed
         self.rows: deque[_Row] = deque()
-        self.seen: dict[Cause, float] = {}  # when a cause was seen last
+        self.seen: dict[Cause, float] = {}  # latest time of each cause, s
         self.sampled = math.nan  # time of the latest sample
-        self.wrong_since = math.nan  # since when it has been off the twin without another cause
-        self.motion: deque[tuple[float, float]] = deque()  # s in motion without another cause, and rad²·s off in it
-        self.moved = self.missed = 0.0  # the sums of both
+        self.wrong_since = math.nan  # start of a difference without another cause, s
+        self.motion: deque[tuple[float, float]] = deque()  # s in motion without another cause, squared error in rad²·s
+        self.moved = self.missed = 0.0  # sums of both
 
     def restart(self) -> None:
         self.rows.clear()
         self.reset_window()
 
     def reset_window(self) -> None:
-        """Another cause explains what was off until now."""
+        """Discard the differences so far, which another cause explains."""
         self.wrong_since = math.nan
         self.motion.clear()
         self.moved = self.missed = 0.0
 
     def note_motion(self, seconds: float, residual: float) -> None:
-        """The joint has moved for so long, and was so far off its twin."""
+        """Add a time of motion, s, with its difference from the twin, rad."""
         self.motion.append((seconds, seconds * residual * residual))
         self.moved += seconds
         self.missed += seconds * residual * residual
@@ -112,11 +112,11 @@ class _Watched:
 
 
 class Residuals:
-    """Watches servos beside their twins."""
+    """Compares servos with their twins and reports causes of differences."""
 
     def __init__(self, allowed: Mapping[str, Tolerance]) -> None:
         self._watched = {name: _Watched(limits) for name, limits in allowed.items()}
-        self._late = 0.0  # share of the latest steps
+        self._late = 0.0  # share of late steps, a moving average
 
     def update(
         self,
@@ -127,12 +127,12 @@ class Residuals:
         *,
         late: bool = False,
     ) -> list[tuple[Cause, str]]:
-        """Take a sample of each servo in; what is newly wrong, with the servo."""
+        """Add a sample of each servo; return each new cause with its servo. NaN goals are not compared."""
         self._late += _SETTLES * (late - self._late)
         named_causes: list[tuple[Cause, str]] = []
         for name, watched in self._watched.items():
             if name not in states or watched.sampled == states[name].time:
-                continue  # it did not answer: an old sample says nothing about now
+                continue  # no reply: the sample is old
             state, twin, goal = states[name], twins.get(name), goals[name]
             watched.sampled = state.time
             causes: set[Cause] = set()
@@ -142,7 +142,7 @@ class Residuals:
                 causes.add("overheating")
             limp = math.isnan(goal + state.position) or int(state.errors) & watched.allowed.shuts_down
             if twin is None or limp or self._late > _TOO_LATE:
-                watched.restart()  # hands and gravity move a limp joint: the model has neither
+                watched.restart()  # the model has no hands or gravity that move a limp joint
             else:
                 late_by = state.time - twin.time
                 at = twin.position + (late_by * twin.velocity if abs(late_by) < _LATEST else 0.0)
@@ -157,7 +157,7 @@ class Residuals:
         return named_causes
 
     def present(self, time: float) -> dict[str, list[Cause]]:
-        """The causes that are not gone yet, by servo, at this time, s."""
+        """Return the causes that have not ended at this time, s, by servo."""
         return {
             name: causes
             for name, watched in self._watched.items()
@@ -182,7 +182,7 @@ def _causes(watched: _Watched, row: _Row) -> set[Cause]:
     far = min(abs(past.position - past.twin) for past in rows) > allowed.off
     short = min(abs(past.goal - past.position) for past in rows) > allowed.off
     if fmean(past.twin_voltage - past.voltage for past in rows) > _WEAK:
-        causes.add("weak supply")  # a servo makes up for it with more duty: its load says nothing then
+        causes.add("weak supply")  # the servo compensates with more duty, so its load is not comparable
     if far and short and moved < _STILL and abs(fmean(past.load for past in rows)) > _PUSHING:
         causes.add("blocked")
     elif goal_moved < _STILL and twin_moved < _STILL and moved > 2 * _STILL:
@@ -198,14 +198,14 @@ def _causes(watched: _Watched, row: _Row) -> set[Cause]:
 
 
 def _of_load(allowed: Tolerance, rows: Sequence[_Row]) -> set[Cause]:
-    """What the duty says with which both hold still."""
+    """Return "extra load" or "missing load" by the duties with which servo and twin hold still."""
     least = max(_MORE, allowed.step)
     _, goals, positions, twins, loads, twin_loads, _, _ = zip(*rows, strict=True)
-    # On the way to rest a moment's delay would look like another load.
+    # While a joint comes to rest, a short delay would look like another load.
     if max(map(_spread, (goals, positions, twins))) >= _STILL or max(_spread(loads), _spread(twin_loads)) > least:
         return set()
     load, twin_load = fmean(loads), fmean(twin_loads)
-    alike = load * twin_load > 0 or abs(load) < least  # else one rests against friction on the other side
+    alike = load * twin_load > 0 or abs(load) < least  # else friction holds one of them from the other side
     more = abs(load) - abs(twin_load) if alike else 0.0
     if abs(more) <= max(least, allowed.share * abs(twin_load)):
         return set()
@@ -213,7 +213,7 @@ def _of_load(allowed: Tolerance, rows: Sequence[_Row]) -> set[Cause]:
 
 
 def _is_stale(watched: _Watched, row: _Row, off: float, moving: float) -> bool:
-    """Whether it is off without another cause: a little in all of its motion, or in one place for long."""
+    """Return whether servo and twin differ without another cause: in motion by a little, or at rest for long."""
     if abs(off) < watched.allowed.off:
         watched.wrong_since = math.nan
     elif math.isnan(watched.wrong_since):
@@ -229,10 +229,10 @@ def _spread(values: Sequence[float]) -> float:
 
 
 def tolerance(rig: Rig, servo: ServoConfig, model: ServoModel) -> Tolerance:
-    """What is allowed to a Dynamixel of a rig beside this model of it: by held-out error and intervals, if it has them.
+    """Return the tolerance of a rig's servo with this model, by its held-out error and load share if it has them.
 
-    Where the loop sees whole counts, friction lets the same servo hold the same load with one step more or less. What
-    the joints of a robot that stands free hold depends on how it stands, which no servo can tell: there it is any load.
+    If the loop uses whole counts, friction lets a servo hold the same load with one step more or less. The joint loads
+    of a free-standing robot depend on its stance, which no servo measures, so they are not compared.
     """
     worth, dead = model.prediction, model.motor.dead_duty
     error = _USUAL_ERROR if worth.held_out_error is None else max(worth.held_out_error, _LEAST_ERROR)
@@ -246,12 +246,12 @@ def tolerance(rig: Rig, servo: ServoConfig, model: ServoModel) -> Tolerance:
 
 
 def residuals_of(rig: Rig) -> Residuals:
-    """To watch the Dynamixels of a rig beside their models."""
+    """Return the comparison of a rig's servos with their models."""
     return Residuals({servo.name: tolerance(rig, servo, rig.model_of(servo)) for servo in rig.dynamixels})
 
 
 def _loop_step(rig: Rig, servo: ServoConfig, model: ServoModel) -> float:
-    """Duty that the loop adds for one count more of error."""
+    """Return the duty that the loop adds for one count of error."""
     profile, law = rig.profile_of(servo), model.controller
     row = loop_row(profile, servo.zero, servo.registers)
     if law.law == "compliance":

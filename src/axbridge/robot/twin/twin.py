@@ -1,7 +1,7 @@
-"""Real servos beside simulated ones that get the same commands and follow them in time: what differs, and why.
+"""Real servos beside simulated ones that get the same commands at the same time; differences and their causes.
 
-A robot with such a shadow is the real one in every respect; `robot.simulation.shadow` says where the simulation is.
-`Twin` and `PassiveTwin` look on, and command nothing.
+A robot with such a shadow behaves as the real robot; `robot.simulation.shadow` gives the simulated states.
+`Twin` and `PassiveTwin` only compare; they send no command to real servos.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from axbridge.state import BusEvent, Cause, ServoState
 from axbridge.virtual.world import World
 
 _log = logging.getLogger(__name__)
-BY_HAND = math.radians(0.6)  # a limp joint this far from its twin takes the twin along
-_LONGEST = 5.0  # s that the simulation catches up with: a program that was stopped for an hour does not wait as long
+BY_HAND = math.radians(0.6)  # a limp joint this far from its twin moves the twin
+_LONGEST = 5.0  # s; longest time that the simulation catches up after a pause of the program
 
 
 class Shadow:
-    """The twins of real servos."""
+    """The simulated twins of real servos."""
 
     def __init__(self, world: World) -> None:
         compile_first()
@@ -45,38 +45,38 @@ class Shadow:
         self.lag = math.nan  # the real servos' clock minus simulated time, s; NaN before the first `follow`
 
     def follow(self, now: float) -> None:
-        """Let the world go on to this moment of the real servos' clock, s; it begins at the first one."""
+        """Advance the world to this time of the real servos' clock, s; its time starts at the first call."""
         behind = now - self.world.now()
         self.lag = behind if math.isnan(self.lag) else max(self.lag, behind - _LONGEST)
         self.world.sleep_until(now - self.lag)
 
     def table(self, scales: Scales, start: float) -> Samples:
-        """What the twins of these servos measure now; `start` is when time began, on the real servos' clock, s."""
+        """Return the twins' present samples; `start` is time 0 on the real servos' clock, s."""
         return scales.table(Rows.of(map(self.world.sample, scales.servos)), start - self.lag)
 
     def follow_limp(self, drive: BusDrive, position: float, twin: float) -> None:
-        """Put the twin of a limp joint where that is (rad), if it is elsewhere: the model has no outer forces."""
+        """Move the twin of a limp joint to `position`, rad, if it differs: the model has no external forces."""
         if abs(position - twin) > BY_HAND:
             self.place(drive, position)
 
     def place(self, drive: BusDrive, position: float) -> None:
-        """Put a twin there, rad, at rest."""
+        """Move a twin to `position`, rad, at rest."""
         self.world.place(drive.config.name, drive.config.direction * position)
 
     def shut_down(self, name: str) -> None:
-        """Let a twin switch itself off, as its servo has."""
+        """Shut a twin down, as its servo is."""
         twin = self.world.servos[name]
         if not twin.alarms.tripped:
             twin.overload(self.world.now())
 
 
 class ShadowedBus(SerialBus):
-    """A real bus that repeats what it sends on a virtual one, but for reads."""
+    """A real bus that repeats each packet on a virtual bus."""
 
     def __init__(self, virtual: Bus, shadow: Shadow, **line: Any) -> None:
         self._virtual = virtual
         self.shadow = shadow
-        self.switched_on: set[int] = set()  # whose torque was switched on, until `Twin` has taken note
+        self.switched_on: set[int] = set()  # servos whose torque was switched on since `Twin` has last compared
         self._failed: AxBridgeError | None = None
         super().__init__(**line)
 
@@ -95,7 +95,7 @@ class ShadowedBus(SerialBus):
         return reply
 
     def _transfer(self, frame: bytes, id: int, length: int | None) -> tuple[Packet | None, float]:
-        with self.turn, self.turn.lock:  # the shadow's world must not be moved on by a signal handler meanwhile
+        with self.turn, self.turn.lock:  # no signal handler may advance the shadow's world meanwhile
             try:
                 answer = super()._transfer(frame, id, length)
             except (BusTimeout, CorruptPacket):  # the servo may have received it
@@ -105,22 +105,22 @@ class ShadowedBus(SerialBus):
             return answer
 
     def _repeat(self, frame: bytes, id: int, length: int | None) -> None:
-        """Send the shadow the same. If it fails, the real servos must still be commanded and limped."""
+        """Send the packet to the shadow. If that fails, the real servos must still be commanded and limped."""
         if self._failed is not None:
             return
         try:
             self.follow()
             self._virtual.protocols.update(self.protocols)
-            self._virtual._transfer(frame, id, length)  # noqa: SLF001 - a bus passes on what it was asked
+            self._virtual._transfer(frame, id, length)  # noqa: SLF001 - the transfer of another bus
         except BusError:
-            pass  # lost on the virtual line
+            pass  # lost on the virtual bus
         except AxBridgeError as failure:
             self._failed = failure
             _log.warning("the twin goes on without its simulation: %s", failure.message)
 
 
 class Twin:
-    """Looks at a robot's servos and their twins after each step."""
+    """Compares a robot's servos with their twins after each step."""
 
     def __init__(self, rig: Rig, connection: Connection, servos: Mapping[str, Servo]) -> None:
         self._connection = connection
@@ -131,10 +131,10 @@ class Twin:
             for bus in connection.backend.buses.values()
             if isinstance(bus, ShadowedBus)
         ]
-        self._on_since = 0.0  # when no motor was on last, s
+        self._on_since = 0.0  # latest time at which no motor was on, s
 
     def states(self, start: float) -> dict[str, ServoState]:
-        """What the simulated servos measure now, by name."""
+        """Return the present states of the simulated servos, by name."""
         states: dict[str, ServoState] = {}
         for bus, scales in self._lines:
             with bus.turn, bus.turn.lock:  # no other thread advances the world meanwhile
@@ -143,7 +143,7 @@ class Twin:
         return states
 
     def compare(self, time: float, start: float, gantry: Gantry | None, *, late: bool) -> tuple[BusEvent, ...]:
-        """What is newly wrong with servos that do not do as their models say."""
+        """Return an event for each new cause of a difference between a servo and its model."""
         try:
             twins = self.states(start)
         except AxBridgeError:
@@ -161,18 +161,18 @@ class Twin:
         return tuple(BusEvent(cause, name) for cause, name in causes)
 
     def causes(self, time: float) -> Mapping[str, Sequence[Cause]]:
-        """What is wrong at this time of the robot, s, by servo."""
+        """Return the causes at this time of the robot, s, by servo."""
         return self._residuals.present(time)
 
     def _follow_limp(self, states: Mapping[str, ServoState], twins: Mapping[str, ServoState]) -> None:
-        """Put the twins of limp servos where those are; shut down the twins of those that are shut down."""
+        """Move the twins of limp servos to their positions; shut down the twins of servos that are shut down."""
         back = {event.name for event in self._connection.events if event.kind == "returned"}
         for bus, scales in self._lines:
             with bus.turn, bus.turn.lock:
                 for drive in scales.on_bus:
                     name = drive.config.name
                     shut_down = int(states[name].errors) & drive.protocol.shuts_down
-                    led = name in back or drive.id in bus.switched_on  # while nobody stepped
+                    led = name in back or drive.id in bus.switched_on  # may have moved between two steps
                     if shut_down or led or not self._servos[name].torque_enabled:
                         bus.shadow.follow_limp(drive, states[name].position, twins[name].position)
                     if shut_down:
@@ -207,7 +207,7 @@ _UNREAD_STATE = RawState(0.0, 0, 0, 0, 0, 0, 0)
 class PassiveTwin:
     """Compares servos that another program commands with their models: it reads registers, and writes none.
 
-    What was written to a servo stands in its registers. What differs there from the time before is written to its twin.
+    The other program's commands are in the servo's registers. Registers that have changed are written to its twin.
     """
 
     def __init__(self, rig: Rig, buses: Mapping[str, Bus]) -> None:
@@ -215,12 +215,12 @@ class PassiveTwin:
         self._drives = {servo.name: drive_of(rig, servo, buses[servo.bus]) for servo in rig.dynamixels}
         self._scales = Scales(list(self._drives.values()))
         self._residuals = residuals_of(rig)
-        self._modes: dict[str, bytearray] = {}  # control tables with the modes of when a servo was seen first
-        self._commands: dict[str, bytearray] = {}  # likewise, with the commands that were seen last
+        self._modes: dict[str, bytearray] = {}  # control tables with the modes at the first read
+        self._commands: dict[str, bytearray] = {}  # control tables with the commands of the latest read
         self._shadow = Shadow(World(rig))
 
     def update(self, now: float, states: Mapping[str, RawState]) -> list[tuple[Cause, str]]:
-        """Take in what the servos say now; what is newly wrong, with the servo."""
+        """Compare the servos' present states, by name; return each new cause with its servo."""
         shadow = self._shadow
         shadow.follow(now)
         blocks = self._read(states, _reads)
@@ -239,13 +239,13 @@ class PassiveTwin:
         self._shadow.world.close()
 
     def _read(self, names: Iterable[str], wanted: Callable[[Protocol], Iterable[Span]]) -> dict[str, bytearray]:
-        """Control tables with registers of these servos, by name; without those that do not answer."""
+        """Return control tables with the wanted registers of these servos, by name, except those that do not reply."""
         drives = [self._drives[name] for name in names if name in self._drives]
         tables: dict[str, bytearray] = {}
         lost = set[str]()
         for bus in self._buses:
             asked = [(drive, place) for drive in drives if drive.bus is bus for place in wanted(drive.protocol)]
-            with suppress(PortError):  # the reader of the states says so
+            with suppress(PortError):  # reading the states reports it
                 answers = bus.read_many([(drive.id, *place) for drive, place in asked])
                 for (drive, (address, length)), answer in zip(asked, answers, strict=True):
                     if isinstance(answer, Reply) and len(answer.data) == length:
@@ -256,7 +256,7 @@ class PassiveTwin:
         return {name: table for name, table in tables.items() if name not in lost}
 
     def _copy(self, name: str, state: RawState, table: bytearray) -> float:
-        """Write to the simulated servo what was written to the real one; its goal, rad, NaN where it is not judged."""
+        """Copy changed registers to the simulated servo; return the goal, rad, NaN if it is not compared."""
         drive, world = self._drives[name], self._shadow.world
         protocol, registers = drive.protocol, drive.profile.registers
         twin, now = world.servos[name], world.now()
@@ -272,7 +272,7 @@ class PassiveTwin:
             if not before[protocol.torque_enable]:
                 self._shadow.place(drive, drive.calibration.angle(state.position))
             always = protocol.loop, limit, torque
-            for place in (*always, protocol.commands) if on else always:  # a goal switches an AX-12 on
+            for place in (*always, protocol.commands) if on else always:  # a goal would switch an AX-12 on
                 twin.write(place[0], _part(table, place), now)
         weak = protocol.number(_part(table, limit)) < drive.profile.units.full_scale
         if not on or weak or name not in self._modes or protocol.endless_goal(_part(self._modes[name], protocol.mode)):
@@ -281,11 +281,11 @@ class PassiveTwin:
 
 
 def _reads(protocol: Protocol) -> list[Span]:
-    """What is read all the time: whether a servo has torque, and how much, its loop and its goal."""
+    """Return the registers read in each update: torque enable, torque limit, gains and goals."""
     spans = list[Span]()
     torque = (protocol.torque_enable, 1), (protocol.torque_limit, 2)
     for address, length in sorted((*torque, protocol.loop, protocol.commands)):
-        if spans and address <= sum(spans[-1]) + 1:  # a neighbour costs no packet
+        if spans and address <= sum(spans[-1]) + 1:  # neighbouring registers need one packet
             spans[-1] = spans[-1][0], address + length - spans[-1][0]
         else:
             spans.append((address, length))
