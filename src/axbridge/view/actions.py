@@ -1,6 +1,6 @@
-"""What people at the page ask for until the robot's step has time for it, and what a robot can be asked for.
+"""The queue of requests from pages, which the robot's step serves, and the actions on a robot.
 
-Everything goes through the servo's own set-points, so limits of the rig hold; what would go around them is refused.
+Every action uses the servo's set-points, so the rig's limits apply; registers that would bypass them are refused.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from axbridge.robot.trajectory_time import TrajectoryTime
 
 _log = logging.getLogger(__name__)
 _ALONE = Remedy("servo write", says="{}, when no robot is open")
-_NOT_HERE = {  # what a register would go around, and where it is done instead
+_NOT_HERE = {  # registers that the page does not write, and what to use instead
     "id": Remedy("servo set-id", says="{}"), "baud_rate": Remedy("servo set-baud", says="{}"),
     "goal_position": "its slider",
     "moving_speed": "its speed limit", "torque_limit": "its torque limit", "torque_enable": "its torque switch",
@@ -36,50 +36,50 @@ _NOT_HERE = {  # what a register would go around, and where it is done instead
         "protocol_type", "bus_watchdog",
     ), _ALONE),
 }  # fmt: skip
-# they protect the servo: above the factory's they do less
+# Registers that protect the servo less above the factory value
 _HIGHEST = {"temperature_limit", "max_voltage_limit", "max_torque", "pwm_limit", "current_limit"}
-_LOWEST = {"min_voltage_limit"}  # below it likewise
-_BITS = {"shutdown"}  # without one of its bits likewise
+_LOWEST = {"min_voltage_limit"}  # likewise below it
+_BITS = {"shutdown"}  # likewise without one of its bits
 
-Job = Iterator[None]  # a request that takes several steps: it goes on by one `yield` a step
+Job = Iterator[None]  # a request that takes several steps, one `yield` a step
 Request = Callable[[], "Job | None"]
 RegisterRow = tuple[int, str, int, str, str]  # address, name, counts, in units, "rw" or "r"
 
-_END: Job = iter(())  # what a job gives that has come to its end
+_END: Job = iter(())  # marks a finished job
 
 
 def unexpected(error: Exception) -> str:
-    """An error that the page did not foresee, in words; its traceback goes to the log."""
+    """Return an unexpected error in words; its traceback goes to the log."""
     _log.error("a request of the page failed", exc_info=error)
     return f"the page failed ({type(error).__name__}: {printable(error)}); the robot goes on"
 
 
 class Requests:
-    """Requests in their order; a newer one on a topic replaces the older. `report` gets what goes wrong, in words."""
+    """A queue of requests; a newer request on a topic replaces the older. `report` gets errors in words."""
 
     def __init__(self, report: Callable[[str], None]) -> None:
         self._report = report
         self._lock = threading.Lock()
         self._waiting: deque[tuple[str | None, Request]] = deque()
         self._jobs: dict[str | None, Job] = {}
-        self.cleared_at = 0.0  # when it was emptied last, monotonic
+        self.cleared_at = 0.0  # time of the latest `clear`, monotonic, s
 
     def ask(self, topic: str | None, request: Request) -> None:
-        """Have a request done at the next step; from any thread. Without a topic no other takes its place."""
+        """Queue a request for the next step; from any thread. Without a topic no other request replaces it."""
         with self._lock:
             if topic is not None:
                 self._waiting = deque(entry for entry in self._waiting if entry[0] != topic)
             self._waiting.append((topic, request))
 
     def clear(self) -> None:
-        """Forget every request, waiting and under way; from any thread."""
+        """Drop every waiting or running request; from any thread."""
         with self._lock:
             self._waiting.clear()
             self._jobs.clear()
             self.cleared_at = time.monotonic()
 
     def serve(self) -> None:
-        """Do what waits, and go on with what is under way; called by the robot's step alone."""
+        """Start waiting requests and continue running ones; called only by the robot's step."""
         if not self._waiting and not self._jobs:
             return
         with self._lock:
@@ -97,32 +97,32 @@ class Requests:
                         del self._jobs[topic]
 
     def _do(self, request: Callable[[], object]) -> Job | None:
-        """The outcome of a request; an error is shown and ends it, a warning is shown."""
-        with warnings.catch_warnings(record=True) as said:
+        """Do a request and return its job, or `_END` after an error; errors and warnings are reported."""
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", ControlWarning)
             try:
                 outcome = request()
             except AxBridgeError as error:
                 self._report(str(error))
                 outcome = _END
-            except Exception as error:  # noqa: BLE001 - it would leave the program's step
+            except Exception as error:  # noqa: BLE001 - it would end the program's step
                 self._report(unexpected(error))
                 outcome = _END
-        for warning in said:
+        for warning in caught:
             self._report(str(warning.message))
         return outcome  # type: ignore[return-value]
 
 
 class Actions:
-    """A robot's controls."""
+    """The actions of a page on a robot."""
 
     def __init__(self, robot: Robot) -> None:
         self._robot = robot
-        self._by_hand: set[str] = set()  # moved since the way under way began: they have left it
-        self._share: float | None = None  # as of `limit_speed`; None: nobody at the page has set one
+        self._by_hand: set[str] = set()  # moved by sliders since the running `move_to` began, which has dropped them
+        self._share: float | None = None  # of `limit_speed`; None: not set by a page
 
     def move(self, name: str, position: float) -> None:
-        """Send one servo to a position, rad; switches it on."""
+        """Move one servo to a position, rad; switches it on."""
         servo = self._robot[name]
         low, high = end_of_range(servo)
         if not low <= position <= high:
@@ -135,7 +135,7 @@ class Actions:
         servo.set_position(position)
 
     def torque(self, names: Iterable[str], *, on: bool) -> None:
-        """Switch motors on where they are, or off."""
+        """Switch motors on at their present positions, or off. BusError: one did not confirm; the others are off."""
         failure: BusError | None = None
         for name in names:
             if on and not self._robot[name].torque_enabled:
@@ -150,17 +150,17 @@ class Actions:
 
     @property
     def share(self) -> float:
-        """Of their highest speed that servos may turn with, on ways and by sliders; as their program says at first."""
+        """Return the share of the highest speed for motions of this page; at first that of the program's set-points."""
         if self._share is not None:
             return self._share
         shares = (servo.goals.speed / servo.max_velocity for servo in self._robot.values())
-        return max((share for share in shares if 0 < share < math.inf), default=1.0)  # wheels have none
+        return max((share for share in shares if 0 < share < math.inf), default=1.0)  # wheels have no speed limit
 
     def limit_speed(self, share: float) -> None:
         """Limit the speed of all servos to a share, 0..1, of their highest."""
-        self._share = max(_checked(share), 0.01)  # 0 would hold still for good
+        self._share = max(_checked(share), 0.01)  # with 0 no servo would move
         for servo in self._robot.values():
-            if not math.isinf(servo.target_position):  # of a wheel it would be no limit but the speed
+            if not math.isinf(servo.target_position):  # for a wheel it would be the speed itself
                 servo.set_velocity(self._share * servo.max_velocity)
 
     def limit_torque(self, names: Iterable[str], share: float) -> None:
@@ -169,7 +169,7 @@ class Actions:
             self._robot[name].set_available_torque(_checked(share) * self._robot[name].max_torque)
 
     def move_to(self, pose: Mapping[str, float], duration: float) -> Job:
-        """Lead servos to a pose, rad, within speed limits; one that somebody moves or switches off leaves the way."""
+        """Move servos to a pose, rad, within speed limits; one moved by a slider or switched off is dropped."""
         robot, servos = self._robot, self._robot.driven()
         if not 0 < duration < math.inf:
             raise UsageError(f"a way of {duration:g} s is not positive and finite", "give seconds")
@@ -180,7 +180,7 @@ class Actions:
         paths: dict[str, tuple[float, float]] = {}
         for name, goal in pose.items():
             if name not in robot:
-                continue  # a pose of a bigger robot
+                continue  # a pose of a robot with more servos
             servo = servos[name]
             if not servo.torque_enabled:
                 servo.torque_on()
@@ -198,7 +198,7 @@ class Actions:
             yield
 
     def registers(self, name: str, take: Callable[[list[RegisterRow]], None]) -> Job:
-        """Read every register of a servo, two a step, so that the loop keeps its time; then hand the rows over."""
+        """Read every register of a servo, two a step, so that steps are not late; then pass the rows to `take`."""
         servo = self._robot[name]
         profile = servo.dynamixel.profile
         values: dict[str, int] = {}
@@ -212,7 +212,7 @@ class Actions:
         ])  # fmt: skip
 
     def doubt(self, name: str, register: str, value: int) -> str:
-        """Why somebody should think twice before this is written: it is beyond the factory's limits; "" else."""
+        """Return why a value needs a confirmation: it protects the servo less than the factory's; else ""."""
         entry = self._robot[name].dynamixel.profile.registers.get(register)
         factory = None if entry is None else entry.initial
         if not isinstance(factory, int):
@@ -224,7 +224,7 @@ class Actions:
         return f"{name}: {less}, also after the power was off"
 
     def write(self, name: str, register: str, value: int) -> str:
-        """Set one register as `axbridge servo write` does: read, refuse, write, verify. What was done, in words."""
+        """Write one register as `axbridge servo write` does: read, check, write, verify; return a report in words."""
         if register in _NOT_HERE:
             raise UsageError(f"{register} is not written here", f"use {_NOT_HERE[register]}")
         drive = self._robot[name].dynamixel  # `Servo.write` neither spares the EEPROM nor verifies
@@ -239,7 +239,7 @@ def _checked(share: float) -> float:
 
 
 def end_of_range(servo: Servo) -> tuple[float, float]:
-    """Lowest and highest position that a control should offer, rad or m: half a turn or 0.1 m without a limit."""
+    """Return the lowest and highest position of a slider, rad or m: half a turn or 0.1 m without a limit."""
     most = math.pi if servo.type == "rotational" else 0.1
     low, high = servo.min_position, servo.max_position
     return (-most if math.isinf(low) else low), (most if math.isinf(high) else high)

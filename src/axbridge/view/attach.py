@@ -1,6 +1,6 @@
-"""From a robot to its page: what that says in words, and what people there may ask for, in JSON.
+"""The connection of a robot to its page: the page's texts, and the requests from it, in JSON.
 
-A request names what it is and has exactly the values that it takes. Everything else is nonsense, and does nothing.
+A request has a name and exactly the values of that request. Any other message is invalid and has no effect.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from axbridge.robot.robot import Robot
 from axbridge.view.actions import RegisterRow
 from axbridge.view.page import LivePage, moves
 
-_SLOW = 0.9  # of the steps that were asked for: fewer are too slow
-_NAMED = 4  # servos; the dots of the table show who the others are
-_SAID = 10.0  # s that an answer stays
+_SLOW = 0.9  # of the requested step rate: below it the page warns
+_NAMED = 4  # servos listed by name; the table marks further ones
+_MESSAGE_TIME = 10.0  # s that a message is shown
 START = "start pose of the rig"
-_DURATIONS = 0.1, 60.0  # s of a way to a pose
+_DURATIONS = 0.1, 60.0  # s of a motion to a pose
 _PACES = 0.1, 4.0  # of moves
-_LARGEST = 1e6  # of a number in a request: no unit of the page has more
+_LARGEST = 1e6  # of a number in a request: every unit of the page stays below
 _LONGEST = 100  # characters of a text in a request
-_NO_FILE_NAME = re.compile(r'[\\/:*?"<>|]|^\.')  # what some system refuses, and a hidden file
+_NO_FILE_NAME = re.compile(r'[\\/:*?"<>|]|^\.')  # characters that some system refuses, and hidden files
 _KINDS: dict[str, type | tuple[type, ...]] = {
     "servo": str, "servos": list, "on": bool, "to": (int, float), "share": (int, float), "pose": str, "mirror": bool,
     "seconds": (int, float), "name": str, "file": str, "pace": (int, float), "register": str, "counts": str,
@@ -53,7 +53,7 @@ def attach(
     browser: bool = True,
     say: Callable[[str], None] = lambda text: print(text, file=sys.stderr),
 ) -> LivePage:
-    """Show a robot live in a browser, beside the program that steps it; see `Robot.view`. `say` gets the addresses."""
+    """Show a robot live in a browser while its program steps it; see `Robot.view`. `say` prints the addresses."""
     page = LivePage(robot, port, host)
     try:
         commands = Commands(page)
@@ -70,7 +70,7 @@ def attach(
 
 @contextmanager
 def watched(*, wanted: bool) -> Iterator[None]:
-    """Give every robot that is opened in this block its live page, where that is wanted."""
+    """If `wanted`, open a live page for every robot that is opened in this block."""
     if not wanted:
         yield
         return
@@ -80,7 +80,7 @@ def watched(*, wanted: bool) -> Iterator[None]:
 
 
 def _news(page: LivePage, commands: Commands) -> str:
-    """All of it as JSON, for `web/page.js`."""
+    """Return all texts of the page as JSON, for `web/page.js`."""
     robot, picture, now = page.robot, page.picture, monotonic()
     level, trouble = _trouble(page, now)
     said, number, time = page.said
@@ -89,7 +89,7 @@ def _news(page: LivePage, commands: Commands) -> str:
         "level": level,
         "trouble": trouble,
         "stopped": robot.stopped,
-        "said": {"text": said if now - time < _SAID else "", "number": number},
+        "said": {"text": said if now - time < _MESSAGE_TIME else "", "number": number},
         "speed": page.actions.share,
         "torques": [_number(servo.goals.torque) for servo in robot.values()],
         "poses": [START, *commands.poses.poses],
@@ -120,7 +120,7 @@ def _state(page: LivePage) -> str:
 
 
 def _trouble(page: LivePage, now: float) -> tuple[str, str]:
-    """How bad it is, `bad` or `warn`, and what is wrong now; empty where nothing is."""
+    """Return the severity, `bad` or `warn`, and the present faults in words; empty without a fault."""
     picture = page.picture
     wrong = [page.off] if page.robot.stopped else []
     if picture is None:
@@ -145,16 +145,16 @@ def _number(value: float) -> float | None:
 
 
 class Commands:
-    """What pages may ask for; each is done in a later step, and none touches the robot itself."""
+    """The requests that pages may send; they are queued, and a later step of the robot does them."""
 
     def __init__(self, page: LivePage) -> None:
         self._page, self._robot = page, page.robot
         self.poses = PoseFile(Path(f"{page.robot.name}.poses.json"))
-        self.doubt: tuple[str, str, int] | None = None  # servo, register and value that somebody must confirm
+        self.doubt: tuple[str, str, int] | None = None  # servo, register and value that need a confirmation
         act, ask = page.actions, page.requests.ask
-        self._known: dict[str, Callable[..., object]] = {  # parameters are called as the values of a request
+        self._known: dict[str, Callable[..., object]] = {  # parameter names are the keys of a request
             "release": page.release,
-            # no later request takes the place of this one: what is to be off goes off
+            # without a topic, so that no later request replaces torque off
             "torque": lambda servos, on: ask(None, lambda: act.torque(servos, on=on)),
             "move": lambda servo, to: ask(f"move {servo}", lambda: act.move(servo, to)),
             "limit_speed": lambda share: ask("speed limit", lambda: act.limit_speed(share)),
@@ -172,10 +172,10 @@ class Commands:
         }
 
     def receive(self, text: str) -> None:
-        """Do what a message asks for; what is refused is told on the page. ValueError: it makes no sense."""
+        """Handle a message; the page shows refusals. ValueError: the message is invalid."""
         message = json.loads(text)
         if not isinstance(message, dict) or not isinstance(what := message.pop("ask", None), str):
-            raise ValueError("no request")  # noqa: TRY004 - what came from outside
+            raise ValueError("no request")  # noqa: TRY004 - invalid input
         do = self._known.get(what)
         if do is None or set(message) != set(signature(do).parameters) or not all(starmap(_fits, message.items())):
             raise ValueError(what)
@@ -210,7 +210,7 @@ class Commands:
         self._page.play(file, move, pace)
 
     def _registers(self, servo: str) -> None:
-        known = self._robot[servo]  # an error names those that there are
+        known = self._robot[servo]  # UnknownServo lists the servos
         self._page.requests.ask(
             "registers", lambda: self._page.actions.registers(known.name, lambda rows: self._show(servo, rows))
         )
@@ -235,7 +235,7 @@ class Commands:
         self._page.requests.ask(f"write {servo} {register}", write)
 
     def _record(self, name: str) -> None:
-        file = Path(name.strip()).name  # in the folder where one started, and nowhere else
+        file = Path(name.strip()).name  # only in the working directory
         if not file:
             raise AxBridgeError("a recording needs a name", "type one in the field beside the button")
         if _NO_FILE_NAME.search(file):
@@ -251,7 +251,7 @@ def _fits(name: str, value: object) -> bool:
         return kind is str and len(value) <= _LONGEST and printable(value) == value
     if isinstance(value, bool):
         return kind is bool
-    return isinstance(value, (int, float)) and kind == (int, float) and abs(value) <= _LARGEST  # NaN is not
+    return isinstance(value, (int, float)) and kind == (int, float) and abs(value) <= _LARGEST  # refuses NaN, too
 
 
 def _within(ends: tuple[float, float], value: float, what: str) -> float:
@@ -262,7 +262,7 @@ def _within(ends: tuple[float, float], value: float, what: str) -> float:
 
 
 class PoseFile:
-    """Poses by name, in a file beside the user's other work: ``{"name": {"servo": rad}}``."""
+    """Poses by name, in a file in the working directory: ``{"name": {"servo": rad}}``."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -275,7 +275,7 @@ class PoseFile:
                 self.poses[str(name)] = {str(servo): float(angle) for servo, angle in dict(pose).items()}
 
     def save(self, name: str, pose: Mapping[str, float]) -> None:
-        """Keep a pose, rad by servo, and write the file."""
+        """Add a pose, rad by servo, and write the file."""
         if not name.strip():
             raise UsageError("a pose needs a name", "type one in the field above")
         kept = {servo: round(angle, 5) for servo, angle in pose.items() if math.isfinite(angle)}
@@ -289,7 +289,7 @@ class PoseFile:
 
 
 def mirrored(pose: Mapping[str, float], signs: Signs) -> dict[str, float]:
-    """The pose as in a mirror: left is right; servos without a partner in `signs` are left out."""
+    """Return the mirror image of a pose, left and right exchanged, without servos that have no partner in `signs`."""
     angles = {signs[servo][0]: signs[servo][1] * angle for servo, angle in pose.items() if servo in signs}
     if not angles:
         raise AxBridgeError("no servo of this pose has a mirror image")

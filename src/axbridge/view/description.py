@@ -1,4 +1,4 @@
-"""What a page is told of a robot before anything moves: its servos, and its body as links and shapes."""
+"""The static description of a robot for its page: its servos, and its body as links and shapes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from axbridge.config.urdf import SLIDES, Shape, read_mesh
 from axbridge.errors import require
 
 _PLAIN = (0.55, 0.58, 0.62)  # of shapes without a colour
-_MOST = 20_000  # triangles of a mesh; of one with more its hull is drawn
+_MOST = 20_000  # triangles of a mesh; a larger mesh is replaced by its convex hull
 _OWN = Path(__file__).with_name("web")
 
 
 def described(rig: Rig, names: list[str], ranges: Mapping[str, tuple[float, float]]) -> dict[str, Any]:
-    """Servos and body as `web/page.js` and `web/body.js` want them; `ranges` are the ends of sliders, rad or m."""
+    """Return servos and body for `web/page.js` and `web/body.js`; `ranges` are the ends of sliders, rad or m."""
     joints = {servo.joint: servo.name for servo in rig.servos}
     tree = None if rig.world is None else rig.tree()
     hot = {servo.name: {"hot": rig.profile_of(servo).hot_from(servo.registers)} for servo in rig.dynamixels}
@@ -76,7 +76,7 @@ def _numbers(values: Any) -> list[float]:
 
 
 def page(title: str, description: Mapping[str, Any], *, live: bool) -> str:
-    """The page as one file: everything is in it, and `live` alone lets it talk, to who has served it."""
+    """Return the page as one self-contained file; only a `live` one may connect, to its own server."""
     document = json.dumps({**description, "live": live}, separators=(",", ":"), ensure_ascii=False)
     policy = ALONE + ("; connect-src 'self'" if live else "")
     scripts = (web("uPlot.min.js"), web("plots.js"), own("body.js"), stop_script(stops=live), own("page.js"))
@@ -89,10 +89,10 @@ def page(title: str, description: Mapping[str, Any], *, live: bool) -> str:
 
 
 def own(name: str) -> str:
-    """One of this room's files for browsers."""
+    """Return one of this room's files for browsers."""
     return (_OWN / name).read_text(encoding="utf-8")
 
 
 def stop_script(*, stops: bool) -> str:
-    """The script that stops a robot by space and Esc; `stops` is false of a recording."""
+    """Return the script that stops a robot by space and Esc; `stops` is false for a recording."""
     return f"({own('stop.js').rstrip()})({'true' if stops else 'false'});"

@@ -1,7 +1,7 @@
-"""A page beside a robot: an observer of its steps, and never the loop; browsers may be slow, closed or killed.
+"""A robot's live page: it observes the robot's steps, so slow or closed browsers do not disturb them.
 
-Each step does the requests that wait, and leaves a picture behind 25 times a second, or twice where nothing moves. A
-thread of the page's own makes a frame of the newest one for the browsers.
+Each step does the waiting requests, and stores a picture 25 times a second. A thread of the page sends a frame of the
+newest picture to the browsers, only twice a second while nothing moves.
 """
 
 from __future__ import annotations
@@ -41,25 +41,25 @@ from axbridge.view.web_server import WebServer
 
 _EVERY = 0.04  # s between pictures
 _STILL = 0.5  # s between frames where nothing moves
-_WORDS = 0.1  # s between words
-_FLICKER, _SMALL = 1.2, 5e-4  # counts; rad or m, of a joint without any
-_PAST = 30.0  # s that a page gets when it is opened
-_UNHURRIED = 0.02  # s that the button for all motors leaves to the step before it acts by itself
-_SIMULATED = 1.0  # s likewise where motors are simulated: they do nothing while nobody steps
-_GONE = 2.0  # s without a page until the last one counts as closed: to load it again takes less
+_WORDS = 0.1  # s between texts
+_FLICKER, _SMALL = 1.2, 5e-4  # noise of a standing joint: counts; rad or m for an ideal joint
+_PAST = 30.0  # s of frames that a new page gets
+_UNHURRIED = 0.02  # s that "all off" waits for a step, before it switches the motors off itself
+_SIMULATED = 1.0  # s, likewise for simulated motors, which do not move without steps
+_GONE = 2.0  # s without a page until the last one counts as closed; a reload takes less
 _RISE = 1.5  # s in which a simulated robot is put on its feet
 _OFF = "all motors are off"
-_GENTLE = 0.3  # share of their highest speed that servos turn with at first, where the page is all that moves them
+_GENTLE = 0.3  # share of the highest speed at first, when only the page moves the servos
 
-_LINES = 100  # of events; the one that was last seen the longest ago makes room
-_RESTS = 1e-3  # m, or of a quaternion: a base that has moved less has not moved
-_CONTACTS = 16  # that are told, the strongest
+_LINES = 100  # of events; the oldest one is dropped
+_RESTS = 1e-3  # m, or of a quaternion: a base that has moved less counts as at rest
+_CONTACTS = 16  # largest number in a frame, the strongest
 _NOWHERE = (np.nan,) * 7
 
 
 @dataclass(frozen=True)
 class Picture:
-    """What is shown of a robot."""
+    """The state of a robot that the page shows."""
 
     time: float  # s on the robot's clock
     states: StepTable
@@ -67,19 +67,19 @@ class Picture:
     on: Mapping[str, bool]  # which motors are switched on
     base: LinkPose | None  # None: unknown, or bolted down
     ghost: Mapping[str, float]  # position of each simulated servo of a twin, rad
-    lost: Mapping[str, str]  # what is wrong now, by servo; "" is the line
-    causes: tuple[str, ...]  # why servos do not do as their models say, in words; beside a simulation alone
+    lost: Mapping[str, str]  # present faults, by servo; "" is the bus
+    causes: tuple[str, ...]  # why servos do not follow their commands or models, in words
     rate: float  # steps a second
-    wanted: float  # steps a second that were asked for, where steps are late; else 0
-    late: int  # steps that were late so far
-    cycle: float  # time that a bus cycle takes, ms
+    wanted: float  # requested steps a second if steps are late; else 0
+    late: int  # number of late steps so far
+    cycle: float  # median time of a bus cycle, ms
     packets: Mapping[str, tuple[int, int, int]]  # lost, damaged and late so far, by servo
-    contacts: tuple[Contact, ...] = ()  # where a simulated robot touches the floor, and what pushes it there
-    seen: float = field(default_factory=monotonic)  # when it was taken, monotonic
+    contacts: tuple[Contact, ...] = ()  # contact points and forces of a simulated robot
+    seen: float = field(default_factory=monotonic)  # time of the picture, monotonic, s
 
 
 class LoggedEvent(NamedTuple):
-    """One thing that happened, times in s on the robot's clock."""
+    """An event, with times in s on the robot's clock."""
 
     text: str
     first: float
@@ -88,14 +88,14 @@ class LoggedEvent(NamedTuple):
 
 
 class Events:
-    """What happened to a robot, as lines that stay, by what they say; methods may be called from any thread."""
+    """The log of a robot's events, one line for each text; methods may be called from any thread."""
 
     def __init__(self) -> None:
-        self._lines: dict[str, LoggedEvent] = {}  # the latest at the end
+        self._lines: dict[str, LoggedEvent] = {}  # by text, the latest at the end
         self._lock = threading.Lock()
 
     def note(self, time: float, text: str) -> None:
-        """Something happened at `time`, s; the same again is one line with a count."""
+        """Log an event at `time`, s; repeated events are counted in one line."""
         with self._lock:
             line = self._lines.pop(text, LoggedEvent(text, time, time, 0))
             self._lines[text] = line._replace(last=time, times=line.times + 1)
@@ -103,13 +103,13 @@ class Events:
                 del self._lines[next(iter(self._lines))]
 
     def go_on(self, time: float, text: str) -> None:
-        """What was noted is so still."""
+        """Extend a logged event to `time`, s."""
         with self._lock:
             if text in self._lines:
                 self._lines[text] = self._lines[text]._replace(last=time)
 
     def latest(self) -> list[LoggedEvent]:
-        """All lines, the latest first."""
+        """Return all lines, the latest first."""
         with self._lock:
             return list(reversed(self._lines.values()))
 
@@ -119,25 +119,25 @@ class LivePage:
 
     def __init__(self, robot: Robot, port: int | None, host: str) -> None:
         self.robot = robot
-        self.said = "", 0, 0.0  # the last answer to a request, how many there were, and when it was given (monotonic)
+        self.said = "", 0, 0.0  # latest message, number of messages so far, and its time (monotonic)
         self.events = Events()
         self.requests = Requests(self.report)
         self.actions = Actions(robot)
-        self.owned = False  # whether this page runs the loop, so that it can play moves
+        self.owned = False  # whether this page steps the robot, so that it can play moves
         self.recording: Path | None = None
         self.playing: str | None = None
         self.picture: Picture | None = None
         self._move: tuple[str, Move, float] | None = None
         self._stop_move = self._rise = False
         self._log: tuple[RobotRecorder, Recorder] | None = None
-        self._unconfirmed: tuple[str, ...] = ()  # servos, at the latest stop
-        self._why_off = _OFF  # at the latest stop
-        self._left_off = False  # no motor was switched on since
-        self._missing: set[str] = set()  # servos, and "" for the line
+        self._unconfirmed: tuple[str, ...] = ()  # servos that did not confirm the latest stop
+        self._why_off = _OFF  # reason of the latest stop
+        self._left_off = False  # whether no motor was switched on since the latest stop
+        self._missing: set[str] = set()  # servos without replies, and "" for the bus
         self._late = self._steps = 0
         self._counted = 0, monotonic()
         self._rate = self._wanted = 0.0
-        self._asked = self._delayed = 0.0  # ms since the line was looked at: what steps took by wish, and beyond it
+        self._asked = self._delayed = 0.0  # ms since the latest `_poll_line`: requested step time, and delays
         self._line: tuple[float, dict[str, tuple[int, int, int]]] = math.nan, {}
         self._line_due = self._due = 0.0
         self._fresh = threading.Event()
@@ -146,7 +146,7 @@ class LivePage:
         self._had_clients = False
         self._leave: Callable[[], None] = lambda: None
         self._thread: threading.Thread | None = None
-        self.receive: Callable[[str], object] = float  # does what a page asks for; nothing makes sense yet
+        self.receive: Callable[[str], object] = float  # handles requests; before `begin`, ValueError for each
         self._news: Callable[[], str] = str
         self._frames: deque[bytes] = deque(maxlen=round(_PAST / _EVERY))
         title = f"{robot.name} – axbridge"
@@ -172,7 +172,7 @@ class LivePage:
         }
 
     def begin(self, receive: Callable[[str], None], words: Callable[[], str]) -> None:
-        """Watch the robot from now on; `receive` does what pages ask for, `words` is what they say."""
+        """Start observing the robot; `receive` handles requests of pages, `words` returns the texts to show."""
         self.receive, self._news = receive, words
         used = [self.robot.rig.model_of(servo) for servo in self.robot.rig.dynamixels]
         guessed = sorted({model.name for model in used if model.prediction == PredictionParams()})
@@ -186,14 +186,14 @@ class LivePage:
     # ---- in the robot's step
 
     def _step(self, report: StepReport, states: StepTable) -> None:
-        """The observer. It must be quick; its errors are shown, as they would end the user's program."""
+        """Observe a step. It must be quick; errors are shown on the page, because they would end the user's program."""
         try:
             self._watch(report, states)
-        except Exception as error:  # noqa: BLE001 - as said
+        except Exception as error:  # noqa: BLE001 - see above
             self.report(unexpected(error))
 
     def _watch(self, report: StepReport, states: StepTable) -> None:
-        """Do the requests that wait, and take a picture when it is time."""
+        """Do the waiting requests, and take a picture if one is due."""
         self.requests.serve()
         self._steps += 1
         self._late += report.late > 0
@@ -214,7 +214,7 @@ class LivePage:
         goals = {name: servo.target_position if on[name] else math.nan for name, servo in robot.items()}
         ghost: dict[str, float] = {}
         if robot.backend == "twin" and simulation is not None:
-            with contextlib.suppress(AxBridgeError):  # the twin goes on without its simulation, and has said so
+            with contextlib.suppress(AxBridgeError):  # the simulation has failed, which was reported
                 ghost = {name: state.position for name, state in simulation.shadow().items()}
         base = simulation.base if simulation is not None and robot.mode == 0 else None
         touching: tuple[Contact, ...] = ()
@@ -242,7 +242,7 @@ class LivePage:
         return f"{name or 'the line'}: {kind}" + (f" ({remedy})" if remedy else "")
 
     def _troubles(self, states: StepTable) -> dict[str, str]:
-        """What is wrong now, by servo. One that has shut itself down says so until the program has let it recover."""
+        """Return the present faults by servo; a shutdown is listed until the program calls `recover`."""
         words_of = {"": "port lost"} if "" in self._missing else {}
         withheld = self.robot.withheld
         for name, state in states.items():
@@ -253,7 +253,7 @@ class LivePage:
         return words_of
 
     def _poll_line(self, now: float) -> tuple[float, dict[str, tuple[int, int, int]]]:
-        """Time of a cycle, ms, and packets lost, damaged and late by servo."""
+        """Update the step rates; return the cycle time, ms, and lost, damaged and late packets by servo."""
         steps, since = self._counted
         self._counted = self._steps, now
         self._rate = (self._steps - steps) / (now - since) if now > since else 0.0
@@ -269,7 +269,7 @@ class LivePage:
                     packets[name] = line["timeouts"], line["corrupt"], line["late"]
         return cycle, packets
 
-    # ---- what people ask for; from any thread
+    # ---- requests of pages; from any thread
 
     def report(self, text: str) -> None:
         """Show a message on every page."""
@@ -279,7 +279,7 @@ class LivePage:
         self._fresh.set()
 
     def all_off(self, why: str = _OFF) -> None:
-        """Switch every motor off, and keep them off until `release`; whether the program steps or not."""
+        """Switch every motor off, and keep them off until `release`, also if the program does not step."""
         self.requests.clear()
         self._stop_move = True
         done = threading.Event()
@@ -294,12 +294,12 @@ class LivePage:
 
         self.requests.ask("all off", stop)
         served = done.wait(_UNHURRIED if self.robot.mode else _SIMULATED)
-        if not served and self.robot.mode:  # nobody steps, or slowly
+        if not served and self.robot.mode:  # no step was made in time
             stop()
 
     @property
     def off(self) -> str:
-        """That all motors were switched off, until one is on again; then ""."""
+        """Return the message of the latest stop until a motor is on again, then ""."""
         if not (self.robot.stopped or self._left_off):
             return ""
         if self._unconfirmed:
@@ -308,7 +308,7 @@ class LivePage:
 
     @property
     def state(self) -> str:
-        """Which motors are on, in a sentence."""
+        """Return a sentence with the number of motors that are on."""
         on = [name for name, servo in self.robot.items() if servo.torque_enabled]
         if not self.robot.stopped:
             return f"{len(on)} of {len(self.robot)} motors are on."
@@ -318,16 +318,16 @@ class LivePage:
 
     @property
     def stop_url(self) -> str:
-        """Address of the plain page that stops the robot."""
+        """Return the address of the plain page that stops the robot."""
         before, mark, token = self.url.partition("?")
         return f"{before}stop{mark}{token}"
 
     def release(self) -> None:
-        """Let motors be switched on again; they stay off until somebody does."""
-        self.requests.ask(None, self.robot.resume)  # after the stop, not in its place
+        """Allow motors to be switched on again; they stay off until the next command."""
+        self.requests.ask(None, self.robot.resume)  # without a topic: after a waiting stop, not instead of it
 
     def play(self, name: str, move: Move, pace: float) -> None:
-        """Have a move played, where this page owns the loop."""
+        """Play a move; AxBridgeError if another program steps the robot."""
         if not self.owned:
             raise AxBridgeError("a program of yours moves this robot: it plays the moves", "see axbridge.play")
         self._refuse_stopped()
@@ -336,12 +336,12 @@ class LivePage:
 
     @property
     def can_rise(self) -> bool:
-        """Whether the robot can be held up: simulated, and standing free."""
+        """Return whether the robot can be held up: it is simulated, and its base is free."""
         simulation = self.robot.simulation
         return self.robot.mode == 0 and simulation is not None and simulation.base_start is not None
 
     def rise(self) -> None:
-        """Have a simulated robot put on its feet in the rig's start pose, as by a hand."""
+        """Put a simulated robot on its feet in the rig's start pose."""
         if not (self.owned and self.can_rise):
             hint = Remedy("view", says="only a simulated one, with {}")
             raise AxBridgeError("nobody can hold this robot up from here", hint)
@@ -353,14 +353,14 @@ class LivePage:
             raise RobotStopped("all motors were switched off: nothing moves", "press Release first")
 
     def stop_move(self) -> None:
-        """End the move under way: by its exit page where it has one."""
+        """End the running move, by its exit page if it has one."""
         self._stop_move = True
 
     def record(self, path: Path) -> None:
-        """Begin a recording; `stop_recording` ends it. Where the file is there already, the name gets a number."""
+        """Begin a recording; `stop_recording` ends it. If the file exists, the name gets a number."""
         facts = describe(self.robot.rig, experiment="view") | self.robot.origin
 
-        def begin() -> None:  # opens the file, too: a stop before it drops this request
+        def begin() -> None:  # opens the file only here, because a stop may discard this request
             self._end_recording()
             numbered = (path.with_stem(f"{path.stem}-{number}") for number in count(2))
             free = next(name for name in chain([path], numbered) if not name.exists())
@@ -376,14 +376,14 @@ class LivePage:
         self.requests.ask(None, self._end_recording)
 
     def _end_recording(self) -> None:
-        """The file is compressed by a thread of its own."""
+        """End the recording; a separate thread compresses the file."""
         log, self._log = self._log, None
         if log is not None:
             log[0].finish()
             threading.Thread(target=self._keep, args=(log[1],)).start()
 
     def _lose_recording(self, error: RecordingError) -> None:
-        """The disk is full, or gone: that ends the recording, and not the program that steps the robot."""
+        """End the recording after a write error; the program that steps the robot continues."""
         self.report(str(error))
         self._end_recording()
 
@@ -396,7 +396,7 @@ class LivePage:
         if self.recording == recorder.path:
             self.recording = None
 
-    # ---- the loop, where no program of the user's has one
+    # ---- the loop, if no program of the user steps the robot
 
     def run(self, seconds: float = math.inf) -> None:
         """Step the robot until it is closed, and play the moves that the page asks for."""
@@ -412,7 +412,7 @@ class LivePage:
                 try:
                     if robot.step() == -1:
                         return
-                except RigError as error:  # its servos report what cannot be: the motors are off again
+                except RigError as error:  # the servos report an impossible pose, and the motors are off
                     self.report(str(error))
                 continue
             try:
@@ -425,7 +425,7 @@ class LivePage:
                     played = play(robot, move, pace=pace, stop=lambda: self._stop_move, note=self.report)
                     self.report(f"{'stopped' if played.stopped else 'played'} {name}: {played.seconds:.1f} s")
             except RobotStopped:
-                pass  # by the button; that has said so
+                pass  # the stop has shown its message
             except AxBridgeError as error:
                 self.report(str(error))
             finally:
@@ -444,7 +444,7 @@ class LivePage:
     # ---- the page's own thread
 
     def _draw(self) -> None:
-        """Publish the newest picture, 25 times a second at most and twice where nothing moves; and new words."""
+        """Publish the newest picture, at most 25 times a second and twice while nothing moves, and new texts."""
         sent = words = 0.0
         said, kept = "", None
         shown: Picture | None = None
@@ -477,7 +477,7 @@ class LivePage:
     # ---- end
 
     def close(self) -> None:
-        """Take the page away; the robot goes on. May be called twice."""
+        """Close the page; the robot continues. May be called twice."""
         if self._done.is_set():
             return
         self._done.set()
@@ -501,19 +501,19 @@ class LivePage:
 
 
 def moves() -> list[str]:
-    """Files in the folder where the page was started that may be moves."""
+    """Return the files in the working directory that may be moves."""
     names = (path.name for kind in ("json", "mtn", "motion") for path in Path().glob(f"*.{kind}"))
     return sorted(name for name in names if not name.endswith(".poses.json"))
 
 
 def _counts(robot: Robot, name: str) -> float:
-    """How far a joint seems to go that holds, rad or m: it flickers by a count."""
+    """Return the noise of a standing joint's position, rad or m."""
     servo = robot[name]
     return _FLICKER * servo.dynamixel.profile.units.position if servo.config.drive == "dynamixel" else _SMALL
 
 
 def frame(picture: Picture) -> bytes:
-    """What `web/page.js` draws: the time, float64; in float32 the base, columns, and contacts, six numbers each."""
+    """Return a picture for `web/page.js`: time as float64; base, columns and contacts (six numbers each) as float32."""
     states, names = picture.states, list(picture.states)
     base = _NOWHERE if picture.base is None else (*picture.base[0], *picture.base[1])
     columns = [
@@ -526,9 +526,9 @@ def frame(picture: Picture) -> bytes:
 
 
 def moved(picture: Picture, before: Picture, least: FloatArray) -> bool:
-    """Whether a joint is elsewhere by `least`, rad or m, or more; or a base, goal or motor is not as it was."""
+    """Return whether a joint has moved by more than `least`, rad or m, or base, goals or motors have changed."""
     now, then = (picture.goals, picture.on), (before.goals, before.on)
-    if now != then and repr(now) != repr(then):  # NaN is like NaN
+    if now != then and repr(now) != repr(then):  # `repr` treats NaN as equal
         return True
     if picture.base is not None and before.base is not None:
         places = np.concatenate(picture.base) - np.concatenate(before.base)

@@ -1,4 +1,4 @@
-"""Recordings, seen again: a page that has them in it, so that it needs neither a server nor a network."""
+"""Replay of recordings: a page that contains them, so that it needs neither a server nor a network."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from axbridge.recording.step_format import BASE
 from axbridge.rotations import of_roll_pitch_yaw
 from axbridge.view.description import described, page
 
-_ROOM = 1_500_000  # bytes for all samples of a page: it stays small enough for a mail
-_BYTES = 8 / 3  # of a sample: two, in base64
-_MORE = 9  # columns of a recording that are of no servo: the time, which takes two, and the base
+_ROOM = 1_500_000  # bytes for all samples of a page: small enough for a mail
+_BYTES = 8 / 3  # a sample: two bytes, in base64
+_MORE = 9  # columns of a recording apart from servos: the time, which takes two, and the base
 _COLUMNS = {
     "goal": "command", "position": "position", "load": "load", "voltage": "voltage", "temperature": "temperature",
     "on": "torque_enabled",
 }  # fmt: skip
-_BESIDE = {"position": "position"}  # of the recordings after the first
+_BESIDE = {"position": "position"}  # columns of the recordings after the first
 
 
 def replay_page(rig: Rig, recordings: Sequence[Recording], labels: Sequence[str] = ()) -> str:
-    """The page of one recording, or of several from their starts on, others than the first as ghosts."""
+    """Return the page of one or several recordings, aligned at their starts; all but the first are drawn as ghosts."""
     first = recordings[0]
     names = [servo.name for servo in rig.servos if servo.name in first and len(first[servo.name])]
     for one in recordings:
@@ -55,7 +55,7 @@ def replay_page(rig: Rig, recordings: Sequence[Recording], labels: Sequence[str]
 def _described(
     recording: Recording, names: Sequence[str], label: str, most: int, columns: dict[str, str]
 ) -> dict[str, Any]:
-    """One recording: samples of each servo, as they were measured, on the times of the servo that has most."""
+    """Return one recording: samples of each servo at the times of the servo that has most samples."""
     start = recording.start
     tracks = {name: recording[name] for name in names if name in recording}
     time = max((track.time for track in tracks.values()), key=len)
@@ -78,7 +78,7 @@ def _nearest(time: FloatArray, at: FloatArray) -> IntArray:
 
 
 def _base(recording: Recording, at: FloatArray) -> list[Any] | None:
-    """Where a simulated robot's base was: place and quaternion."""
+    """Return the position and quaternion of a simulated robot's base at these times, or None."""
     if not all(name in recording.cycles for name in BASE):
         return None
     rows = _nearest(recording.cycles["time"], at)
@@ -90,7 +90,7 @@ def _base(recording: Recording, at: FloatArray) -> list[Any] | None:
 
 
 def _ends(rig: Rig, name: str, track: Track) -> tuple[float, float]:
-    """Ends of a servo's slider: its limits, or as far as it went."""
+    """Return the ends of a servo's slider, rad: its limits, or the recorded range."""
     servo = next(servo for servo in rig.servos if servo.name == name)
     if servo.min_position or servo.max_position:
         return servo.min_position, servo.max_position
@@ -100,7 +100,7 @@ def _ends(rig: Rig, name: str, track: Track) -> tuple[float, float]:
 
 
 def _flags(recording: Recording) -> list[tuple[float, str]]:
-    """What happened, and when its parts began, s from the start."""
+    """Return events and starts of segments with their times, s from the start."""
     flags = []
     for event in recording.events:
         text = str(event.data.get("name", "segment")) if event.name == "segment" else event.name

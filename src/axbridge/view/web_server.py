@@ -1,7 +1,7 @@
-"""The page's web server, with a door: who may open the page, and who may talk to it.
+"""The page's web server, with access control for the page and its websocket.
 
-Any page in a browser may open a websocket to this machine. So a request must name the host that it came to, and come
-from it. A page gets of each topic the latest, as soon as it has taken the one before: a slow one holds nobody up.
+Any page in a browser may open a websocket to this machine. So a request must have this host as Host and as Origin. A
+page gets the latest message of each topic when it has received the one before, so a slow page delays no other.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from axbridge.view.description import stop_script
 from axbridge.virtual.channel import is_loopback
 
 _log = logging.getLogger(__name__)
-_FIRST_PORT, _PORTS = 8080, 100  # the first that is tried, and how many are
+_FIRST_PORT, _PORTS = 8080, 100  # first port that is tried, and the number of ports
 _COOKIE = "axbridge"
 _PATIENCE = 1.0  # s for the end of the server
-_LARGEST = 100_000  # bytes of a message of a page
-_OWN_PAGES = {"same-origin", "none"}  # Sec-Fetch-Site of what our page sends, and of an address that somebody typed
+_LARGEST = 100_000  # bytes of a message from a page
+_OWN_PAGES = {"same-origin", "none"}  # Sec-Fetch-Site of requests from this page, and of a typed address
 _PATHS = {"/", "/alive", "/stop", "/stop/now"}  # a browser takes /\\host for an address elsewhere
 _STOP_PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>stop: {name}</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
@@ -42,28 +42,28 @@ button {{ font: 600 1.6em sans-serif; width: 100%; padding: 1em; color: white; b
 
 
 class Door:
-    """Whom a page is served to by a server that listens on this host."""
+    """Access control of a server that listens on this host."""
 
     def __init__(self, host: str) -> None:
         self._local = is_loopback(host)
         self.token = "" if self._local else secrets.token_urlsafe(16)
 
     def refuses(self, path: str, host: str, origin: str | None, cookies: str) -> tuple[int, str, dict[str, str]] | None:
-        """What to answer instead of the page; None where it is welcome. ValueError, CookieError: a bad header."""
-        asked = urlsplit(f"//{host}")
-        port = asked.port or 80  # ValueError where it is none
-        if self._local and not is_loopback(asked.hostname or ""):
+        """Return status, text and headers of a refusal, or None. ValueError, CookieError: a bad header."""
+        address = urlsplit(f"//{host}")
+        port = address.port or 80  # ValueError if it is no number
+        if self._local and not is_loopback(address.hostname or ""):
             return 403, "this page is for this machine alone", {}
         if origin is not None and urlsplit(origin).netloc != host:
             return 403, "another page may not talk to this robot", {}
         if self._local:
             return None
-        cookie = f"{_COOKIE}{port}"  # cookies know no ports
+        cookie = f"{_COOKIE}{port}"  # a cookie is valid for all ports of a host
         given = parse_qs(urlsplit(path).query).get("token", [""])[0]
         if given and self._fits(given):
-            kept = f"{cookie}={self.token}; HttpOnly; SameSite=Strict; Path=/"
+            new_cookie = f"{cookie}={self.token}; HttpOnly; SameSite=Strict; Path=/"
             wanted = urlsplit(path).path
-            return 303, "", {"Location": wanted if wanted in _PATHS else "/", "Set-Cookie": kept}
+            return 303, "", {"Location": wanted if wanted in _PATHS else "/", "Set-Cookie": new_cookie}
         known = SimpleCookie(cookies).get(cookie)
         if known is not None and self._fits(known.value):
             return None
@@ -74,16 +74,16 @@ class Door:
 
 
 class WebServer:
-    """Serves one page, and news to whoever has it open; `robot` is its `LivePage`, None: recordings."""
+    """Serves one page, and messages to its clients; `robot` is its `LivePage`, None for recordings."""
 
     def __init__(self, port: int | None, host: str, title: str, robot: Any = None) -> None:
         require("the page", "websockets")
         self.page, self._title, self._robot, self._door = "", title, robot, Door(host)
         self._news: dict[str, tuple[int, str | bytes]] = {}
-        self.past: Callable[[], list[bytes]] = list  # what a page that is opened gets first
+        self.past: Callable[[], list[bytes]] = list  # returns the frames that a new client gets first
         self._pages: dict[object, asyncio.Event] = {}
         self._loop, self._server = asyncio.new_event_loop(), None
-        self._requests = ThreadPoolExecutor(1)  # one request after the other, and none in the way of the stop
+        self._requests = ThreadPoolExecutor(1)  # handles requests in order, without delaying a stop
         self._loop.set_exception_handler(lambda _, context: self._nonsense(context.get("exception")))
         self._thread = threading.Thread(target=self._run, name="axbridge web", daemon=True)
         self._thread.start()
@@ -102,17 +102,17 @@ class WebServer:
 
     @property
     def watched(self) -> int:
-        """How many pages are open."""
+        """Return the number of open pages."""
         return len(self._pages)
 
     def publish(self, topic: str, what: str | bytes) -> None:
-        """Give every page the latest of a topic; from any thread."""
+        """Send every page the latest message of a topic; from any thread."""
         self._news[topic] = self._news.get(topic, (0, ""))[0] + 1, what
-        with suppress(RuntimeError):  # it is closed
+        with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._wake)
 
     def stop(self) -> None:
-        """End it; may be called twice."""
+        """Stop the server; may be called twice."""
 
         async def end() -> None:
             if self._server is not None:
@@ -151,9 +151,9 @@ class WebServer:
         )
 
     def _nonsense(self, error: BaseException | None) -> None:
-        """Count on the page, and keep off the terminal, what failed because of what somebody has sent."""
+        """Show an error caused by an invalid message on the page, and only debug-log it."""
         _log.debug("the page was sent what makes no sense", exc_info=error)
-        closed = getattr(error, "sent", 0)  # None, or 1011 where it no longer answered: the browser is just gone
+        closed = getattr(error, "sent", 0)  # None, or 1011 after a ping time-out: the browser has just disconnected
         if self._robot is not None and closed is not None and getattr(closed, "code", 0) != 1011:
             what = f"the page was sent what makes no sense ({type(error).__name__})"
             self._robot.events.note(self._robot.robot.time, what)
@@ -163,7 +163,7 @@ class WebServer:
             raise ValueError(message)
         try:
             self._robot.receive(message)
-        except RecursionError as error:  # brackets in brackets in brackets
+        except RecursionError as error:  # deeply nested JSON
             raise ValueError from error
 
     def _wake(self) -> None:
@@ -176,7 +176,7 @@ class WebServer:
             async for message in connection:
                 try:
                     await self._loop.run_in_executor(self._requests, self._receive, message)
-                except Exception as error:  # noqa: BLE001 - the page goes on, whatever it was sent
+                except Exception as error:  # noqa: BLE001 - no message may end the page
                     self._nonsense(error)
         finally:
             self._pages.pop(connection, None)
@@ -200,13 +200,13 @@ class WebServer:
                 await fresh.wait()
 
     async def _answer(self, _connection: Any, request: Any) -> Any:
-        """What is answered to a request; None: it may talk."""
+        """Return the response to a request; None accepts a websocket."""
         headers, path = request.headers, urlsplit(request.path).path
         try:
             refusal = self._door.refuses(
                 request.path, headers.get("Host", ""), headers.get("Origin"), "; ".join(headers.get_all("Cookie"))
             )
-        except (ValueError, CookieError):  # a host without its bracket, a port that is no number
+        except (ValueError, CookieError):  # as a host without its bracket, or a port that is no number
             return _response(400, "the request has a header that makes no sense", {})
         if refusal is not None:
             return _response(*refusal)

@@ -1,7 +1,7 @@
 """Webots' Python `controller` module on an axbridge robot: controllers run unmodified, simulated or on real servos.
 
-`install` puts a `controller` package (and its submodules) where `import` finds it; ``axbridge run SCRIPT.py --rig R``
-does that and runs the script. Names, values and messages follow Webots R2025a, and the `Servo` of releases before 7.2.
+`install` registers a `controller` package and its submodules for `import`; ``axbridge run SCRIPT.py --rig R`` does this
+and runs the script. Names, values and messages follow Webots R2025a, and the `Servo` of releases before 7.2.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ def install(
     duration: float | None = None,
     project: Path | None = None,
 ) -> Session:
-    """Make ``from controller import …`` give classes that drive `rig`.
+    """Make ``from controller import …`` import classes that drive `rig`.
 
     Args:
         rig: Name, path or `Rig`.
-        backend: ``sim``, ``real`` or ``twin``; by default as of `axbridge.open`.
-        port: Serial port; one that is given means ``real``.
+        backend: ``sim``, ``real`` or ``twin``; by default as for `axbridge.open`.
+        port: Serial port; a given port implies ``real``.
         duration: Robot time after which `step` returns -1, s; None = never.
         project: Folder of the controller; by default the working directory.
 

@@ -1,4 +1,4 @@
-"""Which devices a rig offers to a Webots controller, and under which names."""
+"""The devices that a rig provides for a Webots controller, and their names."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from axbridge.errors import listed, nearest
 from axbridge.webots.session import Session
 
 Kind = Literal["motor", "sensor", "brake"]
-_SHOWN = 12  # names listed when one is not found
+_SHOWN = 12  # names listed for an unknown name
 _SUFFIXES: dict[Kind, tuple[str, ...]] = {
     "sensor": ("_sensor", " sensor", "S", "_position_sensor", " position sensor"),
     "brake": ("_brake", " brake"),
 }
 
-_READS: dict[str, tuple[str, ...]] = {  # Webots' class -> the kinds of the rig's sensors that it can read
+_READS: dict[str, tuple[str, ...]] = {  # Webots' class -> kinds of the rig's sensors that it can read
     "InertialUnit": ("imu",),
     "Gyro": ("imu",),
     "Accelerometer": ("imu",),
@@ -26,18 +26,18 @@ _READS: dict[str, tuple[str, ...]] = {  # Webots' class -> the kinds of the rig'
     "DistanceSensor": ("distance",),
 }
 _IMU_SUFFIXES = {"_gyro": "Gyro", "_accelerometer": "Accelerometer"}
-_ONLY_ONE = ("imu", "gps")  # of which a robot has one, so that a device of another name means that
+_ONLY_ONE = ("imu", "gps")  # a robot with one sensor of this kind uses it for any device name
 
 
 def find(session: Session, name: str) -> tuple[Kind, str] | None:
-    """Kind of the joint device called `name`, and the servo behind it: by the rig's aliases, else by its suffix."""
+    """Return kind and servo of the joint device called `name`, by the rig's aliases or by a suffix; else None."""
     servos = {servo.name for servo in session.rig.servos}
     aliases = session.rig.webots.aliases
     if name in servos:
         return "motor", name
-    if name in aliases:  # of a servo, or of one of its devices: ``shoulder_sensor``
+    if name in aliases:  # of a servo, or of one of its devices, as ``shoulder_sensor``
         meant = aliases[name]
-        return None if meant in aliases else find(session, meant)  # an alias of an alias would need an order
+        return None if meant in aliases else find(session, meant)  # an alias of an alias is not supported
     for kind, suffixes in _SUFFIXES.items():
         for suffix in suffixes:
             base = name.removesuffix(suffix)
@@ -50,7 +50,7 @@ def find(session: Session, name: str) -> tuple[Kind, str] | None:
 
 
 def own_name(session: Session, kind: Kind, servo: str) -> str:
-    """What a joint's device is called when no controller asked for it by name: by the rig's aliases, else its own."""
+    """Return the name of a joint's device: an alias of the rig, else the servo's name with the kind."""
     for alias in session.rig.webots.aliases:
         if find(session, alias) == (kind, servo):
             return alias
@@ -58,7 +58,7 @@ def own_name(session: Session, kind: Kind, servo: str) -> str:
 
 
 def device_names(session: Session) -> Iterator[str]:
-    """Every device in the rig's order: motor, sensor and, on ideal joints, brake; its sensors; what is absent."""
+    """Yield every device in the rig's order: joint devices (brakes only of ideal joints), sensors, absent devices."""
     for servo in session.rig.servos:
         yield servo.name
         yield f"{servo.name}_sensor"
@@ -72,7 +72,7 @@ def device_names(session: Session) -> Iterator[str]:
 
 
 def sensor_class(session: Session, name: str) -> str | None:
-    """Webots class of a device by the sensors of the rig: the sensor's own, or of one of an IMU's three; else None."""
+    """Return the Webots class of a sensor of the rig, or of one of an IMU's three devices; else None."""
     name = session.rig.webots.aliases.get(name, name)
     kinds = {sensor.name: sensor.kind for sensor in session.rig.sensors}
     if name in kinds:
@@ -84,9 +84,9 @@ def sensor_class(session: Session, name: str) -> str | None:
 
 
 def sensor_behind(session: Session, kind: str, name: str) -> SensorConfig | None:
-    """The sensor that a device of this Webots class and name reads; None where the rig has none for it.
+    """Return the sensor that a device of this Webots class and name reads, or None.
 
-    A GPS or a device of an IMU may be called as it likes where the robot has but one.
+    A GPS or a device of an IMU may have any name if the robot has only one.
     """
     meant = session.rig.webots.aliases.get(name, name)
     able = [sensor for sensor in session.rig.sensors if sensor.kind in _READS[kind]]
@@ -97,7 +97,7 @@ def sensor_behind(session: Session, kind: str, name: str) -> SensorConfig | None
 
 
 def missing(session: Session, name: str) -> str:
-    """What to say of a name that the rig does not have: those it has, the likeliest first."""
+    """Return the message for an unknown name: the likeliest name, all names, and how to add an alias."""
     known, aliases = list(device_names(session)), session.rig.webots.aliases
     known += [alias for alias in aliases if alias not in (*known, name)]
     likely = _likeliest(session, name)
@@ -110,7 +110,7 @@ def missing(session: Session, name: str) -> str:
 
 
 def _likeliest(session: Session, name: str) -> str:
-    """The joint's device that a name may mean: that of the servo whose name is in it, else the most alike."""
+    """Return the joint device that a name probably means: its servo is contained in the name, else the most similar."""
     servos = [servo.name for servo in session.rig.servos]
     inside = [servo for servo in servos if servo.lower() in name.lower()]
     servo = max(inside, key=len) if inside else next(iter(get_close_matches(name, servos, 1, 0.0)))

@@ -1,6 +1,6 @@
-"""What a robot's `getDevice` returns beside joints: sensors of the body, and devices that no robot here has.
+"""The devices of `getDevice` apart from joints: body sensors, and devices that axbridge does not have.
 
-These say so once, and give empty values of the types that Webots gives, so that controllers go on (source: the Python
+An absent device warns once and returns empty values of Webots' types, so that controllers continue (source: the Python
 API of Webots R2025a, `lib/controller/python/controller/*.py`: each method's result type).
 """
 
@@ -19,7 +19,7 @@ Owner = TypeVar("Owner")
 
 
 def snake(name: str) -> str:
-    """Webots' newer Python names: ``position_sensor`` of ``PositionSensor``, ``led`` of ``LED``."""
+    """Return a name in the style of Webots' newer Python API: ``position_sensor`` for ``PositionSensor``."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
@@ -31,7 +31,7 @@ _NODES = (
 
 
 def newer_names(names: str) -> Callable[[type[Owner]], type[Owner]]:
-    """Give a class properties of Webots' newer Python: `max_value` for getMaxValue, and setMaxValue if there is one."""
+    """Add properties of Webots' newer Python API to a class: `max_value` for getMaxValue and, if any, setMaxValue."""
 
     def named(owner: type[Owner]) -> type[Owner]:
         for name in names.split():
@@ -43,7 +43,7 @@ def newer_names(names: str) -> Callable[[type[Owner]], type[Owner]]:
 
 
 class Node:
-    """Node type numbers of R2025a, as `Node.ROTATIONAL_MOTOR`."""
+    """Node type numbers of Webots R2025a, as `Node.ROTATIONAL_MOTOR`."""
 
     NO_NODE = 0
 
@@ -54,7 +54,7 @@ for _number, _name in enumerate(_NODES.split(), start=34):
 
 @newer_names("name model node_type")
 class Device:
-    """Something with a name."""
+    """A device with a name."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -73,7 +73,7 @@ class Device:
 
 
 class Sensor(Device):
-    """A device with a sampling period, ms; constructed by name it enables itself, from `getDevice` it does not."""
+    """A device with a sampling period, ms; enabled when constructed by name, but not by `getDevice`."""
 
     def __init__(self, name: str, sampling_period: int | None = None, *, registered: bool = False) -> None:
         super().__init__(name)
@@ -81,7 +81,7 @@ class Sensor(Device):
             self.enable(int(current().time_step) if sampling_period is None else sampling_period)
 
     def enable(self, samplingPeriod: int) -> None:
-        """Sample every so many ms; 0 disables, a negative period is refused."""
+        """Sample every `samplingPeriod` ms; 0 disables, a negative period is refused."""
         if samplingPeriod < 0:
             say(f"Error: {self._name}: sampling period must not be negative: {samplingPeriod}")
             return
@@ -140,19 +140,19 @@ _BY_PROPERTY = {snake(method).removeprefix("get_"): value for method, value in _
 
 
 def absent_value(name: str) -> Any:
-    """What a method or property returns: a list of its own each time; None where Webots may return None, too."""
+    """Return the value of an absent device's method or property: a new list each time; None for an unknown one."""
     value = _BY_METHOD.get(name, _BY_PROPERTY.get(name))
     if name.startswith(("is", "has")) and value is None:
         return False
     return list(value) if isinstance(value, list) else value
 
 
-_ABSENT = (  # sensors, actuators, and what some of them return
+_ABSENT = (  # sensors, actuators, and the classes of some of their results
     "Altimeter Camera Compass Lidar LightSensor Radar RangeFinder Receiver Joystick Mouse"
     " Connector Display Emitter Pen Skin Speaker VacuumGripper"
     " CameraRecognitionObject ContactPoint Field LidarPoint Proto RadarTarget"
 )
-_OBJECTS = {  # what gives an object, and its class
+_OBJECTS = {  # methods that return an object, and its class
     **dict.fromkeys(["getSelf", "getRoot", "getParentNode", "getSelected"], "Node"),
     **dict.fromkeys(["getField", "getBaseNodeField", "getProtoField"], "Field"),
     "getProto": "Proto",
@@ -161,7 +161,7 @@ _OBJECTS = {  # what gives an object, and its class
 
 
 class AbsentDevice(Sensor):
-    """Any other device: its methods do nothing, and its values are NaN, 0 or empty, of the kind that Webots gives."""
+    """A device that axbridge does not have: its methods do nothing, and return NaN, 0 or empty values."""
 
     def __init__(self, name: str = "", sampling_period: int | None = None, *, registered: bool = True) -> None:  # noqa: ARG002
         Device.__init__(self, name)
@@ -188,7 +188,7 @@ class AbsentDevice(Sensor):
 
 
 class LED(AbsentDevice):
-    """A lamp that nothing shows; it keeps its value."""
+    """An LED that is not shown; it stores its value."""
 
     _value = 0
 
@@ -203,26 +203,26 @@ class LED(AbsentDevice):
 
 
 class MouseState(AbsentDevice):
-    """Of a mouse that is not there."""
+    """The state of an absent mouse."""
 
     u = v = x = y = z = math.nan
     left = middle = right = False
 
 
 ABSENT: dict[str, type[AbsentDevice]] = {
-    **{name: type(name, (AbsentDevice,), {"__doc__": f"{name}: not on any robot here."}) for name in _ABSENT.split()},
+    **{name: type(name, (AbsentDevice,), {"__doc__": f"{name}: an absent device."}) for name in _ABSENT.split()},
     "LED": LED,
     "MouseState": MouseState,
 }
 
 
 class AbsentNode(AbsentDevice, Node):
-    """A node of the scene tree, which no robot here has."""
+    """A node of the scene tree, which axbridge does not have."""
 
 
 @newer_names("lookup_table")
 class _BodySensor(AbsentDevice):
-    """A device that reads a sensor of the rig: NaN before the first sample, and while the sensor is lost."""
+    """A device that reads a sensor of the rig; NaN before the first sample and while the sensor is lost."""
 
     def __init__(self, name: str = "", sampling_period: int | None = None, *, registered: bool = False) -> None:
         super().__init__(name)
@@ -242,7 +242,7 @@ class _BodySensor(AbsentDevice):
             self._sampler.enable(period, current().robot.time)
 
     def _read(self, method: str, part: Callable[[Any], Any]) -> Any:
-        """Part of the latest sample; what an absent device gives where there is none."""
+        """Return a part of the latest sample, or without one the value of an absent device."""
         if self._config is None:
             self._say()
             return absent_value(method)
@@ -256,13 +256,13 @@ class _BodySensor(AbsentDevice):
 
 
 def _vector(method: str, field: str) -> Callable[[Any], list[float]]:
-    """A method of Webots that gives a vector of the sample."""
+    """Return a Webots method that returns a vector of the sample."""
     return lambda sensor: list(sensor._read(method, attrgetter(field)))  # noqa: SLF001 - a method of the class below
 
 
 @newer_names("roll_pitch_yaw quaternion noise")
 class InertialUnit(_BodySensor):
-    """How an IMU is turned."""
+    """Orientation of an IMU."""
 
     getRollPitchYaw = _vector("getRollPitchYaw", "roll_pitch_yaw")
     getQuaternion = _vector("getQuaternion", "orientation")
@@ -272,14 +272,14 @@ class InertialUnit(_BodySensor):
 
 
 class Gyro(_BodySensor):
-    """How fast an IMU turns."""
+    """Angular velocity of an IMU, rad/s."""
 
     getValues = _vector("getValues", "rates")
     value = property(getValues)
 
 
 class Accelerometer(_BodySensor):
-    """What an IMU is pushed with, along its x, y and z, m/s²; at rest 9.81 upwards."""
+    """Specific force of an IMU in its axes, m/s²; at rest 9.81 upwards."""
 
     getValues = _vector("getValues", "acceleration")
     value = property(getValues)
@@ -287,7 +287,7 @@ class Accelerometer(_BodySensor):
 
 @newer_names("speed_vector speed coordinate_system")
 class GPS(_BodySensor):
-    """Where it is."""
+    """Position, m, and velocity, m/s, in the world."""
 
     LOCAL, WGS84 = 0, 1
     getValues = _vector("getValues", "position")
@@ -304,7 +304,7 @@ class GPS(_BodySensor):
 
 @newer_names("type value values")
 class TouchSensor(_BodySensor):
-    """What a link is pushed with, or whether anything touches it."""
+    """Contact force on a link, N, or whether it has a contact."""
 
     BUMPER, FORCE, FORCE3D = 0, 1, 2
     _types: ClassVar = {"bumper": BUMPER, "force": FORCE, "force-3d": FORCE3D}
@@ -314,14 +314,14 @@ class TouchSensor(_BodySensor):
         return self.BUMPER if self._config is None else self._types[self._config.kind]
 
     def getValue(self) -> float:
-        """A bumper: 1 while anything touches its link, else 0. Force: what presses on its face, N."""
+        """Return for a bumper 1 while its link has a contact, else 0; else the force on the sensor's face, N."""
         bumper = self._config is not None and self._config.kind == "bumper"
         return float(self._read("getValue", attrgetter("touched" if bumper else "pressed")))
 
 
 @newer_names("type value max_value min_value aperture")
 class DistanceSensor(_BodySensor):
-    """How far the floor is, along its x axis, m; its range where there is none."""
+    """Distance to the floor along the sensor's x axis, m; its range if the beam does not reach the floor."""
 
     GENERIC, INFRA_RED, SONAR, LASER = 0, 1, 2, 3
 
@@ -345,7 +345,7 @@ DEVICES: dict[str, type[AbsentDevice]] = {**ABSENT, **{kind.__name__: kind for k
 
 
 class AnsiCodes:
-    """Colours of the console."""
+    """Escape codes for console colours."""
 
     RESET, BOLD, UNDERLINE, CLEAR_SCREEN = "\x1b[0m", "\x1b[1m", "\x1b[4m", "\x1b[2J"
 

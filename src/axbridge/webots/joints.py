@@ -19,7 +19,7 @@ _Sampling = tuple[Callable[[Any, int], None], _Get, _Get, _Get]
 
 
 def _joint(name: str) -> NativeServo | None:
-    """The servo behind a device name; a missing one is said and leaves None."""
+    """Return the servo of a device name; None, with messages, if the rig has none."""
     if named := find(current(), name):
         return current().robot[named[1]]
     say(f'Warning: "{name}" device not found.')
@@ -28,7 +28,7 @@ def _joint(name: str) -> NativeServo | None:
 
 
 def _sampler(name: str, quantity: _Quantity) -> Sampler[float]:
-    """The one sensor of this quantity that a servo has."""
+    """Return the sampler of this quantity of a servo."""
 
     def read(robot: Robot) -> float:
         servo = robot[name]
@@ -38,7 +38,7 @@ def _sampler(name: str, quantity: _Quantity) -> Sampler[float]:
 
 
 def truncated(value: float, resolution: float) -> float:
-    """`value` as Webots' sensors give it: half a step added, then cut towards zero, so -0.3 at 0.1 reads -0.2."""
+    """Round as Webots' sensors do: add half a resolution, then truncate towards zero; -0.3 at 0.1 gives -0.2."""
     if not resolution or not math.isfinite(value):
         return value
     return int(value / resolution + 0.5) * resolution
@@ -46,7 +46,7 @@ def truncated(value: float, resolution: float) -> float:
 
 @newer_names("type")
 class _JointDevice(Device):
-    """A device of a joint; a missing joint answers NaN, 0 or nothing, and says so."""
+    """A device of a joint; for a missing joint its methods return NaN, 0 or None with a message."""
 
     ROTATIONAL, LINEAR = 0, 1
 
@@ -97,7 +97,7 @@ class _JointDevice(Device):
         return self.LINEAR if self._ask("type") == "linear" else self.ROTATIONAL
 
     def _other(self, kind: Kind) -> Any:
-        """Another device of the joint, by its own name: a new object each time, a sensor not enabled."""
+        """Return another device of the joint by its name: a new object each time, with sensors disabled."""
         servo = self._native
         if servo is None or (kind == "brake" and not servo.has_brake):
             return None
@@ -108,7 +108,7 @@ class _JointDevice(Device):
 
 
 def _getter(reading: str, missing: float = 0.0) -> Callable[[Any], float]:
-    """A method that gives a figure of the servo; 0 for an end that is not there."""
+    """Return a method that returns a number of the servo; 0 for an infinite limit."""
 
     def figure(device: Any) -> float:
         value = float(device._ask(reading, missing))  # noqa: SLF001 - a method of the class above
@@ -118,12 +118,12 @@ def _getter(reading: str, missing: float = 0.0) -> Callable[[Any], float]:
 
 
 def _device(kind: Kind) -> Callable[[Any], Any]:
-    """A method that gives another device of the joint."""
+    """Return a method that returns another device of the joint."""
     return lambda device: device._other(kind)  # noqa: SLF001 - as above
 
 
 def _sampling(quantity: _Quantity) -> _Sampling:
-    """Methods of the sensor of a quantity: enable it, disable it, its period, its latest sample."""
+    """Return the methods of a quantity's sensor: enable, disable, sampling period, latest sample."""
     return (
         lambda device, samplingPeriod: device._sample_every(quantity, int(samplingPeriod)),  # noqa: SLF001
         lambda device: device._sample_every(quantity, 0),  # noqa: SLF001
@@ -145,11 +145,11 @@ class Motor(_JointDevice):
         return "LINEAR_MOTOR" if self.getType() == self.LINEAR else "ROTATIONAL_MOTOR"
 
     def setPosition(self, position: float) -> None:
-        """Target position, rad or m; ±inf = velocity control."""
+        """Set the target position, rad or m; ±inf = velocity control."""
         self._command("set_position", position, clip=True)
 
     def getTargetPosition(self) -> float:
-        """The last request; before the first, where the joint is: a Dynamixel is limp until then."""
+        """Return the latest request; before the first one the joint's position: a Dynamixel is limp until then."""
         target = float(self._ask("requested", (0.0, 0.0))[0])
         return float(self._ask("position")) if math.isnan(target) else target
 

@@ -15,7 +15,7 @@ from axbridge.webots.devices import Sensor
 from axbridge.webots.session import current
 
 _MOST = 7  # keys held at a time
-_FIRST, _REPEAT = 0.6, 0.15  # s: a terminal repeats a held key after some 0.5 s, and then all 0.03 s
+_FIRST, _REPEAT = 0.6, 0.15  # s; a terminal repeats a held key after about 0.5 s, and then every 0.03 s
 _ESCAPES = {"A": 315, "B": 317, "C": 316, "D": 314, "F": 312, "H": 313, "5~": 366, "6~": 367, "1~": 313, "4~": 312}
 _KEY = re.compile(r"\x1b[\[O]([0-9;]*)(.?)|\x1b(.)|(.)", re.DOTALL)
 _NAMES = {312: "end", 313: "home", 314: "left", 315: "up", 316: "right", 317: "down", 366: "page up", 367: "page down"}
@@ -24,7 +24,7 @@ _MODIFIERS = {"2": _SHIFT, "3": _ALT, "4": _SHIFT + _ALT, "5": _CONTROL, "6": _S
 
 
 def decode(text: str) -> list[int]:
-    """Key codes of what a terminal sent; letters are upper-case ASCII, modifiers are added."""
+    """Return the key codes of a terminal's input; letters are upper-case ASCII, modifiers are added."""
     codes = []
     for numbers, letter, alt, plain in _KEY.findall(text):
         number, _, modifier = numbers.partition(";")  # ESC [ 1 ; 5 C: Control and right
@@ -48,10 +48,10 @@ def _plain(character: str) -> int:
 
 
 class Keyboard(Sensor):
-    """The keyboard: the keys held in this step. All instances are one, as in Webots.
+    """The keys held in this step. All instances share one state, as in Webots.
 
-    A terminal says when a key is pressed, and repeats it while it is held, but never that it was let go. So a key
-    counts as held for 0.6 s after it was pressed, until the first repeat, and for 0.15 s after each repeat.
+    A terminal sends a key when it is pressed and repeats it while it is held, but sends nothing at its release. So a
+    key counts as held for 0.6 s after it was pressed, and for 0.15 s after each repeat.
     """
 
     END, HOME, LEFT, UP, RIGHT, DOWN, PAGEUP, PAGEDOWN = 312, 313, 314, 315, 316, 317, 366, 367
@@ -68,7 +68,7 @@ class Keyboard(Sensor):
         return _shared.period
 
     def getKey(self) -> int:
-        """The next key held in this step; -1 when there is none."""
+        """Return the next key held in this step, or -1."""
         if not _shared.period:
             self._say_disabled("getKey")
         return _shared.keys.pop(0) if _shared.keys else -1
@@ -76,7 +76,7 @@ class Keyboard(Sensor):
     getKeyCode = getKey
 
     def get_key(self) -> str:
-        """The next key as text, with `shift-`, `control-` or `atl-` before it; empty when there is none."""
+        """Return the next key as text, with the prefix `shift-`, `control-` or `atl-` (sic), or an empty text."""
         code = self.getKey()
         if code == -1:
             return ""
@@ -86,12 +86,12 @@ class Keyboard(Sensor):
 
 
 class _Shared:
-    """State that all keyboards share: the terminal is put into its raw mode while one is enabled."""
+    """State that all keyboards share; the terminal is in raw mode while one is enabled."""
 
     def __init__(self) -> None:
         self.period = 0
         self.keys: list[int] = []
-        self._held: dict[int, float] = {}  # until when, on the wall clock, by key
+        self._held: dict[int, float] = {}  # by key: end of its hold, monotonic, s
         self._restore: list[object] | None = None
         self._passed = 0.0
 
@@ -114,17 +114,17 @@ class _Shared:
         now = time.monotonic()
         pressed = decode(self._pending())
         self._held = {key: until for key, until in self._held.items() if until > now or key in pressed}
-        for key in pressed:  # one that comes from a pipe counts for this step alone
+        for key in pressed:  # a key from a pipe counts only for this step
             self._held[key] = now + (0.0 if self._restore is None else _REPEAT if key in self._held else _FIRST)
         self.keys = list(self._held)[:_MOST]
 
     @staticmethod
     def _pending() -> str:
-        """What waits on standard input; nothing when it has ended."""
-        with contextlib.suppress(OSError, ValueError):  # closed, or no file at all
+        """Return the waiting input; empty at its end."""
+        with contextlib.suppress(OSError, ValueError):  # standard input is closed, or is no file
             number = sys.stdin.fileno()
             if select.select([number], [], [], 0)[0]:
-                return os.read(number, 4096).decode("utf-8", "ignore")  # once: a pipe may never be empty
+                return os.read(number, 4096).decode("utf-8", "ignore")  # only one read: a pipe may be refilled for ever
         return ""
 
     def _raw(self) -> None:
@@ -133,7 +133,7 @@ class _Shared:
         try:
             import termios
             import tty
-        except ImportError as failure:  # as on Windows
+        except ImportError as failure:  # on Windows
             warnings.warn(f"no key is heard on this terminal ({failure})", RuntimeWarning, stacklevel=4)
             return
         self._restore = termios.tcgetattr(sys.stdin)

@@ -15,10 +15,10 @@ from axbridge.webots.session import current, reported, say
 
 @newer_names("time duration")
 class Motion:
-    """A motion file; an unreadable one is said and leaves `isValid()` False."""
+    """A motion file; an unreadable one gives a message, and `isValid()` returns False."""
 
     def __init__(self, filename: str) -> None:
-        self._ways: dict[str, JointPath] = {}  # by motor; none of a file that was not read
+        self._paths: dict[str, JointPath] = {}  # by motor; empty for an unreadable file
         self._duration = self._time = 0.0  # ms
         self._loop = self._reverse = self._playing = False
         try:
@@ -26,7 +26,7 @@ class Motion:
         except RecordingError as mistake:
             say(f"Error: Motion: {mistake}")
             return
-        self._ways = tracks(page)
+        self._paths = tracks(page)
         rows = [*((key.time, key.positions) for key in page.keys), (page.keys[-1].pause, {})]
         self._named = [positions for _, positions in rows]
         self._times = [round(1000 * time) for time in accumulate(time for time, _ in rows)]  # ms
@@ -40,16 +40,16 @@ class Motion:
         current().ticks.append(self._tick)
 
     def _tick(self, period: float) -> None:
-        """Command a step of `period` ms that begins now, and go on."""
+        """Command the motors for a step of `period` ms that begins now, and advance the time."""
         if not self._playing:
             return
         robot = current().robot
-        row = bisect_left(self._times, self._time)  # at or after now
+        row = bisect_left(self._times, self._time)  # first key at or after the present time
         before = row if row == 0 or self._time == self._duration else row - 1
         for motor, servo in self._servos.items():
-            if motor in self._named[row] and motor in self._named[before]:  # by both: else Webots leaves it alone
+            if motor in self._named[row] and motor in self._named[before]:  # Webots moves it only between two keys
                 with reported(motor):
-                    robot[servo].set_position(self._ways[motor].at(self._time / 1000), clip=True)
+                    robot[servo].set_position(self._paths[motor].at(self._time / 1000), clip=True)
         if self._at_end and self._loop:
             self.play()
         elif self._at_end:
@@ -62,13 +62,13 @@ class Motion:
         return self._time == (0.0 if self._reverse else self._duration)
 
     def isValid(self) -> bool:
-        return bool(self._ways)
+        return bool(self._paths)
 
     def play(self) -> None:
-        """Start, or go on where `stop` left it; a motion that is at its end starts again."""
+        """Start, or continue after `stop`; a motion at its end starts again."""
         if self._at_end:
             self._time = self._duration - self._time  # the other end
-        self._playing = bool(self._ways)
+        self._playing = bool(self._paths)
 
     def stop(self) -> None:
         self._playing = False
@@ -80,7 +80,7 @@ class Motion:
         self._reverse = bool(reverse)
 
     def isOver(self) -> bool:
-        """Whether the last pose has been sent; never in a loop."""
+        """Return whether the last pose has been sent; always False in a loop."""
         return self._at_end and not self._playing and not self._loop
 
     def getDuration(self) -> int:

@@ -21,7 +21,7 @@ _DEPRECATED = (  # robot.getMotor(name), and so on
 
 
 def _fact(path: str) -> Callable[[Any], Any]:
-    """A method that gives what stands at a dotted path from the robot."""
+    """Return a method that returns the attribute at a dotted path from the robot."""
     return lambda robot: attrgetter(path)(robot)  # noqa: PLW0108 - only functions become methods
 
 
@@ -50,7 +50,7 @@ class Robot:
         self._began = False
         self._servos: dict[str, Servo] = {}
         self._custom_data = self._session.rig.webots.custom_data
-        _ = self._session.robot  # opened now: a missing servo is reported before the controller begins
+        _ = self._session.robot  # opens the robot, so that a missing servo is reported before the controller begins
         self.keyboard = Keyboard(0)
         self.mouse = DEVICES["Mouse"]("mouse")
         self.joystick = DEVICES["Joystick"]("joystick")
@@ -72,7 +72,7 @@ class Robot:
     # ---- devices
 
     def getDevice(self, name: str) -> Any:
-        """The device, always the same object; None (and a line on stderr) when there is none of that name."""
+        """Return the device, always the same object; None, with a line on stderr, for an unknown name."""
         if name not in self.devices:
             made = self._make(name)
             if made is None:
@@ -93,7 +93,7 @@ class Robot:
         return self._servos.setdefault(name, Servo(name))
 
     def getDeviceByIndex(self, index: int) -> Any:
-        """The device at an index, in the rig's order; a KeyError where there is none."""
+        """Return the device at an index, in the rig's order; KeyError for an index out of range."""
         devices = list(self.devices.values())
         if not 0 <= index < len(devices):
             say(f"Error: getDeviceByIndex: index {index} is outside 0..{len(devices) - 1}")
@@ -108,7 +108,7 @@ class Robot:
     # ---- time
 
     def step(self, time_step: float | None = None) -> int:
-        """Go on by so many ms: 0, or how late it was; -1 once at the end, after which it ends the process."""
+        """Step by `time_step` ms; return 0 or the delay, ms. At the end return -1 once; the next call exits."""
         if self._ended:
             sys.exit(0)
         if time_step is not None and time_step < 0:
@@ -121,7 +121,7 @@ class Robot:
         return late
 
     def stepBegin(self, time_step: float | None = None) -> int:
-        """First half of a step: what was commanded so far counts for it."""
+        """Begin a step; the commands given so far act in it."""
         if self._began:
             say("Warning: Robot.stepBegin() called twice without stepEnd().")
         self._began = True
@@ -148,18 +148,18 @@ class Robot:
         self._custom_data = str(data)
 
     def getProjectPath(self) -> str:
-        """The rig's ``webots.project_path``, else the controller's folder."""
+        """Return the rig's ``webots.project_path``, else the controller's folder."""
         return self._session.rig.webots.project_path or str(self._session.project)
 
     def getWorldPath(self) -> str:
-        """The rig file, which is the nearest thing to a world file."""
+        """Return the path of the rig file, which takes the place of a world file."""
         return str(Path(self._session.rig.path).resolve())
 
     def getSupervisor(self) -> bool:
         return False
 
     def setMode(self, mode: int, arg: Any = None) -> None:  # noqa: ARG002 - Webots' signature
-        """Change the backend: 0 the simulation, others the real robot."""
+        """Change the backend: 0 for the simulation, other numbers for the real robot."""
         self._session.robot.switch("sim" if mode == self.MODE_SIMULATION else "real", port=self._session.port)
 
     def getUrdf(self, prefix: str = "") -> str:  # noqa: ARG002 - Webots' signature
@@ -169,7 +169,7 @@ class Robot:
         DEVICES["Display"]("robot window").wwiSendText()
 
     def wwiReceiveText(self) -> None:
-        """No robot window: nothing ever comes."""
+        """Return None: there is no robot window."""
 
     def waitForUserInputEvent(self, event_type: int, timeout: int) -> int:  # noqa: ARG002 - Webots' signature
         return self.EVENT_NO_EVENT
@@ -222,7 +222,7 @@ def _deprecated(kind: str) -> Any:
         return self.getDevice(name)
 
     getter.__name__ = f"get{kind}"
-    getter.__doc__ = f"As getDevice; deprecated. A {kind} that no rig has says once that it is not there."
+    getter.__doc__ = f"As getDevice; deprecated. An absent {kind} warns once."
     return getter
 
 
@@ -231,7 +231,7 @@ for _kind in _DEPRECATED.split():
 
 
 class Supervisor(Robot):
-    """A robot; what only a supervisor can do says once that it cannot be done here."""
+    """A robot; each function that only a supervisor has warns once that it is not supported."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name in {"devices", "keyboard", "mouse", "joystick"}:

@@ -1,4 +1,4 @@
-"""The one robot of a controller process: opened when the script makes its `Robot`, closed when the process ends."""
+"""The robot of a controller process: opened when the script creates its `Robot`, closed when the process ends."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from axbridge.robot.robot import Robot
 from axbridge.state import ServoState, StepReport
 
 _OURS = re.compile(r"^servo '[^']*'(?: \([^)]*\))?: ")  # Webots names the device instead
-_NOTHING = 1e-6  # ms or steps: what rounding leaves
+_NOTHING = 1e-6  # ms or steps; rounding error
 Value = TypeVar("Value")
 
 
 class Sampler(Generic[Value]):
     """A sensor enabled with a sampling period: NaN until the period has passed, then held between samples.
 
-    A further `enable` begins a new period, and the last value stays (Webots, WbSensor::setRefreshRate and
+    A further `enable` begins a new period and keeps the last value (Webots, WbSensor::setRefreshRate and
     position_sensor.c).
     """
 
     def __init__(self) -> None:
-        self.period = 0  # ms; 0 = disabled: it keeps its last value
+        self.period = 0  # ms; 0 = disabled, with the last value kept
         self.value: Value | float = math.nan
-        self.due = math.inf  # when the next sample is taken, s
+        self.due = math.inf  # time of the next sample, s
 
     def enable(self, period: int, now: float) -> None:
         """Sample every `period` ms from `now` on, s."""
@@ -43,7 +43,7 @@ class Sampler(Generic[Value]):
         self.due = now + period / 1000 if period else math.inf
 
     def offer(self, value: Value, now: float) -> None:
-        """Take `value` if a sample is due at `now`; keep the grid of the period."""
+        """Store `value` if a sample is due at `now`, s; the next one is due on the grid of the period."""
         if now < self.due - 1e-9:
             return
         self.value = value
@@ -53,15 +53,15 @@ class Sampler(Generic[Value]):
 
 @dataclass
 class Session:
-    """What the `controller` module of this process drives."""
+    """The state behind the `controller` module of this process."""
 
     rig: Rig  # the robot's rig
-    backend: str | None = None  # ``sim``, ``real`` or ``twin``; None = as of `chosen_backend`
+    backend: str | None = None  # ``sim``, ``real`` or ``twin``; None = as `chosen_backend` returns
     port: str | None = None  # serial port of the real backend; None = the rig's
-    duration: float | None = None  # robot time after which the controller is asked to end, s; None = never
+    duration: float | None = None  # robot time after which `step` returns -1, s; None = never
     project: Path = field(default_factory=Path.cwd)  # folder of the controller
-    ending: bool = False  # set to ask the controller to end: `step` returns -1
-    notified: bool = False  # whether `step` has returned -1: the controller knows
+    ending: bool = False  # set to make `step` return -1, so that the controller ends
+    notified: bool = False  # whether `step` has returned -1
     ticks: list[Callable[[float], None]] = field(default_factory=list)  # called before each step with its length, ms
     _robot: Robot | None = None
     _said: set[str] = field(default_factory=set)
@@ -69,17 +69,17 @@ class Session:
 
     @property
     def time_step(self) -> float:
-        """Basic time step that controllers see, ms."""
+        """Return the basic time step for controllers, ms."""
         return self.rig.webots.time_step_ms or self.rig.robot.basic_time_step_ms
 
     @property
     def opened(self) -> bool:
-        """Whether the controller has made its robot."""
+        """Return whether the controller has created its robot."""
         return self._robot is not None
 
     @property
     def robot(self) -> Robot:
-        """The robot, opened on first use."""
+        """Return the robot, opened on first use."""
         if self._robot is None:
             paced = (
                 True
@@ -91,7 +91,7 @@ class Session:
         return self._robot
 
     def step(self, period: float) -> int:
-        """One controller step of `period` ms: 0, or the lateness in ms; -1 when the controller should end."""
+        """Do one controller step of `period` ms; return 0 or the delay, ms; -1 when the controller should end."""
         robot = self.robot
         if self.ending or (self.duration is not None and robot.time >= self.duration - 1e-9):
             self.ending = self.notified = True
@@ -110,13 +110,13 @@ class Session:
         return round(late)
 
     def _parts(self, end: float) -> Iterator[float]:
-        """Times, ms, to which a step goes one after the other: a sample that is due within it is taken in its time."""
+        """Yield the times, ms, that divide a step ending at `end`, so that samples due within it are taken in time."""
         while self.robot.time * 1000 + _NOTHING < (tick := self._next_tick()) < end - _NOTHING:
             yield tick
         yield end
 
     def _next_tick(self) -> float:
-        """The basic step, ms, at which the next sample is due: Webots samples at the end of these alone."""
+        """Return the time of the basic step, ms, at which the next sample is due: Webots samples only at their ends."""
         due = min((sampler.due for _, sampler in self._samplers.values()), default=math.inf)
         if not self._powered or due == math.inf:
             return math.inf
@@ -125,7 +125,7 @@ class Session:
 
     @property
     def _powered(self) -> bool:
-        """False when a simulated battery is empty: then sensors keep their last value."""
+        """Return False when a simulated battery is empty: then sensors keep their last value."""
         return not (self.robot.battery_energy == 0 and self.robot.mode == SIMULATION)
 
     def _sample(self, _report: StepReport, _states: Mapping[str, ServoState]) -> None:
@@ -133,17 +133,17 @@ class Session:
             sampler.offer(read(self.robot), self.robot.time)
 
     def sampler(self, name: str, quantity: str, read: Callable[[Robot], Any]) -> Sampler[Any]:
-        """The one sampler of a quantity that a servo or device has, sampled with `read`; it starts disabled."""
+        """Return the sampler of a quantity of a servo or device, sampled with `read`; it starts disabled."""
         return self._samplers.setdefault((name, quantity), (read, Sampler()))[1]
 
     def say_once(self, message: str) -> None:
-        """As `say`, the first time only."""
+        """Print a message, as `say`, the first time only."""
         if message not in self._said:
             self._said.add(message)
             say(message)
 
     def close(self) -> None:
-        """Leave the robot limp and let it go; may be called twice."""
+        """Close the robot, with its motors off; may be called twice."""
         if self._robot is not None:
             self._robot.close()
 
@@ -152,7 +152,7 @@ sessions: list[Session] = []  # at most one
 
 
 def current() -> Session:
-    """The process's session; without one, the rig named by ``AXBRIDGE_RIG`` is taken."""
+    """Return the process's session; without one, create it for the rig named by ``AXBRIDGE_RIG``."""
     if not sessions:
         name = os.environ.get("AXBRIDGE_RIG")
         if not name:
@@ -165,13 +165,13 @@ def current() -> Session:
 
 
 def say(message: str) -> None:
-    """Print a message where Webots prints its own: on stderr."""
+    """Print a message on stderr, as Webots does."""
     print(message, file=sys.stderr, flush=True)
 
 
 @contextmanager
 def reported(device: str) -> Iterator[None]:
-    """Turn control warnings and unsupported operations into messages on stderr; a loop hears of the same one once."""
+    """Print control warnings and unsupported operations in this block on stderr, each message once."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
