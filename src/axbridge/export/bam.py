@@ -1,7 +1,7 @@
 """Parameters of Rhoban's BAM (github.com/Rhoban/bam, arXiv 2410.08650): its ``m1.json`` to ``m6.json``, in and out.
 
-BAM knows a servo at its output shaft: kt, R, armature, friction. What its files leave to its code is the gain of the
-firmware's loop, duty per rad and unit of the P gain, for each kind of servo.
+BAM describes a servo at its output shaft: kt, R, armature, friction. The gain of the firmware's loop, duty per rad and
+unit of the P gain, is not in its files but in its code, for each kind of servo.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from axbridge.file_reading import reading, refuse_other_kind, regular
 from axbridge.servo.friction import TERMS
 from axbridge.units import UNITS
 
-# Duty per rad of error and unit of the P gain register, of BAM's kinds of servo that are driven by voltage, and whose
-# units a position count has.
+# Duty per rad of error and unit of the P gain register, for BAM's voltage-driven servos. `_UNITS` has the units of
+# their position counts.
 ERROR_GAINS = {"mx64": 0.158, "mx106": 0.158, "xl320": 0.05048199, "xl330": 4096 / (2 * math.pi) / (256 * 885)}
 _UNITS = {"mx64": "mx", "mx106": "mx", "xl320": "ax", "xl330": "mx"}
 _MOTOR = {"kt": "motor.torque_constant", "R": "motor.resistance", "armature": "motor.armature"}
-_TERMS = {  # BAM's words for those of `TERMS` that its files have
+_TERMS = {  # BAM's keys of those `TERMS` that its files have
     "coulomb": "friction_base",
     "viscous": "friction_viscous",
     "stribeck": "friction_stribeck",
@@ -35,18 +35,21 @@ _TERMS = {  # BAM's words for those of `TERMS` that its files have
     "load_external": "load_friction_external",
     "load_external_stribeck": "load_friction_external_stribeck",
 }
-_APART = {"load": "load_friction_motor", "load_stribeck": "load_friction_motor_stribeck"}  # where there are both
+_APART = {
+    "load": "load_friction_motor",
+    "load_stribeck": "load_friction_motor_stribeck",
+}  # in laws with both kinds of load
 _QUADRATIC = ("load_friction_motor_quad", "load_friction_external_quad")
 
 
 def _keys(law: str) -> dict[str, str]:
-    """Which figure of a model each of BAM's keys is under a friction law."""
+    """Return the model's parameter for each of BAM's keys under a friction law."""
     words = _TERMS | (_APART if "load_external" in TERMS[law] else {})
     return _MOTOR | {words[term]: f"friction.{term}" for term in TERMS[law] if term in words}
 
 
 def from_bam(path: Path) -> ServoModel:
-    """Read a parameter file of BAM as a servo model."""
+    """Read a parameter file of BAM as a servo model; ProfileError if it is damaged or of another kind."""
     with reading(partial(ProfileError, path, ""), "give BAM's m1.json to m6.json"):
         refuse_other_kind(path, partial(ProfileError, path, ""))
         return _model(path, json.loads(regular(path).read_text(encoding="utf-8")))
@@ -96,9 +99,9 @@ def _model(path: Path, document: Any) -> ServoModel:
 
 
 def to_bam(model: ServoModel, kind: str) -> tuple[dict[str, Any], list[str]]:
-    """A servo model as a parameter file of BAM, and what of it BAM cannot say.
+    """Return a servo model as a parameter file of BAM, and the parts of the model that BAM does not support, in words.
 
-    A gear that loses a share η of the torque becomes R/η, which gives the same torque at every speed.
+    A gear with efficiency η becomes a resistance R/η, which gives the same torque at every speed.
     """
     motor, friction = model.motor, model.friction
     values = {

@@ -1,8 +1,8 @@
-"""A rig as MJCF: MuJoCo's own file, with a DC motor, gear and position loop at each joint that a servo drives.
+"""Export of a rig as MJCF, MuJoCo's file format, with a DC motor, gear and position loop at each servo's joint.
 
-MuJoCo's `dcmotor` has one constant for torque and back-EMF. A gear that loses a share of the torque is therefore a
-winding of more resistance: torque = η·K·(U - K·ω)/R is K·(U - K·ω)/(R/η). Its controller asks for a torque and adds the
-back-EMF to the voltage; the gains below take that out again.
+MuJoCo's `dcmotor` has one constant for torque and back-EMF. The efficiency η of the gear therefore becomes a larger
+resistance: torque = η·K·(U - K·ω)/R is K·(U - K·ω)/(R/η). Its controller computes a torque and adds the back-EMF to the
+voltage; the gains below subtract it again.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from axbridge.sim.engine import Scene, arrange, substeps
 from axbridge.sim.engines.ideal_joints import IdealJoint
 from axbridge.units import Calibration
 
-LIMP_GROUP = 1  # of every servo's actuator: `model.opt.disableactuator = 1 << 1` lets all of them go limp
-_NEEDED = (3, 12)  # its dcmotor has another controller before
+LIMP_GROUP = 1  # group of every servo's actuator: `model.opt.disableactuator = 1 << 1` switches all of them off
+_NEEDED = (3, 12)  # earlier versions have another controller in dcmotor
 _FLOOR = 1  # contact bits
 _LINKS = 2
-_STIFF = 0.004  # s in which a contact, a stop or dry friction has its way; MuJoCo's own 0.02 lets joints creep
+_STIFF = 0.004  # s; time constant of contacts, stops and dry friction; with MuJoCo's default of 0.02 joints creep
 _HARD = [0.99, 0.999, 0.001, 0.5, 2.0]
 
 
 def _mujoco_module() -> Any:
-    """MuJoCo."""
+    """Import MuJoCo; UnsupportedOperation if it is missing or too old."""
     require("an MJCF file", "mujoco")
     import mujoco
 
@@ -43,7 +43,7 @@ def _mujoco_module() -> Any:
 
 
 def to_mjcf(rig: Rig, note: str = "") -> str:
-    """The rig as an MJCF document."""
+    """Return the rig as an MJCF document; `note` becomes a comment at its begin."""
     mujoco = _mujoco_module()
     scene = Scene.of(rig, [IdealJoint(servo) for servo in rig.servos if servo.drive == "ideal"])
     arrangement = arrange(scene)
@@ -53,7 +53,7 @@ def to_mjcf(rig: Rig, note: str = "") -> str:
     spec.option.timestep = substeps(scene.time_step)[1]
     spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
     spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
-    spec.option.impratio = 20  # feet that stand creep otherwise
+    spec.option.impratio = 20  # with the default, standing feet creep
     for name in arrangement.tree.dummies:
         body = spec.body(name)
         body.mass, body.inertia, body.ipos = DUMMY_MASS, [DUMMY_INERTIA] * 3, [0.0] * 3
@@ -66,7 +66,7 @@ def to_mjcf(rig: Rig, note: str = "") -> str:
     for facts, (low, high) in zip(arrangement.joints, arrangement.limits, strict=True):
         joint = spec.joint(facts.name)
         joint.damping[0], joint.frictionloss = facts.damping, facts.friction
-        joint.actfrclimited = mujoco.mjtLimited.mjLIMITED_FALSE  # of the URDF; the motor has its own limits
+        joint.actfrclimited = mujoco.mjtLimited.mjLIMITED_FALSE  # the URDF's; the motor has its own limits
         joint.actfrcrange = [0.0, 0.0]
         joint.limited = mujoco.mjtLimited.mjLIMITED_TRUE if low < high and math.isfinite(high - low) else 0
         joint.range = [low, high] if joint.limited else [0.0, 0.0]
@@ -83,7 +83,7 @@ def to_mjcf(rig: Rig, note: str = "") -> str:
 
 
 def left_out(rig: Rig) -> list[str]:
-    """What of a rig's servos MuJoCo cannot express, in words."""
+    """Return the parts of the rig's servo models that MJCF does not support, in words."""
     models = [rig.model_of(servo) for servo in rig.dynamixels]
     straight = "margin, punch, dead duty, lag and quantised readings of the loop (one straight line instead)"
     parts = {straight: any(model.controller.law == "compliance" for model in models)}
@@ -116,7 +116,7 @@ def _read(mujoco: Any, rig: Rig, text: str) -> Any:
     if root.find(".//mesh") is not None:
         settings["meshdir"] = str(rig.urdf_path().resolve().parent)
     ET.SubElement(ET.SubElement(root, "mujoco"), "compiler", settings)
-    for inertia in root.iter("inertia"):  # MuJoCo wants all six
+    for inertia in root.iter("inertia"):  # MuJoCo needs all six moments
         inertia.attrib.update({key: inertia.get(key, "0") for key in ("ixy", "ixz", "iyz")})
     try:
         return mujoco.MjSpec.from_string(ET.tostring(root, encoding="unicode"))
@@ -126,15 +126,15 @@ def _read(mujoco: Any, rig: Rig, text: str) -> Any:
 
 
 def _contacts(mujoco: Any, spec: Any, rig: Rig, *, ground: bool, self_collision: bool) -> None:
-    """Who touches whom, and how rough links are: what their URDF says, as of the pair with a floor of 1."""
+    """Set which geoms collide, and the links' friction by their URDF, as on a floor with friction 1."""
     rough = {shape.link: shape.friction for shape in rig.shapes("collision")}
     for body in spec.bodies:
         for geom in body.geoms:
-            if geom.contype or geom.conaffinity:  # the others are pictures
+            if geom.contype or geom.conaffinity:  # the others are visual only
                 geom.contype = _LINKS
                 geom.conaffinity = _FLOOR | _LINKS if self_collision else _FLOOR
                 geom.friction[0] = rough.get(body.name, 0.5)
-                geom.priority = 1  # else MuJoCo takes the rougher of two
+                geom.priority = 1  # else MuJoCo uses the larger friction of a pair
                 geom.solref = [_STIFF, 1.0]
                 geom.solimp = [0.95, 0.99, 0.0005, 0.5, 2.0]
     if ground:
@@ -146,7 +146,7 @@ def _contacts(mujoco: Any, spec: Any, rig: Rig, *, ground: bool, self_collision:
 
 
 def _drive(mujoco: Any, spec: Any, rig: Rig, servo: ServoConfig) -> None:
-    """Motor, gear, friction and loop of one servo, on its joint."""
+    """Add motor, gear, friction and loop of one servo to its joint."""
     model = rig.model_of(servo)
     motor, friction = model.motor, model.friction
     units = rig.profile_of(servo).units
@@ -159,10 +159,10 @@ def _drive(mujoco: Any, spec: Any, rig: Rig, servo: ServoConfig) -> None:
     joint.damping[0] += friction.viscous + servo.damping_constant
     joint.frictionloss += friction.coulomb + friction.output + servo.static_friction
     joint.stiffness[0] = servo.spring_constant
-    # where it grows with the duty, that of full duty: of an AX-12's step that leaves least
+    # a resistance that grows with the duty is that of full duty, which fits an AX-12's step best
     constant, resistance = motor.output_constant, (motor.resistance + motor.resistance_per_duty) / motor.efficiency
     torque = constant / resistance  # N·m per V
-    most = motor.max_current * motor.efficiency if motor.current_limit == "motor" else 0.0  # as of R/η
+    most = motor.max_current * motor.efficiency if motor.current_limit == "motor" else 0.0  # for R/η
     actuator = spec.add_actuator(name=servo.name, target=servo.joint, trntype=mujoco.mjtTrn.mjTRN_JOINT)
     actuator.set_to_dcmotor(
         motorconst=[constant, constant],
@@ -182,9 +182,9 @@ def _drive(mujoco: Any, spec: Any, rig: Rig, servo: ServoConfig) -> None:
 
 
 def _gains(model: ServoModel, row: Sequence[float], count: float, supply: float) -> tuple[float, float, float]:
-    """The straight line nearest to a servo's own law: volts = kθ·error + ki·∫error - kω·speed, in V, rad and s.
+    """Return the gains of the linear law nearest to a servo's: volts = kθ·error + ki·∫error - kω·speed, in V, rad, s.
 
-    The compliance law is full where margin and slope end; the line through the origin is full there, too.
+    Compliance control reaches full duty at the end of margin and slope; so does the line through the origin.
     """
     law = model.controller
     if law.law == "state_feedback":
@@ -201,10 +201,10 @@ def _gains(model: ServoModel, row: Sequence[float], count: float, supply: float)
 
 
 def _start(spec: Any, start: dict[str, float], driven: Sequence[ServoConfig], height: float | None) -> None:
-    """The rig's start as a key frame, with goals that hold it."""
+    """Add the rig's start pose as a key frame, with goals that hold it."""
     place = [] if height is None else [0.0, 0.0, height, 1.0, 0.0, 0.0, 0.0]
     joints = (joint for body in spec.bodies for joint in body.joints)  # in the order of positions
-    hinges = (start[joint.name] for joint in joints if joint.name and joint.type != 0)  # the base's excepted
+    hinges = (start[joint.name] for joint in joints if joint.name and joint.type != 0)  # without the base
     key = spec.add_key(name="start")
     key.qpos = [*place, *hinges]
     key.ctrl = [servo.position for servo in driven]

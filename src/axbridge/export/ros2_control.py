@@ -1,4 +1,4 @@
-"""A rig for ros2_control: its servos as a xacro snippet, and a launch file that serves virtual ones beside it."""
+"""Export of a rig for ros2_control: its servos as a xacro snippet, and a launch file that serves virtual servos."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ def generate_launch_description():
 
 
 def to_ros2_control(rig: Rig, link: str) -> dict[str, str]:
-    """Text by the name of its file: a xacro snippet for each bus, and a launch file.
+    """Return texts by file name: a xacro snippet and a launch file.
 
     Args:
-        rig: Whose servos.
-        link: The port that both files name; for real servos give that of the adapter.
+        rig: The rig.
+        link: The port in both files; for real servos that of the adapter.
 
     Raises:
         RigError: the rig has no servos on a bus.
+        UsageError: the rig has several buses, or a Feetech servo turns against its joint.
     """
     if not rig.dynamixels:
         raise RigError(rig.path, "servo", "this rig has no servos on a bus", "give another rig")
@@ -68,7 +69,7 @@ def _counts(rig: Rig, servo: ServoConfig) -> dict[str, object]:
 
 
 def _turn(rig: Rig, servo: ServoConfig) -> dict[str, object]:
-    """Zero and direction: dynamixel_hardware turns the servo to `gear_ratio` times (joint + `offset`), rad."""
+    """Return zero and direction: dynamixel_hardware sends the servo to `gear_ratio` times (joint + `offset`), rad."""
     units = rig.profile_of(servo).units
     offset = servo.direction * (servo.zero - units.middle) * units.position
     return ({"gear_ratio": -1} if servo.direction == -1 else {}) | ({"offset": round(offset, 6)} if offset else {})

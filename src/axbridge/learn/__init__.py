@@ -1,4 +1,4 @@
-"""Robots to learn on: gymnasium environments, sweeps.
+"""Reinforcement learning: gymnasium environments, randomisation and sweeps of parameters.
 
 >>> import gymnasium
 >>> import axbridge.learn
@@ -15,7 +15,7 @@ from importlib.util import find_spec
 if find_spec("gymnasium") is not None:
     import gymnasium
 
-    for _name, _task, _rig, _steps in (  # steps of an episode
+    for _name, _task, _rig, _steps in (  # longest episode, steps
         ("axbridge/Reach-v0", "axbridge.learn.servo_env:Reach", "bench_arm", 100),
         ("axbridge/BioloidStand-v0", "axbridge.learn.servo_env:BioloidStand", "bioloid", 250),
     ):

@@ -1,7 +1,7 @@
-"""Robots as different as measurements leave them: each episode draws one.
+"""Domain randomisation: each episode draws a robot within the uncertainty of measurements.
 
-Parameters of the servo come from a fit's own joint distribution (`axbridge identify --json`), so that what the data
-leave open is left open. What the bus loses comes from the statistics of a robot that ran (`Robot.bus_statistics`).
+Servo parameters come from the joint distribution of a fit (`axbridge identify --json`), including parameters that the
+data do not identify. Packet loss comes from the statistics of a real robot (`Robot.bus_statistics`).
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from axbridge.learn.variation import SHORT, changed, check_name, with_grip, with
 
 _WORLD = frozenset(("mass", "floor"))
 _RANGES = 'write ranges={"friction": (0.02, 0.06), "mass": (0.9, 1.1)}'
-_QUANTILE = 1.96  # standard deviations to an end of a 95 % interval
+_QUANTILE = 1.96  # standard deviations from the mean to an end of a 95 % interval
 
 
 @dataclass(frozen=True)
 class Parameters:
-    """The joint distribution that a fit leaves, of n parameters, in the units of the parameters file."""
+    """The joint distribution of a fit's n parameters, in the units of the parameters file."""
 
     names: tuple[str, ...]  # ``table.key``, as in the file
     value: FloatArray  # estimates, (n,)
     low: FloatArray  # lower ends of their 95 % intervals, (n,)
     high: FloatArray  # upper ends, (n,)
     correlation: FloatArray  # (n, n)
-    open: FloatArray  # which ones the data do not identify: every value between the ends is as good, (n,)
+    open: FloatArray  # 1 for a parameter that the data do not identify, drawn uniformly between the ends; else 0, (n,)
 
     @classmethod
     def load(cls, path: Path | str) -> Parameters:
-        """Read what ``axbridge identify … --json > FILE`` wrote."""
+        """Read the file of ``axbridge identify … --json > FILE``; UsageError if it is damaged."""
 
         def error(message: str, hint: str) -> UsageError:
             return UsageError(f"{path}: {message}", hint)
@@ -63,13 +63,13 @@ class Parameters:
         return cls(names, value, low, high, correlation.reshape(len(names), len(names)), not_identified)
 
     def drawn(self, random: np.random.Generator) -> dict[str, dict[str, float]]:
-        """One servo's parameters, as tables of the parameters file.
+        """Draw one servo's parameters, as tables of the parameters file.
 
-        Above and below its estimate a parameter spreads as far as its interval says, and no draw lies outside it.
+        Values spread from the estimate as its interval gives on each side; no draw lies outside the interval.
         """
         if not self.names:
             return {}
-        sizes, axes = np.linalg.eigh(self.correlation)  # estimated, so perhaps not quite positive
+        sizes, axes = np.linalg.eigh(self.correlation)  # an estimate, which may have small negative eigenvalues
         normal = axes @ (np.sqrt(np.maximum(sizes, 0.0)) * random.standard_normal(len(sizes)))
         share = np.clip(normal / _QUANTILE, -1.0, 1.0)
         drawn = self.value + np.where(share > 0, self.high - self.value, self.value - self.low) * share
@@ -83,7 +83,7 @@ class Parameters:
 
 
 def is_amount(value: object) -> bool:
-    """Whether it is a finite number and not negative."""
+    """Return whether the value is a finite number and not negative."""
     return isinstance(value, Real) and 0 <= float(value) < math.inf
 
 
@@ -97,18 +97,18 @@ def _check_numbers(given: LineQuality | Supply, most: Mapping[str, float] = Mapp
 
 @dataclass(frozen=True)
 class LineQuality:
-    """What a line loses and how late it is."""
+    """Packet loss and delays of a bus."""
 
-    loss: float = 0.0  # share of questions without a good answer
-    late: float = 0.0  # share of answers that came after their time
-    jitter: float = 0.0  # by how much a cycle takes longer than the median in one of a hundred, s
+    loss: float = 0.0  # share of instructions without a valid reply
+    late: float = 0.0  # share of replies after the time-out
+    jitter: float = 0.0  # 99th percentile of the cycle time minus its median, s
 
     def __post_init__(self) -> None:
         _check_numbers(self, most={"loss": 1.0, "late": 1.0})
 
     @classmethod
     def measured(cls, statistics: Mapping[str, Mapping[str, Any]]) -> LineQuality:
-        """From `Robot.bus_statistics` of a robot that ran, the worst of its buses."""
+        """Return the quality of the worst bus in a robot's `Robot.bus_statistics`."""
         worst = cls()
         for bus in statistics.values():
             servos = ((bus.get("line") or {}).get("servos") or {}).values()
@@ -139,20 +139,20 @@ class Supply:
 
 @dataclass(frozen=True)
 class Randomisation:
-    """What differs from episode to episode.
+    """The distribution from which each episode draws its robot.
 
-    `ranges` has a lowest and a highest value by name; every value between them is as likely. Names and units are those
-    of `axbridge sweep` (`friction`, `armature`, `motor.dead_duty`, `supply` …) and two more: `mass`, a factor for the
-    mass and inertia of each link, and `floor`, the coefficient of friction of the robot's links on the floor. Each
+    `ranges` has a lowest and a highest value by name, between which values are drawn uniformly. Names and units are
+    those of `axbridge sweep` (`friction`, `armature`, `motor.dead_duty`, `supply` …) and two more: `mass`, a factor for
+    the mass and inertia of each link, and `floor`, the coefficient of friction of the robot's links on the floor. Each
     servo and each link draws its own value; supply, floor and the rig's parameters are drawn once an episode.
 
     Raises:
-        UsageError: something of a wrong type, a name that is not known, or a range that is none.
+        UsageError: a wrong type, an unknown name, or an invalid range.
     """
 
-    parameters: Sequence[Parameters] = ()  # fits of such servos; each servo of the robot draws one, and from it
+    parameters: Sequence[Parameters] = ()  # fits of this kind of servo; each servo draws a fit, then values from it
     line: LineQuality = LineQuality()
-    supplies: Sequence[Supply] = ()  # an episode draws one of them, and from it
+    supplies: Sequence[Supply] = ()  # an episode draws a supply, then values from it
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -170,7 +170,7 @@ class Randomisation:
             _check_range(name, ends)
 
     def drawn(self, rig: Rig, random: np.random.Generator) -> Rig:
-        """A robot of these."""
+        """Draw a rig."""
         rig = self._ranged(rig, random)
 
         def of_servo(servo: ServoConfig) -> dict[str, Any]:
@@ -194,7 +194,7 @@ class Randomisation:
         return drawn.with_buses(supply_voltage=max(voltage, 1.0), supply_resistance=max(resistance, 0.0))
 
     def _ranged(self, rig: Rig, random: np.random.Generator) -> Rig:
-        """The rig with values drawn from `ranges`."""
+        """Return the rig with values drawn from `ranges`."""
         if not self.ranges:
             return rig
         once = {"bus", "parameters", *_WORLD}
@@ -213,7 +213,7 @@ class Randomisation:
         return ranged.with_urdf(text)
 
     def faults(self) -> str:
-        """What the bus loses, as a fault spec."""
+        """Return packet loss and late replies as faults of the virtual bus, as in ``drop=0.05``."""
         shares = {"drop": self.line.loss, "late": self.line.late}
         return ",".join(f"{name}={share:g}" for name, share in shares.items() if share > 0)
 

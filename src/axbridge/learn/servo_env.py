@@ -1,6 +1,6 @@
-"""A robot as a gymnasium environment: positions and speeds in, goals out, on whatever backend it runs.
+"""A robot as a gymnasium environment on any backend: observations are positions and speeds, actions are goals.
 
-An episode begins with a simulated robot built again, and held up where it could fall, or a real one that is led back.
+Each episode begins with a newly built simulated robot, held up if it could fall, or with a real one moved to its start.
 """
 
 from __future__ import annotations
@@ -35,31 +35,31 @@ from gymnasium import spaces  # noqa: E402
 Observation = npt.NDArray[np.float32]
 Picture = npt.NDArray[np.uint8]
 
-_FASTEST = 20.0  # rad/s: what a speed can be at most, for the space; an AX-12 runs at 6, one that falls at 17
-_STALE = 500.0  # ms without a step after which the motors of a real robot go off: a learner may stop to think
-_RETURN_TIME = 1.0  # s in which a real robot goes back to its start
-_HELD = 0.5  # s in which a simulated robot that stands free is held, until its motors bear it
-_ROUNDING = 1e-5  # rad: of an action in 32 bits
+_FASTEST = 20.0  # rad/s; bound of speeds in the observation space: an AX-12 reaches 6, a falling arm 17
+_STALE = 500.0  # ms without a step after which a real robot's motors go off: learning may take time between steps
+_RETURN_TIME = 1.0  # s in which a real robot moves back to its start
+_HELD = 0.5  # s in which a free-standing simulated robot is held, until its motors have torque
+_ROUNDING = 1e-5  # rad; rounding error of an action in 32 bits
 
 
 class ServoEnv(gymnasium.Env[Observation, Observation]):  # type: ignore[misc]  # gymnasium is skipped
     """One robot, one action a control period: a goal for each servo, rad, within the rig's limits.
 
-    An observation is the positions (rad), the speeds (rad/s) and what the task adds. An episode is terminated when the
+    An observation is the positions (rad), the speeds (rad/s) and the task's values. An episode is terminated when the
     robot fails: a servo reports overload, overheating or a wrong supply, is missing, or was switched off by
     the watchdog or a limit; ``info["fault"]`` says which.
 
     Args:
         rig: A name, a path or a `Rig`.
-        backend: As of `axbridge.open`; likewise `port`.
+        backend: As for `axbridge.open`; likewise `port`.
         step_ms: Control period; the rig's by default.
-        randomise: What differs from episode to episode, on ``sim``.
-        render_mode: ``rgb_array``: `render` gives a picture, (360, 480, 3); it needs PyBullet and no display.
+        randomise: Distribution of the robots that episodes draw; only on ``sim``.
+        render_mode: ``rgb_array``: `render` returns a picture, (360, 480, 3); it needs PyBullet and no display.
 
     Attributes:
         robot: The robot of this episode; None before the first.
         rig: The rig.
-        start: Positions that an episode begins with, (n,), rad.
+        start: Positions at the begin of an episode, (n,), rad.
     """
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 20}
@@ -89,7 +89,7 @@ class ServoEnv(gymnasium.Env[Observation, Observation]):  # type: ignore[misc]  
         self.rig = rig if isinstance(rig, Rig) else Rig.load(rig)
         self._backend = chosen_backend(backend, port)
         if randomise is not None and self._backend != "sim":
-            why = f"a {self._backend} robot is what it is: nothing of it can be drawn"
+            why = f"backend {self._backend} has a real robot, whose parameters cannot be drawn"
             raise UsageError(why, "leave randomise out")
         if self._backend != "sim" and self.rig.safety.stale_command_ms is None:
             self.rig = self.rig.overridden({"safety": {"stale_command_ms": _STALE}})
@@ -114,29 +114,29 @@ class ServoEnv(gymnasium.Env[Observation, Observation]):  # type: ignore[misc]  
             np.concatenate([high + beyond, speeds, more_high]).astype(np.float32),
         )
 
-    # ---- what a task says
+    # ---- methods of a task
 
     def bounds(self) -> tuple[FloatArray, FloatArray]:
-        """Lowest and highest value of what the task adds to the observation."""
+        """Return the lowest and highest values that the task adds to the observation."""
         return np.empty(0), np.empty(0)
 
     def begin(self, robot: Robot) -> None:
-        """An episode begins: draw from `self.np_random` what differs."""
+        """Begin an episode: draw its random values from `self.np_random`."""
 
     def seen(self) -> FloatArray:
-        """What the task adds to the observation."""
+        """Return the values that the task adds to the observation."""
         return np.empty(0)
 
     @abstractmethod
     def judge(self, robot: Robot) -> tuple[float, bool, dict[str, Any]]:
-        """After a step: its reward, whether the task has failed or is done, and what there is to know."""
+        """Return a step's reward, whether the task has ended, and further information."""
 
-    # ---- what gymnasium asks for
+    # ---- methods of gymnasium
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Begin an episode; the same seed begins the same one, bit by bit, on ``sim``."""
+        """Begin an episode; on ``sim`` the same seed gives exactly the same episode."""
         super().reset(seed=seed, options=options)
         self._lost = {}
         if self._backend == "sim":
@@ -149,10 +149,10 @@ class ServoEnv(gymnasium.Env[Observation, Observation]):  # type: ignore[misc]  
         return self._observe(robot), {}
 
     def step(self, action: npt.ArrayLike) -> tuple[Observation, SupportsFloat, bool, bool, dict[str, Any]]:
-        """Send the goals, let a control period pass, look.
+        """Send the goals, wait for a control period, observe.
 
         Raises:
-            UsageError: goals that are not finite, or not one for each servo.
+            UsageError: goals that are not finite, out of the action space, or not one for each servo.
         """
         robot = self._opened()
         try:
@@ -161,7 +161,7 @@ class ServoEnv(gymnasium.Env[Observation, Observation]):  # type: ignore[misc]  
             raise UsageError(f"{action!r} are no goals", "give one number for each servo, rad") from failure
         self._refuse(goals)
         try:
-            if not self._tripped():  # a goal would switch the motors on again, wherever the robot has sunk to
+            if not self._tripped():  # a goal would switch the motors on again, although the robot may have sunk
                 robot.set_positions(np.clip(goals, self._low, self._high))
             late = robot.step(self._step_ms)
         except SimulationDiverged as failure:
@@ -177,7 +177,7 @@ class ServoEnv(gymnasium.Env[Observation, Observation]):  # type: ignore[misc]  
         return self._observe(robot), reward, over or bool(fault), False, info | more
 
     def render(self) -> Picture | None:
-        """A picture of the robot, (360, 480, 3), with ``render_mode="rgb_array"``; else None.
+        """Return a picture of the robot, (360, 480, 3), with ``render_mode="rgb_array"``; else None.
 
         Raises:
             UsageError: `reset` was not called yet, or PyBullet is not installed.
@@ -189,7 +189,7 @@ class ServoEnv(gymnasium.Env[Observation, Observation]):  # type: ignore[misc]  
         return self._camera.picture(self._opened())
 
     def close(self) -> None:
-        """Let go of the robot: its motors are left as the rig's [safety] says."""
+        """Close the robot, with the rig's exit policy."""
         if self._camera is not None:
             self._camera.close()
             self._camera = None
@@ -197,10 +197,10 @@ class ServoEnv(gymnasium.Env[Observation, Observation]):  # type: ignore[misc]  
             self.robot.close()
             self.robot = None
 
-    # ---- how
+    # ---- implementation
 
     def _refuse(self, goals: FloatArray) -> None:
-        """Refuse goals that are not one for each servo, not finite, or not in the action space."""
+        """Raise UsageError for goals that are not one for each servo, not finite, or not in the action space."""
         if goals.shape != self._low.shape:
             given = goals.size if goals.ndim == 1 else f"an array of shape {goals.shape}"
             raise UsageError(f"expected {plural(len(self._low), 'goal')}, got {given}", "give one for each servo, rad")
@@ -220,7 +220,7 @@ class ServoEnv(gymnasium.Env[Observation, Observation]):  # type: ignore[misc]  
         return self.robot
 
     def _tripped(self) -> bool:
-        """Whether the watchdog of a real robot has struck since the last step."""
+        """Return whether a real robot's watchdog has switched its motors off since the last step."""
         patience = self.rig.safety.stale_command_ms
         if self._backend == "sim" or patience is None:
             return False
@@ -245,7 +245,7 @@ class ServoEnv(gymnasium.Env[Observation, Observation]):  # type: ignore[misc]  
         if self.robot is None:
             self.robot = open_robot(self.rig, self._backend, port=self._port)
         with warnings.catch_warnings():
-            # From a reading a count beyond a limit the way begins there, and is clipped.
+            # A path that starts a count beyond a limit is clipped, with a warning.
             warnings.simplefilter("ignore", ControlWarning)
             self.robot.goto(dict(zip(self.robot, self.start.tolist(), strict=True)), _RETURN_TIME)
 
@@ -257,7 +257,7 @@ class ServoEnv(gymnasium.Env[Observation, Observation]):  # type: ignore[misc]  
         return observation
 
     def _fault(self, robot: Robot) -> str:
-        """Why the robot cannot go on; empty when it can."""
+        """Return why the episode must end; empty without a fault."""
         for event in robot.last_step.events:
             if event.kind in {"missing", "port lost"}:
                 self._lost[event.name] = robot.time, event.error.message if event.error is not None else event.kind
@@ -276,7 +276,7 @@ class ServoEnv(gymnasium.Env[Observation, Observation]):  # type: ignore[misc]  
 
 
 def _limits(rig: Rig) -> tuple[FloatArray, FloatArray]:
-    """Goals that the rig allows and that its servos' registers can hold, (n,) each, rad."""
+    """Return the lowest and highest goals within the rig's limits and the registers' ranges, (n,) each, rad."""
     ends = []
     for servo in rig.servos:
         low, high = np.clip(servo.soft_limits, *rig.stops_of(servo))
@@ -292,7 +292,7 @@ _FALLEN = 0.7  # share of its height below which a simulated robot has fallen
 
 
 class Reach(ServoEnv):
-    """Every joint moves to an angle that is drawn in each episode, at most `span` rad from the start.
+    """Task: each joint must reach an angle that is drawn for each episode, at most `span` rad from the start.
 
     The observation adds the targets, rad. The reward is minus the mean distance from them, rad.
     """
@@ -307,7 +307,7 @@ class Reach(ServoEnv):
         self.targets = self.start.copy()
 
     def bounds(self) -> tuple[FloatArray, FloatArray]:
-        """Where targets can be."""
+        """Return the lowest and highest targets, rad."""
         return np.maximum(self._low, self.start - self._span), np.minimum(self._high, self.start + self._span)
 
     def begin(self, robot: Robot) -> None:  # noqa: ARG002 - the task is the same for every robot
@@ -315,24 +315,24 @@ class Reach(ServoEnv):
         self.targets = self.np_random.uniform(*self.bounds())
 
     def seen(self) -> FloatArray:
-        """What an agent sees beside the servos: the targets, rad, one of each servo."""
+        """Return the targets, rad, one for each servo."""
         return self.targets
 
     def judge(self, robot: Robot) -> tuple[float, bool, dict[str, Any]]:
-        """How far the joints are from their targets."""
+        """Return minus the mean distance as reward, and the largest distance from a target, rad."""
         distance = np.abs(robot.positions - self.targets)
         return -float(distance.mean()), False, {"distance": float(distance.max())}
 
 
 class BioloidStand(ServoEnv):
-    """A Bioloid is to stand in its own pose, with little load on its servos.
+    """Task: a Bioloid must stand in its start pose, with little load on its servos.
 
-    A step is worth 1, less how far the joints are from the pose and how much they are loaded. That a robot has fallen
-    is seen in the simulator alone: no servo can tell.
+    The reward of a step is 1 minus terms for the error of the pose and for the load. Only the simulator detects a
+    fall, because no servo measures it.
     """
 
     def judge(self, robot: Robot) -> tuple[float, bool, dict[str, Any]]:
-        """How it stands."""
+        """Return the reward, whether the robot has fallen, and the height of its base, m."""
         error = float(np.mean((robot.positions - self.start) ** 2))
         load = float(np.mean(np.nan_to_num(robot.loads) ** 2))
         reward = 1.0 - 10.0 * error - 0.5 * load
@@ -348,16 +348,16 @@ class BioloidStand(ServoEnv):
 
 _WIDTH, _HEIGHT = 480, 360  # pixels
 _FIELD = 45.0  # degrees
-_YAW, _PITCH = 50.0, -20.0  # degrees: from the front on the robot's right, a little above it
-_AWAY = 2.2  # times the robot's size
+_YAW, _PITCH = 50.0, -20.0  # degrees: from the front right, slightly above
+_AWAY = 2.2  # distance in robot sizes
 
 
 class Camera:
-    """Draws a robot of a rig as its servos report it. It looks from where it first saw it.
+    """Draws a rig's robot in its reported pose; the viewpoint is that of the first picture.
 
     Raises:
         UnsupportedOperation: PyBullet is not installed.
-        RigError: it cannot hold the rig.
+        RigError: PyBullet cannot load the rig.
     """
 
     def __init__(self, rig: Rig) -> None:
@@ -375,7 +375,7 @@ class Camera:
         self._view: list[float] | None = None
 
     def picture(self, robot: Robot) -> Picture:
-        """The robot now, (360, 480, 3)."""
+        """Return a picture of the robot, (360, 480, 3)."""
         for joint, position in zip(self._joints, robot.positions.tolist(), strict=True):
             self._model.place_joint(self._row[joint], position)
         base = robot.simulation.base if robot.simulation is not None else None
@@ -388,11 +388,11 @@ class Camera:
         return picture
 
     def close(self) -> None:
-        """Release what draws; may be called twice."""
+        """Release PyBullet; may be called twice."""
         self._model.close()
 
     def _look(self) -> list[float]:
-        """The view, by the robot's size and place in the first picture."""
+        """Return the view matrix, by the robot's size and place in the first picture."""
         if self._view is None:
             poses = self._model.poses()
             places = {link: np.array(place) for link, (place, _) in poses.items()}

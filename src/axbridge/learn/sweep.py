@@ -1,4 +1,4 @@
-"""One robot with many values of its parameters: what does each do to a figure?"""
+"""Parameter sweeps: one robot with many values of its parameters, and a metric for each."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from axbridge.pool import results
 from axbridge.robot.open import open_robot
 from axbridge.robot.robot import Robot
 
-_UNITS = {  # ASCII: they are in the headers of tables
+_UNITS = {  # ASCII, for the headers of tables
     "bus.supply_voltage": "V",
     **dict.fromkeys(("bus.supply_resistance", "motor.resistance"), "ohm"),
     **dict.fromkeys(("motor.backlash", "sensor.position_noise", "turned", "tilt"), "rad"),
@@ -36,7 +36,7 @@ _UNITS = {  # ASCII: they are in the headers of tables
     "sensor.latency_ms": "ms",
     "speed": "m/s",
 }
-_RANGE = 3  # numbers of a range: from, to, how many
+_RANGE = 3  # parts of a range: from, to, count
 _STEP, _FALL = math.radians(45), math.radians(90)
 _SECONDS = 1.5
 _SAMPLE = 5.0  # ms
@@ -45,7 +45,7 @@ Figures = dict[str, float]
 
 
 class SweepJob(NamedTuple):
-    """One robot to be tried: the rig as it is, what is changed, and what is measured."""
+    """One measurement: a rig, the changed values, and the metric."""
 
     rig: Rig
     values: tuple[tuple[str, float], ...]
@@ -54,14 +54,18 @@ class SweepJob(NamedTuple):
 
 
 class SweepRow(NamedTuple):
-    """What was changed, and what came out, both by name; NaN where there is none."""
+    """Changed values and measured figures, by name; NaN for a missing figure."""
 
     values: Mapping[str, float]
     figures: Figures
 
 
 def parse_axes(items: Sequence[str]) -> dict[str, tuple[float, ...]]:
-    """``friction=0.02,0.05`` and ``latency=0:40:5`` (from, to, how many); several in one string behind commas."""
+    """Parse axes ``friction=0.02,0.05`` and ``latency=0:40:5`` (from, to, count), also several with commas between.
+
+    Raises:
+        UsageError: an axis is malformed, unknown or given twice.
+    """
     axes: dict[str, tuple[float, ...]] = {}
     for item in items:
         for part in re.split(r",(?=[A-Za-z_.]+=)", item):
@@ -91,7 +95,7 @@ def _numbers(part: str, text: str) -> Iterator[float]:
 
 
 def header(name: str) -> str:
-    """What is varied or measured, with its unit where it has one: ``rise_s``."""
+    """Return a name with its unit, if it has one, as ``rise_s``."""
     unit = _UNITS.get(SHORT.get(name, name))
     return name if unit is None or name.endswith(f"_{unit}") else f"{name}_{unit}"
 
@@ -105,10 +109,13 @@ def sweep(
     where: str | None = None,
     report: Callable[[int, int], None] = lambda _done, _all: None,
 ) -> list[SweepRow]:
-    """Every combination of the axes' values, measured, in the order of the axes, the last one fastest.
+    """Measure every combination of the axes' values, in the order of the axes; the last axis varies fastest.
 
     `metric` is one of `METRICS`, or one figure of it as in ``walk.distance``. `where` is ``dask://HOST:PORT``, or None
-    for the cores of this machine. `report` is called with how many are done, and how many there are.
+    for the cores of this machine. `report` is called with the numbers of finished and of all measurements.
+
+    Raises:
+        UsageError: an unknown metric or figure.
     """
     kind, _, figure = metric.partition(".")
     if kind not in METRICS:
@@ -119,7 +126,7 @@ def sweep(
     jobs = []
     for combination in itertools.product(*axes.values()):
         values = dict(zip(axes, combination, strict=True))
-        changed(rig, values)  # what is impossible is said before the work begins
+        changed(rig, values)  # impossible values raise before the work begins
         jobs.append(SweepJob(rig, tuple(values.items()), metric, int(values.get("seed", seed))))
     rows: list[SweepRow | None] = [None] * len(jobs)
     report(0, len(jobs))
@@ -144,7 +151,7 @@ def _walk(rig: Rig, seed: int) -> Figures:
 
 
 def _step(rig: Rig, seed: int) -> Figures:
-    """The first servo from where it is to 45° beyond."""
+    """Measure a step of the first servo by 45°."""
     with open_robot(rig, "sim", seed=seed) as robot:
         robot.set_positions(robot.positions)
         robot.step(200)
@@ -155,7 +162,7 @@ def _step(rig: Rig, seed: int) -> Figures:
 
 
 def _fall(rig: Rig, seed: int) -> Figures:
-    """A limp arm from 90°, to within 5° of hanging down."""
+    """Measure the fall time of a limp arm from 90° to within 5° of hanging down."""
     raised = rig.with_servos(lambda servo: {"position": _FALL} if servo is rig.servos[0] else {})
     with open_robot(raised, "sim", seed=seed) as robot:
         robot[0].torque_off()
@@ -164,7 +171,7 @@ def _fall(rig: Rig, seed: int) -> Figures:
 
 
 def _watched(robot: Robot) -> tuple[FloatArray, FloatArray]:
-    """Times, s, and true places of the first joint, rad, from now on."""
+    """Step for `_SECONDS`; return times, s, and true positions of the first joint, rad."""
     began = robot.time
     seen = [(began, robot[0].truth.position)]
     while robot.time < began + _SECONDS - 1e-9:
@@ -174,7 +181,7 @@ def _watched(robot: Robot) -> tuple[FloatArray, FloatArray]:
     return times, places
 
 
-METRICS: dict[str, tuple[Callable[[Rig, int], Figures], tuple[str, ...]]] = {  # and the figures of each
+METRICS: dict[str, tuple[Callable[[Rig, int], Figures], tuple[str, ...]]] = {  # function and names of figures
     "walk": (_walk, (*(field.name for field in fields(WalkOutcome)), "speed")),
     "step": (_step, tuple(field.name for field in fields(StepResponse))),
     "fall": (_fall, ("time",)),

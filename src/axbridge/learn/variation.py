@@ -1,4 +1,4 @@
-"""What of a robot can be varied, by name: in sweeps all its servos alike, in learning each by itself."""
+"""Variation of a robot's parameters by name: sweeps change all servos alike, learning changes each separately."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _SCALED = {"value", "ixx", "ixy", "ixz", "iyy", "iyz", "izz"}  # attributes of <
 
 
 def check_name(name: str, *more: str) -> None:
-    """Refuse what is nothing to vary; `more` are names beside those of servos, buses and the rig's parameters.
+    """Check that a name can be varied; `more` are names apart from those of servos, buses and the rig's parameters.
 
     Raises:
-        UsageError: names what is known, and what was perhaps meant.
+        UsageError: the name is unknown; the hint lists the known and the most similar names.
     """
     table, _, key = SHORT.get(name, name).partition(".")
     known: dict[str, Any] = {"bus": BusConfig}
@@ -49,9 +49,10 @@ def check_name(name: str, *more: str) -> None:
 def changed(
     rig: Rig, values: Mapping[str, float], each: Callable[[ServoConfig], Mapping[str, float]] = lambda _: {}
 ) -> Rig:
-    """The rig with these values in each of its servos and buses, and with those of `each` in that servo.
+    """Return the rig with `values` in all its servos and buses, and the values of `each(servo)` in that servo.
 
-    An impossible value is a RigError or ProfileError.
+    Raises:
+        RigError, ProfileError: a value is impossible.
     """
     bus: dict[str, float] = {}
     numbers: dict[str, float] = {}
@@ -74,7 +75,7 @@ def changed(
 
 
 def _params(rig: Rig, servo: ServoConfig, values: Mapping[str, float]) -> dict[str, Any]:
-    """What changes in a servo's entry of the rig."""
+    """Return the changes of a servo's entry of the rig."""
     if servo.drive != "dynamixel" or not values:
         return {}
     tables: dict[str, Any] = {}
@@ -88,7 +89,7 @@ def _params(rig: Rig, servo: ServoConfig, values: Mapping[str, float]) -> dict[s
 
 
 def _dry(friction: FrictionParams, total: float) -> dict[str, float]:
-    """All dry friction of a moving servo, N·m, before and behind its play; its parts keep their shares."""
+    """Return the friction terms for a total dry friction, N·m, before and behind the backlash, in unchanged shares."""
     now = friction.coulomb + friction.output
     if now == 0:
         return {"coulomb": total}
@@ -96,7 +97,7 @@ def _dry(friction: FrictionParams, total: float) -> dict[str, float]:
 
 
 def with_masses(text: str, factor: Callable[[], float]) -> str:
-    """A URDF in which the mass and moments of inertia of each link are `factor` times as large, drawn link by link."""
+    """Return a URDF with each link's mass and moments of inertia times `factor()`, which is called for each link."""
     root = ET.fromstring(text)  # noqa: S314 - the rig's own file, read before
     for inertial in root.iter("inertial"):
         times = factor()
@@ -107,7 +108,7 @@ def with_masses(text: str, factor: Callable[[], float]) -> str:
 
 
 def with_grip(text: str, friction: float) -> str:
-    """A URDF whose links have this coefficient of friction on the floor."""
+    """Return a URDF whose links have this coefficient of friction on the floor."""
     root = ET.fromstring(text)  # noqa: S314 - as above
     for link in filter(len, root.iter("link")):
         for contact in link.findall("contact"):
