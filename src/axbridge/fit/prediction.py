@@ -1,15 +1,14 @@
 """Predict recordings, whole or in parts, with a model, and weigh the errors.
 
-*Command times.* Some recordings lack the times at which commands were sent. For each of them, each parameter set gets
-the delay that fits best (variable projection): one simulation is sampled every 2 ms, and compared with the recording at
-several delays.
+*Command times.* Some recordings lack the times at which commands were sent. For them, each parameter set gets the delay
+that fits best (variable projection): one simulation is sampled every 2 ms, and compared at several delays.
 
 *Rounding.* A servo at rest reports the same count repeatedly, with an error of up to half a count. These readings are
-one independent sample, not a hundred. Of the variance count²/12 of rounding, the share exp(-(2π·noise/count)²) is common
-to all readings of one place (first harmonic of the bias over the place within a count). The rest is independent.
+one independent sample, not a hundred. Of rounding's variance count²/12, the share exp(-(2π·noise/count)²) is common to
+all readings of one place (first harmonic of the bias over the place within a count). The rest is independent.
 
-*Parts* are simulated from the measured state at their start. So one wrong slip of a sticking joint affects a second, not
-the rest of the recording. Longer parts, used in addition, show where the joint finally comes to rest.
+*Parts* are simulated from the measured state at their start. So one wrong slip of a sticking joint affects a second,
+not the rest of the recording. Longer parts, used in addition, show where the joint finally comes to rest.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _MAX_ERROR = 0.05  # rad: errors are clipped to this for the choice of the delay
 
 
 def predicted(rows: FloatArray, runs: Runs, step: float = FINE) -> FloatArray:
-    """Return positions (k, l), rad, for parameter sets (k, len(Param)), with the best delay if command times are unknown."""
+    """Return positions (k, l), rad, by parameter sets (k, len(Param)); unknown command times get the best delay."""
     if not runs.unknown_command_times.any():
         return rollouts(rows, runs, step)
     positions = np.empty((len(rows), len(runs.time)))
@@ -114,7 +113,7 @@ def scatter(noise: FloatArray | float, count: float) -> FloatArray | float:
 def shared(space: Space, runs: Runs) -> tuple[FloatArray, IntArray]:
     """Return the standard deviation (l,), rad, of rounding errors that readings share, and a number (l,) of each place.
 
-    A joint that returns to a count, or to the mirrored count beyond its rest position, probably has the same error again.
+    A joint that returns to a count, or to the mirrored count on the other side of 0, probably has the same error again.
     """
     counts = runs.position / float(space.base[Param.COUNT])
     number: IntArray = np.unique(np.abs(np.round(counts)), return_inverse=True)[1]
@@ -146,7 +145,10 @@ def _common(space: Space, runs: Runs) -> float:
 
 @jit
 def _places(position: FloatArray, start: IntArray, reach: float, number: IntArray) -> None:
-    """Number the places of consecutive readings: a reading more than `reach` from the place's first starts a new one."""
+    """Number the places of consecutive readings: one more than `reach` from the first of its place starts a new place.
+
+    The result is written to `number` (l,).
+    """
     place = -1
     for m in range(start.shape[0] - 1):
         first = math.inf

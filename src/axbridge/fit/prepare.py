@@ -67,7 +67,7 @@ def prepare(
 ) -> Problem:
     """Return the problem of fitting a model to recordings of a rig with one servo; arguments as in `identify`.
 
-    Raises RecordingError for a recording without motion or supply voltage, UsageError for an unsuitable model or repeat.
+    Raises RecordingError for a recording without motion or supply voltage, UsageError for an unsuitable model.
     """
     runs = runs_of(recordings, rig)
     base = base_model(rig, model)
