@@ -97,11 +97,11 @@ def test_recordings_may_be_given_by_their_files(tmp_path):
 def test_a_servo_that_never_answered_is_missing_and_not_a_traceback(tmp_path):
     silent = Track.of("hip", TIME, command=np.zeros(len(TIME)))
     found = compare(recording(silent, wave()), recording(wave("hip"), wave()))
-    assert found.missing == {"hip": "reference knows not one position of it"}
+    assert found.missing == {"hip": "reference has no position of it"}
     assert [pair.name for pair in found.pairs] == ["knee"]
     write_html(found, tmp_path / "a.html")
-    assert "reference knows not one position of it" in (tmp_path / "a.html").read_text()
-    with pytest.raises(RecordingError, match="nothing can be compared: hip: reference knows not one"):
+    assert "reference has no position of it" in (tmp_path / "a.html").read_text()
+    with pytest.raises(RecordingError, match="nothing can be compared: hip: reference has no position"):
         compare(recording(silent), recording(wave("hip")))
 
 

@@ -132,14 +132,14 @@ def _compared(
         for track, label, notes in zip(tracks, labels, doubts, strict=True):
             notes.extend(str(odd) for odd in findings(track.name, track.time, track.columns) if odd.severity == "error")
             if np.isnan(track.position).all():
-                missing[servo] = f"{label} knows not one position of it"
+                missing[servo] = f"{label} has no position of it"
         if servo in missing:
             continue
         pair = pair_of(sides, (servo, other_servo), tracks, limit)
         if pair.plain.samples:
             pairs.append(pair)
         else:
-            missing[servo] = f"{labels[0]} and {labels[1]} know no position of it at the same time"
+            missing[servo] = f"{labels[0]} and {labels[1]} have no position of it at the same time"
     if not pairs:
         facts = "; ".join(f"{name}: {why}" for name, why in missing.items())
         raise RecordingError(other.path, f"nothing can be compared: {facts}", "compare the same experiment")

@@ -161,7 +161,7 @@ class _Machine:
         return limits
 
     def room(self, figures: FloatArray) -> FloatArray:
-        """Return distances (2, …) of figures (…, figures) from their lower and upper limits, as shares of the ranges."""
+        """Return distances (2, …) of figures (…, figures) from lower and upper limits, as shares of the ranges."""
         low, high = self.ends
         room: FloatArray = np.stack((figures - low, high - figures)) / np.maximum(high - low, 1e-6)
         return room

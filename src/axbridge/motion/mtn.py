@@ -34,7 +34,7 @@ _SMALLEST = Decimal("0.000001")  # time or speed except 0
 
 
 class MtnStep(NamedTuple):
-    """One pose: counts by id, (26,), 0..1023; pause after the motion and the motion's time, s, divided by the speed."""
+    """One pose: counts by id, (26,), 0..1023; the pause after the motion, and its time, s, divided by the speed."""
 
     positions: tuple[int, ...]
     pause: Decimal
@@ -43,7 +43,7 @@ class MtnStep(NamedTuple):
 
 @dataclass(frozen=True)
 class MtnPage:
-    """One page; the defaults are an empty page. Number 0 means no page. `in_sevens` splits pages with too many steps."""
+    """One page; the defaults are an empty page. Page 0 means no page. `in_sevens` splits pages with too many steps."""
 
     name: str = ""
     compliance: tuple[int, ...] = (5,) * IDS  # level n by id: compliance slope 2^n

@@ -1,4 +1,4 @@
-"""Plan trajectories through the pages of a move; a motion that is too fast for a joint takes longer, the others do not."""
+"""Plan trajectories through the pages of a move; a motion that is too fast for a joint is slowed down."""
 
 from __future__ import annotations
 
@@ -123,8 +123,8 @@ def plan(
 ) -> Plan:
     """Plan the trajectories from page `start` to the end, or to the page from which the pages repeat.
 
-    `here` is the present pose (rad), `pace` a factor of the speed. With `ease`, the first pose is reached by minimum jerk
-    in at least this time (s); `ending` follows EXIT. `tick` is the least time of a motion, s.
+    `here` is the present pose (rad), `pace` a factor of the speed. With `ease`, the first pose is reached by minimum
+    jerk in at least this time (s); `ending` follows EXIT. `tick` is the least time of a motion, s.
     """
     names = list(move.chain(start, "exit")[0] if ending else move.rounds(start))
     loop = None if ending else move.chain(start)[1]
@@ -186,7 +186,7 @@ def _stretched(
     tick: float,
     slow: list[TooFast],
 ) -> dict[str, JointPath]:
-    """Return each joint's trajectory; steps are lengthened for the speed limits, and too fast joints added to `slow`."""
+    """Return each joint's trajectory; lengthen steps for the speed limits, and add too fast joints to `slow`."""
     for step in group:
         step.duration = max(step.duration, tick)
     turn = 0
