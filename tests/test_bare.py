@@ -96,7 +96,7 @@ def test_the_base_has_few_dependencies_and_errors_name_only_extras_of_the_projec
     assert len(PROJECT["dependencies"]) <= 10
     assert set(errors._EXTRAS.values()) == set(extras) - {"all"}
     assert extras["all"] == [f"axbridge[{','.join(sorted(set(extras) - {'all'}))}]"]
-    assert errors.install("scipy", "cma", "mujoco") == "python -m pip install 'axbridge[fit,sim]'"
+    assert errors.install("scipy", "cma", "mujoco") == 'python -m pip install "axbridge[fit,sim]"'
 
 
 def test_only_engines_and_environments_need_an_extra_to_be_imported():
@@ -123,8 +123,8 @@ def test_in_the_base_each_verb_works_or_names_in_one_line_the_command_that_insta
         if not extra:
             assert (refused, code in STATUSES_WITHOUT_EXTRA) == ([], True), f"{command}: {code} {err}"
         elif command == "warmup":  # it has nothing to compile, which is no error
-            assert f"pip install 'axbridge[{extra}]'" in out
+            assert f'pip install "axbridge[{extra}]"' in out
         else:
             assert code == 2, f"{command}: {code} {err}"
             assert len(err.splitlines()) == 1, err
-            assert err.endswith(f": python -m pip install 'axbridge[{extra}]'\n"), f"{command}: {err}"
+            assert err.endswith(f': python -m pip install "axbridge[{extra}]"\n'), f"{command}: {err}"

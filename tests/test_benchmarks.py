@@ -17,11 +17,8 @@ SMALLEST = {
     "bridge_scenarios.py": ("--only", "killed in motion"),
     "bridge_transparency.py": ("--transactions", "200"),
     "bus_cycle.py": ("20",),
-    "bus_peers.py": ("5",),
     "bus_soak.py": ("500",),
-    "export_bam.py": (str(LOGS),),
     "export_mujoco.py": ("--models", "lima2009"),
-    "first_minute.py": ("--installed",),
     "first_run.py": ("import", "version"),
     "identify_coverage.py": ("--starts", "1", "--generations", "2"),
     "identify_gains.py": (str(LOGS), "--leave-out", "none", "--starts", "1", "--budget", "5"),
@@ -35,9 +32,8 @@ SMALLEST = {
     "unasked_motion.py": ("--families", "ax-12a", "--events", "torque_on"),
     "walking.py": ("--steps", "2"),
     "clients.py": ("--calls", "5"),
-    "x_logs.py": (str(LOGS), "--turns", "1"),
 }
-NEEDS = {"engines.py": "pybullet", "export_mujoco.py": "mujoco", "identify_knee.py": "mujoco"}
+NEEDS = {"engines.py": "pybullet", "export_mujoco.py": "mujoco"}
 SERVES = "bus_line.py"  # runs until a signal ends it
 SCRIPTS = sorted(
     path.name
@@ -45,7 +41,6 @@ SCRIPTS = sorted(
     if path.name != SERVES and find_spec(NEEDS.get(path.name, "axbridge")) is not None
 )
 TIMEOUT = 900  # s
-REAL_TIME = {"first_minute.py"}  # record in real time, and report a computer that is too busy
 
 
 def printed(folder, *command):
@@ -56,9 +51,7 @@ def printed(folder, *command):
     return finished.stdout
 
 
-@pytest.mark.parametrize(
-    "script", [pytest.param(script, marks=pytest.mark.alone) if script in REAL_TIME else script for script in SCRIPTS]
-)
+@pytest.mark.parametrize("script", SCRIPTS)
 def test_a_benchmark_runs_to_its_end_and_prints_results(script, tmp_path):
     assert any(character.isdigit() for character in printed(tmp_path, script, *SMALLEST.get(script, ())))
 

@@ -28,6 +28,13 @@ BLOCK = re.compile(
 TIMEOUT = 300  # s for one command
 
 
+EXPLAINED = {"design.md", "glossary.md"}  # for those who change axbridge, and words: nothing to type
+TYPED = [page for page in PAGES if page.name not in EXPLAINED]
+LIMITS = re.compile(r"What (can go wrong|was tried|.* (does|do) not )")
+# What is written otherwise on Windows, and mostly on macOS: devices, links, and paths of an environment.
+LINUX_ONLY = r"/dev/tty(?:USB|ACM)\d", r"--link ", r"env/bin/"
+
+
 def blocks(page, kind):
     matches = (block for block in BLOCK.finditer(page.read_text()) if block["kind"] == kind)
     return [block["body"] for block in matches if not block["need"] and not block["file"]]
@@ -85,6 +92,29 @@ def save_files(page, folder):
             path = folder / block["file"]
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(block["body"])
+
+
+@pytest.mark.parametrize("page", TYPED, ids=lambda page: page.name)
+def test_the_page_has_something_to_type_or_a_picture_within_ten_lines(page):
+    lines = [line for line in page.read_text().splitlines() if line and not line.startswith("<!--")]
+    assert re.search(r"(?m)^(!\[|```\w+\n\S)", "\n".join(lines[:10]))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_what_a_page_cannot_do_stands_behind_what_it_can(page):
+    headings = re.findall(r"(?m)^## (.*)", page.read_text())
+    while headings and (headings[-1] == "Where to go next" or LIMITS.match(headings[-1])):
+        headings.pop()
+    assert not [heading for heading in headings if LIMITS.match(heading)]
+
+
+@pytest.mark.parametrize("page", TYPED, ids=lambda page: page.name)
+def test_the_first_line_that_is_for_linux_has_that_of_windows_beside_it(page):
+    sections = re.split(r"(?m)^(?=## )", page.read_text())
+    for only in LINUX_ONLY:
+        first = next((section for section in sections if re.search(only, section)), "Windows")
+        assert "Windows" in first, f"{only} in {first.splitlines()[0]}"
+    assert not re.search(r"pip install [^`\n]*'", page.read_text()), "only double quotes are quotes on Windows"
 
 
 @pytest.mark.parametrize("page", with_commands())

@@ -19,7 +19,7 @@ FILES = {
     "arm.xml": ('<mujoco model="a"><worldbody/></mujoco>', "a model of MuJoCo", "rig new NAME --mjcf"),
     "poppy.json": ('{"controllers": {}, "motors": {}}', "a robot of pypot", "docs/migrate.md"),
     "arm.json": ('{"a": {"id": 1, "range_min": 1, "range_max": 9}}', "a calibration of LeRobot", "--calibration"),
-    "old.json": ('{"homing_offset": [1], "calib_mode": ["DEGREE"]}', "layout before 2025", "newer LeRobot"),
+    "old.json": ('{"homing_offset": [1], "calib_mode": ["DEGREE"]}', "layout before 2025", "--unit deg --calibration"),
     "ax12.model": ("[type info]\nmodel_number 12\n", "a control table of ROBOTIS", "profile from-model"),
     "arm.sdf": ('<?xml version="1.0"?>\n<sdf version="1.9"/>', "a model of Gazebo", "the URDF"),
     "page.csv": ("<!DOCTYPE html>\n<html>", "a web page", "the file itself"),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import axbridge
-from axbridge.cli.verify_steps import suited
+from axbridge.cli.verify import suited
 from axbridge.config.rig import Rig
 from axbridge.config.rig_check import check_rig, positive_directions
 from axbridge.config.rig_edit import copy_rig

@@ -1,7 +1,7 @@
 """The import graph of `src/axbridge` as text: rooms, arrows, circles.
 
 A room is a folder below `axbridge`, or a file beside the folders; the files that all rest on (`BASE`) are one room. An
-arrow is one room that imports another one, however often. A circle is a set of files that import each other.
+arrow is one room that imports another one, however often. A circle is files that import each other in turn.
 `tests/test_package.py` holds rooms to their order.
 
 Usage: `python tools/import_graph.py [--files]`; with `--files` every file's arrows, too.
@@ -13,12 +13,13 @@ import ast
 import re
 import sys
 from collections.abc import Collection, Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from types import MappingProxyType
 
 BASE = {
     *("errors", "units", "clock", "files", "file_reading", "arrays", "rotations"),
-    *("minimum_jerk", "state", "memory", "jit", "pool"),
+    *("minimum_jerk", "state", "jit", "pool"),
 }
 ON_DEMAND = {"robot.robot": "view.attach"}  # a room above, for one method that says so: `Robot.view`
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "axbridge"
@@ -114,33 +115,13 @@ def rooms(arrows: Mapping[str, set[str]]) -> dict[str, set[str]]:
     return found
 
 
-def circles(arrows: Mapping[str, set[str]]) -> list[list[str]]:
-    """Sets of nodes that reach each other, each sorted (Tarjan 1972, strongly connected components of two and more)."""
-    order: dict[str, int] = {}
-    low: dict[str, int] = {}
-    stack: list[str] = []
-    found: list[list[str]] = []
-
-    def visit(node: str) -> None:
-        order[node] = low[node] = len(order)
-        stack.append(node)
-        for target in sorted(arrows.get(node, ())):
-            if target not in order:
-                visit(target)
-                low[node] = min(low[node], low[target])
-            elif target in stack:
-                low[node] = min(low[node], order[target])
-        if low[node] == order[node]:
-            place = stack.index(node)
-            group = sorted(stack[place:])
-            del stack[place:]
-            if len(group) > 1:
-                found.append(group)
-
-    for node in sorted(arrows):
-        if node not in order:
-            visit(node)
-    return found
+def circle(arrows: Mapping[str, set[str]]) -> list[str]:
+    """Nodes each of which leads to the next, and the last one to the first; none where there is no such circle."""
+    try:
+        TopologicalSorter(arrows).prepare()
+    except CycleError as error:
+        return sorted(set(error.args[1]))
+    return []
 
 
 def report(*, files: bool = False) -> Iterator[str]:
@@ -152,12 +133,9 @@ def report(*, files: bool = False) -> Iterator[str]:
     if files:
         for name, targets in arrows.items():
             yield f"{name} -> {', '.join(sorted(targets))}"
-    yield (
-        f"{len(between)} rooms, {sum(map(len, between.values()))} arrows, circles: "
-        f"{len(circles(between))} of rooms, {len(circles(arrows))} of files"
-    )
-    for group in circles(arrows):
-        yield f"circle: {', '.join(group)}"
+    yield f"{len(between)} rooms, {sum(map(len, between.values()))} arrows"
+    for what, graph_of in (("rooms", between), ("files", arrows)):
+        yield f"circle of {what}: {', '.join(circle(graph_of)) or 'none'}"
 
 
 if __name__ == "__main__":

@@ -20,6 +20,12 @@ _RIG = f"""# Rig keys
 {_GENERATED}
 
 Every key of a rig file. [Rig files](rigs.md) says how to write one. Angles are in rad, torques in N·m, voltages in V.
+
+```console
+$ axbridge rig copy pan_tilt my_head      # a rig to begin with
+$ axbridge rig check my_head              # names keys that are wrong
+```
+
 With a `base`, what the base says need not be said again. An unknown key is an error that names it.
 """
 _WEBOTS = f"""# Webots functions
@@ -27,7 +33,12 @@ _WEBOTS = f"""# Webots functions
 {_GENERATED}
 
 What each function and field of Webots' Servo, Motor and Robot pages does here. [Webots controllers](webots.md) says
-how to run a controller.
+more of how to run a controller:
+
+<!-- needs a controller -->
+```console
+$ axbridge run wave.py --rig bench_arm
+```
 
 `native`: the joint or servo does it itself. `emulated`: the host does it through registers. `unsupported`: it cannot
 be done, and a message says so; it is never ignored. A simulated AX-12 takes the same path as a real one.

@@ -305,7 +305,7 @@ _EXTRAS = {  # packages that the base goes without, and the extra of `pyproject.
 def install(*packages: str) -> str:
     """The command that installs the extras that bring these packages."""
     extras = ",".join(dict.fromkeys(_EXTRAS[package] for package in packages))
-    return f"python -m pip install 'axbridge[{extras}]'"
+    return f'python -m pip install "axbridge[{extras}]"'
 
 
 def require(what: str, *packages: str) -> None:

@@ -97,7 +97,8 @@ _KINDS = (  # the first matching mark decides
     Kind(re.compile(r"\A\{.*\"(controllers|motorgroups)\"\s*:", re.DOTALL), "a robot of pypot", _PYPOT),
     Kind(
         re.compile(r"\A\{.*\"calib_mode\"\s*:", re.DOTALL),
-        "a calibration of LeRobot in its layout before 2025", "calibrate the arm again with a newer LeRobot",
+        "a calibration of LeRobot in its layout before 2025, of which the servos hold nothing",
+        "serve without it; its data set: axbridge import DATASET FILE.mcap --unit deg --calibration THIS.json",
     ),
     Kind(
         re.compile(r"\A\{.*\"range_min\"\s*:", re.DOTALL),

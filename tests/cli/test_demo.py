@@ -1,14 +1,18 @@
 """The main job, end to end: the demo."""
 
+import importlib
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from axbridge.recording.stored import open_recording
+from axbridge.testing import serve
 
+demo_verb = importlib.import_module("axbridge.cli.demo")  # the package has the verb under this name
 pytestmark = [pytest.mark.slow, pytest.mark.ci, pytest.mark.real_time]
 
 
@@ -58,6 +62,14 @@ def test_a_rig_of_several_servos_has_its_model_compared_and_none_identified(tmp_
     assert (info, compare, last[1]) == ("info", "compare", "serve")
     said(info, *info_words)
     said(compare, *compare_words)
+
+
+@pytest.mark.alone  # its servo lives in real time
+def test_a_virtual_servo_that_is_silent_at_first_is_recorded_again(tmp_path, said, monkeypatch):
+    silent = ",".join(f"drop#{packet}" for packet in range(1, 40))
+    monkeypatch.setattr(demo_verb, "serve", partial(serve, faults=silent))
+    assert "Steps agree to" in said("demo", "--rig", "pan_tilt", "--out", "here")
+    assert open_recording(tmp_path / "here" / "virtual.mcap").complete
 
 
 def test_a_robot_with_legs_walks_and_its_page_shows_its_knees(tmp_path, said):

@@ -14,7 +14,7 @@ from axbridge.bus.handshake import Expected, ExpectedBus, Finding
 from axbridge.bus.protocols.packet import BROADCAST
 from axbridge.bus.serial import SerialBus
 from axbridge.cli import off
-from axbridge.cli import verify_steps as steps
+from axbridge.cli import verify as steps
 from axbridge.cli.off import broadcast_off, powered
 from axbridge.cli.verify import PAGE, PROMISES, STEPS, TEXT, counted, judged, load, save, verdict, write_report
 from axbridge.config.profile import FirmwareProfile

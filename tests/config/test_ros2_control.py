@@ -4,7 +4,8 @@ import pytest
 
 from axbridge.config.rig import Rig
 from axbridge.config.ros2_control import Ros2Servo, read_ros2_control
-from axbridge.errors import RigError
+from axbridge.errors import RigError, UsageError
+from axbridge.export.ros2_control import to_ros2_control
 
 HARDWARE = """<hardware><plugin>{plugin}</plugin>
 <param name="{port}">/dev/ttyUSB3</param><param name="baud_rate">57600</param>{more}</hardware>"""
@@ -56,9 +57,14 @@ def urdf(folder, control):
         (BY_JOINT, Ros2Servo(11, None, {}), Ros2Servo(12, None, {"operating_mode": 1})),
         (BY_GPIO, Ros2Servo(11, None, {}), Ros2Servo(12, None, {"position_p_gain": 800})),
         (FEETECH, Ros2Servo(11, 2000, {}), Ros2Servo(12, None, {"p_gain": 16})),
-        (TURNED, Ros2Servo(11, None, {}, 1.5, -1), Ros2Servo(12, None, {"operating_mode": 1})),
+        (TURNED, Ros2Servo(11, None, {}, -1.5, -1), Ros2Servo(12, None, {"operating_mode": 1})),
+        (
+            BY_GPIO.replace("0, 1, 1, 0", "0, -1, 1, 0"),
+            Ros2Servo(11, None, {}, 0.0, -1),
+            Ros2Servo(12, None, {"position_p_gain": 800}),
+        ),
     ],
-    ids=["by joint", "by gpio", "feetech", "turned"],
+    ids=["by joint", "by gpio", "feetech", "turned", "turned by gpio"],
 )
 def test_each_dialect_names_ids_port_rate_and_registers(tmp_path, control, one, other):
     found = read_ros2_control(urdf(tmp_path, control))
@@ -78,13 +84,14 @@ def test_a_joint_sits_on_its_servo_as_the_file_says(said, tmp_path):
     told = said("rig", "new", "made", "--urdf", path, "--profile", "xl430-w250")
     assert "left out, because xl430-w250 has no such registers: current_limit" in told
     servos = Rig.load(str(tmp_path / "made")).servos
-    assert [(servo.zero, servo.direction) for servo in servos] == [(2048 + 978, -1), (2048, 1)]  # 1.5 rad
+    assert [(servo.zero, servo.direction) for servo in servos] == [(2048 - 978, -1), (2048, 1)]  # 1.5 rad
 
 
 @pytest.mark.parametrize(
     ("old", "new", "why"),
     [
         (">11<", '>11</param><param name="gear_ratio">2.0<', "cannot have a gear"),
+        (">11<", '>11</param><param name="gear_ratio">0.5<', "cannot have a gear"),
         (">11<", '>11</param><param name="offset">one<', "offset = 'one' is no number"),
         ('<param name="id">11</param>', '<param name="id">${prefix}1</param>', "is no id\nexpand it first: xacro FILE"),
         ('<joint name="a">', '<xacro:if value="1"/><joint name="a">', "not a readable URDF"),
@@ -104,10 +111,21 @@ def test_without_ros2_control_nothing_is_said(tmp_path):
     assert read_ros2_control(urdf(tmp_path, "")) is None
 
 
-@pytest.mark.parametrize("rig", ["koch", "so101", "leg", "pan_tilt"])
+@pytest.mark.parametrize("rig", ["koch", "so101", "leg", "pan_tilt", "bioloid"])
 def test_a_rig_that_was_written_for_ros2_control_is_read_back(said, tmp_path, rig):
     assert f"wrote {rig}.launch.py" in said("export", "ros2", rig)
     own = Rig.load(rig)
+    units = own.profile_of(own.dynamixels[0]).units
     found = read_ros2_control(tmp_path / f"{rig}.ros2_control.xacro")
     assert {joint: one.id for joint, one in found.servos.items()} == {one.joint: one.id for one in own.dynamixels}
+    for one in own.dynamixels:
+        there = found.servos[one.joint]
+        zero = units.middle + round(there.offset / units.position) if there.zero is None else there.zero
+        assert (zero, there.direction) == (one.zero, one.direction)
     compile((tmp_path / f"{rig}.launch.py").read_text(), "launch", "exec")
+
+
+def test_a_joint_that_a_driver_cannot_turn_round_is_refused(tmp_path):
+    rig = Rig.load("so101").with_servos(lambda servo: {"direction": -1} if servo.id == 2 else {})
+    with pytest.raises(UsageError, match="shoulder_lift turns against its joint.*feetech_ros2_driver has no key"):
+        to_ros2_control(rig, "/tmp/arm")

@@ -237,7 +237,7 @@ def test_without_numba_the_command_says_at_once_how_long_it_will_take(tmp_path, 
     asked = "identify none.mcap --rig bench_arm --model lima2009 --out x.toml"
     assert app.run(asked.split()) == app.MISUSE
     first, second, *_ = capsys.readouterr().err.splitlines()
-    assert "takes hours instead of minutes; python -m pip install 'axbridge[fast]'" in first
+    assert 'takes hours instead of minutes; python -m pip install "axbridge[fast]"' in first
     assert "none.mcap" in second
 
 

@@ -4,6 +4,7 @@ import csv
 import gzip
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -84,6 +85,44 @@ def test_values_become_angles_by_the_calibration_or_as_axbridge_recorded_them(de
     assert (found["gripper"] - 2048) / 1000 * 100 == pytest.approx(np.linspace(0, 100, FRAMES), abs=1e-4)
     # LeRobot's degrees count from the middle of the servo
     assert (counts["deg"]["elbow_flex"] - 2000) * 360 / 4095 == pytest.approx(0.5 * SWEEP, abs=1e-4)
+
+
+EARLY = {  # as LeRobot wrote it until 2025
+    "homing_offset": [-2000, 1000, -1900],
+    "drive_mode": [0, 1, 0],
+    "start_pos": [2010, 990, 2020],
+    "end_pos": [3024, -24, 3020],
+    "calib_mode": ["DEGREE", "DEGREE", "LINEAR"],
+    "motor_names": list(CALIBRATION),
+}
+
+
+@pytest.mark.parametrize("arm", ["", "main_"])
+def test_values_become_angles_by_a_calibration_from_before_2025(desk, arm, capsys):
+    write_dataset(desk / "set", [episode()], names=[f"{arm}{name}" for name in CALIBRATION])
+    (desk / "arm.json").write_text(json.dumps(EARLY))
+    assert run(["import", "set", "out.mcap", "--unit", "deg", "--calibration", "arm.json"]) == 0
+    recording = axbridge.open_recording("out.mcap")
+    pan, elbow, gripper = (recording[name].position / (math.tau / 4096) + 2048 for name in recording)
+    # LeRobot, `apply_calibration`, with raw counts
+    assert (pan - 2000) / 2048 * 180 == pytest.approx(SWEEP, abs=1e-4)
+    assert (-elbow + 1000) / 2048 * 180 == pytest.approx(0.5 * SWEEP, abs=1e-4)
+    assert (gripper - 2020) / (3020 - 2020) * 100 == pytest.approx(np.linspace(0, 100, FRAMES), abs=1e-4)
+    capsys.readouterr()
+    assert run(["import", "set", "two.mcap", "--unit", "normalised", "--calibration", "arm.json"]) == 2
+    assert "wrote degrees with a calibration from before 2025\n--unit deg" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [({"drive_mode": [0]}, "makes no sense"), ({"calib_mode": ["RADIAN"] * 3}, "is none of LeRobot's: calib_mode")],
+)
+def test_a_calibration_from_before_2025_that_does_not_fit_is_refused(desk, change, why, capsys):
+    write_dataset(desk / "set", [episode()])
+    (desk / "arm.json").write_text(json.dumps(EARLY | change))
+    assert run(["import", "set", "out.mcap", "--unit", "deg", "--calibration", "arm.json"]) == 2
+    assert "arm.json" in (said := capsys.readouterr().err)
+    assert re.search(why, said)
 
 
 @pytest.mark.parametrize(

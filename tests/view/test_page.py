@@ -448,7 +448,7 @@ def test_a_port_that_is_taken_and_a_missing_package_are_said_in_a_line(page, arm
     with pytest.raises(UsageError, match=f"port {taken} of 127.0.0.1 is taken"):
         arm.view(port=taken, open=False)
     monkeypatch.setitem(__import__("sys").modules, "websockets", None)
-    with pytest.raises(UnsupportedOperation, match=r"python -m pip install 'axbridge\[view\]'"):
+    with pytest.raises(UnsupportedOperation, match=r'python -m pip install "axbridge\[view\]"'):
         arm.view(open=False)
 
 

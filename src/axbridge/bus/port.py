@@ -49,7 +49,7 @@ _FD_SETSIZE = 1024  # descriptors `select` can name
 
 def check_sdk(port: str) -> None:
     """Refuse a dynamixel-sdk that is too old or was overwritten by another package's copy."""
-    repair = "run `pip install --force-reinstall 'dynamixel-sdk>=4.0.5'`"
+    repair = 'run `pip install --force-reinstall "dynamixel-sdk>=4.0.5"`'
     distribution = metadata.distribution("dynamixel-sdk")
     version = tuple(int(part) for part in distribution.version.split(".")[:3] if part.isdigit())
     if version < OLDEST_SDK:

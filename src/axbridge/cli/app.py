@@ -75,7 +75,7 @@ def _main(
 
 
 def emit_json(form: str, document: Mapping[str, Any]) -> None:
-    """Print one JSON document on stdout; not-a-number and infinity become null, as JSON has neither."""
+    """Print one JSON document on stdout; NaN and infinity become null, as JSON has neither."""
     print(dumps({"format": f"axbridge-{form}", **_finite(document)}, indent=2))
 
 

@@ -176,7 +176,7 @@ class ManualProcedure(Generic[Found]):
         self, what: str, before: Mapping[str, float] | None = None, name: str = "",
         follow: Callable[[], None] = lambda: None, keys: str = "",
     ) -> str:  # fmt: skip
-        """The key that was pressed, while the robot goes on and `follow` is called after each step."""
+        """The key that was pressed; meanwhile the robot steps, and `follow` is called after each step."""
 
         def go_on() -> None:
             if self.robot.step() == -1:

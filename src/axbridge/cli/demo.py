@@ -114,12 +114,19 @@ def _demo_arm(
                 fit_code.join()
             for path, angle in ((shown, SHOWN), (taught, TAUGHT))[: 1 + teaches]:
                 for _ in range(TRIES if port is None else 1):
-                    record(loaded, "real", path, angle, device, behind, show=show)
+                    try:
+                        record(loaded, "real", path, angle, device, behind, show=show)
+                    except BusError:
+                        if port is not None:
+                            raise
+                        lacking = "the virtual servo did not answer"
+                        continue
                     facts = open_recording(path)[config.name].facts()
-                    if not facts.gaps:
+                    lacking = f"{path} lacks {facts.longest_gap:.2f} s" if facts.gaps else ""
+                    if not lacking:
                         break
-                if facts.gaps and port is None:
-                    why = f"this computer was too busy: {path} lacks {facts.longest_gap:.2f} s, so no figure is right"
+                if lacking and port is None:
+                    why = f"this computer was too busy: {lacking}, so no figure is right"
                     raise BusError(why, f"{LIGHTEN}, and run it again")
     with progress(f"starting the simulator, {published}", quiet=quiet) as show:
         record(loaded, "sim", files["sim"], SHOWN, show=show)
@@ -143,11 +150,11 @@ def _demo_arm(
     acts = (before,) if after is None else (before, after)
     note(*(line for act in acts for line in lacks(act)))
     lines = [headline(before, after), "", table_text(acts_table(acts))]
-    lacking = ["", f"The third act, a model identified from recordings, needs numba: {install('numba')}"]
+    third = ["", f"The third act, a model identified from recordings, needs numba: {install('numba')}"]
     beside = f"--rig {rig} --model {files['model']}" if teaches else files["sim"]
     compared = f"axbridge compare {taught if teaches else files[kind]} {beside}"
     commands = [f"axbridge info {files[kind]}", compared, f"axbridge serve {rig} --link /tmp/arm"]
-    lines += _ending(files, commands, lacking if alone and not COMPILED else [])
+    lines += _ending(files, commands, third if alone and not COMPILED else [])
     more = {"identified": summary(after)} if after is not None else {}
     return "demo-1", {**summary(before), **more, "files": {name: str(path) for name, path in files.items()}}, lines
 
@@ -199,7 +206,7 @@ _MODELS = "ax12", "lima2009"  # of the virtual robot, and of its simulation: two
 
 
 def _demo_walk(rig: Rig, name: str, out: Path, seed: int, *, quiet: bool) -> _Outcome:
-    """Let a virtual robot walk, simulate it by another model, and write recording, page and picture."""
+    """Let a virtual robot walk, simulate it by another model, and write recording and pages."""
     own = rig.model_of(rig.dynamixels[0]).name
     other = next(model for model in _MODELS if model != own)
     gait, files = Gait(steps=_STEPS), {what: out / file for what, file in _WALK_FILES.items()}

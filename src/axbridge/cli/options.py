@@ -92,7 +92,7 @@ def servo_of(rig: Rig, servo: str) -> ServoConfig:
 
 
 def servos_of(rig: Rig, servos: str) -> list[str]:
-    """Names of the servos that are meant by names or ids, separated by commas; all where none is."""
+    """Names of the servos meant by names or ids, separated by commas; all where none is."""
     chosen = {servo_of(rig, servo).name for servo in separated(servos)}
     return [servo.name for servo in rig.servos if not chosen or servo.name in chosen]
 

@@ -84,7 +84,7 @@ def play(
 
 @contextmanager
 def _asked_to_stop() -> Iterator[Callable[[], bool]]:
-    """Yield what says whether Ctrl-C was pressed; a second one does what the first would have done."""
+    """Yield whether Ctrl-C was pressed; a second one does what the first would have done."""
     asked: list[int] = []
     earlier = signal.getsignal(signal.SIGINT)
 

@@ -24,7 +24,7 @@ class Show(Protocol):
 
 @contextmanager
 def progress(what: str, *, quiet: bool = False) -> Iterator[Show]:
-    """Say on stderr while the block runs what is under way, how much of it is done, and since when."""
+    """Say on stderr what the block does, how much of it is done, and since when."""
     if quiet or sys.stderr is None:
         with reporting(lambda _done, _total: None):
             yield lambda _what, _share=None: None

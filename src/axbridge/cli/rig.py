@@ -13,19 +13,10 @@ from typing import Annotated
 
 import typer
 
+from axbridge.cli import options as opt
 from axbridge.cli.app import app, note, report
 from axbridge.cli.help import Verbs
 from axbridge.cli.list_ import shipped_rigs
-from axbridge.cli.options import (
-    BaudOption,
-    ForceOption,
-    JsonOption,
-    PortOption,
-    RigArgument,
-    ids_of,
-    lined_up,
-    shared,
-)
 from axbridge.config.mjcf import find_mjcf, read_mjcf
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig, rig_schema, split_options
@@ -45,26 +36,28 @@ app.add_typer(rig, name="rig")
 
 
 @rig.command("list")
-def list_(*, json: JsonOption = False) -> None:
+def list_(*, json: opt.JsonOption = False) -> None:
     """List the rigs that come with axbridge."""
     rigs = shipped_rigs()
-    report("rig-list-1", {"rigs": rigs}, lined_up(list(rigs.items())), json=json)
+    report("rig-list-1", {"rigs": rigs}, opt.lined_up(list(rigs.items())), json=json)
 
 
 @rig.command()
 def new(
     name: Annotated[Path, typer.Argument(metavar="NAME", help="Of the rig, and of a new folder for it.")],
-    port: PortOption = None,
-    baud: BaudOption = 1_000_000,
+    port: opt.PortOption = None,
+    baud: opt.BaudOption = 1_000_000,
     urdf: Annotated[
         Path | None, typer.Option(metavar="FILE.urdf", help="Ask no servo: write one for each joint that turns.")
     ] = None,
     mjcf: Annotated[
         str | None, typer.Option(metavar="ROBOT.xml", help="Likewise; or a robot of the package mujoco-menagerie.")
     ] = None,
-    profile: Annotated[str | None, shared("--profile", "Of the servos, with --urdf or --mjcf.", "--servo")] = None,
-    ids: Annotated[str, shared("--ids", "Of the joints in the file's order, as 1,2,5 or 1-6; default: 1, 2, …")] = "",
-    force: ForceOption = False,
+    profile: Annotated[str | None, opt.shared("--profile", "Of the servos, with --urdf or --mjcf.", "--servo")] = None,
+    ids: Annotated[
+        str, opt.shared("--ids", "Of the joints in the file's order, as 1,2,5 or 1-6; default: 1, 2, …")
+    ] = "",
+    force: opt.ForceOption = False,
 ) -> None:
     """Write a rig of the servos that answer on a port, or of the joints of a URDF or MJCF file.
 
@@ -84,13 +77,13 @@ def new(
         with TemporaryDirectory() as folder:
             urdf = Path(folder, f"{name.name}.urdf")
             urdf.write_text(made.urdf, encoding="utf-8")
-            drawn = _rig_of_urdf(name, urdf, profile, ids_of(ids), made.joints)
+            drawn = _rig_of_urdf(name, urdf, profile, opt.ids_of(ids), made.joints)
         standing = [f"base_height = {made.height:.9g}", "ground = true", "fixed_base = false"] if made.free else []
         lines += [f"description = {written(f'made of {Path(mjcf).name}')}", "", "[world]"]
         lines += [f'urdf = "{urdf.name}"', *standing]
         note(f"left out, because the servo model brings it: {', '.join(made.dropped) or 'nothing'}")
     elif urdf is not None:
-        drawn = _rig_of_urdf(name, urdf, profile, ids_of(ids))
+        drawn = _rig_of_urdf(name, urdf, profile, opt.ids_of(ids))
         lines += [f"description = {written(f'made of {urdf.name}')}", "", "[world]"]
         lines.append(f"urdf = {written(Path(os.path.relpath(urdf, name)).as_posix())}")
     elif profile is not None or ids:
@@ -161,7 +154,7 @@ def _rig_of_urdf(name: Path, urdf: Path, profile: str | None, ids: list[int], on
 
 
 @rig.command()
-def show(rig: RigArgument, *, json: JsonOption = False) -> None:
+def show(rig: opt.RigArgument, *, json: opt.JsonOption = False) -> None:
     """Print what a rig is: its files, buses, world and servos."""
     loaded = Rig.load(rig)
     lines = [f"{loaded.name}: {loaded.description}" if loaded.description else loaded.name, f"file    {loaded.path}"]
@@ -174,7 +167,7 @@ def show(rig: RigArgument, *, json: JsonOption = False) -> None:
         span = "" if parameter.min is None or parameter.max is None else f" ({parameter.min:g}..{parameter.max:g})"
         lines.append(f"number  {name} = {parameter.value:g} {parameter.unit}{span}")
     header = ("servo", "id", "bus", "joint", "profile", "model", "limits")
-    lines += lined_up([header, *(_row(servo) for servo in loaded.servos)])
+    lines += opt.lined_up([header, *(_row(servo) for servo in loaded.servos)])
     buses = {bus.name: {"port": bus.port, "baud": bus.baud, "supply_v": bus.supply_voltage} for bus in loaded.buses}
     servos = {
         servo.name: {
@@ -205,7 +198,7 @@ def _row(servo: ServoConfig) -> tuple[str, ...]:
 
 
 @rig.command()
-def copy(rig: RigArgument, folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.")]) -> None:
+def copy(rig: opt.RigArgument, folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.")]) -> None:
     """Copy a rig and its files into a new folder, to change them. The copy gets the folder's name."""
     name, numbers = split_options(rig)
     if numbers:
@@ -219,7 +212,7 @@ def copy(rig: RigArgument, folder: Annotated[Path, typer.Argument(metavar="DIR",
 @rig.command()
 def check(
     rig: Annotated[str, typer.Argument(metavar="FILE", help="Rig file, folder or name.")],
-    json: JsonOption = False,
+    json: opt.JsonOption = False,
 ) -> None:
     """Check a rig and its files, draw its joints, and list what it assumes."""
     loaded = Rig.load(rig)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -194,8 +195,7 @@ def _explain(rig: Rig, channels: dict[str, Channel], timing: str, faults: str, l
         print("type faults here (drop=0.01, none, power-cycle); Ctrl-C ends it", flush=True)
 
 
-def _to_stdout(text: str) -> None:
-    print(text, flush=True)
+_to_stdout = partial(print, flush=True)
 
 
 def _to_stderr(text: str) -> None:

@@ -9,20 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from axbridge.comparison import tables
 from axbridge.comparison.comparison import Comparison, lacks, shift_text
 from axbridge.comparison.page import POINTS, Panel, fewer, figure_html, numbers, table_html, write_page
-from axbridge.comparison.tables import (
-    acts_table,
-    beside_table,
-    deviation_table,
-    errors_beside,
-    headline,
-    panels_of,
-    parameter_table,
-    provenance_table,
-    response_tables,
-    title_of,
-)
 from axbridge.comparison.walks import WalkSide, walk_headline, walk_parts
 
 _ROOM = 200_000  # bytes for all curves of a page, which stays small enough for a mail
@@ -55,7 +44,8 @@ def write_html(
     """Write the report as one page; `more` is HTML that stands below its figures."""
     two = () if beside is None else (beside,)
     judged = (comparison, *two, *(() if again is None else (again,)))
-    parts = [f'<p class="headline">{escape(walk_headline(walks) or headline(comparison, beside))}</p>']
+    said = walk_headline(walks) or tables.headline(comparison, beside)
+    parts = [f'<p class="headline">{escape(said)}</p>']
     parts.append(_large_figures(comparison, beside))
     parts += [*more, *(f'<p class="note">{escape(line)}</p>' for line in lacks(comparison))]
     for recording, label in zip((comparison.reference, comparison.other), comparison.labels, strict=True):
@@ -71,7 +61,7 @@ def write_html(
 
     def panels_at(index: int) -> list[Panel]:
         """Made when they are drawn, because those of an hour are large."""
-        return panels_of(comparison, comparison.pairs[index], beside=beside, everything=index < DETAILED)
+        return tables.panels_of(comparison, comparison.pairs[index], beside=beside, everything=index < DETAILED)
 
     columns = sum(numbers(panels_at(index)) for index in range(len(comparison.pairs)))
     points = min(POINTS, max(_FEWEST, round(_ROOM / _BYTES / columns)))
@@ -81,22 +71,22 @@ def write_html(
             parts.append(f"<h2>{escape(pair.name)}</h2>")
         parts.append(figure_html(fewer(panels_at(index), points, whole), names[pair.name]))
         if beside is not None:
-            parts.append(table_html(acts_table((comparison, beside))))
+            parts.append(table_html(tables.acts_table((comparison, beside))))
             continue
         if index == 0:
-            parts.append(table_html(deviation_table(comparison)))
+            parts.append(table_html(tables.deviation_table(comparison)))
             parts.append(f'<p class="lead">{escape(_alignment(comparison))}</p>')
             if len(comparison.pairs) > DETAILED:
                 parts.append(f'<p class="lead">Torque, power and load are drawn for the {DETAILED} worst servos.</p>')
-        parts += [table_html(table) for table in response_tables(comparison, pair)]
-    if (table := beside_table(errors_beside(*judged), *judged)) is not None:
+        parts += [table_html(table) for table in tables.response_tables(comparison, pair)]
+    if (table := tables.beside_table(tables.errors_beside(*judged), *judged)) is not None:
         parts.append(table_html(table))
-    if parameters := parameter_table(comparison, *two):
+    if parameters := tables.parameter_table(comparison, *two):
         body = table_html(parameters, words=True)
         summary = f"Model parameters of {escape(comparison.pairs[0].name)}"
         parts.append(f"<details><summary>{summary}</summary>{body}</details>")
-    parts.append(table_html(provenance_table(comparison, *two), words=True))
-    write_page(path, title or title_of(comparison), parts)
+    parts.append(table_html(tables.provenance_table(comparison, *two), words=True))
+    write_page(path, title or tables.title_of(comparison), parts)
 
 
 def _large_figures(comparison: Comparison, beside: Comparison | None) -> str:

@@ -292,13 +292,18 @@ def _hinge(rig: Rig, name: str) -> ServoConfig:
     if servo is None:
         names = ", ".join(servo.name for servo in rig.servos)
         raise UsageError(f"rig {rig.name} has no servo {name!r}", f"its servos: {names}")
+    check_hinge(rig, servo)
+    return servo
+
+
+def check_hinge(rig: Rig, servo: ServoConfig) -> None:
+    """Refuse a servo that turns no joint of the URDF."""
     path, tree = rig.urdf_path(), rig.tree()
     joints = tree.names
     if servo.joint not in joints:
         raise RigError(path, f"joint {servo.joint}", "no such joint", f"it has: {', '.join(joints)}")
     if tree.joints[joints.index(servo.joint)].linear:
         raise RigError(path, f"joint {servo.joint}", "slides", "identification needs a hinge")
-    return servo
 
 
 def _carried(recording: Recording, rig: Rig, servo: ServoConfig) -> CarriedRecording:

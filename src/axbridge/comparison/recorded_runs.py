@@ -11,7 +11,7 @@ import numpy as np
 
 from axbridge.arrays import BoolArray, FloatArray
 from axbridge.comparison.metrics import resample
-from axbridge.comparison.recorded_dynamics import CarriedRecording
+from axbridge.comparison.recorded_dynamics import CarriedRecording, check_hinge
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
@@ -44,17 +44,12 @@ class Arm:
 
 def arm_of(rig: Rig, servo: ServoConfig) -> Arm:
     """The arm that a servo swings."""
-    path, tree = rig.urdf_path(), rig.tree()
+    check_hinge(rig, servo)
+    tree = rig.tree()
     assert rig.world is not None  # else it had no tree
-    names = tree.names
-    place = f"joint {servo.joint}"
-    if servo.joint not in names:
-        raise RigError(path, place, "no such joint", f"it has: {', '.join(names)}")
-    if len(names) > 1 or not rig.world.fixed_base:
+    if len(tree.joints) > 1 or not rig.world.fixed_base:
         hint = "identification needs one arm on a fixed base; of a robot, say which servo: --servo NAME"
-        raise RigError(path, place, "is one of several moving parts", hint)
-    if tree.joints[0].linear:
-        raise RigError(path, place, "slides", "identification needs an arm on a hinge")
+        raise RigError(rig.urdf_path(), f"joint {servo.joint}", "is one of several moving parts", hint)
     # Turned by θ it takes the torque inertia·θ'' - a·cos θ - b·sin θ.
     gravity = np.array([(0.0, 0.0, 0.0), rig.world.gravity, rig.world.gravity])
     position, pushed, still = (

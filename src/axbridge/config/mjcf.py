@@ -22,7 +22,6 @@ from axbridge.errors import RigError, plural, require
 from axbridge.file_reading import refuse_other_kind
 from axbridge.rotations import Quaternion, matrix, roll_pitch_yaw
 
-_BY_PATH = "give the path of a file"
 _AGAIN = "give a robot of hinges and slides, each on its own"
 
 
@@ -60,9 +59,8 @@ def find_mjcf(name: str) -> Path:
         robot = menagerie.get(name)
         return Path(robot.xml(robot.default_model))  # it is fetched at the first use
     except menagerie.MenagerieError as failure:
-        raise RigError(
-            path, "", f"no such file, and not to be had from mujoco-menagerie: {failure}", _BY_PATH
-        ) from failure
+        why = f"no such file, and not to be had from mujoco-menagerie: {failure}"
+        raise RigError(path, "", why, "give the path of a file") from failure
 
 
 def read_mjcf(path: Path) -> FromMjcf:
@@ -82,7 +80,7 @@ def read_mjcf(path: Path) -> FromMjcf:
         why = " ".join(str(failure).split())  # it has several lines
         raise RigError(path, "", f"MuJoCo cannot compile it: {why}", "correct the file") from failure
     _refuse(mujoco, model, path)
-    roots = [body for body in range(1, model.nbody) if model.body_parentid[body] == 0 and _moves(model, body)]
+    roots = sorted({int(model.body_rootid[body]) for body in model.jnt_bodyid})
     if len(roots) != 1:
         names = ", ".join(model.body(body).name for body in roots) or "none"
         raise RigError(path, "", f"{len(roots)} bodies in the world move: {names}", "leave one robot in the file")
@@ -97,8 +95,8 @@ def read_mjcf(path: Path) -> FromMjcf:
         if model.actuator_trntype[k] == mujoco.mjtTrn.mjTRN_JOINT
     }
     lossy = {"damping": model.dof_damping, "armature": model.dof_armature, "dry friction": model.dof_frictionloss}
-    dropped = [plural(model.nu, "actuator")] if model.nu else []
     counts = {what: int(np.count_nonzero(values)) for what, values in lossy.items()}
+    dropped = [plural(model.nu, "actuator")] if model.nu else []
     dropped += [f"{plural(count, 'joint')} with {what}" for what, count in counts.items() if count]
     return FromMjcf(
         writer.text(model.body(root).name or path.stem),
@@ -111,18 +109,17 @@ def read_mjcf(path: Path) -> FromMjcf:
 
 
 def _refuse(mujoco: Any, model: Any, path: Path) -> None:
-    kinds = mujoco.mjtJoint
-    balls = [model.joint(j).name for j in range(model.njnt) if model.jnt_type[j] == kinds.mjJNT_BALL]
-    odd = [
-        model.joint(j).name
-        for j in range(model.njnt)
-        if model.jnt_type[j] == kinds.mjJNT_FREE and model.body_parentid[model.jnt_bodyid[j]]
-    ]
-    tendons = [model.tendon(k).name or str(k) for k in range(model.ntendon)]
-    loops = [model.equality(k).name or str(k) for k in range(model.neq)]
-    for what, names in (("ball joint", balls), ("free joint in a tree", odd), ("tendon", tendons), ("equality", loops)):
-        if names:
-            raise RigError(path, names[0], f"it has the {what} {names[0]!r}, which a rig cannot have", _AGAIN)
+    kinds, joints = mujoco.mjtJoint, [model.joint(j) for j in range(model.njnt)]
+    in_tree = [one for one in joints if model.body_parentid[model.jnt_bodyid[one.id]]]
+    odd = {
+        "ball joint": [one for one in joints if model.jnt_type[one.id] == kinds.mjJNT_BALL],
+        "free joint in a tree": [one for one in in_tree if model.jnt_type[one.id] == kinds.mjJNT_FREE],
+        "tendon": [model.tendon(k) for k in range(model.ntendon)],
+        "equality": [model.equality(k) for k in range(model.neq)],
+    }
+    for what, (first, *_) in ((what, ones) for what, ones in odd.items() if ones):
+        name = first.name or str(first.id)
+        raise RigError(path, name, f"it has the {what} {name!r}, which a rig cannot have", _AGAIN)
 
 
 def _height(mujoco: Any, model: Any, root: int) -> float:
@@ -141,11 +138,6 @@ def _height(mujoco: Any, model: Any, root: int) -> float:
 def _joints_of(model: Any, body: int) -> range:
     first = int(model.body_jntadr[body])
     return range(first, first + int(model.body_jntnum[body])) if first >= 0 else range(0)
-
-
-def _moves(model: Any, root: int) -> bool:
-    """Whether a body of the world, or one that hangs on it, has a joint."""
-    return any(model.body_rootid[body] == root and model.body_jntnum[body] for body in range(1, model.nbody))
 
 
 class _Writer:
@@ -183,7 +175,7 @@ class _Writer:
                 self._joint(joint, above, link, place + matrix(turn) @ (anchor - shift), turn)
                 above, place, turn, shift = link, np.zeros(3), (0.0, 0.0, 0.0, 1.0), anchor.copy()
             if not hinges and (parent or not free):
-                self._fixed(name, above, place, turn)
+                self._between(f"{name}_fixed", "fixed", above, name, place, turn)
             shifts[body] = shift
             self._link(body, name, shift)
 
@@ -193,26 +185,24 @@ class _Writer:
     def _joint(self, joint: int, parent: str, child: str, place: FloatArray, turn: Quaternion) -> None:
         model = self._model
         name = model.joint(joint).name or f"joint{joint}"
-        slides = model.jnt_type[joint] == self._mujoco.mjtJoint.mjJNT_SLIDE
         self.joints[name] = int(model.jnt_type[joint])
-        limited = bool(model.jnt_limited[joint])
+        slides, limited = self.joints[name] == self._mujoco.mjtJoint.mjJNT_SLIDE, bool(model.jnt_limited[joint])
         kind = "prismatic" if slides else "revolute" if limited else "continuous"
+        one = self._between(name, kind, parent, child, place, turn)
+        ET.SubElement(one, "axis", xyz=_words(model.jnt_axis[joint]))
+        if limited or slides:
+            zero = model.qpos0[model.jnt_qposadr[joint]]
+            low, high = (model.jnt_range[joint] - zero).tolist() if limited else (-9.0, 9.0)
+            ET.SubElement(one, "limit", lower=f"{low:.9g}", upper=f"{high:.9g}", effort="100", velocity="100")
+
+    def _between(
+        self, name: str, kind: str, parent: str, child: str, place: FloatArray, turn: Quaternion
+    ) -> ET.Element:
         one = ET.SubElement(self._robot, "joint", name=name, type=kind)
         _origin(one, place, turn)
         ET.SubElement(one, "parent", link=parent)
         ET.SubElement(one, "child", link=child)
-        ET.SubElement(one, "axis", xyz=_words(model.jnt_axis[joint]))
-        low, high = (
-            (model.jnt_range[joint] - model.qpos0[model.jnt_qposadr[joint]]).tolist() if limited else (-9.0, 9.0)
-        )
-        if limited or slides:
-            ET.SubElement(one, "limit", lower=f"{low:.9g}", upper=f"{high:.9g}", effort="100", velocity="100")
-
-    def _fixed(self, name: str, parent: str, place: FloatArray, turn: Quaternion) -> None:
-        one = ET.SubElement(self._robot, "joint", name=f"{name}_fixed", type="fixed")
-        _origin(one, place, turn)
-        ET.SubElement(one, "parent", link=parent)
-        ET.SubElement(one, "child", link=name)
+        return one
 
     def _link(self, body: int, name: str, shift: FloatArray) -> None:
         model = self._model

@@ -40,11 +40,8 @@ def profile_of_model(path: Path, name: str) -> FromModel:
     with reading(partial(ProfileError, path, ""), _HINT):
         refuse_other_kind(path, partial(ProfileError, path, ""), but="a control table of ROBOTIS (.model)")
         head, _, table = regular(path).read_text(encoding="utf-8").partition("[control table]")
-        units = {
-            snake_case(row[0]): f"{row[1]} {row[2]}"
-            for row in (line.split("\t") for line in head.splitlines())
-            if len(row) > 2
-        }
+        heads = (line.split("\t") for line in head.splitlines())
+        units = {snake_case(row[0]): f"{row[1]} {row[2]}" for row in heads if len(row) > 2}
         rows = [line.split("\t") for line in table.splitlines() if re.match(r"\d+\t\d+\t\S", line)]
         places = {snake_case(words): (int(address), int(size)) for address, size, words in (row[:3] for row in rows)}
     if places.get("torque_enable") != (int(CONVENTIONS[2].addresses.TORQUE_ENABLE), 1):
@@ -83,7 +80,8 @@ def _entry(like: Register, address: int, table: dict[str, tuple[int, int]]) -> d
     copied = str(like.initial).removeprefix("@")
     if isinstance(like.initial, str) and copied not in table:
         values.pop("initial")
-    return {**values, "address": address, "size": like.size, "area": _area(address), "max": like.maximum}
+    area = "eeprom" if address < CONVENTIONS[2].addresses.TORQUE_ENABLE else "ram"
+    return {**values, "address": address, "size": like.size, "area": area, "max": like.maximum}
 
 
 def _text(
@@ -106,20 +104,9 @@ def _text(
     for table in ("timing", "protection", "electrics", "motor", "friction"):
         values = getattr(nearest, table)
         values = values if isinstance(values, dict) else values.model_dump(mode="json", exclude_none=True)
-        parts += [
-            "",
-            f"[{table}]",
-            *(f"{key} = {written(value)}" for key, value in values.items() if not _infinite(value)),
-        ]
+        finite = [key for key, value in values.items() if not isinstance(value, float) or math.isfinite(value)]
+        parts += ["", f"[{table}]", *(f"{key} = {written(values[key])}" for key in finite)]
     return "\n".join(parts) + "\n"
-
-
-def _infinite(value: Any) -> bool:
-    return isinstance(value, float) and not math.isfinite(value)
-
-
-def _area(address: int) -> str:
-    return "eeprom" if address < CONVENTIONS[2].addresses.TORQUE_ENABLE else "ram"
 
 
 def _model_number(path: Path) -> int | None:

@@ -1,10 +1,10 @@
 """What the `<ros2_control>` of a URDF says of its servos: ids, port, rate and registers, in the dialects in use.
 
 - dynamixel_hardware and its like: ``<joint name="j"><param name="id">2</param></joint>``; there a servo is at
-  ``gear_ratio`` times the joint's angle plus ``offset``, rad.
+  ``gear_ratio`` times (the joint's angle plus ``offset``), rad.
 - feetech_ros2_driver: likewise, but ``offset`` is the count at 0 rad, and ``p_cofficient`` (so spelt) the P gain.
 - dynamixel_hardware_interface of ROBOTIS: ``<gpio name="dxl1"><param name="ID">11</param></gpio>``, further parameters
-  are registers, and a matrix says which servo moves which joint.
+  are registers, and a matrix says which servo moves which joint, and which way round.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Ros2Servo(NamedTuple):
     id: int
     zero: int | None  # the count at 0 rad, where the file says it
     registers: dict[str, int]  # by name, as a profile has them
-    offset: float = 0.0  # rad from the middle of the servo's range, where the joint is at 0
+    offset: float = 0.0  # rad from the middle of the servo's range to where the joint is at 0
     direction: int = 1  # -1: the joint turns against the servo
 
 
@@ -106,7 +106,7 @@ def _servo(
         why = f"gear_ratio = {gear:g}: a rig cannot have a gear between servo and joint"
         raise RigError(path, "ros2_control", why, "leave this servo out, or describe the joint as the servo turns")
     zero = int(offset) if counts and "offset" in given else None
-    return Ros2Servo(int(given[key]), zero, {**registers, **others}, 0.0 if counts else offset, int(gear))
+    return Ros2Servo(int(given[key]), zero, {**registers, **others}, 0.0 if counts else gear * offset, int(gear))
 
 
 def _number(path: Path, name: str, text: str) -> float:
@@ -132,5 +132,9 @@ def _moved(
     if matrix.size != len(joints) * len(gpios):
         why = f"{_MATRIX} has {matrix.size} numbers for {len(joints)} joints and {len(gpios)} servos"
         raise RigError(path, "ros2_control", why, "correct the file")
-    rows = np.abs(matrix.reshape(len(joints), len(gpios)))
-    return {name: gpios[int(row.argmax())] for name, row in zip(joints, rows, strict=True) if row.any()}
+    moved = {}
+    for name, row in zip(joints, matrix.reshape(len(joints), len(gpios)), strict=True):
+        if row.any():
+            servo = int(np.abs(row).argmax())
+            moved[name] = gpios[servo] | {"gear_ratio": str(row[servo])}
+    return moved

@@ -45,37 +45,33 @@ def _snippet(rig: Rig, bus: BusConfig, link: str) -> str:
     root = ET.Element("robot")
     control = ET.SubElement(root, "ros2_control", name=rig.name, type="system")
     hardware = ET.SubElement(control, "hardware")
-    plugin = (
-        "feetech_ros2_driver/FeetechHardwareInterface" if feetech else "dynamixel_hardware_interface/DynamixelHardware"
-    )
+    plugin = "feetech_ros2_driver/FeetechHardwareInterface" if feetech else "dynamixel_hardware/DynamixelHardware"
     ET.SubElement(hardware, "plugin").text = plugin
-    count = len(rig.dynamixels)
-    given: dict[str, object] = {"usb_port" if feetech else "port_name": link, "baud_rate": bus.baud}
-    if not feetech:
-        identity = ", ".join("1" if i == j else "0" for i in range(count) for j in range(count))
-        given |= {"number_of_joints": count, "number_of_transmissions": count, "error_timeout_ms": 500}
-        given |= {"transmission_to_joint_matrix": identity, "joint_to_transmission_matrix": identity}
-    _params(hardware, given)
+    _params(hardware, {"usb_port" if feetech else "port_name": link, "baud_rate": bus.baud})
     for servo in rig.dynamixels:
         joint = ET.SubElement(control, "joint", name=servo.joint)
-        if feetech:
-            _params(joint, {"id": servo.id, "offset": servo.zero})
+        _params(joint, {"id": servo.id} | (_counts(rig, servo) if feetech else _turn(rig, servo)))
         ET.SubElement(joint, "command_interface", name="position")
         for state in ("position", "velocity", *(() if feetech else ("effort",))):
             ET.SubElement(joint, "state_interface", name=state)
-    for number, servo in enumerate(rig.dynamixels, 1):
-        if not feetech:
-            _gpio(control, number, servo)
     ET.indent(root)
-    return f"<!-- Put <ros2_control> into your robot's URDF. -->\n{ET.tostring(root, encoding='unicode')}\n"
+    return f"<!-- Put the element ros2_control into your robot's URDF. -->\n{ET.tostring(root, encoding='unicode')}\n"
 
 
-def _gpio(control: ET.Element, number: int, servo: ServoConfig) -> None:
-    gpio = ET.SubElement(control, "gpio", name=f"dxl{number}")
-    _params(gpio, {"type": "dxl", "ID": servo.id})
-    ET.SubElement(gpio, "command_interface", name="Goal Position")
-    for state in ("Present Position", "Present Velocity", "Present Current"):
-        ET.SubElement(gpio, "state_interface", name=state)
+def _counts(rig: Rig, servo: ServoConfig) -> dict[str, object]:
+    if servo.direction == -1:
+        why = f"{servo.name} turns against its joint (direction = -1), and feetech_ros2_driver has no key for that"
+        raise UsageError(
+            f"rig {rig.name}: {why}", "turn the axis of the joint round in the URDF, and write direction = 1"
+        )
+    return {"offset": servo.zero}
+
+
+def _turn(rig: Rig, servo: ServoConfig) -> dict[str, object]:
+    """Zero and direction: dynamixel_hardware turns the servo to `gear_ratio` times (joint + `offset`), rad."""
+    units = rig.profile_of(servo).units
+    offset = servo.direction * (servo.zero - units.middle) * units.position
+    return ({"gear_ratio": -1} if servo.direction == -1 else {}) | ({"offset": round(offset, 6)} if offset else {})
 
 
 def _params(parent: ET.Element, values: dict[str, object]) -> None:

@@ -14,17 +14,8 @@ from axbridge.comparison.lag import baseline, lag_of
 from axbridge.comparison.metrics import parse_condition
 from axbridge.comparison.recorded_runs import packed
 from axbridge.config.rig import Rig
+from axbridge.fit import intervals
 from axbridge.fit.friction_laws import allowing_for, richer_law
-from axbridge.fit.intervals import (
-    Constant,
-    Uncertainty,
-    Wanted,
-    constants_of,
-    marginalise_constants,
-    moved,
-    uncertainty,
-    widen_to,
-)
 from axbridge.fit.least_squares import best_polished, left_alone, polish
 from axbridge.fit.prediction import parts, predicted, speeds
 from axbridge.fit.prepare import Problem, prepare, resting_noise
@@ -141,20 +132,21 @@ def judged(problem: Problem, solution: Solution, mapper: Mapper, report: Report)
     """The fit: intervals, what they owe to constants, what is left to chance, and all that in words."""
     space, runs, point, every = solution.space, problem.runs, solution.point, problem.every
 
-    def intervals() -> Uncertainty:
-        return widen_to(uncertainty(space, solution.fitted, point, mapper), space, point, solution.free)
+    def estimated() -> intervals.Uncertainty:
+        own = intervals.uncertainty(space, solution.fitted, point, mapper)
+        return intervals.widen_to(own, space, point, solution.free)
 
     report("intervals", None)
-    bounds = intervals()
-    constants: tuple[Constant, ...] = ()
-    wanted: tuple[Wanted, ...] = ()
+    bounds = estimated()
+    constants: tuple[intervals.Constant, ...] = ()
+    wanted: tuple[intervals.Wanted, ...] = ()
     if problem.smooth:
         if bounds.flat:
             point = left_alone(space, runs, point, bounds.flat)
-            bounds = intervals()
+            bounds = estimated()
         report("constants held", None)
-        constants = constants_of(space, runs)
-        bounds, wanted = marginalise_constants(bounds, space, runs, point, constants, mapper)
+        constants = intervals.constants_of(space, runs)
+        bounds, wanted = intervals.marginalise_constants(bounds, space, runs, point, constants, mapper)
     best = [item for item in solution.outcomes if item.searched] or solution.outcomes[:KEPT]
     row, *others = space.sets(np.array([point, *(outcome.point for outcome in best)]))
     usual = packed(problem.rig.model_of(problem.rig.servos[0]), problem.rig)
@@ -187,12 +179,12 @@ def judged(problem: Problem, solution: Solution, mapper: Mapper, report: Report)
     )
 
 
-def _in_words(problem: Problem, space: Space, scores: Sequence[Score], wanted: Wanted) -> str:
+def _in_words(problem: Problem, space: Space, scores: Sequence[Score], wanted: intervals.Wanted) -> str:
     """What the recordings would have a constant be, and what recordings that were held out say of that."""
     constant, change = wanted.constant, "larger" if wanted.factor > 1 else "smaller"
     text = f"the recordings would suit a {constant.name} about {abs(wanted.factor - 1):.0%} {change} than the model's"
     if problem.held_out:
-        space, runs = moved(space, problem.every, constant, wanted.factor)
+        space, runs = intervals.moved(space, problem.every, constant, wanted.factor)
         there = scores_of(problem, predicted(space.sets(wanted.point[None]), runs)[0])
         with_it, without = (np.mean([score.mae for score in several if score.held_out]) for several in (there, scores))
         text += f" (tried: held-out error {with_it:.2f}° with it, {without:.2f}° without)"
@@ -221,7 +213,7 @@ def beside_others(problem: Problem, scores: Sequence[Score]) -> tuple[Score, ...
     return tuple(compared)
 
 
-def _missed(bounds: Uncertainty, scores: Sequence[Score]) -> tuple[str, ...]:
+def _missed(bounds: intervals.Uncertainty, scores: Sequence[Score]) -> tuple[str, ...]:
     """What shows that a fit missed something, together and in words."""
     ends = [name for name in bounds.at_end if name not in bounds.flat]
     notes = [f"{' and '.join(ends)} ended at an end of the range"] if ends else []
@@ -287,7 +279,7 @@ def doubts(scores: Sequence[Score]) -> tuple[str, ...]:
     )
 
 
-def _warnings(space: Space, bounds: Uncertainty, row: FloatArray) -> tuple[str, ...]:
+def _warnings(space: Space, bounds: intervals.Uncertainty, row: FloatArray) -> tuple[str, ...]:
     best_experiment = {unknown.name: unknown.best_experiment for unknown in space.unknowns}
     warnings = []
     for unknown in space.unknowns:

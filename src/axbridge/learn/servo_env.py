@@ -17,13 +17,13 @@ import numpy.typing as npt
 from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
 from axbridge.errors import ControlWarning, ErrorFlag, SimulationDiverged, UsageError, nearest, plural, require
-from axbridge.learn.camera import Camera, Picture
 from axbridge.learn.randomise import Randomisation, is_amount
 from axbridge.robot.backend import BackendName
 from axbridge.robot.open import chosen_backend, open_robot
 from axbridge.robot.robot import Robot
 from axbridge.robot.simulation import hold_up
 from axbridge.robot.trajectory_time import REPLY_TIMEOUT
+from axbridge.rotations import matrix
 from axbridge.servo.checks import is_no_angle
 from axbridge.units import Calibration
 
@@ -32,6 +32,7 @@ import gymnasium  # noqa: E402
 from gymnasium import spaces  # noqa: E402
 
 Observation = npt.NDArray[np.float32]
+Picture = npt.NDArray[np.uint8]
 
 _FASTEST = 20.0  # rad/s: what a speed can be at most, for the space; an AX-12 runs at 6, one that falls at 17
 _STALE = 500.0  # ms without a step after which the motors of a real robot go off: a learner may stop to think
@@ -338,3 +339,64 @@ class BioloidStand(ServoEnv):
             return reward, False, {}
         fallen = base[0][2] < _FALLEN * first[0][2]
         return reward - (10.0 if fallen else 0.0), fallen, {"height": base[0][2]}
+
+
+# ---- pictures, by PyBullet's software renderer, which needs no display
+
+_WIDTH, _HEIGHT = 480, 360  # pixels
+_FIELD = 45.0  # degrees
+_YAW, _PITCH = 50.0, -20.0  # degrees: from the front on the robot's right, a little above it
+_AWAY = 2.2  # times the robot's size
+
+
+class Camera:
+    """Draws a robot of a rig as its servos report it. It looks from where it first saw it.
+
+    Raises:
+        UnsupportedOperation: PyBullet is not installed.
+        RigError: it cannot hold the rig.
+    """
+
+    def __init__(self, rig: Rig) -> None:
+        require("drawing a picture", "pybullet")
+        import pybullet
+
+        from axbridge.sim.engine import Scene
+        from axbridge.sim.engines.bullet.engine import BulletEngine
+
+        self._bullet = pybullet
+        self._model = BulletEngine(Scene.of(rig, ()))
+        self._row = {name: row for row, name in enumerate(self._model.joints)}
+        self._joints = [servo.joint for servo in rig.servos]
+        self._shapes = rig.shapes("visual")
+        self._view: list[float] | None = None
+
+    def picture(self, robot: Robot) -> Picture:
+        """The robot now, (360, 480, 3)."""
+        for joint, position in zip(self._joints, robot.positions.tolist(), strict=True):
+            self._model.place_joint(self._row[joint], position)
+        base = robot.simulation.base if robot.simulation is not None else None
+        if base is not None:
+            self._model.place_base(base)
+        lens = self._bullet.computeProjectionMatrixFOV(_FIELD, _WIDTH / _HEIGHT, 0.01, 20.0)
+        how = {"renderer": self._bullet.ER_TINY_RENDERER, "physicsClientId": self._model.client}
+        _, _, pixels, *_ = self._bullet.getCameraImage(_WIDTH, _HEIGHT, self._look(), lens, **how)
+        picture: Picture = np.reshape(np.asarray(pixels, dtype=np.uint8), (_HEIGHT, _WIDTH, 4))[..., :3].copy()
+        return picture
+
+    def close(self) -> None:
+        """Release what draws; may be called twice."""
+        self._model.close()
+
+    def _look(self) -> list[float]:
+        """The view, by the robot's size and place in the first picture."""
+        if self._view is None:
+            poses = self._model.poses()
+            places = {link: np.array(place) for link, (place, _) in poses.items()}
+            shown = [places[shape.link] + matrix(poses[shape.link][1]) @ shape.place for shape in self._shapes]
+            points = np.array([*places.values(), *shown])
+            low, high = points.min(axis=0), points.max(axis=0)
+            distance = max(_AWAY * float(np.linalg.norm(high - low)), 0.1)
+            middle = ((low + high) / 2).tolist()
+            self._view = self._bullet.computeViewMatrixFromYawPitchRoll(middle, distance, _YAW, _PITCH, 0.0, 2)
+        return self._view

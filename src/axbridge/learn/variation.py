@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
+from xml.etree import ElementTree as ET
 
 from axbridge.config import toml_tables
 from axbridge.config.model import FrictionParams, ServoModel
@@ -24,10 +24,7 @@ SHORT = {
     "sag": "bus.supply_resistance",
     "viscous": "friction.viscous",
 }
-_NUMBER = re.compile(r'(<mass\b[^>]*\bvalue=")([^"]+)(")')
-_MOMENT = re.compile(r'(\bi(?:xx|xy|xz|yy|yz|zz)=")([^"]+)(")')
-_INERTIAL = re.compile(r"<inertial\b.*?</inertial>", re.DOTALL)
-_CONTACT = re.compile(r"<contact\b.*?</contact>|<contact\b[^>]*/>", re.DOTALL)
+_SCALED = {"value", "ixx", "ixy", "ixz", "iyy", "iyz", "izz"}  # attributes of <mass> and <inertia>
 
 
 def check_name(name: str, *more: str) -> None:
@@ -100,20 +97,20 @@ def _dry(friction: FrictionParams, total: float) -> dict[str, float]:
 
 def with_masses(text: str, factor: Callable[[], float]) -> str:
     """A URDF in which the mass and moments of inertia of each link are `factor` times as large, drawn link by link."""
-
-    def link(match: re.Match[str]) -> str:
+    root = ET.fromstring(text)  # noqa: S314 - the rig's own file, read before
+    for inertial in root.iter("inertial"):
         times = factor()
-
-        def scaled(number: re.Match[str]) -> str:
-            return f"{number[1]}{float(number[2]) * times!r}{number[3]}"
-
-        return _MOMENT.sub(scaled, _NUMBER.sub(scaled, match[0]))
-
-    return _INERTIAL.sub(link, text)
+        for element in inertial.iter():
+            for key in _SCALED & element.attrib.keys():
+                element.set(key, repr(float(element.attrib[key]) * times))
+    return ET.tostring(root, encoding="unicode")
 
 
 def with_grip(text: str, friction: float) -> str:
     """A URDF whose links have this coefficient of friction on the floor."""
-    contact = f'<contact><lateral_friction value="{friction!r}"/></contact>'
-    bare = _CONTACT.sub("", text)
-    return re.sub(r"</link>", f"{contact}</link>", bare)
+    root = ET.fromstring(text)  # noqa: S314 - as above
+    for link in filter(len, root.iter("link")):
+        for contact in link.findall("contact"):
+            link.remove(contact)
+        ET.SubElement(ET.SubElement(link, "contact"), "lateral_friction", value=repr(friction))
+    return ET.tostring(root, encoding="unicode")

@@ -192,7 +192,6 @@ class Options:
     low: float = 0.1  # frequencies of a chirp, Hz
     high: float = 3.0
     duration: float = 1.5  # of a periodic motion, or of each part of the others
-    slope: int = 0  # compliance slope register of both directions for steps; 0 = as it is
     duties: tuple[float, ...] = (0.2, 0.4, 0.6, 0.8, 1.0)  # of wheel mode and stall, 0..1
     source: Recording | None = None  # whose commands `replay` repeats
 
@@ -228,7 +227,7 @@ def check(name: str, robot: Robot, servo: str | None = None, options: Options | 
     chosen = servo or next(iter(robot))
     experiment = EXPERIMENTS[name]
     check_reach(robot[chosen], chosen, experiment.angles(options, robot[chosen]))
-    for register in (*experiment.registers, *_slopes(options)):
+    for register in experiment.registers:
         robot[chosen].read(register)
     return (chosen,)
 
@@ -305,9 +304,6 @@ def _run(
 def _step(run: ExperimentRun, arm: Driven, options: Options) -> None:
     """Rest at 0, step to each angle, and back."""
     run.approach({arm.name: 0.0})
-    for register in _slopes(options):
-        arm.servo.write(register, options.slope)
-        run.log.event("register", servo=arm.name, name=register, value=options.slope)
     if options.speed:
         arm.servo.set_velocity(options.speed)
     arm.servo.set_position(0.0)
@@ -413,10 +409,6 @@ def _heights(options: Options, _servo: Servo | None = None) -> tuple[float, ...]
 def _angles(options: Options, _servo: Servo | None = None) -> tuple[float, ...]:
     """Angles of the other experiments, rad."""
     return options.angles or (math.pi / 2,)
-
-
-def _slopes(options: Options) -> tuple[str, ...]:
-    return ("cw_compliance_slope", "ccw_compliance_slope") if options.slope else ()
 
 
 def _sources(robot: Robot, servo: str | None, options: Options) -> dict[str, Track]:

@@ -170,19 +170,11 @@ class Page(TomlTable):
     repeat: int = Field(default=1, ge=1, le=1_000_000)  # how often the page is played before `next`
     next: str | None = None  # page that follows; None = the end
     exit: str | None = None  # page that follows when somebody asks for the end, then that page's own exit
-    speed: dict[str, float] = {}  # highest speed, rad/s, by joint; one that is absent may do what its servo can
-    torque: dict[str, float] = {}  # highest torque, N·m, by joint; likewise
-    slope: dict[str, int] = {}  # compliance slope register by joint; absent = left as it is
+    # highest speed, rad/s, by joint; one that is absent may do what its servo can
+    speed: dict[str, Annotated[float, Field(ge=1e-6)]] = {}
+    torque: dict[str, Annotated[float, Field(ge=0)]] = {}  # highest torque, N·m, by joint; likewise
+    slope: dict[str, Annotated[int, Field(ge=1, le=254)]] = {}  # compliance slope register by joint; absent = as it is
     inertia: int = Field(default=32, ge=0)  # of ``ramps``: how long a joint speeds up and slows down, in 1/128 s
-
-    @model_validator(mode="after")
-    def _check_settings(self) -> Page:
-        for kind, low, high in (("speed", 1e-6, math.inf), ("torque", 0.0, math.inf), ("slope", 1, 254)):
-            for joint, value in getattr(self, kind).items():
-                if not low <= value <= high:
-                    hint = "write 1 to 254" if kind == "slope" else "write a positive number"
-                    raise Misfit(f"{kind}.{joint}", f"{value} is no {kind}", hint)
-        return self
 
     @property
     def joints(self) -> tuple[str, ...]:

@@ -1,8 +1,9 @@
 """Motions of arms into recordings: an episode of a LeRobot dataset (v2.0 to v3.0), or a folder as SAGE writes it.
 
 LeRobot normalises angles by the arm's calibration file (`lerobot/motors/motors_bus.py`): degrees from the middle of the
-calibrated range (360 / 4095 a count), or -100 to 100 from end to end; a gripper's from 0 to 100. SAGE's program stamps
-a row, µs, writes one goal after the other, each acknowledged, and reads one servo after the other
+calibrated range (360 / 4095 a count), or -100 to 100 from end to end; a gripper's from 0 to 100. Until 2025 it wrote
+degrees by a calibration that the program alone had (`apply_calibration`, `lerobot/common/robot_devices/motors/`).
+SAGE's program stamps a row, µs, writes one goal after the other, each acknowledged, and reads one servo after the other
 (``so101_lerobot_collector.py``): a list in each cell, rad, a gripper's 0 to 1 of its range; speeds have no unit.
 """
 
@@ -17,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import BaseModel, Field, RootModel
@@ -37,6 +38,7 @@ _INFO = Path("meta") / "info.json"
 _STATE, _ACTION = "observation.state", "action"
 _OURS = "axbridge"  # the robot type that records degrees of the joints themselves
 _GRIPPER = "gripper"  # LeRobot's arms have it from 0 to 100, whatever the others have
+_ONLY_ARM = "main_"  # before 2025, the first part of its joints' names in a dataset, not in the calibration
 _OTHERS = (".vel", ".effort", ".torque", ".current", ".load")
 _COUNT, _MIDDLE = math.tau / 4096, 2048  # of the servos that LeRobot's arms are made of
 _LEROBOTS_DEGREE = 4095 / 360  # counts
@@ -69,12 +71,26 @@ class CalibratedJoint(BaseModel):
 _CalibratedJoints = RootModel[dict[str, CalibratedJoint]]
 
 
+class _CalibrationBefore2025(BaseModel):
+    """LeRobot's layout until 2025: lists with an entry for each motor. The servos hold nothing of it."""
+
+    motor_names: list[str]
+    calib_mode: list[Literal["DEGREE", "LINEAR"]]
+    homing_offset: list[int]  # counts
+    drive_mode: list[int]
+    start_pos: list[int]
+    end_pos: list[int]
+
+
 class _Scale(NamedTuple):
     """How values of a joint become rad: `zero` is taken off, then `factor` multiplies; `what` says so."""
 
     factor: float
     zero: float
     what: str
+
+
+_Calibrated = Mapping[str, CalibratedJoint] | Mapping[str, _Scale]  # the second of a file from before 2025
 
 
 def is_dataset(path: Path) -> bool:
@@ -95,14 +111,13 @@ def import_dataset(
     if unit is not None and unit not in UNITS:
         raise UsageError(f"{unit!r} is no unit of a dataset", f"units: {', '.join(UNITS)}")
     info = _info(folder / _INFO)
-    measured = read_calibration(Path(calibration)) if calibration is not None else None
+    measured = _read_either_calibration(Path(calibration)) if calibration is not None else None
     named = {key: _names(folder, info, key) for key in (_STATE, _ACTION)}
     if not named[_STATE]:
         raise RecordingError(folder, f"has no names for {_STATE}", "give a dataset of a robot with joints")
     scales, notes = _scales(folder, info, unit, measured, [*named[_STATE], *named[_ACTION]])
     with reading(partial(RecordingError, folder), "copy the dataset again"):
         source, time, columns = _rows(folder, episode, info, named)
-        frames = [f"frame {index}" for index in range(len(time))]
         servos: dict[str, Columns] = {}
         for name, scale in scales.items():
             values = {
@@ -110,7 +125,7 @@ def import_dataset(
                 for field, key in (("position", _STATE), ("command", _ACTION))
                 if name in named[key]
             }
-            servos[printable(name.removesuffix(".pos"))] = Columns({"time": time, **values}, frames)
+            servos[printable(name.removesuffix(".pos"))] = Columns({"time": time, **values}, "frame {}".format)
         facts = {
             "dataset": folder.resolve().name,
             "codebase_version": info.codebase_version,
@@ -162,6 +177,29 @@ def read_calibration(path: Path) -> dict[str, CalibratedJoint]:
     return ranges
 
 
+def _read_either_calibration(path: Path) -> _Calibrated:
+    """By joint; of a file from before 2025, `(±counts + homing_offset) * 180 / 2048` degrees turned round."""
+    with reading(partial(RecordingError, path), "give the arm's calibration file of LeRobot"):
+        text = regular(path).read_text(encoding="utf-8")
+        if '"calib_mode"' not in text:
+            return read_calibration(path)
+        early = validated(path, _NONE, _CalibrationBefore2025, json.loads(text), _HINT)
+        scales = {}
+        lists = early.calib_mode, early.homing_offset, early.drive_mode, early.start_pos, early.end_pos
+        for name, mode, homing, drive, start, end in zip(early.motor_names, *lists, strict=True):
+            if mode == "DEGREE":
+                counts = 2048 / 180 * (-1 if drive else 1)
+                scales[name] = _scale(counts, -homing if not drive else homing, "deg of a calibration before 2025")
+            else:
+                scales[name] = _scale((end - start) / 100, start, "0 to 100 of a calibration before 2025")
+        return scales
+
+
+def _scale(counts: float, at_zero: float, what: str) -> _Scale:
+    """A value of 1 is so many counts; 0 is at that count."""
+    return _Scale(counts * _COUNT, (_MIDDLE - at_zero) / counts, what)
+
+
 def _names(folder: Path, info: _Info, key: str) -> list[str]:
     """The joints of a feature, in its order; [] where it is not there or names none."""
     said = validated(folder / _INFO, _NONE, _Feature, info.features.get(key, {}), _HINT).names or []
@@ -172,7 +210,7 @@ def _names(folder: Path, info: _Info, key: str) -> list[str]:
 
 
 def _scales(
-    folder: Path, info: _Info, unit: str | None, measured: Mapping[str, CalibratedJoint] | None, names: Sequence[str]
+    folder: Path, info: _Info, unit: str | None, measured: _Calibrated | None, names: Sequence[str]
 ) -> tuple[dict[str, _Scale], list[str]]:
     """How each joint's values become rad, and what is left out, in words."""
     if unit is None and info.robot_type != _OURS:
@@ -196,11 +234,15 @@ def _scales(
             )
         elif measured is None:
             scales[name] = _Scale(math.radians(1.0), 0.0, "deg from the middle of the calibrated range")
-        elif joint not in measured:
+        elif (limits := measured.get(joint) or measured.get(joint.removeprefix(_ONLY_ARM))) is None:
             raise UsageError(f"the calibration has no joint {printable(joint)}", f"it has {', '.join(measured)}")
+        elif isinstance(limits, _Scale):
+            if unit == "normalised":
+                raise UsageError("LeRobot wrote degrees with a calibration from before 2025", "--unit deg")
+            scales[name] = limits
         else:
-            scales[name] = _by_calibration(measured[joint], str(unit), gripper=joint.endswith(_GRIPPER))
-            if odd := almost_a_turn((measured[joint].range_max - measured[joint].range_min) * _COUNT):
+            scales[name] = _by_calibration(limits, str(unit), gripper=joint.endswith(_GRIPPER))
+            if odd := almost_a_turn((limits.range_max - limits.range_min) * _COUNT):
                 notes.append(f"{printable(joint)} {odd}; LeRobot also writes this for a joint that turns without end")
     if not scales:
         raise UsageError(f"nothing of {folder} is a position", "; ".join(notes) or "give a dataset of a robot")
@@ -217,7 +259,7 @@ def _by_calibration(limits: CalibratedJoint, unit: str, *, gripper: bool) -> _Sc
         counts, at_zero, what = (high - low) / 200, middle, "-100 to 100 of the calibrated range"
     else:
         counts, at_zero, what = _LEROBOTS_DEGREE, middle, "deg from the middle of the calibrated range"
-    return _Scale(counts * _COUNT, (_MIDDLE - at_zero) / counts, what)
+    return _scale(counts, at_zero, what)
 
 
 def _rows(
@@ -279,7 +321,7 @@ def import_arm_folder(folder: Path | str, rig: Rig, *, warned: Warned = lambda _
             "commanded": given[goal_index] + (place + 0.5) * _TRANSACTION,
             "position": low + (high - low) * states[:, place],
         }
-        servos[servo.name] = Columns(values, places)
+        servos[servo.name] = Columns(values, places.__getitem__)
     motion = folder.resolve().name
     start = Event(float(taken[0]), "segment", {"name": motion})
     return recording_of(_path_of(folder, _STATES) or folder, servos, motion, warned, (start,))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -177,14 +178,13 @@ def _by_servo(
 ) -> dict[str, Mapping[str, Column]]:
     """The columns of each servo: ``*`` in a header is the servo's name."""
     pattern = columns["position"].header
-    before, star, after = pattern.partition("*")
-    if not star or pattern in headers:
+    if "*" not in pattern or pattern in headers:
         return {servo: columns}
-    closer = [c.header.split("*") for c in columns.values() if "*" in c.header and len(c.header) > len(pattern)]
+    closer = [_naming(c.header) for c in columns.values() if "*" in c.header and len(c.header) > len(pattern)]
     names = [
-        header[len(before) : len(header) - len(after)]
+        match[1]
         for header in headers
-        if _fits(header, before, after) and not any(_fits(header, *ends) for ends in closer)
+        if (match := _naming(pattern).fullmatch(header)) and not any(other.fullmatch(header) for other in closer)
     ]
     if not names:
         raise RecordingError(path, f"has no column like {pattern}", f"its columns are {printable(', '.join(headers))}")
@@ -193,8 +193,9 @@ def _by_servo(
     }
 
 
-def _fits(header: str, before: str, after: str) -> bool:
-    return header.startswith(before) and header.endswith(after) and len(header) > len(before) + len(after)
+def _naming(header: str) -> re.Pattern[str]:
+    """Headers that have the name of a servo in the place of the first ``*``."""
+    return re.compile("(.+)".join(map(re.escape, header.split("*", 1))))
 
 
 def _factor(text: str) -> float | None:
@@ -227,7 +228,7 @@ def _pendulum_json(path: Path, text: str, servo: str, warned: Warned) -> Recordi
     raw = _json_column(path, entries, "load")
     values["load"] = np.where(raw > 0x7FFF, raw - 0x10000, raw) / _XL330_FULL_DUTY  # a signed word, logged unsigned
     values["commanded"] = values["time"] - _earlier(values["time"])
-    samples = Columns(values, [f"entries[{index}]" for index in range(len(entries))])
+    samples = Columns(values, "entries[{}]".format)
     facts = {key: log[key] for key in ("mass", "length", "kp", "vin")}
     return recording_of(
         path,
@@ -270,21 +271,9 @@ def _is_number(value: object) -> bool:
     return isinstance(value, (int, float))
 
 
-class _Lines(Sequence[str]):
-    """What to call each row: its line in the file."""
-
-    def __init__(self, numbers: array[int]) -> None:
-        self._numbers = numbers
-
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[str]: ...
-    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
-        return _Lines(self._numbers[index]) if isinstance(index, slice) else f"line {self._numbers[index]}"
+def _line_of(numbers: Sequence[int]) -> Callable[[int], str]:
+    """What to call each row: its line in the file, by these numbers."""
+    return lambda index: f"line {numbers[index]}"
 
 
 class _Csv:
@@ -384,7 +373,7 @@ class _Csv:
             raise RecordingError(self._path, "holds no samples", _NO_ROWS)
         return {
             name: Columns(
-                {key: np.frombuffer(values) for key, _, _, values in cells}, _Lines(lines), its["time"].factor
+                {key: np.frombuffer(values) for key, _, _, values in cells}, _line_of(lines), its["time"].factor
             )
             for name, (lines, cells) in rows_of.items()
         }
@@ -410,8 +399,7 @@ def _poppy(log: _Log) -> Recording:
     if walk is not None and str(walk) not in walks:
         raise RecordingError(path, f"has no walk {walk}", f"it has {', '.join(walks)}")
     events: list[Event] = []
-    samples: dict[str, dict[str, list[float]]] = {}
-    lines: dict[str, array[int]] = {}
+    samples: dict[str, list[tuple[int, dict[str, float]]]] = {}  # lines and values, by joint
     offset, last, part = 0.0, 0.0, ("", "")
     for line, row in rows:
         if walk is not None and row["walk"] != str(walk):
@@ -425,13 +413,11 @@ def _poppy(log: _Log) -> Recording:
             name = f"walk {part[0]} segment {part[1]}"
             events.append(Event(offset, "segment", {"name": name, "walk": part[0], "segment": part[1]}))
         values["time"] = last = offset + values["time"]
-        joint = printable(row["joint"])
-        lines.setdefault(joint, array("q")).append(line)
-        its = samples.setdefault(joint, {key: [] for key in columns})
-        for key, value in values.items():
-            its[key].append(value)
+        samples.setdefault(printable(row["joint"]), []).append((line, values))
     tracks = {
-        joint: Columns({key: np.array(column) for key, column in its.items()}, _Lines(lines[joint]))
+        joint: Columns(
+            {key: np.array([values[key] for _, values in its]) for key in columns}, _line_of([line for line, _ in its])
+        )
         for joint, its in samples.items()
     }
     return recording_of(path, tracks, "walk", warned, events=tuple(events), column_map=_map(columns))

@@ -107,7 +107,7 @@ def wizard_recording(
             else f" and are kept; they fit samples every {poll * 1e3:.0f} ms, by which fits know when those were taken"
         )
         notes.append(f"the stamps lie on a {GRID * 1e3:.0f} ms grid{worth}")
-    samples = Columns({"time": export.time, **columns}, [f"sample {index}" for index in range(len(export.time))])
+    samples = Columns({"time": export.time, **columns}, "sample {}".format)
     return recording_of(
         path, {servo: samples}, "step" if events else "log", warned, events,
         servo_model=export.servo, profile=export.profile.name, notes=notes, **facts,

@@ -29,7 +29,7 @@ class Columns(NamedTuple):
     """One servo's samples in the order of the log."""
 
     values: Mapping[str, FloatArray]  # by name, in SI units, (n,) each; `time` is one of them; NaN = unknown
-    places: Sequence[str]  # what to call each sample, for the reader to find it
+    place: Callable[[int], str]  # what to call a sample by its index, for the reader to find it
     unit: float = 1.0  # what the log's clock was multiplied by, s
 
 
@@ -44,9 +44,9 @@ def recording_of(
     """A recording of these columns."""
     check_number(path, len(servos))
     tracks: dict[str, Track] = {}
-    for name, (values, places, unit) in servos.items():
+    for name, (values, place, unit) in servos.items():
         columns = {key: column for key, column in values.items() if key != "time"}
-        for finding in findings(name, values["time"], columns, places.__getitem__, unit):
+        for finding in findings(name, values["time"], columns, place, unit):
             if finding.severity == "error":
                 raise RecordingError(path, str(finding), finding.remedy)
             warned(finding)

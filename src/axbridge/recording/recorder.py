@@ -20,19 +20,8 @@ import numpy as np
 
 from axbridge.errors import RecordingError
 from axbridge.files import claim, make_folder, release, replacing, writing
-from axbridge.recording.step_format import (
-    CYCLE,
-    CYCLE_ROW,
-    EVENTS,
-    PACKETS,
-    STEP,
-    Passed,
-    Source,
-    Table,
-    packed,
-    packed_event,
-    packed_packets,
-)
+from axbridge.recording import step_format
+from axbridge.recording.step_format import CYCLE, EVENTS, PACKETS, STEP, Passed, Source, Table
 from axbridge.recording.stored import Message, MessageWriter, compressed
 
 FLUSH_PERIOD = 0.025  # s; half of the 50 ms promised, because the thread may be late
@@ -117,7 +106,7 @@ class Recorder:
         """
         time = float(np.fmin.reduce(samples["time"]))
         if not math.isnan(time):
-            self._put(STEP, packed(samples), time, logged, servos)
+            self._put(STEP, step_format.packed(samples), time, logged, servos)
 
     def event(self, time: float, name: str, /, **data: Any) -> None:
         """Record that something happened; `data` must be JSON. ``segment`` events divide an experiment.
@@ -126,7 +115,7 @@ class Recorder:
             RecordingError: an earlier sample could not be written, or the recorder is closed.
             TypeError: `data` is no JSON.
         """
-        self._put(EVENTS, packed_event({"time": float(time), "name": name, "data": data}), time)
+        self._put(EVENTS, step_format.packed_event({"time": float(time), "name": name, "data": data}), time)
 
     def cycle(self, time: float, **statistics: float) -> None:
         """Record the timing of one control cycle: `step_format.CYCLE_FIELDS`; NaN is not known.
@@ -135,13 +124,13 @@ class Recorder:
             RecordingError: an earlier sample could not be written, or the recorder is closed.
             TypeError: a field that a cycle does not have.
         """
-        row = np.full(1, math.nan, CYCLE_ROW)
+        row = np.full(1, math.nan, step_format.CYCLE_ROW)
         try:
             for name, value in {"time": time, **statistics}.items():
                 row[name] = value
         except ValueError:
             raise TypeError(f"a cycle has no field {name}") from None
-        self._put(CYCLE, packed(row), time)
+        self._put(CYCLE, step_format.packed(row), time)
 
     def packet(self, time: float, source: Source, data: bytes) -> None:
         """Record bytes that went over a line: the thread that writes makes a message of them, so this takes no time.
@@ -206,7 +195,7 @@ class Recorder:
                     while not self._queue.empty():
                         self._writer.write(self._queue.get())
                     if some := [self._packets.popleft() for _ in range(len(self._packets))]:
-                        self._writer.write(Message(PACKETS, packed_packets(some), clocks.time_ns()))
+                        self._writer.write(Message(PACKETS, step_format.packed_packets(some), clocks.time_ns()))
                     self._stream.flush()
                 self._writer.finish()
         except BaseException as failure:  # noqa: BLE001 - whatever ends the thread is raised by the next call

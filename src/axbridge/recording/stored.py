@@ -37,17 +37,7 @@ from axbridge.recording import step_format
 from axbridge.recording.provenance import FORMAT_KEY, check_number, checked, checked_event
 from axbridge.recording.recording import Event, Recording, StoredTracks
 from axbridge.recording.sample_quality import LAST
-from axbridge.recording.step_format import (
-    CYCLE,
-    CYCLE_FIELDS,
-    CYCLE_ROW,
-    EVENTS,
-    PACKETS,
-    STEP,
-    Passed,
-    packed,
-    packed_event,
-)
+from axbridge.recording.step_format import CYCLE, CYCLE_FIELDS, EVENTS, PACKETS, STEP, Passed
 from axbridge.state import SERVO_COLUMNS, SERVO_ROW
 
 _DAMAGE = (  # what damaged bytes make of the libraries
@@ -113,14 +103,12 @@ def recorded_packets(path: Path | str) -> list[Passed]:
         RecordingError: no such file, not readable, or no MCAP.
     """
     path = Path(path)
-    channels: dict[int, _Channel] = {}
+    log = _Log(path)
     passed: list[Passed] = []
     with reading(partial(RecordingError, path), _OURS), regular(path).open("rb") as stream:
-        for kind, content in _parts(stream, _Log(path), channels):
-            if kind == Opcode.CHANNEL:
-                _add(channels, Channel.read(ReadDataStream(BytesIO(content))))
-            elif kind == Opcode.MESSAGE:
-                channel = channels.get(_MESSAGE.unpack_from(content)[0])
+        for kind, content in _parts(stream, log):
+            if kind == Opcode.MESSAGE:
+                channel = log.channels.get(_MESSAGE.unpack_from(content)[0])
                 if channel is not None and channel.topic == PACKETS:
                     passed += step_format.packets(content[_MESSAGE.size :])
     return passed
@@ -159,12 +147,12 @@ def _messages(recording: Recording) -> Iterator[Message]:
     origin = log_origin(recording)
     for event in recording.events:
         facts = {"time": event.time, "name": event.name, "data": event.data}
-        yield Message(EVENTS, packed_event(facts), origin + round(event.time * 1e9))
-    cycles = np.full(len(recording.cycles.get("time", ())), np.nan, CYCLE_ROW)
+        yield Message(EVENTS, step_format.packed_event(facts), origin + round(event.time * 1e9))
+    cycles = np.full(len(recording.cycles.get("time", ())), np.nan, step_format.CYCLE_ROW)
     for name, column in recording.cycles.items():
         cycles[name] = column
     for cycle in cycles:
-        yield Message(CYCLE, packed(cycle), origin + round(cycle["time"] * 1e9))
+        yield Message(CYCLE, step_format.packed(cycle), origin + round(cycle["time"] * 1e9))
     tracks = dict(recording.items())
     for servos in sampled_together({name: track.time for name, track in tracks.items()}):
         times = tracks[servos[0]].time
@@ -175,7 +163,7 @@ def _messages(recording: Recording) -> Iterator[Message]:
                 for name in SERVO_COLUMNS:
                     steps[name][:, place] = getattr(tracks[servo], name)[some]
             for time, step in zip(times[some].tolist(), steps, strict=True):
-                yield Message(STEP, packed(step), origin + round(time * 1e9), servos)
+                yield Message(STEP, step_format.packed(step), origin + round(time * 1e9), servos)
 
 
 def sampled_together(times: Mapping[str, FloatArray]) -> list[tuple[str, ...]]:
@@ -246,10 +234,8 @@ def compressed(source: IO[bytes], target: IO[bytes], metadata: Mapping[str, Any]
     writer = MessageWriter(target, metadata, chunked=True)
     channels: dict[int, _Channel] = {}
     source.seek(len(_MAGIC))
-    for kind, content in _records(source):
-        if kind == Opcode.CHANNEL:
-            _add(channels, Channel.read(ReadDataStream(BytesIO(content))))
-        elif kind == Opcode.MESSAGE:
+    for kind, content in _records(source, channels):
+        if kind == Opcode.MESSAGE:
             number, _, logged, _ = _MESSAGE.unpack_from(content)
             topic, servos = channels[number]
             writer.write(Message(topic, content[_MESSAGE.size :], logged, servos))
@@ -270,6 +256,7 @@ class _Log:
     whole: bool = False  # whether its end is there
     chunks: int = 0  # how many it has
     lost: int = 0  # how many of them are damaged, and left out
+    channels: dict[int, _Channel] = field(default_factory=dict)  # ours, by their number
 
 
 class _Channel(NamedTuple):
@@ -281,33 +268,30 @@ class _Channel(NamedTuple):
 
 def _read(stream: IO[bytes], log: _Log) -> None:
     """Read a file as far as it goes."""
-    channels: dict[int, _Channel] = {}
     waiting: defaultdict[int, list[bytes]] = defaultdict(list)
     size = 0
-    for kind, content in _parts(stream, log, channels):
+    for kind, content in _parts(stream, log):
         if kind == Opcode.MESSAGE:
             number = _MESSAGE.unpack_from(content)[0]
-            if number in channels and channels[number].topic != PACKETS:
+            if number in log.channels and log.channels[number].topic != PACKETS:
                 waiting[number].append(content[_MESSAGE.size :])
                 size += len(content)
-        elif kind == Opcode.CHANNEL:
-            _add(channels, Channel.read(ReadDataStream(BytesIO(content))))
         elif kind == Opcode.METADATA:
             record = Metadata.read(ReadDataStream(BytesIO(content)))
             if record.name == _METADATA:
                 log.metadata = {key: json.loads(value) for key, value in record.metadata.items()}
         if size > _BATCH:
-            _pass_on(waiting, channels, log)
+            _pass_on(waiting, log)
             size = 0
-    _pass_on(waiting, channels, log)
+    _pass_on(waiting, log)
 
 
-def _pass_on(waiting: dict[int, list[bytes]], channels: Mapping[int, _Channel], log: _Log) -> None:
+def _pass_on(waiting: dict[int, list[bytes]], log: _Log) -> None:
     for number, messages in waiting.items():
-        topic, servos = channels[number]
+        topic, servos = log.channels[number]
         try:
             if topic == CYCLE:
-                rows = step_format.tables(messages, CYCLE_ROW, 1)[:, 0]
+                rows = step_format.tables(messages, step_format.CYCLE_ROW, 1)[:, 0]
                 rows = rows[np.abs(rows["time"]) <= LAST]
                 columns = {name: np.where(np.abs(rows[name]) <= LAST, rows[name], np.nan) for name in CYCLE_FIELDS}
                 if len(rows):  # an hour's unknown ones would take thirty times as much
@@ -331,8 +315,8 @@ def _add(channels: dict[int, _Channel], channel: Channel) -> None:
             channels[channel.id] = _Channel(STEP, step_format.servos_of(channel.metadata))
 
 
-def _parts(stream: IO[bytes], log: _Log, channels: dict[int, _Channel]) -> Iterator[tuple[int, bytes]]:
-    """Records of the data, with those of a chunk in its place; says in `log` what cannot be read.
+def _parts(stream: IO[bytes], log: _Log) -> Iterator[tuple[int, bytes]]:
+    """Records of the data, those of a chunk in its place; `log` gets channels and what is lost.
 
     A whole file is read by its index, else whatever comes after a damaged record would be lost, too.
     """
@@ -348,7 +332,7 @@ def _parts(stream: IO[bytes], log: _Log, channels: dict[int, _Channel]) -> Itera
     )
     if summary is None or not chunks or overlap:
         kind = 0
-        for kind, content in _records(stream):
+        for kind, content in _records(stream, log.channels):
             if kind == Opcode.CHUNK:
                 yield from _inside(content, log)
             elif kind == Opcode.DATA_END:
@@ -362,9 +346,9 @@ def _parts(stream: IO[bytes], log: _Log, channels: dict[int, _Channel]) -> Itera
     log.whole = True
     for index in summary.metadata_indexes:
         stream.seek(index.offset)
-        yield from islice(_records(stream), 1)
+        yield from islice(_records(stream, log.channels), 1)
     for channel in summary.channels.values():
-        _add(channels, channel)
+        _add(log.channels, channel)
     for chunk in chunks:
         stream.seek(chunk.chunk_start_offset + _HEAD.size)
         yield from _inside(stream.read(max(0, min(chunk.chunk_length, _LARGEST) - _HEAD.size)), log)
@@ -387,11 +371,14 @@ def _inside(content: bytes, log: _Log) -> Iterator[tuple[int, bytes]]:
     except _DAMAGE:
         log.lost += 1
         return
-    yield from _records(BytesIO(data))
+    yield from _records(BytesIO(data), log.channels)
 
 
-def _records(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Kind and content of every record from here on, up to the end or to one that is not all there."""
+def _records(stream: IO[bytes], channels: dict[int, _Channel]) -> Iterator[tuple[int, bytes]]:
+    """Kind and content of every record from here on, up to the end or to one that is not all there.
+
+    Channels are added to `channels` instead.
+    """
     data, at = b"", 0
     while True:
         end = at + _HEAD.size
@@ -401,7 +388,10 @@ def _records(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
                 return
             content, end = end, end + length
             if end <= len(data):
-                yield kind, data[content:end]
+                if kind == Opcode.CHANNEL:
+                    _add(channels, Channel.read(ReadDataStream(BytesIO(data[content:end]))))
+                else:
+                    yield kind, data[content:end]
                 at = end
                 continue
         block = stream.read(max(_BLOCK, end - len(data)))

@@ -9,6 +9,7 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.errors import UsageError
+from axbridge.recording.sample_quality import GAP
 
 _COLUMNS = {
     # by field: its header, and the digits behind the point that carry something: a microsecond, and a hundredth or less
@@ -34,7 +35,6 @@ _COLUMNS = {
 HEADERS = {key: header for key, (header, _) in _COLUMNS.items()}
 
 _HELD = {"command", "commanded", "torque_enabled", "speed_limit", "duty", "torque_limit", "errors"}
-_GAP = 2.5  # times the usual spacing: what is longer is not bridged
 _MOST_ROWS = 50_000_000
 _SAME = 1e-9  # s: times that differ by less are one
 
@@ -108,7 +108,7 @@ def _interpolated(time: FloatArray, values: FloatArray, at: FloatArray) -> Float
     spacing = np.diff(time)
     before = np.clip(np.searchsorted(time, at, side="right") - 1, 0, len(spacing) - 1)
     inside = (at > time[before] + _SAME) & (at < time[before + 1] - _SAME)
-    result[inside & (spacing[before] > _GAP * np.median(spacing))] = np.nan
+    result[inside & (spacing[before] > GAP * np.median(spacing))] = np.nan
     return result
 
 

@@ -124,9 +124,8 @@ def check_driver(
         clean = [_run(bus, command, None) for _ in range(2)]
         first = clean[0]
         if first.code or not _answering(first.packets):
-            why = "it asks no servo, or none answers"
-            if first.code:
-                why = f"without a fault it ends with {first.code}" + (f": {first.said}" if first.said else "")
+            ended = f"without a fault it ends with {first.code}" + (f": {first.said}" if first.said else "")
+            why = ended if first.code else "it asks no servo, or none answers"
             raise UsageError(f"{command[0]}: {why}", f"let it work first on what `axbridge serve {rig}` shows")
         yield Finding("no fault", LEFT_ON if first.powered else GOES_ON, "", "", first.seconds)
         known = bus.registers(_asked_most(first.packets))
@@ -172,12 +171,11 @@ def _run(bus: ServoBus, command: Sequence[str], case: Case | None, clean: Ran | 
         try:
             out, err = program.communicate(timeout=patience)
             code: int | None = program.returncode
-        except subprocess.TimeoutExpired:
+        except BaseException as failure:  # a signal, too: else its session outlives this one
             os.killpg(program.pid, signal.SIGKILL)  # also what it has started
+            if not isinstance(failure, subprocess.TimeoutExpired):
+                raise
             (out, err), code = program.communicate(), None
-        except BaseException:  # a signal: else its session outlives this one
-            os.killpg(program.pid, signal.SIGKILL)
-            raise
     said = [line for line in (err.strip() or out.strip()).splitlines() if line.strip()]
     return Ran(
         code,

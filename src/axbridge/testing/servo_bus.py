@@ -70,8 +70,7 @@ class ServoBus:
 
     def registers(self, id: int) -> dict[str, int]:
         """All registers of a servo as they are now, by name; no packet is sent."""
-        registers: dict[str, int] = self._do("registers", id=id)
-        return registers
+        return dict(self._do("registers", id=id))
 
     def write(self, id: int, name: str, value: int) -> None:
         """Write a register as a packet would, but without one.
@@ -84,14 +83,12 @@ class ServoBus:
     @property
     def powered(self) -> list[int]:
         """Ids of the servos whose torque is on."""
-        ids: list[int] = self._do("powered")
-        return ids
+        return list(self._do("powered"))
 
     @property
     def positions(self) -> dict[str, float]:
         """Where each joint is, rad, by the servo's name."""
-        positions: dict[str, float] = self._do("positions")
-        return positions
+        return dict(self._do("positions"))
 
     def place(self, name: str, position: float) -> None:
         """Put a joint there, rad, at rest, as by a hand; it stays within its stops.

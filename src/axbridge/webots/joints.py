@@ -14,6 +14,8 @@ from axbridge.webots.devices import Device, Sensor, newer_names
 from axbridge.webots.session import Sampler, current, reported, say
 
 _Quantity = Literal["position", "torque"]
+_Get = Callable[[Any], Any]
+_Sampling = tuple[Callable[[Any, int], None], _Get, _Get, _Get]
 
 
 def _joint(name: str) -> NativeServo | None:
@@ -115,6 +117,21 @@ def _getter(reading: str, missing: float = 0.0) -> Callable[[Any], float]:
     return figure
 
 
+def _device(kind: Kind) -> Callable[[Any], Any]:
+    """A method that gives another device of the joint."""
+    return lambda device: device._other(kind)  # noqa: SLF001 - as above
+
+
+def _sampling(quantity: _Quantity) -> _Sampling:
+    """Methods of the sensor of a quantity: enable it, disable it, its period, its latest sample."""
+    return (
+        lambda device, samplingPeriod: device._sample_every(quantity, int(samplingPeriod)),  # noqa: SLF001
+        lambda device: device._sample_every(quantity, 0),  # noqa: SLF001
+        lambda device: device._period(quantity),  # noqa: SLF001
+        lambda device: device._sampled(quantity),  # noqa: SLF001
+    )
+
+
 @newer_names("torque_feedback force_feedback brake position_sensor")
 @newer_names("available_torque available_force min_position max_position max_velocity max_torque max_force multiplier")
 class Motor(_JointDevice):
@@ -154,24 +171,10 @@ class Motor(_JointDevice):
     def setControlPID(self, p: float, i: float, d: float) -> None:
         self._command("set_control_pid", p, i, d)
 
-    def enableTorqueFeedback(self, samplingPeriod: int) -> None:
-        self._sample_every("torque", int(samplingPeriod))
-
-    def disableTorqueFeedback(self) -> None:
-        self._sample_every("torque", 0)
-
-    def getTorqueFeedbackSamplingPeriod(self) -> int:
-        return self._period("torque")
-
-    def getTorqueFeedback(self) -> float:
-        return self._sampled("torque")
-
-    def getBrake(self) -> Any:
-        return self._other("brake")
-
-    def getPositionSensor(self) -> Any:
-        return self._other("sensor")
-
+    getBrake, getPositionSensor = _device("brake"), _device("sensor")
+    enableTorqueFeedback, disableTorqueFeedback, getTorqueFeedbackSamplingPeriod, getTorqueFeedback = _sampling(
+        "torque"
+    )
     setForce = setTorque
     setAvailableForce, getAvailableForce, getMaxForce = setAvailableTorque, getAvailableTorque, getMaxTorque
     enableForceFeedback, disableForceFeedback = enableTorqueFeedback, disableTorqueFeedback
@@ -205,11 +208,7 @@ class PositionSensor(Sensor, _JointDevice):
             self._say_disabled("getValue")
         return self._sampled("position")
 
-    def getMotor(self) -> Any:
-        return self._other("motor")
-
-    def getBrake(self) -> Any:
-        return self._other("brake")
+    getMotor, getBrake = _device("motor"), _device("brake")
 
 
 @newer_names("motor position_sensor")
@@ -219,12 +218,7 @@ class Brake(_JointDevice):
     def setDampingConstant(self, dampingConstant: float) -> None:
         self._command("set_damping_constant", dampingConstant)
 
-    def getMotor(self) -> Any:
-        return self._other("motor")
-
-    def getPositionSensor(self) -> Any:
-        return self._other("sensor")
-
+    getMotor, getPositionSensor = _device("motor"), _device("sensor")
     dampingConstant = property(None, setDampingConstant)
 
 
@@ -237,18 +231,7 @@ class Servo(Motor):
     def setControlP(self, p: float) -> None:
         self.setControlPID(p, 0.0, 0.0)
 
-    def enablePosition(self, ms: int) -> None:
-        self._sample_every("position", int(ms))
-
-    def disablePosition(self) -> None:
-        self._sample_every("position", 0)
-
-    def getPositionSamplingPeriod(self) -> int:
-        return self._period("position")
-
-    def getPosition(self) -> float:
-        return self._sampled("position")
-
+    enablePosition, disablePosition, getPositionSamplingPeriod, getPosition = _sampling("position")
     enableMotorForceFeedback = Motor.enableTorqueFeedback
     disableMotorForceFeedback = Motor.disableTorqueFeedback
     getMotorForceFeedback = Motor.getTorqueFeedback

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,6 +18,11 @@ _DEPRECATED = (  # robot.getMotor(name), and so on
     "Motor PositionSensor Brake LED Accelerometer Gyro InertialUnit TouchSensor Altimeter Camera Compass Connector"
     " Display DistanceSensor Emitter GPS Lidar LightSensor Pen Radar RangeFinder Receiver Skin Speaker"
 )
+
+
+def _fact(path: str) -> Callable[[Any], Any]:
+    """A method that gives what stands at a dotted path from the robot."""
+    return lambda robot: attrgetter(path)(robot)  # noqa: PLW0108 - only functions become methods
 
 
 @newer_names("project_path world_path supervisor synchronization")
@@ -96,14 +103,7 @@ class Robot:
     def getNumberOfDevices(self) -> int:
         return len(self.devices)
 
-    def getKeyboard(self) -> Keyboard:
-        return self.keyboard
-
-    def getMouse(self) -> Any:
-        return self.mouse
-
-    def getJoystick(self) -> Any:
-        return self.joystick
+    getKeyboard, getMouse, getJoystick = map(_fact, ("keyboard", "mouse", "joystick"))
 
     # ---- time
 
@@ -135,22 +135,14 @@ class Robot:
         self._began = False
         return self.step(self._half)
 
-    def getBasicTimeStep(self) -> float:
-        return float(self._session.time_step)
-
-    def getTime(self) -> float:
-        return self._session.robot.time
+    getBasicTimeStep, getTime = _fact("_session.time_step"), _fact("_session.robot.time")
 
     # ---- facts
 
-    def getName(self) -> str:
-        return self._session.rig.name
-
-    def getModel(self) -> str:
-        return self._session.rig.webots.model
-
-    def getCustomData(self) -> str:
-        return self._custom_data
+    getName, getModel = _fact("_session.rig.name"), _fact("_session.rig.webots.model")
+    getSynchronization, getCustomData = _fact("_session.rig.webots.synchronization"), _fact("_custom_data")
+    getMode = _fact("_session.robot.mode")  # MODE_CROSS_COMPILATION is a real robot
+    mode = property(getMode)
 
     def setCustomData(self, data: str) -> None:
         self._custom_data = str(data)
@@ -165,13 +157,6 @@ class Robot:
 
     def getSupervisor(self) -> bool:
         return False
-
-    def getSynchronization(self) -> bool:
-        return self._session.rig.webots.synchronization
-
-    def getMode(self) -> int:
-        """MODE_SIMULATION, MODE_CROSS_COMPILATION (a real robot) or MODE_REMOTE_CONTROL (over a network)."""
-        return self._session.robot.mode
 
     def setMode(self, mode: int, arg: Any = None) -> None:  # noqa: ARG002 - Webots' signature
         """Change the backend: 0 the simulation, others the real robot."""
@@ -189,8 +174,6 @@ class Robot:
     def waitForUserInputEvent(self, event_type: int, timeout: int) -> int:  # noqa: ARG002 - Webots' signature
         return self.EVENT_NO_EVENT
 
-    mode = property(getMode)
-
     # ---- battery
 
     def batterySensorEnable(self, samplingPeriod: int) -> None:
@@ -205,12 +188,8 @@ class Robot:
     def batterySensorDisable(self) -> None:
         self._battery.enable(0, 0.0)
 
-    def batterySensorGetSamplingPeriod(self) -> int:
-        return self._battery.period
-
-    def batterySensorGetValue(self) -> float:
-        """J; -1.0 before the first sample, and without a battery."""
-        return self._battery.value
+    batterySensorGetSamplingPeriod = _fact("_battery.period")
+    batterySensorGetValue = _fact("_battery.value")  # J; -1.0 = no battery, or no sample yet
 
     @property
     def battery_sensor_sampling_period(self) -> int:
