@@ -41,7 +41,7 @@ def recording(*tracks, events=(), path="a.mcap"):
     return Recording(Path(path), {track.name: track for track in tracks}, tuple(events))
 
 
-def test_a_candidate_that_ends_early_is_not_whole():
+def test_a_candidate_that_ends_early_is_incomplete():
     short = recording(wave(time=TIME[TIME < 4]))
     found = compare(recording(wave()), short)
     pair = found.pairs[0]
@@ -69,7 +69,7 @@ def test_a_candidate_that_ends_early_is_not_whole():
     assert compare(recording(wave()), recording(broken)).pairs[0].coverage.lacking > 0
 
 
-def test_servos_that_one_side_lacks_are_named():
+def test_servos_missing_on_one_side_are_named():
     two = recording(wave("hip"), wave("knee"))
     one = recording(wave("knee"), wave("neck"))
     found = compare(two, one, labels=("real", "sim"))
@@ -84,7 +84,7 @@ def test_servos_that_one_side_lacks_are_named():
     assert line.endswith("; 2 more of its servos lack as much, or less")
 
 
-def test_recordings_may_be_given_by_their_files(tmp_path):
+def test_recordings_may_be_given_as_files(tmp_path):
     one, two = recording(wave()), recording(wave(lag=0.04))
     for made, name in ((one, "a.mcap"), (two, "b.mcap")):
         write_recording(made, tmp_path / name)
@@ -94,7 +94,7 @@ def test_recordings_may_be_given_by_their_files(tmp_path):
         compare(one, tmp_path / "c.mcap")
 
 
-def test_a_servo_that_never_answered_is_missing_and_not_a_traceback(tmp_path):
+def test_a_servo_without_positions_is_reported_as_missing(tmp_path):
     silent = Track.of("hip", TIME, command=np.zeros(len(TIME)))
     found = compare(recording(silent, wave()), recording(wave("hip"), wave()))
     assert found.missing == {"hip": "reference has no position of it"}
@@ -120,7 +120,7 @@ def test_a_shift_beyond_the_range_is_not_found(lag, tmp_path):
     write_png(found, tmp_path / "a.png")
 
 
-def test_a_joint_that_rests_has_no_shift_and_passes_and_one_that_is_limp_is_left_out_and_lacks_nothing():
+def test_a_joint_at_rest_has_no_shift_and_a_limp_joint_is_left_out():
     found = compare(recording(wave(scale=0.0)), recording(wave(scale=0.0)))
     assert shift_text(found, found.pairs[0]) == "hardly moves"
     assert check(found, "aligned_rmse>1") == check(found, "shift>0.1") == []
@@ -146,7 +146,7 @@ def stepping(late=0.0, *, name="a"):
 
 
 @pytest.mark.parametrize("late", [-0.2, 0.2])
-def test_waiting_for_the_first_command_is_no_part_of_the_motion(late):
+def test_time_before_the_first_command_is_not_compared(late):
     found = compare(stepping(late=0.2), stepping()) if late < 0 else compare(stepping(), stepping(late=0.2))
     assert not lacks(found)
     assert found.pairs[0].plain.rmse < 0.01  # nor an error of the model
@@ -155,7 +155,7 @@ def test_waiting_for_the_first_command_is_no_part_of_the_motion(late):
 
 
 @pytest.mark.parametrize(("name", "kind", "measured"), [("Sprung", "step", True), ("step", "rest", False)])
-def test_a_segment_is_measured_by_its_kind_whatever_its_name(name, kind, measured):
+def test_a_segments_figures_depend_on_its_kind_not_its_name(name, kind, measured):
     plain = stepping()
     events = (plain.events[0], Event(0.5, "segment", {"name": name, "kind": kind, "target": 1.5}))
     found = compare(replace(plain, events=events), replace(plain, events=events))
@@ -202,7 +202,7 @@ def files(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("other", ["short.mcap", "one.mcap"])
 @pytest.mark.slow
-def test_fail_if_fails_on_what_was_not_compared_unless_that_is_allowed(files, capsys, other):
+def test_fail_if_fails_on_incomplete_comparisons_unless_allowed(files, capsys, other):
     condition = ("compare", "whole.mcap", other, "--fail-if", "rmse>2")
     assert app.run([*condition]) == app.FAILED_CHECK
     said = capsys.readouterr().err
@@ -217,7 +217,7 @@ def test_fail_if_fails_on_what_was_not_compared_unless_that_is_allowed(files, ca
     assert app.run(["compare", "whole.mcap", "whole.mcap", "--fail-if", "rmse>2"]) == app.DONE
 
 
-def test_a_repeat_stands_beside_the_model(tmp_path, monkeypatch, capsys):
+def test_errors_of_a_repetition_are_listed_beside_the_model(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     time = np.arange(0.0, 20.0, 0.02)
     goal = np.where(time % 4 < 2, 0.0, 0.5)
@@ -237,7 +237,7 @@ def test_a_repeat_stands_beside_the_model(tmp_path, monkeypatch, capsys):
     assert set(knee) == {"perfect_servo", "delay_and_lag", "model", "repeat"}
 
 
-def test_a_recording_whose_clock_jumps_back_is_not_put_in_order_without_a_word(files, capsys):
+def test_sorting_a_recording_whose_clock_jumps_back_is_reported(files, capsys):
     """Another program may write one: samples of two motions in one file, in the order in which they came."""
     with Path("back.mcap").open("wb") as stream:
         writer = MessageWriter(stream, {"experiment": "two motions"}, chunked=True)
@@ -255,7 +255,7 @@ def test_a_recording_whose_clock_jumps_back_is_not_put_in_order_without_a_word(f
     assert "knee: the clock jumped back to 0.01 s" in capsys.readouterr().err
 
 
-def test_import_notes_what_is_odd_on_stderr(tmp_path, monkeypatch, capsys):
+def test_import_reports_doubtful_findings_on_stderr(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("log.csv").write_text("t,x\n" + "".join(f"{k * 10},{k % 3 / 10}\n" for k in range(50)))
     columns = ["--column", "time=t", "--column", "position=x"]
@@ -341,7 +341,7 @@ def test_latency_delays_the_command_and_nothing_else():
     np.testing.assert_allclose(late[5:], prompt[:-5], atol=0.02)
 
 
-def test_a_warm_winding_has_more_resistance_and_a_lopsided_motor_more_torque_one_way():
+def test_a_warm_winding_has_more_resistance_and_an_asymmetric_motor_more_torque_in_one_direction():
     cold = runs(0.0, driven=Regime.ON, goal=1.0)._replace(temperature=np.full(1, 25.0))
     warm = cold._replace(temperature=np.full(1, 45.0))
     law = {"RESISTANCE_PER_KELVIN": 0.02, "AMBIENT": 25.0}
@@ -376,7 +376,7 @@ def test_a_goal_does_not_act_before_it_was_sent(name):
     assert math.degrees(simulated.position[-1]) > 14.0
 
 
-def test_every_goal_acts_when_it_was_sent_and_samples_are_of_their_own_moments():
+def test_goals_act_at_their_send_times_and_samples_have_their_own_times():
     """A loop that is late, and asks one servo after the other: once, goals went out in whole periods."""
     rig = Rig.load("leg")
     period, latency = rig.robot.basic_time_step_ms / 1000, 0.02
@@ -396,7 +396,7 @@ def test_every_goal_acts_when_it_was_sent_and_samples_are_of_their_own_moments()
         assert went_out + latency <= begun < went_out + latency + 1.3 * period, name
 
 
-def test_a_joint_that_reads_as_beyond_its_stop_starts_on_it():
+def test_a_joint_whose_reading_is_beyond_its_stop_starts_at_the_stop():
     rig = Rig.load("bioloid").overridden({"world": {"fixed_base": True, "ground": False}})
     low, _ = rig.stops_of(next(servo for servo in rig.servos if servo.name == "left_knee"))
     time = np.arange(0.0, 0.1, rig.robot.basic_time_step_ms / 1000)
@@ -416,7 +416,7 @@ def turning(duty, position):
     return Recording(Path("duty.mcap"), {"shoulder": track}, (), {}, {})
 
 
-def test_an_arm_in_wheel_mode_goes_on_after_the_dead_zone_from_where_it_is_seen_again():
+def test_an_arm_in_wheel_mode_continues_at_its_first_reading_after_the_dead_zone():
     rig = Rig.load("bench_arm")
     angle = rollouts(params(), runs(0.0, driven=Regime.ON)._replace(duty=np.full(len(SHORT), 0.8)))[0]
     assert angle[-1] > math.radians(250)
@@ -437,7 +437,7 @@ def test_an_arm_in_wheel_mode_goes_on_after_the_dead_zone_from_where_it_is_seen_
 
 
 @pytest.mark.parametrize("judge", [following, lambda made: simulate(made, "bare_horn")])
-def test_a_graph_without_goals_is_imported_again_with_them(judge):
+def test_the_hint_for_a_graph_without_goals_is_an_import_with_a_goal(judge):
     graph = REAL / "ax12a_steps" / "AX12A_NOLOAD_1.csv"
     with pytest.raises(RecordingError, match=r"holds no commands\nimport it again with `--goal COUNTS@auto --force`"):
         judge(import_log(graph, servo="horn"))

@@ -48,7 +48,7 @@ def texts(tab, selector):
     return tab.run(f"[...document.querySelectorAll('{selector}')].map(one => one.textContent.trim())")
 
 
-def test_every_quantity_is_drawn_and_nothing_is_wider_than_the_window_of_a_phone(tab):
+def test_all_quantities_are_drawn_and_the_page_fits_a_phone(tab):
     assert texts(tab, ".legend b") == [
         "position, °", "error, °", "torque, N·m", "power at the shaft, W", "electrical power, W", "load, %",
     ]  # fmt: skip
@@ -63,7 +63,7 @@ def test_every_quantity_is_drawn_and_nothing_is_wider_than_the_window_of_a_phone
         )
 
 
-def test_a_click_on_one_of_the_worst_seconds_shows_it_in_every_panel(tab):
+def test_a_click_on_a_worst_second_zooms_all_panels(tab):
     shown = f"{PLOTS}.map(plot => [plot.scales.x.min, plot.scales.x.max])"
     assert tab.run(shown)[0] == pytest.approx([0.0, 7.99], abs=0.01)
     second = tab.run("(one => [Number(one.from), Number(one.to)])(document.querySelector('ol.worst button').dataset)")
@@ -81,7 +81,7 @@ def test_a_dark_screen_gets_a_dark_page_with_lighter_blue(tab):
     assert (LIGHTER in tab.run(drawn), DARK_BLUE in tab.run(drawn)) == (True, False)
 
 
-def test_no_other_machine_is_asked_and_none_could_be(opened, page, tab, tmp_path):
+def test_a_page_loads_nothing_from_the_network(opened, page, tab, tmp_path):
     assert (tab.hosts, tab.complaints) == ({""}, [])  # it is a file
     assert page.stat().st_size < 120e3
     asking = tmp_path / "asking.html"

@@ -54,7 +54,7 @@ def test_a_step_response_of_a_known_system():
     assert found.settling == pytest.approx(0.4, abs=0.05)
 
 
-def test_a_command_between_two_samples_starts_the_motion_there():
+def test_a_motion_starts_at_a_command_between_two_samples():
     time = np.arange(0, 2, 0.02)
     found = step_response(time, np.interp(time, [0.511, 0.611], [0.0, 1.0]), 1.0, commanded=0.511)
     assert found.delay == pytest.approx(math.radians(1) * 0.1, abs=5e-4)
@@ -91,7 +91,7 @@ def recording(lag=0.0, offset=0.0, scale=1.0, name="a"):
     return Recording(Path(f"{name}.mcap"), {name: Track.of(name, time, position=position, command=command)}, events)
 
 
-def test_a_lag_is_told_apart_from_an_error():
+def test_a_lag_is_distinguished_from_an_error():
     found = compare(recording(), recording(lag=0.03, offset=7.0, name="b"))  # one servo each, whatever its name
     pair = found.pairs[0]
     assert pair.name == "a"
@@ -124,7 +124,7 @@ def test_a_summary_is_json_with_the_worst_joint_first():
     assert found["servos"]["a"]["deviation"]["mae"] == 0
 
 
-def test_following_compares_goals_with_positions_and_what_has_nothing_to_compare_is_refused():
+def test_following_compares_goals_with_positions_and_refuses_recordings_without_them():
     assert following(recording()).pairs[0].plain.rmse > 1
     two = Recording(Path("two.mcap"), {**recording(name="a").tracks, **recording(name="b").tracks})
     with pytest.raises(RecordingError, match="none of the servos"):
@@ -160,7 +160,7 @@ def told(*tracks):
 
 
 @pytest.mark.parametrize("ramped", [False, True])
-def test_delay_and_lag_of_each_joint_that_was_told_to_move_are_found(ramped):
+def test_delay_and_lag_of_each_commanded_joint_are_identified(ramped):
     still = Track.of("neck", np.arange(0, 30, 0.05), command=np.zeros(600), position=np.zeros(600))
     knee = joint("knee", 0.05, 0.06, ramped=ramped)
     gap, limp = (knee.time > 12) & (knee.time < 12.5), (knee.time > 20) & (knee.time < 20.5)  # these are left out
@@ -177,7 +177,7 @@ def test_delay_and_lag_of_each_joint_that_was_told_to_move_are_found(ramped):
         lags(told(still))
 
 
-def test_what_was_found_of_several_recordings_predicts_another():
+def test_a_lag_from_several_recordings_predicts_another():
     first, second, other = (joint("knee", 0.05, 0.06, ramped=False, seed=seed) for seed in (0, 1, 5))
     lag = lag_of([first, second])
     perfect, lagging = baseline(other, lag)
@@ -190,7 +190,7 @@ def test_what_was_found_of_several_recordings_predicts_another():
     assert lag_of([Track.of("knee", np.arange(30.0), position=np.zeros(30))]) is None
 
 
-def test_a_repeat_has_the_same_goals_and_is_as_far_off_as_it_is():
+def test_a_repetition_has_the_same_goals_and_a_position_error():
     knee, hip = joint("knee", 0.05, 0.1, ramped=False, seed=1), joint("hip", 0.05, 0.1, ramped=False, seed=2)
     off = replace(knee, time=knee.time + 3.0, position=knee.position + math.radians(0.4))
     repeat = told(off, replace(hip, time=hip.time + 3.0))
@@ -211,7 +211,7 @@ def comparison():
     return compare(recording(), recording(lag=0.03, scale=1.02), labels=("real", "sim"))
 
 
-def test_tables_are_lined_up_and_a_step_is_one_row_with_its_name(comparison):
+def test_tables_are_aligned_and_a_step_is_one_row(comparison):
     text = table_text(deviation_table(comparison))
     assert text.startswith("sim against real\nservo")
     assert len({len(line) for line in text.splitlines()[1:]}) == 1
@@ -225,14 +225,14 @@ def test_tables_are_lined_up_and_a_step_is_one_row_with_its_name(comparison):
     assert "-0.00" not in table_text(step)
 
 
-def test_a_shift_is_said_in_words_and_never_negative():
+def test_a_shift_is_given_in_words_without_a_sign():
     early, late = compare(recording(lag=0.03), recording()), compare(recording(), recording(lag=0.03))
     for found, text in ((early, "30.0 ms earlier"), (late, "30.0 ms later")):
         (row,) = deviation_table(found).rows
         assert row[5] == text
 
 
-def test_the_goal_is_drawn_below_the_motions_as_the_legend_says(comparison):
+def test_the_goal_is_drawn_below_the_motions(comparison):
     for found in (comparison, following(recording())):
         goal, *motions = panels_of(found, found.pairs[0])[0].curves
         assert (goal.label, goal.colour, goal.held) == ("goal", "command", True)
@@ -289,7 +289,7 @@ def test_a_robot_of_25_servos_is_on_its_page_in_seconds_and_500_kilobytes(tmp_pa
     assert (tmp_path / "walk.html").stat().st_size < 500e3
 
 
-def test_a_report_that_cannot_be_written_leaves_what_was_there(comparison, tmp_path):
+def test_a_failed_report_leaves_the_old_file(comparison, tmp_path):
     (tmp_path / "file").touch()
     for write in (write_html, write_png):
         with pytest.raises(RecordingError, match="cannot be written"):
@@ -309,7 +309,7 @@ def test_the_worst_seconds_come_first():
     assert second.rmse == pytest.approx(1.0)
 
 
-def test_a_model_stands_beside_a_perfect_servo_and_a_lag_while_it_is_driven():
+def test_a_models_errors_are_listed_beside_a_perfect_servo_and_a_lag():
     time = np.arange(0, 20, 0.02)
     goal = np.floor(time / 2) % 2 * 0.5
     late = np.interp(time - 0.1, time, goal)
@@ -330,14 +330,14 @@ def test_a_model_stands_beside_a_perfect_servo_and_a_lag_while_it_is_driven():
     assert table.rows[0][-1] == "0.50 / 0.50"
 
 
-def test_names_that_would_touch_in_a_picture_stand_in_two_rows_or_not_at_all():
+def test_overlapping_names_of_marks_are_put_in_two_rows_or_left_out():
     marks = ((0.0, "rest"), (1.0, "step to 20°"), (2.0, "step back"), (3.0, "step"), (8.0, "fall"), (9.5, "too long"))
     # 40 letters to 10 s: 5 letters reach 1.25 s, 12 reach 3 s
     assert mark_rows(marks, 0.0, 10.0, 40) == {0: 0, 1: 1, 2: 0, 4: 0}
     assert mark_rows(((0.0, ""), (5.0, "fall")), 0.0, 10.0, 40) == {1: 0}
 
 
-def test_long_lines_keep_their_peaks_their_gaps_and_the_stretch_that_is_wanted_whole():
+def test_reduced_curves_keep_peaks_gaps_and_the_complete_spans():
     x = np.arange(100_000.0)
     y, other = np.sin(x / 5000), np.cos(x / 5000)
     y[31_234], y[77_777], other[44_444] = 9.0, -9.0, 7.0
@@ -377,7 +377,7 @@ def said(real, other):
     return headline(compare(real, other, labels=("recorded", "simulated")))
 
 
-def test_an_early_fall_and_steps_that_lack_latency_are_told():
+def test_an_early_fall_and_missing_latency_of_steps_are_reported():
     text = said(bench(late=0.038, rest=4.0), bench(seconds=0.4))
     assert text.startswith("The simulation falls 2")
     assert "ms too early: its friction or its rotor inertia is too low; steps agree to 0." in text
@@ -388,7 +388,7 @@ def test_an_early_fall_and_steps_that_lack_latency_are_told():
     )  # of a real servo, nothing is too low
 
 
-def test_steps_that_are_far_apart_do_not_agree_whatever_is_taken_out():
+def test_steps_with_large_errors_do_not_agree_even_without_the_shift():
     text = said(bench(late=0.15), bench(top=96))
     assert re.search(r"teps are [5-7]\.\d° apart even if a delay of 1\d\d ms is added to the simulation", text)
 
@@ -401,11 +401,11 @@ def test_steps_that_are_far_apart_do_not_agree_whatever_is_taken_out():
         ({"rest": 30.0}, {}, "The simulation falls all the way, the recording does not: its friction is too low;"),
     ],
 )
-def test_a_fall_that_is_slow_or_does_not_end_is_blamed_on_friction(real, other, words):
+def test_a_slow_or_incomplete_fall_is_attributed_to_friction(real, other, words):
     assert re.match(words, said(bench(**real), bench(**other)))
 
 
-def test_a_step_in_which_samples_are_missing_is_named_and_not_judged():
+def test_a_step_with_missing_samples_is_named_and_not_judged():
     time = LONG
     events = tuple(
         Event(at, "segment", {"name": name, "kind": "step", "target": goal})
@@ -429,7 +429,7 @@ def waves(late, off):
     return following(Recording(Path("s.mcap"), {"a": track}))
 
 
-def test_motions_are_said_to_agree_to_be_late_or_to_be_apart():
+def test_the_headline_reports_agreement_delay_or_error():
     assert said(recording(), recording()) == "Steps agree to 0.0°."
     assert headline(waves(0.0, 0.003)).startswith("The servo agrees with the goal to 0.")
     text = headline(waves(0.065, 0.0))
@@ -439,7 +439,7 @@ def test_motions_are_said_to_agree_to_be_late_or_to_be_apart():
     assert re.fullmatch(r"Steps are \d+\.\d° apart\.", said(bench(), bench(late=0.5)))
 
 
-def test_of_many_servos_the_worst_is_named():
+def test_the_headline_names_the_worst_of_many_servos():
     tracks = {name: recording().tracks["a"] for name in "abc"}
     worse = {**tracks, "b": recording(lag=0.03).tracks["a"]}
     text = headline(compare(Recording(Path("x"), tracks), Recording(Path("y"), worse)))

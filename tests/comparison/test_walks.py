@@ -74,7 +74,7 @@ def imported_walk(path, late):
     return Recording(path, tracks, events, {}, describe(backend="imported", experiment="walk"))
 
 
-def test_a_walk_repeated_with_its_own_servos_is_near_and_with_others_it_is_not(sides):
+def test_a_walk_repeated_with_its_own_model_is_closer_than_with_another(sides):
     real, same, paper = sides
     near, far = knees(real, same), knees(real, paper)
     assert [knee.name for knee in near] == ["left_knee", "right_knee"]
@@ -86,7 +86,7 @@ def test_a_walk_repeated_with_its_own_servos_is_near_and_with_others_it_is_not(s
     assert [side.zmp.measured for side in sides] == [True, False, False]  # what a simulation measured is taken
 
 
-def test_steps_begin_where_the_gait_says_and_share_the_energy(sides):
+def test_steps_begin_at_the_gaits_times_and_share_the_energy(sides):
     real = sides[0]
     assert np.diff(real.steps) == pytest.approx([0.65] * 4, abs=0.01)  # three, and one that closes the feet
     stepping = (real.power.time >= real.steps[0]) & (real.power.time < real.steps[-1])
@@ -103,7 +103,7 @@ def test_the_page_shows_knees_zmp_and_power(sides, walked, repeated, tmp_path):
     assert "lima2009" in text
 
 
-def test_the_headline_says_how_near_knees_and_power_are(sides):
+def test_the_headline_gives_the_differences_of_knees_and_power(sides):
     text = walk_headline(sides)
     assert re.match(
         r"ax12 beside real: knees within \d\.\d° of each other \(\d% of their travel\), power \d% (less|more)\. ", text
@@ -126,7 +126,7 @@ def test_walks_without_a_rig_have_knees(tmp_path):
     write_html(following(walks[0]), tmp_path / "alone.html", walks=alone)
 
 
-def test_walks_without_a_body_are_compared_by_joints_and_without_mujoco_but_for_how_they_stood(walked, monkeypatch):
+def test_walks_without_meshes_or_mujoco_are_compared_by_their_joints(walked, monkeypatch):
     torn = replace(walked, metadata={**walked.metadata, "urdf": "<robot"})
     sides = sides_of(compare(torn, torn))
     assert sides[0].zmp is None
@@ -138,7 +138,7 @@ def test_walks_without_a_body_are_compared_by_joints_and_without_mujoco_but_for_
     assert (sides[0].footing, sides[0].zmp.measured, len(knees(*sides))) == (None, True, 2)
 
 
-def test_the_command_reports_walks_and_a_third_beside_them(tmp_path, capsys):
+def test_the_command_compares_three_walks(tmp_path, capsys):
     first, second, third = (str(tmp_path / f"{name}.mcap") for name in ("real", "sim", "third"))
     for name, late in ((first, 0.15), (second, 0.15), (third, 0.25)):
         write_recording(imported_walk(name, late), name)
@@ -153,7 +153,7 @@ def test_the_command_reports_walks_and_a_third_beside_them(tmp_path, capsys):
     assert "not all of these are walks" in capsys.readouterr().err
 
 
-def test_a_walk_that_a_busy_bus_made_longer_is_compared_beat_by_beat(walked):
+def test_a_walk_with_late_control_periods_is_compared_period_by_period(walked):
     """A control period that comes late delays all goals after it; the same walk is no other for that."""
     begin = stride(walked).start
 
@@ -187,7 +187,7 @@ def walking(recording):
     return (time > part.start) & (time < part.end)
 
 
-def test_the_zero_moment_point_and_the_body_are_within_a_centimetre_of_what_the_simulation_has(walked, robot):
+def test_computed_zmp_and_body_are_within_a_centimetre_of_the_simulation(walked, robot):
     times, measured, planned = measured_zmp(walked, robot)
     stood, during = footing(walked, robot, times), walking(walked)
     error = np.sqrt(np.nanmean((stood.zmp - measured)[during] ** 2, axis=0))
@@ -201,7 +201,7 @@ def test_the_zero_moment_point_and_the_body_are_within_a_centimetre_of_what_the_
     assert np.abs(centre - walked.cycles["base_z"])[during].max() < 0.008  # m
 
 
-def test_a_gap_in_the_samples_leaves_a_gap_and_no_leap(walked, robot):
+def test_a_gap_in_the_samples_is_a_gap_of_the_zmp(walked, robot):
     def holed(track):
         kept = ~((track.time > 3.0) & (track.time < 3.2))
         columns = {key: value[kept] for key, value in vars(track).items() if isinstance(value, np.ndarray)}
@@ -212,7 +212,7 @@ def test_a_gap_in_the_samples_leaves_a_gap_and_no_leap(walked, robot):
     assert np.nanmax(np.abs(found.zmp)) < 0.2
 
 
-def test_it_gets_up_in_a_hand_and_walks_as_far_with_all_that_its_servos_report(walked, repeated):
+def test_a_simulated_walk_is_held_while_it_gets_up_and_has_the_same_distance(walked, repeated):
     again = repeated[0]
     assert again.cycles["base_z"][-5] > 0.25  # without the hand it lies on the floor by then
     way = [side.cycles["base_x"][-5] for side in (walked, again)]
@@ -226,7 +226,7 @@ def test_it_gets_up_in_a_hand_and_walks_as_far_with_all_that_its_servos_report(w
     assert again.metadata["gait"] == walked.metadata["gait"]
 
 
-def test_a_robot_that_hung_limp_at_first_is_still_known_by_its_standing_pose(walked, rig):
+def test_a_robot_limp_at_the_start_is_recognised_by_its_standing_pose(walked, rig):
     """Its soles were looked for in the first sample's pose, in which other parts may be the lowest."""
     limp = {name: replace(track, position=track.position.copy()) for name, track in walked.items()}
     for side in ("left", "right"):
@@ -264,7 +264,7 @@ def joules(found, begin, end):
     return float(found.watt[within].sum() * 1e-3)
 
 
-def test_what_a_walk_drew_is_found_and_mostly_what_a_light_arm_draws_between_its_samples(walked, swung):
+def test_the_energy_between_samples_is_estimated_for_a_walk_and_a_light_arm(walked, swung):
     part = stride(walked)
     true = next(event for event in walked.events if event.name == "walked").data["energy"]
     assert joules(power_draw(walked), part.start, part.end) == pytest.approx(true, rel=0.08)
@@ -274,7 +274,7 @@ def test_what_a_walk_drew_is_found_and_mostly_what_a_light_arm_draws_between_its
 
 
 @pytest.mark.parametrize("above", [0.0, 35.0])
-def test_a_load_that_no_model_explains_is_followed_on_lines(swung, above):
+def test_loads_that_the_model_does_not_explain_are_interpolated(swung, above):
     """Also by a motor that is `above` the temperature to which its resistance belongs, K."""
     recording, _ = swung
     models = json.loads(json.dumps(recording.metadata["models"]))
@@ -292,7 +292,7 @@ def test_a_load_that_no_model_explains_is_followed_on_lines(swung, above):
     assert np.median(found.watt[500:]) == pytest.approx(watt, rel=0.25)
 
 
-def test_without_a_model_the_recorded_power_counts_and_without_that_nothing(swung):
+def test_without_a_model_the_recorded_power_is_used_if_there_is_one(swung):
     recording, _ = swung
     bare = replace(recording, metadata={})
     found, power = power_draw(bare), recording["shoulder"].power
@@ -345,7 +345,7 @@ def truth(alone):
 
 
 @pytest.mark.parametrize("name", ["knee", "hip_swing"])
-def test_what_a_servo_carries_explains_how_it_moves(recording, leg, name):
+def test_a_servos_load_explains_its_motion(recording, leg, name):
     (one,), alone = joints_of_robot([recording], leg, [name])
     runs = runs_of([one], alone)
     row = truth(alone)
@@ -354,7 +354,7 @@ def test_what_a_servo_carries_explains_how_it_moves(recording, leg, name):
     assert mean_error(runs, row) < 0.5 * mean_error(constant, row)
 
 
-def test_several_servos_are_several_recordings_each_with_its_own_load_and_sense(recording, leg):
+def test_each_servo_becomes_a_recording_with_its_own_load_and_direction(recording, leg):
     turned = leg.with_servos(lambda servo: {"direction": -servo.direction} if servo.name == "knee" else {})
     names = ["knee", "hip_swing"]
     both, robot = joints_of_robot([recording, recording], turned, names)
@@ -368,7 +368,7 @@ def test_several_servos_are_several_recordings_each_with_its_own_load_and_sense(
     np.testing.assert_array_equal(runs.only([0]).position, side * recording["knee"].position)
 
 
-def test_a_robot_that_says_too_little_is_refused_with_the_reason(recording, leg):
+def test_recordings_without_known_loads_are_refused_with_the_reason(recording, leg):
     with pytest.raises(UsageError, match="no servo 'nose'"):
         joints_of_robot([recording], leg, ["nose"])
     less = replace(recording, tracks={name: track for name, track in recording.items() if name != "hip_swing"})
@@ -386,7 +386,7 @@ def test_a_robot_that_says_too_little_is_refused_with_the_reason(recording, leg)
         runs_of([replace(recording, tracks={"knee": recording["knee"]}, metadata={})], leg)
 
 
-def test_a_robot_on_both_feet_tells_what_its_arms_carry_but_not_its_legs():
+def test_on_both_feet_the_loads_of_arms_are_known_but_not_those_of_legs():
     walker, time, angle = Rig.load("bioloid"), np.arange(0, 1.5, 0.02), 0.3
     tracks = {
         servo.name: Track.of(servo.name, time, position=np.full(75, angle if "shoulder" in servo.name else 0.0))
@@ -410,7 +410,7 @@ def test_a_robot_on_both_feet_tells_what_its_arms_carry_but_not_its_legs():
 @pytest.mark.parametrize(
     ("name", "without"), [("left_knee", 1.5), ("right_hip_lateral", 1.0), ("left_ankle_swing", 0.3)]
 )
-def test_what_a_leg_carries_on_one_foot_explains_how_it_moves(walked, name, without):
+def test_a_legs_load_on_one_foot_explains_its_motion(walked, name, without):
     walker = rig_of(walked).model_copy(update={"path": Rig.load("bioloid").path})
     (one,), alone = joints_of_robot([walked], walker, [name])
     runs = runs_of([one], alone)

@@ -70,7 +70,7 @@ def test_a_model_keeps_to_the_torque_limits_of_a_recording():
     assert held[-1] == pytest.approx(strong[-1], abs=0.05)
 
 
-def test_what_a_fit_missed_is_said_together():
+def test_signs_of_an_incomplete_fit_are_one_warning():
     sure = Uncertainty(*np.zeros((2, 1)), np.eye(1), np.zeros(1), (), (), ("motor.armature",))
     scores = [Score("a.mcap", 0.5, 0.6, False), Score("b.mcap", 0.5, 0.6, False), Score("c.mcap", 1.3, 1.5, True)]
     (note,) = _missed(sure, scores)
@@ -120,7 +120,7 @@ def ax12_data(row):
     return [*steps, motion(row, step=2.0, fall=True, seed=5)]
 
 
-def test_a_recording_that_was_held_up_does_not_drag_the_fit_along():
+def test_a_disturbed_recording_does_not_change_the_fit():
     row = ax12_truth()
     space, data = ax12_space(), ax12_data(row)
     stalled = data[2]["shoulder"]
@@ -132,7 +132,7 @@ def test_a_recording_that_was_held_up_does_not_drag_the_fit_along():
 
 
 @pytest.mark.parametrize("size", [45, 80, 95])
-def test_rounding_alone_does_not_pass_for_knowledge(size):
+def test_rounding_at_rest_does_not_narrow_the_intervals(size):
     """At rest half a count of rounding, the same in every sample, looks like a gain of a fifth more."""
     row = lima()
     space = space_of("lima2009", None, row).without(["friction.coulomb", "friction.viscous"])
@@ -145,14 +145,14 @@ def test_rounding_alone_does_not_pass_for_knowledge(size):
     assert sure.high[0] < 2 * sure.low[0]
 
 
-def test_the_noise_at_rest_is_found_under_the_rounding():
+def test_noise_at_rest_is_estimated_without_rounding():
     row = lima()
     for noise in (0.0, 0.06, 0.1, 0.3):
         steps = [motion(row, step=math.radians(angle), seed=angle, noise=noise) for angle in (20, 33, 47, 60, 75, 90)]
         assert math.degrees(resting_noise(runs_of(steps, RIG))) == pytest.approx(noise, rel=0.25, abs=0.02)
 
 
-def test_what_the_data_cannot_tell_stays_as_the_model_has_it():
+def test_unknowns_that_are_not_identified_keep_the_models_value():
     row = ax12_truth()
     space = space_of("ax12", None, row)
     runs = runs_of([motion(row, step=math.radians(angle), seed=angle) for angle in (20, 50)], RIG)
@@ -181,7 +181,7 @@ def turn(row, duty, *, whole=False):
     return replace(recording, path=Path("duty.mcap"), tracks={"shoulder": replace(clean, position=position)}, events=())
 
 
-def test_wheel_mode_tells_the_torque_constant():
+def test_wheel_mode_identifies_the_torque_constant():
     row = ax12_truth()
     base = row[Param.CONSTANT]
     row[Param.CONSTANT] *= 1.1
@@ -195,7 +195,7 @@ def test_wheel_mode_tells_the_torque_constant():
     assert found[Param.CONSTANT] == pytest.approx(row[Param.CONSTANT], rel=0.02)
 
 
-def test_whatever_predicts_as_well_is_within_the_intervals():
+def test_points_that_fit_equally_well_are_within_the_intervals():
     """Wheel mode alone: less back-EMF and more viscous friction turn just as fast."""
     row = ax12_truth()
     row[[Param.RESISTANCE_PER_DUTY, Param.RESISTANCE, Param.DEAD_DUTY, Param.VISCOUS]] = 0.0, 8.0, 0.0, 0.008
@@ -212,7 +212,7 @@ def test_whatever_predicts_as_well_is_within_the_intervals():
         assert low <= other[unknown.column] <= high, unknown.name
 
 
-def test_what_warmth_does_is_searched_where_recordings_differ_in_it():
+def test_the_effect_of_temperature_is_searched_if_recordings_differ_in_it():
     cold, warm = (space_of("pendulum-servo", None, ax12_truth(), warming=warming).unknowns for warming in (False, True))
     assert [unknown.name for unknown in warm if unknown not in cold] == ["motor.resistance_per_kelvin"]
 
@@ -222,7 +222,7 @@ def test_a_recording_without_motion_is_refused():
         identify([motion(lima(), step=0.001)], RIG, "ax12")
 
 
-def test_what_a_robot_on_its_feet_cannot_tell_is_said_beforehand():
+def test_a_fit_of_a_standing_robot_warns_beforehand():
     robot = Rig.load("bioloid")
     (said,) = beforehand(robot, "left_knee")
     assert "armature and latency of a leg's servo roughly, and friction badly" in said
@@ -231,7 +231,7 @@ def test_what_a_robot_on_its_feet_cannot_tell_is_said_beforehand():
     assert beforehand(RIG, None) == ()
 
 
-def test_without_numba_the_command_says_at_once_how_long_it_will_take(tmp_path, monkeypatch, capsys):
+def test_without_numba_the_command_announces_its_duration(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("axbridge.cli.identify.COMPILED", False)
     asked = "identify none.mcap --rig bench_arm --model lima2009 --out x.toml"
@@ -241,7 +241,7 @@ def test_without_numba_the_command_says_at_once_how_long_it_will_take(tmp_path, 
     assert "none.mcap" in second
 
 
-def test_one_model_of_several_servos_is_judged_servo_by_servo():
+def test_a_model_of_several_servos_is_scored_for_each_servo():
     time = np.arange(0, 3.0, 0.02)
     goals = {"pan": np.where(time % 1.0 < 0.5, 0.0, 0.4), "tilt": np.where(time % 1.5 < 0.7, 0.0, -0.3)}
 
@@ -266,7 +266,7 @@ def test_one_model_of_several_servos_is_judged_servo_by_servo():
 RESISTANCE = [Param.RESISTANCE, Param.RESISTANCE_PER_DUTY]
 
 
-def test_what_a_fit_holds_is_named():
+def test_constants_of_a_fit_are_named():
     space, runs = ax12_space(), runs_of(ax12_data(ax12_truth())[:1], RIG)
     held = constants_of(space, runs)
     assert [one.name for one in held] == ["resistance", "torque constant", "dead duty", "lag", "supply"]
@@ -276,7 +276,7 @@ def test_what_a_fit_holds_is_named():
 
 @pytest.mark.ci
 @pytest.mark.parametrize("factor", [0.7, 1.3])
-def test_intervals_allow_for_a_winding_that_is_not_the_models(factor):
+def test_intervals_include_errors_of_the_models_resistance(factor):
     truth = ax12_truth()
     truth[RESISTANCE] *= factor
     space, runs = ax12_space(), runs_of(ax12_data(truth), RIG)
@@ -298,7 +298,7 @@ def test_intervals_allow_for_a_winding_that_is_not_the_models(factor):
 
 
 @pytest.mark.parametrize(("name", "factor"), [("torque constant", 0.85), ("torque constant", 1.15), ("supply", 1.2)])
-def test_a_constant_that_is_not_the_models_is_wanted(name, factor):
+def test_a_better_value_of_a_constant_is_reported(name, factor):
     truth, given = ax12_truth(), factor if name == "supply" else 1.0
     truth[Param.CONSTANT] *= factor / given
     space, runs = ax12_space(), runs_of(ax12_data(truth), RIG)
@@ -309,13 +309,13 @@ def test_a_constant_that_is_not_the_models_is_wanted(name, factor):
     assert wanted.factor == pytest.approx(factor, abs=0.05)
 
 
-def test_a_constant_that_lowers_the_error_may_be_off_by_all_of_it_though_a_parabola_dips_before():
+def test_a_constants_full_change_counts_as_possible_if_it_reduces_the_error():
     """As of a servo with 30 % less resistance: with 30 % more the efficiency would have to be above 1."""
     assert _tolerable(np.array([-0.11, 0.0, 2.2])).min() == -1.0
     assert _tolerable(np.array([0.5, 0.0, 0.5])).max() < 0.4  # what the data contradict is not allowed for
 
 
-def test_a_fall_tells_friction_and_nothing_of_the_loop():
+def test_a_fall_identifies_friction_but_not_the_loop():
     fall = motion(ax12_truth(), step=1.2, fall=True)
     sampled, *lines = excitation(prepare([fall], RIG, "ax12"))
     told = {line.partition(":")[0]: line for line in lines}
@@ -325,7 +325,7 @@ def test_a_fall_tells_friction_and_nothing_of_the_loop():
     assert "; record steps of several sizes" in told["controller.slope"]
 
 
-def test_a_held_out_recording_stands_beside_simpler_models_and_its_repeat():
+def test_scores_include_simpler_models_and_the_repetition():
     small, middle, *_ = ax12_data(ax12_truth())
     first, again = (motion(ax12_truth(), step=math.radians(60), seed=seed) for seed in (8, 9))
     problem = prepare([middle], RIG, "ax12", held_out=[first], again=[again])
@@ -337,7 +337,7 @@ def test_a_held_out_recording_stands_beside_simpler_models_and_its_repeat():
         prepare([small], RIG, "ax12", held_out=[middle], again=[motion(ax12_truth(), step=-1.0)])
 
 
-def test_the_data_are_what_a_truth_near_the_model_does_with_their_noise_and_rounding():
+def test_hidden_data_have_the_noise_and_rounding_of_the_recordings():
     problem = prepare(ax12_data(ax12_truth()), RIG, "ax12")
     made, row = hidden(problem, seed=1)
     again, _ = hidden(problem, seed=1)
@@ -351,7 +351,7 @@ def test_the_data_are_what_a_truth_near_the_model_does_with_their_noise_and_roun
     assert (np.abs(made.space.point(row) - made.space.point(problem.space.base)) < 4 * made.space.usual).all()
 
 
-def test_each_parameter_stands_beside_the_hidden_one():
+def test_each_parameter_is_listed_beside_the_hidden_one():
     fit = identify(ax12_data(ax12_truth()), RIG, "ax12", prove=True, starts=1, generations=2, budget=1.0, where=map)
     table = estimate_table(fit)
     assert table.header == ("parameter", "hidden", "value", "95 % from", "to", "unit", "")
@@ -364,7 +364,7 @@ def test_each_parameter_stands_beside_the_hidden_one():
 
 
 @pytest.mark.parametrize(("options", "said"), [(["--prove", "--out", "x.toml"], "leave --out out"), ([], "add --out")])
-def test_made_up_data_leave_no_model_behind(options, said, capsys):
+def test_a_fit_of_hidden_data_writes_no_model(options, said, capsys):
     assert app.run(["identify", "r.mcap", "--rig", "bench_arm", "--model", "ax12", *options]) == app.MISUSE
     assert said in capsys.readouterr().err
 
@@ -392,14 +392,14 @@ def ahead(width):
 
 
 @pytest.mark.parametrize("budget", [1e-6, 0.05])
-def test_how_far_a_search_goes_does_not_depend_on_the_machine(runs, budget):
+def test_the_length_of_a_search_does_not_depend_on_the_machine(runs, budget):
     job = Job(only(Param.EFFICIENCY, Param.ARMATURE), runs.only([1]), seed=2, generations=3, loss="huber")
     found = [search(job, ahead(width), starts=6, budget=budget) for width in (2, 5)]
     few, many = ([(outcome.seed, outcome.loss, outcome.rollouts) for outcome in one] for one in found)
     assert few == many
 
 
-def test_all_starts_are_made_and_the_best_are_searched_on(runs):
+def test_all_starts_run_and_the_best_are_continued(runs):
     told = []
     job = Job(only(Param.EFFICIENCY, Param.LATENCY), runs.only([1]), seed=1, generations=3, loss="huber")
     found = search(job, map, starts=WAVE + 2, budget=1e6, report=lambda what, _: told.append(what))
@@ -411,14 +411,14 @@ def test_all_starts_are_made_and_the_best_are_searched_on(runs):
     assert [outcome.loss for outcome in found] == sorted(outcome.loss for outcome in found)
 
 
-def test_a_climb_from_anywhere_ends_near_the_truth(runs):
+def test_a_local_search_from_random_points_ends_near_the_truth(runs):
     space = only(Param.EFFICIENCY, Param.ARMATURE, Param.LATENCY)
     ends = [climb(Job(space, runs, seed, 0, loss="huber", step=2e-3)) for seed in range(3)]
     truth = space.point(ax12_truth())
     assert min(np.abs(end.point - truth).max() for end in ends) < 0.05
 
 
-def test_whole_recordings_choose_among_ends_that_fit_the_parts_alike(runs):
+def test_whole_recordings_decide_between_results_with_equal_errors_on_parts(runs):
     space = ax12_space()
     job = Job(space, runs, seed=0, generations=1, parts=parts(runs))
     true = space.point(ax12_truth())
@@ -432,7 +432,7 @@ def test_whole_recordings_choose_among_ends_that_fit_the_parts_alike(runs):
 
 
 @pytest.mark.slow
-def test_a_joint_without_armature_is_found_though_the_logarithm_of_an_armature_is_searched():
+def test_an_armature_of_0_is_found_although_its_logarithm_is_searched():
     truth = ax12_truth()
     truth[[Param.ARMATURE, Param.BACKLASH]] = 0.0  # a rotor that turns on its own needs an inertia
     space = only(Param.ARMATURE, Param.EFFICIENCY)
@@ -448,7 +448,7 @@ def test_a_joint_without_armature_is_found_though_the_logarithm_of_an_armature_i
     assert near < off / 3
 
 
-def test_a_joint_with_armature_is_searched_no_further(runs):
+def test_a_joint_with_armature_is_not_searched_again(runs):
     job = Job(only(Param.ARMATURE, Param.EFFICIENCY), runs, 0, 20, loss="huber")
     found = search(job, map, starts=1, budget=1.0)
     space, ends = freed(job, found, map)
@@ -456,7 +456,7 @@ def test_a_joint_with_armature_is_searched_no_further(runs):
     assert ends is found
 
 
-def test_parts_together_are_the_recordings(runs):
+def test_parts_cover_the_recordings(runs):
     cut = parts(runs, lengths=(1.0,))
     assert cut.recordings == 2 * runs.recordings
     np.testing.assert_array_equal(cut.position, runs.position)
@@ -466,19 +466,19 @@ def test_parts_together_are_the_recordings(runs):
     np.testing.assert_array_equal(both.position, np.concatenate((short.position, cut.position)))
 
 
-def test_the_truth_predicts_parts_from_what_was_measured_at_their_start(runs):
+def test_the_truth_predicts_parts_from_their_measured_start(runs):
     cut = parts(runs)
     error = np.degrees(np.abs(rollouts(ax12_truth()[None], cut)[0] - cut.position))
     assert cut.means(error).max() < 1.0  # noise and whole counts at the start of each
 
 
-def test_an_arm_that_is_held_is_in_no_part(runs):
+def test_samples_of_a_held_arm_are_in_no_part(runs):
     held = runs._replace(driven=np.where(runs.time < 0.3, Regime.HELD, runs.driven))
     assert parts(held).time.min() >= 0.3
     assert parts(runs._replace(driven=np.full(len(runs.time), Regime.HELD))) is None
 
 
-def test_parts_are_fitted_in_place_of_the_recordings():
+def test_parts_are_fitted_instead_of_the_recordings():
     row = ax12_truth()
     space, runs = ax12_space(), runs_of(ax12_data(row)[:2], RIG)
     point = np.full((1, len(space)), 0.4)
@@ -490,7 +490,7 @@ def test_parts_are_fitted_in_place_of_the_recordings():
     assert job.cost(point, 1e-3)[0] != pytest.approx(whole, rel=1e-6)  # each part begins where the arm was measured
 
 
-def test_a_slip_that_a_fit_counts_squared_makes_its_intervals_wider(runs):
+def test_a_slip_below_the_huber_limit_widens_the_intervals(runs):
     row, space = ax12_truth(), ax12_space()
     exact = parts(runs._replace(position=rollouts(row[None], runs)[0]))
     since = exact.time - np.repeat(exact.time[exact.start[:-1]], np.diff(exact.start))

@@ -39,7 +39,7 @@ FIT = (*PENDULUM, "pendulum-servo")
 COMPARE = (*FIT, "--friction", "compare")
 
 
-def test_a_job_gives_the_same_result_wherever_it_runs(spread):
+def test_a_job_gives_the_same_result_on_each_executor(spread):
     runs = runs_of(ax12_data(TRUTH)[:2], RIG)
     job = Job(SPACE, runs, seed=3, generations=3)
     here = minimise(job)
@@ -98,7 +98,7 @@ def test_a_real_log_becomes_a_model_that_predicts_it_better(tmp_path):
         assert "scale with the mass given" in place
 
 
-def test_a_fit_that_is_worse_than_asked_for_fails_the_check():
+def test_a_fit_with_a_larger_error_than_allowed_fails_the_check():
     scores = (Score("a.mcap", 0.4, 0.6, held_out=False), Score("b.mcap", 1.4, 2.2, held_out=True))
     fit = SimpleNamespace(scores=scores)
     assert check(fit, "rmse>1") == ["b.mcap: rmse = 2.2"]
@@ -176,7 +176,7 @@ def test_recorded_falls_and_steps_give_the_papers_constants(tmp_path):
         (("compare", "log.mcap", "--out", "log.mcap"), "both read and to be written"),
     ],
 )  # fmt: skip
-def test_bad_input_is_named_in_one_or_two_lines(tmp_path, logged, monkeypatch, capsys, arguments, message):
+def test_invalid_input_gives_an_error_of_one_or_two_lines(tmp_path, logged, monkeypatch, capsys, arguments, message):
     folder = shutil.copytree(logged, tmp_path / "here")
     monkeypatch.chdir(folder)
     assert app.run(list(arguments)) == app.MISUSE
@@ -208,7 +208,7 @@ def logged(tmp_path_factory):
 
 @pytest.mark.ci
 @pytest.mark.parametrize(("model", "law", "unknowns"), [("xl330", "M4", 13), ("xl330_paper.toml", "M1", 9)])
-def test_a_fit_finds_an_x_servo_again_in_what_was_recorded_through_its_registers(
+def test_a_fit_recovers_an_x_servo_from_recordings_through_its_registers(
     tmp_path, monkeypatch, capsys, model, law, unknowns
 ):
     monkeypatch.chdir(tmp_path)
@@ -242,7 +242,7 @@ def fit(spread):
     return identify(others, RIG, "ax12", held_out=held, starts=1, generations=2, budget=1.0, richer=False, where=spread)
 
 
-def test_residuals_are_what_the_measurement_has_more_than_the_simulation_as_on_the_live_page(fit, tmp_path):
+def test_residuals_are_measured_minus_simulated_as_on_the_live_page(fit, tmp_path):
     traces = trace_panels(fit)
     for trace, score in zip(traces, fit.scores, strict=True):
         measured, simulated = trace.curves
@@ -268,7 +268,7 @@ def test_the_verdict_names_each_model_that_predicts_better_than_the_fit(fit):
     )
 
 
-def test_a_fit_begins_with_a_model_of_the_same_law_by_name_or_file_and_frees_what_it_is_told(tmp_path, spread):
+def test_a_fit_starts_from_a_model_by_name_or_file_and_frees_the_given_parameters(tmp_path, spread):
     rig = RIG.with_servos(lambda _: {"profile": "ax-18a", "model": "ax18"})
     truth = packed(rig.model_of(rig.servos[0]), rig)
     data = ax12_data(truth)[:1]
@@ -310,7 +310,7 @@ def test_a_fit_that_is_worse_than_its_rigs_own_model_ends_with_exit_code_1(tmp_p
     assert (tmp_path / "x.toml").exists()
 
 
-def test_what_was_followed_is_not_shown_as_simulated(fit):
+def test_followed_samples_are_not_shown_as_simulated(fit):
     driven = fit.runs.driven.copy()
     driven[5:20] = Regime.FOLLOWED
     followed = replace(fit, runs=fit.runs._replace(driven=driven))
@@ -319,7 +319,7 @@ def test_what_was_followed_is_not_shown_as_simulated(fit):
     assert not np.isnan(measured.y).any()
 
 
-def test_json_has_null_where_a_score_is_not_known(fit, capsys):
+def test_json_has_null_for_unknown_scores(fit, capsys):
     unknown = dict.fromkeys(("chance", "perfect", "lagging", "floor"), math.nan)
     scores = tuple(replace(score, **unknown) for score in fit.scores)
     emit_json("identify-1", summary(replace(fit, scores=scores)))

@@ -37,7 +37,7 @@ def with_bar(found):
     return loaded_with([f"{one.path.name}={BAR}" for one in found], found)[0]
 
 
-def test_loads_as_they_are_typed():
+def test_loads_are_parsed():
     assert inertia_of(BAR) == pytest.approx(1.019e-3, rel=1e-3)
     assert inertia_of("inertia:0.002") == 0.002
     for text in ("", "bar", "bar:1,2", "bar:1,2,x", "ball:1", "bar:-1,1,1", "inertia:nan"):
@@ -54,7 +54,7 @@ def test_each_recording_has_its_own_load():
         loaded_with([BAR], [free])
 
 
-def test_the_moment_of_a_command_is_found_where_it_was():
+def test_unknown_command_times_are_estimated():
     row = packed(base_model(RIG, "ax12"), RIG)
     runs = runs_of(recordings(FREE[:2]), RIG)
     assert runs.unknown_command_times.tolist() == [1, 1]
@@ -63,7 +63,7 @@ def test_the_moment_of_a_command_is_found_where_it_was():
     np.testing.assert_allclose(predicted(row[None], moved)[0], truth, atol=0.01)
 
 
-def test_recordings_with_known_moments_are_left_alone():
+def test_recordings_with_known_command_times_are_unchanged():
     row = packed(base_model(RIG, "ax12"), RIG)
     one, other = recordings(FREE[:2])
     timed = replace(other, metadata={k: v for k, v in other.metadata.items() if k != "goal"})
@@ -76,7 +76,7 @@ def test_recordings_with_known_moments_are_left_alone():
     ("fitted", "left_out"),
     [pytest.param(FREE, LOADED, id="free"), pytest.param(LOADED, FREE, id="loaded", marks=pytest.mark.ci)],
 )
-def test_what_one_load_tells_predicts_the_other(fitted, left_out):
+def test_a_fit_to_one_load_predicts_another(fitted, left_out):
     groups = {names[0]: recordings(names) for names in (FREE, LOADED)}
     groups[LOADED[0]] = with_bar(groups[LOADED[0]])
     runs, unseen = runs_of(groups[fitted[0]], RIG), runs_of(groups[left_out[0]], RIG)
@@ -99,7 +99,7 @@ def test_what_one_load_tells_predicts_the_other(fitted, left_out):
 
 
 @pytest.mark.ci
-def test_steps_alone_leave_friction_and_torque_as_the_model_has_them():
+def test_steps_alone_keep_friction_and_torque_of_the_model():
     """More friction and more torque follow the steps of two loads a little better: no reason for a gear that sticks."""
     found = [
         replace(one, tracks={"horn": one["horn"].between(1.2, 2.7)})
@@ -116,7 +116,7 @@ def test_steps_alone_leave_friction_and_torque_as_the_model_has_them():
     assert np.degrees(np.abs(limp.position)).min() < 5  # it falls
 
 
-def test_samples_of_a_coarse_clock_are_missing_where_an_answer_is_not_where_the_clock_stood_still():
+def test_missing_samples_of_a_coarse_clock_are_missing_replies():
     found = recordings(FREE[:1])
     (said,) = (line for line in sampling(found) if "missing" in line)  # 205 of 234 polls, not of 293
     assert said.startswith("samples are missing: AX12A_NOLOAD_1.csv 13 %")

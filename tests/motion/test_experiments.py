@@ -28,7 +28,7 @@ def conducted(path, name, options=None, rig="bench_arm", before=lambda robot: No
     return done, open_recording(path), left
 
 
-def test_step_and_fall_is_recorded_with_its_parts(tmp_path):
+def test_step_and_fall_is_recorded_with_its_segments(tmp_path):
     with axbridge.open("bench_arm") as robot, Recorder(tmp_path / "a.mcap", {}) as recorder:
         assert step_and_fall(robot, "shoulder", recorder)
     found = open_recording(tmp_path / "a.mcap")
@@ -45,7 +45,7 @@ def test_step_and_fall_is_recorded_with_its_parts(tmp_path):
 
 
 @pytest.mark.parametrize("name", list(EXPERIMENTS))
-def test_every_experiment_ends_limp_with_named_parts_and_the_servo_as_it_was(tmp_path, name):
+def test_each_experiment_has_segments_and_ends_limp_with_unchanged_angle_limits(tmp_path, name):
     options = Options(angles=(0.5,), duties=(0.3, 1.0), low=0.5)
     done, found, left = conducted(tmp_path / "a.mcap", name, options)
     assert (done.whole, left) == (True, [False, 0, 1023])
@@ -54,7 +54,7 @@ def test_every_experiment_ends_limp_with_named_parts_and_the_servo_as_it_was(tmp
 
 
 @pytest.mark.parametrize("name", ["step", "sine", "chirp", "sin-time-square", "replay"])
-def test_a_limp_servo_goes_softly_to_where_an_experiment_begins_before_it_is_recorded(tmp_path, name):
+def test_a_limp_servo_moves_gently_to_the_start_before_the_recording(tmp_path, name):
     moments = np.arange(0, 0.5, 0.02)
     source = Recording(Path("s.mcap"), {"horn": Track.of("horn", moments, command=np.full(25, 0.8))}, ())
     options = Options(angles=(0.8,), amplitude=0.5, duration=1.0, period=0.5, low=4.0, high=5.0, source=source)
@@ -72,7 +72,7 @@ def test_a_limp_servo_goes_softly_to_where_an_experiment_begins_before_it_is_rec
     assert math.radians(40) < max(speeds) < math.radians(75)  # 60°/s, and the steps in which a servo reports its speed
 
 
-def test_a_warm_servo_is_left_to_cool(tmp_path, monkeypatch):
+def test_an_experiment_waits_limp_until_a_warm_servo_has_cooled(tmp_path, monkeypatch):
     for name, value in {"WARM": 20.0, "COOL": 10.0, "PATIENCE": 2.0}.items():
         monkeypatch.setattr(experiments, name, value)
     powered = []
@@ -101,7 +101,7 @@ def two_servos():
 
 
 @pytest.mark.parametrize("tick_ms", [10.0, 1.0])
-def test_a_replay_plays_every_servo_in_the_sources_time_also_where_steps_are_late(tmp_path, tick_ms):
+def test_a_replay_keeps_the_times_of_the_source_even_with_late_steps(tmp_path, tick_ms):
     source, limits = two_servos(), []
     done, found, _ = conducted(
         tmp_path / "a.mcap", "replay", Options(source=source), "pan_tilt", tick_ms=tick_ms,
@@ -143,7 +143,7 @@ SILENT = replace(two_servos(), tracks={"pan": Track.of("pan", np.arange(3.0), co
         ("replay", "shoulder", Options(source=two_servos()), "has no servo 'shoulder'"),
     ],
 )
-def test_what_cannot_be_done_is_refused_before_anything_moves(tmp_path, name, servo, options, said):
+def test_impossible_experiments_are_refused_before_any_motion(tmp_path, name, servo, options, said):
     with axbridge.open("bench_arm") as robot, Recorder(tmp_path / "a.mcap", {}) as recorder:
         with pytest.raises(UsageError, match=said):
             conduct(name, robot, servo, recorder, options)
@@ -152,7 +152,7 @@ def test_what_cannot_be_done_is_refused_before_anything_moves(tmp_path, name, se
 
 
 @pytest.mark.parametrize("wrong", [{"duration": 0.0}, {"amplitude": math.inf}, {"speed": -1.0}, {"duties": (0.5, 1.5)}])
-def test_numbers_that_no_experiment_can_take_are_refused(wrong):
+def test_invalid_option_values_are_refused(wrong):
     with pytest.raises(UsageError, match=rf"{next(iter(wrong)).removesuffix('ies')}\S* .*is (not|negative)"):
         Options(**wrong)
 

@@ -17,7 +17,7 @@ BIOLOID = Rig.load("bioloid")
 LEG = Walk.of(BIOLOID, Gait()).legs["left"]
 
 
-def test_the_leg_is_the_urdfs():
+def test_a_leg_has_the_dimensions_of_the_urdf():
     assert LEG.hip == pytest.approx((0, 0.0385, -0.1155))
     assert (LEG.thigh, LEG.shank) == ((-0.0145, -0.075), (0.0145, -0.0725))
     assert LEG.ankle((0, 0, 0, 0, 0)) == pytest.approx((0, 0.0385, -0.1155 - 0.1475))  # straight down
@@ -28,7 +28,7 @@ def test_the_leg_is_the_urdfs():
     swing=st.floats(-0.6, 1.9),
     knee=st.floats(0.4, 2.6),  # less than 22 degrees is a knee that bends backwards
 )
-def test_angles_put_the_ankle_where_it_was_asked_for_with_the_sole_level(lateral, swing, knee):
+def test_joint_angles_give_the_requested_ankle_position_and_a_level_sole(lateral, swing, knee):
     ankle = LEG.ankle((lateral, swing, knee, 0.0, 0.0))
     assume(ankle[2] < LEG.hip[2] - 0.01)  # above the hip there are two ways to get there
     found = LEG.angles(ankle)
@@ -47,7 +47,7 @@ def test_a_rig_without_such_legs_is_refused_by_name():
         Gait(turn=math.nan)
 
 
-def test_one_foot_at_a_time_leaves_the_garoundand_comes_down_upright_and_does_not_scrape():
+def test_one_foot_at_a_time_leaves_the_ground_and_does_not_scrape():
     walk = Walk.of(BIOLOID, Gait(steps=4))
     lifted = [way[:, 2] > 1e-9 for way in walk.feet.values()]
     assert all(up.any() for up in lifted)
@@ -70,7 +70,7 @@ def test_the_zero_moment_point_is_inside_the_sole_of_the_foot_that_stands_alone(
         assert np.abs(left - outward * 0.009).max() < 0.028
 
 
-def test_legs_put_the_feet_on_their_ways_below_a_torso_that_goes_with_them():
+def test_joint_angles_put_the_feet_on_their_planned_trajectories():
     walk = Walk.of(BIOLOID, Gait(steps=3, made_up=0.0))
     for time in np.arange(0.0, walk.gait.duration, 0.17):
         angles = walk.angles(time)
@@ -85,7 +85,7 @@ WAYS = (0.03, 0, 0), (-0.02, 0, 0), (0, 0.02, 0), (0, -0.02, 0), (0, 0, 0.2), (0
 
 @pytest.mark.parametrize(("ahead", "aside", "around"), WAYS)
 @pytest.mark.slow
-def test_a_walk_leads_ahead_back_aside_and_round(ahead, aside, around):
+def test_a_walk_leads_ahead_back_sideways_and_in_turns(ahead, aside, around):
     gait = Gait(steps=6, step_length=ahead, side_step=aside, turn=around)
     walk = Walk.of(BIOLOID, gait)
     x, y, _, turn = (walk.feet["left"][-1] + walk.feet["right"][-1]) / 2
@@ -138,7 +138,7 @@ def steered(gait, slip):
     ],
 )
 @pytest.mark.slow
-def test_steps_that_all_slip_one_way_lead_along_the_line_all_the_same(gait, slip):
+def test_steering_keeps_a_walk_on_its_line_when_all_steps_slip_in_one_direction(gait, slip):
     """Without steering they end 6 to 13 cm beside the line, and turned by 9 degrees."""
     alone, turned, _ = map(abs, steered(gait, slip))
     aside, error, apart = map(abs, steered(replace(gait, feedback=0.3), slip))
@@ -147,7 +147,7 @@ def test_steps_that_all_slip_one_way_lead_along_the_line_all_the_same(gait, slip
     assert apart < 0.03  # both feet point ahead again
 
 
-def test_a_walk_without_feedback_turns_no_step_and_one_that_is_right_neither():
+def test_no_step_is_turned_without_feedback_or_without_heading_error():
     steering = Steering(Walk.of(BIOLOID, Gait(steps=2, feedback=0.3)))
     for tick in range(100):
         assert steering.turns(tick * 0.02, 1.0) == {"left_hip_twist": 0.0, "right_hip_twist": 0.0}

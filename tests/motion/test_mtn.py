@@ -24,7 +24,7 @@ SERVOS = [
 ARM = joints_of(Rig.model_validate({"name": "arm", "servo": SERVOS}))
 
 
-def test_a_set_with_everything_is_written_byte_by_byte_as_it_was(tmp_path):
+def test_a_file_with_all_features_is_written_with_the_same_bytes(tmp_path):
     for version in ("1.00", "1.01"):
         data = page_set(*EVERYTHING, version=version)
         file = parse_mtn(data)
@@ -61,7 +61,7 @@ pages = st.builds(
 @settings(max_examples=60, deadline=None)
 @given(st.lists(pages, max_size=3))
 @pytest.mark.slow
-def test_any_set_survives_being_written_and_read(found):
+def test_each_valid_file_is_read_back_unchanged(found):
     file = whole(*found)
     again = parse_mtn(file.data())
     assert (again, again.warnings) == (file, ())
@@ -89,7 +89,7 @@ GOOD = page_set(*EVERYTHING)
         (GOOD.replace(b"motor_type=" + b"0 " * 25 + b"0\n", b""), "no line motor_type"),
     ],
 )
-def test_what_is_found_in_the_wild_is_read_with_a_warning_and_written_right(data, said):
+def test_common_format_errors_give_a_warning_and_are_corrected_on_writing(data, said):
     file = parse_mtn(data)
     assert any(said in warning for warning in file.warnings), file.warnings
     assert file.data() == GOOD
@@ -112,14 +112,14 @@ def test_what_is_found_in_the_wild_is_read_with_a_warning_and_written_right(data
         (b"name=Stand", b"nome=Stand", "line 6: 'nome' is not known in a page"),
     ],
 )
-def test_what_cannot_be_understood_is_refused_with_its_line(old, new, said):
+def test_invalid_lines_are_refused_with_their_number(old, new, said):
     with pytest.raises(MoveError) as caught:
         parse_mtn(GOOD.replace(old, new) if old == b"page_end" else GOOD.replace(old, new, 1), "a.mtn")
     assert said in str(caught.value)
     assert caught.value.hint
 
 
-def test_what_the_format_forbids_is_not_written():
+def test_invalid_pages_are_not_written():
     with pytest.raises(MoveError, match="page 1: 8 steps, and 7 are the most"):
         whole(long_page(8)).data()
     for wrong in (MtnPage(name="a\nb"), MtnPage(repeat=0), MtnPage(next=256)):
@@ -141,7 +141,7 @@ def poses(file, number, link):
 @pytest.mark.parametrize("count", [7, 8, 14, 15])
 @pytest.mark.parametrize("repeat", [1, 3])
 @pytest.mark.parametrize(("after", "leave"), [(0, 0), (2, 3), (1, 3), (0, 1)])
-def test_a_long_page_goes_on_on_free_ones_and_ends_as_it_did(count, repeat, after, leave):
+def test_a_long_page_is_split_over_free_pages_and_keeps_its_end(count, repeat, after, leave):
     """ROBOTIS' own walks link their halves so: an exit page, too, is the next half where a page is not over."""
     long = long_page(count, name="Long", next=after, exit=leave, repeat=repeat, speed=Decimal("2.7"), inertia=5)
     file = whole(long, long_page(2), long_page(3))
@@ -156,7 +156,7 @@ def test_a_long_page_goes_on_on_free_ones_and_ends_as_it_did(count, repeat, afte
     assert bool(notes) == (count > 7)
 
 
-def test_pages_that_others_lead_to_and_pages_with_a_name_are_not_free():
+def test_linked_and_named_pages_are_not_free():
     """Single pages cut out of a set still lead to the pages they had there."""
     file = whole(long_page(8, next=2, exit=4), MtnPage(), MtnPage(name="Later"), MtnPage())
     split, notes = in_sevens(file)
@@ -165,7 +165,7 @@ def test_pages_that_others_lead_to_and_pages_with_a_name_are_not_free():
     assert split.pages[1:4] == file.pages[1:4]
 
 
-def test_a_page_that_needs_more_pages_than_are_free_is_refused():
+def test_a_page_that_needs_more_than_the_free_pages_is_refused():
     with pytest.raises(UsageError, match="page 1 has 15 steps, 100 times: too many for the free pages of 7"):
         in_sevens(whole(long_page(15, repeat=100)))
 
@@ -173,7 +173,7 @@ def test_a_page_that_needs_more_pages_than_are_free_is_refused():
 # ---- as moves
 
 
-def test_a_set_becomes_a_move_and_the_same_bytes_again(tmp_path):
+def test_a_file_becomes_a_move_and_the_same_bytes_again(tmp_path):
     (tmp_path / "a.mtn").write_bytes(GOOD)
     move, notes = load_move(tmp_path / "a.mtn", BIOLOID)
     assert notes == []
@@ -182,7 +182,7 @@ def test_a_set_becomes_a_move_and_the_same_bytes_again(tmp_path):
     assert (tmp_path / "b.mtn").read_bytes() == GOOD
 
 
-def test_counts_become_angles_levels_slopes_and_links_pages():
+def test_counts_levels_and_links_are_converted():
     move, _ = move_of(parse_mtn(GOOD), joints_of(BIOLOID))
     assert list(move.pages) == ["1", "2", "3", "4", "5"]
     wave = move.pages["2"]
@@ -196,7 +196,7 @@ def test_counts_become_angles_levels_slopes_and_links_pages():
     assert move.start == "1"
 
 
-def test_ids_without_a_joint_are_left_out_and_named():
+def test_ids_without_a_joint_are_left_out_with_a_note():
     move, notes = move_of(parse_mtn(page_set(*EVERYTHING, ids=[1, 2, 20])), ARM)
     assert move.joints == ("a", "b")
     assert notes == ["id 20 is on in the file and has no joint: left out"]
@@ -215,7 +215,7 @@ def posed(*joints):
     return Page(keys=(Key(positions=dict.fromkeys(joints, 0.0), time=1.0),))
 
 
-def test_many_samples_become_few_steps_on_linked_pages_within_a_count():
+def test_dense_samples_become_few_steps_within_a_count():
     file, notes = mtn_of(samples(*(0.8 * min(n, 400 - n) / 200 for n in range(401))), ARM)
     assert "401 samples became 4 steps" in notes[0]
     assert file.pages[0].steps[0].play == 1
@@ -242,12 +242,12 @@ def test_many_samples_become_few_steps_on_linked_pages_within_a_count():
         (samples(*(n % 2 for n in range(1800)), way=1.0, interpolation="cubic"), "1800 steps: too many"),
     ],
 )
-def test_what_a_page_set_cannot_hold_is_refused(move, said):
+def test_moves_that_a_page_set_cannot_store_are_refused(move, said):
     with pytest.raises(UsageError, match=said):
         mtn_of(move, ARM)
 
 
-def test_pages_get_numbers_and_joints_their_own_counts():
+def test_pages_get_numbers_and_joints_get_counts():
     key = Key(positions={"a": 0.1, "b": 0.1, "c": 0.0}, time=0.5)
     move = Move(start="hello", pages={"hello": Page(keys=(key,), next="2"), "2": Page(keys=(key,))})
     file, _ = mtn_of(move, ARM)
@@ -256,7 +256,7 @@ def test_pages_get_numbers_and_joints_their_own_counts():
     assert file.enable[:5] == (0, 1, 1, 1, 0)
 
 
-def test_joints_of_two_buses_may_share_an_id_but_not_in_a_page_set(tmp_path):
+def test_servos_with_the_same_id_on_two_buses_do_not_fit_a_page_set(tmp_path):
     servos = [{"name": name, "joint": name, "id": 1, "bus": name} for name in ("left", "right")]
     buses = [{"name": "left"}, {"name": "right", "port": "b"}]
     rig = Rig.model_validate({"name": "pair", "bus": buses, "servo": servos})
@@ -272,7 +272,7 @@ def test_joints_of_two_buses_may_share_an_id_but_not_in_a_page_set(tmp_path):
 WAVE = ["#WEBOTS_MOTION,V1.0,Shoulder,Elbow", "00:00:000,Rest,0,1", "100,Up,1,*", "00:200,Down,0,2"]
 
 
-def test_positions_change_linearly_between_the_poses_that_mention_a_motor_and_stay_at_both_ends():
+def test_positions_change_linearly_between_a_motors_poses_and_are_constant_outside():
     page = parse_motion([*WAVE, "00:00:300,End,*,*"]).pages["1"]
     assert page.duration == pytest.approx(0.3)
     ways = tracks(page)
@@ -297,7 +297,7 @@ def test_positions_change_linearly_between_the_poses_that_mention_a_motor_and_st
         (["#WEBOTS_MOTION,V1.0,A", "00:00:100,P,1", "00:00:100,Q,1"], "line 3: time 00:00:100 is not later"),
     ],
 )
-def test_mistakes_are_named_with_their_line(lines, said):
+def test_an_error_names_its_line(lines, said):
     with pytest.raises(RecordingError, match=said):
         parse_motion(lines, "wave.motion")
 
@@ -312,14 +312,14 @@ def test_a_webots_motion_becomes_a_move_and_the_same_motion_again(tmp_path):
     assert motion_text(parse_motion(WAVE)).splitlines()[2] == "00:00:100,Up,1,1.5"  # the Elbow is on its way
 
 
-def test_a_motion_may_call_joints_as_the_rigs_webots_aliases_do(tmp_path):
+def test_a_motion_may_use_the_rigs_webots_aliases(tmp_path):
     rig = Rig.load("pan_tilt").overridden({"webots": {"aliases": {"NeckMotor": "pan", "NeckSensor": "pan_sensor"}}})
     (tmp_path / "a.motion").write_text("#WEBOTS_MOTION,V1.0,NeckMotor,tilt\n00:00:100,Up,0.5,0.1\n")
     move, _ = load_move(tmp_path / "a.motion", rig)
     assert move.joints == ("pan", "tilt")
 
 
-def test_a_curved_way_becomes_rows_and_a_pause_two():
+def test_a_curved_trajectory_becomes_dense_rows_and_a_pause_two_rows():
     keys = (Key(positions={"a": 0.0}, time=0.0), Key(positions={"a": 1.0}, time=1.0, pause=0.5))
     move = Move(pages={"1": Page(keys=keys)})
     again = parse_motion(motion_text(move).splitlines())
@@ -336,7 +336,7 @@ def test_names_with_commas_do_not_fit_into_a_motion(tmp_path):
     assert not (tmp_path / "a.motion").exists()
 
 
-def test_other_endings_and_a_set_without_joints_are_refused(tmp_path):
+def test_unknown_file_kinds_and_a_missing_rig_are_refused(tmp_path):
     with pytest.raises(UsageError, match=r"a move is a file \.json, \.mtn or \.motion"):
         load_move("wave.txt")
     with pytest.raises(UsageError, match="knows ids, not joints"):

@@ -67,7 +67,7 @@ def test_a_move_is_played_pose_by_pose(robot, goals, law):
         assert np.abs(np.array(goals) - pose).max(axis=1).min() < 0.01
 
 
-def test_no_step_is_faster_than_the_joints_limits_and_that_is_said(robot, goals):
+def test_no_step_exceeds_the_speed_limits_and_a_note_names_the_joint(robot, goals):
     words = r"takes .* s instead of .* s: pan would have to turn at 18.8 rad/s, and may"
     with pytest.warns(ControlWarning, match=words) as said:
         played = play(robot, move(key(1.0, 0.5), key(-1.0, 0.2, tilt=0.1), key(1.0, 2.0, tilt=0.0)))
@@ -80,7 +80,7 @@ def test_no_step_is_faster_than_the_joints_limits_and_that_is_said(robot, goals)
     assert 2.9 < speeds(goals).max() <= 3.0 + 1e-6  # the move's own limit
 
 
-def test_it_eases_from_where_the_robot_is_without_a_jump(robot, goals):
+def test_a_play_starts_from_the_present_pose_without_a_jump(robot, goals):
     robot.goto({"pan": -1.5}, 1.0)
     goals.clear()
     play(robot, move(key(1.5, 0.0), key(1.4, 0.5)))
@@ -117,21 +117,21 @@ def test_only_some_joints_move_and_the_others_hold(robot):
         (NOD, {"pace": math.nan}, "a pace of nan"),
     ],
 )
-def test_what_cannot_be_played_is_refused_before_anything_moves(robot, made, options, said):
+def test_impossible_moves_are_refused_before_any_motion(robot, made, options, said):
     with pytest.raises(UsageError, match=said):
         play(robot, made, **options)
     assert robot.time == 0
     assert not robot["pan"].torque_enabled
 
 
-def test_a_pose_a_few_counts_beyond_a_limit_is_played_at_the_limit_and_said_once(robot, goals):
+def test_a_pose_a_few_counts_beyond_a_limit_is_clipped_with_one_note(robot, goals):
     said = []
     play(robot, move(key(2.04, 0.5), key(2.03, 0.5), key(0.0, 1.0, tilt=0.0)), note=said.append)
     assert said == ["page 1, pose 1: pan at 2.04 rad, 2.3° beyond its limits -2.00..2.00: it stops at the limit"]
     assert np.array(goals)[:, 0].max() == pytest.approx(2.0)
 
 
-def test_slopes_and_torque_limits_act_while_their_page_is_played(robot):
+def test_slopes_and_torque_limits_of_a_page_are_restored_afterwards(robot):
     pages = {
         "1": Page(keys=(key(0.2, 0.2),), slope={"pan": 128}, torque={"pan": 0.5}, next="2"),
         "2": Page(keys=(key(0.0, 0.2),), slope={"pan": 16}),
@@ -191,18 +191,18 @@ def test_a_loop_starts_again_until_a_stop_which_without_an_exit_acts_at_once(rob
     assert robot["pan"].torque_enabled
 
 
-def test_late_steps_are_in_the_time_that_a_move_is_said_to_take():
+def test_the_reported_time_includes_delays_of_late_steps():
     with axbridge.open("pan_tilt", robot={"basic_time_step_ms": 1.0}) as robot:
         assert play(robot, NOD).seconds > 1.2 * 1.3  # the bus takes longer than that for a cycle
 
 
-def test_pages_that_lead_round_without_a_pose_end_the_move(robot):
+def test_a_loop_of_pages_without_poses_ends_the_move(robot):
     pages = {"1": NOD.pages["1"].model_copy(update={"next": "2"}), "2": Page(next="3"), "3": Page(next="2")}
     assert not play(robot, Move(pages=pages)).stopped
 
 
 @pytest.mark.parametrize("stop", [lambda _: True, lambda robot: robot.stop() and False])
-def test_a_move_that_is_stopped_gives_its_torque_back_without_a_jump(stop):
+def test_a_stopped_move_restores_torque_limits_without_a_jump(stop):
     with axbridge.open("bench_arm") as robot:
         weak = move(*(Key(positions={"shoulder": 1.4}, time=1.0),) * 2, torque={"shoulder": 0.08})
         try:
@@ -247,7 +247,7 @@ def test_a_limp_simulated_bioloid_stands_while_only_its_arm_moves():
     ("name", "lowest"),
     [("squat", 0.21), ("get_up_front", 0.05), pytest.param("get_up_back", 0.05, marks=pytest.mark.ci)],
 )
-def test_a_move_that_comes_along_goes_down_and_stands_again(name, lowest):
+def test_the_shipped_moves_end_on_standing_feet_without_warnings(name, lowest):
     rig = axbridge.Rig.load("bioloid").overridden({"world": {"engine": "mujoco", "self_collision": True}})
     heights = []
     with axbridge.open(rig) as robot:

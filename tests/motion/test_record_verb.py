@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 SINE = ["record", "sine", "--rig", "bioloid", "--angle", "30", "--period", "1", "--duration", "2"]
 
 
-def test_the_rigs_step_is_the_default_tick_and_the_motion_takes_the_time_asked_for(tmp_path, monkeypatch, capsys):
+def test_the_rigs_time_step_is_the_default_tick_and_the_motion_has_the_requested_time(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     arguments = [*SINE, "--out", "deep/down/sine.mcap"]
     assert app.run(arguments) == app.DONE
@@ -42,7 +42,7 @@ def test_the_rigs_step_is_the_default_tick_and_the_motion_takes_the_time_asked_f
     assert one["steps"] == len(open_recording("deep/down/sine.mcap").cycles["time"])
 
 
-def test_a_tick_that_is_nearly_kept_is_recorded_as_it_was_and_told(tmp_path, capsys):
+def test_a_slightly_late_tick_is_recorded_with_real_times_and_reported(tmp_path, capsys):
     path = tmp_path / "sine.mcap"
     assert app.run([*SINE, "--tick", "16ms", "--out", str(path)]) == app.DONE
     assert "steps were late" in capsys.readouterr().err
@@ -58,7 +58,7 @@ def test_a_tick_that_is_nearly_kept_is_recorded_as_it_was_and_told(tmp_path, cap
     assert np.diff(crossings) == pytest.approx(1.0, abs=0.03)  # no slow motion
 
 
-def test_answers_that_were_lost_are_told_when_the_file_is_written(tmp_path, capsys):
+def test_lost_replies_are_reported_when_the_file_is_written(tmp_path, capsys):
     path = tmp_path / "sine.mcap"
     with attending(lambda robot, _seed: robot.simulation.inject("drop=0.06")):
         assert app.run(["record", "sine", "--rig", "bench_arm", "--json", "--out", str(path)]) == app.DONE
@@ -71,7 +71,7 @@ def test_answers_that_were_lost_are_told_when_the_file_is_written(tmp_path, caps
 @pytest.mark.parametrize(
     ("name", "number", "status"), [("sine", signal.SIGINT, 130), ("duty", signal.SIGTERM, 143)], ids=["sine", "wheel"]
 )
-def test_an_experiment_that_is_ended_leaves_a_limp_joint_and_says_what_is_kept(tmp_path, name, number, status):
+def test_an_interrupted_experiment_leaves_a_limp_joint_and_reports_the_recorded_part(tmp_path, name, number, status):
     path = tmp_path / "ended.mcap"
     with serving("bench_arm") as port:
         on_bus = ("--rig", "bench_arm", "--backend", "real", "--port", port)

@@ -62,7 +62,7 @@ ENDS = {
 @pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning")
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("command", COMMANDS)
-def test_who_is_switched_off_under_way_gets_no_goal_any_more_and_the_others_go_on(tmp_path, command, end):
+def test_a_servo_that_is_switched_off_during_a_motion_gets_no_more_goals(tmp_path, command, end):
     rig, begins, commanded = COMMANDS[command]
     with axbridge.open(rig) as robot, Recorder(tmp_path / "a.mcap", {}) as recorder:
         servo, seen = robot[-1], []
@@ -96,7 +96,7 @@ def test_who_is_switched_off_under_way_gets_no_goal_any_more_and_the_others_go_o
     ("command", "most"),
     [("goto", 0.026), ("play", 0.076), ("page", 0.026), ("sine", 0.132), ("replay", 0.063), ("nudge", 0.011)],
 )
-def test_goals_wait_for_answers_and_for_a_program_that_stood_still(tmp_path, command, most, silent):
+def test_goals_wait_during_missing_replies_and_program_pauses(tmp_path, command, most, silent):
     nudged = "pan_tilt", 0.0, lambda robot, _: nudge(robot, "tilt")
     rig, begins, commanded = {**COMMANDS, "nudge": nudged}[command]
     with axbridge.open(rig) as robot, Recorder(tmp_path / "a.mcap", {}) as recorder:

@@ -27,7 +27,7 @@ def robot(hand):
         yield robot
 
 
-def test_what_the_hand_did_is_the_move_and_it_starts_where_it_began(hand, robot):
+def test_the_taught_move_is_the_motion_of_the_hand(hand, robot):
     tell = hand[1]
     robot["tilt"].goto(0.3, 0.4)
     start = robot["pan"].position
@@ -59,7 +59,7 @@ def test_what_the_hand_did_is_the_move_and_it_starts_where_it_began(hand, robot)
     assert robot["pan"].position == pytest.approx(start + LEFT, abs=0.03)
 
 
-def test_when_nothing_moves_that_is_said(robot):
+def test_teaching_without_motion_is_refused(robot):
     with pytest.raises(UsageError, match="nothing moved"):
         teach(robot, 0.3, ["tilt"])
     with pytest.raises(UnknownServo, match="tail"):
@@ -69,7 +69,7 @@ def test_when_nothing_moves_that_is_said(robot):
 
 
 @pytest.mark.filterwarnings("ignore:servo 'shoulder' has no torque:axbridge.errors.ControlWarning")  # 2 % overload it
-def test_a_limp_arm_falls_and_one_with_stiffness_is_carried_or_gives_way():
+def test_a_limp_arm_falls_and_a_stiff_one_holds_or_yields():
     far = {}
     for stiffness in (0.0, 0.02, 0.3):
         with axbridge.open("bench_arm") as robot:
@@ -83,7 +83,7 @@ def test_a_limp_arm_falls_and_one_with_stiffness_is_carried_or_gives_way():
     assert far[0.3] < 0.15
 
 
-def test_stop_ends_the_teaching_with_its_move():
+def test_stop_ends_teaching_and_keeps_the_move():
     with axbridge.open("bench_arm") as robot:
         robot["shoulder"].goto(1.2, 1.0)
         robot.observe(lambda *_: robot.time == pytest.approx(1.5) and robot["shoulder"].torque_off())
@@ -91,7 +91,7 @@ def test_stop_ends_the_teaching_with_its_move():
         assert teach(robot, 9.0, stiffness=0.3).move.duration > 0.3  # its fall
 
 
-def test_smoothing_takes_the_counts_steps_away_and_keeps_the_ends(robot):
+def test_smoothing_removes_count_steps_and_keeps_the_ends(robot):
     count = math.radians(300 / 1023)
     clock = np.arange(0.0, 2.0, 0.02)
     true = 0.3 * np.sin(2 * clock)
@@ -111,7 +111,7 @@ def test_smoothing_takes_the_counts_steps_away_and_keeps_the_ends(robot):
         assert taught.move.pages["1"].keys[0].positions["pan"] == pytest.approx(0.0, abs=count)
 
 
-def test_what_the_hand_does_beyond_a_limit_is_cut_off_and_said(robot):
+def test_angles_beyond_a_limit_are_clipped_and_reported(robot):
     clock = np.arange(0.0, 2.0, 0.02)
     taken = {"pan": [(time, 0.0) for time in clock], "tilt": [(time, 1.4 * math.sin(time)) for time in clock]}
     taught = move_of(robot, taken, 0.06)

@@ -37,7 +37,7 @@ def test_a_bioloid_walks_ahead_without_falling(model, engine):
     assert 2.0 < outcome.energy < 100.0
 
 
-def test_a_robot_is_let_go_on_its_feet_and_what_its_motors_draw_is_metered():
+def test_a_robot_is_released_on_its_feet_and_its_energy_is_measured():
     """Not 12 mm above the floor, from where it rocked; and no sum of samples, which said a tenth less."""
     seen = []
     with axbridge.open("bioloid", engine="mujoco") as robot:
@@ -49,7 +49,7 @@ def test_a_robot_is_let_go_on_its_feet_and_what_its_motors_draw_is_metered():
     assert outcome.energy == pytest.approx(ended - begun, abs=1e-9)
 
 
-def test_a_joint_that_is_far_from_the_first_pose_is_not_flung_there():
+def test_a_joint_far_from_the_first_pose_moves_there_slowly():
     speeds = []
     with axbridge.open("bioloid") as robot:
         arm = robot["left_shoulder_swing"]
@@ -59,7 +59,7 @@ def test_a_joint_that_is_far_from_the_first_pose_is_not_flung_there():
 
 
 @pytest.mark.ci
-def test_feedback_turns_a_robot_back_that_was_turned_on_its_way():
+def test_feedback_returns_a_turned_robot_to_its_line():
     """By 10 degrees, early on. Without feedback it went on so; with it, it came back to its line, and went on along it."""
     with axbridge.open("bioloid", engine="mujoco") as robot:
         pushed = []
@@ -76,14 +76,14 @@ def test_feedback_turns_a_robot_back_that_was_turned_on_its_way():
     assert abs(outcome.sideways) < 0.02  # m, of 0.17 without
 
 
-def test_a_fall_is_noticed_and_ends_the_walk():
+def test_a_fall_is_detected_and_ends_the_walk():
     with axbridge.open("bioloid") as robot:
         outcome = walk(robot, Gait(steps=8, zmp_inward=0.04))  # the weight never gets over a foot
     assert outcome.fell
     assert outcome.seconds < Gait(steps=8).duration
 
 
-def test_the_command_records_every_servo_and_the_way_of_the_base(tmp_path, capsys):
+def test_the_command_records_all_servos_and_the_pose_of_the_base(tmp_path, capsys):
     path = tmp_path / "walk.mcap"
     assert app.run(["walk", "--rig", "bioloid", "--steps", "2", "--record", str(path), "--json"]) == app.DONE
     told = json.loads(capsys.readouterr().out)
@@ -108,7 +108,7 @@ def test_the_command_records_every_servo_and_the_way_of_the_base(tmp_path, capsy
 
 
 @pytest.mark.ci
-def test_feedback_takes_a_quarter_of_the_tilt_or_more_with_a_noisy_imu_too():
+def test_feedback_reduces_the_tilt_by_a_quarter_also_with_a_noisy_imu():
     noisy = [{"name": "imu", "kind": "imu", "orientation_noise": 0.01, "rate_noise": 0.02}]
     rig = Rig.load("bioloid").with_model("lima2009").overridden({"world": {"engine": "mujoco"}, "sensor": noisy})
     tilts = []
@@ -136,13 +136,13 @@ def test_feedback_without_an_imu_is_refused():
         (["--period", "0.4", "--step-height", "3"], "take a longer period"),
     ],
 )
-def test_what_the_legs_cannot_do_is_refused_before_anything_moves(options, said, capsys):
+def test_gaits_beyond_the_legs_limits_are_refused_before_any_motion(options, said, capsys):
     assert app.run(["walk", "--rig", "bioloid", *options]) == app.MISUSE
     assert said in capsys.readouterr().err
 
 
 @pytest.mark.ci
-def test_a_walk_runs_on_the_bus_and_does_not_pretend_to_know_where_it_led(monkeypatch):
+def test_a_walk_on_a_bus_has_no_distance_or_fall_in_its_result(monkeypatch):
     monkeypatch.setattr("axbridge.motion.walking._WAIT_FOR_HANDS", 0.5)
     walked = []
     with serving("bioloid") as port, axbridge.open("bioloid", backend="real", port=port) as robot:
