@@ -37,7 +37,7 @@ def columns(time, **values):
     return {"time": np.array(time, float), **{key: np.array(value, float) for key, value in values.items()}}
 
 
-def test_a_gap_is_not_bridged_and_nothing_goes_on_past_the_ends():
+def test_gaps_are_not_interpolated_and_nothing_is_extrapolated():
     arm = columns([0.1, 0.2, 0.3, 0.4, 1.0, 1.1], position=[1, 2, 3, 4, 10, 11], command=[1, 1, 1, 1, 1, 1])
     leg = columns([0.0, 0.1, 1.2], position=[0, 0, 0], command=[0, 0, 0])
     ((time, table),) = wide_parts({"arm": arm, "leg": leg}, rate=10)
@@ -51,7 +51,7 @@ def test_a_gap_is_not_bridged_and_nothing_goes_on_past_the_ends():
     np.testing.assert_array_equal(table["b", "position"], [math.nan, 3, 4])
 
 
-def test_goals_are_held_unknown_values_do_not_spread_and_an_error_between_two_rows_is_not_lost():
+def test_goals_are_held_and_an_error_between_two_rows_is_not_lost():
     arm = columns([0, 0.1, 0.2], position=[0, math.nan, 2], command=[5, 5, 7], torque_enabled=[1, 1, math.nan])
     ((time, table),) = wide_parts({"arm": arm | {"errors": np.array([0.0, 32, 4])}}, rate=5)
     np.testing.assert_allclose(time, [0, 0.2])
@@ -63,7 +63,7 @@ def test_goals_are_held_unknown_values_do_not_spread_and_an_error_between_two_ro
     assert table["arm", "command"].tolist() == [5, 5, 5, 5, 7]
 
 
-def test_a_rate_that_makes_no_table_is_refused_and_no_samples_make_an_empty_one(tmp_path):
+def test_an_invalid_rate_is_refused_and_no_samples_give_an_empty_table(tmp_path):
     long = Recording(tmp_path / "x.mcap", {"a": Track.of("a", np.array([0.0, 1e9]))})
     with pytest.raises(UsageError, match=r"50 rows a second make 5e\+10 rows in 1e\+09 s\ngive a lower rate"):
         write_csv(long, tmp_path / "x.csv", wide=True, rate=50.0)
@@ -87,7 +87,7 @@ def test_a_rate_that_makes_no_table_is_refused_and_no_samples_make_an_empty_one(
         ("torque", math.nan, ""),
     ],
 )
-def test_numbers_have_the_digits_that_carry_something(key, value, text):
+def test_numbers_have_their_significant_digits(key, value, text):
     assert rounded(key, value) == text
 
 
@@ -108,7 +108,7 @@ def two():
     return Recording(Path("two.mcap"), tracks)
 
 
-def test_convert_writes_a_wide_table_and_says_what_it_wrote_where_that_does_not_mix_with_it(two, desk, capsys):
+def test_convert_writes_a_wide_table_and_reports_its_output_separately(two, desk, capsys):
     write_recording(two, "two.mcap")
     assert run(["convert", "two.mcap", "two.csv", "--wide", "--rate", "50"]) == 0
     assert capsys.readouterr().out == "wrote two.csv: 2 servos, 50 rows at 50 Hz, 1.0 s\n"
@@ -149,14 +149,14 @@ def test_a_recording_and_a_comparison_are_data_frames(two):
         ("rosbags", lambda two: write_ros2(two, "bag")),
     ],
 )
-def test_a_package_that_is_not_installed_is_named_with_how_to_get_it(two, monkeypatch, package, use):
+def test_a_missing_package_is_named_with_its_installation(two, monkeypatch, package, use):
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(UnsupportedOperation, match=rf"needs {package}: .* 'axbridge\[\w+\]'"):
         use(two)
 
 
 @pytest.mark.parametrize("rate", [None, 37.0])
-def test_a_wide_table_is_written_in_pieces_as_it_would_be_at_once(tmp_path, monkeypatch, rate):
+def test_a_wide_table_written_in_blocks_equals_one_written_at_once(tmp_path, monkeypatch, rate):
     random = np.random.default_rng(3)
     tracks = {}
     for name, start in (("a", 0.0), ("b", 0.3), ("c", 5.0)):
@@ -209,7 +209,7 @@ def test_positions_goals_and_torques_are_those_of_the_recording(desk, capsys):
     assert times - times[0] == pytest.approx((track.time - track.time[0]) * 1e9, abs=2)
 
 
-def test_another_decoder_reads_the_same(desk):
+def test_another_decoder_reads_the_same_messages(desk):
     recording = recorded(Rig.load("pan_tilt"), events=(Event(0.2, "segment", {"name": "up"}),))
     write_recording(recording, "head.mcap")
     assert run(["convert", "head.mcap", "bag", "--ros2"]) == 0
@@ -232,7 +232,7 @@ def test_another_decoder_reads_the_same(desk):
     assert "durability: 1" in channel.metadata["offered_qos_profiles"]  # transient local: late subscribers get it
 
 
-def test_a_walk_has_its_base_in_the_world(desk):
+def test_a_walk_has_the_pose_of_its_base(desk):
     cycles = {"time": np.array([0.0, 0.5]), **{f"base_{key}": np.array([0.1, 0.2]) for key in "xyz"}}
     cycles |= {"base_roll": np.zeros(2), "base_pitch": np.zeros(2), "base_yaw": np.array([0.0, math.pi / 2])}
     write_recording(recorded(Rig.load("bioloid"), cycles=cycles), "walk.mcap")
@@ -246,7 +246,7 @@ def test_a_walk_has_its_base_in_the_world(desk):
 
 
 @pytest.mark.slow
-def test_what_is_there_stays_unless_it_is_a_bag_and_force_is_given(desk, capsys):
+def test_only_an_existing_bag_is_replaced_and_only_with_force(desk, capsys):
     assert run(LIFT) == 0
     (desk / "notes").mkdir()
     (desk / "notes" / "mine.txt").write_text("mine")
@@ -271,7 +271,7 @@ def test_what_is_there_stays_unless_it_is_a_bag_and_force_is_given(desk, capsys)
     ],
 )
 @pytest.mark.slow
-def test_what_makes_no_bag_is_refused_and_leaves_nothing(desk, capsys, words, why):
+def test_an_impossible_bag_is_refused_and_leaves_no_file(desk, capsys, words, why):
     assert run(LIFT) == 0
     assert run(["convert", "lift.mcap", *words]) in {2, 3}
     assert why in capsys.readouterr().err

@@ -43,7 +43,7 @@ def desk(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("version", ["v2.1", "v3.0"])
 @pytest.mark.slow
-def test_the_episode_that_is_named_becomes_a_recording(desk, version, capsys):
+def test_the_given_episode_becomes_a_recording(desk, version, capsys):
     write_dataset(desk / "set", [episode(), episode(5.0), episode(7.0)], version=version)
     assert run(["import", "set", "out.mcap", "--episode", "1", "--unit", "deg"]) == 0
     said = capsys.readouterr()
@@ -62,7 +62,7 @@ def test_the_episode_that_is_named_becomes_a_recording(desk, version, capsys):
     assert [segment.name for segment in recording.segments] == ["episode 1"]
 
 
-def test_values_become_angles_by_the_calibration_or_as_axbridge_recorded_them(desk, capsys):
+def test_values_are_converted_by_the_calibration_or_axbridges_own_unit(desk, capsys):
     write_dataset(desk / "ours", [episode()], robot="axbridge")
     assert run(["import", "ours", "ours.mcap"]) == 0
     recording = axbridge.open_recording("ours.mcap")
@@ -98,7 +98,7 @@ EARLY = {  # as LeRobot wrote it until 2025
 
 
 @pytest.mark.parametrize("arm", ["", "main_"])
-def test_values_become_angles_by_a_calibration_from_before_2025(desk, arm, capsys):
+def test_values_are_converted_by_a_calibration_from_before_2025(desk, arm, capsys):
     write_dataset(desk / "set", [episode()], names=[f"{arm}{name}" for name in CALIBRATION])
     (desk / "arm.json").write_text(json.dumps(EARLY))
     assert run(["import", "set", "out.mcap", "--unit", "deg", "--calibration", "arm.json"]) == 0
@@ -137,14 +137,14 @@ def test_a_calibration_from_before_2025_that_does_not_fit_is_refused(desk, chang
         (["arm.json", "out.mcap", "--calibration", "arm.json"], "is no dataset of LeRobot"),
     ],
 )
-def test_what_is_not_known_is_asked_for(desk, words, why, capsys):
+def test_missing_units_and_calibrations_are_requested(desk, words, why, capsys):
     write_dataset(desk / "set", [episode()])
     assert run(["import", *words]) == 2
     assert why in capsys.readouterr().err
     assert not (desk / "out.mcap").exists()
 
 
-def test_another_layout_a_lost_shape_and_what_a_killed_recorder_left_are_named(desk, capsys):
+def test_other_layouts_wrong_shapes_and_incomplete_files_are_named(desk, capsys):
     def refused():
         assert run(["import", "set", "out.mcap", "--unit", "deg"]) == 2
         assert not (desk / "out.mcap").exists()
@@ -191,7 +191,7 @@ STATES = [(20 * MS * k, [0.1 * k - 0.05, 0.01, 0.25]) for k in range(4)]
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_goals_go_out_one_after_the_other_and_then_servos_are_read(tmp_path, packed):
+def test_goals_are_sent_one_by_one_before_the_servos_are_read(tmp_path, packed):
     folder = write(tmp_path / "wave", GOALS, STATES, packed=packed)
     assert is_arm_folder(folder)
     found = import_arm_folder(folder, ARM)
@@ -211,7 +211,7 @@ def test_goals_go_out_one_after_the_other_and_then_servos_are_read(tmp_path, pac
 
 
 @given(values=st.lists(st.lists(st.floats(-3, 3), min_size=3, max_size=3), min_size=2, max_size=20))
-def test_numbers_arrive_as_they_were_written(tmp_path_factory, values):
+def test_numbers_are_imported_unchanged(tmp_path_factory, values):
     rows = [(20 * MS * k, row) for k, row in enumerate(values)]
     found = import_arm_folder(write(tmp_path_factory.mktemp("arm"), rows, rows), ARM)
     for place, track in enumerate(found[name] for name in JOINTS[:2]):
@@ -232,7 +232,7 @@ def test_numbers_arrive_as_they_were_written(tmp_path_factory, values):
         (GOALS[1:], STATES, "has a state before the first goal"),
     ],
 )
-def test_a_folder_that_makes_no_sense_is_refused_in_words(tmp_path, goals, states, message):
+def test_an_invalid_folder_is_refused_with_a_reason(tmp_path, goals, states, message):
     with pytest.raises(RecordingError, match=message):
         import_arm_folder(write(tmp_path / "wave", goals, states), ARM)
 
@@ -255,7 +255,7 @@ def test_the_verb_takes_names_and_the_grippers_range_from_the_rig(desk, capsys):
 
 
 @pytest.mark.slow
-def test_degrees_that_are_taken_for_radians_are_named_once_with_the_option_of_a_dataset(desk, capsys):
+def test_degrees_read_as_radians_give_one_warning_with_the_option_for_datasets(desk, capsys):
     write_dataset(desk / "set", [episode()])
     assert run(["import", "set", "out.mcap", "--unit", "rad"]) == 0
     err = capsys.readouterr().err

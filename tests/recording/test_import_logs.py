@@ -31,7 +31,7 @@ def lifted_at(goals):
     return np.interp(-goals, np.pi / 2 * (3 * (time / 2) ** 2 - 2 * (time / 2) ** 3), time)
 
 
-def test_goals_of_a_pendulum_log_went_out_when_its_bench_computed_them():
+def test_goals_of_a_pendulum_log_have_the_time_of_their_computation():
     track = import_log(LOG)["servo"]
     lifting = (track.command < -0.05) & (track.command > -1.5)
     wanted = lifted_at(track.command[lifting])
@@ -40,7 +40,7 @@ def test_goals_of_a_pendulum_log_went_out_when_its_bench_computed_them():
 
 
 @pytest.mark.parametrize(("first", "period", "before"), [(3.5, 5.3, 3.5), (0.0, 5.0, 0.0), (2000.0, 5.3, 0.0)])
-def test_goals_of_a_log_that_does_not_begin_with_its_loop_keep_their_stamps(tmp_path, first, period, before):
+def test_goals_of_a_log_without_the_first_loop_keep_their_stamps(tmp_path, first, period, before):
     log = json.loads(LOG.read_text())
     log["entries"] = [{**entry, "timestamp": (first + period * k) / 1e3} for k, entry in enumerate(log["entries"][:9])]
     (tmp_path / "log.json").write_text(json.dumps(log))
@@ -48,7 +48,7 @@ def test_goals_of_a_log_that_does_not_begin_with_its_loop_keep_their_stamps(tmp_
     assert 1e3 * (track.time - track.commanded) == pytest.approx(before)
 
 
-def test_a_pendulum_log_has_everything_to_simulate_it():
+def test_a_pendulum_log_is_complete_for_a_simulation():
     found = import_log(LOG, servo="pendulum")
     track = found["pendulum"]
     assert len(track) == 1499
@@ -61,7 +61,7 @@ def test_a_pendulum_log_has_everything_to_simulate_it():
     assert math.degrees(track.position.min()) == pytest.approx(-37.88, abs=0.01)
 
 
-def test_poppy_walks_are_joined_and_their_parts_named(tmp_path):
+def test_poppy_segments_are_joined_and_named(tmp_path):
     log = tmp_path / "walk.csv"
     lines = ["walk,segment,k,t_s,joint,target_deg,position_deg,speed_dps,load_pct,voltage_V,temp_C"]
     for walk, segment in ((0, 0), (1, 0), (1, 1)):
@@ -83,7 +83,7 @@ def test_poppy_walks_are_joined_and_their_parts_named(tmp_path):
         import_log(log, walk=7)
 
 
-def test_a_star_in_a_header_is_the_name_of_each_servo_of_a_wide_table(tmp_path):
+def test_a_star_in_a_header_stands_for_each_servos_name(tmp_path):
     log = tmp_path / "wide.csv"
     log.write_text("t,hip_pos,hip_goal,knee_pos,knee_goal\n0,0,10,5,20\n10,1,10,6,20\n")
     found = import_log(log, columns=parse_columns(["time=t:ms", "position=*_pos:deg", "command=*_goal:deg"]))
@@ -96,7 +96,7 @@ def test_a_star_in_a_header_is_the_name_of_each_servo_of_a_wide_table(tmp_path):
             import_log(log, columns=parse_columns(["time=t:ms", f"position={header}"]))
 
 
-def test_our_own_csv_comes_back_to_the_digits_that_carry_something(tmp_path):
+def test_axbridges_own_csv_is_imported_with_its_significant_digits(tmp_path):
     found = import_log(LOG)
     write_csv(found, tmp_path / "a.csv")
     again = import_log(tmp_path / "a.csv")
@@ -126,7 +126,7 @@ def test_our_own_csv_comes_back_to_the_digits_that_carry_something(tmp_path):
         (lambda log: log["entries"].append(5), r"entries\[1499\]: field"),
     ],
 )
-def test_a_pendulum_log_with_a_mistake(tmp_path, change, message):
+def test_an_invalid_pendulum_log_is_refused(tmp_path, change, message):
     log = json.loads(LOG.read_text())
     change(log)
     refused(tmp_path / "log.json", json.dumps(log), message)
@@ -159,7 +159,7 @@ def refused(path, text, message):
         ("Time[ms], Present Position\n0, 1\n112, 1\n", "older graph export of Dynamixel Wizard"),
     ],
 )
-def test_a_text_that_cannot_be_read(tmp_path, text, message):
+def test_an_invalid_text_is_refused(tmp_path, text, message):
     refused(tmp_path / "log.csv", text, message)
 
 
@@ -176,7 +176,7 @@ def test_a_text_that_cannot_be_read(tmp_path, text, message):
         't,angle,goal,\n0,"1.5",10,\n20,2.25,\n40,3,30,\n',
     ],
 )
-def test_a_table_is_read_whatever_separates_its_cells(tmp_path, text):
+def test_tables_with_different_separators_are_read(tmp_path, text):
     path = tmp_path / "log.csv"
     path.write_text(text, encoding="utf-8")
     found = import_log(path, columns=parse_columns(["time=t:ms", "position=angle:deg", "command=goal:deg"]))["servo"]
@@ -204,7 +204,7 @@ def test_stamps_in_nanoseconds_are_named_and_read(tmp_path):
         (20, "s", "milliseconds read as seconds: import it with --column time=HEADER:ms"),
     ],
 )
-def test_the_unit_of_a_clock_is_named_whatever_unit_was_given(tmp_path, step, given, said):
+def test_the_probable_unit_of_a_clock_is_named_for_each_given_unit(tmp_path, step, given, said):
     path, found = tmp_path / "log.csv", []
     path.write_text("t,angle\n" + "".join(f"{step * n},0\n" for n in range(9)))
     import_log(path, columns=parse_columns([f"time=t:{given}", "position=angle"]), warned=found.append)
@@ -219,7 +219,7 @@ def test_the_unit_of_a_clock_is_named_whatever_unit_was_given(tmp_path, step, gi
         ("t,knee_pos_deg,knee_deg", "*_pos_deg", "*_deg"),
     ],
 )
-def test_a_header_of_the_closer_pattern_names_no_servo_of_another_field(tmp_path, headers, position, command):
+def test_a_header_of_a_longer_pattern_is_no_servo_of_a_shorter_one(tmp_path, headers, position, command):
     path = tmp_path / "log.csv"
     path.write_text(f"{headers}\n0,1,2\n0.02,1,2\n")
     columns = parse_columns(["time=t", f"position={position}:deg", f"command={command}:deg"])
@@ -228,14 +228,14 @@ def test_a_header_of_the_closer_pattern_names_no_servo_of_another_field(tmp_path
     assert math.degrees(found["knee"].command[0]) == pytest.approx(2)
 
 
-def test_a_unit_that_is_none_is_named(tmp_path):
+def test_an_unknown_unit_is_named(tmp_path):
     path = tmp_path / "log.csv"
     path.write_text("t,angle\n0,0\n")
     with pytest.raises(RecordingError, match=r"'nanos' is no unit \(of time\)\nunits: .*ns, "):
         import_log(path, columns=parse_columns(["time=t:nanos", "position=angle:deg"]))
 
 
-def test_a_column_that_holds_no_names_is_refused_at_once(tmp_path):
+def test_a_servo_column_of_numbers_is_refused_early(tmp_path):
     text = "servo,time_s,position_rad\n" + "".join(f"{name},0,1\n{name},0.02,1\n" for name in range(20_000))
     begun = time.process_time()
     refused(tmp_path / "log.csv", text, "holds 20000 servos, and 1000 are the most")
@@ -253,7 +253,7 @@ def test_a_column_that_holds_no_names_is_refused_at_once(tmp_path):
         (["time=t", "position=angle", "velocity=v:counts"], None, "not counted as angles are"),
     ],
 )
-def test_a_column_map_with_a_mistake(items, unit, message):
+def test_an_invalid_column_map_is_refused(items, unit, message):
     with pytest.raises(UsageError, match=message):
         parse_columns(items, unit)
 
@@ -288,7 +288,7 @@ def test_an_imported_step_and_fall_have_their_figures(log):
     assert track.enabled[track.time < 4].all()
 
 
-def test_what_is_trimmed_keeps_the_part_under_way(log):
+def test_a_trimmed_log_keeps_the_present_segment(log):
     found = marked(trimmed(read(log), 4.0, None), [parse_mark("fall=:")])  # all of it is of one kind
     (segment,) = found.segments
     assert (segment.name, segment.data["kind"], segment.start) == ("fall", "fall", 4.0)
@@ -304,7 +304,7 @@ def test_what_is_trimmed_keeps_the_part_under_way(log):
         import_log(log, walk=3)
 
 
-def test_a_unit_may_be_counts_of_the_register_or_a_factor_that_turns_or_scales(tmp_path):
+def test_a_unit_may_be_counts_or_a_factor_with_a_sign(tmp_path):
     log = tmp_path / "log.csv"
     log.write_text("t,angle,goal\n0,512,512\n20,853,1023\n")
     track = import_log(log, columns=parse_columns(["time=t:ms", *COLUMNS[1:]], "counts"), servo="knee")["knee"]
@@ -331,12 +331,12 @@ def test_a_unit_may_be_counts_of_the_register_or_a_factor_that_turns_or_scales(t
         (["step=0:1.5"], "its goal does not change"),
     ],
 )
-def test_parts_that_cannot_be(log, marks, message):
+def test_invalid_segments_are_refused(log, marks, message):
     with pytest.raises((UsageError, RecordingError), match=message):
         marked(read(log), [parse_mark(text) for text in marks])
 
 
-def test_the_command_marks_and_trims_and_notes_the_rig(log, monkeypatch, capsys):
+def test_the_command_marks_trims_and_stores_the_rig(log, monkeypatch, capsys):
     monkeypatch.chdir(log.parent)
     columns = [part for item in COLUMNS for part in ("--column", item)]
     more = ("--unit", "deg", "--servo", "knee", "--from", "1", "--segment", "step=1.5:4", "--segment", "drop=4:5.5")
@@ -384,7 +384,7 @@ def with_value(values, index, value):
         (TIME, {"position": with_value(MOTION, 9, 2.0)}, "warning", "jumps 2 times", "corrupt reading"),
     ],
 )
-def test_what_is_odd_is_said_with_its_likely_cause(time, columns, severity, what, cause):
+def test_doubtful_samples_are_reported_with_their_probable_cause(time, columns, severity, what, cause):
     steady = np.zeros(len(time))
     found = findings("knee", time, {"position": steady} | columns)
     assert [(finding.servo, finding.severity) for finding in found] == [("knee", severity)]
@@ -393,14 +393,14 @@ def test_what_is_odd_is_said_with_its_likely_cause(time, columns, severity, what
     assert found[0].remedy
 
 
-def test_a_sound_motion_raises_no_word_and_a_wheel_that_turns_past_its_sensor_does_not_jump():
+def test_a_valid_motion_has_no_findings_and_a_wrapping_wheel_has_no_jumps():
     assert findings("knee", TIME, {"position": MOTION, "command": MOTION, "velocity": np.gradient(MOTION, TIME)}) == []
     turning = np.mod(6 * TIME, 5.2)
     assert findings("wheel", TIME, {"position": turning, "duty": np.full(500, 0.5)}) == []
     assert findings("wheel", TIME, {"position": turning})[0].what.startswith("the position jumps 5 times")
 
 
-def test_facts_tell_gaps_jumps_and_the_range():
+def test_facts_have_gaps_jumps_and_range():
     time = np.array([*np.arange(0, 1, 0.02), *np.arange(1.5, 2, 0.02), 3.0])
     position = np.where((time > 1.6) & (time < 1.7), 3.0, 0.1 * np.sin(time))
     facts = sample_facts(time, {"position": position, "load": time, "voltage": time * math.nan})
@@ -414,7 +414,7 @@ def test_facts_tell_gaps_jumps_and_the_range():
     assert findings("knee", none.time, none.columns) == []
 
 
-def test_samples_of_one_time_become_one_and_keep_the_newest_command():
+def test_samples_with_equal_times_are_merged_with_the_newest_command():
     time, columns = in_order(
         np.array([0.0, 0.1, 0.1, 0.2]),
         {
@@ -481,14 +481,14 @@ def test_the_real_exports_are_read(name, samples, dropped):
     assert [segment.name for segment in found.segments] == ["step"]
 
 
-def test_a_stamp_that_gained_a_digit_costs_its_own_row_alone(tmp_path):
+def test_a_stamp_with_an_extra_digit_drops_only_its_row(tmp_path):
     rows = "".join(f"{t},{300}\n" for t in (0, 16, 48, 640, 80, 96))
     found = import_log(written(tmp_path, HEAD + rows + ",499\n"))
     np.testing.assert_allclose(found["servo"].time * 1e3, [0, 16, 48, 80, 96])
     assert any("line 9: '640,300', line 12: ',499'" in note for note in found.metadata["notes"])
 
 
-def test_three_items_of_another_servo(tmp_path):
+def test_an_export_of_three_items_of_another_servo_is_read(tmp_path):
     track = import_log(written(tmp_path, THREE))["servo"]
     np.testing.assert_allclose(track.time, [0, 0.016, 0.048, 0.064])
     np.testing.assert_allclose(np.degrees(track.position), np.array([0, 0, 12, 52]) * 360 / 4096)
@@ -526,14 +526,14 @@ def test_a_damaged_export_is_refused_by_name(tmp_path, text, said):
         ("500", GivenGoal(500)), ("auto", GivenGoal()),
     ],
 )  # fmt: skip
-def test_goals_as_they_are_typed(text, goal):
+def test_goals_are_parsed(text, goal):
     assert parse_goal(text) == goal
     for wrong in ("", "500@", "@3", "500@-1", "soon"):
         with pytest.raises(UsageError, match="is no goal"):
             parse_goal(wrong)
 
 
-def test_a_goal_is_asked_for_where_it_cannot_be_estimated(tmp_path):
+def test_a_goal_that_cannot_be_estimated_is_requested(tmp_path):
     twice = [1] * 30 + [400] * 30 + [1] * 30
     path = written(tmp_path, HEAD + "".join(f"{20 * k},{position}\n" for k, position in enumerate(twice)))
     with pytest.raises(UsageError, match="has 2 motions"):
@@ -546,7 +546,7 @@ def test_a_goal_is_asked_for_where_it_cannot_be_estimated(tmp_path):
         import_log(path, goal=GivenGoal(500, 99))
 
 
-def test_a_graph_is_imported_by_the_command_line_which_says_what_it_did(tmp_path, capsys):
+def test_the_command_imports_a_graph_and_reports_its_notes(tmp_path, capsys):
     out = tmp_path / "step.mcap"
     assert app.run(["import", str(STEPS / "AX12A_LOAD2_1.csv"), str(out), "--goal", "auto"]) == app.DONE
     said = capsys.readouterr().err
@@ -573,7 +573,7 @@ def test_times_are_restored_to_two_milliseconds(path):
     assert scatter(found.time) < 0.0018
 
 
-def test_stamps_of_no_even_poll_stay_as_uncertain_as_they_are():
+def test_stamps_of_uneven_polls_keep_their_uncertainty():
     times = np.cumsum(np.random.default_rng(1).uniform(0.017, 0.045, 200))
     found = restored(0.016 * np.floor(times / 0.016))
     assert math.isnan(found.poll)
@@ -581,7 +581,7 @@ def test_stamps_of_no_even_poll_stay_as_uncertain_as_they_are():
     assert not on_grid(times)
 
 
-def test_a_name_of_a_column_steers_no_terminal_and_breaks_no_line(tmp_path):
+def test_control_characters_in_column_names_are_not_printed(tmp_path):
     log = tmp_path / "log.csv"
     log.write_text("t,ang\x0be\x1b[2J\n0,1\n")
     with pytest.raises(RecordingError) as refused:

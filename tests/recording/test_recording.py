@@ -90,7 +90,7 @@ def test_a_closed_recording_is_compressed_and_indexed(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_an_exception_leaves_a_whole_recording_that_says_so(tmp_path):
+def test_an_exception_leaves_a_complete_recording_with_an_aborted_event(tmp_path):
     def fail():
         with Recorder(tmp_path / "run.mcap", {}) as recorder:
             record(recorder, 0.5)
@@ -119,7 +119,7 @@ while True:
 """
 
 
-def test_after_kill_nine_everything_older_than_50_ms_is_there(tmp_path):
+def test_after_sigkill_all_samples_older_than_50_ms_are_stored(tmp_path):
     path, seen, deadline = tmp_path / "run.mcap", [0.0], time.monotonic() + 20
     with subprocess.Popen([sys.executable, "-c", FOR_EVER, path], stdout=subprocess.PIPE, text=True) as process:
         while time.monotonic() < deadline and seen[-1] < 0.4:
@@ -141,7 +141,7 @@ def sample(tracks=1, length=200):
     return Recording("x", servos, (Event(0.5, "note"),), {}, {"a": [1]})
 
 
-def test_a_recording_cut_anywhere_is_read_or_refused_in_words(tmp_path):
+def test_a_recording_cut_off_anywhere_is_read_or_refused_with_a_reason(tmp_path):
     whole = tmp_path / "whole.mcap"
     write_recording(sample(), whole)
     data = whole.read_bytes()
@@ -180,14 +180,14 @@ def foreign():
         (foreign(), "holds nothing of axbridge's"),
     ],
 )
-def test_what_is_no_recording_is_refused(tmp_path, content, said):
+def test_a_file_that_is_no_recording_is_refused(tmp_path, content, said):
     path = tmp_path / "x.mcap"
     path.write_bytes(content)
     with pytest.raises(RecordingError, match=said):
         open_recording(path)
 
 
-def test_a_recording_that_ended_before_its_first_sample_says_so(tmp_path):
+def test_a_recording_without_samples_is_described_as_such(tmp_path):
     path = tmp_path / "x.mcap"
     with Recorder(path, {"backend": "sim"}) as recorder:
         recorder.event(0.0, "aborted", error="Stop")
@@ -217,7 +217,7 @@ def test_a_full_disk_stops_the_recording_and_replaces_nothing():
 
 
 @pytest.mark.parametrize("error", [MemoryError(), ValueError("no such encoding"), OSError(5, "Input/output error")])
-def test_whatever_ends_the_writing_thread_is_raised_and_the_file_reads_as_cut_off(tmp_path, error):
+def test_an_error_of_the_writing_thread_is_raised_and_the_file_is_cut_off(tmp_path, error):
     path = tmp_path / "run.mcap"
     recorder = Recorder(path, {"backend": "real"})
     record(recorder, 0.0)
@@ -267,7 +267,7 @@ def test_log_time_is_wall_clock_and_robot_time_a_field(tmp_path):
     assert messages(tmp_path / "run.mcap")[0][1] == 1767323045 * 10**9
 
 
-def test_foreign_programs_read_every_servo_by_name(tmp_path):
+def test_other_programs_read_each_servo_by_name(tmp_path):
     """rosbags knows nothing of axbridge: what a message is, it reads in the file."""
     path = tmp_path / "run.mcap"
     with Recorder(path, {}) as recorder:
@@ -333,7 +333,7 @@ def damage(path, number, place=-20):
 
 
 @pytest.mark.parametrize("number", [0, 2, -1])
-def test_a_damaged_part_costs_its_own_samples(tmp_path, number):
+def test_a_damaged_chunk_loses_only_its_own_samples(tmp_path, number):
     path = tmp_path / "run.mcap"
     write_recording(sample(length=20_000), path)
     damage(path, number)
@@ -360,7 +360,7 @@ def test_more_servos_than_a_robot_has_are_neither_written_nor_read(tmp_path, mon
         open_recording(path)
 
 
-def test_an_open_recording_survives_what_takes_its_place(tmp_path):
+def test_an_open_recording_can_be_read_after_its_file_is_replaced(tmp_path):
     path = tmp_path / "run.mcap"
     write_recording(sample(), path)
     found = open_recording(path)
@@ -371,7 +371,7 @@ def test_an_open_recording_survives_what_takes_its_place(tmp_path):
     np.testing.assert_array_equal(found["servo 0"].command, sample()["servo 0"].command)
 
 
-def test_ctrl_c_while_it_is_closed_leaves_the_file_whole_and_free(tmp_path, monkeypatch):
+def test_ctrl_c_during_close_leaves_the_file_complete_and_unlocked(tmp_path, monkeypatch):
     recorder = Recorder(tmp_path / "a.mcap", {})
     monkeypatch.setattr(recorder._thread, "join", lambda: signal.raise_signal(signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
@@ -380,7 +380,7 @@ def test_ctrl_c_while_it_is_closed_leaves_the_file_whole_and_free(tmp_path, monk
     Recorder(tmp_path / "a.mcap", {}).close()
 
 
-def test_where_compression_fails_the_plain_file_stays_whole(tmp_path):
+def test_if_compression_fails_the_plain_file_stays_complete(tmp_path):
     path = tmp_path / "run.mcap"
     recorder = Recorder(path, {})
     record(recorder, 0.5)
@@ -392,7 +392,7 @@ def test_where_compression_fails_the_plain_file_stays_whole(tmp_path):
     assert list(found["a"].time) == [0.5]
 
 
-def test_what_cannot_be_recorded_is_refused_and_what_follows_is_kept_once(tmp_path):
+def test_invalid_records_are_refused_and_later_ones_are_stored_once(tmp_path):
     with Recorder(tmp_path / "run.mcap", {}) as recorder:
         with pytest.raises(TypeError, match="not JSON serializable"):
             recorder.event(0.0, "odd", value={1, 2})
@@ -419,7 +419,7 @@ with Recorder(sys.argv[1], {}) as recorder:
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_of_programs_that_begin_at_once_one_records_and_its_end_frees_the_name(tmp_path, killed):
+def test_of_programs_that_start_together_one_records_and_its_end_unlocks_the_file(tmp_path, killed):
     path = tmp_path / "run.mcap"
     if killed:
         path.write_text("an older one")  # which the first one replaces
@@ -438,7 +438,7 @@ def test_of_programs_that_begin_at_once_one_records_and_its_end_frees_the_name(t
     assert [file.name for file in tmp_path.iterdir()] == ["run.mcap"]
 
 
-def test_a_file_that_was_moved_away_while_it_was_recorded_is_whole_where_it_is(tmp_path):
+def test_a_file_moved_during_its_recording_is_complete(tmp_path):
     recorder = Recorder(tmp_path / "run.mcap", {})
     record(recorder, 0.01)
     (tmp_path / "run.mcap").rename(tmp_path / "moved.mcap")
@@ -454,7 +454,7 @@ COPY = "FSIZE", 9000, lambda path, _: copy_rig(Rig.load("bioloid"), path)
 
 
 @pytest.mark.parametrize(("limit", "most", "write"), [("FSIZE", 0, Recorder), ("NOFILE", 1, Recorder), COPY])
-def test_what_the_system_lets_nobody_write_leaves_nothing_behind(tmp_path, limit, most, write):
+def test_a_failed_write_leaves_no_file(tmp_path, limit, most, write):
     kind, free = getattr(resource, f"RLIMIT_{limit}"), os.dup(0)
     os.close(free)
     before = resource.getrlimit(kind)
@@ -477,7 +477,7 @@ def test_what_the_system_lets_nobody_write_leaves_nothing_behind(tmp_path, limit
         ("import", "sample:xl330"),
     ],
 )
-def test_a_recording_is_not_written_into_what_says_it_is_a_table(tmp_path, capsys, arguments):
+def test_a_recording_is_not_written_to_a_file_name_of_a_table(tmp_path, capsys, arguments):
     table = tmp_path / "y.csv"
     assert run([*arguments, str(table)]) == 2
     assert capsys.readouterr().err == (
@@ -521,13 +521,13 @@ GOOD = sampled(time=0.5, position=0.1)
      (EVENTS, packed_event({"time": 1})), (EVENTS, packed_event({"time": math.nan, "name": "x"})),
      (EVENTS, packed_event({"time": 1, "name": 5})), (EVENTS, packed_event({"time": 1, "name": "x", "data": []}))],
 )  # fmt: skip
-def test_a_message_that_makes_no_sense_is_refused_in_words(tmp_path, message, chunked):
+def test_an_invalid_message_is_refused_with_a_reason(tmp_path, message, chunked):
     written(tmp_path / "run.mcap", GOOD, message, chunked=chunked)
     with pytest.raises(RecordingError, match=r"run.mcap: (holds|has|makes no sense|is nested).*\n"):
         open_recording(tmp_path / "run.mcap")
 
 
-def test_numbers_that_are_none_are_unknown_and_a_sample_without_a_time_is_none(tmp_path):
+def test_implausible_numbers_are_unknown_and_samples_without_a_time_are_left_out(tmp_path):
     path = tmp_path / "run.mcap"
     for chunked in (False, True):
         times = [sampled(time=time, position=0.2) for time in (math.nan, math.inf, 1e300)]
@@ -541,7 +541,7 @@ def test_numbers_that_are_none_are_unknown_and_a_sample_without_a_time_is_none(t
 
 
 @pytest.mark.parametrize("servos", [None, "5", "[]", "[5]", '["a", "a"]', "no JSON", DEEP.decode()])
-def test_a_channel_that_does_not_name_its_servos_is_refused_or_not_ours(tmp_path, servos):
+def test_a_channel_without_servo_names_is_refused_or_ignored(tmp_path, servos):
     with (tmp_path / "run.mcap").open("wb") as stream:
         writer = Writer(stream)
         writer.start()
@@ -572,7 +572,7 @@ def test_a_channel_that_does_not_name_its_servos_is_refused_or_not_ours(tmp_path
         ("rig", "no JSON", "makes no sense: "),
     ],
 )
-def test_metadata_that_are_no_such_thing_are_named_by_their_key(tmp_path, key, value, said):
+def test_invalid_metadata_are_named_by_their_key(tmp_path, key, value, said):
     written(tmp_path / "run.mcap", GOOD, metadata={key: value})
     with pytest.raises(RecordingError, match=rf"run.mcap: (its metadata make no sense: )?{said}.*\n(record|give)"):
         open_recording(tmp_path / "run.mcap")
@@ -589,7 +589,7 @@ def bomb():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("said_size", [2_600_000_000, 50_000_000, 0])
-def test_a_small_chunk_that_unpacks_to_gigabytes_is_damage(tmp_path, bomb, said_size):
+def test_a_small_chunk_of_gigabytes_counts_as_damaged(tmp_path, bomb, said_size):
     written(tmp_path / "run.mcap", GOOD)
     content = (tmp_path / "run.mcap").read_bytes()
     end = content.index(b"\x0f" + (4).to_bytes(8, "little"))  # the end of the data
@@ -604,7 +604,7 @@ def test_a_small_chunk_that_unpacks_to_gigabytes_is_damage(tmp_path, bomb, said_
     assert len(found["a"]) == 1
 
 
-def test_a_chunk_is_not_read_as_often_as_the_index_says(tmp_path):
+def test_a_chunk_that_the_index_repeats_is_read_once(tmp_path):
     """Else a file of 1 MB keeps a computer busy for hours."""
     with (tmp_path / "run.mcap").open("wb") as stream:
         writer = MessageWriter(stream, {}, chunked=True)
@@ -626,7 +626,7 @@ def recorded(path, rig, act, **options):
     return open_recording(path)
 
 
-def test_every_kind_of_command_has_its_columns_from_the_sample_on_at_which_it_acts(tmp_path):
+def test_each_kind_of_command_has_its_columns_from_the_sample_at_which_it_acts(tmp_path):
     def act(robot, log):
         servo = robot["shoulder"]
         for command in (
@@ -661,7 +661,7 @@ def test_every_kind_of_command_has_its_columns_from_the_sample_on_at_which_it_ac
     assert np.isnan(track.command[25:30]).all()  # torque control
 
 
-def test_what_changes_on_the_bus_is_an_event(tmp_path):
+def test_changes_on_the_bus_are_events(tmp_path):
     def act(robot, log):
         robot["shoulder"].set_position(0.3)
         robot.simulation.inject("dead:1@0.2s")
@@ -702,7 +702,7 @@ class Told:
     ],
     ids=repr,
 )
-def test_an_alarm_is_recorded_by_the_name_that_the_servo_s_family_gives_it(tmp_path, flags, names):
+def test_an_alarm_is_recorded_by_its_name_in_the_servo_family(tmp_path, flags, names):
     path = tmp_path / "a.mcap"
     with axbridge.open("bench_arm") as robot, Recorder(path, {"backend": "sim"}) as recorder:
         robot.step(20)
@@ -715,7 +715,7 @@ def test_an_alarm_is_recorded_by_the_name_that_the_servo_s_family_gives_it(tmp_p
     assert fault.data == {"servo": "shoulder", "flags": names}
 
 
-def test_time_that_is_paused_is_not_recorded(tmp_path):
+def test_samples_during_a_pause_are_not_recorded(tmp_path):
     def act(robot, log):
         for paused in (False, True, False):
             log.paused = paused
@@ -728,7 +728,7 @@ def test_time_that_is_paused_is_not_recorded(tmp_path):
 
 
 @pytest.mark.parametrize("direction", [1, -1])
-def test_a_duty_turns_the_joint_the_way_its_sign_says_and_is_simulated_so(tmp_path, direction):
+def test_the_sign_of_a_duty_gives_the_direction_on_the_bus_and_in_the_simulation(tmp_path, direction):
     """The experiment wrote the register itself: on a servo mounted the other way round, +30 % turned backwards."""
     rig = Rig.load("pendulum").with_servos(lambda _: {"direction": direction})
     path, name = tmp_path / "a.mcap", rig.servos[0].name
