@@ -1,4 +1,4 @@
-"""Pages as a browser draws them: nothing overlaps, nothing is cut off, no other machine is asked."""
+"""Pages in a browser: nothing overlaps, nothing is cut off, nothing is loaded from the network."""
 
 import numpy as np
 import pytest
@@ -54,10 +54,10 @@ def test_all_quantities_are_drawn_and_the_page_fits_a_phone(tab):
     ]  # fmt: skip
     assert texts(tab, ".legend span")[:3] == ["goal", "recorded", "simulated"]
     heights = tab.run(f"{PLOTS}[0].data.slice(1).map(curve => Math.max(...curve))")
-    assert heights == pytest.approx([np.degrees(1.0)] * 3, abs=0.002)  # what was recorded, not its neighbour
+    assert heights == pytest.approx([np.degrees(1.0)] * 3, abs=0.002)  # the recorded value, not that of a neighbour
     for width in (1400, 400):
         tab.call("Emulation.setDeviceMetricsOverride", width=width, height=1200, deviceScaleFactor=1, mobile=False)
-        tab.wait_for("document.documentElement.scrollWidth <= innerWidth")  # plots follow
+        tab.wait_for("document.documentElement.scrollWidth <= innerWidth")  # plots adapt to the width
         assert (
             tab.run("Math.max(...[...document.querySelectorAll('td:first-child')].map(one => one.clientHeight))") < 40
         )

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 
 def several(**friction):
-    """An AX-12 with that friction, and steps and falls of it."""
+    """Return an AX-12 with this friction, and steps and falls of it."""
     row = ax12_truth()
     for name, value in friction.items():
         row[Param[name]] = value
@@ -33,17 +33,15 @@ def several(**friction):
 
 
 def recordings(**friction):
-    """The same, and a step and a fall of them to hold out."""
+    """Return these recordings, with a step and a fall held out."""
     _, made = several(STRIBECK_SPEED=0.4, **friction)
     return [*made[:3], *made[4:6]], [made[3], made[6]]
 
 
 @pytest.mark.ci
 @pytest.mark.parametrize("friction", [{}, {"COULOMB": 1e-4, "STRIBECK": 0.01, "LOAD": 0.25, "LOAD_STRIBECK": 0.3}])
-def test_plain_friction_is_chosen_only_for_data_with_plain_friction(
-    spread, monkeypatch, friction
-):
-    two = {law: FRICTION_LAWS[law] for law in ("M1", "M4")}  # six take three times as long
+def test_plain_friction_is_chosen_only_for_data_with_plain_friction(spread, monkeypatch, friction):
+    two = {law: FRICTION_LAWS[law] for law in ("M1", "M4")}  # all six laws take three times as long
     monkeypatch.setattr("axbridge.fit.friction_laws.FRICTION_LAWS", two)
     fitted, held = recordings(**friction)
     fitting = partial(fit_model, fitted, RIG, "ax12", held_out=held, starts=1, generations=60 if friction else 20)
@@ -66,12 +64,12 @@ def test_the_command_shows_the_comparison_of_laws_in_all_outputs(tmp_path):
         cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    laws = {entry["law"]: entry for entry in found["friction_laws"]}
+    result = json.loads(done.stdout)
+    laws = {entry["law"]: entry for entry in result["friction_laws"]}
     assert list(laws) == ["M1", "M2", "M3", "M4", "M5", "M6"]
     assert [entry["parameters"] for entry in laws.values()] == [7, 9, 8, 11, 13, 14]
-    assert laws[found["friction"]]["chosen"]
-    assert f'law = "{found["friction"]}"' in (tmp_path / "p.toml").read_text()
+    assert laws[result["friction"]]["chosen"]
+    assert f'law = "{result["friction"]}"' in (tmp_path / "p.toml").read_text()
     assert "friction laws; chosen" in (tmp_path / "p.html").read_text()
 
 
@@ -105,13 +103,13 @@ def test_a_richer_law_starts_at_the_end_of_the_law_it_contains(spread):
     truth = ax12_truth()
     fit = fit_model(fitted, RIG, "ax12", friction="M4", near=truth, starts=1, generations=1, budget=1, where=spread)
     runs = runs_of(fitted, RIG)
-    true, found = (np.mean((rollouts(row[None], runs)[0] - runs.position) ** 2) for row in (truth, fit.row))
-    assert found < 1.02 * true
+    true, result = (np.mean((rollouts(row[None], runs)[0] - runs.position) ** 2) for row in (truth, fit.row))
+    assert result < 1.02 * true
 
 
 def inside(fit, row, column):
-    (found,) = (estimate for estimate in fit.estimates if estimate.unknown.column is column)
-    return found.low <= row[column] <= found.high
+    (result,) = (estimate for estimate in fit.estimates if estimate.unknown.column is column)
+    return result.low <= row[column] <= result.high
 
 
 @pytest.mark.ci
@@ -135,13 +133,13 @@ def test_intervals_with_a_richer_law_contain_friction_that_the_fits_law_lacks(sp
 
 @pytest.mark.ci
 def test_small_stiction_is_detected_if_errors_are_independent(monkeypatch):
-    monkeypatch.setattr("axbridge.fit.friction_laws.richer_than", lambda _law: ("M2",))  # all five take longer
+    monkeypatch.setattr("axbridge.fit.friction_laws.richer_than", lambda _law: ("M2",))  # all five laws take longer
     _, data = several(COULOMB=0.01, STRIBECK=0.0015, STRIBECK_SPEED=0.3)
     runs, space = runs_of(data, RIG), space_of("ax12", "M1", ax12_truth())
     point = polish(space, runs, space.point(ax12_truth()))
-    found = richer_law(space, "M1", runs, point, generations=1, seed=0, mapper=map)
-    assert found is not None
-    assert found.law == "M2"
+    result = richer_law(space, "M1", runs, point, generations=1, seed=0, mapper=map)
+    assert result is not None
+    assert result.law == "M2"
 
 
 @pytest.mark.parametrize("lasting", [1, 10])
@@ -159,21 +157,21 @@ def test_samples_with_correlated_errors_count_as_few(lasting):
 )
 def test_richer_laws_are_tried_only_if_the_residuals_suggest_them(friction, tried):
     _, data = several(**friction)
-    runs, space, said = runs_of(data, RIG), space_of("ax12", "M1", ax12_truth()), []
+    runs, space, reports = runs_of(data, RIG), space_of("ax12", "M1", ax12_truth()), []
 
     def ends(_function, jobs):
-        said.append("tried")
+        reports.append("tried")
         return [job.point for job in jobs]
 
     point = polish(space, runs, space.point(ax12_truth()))
     richer_law(
-        space, "M1", runs, point, generations=1, seed=0, mapper=ends, report=lambda what, _: said.append(what)
+        space, "M1", runs, point, generations=1, seed=0, mapper=ends, report=lambda what, _: reports.append(what)
     )  # fmt: skip
     if tried:
-        assert said[1] == "tried"
-        assert tried <= set(said[0].removeprefix("richer friction laws: ").split(", "))
+        assert reports[1] == "tried"
+        assert tried <= set(reports[0].removeprefix("richer friction laws: ").split(", "))
     else:
-        assert said == []
+        assert reports == []
 
 
 def test_the_law_with_all_terms_has_no_richer_one():

@@ -1,4 +1,4 @@
-"""What is commanded over time ends, or goes on without the servo, when one is switched off or fails under way."""
+"""Motions end, or continue without a servo, when the servo is switched off or fails during them."""
 
 import math
 from contextlib import suppress
@@ -38,7 +38,7 @@ def recorded(name):
     return lambda robot, recorder: conduct(name, robot, None, recorder, options)
 
 
-COMMANDS = {  # on which rig, when it is under way, and what
+COMMANDS = {  # (rig, time within the motion in s, motion)
     "goto": ("pan_tilt", 1.0, lambda robot, _: robot.goto(POSE, 1.5)),
     "play": ("pan_tilt", 1.0, lambda robot, _: play(robot, MOVE)),
     "page": ("pan_tilt", 0.5, lambda robot, _: [robot.step() for _ in Actions(robot).move_to(POSE, 1.5)]),
@@ -81,7 +81,7 @@ def test_a_servo_that_is_switched_off_during_a_motion_gets_no_more_goals(tmp_pat
             outcome = commanded(robot, recorder)
             assert command != "goto" or not outcome
             assert end != "closed" or not getattr(outcome, "whole", False)
-        since = -1 if fails or end == "closed" else -3 if end == "without power" else 9  # it is soon found out
+        since = -1 if fails or end == "closed" else -3 if end == "without power" else 9  # detected within a few steps
         on, *goals = zip(*seen[since:], strict=True)
         assert end == "missing" or len(set(map(str, zip(*goals, strict=True)))) == 1
         if end in {"off", "stopped and resumed"}:

@@ -1,4 +1,4 @@
-"""Teaching by hand on a served bus: what the hand did comes back as a move; what was not chosen does not drop."""
+"""Teaching by hand on a served bus: the hand's motion becomes a move; other joints do not drop."""
 
 import math
 
@@ -47,12 +47,12 @@ def test_the_taught_move_is_the_motion_of_the_hand(hand, robot):
     clock = np.arange(len(pan)) * 0.02
     delays = np.arange(-0.2, 0.4, 0.01)
     off = [np.abs(pan - [lead(time - delay) for time in clock]).max() for delay in delays]
-    assert min(off) < 0.02  # rad, of 0.8: the hand's own way
+    assert min(off) < 0.02  # rad, of 0.8: the hand's motion
     assert pan[-1] == pytest.approx(LEFT, abs=0.01)
     assert pan.max() == pytest.approx(HIGH, abs=0.02)
     assert 0 < taught.smoothed_rms < taught.smoothed < math.radians(2)
     assert taught.clipped == {}
-    assert robot["pan"].torque_enabled  # it holds where the hand left it
+    assert robot["pan"].torque_enabled  # the joint holds the hand's last position
     assert robot["pan"].target_position == pytest.approx(start + LEFT, abs=0.02)
     played = play(robot, taught.move)
     assert played.start_error < math.radians(2)
@@ -79,7 +79,7 @@ def test_a_limp_arm_falls_and_a_stiff_one_holds_or_yields():
             far[stiffness] = abs(robot["shoulder"].position - 1.2)
             assert robot["shoulder"].available_torque == robot["shoulder"].max_torque
     assert far[0.0] > 1.0
-    assert far[0.02] > 0.5  # it gives way to more than its share
+    assert far[0.02] > 0.5  # the joint yields to more than its share of the torque
     assert far[0.3] < 0.15
 
 
@@ -96,7 +96,9 @@ def test_smoothing_removes_count_steps_and_keeps_the_ends(robot):
     clock = np.arange(0.0, 2.0, 0.02)
     true = 0.3 * np.sin(2 * clock)
     pan = list(zip(clock.tolist(), (np.round(true / count) * count).tolist(), strict=True))
-    tilt = [(time + 0.007, 0.3 * math.sin(2 * time + 0.014)) for time in clock if not 0.5 < time < 0.6]  # some lost
+    tilt = [
+        (time + 0.007, 0.3 * math.sin(2 * time + 0.014)) for time in clock if not 0.5 < time < 0.6
+    ]  # some replies are missing
     rough, even = (move_of(robot, {"pan": pan, "tilt": tilt}, smooth) for smooth in (0.0, 0.06))
 
     def jerk(taught):
@@ -106,7 +108,9 @@ def test_smoothing_removes_count_steps_and_keeps_the_ends(robot):
     assert rough.smoothed == 0
     assert 0.0005 < even.smoothed < 0.02
     keys = even.move.pages["1"].keys
-    assert max(abs(key.positions["pan"] - key.positions["tilt"]) for key in keys[5:-5]) < count  # on one clock
+    assert (
+        max(abs(key.positions["pan"] - key.positions["tilt"]) for key in keys[5:-5]) < count
+    )  # samples on a common clock
     for taught in (rough, even):
         assert taught.move.pages["1"].keys[0].positions["pan"] == pytest.approx(0.0, abs=count)
 

@@ -1,4 +1,4 @@
-"""Recordings as files of other programs: tables, data frames, and bags of ROS 2."""
+"""Conversion of recordings: tables, data frames, and bags of ROS 2."""
 
 import csv
 import json
@@ -42,11 +42,11 @@ def test_gaps_are_not_interpolated_and_nothing_is_extrapolated():
     leg = columns([0.0, 0.1, 1.2], position=[0, 0, 0], command=[0, 0, 0])
     ((time, table),) = wide_parts({"arm": arm, "leg": leg}, rate=10)
     assert len(time) == 13
-    wanted = [math.nan, 1, 2, 3, 4, *[math.nan] * 5, 10, 11, math.nan]
-    np.testing.assert_allclose(table["arm", "position"], wanted, atol=1e-9)
+    expected = [math.nan, 1, 2, 3, 4, *[math.nan] * 5, 10, 11, math.nan]
+    np.testing.assert_allclose(table["arm", "position"], expected, atol=1e-9)
     assert np.isnan(table["arm", "command"]).tolist() == [True, *[False] * 11, True]
     ((time, table),) = wide_parts({"a": columns([0, 0.2], position=[1, 2]), "b": columns([0.1, 0.2], position=[3, 4])})
-    assert time.tolist() == [0, 0.1, 0.2]  # without a rate every sample has its row
+    assert time.tolist() == [0, 0.1, 0.2]  # without a rate each sample has a row
     np.testing.assert_array_equal(table["a", "position"], [1, math.nan, 2])
     np.testing.assert_array_equal(table["b", "position"], [math.nan, 3, 4])
 
@@ -99,7 +99,7 @@ def desk(tmp_path, monkeypatch):
 
 @pytest.fixture
 def two():
-    """Two servos, sampled a little after each other."""
+    """Two servos, sampled shortly one after the other."""
     time = np.arange(0, 1, 0.02)
     tracks = {
         name: Track.of(name, time + late, position=np.sin(time + late), command=np.sign(np.sin(9 * time)))
@@ -118,10 +118,10 @@ def test_convert_writes_a_wide_table_and_reports_its_output_separately(two, desk
     assert run(["convert", "two.mcap", "long.csv", "--rate", "50"]) == 2
     assert "add --wide" in capsys.readouterr().err
     command = [sys.executable, "-m", "axbridge", "convert", "two.mcap", "/dev/stdout", "--wide"]
-    said = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert said.stdout.startswith("time_s,")
-    assert len(said.stdout.splitlines()) == 101
-    assert "2 servos, 100 rows" in said.stderr
+    process = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert process.stdout.startswith("time_s,")
+    assert len(process.stdout.splitlines()) == 101
+    assert "2 servos, 100 rows" in process.stderr
     (desk / "cut.mcap").write_bytes((desk / "two.mcap").read_bytes()[:-1])
     assert run(["plot", "cut.mcap"]) == 0
     assert capsys.readouterr().err == "note: cut.mcap was cut off; everything up to the cut was read\n"
@@ -151,7 +151,7 @@ def test_a_recording_and_a_comparison_are_data_frames(two):
 )
 def test_a_missing_package_is_named_with_its_installation(two, monkeypatch, package, use):
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(UnsupportedOperation, match=rf"needs {package}: .* 'axbridge\[\w+\]'"):
+    with pytest.raises(UnsupportedOperation, match=rf'needs {package}: .* "axbridge\[\w+\]"'):
         use(two)
 
 
@@ -172,7 +172,7 @@ def test_a_wide_table_written_in_blocks_equals_one_written_at_once(tmp_path, mon
 
 
 def recorded(rig, **more):
-    """A recording of a rig whose servos are sampled a little after each other."""
+    """Return a recording of a rig whose servos are sampled shortly one after the other."""
     time = np.arange(0, 1, 0.02)
     tracks = {
         servo.name: Track.of(servo.name, time + 0.001 * place, position=0.1 * place + time, torque=0 * time + 0.2)
@@ -185,27 +185,27 @@ LIFT = ["import", "sample:xl330", "lift.mcap"]
 
 
 def messages(bag):
-    """What rosbags reads: (log time, message) by topic."""
-    found = {}
+    """Return the messages that rosbags reads: (log time, message) by topic."""
+    result = {}
     with AnyReader([Path(bag)]) as reader:
         for connection, logged, data in reader.messages():
-            found.setdefault(connection.topic, []).append((logged, reader.deserialize(data, connection.msgtype)))
-    return found
+            result.setdefault(connection.topic, []).append((logged, reader.deserialize(data, connection.msgtype)))
+    return result
 
 
 def test_positions_goals_and_torques_are_those_of_the_recording(desk, capsys):
     assert run(LIFT) == 0
     assert run(["convert", "lift.mcap", "bag", "--ros2"]) == 0
     assert "wrote bag: 1499 /joint_states, 1499 /joint_commands" in capsys.readouterr().out
-    track, found = axbridge.open_recording("lift.mcap")["pendulum"], messages("bag")
-    states = [state for _, state in found["/joint_states"]]
+    track, result = axbridge.open_recording("lift.mcap")["pendulum"], messages("bag")
+    states = [state for _, state in result["/joint_states"]]
     assert {tuple(state.name) for state in states} == {("pendulum",)}
     assert np.array_equal([state.position[0] for state in states], track.position)
     assert np.array_equal([state.velocity[0] for state in states], track.velocity)
-    assert np.array_equal([goal.position[0] for _, goal in found["/joint_commands"]], track.command)
+    assert np.array_equal([goal.position[0] for _, goal in result["/joint_commands"]], track.command)
     stamps = [state.header.stamp for state in states]
     times = np.array([stamp.sec * 10**9 + stamp.nanosec for stamp in stamps])
-    assert times.tolist() == [logged for logged, _ in found["/joint_states"]]
+    assert times.tolist() == [logged for logged, _ in result["/joint_states"]]
     assert times - times[0] == pytest.approx((track.time - track.time[0]) * 1e9, abs=2)
 
 
@@ -216,8 +216,8 @@ def test_another_decoder_reads_the_same_messages(desk):
     with Path("bag/bag.mcap").open("rb") as stream:
         reader = make_reader(stream, decoder_factories=[DecoderFactory()])
         assert reader.get_header().profile == "ros2"
-        found = [(one.channel, one.decoded_message) for one in reader.iter_decoded_messages()]
-    states = [message for channel, message in found if channel.topic == "/joint_states"]
+        result = [(one.channel, one.decoded_message) for one in reader.iter_decoded_messages()]
+    states = [message for channel, message in result if channel.topic == "/joint_states"]
     assert len(states) == 50
     assert states[25].name == ["pan", "tilt"]
     assert (list(states[25].position), list(states[25].effort)) == (
@@ -225,11 +225,11 @@ def test_another_decoder_reads_the_same_messages(desk):
         pytest.approx([0.2, 0.2]),
     )
     assert list(states[0].velocity) == []
-    (event,) = [json.loads(message.data) for channel, message in found if channel.topic == "/events"]
+    (event,) = [json.loads(message.data) for channel, message in result if channel.topic == "/events"]
     assert event == {"time": 0.2, "name": "segment", "data": {"name": "up"}}
-    ((channel, robot),) = [pair for pair in found if pair[0].topic == "/robot_description"]
+    ((channel, robot),) = [pair for pair in result if pair[0].topic == "/robot_description"]
     assert '<robot name="pan_tilt"' in robot.data
-    assert "durability: 1" in channel.metadata["offered_qos_profiles"]  # transient local: late subscribers get it
+    assert "durability: 1" in channel.metadata["offered_qos_profiles"]  # transient local: late subscribers receive it
 
 
 def test_a_walk_has_the_pose_of_its_base(desk):
