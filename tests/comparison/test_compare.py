@@ -288,7 +288,7 @@ def test_memory_does_not_grow_with_the_servos(tmp_path, monkeypatch):
     assert needed[2] < needed[1] + motions / 2
 
 
-# ---- recorded commands through a model: the pendulum's energy, its rest, and the real log
+# ---- simulation of recorded commands: the pendulum's energy, its rest position, and a real log
 
 SHORT, REAL = np.arange(0, 2, 0.01), Path(__file__).parents[2] / "docs" / "real"
 

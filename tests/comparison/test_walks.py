@@ -304,7 +304,7 @@ def test_without_a_model_the_recorded_power_is_used_if_there_is_one(swung):
     assert power_draw(replace(bare, tracks={"shoulder": track})) is None
 
 
-# ---- what one servo of a robot carries
+# ---- loads of single servos of a robot
 
 TRUE = {"friction": {"coulomb": 0.05, "viscous": 0.02}, "motor": {"armature": 0.005}}
 SWINGS = {"hip_twist": (0.0, 0.5), "hip_lateral": (0.0, 0.5), "hip_swing": (0.0, 0.9), "knee": (0.9, 0.7),

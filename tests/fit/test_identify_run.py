@@ -112,7 +112,7 @@ def test_a_fit_with_a_larger_error_than_allowed_fails_the_check():
 
 def test_recorded_falls_and_steps_give_the_papers_constants(tmp_path):
     shutil.copytree(Path(Rig.load("bench_arm").path).parent, tmp_path / "rig")
-    # Without noise, rounding alone decides what gain it looks like.
+    # Without noise, the rounding error alone would bias the estimated gain.
     with (tmp_path / "rig/bench_arm.toml").open("a") as rig:
         rig.write("[servo.params.sensor]\nquantised = true\nposition_noise = 0.00175\n")  # rad: 0.1 degrees
     for name, more in (("fall", ()), ("step", ("--angle", "45", "--angle", "90", "--angle=-60", "--duration", "0.8"))):

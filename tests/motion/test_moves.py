@@ -270,7 +270,7 @@ def test_cubic_rests_only_at_reversals_and_minimum_jerk_at_all_knots():
 def test_ramps_equal_those_of_robotis_published_player():
     """Counts of `Action.cpp` of the ROBOTIS-OP's framework, every 8/128 s of the second, third and fourth of these steps.
 
-    It works in whole numbers, so it is off its own way by some counts. In the third step it goes 46 counts too far.
+    It uses integers, so it deviates from its trajectory by some counts. In the third step it overshoots by 46 counts.
     """
     steps = ((722, 85), (936, 34), (943, 40), (516, 51))  # counts, and 1/128 s
     theirs = (738, 787, 852, 919), (982, 989, 966, 949, 943), (922, 859, 754, 635, 556, 519)

@@ -68,7 +68,9 @@ def test_teaching_without_motion_is_refused(robot):
         teach(robot, 0.3, stiffness=2.0)
 
 
-@pytest.mark.filterwarnings("ignore:servo 'shoulder' has no torque:axbridge.errors.ControlWarning")  # 2 % overload it
+@pytest.mark.filterwarnings(
+    "ignore:servo 'shoulder' has no torque:axbridge.errors.ControlWarning"
+)  # overloaded at 2 % torque
 def test_a_limp_arm_falls_and_a_stiff_one_holds_or_yields():
     far = {}
     for stiffness in (0.0, 0.02, 0.3):

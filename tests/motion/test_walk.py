@@ -32,7 +32,7 @@ def test_a_bioloid_walks_ahead_without_falling(model, engine):
     assert outcome.planned == pytest.approx(0.32)
     assert 0.26 < outcome.distance < 0.36
     assert abs(outcome.sideways) < 0.05
-    assert outcome.tilt < np.radians(3.5)  # 3.7 to 7.4 before its servos were led
+    assert outcome.tilt < np.radians(3.5)  # 3.7 to 7.4 without feed-forward of the goals
     assert outcome.speed == pytest.approx(outcome.distance / outcome.seconds)
     assert 2.0 < outcome.energy < 100.0
 

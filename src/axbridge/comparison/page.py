@@ -107,10 +107,7 @@ class Panel:
 
 
 def fewer(panels: Sequence[Panel], points: int = POINTS, whole: Sequence[tuple[float, float]] = ()) -> list[Panel]:
-    """Return panels that look the same with about `points` samples per curve at most.
-
-    Curves with the same `x` keep the same samples; the spans `whole` keep all of theirs.
-    """
+    """Return panels with about `points` samples per curve at most, and all in spans `whole`; equal `x` stay equal."""
     sharing: dict[int, list[Curve]] = {}
     for panel in panels:
         for curve in panel.curves:

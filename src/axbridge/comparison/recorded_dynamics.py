@@ -103,10 +103,7 @@ def footing(recording: Recording, robot: Standing, time: FloatArray) -> Footing:
 
 
 def measured_zmp(recording: Recording, robot: Standing) -> tuple[FloatArray, FloatArray, FloatArray] | None:
-    """Return times, s, and a simulation's measured and planned zero-moment point, m, from the middle between the feet.
-
-    None if it was not recorded.
-    """
+    """Return times, s, and a simulation's measured and planned ZMP, m, from the middle between the feet, or None."""
     cycles = recording.cycles
     names = (*BASE, "zmp_x", "zmp_y")
     if not all(name in cycles for name in names) or np.isnan(cycles["zmp_x"]).all():
@@ -239,10 +236,7 @@ def _times(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
 
 
 def joints_motion(recording: Recording, rig: Rig, tree: Tree, time: FloatArray) -> Motion:
-    """Return positions, speeds and accelerations of a tree's joints at times (l,), s.
-
-    Raises RecordingError if the motion of a joint was not recorded.
-    """
+    """Return positions, speeds and accelerations of a tree's joints at times (l,), s; RecordingError if unknown."""
     servos = {servo.joint: servo for servo in rig.servos}
     columns = []
     for joint in tree.joints:
@@ -288,10 +282,7 @@ class CarriedRecording(Recording):
 
 
 def joints_of_robot(recordings: Sequence[Recording], rig: Rig, names: Sequence[str]) -> tuple[list[Recording], Rig]:
-    """Return a recording with its load for each recording and servo; and the rig with these servos only.
-
-    Raises RecordingError if a load is unknown, UsageError for an unknown servo, RigError for a joint without a hinge.
-    """
+    """Return a recording with its load for each recording and servo; and the rig with these servos only."""
     servos = [_hinge(rig, name) for name in names]
     parts: list[Recording] = [_carried(recording, rig, servo) for recording in recordings for servo in servos]
     return parts, rig.model_copy(update={"servos": tuple(servos)})

@@ -138,10 +138,7 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
 
 
 def packed(model: ServoModel, rig: Rig) -> FloatArray:
-    """Return a model of the rig's only servo as a parameter set (len(Param),).
-
-    Slope and punch come from the registers if the model has none.
-    """
+    """Return a model of the rig's servo as a parameter set (len(Param),); slope and punch by registers if unset."""
     row = pack(model, rig.profile_of(rig.servos[0]).units.position)
     settings = settings_of(rig, rig.servos[0], {})
     if row[Param.SLOPE] <= 0:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 _SAMPLED = ("position", "velocity", "load", "voltage", "torque")  # recorded columns of a simulated sample
 _TOGETHER = 0.25  # control periods: goals sent within this time count as sent at once
-_MAX_STEP = 0.018  # s: samples are read at a step's end, and `sample` reaches 50 ms back
+_STEP = 0.018  # s: longest step; samples are read at its end, and `sample` reaches 50 ms back
 _SAME = 1e-9  # s: times this close are equal
 _GET_UP = "get up"  # the segment of a recorded walk in which the robot is held
 
@@ -150,9 +150,7 @@ def _through_robot(recording: Recording, rig: Rig, model: str | None, seed: int)
         # From the rig's own pose: in the recorded one the feet may be anywhere.
         gantry = None if held is None or engine is None or engine.base() is None else Gantry(rig, engine)
         driven = dict.fromkeys(tracks, False)
-        for begin, end, goals in _time_slices(
-            tracks.values(), _TOGETHER * rig.robot.basic_time_step_ms * 1e-3, _MAX_STEP
-        ):
+        for begin, end, goals in _time_slices(tracks.values(), _TOGETHER * rig.robot.basic_time_step_ms * 1e-3, _STEP):
             if gantry is not None and held is not None and held.start <= begin < held.end:
                 gantry.put((begin - held.start) / (held.end - held.start))
             for name, track in tracks.items() if goals else ():

@@ -93,10 +93,7 @@ def richer_law(
 
 
 def promising(space: Space, law: str, runs: Runs, point: FloatArray, count: float) -> dict[str, Space]:
-    """Return the richer laws and their unknowns that the residuals at a point (n,) suggest, by name.
-
-    `count` is the number of independent samples.
-    """
+    """Return the richer laws and their unknowns that residuals at a point suggest; `count`: independent samples."""
     row, error = space.sets(point[None])[0], residuals(space, runs, point[None], robust=True)[0]
     laws = {}
     for name in richer_than(law):
@@ -111,10 +108,7 @@ def promising(space: Space, law: str, runs: Runs, point: FloatArray, count: floa
 
 
 def allowing_for(fit: Fit, richer: Richer | None) -> Fit:
-    """Return the fit with intervals that are valid under a richer friction law, too.
-
-    An unknown that the richer law does not identify counts as not identified.
-    """
+    """Return the fit with intervals valid under a richer law, too; unknowns that it does not identify have none."""
     if richer is None:
         return replace(fit, allowed="")
     bounds, other, theirs = fit.uncertainty, richer.bounds, richer.space.unknowns

@@ -114,10 +114,7 @@ def hidden(problem: Problem, seed: int) -> tuple[Problem, FloatArray]:
 
 
 def polished(problem: Problem, cut: Runs | None, space: Space, outcomes: Sequence[StartOutcome]) -> Solution:
-    """Return the result of least squares from the best start.
-
-    For a joint that sticks, it is used only if whole recordings then have a smaller error than the parts had.
-    """
+    """Run least squares from the best start; a sticking joint needs whole recordings to fit better than parts did."""
     point, runs = outcomes[0].point, problem.runs
     if problem.smooth:
         begin = None if problem.begin is None else space.point(problem.space.sets(problem.begin[None])[0])
@@ -152,10 +149,8 @@ def judged(problem: Problem, solution: Solution, mapper: Mapper, report: Report)
         bounds, wanted = intervals.marginalise_constants(bounds, space, runs, point, constants, mapper)
     best = [item for item in solution.outcomes if item.searched] or solution.outcomes[:KEPT]
     row, *others = space.sets(np.array([point, *(outcome.point for outcome in best)]))
-    rig_row = packed(problem.rig.model_of(problem.rig.servos[0]), problem.rig)
-    simulated, *rest, start, own = predicted(
-        np.array([row, *others, packed(problem.base, problem.rig), rig_row]), every
-    )
+    usual = packed(problem.rig.model_of(problem.rig.servos[0]), problem.rig)
+    simulated, *rest, start, own = predicted(np.array([row, *others, packed(problem.base, problem.rig), usual]), every)
     scores = beside_others(problem, scores_of(problem, simulated, np.array(rest)))
     others_too = zip(scores, scores_of(problem, start), scores_of(problem, own), strict=True)
     scores = tuple(replace(score, start=first.mae, own=given.mae) for score, first, given in others_too)
@@ -190,10 +185,8 @@ def _in_words(problem: Problem, space: Space, scores: Sequence[Score], wanted: i
     text = f"the recordings would suit a {constant.name} about {abs(wanted.factor - 1):.0%} {change} than the model's"
     if problem.held_out:
         space, runs = intervals.moved(space, problem.every, constant, wanted.factor)
-        changed = scores_of(problem, predicted(space.sets(wanted.point[None]), runs)[0])
-        with_it, without = (
-            np.mean([score.mae for score in several if score.held_out]) for several in (changed, scores)
-        )
+        moved = scores_of(problem, predicted(space.sets(wanted.point[None]), runs)[0])
+        with_it, without = (np.mean([score.mae for score in several if score.held_out]) for several in (moved, scores))
         text += f" (tried: held-out error {with_it:.2f}° with it, {without:.2f}° without)"
     return f"{text}; to find out, record {constant.best_experiment}"
 

@@ -145,10 +145,7 @@ def _common(space: Space, runs: Runs) -> float:
 
 @jit
 def _places(position: FloatArray, start: IntArray, reach: float, number: IntArray) -> None:
-    """Number the places of consecutive readings: one more than `reach` from the first of its place starts a new place.
-
-    The result is written to `number` (l,).
-    """
+    """Write the number of each reading's place: a reading beyond `reach` of a place's first starts a new place."""
     place = -1
     for m in range(start.shape[0] - 1):
         first = math.inf

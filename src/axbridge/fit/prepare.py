@@ -65,10 +65,7 @@ def prepare(
     again: Sequence[Recording] = (),
     free: Sequence[str] = (),
 ) -> Problem:
-    """Return the problem of fitting a model to recordings of a rig with one servo; arguments as in `identify`.
-
-    Raises RecordingError for a recording without motion or supply voltage, UsageError for an unsuitable model.
-    """
+    """Return the problem of fitting a model to recordings of a rig with one servo; arguments as in `identify`."""
     runs = runs_of(recordings, rig)
     base = base_model(rig, model)
     kind = KINDS[base.controller.law]
@@ -146,10 +143,7 @@ def _sampled(problem: Problem) -> str:
 
 
 def base_model(rig: Rig, name: str) -> ServoModel:
-    """Return the model from which a fit starts: by name or file, or the profile's constants with the servo's own loop.
-
-    Raises UsageError if the servo has no registers for the model's loop.
-    """
+    """Return a fit's start: a model by name or file, or the profile's constants with the servo's own loop."""
     servo = rig.servos[0]
     profile = rig.profile_of(servo)
     if name != _OWN_LOOP:

@@ -244,10 +244,7 @@ def servo_model(fit: Fit, name: str) -> ServoModel:
 
 
 def write_params(fit: Fit, path: Path | str) -> None:
-    """Write the parameters as TOML, for ``model = "…"`` in a rig and ``--model``, with intervals as comments.
-
-    Raises RecordingError if the file cannot be written.
-    """
+    """Write the parameters as TOML, for ``model = "…"`` in a rig and ``--model``, with intervals as comments."""
     path = Path(path)
     model = servo_model(fit, path.stem)
     lines = [to_toml(model, {estimate.unknown.name: _interval(fit, estimate) for estimate in fit.estimates})]

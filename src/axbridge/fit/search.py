@@ -229,11 +229,9 @@ def freed(
     playing = job.space.base[Param.BACKLASH] > 0.0  # with backlash the rotor moves by itself, which needs an inertia
     if playing or not (outcomes[0].point[changed] < AT_END).any():
         return job.space, outcomes
-    converted = [
-        replace(end, point=space.point(job.space.sets(end.point[None])[0]), searched=False) for end in outcomes
-    ]
+    moved = [replace(end, point=space.point(job.space.sets(end.point[None])[0]), searched=False) for end in outcomes]
     job = replace(job, space=space)
-    ends = _searched_on(job, converted, mapper, report)
+    ends = _searched_on(job, moved, mapper, report)
     return space, ends if job.parts is None else best_of_both(job, ends)
 
 

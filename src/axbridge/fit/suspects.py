@@ -25,8 +25,7 @@ _QUICK, _MIN_QUICK = 1.0, 40  # rad/s: above it stamp errors exceed rounding; le
 _JUDGED, _NAMED = 4, 3  # worst recordings that are examined; recordings that are named one by one
 _SCALES = 0.25, 0.35, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.05, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.8, 4.0
 _PACES = tuple(np.linspace(0.95, 1.05, 41).tolist())
-# in words: (column, factors to try, least difference from 1 that is reported)
-_FACTORS: dict[str, tuple[str, tuple[float, ...], float]] = {
+_FACTORS: dict[str, tuple[str, tuple[float, ...], float]] = {  # column, factors to try, least difference reported
     "a mirrored angle: positions grow the other way than goals": ("position", (-1.0,), 0.5),
     "a scaled angle: positions are {:.3g} times what goals are counted in": ("position", _SCALES, 0.03),
     "two clocks: that of the samples runs {:.4g} times as fast as that of the goals": ("time", _PACES, 0.002),
@@ -52,11 +51,9 @@ def sampling(recordings: Sequence[Recording]) -> tuple[str, ...]:
 
 def suspects_of(fit: Fit, recordings: Sequence[Recording]) -> tuple[str, ...]:
     """Return warnings about wrong time stamps, and about a factor that explains large errors of the fit."""
-    stamp_errors = [0.0 if run.metadata.get("stamps") else _stamp_error(fit, m) for m, run in enumerate(recordings)]
-    doubts, scores = [], fit.scores[: len(stamp_errors)]
-    if late := [
-        f"{run.path.name} ±{1e3 * by:.0f} ms" for run, by in zip(recordings, stamp_errors, strict=True) if by > STAMPS
-    ]:
+    errors = [0.0 if run.metadata.get("stamps") else _stamp_error(fit, m) for m, run in enumerate(recordings)]
+    doubts, scores = [], fit.scores[: len(errors)]
+    if late := [f"{run.path.name} ±{1e3 * e:.0f} ms" for run, e in zip(recordings, errors, strict=True) if e > STAMPS]:
         doubts.append(
             f"time stamps are off at random, so a fit can hardly follow: {listed(late, _NAMED)} (standard deviation); "
             "write down when each answer came, in milliseconds, from a clock that does not stand still in between"

@@ -153,10 +153,7 @@ def space_of(
     kind: str, friction: str | None, base: FloatArray, *, turning: bool = False, warming: bool = False,
     unknown_command_times: bool = False, free: Sequence[str] = (),
 ) -> Space:  # fmt: skip
-    """Return the unknowns of a kind of model (a key of `MODELS`); `free` has the names of further ones.
-
-    Raises UsageError for an unknown friction law or parameter.
-    """
+    """Return the unknowns of a kind of model (a key of `MODELS`) and those named in `free`; raise UsageError."""
     law = friction or MODELS[kind]
     if law not in FRICTION_LAWS:
         raise UsageError(f"there is no friction law {law!r}", f"laws: {', '.join(FRICTION_LAWS)}")

@@ -151,9 +151,8 @@ class ExperimentRun:
             raise ExperimentEnded
         errors, late, now = self.robot.last_step.errors, self.robot.last_step.late, self.log.time
         missing = [errors[name] for name in self.servos if name in errors]
-        self._trajectory.advance(
-            now - before - (late / 1e3 if late > _PAUSE and not missing else 0.0), replied=not missing
-        )
+        pause = late / 1e3 if late > _PAUSE and not missing else 0.0
+        self._trajectory.advance(now - before - pause, replied=not missing)
         if self._trajectory.expired:
             raise missing[0]
 
@@ -260,10 +259,7 @@ def conduct(
 def step_and_fall(
     robot: Robot, servo: str, recorder: Recorder, *, target: float = math.pi / 2, progress: Progress = unseen
 ) -> bool:
-    """Run the experiment of Lima et al. 2009: rest at 0 rad, step to `target`, hold, torque off, fall.
-
-    Returns whether it was completed.
-    """
+    """Run the experiment of Lima et al. 2009 (rest, step to `target`, hold, fall); return whether it was completed."""
 
     def motion(run: ExperimentRun) -> None:
         arm = run.servos[servo]
@@ -417,10 +413,7 @@ def _angles(options: Options, _servo: Servo | None = None) -> tuple[float, ...]:
 
 
 def _sources(robot: Robot, servo: str | None, options: Options) -> dict[str, Track]:
-    """Return the track to repeat for each servo: the one with its name, or the only one.
-
-    Raises UsageError if the recording or the servo is unsuitable.
-    """
+    """Return the track to repeat for each servo, its own or the only one; raise UsageError if that is impossible."""
     recording = options.source
     if recording is None:
         raise UsageError("replay needs a recording to repeat", "give --source REC.mcap")
@@ -624,10 +617,7 @@ def recorded(
         check(experiment, robot, servo, options)
         _check_tick(robot, period)
         facts = describe(rig, seed=seed, experiment=experiment, tick_ms=period) | robot.origin
-        with (
-            Recorder(path, facts) as recorder,
-            robot,
-        ):  # the robot is closed first: motors do not stay on while the file is compressed
+        with Recorder(path, facts) as recorder, robot:  # the robot is closed first: no motor is on during compression
             done = conduct(experiment, robot, servo, recorder, options, tick_ms=period, progress=progress)
             recorder.event(robot.time + done.slipped, "bus statistics", **robot.bus_statistics)
     return done

@@ -20,10 +20,7 @@ _SAMPLE = 0.02  # s between the rows of a curved trajectory in a .motion file
 
 
 def load_move(path: str | Path, rig: Rig | None = None) -> tuple[Move, list[str]]:
-    """Read a move and its warnings; `rig` gives the joints of ids, and Webots' names of the joints.
-
-    Raises MoveError for an invalid file, UsageError for another kind of file or if the rig is needed and missing.
-    """
+    """Read a move and its warnings; `rig` gives the joints of ids and Webots' names. Raises MoveError, UsageError."""
     if str(path).startswith(_SHIPPED):
         path = _sample(str(path).removeprefix(_SHIPPED))
     kind = Path(path).suffix.lower()

@@ -54,10 +54,7 @@ class Step:
 
 
 def footsteps(count: int, ahead: float, left: float, turn: float, apart: float) -> list[Step]:
-    """Return steps ahead (m), to the left (m for two steps) and in a turn (rad for two steps), and a closing step.
-
-    `apart` is the distance between the feet, m.
-    """
+    """Return steps ahead, left and turning (both per two steps), and a closing step; `apart`: m between the feet."""
     middle = Foothold(0.0, 0.0, 0.0)
     side = "left" if left > 0 or (left == 0 and turn > 0) else "right"  # the foot on that side opens
     half = {"left": apart / 2, "right": -apart / 2}
@@ -395,10 +392,7 @@ def _foot_path(side: str, plan: Sequence[Step], gait: Gait, time: FloatArray) ->
 def _reference(plan: Sequence[Step], gait: Gait, time: FloatArray) -> FloatArray:
     """Return the planned zero-moment point, m, (n, 2): over the standing foot, moving while both feet stand."""
     length, both = gait.period / 2, gait.double_support * gait.period / 4
-    begin, end = (
-        _zmp_between(plan[0].start, plan[0].standing, gait),
-        _zmp_between(plan[-1].end, plan[-1].standing, gait),
-    )
+    begin, end = _zmp_both(plan[0].start, plan[0].standing, gait), _zmp_both(plan[-1].end, plan[-1].standing, gait)
     moments, points = [0.0, _SHIFT - both], [begin, begin]
     for number, step in enumerate(plan):
         start = _SHIFT + number * length
@@ -415,7 +409,7 @@ def _zmp_over(foot: Foothold, gait: Gait, *, left: bool) -> tuple[float, float]:
     return place.x, place.y
 
 
-def _zmp_between(one: Foothold, other: Foothold, gait: Gait) -> tuple[float, float]:
+def _zmp_both(one: Foothold, other: Foothold, gait: Gait) -> tuple[float, float]:
     """Return the planned zero-moment point, m, while both feet stand side by side."""
     place = Foothold((one.x + other.x) / 2, (one.y + other.y) / 2, one.turn).moved(gait.zmp_ahead, 0.0)
     return place.x, place.y

@@ -169,11 +169,9 @@ def _steps(name: str, page: Page, bounds: Mapping[str, Bounds], pace: float) -> 
     steps = []
     for number, key in enumerate(page.keys, 1):
         clipped = {j: min(max(angle, bounds[j].low), bounds[j].high) for j, angle in key.positions.items()}
-        clipped_key = key.model_copy(update={"positions": clipped})
+        within = key.model_copy(update={"positions": clipped})
         last = number == len(page.keys)
-        steps.append(
-            _PathStep(name, clipped_key, key.time / rate, key.pause / rate, page.interpolation, page.ramp, last)
-        )
+        steps.append(_PathStep(name, within, key.time / rate, key.pause / rate, page.interpolation, page.ramp, last))
     return steps
 
 

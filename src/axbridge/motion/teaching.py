@@ -45,10 +45,7 @@ def chosen(robot: Robot, joints: Collection[str] | None) -> tuple[str, ...]:
 
 @contextmanager
 def soft(robot: Robot, joints: Collection[str] | None = None, stiffness: float = 0.0) -> Iterator[tuple[str, ...]]:
-    """Make joints soft inside the block, while all others hold; yield their names. At its end they hold, too.
-
-    `stiffness` is the share of the largest torque, 0..1; at 0 the torque is off.
-    """
+    """Make joints soft inside the block, while the others hold; `stiffness` is their share of the torque, 0 = off."""
     if not 0 <= stiffness <= 1:
         raise UsageError(f"a stiffness of {stiffness:g} is not between 0 and 1", "0 is limp, 1 all the torque")
     names, servos = chosen(robot, joints), robot.driven()

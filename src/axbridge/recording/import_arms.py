@@ -106,19 +106,9 @@ def import_dataset(
     calibration: Path | str | None = None,
     warned: Warned = lambda _finding: None,
 ) -> Recording:
-    """Read an episode: ``observation.state`` as positions, ``action`` as goals.
+    """Read an episode: ``observation.state`` as positions, ``action`` as goals; `unit` is one of `UNITS`.
 
-    Args:
-        folder: The dataset.
-        episode: Number of the episode.
-        unit: One of `UNITS`; None for a dataset of axbridge.
-        calibration: The arm's calibration file of LeRobot.
-        warned: Called with each doubtful finding.
-
-    Raises:
-        RecordingError: the dataset or the calibration is invalid.
-        UsageError: a unit or calibration is missing or wrong, or there is no such episode.
-        UnsupportedOperation: pyarrow is not installed.
+    Raises RecordingError for an invalid file, UsageError for a missing episode, unit or calibration.
     """
     folder = Path(folder)
     if unit is not None and unit not in UNITS:
@@ -215,12 +205,8 @@ def _scale(counts: float, at_zero: float, what: str) -> _Scale:
 
 def _names(folder: Path, info: _Info, key: str) -> list[str]:
     """Return the joints of a feature in order; [] if it is missing or has no names."""
-    names_of_feature = validated(folder / _INFO, _NONE, _Feature, info.features.get(key, {}), _HINT).names or []
-    names = (
-        names_of_feature
-        if isinstance(names_of_feature, list)
-        else [name for part in names_of_feature.values() for name in part]
-    )
+    parts = validated(folder / _INFO, _NONE, _Feature, info.features.get(key, {}), _HINT).names or []
+    names = parts if isinstance(parts, list) else [name for part in parts.values() for name in part]
     if len({name.removesuffix(".pos") for name in names}) != len(names):
         raise RecordingError(folder / _INFO, f"{key} has one name twice", "give each joint a name of its own")
     return names
@@ -298,10 +284,8 @@ def _rows(
             time = _numbers(path, "timestamp", table["timestamp"].to_pylist(), ())
             columns = {key: _numbers(path, key, table[key].to_pylist(), (len(named[key]),)) for key in keys}
             return path, time, columns
-    episodes = (
-        f"it has {info.total_episodes}, from 0 on" if info.total_episodes is not None else "give another --episode"
-    )
-    raise UsageError(f"{folder} has no episode {episode}", episodes if files else "its folder data/ has no .parquet")
+    hint = f"it has {info.total_episodes}, from 0 on" if info.total_episodes is not None else "give another --episode"
+    raise UsageError(f"{folder} has no episode {episode}", hint if files else "its folder data/ has no .parquet")
 
 
 def _numbers(path: Path, key: str, values: Sequence[Any], shape: tuple[int, ...]) -> FloatArray:
@@ -325,10 +309,7 @@ def is_arm_folder(path: Path) -> bool:
 
 
 def import_arm_folder(folder: Path | str, rig: Rig, *, warned: Warned = lambda _finding: None) -> Recording:
-    """Read ``control.csv`` and ``state_motor.csv``, with gzip or without; their lists are in the order of the rig.
-
-    Raises RecordingError if a file is missing or invalid.
-    """
+    """Read ``control.csv`` and ``state_motor.csv``, with gzip or without; their lists are in the order of the rig."""
     folder, count = Path(folder), len(rig.servos)
     (given, goals, _), (taken, states, places) = (_lists(folder, name, count) for name in (_GOALS, _STATES))
     goal_index = np.searchsorted(given, taken, side="right") - 1  # the last goals before each state

@@ -84,19 +84,10 @@ def import_log(
     goal: GivenGoal | None = None,
     warned: Warned = lambda _finding: None,
 ) -> Recording:
-    """Import a log of a known kind, which is recognised from its content.
+    """Import a log of a known kind, which is recognised from its content, or a CSV file with a map of its columns.
 
-    Args:
-        path: The log.
-        columns: Column map of a CSV file, see `parse_columns`; None: a known kind.
-        servo: Name of the servo if the log has none.
-        walk: Number of the only walk to import from a Poppy log.
-        goal: Goal that a graph export of Dynamixel Wizard lacks.
-        warned: Called with each doubtful finding.
-
-    Raises:
-        RecordingError: the file is invalid or of an unknown kind.
-        UsageError: an argument that does not suit the kind of log.
+    `servo` names the servo of a log without names, `walk` is the only walk to import, `goal` one that the log lacks.
+    Raises RecordingError for an invalid file, UsageError for an argument that does not suit the kind of log.
     """
     path = Path(path)
     with (
@@ -152,10 +143,7 @@ def _of_table(log: _Log, columns: Mapping[str, Column] | None) -> Recording:
 
 
 def parse_columns(items: Sequence[str], unit: str | None = None, profile: str = "ax-12a") -> dict[str, Column] | None:
-    """Return the column map of ``FIELD=HEADER[:UNIT]`` items; None without items. Raises UsageError.
-
-    `unit` is the default unit of angles; `profile` gives the size of a count.
-    """
+    """Return the column map of ``FIELD=HEADER[:UNIT]`` items, None without items; `unit` is the default of angles."""
     if unit is not None and unit not in ANGLES:
         raise UsageError(f"{unit!r} is no unit of an angle", f"units: {', '.join(ANGLES)}")
     if not items:
@@ -451,9 +439,7 @@ def _map(columns: Mapping[str, Column]) -> dict[str, dict[str, Any]]:
     return {name: column._asdict() for name, column in columns.items()}
 
 
-_KINDS: tuple[
-    tuple[set[str], Callable[[_Log], Recording]], ...
-] = (  # (columns that each file of a kind has, its importer)
+_KINDS: tuple[tuple[set[str], Callable[[_Log], Recording]], ...] = (  # columns of each file of a kind, importer
     ({"joint", "position_deg"}, _poppy),
     ({"servo", "time_s"}, _own),
 )

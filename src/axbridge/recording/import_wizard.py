@@ -82,10 +82,7 @@ def parse_goal(text: str) -> GivenGoal:
 def wizard_recording(
     path: Path, text: str, servo: str, goal: GivenGoal | None = None, warned: Warned = lambda _finding: None
 ) -> Recording:
-    """Return an export as a recording of one servo; 0 rad is the middle of its range, as a rig's default.
-
-    Raises RecordingError for an invalid export, UsageError for a goal that does not fit it.
-    """
+    """Return an export as a recording of one servo; 0 rad is the middle of its range, as a rig's default."""
     export = _read(path, text)
     columns, notes = _in_si(export)
     facts: dict[str, Any] = {}

@@ -80,10 +80,7 @@ def _recorded_span(recording: Recording) -> str:
 
 
 def trimmed(recording: Recording, start: float | None, end: float | None) -> Recording:
-    """Return the part between two times on the log's clock, s; None = from the first or to the last sample.
-
-    Raises UsageError if no sample remains.
-    """
+    """Return the part between two times on the log's clock, s (None: no limit); UsageError if it has no sample."""
     if start is None and end is None:
         return recording
     low, high = -math.inf if start is None else start, math.inf if end is None else end

@@ -26,36 +26,36 @@ STEP_TYPE = "axbridge_msgs/msg/Step"
 CYCLE_TYPE = "axbridge_msgs/msg/Cycle"
 EVENT_TYPE, EVENT_SCHEMA = "std_msgs/msg/String", "string data\n"
 PACKETS_TYPE = "axbridge_msgs/msg/Packets"
-PACKETS_SCHEMA = """float64[] time  # s, the recording's clock: when the bytes were sent, or came
-uint32[] size  # bytes of each
-uint8[] source  # 0: a program, 1: the bridge itself, 2: servos, 3: a program, and behind it what the line got instead
-uint8[] data  # of all, one behind the other
+PACKETS_SCHEMA = """float64[] time  # s, the recording's clock: when the bytes were sent or received
+uint32[] size  # number of bytes of each
+uint8[] source  # 0: a program, 1: the bridge itself, 2: servos, 3: a program's packet, then the changed one
+uint8[] data  # the bytes of all, concatenated
 """
 
 CYCLE_FIELDS = {
     "time": "s, the robot's clock: the end of the step",
-    "requested_ms": "ms, length of the step asked for",
-    "actual_ms": "ms, length it took",
-    "late_ms": "ms, how late the step was; 0 = on time",
+    "requested_ms": "ms, requested length of the step",
+    "actual_ms": "ms, actual length of the step",
+    "late_ms": "ms, delay of the step; 0 = on time",
     "errors": "servos that did not answer",
-    "base_x": "m, simulation only: where the robot's base is, forward",
+    "base_x": "m, simulation only: position of the robot's base, forward",
     "base_y": "m, to the left",
     "base_z": "m, up",
-    "base_roll": "rad, simulation only: how the base lies",
+    "base_roll": "rad, simulation only: orientation of the base",
     "base_pitch": "rad",
     "base_yaw": "rad",
-    "zmp_x": "m, simulation only: where the floor's push acts, the zero-moment point; none in the air",
+    "zmp_x": "m, simulation only: the zero-moment point on the floor; unknown in the air",
     "zmp_y": "m",
-    "zmp_margin": "m, from there to the nearest edge of the soles that stand",
-    "planned_zmp_x": "m, simulation only: where the gait wants the zero-moment point, as seen from where the feet are",
+    "zmp_margin": "m, distance of the zero-moment point to the nearest edge of the standing soles",
+    "planned_zmp_x": "m, simulation only: the gait's planned zero-moment point, relative to the present feet",
     "planned_zmp_y": "m",
-    "imu_roll": "rad, how the robot's inertial unit is turned, by itself",
+    "imu_roll": "rad, orientation of the robot's inertial unit, as it reported it",
     "imu_pitch": "rad, positive nose down",
     "imu_yaw": "rad",
-    "imu_rate_x": "rad/s, how fast it turns, in its own axes",
+    "imu_rate_x": "rad/s, angular velocity in the unit's axes",
     "imu_rate_y": "rad/s",
     "imu_rate_z": "rad/s",
-    "imu_acceleration_x": "m/s^2, what it is pushed with, in its own axes",
+    "imu_acceleration_x": "m/s^2, specific force in the unit's axes",
     "imu_acceleration_y": "m/s^2",
     "imu_acceleration_z": "m/s^2",
 }
