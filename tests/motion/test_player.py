@@ -216,8 +216,13 @@ def test_a_stopped_move_restores_torque_limits_without_a_jump(stop):
         assert before < 0.5 > servo.position
 
 
-@pytest.mark.parametrize("model", ["ax12", "lima2009"])
-@pytest.mark.parametrize("engine", ["bullet", "mujoco"])
+@pytest.mark.parametrize(
+    ("engine", "model"),
+    [
+        *(("bullet", "ax12"), ("mujoco", "lima2009")),
+        *(pytest.param(*other, marks=pytest.mark.ci) for other in (("bullet", "lima2009"), ("mujoco", "ax12"))),
+    ],
+)
 def test_robotis_walk_ready_stands_and_leans_as_it_does_on_the_real_robot(tmp_path, engine, model):
     """Before, the robot was released upright, 5 cm above the floor: on stiff servos it fell forwards."""
     counts = {f"id{number}": count for number, count in enumerate(WALK_READY, 1)}

@@ -252,8 +252,8 @@ class _Player:
                 self._torques.setdefault(name, servo.available_torque)
                 servo.set_available_torque(torque)
         for name, slope in page.slope.items():
-            if name in self._bounds and (config := self._robot[name].config).drive == "dynamixel":
-                registers = self._robot.rig.profile_of(config).registers
+            if name in self._bounds and (servo := self._robot[name]).config.drive == "dynamixel":
+                registers = servo.dynamixel.profile.registers
                 for register in _SLOPES:
                     if register in registers:
                         self._write(name, register, slope)

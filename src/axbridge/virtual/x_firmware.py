@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 import struct
-from enum import IntFlag
 from typing import ClassVar, NamedTuple
 
 from axbridge.config.profile import FirmwareProfile
-from axbridge.config.registers import MOST_OFFSET, POSITION_MODES, OperatingMode
+from axbridge.config.registers import MOST_OFFSET, POSITION_MODES, DriveMode, OperatingMode
 from axbridge.errors import StatusError
 from axbridge.servo.columns import Command, Mode, State
 from axbridge.units import RPM
+from axbridge.virtual.alarms import AlarmLimits
 from axbridge.virtual.control_table import ControlTable
 from axbridge.virtual.firmware import Firmware, SensorCounts, Written
 
@@ -26,14 +26,6 @@ _FEW = 12  # counts from the goal that count as arrived, about 1 degree: no manu
 _FAR = 200  # counts behind the trajectory that count as not following it: likewise
 _WATCHDOG_UNIT = 0.02  # s
 _RATE = 1000.0  # runs of the velocity loop in a second: no manual says so
-
-
-class DriveMode(IntFlag):
-    """Drive Mode(10)."""
-
-    REVERSE = 0x01
-    TIMED = 0x04
-    TORQUE_ON_BY_GOAL = 0x08
 
 
 _MODES = {  # what the loop does, and which goal it follows
@@ -215,6 +207,9 @@ class XFirmware(Firmware):
         self.copy_present(time)
         self._approach = Approach()
         return True
+
+    def alarm_limits(self) -> AlarmLimits | None:
+        return None if self.table["bus_watchdog"] > 0 else super().alarm_limits()
 
     # -- readings ----------------------------------------------------------------------------------------------------
 
