@@ -272,7 +272,7 @@ def test_many_servos_fit_into_one_picture(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("servos", "most"), [(8, 350e3), pytest.param(25, 500e3, marks=pytest.mark.ci)])
-def test_a_robot_of_25_servos_is_on_its_page_in_seconds_and_500_kilobytes(tmp_path, servos, most):
+def test_the_page_of_many_servos_takes_seconds_and_few_kilobytes(tmp_path, servos, most):
     time = np.arange(3000) * 0.02
     noise = np.random.default_rng(0)
     events = tuple(Event(3.0 * k, "segment", {"name": f"stride {k}"}) for k in range(20))

@@ -57,7 +57,7 @@ ENDS = {
     "without power": lambda robot, _: robot.simulation.inject("brownout:300ms@0s"),
     "missing": lambda robot, servo: robot.simulation.inject(f"dead:{servo.config.id}@0s"),
 }
-# These meet every end, the others every third one: they share with these what looks after a motion on its way.
+# These motions run with all ends, the others with one of three: all share the code that checks a motion.
 EVERY_END = "goto", "play", "page", "duty"
 ROWS = [
     row if row[0] in EVERY_END or number % 3 == 0 else pytest.param(*row, marks=pytest.mark.ci)

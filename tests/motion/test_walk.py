@@ -20,7 +20,7 @@ from tests.support.warm import serving
 pytestmark = pytest.mark.slow
 
 
-OTHERS = ("ax12", "mujoco"), ("lima2009", "bullet"), ("ax12", "bullet")  # as the command walks, below
+OTHERS = ("ax12", "mujoco"), ("lima2009", "bullet"), ("ax12", "bullet")  # the last: as in the command's test below
 MORE = [pytest.param(*other, marks=pytest.mark.ci) for other in OTHERS]
 
 
