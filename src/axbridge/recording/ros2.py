@@ -48,9 +48,9 @@ def check_bag(folder: Path, *, force: bool) -> None:
         raise UsageError(f"{folder}: a bag of ROS 2 is a folder", f"name it {folder.with_suffix('')}")
     exists = folder.exists() or folder.is_symlink()
     if exists and not _is_bag(folder):
-        raise UsageError(f"{folder} is already exists, and is no bag", "give another name")
+        raise UsageError(f"{folder} is already there, and is no bag", "give another name")
     if exists and not force:
-        raise UsageError(f"{folder} is already exists", "give another name, or replace it with --force")
+        raise UsageError(f"{folder} is already there", "give another name, or replace it with --force")
 
 
 def _is_bag(folder: Path) -> bool:
