@@ -60,7 +60,7 @@ def test_out_again_it_is_the_same_file_but_for_what_is_named(published, name):
     assert ["pid loop" in words for words in lost] == [True]  # the position loop, which is BAM's code's
 
 
-def test_the_verbs_bring_it_in_and_out(published, monkeypatch, capsys):
+def test_the_verbs_import_and_export_bam(published, monkeypatch, capsys):
     monkeypatch.chdir(published)
     assert run(["import", "m6.json", "my.toml"]) == 0
     assert "quadratic terms" in capsys.readouterr().err

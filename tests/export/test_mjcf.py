@@ -34,7 +34,7 @@ def test_the_papers_servo_moves_as_in_axbridge():
 
 
 @pytest.mark.ci
-def test_what_mujoco_cannot_say_of_an_ax12_is_named_and_counts_in_fast_motion():
+def test_what_mjcf_leaves_out_of_an_ax12_is_named_and_matters_in_fast_motion():
     rig = Rig.load("bench_arm").with_model("ax12")
     found = differences(rig)
     assert max(value for name, value in found.items() if name.startswith("step")) < 0.7

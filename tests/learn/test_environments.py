@@ -81,7 +81,7 @@ def test_a_wrong_option_is_named(options, said):
         gymnasium.make("axbridge/Reach-v0", **options)
 
 
-def test_a_render_mode_that_there_is_not_is_named():
+def test_an_unknown_render_mode_is_named():
     with pytest.raises(UsageError, match="no render_mode 'ansi'"):
         Reach("bench_arm", render_mode="ansi")
 

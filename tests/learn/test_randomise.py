@@ -34,7 +34,7 @@ def fit(tmp_path):
     return Parameters.load(path)
 
 
-def test_draws_spread_and_hang_together_as_the_fit_says(fit):
+def test_draws_have_the_spread_and_correlation_of_the_fit(fit):
     random = np.random.default_rng(0)
     drawn = [fit.drawn(random) for _ in range(2000)]
     efficiency, armature = (np.array([tables["motor"][key] for tables in drawn]) for key in ("efficiency", "armature"))
@@ -47,7 +47,7 @@ def test_draws_spread_and_hang_together_as_the_fit_says(fit):
     assert np.histogram(coulomb, 4, (0.0, 0.2))[0] == pytest.approx(500, abs=80)  # what is not told is even
 
 
-def test_every_servo_of_a_robot_is_another_one_and_the_seed_decides(fit):
+def test_every_servo_draws_its_own_values_by_the_seed(fit):
     randomisation = Randomisation([fit], LineQuality(0.01, 0.002, 0.004), [Supply(11.0, 0.5, 0.05, 0.1)])
     rig = Rig.load("pan_tilt")
     first, again, other = (randomisation.drawn(rig, np.random.default_rng(seed)) for seed in (1, 1, 2))
@@ -59,7 +59,7 @@ def test_every_servo_of_a_robot_is_another_one_and_the_seed_decides(fit):
     assert randomisation.faults() == "drop=0.01,late=0.002"
 
 
-def test_what_a_bus_lost_is_counted(fit):
+def test_packet_loss_is_taken_from_the_bus_statistics(fit):
     stats, times = LineStats(), CycleTimes()
     counts = stats.of(1)
     counts.asked, counts.timeouts, counts.corrupt, counts.late = 1000, 15, 5, 4
@@ -119,7 +119,7 @@ def test_a_link_of_twice_the_mass_needs_twice_the_torque():
         ({"line": 0.1}, "line is a LineQuality"),
     ],
 )
-def test_a_randomisation_refuses_what_is_none_when_it_is_made(options, said):
+def test_an_invalid_randomisation_is_refused_when_it_is_created(options, said):
     with pytest.raises(UsageError, match=said):
         Randomisation(**options)
 
@@ -134,7 +134,7 @@ def test_a_randomisation_refuses_what_is_none_when_it_is_made(options, said):
         (Supply, {"voltage": "12", "resistance": 0.1}, "voltage = '12' of a Supply"),
     ],
 )
-def test_a_line_and_a_supply_refuse_what_is_no_such_number(kind, options, said):
+def test_a_line_and_a_supply_refuse_invalid_numbers(kind, options, said):
     with pytest.raises(UsageError, match=said):
         kind(**options)
 

@@ -1,4 +1,4 @@
-"""An X servo stops although host and guard are dead; it never stops a program that lives."""
+"""The Bus Watchdog stops X servos after the end of host and guard, and never while the program runs."""
 
 import os
 import signal
@@ -75,7 +75,7 @@ def line():
 
 
 def held(line, register, *joints):
-    """What joints hold in a register, as somebody else on the line reads them."""
+    """Return a register's values of these joints, as another program on the bus reads them."""
     found = line.registers(register)
     return [found[joint][0] for joint in joints]
 
@@ -89,7 +89,7 @@ def test_joints_stop_within_the_period_although_host_and_guard_are_killed(line):
         said += driver.stdout.read().splitlines()
         last = [float(part) for part in said[-1].split()]
         driver.wait()
-    time.sleep(3 * PERIOD)  # nobody talks: any packet would feed them
+    time.sleep(3 * PERIOD)  # without packets, which would feed the watchdogs
     moving = "shoulder_pan", "elbow_flex", "wrist_roll", "gripper"
     assert held(line, "bus_watchdog", *moving) == [-1] * 4
     assert held(line, "torque_enable", *moving) == [1] * 4  # it stops, and does not go limp
@@ -110,12 +110,12 @@ def test_joints_stop_within_the_period_although_host_and_guard_are_killed(line):
     assert held(line, "operating_mode", *moving) == [3] * 4
 
 
-def test_a_slow_program_that_lives_does_not_trip_it(line):
+def test_a_slow_running_program_does_not_trip_the_watchdog(line):
     with Warm("-c", OPEN + SLOW, line.port) as driver:
         assert driver.communicate(timeout=60)[0] == "[25, 0] True\n"
 
 
-def test_after_a_program_stood_still_its_motors_stay_off_until_they_are_asked(line):
+def test_after_a_program_was_stopped_its_motors_stay_off_until_a_command(line):
     with Warm("-c", OPEN + STOPPED, line.port) as driver:
         os.kill(int(driver.stdout.readline()), signal.SIGSTOP)
         time.sleep(3 * PERIOD)

@@ -1,4 +1,4 @@
-"""What a hand's movements say of a servo's place in a rig; and a servo that shows gently that it is meant."""
+"""Calibration by hand: the rig entry from a hand's motion, and the small motion that identifies a servo."""
 
 import math
 import re
@@ -33,7 +33,7 @@ def test_the_servo_that_moved_is_found_though_its_neighbour_gave_way_a_little():
         ({"servo 3": 5.1}, "servo 3 jumped from 57° to 292°"),
     ],
 )
-def test_what_is_not_clear_is_asked_again(now, said):
+def test_an_ambiguous_motion_is_refused(now, said):
     with pytest.raises(UsageError, match=said):
         moved_most(BEFORE, BEFORE | now)
 
@@ -81,7 +81,7 @@ def test_two_servos_of_one_id_are_refused():
     assert "calibrate 'tilt', too" in refused.value.hint
 
 
-def test_the_positive_way_is_told_as_one_sees_it():
+def test_the_positive_direction_is_described_as_seen():
     ways = positive_directions(RIG)
     assert ways["pan"] == "counter-clockwise, seen from above"
     assert ways["tilt"] in {f"counter-clockwise, seen from the {side}" for side in ("left", "right")}
@@ -156,7 +156,7 @@ def test_a_wheel_and_a_servo_that_shut_itself_down_are_left_alone(robot):
     assert "axbridge servo write 1 torque_limit 1023" in refused.value.hint
 
 
-def test_a_servo_that_falls_silent_under_way_is_not_called_limp(robot):
+def test_a_servo_that_stops_replying_during_a_nudge_is_not_reported_limp(robot):
     robot.simulation.inject("dead:1@0.5s")
     with pytest.raises(BusTimeout, match="servo 1 did not answer"):
         nudge(robot, "pan")

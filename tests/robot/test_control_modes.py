@@ -1,4 +1,4 @@
-"""Modes of control of every family: what is asked for happens after each change, and nothing faster than that."""
+"""Control modes of every family: after each change the new command acts, and no speed exceeds the commanded ones."""
 
 import math
 from itertools import pairwise, product
@@ -33,7 +33,7 @@ def robot(request, tmp_path):
 
 
 def command(servo, mode):
-    """Ask for it; the highest speed that this may lead to, rad/s."""
+    """Give the command; return the highest speed that it allows, rad/s."""
     match mode:
         case "position":
             servo.set_velocity(APPROACH)

@@ -1,4 +1,4 @@
-"""A servo whose count jumps, by a turn or by its Homing Offset, does not move for that."""
+"""A jump of a servo's count, by a turn or by its Homing Offset, causes no motion."""
 
 import math
 from contextlib import contextmanager
@@ -41,7 +41,7 @@ def rig_of(family, offset=0, zero=2048, registers=None, **more):
 
 
 def seams(family, offset):
-    """Where the count ends and begins, as angles of the joint."""
+    """Return the ends of the count as angles of the joint, rad."""
     ends = (0, 4096) if family == "sts3215" else (offset, offset + 4096)
     return [(count - 2048) * COUNT for count in ends]
 

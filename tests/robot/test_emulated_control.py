@@ -1,4 +1,4 @@
-"""What an AX-12 cannot do itself: torque, endless turning, acceleration and Webots' PID, all through its registers."""
+"""Functions that an AX-12 lacks, emulated through registers: torque, endless turning, acceleration, Webots' PID."""
 
 import math
 import random
@@ -215,7 +215,7 @@ def test_a_robot_changes_from_simulation_to_the_real_bus_and_back_while_it_runs(
 
 
 def sample(time, angle, speed, reading):
-    """What an AX-12 says of a shaft at `angle`: where its sensor sees nothing, `reading` and no speed."""
+    """Return an AX-12's readings of a shaft at `angle`, rad: in the dead zone `reading` and no speed."""
     seen = (angle + math.pi) % (2 * math.pi) - math.pi
     inside = abs(seen) < END
     duty = SERVO.duty(0.0, VOLTS, speed)

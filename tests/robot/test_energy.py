@@ -1,4 +1,4 @@
-"""What a simulation knows of energy, the battery, the sagging supply, a joint and its torque, by other calculations."""
+"""Energy, battery, supply sag, true positions and torques of a simulation, against independent calculations."""
 
 import math
 
@@ -87,7 +87,7 @@ def test_a_recording_has_the_power_and_it_adds_up_to_the_energy(tmp_path):
 
 
 def test_the_power_at_a_sample_is_that_of_the_duty_that_reaches_the_motor():
-    """`ax12` has a bridge that swallows a part of what its firmware asks for, and reports."""
+    """The bridge of `ax12` loses a part of the duty that its firmware commands and reports."""
     with axbridge.open(axbridge.Rig.load("bench_arm").with_model("ax12")) as robot:
         arm, bank = robot["shoulder"], robot.simulation.world.bank
         arm.set_position(math.pi / 2)
@@ -135,7 +135,7 @@ def test_a_simulated_step_has_the_joint_itself_and_the_torque_it_felt(tmp_path, 
     assert track.true_torque.max() > 1.5 * LOAD  # as the arm starts
 
 
-def test_an_ideal_joint_is_what_it_says(tmp_path):
+def test_an_ideal_joint_reports_its_true_state(tmp_path):
     with axbridge.open(Rig.load("bench_arm").with_servos(lambda _: {"drive": "ideal", "id": None})) as robot:
         servo = robot["shoulder"]
         servo.set_position(math.pi / 2)
@@ -144,7 +144,7 @@ def test_an_ideal_joint_is_what_it_says(tmp_path):
         assert servo.truth.torque == pytest.approx(LOAD, rel=0.05)
 
 
-def test_a_servo_that_was_last_heard_long_ago_has_no_truth_to_its_sample():
+def test_a_sample_older_than_the_history_has_no_truth():
     with axbridge.open("bench_arm") as robot:
         assert math.isfinite(robot["shoulder"].truth.torque)
         robot.simulation.inject("drop=1")

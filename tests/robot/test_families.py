@@ -1,4 +1,4 @@
-"""What a servo of any family does for a program, whether it can itself or the host sees to it."""
+"""Functions of servos of every family, native or emulated by the host."""
 
 import math
 
@@ -51,7 +51,7 @@ def values(servo, *registers):
     return tuple(servo.read(register) for register in registers)
 
 
-def test_a_joint_goes_where_it_is_sent_at_the_speed_that_is_asked_for(robot, servo):
+def test_a_joint_reaches_its_goal_at_the_commanded_speed(robot, servo):
     servo.set_velocity(0.5)
     servo.set_position(1.0)
     run(robot, 1.0)
@@ -109,7 +109,7 @@ def test_an_impossible_duty_is_refused_and_a_large_one_clipped(servo):
     assert servo.goals.duty == 1.0
 
 
-def test_an_ideal_joint_knows_no_duty(tmp_path):
+def test_an_ideal_joint_refuses_a_duty(tmp_path):
     with Bench(tmp_path).open({}) as robot, pytest.raises(UnsupportedOperation, match="not by duty"):
         next(iter(robot.values())).set_duty(0.5)
 
@@ -157,7 +157,7 @@ def test_a_first_goal_that_is_far_away_is_approached_gently_and_later_ones_are_n
     assert speeds[1] > 2.0
 
 
-def test_a_mode_ends_with_the_robot_and_none_was_burnt(tmp_path):
+def test_close_restores_the_mode_with_few_eeprom_writes(tmp_path):
     rig = write_feetech_comb(tmp_path)
     with axbridge.open(rig) as robot:
         servo, virtual = robot["s1"], robot.simulation.world.servos["s1"]
@@ -365,7 +365,7 @@ def test_an_error_that_does_not_shut_it_down_does_not_keep_it_off(swing):
     assert servo.read("torque_enable") == 1
 
 
-def test_hold_lets_whatever_turns_stand_still(koch):
+def test_hold_stops_servos_that_turn(koch):
     koch["wrist_roll"].set_position(math.inf)
     koch["wrist_roll"].set_velocity(1.0)
     koch["wrist_flex"].set_torque(0.05)

@@ -1,4 +1,4 @@
-"""Servos that lose their power or torque, or push in vain: nothing is silent, and nothing snaps when it comes back."""
+"""Servos that lose power or torque, or are blocked: each is reported, and torque returns softly."""
 
 import math
 from contextlib import ExitStack, nullcontext
@@ -46,7 +46,7 @@ def driven(tmp_path):
 
 
 def switch(robot, virtual, *, on):
-    """As another program on the line does it."""
+    """Switch torque as another program on the bus does."""
     address = virtual.profile.register("torque_enable").address
     VirtualBus(robot.simulation.world).write(virtual.id, address, bytes((on,)))
 
@@ -244,7 +244,7 @@ def test_what_turned_before_a_loss_of_power_stands_until_the_next_command(tmp_pa
 
 
 @pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning")
-def test_a_servo_that_has_forgotten_its_turns_does_not_go_round():
+def test_a_servo_that_lost_its_turn_count_does_not_turn_to_its_old_goal():
     servo = {"name": "winch", "joint": "a", "id": 1, "profile": "xl430-w250", "zero": 2048}
     servo |= {"registers": {"operating_mode": 4}, "min_position": -30, "max_position": 30}
     with PtyLine({1: "xl430-w250"}) as line:
@@ -265,7 +265,7 @@ def test_a_servo_that_has_forgotten_its_turns_does_not_go_round():
 
 
 def drive_into_the_stop(robot):
-    """How long it stands and pushes until it has less torque, s on the robot's clock."""
+    """Return the time from the block until the torque is reduced, s on the robot's clock."""
     servo, stood = robot["s1"], None
     servo.set_position(0.05)  # near: else the way to a first goal is gentle
     robot.step(20)
@@ -309,7 +309,7 @@ def test_a_joint_that_only_starts_is_not_blocked(tmp_path):
             run(robot, 1.5)
 
 
-def test_what_a_gripper_may_press_with_is_no_stall(tmp_path):
+def test_the_torque_limit_of_a_gripper_is_no_stall(tmp_path):
     rig = write_feetech_comb(tmp_path, more=STOPS)
     rig.write_text(rig.read_text().replace("return_delay_time = 0", "return_delay_time = 0, max_torque = 500"))
     with axbridge.open(rig) as robot:
@@ -319,7 +319,7 @@ def test_what_a_gripper_may_press_with_is_no_stall(tmp_path):
 
 @pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning")
 @pytest.mark.parametrize(("word", "left"), [("", 0), ("safety = { stall = 0.2 }", 205)])  # 0: it shuts itself down
-def test_dynamixels_are_watched_by_the_rigs_word_alone(tmp_path, word, left):
+def test_dynamixels_are_watched_only_if_the_rig_sets_stall(tmp_path, word, left):
     with axbridge.open(write_comb(tmp_path, 1, extra=word, more=STOPS)) as robot:
         took = drive_into_the_stop(robot)
         assert (took is not None) == (left > 0)

@@ -1,4 +1,4 @@
-"""A line with real servos (on a pseudo-terminal) and virtual ones beside them: what its user hears, and when."""
+"""A bus with real servos (on a pseudo-terminal) and virtual ones: the replies that its user receives, and when."""
 
 import signal
 import time
@@ -37,7 +37,7 @@ def rig_of(profile, ids=IDS):
 
 @contextmanager
 def mixed(profile, **line):
-    """The real servos, the bus of all, and the simulated world."""
+    """Return the real servos, the bus of all servos, and the simulated world."""
     rig = rig_of(profile)
     with PtyLine(dict.fromkeys(REAL, profile), **line) as real:
         backend = open_mixed(rig, real.port, VIRTUAL)
@@ -49,7 +49,7 @@ def mixed(profile, **line):
 
 
 def asked(protocol, code, ids, address, length):
-    """The frame of a read of several servos."""
+    """Return the frame of a group read."""
     width, params = protocol.address_size, protocol.read_params(address, length)
     if code in {Instruction.BULK_READ, Instruction.FAST_BULK_READ}:
         entries = [bytes((length, id_, address)) if width == 1 else bytes((id_,)) + params for id_ in ids]
@@ -58,7 +58,7 @@ def asked(protocol, code, ids, address, length):
 
 
 def heard(bus, frame, count=1, patience=1.0):
-    """So many answers, as far as they come, each with its time after the question, s."""
+    """Return at most this number of replies, each with its time after the instruction, s."""
     began, decoder, answers = time.monotonic(), bus.protocol(1).decoder(), []
     bus.port.send(frame)
     while len(answers) < count and (data := bus.port.receive(began + patience)):
@@ -68,7 +68,7 @@ def heard(bus, frame, count=1, patience=1.0):
 
 
 def read_all(bus, code, *, count=4, patience=1.0):
-    """The answers to a read of the present position of all in `ORDER`."""
+    """Return the replies to a read of Present Position of all servos in `ORDER`."""
     frame = asked(bus.protocol(1), code, ORDER, *bus.protocol(1).present_position)
     return heard(bus, frame, count, patience)
 
@@ -183,7 +183,7 @@ def test_joints_of_real_servos_are_where_those_measure_in_the_simulated_world(pr
 
 
 @pytest.mark.real_time
-def test_a_double_that_would_answer_later_than_its_servo_keeps_nobody_from_being_heard():
+def test_a_late_reply_of_a_double_does_not_disturb_the_next_read():
     with mixed("ax-12a") as (_, bus, world):
         world.servos["s2"].table["return_delay_time"] = 250
         world.servos["s2"].configure()
@@ -192,7 +192,7 @@ def test_a_double_that_would_answer_later_than_its_servo_keeps_nobody_from_being
 
 
 @pytest.mark.real_time
-def test_an_adapter_that_echoes_is_no_trouble():
+def test_an_echoing_adapter_works():
     with mixed("ax-12a", echo=True) as (_, bus, _):
         bus.sync_write(25, {2: b"\1", 3: b"\1"})
         assert [answer.data[0] for answer in bus.read_many([(id_, 3, 1) for id_ in IDS])] == list(IDS)
@@ -274,7 +274,7 @@ def test_a_mixed_line_is_lost_with_its_port_and_comes_back_with_it(tmp_path):
 
 
 @pytest.mark.real_time
-def test_a_real_servo_that_falls_silent_is_the_only_one_missed():
+def test_a_real_servo_without_replies_is_the_only_one_missing():
     with PtyLine(REAL) as real, axbridge.open(rig_of("ax-12a"), port=real.port, virtual=VIRTUAL) as robot:
         real.deaf.add(2)
         robot.step()

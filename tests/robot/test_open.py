@@ -1,4 +1,4 @@
-"""Which backend a robot is opened on: what a given port means, and what a robot says of where its samples come from."""
+"""The choice of the backend, the meaning of a given port, and the origin of the samples."""
 
 import pytest
 
@@ -97,5 +97,5 @@ def test_a_robot_on_a_served_line_says_that_its_servos_are_virtual(tmp_path):
         ({}, ""),
     ],
 )
-def test_where_samples_come_from_in_words(facts, words):
+def test_the_origin_of_samples_in_words(facts, words):
     assert origin_in_words(facts) == words

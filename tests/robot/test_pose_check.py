@@ -1,4 +1,4 @@
-"""Before a whole robot moves on a real line: what its servos report must be a pose that its rig allows."""
+"""Before a whole real robot moves, its servos must report a pose that its rig allows."""
 
 import math
 
@@ -20,12 +20,12 @@ STANDING = {servo.name: servo.position for servo in BIOLOID.servos}
 
 
 def beyond(name, degrees):
-    """A pose with one joint so far beyond its upper limit; below its lower one for negative degrees."""
+    """Return a pose with one joint beyond its upper limit by these degrees, or below its lower one if negative."""
     return STANDING | {name: LIMITS[name][degrees > 0] + math.radians(degrees)}
 
 
 def counts(rig, pose):
-    """Present Position by id."""
+    """Return Present Position by id."""
     return {
         servo.id: Calibration(rig.profile_of(servo).units, servo.zero, servo.direction).goal(pose[servo.name])
         for servo in rig.servos
@@ -45,7 +45,7 @@ def stand(line, pose):
 
 
 def moved(line, pose):
-    """Servos whose goal is not where they are; and those with torque."""
+    """Return the servos whose goal differs from their position, and those with torque."""
     goals = {id_: int.from_bytes(line.tables[id_][30:32], "little") for id_ in line.tables}
     return [id_ for id_, count in counts(BIOLOID, pose).items() if goals[id_] != count], line.powered
 
@@ -94,7 +94,7 @@ def test_goto_of_the_whole_robot_is_refused_but_not_that_of_one_joint(line):
 
 
 @pytest.mark.slow
-def test_what_was_limp_meanwhile_is_looked_at_again(line):
+def test_the_pose_is_checked_again_after_motors_were_limp(line):
     with axbridge.open("bioloid", backend="real", port=line.port) as robot:
         robot.goto(STANDING, 1.0)
         for servo in robot.values():
@@ -107,7 +107,7 @@ def test_what_was_limp_meanwhile_is_looked_at_again(line):
 
 
 @pytest.mark.slow
-def test_a_robot_is_looked_at_again_when_the_backend_is_changed(line):
+def test_the_pose_is_checked_again_after_a_change_of_backend(line):
     with PtyLine(range(1, 19)) as other, axbridge.open("bioloid", backend="real", port=line.port) as robot:
         robot.set_positions(list(STANDING.values()))
         robot.step()

@@ -1,4 +1,4 @@
-"""A robot on a serial port (the virtual bus): bad wiring is named, and a twin moves beside it."""
+"""A robot on a serial port (the virtual bus): faults at the start, soft starts, and its twin."""
 
 import math
 import signal
@@ -97,7 +97,7 @@ def test_two_buses_that_mean_one_adapter_are_named(port, tmp_path):
         axbridge.open(rig, backend="real", port=port)
 
 
-def test_a_twin_is_told_what_is_sent_in_any_way(port):
+def test_a_twin_receives_every_packet(port):
     with axbridge.open("bench_arm", backend="twin", port=port) as robot:
         bus, twin = robot._connection.backend.buses["main"], robot.simulation.world.servos["shoulder"].table
         bus.write(1, Address.LED, b"\1")
@@ -110,7 +110,7 @@ def test_a_twin_is_told_what_is_sent_in_any_way(port):
         assert twin["led"] == 0
 
 
-def test_a_twin_whose_program_was_stopped_for_long_does_not_live_all_that_time_through(port):
+def test_a_twin_skips_the_time_of_a_long_pause(port):
     with axbridge.open("bench_arm", backend="twin", port=port) as robot:
         robot.step()
         robot._connection.cycles["main"].bus.shadow.lag -= 3600.0  # as if an hour had passed

@@ -1,4 +1,4 @@
-"""A twin's judgement: each cause is named within a second, and the right model raises no alarm."""
+"""Residuals of a twin: each cause is named within a second, and the right model raises no alarm."""
 
 import math
 import re
@@ -28,7 +28,7 @@ MOVING = {
 
 
 def alarms(real, seconds, model="bench_arm", seed=1):
-    """What is named when `real` moves beside a model, with the time, s."""
+    """Return the causes named while `real` moves beside a model, with their times, s."""
     found, moving = [], MOVING[model]
     with axbridge.open(real, seed=seed) as robot, axbridge.open(model, seed=2) as twin:
         configs = {name: servo.config for name, servo in twin.items()}
@@ -94,9 +94,7 @@ def test_the_right_model_raises_no_alarm(rig, seconds):
     [("bench_arm", "shoulder", 30, b"\xc8\2"), ("koch", "shoulder_lift", 116, b"\xf4\x09\0\0")],
 )
 @pytest.mark.slow
-def test_an_onlooker_names_an_extra_load_of_servos_that_somebody_else_commands(
-    heavy, name, servo, address, goal, factor
-):
+def test_a_passive_twin_names_an_extra_load_of_another_programs_servos(heavy, name, servo, address, goal, factor):
     rig = Rig.load(name)
     sim = open_sim(Rig.load(heavy(factor, name)))
     bus = sim.buses["main"]
@@ -122,7 +120,7 @@ def test_a_model_that_is_a_little_off_in_all_motion_is_called_stale_once_and_not
     assert found[0][0] < 8.0  # after three seconds of motion
 
 
-def test_what_a_model_is_worth_says_how_far_a_servo_may_be_from_it():
+def test_the_tolerance_follows_from_the_models_held_out_error():
     rig = Rig.load("bench_arm")
     servo, model = rig.servos[0], rig.model_of(rig.servos[0])
 

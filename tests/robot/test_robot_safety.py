@@ -210,7 +210,7 @@ def test_a_stop_in_a_signal_handler_waits_for_the_end_of_the_transaction(line):
         assert (line.powered, robot.last_step.errors) == ([], {})
 
 
-def test_a_way_begins_where_a_hand_has_led_the_joint_while_the_program_waited(line):
+def test_a_trajectory_starts_where_a_hand_has_moved_the_joint(line):
     with opened(line) as robot:
         line.tables[1][36:38] = (801).to_bytes(2, "little")
         time.sleep(0.15)
@@ -219,7 +219,7 @@ def test_a_way_begins_where_a_hand_has_led_the_joint_while_the_program_waited(li
         assert min(goals) > 780
 
 
-def test_a_servo_that_was_never_heard_is_no_cause_for_alarm(line, capfd):
+def test_a_servo_that_never_replied_is_not_reported_as_powered(line, capfd):
     line.deaf.add(2)
     with pytest.raises(BusTimeout, match="servo 2 did not answer"):
         opened(line)
@@ -235,7 +235,7 @@ def test_servos_that_were_not_heard_yet_when_the_program_ends_are_no_cause_for_a
 
 
 @pytest.mark.filterwarnings("ignore:.*turns in wheel mode:axbridge.errors.ControlWarning")
-def test_a_servo_that_cannot_change_its_mode_costs_the_others_no_goal(line):
+def test_a_failed_change_of_mode_does_not_stop_the_goals_of_other_servos(line):
     with opened(line) as robot:
         robot["hip"].set_position(math.inf)
         robot["hip"].set_velocity(0.5)
@@ -330,7 +330,7 @@ def test_a_hot_servo_is_switched_off(line):
         assert line.powered == [1]
 
 
-def test_a_change_of_backend_wakes_no_servo_that_has_shut_itself_down(line):
+def test_a_change_of_backend_keeps_a_shut_down_servo_off(line):
     line.tables[1][34:36] = bytes(2)
     with axbridge.open(make_rig(), backend="sim") as robot:
         for servo in robot.values():

@@ -144,7 +144,7 @@ EVENTS = (torque_on, stop_and_resume, recover, power_cycle, switch, reopen, goto
 
 
 def motion(bench, event, place):
-    """How far the motor goes, degrees, within 0.6 s of an event; with `goto`, how far from its way."""
+    """Return the motion, degrees, within 0.6 s of an event; with `goto`, the distance from its path."""
     bench.start()
     bench.servo.set_position(GOAL)
     run(bench.robot, 0.4)
@@ -161,7 +161,7 @@ def motion(bench, event, place):
 
 
 def limited(family):
-    """A rig of the table, and where its events are tried, rad."""
+    """Return a rig of the table, and the positions at which its events are tried, rad."""
     return rig_of(family, damping_constant=0.1), (-math.pi, LIMIT), {"at rest": 0.1, "beyond a limit": LIMIT + 0.12}
 
 

@@ -1,4 +1,4 @@
-"""A servo that was a wheel is a joint again, however the program ends, or it is said how to repair it."""
+"""After every end of the program a wheel is a joint again, or a message gives the command that repairs it."""
 
 import math
 from contextlib import nullcontext
@@ -19,7 +19,7 @@ CASES = [(1, how) for how in ("script", "exception", "SIGTERM", "SIGHUP", "SIGKI
 
 @pytest.fixture(scope="module")
 def served(request, tmp_path_factory):
-    """`bench_arm` with servos of one status return level, which burn every byte they are given."""
+    """`bench_arm` with servos of one status return level, which write every received byte to EEPROM."""
     level = {"registers": {"status_return_level": request.param}}
     rig = write_built(tmp_path_factory.mktemp("rig"), "bench_arm", {"shoulder": level})
     with serving(rig, "--faults", "deaf") as port:
@@ -34,7 +34,7 @@ def test_the_angle_limits_are_back(served, how):
 
 
 class Troubled:
-    """A bus on which writes of what makes a wheel fail the first `count` times; they may arrive all the same."""
+    """A bus on which the first `count` writes of a wheel's registers fail; the servo may have received them."""
 
     def __init__(self, bus, count, *, arrive=False, trouble=None):
         self._bus, self.count, self._arrive, self._trouble = bus, count, arrive, trouble or BusTimeout(1)

@@ -1,4 +1,4 @@
-"""The page without a browser: requests wait for the step, nothing exceeds the rig's limits, strangers stay outside."""
+"""The page without a browser: requests wait for the step, the rig's limits hold, and access is controlled."""
 
 import json
 import math
@@ -188,7 +188,7 @@ def test_nothing_goes_beyond_the_limits_of_the_rig_around_them_or_to_what_is_no_
     assert servo.target_position == servo.max_position
 
 
-def test_what_protects_a_servo_less_than_its_factory_thought_good_is_asked_about(arm):
+def test_a_value_that_protects_less_than_the_factorys_needs_a_confirmation(arm):
     doubt, limits = Actions(arm).doubt, ("temperature_limit", "max_voltage_limit", "min_voltage_limit", "shutdown")
     assert not doubt("shoulder", "cw_compliance_slope", 254)
     for register, harmless, doubtful in zip(limits, (70, 140, 60, 36), (71, 141, 59, 4), strict=True):
@@ -291,7 +291,7 @@ def test_no_message_of_a_page_ends_the_program_that_steps_the_robot(arm, page, d
     assert not any("the page failed" in line.text for line in page.events.latest())
 
 
-def test_an_error_that_nobody_foresaw_is_shown_on_the_page_and_does_not_leave_the_step(arm, page, monkeypatch, caplog):
+def test_an_unexpected_error_is_shown_on_the_page_and_does_not_end_the_step(arm, page, monkeypatch, caplog):
     def fail():
         raise OverflowError("beyond all bounds")
 
@@ -308,7 +308,7 @@ def test_an_error_that_nobody_foresaw_is_shown_on_the_page_and_does_not_leave_th
 
 @pytest.mark.parametrize("host", ["[::1", "127.0.0.1:abc", "127.0.0.1:99999999"])
 @pytest.mark.parametrize("listening", ["127.0.0.1", "0.0.0.0"])
-def test_a_host_that_makes_no_sense_is_refused_without_an_error_of_the_server(arm, host, listening):
+def test_an_invalid_host_header_is_refused_without_a_server_error(arm, host, listening):
     with arm.view(port=0, host=listening, open=False) as page:
         url = page.url.replace("0.0.0.0", "127.0.0.1")
         with pytest.raises(HTTPError) as caught:
@@ -424,7 +424,7 @@ def test_the_page_is_served_to_this_machine_and_to_no_other_page_of_its_browser(
         pass
 
 
-def test_a_page_for_other_machines_talks_to_who_has_brought_the_token(arm):
+def test_a_page_for_other_machines_needs_the_token(arm):
     with arm.view(port=0, host="0.0.0.0", open=False) as page:
         there, _, token = page.url.replace("0.0.0.0", "127.0.0.1").partition("?token=")
         for url in (there, f"{there}stop", f"{there}stop/now", f"{there}alive", f"{there}?token=guess"):
@@ -467,7 +467,7 @@ def test_the_plain_page_stops_the_robot_without_a_script_and_for_no_other_page(p
     assert arm["shoulder"].read("torque_enable") == 0
 
 
-def test_what_makes_no_sense_is_counted_on_the_page_and_costs_the_terminal_no_line(page, arm, client, caplog, capfd):
+def test_invalid_messages_are_counted_on_the_page_and_not_printed(page, arm, client, caplog, capfd):
     address = urlsplit(page.url)
     host = f"Host: {address.netloc}\r\n"
     for said in (
@@ -510,7 +510,7 @@ def test_what_makes_no_sense_is_counted_on_the_page_and_costs_the_terminal_no_li
     assert capfd.readouterr() == ("", "")
 
 
-def test_the_page_goes_with_the_robot_and_the_robot_goes_on_without_the_page(page, arm):
+def test_the_page_closes_with_the_robot_and_the_robot_continues_without_the_page(page, arm):
     with connect(page.url.replace("http", "ws"), proxy=None) as line:
         step_until(arm, lambda: page.server.watched == 1)
         line.socket.shutdown(socket.SHUT_RDWR)  # a browser that is killed has sent nothing that makes no sense

@@ -1,4 +1,4 @@
-"""The live page as people see and use it: Chromium without a window, servos on a line."""
+"""The live page in a headless Chromium, with servos on a served bus."""
 
 import math
 import os
@@ -38,7 +38,7 @@ def opened(tmp_path_factory):
 
 @contextmanager
 def stepping(robot):
-    """A program that steps the robot; yields what it raised, if it did."""
+    """Run a program that steps the robot; yields the list of its exceptions."""
     raised, ending = [], threading.Event()
 
     def steps():
@@ -88,7 +88,7 @@ def shared_tab(comb, opened):
 
 @pytest.fixture
 def tab(comb, shared_tab):
-    """The page of a robot that nobody has stopped, with its motors off."""
+    """Return the page of a robot that is not stopped, with its motors off."""
     line, robot, page = comb
     shared_tab.call("Page.bringToFront")
     page.release()
@@ -239,7 +239,7 @@ def test_space_and_escape_switch_every_motor_off_and_do_nothing_else_whatever_ha
 
 
 @pytest.mark.ci
-def test_a_number_is_typed_in_peace_while_the_joint_moves_and_sent_on_enter_or_on_leaving_the_field(comb, tab):
+def test_a_typed_number_is_not_overwritten_and_is_sent_on_enter_or_on_leaving_the_field(comb, tab):
     _, robot, page = comb
     servo, field = robot["s1"], "document.querySelector('aside input[inputmode=decimal]')"
     tab.click("tr[data-servo=s1] td:nth-child(2)")

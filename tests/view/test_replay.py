@@ -1,4 +1,4 @@
-"""A recording seen again, and pages that other verbs open."""
+"""Replay pages of recordings, and live pages that other verbs open."""
 
 import json
 import math
@@ -38,7 +38,7 @@ def told(page):
 
 
 def numbers(text, low, step):
-    """As `heights` in web/plots.js reads them."""
+    """Decode values as `heights` in web/plots.js does."""
     shares = np.frombuffer(b64decode(text), "<i2")
     return np.where(shares == -32768, np.nan, low + (shares + 32767.0) * step)
 
@@ -132,6 +132,6 @@ def test_a_script_that_runs_with_a_page_shows_its_robot_at_a_pace_at_which_one_c
         ("import axbridge", ["--duration", "1"], "--duration is for the robot of a Webots controller"),
     ],
 )
-def test_a_script_that_cannot_run_without_a_rig_is_told_so(tmp_path, said, line, arguments, why):
+def test_a_script_that_needs_a_rig_gives_an_error_without_one(tmp_path, said, line, arguments, why):
     (tmp_path / "swing.py").write_text(f"{line}\n")
     assert why in said("run", "swing.py", *arguments, code=app.MISUSE)

@@ -84,7 +84,7 @@ def test_every_sensor_that_is_enabled_after_each_step_has_a_value(controller):
     assert all(map(math.isfinite, read))
 
 
-def test_sensors_say_what_they_are(controller):
+def test_sensors_return_their_types(controller):
     robot = controller.Robot()
     unit, gps, eye = (robot.getDevice(name) for name in ("inertial unit", "gps", "ds0"))
     assert unit.getNoise() == unit.noise >= 0

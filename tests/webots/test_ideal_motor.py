@@ -29,7 +29,7 @@ def clip(value, most):
 
 
 def row(steps, target=None, gains=(10.0, 0.0, 0.0), speed=10.0, faster=math.inf, torque=math.inf, damping=0.0, com=0.0):
-    """Positions of a joint whose motor reaches, as far as its torque goes, the speed that PID and limits ask for."""
+    """Return the positions of a joint whose motor follows, within its torque, the speed of PID and limits."""
     inertia = INERTIA + com * com
     x = v = command = total = before = 0.0
     for _ in range(steps):
@@ -186,7 +186,7 @@ def test_a_motor_works_against_its_spring_with_its_limit(bench):
 
 @pytest.fixture
 def turning(bench):
-    """A servo that turns endlessly since three steps."""
+    """Return a servo that has turned endlessly for three steps."""
 
     def made(speed, **joint):
         robot = bench.open(joint)

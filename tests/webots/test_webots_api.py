@@ -82,7 +82,7 @@ def test_devices_are_found_by_name_alias_and_index(controller, capsys):
     assert "DEPRECATION: Robot.getMotor is deprecated, please use Robot.getDevice instead." in capsys.readouterr().err
 
 
-def test_what_a_joint_says_of_its_other_devices_has_their_own_names(controller):
+def test_the_other_devices_of_a_joint_have_their_own_names(controller):
     robot = controller.Robot()
     motor, slider = robot.getDevice("shoulder"), robot.getDevice("slider")
     assert motor.getPositionSensor().getName() == "ShoulderRS"  # the rig's alias
@@ -159,7 +159,7 @@ def test_sensors_read_nan_first_and_round_as_webots_does(controller, capsys):
     assert sensor.getSamplingPeriod() == 0
 
 
-def test_devices_that_are_not_there_say_so_once(controller, capsys):
+def test_absent_devices_warn_once(controller, capsys):
     robot = controller.Robot()
     eye = robot.getDevice("eye")
     assert isinstance(eye, controller.Camera)
@@ -234,7 +234,7 @@ def test_terminal_keys_have_webots_codes(typed, codes):
 
 @pytest.fixture
 def strike(controller, monkeypatch):
-    """Strikes keys on the terminal that a controller reads."""
+    """Return a function that types keys on the controller's terminal."""
     host, terminal = pty.openpty()
     with os.fdopen(terminal, "r") as stdin:
         monkeypatch.setattr("sys.stdin", stdin)
@@ -357,7 +357,7 @@ def test_a_motion_loops_and_runs_backwards(motion):
     assert wave.isOver()
 
 
-def test_a_loop_that_asks_for_too_much_is_told_once(controller, capsys):
+def test_a_loop_beyond_a_limit_is_warned_once(controller, capsys):
     robot = controller.Robot()
     motor = robot.getDevice("shoulder")
     for step in range(90):

@@ -75,7 +75,7 @@ FOREVER = {
 
 
 def ended(folder, text, *options, rig="bench_arm"):
-    """How a script ends, and where it may be recorded."""
+    """Return how a script ends, and the path of its recording."""
     script = folder / "script.py"
     script.write_text(text)
     return warm.run("run", script, "--rig", rig, *options, cwd=folder), folder / "run.mcap"
