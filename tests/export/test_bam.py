@@ -1,4 +1,4 @@
-"""BAM's parameter files, in and out: the published ones simulate a log of BAM's as BAM itself does."""
+"""Import and export of BAM's parameter files: published ones reproduce BAM's simulation of a log."""
 
 import json
 from importlib import import_module
@@ -32,7 +32,7 @@ def published(tmp_path):
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory):
-    """A log of BAM's on the grid that BAM simulates: as a dictionary, and as runs of ours."""
+    """Return one of BAM's logs on BAM's time grid, as a dictionary and as axbridge runs."""
     found = bam_bench.processed(json.loads(samples.path("xl330").read_text()))
     path = tmp_path_factory.mktemp("logs") / "processed.json"
     path.write_text(json.dumps(found))

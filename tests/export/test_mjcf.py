@@ -1,4 +1,4 @@
-"""Rigs in MuJoCo: the real program reads what was written, and moves as axbridge does."""
+"""Rigs in MuJoCo: MuJoCo loads the exported files and moves as axbridge does."""
 
 import math
 import re

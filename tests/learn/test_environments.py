@@ -1,4 +1,4 @@
-"""The environments: gymnasium's own check, the same bits for the same seed, and one class on every backend."""
+"""The environments: gymnasium's own check, reproducible episodes for a seed, and one class for every backend."""
 
 import math
 import time

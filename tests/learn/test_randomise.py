@@ -1,4 +1,4 @@
-"""What is drawn is what was measured: spreads, correlations, losses, and a supply that sags."""
+"""Draws have the measured spreads, correlations, packet losses and supply sag."""
 
 import json
 import math

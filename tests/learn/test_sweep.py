@@ -1,4 +1,4 @@
-"""Sweeps: the figures of each robot, the same wherever they are worked out, and whatever happens to a worker."""
+"""Sweeps: the figures of each robot, equal on every machine and after the loss of a worker."""
 
 import subprocess
 import sys
@@ -36,7 +36,7 @@ def test_latency_comes_later_and_friction_falls_slower():
 
 
 def test_friction_is_all_dry_friction_on_both_sides_of_the_play():
-    """An ax12 has most of it behind the play; scaled was the part before it alone."""
+    """Most friction of an ax12 is behind the backlash; earlier only the part before it was scaled."""
     rig = Rig.load("bench_arm").with_model("ax12")
     before, after = (one.model_of(one.servos[0]).friction for one in (rig, changed(rig, {"friction": 0.06})))
     assert before.output > before.coulomb > 0

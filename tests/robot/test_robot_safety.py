@@ -1,4 +1,4 @@
-"""What a rig says about safety, through a whole robot on a line with behaviour."""
+"""The rig's [safety] table, tested with a whole robot on a virtual bus."""
 
 import gc
 import math
@@ -44,7 +44,7 @@ def opened(line, **safety):
 
 @contextmanager
 def driven(line, **safety):
-    """A robot whose hip is on its way."""
+    """A robot whose hip moves."""
     with opened(line, **safety) as robot:
         robot["hip"].set_position(0.3)
         robot.step(20)
@@ -67,14 +67,14 @@ def test_an_open_that_fails_leaves_the_port_free_while_its_exception_lives(line,
 
 
 class Interruption(BaseException):
-    """As KeyboardInterrupt, SystemExit and CancelledError are: no `except Exception` holds it up."""
+    """An exception that `except Exception` does not catch, as KeyboardInterrupt, SystemExit and CancelledError."""
 
 
 CLOSING = re.compile(r"axbridge/(robot|bus)/|contextlib\.py|serialposix\.py")  # files
 
 
 def close_until(robot, count):
-    """Close, and raise an `Interruption` before this many lines, 0: none; the first count of each line that was run."""
+    """Close, and raise an `Interruption` before this line count (0: none); return the first count of each line run."""
     counts = {}
     number = 0
 
@@ -356,7 +356,7 @@ def test_a_joint_that_was_a_wheel_is_held_as_the_others_are():
 
 
 def in_thread(call):
-    """What `call` has come to in another thread."""
+    """Return the result or exception of `call` in another thread."""
     with ThreadPoolExecutor(1) as other:
         return other.submit(call)
 

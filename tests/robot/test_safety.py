@@ -24,7 +24,7 @@ SERVOS = [CycleServo("hip", 1), CycleServo("knee", 2), CycleServo("ankle", 3)]
 
 @pytest.fixture
 def line():
-    """Servos that are on."""
+    """Return the servos with torque on."""
     with PtyLine((1, 2, 3)) as made:
         switch(made, 1, 2, 3)
         yield made
@@ -38,7 +38,7 @@ def cycle(line):
 
 
 def settle(cycle):
-    """Packets without an answer have arrived when a later question was answered."""
+    """Ping: earlier packets without a reply have arrived when a later instruction is answered."""
     cycle.bus.ping(2)
 
 
@@ -48,7 +48,7 @@ def interrupt():
 
 
 def switch(line, *on):
-    """Let these servos alone be on."""
+    """Switch torque on for only these servos."""
     for id_, table in line.tables.items():
         table[24] = id_ in on
 
@@ -158,7 +158,7 @@ def test_a_signal_finds_the_line_free_after_an_exception_in_the_middle_of_a_cycl
 
 @pytest.fixture
 def kept(cycle, monkeypatch):
-    """Another thread keeps the line, as long as the test lasts."""
+    """Let another thread hold the bus during the test."""
     monkeypatch.setattr(safety, "_PATIENCE", 0.05)
     with ThreadPoolExecutor(1) as other:
         other.submit(cycle.bus.turn.lock.acquire).result()

@@ -1,4 +1,4 @@
-"""A controller in a process of its own ends in every way there is; the servos say when their torque went off."""
+"""Every end of a controller in its own process; the virtual servos record when their torque went off."""
 
 import os
 import re
@@ -47,7 +47,7 @@ def line():
 
 
 def torque_off_after(line, since):
-    """Every servo's torque goes off, and stays off."""
+    """Check that every servo's torque goes off, and stays off."""
     while line.powered:
         assert time.monotonic() < since + 30, "the servos are still powered"
         time.sleep(0.002)

@@ -1,4 +1,4 @@
-"""Sensors: simulated ones beside motion known from the textbook, and a real IMU that falls silent and is unplugged."""
+"""Sensors: simulated ones against textbook motion, and a real IMU that stops sending and is unplugged."""
 
 import contextlib
 import math
@@ -26,7 +26,7 @@ G = 9.81
 
 @pytest.fixture
 def box(tmp_path):
-    """Opens a box that stands or falls, with a wheel on it; its sensors as given."""
+    """Return a function that opens a standing or falling box with a wheel and the given sensors."""
     (tmp_path / "box.urdf").write_text(BOX)
     path, opened = tmp_path / "box.toml", []
 
@@ -137,7 +137,7 @@ LEANING = b"#YPRAG=-90.00,-5.73,11.46,-25.60,12.80,250.00,0.50,-0.25,-0.10\r\n"
 
 
 class Board:
-    """Sends its line 50 times a second through a link that can be unplugged."""
+    """An IMU that sends its line 50 times a second through a link that can be unplugged."""
 
     def __init__(self, link):
         self.link, self.line, self.heard = link, LEVEL, b""

@@ -1,4 +1,4 @@
-"""Whatever a program gives as a set-point, it is a number that is used, clipped or refused, or one UsageError; nothing else."""
+"""Every value given as a set-point is used, clipped or refused as a number, or raises UsageError."""
 
 import math
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""A robot on the simulator: the paper's figures, time, limits, whole poses, torque without a jump, a pace to keep."""
+"""A robot on the simulator: the paper's figures, time, limits, whole poses, torque on without a jump, real-time pace."""
 
 import math
 import time
@@ -35,7 +35,7 @@ def pair():
 
 
 def step_to_quarter_turn(time_step_ms):
-    """The paper's step: true angles (deg) by time, and the highest true speed (rad/s)."""
+    """Return the paper's step: true angles (deg) by time, and the highest true speed (rad/s)."""
     curve, fastest = {}, 0.0
     with axbridge.open("bench_arm", backend="sim", world={"time_step_ms": time_step_ms}) as robot:
         arm = robot["shoulder"]
@@ -248,7 +248,7 @@ def test_a_repr_says_what_a_thing_is(pair):
 
 
 class Wall:
-    """Time that passes when somebody sleeps, or simulates."""
+    """A clock that advances only by sleeping and by simulating."""
 
     def __init__(self):
         self.time = 0.0
@@ -261,7 +261,7 @@ class Wall:
 
 
 class World(Wall):
-    """A simulation that takes `cost` s of the wall's time a simulated second."""
+    """A simulation that takes `cost` s of wall time for each simulated second."""
 
     def __init__(self, wall, cost):
         super().__init__()

@@ -1,4 +1,4 @@
-"""The SO-101 arms: lengths as published, both engines alike, the table, and a real arm's steps."""
+"""The SO-101 arms: published lengths, agreement of both engines, the table, and a real arm's steps."""
 
 import math
 from pathlib import Path

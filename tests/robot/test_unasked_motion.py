@@ -1,4 +1,4 @@
-"""Nothing moves a joint that nobody commands: torque comes on where the joint is, beyond a limit, too."""
+"""No joint moves without a command: torque comes on at the present position, also beyond a limit."""
 
 import math
 from itertools import product
@@ -41,7 +41,7 @@ def rig_of(family, registers=None, **more):
 
 
 def lead(robot, place):
-    """Put the limp shaft somewhere, as a hand does."""
+    """Move the limp shaft to an angle, as a hand does."""
     robot.simulation.world.place("horn", place)
     robot.step(20)
 
@@ -82,12 +82,12 @@ def power_cycle(robot, servo, place):
 
 
 def switch(robot, servo, place):
-    """Where the joint of the new backend starts, which `position` of the rig says, no goal is old."""
+    """Change the backend; the joint starts at the rig's `position`, where no old goal applies."""
     robot.switch("sim")
 
 
 def reopen(robot, servo, place):
-    """The next program, which finds the servo as this one has left it."""
+    """Open the robot in a next program, with the servo in the state that this one has left."""
     servo.torque_off()
     lead(robot, place)
     again = Robot(robot.rig, robot._connection.backend)
@@ -96,7 +96,7 @@ def reopen(robot, servo, place):
 
 
 def goto(robot, servo, place):
-    """A way that begins where the limp joint is."""
+    """Start a trajectory at the position of the limp joint."""
     servo.torque_off()
     lead(robot, place)
     goal, seen = min(place, LIMIT), []
@@ -112,7 +112,7 @@ PLACES = {"at rest": 0.1, "beyond a limit": LIMIT + 0.3}  # rad
 
 
 def motion(family, event, where):
-    """How far the shaft goes, rad, in the second after an event; then it must follow a goal again."""
+    """Return the shaft's motion, rad, in the second after an event; then it must follow a goal again."""
     with axbridge.open(rig_of(family)) as first:
         servo = first["horn"]
         servo.set_position(OLD_GOAL)

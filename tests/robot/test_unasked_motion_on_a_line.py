@@ -1,4 +1,4 @@
-"""Nothing moves a joint of a real robot that nobody commands: as on the line, measured at the shaft of a served servo."""
+"""No joint of a real robot moves without a command: measured at the shaft of a served servo."""
 
 import math
 import time
@@ -23,14 +23,14 @@ GOAL = -0.2  # rad, from before the event
 
 
 class Bench:
-    """A served servo, the hand that leads its shaft, and the program that drives it."""
+    """A served servo, a hand that moves its shaft, and the program that drives it."""
 
     def __init__(self, path, turn, port, tell):
         self.path, self.turn, self.port, self.tell = path, turn, port, tell
         self.robot = None
 
     def start(self):
-        """A program drives the servo, which has just got its power, with its shaft at 0."""
+        """Power the servo up with its shaft at 0, and start a program that drives it."""
         if self.robot is not None:
             self.robot.close()
         self.tell("none")
@@ -51,13 +51,13 @@ class Bench:
         return self.robot["horn"]
 
     def put(self, place):
-        """Put the limp shaft somewhere, and count from there what it moves."""
+        """Move the limp shaft to an angle, from which its motion is measured."""
         time.sleep(0.05)  # until the motor is off
         self.tell(f"0 {place}")
         self.tell("mark")
 
     def lead(self, place):
-        """Do that while the program goes on, where there is one."""
+        """Do this while the program, if there is one, keeps stepping."""
         self.put(place)
         self.robot.step(20)
 
@@ -96,7 +96,7 @@ def recover(bench, place):
 
 
 def power_cycle(bench, place):
-    """A second one within 10 s may be taken for another program that switches an AX off: then it stays limp."""
+    """A second loss within 10 s may look like another program that switches an AX off: then it stays limp."""
     bench.tell("power-cycle")
     bench.put(place)
     seen, begun = set(), bench.robot.time
@@ -109,7 +109,7 @@ def power_cycle(bench, place):
 
 
 def switch(bench, place):
-    """From the simulation to the line."""
+    """Change the backend from the simulation to the served bus."""
     bench.robot.close()
     bench.put(place)
     bench.robot = axbridge.open(bench.path, backend="sim")
@@ -125,7 +125,7 @@ def reopen(bench, place):
 
 
 def goto(bench, place):
-    """`axbridge servo goto`, some degrees on."""
+    """Run `axbridge servo goto` to a goal some degrees away."""
     bench.robot.close()
     bench.put(place)
     low, high = bench.turn
@@ -166,7 +166,7 @@ def limited(family):
 
 
 def offset(family, count):
-    """The same with a Homing Offset, 2 degrees to both sides of an end of the count."""
+    """Return the same with a Homing Offset, 2 degrees to both sides of an end of the count."""
     seams = offsets.seams(family, count)
     end = min(seams, key=abs)
     return offsets.rig_of(family, count), seams, {"below the seam": end - 0.035, "above the seam": end + 0.035}
@@ -179,7 +179,7 @@ TABLE = {family: limited(family) for family in FAMILIES} | {
 
 @pytest.fixture(scope="module")
 def benches(tmp_path_factory):
-    """A served servo of each row, for all of its events."""
+    """Serve the servo of each row for all of its events."""
     with ExitStack() as opened:
         yield cache(lambda row: opened.enter_context(bench(tmp_path_factory.mktemp("bench"), row)))
 

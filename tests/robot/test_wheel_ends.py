@@ -19,7 +19,7 @@ CASES = [(1, how) for how in ("script", "exception", "SIGTERM", "SIGHUP", "SIGKI
 
 @pytest.fixture(scope="module")
 def served(request, tmp_path_factory):
-    """`bench_arm` with servos of one status return level, which write every received byte to EEPROM."""
+    """`bench_arm` with servos of one status return level, which also write unchanged EEPROM bytes and do not receive meanwhile."""
     level = {"registers": {"status_return_level": request.param}}
     rig = write_built(tmp_path_factory.mktemp("rig"), "bench_arm", {"shoulder": level})
     with serving(rig, "--faults", "deaf") as port:
