@@ -226,7 +226,7 @@ def _listed(given: object, name: str) -> Sequence[object]:
 
 def _check_range(name: str, ends: object) -> None:
     try:
-        low, high = map(float, ends)  # type: ignore[call-overload]  # whatever was given
+        low, high = map(float, ends)  # type: ignore[call-overload]  # any object
     except (TypeError, ValueError) as failure:
         raise UsageError(f"{name}: {ends!r} are no lowest and highest value", _RANGES) from failure
     if not (math.isfinite(low) and math.isfinite(high) and low <= high):

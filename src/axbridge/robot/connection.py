@@ -268,7 +268,7 @@ class Connection:
 
     @property
     def torqueless(self) -> bool:
-        """Whether any servo is `unpowered`, `switched_off` or `withheld`."""
+        """Return whether any servo is `unpowered`, `switched_off` or `withheld`."""
         return any(cycle.torqueless for cycle in self.cycles.values())
 
     @property

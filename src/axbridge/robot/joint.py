@@ -281,7 +281,7 @@ def couple(joints: Mapping[str, Joint]) -> None:
             ratio = joint.multiplier / first.multiplier
             wanted = first.limits.times(ratio)
             if not wanted.is_close(joint.limits):
-                _log.warning(  # not a ControlWarning: Webots rewrites limits at load without being asked
+                _log.warning(  # not a ControlWarning: Webots, too, changes limits at load silently
                     f"limits of {name!r} become {wanted.low:g}..{wanted.high:g}, velocity {wanted.velocity:g}: "
                     f"those of {names[0]!r} times {ratio:g}"
                 )
