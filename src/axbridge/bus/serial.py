@@ -139,7 +139,7 @@ class SerialBus(Bus):
         return Port(self.port_name, self.baud)
 
     def _busy_server(self) -> str:
-        """Return a hint if a virtual bus behind the port was too busy to answer within the last 2 s, else an empty string."""
+        """Return a hint if a virtual bus behind the port was recently too busy to answer, else an empty string."""
         if self.port.adapter.kind != "pty":
             return ""
         if self._server is None:
