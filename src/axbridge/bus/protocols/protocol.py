@@ -93,7 +93,7 @@ class Protocol:
     mode: Span = (int(Address.CW_ANGLE_LIMIT), 4)  # see `endless_goal`
     modes: Span = mode  # `mode`, and the direction of counting if there is a register beside it
     loop: Span = (Address.TORQUE_ENABLE + 2, 4)  # settings of the position loop
-    commands: Span = (int(Address.GOAL_POSITION), 4)  # goals of all modes, and profile velocity and acceleration
+    commands: Span = (int(Address.GOAL_POSITION), 4)  # goals of all modes, and their speed and acceleration
     whole: Span = (0, TABLE_SIZE)  # may differ between two servos with one id
     span_that_differs_between_units: Span = (CALIBRATION, Address.PRESENT_TEMPERATURE + 1 - CALIBRATION)
     park_speed, park_near = 100, 6  # counts: 11 rpm, about 2 degrees
