@@ -18,8 +18,8 @@ from axbridge.config.registers import Instruction
 from axbridge.config.toml_tables import shipped_names
 from axbridge.errors import BusTimeout, CorruptPacket
 
-ANSWER, AGAIN = 0.003, 0.0042  # s after a READ: its answer, and the same once extra, before the next answer
-LENGTHS = 25  # that one register may be reads for, at most
+ANSWER, AGAIN = 0.003, 0.0042  # s after a READ: its reply, and the duplicate, before the next reply
+LENGTHS = 25  # most lengths of the READs for one register
 
 
 def registers():

@@ -51,9 +51,7 @@ def test_late_replies_do_not_cause_more_pings_to_other_ids():
     with PtyLine((1, 2), mishap=lambda _: 0.003) as line, SerialBus(line.port) as bus:
         bus.latency = 0.05
         scan(bus, range(5))
-        assert (
-            Counter(heard[0] for heard in line.heard if heard[1] == Instruction.PING)[4] == 2
-        )  # one PING in each sweep
+        assert Counter(heard[0] for heard in line.heard if heard[1] == Instruction.PING)[4] == 2  # one a sweep
 
 
 def test_an_alarm_of_a_servo_is_not_mistaken_for_an_echo():

@@ -19,7 +19,7 @@ JUNK = st.binary(max_size=12).filter(lambda data: b"\xff" not in data)
 
 
 def search(protocol, received, id_, length, *, echo=False, refusable=True):
-    """What is result of the answer to a READ."""
+    """Search for the reply to a READ."""
     return protocol.find_answer(
         received, protocol.read_frame(id_, 36, length), id_, length, echo=echo, refusable=refusable
     )
