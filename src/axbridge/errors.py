@@ -190,7 +190,7 @@ class AxBridgeError(Exception, metaclass=_Kind):
 
 
 def _unpickled(kind: type[AxBridgeError], args: tuple[object, ...], facts: dict[str, object]) -> AxBridgeError:
-    """Restore an error without its constructor: most constructors have arguments that are not in `args`."""
+    """Restore an error without its constructor, whose arguments may not be in `args`."""
     error = kind.__new__(kind)
     error.args = args
     error.__dict__.update(facts)
@@ -364,5 +364,5 @@ def plural(count: int, noun: str) -> str:
 
 
 def listed(items: Sequence[str], most: int) -> str:
-    """Return the items separated by commas: the first `most` of them, and the number of the others."""
+    """Return the first `most` items, separated by commas, and the number of the others."""
     return ", ".join(items[:most]) + (f" and {len(items) - most} more" if len(items) > most else "")

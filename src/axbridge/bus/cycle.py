@@ -137,7 +137,7 @@ class Cycle:
         track, now = self._tracks[name], self.bus.clock.now()
         limits: Writes = {}
         if torque is None:
-            share = min((track.cap or 0) / track.protocol.full_torque, 0.9)  # start of the rise: the servo bears a load
+            share = min((track.cap or 0) / track.protocol.full_torque, 0.9)  # start: it bears a load
             track.cap = None
             track.ramp = (now - self.soft_start * share / (1 - share), now + self.soft_start)
         else:
@@ -159,7 +159,7 @@ class Cycle:
         Returns:
             Time at which the servos had the goals, s on the bus's clock; -inf if the goals had expired.
         """
-        with self.bus.turn, self.bus.turn.lock:  # no limit policy may act between the choice of goals and their packet
+        with self.bus.turn, self.bus.turn.lock:  # no policy acts between choice and packet
             return self._send(goals)
 
     def _send(self, goals: Mapping[str, Goal]) -> float:
@@ -217,7 +217,7 @@ class Cycle:
         return CycleResult(self.servos, self._rows, fresh, faults, tuple(self._events), started_at, self._spent)
 
     def end_soft_starts(self) -> dict[str, int]:
-        """Return the final values of the torque limits that still rise, by servo name; call it after the last cycle."""
+        """Return the final torque limits that no further cycle will raise, by servo name."""
         running = servo_state.NEW, servo_state.RUNNING  # in other states the next goal starts a new rise
         rising = [t for t in self._all if t.ramp and t.state.start in running and t.servo.name not in self.withheld]
         for track in rising:
@@ -225,7 +225,7 @@ class Cycle:
         return {track.servo.name: track.written_torque for track in rising if track.written_torque is not None}
 
     def restart_softly(self) -> None:
-        """Start each servo's next goals from its then present position; call it after torque was switched off."""
+        """Start each servo's next goals at its present position; call it after torque off."""
         self._steady = False
         for track in self._all:
             track.written_torque = None
@@ -241,7 +241,7 @@ class Cycle:
         track.written_torque, track.revived_at = None, self.bus.clock.now()
 
     def place(self, name: str, position: int) -> None:
-        """Store a servo's present position, counts, after torque on: a servo of the X series may change its count."""
+        """Store the present position, counts, after torque on: an X servo may change its count."""
         self._correct(self._tracks[name], "position", position)
 
     def withhold(self, name: str) -> None:
@@ -249,7 +249,7 @@ class Cycle:
         self._tracks[name].state.apply(Event.WITHHOLD)
 
     def recover(self, name: str) -> None:
-        """Allow goals for a servo that shut down or was switched off at a limit; it starts at its present position.
+        """Allow goals after a shutdown or torque off at a limit; the servo starts at its present position.
 
         Its next goal includes a new Torque Limit, which rises softly: an AX-12 sets it to 0 at an overload.
         """
@@ -298,7 +298,7 @@ class Cycle:
                 self._read(np.zeros(len(self._all), dtype=bool), now)
 
     def _quiet(self, now: float) -> Mask:
-        """Return a mask of the servos whose last reply is older than the shortest boot time: power may have failed."""
+        """Return a mask of the servos whose last reply is so old that they may have lost power."""
         return now - self._rows["time"] > BOOT  # False before the first sample, whose time is NaN
 
     def _is_steady(self, now: float) -> bool:
@@ -544,11 +544,7 @@ class Cycle:
         return True
 
     def _recognise_all(self) -> None:
-        """Compare the EEPROM of each servo on a port that is back.
-
-        Raises:
-            PortError: a servo with one of these ids is another servo.
-        """
+        """Compare the EEPROM of each servo on a port that is back; raise `PortError` if it differs."""
         known = [track for track in self._all if track.eeprom]
         requests = [(track.servo.id, *track.protocol.identity) for track in known]
         for track, answer in zip(known, self.bus.read_many(requests), strict=True):

@@ -111,7 +111,7 @@ def check_adapter(bus: SerialBus, facts: dict[str, Any]) -> list[Finding]:
 
 def no_answer(bus: SerialBus, progress: Callable[[str], None]) -> Finding:
     """Return the finding that no servo answers, or that servos answer at another baud rate."""
-    progress("nobody answers: trying other baud rates")
+    progress("no servo answers: trying other baud rates")
     others = scan_bauds(
         bus, [baud for baud in all_bauds() if baud != bus.baud], range(31)
     )  # ids of a kit or a new servo
@@ -119,7 +119,7 @@ def no_answer(bus: SerialBus, progress: Callable[[str], None]) -> Finding:
         if servos:
             listed = ", ".join(str(servo.id) for servo in servos)
             fix = Remedy("servo set-baud", servos[0].id, bus.baud, port=bus.port_name, baud=baud)
-            problem = f"nobody answers at {bus.baud} baud, but ids {listed} at {baud}"
+            problem = f"no servo answers at {bus.baud} baud, but ids {listed} at {baud}"
             return Finding(bus.port_name, problem, fix, True, "baud")
     says = "check servo supply (LEDs blink at power-on), data and ground wires, and that the adapter is on TTL; then {}"
     fix = Remedy("scan", port=bus.port_name, baud="all", says=says)
@@ -166,7 +166,7 @@ def check_condition(bus: SerialBus, servo: Expected) -> Iterator[Finding]:
     if protocol.alarm is not None:
         return
     if open_lock:
-        problem = "has an open EEPROM (lock 0): whatever is written to it lasts, by mistake, too"
+        problem = "has an open EEPROM (lock 0): a write by mistake is permanent"
         yield Finding(label, problem, Remedy("servo write", id_, "lock", 1, port=port), False, "lock", id_)
     wake = protocol.revival(id_, port=port)
     if alarms := protocol.alarms(answer.error & protocol.fault_mask):

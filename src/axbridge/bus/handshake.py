@@ -81,10 +81,7 @@ class Finding:
 
 
 def handshake(bus: Bus, servos: Sequence[Expected], *, port: str = "") -> list[Finding]:
-    """Identify every servo, note those that do not acknowledge writes, and measure the adapter's latency.
-
-    Returns the findings, fatal ones first.
-    """
+    """Identify every servo, note which ones acknowledge writes, and measure the latency; return findings."""
     findings: list[Finding] = []
     present = []
     for servo in servos:
@@ -200,11 +197,7 @@ def position_convention(bus: Bus, id: int, profile: FirmwareProfile) -> dict[str
 
 
 def checked_convention(bus: Bus, id: int, profile: FirmwareProfile, **line: Any) -> dict[str, int]:
-    """Return the `position_convention` of a servo for a new rig.
-
-    Raises:
-        BusError: the servo's position jumps when its Operating Mode changes.
-    """
+    """Return `position_convention` for a new rig; raise `BusError` if the position jumps with the mode."""
     convention = position_convention(bus, id, profile)
     if convention.get("operating_mode") == OperatingMode.POSITION:
         why = f"servo {id} has homing_offset {convention['homing_offset']}, which its Position Control Mode (3) ignores"
@@ -255,11 +248,7 @@ def measure_latency(bus: SerialBus, ids: Sequence[int], rounds: int = 20) -> flo
 
 
 def require(findings: Sequence[Finding], port: str) -> None:
-    """Raise the error of the fatal findings, if there are any.
-
-    Raises:
-        BusError: a finding is fatal; `BusTimeout` if it is one missing servo.
-    """
+    """Raise a `BusError` if a finding is fatal; a `BusTimeout` for a single missing servo."""
     fatal = [finding for finding in findings if finding.fatal]
     if not fatal:
         return

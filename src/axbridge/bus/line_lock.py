@@ -50,11 +50,7 @@ class BusLock:
         return self._why is not None and not self._may_write()
 
     def wait_to_write(self) -> None:
-        """Wait until this thread may write. Call it in a transaction; it frees the lock while it waits.
-
-        Raises:
-            RobotStopped: the line is reserved with a reason.
-        """
+        """Wait until this thread may write, with the transaction's lock free; raise `RobotStopped` if refused."""
         while self.only is not None and not self._may_write():
             if self._why is not None:
                 raise RobotStopped(self._why, "the main thread may go on; others when Robot.resume() is called")
@@ -62,11 +58,7 @@ class BusLock:
 
     @contextmanager
     def held(self, patience: float) -> Iterator[None]:
-        """Hold the lock, and allow this thread to write even if the line is reserved for another one.
-
-        Raises:
-            BusError: another thread has held the lock for `patience` s.
-        """
+        """Hold the lock, and allow writes even if reserved for another thread; wait at most `patience` s."""
         with self:
             if not self.lock.acquire(timeout=patience):
                 raise BusError("another thread does not leave the line", "cut the servo supply")

@@ -50,11 +50,7 @@ _FD_SETSIZE = 1024  # `select` supports only descriptors below this number
 
 
 def check_sdk(port: str) -> None:
-    """Refuse a dynamixel-sdk that is too old or was overwritten by another package's copy.
-
-    Raises:
-        PortError: with the command that repairs the installation.
-    """
+    """Refuse a dynamixel-sdk that is too old or was overwritten by another package's copy."""
     repair = 'run `pip install --force-reinstall "dynamixel-sdk>=4.0.5"`'
     distribution = metadata.distribution("dynamixel-sdk")
     version = tuple(int(part) for part in distribution.version.split(".")[:3] if part.isdigit())
@@ -86,11 +82,7 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
     # -- interface of axbridge ----------------------------------------------------------------------------------------
 
     def send(self, frame: bytes) -> None:
-        """Write `frame` to the driver, without flushing earlier frames.
-
-        Raises:
-            PortError: the port is lost, or a bridge has it and the frame is a write.
-        """
+        """Send `frame` to the driver, without flushing earlier frames; only reads go through a bridge."""
         if self.bridge is not None and not _asks(frame):
             raise PortError(self.port_name, *self._only_asks(self.bridge))
         self._send(frame)
@@ -201,11 +193,7 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
     # -- interface of dynamixel-sdk -----------------------------------------------------------------------------------
 
     def setupPort(self, cflag_baud: int) -> bool:
-        """Open and configure the port (SDK name). A name that now leads to another line is refused.
-
-        Raises:
-            PortError: the port cannot be opened, or the name leads to another line than at first.
-        """
+        """Open and configure the port (SDK name); refuse a name that now leads to another line."""
         self.close()
         behind = line_behind(self.port_name)
         if self._behind and not self._behind & behind and Path(self.port_name).exists():
@@ -272,10 +260,7 @@ def _read_by(port: Any, deadline: float) -> bytes:
 
 
 def _in_use(port: str) -> tuple[str, str]:
-    """Return problem and hint that name the program with the lock of the port.
-
-    A child process inherits the lock, and may outlive its parent.
-    """
+    """Return problem and hint that name the lock's holder: a child process that inherits it may outlive its parent."""
     holders = _holders(port)
     if os.getpid() in holders:
         return "the port is in use by this program itself", "close the robot or bus that has it first"

@@ -316,7 +316,7 @@ class SerialBus(Bus):
         return answers
 
     def _plain_question(self, request: tuple[int, int, int], due: float) -> _Question | None:
-        """Return the READ to send at `due` for this request, if its reply needs no search and cannot be confused."""
+        """Return the READ to send at `due`, if its reply needs no search and cannot be confused."""
         twice = self.stats.saw_duplicates
         question: _Question | None
         for question in self._questions[self.protocols.get(request[0], FIRST)].get(request, ()):
@@ -439,14 +439,9 @@ class SerialBus(Bus):
     def _converse(
         self, frame: bytes, id: int, length: int, received: bytes = b"", started: float | None = None
     ) -> tuple[Packet, float]:
-        """Send a request and return its reply, and the time the servo had the request.
+        """Send a request; return its reply of `length` parameter bytes, and the time the servo had the request.
 
-        Args:
-            frame: The request.
-            id: Servo that replies.
-            length: Parameter bytes of the reply.
-            received: Bytes that have come since the request was sent.
-            started: When the request was sent (`time.monotonic`); None: send it now.
+        With `started` (`time.monotonic`) it was sent then, and `received` has come since.
         """
         counts, protocol = self.stats.of(id), self.protocol(id)
         need = protocol.longest(length) + len(frame) * self.echo
@@ -491,7 +486,7 @@ class SerialBus(Bus):
         raise BusTimeout(id, self._busy_server())
 
     def _clear(self) -> None:
-        """Discard bytes that came without a request: a duplicate, or the reply of a second servo with the same id."""
+        """Discard bytes without a request: a duplicate, or a second servo's reply with the same id."""
         while received := self.port.receive(0):
             self.stats.count_stray(received)
 

@@ -78,7 +78,7 @@ class Track:
     written_torque: int | None = None
     torque_limit: int = UNREAD
     cap: int | None = None  # highest torque limit of any goal; None: no cap
-    ramp: tuple[float, float] | None = None  # start and end of the rise of the torque limit, s on the bus's clock
+    ramp: tuple[float, float] | None = None  # start and end of the limit's rise, bus clock
     retry: Retry = field(default_factory=Retry)
     error: BusError | None = None  # error of the latest read, if that failed
     flags: int = 0  # its alarms; a plain integer, because enumerations are slow
@@ -141,7 +141,7 @@ class Track:
         self.written_torque = torque
 
     def torque_at(self, now: float, requested: int | None = None) -> int | None:
-        """Return the torque limit at `now`, counts: during a rise a share of `requested`. None: do not write it."""
+        """Return the torque limit at `now`, counts, a share during a rise; None: do not write it."""
         top = min(self.servo.top_torque, self.protocol.full_torque)
         top = top if self.cap is None else min(self.cap, top)
         final = top if requested is None else min(requested, top)
@@ -158,14 +158,10 @@ class Track:
     def examine(
         self, reply: Reply, address: int, last: float, soft_start: float, *, beyond: bool
     ) -> list[Action | None]:
-        """Apply a reply that has an alarm, ends a gap, shows a limit or has torque registers; return the actions.
+        """Apply a reply with an alarm, after a gap, `beyond` a limit or with torque registers; return actions.
 
-        Args:
-            reply: The reply, with data from `address` on.
-            address: Register address of the first data byte.
-            last: Time of the previous reply, s on the bus's clock; NaN before the first one.
-            soft_start: A servo that was missing for less than this time, s, may continue at full torque.
-            beyond: Whether supply voltage or temperature is outside its limits.
+        `last` is the time of the previous reply, s; NaN before the first one. A servo that was missing for less than
+        `soft_start`, s, may continue at full torque.
         """
         state, protocol, error = self.state, self.protocol, reply.error & self.protocol.alarm_mask
         returned, was_quiet = state.missing, reply.time - last > BOOT
@@ -193,7 +189,7 @@ class Track:
             self.written_torque = None  # a loss of power resets RAM registers
             brief = reply.time - last < soft_start
             torque_kept = self.reads_alarm or bool(_torque(protocol, reply, address))  # the alarm read tests it later
-            if not (brief and torque_kept):  # with torque still on the servo had power, and only replies were lost
+            if not (brief and torque_kept):  # torque still on: only replies were lost
                 actions += state.apply(Event.RESTART), Action.VOID_GOALS
         if beyond:
             actions.append(state.apply(Event.BEYOND_LIMIT))
@@ -246,6 +242,6 @@ class Track:
 
 
 def _torque(protocol: Protocol, reply: Reply, address: int) -> int | None:
-    """Return Torque Enable from a reply with data from `address` on; None if the data begin behind it."""
+    """Return Torque Enable from a reply's data from `address` on; None if it is not included."""
     offset = protocol.torque_enable - address
     return reply.data[offset] if offset >= 0 else None

@@ -24,8 +24,8 @@ _TORQUE, _PRESENT = int(FeetechAddress.TORQUE_ENABLE), int(FeetechAddress.PRESEN
 _END = FeetechAddress.PRESENT_TEMPERATURE + 1
 _LIMIT = 48  # address of Torque Limit of STS and SMS; SCS servos have their lock at this address
 _VELOCITY, _TIME = (int(FeetechAddress.GOAL_VELOCITY), 2), (int(FeetechAddress.GOAL_TIME), 2)
-_STEPS = int(FeetechAddress.GOAL_POSITION), 2  # in step mode: a distance, not a position
-_ENDLESS = {1: _VELOCITY, 2: _TIME, 3: _STEPS}  # by Operating Mode without position control; in 2 Goal Time is the duty
+_STEPS = int(FeetechAddress.GOAL_POSITION), 2  # in step mode a distance
+_ENDLESS = {1: _VELOCITY, 2: _TIME, 3: _STEPS}  # by Operating Mode; in 2 Goal Time is the duty
 _SIGNS = {_VELOCITY[0]: 15, _TIME[0]: 10}  # sign bit by address
 
 
@@ -111,7 +111,7 @@ class _Second(Protocol):
         return b""
 
     def longest(self, length: int) -> int:
-        return length + length // 3 + v2.OVERHEAD + 1  # stuffing at most one byte in three; 1 error byte
+        return length + length // 3 + v2.OVERHEAD + 1  # byte stuffing; the error byte
 
     def is_answer(self, packet: Packet) -> bool:
         return packet.status
@@ -170,7 +170,7 @@ class _Sts(Protocol):
     torque_limit = _LIMIT
     full_torque = 1000
     goal = int(FeetechAddress.GOAL_POSITION)
-    goal_wakes = False  # unknown whether a goal switches torque on, so torque is switched on explicitly
+    goal_wakes = False  # not known, so torque is switched on separately
     identity = 0, _TORQUE
     usual = _PRESENT, _END - _PRESENT
     with_limit = _LIMIT, _END - _LIMIT

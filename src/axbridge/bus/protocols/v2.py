@@ -81,12 +81,7 @@ def encode_fast_status(blocks: Sequence[Block]) -> bytes:
 
 
 def fast_blocks(packet: Packet, lengths: Sequence[int]) -> list[Block]:
-    """Return the servos' blocks of the reply to a fast read, up to the first incomplete or damaged one.
-
-    Args:
-        packet: The reply.
-        lengths: Data bytes of each servo, in the order of the reply.
-    """
+    """Return the blocks of a fast read's reply, of these data lengths, up to a damaged one."""
     raw = bytes((packet.code,)) + packet.params
     head = HEADER + bytes((0, BROADCAST)) + (len(raw) + 3).to_bytes(2, "little") + bytes((STATUS,))
     value, blocks, place = crc(head), [], 0
