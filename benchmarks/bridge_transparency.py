@@ -10,13 +10,14 @@ The taps keep the bytes of both directions. Prints a row a client: bytes that di
 line's tap and the recording; numbers that were read wrong, and calls without an answer; the median and the 99th
 percentile of a call's time, directly and through the bridge (without taps; a tenth of the transactions). The client
 `random` sends packets of both protocols, damaged ones and foreign bytes, through the bridge's relay alone. LeRobot
-needs a Python of its own, and is left out without one.
+needs a Python of its own, with the packages that tests/support/lerobot.py names, and is left out without one.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import pty
 import select
@@ -48,52 +49,38 @@ _REST = 0.3  # s after a client's end, for what is on its way
 CLIENT = """
 import importlib, json, sys, time
 kind, port, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
-if kind == "dynamixel-sdk":
-    import dynamixel_sdk as sdk
-    line, packets = sdk.PortHandler(port), sdk.PacketHandler(2.0)
+def call(ask, *what, **options):
+    try:
+        return ask(*what, **options)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # at a late acknowledgement SDKs fail, and rustypot panics
+        return None
+SDKS = {"dynamixel-sdk": ("dynamixel_sdk", 2.0, 4, 116), "feetech-servo-sdk": ("scservo_sdk", 0, 2, 46)}
+if kind in SDKS:
+    name, version, size, address = SDKS[kind]
+    sdk = importlib.import_module(name)
+    line, packets = sdk.PortHandler(port), sdk.PacketHandler(version)
     line.openPort(); line.setBaudRate(1_000_000)
-    write = lambda id, value: packets.write4ByteTxRx(line, id, 116, value)[0] == 0
+    writes, reads = (getattr(packets, f"{what}{size}ByteTxRx") for what in ("write", "read"))
+    write = lambda id, value: call(writes, line, id, address, value)
     def read(id):
-        try:
-            value, result, _ = packets.read4ByteTxRx(line, id, 116)
-        except IndexError:  # the SDK takes a late acknowledgement for the answer
-            return None
-        return None if result else value
-elif kind == "feetech-servo-sdk":
-    import scservo_sdk as sdk
-    line, packets = sdk.PortHandler(port), sdk.PacketHandler(0)
-    line.openPort(); line.setBaudRate(1_000_000)
-    write = lambda id, value: packets.write2ByteTxRx(line, id, 46, value)[0] == 0
-    def read(id):
-        try:
-            value, result, _ = packets.read2ByteTxRx(line, id, 46)
-        except IndexError:
-            return None
+        value, result, _ = call(reads, line, id, address) or (None, None, None)
         return None if result else value
 elif kind == "rustypot":
     import rustypot
     bus = rustypot.Sts3215PyController(port, 1_000_000, 0.5)
-    def call(ask, *what):
-        try:
-            return ask(*what)
-        except BaseException:  # it panics at a late acknowledgement
-            return None
     write = lambda id, value: call(bus.write_raw_goal_velocity, id, value)
     def read(id):
         value = call(bus.read_raw_goal_velocity, id)
-        return value if value is None or isinstance(value, int) else value[0]
+        return value if value is None or isinstance(value, int) else call(value.__getitem__, 0)
 else:
     from lerobot.motors import Motor, MotorNormMode
     from lerobot.motors.feetech import FeetechMotorsBus
     bus = FeetechMotorsBus(port, {str(id): Motor(id, "sts3215", MotorNormMode.DEGREES) for id in range(1, 7)})
     bus.connect(handshake=False)
-    def call(ask, *what):
-        try:
-            return ask(*what, normalize=False)
-        except ConnectionError:
-            return None
-    write = lambda id, value: call(bus.write, "Goal_Velocity", str(id), value)
-    read = lambda id: call(bus.read, "Goal_Velocity", str(id))
+    write = lambda id, value: call(bus.write, "Goal_Velocity", str(id), value, normalize=False)
+    read = lambda id: call(bus.read, "Goal_Velocity", str(id), normalize=False)
 wrong = lost = 0
 took = []
 for number in range(count // 2):
@@ -105,8 +92,11 @@ for number in range(count // 2):
     took += [between - begun, time.perf_counter() - between]
     lost += found is None
     wrong += found not in (None, value)
+    if not (number + 1) % 1000:
+        print(f"{kind}: {2 * number + 2}, {wrong} wrong, {lost} lost", end="\\r", file=sys.stderr, flush=True)
 print(json.dumps([wrong, lost, took]))
 """
+STUBS = Path(__file__).parents[1] / "tests/virtual/clients/stubs"  # of torch, which LeRobot's bus does not need
 RIGS = {"dynamixel-sdk": "koch", "rustypot": "so101", "feetech-servo-sdk": "so101", "lerobot": "so101"}
 
 
@@ -150,9 +140,13 @@ class Result(NamedTuple):
 
 
 def ask(python: str, client: str, port: str, count: int) -> Result:
-    """Run a client."""
+    """Run a client; one that ends itself has lost all its calls."""
     command = [python, "-c", CLIENT, client, port, str(count)]
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    env = os.environ | ({"PYTHONPATH": str(STUBS)} if client == "lerobot" else {})
+    done = subprocess.run(command, check=False, stdout=subprocess.PIPE, text=True, env=env)
+    if done.returncode:
+        print(f"{client} has ended itself with {done.returncode}", file=sys.stderr)
+        return Result(0, count, [math.nan] * 2)
     return Result(*json.loads(done.stdout.splitlines()[-1]))
 
 
@@ -246,7 +240,9 @@ def random_bytes(count: int) -> str:
     thread.start()
     changed = total = 0
     with serial.Serial(channel.address, 1_000_000) as client:
-        for _ in range(count):
+        for number in range(count):
+            if not number % 1000:
+                print(f"random: {number} of {count}, {changed} changed", end="\r", file=sys.stderr, flush=True)
             question, answer = frame(dice), frame(dice)
             total += len(question) + len(answer)
             client.write(question)

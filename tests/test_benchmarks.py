@@ -13,7 +13,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.ci]
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 LOGS = FOLDER.parent / "docs" / "real" / "xl330_pendulum"
 SMALLEST = {
+    "bridge_cost.py": ("--loops", "5", "--turns", "1"),
     "bridge_ends.py": ("--ends", "1"),
+    "bridge_normal_use.py": ("--minutes", "0.05"),
     "bridge_scenarios.py": ("--only", "killed in motion"),
     "bridge_transparency.py": ("--transactions", "200"),
     "bus_cycle.py": ("20",),

@@ -106,7 +106,11 @@ def test_every_public_name_exists_is_sorted_and_is_no_room():
 def test_errors_keep_their_attributes_when_they_come_from_a_worker_process(kind):
     facts = {"id": 3, "data": b"\xff", "flags": 0x24, "time": 0.5, "hardware": errors.HardwareError(1)}
     error = kind(**{name: facts.get(name, name) for name in list(inspect.signature(kind.__init__).parameters)[1:]})
+    error.hint = error.remedy = errors.Remedy("servo read", 3, "led", says="see {}", port="COM3")
+    assert error.remedy == "see `axbridge servo read 3 led --port COM3`"
     unpickled = pickle.loads(pickle.dumps(error))
+    again = unpickled.remedy
+    assert (again.verb, again.words, again.options) == ("servo read", (3, "led"), {"port": "COM3"})
     for copy in (unpickled, kind(unpickled)):  # gymnasium's AsyncVectorEnv raises the second form
         assert (type(copy), str(copy), vars(copy)) == (kind, str(error), vars(error))
 

@@ -29,6 +29,7 @@ from collections.abc import Iterable, Sequence
 from enum import IntFlag
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 
 class _Bits(IntFlag):
@@ -126,6 +127,38 @@ class RigWarning(UserWarning):
     """Something in a rig or its URDF can be simulated, but looks odd; the message says what, and what happens."""
 
 
+class Remedy(str):
+    """A hint that is one command of the `axbridge` program, or a sentence with one; `str` words it, here alone.
+
+    Args:
+        verb: What the command does: ``servo write``.
+        words: What stands behind the verb: an id, a register, a value, a file.
+        says: A sentence for the command, with ``{}`` in its place; without one the text is the command.
+        options: By name (``port="COM3"``); one that is None, empty or False is left out, of True the name is given.
+    """
+
+    __slots__ = ("options", "says", "verb", "words")
+    verb: str
+    words: tuple[object, ...]
+    says: str
+    options: dict[str, Any]
+
+    def __new__(cls, verb: str, *words: object, says: str = "", **options: Any) -> Remedy:  # noqa: D102
+        given = {name: value for name, value in options.items() if value not in (None, "") and value is not False}
+        typed = [f"--{name.replace('_', '-')}{'' if value is True else f' {value}'}" for name, value in given.items()]
+        command = " ".join(map(str, ("axbridge", verb, *words, *typed)))
+        remedy = super().__new__(cls, says.replace("{}", f"`{command}`") if says else command)
+        remedy.verb, remedy.words, remedy.says, remedy.options = verb, words, says, given
+        return remedy
+
+    def __getnewargs_ex__(self) -> tuple[tuple[object, ...], dict[str, Any]]:  # a worker process may report it
+        return (self.verb, *self.words), {"says": self.says, **self.options}
+
+    def within(self, says: str, **more: Any) -> Remedy:
+        """The same command in another sentence, and with `more` options."""
+        return Remedy(self.verb, *self.words, says=says, **self.options, **more)
+
+
 class _Kind(type):
     # Without types, as type checkers go by those of `__init__` then.
     def __call__(cls, *args, **facts):  # type: ignore[no-untyped-def]  # noqa: ANN002, ANN003, ANN204
@@ -139,11 +172,14 @@ class AxBridgeError(Exception, metaclass=_Kind):
     Args:
         message: What went wrong, in one line.
         hint: What to do next, in one line; empty when there is nothing to say.
+
+    `remedy` is the command that the hint names, as data; None if it names none, or several.
     """
 
     def __init__(self, message: str, hint: str = "") -> None:
         self.message = message
         self.hint = hint
+        self.remedy = hint if isinstance(hint, Remedy) else None
         super().__init__(f"{message}\n{hint}" if hint else message)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -202,7 +238,8 @@ class RigError(_FileError):
         if len(mistakes) == 1:
             return mistakes[0]
         lines = "".join(f"\n  {mistake.message}; {mistake.hint}" for mistake in mistakes)
-        error = cls(path, "", f"{len(mistakes)} mistakes:{lines}", "correct them; `axbridge rig check` checks again")
+        again = Remedy("rig check", path, says="correct them; {} checks again")
+        error = cls(path, "", f"{len(mistakes)} mistakes:{lines}", again)
         error.mistakes = mistakes
         return error
 
@@ -246,7 +283,7 @@ class BusTimeout(BusError, TimeoutError):
         self.id = id
         super().__init__(
             f"servo {id} did not answer",
-            hint or "check power, wiring, id and baud rate: `axbridge scan` lists what answers",
+            hint or Remedy("scan", says="check power, wiring, id and baud rate: {} lists what answers"),
         )
 
 
@@ -258,7 +295,7 @@ class CorruptPacket(BusError):
         self.data = data
         super().__init__(
             f"servo {id}: reply damaged ({data.hex(' ') or 'empty'})",
-            hint or "check the cable and that no two servos share this id: `axbridge doctor` measures the loss",
+            hint or Remedy("doctor", says="check the cable and that no two servos share this id: {} measures the loss"),
         )
 
 
@@ -278,7 +315,9 @@ class ServoFault(BusError):
         )
         cause = f": {hardware.describe()}" if hardware else ""
         reported = f"reports {self.flags.describe()}{cause} (0x{flags:02x})"
-        super().__init__(f"servo {id} {message or reported}", f"it {reported}; {hint}" if message and flags else hint)
+        if message and flags:
+            hint = hint.within(f"it {reported}; {hint.says}") if isinstance(hint, Remedy) else f"it {reported}; {hint}"
+        super().__init__(f"servo {id} {message or reported}", hint)
 
 
 class PortError(BusError, OSError):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from axbridge import __version__
-from axbridge.errors import AxBridgeError
+from axbridge.errors import AxBridgeError, Remedy
 
 FORMAT = 1  # version of recordings, TOML files and moves; docs/formats.md says which changes raise it
 
@@ -67,12 +67,13 @@ class Kind(NamedTuple):
 
 
 _PYPOT = "describe the robot in a rig: docs/migrate.md"
-_CAD = "export a URDF from the CAD program: axbridge rig new NAME --urdf FILE --profile PROFILE"
-_AS_CSV = "export its joint states as CSV: axbridge import FILE.csv FILE.mcap"
+_CAD = Remedy("rig new", "NAME", urdf="FILE", profile="PROFILE", says="export a URDF from the CAD program: {}")
+_AS_CSV = Remedy("import", "FILE.csv", "FILE.mcap", says="export its joint states as CSV: {}")
 _KINDS = (  # the first matching mark decides
     Kind(
         re.compile(r"\A\ufffdMCAP0"),
-        "a recording", "look at it: axbridge info FILE; repeat its motion: axbridge record replay --source FILE",
+        "a recording",
+        Remedy("record", "replay", source="FILE", says="repeat its motion: {}; `info` shows what it holds"),
     ),
     Kind(re.compile(r"\Aversion https://git-lfs"), "a pointer of Git LFS, not the file itself", "run: git lfs pull"),
     Kind(re.compile(r"\A#VRML"), "a world or robot of Webots", "describe the robot in a rig: docs/webots.md"),
@@ -82,27 +83,32 @@ _KINDS = (  # the first matching mark decides
     ),
     Kind(
         re.compile(r"\A<(.*<)?robot\b", re.DOTALL),
-        "a URDF", "make a rig of it: axbridge rig new NAME --urdf FILE --profile PROFILE; docs/rigs.md",
+        "a URDF", _CAD.within("make a rig of it: {}; docs/rigs.md"),
     ),
     Kind(
         re.compile(r"\A<(.*<)?mujoco\b", re.DOTALL),
-        "a model of MuJoCo (MJCF)", "make a rig of it: axbridge rig new NAME --mjcf FILE --servo PROFILE",
+        "a model of MuJoCo (MJCF)",
+        Remedy("rig new", "NAME", mjcf="FILE", servo="PROFILE", says="make a rig of it: {}"),
     ),
     Kind(re.compile(r"\A<(.*<)?sdf\b", re.DOTALL), "a model of Gazebo (SDF)", "give the URDF that it was made from"),
     Kind(re.compile(r"\A<(!doctype )?html\b", re.IGNORECASE), "a web page", "download the file itself, not its page"),
     Kind(
         re.compile(r"\A\[(type info|unit info|control table)\]", re.IGNORECASE),
-        "a control table of ROBOTIS (.model)", "make a profile of it: axbridge profile from-model FILE",
+        "a control table of ROBOTIS (.model)", Remedy("profile from-model", "FILE", says="make a profile of it: {}"),
     ),
     Kind(re.compile(r"\A\{.*\"(controllers|motorgroups)\"\s*:", re.DOTALL), "a robot of pypot", _PYPOT),
     Kind(
         re.compile(r"\A\{.*\"calib_mode\"\s*:", re.DOTALL),
         "a calibration of LeRobot in its layout before 2025, of which the servos hold nothing",
-        "serve without it; its data set: axbridge import DATASET FILE.mcap --unit deg --calibration THIS.json",
+        Remedy(
+            "import", "DATASET", "FILE.mcap", unit="deg", calibration="THIS.json",
+            says="serve without it; its data set: {}",
+        ),
     ),
     Kind(
         re.compile(r"\A\{.*\"range_min\"\s*:", re.DOTALL),
-        "a calibration of LeRobot", "axbridge import DATASET FILE.mcap --unit normalised --calibration THIS.json",
+        "a calibration of LeRobot",
+        Remedy("import", "DATASET", "FILE.mcap", unit="normalised", calibration="THIS.json", says="give it to {}"),
     ),
     Kind(re.compile(r"\A\{[^\n]*\}\s*\n\s*\{"), "JSON Lines, a document in each line", "make a CSV file of it"),
     Kind(re.compile(r"\APAR1"), "a Parquet file", "give the folder of the LeRobot dataset that it is from"),

@@ -9,18 +9,24 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+Words = TypeVar("Words", int, "npt.NDArray[np.int64]")
 RPM = 2 * math.pi / 60  # rad/s
 
 VOLT_PER_COUNT = 0.1
 FULL_SCALE = 1023  # duty, torque limit and load: this count is 100 %
-_MX_BAUDS = {250: 2_250_000.0, 251: 2_500_000.0, 252: 3_000_000.0}
+_DIVISORS = tuple(2_000_000 / (value + 1) for value in range(255))
+_MX_BAUDS = (*_DIVISORS[:250], 2_250_000.0, 2_500_000.0, 3_000_000.0, *_DIVISORS[253:])
 _FEETECH_BAUDS = 1e6, 500_000.0, 250_000.0, 128_000.0, 115_200.0, 57_600.0, 38_400.0, 19_200.0
 _X_BAUDS = (9_600.0, 57_600.0, 115_200.0, 1e6, 2e6, 3e6, 4e6, 4.5e6)  # the XL330 ends at 4 M
 _BAUD_TOLERANCE = 0.03  # largest relative error of the baud rate at which a UART still receives
 _ALMOST_A_TURN = 0.95 * math.tau  # rad; the largest range of a common arm's joint is 330°
-_DIRECTION_BIT = 0x400  # bit 10 set means clockwise
+_DIRECTION_BIT = 10  # set means clockwise
 
 
 @dataclass(frozen=True)
@@ -34,16 +40,32 @@ class Units:
     full_scale: int = FULL_SCALE  # count of 100 % duty or torque limit
     full_load: int = FULL_SCALE  # count of Present Load that means 100 %
     top_speed: int = FULL_SCALE  # highest count of a speed limit
-    bauds: tuple[float, ...] = ()  # bit/s by value v of the baud rate register; empty: 2e6/(v+1)
+    bauds: tuple[float, ...] = _DIVISORS  # bit/s by value of the baud rate register
 
     @property
     def middle(self) -> int:
         """Return the position count in the middle of the range."""
         return (self.counts + 1) // 2
 
+    @property
+    def rates(self) -> str:
+        """Return the baud rates to choose from, bit/s, as text of a hint."""
+        if self.bauds[:2] == _DIVISORS[:2]:
+            return "2000000/(n+1): 1000000, 500000, 250000, 200000, 115200, 57600, …"
+        return ", ".join(str(round(baud)) for baud in self.bauds)
+
+    def baud(self, value: int) -> float:
+        """Return the baud rate, bit/s, of a register value; NaN if there is no such value."""
+        return self.bauds[value] if 0 <= value < len(self.bauds) else math.nan
+
+    def baud_register(self, baud: float) -> int | None:
+        """Return the register value nearest to `baud`; None when its rate differs by more than a UART tolerates."""
+        rate = nearest_baud(baud, self.bauds)
+        return self.bauds.index(rate) if abs(rate - baud) <= _BAUD_TOLERANCE * rate else None
+
 
 AX = Units(position=math.radians(300 / 1023), speed=0.111 * RPM, counts=1023)
-MX = Units(position=math.radians(360 / 4096), speed=0.114 * RPM, counts=4095)
+MX = Units(position=math.radians(360 / 4096), speed=0.114 * RPM, counts=4095, bauds=_MX_BAUDS)
 X = Units(
     position=math.radians(360 / 4096), speed=0.229 * RPM, counts=4095, full_scale=885, full_load=1000, top_speed=2047,
     bauds=_X_BAUDS,
@@ -60,43 +82,34 @@ UnitsName = Literal["ax", "mx", "x", "sts", "scs"]
 UNITS: Mapping[str, Units] = {"ax": AX, "mx": MX, "x": X, "sts": STS, "scs": SCS}
 
 
-def baud_of(value: int, units_name: str = "ax") -> float:
-    """Return the baud rate, bit/s, of a register value v: 2e6/(v+1), or from the family's list (NaN: not in it)."""
-    if bauds := UNITS[units_name].bauds:
-        return bauds[value] if 0 <= value < len(bauds) else math.nan
-    if units_name == "mx" and value in _MX_BAUDS:
-        return _MX_BAUDS[value]
-    return 2_000_000 / (value + 1)
-
-
-def bauds_of(units_name: str) -> list[float]:
-    """Return the baud rate, bit/s, of each value of the baud rate register."""
-    return [baud_of(value, units_name) for value in range(len(UNITS[units_name].bauds) or 255)]
-
-
 def nearest_baud(baud: float, rates: Iterable[float]) -> float:
     """Return the rate, bit/s, that is nearest to `baud`."""
     return min(rates, key=lambda rate: abs(rate - baud))
 
 
-def baud_register(baud: float, units_name: str = "ax") -> int | None:
-    """Return the register value nearest to `baud`; None when its rate differs by more than a UART tolerates."""
-    rates = bauds_of(units_name)
-    rate = nearest_baud(baud, rates)
-    value = rates.index(rate)
-    return value if abs(rate - baud) <= _BAUD_TOLERANCE * rate else None
+def sign_magnitude(value: int, bit: int) -> int:
+    """Encode a signed number as a magnitude below the bit that is its sign."""
+    return abs(value) | (value < 0) << bit
+
+
+def from_sign_magnitude(word: Words, bit: int) -> Words:
+    """Decode what `sign_magnitude` encodes, of a number or an array; higher bits are ignored."""
+    return (word & (1 << bit) - 1) * (1 - 2 * (word >> bit & 1))
 
 
 def signed_to_bits(value: int) -> int:
     """Encode a signed speed or load: magnitude in bits 0-9, at most 1023; bit 10 set for clockwise (negative)."""
-    magnitude = min(abs(value), FULL_SCALE)
-    return magnitude | _DIRECTION_BIT if value < 0 else magnitude
+    return sign_magnitude(min(max(value, -FULL_SCALE), FULL_SCALE), _DIRECTION_BIT)
+
+
+def limited_bits(raw: int, most: int) -> int:
+    """Limit the magnitude of a signed speed or load to `most`; the sign bit stays, also of 0."""
+    return sign_magnitude(min(raw & FULL_SCALE, most), _DIRECTION_BIT) | raw & 1 << _DIRECTION_BIT
 
 
 def bits_to_signed(raw: int) -> int:
     """Decode Present Speed or Present Load: counter-clockwise positive, clockwise negative."""
-    magnitude = raw & FULL_SCALE  # bits above 10 are ignored: some AX-12 of 2007 send them set in wheel mode
-    return -magnitude if raw & _DIRECTION_BIT else magnitude
+    return from_sign_magnitude(raw, _DIRECTION_BIT)  # higher bits: some AX-12 of 2007 send them set in wheel mode
 
 
 @dataclass(frozen=True)

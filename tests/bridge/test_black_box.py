@@ -1,5 +1,6 @@
 """What a bridge writes down of any program's run, whom else it lets read, and the run as a server."""
 
+import json
 import math
 import threading
 import time
@@ -8,12 +9,13 @@ from contextlib import ExitStack, closing, contextmanager
 import numpy as np
 import pytest
 
-from axbridge.bridge.black_box import BlackBox, in_words
+from axbridge.bridge.black_box import BlackBox
 from axbridge.bridge.bridge import Bridge
 from axbridge.bridge.gaps import Gaps, Readers
 from axbridge.bridge.relay import Relay
 from axbridge.bridge.replay import Replay
 from axbridge.bridge.rules import Notice
+from axbridge.bridge.summary import in_words
 from axbridge.bus.line_lock import BusLock
 from axbridge.bus.port import Port
 from axbridge.bus.protocols.known import PROTOCOLS
@@ -25,13 +27,15 @@ from axbridge.recording.step_format import Passed, Source, packed_packets, packe
 from axbridge.recording.stored import open_recording, recorded_packets
 from axbridge.virtual.channel import DirectReader, PtyChannel
 from axbridge.virtual.world import World
+from tests.support.bridge_client import Client
 from tests.support.bridged_line import client, write
 from tests.support.pty_line import PtyLine
 from tests.support.virtual_rig import FakeBank, make_rig
 from tests.support.waiting import until
+from tests.support.warm import serving, start
 
 IDS = (1, 2)
-PROFILES = ("ax-12a", "xl330-m288", "sts3215")
+PROFILES = ("ax-12a", "xl330-m288", "sts3215", "scs0009")
 
 
 @contextmanager
@@ -220,6 +224,46 @@ def test_motors_go_off_when_nothing_can_be_recorded(tmp_path):
     with pytest.raises(RecordingError, match="No space left"):
         bridge.__exit__(None, None, None)
     assert line[1].table["torque_enable"] == 0
+
+
+@pytest.mark.ci
+def test_the_run_of_a_foreign_program_is_viewed_and_identified(tmp_path):
+    path, link = tmp_path / "day.mcap", tmp_path / "arm"
+    with serving("bench_arm", "--timing", "wire") as port:
+        options = ["--port", port, "--link", link, "--record", path, "--poll", "20", "--json"]
+        with start("bridge", "bench_arm", *options) as bridge:
+            bridge.stdout.readline()
+            program = Client(str(link), "ax")
+            program.write(1, program.torque, 1)
+            begun = time.monotonic()
+            while (passed := time.monotonic() - begun) < 6.0:
+                sway = 0.4 * min(passed, 1.0) * math.sin(2 * math.pi * (0.3 + 0.15 * passed) * passed)
+                program.write(1, program.goal, program.counts(sway))
+                program.read(1, program.position)
+                time.sleep(0.015)
+            program.line.closePort()
+            assert '"exit"' in bridge.stdout.readline()
+            bridge.terminate()
+            said = bridge.communicate()[0]
+    assert json.loads(said.splitlines()[0])["summary"]["rules"] == {"exit": 1}
+    with start("view", path, "--rig", "bench_arm", "--no-open", "--duration", "0.5") as page:
+        assert "page: http" in page.communicate()[0]
+        assert page.returncode == 0
+    fit = [
+        "--rig",
+        "bench_arm",
+        "--model",
+        "lima2009",
+        "--method",
+        "cma",
+        "--budget",
+        "10s",
+        "--out",
+        tmp_path / "fit.toml",
+    ]
+    with start("identify", path, *fit) as fitting:
+        assert "mean absolute error" in fitting.communicate()[0]
+    assert (tmp_path / "fit.toml").exists()
 
 
 # -- replay -----------------------------------------------------------------------------------------------------------

@@ -105,6 +105,10 @@ def test_a_goal_by_indirect_addresses_is_limited():
     passed, notices = checked(protocol, packed(protocol, "sync", data, goal.encode(4000)), table)
     assert passed == packed(protocol, "sync", data, goal.encode(HIGH))
     assert len(notices) == 2
+    for packet in (packed(protocol, "reg_write", data, goal.encode(300)), Packet(BROADCAST, Instruction.ACTION, b"")):
+        assert table.servos[1].value("goal_position") != 300
+        table.sent(protocol, packet)
+    assert table.servos[1].value("goal_position") == 300
 
 
 def test_half_a_register_does_not_bring_a_goal_beyond_its_limit():
@@ -129,6 +133,18 @@ def test_questions_and_unknown_instructions_stay_the_same_packet(family):
     for code in (Instruction.PING, Instruction.READ, Instruction.ACTION, 0x55, 0xE0):
         packet = Packet(1, int(code), b"\x24\0\2\0"[: 2 * protocol.address_size])
         assert checked(protocol, packet, table)[0] is packet
+
+
+@pytest.mark.parametrize(("wheel", "flags", "on"), [(False, 0, 1), (True, 0, 0), (False, 0x20, 0)])
+def test_the_goal_of_an_ax_is_known_to_switch_its_torque_on(wheel, flags, on):
+    profile, protocol, table = table_of("ax-12a", torque_enable=0)
+    servo = table.servos[1]
+    servo.flags = flags
+    if wheel:
+        servo.note(protocol.mode[0], bytes(4))
+    goal = profile.register("goal_position")
+    table.sent(protocol, packed(protocol, "write", goal.address, goal.encode(500)))
+    assert servo.value("torque_enable") == on
 
 
 @pytest.mark.parametrize("family", FAMILIES)

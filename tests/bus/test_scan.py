@@ -8,7 +8,7 @@ from axbridge.bus.scan import FoundServo, all_bauds, scan, scan_bauds
 from axbridge.bus.serial import SerialBus
 from axbridge.config.registers import Instruction
 from axbridge.errors import PortError
-from axbridge.units import UNITS, bauds_of, nearest_baud
+from axbridge.units import UNITS, nearest_baud
 from tests.support.pty_line import PtyLine
 
 
@@ -141,4 +141,4 @@ def test_servos_are_found_at_every_rate_that_they_can_be_set_to(rate):
 @pytest.mark.parametrize("units_name", UNITS)
 def test_each_rate_of_a_servo_is_near_one_that_is_asked_at(units_name):
     asked = all_bauds()
-    assert all(abs(nearest_baud(rate, asked) - rate) <= 0.02 * rate for rate in bauds_of(units_name))
+    assert all(abs(nearest_baud(rate, asked) - rate) <= 0.02 * rate for rate in UNITS[units_name].bauds)

@@ -8,7 +8,10 @@ from itertools import repeat
 
 import pytest
 
+from axbridge.bus.handshake import Expected, handshake, require
+from axbridge.bus.port_name import busy_file
 from axbridge.bus.serial import LATE_WINDOW, SerialBus
+from axbridge.config.profile import FirmwareProfile
 from axbridge.config.registers import Instruction
 from axbridge.errors import BusTimeout, CorruptPacket, PortError
 from tests.support.pty_line import PtyLine
@@ -242,6 +245,26 @@ def test_the_answer_to_an_interrupted_question_is_not_that_to_the_next(line, mon
         time.sleep(0.002)
         line.tables[1][36:38] = (600).to_bytes(2, "little")
         assert int.from_bytes(bus.read(1, 36, 8).data[:2], "little") == 600
+
+
+def test_each_time_out_names_a_virtual_bus_that_was_too_busy(bus):
+    servo = Expected("", 9, FirmwareProfile.load("ax-12a"))
+    bus.retries = 0
+    before = bus.read_many([(9, 0, 3)])
+    try:
+        busy_file(os.getpid()).write_text(f"3 {time.monotonic()}", encoding="ascii")  # as `axbridge serve` does
+        silences = [*before, *bus.read_many([(9, 0, 3)])]
+        for ask in (
+            lambda: bus.instruct(9, Instruction.ACTION),
+            lambda: bus.instruct(9, Instruction.ACTION),  # waits for a late acknowledgement first, and sends a PING
+            lambda: require(handshake(bus, [servo]), "here"),
+        ):
+            with pytest.raises(BusTimeout) as silence:
+                ask()
+            silences.append(silence.value)
+    finally:
+        busy_file(os.getpid()).unlink()
+    assert ["has left 3 packets unanswered" in silence.hint for silence in silences] == [False, *[True] * 4]
 
 
 def test_an_instruction_waits_while_another_thread_has_the_line(line, bus):

@@ -162,6 +162,12 @@ def test_a_locked_servo_is_told_so_with_the_remedy_and_written_nothing(line, on_
     assert line.writes == 0
 
 
+def test_a_command_of_a_hint_names_the_line_that_was_typed(line, on_line):
+    assert f"`axbridge scan --port {line.port}` lists what answers" in on_line("servo", "read", "9", "led", code=3)
+    refused = on_line("servo", "write", "1", "present_position", "7", "--baud=1000000", code=2)
+    assert f"`axbridge servo info ID --baud 1000000 --port {line.port}` lists the registers" in refused
+
+
 def test_doctor_names_an_alarm_and_a_servo_left_as_a_wheel_and_its_command_repairs_it(line, said):
     line.tables[1][6:10] = bytes(4)
     line.errors[2] = 0x20

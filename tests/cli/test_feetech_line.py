@@ -47,7 +47,7 @@ def test_what_is_written_lasts_and_the_lock_is_closed_behind_it(line, on_line):
     assert on_line("servo", "read", 7, "id", "p_gain", "lock") == "id 7\np_gain 20\nlock 1\n"
     assert "talks at 500000 baud now" in on_line("servo", "set-baud", 7, 500000)
     assert on_line("servo", "read", 7, "lock", "--baud", 500000) == "lock 1\n"
-    assert "choose 1000000, 500000, 250000" in on_line("servo", "set-baud", 2, 400000, code=2)
+    assert "choose from 1000000, 500000, 250000" in on_line("servo", "set-baud", 2, 400000, code=2)
 
 
 def test_the_doctor_names_what_is_wrong(tmp_path, said):

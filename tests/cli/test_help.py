@@ -1,15 +1,19 @@
 """What a newcomer types first: help in groups with examples that parse, completion, slips of the finger, Ctrl-C."""
 
+import ast
 import os
 import pty
+import re
 import shlex
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import typer.main
 
+import axbridge
 from axbridge.cli import help as listed
 from axbridge.cli.app import app
 from axbridge.cli.help import EXAMPLES
@@ -37,6 +41,43 @@ def test_the_example_of_a_verb_is_in_its_help_and_can_be_typed(name, command, sa
     words = shlex.split(EXAMPLES[name].partition(" >")[0])
     assert words[: 1 + len(name.split())] == ["axbridge", *name.split()]
     command.make_context(name, words[1 + len(name.split()) :])  # raises where an option does not exist
+
+
+SOURCES = {
+    str(path.relative_to(Path(axbridge.__file__).parent)): list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    for path in sorted(Path(axbridge.__file__).parent.rglob("*.py"))
+}
+
+
+def test_each_command_that_a_hint_names_can_be_typed():
+    commands = dict(verbs())
+    for name, nodes in SOURCES.items():
+        for call in nodes:
+            if not isinstance(call, ast.Call) or getattr(call.func, "id", "") != "Remedy":
+                continue
+            verb, *words = call.args
+            if ast.unparse(verb) == "self.verb":  # the same command in another sentence
+                continue
+            params = commands[ast.literal_eval(verb)].params
+            options = {f"--{word.arg.replace('_', '-')}" for word in call.keywords if word.arg not in {None, "says"}}
+            assert options <= {option for param in params for option in param.opts}, f"{name}:{call.lineno}"
+            takes = [param.nargs for param in params if param.param_type_name == "argument"]
+            assert -1 in takes or len(words) <= len(takes), f"{name}:{call.lineno}"
+
+
+def test_only_the_verbs_themselves_spell_commands_and_each_verb_that_a_text_names_is_one():
+    known = "|".join(sorted({name.split()[0] for name, _ in verbs()}, key=len, reverse=True))
+    for name, nodes in SOURCES.items():
+        texts = {id(node): node.value for node in nodes if isinstance(node, ast.Constant)}
+        told = [text for text in texts.values() if isinstance(text, str)]
+        assert not [text for text in told if re.search(rf"`axbridge (?!({known})\b)[a-z]", text)], name
+        docs = {
+            ast.get_docstring(node, clean=False)
+            for node in nodes
+            if hasattr(node, "body") and isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+        }
+        spelled = [text for text in told if text not in docs and re.search(rf"axbridge ({known}) [\w-]", text)]
+        assert not spelled or name.startswith("cli/"), spelled
 
 
 def test_help_is_broken_where_the_terminal_ends(said, monkeypatch):

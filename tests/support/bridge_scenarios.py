@@ -179,24 +179,34 @@ def rig_text(family, safety, servo=""):
 @contextmanager
 def station(text, folder, before=None):
     """Robot and bridge of a rig with this text."""
-    rig, link = Path(folder, "rig.toml"), str(Path(folder, "arm"))
+    rig = Path(folder, "rig.toml")
     rig.write_text(text)
-    command = [sys.executable, "-m", "axbridge", "bridge", str(rig), "--link", link, "--json", "--port"]
     with serve(rig, timing="wire") as robot:
         if before is not None:
             before(robot)
-        with subprocess.Popen([*command, robot.port], stdout=subprocess.PIPE, text=True) as bridge:
-            try:
-                assert bridge.stdout.readline()
-                here = Station(robot, bridge, link)
-                threading.Thread(
-                    target=lambda: here.notices.extend(one for one in map(json.loads, bridge.stdout) if "rule" in one),
-                    daemon=True,
-                ).start()
-                yield here
-            finally:
-                bridge.terminate()
-                bridge.wait(LONGEST)
+        with bridged(robot, rig) as here:
+            yield here
+
+
+@contextmanager
+def bridged(robot, rig):
+    """A bridge before a robot."""
+    link = str(Path(rig).with_name("arm"))
+    command = [sys.executable, "-m", "axbridge", "bridge", str(rig), "--link", link, "--json", "--port", robot.port]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as bridge:
+        here = Station(robot, bridge, link)
+        listener = threading.Thread(
+            target=lambda: here.notices.extend(one for one in map(json.loads, bridge.stdout) if "rule" in one),
+            daemon=True,
+        )
+        assert bridge.stdout.readline()
+        listener.start()
+        try:
+            yield here
+        finally:
+            bridge.terminate()
+            bridge.wait(LONGEST)
+            listener.join(LONGEST)  # before its stream is closed
 
 
 class Stations:

@@ -21,7 +21,7 @@ from axbridge.bus.protocols.packet import byte_seconds
 from axbridge.bus.protocols.protocol import Protocol, Span
 from axbridge.bus.rows import UNREAD, RawState, Rows
 from axbridge.config.rig import Rig
-from axbridge.errors import RecordingError, plural
+from axbridge.errors import RecordingError
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.recording import COMMANDS
 from axbridge.recording.step_format import Source
@@ -170,7 +170,8 @@ class BlackBox:
         passed = self.passed_at - self._began
         program = self._relay is not None and self._relay.passing
         source = (Source.PROGRAM if program else Source.BRIDGE) if sent else Source.SERVOS
-        self._record(lambda recorder: recorder.packet(passed, source, data))
+        if self._recorder is not None:
+            self._record(lambda recorder: recorder.packet(passed, source, data))
         self._backlog.append((passed, source, data))
 
     # -- rows ---------------------------------------------------------------------------------------------------------
@@ -198,8 +199,6 @@ class BlackBox:
         self._news_at = when
         if what == "goal":
             self._commanded[id_] = when
-            if goal and protocol.goal_wakes:
-                servo.note(protocol.torque_enable, b"\1")
         else:
             self._read[id_].update(read)
             if _has(place, protocol.usual):
@@ -278,25 +277,6 @@ _SOURCES = {  # columns, and the counts they come from
     "position": ("position",), "velocity": ("speed",), "load": ("load",), "voltage": ("voltage",),
     "temperature": ("temperature",), "errors": ("error",), "torque": _MODELLED, "power": _MODELLED,
 }  # fmt: skip
-
-
-def in_words(summary: dict[str, Any]) -> list[str]:
-    """A summary as lines for people: servos with nothing to say are left out."""
-    seconds, reply = summary["seconds"], summary["reply_ms"]
-    lines = [f"passed {plural(summary['packets'], 'packet')} in {seconds:.1f} s: {summary['rate']:.0f} a second"]
-    if reply["p50"] is not None:
-        lines.append(f"answers: median {reply['p50']:.2f} ms, 99 % within {reply['p99']:.2f} ms")
-    for name, counts in summary["servos"].items():
-        said = [f"{counts[key]} {word}" for key, word in _LOSSES.items() if counts[key]]
-        said += [f"{alarm} in {plural(count, 'answer')}" for alarm, count in counts["alarms"].items()]
-        if said:
-            lines.append(f"  {name}: of {plural(counts['asked'], 'question')}: {', '.join(said)}")
-    if summary["rules"]:
-        lines.append("rules: " + ", ".join(f"{rule} {count}" for rule, count in summary["rules"].items()))
-    return lines
-
-
-_LOSSES = {"timeouts": "without an answer", "corrupt": "damaged", "late": "late or repeated"}
 
 
 def _has(place: range, span: Sequence[int]) -> bool:

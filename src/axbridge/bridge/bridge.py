@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from axbridge.bridge.black_box import PATIENCE, BlackBox
-from axbridge.bridge.known import Known, Table
+from axbridge.bridge.known import Known
 from axbridge.bridge.protector import Protector
 from axbridge.bridge.relay import Packets, Relay
 from axbridge.bridge.rules import Notice
@@ -23,7 +23,6 @@ from axbridge.robot.drives.bus_drive import BusDrive
 from axbridge.robot.mixed import open_mixed
 from axbridge.robot.torque_watch import standing_speed
 from axbridge.virtual.channel import Channel
-from axbridge.virtual.framing import Framing
 
 _TICK = 0.005  # s between two looks whether the program is there
 _FEED = 0.02  # s between two signs of life to the guard process
@@ -77,16 +76,17 @@ class Bridge:
             drives = {drive.config.name: drive for drive in self._connection.on_bus}
             self._connection.arm(lambda name: _reach(drives[name]), lambda _: None)
             servos = {servo.name: servo for cycle in self._connection.cycles.values() for servo in cycle.servos}
-            self._table = Table([_known(drive, servos[name], rig) for name, drive in drives.items()])
+            self._table = self._box.traffic.table
+            for name, drive in drives.items():
+                _set_limits(self._table.servos[drive.id], drive, servos[name], rig)
             self._read_tables()
             bus.latency = max(bus.latency, PATIENCE)  # else the program would get late answers to the bridge
             rules = rig.bridge.model_copy(update={"allow_service": allow_service or rig.bridge.allow_service})
-            self._protector = Protector(bus, self._table, rules, self._notify)
+            self._protector = Protector(bus, self._box, rules, self._notify)
         except BaseException:
             self._connection.close()
             raise
         self._versions = sorted({drive.protocol.version for drive in drives.values()})
-        self._replies = Framing(self._versions)
         self._clients = 0  # how many programs have had the port open since the exit policy was applied
         self._left_at = math.inf  # when one of them was found to have closed it
 
@@ -95,7 +95,7 @@ class Bridge:
     ) -> None:
         """Relay until `stopping()`, asked every 5 ms; `beside` (`Gaps`) is called between two packets."""
         packets = Packets(self._versions, self._examine)
-        relay = Relay(channel, self._bus.port, packets, replied=self._note_replies, say=self._say)
+        relay = Relay(channel, self._bus.port, packets, say=self._say)
         self._box.watch(relay.port, relay)
         fed = -math.inf
         while not stopping():
@@ -161,17 +161,12 @@ class Bridge:
             self._box.note_change(frame, instead)
         return instead
 
-    def _note_replies(self, data: bytes) -> None:
-        for reply in self._replies.feed(data):
-            if reply.packet.intact:
-                self._protector.note_reply(reply.packet)
-
     def _read_tables(self) -> None:
-        """Read all registers of all servos, once."""
+        """Read all registers of all servos, once; the box takes them in."""
         for servo in self._table.servos.values():
             for begin, end in _runs(servo):
-                reply = self._bus.read(servo.id, begin, end - begin)
-                servo.note(begin, reply.data)
+                self._bus.read(servo.id, begin, end - begin)
+        self._box.work()
 
 
 def _runs(servo: Known) -> list[tuple[int, int]]:
@@ -190,17 +185,16 @@ def _reach(drive: BusDrive) -> tuple[float, float]:
     return max(low, drive.limits.low), min(high, drive.limits.high)
 
 
-def _known(drive: BusDrive, servo: CycleServo, rig: Rig) -> Known:
+def _set_limits(known: Known, drive: BusDrive, servo: CycleServo, rig: Rig) -> None:
+    """Let what is known of a servo say what the rig allows."""
     rules, calibration, units = rig.bridge, drive.calibration, drive.profile.units
     torque, current = drive.torque_limits
     stall = rules.stall or rig.safety.stall or drive.protocol.blocked_share
     if drive.profile.register(drive.protocol.names.torque).address < drive.profile.eeprom_end:
         stall = 1.0
-    known = Known(drive.config.name, drive.id, drive.profile, drive.protocol)
     if rules.limits:
         known.positions = servo.goal_range if math.isfinite(drive.config.soft_limits[0]) else None
         known.top_speed, known.top_torque, known.top_current = servo.top_speed, torque, current
     known.top_temperature, known.voltages = servo.top_temperature, servo.voltage_range
     known.stall, known.still = stall, round(standing_speed(drive) / units.speed)
     known.slow, known.near = calibration.speed_limit(rules.far_goal_speed), round(_FAR / units.position)
-    return known

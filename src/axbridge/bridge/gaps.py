@@ -118,8 +118,9 @@ class Gaps:
     def __call__(self, relay: Relay) -> None:
         """Decode while the servos have the word, and ask while the line is free."""
         box, now = self._box, time.monotonic()
-        self._readers.listen()
-        relay.others = self._readers.descriptors()
+        if relay.called or not relay.others:
+            self._readers.listen()
+            relay.others = self._readers.descriptors()
         questions = self._readers.questions
         while questions and now - questions[0][0] > _STALE:
             questions.popleft()

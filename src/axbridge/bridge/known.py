@@ -11,10 +11,9 @@ from axbridge.bus.protocols.packet import BROADCAST, Packet
 from axbridge.bus.protocols.protocol import Protocol
 from axbridge.bus.rows import decoded
 from axbridge.config.profile import FirmwareProfile, Register
-from axbridge.config.registers import Instruction
+from axbridge.config.registers import DriveMode, Instruction
 
 _WRITES = {Instruction.WRITE, Instruction.REG_WRITE}
-_TIME_BASED, _ON_BY_GOAL = 4, 8  # bits of Drive Mode
 
 
 @dataclass
@@ -92,13 +91,13 @@ class Known:
     @property
     def timed(self) -> bool:
         """Whether its speed register holds a time: an X servo with a time-based profile (e-manual, Drive Mode)."""
-        return self.protocol.address_size == 2 and bool((self.value("drive_mode") or 0) & _TIME_BASED)
+        return bool((self.value("drive_mode") or 0) & DriveMode.TIMED)
 
     @property
     def wakes(self) -> bool:
         """Whether a goal switches its torque on."""
-        if self.protocol.address_size == 2:
-            return bool((self.value("drive_mode") or 0) & _ON_BY_GOAL)
+        if "drive_mode" in self.profile.registers:
+            return bool((self.value("drive_mode") or 0) & DriveMode.TORQUE_ON_BY_GOAL)
         return self.profile.behaviour.auto_torque_on_goal
 
     @property
@@ -190,11 +189,11 @@ def writes(protocol: Protocol, packet: Packet) -> Iterator[Write]:
 
 
 class Table:
-    """All servos of a line by id; takes in the packets of both directions."""
+    """All servos of a line by id; takes in what is written to them."""
 
     def __init__(self, servos: list[Known]) -> None:
         self.servos = {servo.id: servo for servo in servos}
-        self._asked: dict[int, tuple[int, int]] = {}  # address and length of the latest READ, by id
+        self._first: dict[int, Protocol] = {servo.protocol.version: servo.protocol for servo in reversed(servos)}
         self._registered: dict[int, list[tuple[int, bytes]]] = {}  # by REG_WRITE, until the ACTION
 
     def meant(self, id: int, protocol: Protocol) -> list[Known]:
@@ -205,39 +204,32 @@ class Table:
 
     def protocol(self, version: int, id: int) -> Protocol | None:
         """What the servos speak that hear a packet with headers of this version; None: there are none."""
-        spoken = [one.protocol for one in self.servos.values() if one.protocol.version == version]
         own = self.servos.get(id)
-        return own.protocol if own is not None and own.protocol in spoken else next(iter(spoken), None)
+        return own.protocol if own is not None and own.protocol.version == version else self._first.get(version)
 
     def sent(self, protocol: Protocol, packet: Packet) -> None:
         """A packet goes to the servos."""
-        self._asked |= {id_: (address, length) for id_, address, length in protocol.asked(packet)}
         if packet.code == Instruction.ACTION:
             for servo in self.meant(packet.id, protocol):
                 for address, data in self._registered.pop(servo.id, ()):
-                    servo.note(address, data)
+                    self._write(servo, address, data)
         for one in writes(protocol, packet):
             data = packet.params[one.begin : one.end]
             for servo in self.meant(one.id, protocol):
                 if packet.code == Instruction.REG_WRITE:
                     self._registered[servo.id] = [(one.address, data)]
                     continue
-                if servo.profile.pointers.keys().isdisjoint(range(one.address, one.address + len(data))):
-                    servo.note(one.address, data)
-                    continue
-                for place, byte in enumerate(data, one.address):
-                    servo.note(place, bytes((byte,)))
-                    if (target := servo.target(place)) is not None and target != place:
-                        servo.note(target, bytes((byte,)))
+                self._write(servo, one.address, data)
 
-    def answered(self, packet: Packet) -> Known | None:
-        """A packet came from a servo; the servo whose whole sample it holds, else None."""
-        asked, servo = self._asked.get(packet.id), self.servos.get(packet.id)
-        if asked is None or servo is None or not packet.params or len(packet.params) != asked[1]:
-            return None
-        servo.note(asked[0], packet.params)
-        first, count = servo.protocol.usual
-        return servo if asked[0] <= first and first + count <= asked[0] + asked[1] else None
+    def _write(self, servo: Known, address: int, data: bytes) -> None:
+        servo.note(address, data)
+        span = range(address, address + len(data))
+        for place in () if servo.profile.pointers.keys().isdisjoint(span) else span:
+            if (target := servo.target(place)) is not None and target != place:
+                servo.note(target, data[place - address : place - address + 1])
+        goal, protocol = servo.protocol.goal_position[0], servo.protocol
+        if protocol.goal_wakes and goal in span and servo.endless_goal is None and not servo.flags:
+            servo.note(protocol.torque_enable, b"\1")
 
     def forget(self) -> None:
         """Nothing is known of torque and goals any more: the bridge itself has written them."""

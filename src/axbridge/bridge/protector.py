@@ -6,7 +6,8 @@ import math
 import time
 from collections.abc import Callable, Iterable
 
-from axbridge.bridge.known import Known, Table
+from axbridge.bridge.black_box import BlackBox
+from axbridge.bridge.known import Known
 from axbridge.bridge.rules import Notice, beyond, checked, powered, wanted
 from axbridge.bus import retries
 from axbridge.bus.base import Reply
@@ -16,6 +17,7 @@ from axbridge.bus.serial import SerialBus
 from axbridge.config.registers import QUESTIONS
 from axbridge.config.rig_tables import BridgeConfig
 from axbridge.robot.torque_watch import HARD, LASTS
+from axbridge.units import VOLT_PER_COUNT
 
 _THERE = math.radians(3)  # rad between a goal and the joint, and what a blocked joint moves when it is free
 _PAUSE = 5.0  # s without a goal, after which the next one is looked at like the first
@@ -30,8 +32,10 @@ _COOLER = 5  # °C below its limit a servo may be switched on again
 class Protector:
     """Examines a program's packets, and watches over the servos in its pauses."""
 
-    def __init__(self, bus: SerialBus, table: Table, config: BridgeConfig, notify: Callable[..., object]) -> None:
-        self._bus, self._table, self._config, self._notify = bus, table, config, notify
+    def __init__(self, bus: SerialBus, box: BlackBox, config: BridgeConfig, notify: Callable[..., object]) -> None:
+        self._bus, self._box, self._config, self._notify = bus, box, config, notify
+        self._table = box.traffic.table
+        box.traffic.answered = self._note_answer
         self._commanded: dict[int, float] = {}  # when each servo got its last goal, s
         self._acted: dict[tuple[str, str], float] = {}  # when a rule changed a packet last, by servo and text
         self._fresh: dict[int, Known] = {}  # servos whose samples have passed; a write may collide with more replies
@@ -63,9 +67,12 @@ class Protector:
     # -- packets of the program ---------------------------------------------------------------------------------------
 
     def examine(self, version: int, packet: Packet, frame: bytes) -> bytes:
-        """What the line gets instead of a packet; see `Packets`."""
-        protocol = self._table.protocol(version, packet.id)
+        """What the line gets instead of a packet; see `Packets`. A question passes at once."""
         self._judge_fresh()
+        if packet.code in QUESTIONS:
+            return frame
+        self._box.work()
+        protocol = self._table.protocol(version, packet.id)
         if protocol is None:
             return frame
         now, values = time.monotonic(), wanted(protocol, packet, self._table)
@@ -88,7 +95,6 @@ class Protector:
             self.wrote_at = now
         if any(self._table.servos[id_].steps for id_ in goals):
             self._note_steps(wanted(protocol, passed, self._table))
-        self._table.sent(protocol, passed)
         return frame if passed is packet else protocol.encode(passed.id, passed.code, passed.params)
 
     def _approach(self, protocol: Protocol, goals: dict[int, int], speeds: dict[int, int], now: float) -> None:
@@ -191,12 +197,11 @@ class Protector:
 
     # -- pauses of the program ----------------------------------------------------------------------------------------
 
-    def note_reply(self, packet: Packet) -> None:
-        """Take in a reply to the program."""
-        if (fresh := self._table.answered(packet)) is not None:
-            self._fresh[fresh.id] = fresh
-        if (servo := self._table.servos.get(packet.id)) is not None:
-            self._note_alarms(servo, packet.code)
+    def _note_answer(self, servo: Known, place: range | None, error: int) -> None:
+        first, count = servo.protocol.usual
+        if place is not None and first in place and first + count - 1 in place:
+            self._fresh[servo.id] = servo
+        self._note_alarms(servo, error)
 
     def _judge_fresh(self) -> None:
         while self._fresh:
@@ -271,8 +276,9 @@ class Protector:
         """Keep a servo off that is too hot, or whose supply is wrong."""
         hot = sample["temperature"] > servo.top_temperature - _COOLER * servo.kept_off
         low, high = servo.voltages
+        volts = f"{sample['voltage'] * VOLT_PER_COUNT:g} V"
         if beyond_limits := hot or not low <= sample["voltage"] <= high:
-            what = f"{sample['temperature']} °C" if hot else f"{sample['voltage'] / 10:g} V"
+            what = f"{sample['temperature']} °C" if hot else volts
             if not servo.kept_off or servo.value("torque_enable"):
                 self._bus.sync_write(servo.protocol.torque_enable, {servo.id: b"\0"})
                 servo.note(servo.protocol.torque_enable, b"\0")
@@ -281,7 +287,7 @@ class Protector:
             servo.kept_off, servo.blocked = beyond_limits, None
             self._cap(servo, 0 if beyond_limits else None)
             if not beyond_limits:
-                text = f"{sample['temperature']} °C, {sample['voltage'] / 10:g} V: it may be switched on again"
+                text = f"{sample['temperature']} °C, {volts}: it may be switched on again"
                 self._notify(Notice(servo.name, "temperature", text))
 
     def _judge_load(self, servo: Known, here: int, sample: dict[str, int]) -> None:
@@ -337,6 +343,8 @@ class Protector:
         data: dict[int, bytes] = {}
         for _ in range(1 + retries.QUESTION):
             asked = [(servo.id, address, size) for servo in servos if servo.id not in data]
+            if not asked:
+                break
             for (id_, *_), answer in zip(asked, self._bus.read_many(asked), strict=True):
                 if isinstance(answer, Reply) and answer.data:
                     data[id_] = answer.data

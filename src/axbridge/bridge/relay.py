@@ -7,17 +7,20 @@ import select
 import time
 from collections.abc import Callable, Iterable, Sequence
 
-from axbridge.bus.port import Port
+from axbridge.bus.port import THERE, Port
 from axbridge.bus.protocols.packet import Packet
 from axbridge.errors import PortError
 from axbridge.virtual.channel import Channel
-from axbridge.virtual.framing import Framing
+from axbridge.virtual.framing import Framing, ReceivedPacket
 
 Examine = Callable[[int, Packet, bytes], bytes]
 """What the line gets instead of an intact packet: of this version of the protocol, the packet, and its bytes."""
 
 _PATIENCE = 0.1  # s that an incomplete packet is kept; a servo forgets it then, too (inter-byte time-out)
 _SILENCE = 0.15  # s without a byte behind one that was passed on incomplete, so that its servo has forgotten it
+_AT_ONCE = 0.0005  # s in which a program asks again that waits for nothing else
+_HANDED_OVER = 0.0001  # s in which the system has handed bytes over to the line
+_LONGEST = 0.01  # s of a step at least, while there is no pause
 _AGAIN = 0.1  # s between two attempts to open a port that was lost
 
 
@@ -37,19 +40,23 @@ class Packets:
 
     def feed(self, data: bytes) -> bytes:
         """Take in bytes; return what the line gets now."""
+        arrivals = self._framing.feed(data)
+        if not self._held and len(arrivals) == 1 and arrivals[0].size == len(data):
+            return self._checked(arrivals[0], data)
         before, stream, done, out = len(self._held), self._held + data, 0, []
-        for arrival in self._framing.feed(data):
+        for arrival in arrivals:
             end = before + arrival.end
             begin = end - arrival.size
-            out.append(stream[done:begin])
-            frame = stream[begin:end]
-            out.append(self._examine(arrival.protocol, arrival.packet, frame) if arrival.packet.intact else frame)
+            out += [stream[done:begin], self._checked(arrival, stream[begin:end])]
             done = end
         keep = len(stream) - done if self._framing.pending else 0
         if (keep and not self._held) or (keep and done):
             self._since = time.monotonic()
         self._held = stream[len(stream) - keep :]
         return b"".join([*out, stream[done : len(stream) - keep]])
+
+    def _checked(self, arrival: ReceivedPacket, frame: bytes) -> bytes:
+        return self._examine(arrival.protocol, arrival.packet, frame) if arrival.packet.intact else frame
 
     def overdue(self) -> bytes:
         """The bytes of a packet that was not completed in time; they are no longer kept."""
@@ -63,7 +70,7 @@ class Packets:
 class Relay:
     """One program on a channel, and one port.
 
-    `packets` None passes every byte at once, unchanged. `sent` then sees what has passed, and `replied` the replies.
+    `packets` None passes every byte at once, unchanged.
     """
 
     def __init__(
@@ -71,15 +78,14 @@ class Relay:
         channel: Channel,
         port: Port,
         packets: Packets | None = None,
-        sent: Callable[[bytes], object] = lambda _: None,
-        replied: Callable[[bytes], object] = lambda _: None,
         say: Callable[[str], object] = lambda _: None,
     ) -> None:
         self.channel, self.port = channel, port
         self.sent_at = self._received_at = time.monotonic()  # when the program, and a servo, sent something last
         self.passing = False  # while bytes of the program go to the port
         self.others: Sequence[int] = ()  # descriptors that end a wait, too
-        self._packets, self._sent, self._replied, self._say = packets, sent, replied, say
+        self.called = False  # whether one of them did, in the latest step
+        self._packets, self._say = packets, say
         self._quiet_until = 0.0
         self._tried_at = 0.0
 
@@ -89,12 +95,18 @@ class Relay:
         return time.monotonic() - max(self.sent_at, self._received_at)
 
     def step(self, wait: float) -> None:
-        """Pass on what comes within `wait` s; when the port is lost the program's is, too, until it is back."""
+        """Pass on what comes within `wait` s; when the port is lost the program's is, too, until it is back.
+
+        It returns in a pause, so that work between two steps holds nothing up. Behind an answer the next question may
+        come at once. Behind a question the system needs the processor to hand it over; then its answer takes a while.
+        """
+        end = time.monotonic() + max(wait, _LONGEST)
         try:
             if self.port.fd is None:
                 self._reopen(wait)
-            else:
-                self._pass(wait)
+                return
+            while (wait := self._pass(wait)) and time.monotonic() < end:
+                pass
         except PortError as lost:
             self.lose(lost)
 
@@ -113,28 +125,31 @@ class Relay:
             self.channel.plug()
             self._say("the port is back")
 
-    def _pass(self, wait: float) -> None:
+    def _pass(self, wait: float) -> float:
+        """Wait once, and pass on what came; how long to wait for more, s."""
         line = self.port.fd
         assert line is not None  # else it is opened first
         program = self.channel.descriptors() if time.monotonic() >= self._quiet_until else ()
         wait = 0.0 if self.channel.waits else self.port.until_next(wait)
         ready = select.select([line, *program, *self.others], [], [], wait)[0]
-        if data := self.port.receive(0.0):
-            self._received_at = time.monotonic()
+        data = b"" if ready and line not in ready else self.port.receive(THERE if ready else 0.0)
+        if data:
             self.channel.write(data)
-            self._replied(data)
+            self._received_at = time.monotonic()
+            if ready == [line]:
+                return _AT_ONCE
+        self.called = not set(ready).isdisjoint(self.others)
         if self.channel.waits or not set(ready).isdisjoint(program):
             for arrival in self.channel.receive():
-                self.sent_at = time.monotonic()
                 self._follow(arrival.baud)
-                if self._packets is None:
-                    self._send(arrival.data)
-                    self._sent(arrival.data)
-                elif out := self._packets.feed(arrival.data):
+                if out := arrival.data if self._packets is None else self._packets.feed(arrival.data):
                     self._send(out)
+                self.sent_at = time.monotonic()
+                data = arrival.data
         if self._packets is not None and self._packets.held and (late := self._packets.overdue()):
             self._send(late)
             self._quiet_until = time.monotonic() + _SILENCE
+        return _HANDED_OVER if data and not self.called else 0.0
 
     def _send(self, data: bytes) -> None:
         self.passing = True

@@ -15,7 +15,7 @@ from axbridge.bridge.traffic import Traffic
 from axbridge.bus.protocols.packet import Packet, byte_seconds
 from axbridge.config.profile import Area
 from axbridge.config.registers import Instruction
-from axbridge.errors import RecordingError, UsageError
+from axbridge.errors import RecordingError, Remedy, UsageError
 from axbridge.recording.step_format import Source
 from axbridge.recording.stored import recorded_packets
 from axbridge.virtual.framing import Framing, ReceivedPacket
@@ -54,7 +54,7 @@ class Replay:
             raise UsageError("a recording has the packets of one line, and this rig has several")
         self._passed = recorded_packets(path)
         if not any(one.source is Source.PROGRAM for one in self._passed):
-            hint = "record one: axbridge bridge RIG --port PORT --record FILE.mcap"
+            hint = Remedy("bridge", "RIG", port="PORT", record="FILE.mcap", says="record one: {}")
             raise RecordingError(path, "holds no packets of a program", hint)
         self._world, self._say = world, say
         (self._line,) = world.lines.values()

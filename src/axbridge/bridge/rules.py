@@ -14,10 +14,10 @@ from axbridge.bus.protocols.packet import BROADCAST, Packet
 from axbridge.bus.protocols.protocol import Protocol
 from axbridge.config.profile import Register
 from axbridge.config.registers import Instruction
+from axbridge.units import limited_bits
 
 _NOWHERE = 0xF0  # no profile has a register from here on that one packet of Protocol 1.0 could reach
 _UNASSIGNED = 0x7E  # no instruction of any protocol
-_SIGN, _MAGNITUDE = 0x400, 0x3FF  # of a wheel's speed, Protocol 1.0
 
 
 class Notice(NamedTuple):
@@ -45,7 +45,7 @@ def _limited_speed(servo: Known, name: str, value: int) -> int:
     if top is None or name not in {servo.protocol.names.speed, "goal_velocity"}:
         return value
     if name == "moving_speed" and servo.turns:
-        return value & _SIGN | min(value & _MAGNITUDE, top)
+        return limited_bits(value, top)
     if value == 0 and name == servo.protocol.names.speed and not servo.turns:
         return top  # 0 is: as fast as it can
     return min(max(value, -top), top)
@@ -56,7 +56,7 @@ def _limited_torque(servo: Known, name: str, value: int) -> int:
     if name == "goal_current":
         top = servo.top_current
     elif name == "goal_time" and servo.turns and top is not None:  # a duty
-        return value & _SIGN | min(value & _MAGNITUDE, top)
+        return limited_bits(value, top)
     elif name != servo.protocol.names.torque:
         return value
     return value if top is None else min(max(value, -top), top)

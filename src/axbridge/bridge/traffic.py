@@ -41,10 +41,12 @@ class Traffic:
         questions: Instruction packets.
         alarms: By id, how many answers had each of them.
         errors: By id, what the latest answer says is wrong.
+        answered: Gets every answer: whose, the registers that it brings, and its error byte.
     """
 
     def __init__(self, table: Table, news: News) -> None:
         self.table, self._news = table, news
+        self.answered: Callable[[Known, range | None, int], object] = lambda *_: None
         self.versions: Sequence[int] = sorted({servo.protocol.version for servo in table.servos.values()})
         self._sent, self._came = Framing(self.versions), Framing(self.versions)
         self.stats = LineStats()
@@ -164,10 +166,12 @@ class Traffic:
             counts.asked += 1
         if not self._waiting:
             self._times.append(time - self._asked)
-        if one.place and len(packet.params) == len(one.place):
-            self._news(servo, one.place, False, self._received)
-            servo.note(one.place.start, packet.params)
+        place = one.place if one.place and len(packet.params) == len(one.place) else None
+        if place is not None:
+            self._news(servo, place, False, self._received)
+            servo.note(place.start, packet.params)
         self._note_alarms(servo, packet.code)
+        self.answered(servo, place, packet.code)
 
     def _note_alarms(self, servo: Known, error: int) -> None:
         protocol = servo.protocol

@@ -328,16 +328,12 @@ class Bus(ABC):
                     self._patience = self.retry_timeout_factor**attempt
                     try:
                         return ask()
-                    except (BusTimeout, CorruptPacket) as error:
+                    except (BusTimeout, CorruptPacket):
                         if attempt == self.retries:
-                            raise self._explained(error) from error.__cause__
+                            raise
             finally:
                 self._patience = 1
         raise AssertionError
-
-    def _explained(self, error: BusTimeout | CorruptPacket) -> BusTimeout | CorruptPacket:
-        """The error with what is known of its cause."""
-        return error
 
     def _common_span(self, _: Protocol, __: Sequence[int], address: int, length: int) -> tuple[int, int] | None:
         """First address and number of bytes of a question that no older answer fits; None: there is none now."""

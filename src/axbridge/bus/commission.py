@@ -5,13 +5,14 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from typing import Any
 
 from axbridge.bus.base import Bus
 from axbridge.bus.protocols.protocol import Protocol
 from axbridge.bus.retries import QUESTION
 from axbridge.config.profile import Area, FirmwareProfile, Register
 from axbridge.config.registers import Instruction
-from axbridge.errors import BusError, BusTimeout, CorruptPacket, ServoFault, StatusError, UsageError
+from axbridge.errors import BusError, BusTimeout, CorruptPacket, Remedy, ServoFault, StatusError, UsageError
 
 _LOOKS, _REST = 3, 0.15  # how often it is asked, s apart, before a servo that answers PING counts as silent to READ
 _BOOT_LOOKS = 10
@@ -87,9 +88,9 @@ def read_start(bus: Bus, id: int, length: int, address: int = 0) -> bytes | None
     return None
 
 
-def restore_status_return_level(id: int, where: str = "") -> str:
-    """The command that lets a servo at status return level 0 answer; `where` names the port."""
-    return f"axbridge servo write {id} status_return_level 2{where}"
+def restore_status_return_level(id: int, says: str = "", **options: Any) -> Remedy:
+    """The command that lets a servo at status return level 0 answer."""
+    return Remedy("servo write", id, "status_return_level", 2, says=says, **options)
 
 
 def write_register(bus: Bus, id: int, profile: FirmwareProfile, name: str, value: int) -> int:
@@ -124,10 +125,10 @@ def write_register(bus: Bus, id: int, profile: FirmwareProfile, name: str, value
     if stored != value:
         locked = _is_locked(bus, holder, profile)
         why = "is locked" if locked else "refused it"
-        hint = UNLOCK if locked else f"`axbridge servo info {id}` shows how it is set up"
+        hint = UNLOCK if locked else Remedy("servo info", id, says="{} shows how it is set up")
         on = register.area is Area.EEPROM and bus.read(holder, protocol.torque_enable, 1).data == b"\1"
         if isinstance(flags, StatusError) and on:
-            hint = f"its EEPROM takes nothing while its torque is on: `axbridge servo torque {id} off`"
+            hint = Remedy("servo torque", id, "off", says="its EEPROM takes nothing while its torque is on: {}")
         problem, alarms = f"{why}: {name} is {stored} after writing {value}", bus.hardware_error(id, flags)
         raise ServoFault(id, flags, hint, problem, alarms)
     return bus.eeprom_writes - before
@@ -148,7 +149,8 @@ def unlocked(bus: Bus, id: int, register: Register, new: int) -> Iterator[None]:
 
 
 def _unconfirmed(id: int, name: str, value: int) -> BusTimeout:
-    return BusTimeout(id, f"{name} = {value} was sent, and may be written: look with `axbridge servo read {id} {name}`")
+    says = f"{name} = {value} was sent, and may be written: look with {{}}"
+    return BusTimeout(id, Remedy("servo read", id, name, says=says))
 
 
 def write_blindly(bus: Bus, id: int, profile: FirmwareProfile, name: str, value: int) -> None:
@@ -173,7 +175,7 @@ def _is_locked(bus: Bus, id: int, profile: FirmwareProfile) -> bool:
 def _writable(profile: FirmwareProfile, name: str, value: int) -> Register:
     register = profile.register(name)
     if not register.writable:
-        raise UsageError(f"{name} can only be read", "`axbridge servo info ID` lists the registers")
+        raise UsageError(f"{name} can only be read", Remedy("servo info", "ID", says="{} lists the registers"))
     if not register.minimum <= value <= register.maximum:
         hint = UNLOCK if (name, value) == ("lock", 0) else ""
         raise UsageError(f"{name} of an {profile.name} takes {register.minimum}..{register.maximum}, not {value}", hint)

@@ -15,9 +15,10 @@ from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.scan import all_bauds, scan, scan_bauds
 from axbridge.bus.serial import SerialBus
 from axbridge.bus.stats import goals_time, percentile, wire_time
-from axbridge.config.profile import FirmwareProfile
+from axbridge.config.profile import HOT_MARGIN, FirmwareProfile
 from axbridge.config.registers import PRESENT
-from axbridge.errors import BusTimeout, CorruptPacket, ErrorFlag, ServoFault, plural
+from axbridge.errors import BusTimeout, CorruptPacket, Remedy, ServoFault, plural
+from axbridge.units import VOLT_PER_COUNT
 
 _CYCLES = 60
 _FAST_ENOUGH = 2e-3  # s: with few servos, what the computer itself needs is most of a cycle
@@ -26,7 +27,6 @@ _PATIENCE = 0.02  # s: an answer that a busy host keeps waiting is not lost
 _HICCUP = 1  # lost answer: a busy computer does that
 _FEW = 2  # servos that lose answers: their own cables, perhaps; many that lose about as much: the line
 _MANY = 4  # servos that are not named one by one
-_HOT = 10  # degrees below the servo's own limit
 
 
 class Diagnosis(NamedTuple):
@@ -43,7 +43,6 @@ def diagnose(
     progress: Callable[[str], None] = lambda _: None,
 ) -> Diagnosis:
     """Examine an open bus; nothing is moved and nothing is written to a servo."""
-    where = f" --port {bus.port_name}"
     facts: dict[str, Any] = {"port": bus.port_name, "baud": bus.baud}
     findings = check_adapter(bus, facts)
     progress("looking for servos")
@@ -56,7 +55,7 @@ def diagnose(
     twice = sorted({id_ for id_ in listed if listed.count(id_) > 1})
     for id_ in twice:
         problem = "is there twice: one servo speaks Protocol 1.0, one 2.0"
-        fix = f"connect one of them alone and give it another id: axbridge servo set-id {id_} NEW"
+        fix = Remedy("servo set-id", id_, "NEW", says="connect one of them alone and give it another id: {}")
         findings.append(Finding(f"id {id_}", problem, fix, True, "collision", id_))
     guesses = (  # of an unknown model, for `inspect` to name
         profile_for(servo.model, servo.firmware) or FirmwareProfile.load(PROTOCOLS[servo.protocol].usual_profile)
@@ -71,12 +70,12 @@ def diagnose(
     ]  # fmt: skip
     progress("asking each servo")
     for servo in known:
-        findings += inspect(bus, servo, where)
+        findings += inspect(bus, servo, bus.port_name)
         if servo.id in ids:
             findings += check_condition(bus, servo)
     if unexpected := sorted({servo.id for servo in servos} - {servo.id for servo in known}):
-        subject, fix = f"ids {', '.join(map(str, unexpected))}", "add them to the rig, or unplug them"
-        findings.append(Finding(subject, "answer, but are not in the rig", fix, False, "extra"))
+        subject, action = f"ids {', '.join(map(str, unexpected))}", "add them to the rig, or unplug them"
+        findings.append(Finding(subject, "answer, but are not in the rig", action, False, "extra"))
     findings += mixed_firmware(bus, [servo for servo in known if servo.id in ids])
     slow = [id_ for id_ in ids if bus.protocol(id_).group_reads and not bus.knows_best(id_)]
     facts["no_fast_sync_read"] = slow
@@ -101,7 +100,7 @@ def check_adapter(bus: SerialBus, facts: dict[str, Any]) -> list[Finding]:
     findings = []
     if adapter.latency_timer is not None and adapter.latency_timer > 1:
         fix = (
-            f"echo 1 | sudo tee {adapter.latency_file}  (permanently: `axbridge doctor --udev-rule`)"
+            Remedy("doctor", udev_rule=True, says=f"echo 1 | sudo tee {adapter.latency_file}  (permanently: {{}})")
             if adapter.latency_file
             else "set the latency timer to 1 ms in the driver's settings"
         )
@@ -112,7 +111,6 @@ def check_adapter(bus: SerialBus, facts: dict[str, Any]) -> list[Finding]:
 
 def no_answer(bus: SerialBus, progress: Callable[[str], None]) -> Finding:
     """Why no servo answers: another baud rate, or no servo."""
-    where = f" --port {bus.port_name}"
     progress("nobody answers: trying other baud rates")
     others = scan_bauds(
         bus, [baud for baud in all_bauds() if baud != bus.baud], range(31)
@@ -120,13 +118,11 @@ def no_answer(bus: SerialBus, progress: Callable[[str], None]) -> Finding:
     for baud, servos in others.items():
         if servos:
             listed = ", ".join(str(servo.id) for servo in servos)
-            fix = f"axbridge servo set-baud {servos[0].id} {bus.baud}{where} --baud {baud}"
+            fix = Remedy("servo set-baud", servos[0].id, bus.baud, port=bus.port_name, baud=baud)
             problem = f"nobody answers at {bus.baud} baud, but ids {listed} at {baud}"
             return Finding(bus.port_name, problem, fix, True, "baud")
-    fix = (
-        "check the servo supply (LEDs blink at power-on), data and ground wires, and that the adapter is set to TTL; "
-        f"then `axbridge scan{where} --baud all`"
-    )
+    says = "check servo supply (LEDs blink at power-on), data and ground wires, and that the adapter is on TTL; then {}"
+    fix = Remedy("scan", port=bus.port_name, baud="all", says=says)
     return Finding(bus.port_name, "no servo answers at any baud rate", fix, True, "missing")
 
 
@@ -148,7 +144,7 @@ def mixed_firmware(bus: SerialBus, servos: Sequence[Expected]) -> Iterator[Findi
 def check_condition(bus: SerialBus, servo: Expected) -> Iterator[Finding]:
     """Findings of supply, temperature and error byte; `inspect` has named alarms that are a register."""
     protocol, names, label, id_ = servo.protocol, servo.protocol.names, name_of(servo), servo.id
-    where = f" --port {bus.port_name}"
+    port = bus.port_name
     asked = (names.voltage, "min_voltage_limit", "max_voltage_limit", "present_temperature", "temperature_limit")
     try:
         counts, low, high, temperature, hottest = (_register(bus, servo, name) for name in asked)
@@ -157,26 +153,27 @@ def check_condition(bus: SerialBus, servo: Expected) -> Iterator[Finding]:
             open_lock = protocol.lock is not None and _register(bus, servo, "lock") == 0
     except (BusTimeout, CorruptPacket, ServoFault):
         return
-    nominal, voltage = servo.profile.electrics.nominal_voltage, counts / 10
+    nominal, voltage = servo.profile.electrics.nominal_voltage, counts * VOLT_PER_COUNT
     if counts > high:
-        problem = f"has {voltage:.1f} V at its terminals, and takes {high / 10:.1f} V at most"
+        problem = f"has {voltage:.1f} V at its terminals, and takes {high * VOLT_PER_COUNT:.1f} V at most"
         yield Finding(label, problem, "feed it with less: its motor burns", False, "voltage", id_)
     elif counts < low or voltage < 0.75 * nominal:
         problem = f"has {voltage:.1f} V at its terminals ({nominal:.1f} V nominal)"
         yield Finding(label, problem, "charge the battery, or feed the chain from both ends", False, "voltage", id_)
-    if temperature > hottest - _HOT:
+    if temperature >= hottest - HOT_MARGIN:
         problem = f"is {temperature} °C, close to its limit of {hottest} °C"
         yield Finding(label, problem, "let it rest, and look what it pushes against", False, "temperature", id_)
     if protocol.alarm is not None:
         return
     if open_lock:
         problem = "has an open EEPROM (lock 0): whatever is written to it lasts, by mistake, too"
-        yield Finding(label, problem, f"axbridge servo write {id_} lock 1{where}", False, "lock", id_)
-    wake = f"axbridge servo {protocol.revival.format(id=id_)}{where}"
-    if alarms := protocol.alarms(answer.error & (protocol.shuts_down | ErrorFlag.INPUT_VOLTAGE)):
-        yield Finding(label, f"reports {alarms.describe()}", f"remove the cause, then {wake}", False, "alarm", id_)
+        yield Finding(label, problem, Remedy("servo write", id_, "lock", 1, port=port), False, "lock", id_)
+    wake = protocol.revival(id_, port=port)
+    if alarms := protocol.alarms(answer.error & protocol.fault_mask):
+        fix = wake.within("remove the cause, then {}")
+        yield Finding(label, f"reports {alarms.describe()}", fix, False, "alarm", id_)
     if "operating_mode" not in servo.profile.registers and protocol.endless_goal(answer.data) is not None:
-        fix = f"axbridge servo write {id_} {names.high} {servo.profile.units.counts}{where}"
+        fix = Remedy("servo write", id_, names.high, servo.profile.units.counts, port=port)
         yield Finding(label, "is a wheel: both angle limits are 0, so it takes no goal", fix, False, "wheel", id_)
     if torque == 0:
         yield Finding(label, "has torque limit 0: it shut itself down", wake, False, "shutdown", id_)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from axbridge.bus.base import Bus, Reply
 from axbridge.bus.commission import (
@@ -22,13 +23,12 @@ from axbridge.bus.protocols.protocol import FIRST, Protocol
 from axbridge.bus.serial import SerialBus
 from axbridge.config import toml_tables
 from axbridge.config.profile import FOLDER, FirmwareProfile
-from axbridge.config.registers import CONVENTIONS, MOST_OFFSET, POSITION_MODES, OperatingMode
-from axbridge.errors import BusError, BusTimeout, CorruptPacket, HardwareError, ProfileError
+from axbridge.config.registers import CONVENTIONS, MOST_OFFSET, POSITION_MODES, DriveMode, OperatingMode
+from axbridge.errors import BusError, BusTimeout, CorruptPacket, HardwareError, ProfileError, Remedy
 
 _NOT_BESIDE_2 = v2.HEADER[2]
 UNREADABLE = frozenset({"missing", "collision", "status_level"})  # kinds of findings: the servo answers no READ
 _UNKNOWN = "name a profile of this model in a rig; to switch its motor off, cut the servo supply"
-REVERSE = 1  # bit of Drive Mode
 _LOOKS, _MORE_LOOKS = 4, 16  # reads: they show whether damage comes from noise or from two servos with one id
 _FIRST_FAMILIES = [CONVENTIONS[kind.name].addresses for kind in PROTOCOLS.values() if kind.version == 1]
 _SETTINGS = 1 + max(place.SHUTDOWN for place in _FIRST_FAMILIES)  # bytes with model and settings of a servo
@@ -82,13 +82,12 @@ class Finding:
 
 def handshake(bus: Bus, servos: Sequence[Expected], *, port: str = "") -> list[Finding]:
     """Identify every servo, note those that do not acknowledge writes, measure the adapter's latency."""
-    where = f" --port {port}" if port else ""
     findings: list[Finding] = []
     present = []
     for servo in servos:
         bus.set_protocol(servo.id, servo.protocol)
     for servo in servos:
-        results = list(inspect(bus, servo, where))
+        results = list(inspect(bus, servo, port))
         findings += results
         if not any(finding.kind in UNREADABLE for finding in results):
             present.append(servo.id)
@@ -97,24 +96,26 @@ def handshake(bus: Bus, servos: Sequence[Expected], *, port: str = "") -> list[F
     return sorted(findings, key=lambda finding: not finding.fatal)
 
 
-def inspect(bus: Bus, servo: Expected, where: str = "") -> Iterator[Finding]:
+def inspect(bus: Bus, servo: Expected, port: str = "") -> Iterator[Finding]:
     """Findings about one servo; see `handshake`."""
     label, id_ = name_of(servo), servo.id
+    look = Remedy("servo info", id_, port=port)
     if id_ == _NOT_BESIDE_2 and SECOND in bus.protocols.values() and servo.protocol is not SECOND:
         problem = "speaks Protocol 1.0, and each packet of 2.0 begins like one to this id"
-        yield Finding(label, problem, f"axbridge servo set-id {id_} NEW{where}", True, "id", id_)
+        yield Finding(label, problem, Remedy("servo set-id", id_, "NEW", port=port), True, "id", id_)
     named = servo.protocol.ping_length > 0  # a PING returns the model
     try:
         said = bus.ping(id_).data if named else read_start(bus, id_, _SETTINGS)
-    except BusTimeout:
-        yield Finding(label, "does not answer", f"axbridge scan{where} --baud all", True, "missing", id_)
+    except BusTimeout as silence:
+        fix = Remedy("scan", port=port, baud="all") if silence.remedy else silence.hint  # which explains the silence
+        yield Finding(label, "does not answer", fix, True, "missing", id_)
         return
     except CorruptPacket:
-        yield _collision(servo, where)
+        yield _collision(servo, port)
         return
     if said is None or (named and not answers_reads(bus, id_)):
         problem = "has status return level 0: it answers PING, but no read and no write"
-        yield Finding(label, problem, restore_status_return_level(id_, where), True, "status_level", id_)
+        yield Finding(label, problem, restore_status_return_level(id_, port=port), True, "status_level", id_)
         return
     if named:
         model, firmware = MODEL_AND_FIRMWARE.unpack(said)
@@ -127,7 +128,7 @@ def inspect(bus: Bus, servo: Expected, where: str = "") -> Iterator[Finding]:
             for name in ("return_delay_time", "status_return_level", "hardware_error_status")
         )
     elif len(said) < _SETTINGS:
-        yield Finding(label, "refuses to be read", f"axbridge servo info {id_}{where}", True, "model", id_)
+        yield Finding(label, "refuses to be read", look, True, "model", id_)
         return
     else:
         _, model, firmware = identify_model(id_, said)
@@ -137,7 +138,7 @@ def inspect(bus: Bus, servo: Expected, where: str = "") -> Iterator[Finding]:
         bus.no_write_ack_ids |= {id_}
     if model != servo.profile.model_number:
         profile = profile_for(model, firmware)
-        fix = f'set profile = "{profile.name}" in the rig' if profile else f"axbridge servo info {id_}{where}"
+        fix = f'set profile = "{profile.name}" in the rig' if profile else look
         problem = f"is model {model} ({profile.name if profile else 'unknown'}), not {servo.profile.model_number}"
         yield Finding(label, f"{problem} ({servo.profile.name})", fix, True, "model", id_)
     elif firmware < servo.profile.firmware_version:
@@ -151,34 +152,34 @@ def inspect(bus: Bus, servo: Expected, where: str = "") -> Iterator[Finding]:
         limits = [end.decode(said[end.address : end.end]) for end in ends]
         if limits == [counts, counts] and not {names.low, names.high} & (set_up or {}).keys():
             problem = f"is in its multi-turn mode ({names.low} and {names.high} are {counts}), which cannot be driven"
-            yield Finding(label, problem, f"axbridge servo write {id_} {names.low} 0{where}", True, "multi_turn", id_)
+            yield Finding(label, problem, Remedy("servo write", id_, names.low, 0, port=port), True, "multi_turn", id_)
     if alarms:
         problem = f"has shut itself down, or will: {HardwareError(alarms).describe()}"
-        yield Finding(label, problem, f"axbridge servo reboot {id_}{where}", False, "alarm", id_)
+        yield Finding(label, problem, Remedy("servo reboot", id_, port=port), False, "alarm", id_)
     compared = set_up is not None and model == servo.profile.model_number
     convention = position_convention(bus, id_, servo.profile) if compared else {}
     for name, usual, what in (
         ("homing_offset", 0, "counts from elsewhere"),
-        ("drive_mode", convention.get("drive_mode", 0) & ~REVERSE, "counts the other way round"),
+        ("drive_mode", convention.get("drive_mode", 0) & ~DriveMode.REVERSE, "counts the other way round"),
     ):
         if convention.get(name, usual) != usual and name not in (set_up or {}):
             mode = convention.get("operating_mode") if name == "homing_offset" else None
             lacks = {name: convention[name], **({} if mode is None else {"operating_mode": mode})}
             problem = f"its rig lacks registers = {toml_tables.written(lacks)}"
-            fix = f"axbridge servo write {id_} {name} {usual}{where}"
+            fix = Remedy("servo write", id_, name, usual, port=port)
             if mode == OperatingMode.POSITION:
                 problem = "which Position Control Mode ignores, and each other mode adds"
             else:
-                fix = f"add that to the rig to keep the calibration; to undo the calibration: `{fix}`"
+                fix = fix.within("add that to the rig to keep the calibration; to undo the calibration: {}")
             problem = f"{what}, by its {name} {convention[name]}; {problem}"
             yield Finding(label, problem, fix, True, name, id_)
     if delay:
         waits = delay * servo.profile.timing.return_delay_us_per_unit  # as measured: longer than the register says
         problem = f"waits {waits:.0f} µs before each answer, by its return_delay_time {delay}"
-        fix = f"axbridge servo write {id_} return_delay_time 0{where}"
+        fix = Remedy("servo write", id_, "return_delay_time", 0, port=port)
         yield Finding(label, problem, fix, False, "return_delay", id_)
     if is_shared(bus, id_):
-        yield _collision(servo, where)
+        yield _collision(servo, port)
 
 
 def position_convention(bus: Bus, id: int, profile: FirmwareProfile) -> dict[str, int]:
@@ -195,12 +196,13 @@ def position_convention(bus: Bus, id: int, profile: FirmwareProfile) -> dict[str
     return convention
 
 
-def checked_convention(bus: Bus, id: int, profile: FirmwareProfile, where: str) -> dict[str, int]:
+def checked_convention(bus: Bus, id: int, profile: FirmwareProfile, **line: Any) -> dict[str, int]:
     """As `position_convention`, for a rig that is made now; refuses a servo whose position jumps with its mode."""
     convention = position_convention(bus, id, profile)
     if convention.get("operating_mode") == OperatingMode.POSITION:
         why = f"servo {id} has homing_offset {convention['homing_offset']}, which its Position Control Mode (3) ignores"
-        raise BusError(f"{why}, and each other mode adds", f"run `axbridge servo write {id} homing_offset 0{where}`")
+        fix = Remedy("servo write", id, "homing_offset", 0, says="run {}", **line)
+        raise BusError(f"{why}, and each other mode adds", fix)
     return convention
 
 
@@ -217,10 +219,15 @@ def is_shared(bus: Bus, id: int) -> bool:
     return sum(isinstance(answer, CorruptPacket) for answer in replies) >= _MORE_LOOKS // 4
 
 
-def _collision(servo: Expected, where: str) -> Finding:
+def _collision(servo: Expected, port: str) -> Finding:
     problem = "answers with damaged packets: two servos with one id, or a bad cable"
-    fix = f"connect them one at a time and give one another id: axbridge servo set-id OLD NEW{where}"
-    return Finding(name_of(servo), problem, fix, True, "collision", servo.id)
+    return Finding(name_of(servo), problem, separate(port), True, "collision", servo.id)
+
+
+def separate(port: str) -> Remedy:
+    """What gives each of two servos with one id its own."""
+    says = "connect them one at a time and give one another id: {}"
+    return Remedy("servo set-id", "OLD", "NEW", port=port, says=says)
 
 
 def measure_latency(bus: SerialBus, ids: Sequence[int], rounds: int = 20) -> float:
@@ -246,12 +253,12 @@ def require(findings: Sequence[Finding], port: str) -> None:
     if not fatal:
         return
     if len(fatal) == 1 and fatal[0].kind == "missing" and fatal[0].id is not None:
-        raise BusTimeout(fatal[0].id)
+        raise BusTimeout(fatal[0].id, "" if isinstance(fatal[0].fix, Remedy) else fatal[0].fix)
     missing = [finding.subject for finding in fatal if finding.kind == "missing"]
     parts = [f"{', '.join(missing)} {'does' if len(missing) == 1 else 'do'} not answer"] if missing else []
     parts += [f"{finding.subject} {finding.problem}" for finding in fatal if finding.kind != "missing"]
-    hint = f"run `{fatal[0].fix}`" if fatal[0].fix.startswith("axbridge ") else fatal[0].fix
-    raise BusError(f"{port}: {'; '.join(parts)}", hint)
+    fix = fatal[0].fix
+    raise BusError(f"{port}: {'; '.join(parts)}", fix.within(fix.says or "run {}") if isinstance(fix, Remedy) else fix)
 
 
 def identify_model(id: int, start: bytes) -> tuple[Protocol, int, int]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import math
 import os
 import re
 import select
@@ -34,10 +35,11 @@ from axbridge.bus.port_name import (
 from axbridge.bus.protocols.packet import byte_seconds
 from axbridge.bus.protocols.v2 import HEADER
 from axbridge.config.registers import QUESTIONS
-from axbridge.errors import PortError
+from axbridge.errors import PortError, Remedy
 from axbridge.files import fill_streams
 
 _T = TypeVar("_T")
+THERE = -math.inf  # s
 REPLY_DELAY = 0.0012  # s: return delay 254 at 3.16 µs a unit, and an interrupt that holds the reply up
 OLDEST_SDK = (4, 0, 5)
 _WRITE_PATIENCE = 0.5  # s: a port that takes no byte for so long is lost
@@ -101,7 +103,10 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
                 raise self._lost(failure) from failure
 
     def receive(self, deadline: float) -> bytes:
-        """Wait for bytes until `deadline` (`time.monotonic`); return what there is, or nothing when it passed."""
+        """Wait for bytes until `deadline` (`time.monotonic`); return what there is, or nothing when it passed.
+
+        `THERE` as deadline: the caller has seen that bytes wait at `fd`.
+        """
         data = self._receive(deadline)
         if data and self.tap is not None:
             self.tap(data, False)
@@ -112,7 +117,7 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
             return self._slowly(lambda port: _read_by(port, deadline))
         left = deadline - time.monotonic()
         try:
-            if not self._ready(max(left, 0.0)):
+            if left > THERE and not self._ready(max(left, 0.0)):
                 return b""
             data = os.read(self.fd, _READ_SIZE)
         except BlockingIOError:
@@ -299,7 +304,8 @@ def _explain(port: str, baud: int, failure: Exception) -> PortError:
         problem, hint = "no such port", f"{others}; check the name and the cable"
     elif code in {errno.EACCES, errno.EPERM}:
         problem = "no permission to open the port"
-        hint = "run `sudo usermod -aG dialout $USER` and log in again, or use the rule of `axbridge doctor --udev-rule`"
+        says = "run `sudo usermod -aG dialout $USER` and log in again, or use the rule of {}"
+        hint = Remedy("doctor", udev_rule=True, says=says)
     elif _is_busy(failure):
         problem, hint = _in_use(port)
     elif code in {errno.ENOTTY, errno.EINVAL, errno.EISDIR, errno.ENOTDIR} or "Inappropriate ioctl" in text:

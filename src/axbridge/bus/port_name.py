@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from axbridge.errors import PortError, plural
+from axbridge.errors import PortError, Remedy, plural
 
 Kind = Literal["ftdi", "cdc", "pty", "uart", "remote", "unknown"]
 
@@ -79,7 +79,8 @@ def find_port() -> str:
     """The port meant by ``auto``: the only USB serial adapter there is, or the only one of a kind known for servos."""
     ports = connected()
     if not ports:
-        hint = "plug it in, name the port (--port; in Python port=), or start a virtual one: `axbridge serve RIG`"
+        says = "plug it in, name the port (--port; in Python port=), or start a virtual one: {}"
+        hint = Remedy("serve", "RIG", says=says)
         raise PortError("auto", "no USB serial adapter is connected", hint)
     if len(ports) > 1:
         raise PortError("auto", f"several adapters are connected: {', '.join(ports)}", "choose one with --port")
@@ -159,23 +160,29 @@ def bridge_at(port: str) -> BridgeAt | None:
     return None
 
 
-def unanswered_by_server(port: str, since: float) -> int:
-    """Packets that a busy `axbridge serve` behind a port has left unanswered, all in all.
+def server_behind(port: str) -> int | None:
+    """The process behind a pseudo-terminal, if a busy server has noted that it left packets unanswered; else None.
 
-    Args:
-        port: Its name. Only Linux tells which process is behind a pseudo-terminal.
-        since: S of `time.monotonic`; 0 is returned where the latest of these packets came before that.
+    Only Linux tells which one it is. To look for it takes tens of milliseconds; 0: it is not to be found.
     """
     path = Path(os.path.realpath(port))
     if path.parent != Path("/dev/pts") or not any(Path(tempfile.gettempdir()).glob(busy_file(0).name[:-1] + "*")):
-        return 0  # to look for the process takes tens of milliseconds
-    for holder in _holders_of(path.name):
-        process = holder.split()[1]
-        with contextlib.suppress(OSError, ValueError):
-            file = busy_file(int(process))
-            if file.lstat().st_uid == Path("/proc", process).stat().st_uid:
-                count, latest = file.read_text(encoding="ascii").split()
-                return int(count) if float(latest) >= since else 0
+        return None
+    return next((int(holder.split()[1]) for holder in _holders_of(path.name)), 0)
+
+
+def unanswered_by(server: int | None, since: float) -> int:
+    """Packets that a busy `axbridge serve`, see `server_behind`, has left unanswered, all in all.
+
+    Args:
+        server: Its process.
+        since: S of `time.monotonic`; 0 is returned where the latest of these packets came before that.
+    """
+    with contextlib.suppress(OSError, ValueError):
+        file = busy_file(server or 0)
+        if file.lstat().st_uid == Path("/proc", str(server)).stat().st_uid:
+            count, latest = file.read_text(encoding="ascii").split()
+            return int(count) if float(latest) >= since else 0
     return 0
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from axbridge.bus.protocols.protocol import FIRST, Protocol
+from axbridge.units import from_sign_magnitude
 
 UNREAD = -1  # torque limit of a servo whose limit was not read, or shows no overload
 
@@ -73,9 +74,7 @@ def _format(protocol: Protocol) -> np.dtype[np.void]:
 @lru_cache(maxsize=8)
 def _signed(bit: int) -> npt.NDArray[np.int64]:
     """Numbers of all words: magnitudes below a bit that says that they are negative."""
-    words = np.arange(1 << 16)
-    magnitudes = words & ((1 << bit) - 1)
-    return np.where(words >> bit & 1, -magnitudes, magnitudes)
+    return from_sign_magnitude(np.arange(1 << 16), bit)
 
 
 def decoded(protocol: Protocol, samples: bytes, name: str) -> npt.NDArray[np.int64]:

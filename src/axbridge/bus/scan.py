@@ -17,14 +17,14 @@ from axbridge.bus.protocols.v1 import Decoder, encode
 from axbridge.bus.serial import SerialBus
 from axbridge.config.registers import Instruction, Version
 from axbridge.errors import BusTimeout, CorruptPacket, PortError
-from axbridge.units import UNITS, bauds_of
+from axbridge.units import UNITS
 
 # of the manuals; of 57143 and 57600 one is near enough to the other
 BAUDS = (
     1_000_000, 500_000, 400_000, 250_000, 200_000, 128_000, 117_647, 57_143, 38_400, 19_231, 9_615, 2_000_000,
     2_250_000, 2_500_000, 3_000_000, 4_000_000, 4_500_000,
 )  # fmt: skip
-RATES = sorted({round(rate) for name in UNITS for rate in bauds_of(name)})  # bit/s that a servo can be set to
+RATES = sorted({round(rate) for units in UNITS.values() for rate in units.bauds})  # bit/s that a servo can be set to
 _NEAR = 0.02  # of a rate: a servo receives at one that is 3 % off
 _FASTEST_FIRST = 3_000_000  # bit/s of Protocol 1.0: MX
 _GAP = 3  # bytes of time for each lower id, before a servo of Protocol 2.0 answers a PING to all

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from axbridge.bus.base import SHORTEST_BLOCK, Bus, Reply
 from axbridge.bus.port import REPLY_DELAY, Port
-from axbridge.bus.port_name import SERVE_PATIENTLY, find_port, too_busy, unanswered_by_server
+from axbridge.bus.port_name import SERVE_PATIENTLY, find_port, server_behind, too_busy, unanswered_by
 from axbridge.bus.protocols.packet import BROADCAST, Packet, byte_seconds
 from axbridge.bus.protocols.protocol import FIRST, Protocol
 from axbridge.bus.protocols.v1 import SUM_OK, encode
@@ -117,6 +117,7 @@ class SerialBus(Bus):
         self.retries = retries
         self.stats = LineStats()
         self.echo = False
+        self._server: int | None = None  # process of a virtual bus behind the port; None: not looked for
         self._ended = False
         self._byte = byte_seconds(baud)
         self.port = self._open_port()
@@ -137,12 +138,14 @@ class SerialBus(Bus):
     def _open_port(self) -> Port:
         return Port(self.port_name, self.baud)
 
-    def _explained(self, error: BusTimeout | CorruptPacket) -> BusTimeout | CorruptPacket:
-        if self.port.adapter.kind == "pty":
-            packets = unanswered_by_server(self.port_name, time.monotonic() - _RECENT)
-            if packets and isinstance(error, BusTimeout):
-                return BusTimeout(error.id, f"{too_busy(packets)}; {SERVE_PATIENTLY}")
-        return error
+    def _busy_server(self) -> str:
+        """What a busy virtual bus behind the port has noted in the last seconds; empty: nothing explains a silence."""
+        if self.port.adapter.kind != "pty":
+            return ""
+        if self._server is None:
+            self._server = server_behind(self.port_name)
+        packets = unanswered_by(self._server, time.monotonic() - _RECENT)
+        return f"{too_busy(packets)}; {SERVE_PATIENTLY}" if packets else ""
 
     @property
     def remote(self) -> bool:
@@ -177,6 +180,7 @@ class SerialBus(Bus):
             if self._ended:
                 raise PortError(self.port_name, "the port is closed")
             self.port.setupPort(self.baud)
+            self._server = None
             self._expire_all()
             try:
                 self._start()
@@ -476,7 +480,7 @@ class SerialBus(Bus):
             counts.corrupt += 1
             raise CorruptPacket(id, received)
         counts.timeouts += 1
-        raise BusTimeout(id)
+        raise BusTimeout(id, self._busy_server())
 
     def _clear(self) -> None:
         """Discard bytes without a question: a duplicate, or the second reply where two servos have one id."""

@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from json import dumps
 from pathlib import Path
 from typing import Annotated, Any
@@ -40,6 +41,7 @@ _HINTS = {  # words that users type instead of the right verb
     "bench": "doctor",
     "version": "--version",
 }
+_OF_A_LINE = {"doctor", "scan", "servo"}  # verbs that take a port and a rate
 _UNTOUCHED = "no motor was moved, and files are whole or not there"
 _LEFT = {
     "off": "a motor may still have power: type it again, or cut the supply",
@@ -138,6 +140,9 @@ def run(arguments: list[str]) -> int:
     except AxBridgeError as error:
         if debug:
             raise
+        remedy = error.remedy
+        if remedy is not None and remedy.verb.split()[0] in _OF_A_LINE and not remedy.options:
+            error.hint = remedy.within(remedy.says, **_line_typed(arguments))
         return _complain(str(error), HARDWARE if isinstance(error, BusError) else MISUSE)
     except MemoryError as error:
         if debug:
@@ -151,6 +156,12 @@ def run(arguments: list[str]) -> int:
     if code == INTERRUPTED:  # typer returns it after Ctrl-C
         return _stopped(arguments, signals)
     return code if isinstance(code, int) else DONE
+
+
+def _line_typed(arguments: list[str]) -> dict[str, str]:
+    """The --port and --baud among `arguments`, which a command about the same line needs, too."""
+    words = [word for typed in arguments for word in (typed.split("=", 1) if typed.startswith("--") else [typed])]
+    return {option[2:]: value for option, value in pairwise(words) if option in {"--port", "--baud"}}
 
 
 def load_typed(arguments: list[str]) -> None:

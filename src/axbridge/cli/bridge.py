@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json as json_text
 import signal
+import sys
 import time
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -11,11 +13,12 @@ from typing import Annotated
 
 import typer
 
-from axbridge.bridge.black_box import BlackBox, in_words
+from axbridge.bridge.black_box import BlackBox
 from axbridge.bridge.bridge import Bridge, only_bus
 from axbridge.bridge.gaps import Gaps, Readers
 from axbridge.bridge.relay import Packets, Relay
 from axbridge.bridge.rules import Notice
+from axbridge.bridge.summary import in_words
 from axbridge.bus.line_lock import BusLock
 from axbridge.bus.port import Port
 from axbridge.bus.port_name import is_served
@@ -33,6 +36,7 @@ from axbridge.virtual.channel import Channel, DirectReader, PtyChannel, TcpChann
 from axbridge.virtual.wake_latency import wake_on_time
 
 _TICK = 0.02  # s
+_SWITCH = 0.0005  # s that the thread of the recorder may hold a packet up
 
 
 @app.command()
@@ -109,7 +113,7 @@ def bridge(
         box = BlackBox(loaded, recorder)
         between = packets = None
         if not watch:
-            between = Bridge(loaded, port, noted, allow_service=allow_service, box=box, virtual=virtual or ())
+            between = Bridge(loaded, port, notify, allow_service=allow_service, box=box, virtual=virtual or ())
         elif virtual:
             backend = open_mixed(loaded, port, virtual)
             held.callback(backend.close)
@@ -126,6 +130,9 @@ def bridge(
         readers = held.enter_context(closing(Readers(device, box.traffic.versions, noted)))
         turn = BusLock() if between is None else between.turn
         gaps = Gaps(box, readers, turn, 1 / poll if poll else None)
+        sys.setswitchinterval(_SWITCH)
+        gc.collect()
+        gc.freeze()  # what is there stays: to look through it again takes milliseconds
         channel = held.enter_context(closing(opened()))
         if between is not None:
             between.run(channel, lambda: bool(stop or box.failure), gaps)

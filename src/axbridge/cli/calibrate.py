@@ -114,7 +114,7 @@ def _calibrated(guide: ManualProcedure[Mounting], rig: Rig, queue: list[str]) ->
 def _zero_and_limits(guide: ManualProcedure[Mounting], name: str, turned: float) -> Mounting | str:
     """Ask for a joint's zero and limits; return the servo's mounting, or the key that left the joint."""
     servo, before = guide.robot[name], guide.angles()
-    config, profile = servo.config, guide.robot.rig.profile_of(servo.config)
+    config, profile = servo.config, servo.dynamixel.profile
 
     def count() -> int:
         return round(servo.position / profile.units.position)
@@ -143,7 +143,7 @@ def _at(robot: Robot, bus: str, id: int | None) -> str:
 
 def _sign(robot: Robot, name: str) -> str:
     """Return how the robot shows which servo is meant."""
-    return "its LED blinks" if "led" in robot.rig.profile_of(robot[name].config).registers else "it has no LED"
+    return "its LED blinks" if "led" in robot[name].dynamixel.profile.registers else "it has no LED"
 
 
 def _meant(robot: Robot, servo: ServoConfig, taken: Mapping[str, str]) -> tuple[str, str]:

@@ -14,7 +14,7 @@ import typer
 from axbridge.bus.commission import read_register
 from axbridge.bus.diagnose import Diagnosis, diagnose, grouped, ranges
 from axbridge.bus.handshake import UNREADABLE, Expected, ExpectedBus, Finding, name_of
-from axbridge.bus.port_name import SERVE_PATIENTLY, too_busy, unanswered_by_server
+from axbridge.bus.port_name import SERVE_PATIENTLY, server_behind, too_busy, unanswered_by
 from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.serial import SerialBus
 from axbridge.cli.app import DONE, FAILED_CHECK, app, emit_json
@@ -24,6 +24,7 @@ from axbridge.cli.progress import progress
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.config.toml_tables import shipped
+from axbridge.errors import Remedy
 from axbridge.units import Calibration
 
 PACKETS = 1000  # reads to measure the loss rate
@@ -53,7 +54,7 @@ def doctor(
             reports.append(diagnose(bus, expected.servos, PACKETS, show))
             if loaded is not None:
                 examined(bus, expected, loaded, reports[-1])
-            if packets := unanswered_by_server(bus.port_name, began):  # a busy computer explains all lost packets
+            if packets := unanswered_by(server_behind(bus.port_name), began):  # explains all lost packets
                 server = Finding(bus.port_name, too_busy(packets), SERVE_PATIENTLY, fatal=False, kind="busy")
                 reports[-1].findings.insert(0, server)
     wrong = any(report.findings for report in reports)
@@ -125,19 +126,18 @@ def examined(bus: SerialBus, line: ExpectedBus, rig: Rig, report: Diagnosis) -> 
             own = (names.low, names.high, names.most_torque, names.torque, names.voltage, "present_temperature")
             registers = {name: servo.profile.register(name) for name in (*_SHOWN, *own)}
             read[servo.name] = {name: read_register(bus, servo.id, register) for name, register in registers.items()}
-            where = f" --port {bus.port_name}"
-            report.findings.extend(judge_levels(servo, configs[servo.name], read[servo.name], where))
+            report.findings.extend(judge_levels(servo, configs[servo.name], read[servo.name], bus.port_name))
     return read
 
 
-def judge_levels(servo: Expected, config: ServoConfig, values: Mapping[str, int], where: str = "") -> list[Finding]:
+def judge_levels(servo: Expected, config: ServoConfig, values: Mapping[str, int], port: str = "") -> list[Finding]:
     """Return the register values that prevent what the rig expects, or that weaken the servo's own protection."""
     factory = {name: servo.profile.registers[name].initial for name in values}
     wanted = {**{name: value for name, value in factory.items() if isinstance(value, int)}, **config.registers}
     findings: list[Finding] = []
 
     def say(problem: str, kind: str, **right: int) -> None:
-        commands = (f"axbridge servo write {servo.id} {name} {value}{where}" for name, value in right.items())
+        commands = (Remedy("servo write", servo.id, name, value, port=port) for name, value in right.items())
         findings.append(Finding(name_of(servo), problem, " && ".join(commands), False, kind, servo.id))
 
     names = servo.protocol.names

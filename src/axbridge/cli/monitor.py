@@ -29,6 +29,7 @@ from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError, RigE
 from axbridge.robot.twin.residuals import REMEDIES
 from axbridge.robot.twin.twin import PassiveTwin
 from axbridge.sim.engines.choice import with_usual_engine
+from axbridge.units import VOLT_PER_COUNT
 
 _PERIOD = 0.02  # s: 50 Hz
 _REDRAW = 0.2  # s
@@ -143,8 +144,8 @@ class _Line:
             limit = "-" if state.torque_limit is None else str(state.torque_limit)
             flags = servo.protocol.alarms(state.error)
             cells = (
-                servo.name, str(servo.id), *moving, f"{state.voltage / 10:.1f}", str(state.temperature), limit,
-                flags.describe(), f"{loss:.2%}",
+                servo.name, str(servo.id), *moving, f"{state.voltage * VOLT_PER_COUNT:.1f}", str(state.temperature),
+                limit, flags.describe(), f"{loss:.2%}",
             )  # fmt: skip
             wrong = (
                 state.temperature >= self._hot.get(servo.id, math.inf),

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from axbridge.bus.commission import restore_status_return_level
 from axbridge.bus.handshake import profile_for
-from axbridge.bus.port_name import SERVE_PATIENTLY, too_busy, unanswered_by_server
+from axbridge.bus.port_name import SERVE_PATIENTLY, server_behind, too_busy, unanswered_by
 from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.scan import RATES, all_bauds, scan_bauds
 from axbridge.bus.serial import SerialBus
@@ -15,7 +15,7 @@ from axbridge.cli.app import DONE, HARDWARE, app, report
 from axbridge.cli.options import JsonOption, PortOption, ids_of, shared
 from axbridge.cli.progress import progress
 from axbridge.errors import UsageError
-from axbridge.units import bauds_of, nearest_baud
+from axbridge.units import nearest_baud
 
 
 @app.command()
@@ -47,15 +47,15 @@ def scan(
                 model = "damaged answers: two servos with this id?"
             version = "" if servo.firmware is None else f", firmware {servo.firmware}"
             title = "" if servo.protocol == 1 else f", {PROTOCOLS[servo.protocol].title}"
-            own = rate if profile is None else round(nearest_baud(rate, bauds_of(profile.units_name)))
+            own = rate if profile is None else round(nearest_baud(rate, profile.units.bauds))
             lines.append(f"{own:>8} baud  id {servo.id:>3}  {model}{version}{title}")
             if servo.mute:
-                lines.append(f"run `{restore_status_return_level(servo.id, f' --port {name} --baud {rate}')}`")
+                lines.append(restore_status_return_level(servo.id, says="run {}", port=name, baud=rate))
     if not any(by_rate.values()):
         tried = "any baud rate" if baud == "all" else f"{baud} baud"
         more = f"axbridge doctor --port {name}" if baud == "all" else f"axbridge scan --port {name} --baud all"
         lines = [f"{name}: no servo answered at {tried}", f"run `{more}`"]
-    packets = unanswered_by_server(name, began)
+    packets = unanswered_by(server_behind(name), began)
     if packets:
         lines += [f"{too_busy(packets)}: the list may lack servos", SERVE_PATIENTLY]
     document = {rate: [vars(servo) for servo in servos] for rate, servos in by_rate.items()}

@@ -27,8 +27,8 @@ from axbridge.cli.progress import progress
 from axbridge.config.profile import FirmwareProfile, in_units
 from axbridge.config.registers import CONVENTIONS, Address, Instruction
 from axbridge.config.rig import Rig
-from axbridge.errors import BusError, BusTimeout, ControlWarning, CorruptPacket, HardwareError, UsageError
-from axbridge.units import baud_of, baud_register, bauds_of, nearest_baud
+from axbridge.errors import BusError, BusTimeout, ControlWarning, CorruptPacket, HardwareError, Remedy, UsageError
+from axbridge.units import nearest_baud
 
 servo = typer.Typer(cls=Verbs, no_args_is_help=True, help=__doc__)
 app.add_typer(servo, name="servo")
@@ -39,29 +39,24 @@ _LAST_ID, _USUAL_BAUD = 253, 1_000_000
 _MOVERS = {  # registers whose write may switch the motor on
     "goal_position", "moving_speed", "torque_enable", "goal_velocity", "goal_pwm", "goal_current",
 }  # fmt: skip
-_RATES = {
-    "1": "2000000/(n+1): 1000000, 500000, 200000, 115200, 57600, …",
-    "2": "9600, 57600, 115200, or 1 to 4 million",
-}
-_FEETECH_RATES = "1000000, 500000, 250000, 128000, 115200, 57600, 38400 or 19200"
 _RADIANS = 3.2  # a smaller angle with several decimals may have been meant in radians
 _SCOPES = {"": 0xFF, "id": 0x01, "id+baud": 0x02}
 
 
 class _Target(NamedTuple):
-    """A servo on an open line. `mute`: it answers PING only, and gets the AX-12A profile; `where`: its CLI options."""
+    """A servo on an open line; `mute`: it answers PING only, and gets the AX-12A profile."""
 
     bus: SerialBus
     id: int
     profile: FirmwareProfile
     mute: bool
-    where: str
+    line: dict[str, Any]  # options that name its line
 
     @property
     def silence(self) -> BusError:
         """Return the error for a servo that answers PING only, with the command that repairs it."""
         problem = f"servo {self.id} has status return level 0: it answers PING, but no read"
-        return BusError(problem, f"`{commission.restore_status_return_level(self.id, self.where)}` lets it answer")
+        return BusError(problem, commission.restore_status_return_level(self.id, "{} lets it answer", **self.line))
 
 
 @contextmanager
@@ -69,8 +64,8 @@ def _line_of(servo: str, rig: str | None, port: str | None, baud: int, *, mute_t
     """Open the line of a servo given by its id, or by its name in a rig; `mute_too`: also if it answers no reads."""
     number, port, baud, own = _address(servo, rig, port, baud)
     with SerialBus(port or "auto", baud) as bus:
-        where = f" --port {bus.port_name}" + (f" --baud {baud}" if baud != _USUAL_BAUD else "")
-        target = _Target(bus, number, *_identify(bus, number, own), where)
+        line = {"port": bus.port_name, "baud": None if baud == _USUAL_BAUD else baud}
+        target = _Target(bus, number, *_identify(bus, number, own), line)
         if target.mute and not mute_too:
             raise target.silence
         yield target
@@ -154,7 +149,7 @@ def write(
         other = "set-id" if register == "id" else "set-baud"
         hint = f"use `axbridge servo {other}`, which looks before it does"
         raise UsageError(f"{register} is not changed by write", hint)
-    bus, number, profile, mute, where = target
+    bus, number, profile, mute, line = target
     if mute:
         if register != "status_return_level" or not value:
             raise target.silence
@@ -163,12 +158,11 @@ def write(
     worn = write_register(bus, number, profile, register, value)
     lines = [f"{register} is {value}" + (f" ({worn} EEPROM bytes written)" if worn else "")]
     if register in _MOVERS and read_register(bus, number, profile.register("torque_enable")):
-        off = f"`axbridge servo torque {number} off{where}`"
-        lines.append(f"the motor has power now and keeps it: {off} takes it away")
+        says = "the motor has power now and keeps it: {} takes it away"
+        lines.append(Remedy("servo torque", number, "off", says=says, **line))
     if (register, value) == ("status_return_level", 0):
-        lines.append(
-            f"it answers PING alone now: `{commission.restore_status_return_level(number, where)}` lets it answer again"
-        )
+        says = "it answers PING alone now: {} lets it answer again"
+        lines.append(commission.restore_status_return_level(number, says, **line))
     if register == "lock" and profile.behaviour.lock_scope != "power_off":
         lines.append(f"its EEPROM takes no more writes; {commission.UNLOCK}")
     return "\n".join(lines), {"id": number, "register": register, "value": value, "eeprom_bytes": worn}
@@ -212,11 +206,11 @@ def set_baud(
     """Change the baud rate of a servo, and check that it answers at the new one."""
     bus, number, profile, *_ = target
     register = profile.register("baud_rate")
-    code = baud_register(new, profile.units_name)
+    code = profile.units.baud_register(new)
     if code is None:
-        rates = _RATES.get(str(profile.protocol), _FEETECH_RATES)
-        near = round(nearest_baud(new, bauds_of(profile.units_name)))
-        raise UsageError(f"an {profile.name} cannot make {new} baud; the nearest is {near}", f"choose {rates}")
+        near = round(nearest_baud(new, profile.units.bauds))
+        why = f"an {profile.name} cannot make {new} baud; the nearest is {near}"
+        raise UsageError(why, f"choose from {profile.units.rates}")
     if read_register(bus, number, register) != code:
         commission.refuse_locked(bus, number, profile, "baud_rate")
         with suppress(BusTimeout, CorruptPacket), commission.unlocked(bus, number, register, number):
@@ -228,7 +222,7 @@ def set_baud(
         except BusTimeout as error:
             problem = f"it does not answer at {new} baud; `axbridge scan --baud all` finds it"
             raise BusTimeout(number, problem) from error
-    made = round(baud_of(code, profile.units_name))
+    made = round(profile.units.baud(code))
     text = f"servo {number} talks at {new} baud now" + (f" ({made}, to be exact)" if made != new else "")
     return text, {"id": number, "baud": new, "exactly": made}
 
@@ -261,7 +255,7 @@ def reset(
     bus.set_protocol(new, bus.protocol(number))
     timing, code = profile.timing, profile.register("baud_rate").initial
     bus.clock.sleep_until(bus.clock.now() + timing.eeprom_wait(profile.eeprom_end) + 1e-3 * timing.boot_ms)
-    default = bus.baud if keep == "id+baud" else round(baud_of(int(code), profile.units_name))
+    default = bus.baud if keep == "id+baud" else round(profile.units.baud(int(code)))
     bus.set_baud(default)
     if not commission.answers_ping(bus, new):
         problem = f"servo {number} was asked to reset, and should have id {new} at {default} baud now"
@@ -356,11 +350,10 @@ def goto(
         with open_robot(alone, "real", port=port) as robot:
             joint = robot[0]
             if joint.name in robot.withheld:
-                where = f" --port {port}" if port else ""
-                revival = PROTOCOLS[alone.profile_of(joint.config).protocol].revival.format(id=joint.config.id)
-                command = f"axbridge servo {revival}{where}"
-                raise BusError(f"{joint.name} has shut itself down", f"see why; then `{command}` lets it move again")
-            low, high = map(math.degrees, reach_of(joint, alone.profile_of(joint.config)))
+                revival = joint.dynamixel.protocol.revival(joint.dynamixel.id, port=port)
+                hint = revival.within("see why; then {} lets it move again")
+                raise BusError(f"{joint.name} has shut itself down", hint)
+            low, high = map(math.degrees, reach_of(joint))
             if not low <= angle <= high:
                 problem = f"{angle:g}° is out of the limits of {joint.name}: {low:.1f}° to {high:.1f}°"
                 raise UsageError(problem, "give an angle between them")
@@ -405,7 +398,7 @@ def _rig_of_id(servo: str, port: str | None, baud: int) -> Rig:
     """Return a rig of the servo with this bus id, whose zero is the middle of its range."""
     with _line_of(servo, None, port, baud) as target:
         profile, line = target.profile, {"port": target.bus.port_name, "baud": baud}
-        held = checked_convention(target.bus, target.id, profile, target.where)
+        held = checked_convention(target.bus, target.id, profile, **target.line)
     name = f"servo {target.id}"
     entry = {"name": name, "joint": name, "id": target.id, "profile": profile.name}
     entry |= {"zero": profile.units.middle, "registers": held}

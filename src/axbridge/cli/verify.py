@@ -444,7 +444,7 @@ def hold(rig: Rig, port: str, names: list[str]) -> None:
         went = []
         for name, start in before.items():
             counts = driven(start, robot[name].read("present_position"), robot[name].read("goal_position"))
-            went.append(counts * rig.profile_of(robot[name].config).units.position)
+            went.append(counts * robot[name].dynamixel.profile.units.position)
         print(max(went), flush=True)
         while robot.time < _HOLDS and not select.select([sys.stdin], [], [], 0)[0] and robot.step() != -1:
             pass

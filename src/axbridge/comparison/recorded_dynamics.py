@@ -20,7 +20,7 @@ from axbridge.comparison.metrics import resample
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.config.urdf import Tree
-from axbridge.errors import RecordingError, RigError, UsageError, require
+from axbridge.errors import RecordingError, Remedy, RigError, UsageError, require
 from axbridge.recording.provenance import rig_of
 from axbridge.recording.recording import Recording
 from axbridge.recording.step_format import BASE
@@ -240,7 +240,7 @@ def joints_motion(recording: Recording, rig: Rig, tree: Tree, time: FloatArray) 
     for joint in tree.joints:
         servo = servos.get(joint.name)
         if servo is None or servo.name not in recording or np.isnan(recording[servo.name].position).all():
-            hint = "record all servos of the rig: axbridge record …, axbridge run --record"
+            hint = Remedy("run", "SCRIPT.py", record="FILE.mcap", says="record all servos of the rig, as {} does")
             raise RecordingError(recording.path, f"does not show how joint {joint.name} moved", hint)
         track = recording[servo.name]
         known = ~np.isnan(track.position)

@@ -19,13 +19,14 @@ from axbridge.config.registers import (
     EEPROM_END,
     MOST_OFFSET,
     Address,
+    DriveMode,
     Names,
     OperatingMode,
     Version,
 )
 from axbridge.errors import ErrorFlag, FeetechError, HardwareError, ProfileError, nearest
 from axbridge.file_reading import snake_case
-from axbridge.units import RPM, UNITS, Units, UnitsName, baud_of, bits_to_signed
+from axbridge.units import RPM, UNITS, Units, UnitsName, bits_to_signed, from_sign_magnitude, sign_magnitude
 
 FOLDER = "firmware_profiles"
 HOT_MARGIN = 5  # °C below its own limit, where a servo switches itself off
@@ -77,15 +78,11 @@ class Register(toml_tables.TomlTable):
     def decode(self, data: bytes | bytearray) -> int:
         """The value that its bytes say."""
         value = int.from_bytes(data, self.byteorder, signed=self.signed)
-        if not self.sign_bit:
-            return value
-        magnitude = value & (1 << self.sign_bit) - 1
-        return -magnitude if value >> self.sign_bit & 1 else magnitude
+        return from_sign_magnitude(value, self.sign_bit) if self.sign_bit else value
 
     def encode(self, value: int) -> bytes:
         """The bytes that say a value of its `span`."""
-        if self.sign_bit and value < 0:
-            value = -value | 1 << self.sign_bit
+        value = sign_magnitude(value, self.sign_bit) if self.sign_bit else value
         return value.to_bytes(self.size, self.byteorder, signed=self.signed)
 
 
@@ -402,7 +399,6 @@ _SCALED = re.compile(r"([\d.]+) (us|V|deg/s\^2|mA|ms|mV/ms|rev/min\^2)$")
 _FLAGS = {"error bits": ErrorFlag, "hardware error bits": HardwareError, "Feetech error bits": FeetechError}
 _NAMES = {"us": "µs", "deg/s^2": "°/s²", "rev/min^2": "rev/min²"}
 _OR_MS = ", or ms"  # of the profile registers: time, if Drive Mode says so
-_TIMED = 4  # its bit
 
 
 def compliance_slope(written: int) -> int:
@@ -421,11 +417,11 @@ def in_units(profile: FirmwareProfile, name: str, values: Mapping[str, int]) -> 
     if "bit 10 = CW" in unit and (wheel or name != "moving_speed"):
         value = bits_to_signed(value)
     if "bps" in unit:
-        return f"{baud_of(value, profile.units_name):.0f} baud"
+        return f"{units.baud(value):.0f} baud"
     if unit in _FLAGS:
         return _FLAGS[unit](value).describe()
     if unit.endswith(_OR_MS):
-        unit = "ms" if values.get("drive_mode", 0) & _TIMED else unit.removesuffix(_OR_MS)
+        unit = "ms" if values.get("drive_mode", 0) & DriveMode.TIMED else unit.removesuffix(_OR_MS)
     if unit in {"degC", "ms"}:
         return f"{value} {'°C' if unit == 'degC' else unit}"
     if scaled := _SCALED.match(unit):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from enum import IntEnum
+from enum import IntEnum, IntFlag
 from typing import Literal, NamedTuple
 
 Version = Literal[1, 2, "sts", "scs"]
@@ -123,6 +123,14 @@ class OperatingMode(IntEnum):
     EXTENDED_POSITION = 4
     CURRENT_BASED_POSITION = 5
     PWM = 16
+
+
+class DriveMode(IntFlag):
+    """Bits of the Drive Mode of these servos."""
+
+    REVERSE = 0x01  # positions grow clockwise
+    TIMED = 0x04  # the profile registers are times, ms
+    TORQUE_ON_BY_GOAL = 0x08
 
 
 MOST_OFFSET = 1024  # counts: Position Control Mode ignores a Homing Offset beyond it (e-manual, Homing Offset)

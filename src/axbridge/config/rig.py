@@ -33,9 +33,9 @@ from axbridge.config.rig_tables import (
     WebotsConfig,
     WorldConfig,
 )
-from axbridge.errors import ProfileError, RigError, UsageError, nearest, plural
+from axbridge.errors import ProfileError, Remedy, RigError, UsageError, nearest, plural
 from axbridge.file_reading import FORMAT, printable, reading, refuse_other_kind, regular
-from axbridge.units import Calibration, baud_register
+from axbridge.units import Calibration
 
 if TYPE_CHECKING:
     from axbridge.config.urdf import Shape, Tree  # numpy takes a while
@@ -47,8 +47,8 @@ _OPTIONS = re.compile(r"(.+?):(\w+=[^,=:/\\]*(?:,\w+=[^,=:/\\]*)*)")  # and no d
 _LONGEST = 60  # characters of what stands in the braces that are shown
 _PLACE = re.compile(r"\$\{([^{}]*)\}")
 _NOT_A_SETTING = {  # registers that a rig must not write: opening it would rename a servo, or move it
-    "id": "`id = …` of the [[servo]] says which servo is meant; `axbridge servo set-id` gives a servo another id",
-    "baud_rate": "`baud = …` of the [[bus]] says it; `axbridge servo set-baud` gives a servo another rate",
+    "id": Remedy("servo set-id", says="`id = …` of the [[servo]] says which servo is meant; {} gives it another id"),
+    "baud_rate": Remedy("servo set-baud", says="`baud = …` of the [[bus]] says it; {} gives a servo another rate"),
     **dict.fromkeys(("torque_enable", "goal_position", "goal_velocity", "moving_speed"), "leave it to programs"),
 }
 
@@ -372,10 +372,9 @@ class Rig(toml_tables.TomlTable):
             hint = "give it a [[bus]] of its own, with another adapter: each would take the other's packets for its own"
             raise RigError(self.path, f"servo.{servo.name}.bus", why, hint)
         for bus in self.buses:
-            if bus.name == servo.bus and baud_register(bus.baud, profile.units_name) is None:
+            if bus.name == servo.bus and profile.units.baud_register(bus.baud) is None:
                 why = f"an {profile.name} cannot talk at {bus.baud} baud"
-                hint = "choose 2000000/(n+1): 1000000, 500000, 250000, 200000, 115200, 57600, …"
-                raise RigError(self.path, f"bus.{bus.name}.baud", why, hint)
+                raise RigError(self.path, f"bus.{bus.name}.baud", why, f"choose from {profile.units.rates}")
         return profile
 
     def _check_registers(self, servo: ServoConfig, profile: FirmwareProfile) -> None:
@@ -413,8 +412,9 @@ class Rig(toml_tables.TomlTable):
         line = f"write registers = {registers}: in mode 4 it counts its turns"
         if abs(offset) > MOST_OFFSET:
             why = f"Position Control Mode (3) ignores a homing offset beyond ±{MOST_OFFSET}, and the other modes add it"
-            again = f"or `axbridge servo write {servo.id} homing_offset 0`, leave it out, and calibrate again"
-            raise RigError(self.path, f"{key}.registers.homing_offset", why, f"{line}, {again}")
+            says = f"{line}, or {{}}, leave it out, and calibrate again"
+            again = Remedy("servo write", servo.id, "homing_offset", 0, says=says)
+            raise RigError(self.path, f"{key}.registers.homing_offset", why, again)
         mounted = Calibration(profile.units, servo.zero, servo.direction)
         low, high = sorted(map(mounted.angle, profile.reach(servo.registers)))
         bottom, top = servo.soft_limits
@@ -438,7 +438,7 @@ class Rig(toml_tables.TomlTable):
             model = ServoModel.load(self._beside(chosen) or chosen, profile, overrides)
         if name is None and (why := self._misfit(servo, model)):
             own = f'write model = "{profile.model}", or take' if chosen != profile.model else "take"
-            hint = f"{own} another of that servo: `axbridge list models`"
+            hint = Remedy("list", "models", says=f"{own} another of that servo: {{}}")
             raise RigError(self.path, f"servo.{servo.name}.model", why, hint)
         return model
 

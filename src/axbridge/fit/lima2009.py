@@ -19,7 +19,7 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.comparison.recorded_runs import packed, runs_of
 from axbridge.config.rig import Rig
-from axbridge.errors import RecordingError
+from axbridge.errors import RecordingError, Remedy
 from axbridge.file_reading import reading, regular
 from axbridge.fit.intervals import Uncertainty, uncertainty
 from axbridge.fit.least_squares import polish
@@ -155,12 +155,9 @@ def _parts(recordings: Sequence[Recording], kind: str) -> list[Recording]:
                     held[0] = Regime.HELD  # until the segment's command acts, latency later
                 parts.append(replace(recording, tracks={name: replace(part, position=position, torque_enabled=held)}))
     if not parts:
-        raise RecordingError(
-            recordings[0].path if recordings else "recordings",
-            f"no {kind} among the segments",
-            f"the paper's procedure needs falls and steps (axbridge record {kind}; for a log, axbridge import "
-            "--segment); --method cma does without",
-        )
+        says = "the paper's procedure needs falls and steps: {}, or --segment of `import`; --method cma does without"
+        path = recordings[0].path if recordings else "recordings"
+        raise RecordingError(path, f"no {kind} among the segments", Remedy("record", kind, says=says))
     return parts
 
 

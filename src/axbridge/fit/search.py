@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.errors import AxBridgeError
+from axbridge.errors import AxBridgeError, Remedy
 from axbridge.fit.least_squares import polish
 from axbridge.fit.prediction import COARSE, FINE, HUBER, predicted
 from axbridge.fit.unknowns import Space
@@ -202,7 +202,8 @@ def search(
     if used < allowed:
         outcomes = _searched_on(begin, outcomes, mapper, report, allowed - used)
     if not outcomes or not np.isfinite(outcomes[0].loss):
-        raise AxBridgeError("the search found no parameters with a finite error", "check the recordings: axbridge info")
+        hint = Remedy("info", "FILE", says="check the recordings: {}")
+        raise AxBridgeError("the search found no parameters with a finite error", hint)
     return outcomes if job.parts is None else best_of_both(job, outcomes)
 
 

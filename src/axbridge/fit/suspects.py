@@ -8,7 +8,7 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.comparison.recorded_runs import packed
-from axbridge.errors import listed
+from axbridge.errors import Remedy, listed
 from axbridge.fit.prediction import COARSE, predicted
 from axbridge.fit.result import Fit
 from axbridge.fit.unknowns import Space
@@ -43,8 +43,8 @@ def sampling(recordings: Sequence[Recording]) -> tuple[str, ...]:
         if lost > MISSED:
             missing.append(f"{recording.path.name} {100 * lost:.0f} %")
     remedies = {
-        "positions jump faster than a servo turns: {}; blank these samples, or cut them off (axbridge info)": jumps,
-        "samples are missing: {}; look at the cable (axbridge doctor), and record it again": missing,
+        f"positions jump faster than a servo turns: {{}}; blank them, or cut them off ({Remedy('info')})": jumps,
+        f"samples are missing: {{}}; look at the cable ({Remedy('doctor')}), and record it again": missing,
     }
     return tuple(text.format(listed(names, _NAMED)) for text, names in remedies.items() if names)
 
@@ -111,7 +111,7 @@ def import_again(recording: Recording, column: str, factor: float) -> str:
     """The command that imports a log with another factor, as far as the recording knows how it was imported."""
     known = (recording.metadata.get("column_map") or {}).get(column) or {}
     text = f"{column}={known.get('header', 'HEADER')}:{factor * float(known.get('factor', 1.0)):.6g}"
-    return f"axbridge import {recording.metadata.get('source') or 'LOG.csv'} FILE.mcap --column {text}"
+    return Remedy("import", recording.metadata.get("source") or "LOG.csv", "FILE.mcap", column=text)
 
 
 def _lost(track: Track, poll: float | None) -> float:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.errors import UsageError
+from axbridge.errors import Remedy, UsageError
 from axbridge.servo.columns import Param
 from axbridge.servo.friction import TERMS
 
@@ -30,11 +30,11 @@ class Unknown:
     usual: float = math.inf
 
 
-_FALLS = "falls from several angles (axbridge record fall)"
-STEPS = "steps of several sizes (axbridge record step)"
-_SLOW = "slow sweeps and reversals under load (axbridge record sine, a period of 5 s or more)"
-DUTY = "wheel-mode duty steps (axbridge record duty)"
-HOLD = "lifting and holding the arm at several angles (axbridge record lift-and-drop)"
+_FALLS = Remedy("record", "fall", says="falls from several angles ({})")
+STEPS = Remedy("record", "step", says="steps of several sizes ({})")
+_SLOW = Remedy("record", "sine", says="slow sweeps and reversals under load ({}, a period of 5 s or more)")
+DUTY = Remedy("record", "duty", says="wheel-mode duty steps ({})")
+HOLD = Remedy("record", "lift-and-drop", says="lifting and holding the arm at several angles ({})")
 _BOTH = "the same motions to both sides of the vertical, and falls"
 _WARM = "the same motions with the servo cold and warm"
 

@@ -21,7 +21,7 @@ from axbridge.arrays import FloatArray
 from axbridge.config import toml_tables
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
-from axbridge.errors import UsageError
+from axbridge.errors import Remedy, UsageError
 from axbridge.file_reading import reading, regular
 from axbridge.learn.variation import SHORT, changed, check_name, with_grip, with_masses
 
@@ -48,7 +48,7 @@ class Parameters:
         def error(message: str, hint: str) -> UsageError:
             return UsageError(f"{path}: {message}", hint)
 
-        with reading(error, "give what `axbridge identify RECORDING --json` prints"):
+        with reading(error, Remedy("identify", "RECORDING", json=True, says="give what {} prints")):
             document = json.loads(regular(path).read_text(encoding="utf-8"))
             table, correlations = document["parameters"], document["correlations"]
             names = tuple(table)

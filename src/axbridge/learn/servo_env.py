@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from axbridge.arrays import FloatArray
+from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.config.rig import Rig
-from axbridge.errors import ControlWarning, ErrorFlag, SimulationDiverged, UsageError, nearest, plural, require
+from axbridge.errors import ControlWarning, SimulationDiverged, UsageError, nearest, plural, require
 from axbridge.learn.randomise import Randomisation, is_amount
 from axbridge.robot.backend import BackendName
 from axbridge.robot.open import chosen_backend, open_robot
@@ -39,7 +40,6 @@ _STALE = 500.0  # ms without a step after which the motors of a real robot go of
 _RETURN_TIME = 1.0  # s in which a real robot goes back to its start
 _HELD = 0.5  # s in which a simulated robot that stands free is held, until its motors bear it
 _ROUNDING = 1e-5  # rad: of an action in 32 bits
-_HURT = ErrorFlag.OVERLOAD | ErrorFlag.OVERHEATING | ErrorFlag.INPUT_VOLTAGE
 
 
 class ServoEnv(gymnasium.Env[Observation, Observation]):  # type: ignore[misc]  # gymnasium is skipped
@@ -99,6 +99,9 @@ class ServoEnv(gymnasium.Env[Observation, Observation]):  # type: ignore[misc]  
         if not is_amount(self._step_ms) or not self._step_ms:
             raise UsageError(f"a step_ms of {step_ms!r}", "give ms, such as 20")
         self.start = np.array([servo.position for servo in self.rig.servos])
+        self._fault_masks = {
+            servo.name: PROTOCOLS[self.rig.profile_of(servo).protocol].fault_mask for servo in self.rig.dynamixels
+        }
         self._lost: dict[str, tuple[float, str]] = {}
         self._stepped = 0.0
         low, high = self._low, self._high = _limits(self.rig)
@@ -264,7 +267,7 @@ class ServoEnv(gymnasium.Env[Observation, Observation]):  # type: ignore[misc]  
             if robot.time - since > REPLY_TIMEOUT:
                 return f"{name or 'the port'} is lost: {why}"
         for name, servo in robot.items():
-            alarms = servo.state.errors & _HURT
+            alarms = servo.state.errors & self._fault_masks.get(name, 0)
             if alarms:
                 return f"{name} reports {alarms.describe()}"
             if not servo.torque_enabled:

@@ -130,7 +130,7 @@ class Leg:
             raise UsageError(
                 f"a foot {distance * 1000:.0f} mm from the hip is out of reach: {nearest * 1000:.0f} to "
                 f"{furthest * 1000:.0f} mm",
-                "take shorter, lower or less wide steps (of axbridge walk: --step-length, --step-height, --side-step)",
+                "take shorter, lower or less wide steps (--step-length, --step-height, --side-step)",
             )
         bend = math.acos(max(-1.0, min(1.0, (distance**2 - thigh**2 - shank**2) / (2 * thigh * shank))))
         knee = bend - (thigh_bend - shank_bend)

@@ -20,7 +20,7 @@ from pydantic import Field, model_validator
 from axbridge import minimum_jerk
 from axbridge.arrays import FloatArray
 from axbridge.config.toml_tables import Misfit, TomlTable, validate
-from axbridge.errors import MoveError, UsageError, plural
+from axbridge.errors import MoveError, Remedy, UsageError, plural
 from axbridge.file_reading import check_format, reading, refuse_other_kind, regular
 from axbridge.files import write_whole, writing
 
@@ -31,7 +31,7 @@ Signs = Mapping[str, tuple[str, float]]  # joint -> the joint that mirrors it, a
 _RAMPS_A_SECOND = 128  # ROBOTIS counts INERTIA in 1/128 s
 _GRID = 0.02  # s between samples where two moves with other times are blended
 _FORMAT = re.compile("axbridge-move-([1-9][0-9]{0,5})")
-_SCHEMA = "see `axbridge move schema`"
+_SCHEMA = Remedy("move schema", says="see {}")
 MOST = 1_000_000  # poses of a page: five hours at 20 ms
 
 

@@ -253,8 +253,8 @@ class _Player:
                 self._torques.setdefault(name, servo.available_torque)
                 servo.set_available_torque(torque)
         for name, slope in page.slope.items():
-            if name in self._bounds and (config := self._robot[name].config).drive == "dynamixel":
-                known = self._robot.rig.profile_of(config).registers
+            if name in self._bounds and (servo := self._robot[name]).config.drive == "dynamixel":
+                known = servo.dynamixel.profile.registers
                 for register in _SLOPES:
                     if register in known:
                         self._write(name, register, slope)

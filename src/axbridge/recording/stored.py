@@ -30,7 +30,7 @@ from mcap.writer import CompressionType, Writer
 
 from axbridge import __version__
 from axbridge.arrays import FloatArray
-from axbridge.errors import RecordingError
+from axbridge.errors import RecordingError, Remedy
 from axbridge.file_reading import FORMAT, reading, refuse_other_kind, regular
 from axbridge.files import replacing, writing
 from axbridge.recording import step_format
@@ -44,7 +44,7 @@ _DAMAGE = (  # what damaged bytes make of the libraries
     McapError, struct.error, ValueError, KeyError, TypeError, AttributeError, StopIteration, OverflowError, OSError,
     MemoryError, RecursionError, zstandard.ZstdError,
 )  # fmt: skip
-_OURS = "give a .mcap file made by `axbridge record` or `axbridge import`"
+_OURS = Remedy("record", says="give a .mcap file made by {} or `import`")
 _METADATA = "axbridge"
 _MAGIC = b"\x89MCAP0\r\n"
 _HEAD = struct.Struct("<BQ")  # of a record: kind, length

@@ -13,15 +13,14 @@ from typing import Literal
 
 from axbridge import minimum_jerk
 from axbridge.bus.commission import read_register
-from axbridge.bus.handshake import Finding, checked_convention, profile_for
-from axbridge.bus.protocols.known import PROTOCOLS
+from axbridge.bus.handshake import Finding, checked_convention, profile_for, separate
 from axbridge.bus.scan import FoundServo, scan
 from axbridge.bus.serial import SerialBus
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig
 from axbridge.config.rig_edit import Value
 from axbridge.config.rig_tables import BusConfig, ServoConfig
-from axbridge.errors import BusError, ProfileError, RigError, UsageError
+from axbridge.errors import BusError, ProfileError, Remedy, RigError, UsageError
 from axbridge.robot.backend import ports_of
 from axbridge.robot.robot import Robot
 from axbridge.robot.servo import Servo
@@ -67,7 +66,8 @@ def rig_of_bus(rig: Rig, port: str | None = None) -> Rig:
             servos += [_entry(rig, bus, servo, line) for servo in scan(line)]
         buses.append({**bus.model_dump(), "port": device})
     if not servos:
-        raise BusError(f"no servo answers on {', '.join(bus['port'] for bus in buses)}", "run `axbridge doctor`")
+        ports = ", ".join(bus["port"] for bus in buses)
+        raise BusError(f"no servo answers on {ports}", Remedy("doctor", says="run {}"))
     table = {"name": rig.name, "bus": buses, "servo": servos, "path": rig.path, "bases": rig.bases}
     return Rig.model_validate(table)
 
@@ -94,12 +94,12 @@ def rig_of_scan(name: str, port: str | None = None, baud: int = 1_000_000) -> Ri
 
 def _entry(rig: Rig, bus: BusConfig, scanned: FoundServo, line: SerialBus) -> dict[str, object]:
     """What a rig says of a servo that was found: it is left as it is."""
-    where = f" --port {line.port_name}"
     if scanned.mute:
-        raise BusError(f"servo {scanned.id} answers PING alone", f"`axbridge scan{where}` says what repairs it")
+        look = Remedy("scan", port=line.port_name, says="{} says what repairs it")
+        raise BusError(f"servo {scanned.id} answers PING alone", look)
     if scanned.model is None:
-        hint = f"connect them one at a time and give one another id: axbridge servo set-id OLD NEW{where}"
-        raise BusError(f"servo {scanned.id} answers with damaged packets: two servos with one id, or a bad cable", hint)
+        why = "answers with damaged packets: two servos with one id, or a bad cable"
+        raise BusError(f"servo {scanned.id} {why}", separate(line.port_name))
     own = next((servo for servo in rig.dynamixels if rig.profile_of(servo).model_number == scanned.model), None)
     profile = profile_for(scanned.model, scanned.firmware) if own is None else rig.profile_of(own)
     if own is None and profile is not None and profile.maker == "Feetech":  # 7.4 V and 12 V have one model number
@@ -115,7 +115,7 @@ def _entry(rig: Rig, bus: BusConfig, scanned: FoundServo, line: SerialBus) -> di
         "id": scanned.id,
         "profile": profile.name if own is None else own.profile,
         "zero": 0,
-        "registers": checked_convention(line, scanned.id, profile, where),
+        "registers": checked_convention(line, scanned.id, profile, port=line.port_name),
     }
 
 
@@ -250,8 +250,9 @@ def judge_mounting(rig: Rig, off: Mapping[str, float], turns: Sequence[JointTurn
     joints = ",".join(name for name in servos if name in concerned)
     own, copy = str(rig.path), ""
     if rig.comes_along:
-        own, copy = f"my_{rig.name}", f"axbridge rig copy {rig.name} my_{rig.name} && "
-    fix = f"{copy}axbridge calibrate --rig {own} --joints {joints} --port {port}"
+        own = f"my_{rig.name}"
+        copy = f"{Remedy('rig copy', rig.name, own)} && "
+    fix = f"{copy}{Remedy('calibrate', rig=own, joints=joints, port=port)}"
     return [
         Finding(f"{name} (id {servos[name].id})", problem, fix, True, kind, servos[name].id)
         for name, problem, kind in wrong
@@ -288,12 +289,12 @@ def nudge(robot: Robot, name: str, after_step: Callable[[], None] = lambda: None
     """Move a servo with little torque by `NUDGE` towards larger angles, and back. It is limp then, in any case."""
     servo = robot.driven()[name]
     here = servo.position
-    profile = robot.rig.profile_of(servo.config)
+    drive, profile = servo.dynamixel, servo.dynamixel.profile
     before = limits_of(robot, name)
-    if servo.dynamixel.shut_down:
-        remedy = PROTOCOLS[profile.protocol].revival.format(id=servo.config.id)
-        raise UsageError(f"{name} has shut itself down", f"when the cause is gone: axbridge servo {remedy}")
-    low, high = reach_of(servo, profile)
+    if drive.shut_down:
+        remedy = drive.protocol.revival(drive.id)
+        raise UsageError(f"{name} has shut itself down", remedy.within("when the cause is gone: {}"))
+    low, high = reach_of(servo)
     if not low + NUDGE <= here <= high - NUDGE:
         raise UsageError(
             f"{name} stands at {math.degrees(here):.0f}°, near the end of its range, "
@@ -334,7 +335,7 @@ def nudge(robot: Robot, name: str, after_step: Callable[[], None] = lambda: None
 def limits_of(robot: Robot, name: str) -> dict[str, int]:
     """The registers that a move with little torque leaves changed, by name, as they are now."""
     servo = robot[name]
-    names = robot.rig.profile_of(servo.config).names
+    names = servo.dynamixel.protocol.names
     return {register: servo.read(register) for register in (names.speed, names.torque)}
 
 
@@ -347,12 +348,12 @@ def give_back(robot: Robot, name: str, before: Mapping[str, int]) -> None:
             servo.write(register, value)
 
 
-def reach_of(servo: Servo, profile: FirmwareProfile) -> tuple[float, float]:
+def reach_of(servo: Servo) -> tuple[float, float]:
     """Where a servo may go, by its own angle limits and by the rig, rad."""
-    limits = servo.read(profile.names.low), servo.read(profile.names.high)
+    names = servo.dynamixel.protocol.names
+    limits = servo.read(names.low), servo.read(names.high)
     if limits[0] >= limits[1]:
         problem = f"{servo.name} is set up as a wheel: its angle limits are {limits[0]} and {limits[1]}"
-        raise UsageError(problem, "`axbridge doctor` says which command makes it a joint")
-    mounted = Calibration(profile.units, servo.config.zero, servo.config.direction)
-    low, high = sorted(mounted.angle(count) for count in limits)
+        raise UsageError(problem, Remedy("doctor", says="{} says which command makes it a joint"))
+    low, high = sorted(map(servo.dynamixel.calibration.angle, limits))
     return max(low, servo.min_position), min(high, servo.max_position)

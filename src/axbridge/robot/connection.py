@@ -37,15 +37,13 @@ from axbridge.state import BusEvent
 _log = logging.getLogger(__name__)
 _STDERR = 2
 _NEAR = math.radians(1)  # no warning if the servo's own limits are less than this within the rig's
-_DRIVES: dict[str, type[BusDrive]] = {  # by family of units
-    "ax": BusDrive, "mx": BusDrive, "x": XDrive, "sts": FeetechDrive, "scs": FeetechDrive,
-}  # fmt: skip
+_DRIVES = {"x": XDrive, "sts": FeetechDrive, "scs": FeetechDrive}  # by family of units
 
 
 def drive_of(rig: Rig, servo: ServoConfig, bus: Bus) -> BusDrive:
     """The drive of a rig's servo that is on a bus."""
     profile = rig.profile_of(servo)
-    return _DRIVES[profile.units_name](servo, profile, rig.model_of(servo), bus)
+    return _DRIVES.get(profile.units_name, BusDrive)(servo, profile, rig.model_of(servo), bus)
 
 
 class Connection:

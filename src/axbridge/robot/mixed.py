@@ -154,6 +154,7 @@ class MixedPort(Port):
         """Wait for bytes of either side until `deadline` (`time.monotonic`); the world goes on meanwhile."""
         if not self.mixes:
             return super()._receive(deadline)
+        deadline = max(deadline, 0.0)  # bytes at the descriptor are one side alone
         while True:
             now = time.monotonic()
             with self._world.at(now, self._turn, _STEP) as here:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import numpy as np
 
 from axbridge.config.rig import Rig
-from axbridge.errors import RigError
+from axbridge.errors import Remedy, RigError
 from axbridge.robot.joint import Joint
 from axbridge.sim.body.kinematics import Sole, posed, soles_of
 
@@ -51,10 +51,10 @@ def refuse_impossible(rig: Rig, joints: Sequence[Joint], limp: Callable[[], Coll
     off = f"{', '.join(left)} may be on: cut the servo supply" if left else "nothing has moved, and all motors are off"
     hint = (
         "if a joint is really there, lead it back by hand; else the rig has its id, zero or direction wrong: "
-        "`axbridge verify` finds which, and `axbridge calibrate` repairs it"
+        f"`{Remedy('verify')}` finds which, and `{Remedy('calibrate')}` repairs it"
     )
     if all(_LOST_TURN in why for why in wrong.values()):
-        reboots = " && ".join(f"axbridge servo reboot {j.config.id}" for j in joints if j.config.name in wrong)
+        reboots = " && ".join(Remedy("servo reboot", j.config.id) for j in joints if j.config.name in wrong)
         hint = f"lead it by hand across the end of its turn, within its range, then let it count anew: `{reboots}`"
     raise RigError(
         rig.path,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from axbridge.errors import BusError
+from axbridge.errors import BusError, Remedy
 from axbridge.robot.robot import Robot
 from axbridge.robot.trajectory_time import REPLY_TIMEOUT
 
@@ -37,4 +37,5 @@ class Watch:
     def _stopped(self, name: str, why: str) -> BusError:
         subject = f"servo {name!r}" if name else "the line"
         kind = BusError if why in _TROUBLE else ServoLost
-        return kind(f"stopped {self._robot.time:.1f} s after the start: {subject}: {why}", "run `axbridge doctor`")
+        when = f"stopped {self._robot.time:.1f} s after the start"
+        return kind(f"{when}: {subject}: {why}", Remedy("doctor", says="run {}"))

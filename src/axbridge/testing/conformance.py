@@ -17,7 +17,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 from axbridge.bus.protocols.packet import BROADCAST
-from axbridge.errors import UsageError
+from axbridge.errors import Remedy, UsageError
 from axbridge.testing.servo_bus import LoggedPacket, ServoBus, Timing, serve
 
 GOES_ON, REPORTS, WRONG, LEFT_ON, HANGS = "goes on", "reports", "wrong value", "motor left on", "hangs"
@@ -126,7 +126,7 @@ def check_driver(
         if first.code or not _answering(first.packets):
             ended = f"without a fault it ends with {first.code}" + (f": {first.said}" if first.said else "")
             why = ended if first.code else "it asks no servo, or none answers"
-            raise UsageError(f"{command[0]}: {why}", f"let it work first on what `axbridge serve {rig}` shows")
+            raise UsageError(f"{command[0]}: {why}", Remedy("serve", rig, says="let it work first on what {} shows"))
         yield Finding("no fault", LEFT_ON if first.powered else GOES_ON, "", "", first.seconds)
         known = bus.registers(_asked_most(first.packets))
         for case in CASES:

@@ -16,16 +16,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from axbridge import minimum_jerk
 from axbridge.bus.commission import write_register
 from axbridge.config.profile import in_units
-from axbridge.errors import AxBridgeError, BusError, ControlWarning, UsageError
+from axbridge.errors import AxBridgeError, BusError, ControlWarning, Remedy, UsageError
 from axbridge.file_reading import printable
 from axbridge.robot.robot import Robot, path_start
 from axbridge.robot.servo import Servo
 from axbridge.robot.trajectory_time import TrajectoryTime
 
 _log = logging.getLogger(__name__)
-_ALONE = "`axbridge servo write`, when no robot is open"
+_ALONE = Remedy("servo write", says="{}, when no robot is open")
 _NOT_HERE = {  # what a register would go around, and where it is done instead
-    "id": "`axbridge servo set-id`", "baud_rate": "`axbridge servo set-baud`", "goal_position": "its slider",
+    "id": Remedy("servo set-id", says="{}"), "baud_rate": Remedy("servo set-baud", says="{}"),
+    "goal_position": "its slider",
     "moving_speed": "its speed limit", "torque_limit": "its torque limit", "torque_enable": "its torque switch",
     "profile_velocity": "its speed limit", "profile_acceleration": "its acceleration limit",
     "goal_pwm": "its torque limit",
@@ -199,7 +200,7 @@ class Actions:
     def registers(self, name: str, take: Callable[[list[RegisterRow]], None]) -> Job:
         """Read every register of a servo, two a step, so that the loop keeps its time; then hand the rows over."""
         servo = self._robot[name]
-        profile = self._robot.rig.profile_of(servo.config)
+        profile = servo.dynamixel.profile
         values: dict[str, int] = {}
         for number, register in enumerate(profile.registers):
             values[register] = servo.read(register)
@@ -212,7 +213,7 @@ class Actions:
 
     def doubt(self, name: str, register: str, value: int) -> str:
         """Why somebody should think twice before this is written: it is beyond the factory's limits; "" else."""
-        entry = self._robot.rig.profile_of(self._robot[name].config).registers.get(register)
+        entry = self._robot[name].dynamixel.profile.registers.get(register)
         factory = None if entry is None else entry.initial
         if not isinstance(factory, int):
             return ""

@@ -23,7 +23,7 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.config.model import PredictionParams
-from axbridge.errors import AxBridgeError, RecordingError, RigError, RobotStopped
+from axbridge.errors import AxBridgeError, RecordingError, Remedy, RigError, RobotStopped
 from axbridge.files import check_new
 from axbridge.motion.moves import Move
 from axbridge.recording.provenance import describe
@@ -343,7 +343,8 @@ class LivePage:
     def rise(self) -> None:
         """Have a simulated robot put on its feet in the rig's start pose, as by a hand."""
         if not (self.owned and self.can_rise):
-            raise AxBridgeError("nobody can hold this robot up from here", "only a simulated one, with `axbridge view`")
+            hint = Remedy("view", says="only a simulated one, with {}")
+            raise AxBridgeError("nobody can hold this robot up from here", hint)
         self._refuse_stopped()
         self._rise = True
 
@@ -507,8 +508,8 @@ def moves() -> list[str]:
 
 def _counts(robot: Robot, name: str) -> float:
     """How far a joint seems to go that holds, rad or m: it flickers by a count."""
-    servo = robot[name].config
-    return _FLICKER * robot.rig.profile_of(servo).units.position if servo.drive == "dynamixel" else _SMALL
+    servo = robot[name]
+    return _FLICKER * servo.dynamixel.profile.units.position if servo.config.drive == "dynamixel" else _SMALL
 
 
 def frame(picture: Picture) -> bytes:

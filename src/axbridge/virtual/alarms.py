@@ -5,7 +5,7 @@ from __future__ import annotations
 from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import ErrorFlag
 from axbridge.servo.columns import State
-from axbridge.units import RPM
+from axbridge.units import RPM, VOLT_PER_COUNT
 from axbridge.virtual.control_table import ControlTable
 
 _OVERLOAD, _OVERHEATING = int(ErrorFlag.OVERLOAD), int(ErrorFlag.OVERHEATING)
@@ -48,7 +48,7 @@ class Alarms:
         """Renew `bits` from a row of the state array, or the temperature `hot`; return what demands a shutdown now."""
         bits = 0
         lowest, highest = self._voltages
-        if not lowest <= round(state[_VOLTS] * 10) <= highest:
+        if not lowest <= round(state[_VOLTS] / VOLT_PER_COUNT) <= highest:
             bits |= _VOLTAGE
         if round(state[_TEMPERATURE] if hot is None else hot) > self._hottest:
             bits |= _OVERHEATING

@@ -13,7 +13,7 @@ from axbridge.config.registers import Address
 from axbridge.jit import plain as plain_python
 from axbridge.servo.columns import Command, Mode, State
 from axbridge.servo.position_laws import compliance
-from axbridge.units import FULL_SCALE, bits_to_signed
+from axbridge.units import FULL_SCALE, bits_to_signed, sign_magnitude
 from axbridge.virtual.firmware import Firmware, SensorCounts, Written
 
 _TORQUE = int(Address.TORQUE_ENABLE)
@@ -178,7 +178,7 @@ class AxFirmware(Firmware):
         counts = self._misread(counts, state) if self._has_dead_zone and not sure else counts
         words, quirk = super().block(counts, state, time), self.profile.behaviour.speed_quirk
         if abs(counts.speed) > FULL_SCALE:  # RX-64: 3154, AX-12: 3408 (DynamixelSDK 436)
-            words = (words[0], (abs(counts.speed) | (counts.speed < 0) << 10) & 0xFFFF, *words[2:])
+            words = (words[0], sign_magnitude(counts.speed, 10) & 0xFFFF, *words[2:])
         if quirk == "none":
             return words
         position, speed, *others = words

@@ -273,7 +273,7 @@ class PtyChannel:
         """What has come from the client since the last call."""
         if self._ends is None:
             return []
-        return [each._replace(time=each.time - self._delay) for each in self._ends.listener.arrivals()]
+        return [Arrival(data, time - self._delay, baud) for data, time, baud in self._ends.listener.arrivals()]
 
     @property
     def clients(self) -> int | None:

@@ -16,7 +16,7 @@ from typing import ClassVar, NamedTuple
 from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.config.profile import FirmwareProfile, compliance_slope
 from axbridge.servo.columns import Command, State
-from axbridge.units import Units
+from axbridge.units import Units, sign_magnitude
 from axbridge.virtual.alarms import Alarms
 from axbridge.virtual.control_table import FORMS, ControlTable
 
@@ -275,4 +275,5 @@ def _coded(value: int, sign_bit: int) -> int:
     """What a word holds: a magnitude below the bit that is its sign; where there is none, the number itself."""
     if not sign_bit:
         return value
-    return min(abs(value), (1 << sign_bit) - 1) | (value < 0) << sign_bit
+    most = (1 << sign_bit) - 1
+    return sign_magnitude(min(max(value, -most), most), sign_bit)

@@ -21,7 +21,6 @@ from axbridge.config.profile import FirmwareProfile
 from axbridge.config.registers import CONVENTIONS, Instruction
 from axbridge.servo.columns import State
 from axbridge.sim.bank import Motors
-from axbridge.units import baud_of
 from axbridge.virtual.ax_firmware import AxFirmware
 from axbridge.virtual.control_table import ControlTable
 from axbridge.virtual.feetech_firmware import FeetechFirmware
@@ -432,7 +431,7 @@ class VirtualServo:
         """Take over what the EEPROM area says."""
         table = self.table
         self.id = table["id"]
-        self.baud = baud_of(table["baud_rate"], self.profile.units_name)
+        self.baud = self.profile.units.baud(table["baud_rate"])
         self._return_delay = table["return_delay_time"] * self.profile.timing.return_delay_us_per_unit * 1e-6
         self._read_delay = self._delay(Instruction.READ)
         self.alarms.configure()

@@ -21,7 +21,6 @@ from axbridge.sim.bank import Bank
 from axbridge.sim.engine import Engine
 from axbridge.sim.engines.choice import chosen
 from axbridge.sim.engines.ideal_joints import IdealJoint
-from axbridge.units import baud_register
 from axbridge.virtual.faults import FAULTS, Targets, parse_faults
 from axbridge.virtual.line import Line
 from axbridge.virtual.mishaps import Fault
@@ -256,6 +255,6 @@ class World:
 def initial_registers(config: ServoConfig, profile: FirmwareProfile, bus: BusConfig) -> dict[str, int]:
     """Registers of a servo of a rig that differ from the factory's: id, baud rate, and those the rig names."""
     assert config.id is not None  # checked by the rig
-    baud = baud_register(bus.baud, profile.units_name)
+    baud = profile.units.baud_register(bus.baud)
     assert baud is not None  # `Rig.profile_of` has seen to it
     return {"id": config.id, "baud_rate": baud, **config.registers}

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import math
 import struct
-from enum import IntFlag
 from typing import ClassVar, NamedTuple
 
 from axbridge.config.profile import FirmwareProfile
-from axbridge.config.registers import MOST_OFFSET, POSITION_MODES, OperatingMode
+from axbridge.config.registers import MOST_OFFSET, POSITION_MODES, DriveMode, OperatingMode
 from axbridge.errors import StatusError
 from axbridge.servo.columns import Command, Mode, State
 from axbridge.units import RPM
@@ -26,14 +25,6 @@ _FEW = 12  # counts from the goal that count as arrived, about 1 degree: no manu
 _FAR = 200  # counts behind the trajectory that count as not following it: likewise
 _WATCHDOG_UNIT = 0.02  # s
 _RATE = 1000.0  # runs of the velocity loop in a second: no manual says so
-
-
-class DriveMode(IntFlag):
-    """Drive Mode(10)."""
-
-    REVERSE = 0x01
-    TIMED = 0x04
-    TORQUE_ON_BY_GOAL = 0x08
 
 
 _MODES = {  # what the loop does, and which goal it follows

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from axbridge.config.rig import Rig
-from axbridge.errors import ControlWarning, UnsupportedOperation, UsageError
+from axbridge.errors import ControlWarning, Remedy, UnsupportedOperation, UsageError
 from axbridge.robot.backend import SIMULATION
 from axbridge.robot.open import chosen_backend, open_robot
 from axbridge.robot.robot import Robot
@@ -157,7 +157,8 @@ def current() -> Session:
         name = os.environ.get("AXBRIDGE_RIG")
         if not name:
             raise UsageError(
-                "no robot for this controller", "start it with `axbridge run SCRIPT.py --rig RIG`, or set AXBRIDGE_RIG"
+                "no robot for this controller",
+                Remedy("run", "SCRIPT.py", rig="RIG", says="start it with {}, or set AXBRIDGE_RIG"),
             )
         sessions.append(Session(Rig.load(name)))
     return sessions[0]

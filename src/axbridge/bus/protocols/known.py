@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from axbridge.bus.protocols import v2
 from axbridge.bus.protocols.packet import BROADCAST, Packet
 from axbridge.bus.protocols.protocol import FIRST, Protocol, Refusals, Span
 from axbridge.config.registers import ENDLESS_GOALS, X_BLOCKS, FeetechAddress, Instruction, Version, XAddress
-from axbridge.errors import FeetechError, HardwareError, ServoFlags, StatusError
+from axbridge.errors import FeetechError, HardwareError, Remedy, ServoFlags, StatusError
+from axbridge.units import sign_magnitude
 
 _X_PRESENT = int(XAddress.PRESENT_PWM), XAddress.PRESENT_TEMPERATURE + 1 - XAddress.PRESENT_PWM
 _X_GOAL = struct.Struct("<Ii")  # Profile Velocity, Goal Position
@@ -70,7 +71,6 @@ class _Second(Protocol):
     shuts_down = sum(HardwareError)  # each that its Shutdown may name
     read_errors = tuple(number | alert for number in range(8) for alert in (0, v2.ALERT))
     watchdog: int | None = int(XAddress.BUS_WATCHDOG)
-    revival = "reboot {id}"
     mode = int(XAddress.OPERATING_MODE), 1
     modes = int(XAddress.DRIVE_MODE), 2
     loop = int(XAddress.VELOCITY_I_GAIN), 10
@@ -84,6 +84,9 @@ class _Second(Protocol):
     encode_status = staticmethod(v2.encode_status)
     decoder = staticmethod(v2.Decoder)
     _search = staticmethod(v2.find_answer)
+
+    def revival(self, id: int, **line: Any) -> Remedy:
+        return Remedy("servo reboot", id, **line)
 
     def blocks(self, packet: Packet) -> list[tuple[int, Mapping[int, bytes]]] | None:
         if packet.code != Instruction.BULK_WRITE:
@@ -177,7 +180,6 @@ class _Sts(Protocol):
     read_errors = tuple(range(0x40))
     refusing = 0
     shuts_down = int(FeetechError.OVERHEATING | FeetechError.OVERCURRENT | FeetechError.OVERLOAD)
-    revival = "torque {id} on"
     mode = modes = 33, 1
     loop = 21, 7
     commands = _TORQUE + 1, 7
@@ -188,6 +190,9 @@ class _Sts(Protocol):
     _goal = struct.Struct("<HHH")  # Goal Position, Goal Time, Goal Velocity
     room = 73  # bytes that all of them have
 
+    def revival(self, id: int, **line: Any) -> Remedy:
+        return Remedy("servo torque", id, "on", **line)
+
     def reads(self, packet: Packet) -> list[tuple[int, int, int]]:
         return [(id_, *packet.params[:2]) for id_ in packet.params[2:]]  # address, length, id, id, ...
 
@@ -195,13 +200,13 @@ class _Sts(Protocol):
         return 8 + 7 * count, 8 + 15 * count, count  # by sync read
 
     def goal_bytes(self, position: int, speed: int) -> bytes:
-        return self._goal.pack(_magnitude(position, 15), 0, speed)
+        return self._goal.pack(sign_magnitude(position, 15), 0, speed)
 
     def endless_goal(self, mode: bytes) -> Span | None:
         return _ENDLESS.get(mode[0])
 
     def endless_bytes(self, address: int, value: int) -> bytes:
-        return self.word(_magnitude(value, _SIGNS[address]))
+        return self.word(sign_magnitude(value, _SIGNS[address]))
 
 
 class _Scs(_Sts):
@@ -227,11 +232,6 @@ class _Scs(_Sts):
 
     def endless_goal(self, mode: bytes) -> Span | None:
         return None if any(mode) else _TIME  # both position limits 0: a wheel
-
-
-def _magnitude(value: int, sign: int) -> int:
-    """A signed number as a magnitude below the bit that is its sign."""
-    return abs(value) | (value < 0) << sign
 
 
 SECOND: Protocol = _Second()

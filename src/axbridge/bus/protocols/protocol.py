@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from axbridge.bus.protocols import v1
 from axbridge.bus.protocols.packet import BROADCAST, ByteStream, Packet, Search
@@ -23,7 +23,7 @@ from axbridge.config.registers import (
     Instruction,
     Version,
 )
-from axbridge.errors import ErrorFlag, ServoFlags, StatusError, UsageError
+from axbridge.errors import ErrorFlag, Remedy, ServoFlags, StatusError, UsageError
 
 Span = tuple[int, int]  # registers: from where on, bytes
 _ALARMS = 0x7F
@@ -89,7 +89,6 @@ class Protocol:
     read_errors = tuple(byte for byte in range(0x80) if not byte & ErrorFlag.CHECKSUM)  # of an answer with data
     refusing = int(ErrorFlag.RANGE | ErrorFlag.ANGLE_LIMIT | ErrorFlag.INSTRUCTION)  # bits: a write was not carried out
     shuts_down = int(ErrorFlag.OVERLOAD | ErrorFlag.OVERHEATING)  # alarms, as it comes from the factory
-    revival = "write {id} torque_limit 1023"  # of `axbridge servo`, for one that has shut itself down
     watchdog: int | None = None  # register that stops a servo when no packet comes, in units of 20 ms
     mode: Span = (int(Address.CW_ANGLE_LIMIT), 4)  # see `endless_goal`
     modes: Span = mode  # and which way a servo counts, where a register beside it says so
@@ -112,6 +111,10 @@ class Protocol:
         self.id_place, self.torque_enable = int(place.ID), int(place.TORQUE_ENABLE)  # RAM begins with the latter
         self.goal_position: Span = int(place.GOAL_POSITION), self.position_size
         self.present_position: Span = int(place.PRESENT_POSITION), self.position_size
+
+    def revival(self, id: int, **line: Any) -> Remedy:
+        """The command that lets a servo that has shut itself down move again; `line`: options that name its line."""
+        return Remedy("servo write", id, "torque_limit", 1023, **line)
 
     # -- packets ------------------------------------------------------------------------------------------------------
 
@@ -242,6 +245,11 @@ class Protocol:
     def reads_alarm(self) -> bool:
         """Whether what is wrong with a servo, and whether it has torque, is read apart from its samples."""
         return self.alarm is not None
+
+    @property
+    def fault_mask(self) -> int:
+        """Alarms by which a servo is about to switch itself off, or has: its supply and `shuts_down`."""
+        return self.shuts_down | ErrorFlag.INPUT_VOLTAGE  # whose bit has the same place in all families
 
     @property
     def alarm_mask(self) -> int:

@@ -21,7 +21,7 @@ from axbridge.bus.retries import RESTORE
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import Area, FirmwareProfile
 from axbridge.config.rig_tables import ServoConfig
-from axbridge.errors import BusError, PortError, ServoFault, UsageError
+from axbridge.errors import BusError, PortError, Remedy, ServoFault, UsageError
 from axbridge.robot.drives.drive import Capability, LatestSample
 from axbridge.robot.drives.shaft_speed import SpeedForecast, TurnCounter
 from axbridge.servo.columns import Param, pack
@@ -312,8 +312,7 @@ class BusDrive:
 
     def _not_restored(self, failure: BusError) -> BusError:
         port = getattr(self.bus, "port_name", None)
-        where = f" --port {port}" if port else ""
-        commands = [f"axbridge servo write {self.id} {name} {value}{where}" for name, value in self._borrowed.items()]
+        commands = [Remedy("servo write", self.id, name, value, port=port) for name, value in self._borrowed.items()]
         changed = "a wheel" if self._no_limits.keys() <= self._borrowed.keys() else "in another mode"
         held = ", ".join(f"{name} {value}" for name, value in self._borrowed.items())
         return BusError(

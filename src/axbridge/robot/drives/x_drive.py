@@ -16,7 +16,7 @@ from axbridge.bus.commission import apply_registers, reboot
 from axbridge.bus.cycle import Goal
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
-from axbridge.config.registers import GOAL_CURRENT, POSITION_MODES, OperatingMode, XAddress
+from axbridge.config.registers import GOAL_CURRENT, POSITION_MODES, DriveMode, OperatingMode, XAddress
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import BusTimeout, warn
 from axbridge.robot.drives.bus_drive import AX_CAPABILITIES, BusDrive
@@ -28,7 +28,6 @@ _STANDS = {  # what lets a servo stand that gets its torque, by mode; in the oth
     OperatingMode.PWM: "goal_pwm",
     OperatingMode.CURRENT: "goal_current",
 }
-_TIMED = 4  # bit of Drive Mode: the profile counts milliseconds
 _ACCELERATION = 214.577 * 2 * math.pi / 3600  # rad/s² a count of Profile Acceleration
 _MOST_ACCELERATION = 32767
 _HALF_TURN = 2048  # counts
@@ -154,7 +153,7 @@ class XDrive(BusDrive):
     def _set_mode(self, mode: OperatingMode) -> None:
         """This mode, and a profile by velocity; what was there is kept, to be put back."""
         held = self._read_all(("drive_mode", "operating_mode"))
-        wanted = {"drive_mode": held["drive_mode"] & ~_TIMED, "operating_mode": int(mode)}
+        wanted = {"drive_mode": held["drive_mode"] & ~DriveMode.TIMED, "operating_mode": int(mode)}
         if held == wanted:
             return
         self.write("torque_enable", 0)  # the EEPROM takes nothing while it is on

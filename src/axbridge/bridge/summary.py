@@ -1,0 +1,25 @@
+"""The summary of a bridge's run, for people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from axbridge.errors import plural
+
+_LOSSES = {"timeouts": "without an answer", "corrupt": "damaged", "late": "late or repeated"}
+
+
+def in_words(summary: dict[str, Any]) -> list[str]:
+    """A summary as lines: servos with nothing to say are left out."""
+    seconds, reply = summary["seconds"], summary["reply_ms"]
+    lines = [f"passed {plural(summary['packets'], 'packet')} in {seconds:.1f} s: {summary['rate']:.0f} a second"]
+    if reply["p50"] is not None:
+        lines.append(f"answers: median {reply['p50']:.2f} ms, 99 % within {reply['p99']:.2f} ms")
+    for name, counts in summary["servos"].items():
+        said = [f"{counts[key]} {word}" for key, word in _LOSSES.items() if counts[key]]
+        said += [f"{alarm} in {plural(count, 'answer')}" for alarm, count in counts["alarms"].items()]
+        if said:
+            lines.append(f"  {name}: of {plural(counts['asked'], 'question')}: {', '.join(said)}")
+    if summary["rules"]:
+        lines.append("rules: " + ", ".join(f"{rule} {count}" for rule, count in summary["rules"].items()))
+    return lines
