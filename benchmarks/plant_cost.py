@@ -1,11 +1,13 @@
 """What a simulated step costs on both engines, over the bare engine, in turns in one process. Prints JSON.
 
 `engines`: a Bioloid of 18 servos that stands on the floor. `bare_us` is one step of the same model without servos:
-Bullet's `stepSimulation` with its own position motors, MuJoCo's `mj_step` with joints that friction holds. `step_us` is
-`robot.step(20)`; `controlled_us` adds 18 new goals and 18 positions read. The ratios are over all bare steps of 20 ms.
-Medians of turns that last as long in simulated time, in processor time of this thread. `parts_us` says where a
-controlled step's time goes, in turns of their own because the clocks cost time themselves: the engine's own functions,
-compiled kernels, and `host`, all Python.
+Bullet's `stepSimulation` with its own position motors; MuJoCo's `mj_step` with the torques, armatures and friction that
+a controlled run had, put every 20 ms where the robot was then. `resting_us` is `mj_step` with joints that friction
+holds: its solver needs one iteration, and two to three where the robot moves. `step_us` is `robot.step(20)`;
+`controlled_us` adds 18 new goals and 18 positions read. The ratios are over all bare steps of 20 ms. Medians of turns
+that last as long in simulated time, in processor time of this thread. `parts_us` says where a controlled step's time
+goes, in turns of their own because the clocks cost time themselves: the engine's own functions, compiled kernels, and
+`host`, all Python.
 
 `growth_ms`: `step(40)` with new goals of independent pendulums on one base, by engine and number of servos. Bytes take
 no time there: on a wire, 144 servos take longer than 40 ms to answer, and the simulation goes on meanwhile.
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import copy
+import itertools
 import json
 import math
 import statistics
@@ -36,7 +39,7 @@ GROWTH = {"bullet": (1, 6, 18), "mujoco": (1, 6, 18, 36, 72, 144)}
 Action = Callable[[], object]
 
 
-def bare_bullet(rig: Rig, _: Any) -> Action:
+def bare_bullet(rig: Rig) -> Action:
     """A step of the robot on Bullet's own position motors, solved as the robot's world is."""
     import pybullet
 
@@ -56,13 +59,41 @@ def bare_bullet(rig: Rig, _: Any) -> Action:
     return lambda: pybullet.stepSimulation(**on)
 
 
-def bare_mujoco(_: Rig, engine: Any) -> Action:
+def resting_mujoco(engine: Any) -> Action:
     """A step of a copy of the robot's model, held by dry friction."""
     import mujoco
 
     model, data = copy.deepcopy(engine.model), copy.deepcopy(engine.data)
     model.dof_frictionloss[6:] = 10.0  # N·m
     return lambda: mujoco.mj_step(model, data)
+
+
+def moving_mujoco(engine: Any, action: Action, per_step: int) -> Action:
+    """A step of a copy of the robot's model that moves as the robot does in `action`, of `per_step` physics steps."""
+    import mujoco
+
+    def arrays(model: Any, data: Any) -> list[Any]:
+        placed = [data.qpos, data.qvel, data.qacc_warmstart]
+        return [data.qfrc_applied, model.dof_armature, model.dof_frictionloss, *placed]
+
+    def recording(model: Any, data: Any) -> None:
+        frames.append([array.copy() for array in arrays(model, data)])
+        real(model, data)
+
+    frames: list[list[Any]] = []
+    real, mujoco.mj_fwdPosition = mujoco.mj_fwdPosition, recording
+    timed(action, STEPS)
+    mujoco.mj_fwdPosition = real
+    model, data = copy.deepcopy(engine.model), copy.deepcopy(engine.data)
+    copied, turns = arrays(model, data), itertools.cycle(enumerate(frames))
+
+    def step() -> None:
+        number, frame = next(turns)
+        for array, value in zip(copied if number % per_step == 0 else copied[:3], frame, strict=False):
+            array[:] = value
+        mujoco.mj_step(model, data)
+
+    return step
 
 
 def clocked(engine: str) -> dict[str, list[tuple[Any, str]]]:
@@ -76,7 +107,10 @@ def clocked(engine: str) -> dict[str, list[tuple[Any, str]]]:
         calls = ("getJointStates", "setJointMotorControlArray", "getContactPoints", "getBasePositionAndOrientation",
                  "getBaseVelocity")  # fmt: skip
         own = [(pybullet, name) for name in ("stepSimulation", *calls)]
-        kernels = [(ahead, "run"), *((module, name) for name in ("joint_dynamics", "_begin", "_ask", "_take_over"))]
+        kernels = [
+            (ahead, "run"),
+            *((module, name) for name in ("joint_dynamics", "_begin", "_command_motors", "_take_over")),
+        ]
     else:
         import mujoco
 
@@ -167,13 +201,19 @@ def humanoid(name: str, turns: int) -> dict[str, Any]:
     """The row of one engine."""
     rig = Rig.load("bioloid").with_engine(name)
     with standing(rig) as robot:
-        bare_step = {"bullet": bare_bullet, "mujoco": bare_mujoco}[name](rig, robot.simulation.world.engine)
-        per_step = round(20 / rig.physics_step_ms)
-        actions = {"step": lambda: robot.step(20), "controlled": controlled(robot, 20)}
-        timed(bare_step, 200)
-        found: dict[str, list[float]] = {"bare": [], **{kind: [] for kind in actions}}
+        engine, per_step = robot.simulation.world.engine, round(20 / rig.physics_step_ms)
+        actions: dict[str, Action] = {"step": lambda: robot.step(20), "controlled": controlled(robot, 20)}
+        timed(actions["controlled"], STEPS)
+        if name == "bullet":
+            bare = {"bare": bare_bullet(rig)}
+        else:
+            bare = {"bare": moving_mujoco(engine, actions["controlled"], per_step), "resting": resting_mujoco(engine)}
+        for bare_step in bare.values():
+            timed(bare_step, 200)
+        found: dict[str, list[float]] = {kind: [] for kind in (*bare, *actions)}
         for _ in range(turns):
-            found["bare"].append(timed(bare_step, STEPS * per_step))
+            for kind, bare_step in bare.items():
+                found[kind].append(timed(bare_step, STEPS * per_step))
             for kind, action in actions.items():
                 found[kind].append(timed(action, STEPS))
         split = parts(actions["controlled"], clocked(name), turns)

@@ -1,5 +1,6 @@
 """Options of the whole suite, and what of it a system can run."""
 
+import gc
 import os
 import signal
 import sys
@@ -10,9 +11,11 @@ import pytest
 
 from tests.support.made_once import made_once
 from tests.support.real_time import pytest_runtest_protocol  # noqa: F401 - a hook
+from tests.support.verbs import remember_parameters
 from tests.support.waiting import be_patient
 
 be_patient()
+remember_parameters()
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background of a shell begins without it
 
 hypothesis.settings.register_profile("axbridge", deadline=None)  # a busy machine may be late
@@ -36,6 +39,12 @@ def pytest_collection_modifyitems(items):
         chosen = item.callspec.params.values() if hasattr(item, "callspec") else ()
         if item.get_closest_marker("bullet") or any(isinstance(one, str) and one == "bullet" for one in chosen):
             item.add_marker(pytest.mark.skip(reason="needs PyBullet, which has no wheel for this Python"))
+
+
+def pytest_collection_finish():
+    """Let no garbage collection look through modules and tests, which stay."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_addoption(parser):

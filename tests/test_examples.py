@@ -2,6 +2,7 @@
 
 import os
 import runpy
+from contextlib import ExitStack
 from pathlib import Path
 
 import nbclient
@@ -18,21 +19,15 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 RIGS = {"log_positions.py": "pan_tilt"}
 
 
-@pytest.fixture(scope="module")
-def ports():
-    with serving("bench_arm") as arm, serving("pan_tilt") as head:
-        yield {"bench_arm": arm, "pan_tilt": head}
-
-
 @pytest.fixture(params=["sim", "real"])
-def on(request, ports, tmp_path, monkeypatch):
+def on(request, tmp_path, monkeypatch):
     """Return a function that runs an example on a backend, in a new folder, and returns its global names."""
     monkeypatch.setenv("AXBRIDGE_BACKEND", request.param)
     monkeypatch.chdir(tmp_path)
 
     def run(name):
         if request.param == "real":
-            monkeypatch.setenv("AXBRIDGE_PORT", ports[RIGS.get(name, "bench_arm")])
+            monkeypatch.setenv("AXBRIDGE_PORT", served.enter_context(serving(RIGS.get(name, "bench_arm"))))
         if name.endswith(".py"):
             return runpy.run_path(str(EXAMPLES / name), run_name="__main__")
         book = nbformat.read(EXAMPLES / name, as_version=4)
@@ -41,7 +36,8 @@ def on(request, ports, tmp_path, monkeypatch):
         ).execute()
         return book
 
-    return run
+    with ExitStack() as served:
+        yield run
 
 
 def test_a_servo_waves(on):

@@ -91,7 +91,7 @@ def edited(content, seed):
     return content
 
 
-FILES = int(os.environ.get("AXBRIDGE_FUZZ", "300"))
+FILES = int(os.environ.get("AXBRIDGE_FUZZ", "100"))
 
 
 @pytest.fixture(autouse=True)

@@ -77,7 +77,8 @@ def hidden_imports(source: Path = SOURCE) -> set[str]:
     """Files that import what they work out: where that leads, no reader of the file can say."""
     found = set()
     for name, path in modules(source).items():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        text = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(text)) if re.search(r"import_module|__import__", text) else ():
             called = node.func if isinstance(node, ast.Call) else None
             if getattr(called, "attr", getattr(called, "id", "")) in {"import_module", "__import__"}:
                 found.add(name or "axbridge")

@@ -147,6 +147,9 @@ Cause = Literal[
 ]  # fmt: skip
 
 
+EventKind = Literal["missing", "returned", "fault", "limit", "port lost", "port back", Cause]
+
+
 class BusEvent(NamedTuple):
     """A change: a servo is missing, has returned, reports a fault or is beyond a limit; the same for a port (name "").
 
@@ -155,7 +158,7 @@ class BusEvent(NamedTuple):
     the kind `fault`.
     """
 
-    kind: Literal["missing", "returned", "fault", "limit", "port lost", "port back", Cause]
+    kind: EventKind
     name: str
     error: BusError | None = None
     flags: ServoFlags = NO_FLAGS

@@ -363,35 +363,6 @@ def goals(line):
     return [int.from_bytes(given[3:5], "little") for given in told]
 
 
-@pytest.fixture(scope="module")
-def arm():
-    with led("pan_tilt") as served:
-        yield served
-
-
-@pytest.mark.parametrize(("degrees", "count"), [("30", MIDDLE + 30 * COUNTS), ("-12.5", MIDDLE - 12.5 * COUNTS)])
-def test_an_id_alone_goes_to_degrees_from_the_middle_and_its_motor_is_off_then(arm, said, degrees, count):
-    port, tell = arm
-    gone = said("servo", "goto", "2", degrees, "--port", port)
-    assert tell("register goal_position")[1] == pytest.approx(count, abs=0.51)
-    assert tell("register present_position")[1] == pytest.approx(count, abs=2 * COUNTS)
-    assert tell("register torque_enable") == [0, 0]
-    where, end = re.fullmatch(r"servo 2 is at (.*)°; (.*)\n", gone).groups()
-    assert float(where) == pytest.approx(float(degrees), abs=2)
-    assert end == "motors are off"
-
-
-def test_a_name_goes_by_the_rigs_zero_and_direction(arm, tmp_path, monkeypatch, said):
-    port, tell = arm
-    path, _ = copy_rig(Rig.load("pan_tilt"), tmp_path / "mine")
-    path.write_text(path.read_text().replace("id = 2", "id = 2\nzero = 400\ndirection = -1"))
-    monkeypatch.setenv("AXBRIDGE_RIG", str(path))
-    for servo in ("tilt", "2"):
-        assert said("servo", "goto", servo, "20", "--port", port).startswith("tilt is at ")
-        assert tell("register goal_position")[1] == pytest.approx(400 - 20 * COUNTS, abs=0.51)
-        assert tell("register torque_enable") == [0, 0]
-
-
 def test_the_rigs_limits_the_servos_own_and_a_shutdown_hold_and_nothing_moves_against_them(line, on_line):
     beyond = on_line("servo", "goto", "tilt", "70", "--rig", "pan_tilt", code=MISUSE)
     assert "70° is out of the limits of tilt: -68.8° to 68.8°" in beyond
@@ -430,19 +401,6 @@ def test_the_way_takes_the_time_that_is_asked_for_or_is_refused(line, on_line):
     assert "0.01 s are too short for servo 1: it needs 0.18 s at least" in short
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_on_its_way_leaves_the_motor_off_and_says_where_it_is(arm, number):
-    port, tell = arm
-    run(["servo", "goto", "1", "0", "--port", port])
-    with start("servo", "goto", "1", "40", "--duration", "30", "--port", port) as mover:
-        until(lambda: tell("register present_position")[0] > MIDDLE + 5)
-        mover.send_signal(number)
-        _, err = mover.communicate(timeout=60)
-    assert mover.returncode == 128 + number
-    assert err.startswith("stopped: motors are off; servo 1 is at ")
-    assert tell("register torque_enable") == [0, 0]
-
-
 def test_a_servo_that_goes_silent_on_its_way_is_named():
     with led("pan_tilt") as (port, tell), start("servo", "goto", "1", "30", "--duration", "2", "--port", port) as mover:
         until(lambda: tell("register torque_enable")[0])
@@ -471,3 +429,48 @@ def test_a_scan_that_finds_no_servo_proposes_all_rates(said):
     with PtyLine((9,)) as line:
         told = said("scan", "--port", line.port, "--ids", "1-3", code=3)
     assert told.endswith(f"run `axbridge scan --port {line.port} --baud all`\n")
+
+
+# ---- a served bus, last: as long as it is there, it takes a twentieth of a core
+
+
+@pytest.fixture(scope="module")
+def arm():
+    with led("pan_tilt") as served:
+        yield served
+
+
+@pytest.mark.parametrize(("degrees", "count"), [("30", MIDDLE + 30 * COUNTS), ("-12.5", MIDDLE - 12.5 * COUNTS)])
+def test_an_id_alone_goes_to_degrees_from_the_middle_and_its_motor_is_off_then(arm, said, degrees, count):
+    port, tell = arm
+    gone = said("servo", "goto", "2", degrees, "--port", port)
+    assert tell("register goal_position")[1] == pytest.approx(count, abs=0.51)
+    assert tell("register present_position")[1] == pytest.approx(count, abs=2 * COUNTS)
+    assert tell("register torque_enable") == [0, 0]
+    where, end = re.fullmatch(r"servo 2 is at (.*)°; (.*)\n", gone).groups()
+    assert float(where) == pytest.approx(float(degrees), abs=2)
+    assert end == "motors are off"
+
+
+def test_a_name_goes_by_the_rigs_zero_and_direction(arm, tmp_path, monkeypatch, said):
+    port, tell = arm
+    path, _ = copy_rig(Rig.load("pan_tilt"), tmp_path / "mine")
+    path.write_text(path.read_text().replace("id = 2", "id = 2\nzero = 400\ndirection = -1"))
+    monkeypatch.setenv("AXBRIDGE_RIG", str(path))
+    for servo in ("tilt", "2"):
+        assert said("servo", "goto", servo, "20", "--port", port).startswith("tilt is at ")
+        assert tell("register goal_position")[1] == pytest.approx(400 - 20 * COUNTS, abs=0.51)
+        assert tell("register torque_enable") == [0, 0]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_on_its_way_leaves_the_motor_off_and_says_where_it_is(arm, number):
+    port, tell = arm
+    run(["servo", "goto", "1", "0", "--port", port])
+    with start("servo", "goto", "1", "40", "--duration", "30", "--port", port) as mover:
+        until(lambda: tell("register present_position")[0] > MIDDLE + 5)
+        mover.send_signal(number)
+        _, err = mover.communicate(timeout=60)
+    assert mover.returncode == 128 + number
+    assert err.startswith("stopped: motors are off; servo 1 is at ")
+    assert tell("register torque_enable") == [0, 0]

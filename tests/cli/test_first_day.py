@@ -29,24 +29,7 @@ WITH_A_RIG = (
     *("export mujoco --out a.xml", "export bam --out a.json", "move convert sample:bow a.mtn"),
     *("move optimise sample:bow b.json", "sweep --over seed=0,1", "run idle.py --rig"),
 )
-
-
-@pytest.fixture(scope="module", params=COUNTS)
-def served(request):
-    with serving(request.param) as port:
-        yield request.param, port
-
-
-def test_off_switches_every_motor_off_and_says_who_confirms(served, said):
-    name, port = served
-    ids = range(1, COUNTS[name] + 1)
-    for id_ in ids:
-        said("servo", "torque", id_, "on", "--port", port)
-    assert said("off", "--port", port) == f"{port}: off and confirmed: {', '.join(f'servo {id_}' for id_ in ids)}\n"
-    for id_ in ids:
-        assert said("servo", "read", id_, "torque_enable", "--port", port) == "torque_enable 0\n"
-    (line,) = json.loads(said("off", name, "--port", port, "--json"))["lines"]  # a rig may come first
-    assert (len(line["off"]), line["unconfirmed"]) == (COUNTS[name], [])
+ONE_WAY = {"rig show", "export mujoco --out a.xml", "export bam --out a.json", "serve", *WITH_A_RIG[-2:]}
 
 
 def test_off_names_the_servo_of_a_rig_that_does_not_confirm(said):
@@ -61,48 +44,21 @@ def test_off_names_the_servo_of_a_rig_that_does_not_confirm(said):
     assert "cut the servo supply" in told
 
 
-def test_a_rig_of_what_answers_is_sound_and_drives_it(served, said):
-    name, port = served
-    said("rig", "new", "mine", "--port", port)
-    made, known = Rig.load("mine"), Rig.load(name)
-    for one, other in zip(made.servos, known.servos, strict=True):
-        profile = made.profile_of(one)
-        assert (one.id, profile.model_number) == (other.id, known.profile_of(other).model_number)
-        assert one.model == profile.model
-        assert (one.supply_voltage or made.buses[0].supply_voltage) == profile.electrics.nominal_voltage
-    said("rig", "check", "mine")
-    said("servo", "goto", "servo_1", "5", "--rig", "mine")
-    said("rig", "new", "mine", "--port", port, code=MISUSE)  # it is there
+PORTS = {  # that there are, what is typed of them, and what is said
+    "dead": ([], ["--port", "/dev/unheard_of"], "/dev/unheard_of"),
+    "none": ([], [], "no USB serial adapter is connected"),
+    "two": (["/dev/ttyUSB0", "/dev/ttyUSB1"], [], "several adapters are connected"),
+}
 
 
-def test_a_servo_is_meant_by_its_name_wherever_one_is_meant_and_json_says_what_was_done(served, said):
-    name, port = served
-    one, where = Rig.load(name).servos[0], ("--rig", name, "--port", port)
-    assert said("servo", "read", one.name, "id", *where) == f"id {one.id}\n"
-    for typed, facts in (
-        ("write NAME led 1", {"value": 1}),
-        ("goto NAME 0 --duration 1", {"arrived": True}),
-        ("set-baud NAME 1000000", {"baud": 1_000_000, "exactly": 1_000_000}),
-    ):
-        verb, _, *more = typed.split()
-        found = json.loads(said("servo", verb, one.name, *more, *where, "--json"))
-        assert found | facts | {"format": f"axbridge-servo-{verb}-1", "id": one.id} == found
-    assert "no servo 'tail'" in said("servo", "info", "tail", *where, code=MISUSE)
-
-
-def test_a_line_is_seen_without_a_rig(served, said):
-    assert "http://127.0.0.1" in said("view", "--port", served[1], "--no-open", "--duration", "1")
-
-
-@pytest.mark.parametrize("verb", VERBS, ids=" ".join)
 @pytest.mark.parametrize(
-    ("there", "port", "why"),
+    ("verb", "there", "port", "why"),
     [
-        ([], ["--port", "/dev/unheard_of"], "/dev/unheard_of"),
-        ([], [], "no USB serial adapter is connected"),
-        (["/dev/ttyUSB0", "/dev/ttyUSB1"], [], "several adapters are connected"),
+        pytest.param(verb, *PORTS[case], id=f"{' '.join(verb)}, {case}")
+        for verb in VERBS
+        for case in PORTS
+        if case != "two" or verb in (["off"], ["scan"], ["view"])  # what is found where none is named
     ],
-    ids=["dead", "none", "two"],
 )
 def test_a_dead_port_and_none_or_two_to_choose_from_are_named_in_two_lines(verb, there, port, why, said, monkeypatch):
     monkeypatch.setattr("axbridge.bus.port_name.connected", lambda: there)
@@ -119,13 +75,10 @@ def test_ports_says_so_when_there_is_no_adapter_but_a_built_in_port(said, monkey
     assert said("ports", code=HARDWARE).split(maxsplit=1) == ["/dev/ttyS0", "built-in, not a USB adapter\n"]
 
 
-@pytest.mark.parametrize("word", [False, True], ids=["positional", "--rig"])
-@pytest.mark.parametrize("verb", WITH_A_RIG)
-def test_a_rig_that_there_is_not_is_asked_back_with_or_without_its_word(verb, word, said):
+@pytest.mark.parametrize("verb", [*WITH_A_RIG, *(f"{verb} --rig" for verb in WITH_A_RIG if verb not in ONE_WAY)])
+def test_a_rig_that_there_is_not_is_asked_back_with_or_without_its_word(verb, said):
     Path("idle.py").touch()
-    known = {"rig show", "export mujoco --out a.xml", "export bam --out a.json", "serve", *WITH_A_RIG[-2:]}
-    words = verb.split() + ["--rig"] * (word and verb not in known)
-    refused = said(*words, "bench_amr", code=MISUSE)
+    refused = said(*verb.split(), "bench_amr", code=MISUSE)
     assert "did you mean 'bench_arm'?" in refused
     assert refused.count("\n") == 2
 
@@ -170,13 +123,6 @@ def test_a_servo_that_a_rig_does_not_have_is_asked_back(words, named, said):
     refused = said(*words, "--servo", named, code=MISUSE)
     assert f"rig bench_arm has no servo '{named}'\nit has: shoulder (1)" in refused
     assert list(Path().iterdir()) == []
-
-
-def test_a_bare_servo_is_pointed_to_its_rig_only_where_it_may_be_one(served, said, capsys):
-    words = ["record", "fall", "--rig", "bench_arm", "--backend", "real", "--port"]
-    assert said(*words, "/dev/unheard_of", code=HARDWARE).count("bare_horn") == 1
-    run([*words, served[1], "--angle", "5", "--duration", "0.1"])
-    assert "bare_horn" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -257,3 +203,65 @@ def test_a_sample_is_imported_from_an_empty_folder(said):
     said("import", "sample:xl330", "pendulum.mcap")
     assert list(axbridge.open_recording("pendulum.mcap")) == ["pendulum"]
     assert "did you mean 'xl330'" in said("import", "sample:xl33", "other.mcap", code=2)
+
+
+# ---- served buses, last: as long as they are there, they take a tenth of a core
+
+
+@pytest.fixture(scope="module", params=COUNTS)
+def served(request):
+    with serving(request.param) as port:
+        yield request.param, port
+
+
+def test_off_switches_every_motor_off_and_says_who_confirms(served, said):
+    name, port = served
+    ids = range(1, COUNTS[name] + 1)
+    on = {ids[0], ids[-1]}
+    for id_ in on:
+        said("servo", "torque", id_, "on", "--port", port)
+    assert said("off", "--port", port) == f"{port}: off and confirmed: {', '.join(f'servo {id_}' for id_ in ids)}\n"
+    for id_ in on:
+        assert said("servo", "read", id_, "torque_enable", "--port", port) == "torque_enable 0\n"
+    (line,) = json.loads(said("off", name, "--port", port, "--json"))["lines"]  # a rig may come first
+    assert (len(line["off"]), line["unconfirmed"]) == (COUNTS[name], [])
+
+
+def test_a_rig_of_what_answers_is_sound_and_drives_it(served, said):
+    name, port = served
+    said("rig", "new", "mine", "--port", port)
+    made, known = Rig.load("mine"), Rig.load(name)
+    for one, other in zip(made.servos, known.servos, strict=True):
+        profile = made.profile_of(one)
+        assert (one.id, profile.model_number) == (other.id, known.profile_of(other).model_number)
+        assert one.model == profile.model
+        assert (one.supply_voltage or made.buses[0].supply_voltage) == profile.electrics.nominal_voltage
+    said("rig", "check", "mine")
+    said("servo", "goto", "servo_1", "5", "--rig", "mine")
+    said("rig", "new", "mine", "--port", port, code=MISUSE)  # it is there
+
+
+def test_a_servo_is_meant_by_its_name_wherever_one_is_meant_and_json_says_what_was_done(served, said):
+    name, port = served
+    one, where = Rig.load(name).servos[0], ("--rig", name, "--port", port)
+    assert said("servo", "read", one.name, "id", *where) == f"id {one.id}\n"
+    for typed, facts in (
+        ("write NAME led 1", {"value": 1}),
+        ("goto NAME 0 --duration 1", {"arrived": True}),
+        ("set-baud NAME 1000000", {"baud": 1_000_000, "exactly": 1_000_000}),
+    ):
+        verb, _, *more = typed.split()
+        found = json.loads(said("servo", verb, one.name, *more, *where, "--json"))
+        assert found | facts | {"format": f"axbridge-servo-{verb}-1", "id": one.id} == found
+    assert "no servo 'tail'" in said("servo", "info", "tail", *where, code=MISUSE)
+
+
+def test_a_line_is_seen_without_a_rig(served, said):
+    assert "http://127.0.0.1" in said("view", "--port", served[1], "--no-open", "--duration", "1")
+
+
+def test_a_bare_servo_is_pointed_to_its_rig_only_where_it_may_be_one(served, said, capsys):
+    words = ["record", "fall", "--rig", "bench_arm", "--backend", "real", "--port"]
+    assert said(*words, "/dev/unheard_of", code=HARDWARE).count("bare_horn") == 1
+    run([*words, served[1], "--angle", "5", "--duration", "0.1"])
+    assert "bare_horn" not in capsys.readouterr().err

@@ -25,25 +25,6 @@ REAL = "--backend", "real", "--port"
 COUNT = math.radians(300 / 1023)
 
 
-@pytest.fixture(scope="module")
-def hand():
-    with led("pan_tilt") as (port, tell):
-        yield port, tell
-
-
-def lead(tell):
-    """Let the hand lead what is limp, and wait until it has come to its end."""
-    begun = tell("register present_position")[0]
-
-    def turned():
-        return abs(tell("register present_position")[0] - begun) * COUNT
-
-    tell()
-    until(lambda: turned() > (HIGH + LEFT) / 2)
-    until(lambda: abs(turned() - LEFT) < 2 * COUNT)
-    tell("seen")
-
-
 def nod(**page):
     keys = (Key(positions={"pan": 0.5, "tilt": 0.2}, time=0.4), Key(positions={"pan": 0.0, "tilt": 0.0}, time=0.4))
     return Move(pages={"1": Page(**{"keys": keys, **page})})
@@ -69,37 +50,6 @@ def test_play_records_what_was_asked_and_what_came_and_says_it_to_programs(file,
     played = json.loads(said("play", file, "--rig", "pan_tilt", "--json"))
     assert (played["format"], played["stopped"], played["recording"]) == ("axbridge-play-1", False, None)
     assert played["seconds"] == pytest.approx(0.4, abs=0.05)
-
-
-@pytest.mark.parametrize(
-    ("words", "why"),
-    [
-        ("play nod.json --rig bench_arm", "robot 'bench_arm' has no servo pan, tilt"),
-        ("play nod.json --rig pan_tilt --joints tail", "no joint tail"),
-        ("play nod.json --rig pan_tilt --page 7", "no page '7'"),
-        ("play nod.json --rig pan_tilt --pace 0", "pace of 0"),
-        *(
-            (f"play {name} --rig pan_tilt", name)
-            for name in ("bad.json", "none.json", "none.mtn", "none.motion", "move.txt")
-        ),
-        ("move convert nod.json a.mtn", "give --rig"),
-        ("move convert nod.json a.mtn --rig bench_arm", "joint 'pan' has no id"),
-        ("move convert nod.json a.txt", "name it .json, .mtn or .motion"),
-        ("move convert nod.json nod.json", "both read and to be written"),
-        ("move convert nod.json bad.json", "already there"),
-        ("teach --rig pan_tilt --out a.txt", "no such kind of move"),
-        ("teach --rig pan_tilt --out /dev/full/a.json", "cannot be written"),
-        ("teach --rig pan_tilt --out a.json --duration -1", "--duration"),
-        ("teach --rig pan_tilt --out a.json --joints tail", "has no servo 'tail'"),
-        ("teach --rig pan_tilt --out a.json --stiffness 3", "a stiffness of 3"),
-    ],
-)
-def test_what_cannot_be_is_refused_before_anything_moves_goes_soft_or_is_written(hand, file, words, why, said):
-    file.with_name("bad.json").write_text("{}")
-    refused = said(*words.split(), *["--port", hand[0]] * words.startswith("teach"), code=app.MISUSE)
-    assert why in refused
-    assert refused.count("\n") <= 2
-    assert sorted(path.name for path in file.parent.iterdir()) == ["bad.json", "nod.json"]
 
 
 @pytest.mark.parametrize(("exit_page", "ends"), [(None, "stopped: "), ("2", "stopped, by page 2: ")])
@@ -144,29 +94,6 @@ def begin_teaching(port, *options):
     return teacher
 
 
-@pytest.mark.parametrize("kind", ["json", pytest.param("mtn", marks=pytest.mark.ci)])
-def test_a_hand_teaches_between_two_keys_and_the_arm_repeats_it(hand, tmp_path, said, kind):
-    port, tell = hand
-    path = tmp_path / f"taught.{kind}"
-    as_json = kind == "mtn"
-    words = ("--rig", "pan_tilt", "--joints", "pan", "--out", path, *["--json"] * as_json)
-    with begin_teaching(port, *words) as teacher:
-        lead(tell)
-        teacher.press("  ")
-        code, out, err = teacher.end()
-    assert code == 0, err
-    if as_json:
-        found = json.loads(out)
-        assert (found["format"], found["out"], found["clipped"]) == ("axbridge-teach-1", str(path), {})
-        assert found["poses"] > 1
-    else:
-        assert f"wrote {path}: " in out
-        assert "smoothed  by " in out
-    assert tell("register torque_enable") == [0, 0]
-    played = said("play", path, "pan_tilt", *REAL, port)
-    assert float(played.split("start")[1].split("°")[0]) < 2.0
-
-
 @pytest.mark.ci
 def test_an_arm_of_x_servos_that_carries_itself_is_taught_and_repeats_it(tmp_path, said):
     path, record, taught = tmp_path / "taught.json", tmp_path / "played.mcap", {"shoulder_pan": 0, "elbow_flex": 2}
@@ -191,6 +118,105 @@ def test_an_arm_of_x_servos_that_carries_itself_is_taught_and_repeats_it(tmp_pat
     assert played["shoulder_pan"].position[-1] == pytest.approx(0.6, abs=0.05)
     assert played["elbow_flex"].position[-1] == pytest.approx(0.6, abs=0.25)  # its loop has no integral
     assert np.ptp(played["elbow_flex"].position) > 0.4
+
+
+def test_convert_keeps_a_page_set_and_makes_its_checksum_right_and_info_lists_its_pages(tmp_path, said):
+    good, bad, made = page_set(*EVERYTHING), tmp_path / "a.mtn", tmp_path / "b.mtn"
+    bad.write_bytes(good[:-2])
+    assert "note: no checksum" in said("move", "convert", bad, made)
+    assert made.read_bytes() == good
+    pages = said("move", "info", made, "--rig", "bioloid")
+    assert "page 2 'Wave: Größe': 2 poses, 0.556 s x 2, next 3, exit 4\n" in pages
+    assert json.loads(said("move", "info", made, "--rig", "bioloid", "--json"))["pages"]["2"]["exit"] == "4"
+
+
+def test_optimise_writes_a_move_that_takes_less_and_can_be_played(tmp_path, said):
+    path, out = tmp_path / "swing.json", tmp_path / "less.json"
+    Move(pages={"1": Page(keys=tuple(Key(positions={"shoulder": at}, time=1.0) for at in (0.0, 1.5)))}).save(path)
+    optimise = ("move", "optimise", path)
+    found = json.loads(said(*optimise, out, "--rig", "bench_arm", "--json"))
+    assert found["energy"] < 0.95 * found["minimum_jerk"]
+    assert found["seconds"] == 1.0
+    assert "takes" not in said("play", out, "--rig", "bench_arm")  # no joint has to be spared
+    assert "--force" in said(*optimise, out, "--rig", "bench_arm", code=app.MISUSE)
+    assert "is no .json file" in said(*optimise, "less.mtn", "--rig", "bench_arm", code=app.MISUSE)
+    assert said(*optimise, out, "--rig", "bench_arm", "--force").splitlines()[-1] == f"wrote {out}"
+
+
+# ---- a served bus, last: as long as it is there, it takes a twentieth of a core
+
+
+@pytest.fixture(scope="module")
+def hand():
+    with led("pan_tilt") as (port, tell):
+        yield port, tell
+
+
+def lead(tell):
+    """Let the hand lead what is limp, and wait until it has come to its end."""
+    begun = tell("register present_position")[0]
+
+    def turned():
+        return abs(tell("register present_position")[0] - begun) * COUNT
+
+    tell()
+    until(lambda: turned() > (HIGH + LEFT) / 2)
+    until(lambda: abs(turned() - LEFT) < 2 * COUNT)
+    tell("seen")
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ("play nod.json --rig bench_arm", "robot 'bench_arm' has no servo pan, tilt"),
+        ("play nod.json --rig pan_tilt --joints tail", "no joint tail"),
+        ("play nod.json --rig pan_tilt --page 7", "no page '7'"),
+        ("play nod.json --rig pan_tilt --pace 0", "pace of 0"),
+        *(
+            (f"play {name} --rig pan_tilt", name)
+            for name in ("bad.json", "none.json", "none.mtn", "none.motion", "move.txt")
+        ),
+        ("move convert nod.json a.mtn", "give --rig"),
+        ("move convert nod.json a.mtn --rig bench_arm", "joint 'pan' has no id"),
+        ("move convert nod.json a.txt", "name it .json, .mtn or .motion"),
+        ("move convert nod.json nod.json", "both read and to be written"),
+        ("move convert nod.json bad.json", "already there"),
+        ("teach --rig pan_tilt --out a.txt", "no such kind of move"),
+        ("teach --rig pan_tilt --out /dev/full/a.json", "cannot be written"),
+        ("teach --rig pan_tilt --out a.json --duration -1", "--duration"),
+        ("teach --rig pan_tilt --out a.json --joints tail", "has no servo 'tail'"),
+        ("teach --rig pan_tilt --out a.json --stiffness 3", "a stiffness of 3"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_moves_goes_soft_or_is_written(hand, file, words, why, said):
+    file.with_name("bad.json").write_text("{}")
+    refused = said(*words.split(), *["--port", hand[0]] * words.startswith("teach"), code=app.MISUSE)
+    assert why in refused
+    assert refused.count("\n") <= 2
+    assert sorted(path.name for path in file.parent.iterdir()) == ["bad.json", "nod.json"]
+
+
+@pytest.mark.parametrize("kind", ["json", pytest.param("mtn", marks=pytest.mark.ci)])
+def test_a_hand_teaches_between_two_keys_and_the_arm_repeats_it(hand, tmp_path, said, kind):
+    port, tell = hand
+    path = tmp_path / f"taught.{kind}"
+    as_json = kind == "mtn"
+    words = ("--rig", "pan_tilt", "--joints", "pan", "--out", path, *["--json"] * as_json)
+    with begin_teaching(port, *words) as teacher:
+        lead(tell)
+        teacher.press("  ")
+        code, out, err = teacher.end()
+    assert code == 0, err
+    if as_json:
+        found = json.loads(out)
+        assert (found["format"], found["out"], found["clipped"]) == ("axbridge-teach-1", str(path), {})
+        assert found["poses"] > 1
+    else:
+        assert f"wrote {path}: " in out
+        assert "smoothed  by " in out
+    assert tell("register torque_enable") == [0, 0]
+    played = said("play", path, "pan_tilt", *REAL, port)
+    assert float(played.split("start")[1].split("°")[0]) < 2.0
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -231,26 +257,3 @@ def test_on_a_terminal_single_keys_take_poses_and_the_arm_holds_until_one_more(h
     keys = Move.load(path).pages["1"].keys
     assert [key.time for key in keys] == [1.0, 1.0]
     assert set(keys[0].positions) == {"pan", "tilt"}
-
-
-def test_convert_keeps_a_page_set_and_makes_its_checksum_right_and_info_lists_its_pages(tmp_path, said):
-    good, bad, made = page_set(*EVERYTHING), tmp_path / "a.mtn", tmp_path / "b.mtn"
-    bad.write_bytes(good[:-2])
-    assert "note: no checksum" in said("move", "convert", bad, made)
-    assert made.read_bytes() == good
-    pages = said("move", "info", made, "--rig", "bioloid")
-    assert "page 2 'Wave: Größe': 2 poses, 0.556 s x 2, next 3, exit 4\n" in pages
-    assert json.loads(said("move", "info", made, "--rig", "bioloid", "--json"))["pages"]["2"]["exit"] == "4"
-
-
-def test_optimise_writes_a_move_that_takes_less_and_can_be_played(tmp_path, said):
-    path, out = tmp_path / "swing.json", tmp_path / "less.json"
-    Move(pages={"1": Page(keys=tuple(Key(positions={"shoulder": at}, time=1.0) for at in (0.0, 1.5)))}).save(path)
-    optimise = ("move", "optimise", path)
-    found = json.loads(said(*optimise, out, "--rig", "bench_arm", "--json"))
-    assert found["energy"] < 0.95 * found["minimum_jerk"]
-    assert found["seconds"] == 1.0
-    assert "takes" not in said("play", out, "--rig", "bench_arm")  # no joint has to be spared
-    assert "--force" in said(*optimise, out, "--rig", "bench_arm", code=app.MISUSE)
-    assert "is no .json file" in said(*optimise, "less.mtn", "--rig", "bench_arm", code=app.MISUSE)
-    assert said(*optimise, out, "--rig", "bench_arm", "--force").splitlines()[-1] == f"wrote {out}"

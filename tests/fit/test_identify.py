@@ -242,7 +242,7 @@ def test_without_numba_the_command_says_at_once_how_long_it_will_take(tmp_path, 
 
 
 def test_one_model_of_several_servos_is_judged_servo_by_servo():
-    time = np.arange(0, 3.0, 0.02)
+    time = np.arange(0, 1.6, 0.02)
     goals = {"pan": np.where(time % 1.0 < 0.5, 0.0, 0.4), "tilt": np.where(time % 1.5 < 0.7, 0.0, -0.3)}
 
     def motion_of(name, off=0.0, resting=None):
@@ -255,6 +255,7 @@ def test_one_model_of_several_servos_is_judged_servo_by_servo():
     fit = identify(
         [motion_of("one.mcap"), motion_of("rests.mcap", resting="tilt")], "pan_tilt", "ax12", servo=["pan", "tilt"],
         held_out=[motion_of("two.mcap")], again=[motion_of("again.mcap", off=0.4)], starts=1, generations=1, budget=0.01, richer=False,
+        where=map,
     )  # fmt: skip
     names = ["one.mcap pan", "one.mcap tilt", "rests.mcap pan", "two.mcap pan", "two.mcap tilt"]
     assert [score.name for score in fit.scores] == names
@@ -297,7 +298,10 @@ def test_intervals_allow_for_a_winding_that_is_not_the_models(factor):
     assert wide.high[friction] - wide.low[friction] < 1.1 * (narrow.high[friction] - narrow.low[friction])
 
 
-@pytest.mark.parametrize(("name", "factor"), [("torque constant", 0.85), ("torque constant", 1.15), ("supply", 1.2)])
+@pytest.mark.parametrize(
+    ("name", "factor"),
+    [("torque constant", 1.15), ("supply", 1.2), pytest.param("torque constant", 0.85, marks=pytest.mark.ci)],
+)
 def test_a_constant_that_is_not_the_models_is_wanted(name, factor):
     truth, given = ax12_truth(), factor if name == "supply" else 1.0
     truth[Param.CONSTANT] *= factor / given

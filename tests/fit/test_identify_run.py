@@ -2,6 +2,7 @@ import hashlib
 import json
 import math
 import shutil
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -235,11 +236,11 @@ def test_a_fit_finds_an_x_servo_again_in_what_was_recorded_through_its_registers
 
 
 @pytest.fixture(scope="module")
-def fit(spread):
+def fit():
     short = (replace(one, tracks={"shoulder": one["shoulder"].between(0.0, 0.45)}) for one in ax12_data(ax12_truth()))
     step, *others = short
     held = [replace(step, path=step.path.with_name("unseen.mcap"))]
-    return identify(others, RIG, "ax12", held_out=held, starts=1, generations=2, budget=1.0, richer=False, where=spread)
+    return identify(others, RIG, "ax12", held_out=held, starts=1, generations=2, budget=1.0, richer=False, where=map)
 
 
 def test_residuals_are_what_the_measurement_has_more_than_the_simulation_as_on_the_live_page(fit, tmp_path):
@@ -268,11 +269,11 @@ def test_the_verdict_names_each_model_that_predicts_better_than_the_fit(fit):
     )
 
 
-def test_a_fit_begins_with_a_model_of_the_same_law_by_name_or_file_and_frees_what_it_is_told(tmp_path, spread):
+def test_a_fit_begins_with_a_model_of_the_same_law_by_name_or_file_and_frees_what_it_is_told(tmp_path):
     rig = RIG.with_servos(lambda _: {"profile": "ax-18a", "model": "ax18"})
     truth = packed(rig.model_of(rig.servos[0]), rig)
     data = ax12_data(truth)[:1]
-    quick = {"starts": 1, "generations": 2, "budget": 1.0, "richer": False, "where": spread}
+    quick = {"starts": 1, "generations": 2, "budget": 1.0, "richer": False, "where": map}
     named = identify(data, rig, "ax18", free=["motor.torque_constant"], **quick)
     assert named.kind == "ax12"
     assert "motor.torque_constant" in [one.name for one in named.unknowns]
@@ -290,20 +291,9 @@ def test_a_fit_that_is_worse_than_its_rigs_own_model_ends_with_exit_code_1(tmp_p
         write_recording(one, tmp_path / name)
     (tmp_path / "arm.toml").write_text('base = "bench_arm"\n[[servo]]\nname = "shoulder"\nmodel = "ax12"\n')
     few = ("--method", "cma", "--starts", "1", "--budget", "1s")
-    fit = (
-        "identify",
-        "a.mcap",
-        "--holdout",
-        "b.mcap",
-        "--rig",
-        "arm.toml",
-        "--model",
-        "lima2009",
-        *few,
-        "--out",
-        "x.toml",
-    )
-    assert app.run(list(fit)) == app.FAILED_CHECK
+    monkeypatch.setattr("axbridge.fit.pipeline.executor", lambda _: nullcontext(map))  # in this process
+    fit = "identify a.mcap --holdout b.mcap --rig arm.toml --model lima2009 --out x.toml"
+    assert app.run([*fit.split(), *few]) == app.FAILED_CHECK
     out, err = capsys.readouterr()
     assert "worse than the rig's ax12" in next(line for line in out.splitlines() if line.startswith("verdict: "))
     assert "failed: it predicts worse than the rig's ax12" in err

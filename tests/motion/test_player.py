@@ -216,8 +216,13 @@ def test_a_move_that_is_stopped_gives_its_torque_back_without_a_jump(stop):
         assert begun < 0.5 > servo.position
 
 
-@pytest.mark.parametrize("model", ["ax12", "lima2009"])
-@pytest.mark.parametrize("engine", ["bullet", "mujoco"])
+@pytest.mark.parametrize(
+    ("engine", "model"),
+    [
+        *(("bullet", "ax12"), ("mujoco", "lima2009")),
+        *(pytest.param(*other, marks=pytest.mark.ci) for other in (("bullet", "lima2009"), ("mujoco", "ax12"))),
+    ],
+)
 def test_robotis_walk_ready_stands_and_leans_as_it_does_on_the_real_robot(tmp_path, engine, model):
     """It was put down upright, 5 cm above its soles: on stiff servos it fell on its face."""
     counts = {f"id{number}": count for number, count in enumerate(WALK_READY, 1)}

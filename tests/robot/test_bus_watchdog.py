@@ -61,7 +61,7 @@ print("on", roll.read("torque_enable"), roll.read("bus_watchdog"), flush=True)
 NEXT = """
 for servo in robot.values():
     servo.set_position(0.0)
-for _ in range(250):  # the first goal after an open is approached at 45 degrees a second
+while not abs(roll.position) < 0.05:  # the first goal after an open is approached at 45 degrees a second
     robot.step(20)
 print(roll.position, flush=True)
 robot.close()

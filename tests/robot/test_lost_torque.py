@@ -96,7 +96,14 @@ def be_rebooted(robot, servo):
 
 @pytest.mark.parametrize(
     ("name", "mishap"),
-    [*product(ROBOTS, (lose_power_alone, lose_power_with_all, lose_power_while_nobody_steps)), ("koch", be_rebooted)],
+    [
+        *product(("koch", "feetech"), (lose_power_alone, lose_power_with_all, lose_power_while_nobody_steps)),
+        *(("koch", be_rebooted), ("bioloid", lose_power_alone)),  # an AX-12 alone: tests/robot/test_unasked_motion.py
+        *(
+            pytest.param("bioloid", one, marks=pytest.mark.ci)
+            for one in (lose_power_with_all, lose_power_while_nobody_steps)
+        ),
+    ],
 )
 def test_a_servo_that_was_without_power_goes_on_softly_from_where_it_is_and_that_is_said(driven, name, mishap):
     robot, servo, _ = driven(name)

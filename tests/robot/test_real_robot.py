@@ -15,55 +15,6 @@ from tests.support.warm import serving
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def port():
-    with serving("bench_arm") as device:
-        yield device
-
-
-def test_two_buses_that_mean_one_adapter_are_named(port, tmp_path):
-    link = tmp_path / "second"
-    link.symlink_to(port)
-    servos = [{"name": name, "joint": name, "id": 1, "bus": name} for name in ("left", "right")]
-    buses = [{"name": "left"}, {"name": "right", "port": str(link)}]
-    rig = axbridge.Rig.model_validate({"name": "pair", "bus": buses, "servo": servos})
-    with pytest.raises(RigError, match="buses 'left' and 'right' are both on"):
-        axbridge.open(rig, backend="real", port=port)
-
-
-def test_a_twin_is_told_what_is_sent_in_any_way(port):
-    with axbridge.open("bench_arm", backend="twin", port=port) as robot:
-        bus, twin = robot._connection.backend.buses["main"], robot.simulation.world.servos["shoulder"].table
-        bus.write(1, Address.LED, b"\1")
-        assert twin["led"] == 1
-        bus.reg_write(1, Address.GOAL_POSITION, b"\x08\x02")
-        before = twin["goal_position"]
-        bus.action()
-        assert (before != 520, twin["goal_position"]) == (True, 520)
-        bus.sync_write(Address.LED, {1: b"\0"})
-        assert twin["led"] == 0
-
-
-def test_a_twin_whose_program_was_stopped_for_long_does_not_live_all_that_time_through(port):
-    with axbridge.open("bench_arm", backend="twin", port=port) as robot:
-        robot.step()
-        robot._connection.cycles["main"].bus.shadow.lag -= 3600.0  # as if an hour had passed
-        before, begun = robot.simulation.world.now(), time.monotonic()
-        robot.step()
-        assert robot.simulation.world.now() - before == pytest.approx(5.0, abs=0.5)
-        assert time.monotonic() - begun < 30.0
-        assert abs(robot.simulation.shadow()["shoulder"].time - robot.time) < 0.5
-
-
-def test_environment_variables_choose_backend_and_port(port, monkeypatch):
-    monkeypatch.setenv("AXBRIDGE_BACKEND", "real")
-    monkeypatch.setenv("AXBRIDGE_PORT", port)
-    with axbridge.open("bench_arm") as robot:
-        assert (robot.mode, robot.backend) == (1, "real")
-        assert 9 < robot["shoulder"].voltage < 10
-        assert math.isnan(robot["shoulder"].truth.position + robot["shoulder"].truth.torque)  # only a simulation knows
-
-
 @pytest.mark.parametrize(("registers", "limit"), [({}, 1023), ({"torque_limit": 800, "led": 1}, 800)])
 def test_a_servo_found_shut_down_stays_limp_until_it_is_recovered(registers, limit):
     rig = axbridge.Rig.load("bench_arm")
@@ -125,3 +76,55 @@ def test_a_first_goal_that_is_far_away_is_approached_slowly_and_later_ones_are_n
             speeds.append(max(run(robot, 1.8, lambda: abs(servo.velocity))))
         assert speeds[0] < math.radians(75)  # 45, and what a load makes of it
         assert speeds[1] > 1.5 * speeds[0]
+
+
+# ---- a served bus, last: as long as it is there, it takes a twentieth of a core
+
+
+@pytest.fixture(scope="module")
+def port():
+    with serving("bench_arm") as device:
+        yield device
+
+
+def test_two_buses_that_mean_one_adapter_are_named(port, tmp_path):
+    link = tmp_path / "second"
+    link.symlink_to(port)
+    servos = [{"name": name, "joint": name, "id": 1, "bus": name} for name in ("left", "right")]
+    buses = [{"name": "left"}, {"name": "right", "port": str(link)}]
+    rig = axbridge.Rig.model_validate({"name": "pair", "bus": buses, "servo": servos})
+    with pytest.raises(RigError, match="buses 'left' and 'right' are both on"):
+        axbridge.open(rig, backend="real", port=port)
+
+
+def test_a_twin_is_told_what_is_sent_in_any_way(port):
+    with axbridge.open("bench_arm", backend="twin", port=port) as robot:
+        bus, twin = robot._connection.backend.buses["main"], robot.simulation.world.servos["shoulder"].table
+        bus.write(1, Address.LED, b"\1")
+        assert twin["led"] == 1
+        bus.reg_write(1, Address.GOAL_POSITION, b"\x08\x02")
+        before = twin["goal_position"]
+        bus.action()
+        assert (before != 520, twin["goal_position"]) == (True, 520)
+        bus.sync_write(Address.LED, {1: b"\0"})
+        assert twin["led"] == 0
+
+
+def test_a_twin_whose_program_was_stopped_for_long_does_not_live_all_that_time_through(port):
+    with axbridge.open("bench_arm", backend="twin", port=port) as robot:
+        robot.step()
+        robot._connection.cycles["main"].bus.shadow.lag -= 3600.0  # as if an hour had passed
+        before, begun = robot.simulation.world.now(), time.monotonic()
+        robot.step()
+        assert robot.simulation.world.now() - before == pytest.approx(5.0, abs=0.5)
+        assert time.monotonic() - begun < 30.0
+        assert abs(robot.simulation.shadow()["shoulder"].time - robot.time) < 0.5
+
+
+def test_environment_variables_choose_backend_and_port(port, monkeypatch):
+    monkeypatch.setenv("AXBRIDGE_BACKEND", "real")
+    monkeypatch.setenv("AXBRIDGE_PORT", port)
+    with axbridge.open("bench_arm") as robot:
+        assert (robot.mode, robot.backend) == (1, "real")
+        assert 9 < robot["shoulder"].voltage < 10
+        assert math.isnan(robot["shoulder"].truth.position + robot["shoulder"].truth.torque)  # only a simulation knows

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import ExitStack
 
 import pytest
 
@@ -56,70 +55,6 @@ def torque_off_after(line, since):
     assert not line.powered
 
 
-@pytest.fixture(scope="module")
-def bench():
-    with ends.served("pan_tilt", model=None) as served:
-        yield served
-
-
-FEW = [
-    *(("main thread", how) for how in ("SIGKILL", "SIGTERM", "SIGINT", "exception", "sys.exit", "hang")),
-    ("main thread", "hang with the interpreter locked"),
-    ("robot that is stepped only", "SIGSTOP"),
-    *(("daemon thread", how) for how in ("script", "caught", "own handler")),
-    ("main thread", "own handler set after open, twice"),
-    ("main thread", "exec with inherited descriptors"),
-    ("main thread, and one that lives on", "exception"),
-    ("main thread, and a pool that works on", "script"),
-    ("main thread, and processes that work on", "exception"),
-    ("main thread, and an atexit handler that hangs", "sys.exit"),
-    ("main thread, and an excepthook that hangs", "exception"),
-    ("thread that goes on", "exception"),
-    ("main thread, its guard killed, and a broken pipe ends it", "SIGTERM"),
-    *(("robot of a thread", how) for how in ("exception", "SIGINT", "caught")),
-    *((way, "SIGTERM") for way in ("loop without a step", "long call into a library")),
-    ("thread", "SIGHUP"),
-    ("asyncio and threads", "SIGINT"),
-    ("concurrent.futures", "SIGINT"),
-    ("child that takes its parent's robot", "script"),
-    ("child by fork", "script"),
-    ("child by spawn", "exception"),
-    *((f"child by {method}", ends.ORPHAN) for method in ("fork", "spawn", "forkserver")),
-    ("wheel", "SIGTERM"),
-    ("handshake", "SIGTERM"),
-]
-REST = [pytest.param(*row, marks=pytest.mark.ci) for row in ends.TABLE if row not in FEW]
-
-
-@pytest.mark.parametrize(("way", "how"), [*FEW, *REST], ids=str)
-def test_a_program_leaves_no_motor_on_however_it_drives_and_ends(bench, way, how):
-    ended = ends.end(bench, way, how)
-    assert not ended.wrong
-    assert ended.seconds < LIMIT
-
-
-@pytest.fixture(scope="module")
-def others(tmp_path_factory):
-    """Lines of Feetech servos, of two protocols, and of X servos: a wheel must be a joint again, no watchdog armed."""
-    feetech = str(write_feetech_comb(tmp_path_factory.mktemp("comb")))
-    rigs = {"feetech": feetech, "mixed": "head_gripper", "X": "koch"}
-    with ExitStack() as served:
-        yield {name: served.enter_context(ends.served(rig, model=None)) for name, rig in rigs.items()}
-
-
-@pytest.mark.parametrize(
-    ("servos", "way", "how", "policy"),
-    [
-        *(("feetech", "main thread", "SIGTERM", policy) for policy in ("limp", "hold", "park")),
-        *(("feetech", way, "SIGKILL", "limp") for way in ("main thread", "wheel")),
-        *(("mixed", "main thread", how, "limp") for how in ("SIGTERM", "SIGKILL")),
-        *(("X", "wheel", how, "limp") for how in ("script", "exception", "SIGTERM", "SIGKILL")),
-    ],
-)
-def test_a_program_leaves_no_motor_on_whatever_its_servos_speak(others, servos, way, how, policy):
-    assert not ends.end(others[servos], way, how, policy=policy).wrong
-
-
 def test_the_guard_of_a_killed_controller_names_what_stays_powered(line):
     with Warm("-c", CONTROLLER, line.port) as controller:
         assert controller.stdout.readline() == "running\n"
@@ -135,11 +70,6 @@ def test_the_guard_of_a_program_without_standard_input_limps_its_motors(line):
         assert controller.stdout.readline() == "running\n"
         controller.kill()
         torque_off_after(line, time.monotonic())
-
-
-@pytest.mark.parametrize("moment", [0.1, 0.155])
-def test_a_program_that_was_stopped_switches_nothing_on_where_its_policy_is_to_park(bench, moment):
-    assert not ends.end(bench, "robot that is stepped only", "SIGSTOP", policy="park", step_ms=20, moment=moment).wrong
 
 
 LEFT_BEHIND = """
@@ -210,3 +140,76 @@ def test_who_has_the_port_is_named_without_its_guard_which_goes_with_it(line):
             assert holder(line.port) == controller.pid
         finally:
             controller.kill()
+
+
+# ---- a served bus, last: as long as it is there, it takes a twentieth of a core
+
+
+@pytest.fixture(scope="module")
+def bench():
+    with ends.served("pan_tilt", model=None) as served:
+        yield served
+
+
+FEW = [
+    *(("main thread", how) for how in ("SIGKILL", "SIGTERM", "SIGINT", "exception", "sys.exit", "hang")),
+    ("main thread", "hang with the interpreter locked"),
+    ("robot that is stepped only", "SIGSTOP"),
+    *(("daemon thread", how) for how in ("script", "caught", "own handler")),
+    ("main thread", "own handler set after open, twice"),
+    ("main thread", "exec with inherited descriptors"),
+    ("main thread, and one that lives on", "exception"),
+    ("main thread, and a pool that works on", "script"),
+    ("main thread, and processes that work on", "exception"),
+    ("main thread, and an atexit handler that hangs", "sys.exit"),
+    ("main thread, and an excepthook that hangs", "exception"),
+    ("thread that goes on", "exception"),
+    ("main thread, its guard killed, and a broken pipe ends it", "SIGTERM"),
+    *(("robot of a thread", how) for how in ("exception", "SIGINT", "caught")),
+    *((way, "SIGTERM") for way in ("loop without a step", "long call into a library")),
+    ("thread", "SIGHUP"),
+    ("asyncio and threads", "SIGINT"),
+    ("concurrent.futures", "SIGINT"),
+    ("child that takes its parent's robot", "script"),
+    ("child by fork", "script"),
+    ("child by spawn", "exception"),
+    *((f"child by {method}", ends.ORPHAN) for method in ("fork", "spawn", "forkserver")),
+    ("wheel", "SIGTERM"),
+    ("handshake", "SIGTERM"),
+]
+REST = [pytest.param(*row, marks=pytest.mark.ci) for row in ends.TABLE if row not in FEW]
+
+
+@pytest.mark.parametrize(("way", "how"), [*FEW, *REST], ids=str)
+def test_a_program_leaves_no_motor_on_however_it_drives_and_ends(bench, way, how):
+    ended = ends.end(bench, way, how)
+    assert not ended.wrong
+    assert ended.seconds < LIMIT
+
+
+@pytest.mark.parametrize("moment", [0.1, 0.155])
+def test_a_program_that_was_stopped_switches_nothing_on_where_its_policy_is_to_park(bench, moment):
+    assert not ends.end(bench, "robot that is stepped only", "SIGSTOP", policy="park", step_ms=20, moment=moment).wrong
+
+
+@pytest.fixture(scope="module")
+def other(request, tmp_path_factory):
+    """A line of Feetech servos, of two protocols, or of X servos: a wheel must be a joint again, no watchdog armed."""
+    feetech = str(write_feetech_comb(tmp_path_factory.mktemp("comb")))
+    rigs = {"feetech": feetech, "mixed": "head_gripper", "X": "koch"}
+    with ends.served(rigs[request.param], model=None) as served:
+        yield served
+
+
+@pytest.mark.parametrize(
+    ("other", "way", "how", "policy"),
+    [
+        *(("feetech", "main thread", "SIGTERM", policy) for policy in ("limp", "hold", "park")),
+        *(("feetech", way, "SIGKILL", "limp") for way in ("main thread", "wheel")),
+        *(("mixed", "main thread", how, "limp") for how in ("SIGTERM", "SIGKILL")),
+        *(("X", "wheel", how, "limp") for how in ("script", "exception", "SIGTERM", "SIGKILL")),
+    ],
+    indirect=["other"],
+)
+def test_a_program_leaves_no_motor_on_whatever_its_servos_speak(other, way, how, policy):
+    assert not ends.end(other, way, how, policy=policy).wrong

@@ -11,6 +11,7 @@ from axbridge.config.rig import Rig
 from axbridge.errors import ControlWarning
 from axbridge.robot.connection import Connection
 from axbridge.robot.robot import Robot
+from tests.support.pairs import pairs
 from tests.support.waiting import run
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning")]
@@ -127,7 +128,7 @@ def motion(family, event, where):
     return moved
 
 
-@pytest.mark.parametrize(("family", "event", "where"), [*product(FAMILIES, EVENTS, PLACES)])
+@pytest.mark.parametrize(("family", "event", "where"), pairs(product(FAMILIES, EVENTS, PLACES)))
 def test_no_event_moves_a_joint(family, event, where):
     moved = motion(family, event, where)
     assert moved < MOST, f"{math.degrees(moved):.1f}°"

@@ -58,7 +58,6 @@ def dry(row, speed, drive, torque):
     return row[Param.OUTPUT] + budget(friction_of(row), speed, drive, -torque)
 
 
-@settings(deadline=None, max_examples=300)
 @given(models(), of(-1, 1), of(6, 14), of(-6, 6), of(10, 80))
 @pytest.mark.slow
 def test_the_torque_of_a_moving_servo_balances_the_kernels(model, duty, volts, speed, temperature):
@@ -76,7 +75,6 @@ def test_the_torque_of_a_moving_servo_balances_the_kernels(model, duty, volts, s
     assert back == pytest.approx(drive, abs=1e-8)
 
 
-@settings(deadline=None, max_examples=300)
 @given(models(), of(-2, 2), of(6, 14), of(-6, 6))
 @pytest.mark.slow
 def test_the_duty_for_a_torque_gives_that_torque(model, torque, volts, speed):
@@ -90,7 +88,6 @@ def test_the_duty_for_a_torque_gives_that_torque(model, torque, volts, speed):
     assert servo.torque(duty, volts, speed) == pytest.approx(torque, abs=1e-6)
 
 
-@settings(deadline=None, max_examples=300)
 @given(models(), of(-2, 2), of(6, 14), of(-6, 6))
 @pytest.mark.slow
 def test_a_current_loop_sets_the_voltage_of_the_duty_for_a_torque(model, torque, volts, speed):
@@ -106,7 +103,6 @@ def test_a_current_loop_sets_the_voltage_of_the_duty_for_a_torque(model, torque,
     assert (steady - feedback * speed) / volts == pytest.approx(servo.motor_duty(duty), rel=1e-6, abs=1e-6)
 
 
-@settings(deadline=None, max_examples=200)
 @given(models(), of(0, 1), of(6, 14))
 def test_at_rest_friction_raises_the_load_that_is_held_and_lowers_the_load_that_is_lifted(model, duty, volts):
     row = pack(model, 0.005)
@@ -124,7 +120,7 @@ def test_the_smallest_duty_lifts_nothing():
     assert servo.torque(-5e-324, 6.0, 0.0) == 0.0
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.lists(models(), min_size=2, max_size=4), of(-1, 1), of(6, 14), of(-6, 6))
 def test_many_servos_in_one_call_give_the_results_of_single_calls(several, duty, volts, speed):
     rows = np.array([pack(model, 0.005) for model in several])

@@ -1,4 +1,5 @@
 import math
+from itertools import product
 
 import numpy as np
 import pybullet
@@ -17,6 +18,7 @@ from axbridge.sim.engine import Scene
 from axbridge.sim.engines.bullet.engine import BulletEngine
 from tests.sim.test_bullet import write_chain
 from tests.support.one_joint import BV, K_OMEGA, K_THETA, K, L, R, order, servo_bank, watched, write_pendulum
+from tests.support.pairs import pairs
 
 pytestmark = pytest.mark.slow
 
@@ -68,21 +70,19 @@ def two_bodies(inertia, weight, goal, start, times, *, gear, output, step=1e-5, 
     return np.interp(times, step * np.arange(len(path)), path)
 
 
-@pytest.mark.parametrize(
-    ("gear", "output", "time_step", "allowed"),  # degrees, root mean square
-    [
-        (0.0, 0.0, 1 / 240, 0.2),
-        (0.0, 0.0, 1e-3, 0.1),
-        (0.0, 0.03, 1e-3, 0.05),
-        (0.03, 0.0, 1e-3, 0.05),
-        (0.02, 0.03, 1e-3, 0.05),
-    ],
+LOADS, MOTIONS = ((1e-4, 0.005), (7.2e-4, 0.081)), ((1.5, 0.0), (None, 1.5))
+FRICTIONS = (  # of gear and output; the physics step; what is allowed: degrees, root mean square
+    (0.0, 0.0, 1 / 240, 0.2),
+    (0.0, 0.0, 1e-3, 0.1),
+    (0.0, 0.03, 1e-3, 0.05),
+    (0.03, 0.0, 1e-3, 0.05),
+    (0.02, 0.03, 1e-3, 0.05),
 )
-@pytest.mark.parametrize(("inertia", "weight"), [(1e-4, 0.005), (7.2e-4, 0.081)])
-@pytest.mark.parametrize(("goal", "start"), [(1.5, 0.0), (None, 1.5)])
-def test_steps_and_falls_are_those_of_two_bodies_with_friction_on_both_sides_of_a_gap(
-    tmp_path, inertia, weight, goal, start, gear, output, time_step, allowed
-):
+
+
+@pytest.mark.parametrize(("load", "motion", "friction"), pairs(product(LOADS, MOTIONS, FRICTIONS)))
+def test_steps_and_falls_are_those_of_two_bodies_with_friction_on_both_sides_of_a_gap(tmp_path, load, motion, friction):
+    (inertia, weight), (goal, start), (gear, output, time_step, allowed) = load, motion, friction
     times, angles = driven(pendulum(tmp_path, inertia, weight, time_step, start, coulomb=gear, output=output), goal)
     error = np.degrees(angles - two_bodies(inertia, weight, goal, start, times, gear=gear, output=output))
     assert math.sqrt(np.mean(error**2)) <= allowed

@@ -160,7 +160,6 @@ def recorded(folder, name, options, **servo):
     [
         pytest.param("step", STEP, {}, id="plain"),
         pytest.param("step", STEP, {"params": {"controller": {"slope": 0.35, "punch": 0.02}}}, id="identified law"),
-        pytest.param("step", Options(angles=(0.5, -1.2), duration=1.0, slope=128), {}, id="slope written"),
         pytest.param("step", STEP, {"registers": {"cw_compliance_slope": 128}}, id="slopes that differ"),
         pytest.param("step", STEP, {"direction": -1}, id="turned round"),
         pytest.param("step", STEP, {"min_stop": -0.9, "max_stop": 0.7}, id="hard stop"),

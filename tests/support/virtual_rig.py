@@ -37,10 +37,14 @@ class FakeBank:
         self.command[rows, GOAL] = goals
 
     def advance(self, until):
+        before, moves = self.state.copy(), True
         while self.time < until:
-            self._step(0.001)
+            if moves:
+                self._step(0.001)
+                moves = not np.array_equal(self.state, before)  # else no later step changes anything, either
+                before = self.state.copy()
             self.time += 0.001
-            self.past.append((self.time, self.state.copy()))
+            self.past.append((self.time, before))
 
     def sampled(self, rows, times):
         return np.array([self._when(time)[row] for row, time in zip(rows, times, strict=True)])
@@ -62,7 +66,7 @@ class FakeBank:
         duty = np.clip(duty, -limit, limit) * on
         top = np.where((command[:, Command.SPEED] > 0) & ~wheel, command[:, Command.SPEED], FULL_SPEED)
         speed = np.clip(duty * FULL_SPEED, -top, top) * ~self.stall
-        controlled = np.isin(command[:, Command.MODE], (Mode.WHEEL_SPEED, Mode.SPEED))
+        controlled = (command[:, Command.MODE] == Mode.WHEEL_SPEED) | (command[:, Command.MODE] == Mode.SPEED)
         speed = np.where(controlled & on & ~self.stall, command[:, Command.SPEED], speed)
         duty = np.where(controlled & on & self.stall, np.sign(command[:, Command.SPEED]) * limit, duty)
         state[:, State.SPEED] = speed

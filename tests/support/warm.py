@@ -4,6 +4,7 @@ Such a process has signals, streams, exit handlers and an exit status as any oth
 itself. Each process of pytest has its own `python warm.py DESCRIPTOR`, which is forked; one more for each interpreter.
 """
 
+import atexit
 import gc
 import json
 import os
@@ -110,17 +111,26 @@ def _import_all():
     from importlib import import_module
     from pkgutil import iter_modules
 
-    from waiting import be_patient  # of this folder
+    import typer.main
+    from verbs import remember_parameters  # of this folder
+    from waiting import be_patient
 
     from axbridge import cli
+    from axbridge.cli.app import app
+    from axbridge.config.profile import FOLDER, FirmwareProfile
     from axbridge.config.rig import Rig
+    from axbridge.config.toml_tables import shipped_names
     from axbridge.virtual.world import World
 
     be_patient()
+    remember_parameters()
     for verb in iter_modules(cli.__path__):
         import_module(f"axbridge.cli.{verb.name}")
+    typer.main.get_command(app)
     for name in ("recording.recorder", "robot.open", "sim.bank_process", "virtual.channel", "virtual.server"):
         import_module(f"axbridge.{name}")
+    for profile in shipped_names(FOLDER):
+        FirmwareProfile.load(profile)  # which keeps them
     world = World(Rig.load("bench_arm"))
     world.sleep_until(0.1)  # which loads the kernels
     world.close()
@@ -187,14 +197,31 @@ def _become(request):
     sys.path[0] = request["cwd"]
     kind, what, *sys.argv[1:] = request["arguments"]
     if kind == "-m":
-        runpy.run_module(what, run_name="__main__", alter_sys=True)
+        try:
+            runpy.run_module(what, run_name="__main__", alter_sys=True)
+        except SystemExit as end:
+            _STATUS[what] = end.code
+            raise
         return
     sys.argv[0] = kind
     sys.modules["__main__"] = main = ModuleType("__main__")
     exec(compile(what, "<string>", "exec"), main.__dict__)
 
 
+_STATUS = {}  # of the module that has ended by `sys.exit`
+
+
+def _end():
+    """End a verb after its threads and all other exit handlers; to free its modules takes longer than most verbs."""
+    if isinstance(status := _STATUS.get("axbridge"), int):
+        with suppress(OSError, ValueError):  # the interpreter tries again, and has an exit status for it
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(status)
+
+
 if __name__ == "__main__":
+    atexit.register(_end)  # before all others, and so the last one
     from waiting import come_first  # of this folder
 
     _import_all()

@@ -1,10 +1,14 @@
 from functools import partial
 from itertools import product
+from random import Random
 
+import numpy as np
 import pytest
 
 from axbridge.bus.base import Reply
+from axbridge.servo.columns import State
 from axbridge.virtual.bus import VirtualBus
+from axbridge.virtual.present import Readings
 from axbridge.virtual.world import World
 from tests.support.virtual_rig import make_rig, make_world
 
@@ -12,12 +16,13 @@ IDS = (1, 2, 3, 4, 5, 6, 7)
 
 
 class PacketBus(VirtualBus):
-    """Every read as a packet of its own, and every goal carried out by its servo."""
+    """Every read as a packet of its own; every goal, reading and alarm worked out by its servo."""
 
     def __init__(self, world):
         super().__init__(world)
         for servo in world.servos.values():
-            servo.firmware.follow = lambda *_: None
+            servo.firmware.follow = servo.firmware.scale = servo.firmware.alarm_limits = lambda *_: None
+            servo.push(world.now())
 
     def _read_ahead(self, requests):
         return []
@@ -29,15 +34,16 @@ def told(answers):
 
 def history(kind, world, rounds=18, disturb=None):
     """What a host sees in some rounds of goals and reads, and what is left in the servos and on the line."""
-    bus = kind(world)
+    bus, protocol = kind(world), world.servos["s1"].protocol
+    bus.sync_write(protocol.torque_enable, dict.fromkeys(IDS, b"\1"))
     seen = []
     for turn in range(rounds):
         if disturb is not None:
             disturb(world, bus, turn)
-        goals = {id_: ((id_ * 97 + turn * 31) % 1024).to_bytes(2, "little") + b"\x80\0" for id_ in IDS}
-        bus.sync_write(30, goals)
+        bus.sync_write(protocol.goal, {id_: protocol.goal_bytes((id_ * 97 + turn * 31) % 1024, 128) for id_ in IDS})
         world.sleep_until(world.now() + 0.004 * (turn % 3))
-        requests = [(id_, 34, 10) if turn % len(IDS) == id_ - 1 else (id_, 36, 8) for id_ in IDS]
+        spans = [protocol.with_limit if turn % len(IDS) == id_ - 1 else protocol.usual for id_ in IDS]
+        requests = [(id_, *span) for id_, span in zip(IDS, spans, strict=True)]
         seen.append((told(bus.read_many(requests)), world.now()))
     tables = [bytes(servo.table.data) for servo in world.servos.values()]
     line = world.lines["main"]
@@ -66,6 +72,15 @@ def faulty(spec):
     return world
 
 
+def slow():
+    """A line at 9600 bit/s, on which one round takes 0.15 s."""
+    world = World(make_rig(IDS).with_model("ax12"), seed=2)
+    world.lines["main"].baud = 2e6 / 208
+    for servo in world.servos.values():
+        servo.write(4, b"\xcf", world.now())
+    return world
+
+
 FAULTS = ("drop=0.1,corrupt=0.1", "echo", "overload:3@0.05", "dead:2@0.06", "stuck:4@0.03", "brownout:0.05s@0.03",
           "overheat:5:0.05s@0.02", "collision:6@0.04")  # fmt: skip
 
@@ -78,12 +93,17 @@ FAULTS = ("drop=0.1,corrupt=0.1", "echo", "overload:3@0.05", "dead:2@0.06", "stu
             for kind in product(("ax-12a", "mx-28"), ("wire", "none"))
             for delay in (0, 250)
         ),
+        *(
+            pytest.param(partial(make_world, IDS, kind, seed=3), None, id=kind)
+            for kind in ("scs0009", "sts3215", "mx-28-2.0", "xl430-w250")
+        ),
         *(pytest.param(partial(faulty, spec), None, id=spec) for spec in FAULTS),
         *(
             pytest.param(lambda model=model: World(make_rig(IDS).with_model(model), seed=2), None, id=model)
             for model in ("lima2009", "ax12")
         ),
         pytest.param(partial(make_world, IDS, seed=7), disturb, id="while registers change"),
+        pytest.param(slow, None, id="slow"),
     ],
 )
 def test_a_host_gets_the_same_bytes_at_the_same_times(make, disturb):
@@ -133,3 +153,21 @@ def test_goals_that_are_followed_at_once_are_those_that_each_servo_would_take(pr
     (together, followed), (alone, _) = (pursuit(profile, alone=alone) for alone in (False, True))
     assert together == alone
     assert followed > len(IDS)
+
+
+@pytest.mark.parametrize("profile", ["ax-12a", "mx-28", "xl430-w250", "sts3215", "scs0009"])
+@pytest.mark.parametrize("driven", [True, False])
+def test_many_servos_report_any_state_as_each_of_them_alone(profile, driven):
+    random = Random(profile)
+    world = make_world(range(1, 41), profile, seed=1)
+    servos = list(world.servos.values())
+    span = servos[0].protocol.usual
+    for servo in servos:
+        servo.write(servo.protocol.torque_enable, bytes((driven,)), 0.0)
+    for width in (0.1, 0.4, 1.0, 12.0):
+        states = np.array([[random.gauss(0.0, width) for _ in State] for _ in servos])
+        states[::2, [State.VOLTAGE, State.TEMPERATURE]] += 12.0
+        together = Readings().read(servos, *zip(*[(*span, 0.0)] * len(servos), strict=True), states)
+        tables = [bytes(servo.table.data) for servo in servos]
+        assert together == [servo.peek(*span, 0.0, row) for servo, row in zip(servos, states.tolist(), strict=True)]
+        assert tables == [bytes(servo.table.data) for servo in servos]

@@ -90,38 +90,6 @@ def test_a_signal_ends_it_cleanly_and_the_link_goes(rig, tmp_path, number):
     assert re.search(r"served 1 packet, \d+ late by more than 100 µs, worst \d+ µs", served.said)
 
 
-@pytest.fixture(scope="module")
-def served(rig):
-    with server(rig) as made:
-        yield made
-
-
-def test_clients_come_and_go_at_any_speed(served):
-    for baud in (9600, 1_000_000, 57_600, 1_000_000):
-        with serial.Serial(served.address, baud, timeout=0.05) as port:
-            assert ask(port) == (PONG if baud == 1_000_000 else b"")
-    with serial.Serial(served.address, 1_000_000, timeout=0.5) as port:
-        for _ in range(60):  # a client that never reads
-            port.write(bytes.fromhex("ffff0104020032c6"))
-            time.sleep(0.002)
-        begun = time.monotonic()
-        port.write(bytes(80_000))  # nor waits: the port takes no more than the wire, but for 0.3 s in buffers
-        assert time.monotonic() - begun > 0.4
-        port.write(PING[:3])  # and dies in the middle of a packet
-    time.sleep(0.5)
-    with serial.Serial(served.address, 1_000_000, timeout=0.5) as port:
-        assert until(lambda: ask(port) == PONG)
-
-
-def test_a_client_that_flushes_its_output_loses_no_packet_already_taken(served):
-    with serial.Serial(served.address, 1_000_000, timeout=0.5) as port:
-        for _ in range(20):
-            port.write(PING)
-            until(lambda: port.in_waiting == len(PONG))
-            port.reset_output_buffer()
-            assert port.read(6) == PONG
-
-
 def test_a_link_never_points_to_a_number_that_is_not_its_servers(tmp_path, monkeypatch):
     link = tmp_path / "ax"
     link.symlink_to("/dev/pts/0")  # left by a server that was killed
@@ -394,3 +362,38 @@ def test_the_engine_of_the_shell_is_the_one_that_serves(tmp_path, monkeypatch, c
     monkeypatch.setenv("AXBRIDGE_ENGINE", "abacus")
     assert app.run(["serve", "bench_arm", "--link", str(tmp_path)]) == app.MISUSE  # a folder: nothing is served
     assert "AXBRIDGE_ENGINE is 'abacus'" in capsys.readouterr().err
+
+
+# ---- a served bus, last: as long as it is there, it takes a twentieth of a core
+
+
+@pytest.fixture(scope="module")
+def served(rig):
+    with server(rig) as made:
+        yield made
+
+
+def test_clients_come_and_go_at_any_speed(served):
+    for baud in (9600, 1_000_000, 57_600, 1_000_000):
+        with serial.Serial(served.address, baud, timeout=0.05) as port:
+            assert ask(port) == (PONG if baud == 1_000_000 else b"")
+    with serial.Serial(served.address, 1_000_000, timeout=0.5) as port:
+        for _ in range(60):  # a client that never reads
+            port.write(bytes.fromhex("ffff0104020032c6"))
+            time.sleep(0.002)
+        begun = time.monotonic()
+        port.write(bytes(80_000))  # nor waits: the port takes no more than the wire, but for 0.3 s in buffers
+        assert time.monotonic() - begun > 0.4
+        port.write(PING[:3])  # and dies in the middle of a packet
+    time.sleep(0.5)
+    with serial.Serial(served.address, 1_000_000, timeout=0.5) as port:
+        assert until(lambda: ask(port) == PONG)
+
+
+def test_a_client_that_flushes_its_output_loses_no_packet_already_taken(served):
+    with serial.Serial(served.address, 1_000_000, timeout=0.5) as port:
+        for _ in range(20):
+            port.write(PING)
+            until(lambda: port.in_waiting == len(PONG))
+            port.reset_output_buffer()
+            assert port.read(6) == PONG

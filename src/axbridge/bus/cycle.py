@@ -4,14 +4,9 @@
 cycle show within n cycles which servo has shut down. Writes that a sample calls for (torque off beyond a limit) follow
 the last read, so that they do not delay samples of this cycle.
 
-A servo that shuts down sets its Torque Limit or Torque Enable to 0. A write to either of these switches the torque on
-again. So a servo with a new alarm, or after a gap in its replies, gets no write before both registers were read. Where
-the alarm is a register of its own, it is read when the error byte changes; only a REBOOT instruction clears this
-latched error.
-
-Torque Enable of each servo that gets goals is read every third of a second, and after each gap. If it is 0, the servo
-was without power (its replies had a gap, or its registers were reset), or another program has switched it off. Neither
-gets goals: the first until its owner has set it up again (`Cycle.revived`), the second until its torque is on.
+In which states a servo gets goals, `servo_state` says. Where the alarm is a register of its own, it is read when the
+error byte changes; only a REBOOT instruction clears this latched error. Torque Enable of each servo that gets goals is
+read every third of a second, and after each gap in the replies.
 
 Replies become one table of register counts (`Rows`); other replies are examined one by one. Times are the bus's clock,
 so a cycle on a virtual bus runs in simulated time.
@@ -21,60 +16,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import takewhile
 from time import monotonic
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from axbridge.bus import servo_state
 from axbridge.bus.base import Bus, Reply
 from axbridge.bus.protocols.packet import BROADCAST
-from axbridge.bus.protocols.protocol import FIRST, Protocol
 from axbridge.bus.rows import UNREAD, Mask, RawState, Rows, decoded
+from axbridge.bus.servo_state import Action, Event
 from axbridge.bus.stats import CycleTimes
+from axbridge.bus.track import BOOT, CycleServo, Goal, Retry, Track, Writes
 from axbridge.bus.watchdogs import Watchdogs
 from axbridge.errors import BusError, BusTimeout, ErrorFlag, PortError
-from axbridge.state import BusEvent
+from axbridge.state import NO_FLAGS, BusEvent, EventKind
 
-_MOST_FAILURES = 2  # consecutive losses before a servo counts as missing
+__all__ = ["Cycle", "CycleResult", "CycleServo", "Goal"]
+
 _OTHER_ROBOT = "connect the robot that was there when it was opened, or open it again"
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0  # s between attempts at a missing servo or port
-_BOOT = 0.1  # s: shortest start-up of a servo: a gap between replies below this is no loss of power
-_UPTIME = 10.0  # s after a servo was set up again: a gap without a failed read is no loss of power
 _TORQUE_PERIOD = 0.3  # s between two polls of a Torque Enable
 _SUPPLY = "voltage", "temperature"
-
-
-@dataclass(frozen=True)
-class CycleServo:
-    """A servo of the cycle, and what may be written to it; limits are register counts, inclusive."""
-
-    name: str
-    id: int
-    goal_range: tuple[int, int] = (0, 1023)
-    top_speed: int | None = None  # in joint mode 0 means "as fast as it can", and becomes this, too
-    top_torque: int = 1023  # highest Torque Limit
-    top_temperature: int = 255  # °C: above it torque is switched off, and goals are withheld until `Cycle.recover`
-    voltage_range: tuple[int, int] = (0, 255)  # 0.1 V: outside of it, likewise
-    protocol: Protocol = FIRST
-
-
-class Goal(NamedTuple):
-    """What to write: register counts. `torque_limit` None leaves the register alone.
-
-    In wheel mode (`wheel`) Moving Speed is a duty or a signed speed, so neither it nor the position is clipped.
-
-    A servo with a mode of its own for what is no position gets its `speed` alone, a duty, a current or a signed speed,
-    in `register`.
-    """
-
-    position: int
-    speed: int
-    torque_limit: int | None = None
-    wheel: bool = False
-    register: int = 0
-    held: bool = False  # where the joint is: not clipped
+_EVENTS: Mapping[Action, EventKind] = {
+    Action.NOTE_MISSING: "missing", Action.NOTE_RETURNED: "returned", Action.NOTE_LIMIT: "limit",
+    Action.NOTE_ALARM: "fault", Action.NOTE_OVERLOAD: "fault",
+    Action.NOTE_TORQUE_OFF: "torque off", Action.NOTE_POWER_LOSS: "without power",
+}  # fmt: skip
 
 
 class CycleResult(NamedTuple):
@@ -100,59 +68,7 @@ class CycleResult(NamedTuple):
         return states
 
 
-@dataclass(slots=True, eq=False)
-class _Track:
-    """State of one servo in the cycle."""
-
-    row: int
-    servo: CycleServo
-    protocol: Protocol
-    request: tuple[int, int, int]  # its usual read: id, address, length
-    key: tuple[Protocol, int]  # what its goals go out by, as a rule; see `_Writes`
-    reads_alarm: bool  # what is wrong with it, and whether it has torque, is read apart from its samples
-    failures: int = 0
-    retry_at: float = 0.0
-    error: BusError | None = None
-    flags: int = 0  # plain: enumerations are slow
-    written_torque: int | None = None
-    torque_limit: int | None = None
-    ramp: tuple[float, float] | None = None  # start and end of the torque's rise (bus clock)
-    position_read: bool = False  # its position was read since goals were to start from there
-    restart: bool = False  # its next goal is its present position
-    withheld: bool = False  # no goals until `recover`: it is too hot, its supply is wrong, or it has shut itself down
-    unverified: bool = False  # no goals, either, until its torque registers were read
-    driven: bool = False  # there is a goal for it in this cycle
-    sent: bool = False  # it has gone out
-    goal: Goal | None = None  # the latest that went out to a position or a wheel
-    block: bytes = b""  # and its bytes
-    alarm_due: bool = False  # what is wrong with it must be read
-    power_gap: bool = False  # it may have been without power since its Torque Enable was read
-    revived_at: float = -math.inf  # s on the bus's clock
-    polled_at: float = -math.inf  # when its Torque Enable was read last, s on the bus's clock
-    must_limp: bool = False  # beyond its limits; has not yet confirmed that its torque is off
-    eeprom: bytes = b""  # by which it is known again when the port was lost; empty: taken for the same
-    unidentified: bool = False  # the port was lost, and it has not been known again since
-
-    @property
-    def missing(self) -> bool:
-        return self.failures >= _MOST_FAILURES
-
-    @property
-    def irregular(self) -> bool:
-        """Whether its next answer is looked at by itself, or something is to be done after it."""
-        return bool(
-            self.failures
-            or self.unverified
-            or self.power_gap
-            or self.unidentified
-            or self.alarm_due
-            or self.must_limp
-            or not self.position_read
-        )
-
-
-_Answers = list[tuple[_Track, Reply, int]]  # answers, and from which address on
-_Writes = dict[tuple[Protocol, int], dict[int, bytes]]  # data by id, by register
+_Answers = list[tuple[Track, Reply, int]]  # answers, and from which address on
 
 
 class Cycle:
@@ -169,32 +85,26 @@ class Cycle:
         self.servos_by_name = {servo.name: servo for servo in servos}
         self.times = CycleTimes()
         self.watchdogs = Watchdogs(bus)
-        self.unpowered: set[str] = set()  # names of those that were without power: no goals until `revived`
-        self.switched_off: set[str] = set()  # of those whose torque another program switched off: until it is on again
         self.restarted: set[str] = set()  # of those that answer again after a gap: goals from before are void
         self.expires = math.inf
-        self._caps: dict[str, int] = {}  # torque limits that no goal exceeds, by name
         for servo in servos:
             bus.set_protocol(servo.id, servo.protocol)
-        self._tracks = {
-            servo.name: _Track(row, servo, kind, (servo.id, *kind.usual), (kind, kind.goal), kind.reads_alarm)
-            for row, servo, kind in ((row, servo, servo.protocol) for row, servo in enumerate(servos))
-        }
+        self._tracks = {s.name: Track(row, s, s.protocol, s.protocol.reads_alarm) for row, s in enumerate(servos)}
         self._all = list(self._tracks.values())
-        self._usual = [track.request for track in self._all]
+        self._usual = [(track.servo.id, *track.protocol.usual) for track in self._all]
         self._steady = False  # no track is `irregular`: all answers are stored at once
         self._steady_at = -math.inf  # when all had answered, s on the bus's clock
         self._reads_alarms = any(track.reads_alarm for track in self._all)
         self._kinds = list(dict.fromkeys(servo.protocol for servo in servos))
         self._watched = any(protocol.watchdog is not None for protocol in self._kinds)
         self._rows = Rows.unread(len(servos))
-        self._usual_bytes = [0] * len(servos)  # error bytes as last reported: another one is a new alarm, or its end
+        self._usual_errors = [0] * len(servos)  # error bytes as last reported: another one is a new alarm, or its end
         self._supply_at = min((at for name, _, at in servos[0].protocol.sample if name in _SUPPLY), default=0)
         self._supplied: list[bytes] = []  # from there on: voltage and temperature, within their limits
         self._hottest = np.array([servo.top_temperature for servo in servos])
         self._volts = np.array([servo.voltage_range for servo in servos]).reshape(-1, 2).T
         self._probe = 0  # place of the servo whose torque limit is read in this cycle
-        self._port_retry = self._port_pause = 0.0
+        self._port_retry = Retry()
         self._port_error: PortError | None = None
         self._begun: float | None = None  # when goals were sent in this cycle
         self._spent = 0.0
@@ -213,25 +123,26 @@ class Cycle:
     def soften(self, names: Iterable[str], seconds: float) -> None:
         """Write a tenth of the full torque limit to these servos now; `send` lets it rise within `seconds`."""
         now = self.bus.clock.now()
-        limits: _Writes = {}
+        limits: Writes = {}
         for name in names:
             track = self._tracks[name]
             track.ramp = (now, now + seconds)
-            limit = self._torque_now(track, None, now)
+            limit = track.torque_at(now)
             assert limit is not None  # within a ramp
-            self._add_limit(track, limit, limits)
+            track.add_limit(limit, limits)
         self.bus.exchange([(address, data) for (_, address), data in limits.items()], ())
 
     def cap(self, name: str, torque: int | None) -> None:
         """Let a servo have at most this torque limit, counts, from now on; None: let it rise to what its goals say."""
         track, now = self._tracks[name], self.bus.clock.now()
-        limits: _Writes = {}
+        limits: Writes = {}
         if torque is None:
-            share = min(self._caps.pop(name, 0) / track.protocol.full_torque, 0.9)  # rise from here: it bears a load
+            share = min((track.cap or 0) / track.protocol.full_torque, 0.9)  # rise from here: it bears a load
+            track.cap = None
             track.ramp = (now - self.soft_start * share / (1 - share), now + self.soft_start)
         else:
-            self._caps[name] = torque
-            self._add_limit(track, torque, limits)
+            track.cap = torque
+            track.add_limit(torque, limits)
             self.bus.exchange([(address, data) for (_, address), data in limits.items()], ())
 
     def send(self, goals: Mapping[str, Goal]) -> float:
@@ -251,16 +162,15 @@ class Cycle:
         started = self.bus.clock.now()
         self._begun, self._spent, self._events = started, 0.0, []
         self._read_after_pause(goals, started)
-        limits: _Writes = {}
-        blocks: _Writes = {}
+        limits: Writes = {}
+        blocks: Writes = {}
         for track in self._all if len(goals) < len(self._all) else ():
             track.driven = track.sent = False
-        tracks, off = self._tracks, self.unpowered | self.switched_off
         for name, goal in goals.items():
-            track = tracks[name]
+            track = self._tracks[name]
             track.driven, track.sent = True, False
-            if not (track.failures >= _MOST_FAILURES or track.withheld or track.unverified or name in off):
-                self._add_goal(track, goal, started, limits, blocks)
+            if track.state.gets_goals:
+                track.add_goal(goal, started, self._rows, self.soft_start, limits, blocks)
         arrived = started
         if self._port_error is None and blocks:
             try:
@@ -275,49 +185,6 @@ class Cycle:
                 self._lose_port(error)
         self._spent += self.bus.clock.now() - started
         return arrived
-
-    def _add_goal(self, track: _Track, goal: Goal, now: float, limits: _Writes, blocks: _Writes) -> None:
-        """Add what goes out to a servo for its goal to `blocks`, and a changed torque limit to `limits`."""
-        servo, protocol = track.servo, track.protocol
-        track.sent = not track.restart or track.position_read
-        if track.restart:
-            if not track.position_read:
-                return  # until it was read
-            goal = goal._replace(position=int(self._rows["position"][track.row]), held=True)
-            track.ramp = (now, now + self.soft_start)
-            track.restart = False
-        torque = goal.torque_limit
-        if torque != track.written_torque or track.ramp is not None or self._caps:
-            torque = self._torque_now(track, torque, now)
-        key = track.key
-        if goal == track.goal:
-            block = track.block
-        elif goal.register:
-            value = goal.speed
-            if goal.register == protocol.torque_limit:  # its duty is where the limit is otherwise
-                value, torque = value if torque is None else min(max(value, -torque), torque), None
-            track.goal, key = None, (protocol, goal.register)
-            block = protocol.endless_bytes(goal.register, value)
-        else:
-            position, speed = goal.position, goal.speed
-            if not goal.wheel:
-                if not goal.held:
-                    low, high = servo.goal_range
-                    position = low if position < low else min(position, high)
-                if servo.top_speed is not None and (speed == 0 or speed > servo.top_speed):
-                    speed = servo.top_speed
-            block = protocol.goal_bytes(position, speed)
-            track.goal, track.block = goal, block
-        blocks.setdefault(key, {})[servo.id] = block
-        if torque is not None and torque != track.written_torque:
-            self._add_limit(track, torque, limits)
-
-    @staticmethod
-    def _add_limit(track: _Track, torque: int, limits: _Writes) -> None:
-        """Add a torque limit."""
-        protocol = track.protocol
-        limits.setdefault((protocol, protocol.torque_limit), {})[track.servo.id] = protocol.word(torque)
-        track.written_torque = torque
 
     def receive(self) -> CycleResult:
         """Read what every servo measures; one of them, in turn, with its torque limit in front.
@@ -347,26 +214,27 @@ class Cycle:
 
     def end_soft_starts(self) -> dict[str, int]:
         """Final values of the torque limits that still rise, by servo: no cycle will raise them."""
-        rising = [track for track in self._all if track.ramp and not (track.restart or track.withheld)]
+        running = servo_state.NEW, servo_state.RUNNING  # the others get a new rise with their next goal
+        rising = [t for t in self._all if t.ramp and t.state.start in running and t.servo.name not in self.withheld]
         for track in rising:
-            asked = track.goal.torque_limit if track.goal else None
-            track.written_torque = self._torque_now(track, asked, math.inf)
+            track.written_torque = track.torque_at(math.inf, track.goal.torque_limit if track.goal else None)
         return {track.servo.name: track.written_torque for track in rising if track.written_torque is not None}
 
     def restart_softly(self) -> None:
         """Let every servo's next goals start from where it is then: after its torque was switched off."""
         self._steady = False
         for track in self._all:
-            track.restart, track.position_read, track.written_torque = True, False, None
+            track.written_torque = None
             track.driven = track.sent = False
+            track.state.apply(Event.MOTORS_OFF)
             if not track.protocol.goal_wakes:
-                self.unpowered.add(track.servo.name)
+                track.state.apply(Event.NOT_SET_UP)
 
     def revived(self, name: str) -> None:
         """A servo that was without power is set up again: its next goals start from where it is, softly."""
-        self.unpowered.discard(name)
         track = self._tracks[name]
-        track.restart, track.written_torque, track.revived_at = True, None, self.bus.clock.now()
+        track.state.apply(Event.REVIVED)
+        track.written_torque, track.revived_at = None, self.bus.clock.now()
 
     def place(self, name: str, position: int) -> None:
         """Take over where a servo is now that torque is on, counts: one of the X series may have changed its count."""
@@ -374,7 +242,7 @@ class Cycle:
 
     def withhold(self, name: str) -> None:
         """Give a servo no goals until `recover`."""
-        self._tracks[name].withheld = True
+        self._tracks[name].state.apply(Event.WITHHOLD)
 
     def recover(self, name: str) -> None:
         """Let a servo move again that shut itself down or was switched off at a limit; it starts from where it is.
@@ -383,19 +251,31 @@ class Cycle:
         """
         self._steady = False
         track = self._tracks[name]
-        track.withheld = track.must_limp = track.unverified = False
+        track.state.apply(Event.RECOVERED)
         track.driven = track.sent = False  # its torque may be off until its next goal
         track.written_torque = None
-        track.restart = True
-        track.ramp = (0.0, 0.0)
-        self.switched_off.discard(name)
-        self.unpowered.discard(name)
+        track.ramp = (0.0, 0.0)  # until then a Torque Limit of 0 is no new shutdown
         self.watchdogs.forget([track.servo.id])
+
+    @property
+    def torqueless(self) -> bool:
+        """Whether any servo is `unpowered`, `switched_off` or `withheld`."""
+        return any(track.state.torque or track.state.permission for track in self._all)
+
+    @property
+    def unpowered(self) -> frozenset[str]:
+        """Servos that were without power: they get no goals until `revived`."""
+        return frozenset(track.servo.name for track in self._all if track.state.torque is servo_state.UNPOWERED)
+
+    @property
+    def switched_off(self) -> frozenset[str]:
+        """Servos whose torque another program has switched off: they get no goals until it is on again."""
+        return frozenset(track.servo.name for track in self._all if track.state.torque is servo_state.OFF_BY_OTHER)
 
     @property
     def withheld(self) -> frozenset[str]:
         """Servos that get no goals until `recover`: they shut themselves down, or were switched off at a limit."""
-        return frozenset(track.servo.name for track in self._all if track.withheld)
+        return frozenset(track.servo.name for track in self._all if track.state.permission is not servo_state.ALLOWED)
 
     # -- parts ---------------------------------------------------------------------------------------------------------
 
@@ -406,25 +286,26 @@ class Cycle:
         quiet = self._quiet(now)
         if quiet.any():
             tracks = (self._tracks[name] for name in goals)
-            doubtful = [track for track in tracks if quiet[track.row] and track.driven and not track.missing]
+            doubtful = [track for track in tracks if quiet[track.row] and track.driven and not track.state.missing]
             for track in doubtful:
-                track.unverified, track.alarm_due, self._steady = True, track.reads_alarm, False
+                track.state.apply(Event.DOUBT)
+                self._steady = False
             if doubtful:
                 self._read(np.zeros(len(self._all), dtype=bool), now)
 
     def _quiet(self, now: float) -> Mask:
         """Which servos have had a gap in their replies that is long enough for a loss of power."""
-        return now - self._rows["time"] > _BOOT  # not before the first sample: that is NaN
+        return now - self._rows["time"] > BOOT  # not before the first sample: that is NaN
 
     def _is_steady(self, now: float) -> bool:
         """Whether all have answered not long ago, and nothing is out of the ordinary with any of them."""
-        return self._steady and now - self._steady_at < _BOOT / 2 and not self.switched_off
+        return self._steady and now - self._steady_at < BOOT / 2
 
     def _read(self, fresh: Mask, now: float) -> None:
         steady = self._is_steady(now)
         due = self._all
         if not steady:
-            due = [track for track in self._all if track.failures < _MOST_FAILURES or now >= track.retry_at]
+            due = [track for track in self._all if not track.state.missing or now >= track.retry.at]
             if not due:
                 return
         requests = self._requests(due, now, steady=steady)
@@ -444,7 +325,7 @@ class Cycle:
         replies: _Answers = []
         for track, answer, (_, address, length) in zip(due, answers, requests, strict=True):
             if isinstance(answer, Reply) and len(answer.data) == length:
-                if track.unidentified:
+                if track.state.link is servo_state.UNIDENTIFIED:
                     self._recognise(track, answer)
                 else:
                     replies.append((track, answer, address))
@@ -458,29 +339,35 @@ class Cycle:
             if track.alarm_due and fresh[track.row]:
                 self._read_alarm(track)
             asked = asked or (track.reads_alarm and bool(fresh[track.row]))
-            if track.must_limp and not track.missing:
+            if track.state.permission is servo_state.LIMPING and not track.state.missing:
                 self._limp(track)
         if asked:
             self.watchdogs.note_answer()
             self._poll_torques(due, now)
-        self._steady = self._steady or not any(track.irregular for track in self._all)
+        self._steady = self._steady or not any(track.state.irregular for track in self._all)
         if self._steady and len(replies) == len(self._all):
             self._steady_at = now
 
-    def _requests(self, due: list[_Track], now: float, *, steady: bool) -> list[tuple[int, int, int]]:
+    def _requests(self, due: list[Track], now: float, *, steady: bool) -> list[tuple[int, int, int]]:
         """What to read of these servos."""
         self._probe = (self._probe + 1) % len(due)
-        requests = self._usual.copy() if steady else [track.request for track in due]
+        requests = self._usual.copy() if steady else [self._usual[track.row] for track in due]
         probed, kind = due[self._probe], due[self._probe].protocol
         is_due = probed.driven and now - probed.polled_at > _TORQUE_PERIOD
         requests[self._probe] = probed.servo.id, *(kind.with_torque if is_due else kind.with_limit)
         if steady:
             return requests
-        quiet, off = self._quiet(now), self.switched_off
+        quiet = self._quiet(now)
         for place, track in enumerate(due):
-            if track.unidentified:
+            state, paused = track.state, track.driven and quiet[track.row]
+            if state.link is servo_state.UNIDENTIFIED:
                 requests[place] = track.servo.id, *track.protocol.identity
-            elif track.missing or track.unverified or track.servo.name in off or (track.driven and quiet[track.row]):
+            elif (
+                state.missing
+                or state.registers is not servo_state.VERIFIED
+                or state.torque is servo_state.OFF_BY_OTHER
+                or paused
+            ):
                 requests[place] = track.servo.id, *track.protocol.with_torque
         return requests
 
@@ -490,7 +377,7 @@ class Cycle:
         if len(self._kinds) > 1 or len(replies) < len(self._all):
             return False
         errors, data, times = zip(*replies, strict=True)
-        if [*errors] != self._usual_bytes or max(times) - self._steady_at > _BOOT:  # the program may have stood still
+        if [*errors] != self._usual_errors or max(times) - self._steady_at > BOOT:  # the program may have stood still
             return False
         probed, asked = self._all[self._probe], replies[self._probe]
         protocol, address, blocks = probed.protocol, requests[self._probe][1], [*data]
@@ -510,7 +397,7 @@ class Cycle:
             limit = protocol.number(asked.data[protocol.torque_limit - address :][:2])
             if address <= protocol.torque_enable or limit == 0 or limit != probed.torque_limit:
                 self._examine(probed, asked, address, beyond=False)
-                self._steady = self._steady and not probed.irregular  # another thread may have asked for a soft start
+                self._steady = self._steady and not probed.state.irregular  # it may be another thread's soft start
         rows["time"] = np.array(times)
         return True
 
@@ -518,9 +405,7 @@ class Cycle:
         """Put answers into the table, a column at a time; look at those one by one that are not as usual."""
         rows = _places(replies, len(self._all))
         times = np.array([reply.time for _, reply, _ in replies])
-        self._rows = table = Rows(
-            {name: self._rows[name].copy() for name in RawState._fields}
-        )  # others have the old ones
+        self._rows = table = Rows({name: self._rows[name].copy() for name in RawState._fields})  # results have the old
         for protocol in self._kinds:
             part = replies if len(self._kinds) == 1 else [item for item in replies if item[0].protocol is protocol]
             if part:
@@ -530,13 +415,13 @@ class Cycle:
                 for name, *_ in protocol.sample:
                     table[name][own] = decoded(protocol, samples, name)
         beyond = self._beyond(table)[rows]
-        was_quiet = times - table["time"][rows] > _BOOT  # NaN before the first sample
+        was_quiet = times - table["time"][rows] > BOOT  # NaN before the first sample
         fresh[rows] = True
         for (track, reply, address), out, quiet in zip(replies, beyond.tolist(), was_quiet.tolist(), strict=True):
-            odd = out or quiet or reply.error & track.protocol.alarm_mask != self._usual_bytes[track.row]
-            if odd or address != track.request[1] or (not steady and track.irregular):
+            odd = out or quiet or reply.error & track.protocol.alarm_mask != self._usual_errors[track.row]
+            if odd or address != track.protocol.usual[0] or (not steady and track.state.irregular):
                 self._examine(track, reply, address, beyond=out)
-                self._steady = self._steady and not track.irregular
+                self._steady = self._steady and not track.state.irregular
         table["time"][rows] = times
 
     def _beyond(self, rows: Rows) -> Mask:
@@ -544,20 +429,34 @@ class Cycle:
         voltage, (lowest, highest) = rows["voltage"], self._volts
         return (voltage < lowest) | (voltage > highest) | (rows["temperature"] > self._hottest)
 
-    def _correct(self, track: _Track, name: str, value: int) -> None:
+    def _correct(self, track: Track, name: str, value: int) -> None:
         """Put another value into a column, which results of earlier cycles have, too."""
-        self._rows[name] = column = self._rows[name].copy()
-        column[track.row] = value
+        if self._rows[name].item(track.row) != value:
+            self._rows[name] = column = self._rows[name].copy()
+            column[track.row] = value
 
-    def _note_flags(self, track: _Track, flags: int) -> None:
-        """This is wrong with a servo."""
-        track.flags = flags
-        self._correct(track, "error", flags)
-        self._usual_bytes[track.row] = track.protocol.alert * bool(flags) if track.reads_alarm else flags
+    def _carry_out(self, track: Track, *actions: Action | None) -> None:
+        """Report what has happened to a servo, and put its alarms into the table."""
+        name = track.servo.name
+        for action in filter(None, actions):
+            if action is Action.VOID_GOALS:
+                self.restarted.add(name)
+                continue
+            if action is Action.NOTE_POWER_LOSS:
+                self.watchdogs.forget([track.servo.id])
+                if not track.driven:
+                    continue
+            error = track.error if action is Action.NOTE_MISSING else None
+            flags = track.protocol.alarms(track.flags) if action is Action.NOTE_ALARM else NO_FLAGS
+            flags = ErrorFlag.OVERLOAD if action is Action.NOTE_OVERLOAD else flags
+            self._events.append(BusEvent(_EVENTS[action], name, error, flags))
+        self._usual_errors[track.row] = track.usual_error
+        self._correct(track, "error", track.flags)
+        self._correct(track, "torque_limit", track.torque_limit)
 
-    def _read_alarm(self, track: _Track) -> None:
+    def _read_alarm(self, track: Track) -> None:
         """Read what is wrong with a servo whose alert bit has changed, and whether it has torque."""
-        name, id_, protocol = track.servo.name, track.servo.id, track.protocol
+        id_, protocol = track.servo.id, track.protocol
         assert protocol.alarm is not None  # or it would not be asked
         try:
             why, torque = self.bus.read_many([(id_, *protocol.alarm), (id_, protocol.torque_enable, 1)])
@@ -567,54 +466,30 @@ class Cycle:
             return
         if not (isinstance(why, Reply) and isinstance(torque, Reply) and why.data and torque.data):
             return  # again in the next cycle
-        unpowered, track.power_gap = track.power_gap, False
-        track.alarm_due = track.unverified = False
-        flags = why.data[0]
-        if flags & ~track.flags:
-            self._events.append(BusEvent("fault", name, flags=protocol.alarms(flags)))
-        self._note_flags(track, flags)
-        if not torque.data[0] and flags and (unpowered or track.driven):
-            track.withheld = True
-        else:
-            self._judge(track, on=bool(torque.data[0]), was_reset=was_reset or unpowered)
+        self._carry_out(track, *track.judge_alarm(why.data[0], on=bool(torque.data[0]), was_reset=was_reset))
 
-    def _poll_torques(self, due: Iterable[_Track], now: float) -> None:
+    def _poll_torques(self, due: Iterable[Track], now: float) -> None:
         """Read Torque Enable of the driven servos with an alarm register, at most every `_TORQUE_PERIOD`."""
-        asked = [t for t in due if t.reads_alarm and t.driven and not (t.failures or t.alarm_due)]
-        if not asked or (now - min(track.polled_at for track in asked) < _TORQUE_PERIOD and not self.switched_off):
+        asked = [t for t in due if t.reads_alarm and t.driven and t.state.link is servo_state.OK and not t.alarm_due]
+        recent = bool(asked) and now - min(track.polled_at for track in asked) < _TORQUE_PERIOD
+        if not asked or (recent and not any(track.state.torque is servo_state.OFF_BY_OTHER for track in self._all)):
             return
         try:
             answers = self.bus.read_many([(t.servo.id, t.protocol.torque_enable, 1) for t in asked])
             for track, answer in zip(asked, answers, strict=True):
                 if isinstance(answer, Reply) and answer.data:
                     track.polled_at = now
-                    self._judge(track, on=bool(answer.data[0]), was_reset=self._was_reset(track, answer))
+                    was_reset = self._was_reset(track, answer)
+                    self._carry_out(track, track.judge(on=bool(answer.data[0]), was_reset=was_reset))
         except PortError as error:
             self._lose_port(error)
 
-    def _was_reset(self, track: _Track, torque: Reply | BusError) -> bool:
+    def _was_reset(self, track: Track, torque: Reply | BusError) -> bool:
         """Whether the Bus Watchdog of a servo without torque was reset, and with it its other RAM registers."""
         off = isinstance(torque, Reply) and torque.data == b"\0"
         return off and self.watchdogs.was_reset(track.servo.id)
 
-    def _judge(self, track: _Track, *, on: bool, was_reset: bool) -> None:
-        """Note that the torque is off although the servo has goals: a loss of power, or another program."""
-        name = track.servo.name
-        if on and name in self.switched_off:
-            self.switched_off.discard(name)
-            track.restart = True
-        elif on or track.withheld or name in self.unpowered or name in self.switched_off:
-            return
-        elif was_reset:
-            self.unpowered.add(name)
-            self.watchdogs.forget([track.servo.id])
-            if track.driven:
-                self._events.append(BusEvent("without power", name))
-        elif track.sent:
-            self.switched_off.add(name)
-            self._events.append(BusEvent("torque off", name))
-
-    def _limp(self, track: _Track) -> None:
+    def _limp(self, track: Track) -> None:
         try:
             self.bus.write(track.servo.id, track.protocol.torque_enable, b"\0")
         except PortError as error:
@@ -622,123 +497,42 @@ class Cycle:
         except BusError:
             return  # again in the next cycle
         else:
-            track.must_limp = False
+            track.state.apply(Event.OFF_CONFIRMED)
 
-    def _examine(self, track: _Track, reply: Reply, address: int, *, beyond: bool) -> None:
-        """Look at an answer that is out of the ordinary: an alarm, a return, a limit, or torque registers in front."""
-        name, protocol = track.servo.name, track.protocol
-        returned, replied_at = track.missing, self._rows["time"].item(track.row)  # NaN before the first
-        was_quiet = reply.time - replied_at > _BOOT
-        gap = track.driven and was_quiet and not track.reads_alarm  # others have a watchdog
-        if track.failures:
-            track.power_gap = track.power_gap or was_quiet
-        elif gap and reply.time - track.revived_at > _UPTIME:
-            track.power_gap = True
-        if returned:
-            self._events.append(BusEvent("returned", name))
-            self._note_flags(track, 0)  # what is wrong with it is said again
-        if track.failures:
-            track.failures, track.error = 0, None
-        error = reply.error & protocol.alarm_mask
-        if track.reads_alarm:
-            if error != self._usual_bytes[track.row] or track.power_gap or returned:
-                track.alarm_due = track.unverified = True
-        elif error != track.flags:
-            if rising := error & ~track.flags:
-                self._events.append(BusEvent("fault", name, flags=protocol.alarms(error)))
-                track.unverified = track.unverified or bool(rising & protocol.shuts_down)
-            self._note_flags(track, error)
-        if not track.reads_alarm:
-            if address != protocol.usual[0]:
-                self._judge_torque(track, reply, address, returned=returned)
-            if address > protocol.torque_enable:
-                track.unverified = track.unverified or track.power_gap or gap  # a goal would switch it on
-        if returned:
-            track.written_torque = None  # it may have been without power: RAM registers are reset then
-            brief = reply.time - replied_at < self.soft_start
-            kept = track.reads_alarm or bool(_torque(protocol, reply, address))  # `_read_alarm` looks, too
-            if not (brief and kept):  # torque is still on, so the servo had power: replies were lost
-                track.restart = True
-                self.restarted.add(name)
-        track.position_read = True
-        if beyond and not track.withheld:
-            track.withheld = track.must_limp = True
-            self._events.append(BusEvent("limit", name))
+    def _examine(self, track: Track, reply: Reply, address: int, *, beyond: bool) -> None:
+        """Look at an answer that is out of the ordinary."""
+        last = self._rows["time"].item(track.row)
+        self._carry_out(track, *track.examine(reply, address, last, self.soft_start, beyond=beyond))
 
-    def _judge_torque(self, track: _Track, reply: Reply, address: int, *, returned: bool) -> None:
-        """Withhold goals if the servo has shut itself down; else let `_judge` tell why its torque is off.
-
-        A wheel is driven by its speed, whatever its Torque Enable says.
-        """
-        before, by_host, protocol = track.torque_limit, track.written_torque == 0, track.protocol
-        track.torque_limit = limit = protocol.number(reply.data[protocol.torque_limit - address :][:2])
-        self._correct(track, "torque_limit", limit)
-        torque, shut_down = _torque(protocol, reply, address), bool(reply.error & protocol.shuts_down)
-        has_bit, on = torque is not None, torque != 0
-        doubtful, unpowered = has_bit and (returned or track.unverified), track.power_gap
-        if has_bit:
-            track.unverified = track.power_gap = False
-            track.polled_at = reply.time
-        if track.withheld:
-            return
-        if track.ramp is None or doubtful:  # else the host raises its torque now
-            off = limit == 0 or (has_bit and returned) or (track.driven and not on)
-            if limit == 0 and before == 0 and not (by_host or shut_down or doubtful):
-                track.written_torque = None  # the host has raised it again, and that packet was lost
-            elif (shut_down and off) or (limit == 0 and not by_host):
-                track.withheld = True
-                if not shut_down:
-                    self._events.append(BusEvent("fault", track.servo.name, flags=ErrorFlag.OVERLOAD))
-                return
-        goal = track.goal if track.sent else None
-        if has_bit and (unpowered or goal is None or not goal.wheel):
-            held = reply.data[protocol.goal - address :].startswith(track.block)
-            self._judge(track, on=on, was_reset=unpowered or (goal is not None and not held))
-
-    def _note_failure(self, track: _Track, error: BusError) -> None:
-        track.failures += 1
+    def _note_failure(self, track: Track, error: BusError) -> None:
         track.error = error
         self._steady = False
-        if track.failures == _MOST_FAILURES:
-            self._events.append(BusEvent("missing", track.servo.name, error))
-        if track.missing:
+        self._carry_out(track, track.state.apply(Event.NO_REPLY))
+        if track.state.missing:
             self.watchdogs.forget([track.servo.id])
-            pause = _FIRST_PAUSE * 2.0 ** min(track.failures - _MOST_FAILURES, 10)
-            track.retry_at = self.bus.clock.now() + min(pause, _LONGEST_PAUSE)
-
-    def _torque_now(self, track: _Track, asked: int | None, now: float) -> int | None:
-        """The torque limit at `now`, counts: during a rise a share of what is `asked`; None: not to be written."""
-        top = min(track.servo.top_torque, track.protocol.full_torque)
-        top = min(self._caps.get(track.servo.name, top), top)
-        final = top if asked is None else min(asked, top)
-        if track.ramp is not None:
-            start, end = track.ramp
-            if now >= end:
-                track.ramp = None
-                return final
-            return max(round(final * max((now - start) / (end - start), 0.1)), min(final, 1))
-        return None if asked is None and track.servo.name not in self._caps else final
+            track.retry.wait(self.bus.clock.now())
 
     def _lose_port(self, error: PortError) -> None:
         self._port_error = error
         self._steady = False
-        self._port_pause = _FIRST_PAUSE
-        self._port_retry = self.bus.clock.now() + self._port_pause
+        self._port_retry = Retry()
+        self._port_retry.wait(self.bus.clock.now())
         self._events.append(BusEvent("port lost", "", error))
-        for track in self._all:
-            track.failures = max(track.failures, _MOST_FAILURES)  # each of them must come back
-            track.retry_at = 0.0
+        for track in self._all:  # each of them must come back
+            if not track.state.missing:
+                track.retry.wait(0.0)
+            track.retry.at = 0.0
+            track.state.apply(Event.PORT_LOST)
         self.watchdogs.forget(self.watchdogs.armed)
 
     def _port_is_back(self, now: float) -> bool:
-        if now < self._port_retry:
+        if now < self._port_retry.at:
             return False
         try:
             self.bus.reopen(self._recognise_all)
         except PortError as error:
             self._port_error = error
-            self._port_pause = min(self._port_pause * 2, _LONGEST_PAUSE)
-            self._port_retry = self.bus.clock.now() + self._port_pause
+            self._port_retry.wait(self.bus.clock.now())
             return False
         self._port_error = None
         self._events.append(BusEvent("port back", ""))
@@ -749,31 +543,25 @@ class Cycle:
         known = [track for track in self._all if track.eeprom]
         asked = [(track.servo.id, *track.protocol.identity) for track in known]
         for track, answer in zip(known, self.bus.read_many(asked), strict=True):
-            track.unidentified = not isinstance(answer, Reply)
-            self._steady = self._steady and not track.unidentified
+            track.state.apply(Event.IDENTIFIED if isinstance(answer, Reply) else Event.NO_IDENTITY)
             if isinstance(answer, Reply) and not self._is_same(track, answer):
                 servo, port = track.servo, getattr(self.bus, "port_name", "")
                 raise PortError(port, f"{servo.name!r} (id {servo.id}) is another servo than before", _OTHER_ROBOT)
 
-    def _recognise(self, track: _Track, reply: Reply) -> None:
+    def _recognise(self, track: Track, reply: Reply) -> None:
         """Identify a servo that answers later than others on a port that is back; another servo gets no goals."""
         if self._is_same(track, reply):
-            track.unidentified, track.retry_at = False, 0.0
+            track.state.apply(Event.IDENTIFIED)
+            track.retry.at = 0.0
         else:
             self._note_failure(track, BusError(f"servo {track.servo.id} is another one than before", _OTHER_ROBOT))
 
-    def _is_same(self, track: _Track, reply: Reply) -> bool:
+    def _is_same(self, track: Track, reply: Reply) -> bool:
         written = self.bus.rewritten.get(track.servo.id, set()) | self.bus.rewritten.get(BROADCAST, set())
         return len(reply.data) == len(track.eeprom) and all(
             before == now or address in written
             for address, (before, now) in enumerate(zip(track.eeprom, reply.data, strict=True))
         )
-
-
-def _torque(protocol: Protocol, reply: Reply, address: int) -> int | None:
-    """Torque Enable in an answer from `address` on; None where it is not part of it."""
-    place = protocol.torque_enable - address
-    return reply.data[place] if place >= 0 else None
 
 
 def _places(replies: _Answers, count: int) -> Any:

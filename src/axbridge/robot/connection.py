@@ -264,7 +264,7 @@ class Connection:
     @property
     def torqueless(self) -> bool:
         """Whether any servo is `unpowered`, `switched_off` or `withheld`."""
-        return any(cycle.unpowered or cycle.switched_off or cycle.withheld for cycle in self.cycles.values())
+        return any(cycle.torqueless for cycle in self.cycles.values())
 
     @property
     def unpowered(self) -> frozenset[str]:

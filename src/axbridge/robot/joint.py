@@ -119,8 +119,11 @@ class Joint:
 
     def refuse_unknown_turns(self, position: float) -> None:
         """Refuse a goal more than half a turn away while whole turns may be missing from the position."""
-        goal, here = scaled(position, self.multiplier), self.turns_unknown_at
-        if math.isnan(here) or math.isinf(goal) or abs(goal - here) <= math.pi:
+        here = self.turns_unknown_at
+        if math.isnan(here):
+            return
+        goal = scaled(position, self.multiplier)
+        if math.isinf(goal) or abs(goal - here) <= math.pi:
             return
         raise UsageError(
             f"servo {self.config.name!r} was found at {here:.3f} rad, and {goal:.3f} is more than half a turn away: "
@@ -156,7 +159,7 @@ class Joint:
         """Remember a request: the commanded motor as it was given, the others times their own multiplier."""
         own = commanded is self
         self.factors[quantity] = self.multiplier if own else 1.0
-        self.requested[quantity] = float(scaled(value, 1.0 if own else self.multiplier))
+        self.requested[quantity] = value if own else scaled(value, self.multiplier)
 
     def switch_on(self) -> None:
         """Switch the motor on where the joint is; see `Servo.torque_on`."""
@@ -256,8 +259,7 @@ class Joint:
 
     def warn_clipped(self, command: str, checked: checks.Checked) -> None:
         """Say what was clipped, the first time that this command goes beyond this end: loops repeat themselves."""
-        key = command, (checked.value or 0.0) > 0
-        if checked.warning and key not in self._warned:
+        if checked.warning and (key := (command, (checked.value or 0.0) > 0)) not in self._warned:
             self._warned.add(key)
             self.warn(checked.warning, command)
 

@@ -84,7 +84,7 @@ class Samples(StepTable):
         super().__init__(scales.servos, scales.flags)
         self._scales, self._raw, self._time, self._powered = scales, raw, time, powered
         self._sensors, self._others = sensors or {}, others
-        self._gaps = math.isnan(time.sum())  # a servo was never read
+        self._gaps = math.isnan(sum(time.tolist()))  # a servo was never read
         self._columns: dict[str, FloatArray] = {}  # worked out so far
         self._on_bus: dict[str, FloatArray] = self._columns if scales.whole else {}
 
@@ -199,7 +199,7 @@ class Sampling:
             return
         raw = self._scales.counted(raw) if self._may_count_otherwise else raw
         powered, time = self._scales.powered(), raw["time"] - start
-        if not fresh.all():
+        if not all(fresh.tolist()):  # numpy takes ten times as long for so few
             raw = Rows({name: np.where(fresh, raw[name], self._raw[name]) for name in RawState._fields})
             time = np.where(fresh, time, self._time)
             powered = np.where(fresh, powered, self._powered).tolist()

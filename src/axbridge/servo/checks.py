@@ -36,11 +36,11 @@ def position(request: float, low: float, high: float, *, angle: bool = False) ->
 
     For an `angle`, the warning suggests radians when the value looks like degrees.
     """
-    if math.isnan(request):
-        return Checked(None, "position must not be NaN; the target stays")
     value = float(request)
-    if math.isinf(value) or low <= value <= high:
+    if low <= value <= high or math.isinf(value):
         return Checked(value)
+    if math.isnan(value):
+        return Checked(None, "position must not be NaN; the target stays")
     warning = f"too {'big' if value > high else 'low'} requested position: {value:g} "
     warning += f"> {high:g}" if value > high else f"< {low:g}"
     if angle and is_no_angle(value, low, high) and low <= (meant := math.radians(value)) <= high:

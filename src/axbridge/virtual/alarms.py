@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from typing import NamedTuple
+
 from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import ErrorFlag
 from axbridge.servo.columns import State
@@ -11,6 +14,16 @@ from axbridge.virtual.control_table import ControlTable
 _OVERLOAD, _OVERHEATING = int(ErrorFlag.OVERLOAD), int(ErrorFlag.OVERHEATING)
 _VOLTAGE = int(ErrorFlag.INPUT_VOLTAGE)
 _DUTY, _SPEED, _VOLTS, _TEMPERATURE = map(int, (State.DUTY, State.SPEED, State.VOLTAGE, State.TEMPERATURE))
+
+
+class AlarmLimits(NamedTuple):
+    """Limits of the state of a servo without alarms, inside of which none comes: `Alarms.poll` would change nothing."""
+
+    lowest: float  # -V, so that each is an upper limit
+    highest: float  # V
+    hottest: float  # degC
+    duty: float  # its magnitude, as of the current
+    current: float = math.inf  # A
 
 
 class Alarms:
@@ -30,6 +43,7 @@ class Alarms:
         self._by_torque_limit = not self._latched and self._behaviour.shutdown_effect == "torque_limit_zero"
         self._standing = protection.overload_speed * profile.electrics.no_load_speed * RPM
         self._patience = protection.overload_s
+        self._reset = protection.reset_voltage
         self.configure()
 
     def configure(self) -> None:
@@ -56,6 +70,19 @@ class Alarms:
             bits |= _OVERLOAD
         self.bits = bits | self.tripped if self._latched else bits
         return bits and bits & self._table["shutdown"] & ~self.tripped
+
+    def limits(self, *, driven: bool) -> AlarmLimits | None:
+        """The limits as they are now; None while an alarm is there, or begins."""
+        if self.bits or self.tripped or self.overloaded or self._stalled_since is not None:
+            return None
+        lowest, highest = self._voltages
+        duty = self._pushing_duty if driven else math.inf
+        return AlarmLimits(-max(lowest / 10, self._reset), highest / 10, self._hottest, math.nextafter(duty, 0.0))
+
+    @property
+    def _pushing_duty(self) -> float:
+        """The duty of a driven motor from which on it counts as pushing."""
+        return self._share * self._table[self._limit] or math.inf
 
     def overload(self) -> int:
         """Make the load an overload until recovery; return the alarms that demand a shutdown now."""
@@ -94,9 +121,7 @@ class Alarms:
 
     def _stalled(self, state: list[float], time: float, driven: bool) -> bool:
         """Whether the shaft has stood against all the torque it may give for too long."""
-        limit = self._table[self._limit]
-        pushing = driven and limit and abs(state[_DUTY]) >= self._share * limit
-        if not (pushing and self._stands(state)):
+        if not (driven and abs(state[_DUTY]) >= self._pushing_duty and self._stands(state)):
             self._stalled_since = None
             return False
         if self._stalled_since is None:

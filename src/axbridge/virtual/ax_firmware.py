@@ -14,7 +14,7 @@ from axbridge.jit import plain as plain_python
 from axbridge.servo.columns import Command, Mode, State
 from axbridge.servo.position_laws import compliance
 from axbridge.units import FULL_SCALE, bits_to_signed, sign_magnitude
-from axbridge.virtual.firmware import Firmware, SensorCounts, Written
+from axbridge.virtual.firmware import Firmware, Scale, SensorCounts, Written
 
 _TORQUE = int(Address.TORQUE_ENABLE)
 _READING, _SPEED = int(State.READING), int(State.SPEED)
@@ -188,6 +188,11 @@ class AxFirmware(Firmware):
             speed |= 0x0800
         self._last_position = counts.position
         return position, speed, *others
+
+    def scale(self) -> Scale | None:
+        """See `Firmware.scale`; not of wheels with a dead zone, and of several turns."""
+        plain = not self.multi_turn and self.profile.behaviour.speed_quirk == "none"
+        return self._scale(self.zero, 0) if plain and (self.mode is Mode.JOINT or not self._has_dead_zone) else None
 
     def refresh_rest(self, counts: SensorCounts, state: list[float], time: float) -> None:  # noqa: ARG002
         table = self.table

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -11,11 +12,12 @@ from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.protocols.packet import Packet
 from axbridge.bus.protocols.protocol import Protocol
 from axbridge.errors import BusTimeout, CorruptPacket, PortError
-from axbridge.virtual.line import Line
-from axbridge.virtual.servo import VirtualServo
+from axbridge.virtual.line import Line, ScheduledRead
+from axbridge.virtual.present import Readings
 from axbridge.virtual.world import World
 
 _GRACE = 0.003  # s beyond the reply's own length: the longest return delay is 0.8 ms, interrupts 0.3 ms
+_OLDEST = 0.02  # s that a sample may wait at most when alarms are looked at: the bank keeps the states of 0.055 s
 
 
 class VirtualBus(Bus):
@@ -37,6 +39,8 @@ class VirtualBus(Bus):
         self._world = world
         self._line: Line | None = world.lines[name]
         self.baud = round(self._line.baud)
+        self._readings = Readings()
+        self._since = math.inf  # s: from then on the host may speak, if the world has gone on meanwhile
         for servo in self._line.servos:
             self.set_protocol(servo.id, PROTOCOLS[servo.profile.protocol])
 
@@ -56,21 +60,42 @@ class VirtualBus(Bus):
             super()._rest(seconds)
 
     def _read_ahead(self, requests: Sequence[tuple[int, int, int]]) -> list[Reply]:
-        """Answers to the READs that the line can schedule before the next check of alarms: one move of the world."""
+        """Answers to the READs that the line can schedule before the next fault: one move of the world, most often."""
         line, world = self._line, self._world
         if line is None:
             return []
-        reads = line.schedule_reads(requests, world.now(), world.next_watch, _GRACE)
+        start, answers = min(self._since, world.now()), list[Reply]()
+        reads = line.schedule_reads(requests, start, world.next_event, _GRACE)
         if not reads:
-            return []
-        servos, addresses, lengths, sent, due = zip(*reads, strict=True)
-        world.sleep_until(due[-1] if due[-1] < world.next_watch else sent[-1])  # at `next_watch` alarms may change
-        states = world.bank.sampled(np.array([servo.row for servo in servos]), sent).tolist()
-        data = map(VirtualServo.peek, servos, addresses, lengths, sent, states)
-        answers = list(map(Reply, [servo.alarms.bits for servo in servos], data, sent))
-        line.record_reads(reads)
-        world.sleep_until(due[-1])
+            return answers
+        self._since = math.inf
+
+        def answer() -> None:
+            """Answer what was asked until now, before alarms change."""
+            asked = [read for read in reads[len(answers) :] if read.sent < world.now()]
+            answers.extend(self._answers(asked) if asked else ())
+
+        while reads and world.next_watch <= reads[-1].due:
+            version = line.version
+            world.sleep_until(world.next_watch, answer)
+            if len(answers) < len(reads) and world.now() - reads[len(answers)].sent > _OLDEST:
+                answer()
+            if line.version != version and len(answers) < len(reads):  # a servo was lost, or has come back
+                del reads[len(answers) :]
+                self._since = reads[-1].due if reads else start
+        if reads:
+            world.sleep_until(reads[-1].due)
+            if len(answers) < len(reads):
+                answers += self._answers(reads[len(answers) :])
+            line.record_reads(reads)
         return answers
+
+    def _answers(self, reads: Sequence[ScheduledRead]) -> Iterator[Reply]:
+        """Answers with the registers as they are now, but with readings of each servo's own time."""
+        servos, addresses, lengths, sent, _ = zip(*reads, strict=True)
+        states = self._world.bank.sampled(np.array([servo.row for servo in servos]), sent)
+        data = self._readings.read(servos, addresses, lengths, sent, states)
+        return map(Reply, [servo.alarms.bits for servo in servos], data, sent)
 
     def _transfer(self, frame: bytes, id: int, length: int | None) -> tuple[Packet | None, float]:
         line, sent = self._say(frame)
@@ -106,7 +131,8 @@ class VirtualBus(Bus):
         if not line.plugged:
             raise PortError(self.name, "the adapter is unplugged", "plug it in and reopen the bus")
         line.drop_replies()  # what came too late for the last question is no answer to this one
-        line.send(frame, world.now())
+        line.send(frame, min(self._since, world.now()))
+        self._since = math.inf
         world.sleep_until(line.host_free)
         return line, line.host_free
 

@@ -10,9 +10,9 @@ from typing import ClassVar
 from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import FeetechError
 from axbridge.servo.columns import Command, Mode, State
-from axbridge.virtual.alarms import Alarms
+from axbridge.virtual.alarms import AlarmLimits, Alarms
 from axbridge.virtual.control_table import ControlTable
-from axbridge.virtual.firmware import Firmware, SensorCounts, Written
+from axbridge.virtual.firmware import Firmware, Scale, SensorCounts, Written
 
 _OVERLOAD, _OVERCURRENT = int(FeetechError.OVERLOAD), int(FeetechError.OVERCURRENT)
 _SET_MIDDLE = 128  # in Torque Enable
@@ -49,6 +49,16 @@ class _Alarms(Alarms):
             self.bits |= _OVERCURRENT
             fatal |= _OVERCURRENT & table["shutdown"] & ~self.tripped
         return fatal
+
+    def limits(self, *, driven: bool) -> AlarmLimits | None:
+        limits, limit = super().limits(driven=driven), self._table.get("protection_current") * _AMPERE
+        if limits is None or self._above:
+            return None
+        return limits._replace(current=limit) if driven and limit else limits
+
+    @property
+    def _pushing_duty(self) -> float:
+        return self._table.get("overload_torque", 80) / 100
 
     def shut_down(self, flags: int) -> None:
         self.bits |= flags
@@ -216,6 +226,10 @@ class FeetechFirmware(Firmware):
 
     def count(self, reading: float) -> int:
         return self._encoder(reading) - self._offset - self._turns(reading)
+
+    def scale(self) -> Scale | None:
+        turns = self._lost_turns if self.table.get("phase") & _MANY_TURNS else 0
+        return self._scale(self._encoder_zero, self._offset + turns)
 
     def _goal(self, reading: float) -> float:
         """The shaft's angle, rad, that the goal means while the sensor sees it at `reading` (rad)."""

@@ -17,7 +17,7 @@ from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.config.profile import FirmwareProfile, compliance_slope
 from axbridge.servo.columns import Command, State
 from axbridge.units import Units, sign_magnitude
-from axbridge.virtual.alarms import Alarms
+from axbridge.virtual.alarms import AlarmLimits, Alarms
 from axbridge.virtual.control_table import FORMS, ControlTable
 
 _READING, _SPEED, _DUTY = int(State.READING), int(State.SPEED), int(State.DUTY)
@@ -78,6 +78,22 @@ class SensorCounts(NamedTuple):
     load: int
     voltage: int
     temperature: int
+
+
+class Scale(NamedTuple):
+    """How the registers of `BLOCK` follow the motor's state: round(state / unit · factor + zero) - shift, in counts.
+
+    It holds for counts from `low` to `high`. Each is of the readings of `SensorCounts`, in their order.
+    """
+
+    size: tuple[float, ...]  # bytes; below 0: the high one comes first
+    unit: tuple[float, ...]
+    factor: tuple[float, ...]
+    zero: tuple[float, ...]
+    shift: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    sign: tuple[float, ...]  # what the bit is worth that says that a magnitude is negative; 0: there is none
 
 
 class Firmware(ABC):
@@ -196,6 +212,10 @@ class Firmware(ABC):
         """Look at the time; whether that has changed what the motor is to do."""
         return False
 
+    def alarm_limits(self) -> AlarmLimits | None:
+        """Limits of the state inside of which nothing is to be watched, as they are now; None: there are none."""
+        return self.alarms.limits(driven=self.driven) if self.powered and self.hot is None else None
+
     # -- readings ----------------------------------------------------------------------------------------------------
 
     def tick(self, time: float) -> int:
@@ -220,6 +240,11 @@ class Firmware(ABC):
     def count(self, reading: float) -> int:
         """The position that its sensor makes of a shaft at `reading`, rad."""
 
+    def refreshes_block(self, address: int, end: int) -> bool:
+        """Whether a read from `address` to `end` has registers of `BLOCK`, and none of `REST`."""
+        first, begin, last, _ = self.refreshed
+        return begin < end <= last and (address >= begin or first == begin) and address < end
+
     def refresh(self, time: float, state: list[float] | None = None, *, all_: bool = True) -> None:
         """Write the present registers, from a row of the state array: that of `time` (s) when it is not given.
 
@@ -238,6 +263,26 @@ class Firmware(ABC):
         self._block.pack_into(self.table.data, self.refreshed[1], *self.block(counts, state, time))
         if all_:
             self.refresh_rest(counts, state, time)
+
+    def scale(self) -> Scale | None:
+        """The readings as a function of the motor's state alone, as it is now; None: more decides on them."""
+        return None
+
+    def _scale(self, zero: int, shift: int) -> Scale | None:
+        """That of a servo whose sensor counts from `zero`, which is shifted then, within one turn."""
+        if self.stuck is not None or self.hot is not None:
+            return None
+        units, most, order = self.units, self._most, 1 if self.protocol.byteorder == "little" else -1
+        return Scale(
+            (2.0 * order, 2.0 * order, 2.0 * order, 1.0, 1.0),
+            (units.position, units.speed, 1.0, units.voltage, 1.0),
+            (1.0, 1.0, float(units.full_load * self.driven), 1.0, 1.0),
+            (zero, 0.0, 0.0, 0.0, 0.0),
+            (shift, 0.0, 0.0, 0.0, 0.0),
+            (1.0, -most, -most, 0.0, 0.0),  # at an end of its range a position may stand for many
+            (units.counts - 1.0, most, most, _BYTE - 1.0, _BYTE - 1.0),
+            (*((1 << bit if bit else 0) for bit in self._sign_bits), 0.0, 0.0),
+        )
 
     def load(self, state: list[float]) -> int:
         """Present Load of a driven motor: its duty."""

@@ -12,6 +12,8 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
+import numpy as np
+
 from axbridge.bus.protocols import v2
 from axbridge.bus.protocols.known import PROTOCOLS, SECOND
 from axbridge.bus.protocols.packet import BITS_PER_BYTE, BROADCAST, Packet
@@ -104,6 +106,7 @@ class Line:
         self.baud: float = float(baud)
         self.timing = timing
         self.packets: int = 0  # of the host, that have ended
+        self.version: int = 0  # another one each time that a servo comes, goes, or has another id, rate or power
         self.mishaps: Mishaps = Mishaps(seed)
         self.plugged: bool = True
         self.expected: list[tuple[Fault, int]] = []  # faults that wait for a packet, and how many are left until it
@@ -114,6 +117,8 @@ class Line:
         self._rng = random.Random(seed)
         self._interrupts: dict[int, _Interrupts] = {}
         self._by_id: dict[tuple[int, int], list[VirtualServo]] = {}  # by version of the packets and id
+        self._listeners_by_id: dict[int, tuple[VirtualServo, float, _Interrupts]] = {}
+        self._listed_at = -1, 0.0  # version and rate
         for servo in servos:
             self.add(servo)
         self._framing = Framing(servo.protocol.version for servo in self.servos)
@@ -217,23 +222,39 @@ class Line:
         """
         reads: list[ScheduledRead] = []
         start = max(time, self.host_free)
-        question, wire = self.seconds(_READ_FRAME), self.timing == "wire"
+        question, wire, listeners = self.seconds(_READ_FRAME), self.timing == "wire", self._listeners()
         for id_, address, length in requests if self._is_quiet(start) else ():
-            servos, sent = self._by_id.get((1, id_), ()), start + question
-            if len(servos) != 1 or sent >= until or not self._receives(servo := servos[0], start, _READ_FRAME):
+            sent = start + question
+            if id_ not in listeners or sent >= until:
                 break
-            if (delay := servo.read_delay(address, length)) is None:
+            servo, byte, interrupts = listeners[id_]
+            delay = servo.read_delay(address, length)
+            if delay is None or (start < servo.busy_until and wire):
                 break
             start = sent
             if wire:
-                byte = BITS_PER_BYTE / servo.baud
                 duration = (length + OVERHEAD) * byte
-                begin, taken = self._interrupts[id(servo)].hold_up(sent + delay, duration, byte)
+                begin, taken = interrupts.hold_up(sent + delay, duration, byte)
                 start = begin + taken
                 if start - sent > patience + duration:
                     break
             reads.append(ScheduledRead(servo, address, length, sent, start))
         return reads
+
+    def _listeners(self) -> dict[int, tuple[VirtualServo, float, _Interrupts]]:
+        """By id, the servos that a READ of Protocol 1.0 reaches: alone with their id, with power and at this rate.
+
+        With what a byte of theirs takes, s, and their interrupts.
+        """
+        if self._listed_at != (self.version, self.baud):
+            self._listed_at = self.version, self.baud
+            alone = ((id_, one) for (version, id_), (one, *more) in self._by_id.items() if version == 1 and not more)
+            self._listeners_by_id = {
+                id_: (servo, BITS_PER_BYTE / servo.baud, self._interrupts[id(servo)])
+                for id_, servo in alone
+                if id_ != BROADCAST and self._receives(servo, math.inf, _READ_FRAME)
+            }
+        return self._listeners_by_id
 
     def record_reads(self, reads: list[ScheduledRead]) -> None:
         """These reads have been carried out."""
@@ -274,6 +295,7 @@ class Line:
 
     def _renew_index(self) -> None:
         """A servo has another id, or power: note the ids again."""
+        self.version += 1
         self._by_id = {}
         for servo in self.servos:
             for id_ in servo.ids:
@@ -367,17 +389,21 @@ class Line:
 
     def _fast_read(self, servos: Sequence[VirtualServo], packet: Packet, end: float) -> None:
         """One answer of several servos: each adds its block, until one is missing."""
-        by_id = {servo.id: servo for servo in servos}
         reads = SECOND.reads(packet)
         blocks: list[v2.Block] = []
         first: tuple[VirtualServo, float] | None = None
         for servo in servos:
             servo.feed(end)
+        rows = np.array([servo.row for servo in servos], dtype=int)
+        states = servos[0].motors.sampled(rows, [end] * len(rows)).tolist() if servos else ()
+        asked = {servo.id: (servo, state) for servo, state in zip(servos, states, strict=True)}
         for id_, address, length in reads:
-            part = by_id[id_].fast_block(address, length, end) if id_ in by_id else None
-            if part is None:
+            if id_ not in asked:
                 break
-            first = first or (by_id[id_], part[1])
+            servo, state = asked[id_]
+            if (part := servo.fast_block(address, length, end, state)) is None:
+                break
+            first = first or (servo, part[1])
             blocks.append(part[0])
         size = sum(length + 4 for _, _, length in reads)
         if first is None or len({id_ for id_, _, _ in reads}) < len(reads) or size > first[0].profile.timing.rx_buffer:

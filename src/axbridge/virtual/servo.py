@@ -21,10 +21,11 @@ from axbridge.config.profile import FirmwareProfile
 from axbridge.config.registers import CONVENTIONS, Instruction
 from axbridge.servo.columns import State
 from axbridge.sim.bank import Motors
+from axbridge.virtual.alarms import AlarmLimits
 from axbridge.virtual.ax_firmware import AxFirmware
 from axbridge.virtual.control_table import ControlTable
 from axbridge.virtual.feetech_firmware import FeetechFirmware
-from axbridge.virtual.firmware import Firmware, Written
+from axbridge.virtual.firmware import Firmware, Scale, Written
 from axbridge.virtual.x_firmware import XFirmware
 
 FIRMWARES: Mapping[str, type[Firmware]] = {  # by family of units
@@ -82,6 +83,8 @@ class VirtualServo:
         self.row = index
         self.followed: tuple[int, int] | None = None  # see `Firmware.followed`
         self.goal: tuple[float, float] | None = None  # rad and rad/s, that the motor got since its latest command
+        self.scale: Scale | None = None  # see `Firmware.scale`; and `Firmware.alarm_limits`
+        self.alarm_limits: AlarmLimits | None = None
         self.zero = zero
         self.motors = motors
         self._rows = np.array([index])
@@ -192,11 +195,14 @@ class VirtualServo:
         if self.firmware.feed(time):
             self.push(time)
 
-    def fast_block(self, address: int, length: int, time: float) -> tuple[v2.Block, float] | None:
-        """Its part of the answer to a fast read, and the delay of an answer; None where it stays silent."""
+    def fast_block(self, address: int, length: int, time: float, state: list[float]) -> tuple[v2.Block, float] | None:
+        """Its part of the answer to a fast read, and the delay of an answer; None where it stays silent.
+
+        `state` is as of `peek`.
+        """
         if not self.listens or not self._answering or Instruction.FAST_SYNC_READ not in self._known:
             return None
-        error, data = self._data(address, length, time) or (0, b"")
+        error, data = self._data(address, length, time, state) or (0, b"")
         return v2.Block(self.id, error | self._state_bits, data.ljust(length, b"\0")), self._delay(Instruction.READ)
 
     def peek(self, address: int, length: int, time: float, state: list[float] | None = None) -> bytes:
@@ -205,9 +211,9 @@ class VirtualServo:
         Indirect data is what it points to. `state` is the row of the state array at that time, where it is known.
         """
         firmware, registers, end = self.firmware, self.table.data, address + length
-        first, begin, last, whole = firmware.refreshed
+        first, _, _, whole = firmware.refreshed
         if self._pointers or (address < whole and end > first):
-            firmware.refresh(time, state, all_=end > last or address < begin)
+            firmware.refresh(time, state, all_=not firmware.refreshes_block(address, end))
         data = registers[address:end]
         if self._pointers:
             for place in self._pointers.keys() & range(address, end):
@@ -254,14 +260,16 @@ class VirtualServo:
             return self._short, b""
         return self._data(int.from_bytes(params[:width], "little"), int.from_bytes(params[width:], "little"), time)
 
-    def _data(self, address: int, length: int, time: float) -> tuple[int, bytes] | None:
+    def _data(
+        self, address: int, length: int, time: float, state: list[float] | None = None
+    ) -> tuple[int, bytes] | None:
         """Error and register bytes; None for silence. Between registers there are zeros."""
         beyond, table = self.profile.behaviour.out_of_table, self.table
         inside = address + length <= table.size
         if not self.protocol.gaps:
             inside = inside and any(share.name for share in table.shares(address, length))
         if inside or (beyond == "zeros" and self.protocol.longest(length) <= self.profile.timing.rx_buffer):
-            return 0, self.peek(address, length, time).ljust(length, b"\0")
+            return 0, self.peek(address, length, time, state).ljust(length, b"\0")
         return None if beyond == "silent" else (self.protocol.refusals.access, b"")
 
     def _answer_in_turn(self, packet: Packet, time: float) -> Status | None:
@@ -446,6 +454,11 @@ class VirtualServo:
         self.followed = self.firmware.followed() if Instruction.SYNC_WRITE in self._known else None
         reading = float(self.motors.state[self.row, _READING])
         self.motors.set_command(self.row, self.firmware.command(reading, driven=self.firmware.driven), time)
+        self._note_limits()
+
+    def _note_limits(self) -> None:
+        """Note by which states its readings are plain, and no alarm comes: the line and the world use it."""
+        self.scale, self.alarm_limits = self.firmware.scale(), self.firmware.alarm_limits()
 
     def _state_at(self, time: float) -> list[float]:
         """Its row of the state array at `time` (s)."""
@@ -476,10 +489,12 @@ class VirtualServo:
     def overheat(self, time: float) -> None:  # noqa: ARG002
         """Let the temperature sensor report more than the limit, whatever the motor's is."""
         self.firmware.hot = self.table["temperature_limit"] + _HOTTER
+        self._note_limits()
 
     def cool(self, time: float) -> None:  # noqa: ARG002
         """Let the temperature sensor work again."""
         self.firmware.hot = None
+        self._note_limits()
 
     def stick(self, time: float) -> None:
         """Freeze the position reading from now on, for the host and for the servo's own loop."""
@@ -506,11 +521,14 @@ class VirtualServo:
             self._shut_down(fatal, time)
         if firmware.watch(time):
             self.push(time)
+        self._note_limits()
 
     def overload(self, time: float) -> None:
         """Take the load for an overload from now on, until the host recovers the servo."""
+        self.monitor(self.motors.state[self.row].tolist(), time)
         if fatal := self.alarms.overload():
             self._shut_down(fatal, time)
+        self._note_limits()
 
     def _shut_down(self, flags: int, time: float) -> None:
         self.firmware.shut_down(flags)

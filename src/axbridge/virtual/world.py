@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
 import numpy as np
@@ -24,6 +24,7 @@ from axbridge.sim.engines.ideal_joints import IdealJoint
 from axbridge.virtual.faults import FAULTS, Targets, parse_faults
 from axbridge.virtual.line import Line
 from axbridge.virtual.mishaps import Fault
+from axbridge.virtual.present import Watch
 from axbridge.virtual.servo import VirtualServo
 
 _PAST = 0.05  # s: so long ago is what a busy line of many servos may still bring
@@ -97,6 +98,7 @@ class World:
             for index, config in enumerate(configs)
         }
         self._rows = list(self.servos.values())
+        self._alarms = Watch()
         self.lines: dict[str, Line] = {  # by the name of the bus
             bus.name: Line(
                 [self.servos[config.name] for config in configs if config.bus == bus.name],
@@ -122,12 +124,17 @@ class World:
         """Simulated seconds since the start."""
         return self._now
 
-    def sleep_until(self, due: float) -> None:
-        """Advance the simulation to `due`; alarms and faults happen on the way."""
+    def sleep_until(self, due: float, before_change: Callable[[], None] = lambda: None) -> None:
+        """Advance the simulation to `due`; alarms and faults happen on the way, `before_change` is called first."""
         while self.next_watch <= due:
             self._move_to(self.next_watch)
-            self._watch()
+            self._watch(before_change)
         self._move_to(due)
+
+    @property
+    def next_event(self) -> float:
+        """When the next fault strikes or ends, s; infinite: none is to come."""
+        return self._events[0][0] if self._events else math.inf
 
     def truths(self, servos: Sequence[str], times: Sequence[float]) -> FloatArray:
         """Angle (rad) and torque (N·m) of shafts, servo side, each at a time (s) of its own, (servos, 2).
@@ -187,8 +194,7 @@ class World:
                 self._later(fault.at, fault)
             else:
                 FAULTS[fault.kind].start(self._targets, fault)
-        if self._events:
-            self.next_watch = min(self.next_watch, max(self._events[0][0], self._now))
+        self.next_watch = min(self.next_watch, max(self.next_event, self._now))
 
     def reset(self, *, seed: int = 0, timing: Literal["wire", "none"] | None = None, faults: str = "") -> None:
         """Begin again, without faults: new servos, limp at the start, on new lines; time goes on."""
@@ -207,15 +213,15 @@ class World:
         """Release the engine; may be called twice."""
         self.bank.close()
 
-    def _watch(self) -> None:
+    def _watch(self, before_change: Callable[[], None]) -> None:
         """Let faults strike, and every servo's firmware look at its alarms."""
-        while self._events and self._events[0][0] <= self._now:
+        while self.next_event <= self._now:
+            before_change()
             self._strike(*heapq.heappop(self._events)[2:])
-        for servo, state in zip(self._rows, self.bank.state.tolist(), strict=True):
-            servo.monitor(state, self._now)
-        self.next_watch = self._now + _WATCH
-        if self._events:
-            self.next_watch = min(self.next_watch, self._events[0][0])
+        for row in self._alarms.polled(self._rows, self.bank.state):
+            before_change()
+            self._rows[row].monitor(self.bank.state[row].tolist(), self._now)
+        self.next_watch = min(self._now + _WATCH, self.next_event)
 
     def _strike(self, fault: Fault, ends: bool) -> None:
         """An event begins, or one that passes ends."""
@@ -231,8 +237,7 @@ class World:
     def _strike_now(self, fault: Fault) -> None:
         """The packet came at which it strikes."""
         self._strike(fault, ends=False)
-        if self._events:
-            self.next_watch = min(self.next_watch, self._events[0][0])
+        self.next_watch = min(self.next_watch, self.next_event)
 
     def _later(self, delay: float, fault: Fault, *, ends: bool = False) -> None:
         heapq.heappush(self._events, (self._now + delay, next(self._order), fault, ends))

@@ -15,6 +15,7 @@ from axbridge.config.registers import MOST_OFFSET, POSITION_MODES, DriveMode, Op
 from axbridge.errors import StatusError
 from axbridge.servo.columns import Command, Mode, State
 from axbridge.units import RPM
+from axbridge.virtual.alarms import AlarmLimits
 from axbridge.virtual.control_table import ControlTable
 from axbridge.virtual.firmware import Firmware, SensorCounts, Written
 
@@ -206,6 +207,9 @@ class XFirmware(Firmware):
         self.copy_present(time)
         self._approach = Approach()
         return True
+
+    def alarm_limits(self) -> AlarmLimits | None:
+        return None if self.table["bus_watchdog"] > 0 else super().alarm_limits()
 
     # -- readings ----------------------------------------------------------------------------------------------------
 

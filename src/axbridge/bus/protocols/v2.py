@@ -9,6 +9,7 @@ over all bytes before it (e-manual, "Protocol 2.0").
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from axbridge.bus.protocols.packet import BROADCAST, ByteStream, Packet, Search
@@ -100,6 +101,7 @@ def fast_blocks(packet: Packet, lengths: Sequence[int]) -> list[Block]:
     return blocks
 
 
+@lru_cache(maxsize=4)  # a long answer is decoded as it comes in, and when it is used
 def _packet(frame: bytes) -> Packet:
     """The packet that a whole frame is."""
     intact = crc(frame[:-2]).to_bytes(2, "little") == frame[-2:]
