@@ -1,4 +1,4 @@
-"""What a line could do better, measured: the findings behind `axbridge doctor`."""
+"""Measure a line and find its faults, for `axbridge doctor`."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from axbridge.errors import BusTimeout, CorruptPacket, Remedy, ServoFault, plura
 from axbridge.units import VOLT_PER_COUNT
 
 _CYCLES = 60
-_FAST_ENOUGH = 2e-3  # s: with few servos, what the computer itself needs is most of a cycle
+_FAST_ENOUGH = 2e-3  # s; in a shorter cycle the host's own time dominates
 _ACCEPTABLE_LOSS = 1e-3
-_PATIENCE = 0.02  # s: an answer that a busy host keeps waiting is not lost
-_HICCUP = 1  # lost answer: a busy computer does that
-_FEW = 2  # servos that lose answers: their own cables, perhaps; many that lose about as much: the line
-_MANY = 4  # servos that are not named one by one
+_PATIENCE = 0.02  # s; a busy host may deliver a reply so late
+_HICCUP = 1  # lost replies that a busy computer can cause
+_FEW = 2  # servos with losses; for more of them with similar losses the line is the cause
+_MANY = 4  # servos from which on a finding has their ids, not names
 
 
 class Diagnosis(NamedTuple):
-    """What was measured on a line, as plain data, and what is wrong with it."""
+    """Measurements on a line, and its faults."""
 
     facts: dict[str, Any]
     findings: list[Finding]
@@ -42,7 +42,7 @@ def diagnose(
     packets: int = 1000,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Diagnosis:
-    """Examine an open bus; nothing is moved and nothing is written to a servo."""
+    """Examine an open bus; no servo moves, and no register is written."""
     facts: dict[str, Any] = {"port": bus.port_name, "baud": bus.baud}
     findings = check_adapter(bus, facts)
     progress("looking for servos")
@@ -57,7 +57,7 @@ def diagnose(
         problem = "is there twice: one servo speaks Protocol 1.0, one 2.0"
         fix = Remedy("servo set-id", id_, "NEW", says="connect one of them alone and give it another id: {}")
         findings.append(Finding(f"id {id_}", problem, fix, True, "collision", id_))
-    guesses = (  # of an unknown model, for `inspect` to name
+    guesses = (  # `inspect` reports an unknown model
         profile_for(servo.model, servo.firmware) or FirmwareProfile.load(PROTOCOLS[servo.protocol].usual_profile)
         for servo in servos
     )
@@ -89,7 +89,7 @@ def diagnose(
 
 
 def check_adapter(bus: SerialBus, facts: dict[str, Any]) -> list[Finding]:
-    """Kind of adapter, latency timer, echo; what is found out goes into `facts`, here and in the functions below."""
+    """Check adapter, latency timer and echo; this and the functions below add their measurements to `facts`."""
     adapter = bus.port.adapter
     facts |= {
         "adapter": adapter.kind,
@@ -110,11 +110,9 @@ def check_adapter(bus: SerialBus, facts: dict[str, Any]) -> list[Finding]:
 
 
 def no_answer(bus: SerialBus, progress: Callable[[str], None]) -> Finding:
-    """Why no servo answers: another baud rate, or no servo."""
+    """Return why no servo answers: another baud rate, or no servo."""
     progress("nobody answers: trying other baud rates")
-    others = scan_bauds(
-        bus, [baud for baud in all_bauds() if baud != bus.baud], range(31)
-    )  # ids of a kit or a new servo
+    others = scan_bauds(bus, [baud for baud in all_bauds() if baud != bus.baud], range(31))  # usual ids
     for baud, servos in others.items():
         if servos:
             listed = ", ".join(str(servo.id) for servo in servos)
@@ -127,7 +125,7 @@ def no_answer(bus: SerialBus, progress: Callable[[str], None]) -> Finding:
 
 
 def mixed_firmware(bus: SerialBus, servos: Sequence[Expected]) -> Iterator[Finding]:
-    """Servos of one model whose firmware differs, of those that tell a minor version: LeRobot refuses them."""
+    """Yield servos of one model with different firmware, if they have a minor version: LeRobot refuses them."""
     versions: dict[str, dict[str, list[str]]] = {}
     for servo in servos:
         if "firmware_minor" in servo.profile.registers:
@@ -142,7 +140,7 @@ def mixed_firmware(bus: SerialBus, servos: Sequence[Expected]) -> Iterator[Findi
 
 
 def check_condition(bus: SerialBus, servo: Expected) -> Iterator[Finding]:
-    """Findings of supply, temperature and error byte; `inspect` has named alarms that are a register."""
+    """Yield findings of supply, temperature and error byte; `inspect` reports alarms that are a register."""
     protocol, names, label, id_ = servo.protocol, servo.protocol.names, name_of(servo), servo.id
     port = bus.port_name
     asked = (names.voltage, "min_voltage_limit", "max_voltage_limit", "present_temperature", "temperature_limit")
@@ -184,7 +182,7 @@ def _register(bus: SerialBus, servo: Expected, name: str) -> int:
 
 
 def check_loss(bus: SerialBus, servos: Mapping[int, str], packets: int, facts: dict[str, Any]) -> list[Finding]:
-    """Ask the servos in turn for what they always say, and count the answers that are missing or wrong."""
+    """Read constant registers of the servos in turn; count missing and wrong replies."""
     ids = list(servos)
     lost: dict[int, int] = {}
     asked = dict.fromkeys(ids, 0)
@@ -195,7 +193,7 @@ def check_loss(bus: SerialBus, servos: Mapping[int, str], packets: int, facts: d
         for turn in range(packets):
             id_ = ids[turn % len(ids)]
             asked[id_] += 1
-            answer = bus.read_many([(id_, 0, PRESENT.size)])[0]  # about as long as what a control cycle reads
+            answer = bus.read_many([(id_, 0, PRESENT.size)])[0]  # about as long as the reads of a control cycle
             if not isinstance(answer, Reply):
                 lost[id_] = lost.get(id_, 0) + 1
             elif known.setdefault(id_, answer.data) != answer.data:
@@ -226,14 +224,14 @@ def check_loss(bus: SerialBus, servos: Mapping[int, str], packets: int, facts: d
 
 
 def check_rate(bus: SerialBus, ids: Sequence[int], facts: dict[str, Any]) -> list[Finding]:
-    """Rate of full exchanges: reads as measured, the goals' packet by its length (nothing may move here)."""
+    """Measure the rate of full cycles: measured reads plus the computed time of the goals, which must not be sent."""
     cycle = Cycle(bus, [CycleServo(str(id_), id_, protocol=bus.protocol(id_)) for id_ in ids])
     protocols = [bus.protocol(id_) for id_ in ids]
     goals = goals_time(protocols, bus.baud)
     results = [cycle.receive() for _ in range(_CYCLES)]
     spent = [result.spent + goals for result in results if not result.faults]
     if not spent:
-        return []  # the loss is the finding
+        return []  # `check_loss` reports it
     limit = wire_time(protocols, bus.baud)
     usual = percentile(spent, 0.5)
     facts |= {
@@ -251,7 +249,7 @@ def check_rate(bus: SerialBus, ids: Sequence[int], facts: dict[str, Any]) -> lis
 
 
 def grouped(findings: Iterable[Finding]) -> list[tuple[str, str, str]]:
-    """Rows of subject, problem and repair command; a problem of several servos is one row."""
+    """Return rows of subject, problem and repair; servos with the same problem share a row."""
     alike: dict[tuple[str, str], list[Finding]] = {}
     for finding in findings:
         fix = finding.fix if finding.id is None else finding.fix.replace(f" {finding.id} ", " $id ")
@@ -268,6 +266,6 @@ def grouped(findings: Iterable[Finding]) -> list[tuple[str, str, str]]:
 
 
 def ranges(ids: Sequence[int]) -> str:
-    """Ids in ascending order, as in ``1-18, 20``."""
+    """Return ids in ascending order as text such as ``1-18, 20``."""
     runs = [[id_ for _, id_ in run] for _, run in groupby(enumerate(ids), lambda pair: pair[1] - pair[0])]
     return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)

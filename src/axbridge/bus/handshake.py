@@ -1,4 +1,4 @@
-"""Checks before the first goal: each servo is there, is the right one and is set up well; all faults at once."""
+"""Check presence, model and settings of every servo before the first goal; all faults are reported together."""
 
 from __future__ import annotations
 
@@ -27,34 +27,34 @@ from axbridge.config.registers import CONVENTIONS, MOST_OFFSET, POSITION_MODES, 
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, HardwareError, ProfileError, Remedy
 
 _NOT_BESIDE_2 = v2.HEADER[2]
-UNREADABLE = frozenset({"missing", "collision", "status_level"})  # kinds of findings: the servo answers no READ
+UNREADABLE = frozenset({"missing", "collision", "status_level"})  # kinds of findings of servos that answer no READ
 _UNKNOWN = "name a profile of this model in a rig; to switch its motor off, cut the servo supply"
-_LOOKS, _MORE_LOOKS = 4, 16  # reads: they show whether damage comes from noise or from two servos with one id
+_LOOKS, _MORE_LOOKS = 4, 16  # reads that tell noise from two servos with one id
 _FIRST_FAMILIES = [CONVENTIONS[kind.name].addresses for kind in PROTOCOLS.values() if kind.version == 1]
-_SETTINGS = 1 + max(place.SHUTDOWN for place in _FIRST_FAMILIES)  # bytes with model and settings of a servo
-START = 1 + max(  # bytes that tell them apart
+_SETTINGS = 1 + max(place.SHUTDOWN for place in _FIRST_FAMILIES)  # bytes from model number to the settings
+START = 1 + max(  # bytes that identify model and protocol
     max(place.ID, place.MODEL_NUMBER + 1, place.FIRMWARE_VERSION) for place in _FIRST_FAMILIES
 )
 
 
 @dataclass(frozen=True)
 class Expected:
-    """A servo that should be there."""
+    """A servo that should be on the line."""
 
-    name: str  # what a person calls it
+    name: str  # name for messages
     id: int
     profile: FirmwareProfile
-    registers: Mapping[str, int] | None = None  # those that the rig writes when it is opened; None: there is no rig
+    registers: Mapping[str, int] | None = None  # registers that the rig writes at opening; None: without a rig
 
     @property
     def protocol(self) -> Protocol:
-        """What it speaks."""
+        """Protocol of the servo."""
         return PROTOCOLS[self.profile.protocol]
 
 
 @dataclass(frozen=True)
 class ExpectedBus:
-    """A port and its servos; `servos` is empty where they are not known."""
+    """A port and its servos; `servos` is empty if they are not known."""
 
     port: str
     baud: int
@@ -70,18 +70,18 @@ class ExpectedBus:
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that is wrong with a servo or a port, and what repairs it."""
+    """A fault of a servo or a port, and its repair."""
 
     subject: str
     problem: str
     fix: str  # command or action
-    fatal: bool  # a robot must not start with it
+    fatal: bool  # whether it prevents the robot's start
     kind: str  # for programs: missing, model, firmware, collision, return_delay, status_level, …
-    id: int | None = None  # of the servo; None: it is about the port
+    id: int | None = None  # of the servo; None: the port
 
 
 def handshake(bus: Bus, servos: Sequence[Expected], *, port: str = "") -> list[Finding]:
-    """Identify every servo, note those that do not acknowledge writes, measure the adapter's latency."""
+    """Identify every servo, set `no_write_ack_ids`, and measure the adapter's latency; return the findings."""
     findings: list[Finding] = []
     present = []
     for servo in servos:
@@ -97,7 +97,7 @@ def handshake(bus: Bus, servos: Sequence[Expected], *, port: str = "") -> list[F
 
 
 def inspect(bus: Bus, servo: Expected, port: str = "") -> Iterator[Finding]:
-    """Findings about one servo; see `handshake`."""
+    """Yield findings about one servo; see `handshake`."""
     label, id_ = name_of(servo), servo.id
     look = Remedy("servo info", id_, port=port)
     if id_ == _NOT_BESIDE_2 and SECOND in bus.protocols.values() and servo.protocol is not SECOND:
@@ -107,7 +107,7 @@ def inspect(bus: Bus, servo: Expected, port: str = "") -> Iterator[Finding]:
     try:
         said = bus.ping(id_).data if named else read_start(bus, id_, _SETTINGS)
     except BusTimeout as silence:
-        fix = Remedy("scan", port=port, baud="all") if silence.remedy else silence.hint  # which explains the silence
+        fix = Remedy("scan", port=port, baud="all") if silence.remedy else silence.hint  # a hint explains the silence
         yield Finding(label, "does not answer", fix, True, "missing", id_)
         return
     except CorruptPacket:
@@ -145,7 +145,7 @@ def inspect(bus: Bus, servo: Expected, port: str = "") -> Iterator[Finding]:
         problem = f"has firmware {firmware}, older than the profile's {servo.profile.firmware_version}"
         fix = "update it with ROBOTIS' tools, or give the rig a profile of that firmware"
         yield Finding(label, problem, fix, False, "firmware", id_)
-    set_up = servo.registers  # one that counts otherwise than its rig takes for granted would go elsewhere
+    set_up = servo.registers  # a servo with another position convention than the rig's would go to wrong positions
     names, counts = servo.protocol.names, servo.profile.units.counts
     if servo.profile.behaviour.multi_turn and model == servo.profile.model_number:
         ends = [servo.profile.register(name) for name in (names.low, names.high)]
@@ -174,7 +174,7 @@ def inspect(bus: Bus, servo: Expected, port: str = "") -> Iterator[Finding]:
             problem = f"{what}, by its {name} {convention[name]}; {problem}"
             yield Finding(label, problem, fix, True, name, id_)
     if delay:
-        waits = delay * servo.profile.timing.return_delay_us_per_unit  # as measured: longer than the register says
+        waits = delay * servo.profile.timing.return_delay_us_per_unit  # measured, longer than documented
         problem = f"waits {waits:.0f} µs before each answer, by its return_delay_time {delay}"
         fix = Remedy("servo write", id_, "return_delay_time", 0, port=port)
         yield Finding(label, problem, fix, False, "return_delay", id_)
@@ -183,10 +183,10 @@ def inspect(bus: Bus, servo: Expected, port: str = "") -> Iterator[Finding]:
 
 
 def position_convention(bus: Bus, id: int, profile: FirmwareProfile) -> dict[str, int]:
-    """What says from where and which way a servo counts its position, of one that has such registers.
+    """Read the registers that define zero and direction of a servo's position, as far as it has them.
 
-    With its Operating Mode where that matters: Position Control Mode ignores a large offset. A mode that follows no
-    position counts as extended position does.
+    Operating Mode is added for a Homing Offset that Position Control Mode ignores; modes without position control count
+    as Extended Position Control Mode.
     """
     names = ("homing_offset", "drive_mode")
     convention = {name: read_register(bus, id, profile.registers[name]) for name in names if name in profile.registers}
@@ -197,7 +197,11 @@ def position_convention(bus: Bus, id: int, profile: FirmwareProfile) -> dict[str
 
 
 def checked_convention(bus: Bus, id: int, profile: FirmwareProfile, **line: Any) -> dict[str, int]:
-    """As `position_convention`, for a rig that is made now; refuses a servo whose position jumps with its mode."""
+    """Read `position_convention` for a new rig; refuse a servo whose position depends on its mode.
+
+    Raises:
+        BusError: Position Control Mode ignores the servo's Homing Offset, and other modes add it.
+    """
     convention = position_convention(bus, id, profile)
     if convention.get("operating_mode") == OperatingMode.POSITION:
         why = f"servo {id} has homing_offset {convention['homing_offset']}, which its Position Control Mode (3) ignores"
@@ -207,14 +211,14 @@ def checked_convention(bus: Bus, id: int, profile: FirmwareProfile, **line: Any)
 
 
 def is_shared(bus: Bus, id: int) -> bool:
-    """Whether two servos have this id. They answer at the same time, and their calibration and positions differ."""
+    """Return whether two servos have this id: their replies, which differ, then collide."""
     whole, differing = bus.protocol(id).whole, bus.protocol(id).span_that_differs_between_units
     for _ in range(_LOOKS):
         if isinstance(bus.read_many([(id, *whole)])[0], CorruptPacket):
-            break  # a time-out may be the host's fault
+            break  # not for a time-out, which a busy host can cause
     else:
         return False
-    # noise, or two servos so alike that an answer is intact now and then? Read only what differs, more often
+    # noise, or two servos with almost equal registers? Read only differing registers, more often
     replies = bus.read_many([(id, *differing)] * _MORE_LOOKS)
     return sum(isinstance(answer, CorruptPacket) for answer in replies) >= _MORE_LOOKS // 4
 
@@ -225,13 +229,13 @@ def _collision(servo: Expected, port: str) -> Finding:
 
 
 def separate(port: str) -> Remedy:
-    """What gives each of two servos with one id its own."""
+    """Return the command that gives two servos with one id different ids."""
     says = "connect them one at a time and give one another id: {}"
     return Remedy("servo set-id", "OLD", "NEW", port=port, says=says)
 
 
 def measure_latency(bus: SerialBus, ids: Sequence[int], rounds: int = 20) -> float:
-    """Set the bus's time-out from what adapter and host need; returns it, s. The bus adds the slowest return delay."""
+    """Measure the latency of adapter and host, set and return `bus.latency`, s; the bus adds the return delay."""
     overhead = []
     for turn in range(rounds):
         started, id_ = bus.clock.now(), ids[turn % len(ids)]
@@ -248,7 +252,7 @@ def measure_latency(bus: SerialBus, ids: Sequence[int], rounds: int = 20) -> flo
 
 
 def require(findings: Sequence[Finding], port: str) -> None:
-    """Refuse to go on when a finding is fatal."""
+    """Raise an error for fatal findings."""
     fatal = [finding for finding in findings if finding.fatal]
     if not fatal:
         return
@@ -262,7 +266,7 @@ def require(findings: Sequence[Finding], port: str) -> None:
 
 
 def identify_model(id: int, start: bytes) -> tuple[Protocol, int, int]:
-    """What a servo with packets of Protocol 1.0 speaks, its model and firmware, by the first bytes of its table."""
+    """Return protocol, model and firmware of a servo with Protocol 1.0 packets, from the start of its control table."""
     kinds = [kind for kind in PROTOCOLS.values() if kind.version == 1 and start[kind.id_place] == id] or [FIRST]
     candidates = [(kind, kind.number(start[kind.model_place :][:2]), start[kind.firmware_place]) for kind in kinds]
     known = (c for c in candidates if (profile := profile_for(*c[1:])) and profile.protocol == c[0].name)
@@ -275,7 +279,7 @@ def _shipped() -> list[FirmwareProfile]:
 
 
 def _own() -> list[FirmwareProfile]:
-    """The user's own profiles, without faulty ones: a rig that uses one gets the error."""
+    """Return the user's own profiles without faulty ones, whose error a rig that uses them raises."""
     profiles = []
     for name in toml_tables.own_names(FOLDER):
         with suppress(ProfileError):
@@ -284,11 +288,10 @@ def _own() -> list[FirmwareProfile]:
 
 
 def profile_for(model: int | None, firmware: int | None = None, limit: int | None = None) -> FirmwareProfile | None:
-    """The profile of a model number, shipped or the user's own, if any.
+    """Return the profile of a model number, shipped or the user's own, or None.
 
-    It has the newest firmware that is not newer than `firmware`.
-
-    Of models with one number (AX-12, AX-12A) the usual one, or whose highest supply is from the factory `limit`, 0.1 V.
+    It is the profile with the newest firmware up to `firmware`. Of several models with one number (AX-12, AX-12A) it is
+    the usual one, or the one with the factory supply limit `limit`, 0.1 V.
     """
 
     def order(profile: FirmwareProfile) -> tuple[int, bool, bool, str]:
@@ -302,20 +305,20 @@ def profile_for(model: int | None, firmware: int | None = None, limit: int | Non
 
 
 def is_unknown(protocol: Protocol, model: int | None, *own: FirmwareProfile | None) -> bool:
-    """Whether the addresses of a servo's registers are not known, by its model number; `own`: profiles of a rig.
+    """Return whether the register addresses of a model number are unknown; `own`: profiles of a rig.
 
-    Such a servo gets no write: what is torque enable in one model is a limit or an indirect address in another. One
-    that did not say its model (None) is taken for a known one.
+    Such a servo gets no write: Torque Enable of one model is a limit or an indirect address in another. A servo whose
+    model could not be read (None) counts as known.
     """
     known = {profile.model_number for profile in (*_shipped(), *_own(), *own) if profile is not None}
     return not protocol.common_registers and model is not None and model not in known
 
 
 def unknown_model(id: int, model: int) -> BusError:
-    """What is wrong with a servo that `is_unknown`."""
+    """Return the error for a servo that `is_unknown`."""
     return BusError(f"servo {id} is model {model}, unknown here: nothing was written to it", _UNKNOWN)
 
 
 def name_of(servo: Expected) -> str:
-    """What a person calls it: its name and its id."""
+    """Return name and id for messages."""
     return f"servo {servo.id}" if servo.name in {"", str(servo.id)} else f"{servo.name} (id {servo.id})"

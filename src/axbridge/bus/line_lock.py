@@ -1,7 +1,7 @@
 """The lock of a line: a signal handler can test it, and can defer a call until the line is free.
 
-A signal handler interrupts the main thread: it can neither use the line nor wait for it. A line can be reserved for one
-thread, so that no other thread of a program that ends writes any more.
+A signal handler interrupts the main thread, so it can neither use the line nor wait for it. A line can be reserved for
+one thread, so that the other threads of an ending program cannot write.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from contextlib import contextmanager
 
 from axbridge.errors import BusError, RobotStopped
 
-_POLL = 0.05  # s between two polls of a thread that waits until it may write
+_POLL = 0.05  # s; poll interval of a thread that waits to write
 
 
 class BusLock:
-    """Wrap each transaction in ``with turn, turn.lock:``.
+    """Lock of a line; wrap each transaction in ``with turn, turn.lock:``.
 
-    Two context managers: the interpreter enters and leaves a lock in one step, so no exception from a signal handler
-    can come between its `release` and its record of it.
+    `lock` is a separate context manager, because the interpreter enters and leaves a lock in one step: no exception
+    from a signal handler can occur between its `release` and its bookkeeping.
     """
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()  # of the thread whose turn it is
+        self.lock = threading.RLock()  # held during a transaction
         self._free = threading.Condition(self.lock)
         self._calls: list[Callable[[], object]] = []
-        self.only: int | None = None  # the thread that alone may write
-        self._why: str | None = None  # others are refused with these words; None: they wait
-        self._holder: int | None = None  # the thread in `held`: it may write, others may not
+        self.only: int | None = None  # the only thread that may write; None: every thread
+        self._why: str | None = None  # message with which other threads are refused; None: they wait
+        self._holder: int | None = None  # the thread in `held`, the only one that may write
 
     @property
     def held_by_me(self) -> bool:
@@ -36,21 +36,21 @@ class BusLock:
         return bool(self.lock._is_owned())  # type: ignore[attr-defined]  # noqa: SLF001 - as `threading.Condition` asks it
 
     def defer(self, call: Callable[[], object]) -> None:
-        """Let the main thread make this call as soon as it has left the transaction it is in; for signal handlers."""
+        """Make this call in the main thread after its transaction; for signal handlers."""
         self._calls.append(call)
 
     def reserve(self, thread: int | None, why: str | None = None) -> None:
-        """From now on this thread alone may write; None: every thread again."""
+        """Allow writes to this thread only; None: to every thread. `why`: refuse other threads with this message."""
         if why is None or self.only is None or self._why is not None:
             self.only, self._why = thread, why
 
     @property
     def refused(self) -> bool:
-        """Whether this thread's next write is refused."""
+        """Whether this thread's next write will be refused."""
         return self._why is not None and not self._may_write()
 
     def wait_to_write(self) -> None:
-        """Wait until this thread may write; call it in a transaction, which others can come into meanwhile."""
+        """Wait until this thread may write; called in a transaction, and other threads can use the line meanwhile."""
         while self.only is not None and not self._may_write():
             if self._why is not None:
                 raise RobotStopped(self._why, "the main thread may go on; others when Robot.resume() is called")
@@ -58,7 +58,7 @@ class BusLock:
 
     @contextmanager
     def held(self, patience: float) -> Iterator[None]:
-        """Keep other threads off the line, and write, whomever it is reserved for."""
+        """Keep other threads off the line in the block, and allow writes, even if the line is reserved."""
         with self:
             if not self.lock.acquire(timeout=patience):
                 raise BusError("another thread does not leave the line", "cut the servo supply")

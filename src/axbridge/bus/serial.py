@@ -1,10 +1,10 @@
-"""The bus on a real line, on a pseudo-terminal or behind a socket: one question at a time, never a wrong answer.
+"""The bus on a real line, a pseudo-terminal or a socket: one transaction at a time; it never returns a wrong reply.
 
-Replies carry no sequence number, so a late reply looks like the answer to the next question of the same length, and a
-reply may arrive twice. Where a late reply may come, the next question asks for another *number of bytes*: more
-registers in front or behind, which are cut off again. This needs no pause, and works on lines that reorder replies.
-docs/design.md ("Late replies") has the rules and their limits. An acknowledgement has a fixed length: while an old one
-may come, a write is confirmed by reading it back.
+Replies carry no sequence number, so a late reply looks like the reply to the next read of the same length, and a reply
+may arrive twice. While a late reply may arrive, the next read requests another *number of bytes*: more registers in
+front or behind, which are cut off again. This needs no pause, and works on lines that reorder replies. docs/design.md
+("Late replies") has the rules and their limits. An acknowledgement has a fixed length: while an old one may arrive, a
+write is confirmed by reading it back.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from axbridge.config.registers import Address, Instruction
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError
 
 _BUSY = 6  # `retry_timeout_factor` of a virtual bus: its computer may be busy for 0.1 s
-LATE_WINDOW = 0.25  # s: a late reply comes within this time after a later question was answered
+LATE_WINDOW = 0.25  # s; a late reply arrives within this time after the reply to a later request
 _REMOTE_LATE_WINDOW = 2.0
-_RECENT = 2.0  # s: packets that a busy server left unanswered no longer ago may be the cause of a silence
-DUPLICATE_REPLY_WINDOW = 0.005  # s: a reply that arrives twice does so within this time
-_QUIET = 0.001  # s: a pause that ends a damaged reply
-_CLOSING = 2.0  # s to wait for the end of another thread's transaction
-_READ_SIZE = 300  # bytes: more than any answer has
-_MOST_EXTRA = 24  # bytes a question may be lengthened by; at 1 Mbps so many last longer than DUPLICATE_REPLY_WINDOW
+_RECENT = 2.0  # s; packets that a busy server left unanswered within this time explain a time-out
+DUPLICATE_REPLY_WINDOW = 0.005  # s; a duplicate arrives within this time
+_QUIET = 0.001  # s; a pause of this length ends a damaged reply
+_CLOSING = 2.0  # s; time limit for another thread's transaction at `close`
+_READ_SIZE = 300  # bytes; more than the longest reply
+_MOST_EXTRA = 24  # extra bytes of a read; at 1 Mbps the reads of all lengths outlast DUPLICATE_REPLY_WINDOW
 _ECHO_PROBE = encode(BROADCAST, Instruction.READ, bytes((Address.ID, 1)))  # no servo answers a broadcast READ
 
 
 @dataclass(slots=True, eq=False)
 class _ReplyWindow:
-    """Replies of one servo and one length: until when a late one, and a duplicate, may come (`time.monotonic`)."""
+    """Times until which a late reply and a duplicate of one servo and one length may arrive (`time.monotonic`)."""
 
     late_until: float = 0.0  # 0: no late reply is expected
     duplicate_until: float = 0.0
@@ -49,7 +49,7 @@ class _ReplyWindow:
 
 @dataclass(slots=True, eq=False)
 class _ReplyRecord:
-    """Reply times of a servo by parameter bytes, and the two lengths that came last."""
+    """Reply windows of a servo by parameter bytes, and the windows of its last two replies."""
 
     counts: ServoStats
     answers: dict[int, _ReplyWindow] = field(default_factory=lambda: defaultdict(_ReplyWindow))
@@ -63,28 +63,28 @@ class _ReplyRecord:
             self.before, self.last = self.last, answers
 
     def latest_reply(self) -> float:
-        """Time after which no late reply can come, once the line answers; 0.0 if none is expected."""
+        """Return the time after which no late reply can arrive, once the line answers; 0.0 if none is expected."""
         return max((window.late_until for window in self.answers.values()), default=0.0)
 
     def expire(self) -> None:
-        """Note that no late reply can come any more."""
+        """Note that no late reply can arrive any more."""
         for window in self.answers.values():
             window.late_until = 0.0
 
 
 @dataclass(slots=True, eq=False)
 class _Question:
-    """A READ as it may be sent for a request, and how its answer is known where that is plain to see."""
+    """One form of a READ for a request, and how its reply is recognised in the fast path."""
 
     id: int
-    count: int  # parameter bytes of the answer; those that are wanted are from `begin` to `end`
+    count: int  # parameter bytes of the reply; the requested ones are from `begin` to `end`
     begin: int
     end: int
     frame: bytes
-    head: bytes  # first bytes of the answer
-    size: int  # bytes of the answer; 0: it has to be looked for
-    sending: float  # time of the frame on the line, s
-    least: float  # time of question and answer, s
+    head: bytes  # first bytes of the reply
+    size: int  # bytes of the reply; 0: not for the fast path
+    sending: float  # wire time of the frame, s
+    least: float  # wire time of frame and reply, s
     answers: _ReplyWindow
     record: _ReplyRecord
 
@@ -94,18 +94,18 @@ class SerialBus(Bus):
 
     Args:
         port: Device path, pyserial URL (``socket://host:port``, ``rfc2217://host:port``), or ``auto``: the only
-            USB serial adapter there is.
+            USB serial adapter.
         baud: Bits per second.
         clock: Clock of the samples; several buses of a robot share one.
         retries: See `Bus`.
 
     Attributes:
-        latency: Time allowed for the way through adapter and host, s; `axbridge.bus.handshake` measures it.
-        echo: Whether the adapter returns what was sent (found out at open; stripped from then on).
+        latency: Latency of adapter and host in time-outs, s; `axbridge.bus.handshake` measures it.
+        echo: Whether the adapter echoes sent bytes (tested at open; echoes are removed).
         stats: Counters since the bus was opened.
 
     Raises:
-        PortError: the port cannot be opened; says why and what to do.
+        PortError: the port cannot be opened; the message has cause and repair.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class SerialBus(Bus):
         self.retries = retries
         self.stats = LineStats()
         self.echo = False
-        self._server: int | None = None  # process of a virtual bus behind the port; None: not looked for
+        self._server: int | None = None  # process of a virtual bus behind the port; None: not searched yet
         self._ended = False
         self._byte = byte_seconds(baud)
         self.port = self._open_port()
@@ -125,7 +125,7 @@ class SerialBus(Bus):
         if self.port.adapter.kind == "pty":
             self.retry_timeout_factor = max(self.retry_timeout_factor, _BUSY)
         self._window = _REMOTE_LATE_WINDOW if self.remote else LATE_WINDOW
-        self._late_until = 0.0  # no late reply comes after this (`time.monotonic`); 0: none is expected
+        self._late_until = 0.0  # no late reply arrives after this (`time.monotonic`); 0: none is expected
         self._line_silent = False  # no reply since the last time-out: late replies do not expire
         self._reply_records: dict[int, _ReplyRecord] = {}
         self._questions: dict[Protocol, dict[tuple[int, int, int], list[_Question]]] = defaultdict(dict)  # by request
@@ -139,7 +139,7 @@ class SerialBus(Bus):
         return Port(self.port_name, self.baud)
 
     def _busy_server(self) -> str:
-        """What a busy virtual bus behind the port has noted in the last seconds; empty: nothing explains a silence."""
+        """Return why a busy virtual bus behind the port was silent in the last seconds; empty: unknown."""
         if self.port.adapter.kind != "pty":
             return ""
         if self._server is None:
@@ -155,13 +155,13 @@ class SerialBus(Bus):
     # -- life ---------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Close the port for good, after the transaction under way; may be called twice."""
+        """Close the port after the running transaction; it cannot be reopened. May be called twice."""
         self._ended = True
         acquired = self.turn.lock.acquire(timeout=_CLOSING)
         try:
             self.port.close()
         finally:
-            self.turn.reserve(None)  # a thread that waits to write finds it closed
+            self.turn.reserve(None)  # a thread that waits to write gets an error
             if acquired:
                 self.turn.lock.release()
 
@@ -171,10 +171,10 @@ class SerialBus(Bus):
         return not self.port.is_open
 
     def reopen(self, check: Callable[[], None] = lambda: None) -> None:
-        """See `Bus.reopen`: under the port's old name, when the same line is behind it; looks for echo again.
+        """See `Bus.reopen`: open the port by its old name if it has the same line, and test for echo again.
 
         Raises:
-            PortError: it is still away, or another one, or the bus was closed.
+            PortError: the line is still missing or is another one, or the bus was closed.
         """
         with self.turn, self.turn.lock:
             if self._ended:
@@ -190,10 +190,10 @@ class SerialBus(Bus):
                 raise
 
     def set_baud(self, baud: int) -> None:
-        """Talk at another rate from now on.
+        """Change the baud rate of the port.
 
         Raises:
-            PortError: the driver cannot make it, or the port is closed or lost.
+            PortError: the driver does not support the rate, or the port is closed or lost.
         """
         with self.turn, self.turn.lock:
             if self.closed:
@@ -212,12 +212,12 @@ class SerialBus(Bus):
     # -- late replies -------------------------------------------------------------------------------------------------
 
     def _expect_late_reply(self, id: int, length: int) -> None:
-        """Servo `id` may still send a reply with `length` parameter bytes."""
+        """Note that servo `id` may still send a reply with `length` parameter bytes."""
         self._reply_record(id).answers[length].late_until = self._late_until = time.monotonic() + self._window
         self._line_silent = True
 
     def _may_reply_late(self, id: int, length: int) -> bool:
-        """Whether such a reply may still come."""
+        """Return whether such a reply may still arrive."""
         return self._is_expected_late(self._reply_record(id).answers[length])
 
     def _is_expected_late(self, answers: _ReplyWindow) -> bool:
@@ -231,22 +231,22 @@ class SerialBus(Bus):
         return not self._late_until
 
     def _expire_all(self) -> None:
-        """Note that no late reply of any servo can come any more."""
+        """Note that no late reply of any servo can arrive any more."""
         self._late_until = 0.0
         for record in self._reply_records.values():
             record.expire()
 
     def _may_come(self, record: _ReplyRecord, answers: _ReplyWindow, due: float) -> bool:
-        """Whether an older answer of this length may come after `due`."""
+        """Return whether an older reply of this length may arrive after `due`."""
         held_back = self.stats.saw_duplicates and (answers is record.last or answers is record.before)
         return held_back or answers.duplicate_until > due or self._is_expected_late(answers)
 
-    # -- questions ----------------------------------------------------------------------------------------------------
+    # -- requests -----------------------------------------------------------------------------------------------------
 
     def _ping_once(self, id: int) -> Reply:
         protocol = self.protocol(id)
         if self._may_reply_late(id, protocol.ping_length):
-            if protocol.ping_length:  # its answer has data, which a READ does not tell
+            if protocol.ping_length:  # a READ cannot replace it: the PING's reply has data
                 self._drain_late_replies(id)
                 return super()._ping_once(id)
             try:
@@ -258,17 +258,17 @@ class SerialBus(Bus):
         return super()._ping_once(id)
 
     def _read_ahead(self, requests: Sequence[tuple[int, int, int]]) -> list[Reply | BusError]:
-        """Answers to the first of these questions, up to one for whose answer an older reply could be taken.
+        """Fast path: return the replies to the first of these requests, up to one that an older reply could match.
 
-        The next servo is asked as soon as an answer is known to be whole. As little Python as possible runs between the
-        two: an answer is looked at, and the question after the next chosen, while the line is busy with the next.
+        The next READ is sent as soon as a reply is complete, with as little Python as possible in between. The reply is
+        decoded, and the READ after the next one chosen, while the line transfers the next one.
         """
         fd, answers = self.port.fd, list[Reply | BusError]()
         if fd is None or self.echo or self.port.tap is not None or not self._no_late_replies():
             return answers
         poll, read, write, clock = self.port.poller.poll, os.read, os.write, time.monotonic
         wait = (self.latency * self._patience + REPLY_DELAY) * 1e3
-        whole: tuple[_Question, float, bytes] | None = None  # an answer that was not looked at, and when it was asked
+        whole: tuple[_Question, float, bytes] | None = None  # a reply to decode, and the time of its READ
         waiting, answer, now = None, b"", clock()
         following = self._plain_question(requests[0], now)
         try:
@@ -279,10 +279,10 @@ class SerialBus(Bus):
                 if whole is not None:
                     whole[0].answers.duplicate_until = now + DUPLICATE_REPLY_WINDOW
                 if question is not None and now < question.answers.duplicate_until:
-                    question = self._plain_question(request, now)  # the line is faster, or the same is asked twice
+                    question = self._plain_question(request, now)  # a faster line than computed, or a repeated request
                 if question is None:
                     break
-                waiting = question  # before it goes out: a signal may be handled as the call ends
+                waiting = question  # set before the write, because a signal may interrupt it
                 write(fd, question.frame)
                 if whole is not None:
                     answers.append(_reply(*whole))
@@ -303,7 +303,7 @@ class SerialBus(Bus):
                 self._expect_late_reply(waiting.id, waiting.count)
             if isinstance(failure, PortError) or not isinstance(failure, OSError):
                 raise
-            waiting = None  # the port is lost, or its buffer is full: `_read_once` finds out which
+            waiting = None  # port lost or buffer full: `_read_once` tells which
         finally:
             if whole is not None:
                 whole[0].answers.duplicate_until = clock() + DUPLICATE_REPLY_WINDOW
@@ -316,7 +316,7 @@ class SerialBus(Bus):
         return answers
 
     def _plain_question(self, request: tuple[int, int, int], due: float) -> _Question | None:
-        """The READ to send at `due` for this request, if no late reply can be taken for its answer."""
+        """Return a READ for the fast path at `due`, if no late reply can match it."""
         twice = self.stats.saw_duplicates
         question: _Question | None
         for question in self._questions[self.protocols.get(request[0], FIRST)].get(request, ()):
@@ -328,9 +328,9 @@ class SerialBus(Bus):
         return question if question is not None and question.size else None
 
     def _question(self, request: tuple[int, int, int], due: float) -> _Question | None:
-        """The READ to send at `due` for this request; None: an older answer may fit any.
+        """Return the READ to send at `due` for this request; None: an older reply may match every form.
 
-        It asks for more registers in front (or behind) where an old answer would fit.
+        It has more registers in front (or behind) while an older reply could match.
         """
         id_, address, length = request
         protocol = self.protocol(id_)
@@ -353,13 +353,13 @@ class SerialBus(Bus):
         return None
 
     def _reply_record(self, id: int) -> _ReplyRecord:
-        """Reply times of a servo, or of replies that several servos share."""
+        """Return the reply record of a servo, or (id 254) of shared replies."""
         if id not in self._reply_records:
             self._reply_records[id] = _ReplyRecord(ServoStats() if id == BROADCAST else self.stats.of(id))
         return self._reply_records[id]
 
     def _read_reply(self, question: _Question, received: bytes = b"", sent_at: float | None = None) -> Reply:
-        """The answer to a READ; see `_converse`."""
+        """Return the reply to a READ; see `_converse`."""
         packet, sampled = self._converse(question.frame, question.id, question.count, received, sent_at)
         return Reply(packet.code, packet.params[question.begin : question.end], sampled)
 
@@ -374,7 +374,7 @@ class SerialBus(Bus):
         """See `Bus.instruct`."""
         with self.turn, self.turn.lock:
             if answered and id != BROADCAST and id not in self.no_write_ack_ids:
-                self._drain_late_replies(id)  # an old acknowledgement must not confirm this: it cannot be read back
+                self._drain_late_replies(id)  # an old acknowledgement must not confirm this instruction
             return super().instruct(id, code, params, answered=answered)
 
     # -- one transaction ----------------------------------------------------------------------------------------------
@@ -439,11 +439,11 @@ class SerialBus(Bus):
     def _converse(
         self, frame: bytes, id: int, length: int, received: bytes = b"", started: float | None = None
     ) -> tuple[Packet, float]:
-        """Send a question, unless it was sent when it `started` and `received` came since; return its answer."""
+        """Send a frame and return its reply; with `started`, the frame was sent then, and `received` is its reply."""
         counts, protocol = self.stats.of(id), self.protocol(id)
         need = protocol.longest(length) + len(frame) * self.echo
         counts.asked += 1
-        if started is None and not self.echo:  # with an echo, the answer comes behind the echo
+        if started is None and not self.echo:  # an echo separates older bytes from the reply
             self._clear()
         answered = damaged = False
         try:
@@ -461,7 +461,7 @@ class SerialBus(Bus):
                     self._account(search.rest, frame)
                     record = self._reply_record(id)
                     record.note_reply(record.answers[length])
-                    if protocol.garbled(search.packet.code):  # not an answer: the question was damaged on its way
+                    if protocol.garbled(search.packet.code):  # the servo received a damaged packet
                         counts.corrupt += 1
                         raise CorruptPacket(id, received)
                     return search.packet, sampled
@@ -473,9 +473,9 @@ class SerialBus(Bus):
                     break
                 received += chunk
         finally:
-            if not answered:  # in time, or before a signal
+            if not answered:  # time-out or signal
                 self._expect_late_reply(id, length)
-                self._expect_late_reply(id, 0)  # it may refuse, late
+                self._expect_late_reply(id, 0)  # a late refusal has no parameters
         if self._account(received, frame) or damaged:
             counts.corrupt += 1
             raise CorruptPacket(id, received)
@@ -483,16 +483,16 @@ class SerialBus(Bus):
         raise BusTimeout(id, self._busy_server())
 
     def _clear(self) -> None:
-        """Discard bytes without a question: a duplicate, or the second reply where two servos have one id."""
+        """Discard unexpected bytes: a duplicate, or the second reply if two servos have one id."""
         while received := self.port.receive(0):
             self.stats.count_stray(received)
 
     def _account(self, rest: bytes, frame: bytes) -> int:
-        """Count bytes besides the answer to `frame`; returns the number that are no packet."""
+        """Count bytes besides the reply to `frame`; return the number of bytes outside packets."""
         return self.stats.count_stray(rest.replace(frame, b"") if self.echo else rest) if rest else 0
 
     def _drain_late_replies(self, id: int) -> None:
-        """Wait until no late reply of servo `id` can come any more."""
+        """Wait until no late reply of servo `id` can arrive any more."""
         record = self._reply_record(id)
         if self._line_silent and record.latest_reply():
             protocol = self.protocol(id)
@@ -504,7 +504,7 @@ class SerialBus(Bus):
 
 
 def _reply(question: _Question, sent_at: float, answer: bytes) -> Reply:
-    """A whole answer to a question; its reply time is noted."""
+    """Decode a complete reply, and note it."""
     record = question.record
     record.counts.asked += 1
     if record.last is not question.answers:
@@ -513,7 +513,7 @@ def _reply(question: _Question, sent_at: float, answer: bytes) -> Reply:
 
 
 def _read_spans(protocol: Protocol, address: int, length: int) -> Iterator[tuple[int, int]]:
-    """From where on, and how many bytes, one may ask for to get these: more in front each time, or behind."""
+    """Yield first address and length of reads that contain these registers: one byte more each time."""
     begin, end = protocol.readable_span(address, length)
     for more in range(1 + min(_MOST_EXTRA, max(address - begin, end - address - length))):
         yield (address - more if address - begin >= more else address), length + more

@@ -1,1 +1,1 @@
-"""Packets of Dynamixel protocols: bytes alone."""
+"""Packets of Dynamixel and Feetech protocols, without I/O."""

@@ -1,4 +1,4 @@
-"""All protocols, by the names that profiles use: those of ROBOTIS and of Feetech.
+"""All protocols of ROBOTIS and Feetech, by their names in profiles.
 
 Sources of Feetech's registers: their memory tables of SMS/STS and SCSCL; LeRobot's `motors/feetech`.
 """
@@ -22,15 +22,15 @@ _X_GOAL_SIZES = dict(ENDLESS_GOALS.values())  # by address
 _BULK = struct.Struct("<BHH")  # id, address, length
 _TORQUE, _PRESENT = int(FeetechAddress.TORQUE_ENABLE), int(FeetechAddress.PRESENT_POSITION)
 _END = FeetechAddress.PRESENT_TEMPERATURE + 1
-_LIMIT = 48  # Torque Limit of STS and SMS; there SCS have their lock
+_LIMIT = 48  # Torque Limit of STS and SMS; SCS have their Lock at this address
 _VELOCITY, _TIME = (int(FeetechAddress.GOAL_VELOCITY), 2), (int(FeetechAddress.GOAL_TIME), 2)
-_STEPS = int(FeetechAddress.GOAL_POSITION), 2  # a way, not a place
-_ENDLESS = {1: _VELOCITY, 2: _TIME, 3: _STEPS}  # by Operating Mode; 0 follows a position. Goal Time is the duty in 2
+_STEPS = int(FeetechAddress.GOAL_POSITION), 2  # a relative motion in step mode
+_ENDLESS = {1: _VELOCITY, 2: _TIME, 3: _STEPS}  # by Operating Mode; 0 is position control; in 2, Goal Time is the duty
 _SIGNS = {_VELOCITY[0]: 15, _TIME[0]: 10}
 
 
 class _Second(Protocol):
-    """The X series, and MX servos with other firmware."""
+    """Protocol 2.0 of the X series, and of MX servos with that firmware."""
 
     name: Version = 2
     title = "Protocol 2.0"
@@ -39,7 +39,7 @@ class _Second(Protocol):
     longest_packet = 1024
     address_size = 2
     bulk_entry = _BULK.size
-    eeprom_seconds_per_byte = 0.0  # LeRobot writes one after the other, and is answered
+    eeprom_seconds_per_byte = 0.0  # LeRobot writes registers without pauses, and gets replies
     refusals = Refusals(
         StatusError.RESULT, StatusError.INSTRUCTION, StatusError.RANGE, StatusError.LENGTH, StatusError.LENGTH,
         StatusError.ACCESS, StatusError.CRC, StatusError.LIMIT,
@@ -68,7 +68,7 @@ class _Second(Protocol):
     alert = v2.ALERT
     alarms: type[ServoFlags] = HardwareError
     refusing = v2.NUMBER
-    shuts_down = sum(HardwareError)  # each that its Shutdown may name
+    shuts_down = sum(HardwareError)  # all bits that Shutdown may have
     read_errors = tuple(number | alert for number in range(8) for alert in (0, v2.ALERT))
     watchdog: int | None = int(XAddress.BUS_WATCHDOG)
     mode = int(XAddress.OPERATING_MODE), 1
@@ -111,7 +111,7 @@ class _Second(Protocol):
         return b""
 
     def longest(self, length: int) -> int:
-        return length + length // 3 + v2.OVERHEAD + 1  # stuffing; the error byte
+        return length + length // 3 + v2.OVERHEAD + 1  # stuffing, overhead, error byte
 
     def is_answer(self, packet: Packet) -> bool:
         return packet.status
@@ -143,7 +143,7 @@ class _Second(Protocol):
         return answers
 
     def exchange_bytes(self, count: int) -> tuple[int, int, int]:
-        return 14 + 9 * count, 14 + count + 8 + 27 * count, 1  # by fast sync read
+        return 14 + 9 * count, 14 + count + 8 + 27 * count, 1  # with FAST_SYNC_READ
 
     def goal_bytes(self, position: int, speed: int) -> bytes:
         return _X_GOAL.pack(speed, position)
@@ -156,11 +156,11 @@ class _Second(Protocol):
 
 
 class _Sts(Protocol):
-    """STS and SMS: packets of Protocol 1.0, registers of their own, and a SYNC READ."""
+    """STS and SMS: packets of Protocol 1.0 with SYNC_READ, and Feetech's registers."""
 
     name: Version = "sts"
     title = "Feetech STS"
-    refusals = Refusals()  # it says nothing of an instruction, only of itself
+    refusals = Refusals()  # the error byte reports the servo's state only
     group_reads: tuple[int, ...] = (int(Instruction.SYNC_READ),)
     ping_slots = True
     full_level = 1
@@ -170,7 +170,7 @@ class _Sts(Protocol):
     torque_limit = _LIMIT
     full_torque = 1000
     goal = int(FeetechAddress.GOAL_POSITION)
-    goal_wakes = False  # nothing is known of it: a goal may, and need not
+    goal_wakes = False  # not documented: a goal may switch torque on or not
     identity = 0, _TORQUE
     usual = _PRESENT, _END - _PRESENT
     with_limit = _LIMIT, _END - _LIMIT
@@ -188,7 +188,7 @@ class _Sts(Protocol):
     park_speed, park_near = 751, 23
     blocked_share = 0.3
     _goal = struct.Struct("<HHH")  # Goal Position, Goal Time, Goal Velocity
-    room = 73  # bytes that all of them have
+    room = 73  # bytes of the smallest control table
 
     def revival(self, id: int, **line: Any) -> Remedy:
         return Remedy("servo torque", id, "on", **line)
@@ -197,7 +197,7 @@ class _Sts(Protocol):
         return [(id_, *packet.params[:2]) for id_ in packet.params[2:]]  # address, length, id, id, ...
 
     def exchange_bytes(self, count: int) -> tuple[int, int, int]:
-        return 8 + 7 * count, 8 + 15 * count, count  # by sync read
+        return 8 + 7 * count, 8 + 15 * count, count  # with SYNC_READ
 
     def goal_bytes(self, position: int, speed: int) -> bytes:
         return self._goal.pack(sign_magnitude(position, 15), 0, speed)
@@ -210,7 +210,7 @@ class _Sts(Protocol):
 
 
 class _Scs(_Sts):
-    """SCS: big-endian, and no SYNC READ."""
+    """SCS: big-endian, without SYNC_READ."""
 
     name: Version = "scs"
     title = "Feetech SCS"
@@ -218,12 +218,12 @@ class _Scs(_Sts):
     ping_slots = False
     usual_profile = "scs0009"
     lock: int | None = 48
-    torque_limit = int(FeetechAddress.MAX_TORQUE)  # while the lock is 1 it is no more than a word in RAM
+    torque_limit = int(FeetechAddress.MAX_TORQUE)  # while Lock is 1, a write changes RAM only
     with_limit = with_torque = torque_limit, _END - torque_limit
     sample = tuple((name, form.replace("<", ">"), place) for name, form, place in FIRST.sample)
     mode = modes = int(FeetechAddress.MIN_POSITION_LIMIT), 4
     park_speed, park_near = 225, 7
-    blocked_share = 1.0  # its only limit of the torque is in the EEPROM
+    blocked_share = 1.0  # its only torque limit is in the EEPROM
     _goal = struct.Struct(">HHH")
     room = FeetechAddress.MOVING + 1
 
@@ -231,7 +231,7 @@ class _Scs(_Sts):
         return 8 + 7 * count, 22 * count, count
 
     def endless_goal(self, mode: bytes) -> Span | None:
-        return None if any(mode) else _TIME  # both position limits 0: a wheel
+        return None if any(mode) else _TIME  # both position limits 0: wheel mode
 
 
 SECOND: Protocol = _Second()

@@ -1,6 +1,6 @@
-"""A protocol as its users see it: packets, and which registers a cycle, a hold and a shut-down use.
+"""The protocol object: packets, and the registers that a control cycle, a hold and a shutdown use.
 
-Code that drives a line takes what differs from the protocol object; it does not test which protocol it is.
+Code that drives a line gets all differences between protocols from this object; it does not test the protocol.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ from axbridge.config.registers import (
 )
 from axbridge.errors import ErrorFlag, Remedy, ServoFlags, StatusError, UsageError
 
-Span = tuple[int, int]  # registers: from where on, bytes
+Span = tuple[int, int]  # registers: first address, bytes
 _ALARMS = 0x7F
 _BYTES = [bytes((value,)) for value in range(256)]
 _RANGE, _INSTRUCTION = int(ErrorFlag.RANGE), int(ErrorFlag.INSTRUCTION)
 
 
 class Refusals(NamedTuple):
-    """Error bits of the replies to instructions that a servo refuses; 0 where the reply has none."""
+    """Error bits of replies to refused instructions; 0: the reply has none."""
 
-    now: int = 0  # it cannot be done now
-    unknown: int | None = None  # no such instruction, or nothing to carry out; None: it is silent
-    value: int = 0  # a value, or what counts as one, is outside its range
-    length: int = 0  # the data do not fill registers
-    short: int = 0  # too many parameters, or too few
-    access: int = 0  # no such register, or it must not be written
-    damaged: int | None = None  # the checksum is wrong; None: it is silent
-    goal: int = 0  # a goal is outside the servo's own limits
+    now: int = 0  # not possible now
+    unknown: int | None = None  # no such instruction, or no registered write; None: no reply
+    value: int = 0  # a value is out of range
+    length: int = 0  # the data do not match register sizes
+    short: int = 0  # wrong number of parameters
+    access: int = 0  # no such register, or read only
+    damaged: int | None = None  # wrong checksum; None: no reply
+    goal: int = 0  # a goal outside the servo's limits
 
 
 class Protocol:
-    """Protocol 1.0 of AX and MX servos; of the others, what differs. Instructions have the same codes in all."""
+    """Protocol 1.0 of AX and MX servos; subclasses change what differs. Instruction codes are the same in all."""
 
-    name: Version = 1  # as profiles give it
+    name: Version = 1  # as in profiles
     title = "Protocol 1.0"
-    version: Literal[1, 2] = 1  # of Dynamixel's protocol, whose packets it has
+    version: Literal[1, 2] = 1  # Dynamixel protocol of its packets
     max_id = v1.MAX_ID
     longest_packet = 143  # bytes of the smallest receive buffer of its servos (RX-64 manual p. 37)
     address_size = 1  # bytes
@@ -58,93 +58,93 @@ class Protocol:
         _INSTRUCTION, _INSTRUCTION, _RANGE, _RANGE, short=_INSTRUCTION, access=_RANGE, damaged=int(ErrorFlag.CHECKSUM),
         goal=int(ErrorFlag.ANGLE_LIMIT),
     )  # fmt: skip
-    resets: Mapping[bytes, tuple[str, ...]] = {b"": ()}  # by parameters of a FACTORY_RESET: the registers it keeps
-    reboots_all = False  # whether servos obey a REBOOT to all
-    gaps = True  # whether a READ may ask for addresses of which none has a register
-    ping_length = 0  # parameter bytes of the answer to a PING
-    ping_slots = False  # whether servos answer a PING to all in turn, or at once
-    group_reads: tuple[int, ...] = ()  # instructions that ask several, best first; a servo may know the last ones alone
-    full_level = 2  # status return level at which writes are answered, too; at two below it, PING alone
-    usual_profile = "ax-12a"  # for a servo of an unknown model, where those have `common_registers`
-    common_registers = True  # whether a servo of any model has its torque switch and its settings at the same addresses
-    eeprom_seconds_per_byte = 0.009  # no answer for so long: data sheet, longest; 6 +- 1 ms measured on an AX-12
-    lock: int | None = None  # register that is 0 while a change of the EEPROM outlasts the power; None: it always does
-    torque_limit = int(Address.TORQUE_LIMIT)  # what limits the torque while a servo follows positions; 2 bytes
-    full_torque = 1023  # counts of it
-    goal = int(Address.GOAL_POSITION)  # where goal and speed limit are that `goal_bytes` makes
+    resets: Mapping[bytes, tuple[str, ...]] = {b"": ()}  # parameters of FACTORY_RESET -> registers that it keeps
+    reboots_all = False  # whether servos execute a broadcast REBOOT
+    gaps = True  # whether a READ may contain addresses without a register
+    ping_length = 0  # parameter bytes of the reply to a PING
+    ping_slots = False  # whether servos answer a broadcast PING in turn, or at the same time
+    group_reads: tuple[int, ...] = ()  # group reads, best first; a servo may support only the last ones
+    full_level = 2  # status return level with replies to writes; two below it, only PING is answered
+    usual_profile = "ax-12a"  # profile of unknown models, if `common_registers`
+    common_registers = True  # whether all models have Torque Enable and settings at the same addresses
+    eeprom_seconds_per_byte = 0.009  # s without replies; data sheet maximum; 6 ± 1 ms measured on an AX-12
+    lock: int | None = None  # register that must be 0 for a lasting EEPROM write; None: no lock
+    torque_limit = int(Address.TORQUE_LIMIT)  # address of the torque limit in position control; 2 bytes
+    full_torque = 1023  # counts of `torque_limit`
+    goal = int(Address.GOAL_POSITION)  # first address of `goal_bytes`
     position_size = 2  # bytes
     goal_wakes = True  # whether a goal switches the torque on
-    identity: Span = (0, EEPROM_END)  # what a servo is known by when the port was lost
-    # What a cycle reads: alone, with the torque limit, with all torque registers; the same where these are asked apart.
+    identity: Span = (0, EEPROM_END)  # registers that identify a servo after a lost port
+    # reads of a cycle: samples only, with torque limit, with all torque registers; equal if the latter are read apart
     usual: Span = (int(Address.PRESENT_POSITION), PRESENT.size)
     with_limit: Span = (int(Address.TORQUE_LIMIT), PRESENT.size + 2)
     with_torque: Span = (int(Address.TORQUE_ENABLE), PRESENT.size + 12)
-    sample: tuple[tuple[str, str, int], ...] = (  # of the usual read: column, numpy format and offset
+    sample: tuple[tuple[str, str, int], ...] = (  # columns of the usual read: name, numpy format, offset
         ("position", "<i2", 0), ("speed", "<u2", 2), ("load", "<u2", 4), ("voltage", "u1", 6), ("temperature", "u1", 7),
     )  # fmt: skip
-    sign_bits: Mapping[str, int] = {"speed": 10, "load": 10}  # by column: the sign of a magnitude; else plain numbers
-    alarm: Span | None = None  # what is wrong, once the error byte has the bit `alert`; None: the error byte says it
+    sign_bits: Mapping[str, int] = {"speed": 10, "load": 10}  # sign bit by column, for sign-magnitude values
+    alarm: Span | None = None  # register with the alarms if the error byte has `alert`; None: the error byte has them
     alert = 0
-    alarms: type[ServoFlags] = ErrorFlag  # what is wrong, as flags
-    read_errors = tuple(byte for byte in range(0x80) if not byte & ErrorFlag.CHECKSUM)  # of an answer with data
-    refusing = int(ErrorFlag.RANGE | ErrorFlag.ANGLE_LIMIT | ErrorFlag.INSTRUCTION)  # bits: a write was not carried out
-    shuts_down = int(ErrorFlag.OVERLOAD | ErrorFlag.OVERHEATING)  # alarms, as it comes from the factory
-    watchdog: int | None = None  # register that stops a servo when no packet comes, in units of 20 ms
+    alarms: type[ServoFlags] = ErrorFlag  # flags of the alarms
+    read_errors = tuple(byte for byte in range(0x80) if not byte & ErrorFlag.CHECKSUM)  # of replies with data
+    refusing = int(ErrorFlag.RANGE | ErrorFlag.ANGLE_LIMIT | ErrorFlag.INSTRUCTION)  # error bits of a refused write
+    shuts_down = int(ErrorFlag.OVERLOAD | ErrorFlag.OVERHEATING)  # alarms that switch the torque off, factory setting
+    watchdog: int | None = None  # address of Bus Watchdog, units of 20 ms
     mode: Span = (int(Address.CW_ANGLE_LIMIT), 4)  # see `endless_goal`
-    modes: Span = mode  # and which way a servo counts, where a register beside it says so
+    modes: Span = mode  # `mode`, with the direction register if it is adjacent
     loop: Span = (Address.TORQUE_ENABLE + 2, 4)  # settings of the position loop
-    commands: Span = (int(Address.GOAL_POSITION), 4)  # goals of all modes, and what shapes the way to them
-    whole: Span = (0, TABLE_SIZE)  # two servos with one id differ in it
-    span_that_differs_between_units: Span = (CALIBRATION, Address.PRESENT_TEMPERATURE + 1 - CALIBRATION)  # surely
-    park_speed, park_near = 100, 6  # counts: 11 rpm, about 2 degrees
-    blocked_share = 1.0  # of its torque, behind a bridge; AX and MX servos shut themselves down in an overload
-    room = TABLE_SIZE  # bytes from the first register on that one READ may ask for
+    commands: Span = (int(Address.GOAL_POSITION), 4)  # goals of all modes, with their speed and acceleration
+    whole: Span = (0, TABLE_SIZE)  # registers that differ between two servos with one id
+    span_that_differs_between_units: Span = (CALIBRATION, Address.PRESENT_TEMPERATURE + 1 - CALIBRATION)
+    park_speed, park_near = 100, 6  # counts; 11 rpm, about 2 degrees
+    blocked_share = 1.0  # torque share of a stalled servo behind a bridge; AX and MX servos shut down by themselves
+    room = TABLE_SIZE  # bytes from address 0 that one READ may request
     _goal = struct.Struct("<hH")
     _search = staticmethod(v1.find_answer)
 
     def __init__(self) -> None:
         convention = CONVENTIONS[self.name]
         place, self.names, self.byteorder = convention.addresses, convention.names, convention.byteorder
-        # parameter bytes of an instruction that fit into each receive buffer, however they are stuffed
+        # largest number of parameter bytes that fit into every receive buffer with any stuffing
         self.params_room = max(n for n in range(self.longest_packet) if self.longest(n) <= self.longest_packet)
         self.model_place, self.firmware_place = int(place.MODEL_NUMBER), int(place.FIRMWARE_VERSION)
-        self.id_place, self.torque_enable = int(place.ID), int(place.TORQUE_ENABLE)  # RAM begins with the latter
+        self.id_place, self.torque_enable = int(place.ID), int(place.TORQUE_ENABLE)  # RAM starts at Torque Enable
         self.goal_position: Span = int(place.GOAL_POSITION), self.position_size
         self.present_position: Span = int(place.PRESENT_POSITION), self.position_size
 
     def revival(self, id: int, **line: Any) -> Remedy:
-        """The command that lets a servo that has shut itself down move again; `line`: options that name its line."""
+        """Return the command that ends a servo's shutdown; `line`: options of its line."""
         return Remedy("servo write", id, "torque_limit", 1023, **line)
 
     # -- packets ------------------------------------------------------------------------------------------------------
 
     encode = staticmethod(v1.encode)
-    encode_status = staticmethod(v1.encode)  # whose code is its error byte
+    encode_status = staticmethod(v1.encode)  # the code is the error byte
     decoder: Callable[[], ByteStream] = staticmethod(v1.Decoder)
 
     def read_params(self, address: int, length: int) -> bytes:
-        """Parameters of a READ."""
+        """Return the parameters of a READ."""
         return address.to_bytes(self.address_size, "little") + length.to_bytes(self.address_size, "little")
 
     def write_params(self, address: int, data: bytes) -> bytes:
-        """Parameters of a WRITE or REG_WRITE."""
+        """Return the parameters of a WRITE or REG_WRITE."""
         return address.to_bytes(self.address_size, "little") + data
 
     def sync_write_params(self, address: int, data: Mapping[int, bytes]) -> bytes:
-        """Parameters of a SYNC_WRITE of equally long `data` per id."""
+        """Return the parameters of a SYNC_WRITE of equally long `data` per id."""
         lengths = set(map(len, data.values()))
         if len(lengths) != 1:
             raise UsageError("SYNC_WRITE needs the same number of bytes for every servo, and at least one servo")
         return self.read_params(address, lengths.pop()) + b"".join([_BYTES[id_] + block for id_, block in data.items()])
 
     def sync_write_room(self, size: int) -> int:
-        """How many servos one SYNC_WRITE of `size` bytes each may be for: the packet fits into each receive buffer."""
+        """Return the number of servos in one SYNC_WRITE of `size` bytes each that fits into every receive buffer."""
         return (self.params_room - 2 * self.address_size) // (size + 1)
 
     def blocks(self, packet: Packet) -> list[tuple[int, Mapping[int, bytes]]] | None:
-        """Addresses, and the data for each id there, of a write to several servos; None for any other packet.
+        """Decode a write to several servos: address, and data by id; None for any other packet.
 
-        The first block counts where an id is there twice; none does where lengths do not fit.
+        Of two blocks for one id the first counts; if the length is wrong, there are no blocks.
         """
         if packet.code != Instruction.SYNC_WRITE:
             return None
@@ -154,12 +154,12 @@ class Protocol:
         return [(int.from_bytes(params[:width], "little"), {data[i]: data[i + 1 : i + size] for i in starts})]
 
     def reads(self, packet: Packet) -> list[tuple[int, int, int]]:
-        """``(id, address, length)`` of a read of several servos, in the order asked; none if malformed."""
+        """Decode a group read to ``(id, address, length)``, in its order; empty if malformed."""
         listed = (packet.params[place : place + 3] for place in range(1, len(packet.params) - 2, 3))
         return [(id_, address, length) for length, id_, address in listed]  # 0, length, id, address, length, ...
 
     def asked(self, packet: Packet) -> list[tuple[int, int, int]]:
-        """``(id, address, length)`` of each servo that a READ, or a read of several servos, is for."""
+        """Decode a READ or group read to ``(id, address, length)`` for each of its servos."""
         if packet.code == Instruction.READ and len(packet.params) == 2 * self.address_size:
             numbers = packet.params[: self.address_size], packet.params[self.address_size :]
             address, length = (int.from_bytes(number, "little") for number in numbers)
@@ -167,7 +167,7 @@ class Protocol:
         return self.reads(packet) if packet.code in GROUP_READS and packet.id == BROADCAST else []
 
     def without(self, packet: Packet, ids: Collection[int]) -> bytes:
-        """The frame of this read of several servos for all but these `ids`."""
+        """Return the frame of a group read without these `ids`."""
         listed, params = self.reads(packet), packet.params
         size = 1 if packet.code in SYNC_READS else self.bulk_entry
         first = len(params) - size * len(listed)
@@ -176,18 +176,18 @@ class Protocol:
         return self.encode(packet.id, packet.code, part)
 
     def longest(self, length: int) -> int:
-        """Bytes on the line of an answer with so many parameter bytes, at most."""
+        """Return the largest number of bytes on the line of a reply with `length` parameter bytes."""
         return length + v1.OVERHEAD
 
     def is_answer(self, packet: Packet) -> bool:
-        """Whether a packet comes from a servo."""
+        """Return whether a packet is a status packet."""
         return packet.id != BROADCAST
 
     def find_answer(self, buffer: bytes, frame: bytes, id: int, length: int, *, echo: bool, refusable: bool) -> Search:
-        """Look for the status packet of `id` with `length` parameter bytes in all that came since the question `frame`.
+        """Search the bytes received since `frame` was sent for the status packet of `id` with `length` parameter bytes.
 
-        With an `echo` it comes behind the question. An error without parameters may be it where that is `refusable`:
-        while no old acknowledgement is owed.
+        With an `echo` it follows the echoed `frame`. If `refusable`, an error without parameters is a reply, too; it is
+        not while an old acknowledgement may arrive.
         """
         if echo:
             start = buffer.find(frame)
@@ -197,37 +197,37 @@ class Protocol:
         return self._search(buffer, frame, id, length, echo=echo, refusable=refusable and bool(self.refusing))
 
     def answer_head(self, id: int, length: int) -> bytes:
-        """First bytes of an answer that is known by head, length and sum (`v1.SUM_OK`); empty: it is looked for."""
+        """Return the first bytes of a reply that head, length and sum (`v1.SUM_OK`) identify; empty: not possible."""
         return v1.HEADER + bytes((id, length + 2))
 
     def readable_span(self, address: int, length: int) -> tuple[int, int]:  # noqa: ARG002 - it has no gaps
-        """Begin and end of the registers around these that one READ may ask for."""
+        """Return begin and end of the registers around these that one READ may contain."""
         return 0, self.room
 
     def error(self, byte: int) -> ServoFlags | StatusError:
-        """What an error byte says; has `describe`."""
+        """Return the flags of an error byte."""
         return self.alarms(byte)
 
     def garbled(self, error: int) -> bool:
-        """Whether an error byte says that the question came damaged: then it is no answer."""
+        """Return whether an error byte reports a damaged instruction packet: then the reply is not valid."""
         return bool(error & (self.refusals.damaged or 0))
 
     def refused(self, error: int) -> bool:
-        """Whether an error byte says that a write was not carried out."""
+        """Return whether an error byte reports a refused write."""
         return bool(error & self.refusing)
 
     # -- several servos at once ---------------------------------------------------------------------------------------
 
     def group_question(self, code: int, ids: Sequence[int], address: int, length: int) -> tuple[bytes, int, int]:
-        """Ask `ids` at once, by an instruction of `group_reads`: frame, how many answers, and all their bytes."""
+        """Return the frame of a group read, the number of replies, and their bytes in total."""
         frame = self.encode(BROADCAST, code, self.read_params(address, length) + bytes(ids))
         return frame, len(ids), len(ids) * self.longest(length)
 
     def group_answers(self, code: int, buffer: bytes, ids: Sequence[int], length: int) -> dict[int, tuple[int, bytes]]:  # noqa: ARG002 - one form
-        """Error byte and data by id, of those that answered.
+        """Decode the replies to a group read: error byte and data by id.
 
-        A packet counts only where another one begins behind it, or nothing more came. One that has lost a byte FF takes
-        the first FF of the next header for its checksum, and its sum is right.
+        A packet counts only if another one, or nothing, follows it. A packet that has lost a byte FF would take the
+        first FF of the next header as its checksum, which is then correct.
         """
         decoder = self.decoder()
         return {
@@ -238,64 +238,67 @@ class Protocol:
         }  # fmt: skip
 
     def exchange_bytes(self, count: int) -> tuple[int, int, int]:
-        """Bytes of the goals of so many servos, bytes of reading them, and how often a servo begins to speak."""
+        """Return bytes of the goals of `count` servos, bytes of their reads, and the number of reply delays."""
         return 8 + 5 * count, 22 * count, count
 
     @property
     def reads_alarm(self) -> bool:
-        """Whether what is wrong with a servo, and whether it has torque, is read apart from its samples."""
+        """Whether alarms and Torque Enable are read apart from the samples."""
         return self.alarm is not None
 
     @property
     def fault_mask(self) -> int:
-        """Alarms by which a servo is about to switch itself off, or has: its supply and `shuts_down`."""
-        return self.shuts_down | ErrorFlag.INPUT_VOLTAGE  # whose bit has the same place in all families
+        """Alarms of a shutdown, done or imminent: `shuts_down` and supply voltage."""
+        return self.shuts_down | ErrorFlag.INPUT_VOLTAGE  # the same bit in all families
 
     @property
     def alarm_mask(self) -> int:
-        """Bits of an error byte that tell something about the servo, not about a question."""
+        """Bits of an error byte about the servo's state, not about the instruction."""
         return self.alert if self.reads_alarm else _ALARMS
 
     # -- registers ----------------------------------------------------------------------------------------------------
 
     def goal_bytes(self, position: int, speed: int) -> bytes:
-        """A goal and its speed limit, for `goal`."""
+        """Return the bytes of a goal and its speed limit, for `goal`."""
         return self._goal.pack(position, speed)
 
     def endless_goal(self, mode: bytes) -> Span | None:
-        """By the bytes of `mode`: the goal of a servo that follows no position; 0 there lets it stand. Else None."""
-        return None if any(mode) else (int(Address.MOVING_SPEED), 2)  # both angle limits 0: a wheel
+        """Return the goal register of a mode without position control, from the bytes of `mode`; else None.
+
+        The value 0 there stops the servo.
+        """
+        return None if any(mode) else (int(Address.MOVING_SPEED), 2)  # both angle limits 0: wheel mode
 
     def endless_bytes(self, address: int, value: int) -> bytes:
-        """The signed goal at `address` of a servo that follows no position."""
+        """Return the bytes of a signed goal at `address`, for a mode without position control."""
         raise NotImplementedError
 
     def word(self, value: int) -> bytes:
-        """A register of two bytes."""
+        """Encode a register of two bytes."""
         return value.to_bytes(2, self.byteorder)
 
     def number(self, data: bytes) -> int:
-        """The value of a register of two bytes."""
+        """Decode a register of two bytes."""
         return int.from_bytes(data, self.byteorder)
 
-    # -- whole frames, for code without a protocol ---------------------------------------------------------------------
+    # -- complete frames -----------------------------------------------------------------------------------------------
 
     def write_frame(self, id: int, address: int, data: bytes) -> bytes:
-        """WRITE."""
+        """Return the frame of a WRITE."""
         return self.encode(id, Instruction.WRITE, self.write_params(address, data))
 
     def read_frame(self, id: int, address: int, length: int) -> bytes:
-        """READ."""
+        """Return the frame of a READ."""
         return self.encode(id, Instruction.READ, self.read_params(address, length))
 
     def answers(self, id: int, data: bytes) -> list[bytes]:
-        """Every answer of a servo to a READ that says `data`: one for each error byte."""
+        """Return every possible reply to a READ with `data`: one for each error byte."""
         return [self.encode_status(id, error, data) for error in self.read_errors]
 
     def limp_frame(self, ids: Iterable[int] | None = None) -> bytes:
-        """Torque off, for all at once, or for these `ids` alone where other models have other registers there.
+        """Return a frame that switches torque off for all servos, or only for `ids` without `common_registers`.
 
-        None is for a line on which every servo is of a known model.
+        None: every servo on the line is of a known model.
         """
         if ids is None or self.common_registers:
             return self.write_frame(BROADCAST, self.torque_enable, b"\0")

@@ -33,7 +33,7 @@ def encode(id: int, code: int, params: bytes = b"") -> bytes:
 
 
 def whole_packet(data: bytes) -> Packet | None:
-    """The packet that `data` is from first byte to last, whatever its checksum; None when it is not just one."""
+    """Decode `data` as exactly one packet, with any checksum; None if it is not one packet."""
     if len(data) < OVERHEAD or data[:2] != HEADER or data[3] != len(data) - 4 or data[2] == 0xFF:
         return None
     return _packet(data)
@@ -44,7 +44,7 @@ def _packet(frame: bytes) -> Packet:
 
 
 class Decoder(ByteStream):
-    """Finds packets in a byte stream, however it is cut into chunks; a third ``FF`` is junk: no servo has id 255."""
+    """Decodes packets from chunks of bytes; a third ``FF`` is junk, because no servo has id 255."""
 
     _packet = staticmethod(_packet)
 
@@ -67,7 +67,7 @@ class Decoder(ByteStream):
 
 
 def find_answer(buffer: bytes, frame: bytes, id: int, length: int, *, echo: bool, refusable: bool) -> Search:
-    """See `axbridge.bus.protocols.protocol.Protocol.find_answer`; `buffer` are the bytes behind an echo."""
+    """See `axbridge.bus.protocols.protocol.Protocol.find_answer`; `buffer` has the bytes after an echo."""
     damaged = False
     for size in (length, 0) if length and refusable else (length,):
         refusal = size != length
@@ -77,7 +77,7 @@ def find_answer(buffer: bytes, frame: bytes, id: int, length: int, *, echo: bool
             raw = buffer[at:end]
             if sum(raw) & 0xFF == SUM_OK and (not refusal or raw[4] & _REFUSED):
                 if raw == frame and frame[4] == Instruction.READ and not echo:
-                    echo = True  # missed at open
+                    echo = True  # the test at open has missed it
                 elif not may_be_other(raw, buffer[end : end + 3]):
                     return Search(Packet(id, raw[4], raw[5:-1]), buffer[:at] + buffer[end:], damaged, echo)
             damaged = damaged or not refusal
@@ -86,15 +86,15 @@ def find_answer(buffer: bytes, frame: bytes, id: int, length: int, *, echo: bool
 
 
 def ends_packet(following: bytes) -> bool:
-    """Whether nothing, or the header of another packet, follows the end of a packet; a third ``FF`` is no header."""
+    """Return whether nothing or a header follows the end of a packet; a third ``FF`` is no header."""
     return not following or (following.startswith(HEADER) and following[2:3] != b"\xff")
 
 
 def may_be_other(raw: bytes, following: bytes) -> bool:
-    """Whether `raw`, intact as it looks, could be a damaged packet that is longer by one byte, or shorter by one.
+    """Return whether `raw`, with a correct checksum, could be a damaged packet with one byte more or less.
 
-    Longer: a stray byte in it, its checksum behind it; that passes the 8-bit checksum once in 256 times. Shorter: it
-    lost a byte FF, and the first FF of the next header is in the place of its checksum.
+    More: a stray byte inside, so its checksum follows; this passes the 8-bit checksum once in 256 times. Less: a lost
+    byte FF, so the first FF of the next header is in the place of its checksum.
     """
     if ends_packet(following):
         return False
