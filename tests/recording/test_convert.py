@@ -151,7 +151,7 @@ def test_a_recording_and_a_comparison_are_data_frames(two):
 )
 def test_a_package_that_is_not_installed_is_named_with_how_to_get_it(two, monkeypatch, package, use):
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(UnsupportedOperation, match=rf"needs {package}: .* 'axbridge\[\w+\]'"):
+    with pytest.raises(UnsupportedOperation, match=rf"needs {package}: .* \"axbridge\[\w+\]\""):
         use(two)
 
 
