@@ -159,7 +159,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _line_typed(arguments: list[str]) -> dict[str, str]:
-    """The --port and --baud among `arguments`, which a command about the same line needs, too."""
+    """Return --port and --baud of `arguments`, which the commands of hints for the same line need, too."""
     words = [word for typed in arguments for word in (typed.split("=", 1) if typed.startswith("--") else [typed])]
     return {option[2:]: value for option, value in pairwise(words) if option in {"--port", "--baud"}}
 

@@ -132,7 +132,7 @@ def bridge(
         gaps = Gaps(box, readers, turn, 1 / poll if poll else None)
         sys.setswitchinterval(_SWITCH)
         gc.collect()
-        gc.freeze()  # what is there stays: to look through it again takes milliseconds
+        gc.freeze()  # a garbage collection of all existing objects takes milliseconds
         channel = held.enter_context(closing(opened()))
         if between is not None:
             between.run(channel, lambda: bool(stop or box.failure), gaps)

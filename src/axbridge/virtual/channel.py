@@ -512,4 +512,4 @@ class TcpChannel:
 
 
 Channel = PtyChannel | TcpChannel
-"""What clients connect to, at `address`; `transit` is how long bytes take from `write` to them, s, beside the wire."""
+"""Connection for clients at `address`; `transit` is the latency from `write` to the client, s, without wire time."""
