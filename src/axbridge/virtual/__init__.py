@@ -1,1 +1,1 @@
-"""The virtual servo, byte for byte and in time, and the line that it is on."""
+"""Virtual servos with exact packets and timing, and their line."""

@@ -1,8 +1,8 @@
-"""Readings and alarms of many servos at once, by one kernel each.
+"""Readings and alarms of many servos together, with one kernel each.
 
-A servo takes part while its firmware can give its readings as a function of the motor's state alone (`Firmware.scale`),
-and limits of that state inside of which no alarm begins (`Firmware.alarm_limits`). Each other servo, and a reading
-outside of these ranges, is left to the firmware. Both give the same bytes.
+A servo is included while its readings depend only on the motor's state (`Firmware.scale`), and while no alarm can start
+within limits of that state (`Firmware.alarm_limits`). The firmware computes all other servos, and readings outside
+these ranges. Both give the same bytes.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _ZEROS, _BEYOND = (0.0,) * len(_READ), (np.inf,) * len(_READ)
 _NO_SCALE = Scale(_ZEROS, _BEYOND, _ZEROS, _ZEROS, _ZEROS, _BEYOND, _BEYOND, _ZEROS)
 _SIZE, _UNIT, _FACTOR, _ZERO, _SHIFT, _LOW, _HIGH, _SIGN = range(len(_NO_SCALE))
 _NEVER = AlarmLimits(*[-np.inf] * len(AlarmLimits._fields))
-_LONGEST = 1 + 2 * len(_READ)  # bytes of a mark and of the readings
+_LONGEST = 1 + 2 * len(_READ)  # bytes of a flag and the readings
 
 
 class Readings:
-    """Answers to READs of the servos on a line."""
+    """Data of READs of the servos on a line."""
 
     def __init__(self) -> None:
         self._scales: list[Scale | None] = []
@@ -42,9 +42,9 @@ class Readings:
         times: Sequence[float],
         states: FloatArray,
     ) -> list[bytes]:
-        """Bytes of each servo's registers by its row of `State` at its time, s."""
+        """Return the bytes of each servo's registers for its row of `State` at its time, s."""
         scales = [servo.scale for servo in servos]
-        if scales != self._scales:  # one was written to, or others are read
+        if scales != self._scales:  # a servo was written to, or other servos are read
             self._scales = scales
             self._rows = np.array([_NO_SCALE if scale is None else scale for scale in scales])
             self._blocks = np.zeros((len(scales), _LONGEST), dtype=np.uint8)
@@ -63,14 +63,14 @@ class Readings:
 
 
 class Watch:
-    """Finds the servos whose alarms are to be polled."""
+    """Finds the servos whose alarms must be polled."""
 
     def __init__(self) -> None:
         self._alarm_limits: list[AlarmLimits | None] = []
         self._limits = np.zeros((0, len(_NEVER)))
 
     def polled(self, servos: Sequence[VirtualServo], states: FloatArray) -> list[int]:
-        """Places of the servos whose rows of `State` may raise or end an alarm."""
+        """Return the indices of the servos whose rows of `State` may start or end an alarm."""
         limits = [servo.alarm_limits for servo in servos]
         if limits != self._alarm_limits:
             self._alarm_limits = limits

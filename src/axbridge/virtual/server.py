@@ -1,4 +1,4 @@
-"""Serve the lines of a world to clients in real time: replies leave when a real line would send them."""
+"""Serve the lines of a world to clients in real time, with the reply times of a real line."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from axbridge.virtual.line import Line
 from axbridge.virtual.wake_latency import Awake, wake_on_time
 from axbridge.virtual.world import World
 
-_SPIN = 60e-6  # s before a reply is due: from then on the loop does not sleep
-_SUSPENDED = 1.0  # s: the servos' time leaves out longer pauses of the whole process
-_LATE = 100  # µs after which a reply counts as late
-_SILENT = 0.05  # s: whatever comes, leaves or is known later than that gets no answer
-# s of bytes that wait for the wire: with more than that a client waits, as for a real adapter; with timing ``none``,
-# the most by which simulated time is ahead of the motors
+_SPIN = 60e-6  # s before a reply is due, in which the loop does not sleep
+_SUSPENDED = 1.0  # s; longer pauses of the process are left out of simulated time
+_LATE = 100  # µs; a reply with a larger delay counts as late
+_SILENT = 0.05  # s; a packet with a larger delay gets no reply
+# s; largest wire time of pending bytes, after which a client must wait, as with a real adapter; with timing ``none``,
+# the largest lead of simulated time over the motors
 _AHEAD = 0.03
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
-_QUIET = 0.2  # s without a packet after which the machine may sleep between two of them
+_QUIET = 0.2  # s without a packet after which idle cores may sleep
 
 
 class Console:
-    """Standard input as a way to give orders while serving: `obey` carries out a line, `say` tells what it returns."""
+    """Commands from standard input: `obey` executes a line, `say` prints its result."""
 
     def __init__(self, descriptor: int, run_command: Callable[[str], str], say: Callable[[str], None]) -> None:
         self.descriptor = descriptor  # -1 once the input has ended
@@ -40,10 +40,10 @@ class Console:
         self._begun = b""
 
     def read(self) -> None:
-        """Take in what is there; carry out complete lines."""
+        """Read the input; execute complete lines."""
         try:
             data = os.read(self.descriptor, 4096)
-        except OSError:  # a terminal that is no longer ours
+        except OSError:  # the terminal was closed
             data = b""
         if not data:
             self.descriptor = -1
@@ -55,15 +55,15 @@ class Console:
 
 
 class Lateness:
-    """How long after their due times the replies left: a histogram in microseconds."""
+    """Delays of replies after their due times, as a histogram, µs."""
 
     def __init__(self) -> None:
-        self._bins = [0] * 2000  # the last one takes all above
+        self._bins = [0] * 2000  # the last one has all larger delays
         self.worst = 0.0  # s
-        self.unanswered = 0  # what was dropped because the machine was too busy
+        self.unanswered = 0  # packets without a reply, because the machine was too busy
 
     def drop(self) -> None:
-        """Count a packet that stays unanswered, where tools of clients look for that."""
+        """Count a packet without a reply, also in the file that clients' tools read."""
         self.unanswered += 1
         with suppress(OSError):
             file = os.open(busy_file(os.getpid()), _WRITE, 0o644)
@@ -71,22 +71,22 @@ class Lateness:
             os.close(file)
 
     def close(self) -> None:
-        """Take away what `drop` has written."""
+        """Remove the file of `drop`."""
         with suppress(OSError):
             busy_file(os.getpid()).unlink(missing_ok=True)
 
     def add(self, late: float) -> None:
-        """Count one reply that left `late` seconds after its due time."""
+        """Add a reply with a delay of `late` seconds."""
         self.worst = max(self.worst, late)
         self._bins[min(max(int(late * 1e6), 0), len(self._bins) - 1)] += 1
 
     def _quantile(self, share: float) -> int:
-        """Lateness that this share of the replies kept, µs; 0 before the first."""
+        """Return the delay that this share of the replies did not exceed, µs; 0 before the first."""
         counts = list(accumulate(self._bins))
         return bisect_left(counts, share * counts[-1]) + 1 if counts[-1] else 0
 
     def summary(self, packets: int) -> str:
-        """One line for the user."""
+        """Return one line for the user."""
         return (
             f"served {plural(packets, 'packet')}, {sum(self._bins[_LATE + 1 :])} late by more than {_LATE} µs, worst "
             f"{self.worst * 1e6:.0f} µs (median {self._quantile(0.5)} µs, 99 % within {self._quantile(0.99)} µs)"
@@ -100,14 +100,14 @@ def serve(
     ready: Callable[[], None],
     console: Console | None = None,
 ) -> Lateness:
-    """Serve in wall time until `stopping()`, asked every 20 ms; `ready` is called once clients may connect.
+    """Serve in wall time until `stopping()`, checked every 20 ms; call `ready` when clients may connect.
 
-    With timing ``none`` no packet stays unanswered on a busy computer. Its answer comes late, and simulated time waits
-    for this process and for the motors.
+    With timing ``none`` every packet gets a reply, also on a busy computer: the reply is late, and simulated time waits
+    for this process and the motors.
     """
     wake_on_time()
     gc.collect()
-    gc.freeze()  # what exists now stays: a collection of all of it takes tens of milliseconds
+    gc.freeze()  # a garbage collection of all existing objects takes tens of milliseconds
     lateness = Lateness()
     lines, pairs = world.lines, [(world.lines[name], channel) for name, channel in channels.items()]
     offset = time.monotonic() - world.now()
@@ -116,7 +116,7 @@ def serve(
     patient = all(line.timing == "none" for line, _ in pairs)
     ready()
     while not stopping():
-        if lines is not world.lines:  # it was reset
+        if lines is not world.lines:  # after a reset
             lines, pairs = world.lines, [(world.lines[name], channel) for name, channel in channels.items()]
             patient = all(line.timing == "none" for line, _ in pairs)
         now = time.monotonic() - offset
@@ -151,7 +151,7 @@ def serve(
 
 
 def _deliver(line: Line, channel: Channel, now: float, offset: float, lateness: Lateness) -> float:
-    """Write what is due; return when the line wants attention next."""
+    """Write replies that are due; return the time of the line's next event."""
     for delivery in line.collect(now + channel.transit):
         late = time.monotonic() - offset + channel.transit - delivery.due
         if late > _SILENT and line.timing == "wire":
@@ -171,39 +171,39 @@ def _listen(
     offset: float,
     lateness: Lateness,
 ) -> bool:
-    """Wait for bytes at most `wait` seconds (if that is positive) and put them on their line; whether any came."""
+    """Wait up to `wait` seconds for bytes, and put them on their line; return whether any arrived."""
     free = [(line, channel) for line, channel in pairs if line.host_free < world.now() + _AHEAD]
     for line, channel in pairs:
         if (line, channel) not in free:
             channel.hold()
         if channel.left:
             channel.left = False
-            line.clear()  # the next client gets no answers to what this one asked
+            line.clear()  # replies to this client must not reach the next one
     open_ = {number for _, channel in free for number in channel.descriptors()}
     waiting = [*open_, console.descriptor] if console is not None and console.descriptor >= 0 else list(open_)
     came = False
-    if not waiting:  # Windows waits for nothing but sockets
+    if not waiting:  # Windows waits for sockets only
         time.sleep(max(wait, 0.0))
         return False
     held = [channel for _, channel in free if channel.waits]
     ready = set(select.select(waiting, [], [], 0.0 if held else max(wait, 0.0))[0])
     if time.monotonic() - offset - world.now() > _SUSPENDED:
-        return True  # before bytes that would come at a time that is to be left out: the line would be deaf until then
+        return True  # before bytes get a time inside a pause that is left out
     if ready - open_:
-        assert console is not None  # the only other one waited for
+        assert console is not None  # the only other descriptor
         console.read()
     for line, channel in free:
         if channel not in held and ready.isdisjoint(channel.descriptors()):
             continue
         for arrival in channel.receive():
-            begun = max(arrival.time, line.host_free + offset - _AHEAD)  # before, the line was not listened to
+            begun = max(arrival.time, line.host_free + offset - _AHEAD)  # earlier bytes waited in the kernel
             if max(time.monotonic() - begun, world.bank.behind) > _SILENT and line.timing == "wire":
-                lateness.drop()  # its bytes take their time, too: else there is no end of them to throw away
+                lateness.drop()  # dropped bytes still take their wire time
                 line.host_free = max(line.host_free, arrival.time - offset) + line.seconds(len(arrival.data))
                 continue
             line.baud = arrival.baud or line.baud
             line.send(arrival.data, arrival.time - offset)
-        # Executing early (by the frame's own length) saves a wake-up; the answer still leaves when it is due.
+        # executing early, by the frame's wire time, saves a wake-up; the reply still leaves when it is due
         line.execute(line.host_free)
         came = True
     return came

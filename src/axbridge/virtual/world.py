@@ -1,4 +1,4 @@
-"""A whole rig, simulated: engine, motors, virtual servos and lines; it is also their clock."""
+"""A simulated rig: engine, motors, virtual servos, lines and their clock."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ from axbridge.virtual.mishaps import Fault
 from axbridge.virtual.present import Watch
 from axbridge.virtual.servo import VirtualServo
 
-_PAST = 0.05  # s: so long ago is what a busy line of many servos may still bring
-_WATCH = 0.02  # s between two looks of the firmware at temperature, supply and load
+_PAST = 0.05  # s; largest age of a sample on a busy line with many servos
+_WATCH = 0.02  # s; period of the firmware's checks of temperature, supply and load
 
 
 class _NullMotor:
-    """A bank as a second servo on the same shaft sees it: it moves nothing."""
+    """A bank for the copy of a servo: it has the states of the motors, but moves nothing."""
 
     def __init__(self, state: FloatArray) -> None:
         self.state = state
 
     def set_command(self, index: int, row: list[float], time: float) -> None:
-        """Take a command, and move nothing."""
+        """Ignore a command."""
 
     def set_goals(self, rows: list[int], goals: list[tuple[float, float]], time: float) -> None:
-        """Take goals, and move nothing."""
+        """Ignore goals."""
 
     def sampled(self, rows: IntArray, times: Sequence[float]) -> FloatArray:  # noqa: ARG002 - time passes
-        """As they are now."""
+        """Return the present states."""
         return self.state[rows]
 
 
 class World:
-    """A simulated rig; `timing` and `bank` replace those of the rig, `faults` is a spec as of `inject`.
+    """A simulated rig; `timing` and `bank` replace those of the rig, `faults` is a spec as in `inject`.
 
     Raises:
         RigError, ProfileError: the rig cannot be built.
@@ -67,23 +67,23 @@ class World:
     ) -> None:
         self.rig = rig
         self.ideal: dict[str, IdealJoint] = {s.name: IdealJoint(s) for s in rig.servos if s.drive == "ideal"}
-        self.engine: Engine | None = None  # what moves the robot, unless the motors were given
+        self.engine: Engine | None = None  # physics engine; None if `bank` was given
         if bank is None:
             from axbridge.virtual.assembly import build_bank
 
             bank = own = build_bank(rig, seed=seed, ideal=self.ideal.values())
             self.engine = own.engine
         self.bank = bank
-        self._rated = bank.supply.copy()  # V, of each motor
+        self._rated = bank.supply.copy()  # supply of each motor, V
         self._now = 0.0
         self._fill(seed, timing)
         if faults:
             self.inject(faults)
 
     def _fill(self, seed: int, timing: Literal["wire", "none"] | None) -> None:
-        """Make servos and lines, as they come from the factory, with what the rig writes into their registers."""
+        """Create servos and lines, with factory registers and those that the rig sets."""
         rig = self.rig
-        self.next_watch: float = self._now + _WATCH  # when the firmware looks at its alarms next, s
+        self.next_watch: float = self._now + _WATCH  # s; time of the next alarm check
         configs = rig.dynamixels
         buses = {bus.name: bus for bus in rig.buses}
         self.servos: dict[str, VirtualServo] = {  # by name
@@ -109,8 +109,8 @@ class World:
             for place, bus in enumerate(rig.buses)
         }
         self._targets = Targets(self.lines.values(), self._rows, self.bank.supply, self._rated, self._copy_of, self.now)
-        self._events: list[tuple[float, int, Fault, bool]] = []  # when, which first, what, whether it ends
-        self._order = itertools.count()  # of events at the same time
+        self._events: list[tuple[float, int, Fault, bool]] = []  # time, order, fault, whether it ends
+        self._order = itertools.count()  # order of events at the same time
         for line in self.lines.values():
             line.on_turn = self._strike_now
 
@@ -121,11 +121,11 @@ class World:
         return "pendulums" if world is None else chosen(world.engine, ideal=bool(self.ideal))
 
     def now(self) -> float:
-        """Simulated seconds since the start."""
+        """Return the simulated time since the start, s."""
         return self._now
 
     def sleep_until(self, due: float, before_change: Callable[[], None] = lambda: None) -> None:
-        """Advance the simulation to `due`; alarms and faults happen on the way, `before_change` is called first."""
+        """Advance the simulation to `due` with alarms and faults; call `before_change` before each of them."""
         while self.next_watch <= due:
             self._move_to(self.next_watch)
             self._watch(before_change)
@@ -133,13 +133,13 @@ class World:
 
     @property
     def next_event(self) -> float:
-        """When the next fault strikes or ends, s; infinite: none is to come."""
+        """Time at which the next fault starts or ends, s; inf: none."""
         return self._events[0][0] if self._events else math.inf
 
     def truths(self, servos: Sequence[str], times: Sequence[float]) -> FloatArray:
-        """Angle (rad) and torque (N·m) of shafts, servo side, each at a time (s) of its own, (servos, 2).
+        """Return angle (rad) and torque (N·m) of shafts, servo side, each at its own time (s), (servos, 2).
 
-        NaN when that was more than 50 ms ago.
+        NaN for times more than 50 ms ago.
         """
         kept = [self._now - _PAST <= time <= self._now for time in times]
         rows = np.array([self.servos[servo].row for servo in servos], dtype=int)
@@ -148,9 +148,9 @@ class World:
         return np.where(np.array(kept, dtype=bool)[:, None], states, math.nan)
 
     def sample(self, servo: str, time: float | None = None) -> RawState:
-        """What a bus would read of a servo now, or would have read at `time` (s), at most 50 ms ago.
+        """Return the sample of a servo now, or at `time` (s), at most 50 ms ago, as a bus would read it.
 
-        No packet is sent, which would take time.
+        No packet is sent, so no time passes.
         """
         read, when = self.servos[servo], self._now if time is None else time
         data = read.peek(*read.protocol.usual, when)
@@ -159,21 +159,21 @@ class World:
         return RawState(when, position, speed, load, voltage, temperature, read.alarms.bits)
 
     def energy(self) -> float:
-        """What the motors have drawn since the start, J: the integral of U·i."""
+        """Energy that the motors have drawn since the start, J: the integral of U·i."""
         return float(self.bank.state[:, State.ENERGY].sum())
 
     def place(self, servo: str, angle: float) -> None:
-        """Put a servo's shaft at an angle (rad, servo side, as its sensor has it), at rest, as by a hand."""
+        """Put a servo's shaft at an angle (rad, servo side, as measured by its sensor), at rest."""
         self.bank.place(self.servos[servo].row, angle)
 
     def inject(self, faults: str | Iterable[Fault]) -> None:
-        """Set faults from now on; times in them count from now.
+        """Set faults; times in the spec count from now.
 
         Args:
             faults: A spec (see `axbridge.virtual.faults.parse_faults`), or its items.
 
         Raises:
-            UsageError: the spec has a mistake, or names an id that is not on a bus.
+            UsageError: the spec has a mistake, or names an unknown id.
         """
         items = parse_faults(faults) if isinstance(faults, str) else tuple(faults)
         for fault in items:
@@ -197,7 +197,7 @@ class World:
         self.next_watch = min(self.next_watch, max(self.next_event, self._now))
 
     def reset(self, *, seed: int = 0, timing: Literal["wire", "none"] | None = None, faults: str = "") -> None:
-        """Begin again, without faults: new servos, limp at the start, on new lines; time goes on."""
+        """Start again with new servos, limp at the start position, on new lines, and with `faults`; time goes on."""
         self.inject("none")
         self.bank.supply[:] = self._rated
         self.bank.reset()
@@ -214,7 +214,7 @@ class World:
         self.bank.close()
 
     def _watch(self, before_change: Callable[[], None]) -> None:
-        """Let faults strike, and every servo's firmware look at its alarms."""
+        """Start and end due faults, and check the alarms of every servo."""
         while self.next_event <= self._now:
             before_change()
             self._strike(*heapq.heappop(self._events)[2:])
@@ -224,7 +224,7 @@ class World:
         self.next_watch = min(self._now + _WATCH, self.next_event)
 
     def _strike(self, fault: Fault, ends: bool) -> None:
-        """An event begins, or one that passes ends."""
+        """Start or end an event."""
         kind = FAULTS[fault.kind]
         if ends:
             kind.end(self._targets, fault)
@@ -235,7 +235,7 @@ class World:
             self._later(lasts, fault, ends=True)
 
     def _strike_now(self, fault: Fault) -> None:
-        """The packet came at which it strikes."""
+        """Start an event at its packet."""
         self._strike(fault, ends=False)
         self.next_watch = min(self.next_watch, self.next_event)
 
@@ -243,7 +243,7 @@ class World:
         heapq.heappush(self._events, (self._now + delay, next(self._order), fault, ends))
 
     def _copy_of(self, servo: VirtualServo) -> VirtualServo:
-        """A second servo with this one's registers, and no motor."""
+        """Return a second servo with the same registers, and without a motor."""
         copy = VirtualServo(servo.profile, _NullMotor(self.bank.state), servo.row, zero=servo.zero, time=self._now)
         copy.table.data[:] = servo.table.data
         copy.firmware.keep()
