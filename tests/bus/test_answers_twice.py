@@ -1,4 +1,4 @@
-"""A repeated reply, and as many late ones as there are other lengths to ask for: no block has lengths enough for both."""
+"""A duplicate reply, and late replies of all other lengths: no block has enough lengths for both."""
 
 import contextlib
 import os
@@ -18,12 +18,12 @@ from axbridge.config.registers import Instruction
 from axbridge.config.toml_tables import shipped_names
 from axbridge.errors import BusTimeout, CorruptPacket
 
-ANSWER, AGAIN = 0.003, 0.0042  # s after a READ: its answer, and the same once more, before the next answer
-LENGTHS = 25  # that one register may be asked for, at most
+ANSWER, AGAIN = 0.003, 0.0042  # s after a READ: the reply and its duplicate, before the next reply
+LENGTHS = 25  # largest number of read lengths for one register
 
 
 def registers():
-    """One register of each protocol for every number of lengths that its block leaves, by protocol, address and size."""
+    """Return one register per protocol and number of read lengths in its block: protocol, address and size."""
     found = {}
     for name in shipped_names(FOLDER):
         profile = FirmwareProfile.load(name)
@@ -37,7 +37,7 @@ def registers():
 
 @contextmanager
 def counting_line(protocol, lost):
-    """A servo whose registers all say how many READs it got; it answers none of the first, and then all twice."""
+    """A servo whose registers hold its count of READs; it ignores the first ones, then replies twice to each."""
     master, slave = pty.openpty()
     tty.setraw(slave)
 

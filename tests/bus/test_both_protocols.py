@@ -23,7 +23,7 @@ def line():
 @pytest.fixture
 def bus(line):
     with SerialBus(line.port) as made:
-        made.latency = 0.05  # a busy machine may keep the responder waiting
+        made.latency = 0.05  # a busy machine may delay the responder
         made.protocols.update(dict.fromkeys((1, 2, 4), SECOND))
         yield made
 
@@ -32,7 +32,7 @@ def codes(line):
     return [code for id_, code, *_ in line.heard if id_ == BROADCAST]
 
 
-def test_what_looks_like_a_header_in_registers_arrives_as_it_is(line, bus):
+def test_header_patterns_in_registers_arrive_unchanged(line, bus):
     line.set(1, operating_mode=4, goal_position=0x00FDFFFF - (1 << 24))
     assert bus.read(1, 116, 4).data == bytes.fromhex("fffffd ff")
     assert bus.write(1, 116, bytes.fromhex("fffffd00")).error == 4  # beyond the register's range
@@ -50,7 +50,7 @@ def test_eeprom_is_counted_where_each_protocol_has_it(bus):
         bus.sync_write(30, {1: b"\0\0", 3: b"\0\0"})
 
 
-def test_a_refused_write_says_why_and_an_alert_is_no_refusal(line, bus):
+def test_a_refused_write_reports_its_error_and_an_alert_is_no_refusal(line, bus):
     line.set(1, torque_enable=1)
     reply = bus.write(1, XAddress.OPERATING_MODE, b"\4")
     assert StatusError(reply.error).describe() == "no such register, read only, or EEPROM while torque is on"
@@ -63,7 +63,7 @@ def test_a_refused_write_says_why_and_an_alert_is_no_refusal(line, bus):
     assert (StatusError(reply.error).alert, StatusError(reply.error).number) == (True, 0)
 
 
-def test_servos_are_asked_together_each_as_its_firmware_can(line, bus):
+def test_group_reads_use_what_each_firmware_supports(line, bus):
     for id_ in (1, 2, 4):
         line.set(id_, present_position=100 * id_)
     requests = [(1, 132, 4), (3, 36, 2), (2, 132, 4), (4, 132, 4)]
@@ -80,7 +80,7 @@ def test_servos_are_asked_together_each_as_its_firmware_can(line, bus):
 
 
 @pytest.mark.parametrize("fast", [True, False])
-def test_one_that_is_missing_does_not_hide_the_others(line, bus, fast):
+def test_a_missing_servo_does_not_hide_the_others(line, bus, fast):
     bus.group_codes.update(dict.fromkeys((1, 2, 4), SLOW))
     if fast:
         line[4]._known |= {FAST}
@@ -92,7 +92,7 @@ def test_one_that_is_missing_does_not_hide_the_others(line, bus, fast):
     assert isinstance(missing, BusTimeout)
 
 
-def test_whether_a_servo_knows_best_reads_stays_open_while_it_is_silent(line, bus):
+def test_support_of_group_reads_stays_unknown_while_a_servo_does_not_reply(line, bus):
     bus.latency = 0.01
     line.deaf.add(1)
     bus.read_many([(1, 132, 4), (2, 132, 4)])
@@ -108,7 +108,7 @@ PLACES = {1: (116, 4), 2: (116, 4), 3: (36, 2), 5: (36, 2), 7: (56, 2), 8: (56, 
 
 
 def tell(line, id_, turn):
-    """Let a servo's register at `PLACES` hold this."""
+    """Set a servo's register at `PLACES`."""
     line.set(id_, **{"goal_position" if id_ < 3 else "present_position": turn})
 
 
@@ -156,7 +156,7 @@ def test_a_reply_held_back_until_the_next_one_is_no_answer_however_old(id_):
         bus.set_protocol(id_, line[id_].protocol)
         bus.read(id_, 0, 2)
         time.sleep(0.005)
-        bus.read(id_, 0, 2)  # what came twice is overheard
+        bus.read(id_, 0, 2)  # the duplicate is counted
         for turn in range(60):
             time.sleep(0.007)
             tell(line, id_, turn)
@@ -165,11 +165,11 @@ def test_a_reply_held_back_until_the_next_one_is_no_answer_however_old(id_):
 
 
 def test_a_broadcast_is_sent_while_a_shared_answer_may_still_come(line, bus):
-    """The servos answer a question to several as id 254, and no servo answers a PING to it."""
+    """The shared reply to a fast read has id 254, and no servo answers a PING to that id."""
     bus.latency = 0.005
     bus.group_codes.update(dict.fromkeys((1, 2), FAST))
     line.deaf |= {1, 2}
     assert all(isinstance(answer, BusTimeout) for answer in bus.read_many([(1, 132, 4), (2, 132, 4)]))
     assert bus.action() is None
-    bus.ping(4)  # the line has heard all that was sent before
+    bus.ping(4)  # earlier packets have arrived
     assert Instruction.ACTION in codes(line)

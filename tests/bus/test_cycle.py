@@ -58,10 +58,10 @@ def test_each_servo_gets_goals_and_gives_samples_in_its_own_registers(mixed):
     assert (line[3].table["goal_position"], line[3].table["moving_speed"]) == (512, 100)
 
 
-def test_goals_beyond_a_limit_are_clipped_before_they_leave_and_who_gets_none_gets_no_torque(line):
+def test_goals_are_clipped_before_they_are_sent_and_a_servo_without_goal_gets_no_torque(line):
     with SerialBus(line.port) as bus:
         cycle = Cycle(bus, [CycleServo("hip", 1, goal_range=(300, 700), top_speed=100, top_torque=500), *SERVOS[1:]])
-        cycle.exchange({"hip": Goal(5, 0, 1023)})  # speed 0 would mean as fast as it can
+        cycle.exchange({"hip": Goal(5, 0, 1023)})  # speed 0 would mean unlimited
     words = [int.from_bytes(line.tables[1][at : at + 2], "little") for at in (30, 32, 34)]
     assert words == [300, 100, 500]
     assert (line.tables[1][24], line.tables[2][24]) == (1, 0)
@@ -74,7 +74,7 @@ def test_torque_limit_is_written_only_when_it_changed(line, cycle):
     assert len(packets) == 2
 
 
-def test_a_missing_servo_costs_the_others_nothing_gets_no_goals_and_is_welcomed_back(line, cycle):
+def test_a_missing_servo_delays_no_other_gets_no_goals_and_returns_softly(line, cycle):
     line.deaf.add(2)
     events = []
     for _ in range(20):
@@ -84,7 +84,7 @@ def test_a_missing_servo_costs_the_others_nothing_gets_no_goals_and_is_welcomed_
         assert isinstance(result.faults["knee"], BusTimeout)
     assert [event.kind for event in events] == ["missing"]
     asked = [heard[0] for heard in line.heard].count(2)
-    assert asked < 10  # after two losses it was left alone for a while, longer each time
+    assert asked < 10  # after two losses it is skipped for increasing pauses
     line.deaf.clear()
     cycle.send({"knee": Goal(900, 0)})
     cycle.bus.ping(1)
@@ -121,7 +121,7 @@ def test_a_soft_start_raises_step_by_step_the_torque_limit_or_the_duty_that_an_x
     assert seen == sorted(seen)
 
 
-def test_an_x_servo_that_shuts_itself_down_is_named_once_and_gets_no_goals(mixed):
+def test_an_x_servo_that_shuts_down_is_reported_once_and_gets_no_goals(mixed):
     line, cycle = mixed
     line[1].overload(0.0)
     goals = {"wrist": Goal(2100, 50), "elbow": Goal(2000, 0), "head": Goal(512, 100)}

@@ -25,7 +25,7 @@ def test_a_healthy_bus_has_no_findings_and_gets_its_latency_measured(bus):
     assert 0.003 <= bus.latency < 1.0
 
 
-def test_all_that_is_wrong_is_listed_at_once_with_the_command_that_mends_it(line, bus):
+def test_all_faults_are_listed_together_with_their_repair_commands(line, bus):
     line.tables[2][0] = 29
     line.tables[3][5] = 250
     findings = handshake(bus, expected(1, 2, 3, 8, 9), port="/dev/ttyX")
@@ -33,7 +33,7 @@ def test_all_that_is_wrong_is_listed_at_once_with_the_command_that_mends_it(line
     assert [one.kind for one in fatal if one.fatal] == ["model", "missing", "missing"]
     assert (costly.kind, costly.fatal) == ("return_delay", False)
     assert "axbridge servo write 3 return_delay_time 0 --port /dev/ttyX" in findings[-1].fix
-    require(findings[-1:], "/dev/ttyX")  # what only costs speed does not stop a robot
+    require(findings[-1:], "/dev/ttyX")  # a fault that only reduces the rate does not stop a robot
     with pytest.raises(BusError) as caught:
         require(findings, "/dev/ttyX")
     assert "s8 (id 8), s9 (id 9) do not answer" in caught.value.message
@@ -52,9 +52,9 @@ def test_an_mx_in_multi_turn_mode_is_refused_unless_the_rig_ends_it(line, bus, r
     assert all("servo write 1 cw_angle_limit 0" in one.fix and one.fatal for one in findings)
 
 
-def test_two_servos_with_one_id_are_told_from_noise_and_from_one_lost_packet(line, bus):
+def test_two_servos_with_one_id_are_distinguished_from_noise_and_a_lost_packet(line, bus):
     fates = iter(["ok", "drop"])
-    line.mishap = lambda _: next(fates, "ok")  # the second look is at the whole table
+    line.mishap = lambda _: next(fates, "ok")  # the second read has the whole table
     assert handshake(bus, expected(1)) == []
     line.mishap = lambda packet: "corrupt" if packet.id == 2 else "ok"
     (finding,) = handshake(bus, expected(1, 2, 3))

@@ -63,7 +63,7 @@ def test_adapters_are_told_apart_and_the_latency_timer_of_an_ftdi_is_allowed_for
 @pytest.mark.parametrize(
     "others", [[], [(0x1546, "/dev/ttyACM0")]], ids=["the only one", "the only one of a known kind"]
 )
-def test_auto_takes_the_adapter_that_is_meant(monkeypatch, others):
+def test_auto_selects_the_only_servo_adapter(monkeypatch, others):
     ports = [SimpleNamespace(vid=vid, device=device) for vid, device in ((0x0403, "/dev/ttyUSB0"), *others)]
     monkeypatch.setattr("serial.tools.list_ports.comports", lambda: ports)
     assert find_port() == "/dev/ttyUSB0"
@@ -78,7 +78,7 @@ def test_auto_takes_the_adapter_that_is_meant(monkeypatch, others):
         ("socket://127.0.0.1:1", "cannot connect: Connection refused"),
     ],
 )
-def test_a_port_that_cannot_be_opened_says_why(name, words):
+def test_a_port_that_cannot_be_opened_is_reported_with_the_cause(name, words):
     with pytest.raises(PortError, match=words):
         Port(name, 1_000_000)
 

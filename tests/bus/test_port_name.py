@@ -53,7 +53,7 @@ def cycle(line):
 
 
 def run(cycle, until, watched=None):
-    """A loop until `until(result)`; that result, and all events."""
+    """Run cycles until `until(result)`; return that result, and all events."""
     events, end = [], cycle.bus.clock.now() + 10
     while cycle.bus.clock.now() < end:
         if watched:
@@ -82,7 +82,7 @@ def test_a_link_whose_server_was_killed_is_refused_until_it_is_served_again_and_
             SerialBus(str(link)).close()
             marks.append(line_behind(str(link)))
             server.kill()
-        for name in ("bus", "alias"):  # by whatever way one comes to it
+        for name in ("bus", "alias"):  # by every name of the link
             with pytest.raises(PortError, match=f"has ended.*\n.*rm {link}"):
                 SerialBus(str(tmp_path / name))
     assert marks[0] == marks[1] != frozenset()
@@ -105,10 +105,10 @@ def test_nothing_is_sent_to_a_pseudo_terminal_of_another_program(line, cycle):
 
 
 def test_another_robot_of_the_same_program_gets_nothing(line, cycle):
-    cycle.bus.write(1, 6, bytes(4))  # what was written here is no sign of another servo
+    cycle.bus.write(1, 6, bytes(4))  # EEPROM written by this bus does not identify another servo
     line.unplug()
     run(cycle, lambda result: not result.states)
-    own, line.tables[2][20] = line.tables[2][20], 47  # calibrated as another servo is
+    own, line.tables[2][20] = line.tables[2][20], 47  # calibration of another servo
     line.power_cycle()
     line.heard.clear()
     line.replug()
@@ -139,7 +139,7 @@ def test_a_servo_that_answers_later_and_is_another_one_gets_nothing(line, cycle)
     run(cycle, lambda _: line.tables[2][24])
 
 
-def test_what_is_not_there_or_not_here_has_no_marks(tmp_path):
+def test_missing_and_remote_ports_have_no_marks(tmp_path):
     assert line_behind("/dev/nothing") == line_behind("socket://127.0.0.1:1") == frozenset()
     assert line_behind(str(tmp_path)) == frozenset()
     master, slave = os.openpty()
@@ -159,7 +159,7 @@ def test_a_program_that_ends_while_open_files_are_looked_through_is_no_error():
 
 
 def written(line, id, address):
-    """What a servo was told to hold at `address`, in order: words of SYNC_WRITE packets."""
+    """Return the words written to a servo at `address` by SYNC_WRITE, in order."""
     values = []
     for _, code, data, _ in list(line.heard):
         if code == Instruction.SYNC_WRITE and data[0] == address:
@@ -168,7 +168,7 @@ def written(line, id, address):
     return values
 
 
-def test_the_loop_goes_on_and_starts_again_from_the_present_position(line, cycle):
+def test_the_loop_continues_and_restarts_from_the_present_position(line, cycle):
     run(cycle, lambda result: len(result.states) == 2)
     line.unplug()
     result, events = run(cycle, lambda result: not result.states)

@@ -13,7 +13,7 @@ from tests.support.pty_line import PtyLine
 
 
 @pytest.mark.parametrize("echo", [False, True])
-def test_a_scan_finds_everyone_and_nobody_else(echo):
+def test_a_scan_finds_exactly_the_servos_on_the_line(echo):
     with PtyLine((0, 1, 18, 253), echo=echo) as line, SerialBus(line.port) as bus:
         assert scan(bus) == [FoundServo(id_, 12, 24) for id_ in (0, 1, 18, 253)]
 
@@ -34,7 +34,7 @@ def lost_once():
     ("mishap", "found"),
     [
         (None, [(1, 12), (2, 12)]),
-        (lambda _: 0.003, [(1, 12), (2, 12)]),  # an adapter holds it back
+        (lambda _: 0.003, [(1, 12), (2, 12)]),  # delayed by an adapter
         (lambda packet: "ok" if packet.code == 1 else "corrupt", [(1, None), (2, None)]),
         (lambda packet: "corrupt" if packet.id == 1 else "ok", [(1, None), (2, 12)]),
         (lambda _: "junk", [(1, 12), (2, 12)]),
@@ -47,7 +47,7 @@ def test_no_mishap_hides_a_servo_or_makes_one(mishap, found):
         assert [(one.id, one.model) for one in scan(bus, range(5))] == found
 
 
-def test_late_answers_make_nobody_else_a_suspect_who_is_asked_again_and_again():
+def test_late_answers_cause_no_repeated_pings_of_other_servos():
     with PtyLine((1, 2), mishap=lambda _: 0.003) as line, SerialBus(line.port) as bus:
         bus.latency = 0.05
         scan(bus, range(5))
@@ -73,7 +73,7 @@ SERVOS = {id_: f"joint{id_} (id {id_})" for id_ in (1, 2, 3, 4)}
 
 
 class Every:
-    """Lets every n-th answer of some servos be lost."""
+    """Drops every n-th reply of some servos."""
 
     def __init__(self, n, ids):
         self.n, self.counts = n, dict.fromkeys(ids, 0)
@@ -91,11 +91,11 @@ class Every:
     [
         (10, SERVOS, [(None, "lost 12 of 120 answers (10.0%), of 4 of 4 servos; most of joint")]),
         (10, [3], [(3, "lost 3 of 30 answers")]),
-        (20, [3], []),  # one that a busy computer missed
+        (20, [3], []),  # one loss, as by a busy computer
     ],
     ids=["of every servo", "of one", "one answer"],
 )
-def test_what_a_line_loses_is_said_of_the_line_or_of_the_servo_that_loses_it(n, ids, found):
+def test_losses_are_reported_for_the_line_or_for_single_servos(n, ids, found):
     facts = {}
     with PtyLine(tuple(SERVOS), mishap=Every(n, ids)) as line, SerialBus(line.port) as bus:
         findings = check_loss(bus, SERVOS, 120, facts)
@@ -105,7 +105,7 @@ def test_what_a_line_loses_is_said_of_the_line_or_of_the_servo_that_loses_it(n, 
 
 
 @pytest.mark.slow
-def test_an_intact_answer_that_says_something_else_than_before_is_fatal():
+def test_an_intact_answer_with_changed_constants_is_fatal():
     with PtyLine(tuple(SERVOS)) as line, SerialBus(line.port) as bus:
 
         def change(packet):
@@ -139,6 +139,6 @@ def test_servos_are_found_at_every_rate_that_they_can_be_set_to(rate):
 
 
 @pytest.mark.parametrize("units_name", UNITS)
-def test_each_rate_of_a_servo_is_near_one_that_is_asked_at(units_name):
+def test_each_rate_of_a_servo_is_near_a_scanned_rate(units_name):
     asked = all_bauds()
     assert all(abs(nearest_baud(rate, asked) - rate) <= 0.02 * rate for rate in UNITS[units_name].bauds)

@@ -39,7 +39,7 @@ def test_a_late_reply_never_answers_the_next_question(line, bus, late, address):
     line.mishap = lambda _: next(fates, 0.005)  # s: so that a question waits when the late one comes
     (lost,) = bus.read_many([(1, 36, 2)])
     assert isinstance(lost, BusTimeout)
-    line.tables[1][address : address + 2] = (777).to_bytes(2, "little")  # it has moved since the late reply was made
+    line.tables[1][address : address + 2] = (777).to_bytes(2, "little")  # the value has changed since the late reply
     asked = 0
     while not bus.stats.of(1).late:
         asked += 1
@@ -52,7 +52,7 @@ def test_a_late_reply_never_answers_the_next_question(line, bus, late, address):
 def test_a_line_that_stands_still_for_longer_than_any_wait_gives_no_old_answer(line, bus, pause, asked_in_vain):
     bus.retries = 0
     bus.latency = 0.003
-    end = time.monotonic() + 4 * LATE_WINDOW  # then all that was held back comes, in order
+    end = time.monotonic() + 4 * LATE_WINDOW  # then all delayed replies arrive, in order
     line.mishap = lambda _: max(end - time.monotonic(), 0.0)
     asked = answered = 0
     while answered < 50:
@@ -98,7 +98,7 @@ def test_a_reply_delivered_twice_never_answers_a_question_that_waits(line, bus, 
     assert bus.stats.of(1).late > 12
 
 
-def test_a_servo_that_is_asked_seldom_is_asked_for_no_more_than_is_wanted(line, bus, monkeypatch):
+def test_rare_reads_are_not_lengthened(line, bus, monkeypatch):
     monkeypatch.setattr("axbridge.bus.serial.DUPLICATE_REPLY_WINDOW", 0.0)
     for _ in range(3):
         bus.read(1, 36, 8)
@@ -172,7 +172,7 @@ def test_waiting_for_an_answer_costs_no_processor_time(bus):
 
 
 @pytest.mark.parametrize("echo", [False, True])
-def test_what_many_ask_is_sent_once(echo):
+def test_read_many_sends_each_read_once(echo):
     with PtyLine((1, 2), echo=echo) as line, SerialBus(line.port) as bus:
         bus.latency = 0.05
         for _ in range(2):  # plainly, then with an answer owed
@@ -184,7 +184,7 @@ def test_what_many_ask_is_sent_once(echo):
 
 
 def test_a_sync_write_tells_when_the_servos_have_all_of_it(line, bus):
-    """The port takes the bytes at once; on the line they are for another millisecond."""
+    """The port accepts the bytes at once; their transfer takes another millisecond."""
     began = bus.clock.now()
     heard = bus.sync_write(30, dict.fromkeys(range(1, 19), b"\1\0\2\0"))
     assert heard - began > (8 + 18 * 5) * 10 / bus.baud

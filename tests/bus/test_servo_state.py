@@ -1,4 +1,4 @@
-"""The tables of a servo's states: each cell is walked, and what must hold in each of them."""
+"""The state tables of a servo: every cell is reached, and invariants hold in every state."""
 
 from itertools import product
 from operator import attrgetter
@@ -27,14 +27,14 @@ as_tuple = attrgetter("link", "torque", "registers", "permission", "start")
 
 
 def after(states, *events):
-    """The actions of these events, and the states that they leave."""
+    """Return the actions of these events, and the resulting states."""
     servo = States(*states)
     return [servo.apply(event) for event in events], as_tuple(servo)
 
 
 @pytest.fixture(scope="module")
 def steps():
-    """Action and states after each event in each state that a servo of a new cycle can come into."""
+    """Return action and states after each event in each reachable state."""
     impossible = {place for place, cell in CELLS.items() if cell is IMPOSSIBLE}
     known, new = {}, {as_tuple(States())}
     while new:
@@ -81,7 +81,7 @@ def test_goals_go_out_only_where_all_that_is_known_allows_it(steps):
         assert States(*states).gets_goals == allowed
 
 
-def test_the_owner_alone_lets_a_withheld_servo_move_and_sets_up_one_that_was_without_power(steps):
+def test_only_the_program_releases_withheld_and_unpowered_servos(steps):
     for (states, event), (_, (_, torque, _, permission, _)) in steps.items():
         if states[3] is not Permission.ALLOWED:
             assert (permission is Permission.ALLOWED) == (event is Event.RECOVERED)

@@ -72,7 +72,7 @@ def take_its_power(loop):
 @pytest.mark.parametrize("profile", ["ax-12a", "ax-12"])  # Torque Limit becomes 0, Torque Enable becomes 0
 @pytest.mark.parametrize("mishap", [lose_some_packets, change_its_limit, lose_the_port, take_its_power])
 @pytest.mark.slow
-def test_nothing_but_recover_wakes_a_servo_that_has_shut_itself_down(profile, mishap):
+def test_only_recover_releases_a_servo_that_has_shut_down(profile, mishap):
     loop = Loop(profile)
     loop.run(10)
     loop.world.inject("overload:1")
@@ -82,7 +82,7 @@ def test_nothing_but_recover_wakes_a_servo_that_has_shut_itself_down(profile, mi
     for _ in range(100):
         loop.run(1)
         assert loop.limp() or mishap is take_its_power
-    assert loop.cycle.receive().states["knee"].position == pytest.approx(loop.goals["knee"], abs=3)  # the other goes on
+    assert loop.cycle.receive().states["knee"].position == pytest.approx(loop.goals["knee"], abs=3)
     assert not loop.hip("torque_enable") or mishap is not take_its_power
     loop.cycle.recover("hip")
     loop.run(1)
@@ -125,7 +125,7 @@ def test_a_servo_that_shut_down_for_too_much_current_gets_no_goal_until_recover(
 
 @pytest.mark.parametrize("profile", ["ax-12a", "xl330-m288"])
 @pytest.mark.parametrize(("away", "soft"), [(4, False), (60, True)])  # steps of 20 ms
-def test_a_servo_whose_replies_were_lost_for_a_moment_goes_on_with_all_its_torque(away, soft, profile):
+def test_a_servo_with_briefly_lost_replies_continues_with_full_torque(away, soft, profile):
     loop = Loop(profile)
     loop.cycle.soft_start = 0.5
     loop.run(10)
@@ -143,7 +143,7 @@ def test_a_servo_whose_replies_were_lost_for_a_moment_goes_on_with_all_its_torqu
 
 
 @pytest.mark.parametrize("why", ["overload", "heat"])
-def test_a_servo_that_shut_itself_down_while_it_was_away_or_comes_back_too_hot_stays_limp(why):
+def test_a_servo_that_shut_down_while_missing_or_returns_too_hot_stays_limp(why):
     loop = Loop()
     loop.run(10)
     loop.world.inject("drop=1")
@@ -152,7 +152,7 @@ def test_a_servo_that_shut_itself_down_while_it_was_away_or_comes_back_too_hot_s
         loop.world.power_cycle()
     else:
         loop.world.servos["s1"].overload(loop.world.now())
-        loop.world.servos["s1"].alarms.reset()  # of the overload nothing is left but the torque limit
+        loop.world.servos["s1"].alarms.reset()  # only the torque limit still shows the overload
     loop.world.inject("none" if why == "overload" else "none,overheat:1")
     loop.events.clear()
     loop.run(50)
@@ -179,7 +179,7 @@ def test_a_torque_limit_of_0_that_the_program_asked_for_is_no_shutdown():
     assert loop.hip("torque_limit") == 500
 
 
-def test_servos_that_lost_their_power_while_the_program_stood_still_get_no_goal_unseen():
+def test_servos_that_lost_power_while_the_program_was_suspended_are_read_before_goals():
     loop = Loop()
     loop.run(60)
     exchange = loop.cycle.bus.exchange
@@ -216,9 +216,9 @@ def test_a_soft_start_that_is_asked_for_while_servos_are_read_is_all_servos_at_o
 
     for _ in range(60):
         cycle.exchange(goals)
-    for id_ in ids:  # so that the servo whose turn it is, is looked at
+    for id_ in ids:  # so that the servo whose limit is read is examined
         cycle.bus.write(id_, FIRST.torque_limit, (1000).to_bytes(2, "little"))
     cycle.bus.exchange = asked
     for _ in range(8):
         cycle.exchange(goals)
-    assert sent[4] == 6  # the one whose turn it was came first
+    assert sent[4] == 6  # the probed servo came first

@@ -65,7 +65,7 @@ def test_first_goals_arm_them_and_a_cycle_feeds_them_and_so_does_a_look_which_a_
     assert not cycle.watchdogs.doubtful
 
 
-def test_one_that_has_expired_stands_and_takes_no_goal_until_it_is_disarmed_and_then_holds(world, cycle):
+def test_a_servo_with_an_expired_watchdog_refuses_goals_until_it_is_disarmed_and_then_holds(world, cycle):
     cycle.exchange({name: goal._replace(position=2600) for name, goal in GOALS.items()})
     pause(world, 1.2 * PERIOD)
     assert registers(world) == [-1, -1]
@@ -82,7 +82,7 @@ def test_one_that_has_expired_stands_and_takes_no_goal_until_it_is_disarmed_and_
     assert world.servos["gripper"].table["goal_position"] == 2048
 
 
-def test_one_that_was_away_is_armed_once_more_and_disarmed_all_the_same(world, cycle):
+def test_a_servo_that_was_missing_is_armed_again_and_disarmed_at_the_end(world, cycle):
     cycle.exchange(GOALS)
     gripper = world.servos["gripper"]
     gripper.power_off(world.now())
@@ -97,11 +97,11 @@ def test_one_that_was_away_is_armed_once_more_and_disarmed_all_the_same(world, c
     cycle.recover("gripper")  # it has lost its torque
     cycle.exchange(GOALS)
     assert gripper.table["bus_watchdog"] == 25
-    cycle.watchdogs.forget([6])  # as after two lost answers
+    cycle.watchdogs.forget([6])  # as after two lost replies
     disarm(cycle)
     assert registers(world) == [0, 0]
     assert cycle.watchdogs.maybe_armed == frozenset()
     cycle.exchange(GOALS)
     limp(cycle, ["gripper"])
-    disarm(cycle, {"lift"})  # it did not say that it is off
+    disarm(cycle, {"lift"})  # it did not confirm
     assert registers(world) == [25, 0]

@@ -20,7 +20,7 @@ AX = FirmwareProfile.load("ax-12a")
 
 
 class Lossy(VirtualBus):
-    """Loses questions and answers by plan; counts the writes that went out."""
+    """Drops instruction and status packets by plan; counts the writes sent."""
 
     def __init__(self, world, fates=()):
         super().__init__(world)
@@ -66,7 +66,7 @@ def test_a_write_lands_and_wears_the_eeprom_once_for_each_packet(level, fates, s
         assert read_register(bus, 1, AX.register("ccw_angle_limit")) == value
         assert len(bus.sent) == sent
         bus.sent.clear()
-        sent = 1  # all that was to be lost is
+        sent = 1  # all planned losses have occurred
 
 
 @pytest.mark.parametrize(("level", "fates"), [(2, []), (2, ["answer"]), (2, ["question"]), (1, []), (1, ["question"])])
@@ -78,7 +78,7 @@ def test_a_new_id_is_verified_where_the_servo_is_now(level, fates, strict):
     assert bus.no_write_ack_ids == ({9} if level == 1 else frozenset())
 
 
-def test_a_servo_that_falls_silent_after_a_write_may_have_taken_it():
+def test_a_servo_that_stops_answering_after_a_write_may_have_executed_it():
     bus = bus_with("", ["answer"])
     transfer = bus._transfer
 
@@ -93,7 +93,7 @@ def test_a_servo_that_falls_silent_after_a_write_may_have_taken_it():
     assert len(bus.sent) == 1
 
 
-def test_a_servo_that_is_gone_is_written_to_once():
+def test_a_missing_servo_is_written_to_once():
     bus = bus_with()
     bus._world.inject("dead:1")
     bus._world.sleep_until(0.1)
@@ -141,7 +141,7 @@ def test_a_mute_servo_takes_a_blind_write_and_answers_again(strict):
     assert write_register(bus, 1, AX, "led", 1) == 0
 
 
-def test_a_bad_line_makes_no_servo_a_silent_one():
+def test_a_lossy_line_marks_no_servo_as_silent():
     world = make_world()
     bus = VirtualBus(world)
     lost = iter([True] * 3)
