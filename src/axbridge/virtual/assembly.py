@@ -19,7 +19,10 @@ _PENDULUM_STEP = 1 / 240  # s
 
 
 def build_bank(rig: Rig, *, seed: int = 0, ideal: Iterable[IdealJoint] | None = None) -> ServoBank:
-    """The bank of a rig's Dynamixels in its world; `ideal` are the joints that have none."""
+    """Build the motor bank of a rig's Dynamixel servos in its world.
+
+    `ideal` are the joints with an ideal drive; by default those of the rig.
+    """
     names = [bus.name for bus in rig.buses]
     configs = rig.dynamixels
     regulated = [config.name for config in configs if config.supply_voltage is not None]
@@ -59,7 +62,7 @@ def build_bank(rig: Rig, *, seed: int = 0, ideal: Iterable[IdealJoint] | None = 
 
 
 def _say_what_is_odd(bank: ServoBank, rig: Rig, configs: Sequence[ServoConfig], servos: list[BankServo]) -> None:
-    """Warn of servos that cannot move or cannot hold what they carry at the start."""
+    """Warn about servos that cannot move, or cannot hold their load at the start."""
     loads = bank.engine.load()
     for config, servo in zip(configs, servos, strict=True):
         joint = bank.joints.index(config.joint)
@@ -76,7 +79,7 @@ def _say_what_is_odd(bank: ServoBank, rig: Rig, configs: Sequence[ServoConfig], 
 
 
 def _engine(rig: Rig, configs: Sequence[ServoConfig], ideal: list[IdealJoint]) -> Engine:
-    """That of its world; in a rig without a world every Dynamixel swings a pendulum of its own."""
+    """Build the engine of the rig's world; without a world, each Dynamixel drives its own pendulum."""
     if rig.world is not None:
         return build_engine(rig.world.engine, Scene.of(rig, ideal))
     if ideal:

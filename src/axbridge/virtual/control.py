@@ -1,8 +1,8 @@
-"""A served world under a test's hand: one JSON object a line in, one a line out.
+"""Commands that let a test control a served world: one JSON object per line, answered by one per line.
 
-``{"command": "inject", "spec": "dead:3"}`` is answered by ``{"ok": true, "result": null}``, and a mistake by
-``{"ok": false, "error": "…", "hint": "…"}``. `axbridge.testing.ServoBus` has the same words as methods, and says what
-each does; tests in other languages write the lines themselves.
+``{"command": "inject", "spec": "dead:3"}`` is answered by ``{"ok": true, "result": null}``, and a wrong command by
+``{"ok": false, "error": "…", "hint": "…"}``. `axbridge.testing.ServoBus` has the same commands as documented methods;
+tests in other languages write the lines themselves.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from axbridge.virtual.line import Line, Logged
 from axbridge.virtual.servo import VirtualServo
 from axbridge.virtual.world import World
 
-_MOST = 20_000  # packets that are kept
+_MOST = 20_000  # packets in the log of a line
 _HINT = 'write a line such as {"command": "inject", "spec": "drop=0.1"}'
 _checked = validate_call(config=ConfigDict(strict=True))
 _ADDRESSED = {Instruction.READ, Instruction.WRITE, Instruction.REG_WRITE}
 
 
 class Control:
-    """Carries out commands on a world that is served."""
+    """Executes commands on a served world."""
 
     def __init__(self, world: World, channels: Mapping[str, Channel]) -> None:
         self._world = world
@@ -41,12 +41,12 @@ class Control:
         self._watch()
 
     def ready(self) -> str:
-        """The line for a client that may connect: the port of the first bus, and those of all."""
+        """Return the line that reports readiness: the port of the first bus, and the ports of all."""
         ports = self._ports()
         return json.dumps({"ready": next(iter(ports.values()), None), "ports": ports})
 
     def run_command(self, text: str) -> str:
-        """Carry out one line; return the answer."""
+        """Execute one line; return the answer."""
         try:
             given = json.loads(text)
             command = given.pop("command", None) if isinstance(given, dict) else None
@@ -54,7 +54,7 @@ class Control:
             if act is None:
                 raise UsageError(f"no command {command!r}", f"there are: {', '.join(COMMANDS)}")
             result = act(**given)
-            self._world.sleep_until(self._world.now())  # what was set for now happens before the answer
+            self._world.sleep_until(self._world.now())  # faults due now strike before the answer
             self._plug()
         except AxBridgeError as mistake:
             return json.dumps({"ok": False, "error": mistake.message, "hint": mistake.hint})
@@ -139,13 +139,13 @@ class Control:
         self, faults: str = "", timing: Literal["wire", "none"] | None = None, seed: int = 0
     ) -> dict[str, str]:
         for channel in self._channels.values():
-            channel.unplug()  # whoever had it open sees it hang up
+            channel.unplug()  # the client sees the port hang up
         self._world.reset(seed=seed, timing=timing or self._timing, faults=faults)
         self._watch()
         self._plug()
         return self._ports()
 
-    # -- what they need -----------------------------------------------------------------------------------------------
+    # -- their parts --------------------------------------------------------------------------------------------------
 
     def _watch(self) -> None:
         for line in self._world.lines.values():
@@ -170,13 +170,13 @@ COMMANDS = sorted(name.removeprefix("_do_") for name in vars(Control) if name.st
 
 
 def match_plug(line: Line, channel: Channel) -> None:
-    """Unplug or plug a channel where its line was."""
+    """Plug or unplug a channel as its line is."""
     if line.plugged != bool(channel.descriptors()):
         channel.plug() if line.plugged else channel.unplug()
 
 
 def _in_words(line: Line, logged: Logged) -> dict[str, Any]:
-    """A packet as a test wants to read it."""
+    """Return a packet as a JSON object, for tests."""
     packet, said = logged.packet, {"time": round(logged.time, 6), "id": logged.packet.id}
     if logged.answer:
         return {**said, "kind": "status", "error": packet.code, "data": packet.params.hex(" "), "fault": logged.fault}

@@ -1,10 +1,10 @@
-"""Faults of lines, adapters, supplies and servos, one entry each in one table: its words, what it does, how it heals.
+"""Faults of lines, adapters, supplies and servos: one table with the spec syntax, start and end of each.
 
 ``drop=0.01,late=0.01:40ms,echo,brownout@2s,overload:3@4s``: shares of packets, switches, and events with their time
-after the spec was set. The same seed gives the same mishaps. ``drop#3:read:5`` strikes the third read of servo 5 alone,
-and ``dead:3#10`` the tenth packet: such faults meet the same packet on any machine. Of a question that is no read,
-``drop``, ``corrupt`` and ``truncate`` strike the question itself; else the answer is struck. ``status`` in the place
-of an instruction counts answers. A new fault is an entry of `FAULTS`.
+after the spec was set. The same seed gives the same mishaps. ``drop#3:read:5`` strikes only the third read of servo 5,
+and ``dead:3#10`` the tenth packet; these faults strike the same packet on any machine. ``drop``, ``corrupt`` and
+``truncate`` strike the instruction packet unless it is a read; for a read they strike the status packet. ``status`` in
+the place of an instruction counts status packets. A new fault is an entry of `FAULTS`.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from axbridge.virtual.line import STATUS, Line
 from axbridge.virtual.mishaps import Fault, Turn
 from axbridge.virtual.servo import VirtualServo
 
-_BROWNOUT = 2.5  # V: below what any profile resets at
+_BROWNOUT = 2.5  # V: below the reset voltage of every profile
 _COUNTED = {STATUS, *(one.name.lower() for one in Instruction)}
 _TIME = r"(?:\d+(?:\.\d+)?)(?:ms|s)?"
 
 
 @dataclass(frozen=True)
 class Targets:
-    """What faults strike."""
+    """Lines, servos and supply that faults act on."""
 
-    lines: Collection[Line]  # those that faults of bytes strike
-    servos: Collection[VirtualServo]  # those of the rig
-    supply: FloatArray  # V, (servos,): what feeds each motor, to be written
-    rated_supply: FloatArray  # as long as nothing is wrong
-    copy_of: Callable[[VirtualServo], VirtualServo]  # makes a second servo with the same registers, and no motor
+    lines: Collection[Line]  # lines whose bytes are damaged
+    servos: Collection[VirtualServo]  # servos of the rig
+    supply: FloatArray  # V, (servos,): supply of each motor, written by faults
+    rated_supply: FloatArray  # V, (servos,): supply without faults
+    copy_of: Callable[[VirtualServo], VirtualServo]  # makes a second servo with the same registers, without a motor
     now: Callable[[], float]  # s
 
 
@@ -45,19 +45,22 @@ Act = Callable[[Targets, Fault], None]
 
 @dataclass(frozen=True)
 class FaultKind:
-    """What one word of a spec means."""
+    """One fault of a spec."""
 
     example: str  # the word in a spec
-    says: str  # what happens, for the docs
-    start: Act  # begins it; also a rate or switch that is turned off (its share is 0)
-    end: Act  # heals an event; a fault without an id means every servo
-    form: Literal["rate", "switch", "event"] = "event"  # a share of packets; on or off; at a time, perhaps for a while
-    of_servo: bool = False  # an event that needs an id
-    lasts: bool = False  # an event whose length, or a rate whose delay, may be given
-    usually: float | None = None  # how long it lasts when no length is given, s; None = for good
+    says: str  # description for the docs
+    start: Act  # starts the fault; also called for a rate or switch that is turned off (share 0)
+    end: Act  # ends an event; a fault without an id applies to every servo
+    form: Literal["rate", "switch", "event"] = "event"  # share of packets; on or off; at a time
+    of_servo: bool = False  # the event needs an id
+    lasts: bool = False  # the event may have a duration, or the rate a delay
+    usually: float | None = None  # default duration, s; None: permanent
 
     def grammar(self, *, counted: bool = False) -> tuple[str, str]:
-        """What may stand behind its name: as a pattern, and for a person; `counted`: where a packet is counted to."""
+        """Return the syntax after the fault's name, as a pattern and in words.
+
+        With `counted`, the syntax of a fault that strikes a packet by its number.
+        """
         duration = rf"(?::(?P<duration>{_TIME}))?" if self.lasts else ""
         if counted and self.form != "event":
             return duration, "#NUMBER[:INSTRUCTION][:ID], as drop#3:read:5"
@@ -71,11 +74,11 @@ class FaultKind:
         return f"{id_}{duration}(?:@(?P<at>{_TIME}))?", f"{words}, times as 40ms or 2s"
 
 
-# ---- what they do
+# ---- actions
 
 
 def _nothing(targets: Targets, fault: Fault) -> None:
-    """It passes without help."""
+    """Do nothing: this event needs no end."""
 
 
 def _set_share(targets: Targets, fault: Fault) -> None:
@@ -187,7 +190,7 @@ FAULTS: Mapping[str, FaultKind] = {
 
 
 def parse_faults(spec: str) -> tuple[Fault, ...]:
-    """Read a fault spec."""
+    """Parse a fault spec."""
     return tuple(_parse_item(item.strip()) for item in spec.split(",") if item.strip())
 
 
@@ -213,7 +216,7 @@ def _parse_item(item: str) -> Fault:
 
 
 def _turn(text: str) -> Turn | None:
-    """The packet that is counted to, ``3:read:5``; None where that cannot be read."""
+    """Parse a packet number such as ``3:read:5``; return None if the text is not valid."""
     match = re.fullmatch(r"([1-9]\d{0,8})(?::([a-z_]+))?(?::(\d+))?", text)
     if not match or (match[2] or STATUS) not in _COUNTED or int(match[3] or 0) > MAX_ID:
         return None
