@@ -1,4 +1,4 @@
-"""Find the packets in the host's bytes, on a line with servos of one protocol or of both."""
+"""Find packets in the host's bytes, on a line with servos of one or both protocols."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import NamedTuple
 from axbridge.bus.protocols import v1, v2
 from axbridge.bus.protocols.packet import Packet
 
-_ALIKE = 2  # bytes with which headers of both protocols begin
+_ALIKE = 2  # bytes that the headers of both protocols have in common
 
 
 class ReceivedPacket(NamedTuple):
-    """A packet as it went over the line: its protocol, its bytes, and how many of those fed last it ended with."""
+    """A packet on the line: protocol, packet, size in bytes, and end as an index into the bytes fed last."""
 
     protocol: int
     packet: Packet
@@ -21,18 +21,18 @@ class ReceivedPacket(NamedTuple):
 
 
 class Framing:
-    """Finds packets in a stream of bytes, however it is cut into chunks.
+    """Finds packets in a stream of bytes that arrives in chunks of any size.
 
-    To a servo of Protocol 1.0 a packet of 2.0 looks like one to id 253 of length 0, and its parameters like anything.
-    Here what may be a packet of 2.0 is none of 1.0 until that is decided.
+    To a servo of Protocol 1.0 a packet of 2.0 has id 253 and length 0, and its parameters may contain packets.
+    Therefore bytes that may be a packet of 2.0 are not decoded as 1.0 until that is decided.
     """
 
     def __init__(self, protocols: Iterable[int]) -> None:
         versions = set(protocols)
         self._one = v1.Decoder() if 1 in versions else None
         self._two = v2.Decoder() if 2 in versions else None
-        self._open = b""  # what `_two` keeps: perhaps the start of a packet
-        self._given = 0  # how many of these bytes `_one` has, too
+        self._open = b""  # bytes that `_two` holds: possibly the start of a packet
+        self._given = 0  # number of these bytes that `_one` has decoded, too
 
     @property
     def pending(self) -> bool:
@@ -41,14 +41,14 @@ class Framing:
         return bool(self._open) or (first is not None and first.pending > 0)
 
     def reset(self) -> None:
-        """Forget a packet in progress, as servos do after the inter-byte time-out."""
+        """Discard an incomplete packet, as servos do after the inter-byte time-out."""
         for decoder in (self._one, self._two):
             if decoder is not None:
                 decoder.reset()
         self._open, self._given = b"", 0
 
     def feed(self, data: bytes) -> list[ReceivedPacket]:
-        """Take in bytes; return the packets that are complete now, in order."""
+        """Decode bytes; return the packets that are complete now, in order."""
         one, two = self._one, self._two
         if one is not None and not self.pending and (whole := v1.whole_packet(data)) is not None:
             return [ReceivedPacket(1, whole, len(data), len(data))]
@@ -70,7 +70,7 @@ class Framing:
         return packets
 
     def _ones(self, data: bytes, place: int) -> list[ReceivedPacket]:
-        """Packets of Protocol 1.0 in `data`, which begins at `place` of the bytes fed in this call."""
+        """Return the packets of Protocol 1.0 in `data`, which starts at index `place` of the bytes fed in this call."""
         if self._one is None:
             return []
         place -= self._one.fed
