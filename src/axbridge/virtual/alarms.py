@@ -39,11 +39,11 @@ class Alarms:
         self.tripped: int = 0  # alarms that switched the torque off and wait for recovery
         self.overloaded: bool = False  # overload at any load (a fault)
         protection = profile.protection
-        self._share = protection.overload_duty / profile.units.full_scale  # duty per count of the limit register
+        self._duty_per_count = protection.overload_duty / profile.units.full_scale
         self._by_torque_limit = not self._latched and self._behaviour.shutdown_effect == "torque_limit_zero"
-        self._standing = protection.overload_speed * profile.electrics.no_load_speed * RPM
-        self._patience = protection.overload_s
-        self._reset = protection.reset_voltage
+        self._standstill_speed = protection.overload_speed * profile.electrics.no_load_speed * RPM
+        self._overload_time = protection.overload_s
+        self._reset_volts = protection.reset_voltage
         self.configure()
 
     def configure(self) -> None:
@@ -80,12 +80,12 @@ class Alarms:
             return None
         lowest, highest = self._voltages
         duty = self._pushing_duty if driven else math.inf
-        return AlarmLimits(-max(lowest / 10, self._reset), highest / 10, self._hottest, math.nextafter(duty, 0.0))
+        return AlarmLimits(-max(lowest / 10, self._reset_volts), highest / 10, self._hottest, math.nextafter(duty, 0.0))
 
     @property
     def _pushing_duty(self) -> float:
         """Smallest duty at which a driven motor counts as pushing."""
-        return self._share * self._table[self._limit] or math.inf
+        return self._duty_per_count * self._table[self._limit] or math.inf
 
     def overload(self) -> int:
         """Set the overload alarm until recovery; return the alarms that now require a shutdown."""
@@ -129,8 +129,8 @@ class Alarms:
             return False
         if self._stalled_since is None:
             self._stalled_since = time
-        return time - self._stalled_since >= self._patience
+        return time - self._stalled_since >= self._overload_time
 
     def _stands(self, state: list[float]) -> bool:
         """Return whether the shaft is too slow to count as turning."""
-        return abs(state[_SPEED]) <= self._standing
+        return abs(state[_SPEED]) <= self._standstill_speed

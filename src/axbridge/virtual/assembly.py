@@ -38,7 +38,7 @@ def build_bank(rig: Rig, *, seed: int = 0, ideal: Iterable[IdealJoint] | None = 
     ]
     if ideal is None:
         ideal = [IdealJoint(config) for config in rig.servos if config.drive == "ideal"]
-    engine = _engine(rig, configs, list(ideal))
+    engine = _build_rig_engine(rig, configs, list(ideal))
     for config in configs:
         if engine.kinds[engine.joints.index(config.joint)] == "prismatic":
             engine.close()
@@ -57,11 +57,11 @@ def build_bank(rig: Rig, *, seed: int = 0, ideal: Iterable[IdealJoint] | None = 
         row[Passive.SPRING] = config.spring_constant
         row[Passive.DAMPING] += config.damping_constant
         row[Passive.FRICTION] += config.static_friction
-    _say_what_is_odd(bank, rig, configs, servos)
+    _warn_of_weak_motors(bank, rig, configs, servos)
     return bank
 
 
-def _say_what_is_odd(bank: ServoBank, rig: Rig, configs: Sequence[ServoConfig], servos: list[BankServo]) -> None:
+def _warn_of_weak_motors(bank: ServoBank, rig: Rig, configs: Sequence[ServoConfig], servos: list[BankServo]) -> None:
     """Warn about servos that cannot move, or cannot hold their load at the start."""
     loads = bank.engine.load()
     for config, servo in zip(configs, servos, strict=True):
@@ -78,7 +78,7 @@ def _say_what_is_odd(bank: ServoBank, rig: Rig, configs: Sequence[ServoConfig], 
             warnings.warn(f"{text} at most: it will sink", RigWarning, stacklevel=4)
 
 
-def _engine(rig: Rig, configs: Sequence[ServoConfig], ideal: list[IdealJoint]) -> Engine:
+def _build_rig_engine(rig: Rig, configs: Sequence[ServoConfig], ideal: list[IdealJoint]) -> Engine:
     """Build the engine of the rig's world; without a world, each Dynamixel drives its own pendulum."""
     if rig.world is not None:
         return build_engine(rig.world.engine, Scene.of(rig, ideal))

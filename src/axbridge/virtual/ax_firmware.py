@@ -24,7 +24,7 @@ _ACCELERATION_UNIT = math.radians(8.583)  # rad/s² per count of the MX goal acc
 _COMPLIANCE = Command.MARGIN_CW, Command.MARGIN_CCW, Command.SLOPE_CW, Command.SLOPE_CCW, Command.PUNCH
 _SPEED_TIME = 0.19  # s over which Present Speed differentiates the position: 300° / 27.7 rad/s, answers.ros.org 211471
 _LOAD_PER_SPEED = 2  # error of Present Load in counts per count of error in Present Speed (same source)
-_BUSY = 0.1  # s after a goal during which a servo at rest still reads as moving: latency and stiction
+_MOVING_TIME = 0.1  # s after a goal during which a servo at rest still reads as moving: latency and stiction
 
 
 class AxFirmware(Firmware):
@@ -41,11 +41,11 @@ class AxFirmware(Firmware):
     _lost_turns = 0  # counts: whole turns that a multi-turn position lost at power-off
     _last_position = -1
     _wheel_drive = False  # driven in wheel mode although Torque Enable reads 0
-    _busy_until = 0.0
+    _moving_until = 0.0
 
     def begin(self, time: float) -> None:
         self._wheel_drive = False
-        self._last_position, self._busy_until = -1, 0.0
+        self._last_position, self._moving_until = -1, 0.0
         super().begin(time)
 
     def forget_turns(self, time: float) -> None:
@@ -93,7 +93,7 @@ class AxFirmware(Firmware):
         if not low <= position <= high or position > units.counts or speed > units.full_scale:
             return None
         self.table.data[self._goal : self._goal + len(goals)] = goals
-        self._busy_until = time + _BUSY
+        self._moving_until = time + _MOVING_TIME
         return (position - self.zero) * units.position + self._turns(reading), speed * units.speed
 
     def _switch(self, _: str, written: Written) -> None:
@@ -108,14 +108,14 @@ class AxFirmware(Firmware):
     def _new_goal(self, _: str, written: Written) -> None:
         if self.mode is Mode.JOINT and self.profile.behaviour.auto_torque_on_goal and self.alarms.may_start:
             self.table.data[_TORQUE] = 1
-        self._busy_until = written.time + _BUSY
+        self._moving_until = written.time + _MOVING_TIME
 
     def _new_speed(self, _: str, written: Written) -> None:
         if self.mode is not Mode.JOINT and self.alarms.may_start:
             if self.profile.behaviour.auto_torque_in_wheel:
                 self.table["torque_enable"] = 1
             self._wheel_drive = True
-        self._busy_until = written.time + _BUSY
+        self._moving_until = written.time + _MOVING_TIME
 
     def _new_limit(self, _: str, written: Written) -> None:
         if written.values["torque_limit"] and self.alarms.tripped:
@@ -197,7 +197,7 @@ class AxFirmware(Firmware):
     def refresh_rest(self, counts: SensorCounts, state: list[float], time: float) -> None:  # noqa: ARG002
         table = self.table
         powered = self.driven and table["torque_limit"] != 0  # a shutdown leaves Torque Enable at 1
-        table["moving"] = int(powered and self._is_moving(counts, busy=time < self._busy_until))
+        table["moving"] = int(powered and self._is_moving(counts, busy=time < self._moving_until))
         if "realtime_tick" in table:
             table["realtime_tick"] = self.tick(time)
 

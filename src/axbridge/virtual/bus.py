@@ -17,7 +17,7 @@ from axbridge.virtual.present import Readings
 from axbridge.virtual.world import World
 
 _GRACE = 0.003  # s in addition to the reply's length: the longest return delay is 0.8 ms, interrupts take 0.3 ms
-_OLDEST = 0.02  # s: maximum age of a sample when alarms are polled; the bank keeps states for 0.055 s
+_MAX_SAMPLE_AGE = 0.02  # s: maximum age of a sample when alarms are polled; the bank keeps states for 0.055 s
 
 
 class VirtualBus(Bus):
@@ -40,7 +40,7 @@ class VirtualBus(Bus):
         self._line: Line | None = world.lines[name]
         self.baud = round(self._line.baud)
         self._readings = Readings()
-        self._since = math.inf  # s: earliest start of the next packet, if the world has advanced past it
+        self._next_start = math.inf  # s: earliest start of the next packet, if the world has advanced past it
         for servo in self._line.servos:
             self.set_protocol(servo.id, PROTOCOLS[servo.profile.protocol])
 
@@ -64,25 +64,25 @@ class VirtualBus(Bus):
         line, world = self._line, self._world
         if line is None:
             return []
-        start, answers = min(self._since, world.now()), list[Reply]()
+        start, answers = min(self._next_start, world.now()), list[Reply]()
         reads = line.schedule_reads(requests, start, world.next_event, _GRACE)
         if not reads:
             return answers
-        self._since = math.inf
+        self._next_start = math.inf
 
         def answer() -> None:
             """Answer the READs sent so far, before alarms change registers."""
-            asked = [read for read in reads[len(answers) :] if read.sent < world.now()]
-            answers.extend(self._answers(asked) if asked else ())
+            sent_reads = [read for read in reads[len(answers) :] if read.sent < world.now()]
+            answers.extend(self._answers(sent_reads) if sent_reads else ())
 
         while reads and world.next_watch <= reads[-1].due:
             version = line.version
             world.sleep_until(world.next_watch, answer)
-            if len(answers) < len(reads) and world.now() - reads[len(answers)].sent > _OLDEST:
+            if len(answers) < len(reads) and world.now() - reads[len(answers)].sent > _MAX_SAMPLE_AGE:
                 answer()
             if line.version != version and len(answers) < len(reads):  # a servo lost power or has it again
                 del reads[len(answers) :]
-                self._since = reads[-1].due if reads else start
+                self._next_start = reads[-1].due if reads else start
         if reads:
             world.sleep_until(reads[-1].due)
             if len(answers) < len(reads):
@@ -98,7 +98,7 @@ class VirtualBus(Bus):
         return map(Reply, [servo.alarms.bits for servo in servos], data, sent)
 
     def _transfer(self, frame: bytes, id: int, length: int | None) -> tuple[Packet | None, float]:
-        line, sent = self._say(frame)
+        line, sent = self._send_frame(frame)
         world = self._world
         if length is None:
             line.collect(sent)
@@ -122,7 +122,7 @@ class VirtualBus(Bus):
             raise CorruptPacket(id, received)
         raise BusTimeout(id)
 
-    def _say(self, frame: bytes) -> tuple[Line, float]:
+    def _send_frame(self, frame: bytes) -> tuple[Line, float]:
         """Send `frame`; return the line and the time when the last byte has arrived, which is now."""
         line = self._line
         if line is None:
@@ -131,21 +131,21 @@ class VirtualBus(Bus):
         if not line.plugged:
             raise PortError(self.name, "the adapter is unplugged", "plug it in and reopen the bus")
         line.drop_replies()  # late replies to the previous packet do not answer this one
-        line.send(frame, min(self._since, world.now()))
-        self._since = math.inf
+        line.send(frame, min(self._next_start, world.now()))
+        self._next_start = math.inf
         world.sleep_until(line.host_free)
         return line, line.host_free
 
     def _gather(self, protocol: Protocol, frame: bytes, answers: int, size: int) -> tuple[bytes, float]:
-        line, sent = self._say(frame)
+        line, sent = self._send_frame(frame)
         waits = max(answers, size // SHORTEST_BLOCK) * _GRACE if line.timing == "wire" else 0.0
         deadline = sent + line.seconds(size) + waits
-        received, decoder, came = b"", protocol.decoder(), 0
-        while came < answers and (due := line.next_due) is not None and due <= deadline:
+        received, decoder, count = b"", protocol.decoder(), 0
+        while count < answers and (due := line.next_due) is not None and due <= deadline:
             self._world.sleep_until(due)
             for delivery in line.collect(due):
                 received += delivery.data
-                came += sum(protocol.is_answer(packet) for packet in decoder.feed(delivery.data))
-        if came < answers:
+                count += sum(protocol.is_answer(packet) for packet in decoder.feed(delivery.data))
+        if count < answers:
             self._world.sleep_until(deadline)
         return received, sent

@@ -35,7 +35,7 @@ from axbridge.virtual.wake_latency import Awake, wake_on_time
 _TERMIOS2 = struct.Struct("=4IB19s2I")
 _TCGETS2 = 0x802C542A
 _CHUNK = 4096  # bytes per read, and of all unread arrivals: the kernel buffers as many for a real adapter
-_FULL = 1e-3  # s between checks while the arrivals fill the buffer
+_FULL_PAUSE = 1e-3  # s between checks while the arrivals fill the buffer
 _MOST_HELD = 65536  # bytes of a TCP client that are held for the line, 0.7 s at 1 Mbit/s; more are lost
 _MOST_READS = 16  # reads per call of `hold`
 _TCSETS2 = 0x402C542B
@@ -45,9 +45,9 @@ _CLOSED, _OPENED = 0x08 | 0x10, 0x20  # inotify: IN_CLOSE_WRITE and IN_CLOSE_NOW
 _EVENT = struct.Struct("=iIII")  # struct inotify_event: watch, mask, cookie, length of the name
 _MOST_UNREAD = 2048  # bytes
 _TRIALS = 200
-_CLAIMS, _CLAIM_PAUSE = 5, 0.02  # attempts to lock a link, and the pause between them, s
-_OTHERWISE = "serve on TCP: --tcp 127.0.0.1:7000"
-_TAKEN = b"axbridge: this bus has a client already; it takes another one when that has left\n"
+_LOCK_ATTEMPTS, _LOCK_PAUSE = 5, 0.02  # attempts to lock a link, and the pause between them, s
+_TCP_HINT = "serve on TCP: --tcp 127.0.0.1:7000"
+_OCCUPIED_NOTICE = b"axbridge: this bus has a client already; it takes another one when that has left\n"
 
 
 class Arrival(NamedTuple):
@@ -69,7 +69,7 @@ class Listener:
         self.ready_fd, self._waker = os.pipe()  # readable when there are arrivals
         self._end = end
         self._arrivals: deque[Arrival] = deque()
-        self._over = False
+        self._stopping = False
         self._thread = threading.Thread(target=self._listen, name="pty listener", daemon=True)
         self._thread.start()
 
@@ -80,7 +80,7 @@ class Listener:
 
     def close(self, other: int) -> None:
         """Stop the thread; a byte written to `other`, the other end of the terminal, ends its read."""
-        self._over = True
+        self._stopping = True
         os.set_blocking(other, False)
         with contextlib.suppress(BlockingIOError):  # the buffer is full, so the read does not block
             os.write(other, b"\0")
@@ -93,11 +93,11 @@ class Listener:
         wake_on_time()
         _block_signals()
         while True:
-            while sum(len(arrival.data) for arrival in list(self._arrivals)) >= _CHUNK and not self._over:
-                time.sleep(_FULL)
+            while sum(len(arrival.data) for arrival in list(self._arrivals)) >= _CHUNK and not self._stopping:
+                time.sleep(_FULL_PAUSE)
             data = os.read(self._end, _CHUNK)
             now = time.monotonic()
-            if self._over:
+            if self._stopping:
                 return
             self._arrivals.append(Arrival(data, now, baud(self._end) or None))
             os.write(self._waker, b"!")
@@ -136,14 +136,14 @@ class Unlocker:
         self._events = self._libc.inotify_init1(os.O_CLOEXEC)
         self._watched = self._libc.inotify_add_watch(self._events, os.ttyname(slave).encode(), _CLOSED | _OPENED)
         self.clients = 0 if self._watched >= 0 else None
-        self._over = False
+        self._stopping = False
         self._thread = threading.Thread(target=self._watch, name="pty unlocker", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
         """Stop watching; call it before the slave is closed."""
         if self._events >= 0:
-            self._over = True
+            self._stopping = True
             self._libc.inotify_rm_watch(self._events, self._watched)  # this causes an event that ends the read
             self._thread.join()
             os.close(self._events)
@@ -155,9 +155,9 @@ class Unlocker:
             with contextlib.suppress(OSError):  # the system has no inotify
                 data = os.read(self._events, _CHUNK)
                 masks = [mask for _, mask, _, _ in _EVENT.iter_unpack(data[: len(data) // _EVENT.size * _EVENT.size])]
-            if self._over or self._watched < 0:
+            if self._stopping or self._watched < 0:
                 return
-            self.clients = (self.clients or 0) + sum(bool(one & _OPENED) - bool(one & _CLOSED) for one in masks)
+            self.clients = (self.clients or 0) + sum(bool(mask & _OPENED) - bool(mask & _CLOSED) for mask in masks)
             if not any(mask & _CLOSED for mask in masks):
                 continue
             with contextlib.suppress(OSError):
@@ -216,7 +216,7 @@ class PtyChannel:
     ) -> None:
         self._listen = listen
         if _MISSING:
-            raise PortError("pty", f"no pseudo-terminal: {_MISSING}", _OTHERWISE)
+            raise PortError("pty", f"no pseudo-terminal: {_MISSING}", _TCP_HINT)
         self._initial_baud = int(baud)
         self._link = link
         self._lock = -1
@@ -224,7 +224,7 @@ class PtyChannel:
         self.address = ""
         self.transit = self._delay = 0.0  # s, from `write` to the client and from the client to here
         if link is not None:
-            self._claim(link)
+            self._lock_link(link)
         self.plug()
 
     @property
@@ -241,7 +241,7 @@ class PtyChannel:
         try:
             master, slave = pty.openpty()
         except OSError as failure:
-            raise PortError("pty", f"no pseudo-terminal: {failure}", _OTHERWISE) from failure
+            raise PortError("pty", f"no pseudo-terminal: {failure}", _TCP_HINT) from failure
         tty.setraw(slave)
         _set_baud(slave, self._initial_baud)
         first = not self.transit  # the transit times depend on the machine only: measure them once
@@ -306,7 +306,7 @@ class PtyChannel:
             os.close(self._lock)
             self._lock = -1
 
-    def _claim(self, link: Path) -> None:
+    def _lock_link(self, link: Path) -> None:
         if link.exists() and not link.is_symlink():
             raise UsageError(f"{link} is in the way of the link", "give another --link")
         try:
@@ -325,13 +325,13 @@ class PtyChannel:
 
 def _lock_now(file: int) -> None:
     """Lock the file; retry, because clients lock it briefly to find out whether the server runs."""
-    for attempt in range(_CLAIMS):
+    for attempt in range(_LOCK_ATTEMPTS):
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            if attempt == _CLAIMS - 1:
+            if attempt == _LOCK_ATTEMPTS - 1:
                 raise
-            time.sleep(_CLAIM_PAUSE)
+            time.sleep(_LOCK_PAUSE)
         else:
             return
 
@@ -345,13 +345,13 @@ def _transit(end: int, listener: Listener | DirectReader) -> float:
     """Return the machine's shortest time, s, from a write to `end` until the listener of the other end sees it."""
     awake = Awake()
     awake.hold()
-    taken = []
+    delays = []
     for _ in range(_TRIALS):
-        begun = time.monotonic()
+        sent_at = time.monotonic()
         os.write(end, b"\0")
-        taken += [arrival.time - begun for arrival in listener.arrivals()]
+        delays += [arrival.time - sent_at for arrival in listener.arrivals()]
     awake.release()
-    return min(taken)
+    return min(delays)
 
 
 def _set_baud(descriptor: int, baud: int) -> None:
@@ -388,7 +388,7 @@ class TcpChannel:
     """
 
     def __init__(self, host: str, port: int) -> None:
-        self._wanted = (host, port)
+        self._bind_address = (host, port)
         self._listener: socket.socket | None = None
         self._client: socket.socket | None = None
         self._held = bytearray()  # bytes from the client that wait for the line
@@ -407,7 +407,7 @@ class TcpChannel:
 
     def plug(self) -> None:
         """Listen for clients."""
-        host, port = self._wanted
+        host, port = self._bind_address
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listener = socket.socket(family, socket.SOCK_STREAM)
         try:
@@ -422,7 +422,7 @@ class TcpChannel:
             ) from failure
         self._listener = listener
         bound = listener.getsockname()[1]
-        self._wanted = (host, bound)
+        self._bind_address = (host, bound)
         self.address = f"socket://{f'[{host}]' if ':' in host else host}:{bound}"
 
     def unplug(self) -> None:
@@ -478,7 +478,7 @@ class TcpChannel:
             self._client = client
             return
         with contextlib.suppress(OSError), client:
-            client.send(_TAKEN)
+            client.send(_OCCUPIED_NOTICE)
             client.recv(_CHUNK)  # unread bytes would make close() discard the message
 
     left = False  # whether a client has left since the server last reset this flag

@@ -24,7 +24,7 @@ from axbridge.virtual.line import Line, Logged
 from axbridge.virtual.servo import VirtualServo
 from axbridge.virtual.world import World
 
-_MOST = 20_000  # packets in the log of a line
+_LOG_LENGTH = 20_000  # packets in the log of a line
 _HINT = 'write a line such as {"command": "inject", "spec": "drop=0.1"}'
 _checked = validate_call(config=ConfigDict(strict=True))
 _ADDRESSED = {Instruction.READ, Instruction.WRITE, Instruction.REG_WRITE}
@@ -101,12 +101,12 @@ class Control:
     @_checked
     def _do_powered(self) -> list[int]:
         servos = self._world.servos.values()
-        return sorted(one.id for one in servos if one.firmware.powered and one.table.get("torque_enable"))
+        return sorted(servo.id for servo in servos if servo.firmware.powered and servo.table.get("torque_enable"))
 
     @_checked
     def _do_positions(self) -> dict[str, float]:
         reading = self._world.bank.state[:, State.READING].tolist()
-        return {name: self._directions[name] * reading[one.row] for name, one in self._world.servos.items()}
+        return {name: self._directions[name] * reading[servo.row] for name, servo in self._world.servos.items()}
 
     @_checked
     def _do_place(self, name: str, position: FiniteFloat) -> None:
@@ -116,8 +116,8 @@ class Control:
 
     @_checked
     def _do_packets(self) -> list[dict[str, Any]]:
-        logged = ((line, one) for line in self._world.lines.values() for one in line.log or ())
-        return [_in_words(line, one) for line, one in sorted(logged, key=lambda pair: pair[1].time)]
+        logged = ((line, packet) for line in self._world.lines.values() for packet in line.log or ())
+        return [_packet_record(line, packet) for line, packet in sorted(logged, key=lambda pair: pair[1].time)]
 
     @_checked
     def _do_reboot(self) -> None:
@@ -149,7 +149,7 @@ class Control:
 
     def _watch(self) -> None:
         for line in self._world.lines.values():
-            line.log = deque(maxlen=_MOST)
+            line.log = deque(maxlen=_LOG_LENGTH)
 
     def _plug(self) -> None:
         for name, channel in self._channels.items():
@@ -160,9 +160,10 @@ class Control:
 
     def _servo(self, id: int) -> VirtualServo:
         servos = self._world.servos.values()
-        servo = next((one for one in servos if one.table["id"] == id), None)
+        servo = next((servo for servo in servos if servo.table["id"] == id), None)
         if servo is None:
-            raise UsageError(f"no servo has id {id}", f"there are: {', '.join(str(one.table['id']) for one in servos)}")
+            ids = ", ".join(str(servo.table["id"]) for servo in servos)
+            raise UsageError(f"no servo has id {id}", f"there are: {ids}")
         return servo
 
 
@@ -175,14 +176,14 @@ def match_plug(line: Line, channel: Channel) -> None:
         channel.plug() if line.plugged else channel.unplug()
 
 
-def _in_words(line: Line, logged: Logged) -> dict[str, Any]:
+def _packet_record(line: Line, logged: Logged) -> dict[str, Any]:
     """Return a packet as a JSON object, for tests."""
-    packet, said = logged.packet, {"time": round(logged.time, 6), "id": logged.packet.id}
+    packet, common = logged.packet, {"time": round(logged.time, 6), "id": logged.packet.id}
     if logged.answer:
-        return {**said, "kind": "status", "error": packet.code, "data": packet.params.hex(" "), "fault": logged.fault}
+        return {**common, "kind": "status", "error": packet.code, "data": packet.params.hex(" "), "fault": logged.fault}
     known = packet.code in set(Instruction)
     kind = Instruction(packet.code).name.lower() if known else f"0x{packet.code:02x}"
-    protocol = next((one.protocol for one in line.servos if one.protocol.version == logged.version), PROTOCOLS[1])
+    protocol = next((servo.protocol for servo in line.servos if servo.protocol.version == logged.version), PROTOCOLS[1])
     width = protocol.address_size if packet.code in _ADDRESSED else 0
     address = {"address": int.from_bytes(packet.params[:width], "little")} if width else {}
-    return {**said, "kind": kind, **address, "data": packet.params[width:].hex(" "), "fault": logged.fault}
+    return {**common, "kind": kind, **address, "data": packet.params[width:].hex(" "), "fault": logged.fault}

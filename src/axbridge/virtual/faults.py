@@ -24,7 +24,7 @@ from axbridge.virtual.mishaps import Fault, Turn
 from axbridge.virtual.servo import VirtualServo
 
 _BROWNOUT = 2.5  # V: below the reset voltage of every profile
-_COUNTED = {STATUS, *(one.name.lower() for one in Instruction)}
+_INSTRUCTIONS = {STATUS, *(instruction.name.lower() for instruction in Instruction)}
 _TIME = r"(?:\d+(?:\.\d+)?)(?:ms|s)?"
 
 
@@ -90,7 +90,7 @@ def _rate(example: str, says: str, *, lasts: bool = False) -> FaultKind:
     return FaultKind(example, says, _set_share, _set_share, "rate", lasts=lasts)
 
 
-def _set_deaf(targets: Targets, fault: Fault) -> None:
+def _set_rewrite(targets: Targets, fault: Fault) -> None:
     for servo in targets.servos:
         servo.writes_unchanged = fault.share > 0
 
@@ -144,8 +144,8 @@ FAULTS: Mapping[str, FaultKind] = {
     "duplicate": _rate("duplicate=0.01", "the adapter delivers a reply twice"),
     "echo": FaultKind("echo", "the adapter returns what the host sends", _set_share, _set_share, "switch"),
     "deaf": FaultKind(
-        "deaf", "servos burn EEPROM bytes that keep their value, too, and hear nothing meanwhile", _set_deaf, _set_deaf,
-        "switch",
+        "deaf", "servos also rewrite EEPROM bytes that keep their value, and receive nothing meanwhile",
+        _set_rewrite, _set_rewrite, "switch",
     ),
     "unplug": FaultKind(
         "unplug:2s@5s", "the adapter is unplugged; without a time, until the end", _each_line(Line.unplug), _PLUG,
@@ -164,7 +164,7 @@ FAULTS: Mapping[str, FaultKind] = {
         _each(VirtualServo.restore_id), of_servo=True,
     ),
     "dead": FaultKind(
-        "dead:3@4s", "servo 3 has no power: silent and limp until `none`, then it starts with its RAM reset",
+        "dead:3@4s", "servo 3 has no power: no replies and no torque until `none`, then it starts with its RAM reset",
         _each(VirtualServo.die), _each(VirtualServo.revive), of_servo=True,
     ),
     "overload": FaultKind(
@@ -177,7 +177,7 @@ FAULTS: Mapping[str, FaultKind] = {
         of_servo=True, lasts=True,
     ),
     "stuck": FaultKind(
-        "stuck:3:1s", "servo 3's position reading stands still", _each(VirtualServo.stick), _each(VirtualServo.unstick),
+        "stuck:3:1s", "servo 3's position reading is frozen", _each(VirtualServo.stick), _each(VirtualServo.unstick),
         of_servo=True, lasts=True,
     ),
     "collision": FaultKind(
@@ -209,16 +209,16 @@ def _parse_item(item: str) -> Fault:
     facts = match.groupdict() if match else {}
     share = float(facts.get("share") or kind.form == "switch")
     id_ = int(facts["id"]) if facts.get("id") else None
-    turn = _turn(packet) if counted else None
+    turn = _parse_turn(packet) if counted else None
     if not match or share > 1.0 or (id_ or 0) > MAX_ID or (counted and (turn is None or facts.get("at"))):
         raise UsageError(f"fault {item!r} is not complete or has too much", f"write {name}{words}")
     return Fault(name, share, id_, _seconds(facts.get("duration")), _seconds(facts.get("at")) or 0.0, turn)
 
 
-def _turn(text: str) -> Turn | None:
+def _parse_turn(text: str) -> Turn | None:
     """Parse a packet number such as ``3:read:5``; return None if the text is not valid."""
     match = re.fullmatch(r"([1-9]\d{0,8})(?::([a-z_]+))?(?::(\d+))?", text)
-    if not match or (match[2] or STATUS) not in _COUNTED or int(match[3] or 0) > MAX_ID:
+    if not match or (match[2] or STATUS) not in _INSTRUCTIONS or int(match[3] or 0) > MAX_ID:
         return None
     return Turn(int(match[1]), match[2] or "", int(match[3]) if match[3] else None)
 

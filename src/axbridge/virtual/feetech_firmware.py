@@ -80,10 +80,10 @@ class _Alarms(Alarms):
             self.pushed = state[State.DUTY]
         return self._lasts("load", time, self._table["protection_time"], high=high)
 
-    def _lasts(self, what: str, time: float, ticks: int, *, high: bool) -> bool:
+    def _lasts(self, quantity: str, time: float, ticks: int, *, high: bool) -> bool:
         if not high:
-            self._above.pop(what, None)
-        return high and time - self._above.setdefault(what, time) >= ticks * _TICK
+            self._above.pop(quantity, None)
+        return high and time - self._above.setdefault(quantity, time) >= ticks * _TICK
 
 
 class FeetechFirmware(Firmware):
@@ -111,10 +111,10 @@ class FeetechFirmware(Firmware):
         self.keep()
 
     def keep(self) -> None:
-        self._kept = self.table.data[: self.profile.eeprom_end]
+        self._stored_eeprom = self.table.data[: self.profile.eeprom_end]
 
     def begin(self, time: float) -> None:
-        self.table.data[: len(self._kept)] = self._kept  # writes made while Lock was 1 are lost
+        self.table.data[: len(self._stored_eeprom)] = self._stored_eeprom  # writes made while Lock was 1 are lost
         super().begin(time)
 
     def forget_turns(self, time: float) -> None:
@@ -150,8 +150,8 @@ class FeetechFirmware(Firmware):
 
     def _store_eeprom(self, names: Iterable[str]) -> None:
         for register in map(self.profile.register, names):
-            if register.end <= len(self._kept):
-                self._kept[register.address : register.end] = self.table.data[register.address : register.end]
+            if register.end <= len(self._stored_eeprom):
+                self._stored_eeprom[register.address : register.end] = self.table.data[register.address : register.end]
 
     def copy_present(self, time: float) -> None:
         super().copy_present(time)
@@ -245,8 +245,8 @@ class FeetechFirmware(Firmware):
     def refresh_rest(self, counts: SensorCounts, state: list[float], time: float) -> None:  # noqa: ARG002
         table = self.table
         table["status"] = self.alarms.bits
-        going = self.driven and abs(self._goal(state[State.READING]) - state[State.REFERENCE]) > self.units.position
-        table["moving"] = int(abs(counts.speed) > table.get("moving_threshold") or (going and self.mode == _POSITION))
+        is_far = self.driven and abs(self._goal(state[State.READING]) - state[State.REFERENCE]) > self.units.position
+        table["moving"] = int(abs(counts.speed) > table.get("moving_threshold") or (is_far and self.mode == _POSITION))
         if "present_current" in table:
             table["present_current"] = round(abs(state[State.CURRENT]) / _AMPERE)
             table["goal_position_echo"] = table["goal_position"]

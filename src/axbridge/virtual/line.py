@@ -32,9 +32,9 @@ STATUS = "status"
 _READS = {Instruction.READ, Instruction.SYNC_READ, Instruction.BULK_READ, *_FAST_READS}
 _WRITES = {Instruction.WRITE, Instruction.REG_WRITE, Instruction.SYNC_WRITE, Instruction.BULK_WRITE}
 _CODES: Mapping[str, Collection[int]] = {  # codes that match the instruction of a `Turn`
-    **{one.name.lower(): {one} for one in Instruction}, "read": _READS, "write": _WRITES,
+    **{instruction.name.lower(): {instruction} for instruction in Instruction}, "read": _READS, "write": _WRITES,
 }  # fmt: skip
-_ON_QUESTION = {"drop", "corrupt", "truncate"}  # strike the instruction packet, unless it is a read or a ping
+_INSTRUCTION_FAULTS = {"drop", "corrupt", "truncate"}  # strike the instruction packet, unless it is a read or a ping
 _READ_FRAME = 2 + OVERHEAD  # bytes of a READ packet
 
 
@@ -111,7 +111,7 @@ class Line:
         self.plugged: bool = True
         self.expected: list[tuple[Fault, int]] = []  # that wait for a packet, with the packets left until it
         self.on_turn: Callable[[Fault], None] = lambda _: None  # starts an event whose packet came
-        self.script: Callable[[ReceivedPacket], list[tuple[float, bytes]] | None] | None = None  # see `_recite`
+        self.script: Callable[[ReceivedPacket], list[tuple[float, bytes]] | None] | None = None  # see `_run_script`
         self.log: deque[Logged] | None = None  # packets, if a log is kept
         self._struck: list[Fault] = []  # faults for the replies to the present packet
         self._rng = random.Random(seed)
@@ -234,8 +234,8 @@ class Line:
             start = sent
             if wire:
                 duration = (length + OVERHEAD) * byte
-                begin, taken = interrupts.hold_up(sent + delay, duration, byte)
-                start = begin + taken
+                begin, airtime = interrupts.hold_up(sent + delay, duration, byte)
+                start = begin + airtime
                 if start - sent > patience + duration:
                     break
             reads.append(ScheduledRead(servo, address, length, sent, start))
@@ -248,7 +248,8 @@ class Line:
         """
         if self._listed_at != (self.version, self.baud):
             self._listed_at = self.version, self.baud
-            alone = ((id_, one) for (version, id_), (one, *more) in self._by_id.items() if version == 1 and not more)
+            by_id = self._by_id.items()
+            alone = ((id_, servo) for (version, id_), (servo, *more) in by_id if version == 1 and not more)
             self._listeners_by_id = {
                 id_: (servo, BITS_PER_BYTE / servo.baud, self._interrupts[id(servo)])
                 for id_, servo in alone
@@ -304,12 +305,12 @@ class Line:
 
     def _execute(self, start: float, end: float, received: ReceivedPacket) -> None:
         self.packets += 1
-        if self.script is not None and self._recite(self.script, start, end, received):
+        if self.script is not None and self._run_script(self.script, start, end, received):
             return
         version, packet, size, _ = received
         servos: Sequence[VirtualServo]
         if self.expected or self.log is not None:
-            lost, packet = self._strike_question(version, packet, end)
+            lost, packet = self._strike_instruction(version, packet, end)
             if lost:
                 return
         servos = [servo for servo in self._by_id.get((version, packet.id), ()) if self._receives(servo, start, size)]
@@ -330,7 +331,7 @@ class Line:
         if replies:
             self._answer(replies, end)
 
-    def _recite(
+    def _run_script(
         self,
         script: Callable[[ReceivedPacket], list[tuple[float, bytes]] | None],
         start: float,
@@ -343,28 +344,28 @@ class Line:
             self._deliver(max(start + delay, end), data)
         return answers is not None
 
-    def _strike_question(self, version: int, packet: Packet, end: float) -> tuple[bool, Packet]:
+    def _strike_instruction(self, version: int, packet: Packet, end: float) -> tuple[bool, Packet]:
         """Apply the due faults to an instruction packet and log it; return whether it is lost, and the packet."""
-        protocol = next((one.protocol for one in self.servos if one.protocol.version == version), PROTOCOLS[1])
+        protocol = next((servo.protocol for servo in self.servos if servo.protocol.version == version), PROTOCOLS[1])
         several = protocol.reads(packet) if packet.code in _READS and packet.code != Instruction.READ else ()
         written = protocol.blocks(packet) or ()
-        asked = {packet.id, *(id_ for id_, _, _ in several), *(id_ for _, data in written for id_ in data)}
+        addressed = {packet.id, *(id_ for id_, _, _ in several), *(id_ for _, data in written for id_ in data)}
 
         def matches(turn: Turn) -> bool:
             named = not turn.instruction or packet.code in _CODES.get(turn.instruction, ())
-            return named and (turn.id is None or turn.id in asked)
+            return named and (turn.id is None or turn.id in addressed)
 
         due, self._struck = self._due(matches), []
         for fault in due:
             if fault.kind not in RATES:
                 self.on_turn(fault)
-            elif fault.kind in _ON_QUESTION and packet.code not in _READS and packet.code != Instruction.PING:
+            elif fault.kind in _INSTRUCTION_FAULTS and packet.code not in _READS and packet.code != Instruction.PING:
                 packet = packet._replace(intact=False)
             else:
                 self._struck.append(fault)
         if self.log is not None:
-            self.log.append(Logged(end, version, packet, answer=False, fault=",".join(one.kind for one in due)))
-        return any(one.kind in {"drop", "truncate"} for one in due) and not packet.intact, packet
+            self.log.append(Logged(end, version, packet, answer=False, fault=",".join(fault.kind for fault in due)))
+        return any(fault.kind in {"drop", "truncate"} for fault in due) and not packet.intact, packet
 
     @staticmethod
     def _follow(servos: Sequence[VirtualServo], packet: Packet, end: float) -> Sequence[VirtualServo]:
@@ -379,7 +380,7 @@ class Line:
                     goal = servo.firmware.follow(data, motors.state.item(servo.row, _READING), end)
             if goal is None:
                 others.append(servo)
-            elif goal != servo.goal:  # otherwise the motor has this goal, or an earlier entry
+            elif goal != servo.goal:  # an equal goal is set or queued already
                 servo.goal = goal
                 rows.append(servo.row)
                 goals.append(goal)
@@ -396,11 +397,11 @@ class Line:
             servo.feed(end)
         rows = np.array([servo.row for servo in servos], dtype=int)
         states = servos[0].motors.sampled(rows, [end] * len(rows)).tolist() if servos else ()
-        asked = {servo.id: (servo, state) for servo, state in zip(servos, states, strict=True)}
+        servos_by_id = {servo.id: (servo, state) for servo, state in zip(servos, states, strict=True)}
         for id_, address, length in reads:
-            if id_ not in asked:
+            if id_ not in servos_by_id:
                 break
-            servo, state = asked[id_]
+            servo, state = servos_by_id[id_]
             if (part := servo.fast_block(address, length, end, state)) is None:
                 break
             first = first or (servo, part[1])
@@ -468,14 +469,14 @@ class Line:
         if self.expected or self._struck or self.log is not None:
             struck = self._faults_of_answer(due, data)
             if struck:
-                for when, what in self.mishaps.strike(struck[0], due, data):
-                    self._deliver(when, what)
+                for time, reply in self.mishaps.strike(struck[0], due, data):
+                    self._deliver(time, reply)
                 return
         if not self.mishaps.shares:
             self._deliver(due, data)
             return
-        for when, what in self.mishaps.deliver(due, data):
-            self._deliver(when, what)
+        for time, reply in self.mishaps.deliver(due, data):
+            self._deliver(time, reply)
 
     def _faults_of_answer(self, due: float, data: bytes) -> list[Fault]:
         """Log a status packet; return the faults that strike it."""
@@ -483,13 +484,13 @@ class Line:
         packets = PROTOCOLS[version].decoder().feed(data)
         packet = packets[0] if packets else Packet(BROADCAST, 0, data, intact=False)  # of servos that reply at once
         due_now = self._due(lambda turn: turn.instruction == STATUS and turn.id in {None, packet.id})
-        for fault in (one for one in due_now if one.kind not in RATES):
+        for fault in (fault for fault in due_now if fault.kind not in RATES):
             self.on_turn(fault)
-        by_packet = [one for one in self._struck if one.turn is None or one.turn.id in {None, packet.id}]
-        self._struck = [one for one in self._struck if one not in by_packet]
-        struck = [one for one in due_now if one.kind in RATES] + by_packet
+        by_packet = [fault for fault in self._struck if fault.turn is None or fault.turn.id in {None, packet.id}]
+        self._struck = [fault for fault in self._struck if fault not in by_packet]
+        struck = [fault for fault in due_now if fault.kind in RATES] + by_packet
         if self.log is not None:
-            kinds = ",".join(one.kind for one in (*due_now, *by_packet))
+            kinds = ",".join(fault.kind for fault in (*due_now, *by_packet))
             self.log.append(Logged(due, version, packet, answer=True, fault=kinds))
         return struck
 

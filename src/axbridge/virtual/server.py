@@ -37,7 +37,7 @@ class Console:
     def __init__(self, descriptor: int, run_command: Callable[[str], str], say: Callable[[str], None]) -> None:
         self.descriptor = descriptor  # -1 after the end of the input
         self._run_command, self._say = run_command, say
-        self._begun = b""
+        self._partial_line = b""
 
     def read(self) -> None:
         """Read the available input; execute complete lines."""
@@ -48,7 +48,7 @@ class Console:
         if not data:
             self.descriptor = -1
             return
-        *lines, self._begun = (self._begun + data).split(b"\n")
+        *lines, self._partial_line = (self._partial_line + data).split(b"\n")
         for line in lines:
             if text := line.decode(errors="replace").strip():
                 self._say(self._run_command(text))
@@ -112,20 +112,20 @@ def serve(
     lines, pairs = world.lines, [(world.lines[name], channel) for name, channel in channels.items()]
     offset = time.monotonic() - world.now()
     world.sleep_until(time.monotonic() - offset)
-    awake, asked = Awake(), 0.0
-    patient = all(line.timing == "none" for line, _ in pairs)
+    awake, packet_at = Awake(), 0.0
+    untimed = all(line.timing == "none" for line, _ in pairs)
     ready()
     while not stopping():
         if lines is not world.lines:  # the world was reset
             lines, pairs = world.lines, [(world.lines[name], channel) for name, channel in channels.items()]
-            patient = all(line.timing == "none" for line, _ in pairs)
+            untimed = all(line.timing == "none" for line, _ in pairs)
         now = time.monotonic() - offset
         if now - world.now() > _SUSPENDED:
             offset += now - world.now()
             now = world.now()
             for line, _ in pairs:
                 line.drop_replies()
-        if patient and now > (most := world.now() + max(_AHEAD - world.bank.behind, 0.0)):
+        if untimed and now > (most := world.now() + max(_AHEAD - world.bank.behind, 0.0)):
             offset += now - most
             now = most
         world.sleep_until(now)
@@ -137,8 +137,8 @@ def serve(
         if due - now > _SPIN:
             if _listen(world, pairs, console, min(due - _SPIN, world.next_watch) - now, offset, lateness):
                 awake.hold()
-                asked = now
-            elif now - asked > _QUIET:
+                packet_at = now
+            elif now - packet_at > _QUIET:
                 awake.release()
         else:
             while (now := time.monotonic() - offset) < due:
@@ -181,7 +181,7 @@ def _listen(
             line.clear()  # the next client must not get answers to packets of this one
     open_ = {number for _, channel in free for number in channel.descriptors()}
     waiting = [*open_, console.descriptor] if console is not None and console.descriptor >= 0 else list(open_)
-    came = False
+    received_any = False
     if not waiting:  # Windows can only wait for sockets
         time.sleep(max(wait, 0.0))
         return False
@@ -196,8 +196,8 @@ def _listen(
         if channel not in held and ready.isdisjoint(channel.descriptors()):
             continue
         for arrival in channel.receive():
-            begun = max(arrival.time, line.host_free + offset - _AHEAD)  # earlier, the line was not read
-            if max(time.monotonic() - begun, world.bank.behind) > _SILENT and line.timing == "wire":
+            earliest_read = max(arrival.time, line.host_free + offset - _AHEAD)  # earlier, the line was not read
+            if max(time.monotonic() - earliest_read, world.bank.behind) > _SILENT and line.timing == "wire":
                 lateness.drop()  # dropped bytes also take their time on the wire: otherwise the backlog would never end
                 line.host_free = max(line.host_free, arrival.time - offset) + line.seconds(len(arrival.data))
                 continue
@@ -205,5 +205,5 @@ def _listen(
             line.send(arrival.data, arrival.time - offset)
         # Executing early (by the frame's own length) saves a wake-up; the answer still leaves when it is due.
         line.execute(line.host_free)
-        came = True
-    return came
+        received_any = True
+    return received_any

@@ -257,7 +257,7 @@ class VirtualServo:
     def _read(self, params: bytes, time: float) -> tuple[int, bytes] | None:
         width = self.protocol.address_size
         if len(params) != 2 * width:
-            return self._short, b""
+            return self._length_error, b""
         return self._data(int.from_bytes(params[:width], "little"), int.from_bytes(params[width:], "little"), time)
 
     def _data(
@@ -291,10 +291,10 @@ class VirtualServo:
             width = protocol.address_size
             address, data = int.from_bytes(params[:width], "little"), params[width:]
             if not data:
-                return self._short
+                return self._length_error
             if code == Instruction.WRITE:
                 return self.write(address, data, time, own=own or broadcast)
-            return self._register(address, data, own=own or broadcast)
+            return self._register_write(address, data, own=own or broadcast)
         if code == Instruction.ACTION:
             return self._action(time)
         if code == Instruction.REBOOT:
@@ -306,15 +306,15 @@ class VirtualServo:
             return self._factory_reset(params, time, broadcast=broadcast)
         if code == Instruction.CLEAR:
             return self._clear(params, time)
-        return self._keep(params, time) if code == Instruction.BACKUP else protocol.refusals.unknown
+        return self._control_table_backup(params, time) if code == Instruction.BACKUP else protocol.refusals.unknown
 
     @property
-    def _short(self) -> int:
+    def _length_error(self) -> int:
         """Error for parameters of the wrong length."""
         refusals = self.protocol.refusals
         return refusals.short if self.profile.behaviour.short_instruction == "reply_0x40" else refusals.length
 
-    def _register(self, address: int, data: bytes, *, own: bool) -> int | None:
+    def _register_write(self, address: int, data: bytes, *, own: bool) -> int | None:
         error, values = self._checked(address, data, own=own)
         if values is not None:
             self._registered = address, data
@@ -329,12 +329,12 @@ class VirtualServo:
         return self.write(*registered, time)
 
     def _factory_reset(self, params: bytes, time: float, *, broadcast: bool) -> int | None:
-        table, kept = self.table, self.protocol.resets.get(params)
-        if self.profile.behaviour.reset_0x06 == "ignore" or (broadcast and not kept):
+        table, preserved = self.table, self.protocol.resets.get(params)
+        if self.profile.behaviour.reset_0x06 == "ignore" or (broadcast and not preserved):
             return None  # all servos would have the same id
-        if kept is None:
+        if preserved is None:
             return self.protocol.refusals.value
-        values = {name: table[name] for name in kept}
+        values = {name: table[name] for name in preserved}
         table.factory_reset()
         for name, value in values.items():
             table[name] = value
@@ -355,7 +355,7 @@ class VirtualServo:
         self.push(time)
         return 0
 
-    def _keep(self, params: bytes, time: float) -> int:
+    def _control_table_backup(self, params: bytes, time: float) -> int:
         """Execute Control Table Backup: store all registers, or restore them and restart."""
         if params not in {_STORE, _RESTORE}:
             return self.protocol.refusals.value
@@ -454,9 +454,9 @@ class VirtualServo:
         self.followed = self.firmware.followed() if Instruction.SYNC_WRITE in self._known else None
         reading = float(self.motors.state[self.row, _READING])
         self.motors.set_command(self.row, self.firmware.command(reading, driven=self.firmware.driven), time)
-        self._note_limits()
+        self._update_limits()
 
-    def _note_limits(self) -> None:
+    def _update_limits(self) -> None:
         """Update the scale and the alarm limits, which the line and the world read."""
         self.scale, self.alarm_limits = self.firmware.scale(), self.firmware.alarm_limits()
 
@@ -489,12 +489,12 @@ class VirtualServo:
     def overheat(self, time: float) -> None:  # noqa: ARG002
         """Let the temperature reading exceed the limit, at any motor temperature."""
         self.firmware.hot = self.table["temperature_limit"] + _HOTTER
-        self._note_limits()
+        self._update_limits()
 
     def cool(self, time: float) -> None:  # noqa: ARG002
         """Let the temperature reading follow the motor again."""
         self.firmware.hot = None
-        self._note_limits()
+        self._update_limits()
 
     def stick(self, time: float) -> None:
         """Freeze the position reading, for the host and for the servo's control loop."""
@@ -521,14 +521,14 @@ class VirtualServo:
             self._shut_down(fatal, time)
         if firmware.watch(time):
             self.push(time)
-        self._note_limits()
+        self._update_limits()
 
     def overload(self, time: float) -> None:
         """Set the overload alarm until the host recovers the servo."""
         self.monitor(self.motors.state[self.row].tolist(), time)
         if fatal := self.alarms.overload():
             self._shut_down(fatal, time)
-        self._note_limits()
+        self._update_limits()
 
     def _shut_down(self, flags: int, time: float) -> None:
         self.firmware.shut_down(flags)

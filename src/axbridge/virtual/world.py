@@ -27,8 +27,8 @@ from axbridge.virtual.mishaps import Fault
 from axbridge.virtual.present import Watch
 from axbridge.virtual.servo import VirtualServo
 
-_PAST = 0.05  # s: maximum age of a sample; a busy line of many servos needs it
-_WATCH = 0.02  # s between firmware checks of temperature, supply and load
+_SAMPLE_AGE = 0.05  # s: maximum age of a sample; a busy line of many servos needs it
+_WATCH_PERIOD = 0.02  # s between firmware checks of temperature, supply and load
 
 
 class _NullMotor:
@@ -76,14 +76,14 @@ class World:
         self.bank = bank
         self._rated = bank.supply.copy()  # V, supply of each motor
         self._now = 0.0
-        self._fill(seed, timing)
+        self._build(seed, timing)
         if faults:
             self.inject(faults)
 
-    def _fill(self, seed: int, timing: Literal["wire", "none"] | None) -> None:
+    def _build(self, seed: int, timing: Literal["wire", "none"] | None) -> None:
         """Build servos with factory values and the rig's registers, and the lines."""
         rig = self.rig
-        self.next_watch: float = self._now + _WATCH  # s: next check of the alarms
+        self.next_watch: float = self._now + _WATCH_PERIOD  # s: next check of the alarms
         configs = rig.dynamixels
         buses = {bus.name: bus for bus in rig.buses}
         self.servos: dict[str, VirtualServo] = {  # by name
@@ -112,7 +112,7 @@ class World:
         self._events: list[tuple[float, int, Fault, bool]] = []  # time, order, fault, whether it ends
         self._order = itertools.count()  # of events at the same time
         for line in self.lines.values():
-            line.on_turn = self._strike_now
+            line.on_turn = self._strike_on_packet
 
     @property
     def engine_name(self) -> str:
@@ -141,11 +141,11 @@ class World:
 
         NaN for times more than 50 ms ago.
         """
-        kept = [self._now - _PAST <= time <= self._now for time in times]
+        recent = [self._now - _SAMPLE_AGE <= time <= self._now for time in times]
         rows = np.array([self.servos[servo].row for servo in servos], dtype=int)
-        known = [time if is_kept else self._now for time, is_kept in zip(times, kept, strict=True)]
+        known = [time if is_recent else self._now for time, is_recent in zip(times, recent, strict=True)]
         states = self.bank.sampled(rows, known)[:, [State.ANGLE, State.TORQUE]]
-        return np.where(np.array(kept, dtype=bool)[:, None], states, math.nan)
+        return np.where(np.array(recent, dtype=bool)[:, None], states, math.nan)
 
     def sample(self, servo: str, time: float | None = None) -> RawState:
         """Return a servo's registers as a bus reads them now, or at `time` (s), at most 50 ms ago.
@@ -191,7 +191,7 @@ class World:
                 for line in self.lines.values():
                     line.expect(fault)
             elif FAULTS[fault.kind].form == "event":
-                self._later(fault.at, fault)
+                self._schedule(fault.at, fault)
             else:
                 FAULTS[fault.kind].start(self._targets, fault)
         self.next_watch = min(self.next_watch, max(self.next_event, self._now))
@@ -201,7 +201,7 @@ class World:
         self.inject("none")
         self.bank.supply[:] = self._rated
         self.bank.reset()
-        self._fill(seed, timing)
+        self._build(seed, timing)
         self.inject(faults)
 
     def power_cycle(self) -> None:
@@ -221,7 +221,7 @@ class World:
         for row in self._alarms.polled(self._rows, self.bank.state):
             before_change()
             self._rows[row].monitor(self.bank.state[row].tolist(), self._now)
-        self.next_watch = min(self._now + _WATCH, self.next_event)
+        self.next_watch = min(self._now + _WATCH_PERIOD, self.next_event)
 
     def _strike(self, fault: Fault, ends: bool) -> None:
         """Start an event, or end one."""
@@ -232,14 +232,14 @@ class World:
         kind.start(self._targets, fault)
         lasts = kind.usually if fault.duration is None else fault.duration
         if lasts is not None:
-            self._later(lasts, fault, ends=True)
+            self._schedule(lasts, fault, ends=True)
 
-    def _strike_now(self, fault: Fault) -> None:
+    def _strike_on_packet(self, fault: Fault) -> None:
         """Strike a fault whose packet has come."""
         self._strike(fault, ends=False)
         self.next_watch = min(self.next_watch, self.next_event)
 
-    def _later(self, delay: float, fault: Fault, *, ends: bool = False) -> None:
+    def _schedule(self, delay: float, fault: Fault, *, ends: bool = False) -> None:
         heapq.heappush(self._events, (self._now + delay, next(self._order), fault, ends))
 
     def _copy_of(self, servo: VirtualServo) -> VirtualServo:

@@ -22,10 +22,10 @@ from axbridge.virtual.firmware import Firmware, SensorCounts, Written
 _TURN = 4096  # counts
 _GOALS = struct.Struct("<Ii")  # Profile Velocity and Goal Position
 _ACCELERATION = 214.577 * RPM / 60  # rad/s² per count of Profile Acceleration
-_FEW = 12  # counts from the goal that count as arrived, about 1 degree; assumed, no manual gives a figure
-_FAR = 200  # counts behind the trajectory that count as a following error; assumed
+_ARRIVED = 12  # counts from the goal that count as arrived, about 1 degree; assumed, no manual gives a figure
+_FOLLOWING_ERROR = 200  # counts behind the trajectory that count as a following error; assumed
 _WATCHDOG_UNIT = 0.02  # s
-_RATE = 1000.0  # Hz, velocity loop; assumed
+_LOOP_RATE = 1000.0  # Hz, velocity loop; assumed
 
 
 _MODES = {  # mode of the control loop, and its goal register
@@ -89,13 +89,13 @@ class XFirmware(Firmware):
     REST: ClassVar = ("hardware_error_status",)
     _lost_turns = 0  # counts: whole turns
     _approach = Approach()
-    _fed = 0.0  # s, time of the latest packet
+    _fed_at = 0.0  # s, time of the latest packet
     _mounted = 0  # 1 or -1: initial side, from the registers at the first start; 0 before
 
     def begin(self, time: float) -> None:
         self.table["torque_enable"] = self.table.get("startup_configuration") & 1
         self.table["registered_instruction"] = 0
-        self._fed = time
+        self._fed_at = time
         super().begin(time)
 
     def configure(self) -> None:
@@ -163,7 +163,7 @@ class XFirmware(Firmware):
 
     def _switch_on(self, written: Written) -> None:
         """Set the goal to the present position at torque-on, unless the same packet has a goal."""
-        self._fed = written.time
+        self._fed_at = written.time
         goal = written.values.get("goal_position")
         if self.mode is OperatingMode.POSITION:
             self.forget_turns(written.time)
@@ -193,14 +193,14 @@ class XFirmware(Firmware):
         return self.table["bus_watchdog"] < 0
 
     def feed(self, time: float) -> bool:
-        stopped, self._fed = self.watch(time), time
+        stopped, self._fed_at = self.watch(time), time
         return stopped
 
     def watch(self, time: float) -> bool:
         """Stop when no packet came for too long; by the e-manual, torque stays on and the servo holds."""
         table = self.table
         period = table["bus_watchdog"]
-        if period <= 0 or not self.driven or time - self._fed <= period * _WATCHDOG_UNIT:
+        if period <= 0 or not self.driven or time - self._fed_at <= period * _WATCHDOG_UNIT:
             return False
         table["bus_watchdog"] = -1
         table["profile_acceleration"] = table["profile_velocity"] = table["goal_velocity"] = 0
@@ -250,8 +250,8 @@ class XFirmware(Firmware):
         ongoing = steers and planned != table["goal_position"]
         status = 0
         if steers:
-            status = approach.shape | 0x02 * ongoing | 0x08 * (abs(planned - position) > _FAR)
-            status |= abs(table["goal_position"] - position) <= _FEW
+            status = approach.shape | 0x02 * ongoing | 0x08 * (abs(planned - position) > _FOLLOWING_ERROR)
+            status |= abs(table["goal_position"] - position) <= _ARRIVED
         follows = driven and self.mode not in {OperatingMode.PWM, OperatingMode.CURRENT}
         ramp = state[State.REFERENCE_SPEED] if follows else 0.0
         if ongoing and approach.acceleration == 0.0:  # without a ramp, the loop has no reference speed
@@ -288,7 +288,7 @@ class XFirmware(Firmware):
             row[Command.SPEED] = side * table["goal_velocity"] * units.speed
             count = units.full_scale * units.speed  # of velocity: KvP/128 and, in each run, KvI/65536 counts of duty
             row[Command.SPEED_P] = table["velocity_p_gain"] / 128 / count
-            row[Command.SPEED_I] = table["velocity_i_gain"] / 65536 / count * _RATE
+            row[Command.SPEED_I] = table["velocity_i_gain"] / 65536 / count * _LOOP_RATE
         elif mode in POSITION_MODES:
             row[Command.GOAL] = self._angle(table["goal_position"])
             row[Command.SPEED] = approach.speed
