@@ -1,4 +1,4 @@
-"""What passes a bridge, written down: packets, notices, the table of samples decoded from them, and a summary."""
+"""Recorder of a bridge: packets, notices, samples decoded from the packets, and a summary."""
 
 from __future__ import annotations
 
@@ -30,42 +30,42 @@ from axbridge.robot.drives.bus_drive import BusDrive
 from axbridge.robot.samples import Samples, Scales
 from axbridge.units import bits_to_signed
 
-_SPACING = 0.005  # s between two rows of the table, at least
-_GAP = 0.003  # s without a byte: the program asks nothing
-_GIVEN_UP = 0.1  # s after which no program waits for an answer any more
-PATIENCE = 0.03  # s that the bridge waits for its own: adapters hold one back for 16 ms
-_PAUSE = 0.2  # s without news after which a row that has begun is written
-_SAMPLED = 1.0  # s for which the program is the one who takes a servo's samples: others add to its rows, and begin none
-_MODELLED = ("temperature", "load", "voltage", "speed")  # what torque and power are worked out from
-_DUTIES = {"moving_speed", "goal_pwm", "goal_time"}  # registers that are the duty of a wheel, in some mode
+_SPACING = 0.005  # s: minimum time between two rows of the table
+_GAP = 0.003  # s without a byte: the program has no packet in progress
+_GIVEN_UP = 0.1  # s after which no program waits for a reply any more
+PATIENCE = 0.03  # s that the bridge waits for replies to its own packets: adapters delay a reply by up to 16 ms
+_PAUSE = 0.2  # s without new values after which an open row is written
+_SAMPLED = 1.0  # s after the program's own sample in which other samples of the servo start no row
+_MODELLED = ("temperature", "load", "voltage", "speed")  # inputs of the torque and power model
+_DUTIES = {"moving_speed", "goal_pwm", "goal_time"}  # registers that hold a wheel's duty in some mode
 
 
 class BlackBox:
-    """Looks at the bytes of a line, and keeps what they say.
+    """Decodes and records the bytes of a line.
 
-    A row of the table begins with the first sample or goal of a servo that the row before has already. So a program
-    that works in cycles has a row a cycle. Beside a sample stand the goals that were written until the next one.
+    A new row of the table starts with the first sample or goal of a servo that is already in the present row. A program
+    that works in cycles so gets one row per cycle. A row has the samples, and the goals written until the next sample.
 
     Args:
-        rig: What is on the line.
-        recorder: Gets packets, rows and notices; None: there is only a summary.
+        rig: The rig whose servos are on the line.
+        recorder: Receives packets, rows and notices; None: only a summary.
 
     Attributes:
-        traffic: What it counts.
-        passed_at: When a byte passed last (`time.monotonic`).
-        failure: Why nothing is recorded any more.
-        rows: Rows of the table so far.
+        traffic: Decoder and counters of the line.
+        passed_at: Time of the last byte (`time.monotonic`).
+        failure: The error that ended recording.
+        rows: Number of rows so far.
     """
 
     def __init__(self, rig: Rig, recorder: Recorder | None = None) -> None:
         self._recorder = recorder
-        nobody = cast(Bus, None)  # the drives convert counts, and ask nothing
+        nobody = cast(Bus, None)  # the drives only convert counts
         self._drives = [drive_of(rig, servo, nobody) for servo in rig.dynamixels]
         self._scales = Scales(self._drives)
         self._names = tuple(self._scales.servos)
         self._servos = [Known(drive.config.name, drive.id, drive.profile, drive.protocol) for drive in self._drives]
         self.traffic = Traffic(Table(self._servos), self._note_news)
-        self._acted: Counter[str] = Counter()  # rules, and how often
+        self._acted: Counter[str] = Counter()  # number of notices by rule
         self._backlog: deque[tuple[float, Source, bytes]] = deque()
         self._began, self._began_ns = time.monotonic(), time.time_ns()
         self._port: Port | None = None
@@ -76,43 +76,43 @@ class BlackBox:
         self.rows: int = 0
         self._written_at = -math.inf
         self._news_at = math.inf
-        self._new: set[tuple[int, str]] = set()  # id, and what is new of it since the row before
-        self._sampled: dict[int, float] = {}  # when, s, by id; since the row before
-        self._commanded: dict[int, float] = {}  # when a goal was written, likewise
-        self._read: dict[int, set[int]] = {servo.id: set() for servo in self._servos}  # addresses, likewise
-        self._asker = Source.BRIDGE  # of the latest question
-        self._sampling: dict[int, float] = {}  # when the program took a sample last, s, by id
-        self._seen: dict[int, float] = {}  # when all usual registers were read at once, s, by id
-        self._limited: set[tuple[str, str]] = set()  # servo and limit: one that was lifted is recorded as lifted
+        self._new: set[tuple[int, str]] = set()  # id, and kind of news since the previous row
+        self._sampled: dict[int, float] = {}  # s, time of the sample, by id; since the previous row
+        self._commanded: dict[int, float] = {}  # s, time of the goal; likewise
+        self._read: dict[int, set[int]] = {servo.id: set() for servo in self._servos}  # addresses; likewise
+        self._asker = Source.BRIDGE  # sender of the latest instruction packet
+        self._sampling: dict[int, float] = {}  # s, the program's last sample, by id
+        self._seen: dict[int, float] = {}  # s, last read of all usual registers at once, by id
+        self._limited: set[tuple[str, str]] = set()  # servo and limit; later a removed limit is recorded as its maximum
 
     @property
     def time(self) -> float:
-        """The recording's clock, s."""
+        """Time of the recording, s."""
         return time.monotonic() - self._began
 
     def watch(self, port: Port, relay: Relay | None = None) -> None:
-        """See all bytes of this port from now on; those that `relay` passes to it are the program's."""
+        """Record all bytes of this port from now on; bytes that `relay` passes to it are the program's."""
         self._port, self._relay = port, relay
         port.tap = self._see
 
     @property
     def is_pause(self) -> bool:
-        """Whether a question of the bridge's own disturbs nothing: the program's is answered, or was given up."""
-        assert self._relay is not None  # the box watches its port by then
+        """Whether the bridge may send a packet: the program's packet is answered, or its reply is overdue."""
+        assert self._relay is not None  # `watch` was called before
         return self._relay.idle > (_GIVEN_UP if self.traffic.pending else _GAP)
 
     def note_change(self, packet: bytes, instead: bytes) -> None:
-        """A rule has put another packet in the place of the program's."""
+        """Record a packet that a rule has changed."""
         self._record(lambda recorder: recorder.packet(self.time, Source.CHANGED, packet + instead))
 
     def note(self, notice: Notice, *, said: bool = True) -> None:
-        """Count a notice; record one that was `said`."""
+        """Count a notice; record it if it was `said`."""
         self._acted[notice.rule] += 1
         if said:
             self._record(lambda recorder: recorder.event(self.time, "notice", **notice._asdict()))
 
     def work(self) -> None:
-        """Decode what has passed; for when the line has time."""
+        """Decode the bytes that have passed; call it when the line is idle."""
         byte = 0.0 if self._port is None else byte_seconds(self._port.baudrate)
         while self._backlog:
             passed, source, data = self._backlog.popleft()
@@ -126,9 +126,9 @@ class BlackBox:
             self._write_row(self.time)
 
     def overdue(self, period: float, polled: Mapping[int, float]) -> tuple[Protocol, int] | None:
-        """The servo whose usual registers were not read for longest, if that is longer than `period`, s.
+        """Return protocol and id of the servo with the oldest sample, if it is older than `period`, s.
 
-        `polled` is when one was asked last, by id: it may be silent.
+        `polled` has the time of the last poll, s, by id: a servo may not have answered it.
         """
 
         def seen(servo: Known) -> float:
@@ -138,14 +138,14 @@ class BlackBox:
         return (servo.protocol, servo.id) if self.time - seen(servo) > period else None
 
     def close(self) -> None:
-        """Decode and write what is left."""
+        """Decode and write the rest."""
         self.work()
         self.traffic.give_up()
         if self._new:
             self._write_row(self.time)
 
     def summary(self) -> dict[str, Any]:
-        """Plain numbers of the whole run."""
+        """Return the numbers of the whole run."""
         seconds = self.time
         return {
             "seconds": seconds,
@@ -158,7 +158,7 @@ class BlackBox:
         }
 
     def _record(self, write: Callable[[Recorder], None]) -> None:
-        """Write, until that has failed: bytes pass and motors go off all the same."""
+        """Write to the recording until a write has failed; the bridge works without a recording."""
         if self._recorder is not None and self.failure is None:
             try:
                 write(self._recorder)
@@ -177,7 +177,7 @@ class BlackBox:
     # -- rows ---------------------------------------------------------------------------------------------------------
 
     def _note_news(self, servo: Known, place: range, written: bool, when: float) -> None:
-        """Registers of a servo are about to change: its row may have to be written before."""
+        """Update the row before registers of a servo change; write the row first if it is complete."""
         if self._recorder is None:
             return
         protocol, id_ = servo.protocol, servo.id
@@ -207,7 +207,7 @@ class BlackBox:
             self._sampled[id_] = when
 
     def _write_row(self, end: float) -> None:
-        """The row that has begun; goals that are not new count from its `end` on, s."""
+        """Write the open row; goals without a time since the previous row get `end`, s."""
         times = np.array([self._sampled.get(servo.id, math.nan) for servo in self._servos])
         raw, fresh = self._raw(times)
         enabled = [servo.value("torque_enable") for servo in self._servos]
@@ -231,7 +231,7 @@ class BlackBox:
             addresses.clear()
 
     def _raw(self, times: FloatArray) -> tuple[Rows, dict[str, BoolArray]]:
-        """The latest counts of all servos, and which of them were read since the row before."""
+        """Return the latest counts of all servos, and by name which were read since the previous row."""
         count = len(self._servos)
         columns = {name: np.zeros(count, int) for name in RawState._fields}
         fresh = {name: np.zeros(count, bool) for name in RawState._fields}
@@ -252,7 +252,7 @@ class BlackBox:
         return Rows({**columns, "time": times, "torque_limit": np.full(count, UNREAD)}), fresh
 
     def _commands(self, drive: BusDrive, servo: Known) -> tuple[float, ...]:
-        """The columns of `COMMANDS`, as far as they are known."""
+        """Return the columns of `COMMANDS`; NaN for unknown values."""
         units, protocol = drive.profile.units, drive.protocol
         on = servo.value("torque_enable")
         enabled = math.nan if on is None else float(on == 1)
@@ -263,7 +263,7 @@ class BlackBox:
         command = math.nan if goal is None else drive.calibration.angle(goal)
         counts = None if servo.timed else servo.value(protocol.names.speed)
         most = drive.limits.velocity
-        speed = most if counts == 0 else _scaled(counts, units.speed)  # 0 is: as fast as it can
+        speed = most if counts == 0 else _scaled(counts, units.speed)  # 0: no speed limit
         return command, enabled, math.nan, self._limit(drive, "speed", speed, most), torque
 
     def _limit(self, drive: BusDrive, what: str, value: float, most: float) -> float:
@@ -280,7 +280,7 @@ _SOURCES = {  # columns, and the counts they come from
 
 
 def _has(place: range, span: Sequence[int]) -> bool:
-    """Whether a span of registers lies in a place."""
+    """Return whether a range of addresses covers a whole span of registers."""
     return span[0] in place and span[0] + span[1] - 1 in place
 
 
@@ -293,7 +293,7 @@ def _scaled(counts: int | None, unit: float) -> float:
 
 
 def _duty(drive: BusDrive, servo: Known) -> float:
-    """The duty that a wheel was asked for; NaN where its goal is a speed, or not known."""
+    """Return the duty goal of a wheel; NaN if its goal is a speed or unknown."""
     name = next((name for name, one in servo.profile.registers.items() if one.address == servo.endless_goal), "")
     value, by_speed = servo.value(name), servo.profile.behaviour.wheel_mode == "speed"
     if value is None or name not in _DUTIES or (name == "moving_speed" and by_speed):

@@ -1,4 +1,4 @@
-"""What the bridge itself asks of the servos and writes to them, so that the rules can act."""
+"""Packets that the bridge itself sends to the servos, so that the rules can act."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from axbridge.config.rig_tables import BridgeConfig
 from axbridge.robot.torque_watch import HARD, LASTS
 from axbridge.units import VOLT_PER_COUNT
 
-_THERE = math.radians(3)  # rad between a goal and the joint, and what a blocked joint moves when it is free
-_PAUSE = 5.0  # s without a goal, after which the next one is looked at like the first
-_POLL = 0.05  # s between two samples of a servo that something may happen to
-_CHECK = 1.0  # s between two of others
-_MISSED = 2  # samples without an answer, after which a servo is asked less often
-_REPEAT = 1.0  # s: a rule that acts again and again, without such a pause, is one notice
+_THERE = math.radians(3)  # rad: position tolerance of a goal, and motion of a blocked joint that is free again
+_PAUSE = 5.0  # s without a goal, after which the next goal counts as the first
+_POLL = 0.05  # s between samples of a servo at risk
+_CHECK = 1.0  # s between samples of other servos
+_MISSED = 2  # samples without a reply, after which a servo is polled less often
+_REPEAT = 1.0  # s: repeated actions of a rule without such a pause make one notice
 _NO_DIGITS = str.maketrans("", "", "-0123456789")
-_COOLER = 5  # °C below its limit a servo may be switched on again
+_COOLER = 5  # °C below the limit at which a servo may be switched on again
 
 
 class Protector:
-    """Examines a program's packets, and watches over the servos in its pauses."""
+    """Examines a program's packets, and monitors the servos in its pauses."""
 
     def __init__(self, bus: SerialBus, box: BlackBox, config: BridgeConfig, notify: Callable[..., object]) -> None:
         self._bus, self._box, self._config, self._notify = bus, box, config, notify
         self._table = box.traffic.table
         box.traffic.answered = self._note_answer
-        self._commanded: dict[int, float] = {}  # when each servo got its last goal, s
-        self._acted: dict[tuple[str, str], float] = {}  # when a rule changed a packet last, by servo and text
-        self._fresh: dict[int, Known] = {}  # servos whose samples have passed; a write may collide with more replies
-        self.wrote_at = -math.inf  # when the program wrote something last, s; -inf: not since `forget`
+        self._commanded: dict[int, float] = {}  # s, last goal, by id
+        self._acted: dict[tuple[str, str], float] = {}  # s, last change of a packet by a rule, by servo and text
+        self._fresh: dict[int, Known] = {}  # with a new sample; a write now may collide with replies
+        self.wrote_at = -math.inf  # s, last write of the program; -inf: none since `forget`
 
     @property
     def wrote(self) -> bool:
@@ -47,7 +47,7 @@ class Protector:
         return self.wrote_at > -math.inf
 
     def forget(self) -> None:
-        """The exit policy was applied: give the servos the speed and the torque limit that the program has set."""
+        """Restore the program's speed and torque limits, after the exit policy was applied."""
         self.wrote_at = -math.inf
         self._table.forget()
         self._commanded.clear()
@@ -59,7 +59,7 @@ class Protector:
                 self._cap(servo, None)
 
     def close(self) -> None:
-        """As `forget`; servos that were kept off get their torque limit back, too."""
+        """Do the same as `forget`, also for servos that were kept off."""
         for servo in self._table.servos.values():
             servo.kept_off = False
         self.forget()
@@ -67,7 +67,7 @@ class Protector:
     # -- packets of the program ---------------------------------------------------------------------------------------
 
     def examine(self, version: int, packet: Packet, frame: bytes) -> bytes:
-        """What the line gets instead of a packet; see `Packets`. A question passes at once."""
+        """Return the bytes that go to the line for a packet; see `Packets`. Reads pass at once."""
         self._judge_fresh()
         if packet.code in QUESTIONS:
             return frame
@@ -98,9 +98,9 @@ class Protector:
         return frame if passed is packet else protocol.encode(passed.id, passed.code, passed.params)
 
     def _approach(self, protocol: Protocol, goals: dict[int, int], speeds: dict[int, int], now: float) -> None:
-        """Limit the speed of servos whose goals are far from where they are, until they arrive.
+        """Limit the speed of servos with far goals until they arrive.
 
-        A time-based profile has no speed: each of its goals gets the time that the speed limit asks for.
+        A time-based profile has no speed: each goal gets the duration that follows from the speed limit.
         """
         servos = [self._table.servos[id_] for id_ in goals]
         for servo in servos:
@@ -138,7 +138,7 @@ class Protector:
         self._write(servos, protocol.names.speed, writes)
 
     def _time_for(self, servo: Known, away: int | None, before: int, *, given: bool) -> int:
-        """Profile Velocity, ms, of a servo with a time-based profile, for a goal that is `away` counts."""
+        """Return Profile Velocity, ms, for a time-based profile and a goal that is `away` counts from the joint."""
         if not given and not servo.least_time:
             servo.wanted_speed = before
         limit = servo.speed_limit
@@ -181,7 +181,7 @@ class Protector:
             self._commanded.pop(servo.id, None)
 
     def _hold(self, protocol: Protocol, servos: list[Known]) -> None:
-        """Make the present position the goal of these servos, where it is another one."""
+        """Set the goal of these servos to the present position, if it differs."""
         goals = {}
         places, before = self._read(servos, *protocol.present_position), self._read(servos, *protocol.goal_position)
         for servo in servos:
@@ -208,7 +208,7 @@ class Protector:
             self._judge(self._fresh.popitem()[1])
 
     def watch(self) -> None:
-        """In a pause: ask the servo whose sample is the oldest, as far as it is old."""
+        """In a pause, poll the servo whose sample is due."""
         self._judge_fresh()
         now = time.monotonic()
         servo = min(self._table.servos.values(), key=lambda one: one.polled_at + self._period(one))
@@ -237,7 +237,7 @@ class Protector:
         return _POLL if busy else _CHECK
 
     def _note_alarms(self, servo: Known, error: int) -> None:
-        """Take in the error byte of a reply."""
+        """Evaluate the error byte of a reply."""
         protocol = servo.protocol
         if not protocol.reads_alarm:
             questions = protocol.refusing | (protocol.refusals.damaged or 0)
@@ -251,13 +251,13 @@ class Protector:
             self._notify(Notice(servo.name, "alarm", f"reports {servo.protocol.alarms(new).describe()}"))
 
     def _judge(self, servo: Known) -> None:
-        """Act on a new sample of a servo: whether it has arrived, is blocked, or is beyond a limit."""
+        """Act on a new sample: end a far goal, limit a blocked servo, or switch a servo off beyond its limits."""
         sample = servo.sample()
         if sample is None or not self.wrote:
             return
         servo.polled_at = time.monotonic()
         here = sample["position"]
-        if servo.value("torque_enable") == 0:  # it was without power, or switched off
+        if servo.value("torque_enable") == 0:  # it had no power, or was switched off
             self._commanded.pop(servo.id, None)
         if servo.far_goal is not None and self._has_arrived(servo, here):
             self._give_speed_back(servo)
@@ -273,7 +273,7 @@ class Protector:
         return abs(here - goal) * servo.profile.units.position <= _THERE
 
     def _judge_supply(self, servo: Known, sample: dict[str, int]) -> None:
-        """Keep a servo off that is too hot, or whose supply is wrong."""
+        """Keep a servo off while it is too hot or its supply is out of range."""
         hot = sample["temperature"] > servo.top_temperature - _COOLER * servo.kept_off
         low, high = servo.voltages
         volts = f"{sample['voltage'] * VOLT_PER_COUNT:g} V"
@@ -291,7 +291,7 @@ class Protector:
                 self._notify(Notice(servo.name, "temperature", text))
 
     def _judge_load(self, servo: Known, here: int, sample: dict[str, int]) -> None:
-        """Leave a blocked servo a share of its torque until it moves, or its goal goes back."""
+        """Reduce the torque limit of a blocked servo until it moves, or its goal is no longer ahead."""
         near, goal, now = servo.protocol.park_near, servo.goal, time.monotonic()
         ahead = 0 if goal is None else goal - here
         side = (ahead > near) - (ahead < -near)
@@ -318,7 +318,7 @@ class Protector:
     # -- reads and writes ---------------------------------------------------------------------------------------------
 
     def _cap(self, servo: Known, cap: int | None) -> None:
-        """Let a servo have at most this torque limit, counts; None: what the program has set."""
+        """Limit a servo's torque limit to `cap` counts; None: restore the program's."""
         name = servo.protocol.names.torque
         register = servo.profile.register(name)
         if servo.cap is None:
@@ -330,7 +330,7 @@ class Protector:
             self._write([servo], name, {servo.id: register.encode(torque)})
 
     def _give_speed_back(self, servo: Known) -> None:
-        """Give a servo the speed limit that its program has set."""
+        """Restore the program's speed limit of a servo."""
         servo.far_goal, servo.least_time = None, 0
         speed, top = servo.wanted_speed, servo.top_speed
         if top is not None and not servo.timed:
@@ -339,7 +339,7 @@ class Protector:
         self._write([servo], name, {servo.id: servo.profile.register(name).encode(speed)})
 
     def _read(self, servos: Iterable[Known], address: int, size: int) -> dict[int, bytes]:
-        """Registers of servos as they are now, by id, of those that answer."""
+        """Read registers of servos now; return them by id for the servos that answer."""
         data: dict[int, bytes] = {}
         for _ in range(1 + retries.QUESTION):
             asked = [(servo.id, address, size) for servo in servos if servo.id not in data]
@@ -352,7 +352,7 @@ class Protector:
         return data
 
     def _write(self, servos: Iterable[Known], name: str, data: dict[int, bytes]) -> None:
-        """Write to a register of some servos of one protocol."""
+        """Write a register of servos with the same protocol."""
         if not data:
             return
         changed = [servo for servo in servos if servo.id in data]

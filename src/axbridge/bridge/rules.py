@@ -1,7 +1,7 @@
-"""What a packet may say: pure functions of a packet and the known registers; a rule changes values, not packets.
+"""Rules for packets: pure functions of a packet and the known registers; a rule changes values, not packets.
 
-A servo gets each packet and answers it, so its program sees ordinary replies. What a rule refuses, the servo refuses
-itself: the write goes to an address where it has no register, or says what the register holds already.
+A servo receives each packet and answers it, so that the program gets ordinary replies. The servo itself refuses a
+forbidden write: the packet gets an address without a register, or the register's present value.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from axbridge.config.registers import Instruction
 from axbridge.units import limited_bits
 
 _NOWHERE = 0xF0  # no profile has a register from here on that one packet of Protocol 1.0 could reach
-_UNASSIGNED = 0x7E  # no instruction of any protocol
+_UNASSIGNED = 0x7E  # an instruction code that no protocol uses
 
 
 class Notice(NamedTuple):
-    """What a rule did, or saw."""
+    """A report of a rule."""
 
     servo: str
     rule: str
@@ -47,7 +47,7 @@ def _limited_speed(servo: Known, name: str, value: int) -> int:
     if name == "moving_speed" and servo.turns:
         return limited_bits(value, top)
     if value == 0 and name == servo.protocol.names.speed and not servo.turns:
-        return top  # 0 is: as fast as it can
+        return top  # 0: no speed limit
     return min(max(value, -top), top)
 
 
@@ -67,7 +67,7 @@ def _off_beyond_limits(servo: Known, name: str, value: int) -> int:
 
 
 def _no_new_middle(servo: Known, name: str, value: int) -> int:
-    """Feetech's servos take 128 for: this place is the middle from now on, for good."""
+    """Keep Torque Enable when 128 is written: Feetech's servos make the present position the middle, permanently."""
     if name != "torque_enable" or servo.protocol.lock is None or value <= 1:
         return value
     return servo.value(name) or 0
@@ -80,20 +80,20 @@ RULES: dict[str, Callable[[Known, str, int], int]] = {
     "temperature": _off_beyond_limits,
     "service": _no_new_middle,
 }
-"""Of a value that a program writes to a register, by name: what the servo gets instead."""
+"""By name, a function of servo, register name and written value that returns the permitted value."""
 _RESETS = {Instruction.FACTORY_RESET: "factory reset", Instruction.BACKUP: "backup"}
 
 
 def checked(
     protocol: Protocol, packet: Packet, table: Table, *, service: bool = False
 ) -> tuple[Packet, tuple[Notice, ...]]:
-    """The packet as the servos may get it, and what was changed; the same object where nothing was.
+    """Return the packet for the servos, and notices of changes; the same object if nothing was changed.
 
     Args:
-        protocol: What the servos speak that hear it.
+        protocol: Protocol of the servos that receive it.
         packet: From the program; it is intact.
-        table: The registers as they are known.
-        service: Whether EEPROM and factory reset are allowed (``--allow-service``).
+        table: The known registers.
+        service: Whether EEPROM writes and factory reset are permitted (``--allow-service``).
     """
     notices: list[Notice] = []
     if packet.code in _RESETS and not service:
@@ -114,7 +114,7 @@ def checked(
 
 
 def wanted(protocol: Protocol, packet: Packet, table: Table) -> dict[str, dict[int, int]]:
-    """The values that a packet writes to whole registers that have a rule, by name and id."""
+    """Return the values that a packet writes to whole registers with a rule, by name and id."""
     values: dict[str, dict[int, int]] = {}
     for one in writes(protocol, packet):
         for servo in table.meant(one.id, protocol):
@@ -134,7 +134,7 @@ def wanted(protocol: Protocol, packet: Packet, table: Table) -> dict[str, dict[i
 
 
 def powered(protocol: Protocol, packet: Packet, table: Table) -> set[int]:
-    """Ids of the servos whose torque a packet may switch on, and was not known to be on."""
+    """Return ids of the servos whose torque a packet may switch on, and is not known to be on."""
     ids = set()
     goal = protocol.goal_position[0]
     for one in writes(protocol, packet):
@@ -149,7 +149,7 @@ def powered(protocol: Protocol, packet: Packet, table: Table) -> set[int]:
 
 
 def beyond(servo: Known) -> dict[str, int]:
-    """Limits of speed and torque that its registers hold, and the rig does not allow: what they must be, by name."""
+    """Return the permitted values, by name, of speed and torque registers that exceed the rig's limits."""
     values = {}
     for name in {servo.protocol.names.speed, servo.protocol.names.torque, "goal_current"}:
         held = servo.value(name)
@@ -170,7 +170,7 @@ def _refuse_service(servo: Known, protocol: Protocol, params: bytearray, one: Wr
         params[one.at : one.at + protocol.address_size] = nowhere.to_bytes(protocol.address_size, "little")
     elif held is not None:
         params[one.begin : one.end] = held
-    else:  # what is held is not known: a register that takes no write, which such a servo acknowledges
+    else:  # the present value is unknown: write to an address without a register, which the servo acknowledges
         params[one.at] = _NOWHERE
     names = [name for name, register in servo.profile.registers.items() if register.address == one.address]
     what = names[0] if names else f"address {one.address}"

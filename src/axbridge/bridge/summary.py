@@ -1,4 +1,4 @@
-"""The summary of a bridge's run, for people."""
+"""The summary of a bridge's run, in words."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _LOSSES = {"timeouts": "without an answer", "corrupt": "damaged", "late": "late 
 
 
 def in_words(summary: dict[str, Any]) -> list[str]:
-    """A summary as lines: servos with nothing to say are left out."""
+    """Return a summary as lines, without servos that have nothing to report."""
     seconds, reply = summary["seconds"], summary["reply_ms"]
     lines = [f"passed {plural(summary['packets'], 'packet')} in {seconds:.1f} s: {summary['rate']:.0f} a second"]
     if reply["p50"] is not None:

@@ -1,4 +1,4 @@
-"""Questions and answers of a line, paired as they pass: what the registers hold, and what was late, lost or damaged."""
+"""Matches replies to instruction packets on a line; tracks registers, and late, lost or damaged replies."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ from axbridge.bus.stats import LineStats, percentile
 from axbridge.config.registers import GROUP_READS, Instruction
 from axbridge.virtual.framing import Framing
 
-_KEPT = 200_000  # reply times: the latest
+_KEPT = 200_000  # reply times that are kept, the latest
 _UNANSWERED = {Instruction.SYNC_WRITE, Instruction.BULK_WRITE}
 
 News = Callable[[Known, range, bool, float], object]
-"""Called before registers of a servo get new values: which, whether a packet writes them, and when, s."""
+"""Called before registers of a servo get new values: servo, addresses, whether a packet writes them, and time, s."""
 
 
 class _Awaited(NamedTuple):
-    """One answer to the latest question."""
+    """One expected reply to the latest instruction packet."""
 
     id: int
-    place: range | None  # the registers that it brings; None: it has no data, or a PING's
+    place: range | None  # addresses of its data; None: no data; empty: a PING's
 
 
 class Traffic:
-    """Takes in the bytes of a line, in order.
+    """Decodes the bytes of a line, in order.
 
     Args:
-        table: What is known of the registers; it is kept up to date.
+        table: The known registers; it is kept up to date.
         news: See `News`.
 
     Attributes:
-        versions: Of Dynamixel's protocol, that are on the line.
-        stats: Counters of each id that is in the table.
-        questions: Instruction packets.
-        alarms: By id, how many answers had each of them.
-        errors: By id, what the latest answer says is wrong.
-        answered: Gets every answer: whose, the registers that it brings, and its error byte.
+        versions: Dynamixel protocol versions on the line.
+        stats: Counters of each id in the table.
+        questions: Number of instruction packets.
+        alarms: By id, the number of replies with each alarm.
+        errors: By id, the alarm bits of the latest reply.
+        answered: Called for every reply: servo, addresses of its data, and error byte.
     """
 
     def __init__(self, table: Table, news: News) -> None:
@@ -55,29 +55,29 @@ class Traffic:
         self.errors: dict[int, int] = {}
         self._times: deque[float] = deque(maxlen=_KEPT)
         self._asked = 0.0
-        self._received = 0.0  # when the servos had the question
+        self._received = 0.0  # s, end of the instruction packet on the line
         self._question: Packet | None = None
         self._waiting: list[_Awaited] = []
         self._damaged = False
         self._echoes = False
-        self._acknowledging: set[int] = set()  # ids that have answered a write
-        self._without_ack: set[int] = set()  # ids that have answered none
+        self._acknowledging: set[int] = set()  # ids that have acknowledged a write
+        self._without_ack: set[int] = set()  # ids that have not acknowledged one
 
     @property
     def pending(self) -> bool:
-        """Whether an answer to the latest question may still come; how many answer a PING to all is not known."""
+        """Whether a reply to the latest packet may still come; the number of replies to a broadcast PING is unknown."""
         question = self._question
         to_all = question is not None and question.id == BROADCAST and question.code == Instruction.PING
         return to_all or any(one.place is not None or one.id not in self._without_ack for one in self._waiting)
 
     def sent(self, data: bytes, time: float, byte: float) -> None:
-        """Bytes go to the servos at `time`, s; each takes `byte` s."""
+        """Decode bytes to the servos, sent at `time`, s; each takes `byte` s."""
         for received in self._sent.feed(data):
             packet = received.packet
             protocol = self.table.protocol(received.protocol, packet.id)
             if protocol is None:
                 continue
-            if self._came.pending:  # an answer that has lost a byte
+            if self._came.pending:  # a reply that has lost a byte
                 self._damaged = True
                 self._came.reset()
             self.give_up()
@@ -96,7 +96,7 @@ class Traffic:
                 self.table.sent(protocol, packet)
 
     def came(self, data: bytes, time: float) -> None:
-        """Bytes came from the servos, or from an adapter that echoes, by `time`, s."""
+        """Decode bytes received by `time`, s, from the servos, or from an adapter that echoes."""
         for received in self._came.feed(data):
             packet = received.packet
             if packet[:3] == (self._question or ())[:3] and not packet.status and (packet.params or self._echoes):
@@ -111,7 +111,7 @@ class Traffic:
                 self._answer(packet, time)
 
     def give_up(self) -> None:
-        """Count what was awaited, and did not come, as lost."""
+        """Count expected replies that did not come as lost."""
         for one in filter(self._is_due, self._waiting):
             counts = self.stats.of(one.id)
             if self._damaged:
@@ -122,12 +122,12 @@ class Traffic:
         self._waiting, self._damaged = [], False
 
     def reply_times(self) -> dict[str, float | None]:
-        """Median and 99th percentile of the time from a question to its last answer, ms; None without any."""
+        """Return median and 99th percentile of the time from a packet to its last reply, ms; None without any."""
         times = list(self._times)
         return {f"p{share}": 1e3 * percentile(times, share / 100) if times else None for share in (50, 99)}
 
     def servos(self) -> dict[str, dict[str, Any]]:
-        """Counters and alarms of each servo, by name."""
+        """Return counters and alarms of each servo, by name."""
         counts = self.stats.as_dict()["servos"]
         return {
             servo.name: {**counts[servo.id], "alarms": dict(self.alarms.get(servo.id, {}))}
@@ -136,7 +136,7 @@ class Traffic:
         }
 
     def _is_due(self, one: _Awaited) -> bool:
-        """Whether it would be missed: a servo may be set not to acknowledge a write."""
+        """Return whether a missing reply counts as lost: a servo may be set not to acknowledge writes."""
         return one.place is not None or one.id in self._acknowledging
 
     def _expected(self, protocol: Protocol, packet: Packet) -> Iterator[_Awaited]:
@@ -176,7 +176,7 @@ class Traffic:
     def _note_alarms(self, servo: Known, error: int) -> None:
         protocol = servo.protocol
         alarm = bits = error & protocol.alarm_mask
-        if protocol.alarm is not None:  # the answer says only that there is one
+        if protocol.alarm is not None:  # the reply only reports that there is an alarm
             bits = int.from_bytes(servo.data(*protocol.alarm) or b"", "little") if alarm else 0
         self.errors[servo.id] = bits
         if alarm:
