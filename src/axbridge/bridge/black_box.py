@@ -59,15 +59,15 @@ class BlackBox:
 
     def __init__(self, rig: Rig, recorder: Recorder | None = None) -> None:
         self._recorder = recorder
-        nobody = cast(Bus, None)  # the drives only convert counts
-        self._drives = [drive_of(rig, servo, nobody) for servo in rig.dynamixels]
+        no_bus = cast(Bus, None)  # the drives only convert counts
+        self._drives = [drive_of(rig, servo, no_bus) for servo in rig.dynamixels]
         self._scales = Scales(self._drives)
         self._names = tuple(self._scales.servos)
         self._servos = [Known(drive.config.name, drive.id, drive.profile, drive.protocol) for drive in self._drives]
         self.traffic = Traffic(Table(self._servos), self._note_news)
-        self._acted: Counter[str] = Counter()  # number of notices by rule
-        self._backlog: deque[tuple[float, Source, bytes]] = deque()
-        self._began, self._began_ns = time.monotonic(), time.time_ns()
+        self._notice_counts: Counter[str] = Counter()  # number of notices by rule
+        self._undecoded: deque[tuple[float, Source, bytes]] = deque()
+        self._start, self._start_ns = time.monotonic(), time.time_ns()
         self._port: Port | None = None
         self._relay: Relay | None = None
         self.passed_at = 0.0
@@ -76,24 +76,24 @@ class BlackBox:
         self.rows: int = 0
         self._written_at = -math.inf
         self._news_at = math.inf
-        self._new: set[tuple[int, str]] = set()  # id, and kind of news since the previous row
-        self._sampled: dict[int, float] = {}  # s, time of the sample, by id; since the previous row
-        self._commanded: dict[int, float] = {}  # s, time of the goal; likewise
+        self._news: set[tuple[int, str]] = set()  # id, and kind of news since the previous row
+        self._sampled_at: dict[int, float] = {}  # s, time of the sample, by id; since the previous row
+        self._commanded_at: dict[int, float] = {}  # s, time of the goal; likewise
         self._read: dict[int, set[int]] = {servo.id: set() for servo in self._servos}  # addresses; likewise
-        self._asker = Source.BRIDGE  # sender of the latest instruction packet
-        self._sampling: dict[int, float] = {}  # s, the program's last sample, by id
-        self._seen: dict[int, float] = {}  # s, last read of all usual registers at once, by id
+        self._sender = Source.BRIDGE  # sender of the latest instruction packet
+        self._program_sampled_at: dict[int, float] = {}  # s, the program's last sample, by id
+        self._all_read_at: dict[int, float] = {}  # s, last read of all usual registers at once, by id
         self._limited: set[tuple[str, str]] = set()  # servo and limit; later a removed limit is recorded as its maximum
 
     @property
     def time(self) -> float:
         """Time of the recording, s."""
-        return time.monotonic() - self._began
+        return time.monotonic() - self._start
 
     def watch(self, port: Port, relay: Relay | None = None) -> None:
         """Record all bytes of this port from now on; bytes that `relay` passes to it are the program's."""
         self._port, self._relay = port, relay
-        port.tap = self._see
+        port.tap = self._record_bytes
 
     @property
     def is_pause(self) -> bool:
@@ -107,22 +107,22 @@ class BlackBox:
 
     def note(self, notice: Notice, *, said: bool = True) -> None:
         """Count a notice; record it if it was `said`."""
-        self._acted[notice.rule] += 1
+        self._notice_counts[notice.rule] += 1
         if said:
             self._record(lambda recorder: recorder.event(self.time, "notice", **notice._asdict()))
 
     def work(self) -> None:
         """Decode the bytes that have passed; call it when the line is idle."""
         byte = 0.0 if self._port is None else byte_seconds(self._port.baudrate)
-        while self._backlog:
-            passed, source, data = self._backlog.popleft()
+        while self._undecoded:
+            passed, source, data = self._undecoded.popleft()
             if source is Source.SERVOS:
                 self.traffic.came(data, passed)
             else:
-                before, self._asker = self.traffic.questions, source
+                before, self._sender = self.traffic.questions, source
                 self.traffic.sent(data, passed, byte)
                 self._program += (self.traffic.questions - before) * (source is Source.PROGRAM)
-        if self._new and self.time - self._news_at > _PAUSE:
+        if self._news and self.time - self._news_at > _PAUSE:
             self._write_row(self.time)
 
     def overdue(self, period: float, polled: Mapping[int, float]) -> tuple[Protocol, int] | None:
@@ -131,17 +131,17 @@ class BlackBox:
         `polled` has the time of the last poll, s, by id: a servo may not have answered it.
         """
 
-        def seen(servo: Known) -> float:
-            return max(self._seen.get(servo.id, -math.inf), polled.get(servo.id, -math.inf))
+        def last_read(servo: Known) -> float:
+            return max(self._all_read_at.get(servo.id, -math.inf), polled.get(servo.id, -math.inf))
 
-        servo = min(self._servos, key=seen)
-        return (servo.protocol, servo.id) if self.time - seen(servo) > period else None
+        servo = min(self._servos, key=last_read)
+        return (servo.protocol, servo.id) if self.time - last_read(servo) > period else None
 
     def close(self) -> None:
         """Decode and write the rest."""
         self.work()
         self.traffic.give_up()
-        if self._new:
+        if self._news:
             self._write_row(self.time)
 
     def summary(self) -> dict[str, Any]:
@@ -153,7 +153,7 @@ class BlackBox:
             "rate": self._program / seconds,
             "reply_ms": self.traffic.reply_times(),
             "servos": self.traffic.servos(),
-            "rules": dict(self._acted),
+            "rules": dict(self._notice_counts),
             "rows": self.rows,
         }
 
@@ -165,14 +165,14 @@ class BlackBox:
             except RecordingError as failure:
                 self.failure = failure
 
-    def _see(self, data: bytes, sent: bool) -> None:
+    def _record_bytes(self, data: bytes, sent: bool) -> None:
         self.passed_at = time.monotonic()
-        passed = self.passed_at - self._began
+        passed = self.passed_at - self._start
         program = self._relay is not None and self._relay.passing
         source = (Source.PROGRAM if program else Source.BRIDGE) if sent else Source.SERVOS
         if self._recorder is not None:
             self._record(lambda recorder: recorder.packet(passed, source, data))
-        self._backlog.append((passed, source, data))
+        self._undecoded.append((passed, source, data))
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 
@@ -181,34 +181,34 @@ class BlackBox:
         if self._recorder is None:
             return
         protocol, id_ = servo.protocol, servo.id
-        goal = _has(place, protocol.goal_position)
+        goal = _covers(place, protocol.goal_position)
         read: Collection[int] = place
         if not written:
-            what = "sample" if _has(place, protocol.present_position) else "reading"
-            if what == "sample" and self._asker is Source.PROGRAM:
-                self._sampling[id_] = when
-            elif what == "sample" and when - self._sampling.get(id_, -math.inf) < _SAMPLED:
-                what, read = "reading", set(place).difference(range(*_ends(protocol.present_position)))
+            kind = "sample" if _covers(place, protocol.present_position) else "reading"
+            if kind == "sample" and self._sender is Source.PROGRAM:
+                self._program_sampled_at[id_] = when
+            elif kind == "sample" and when - self._program_sampled_at.get(id_, -math.inf) < _SAMPLED:
+                kind, read = "reading", set(place).difference(range(*_bounds(protocol.present_position)))
         elif goal or servo.endless_goal in place:
-            what = "goal"
+            kind = "goal"
         else:
             return
-        if (id_, what) in self._new and when - self._written_at >= _SPACING:
+        if (id_, kind) in self._news and when - self._written_at >= _SPACING:
             self._write_row(when)
-        self._new.add((id_, what))
+        self._news.add((id_, kind))
         self._news_at = when
-        if what == "goal":
-            self._commanded[id_] = when
+        if kind == "goal":
+            self._commanded_at[id_] = when
         else:
             self._read[id_].update(read)
-            if _has(place, protocol.usual):
-                self._seen[id_] = when
-        if what == "sample" or id_ not in self._sampled:
-            self._sampled[id_] = when
+            if _covers(place, protocol.usual):
+                self._all_read_at[id_] = when
+        if kind == "sample" or id_ not in self._sampled_at:
+            self._sampled_at[id_] = when
 
     def _write_row(self, end: float) -> None:
         """Write the open row; goals without a time since the previous row get `end`, s."""
-        times = np.array([self._sampled.get(servo.id, math.nan) for servo in self._servos])
+        times = np.array([self._sampled_at.get(servo.id, math.nan) for servo in self._servos])
         raw, fresh = self._raw(times)
         enabled = [servo.value("torque_enable") for servo in self._servos]
         rows = Samples(self._scales, self._scales.counted(raw), times, [bool(on) for on in enabled]).rows()
@@ -218,15 +218,15 @@ class BlackBox:
         commands = [self._commands(*pair) for pair in zip(self._drives, self._servos, strict=True)]
         for column, values in zip(COMMANDS, zip(*commands, strict=True), strict=True):
             rows[column] = values
-        rows["commanded"] = [self._commanded.get(servo.id, end) for servo in self._servos]
+        rows["commanded"] = [self._commanded_at.get(servo.id, end) for servo in self._servos]
         first = float(np.fmin.reduce(times))
-        logged = self._began_ns + round(first * 1e9)
+        logged = self._start_ns + round(first * 1e9)
         self._record(lambda recorder: recorder.step(self._names, rows, logged=logged))
         self.rows += 1
-        self._written_at = max(self._sampled.values())
-        self._new.clear()
-        self._sampled.clear()
-        self._commanded.clear()
+        self._written_at = max(self._sampled_at.values())
+        self._news.clear()
+        self._sampled_at.clear()
+        self._commanded_at.clear()
         for addresses in self._read.values():
             addresses.clear()
 
@@ -273,18 +273,18 @@ class BlackBox:
         return min(value, most) if key in self._limited else math.nan
 
 
-_SOURCES = {  # columns, and the counts they come from
+_SOURCES = {  # by column, the counts that it is computed from
     "position": ("position",), "velocity": ("speed",), "load": ("load",), "voltage": ("voltage",),
     "temperature": ("temperature",), "errors": ("error",), "torque": _MODELLED, "power": _MODELLED,
 }  # fmt: skip
 
 
-def _has(place: range, span: Sequence[int]) -> bool:
+def _covers(place: range, span: Sequence[int]) -> bool:
     """Return whether a range of addresses covers a whole span of registers."""
     return span[0] in place and span[0] + span[1] - 1 in place
 
 
-def _ends(span: Span) -> tuple[int, int]:
+def _bounds(span: Span) -> tuple[int, int]:
     return span[0], span[0] + span[1]
 
 

@@ -25,9 +25,9 @@ from axbridge.robot.torque_watch import standing_speed
 from axbridge.virtual.channel import Channel
 
 _TICK = 0.005  # s between checks for the program
-_FEED = 0.02  # s between feeds of the guard process
+_FEED_PERIOD = 0.02  # s between feeds of the guard process
 _GRACE = 0.01  # s: dynamixel-sdk closes its port and opens it again when it sets a rate
-_STAYS = 0.1  # s within which a program that drives the robot writes again
+_WRITE_WINDOW = 0.1  # s within which a program that drives the robot writes again
 _FAR = math.radians(15)  # rad between a goal and the joint: above it the goal is far
 _BLOCK = 32  # bytes of one READ when the tables are first read
 
@@ -63,7 +63,7 @@ class Bridge:
         if (device := ports_of(rig, port)[0]).startswith("rfc2217:"):
             raise UsageError(f"{device} has no descriptor to wait on", "use a device, or socket://")
         self._say_notice, self._box = notify, box or BlackBox(rig)
-        self._stale = None if rig.safety.stale_command_ms is None else rig.safety.stale_command_ms / 1000
+        self._stale_time = None if rig.safety.stale_command_ms is None else rig.safety.stale_command_ms / 1000
         self._policy = rig.safety.on_exit
         self._connection = Connection(rig, open_mixed(rig, port, virtual))
         try:
@@ -74,7 +74,7 @@ class Bridge:
             self._box.watch(bus.port)
             self._connection.check_servos()
             drives = {drive.config.name: drive for drive in self._connection.on_bus}
-            self._connection.arm(lambda name: _reach(drives[name]), lambda _: None)
+            self._connection.arm(lambda name: _goal_limits(drives[name]), lambda _: None)
             servos = {servo.name: servo for cycle in self._connection.cycles.values() for servo in cycle.servos}
             self._table = self._box.traffic.table
             for name, drive in drives.items():
@@ -97,14 +97,14 @@ class Bridge:
         packets = Packets(self._versions, self._examine)
         relay = Relay(channel, self._bus.port, packets, say=self._say)
         self._box.watch(relay.port, relay)
-        fed = -math.inf
+        fed_at = -math.inf
         while not stopping():
-            if (now := time.monotonic()) - fed > _FEED:
-                fed = now
+            if (now := time.monotonic()) - fed_at > _FEED_PERIOD:
+                fed_at = now
                 self._connection.feed()
             relay.step(_TICK)
             try:
-                self._look_after(relay)
+                self._check_program(relay)
                 if beside is None:
                     self._box.work()
                 else:
@@ -121,7 +121,7 @@ class Bridge:
             self._protector.close()
         self._connection.close()
 
-    def _look_after(self, relay: Relay) -> None:
+    def _check_program(self, relay: Relay) -> None:
         """Apply the exit policy when the program is gone, or silent for longer than the rig allows.
 
         When one of several clients closes the port, the remaining client may be one that only reads. The policy is
@@ -136,14 +136,14 @@ class Bridge:
         away = now - self._left_at
         if clients and wrote_at > self._left_at:
             self._clients, away = clients, -math.inf
-        gone = away > (_STAYS if clients else _GRACE)
-        silent = self._stale is not None and now - relay.sent_at > self._stale
+        gone = away > (_WRITE_WINDOW if clients else _GRACE)
+        silent = self._stale_time is not None and now - relay.sent_at > self._stale_time
         if self._protector.wrote and relay.port.fd is not None and (gone or silent):
-            why = "client gone" if gone else f"client silent for {now - relay.sent_at:.2f} s"
+            reason = "client gone" if gone else f"client silent for {now - relay.sent_at:.2f} s"
             failed = self._connection.release()
             self._clients = clients or 0
-            all_ = len(self._table.servos)
-            self._say(f"{why}: {self._policy} ({all_ - len(failed)} of {all_} confirmed)", "exit")
+            count = len(self._table.servos)
+            self._say(f"{reason}: {self._policy} ({count - len(failed)} of {count} confirmed)", "exit")
             for name, error in failed.items():
                 self._notify(Notice(name, "exit", f"may still be powered: {error.message}"))
             self._protector.forget()
@@ -157,10 +157,10 @@ class Bridge:
         self._notify(Notice("", rule, text))
 
     def _examine(self, version: int, packet: Packet, frame: bytes) -> bytes:
-        instead = self._protector.examine(version, packet, frame)
-        if instead is not frame:
-            self._box.note_change(frame, instead)
-        return instead
+        replacement = self._protector.examine(version, packet, frame)
+        if replacement is not frame:
+            self._box.note_change(frame, replacement)
+        return replacement
 
     def _read_tables(self) -> None:
         """Read all registers of all servos once; the black box stores them."""
@@ -173,7 +173,7 @@ class Bridge:
 def _runs(servo: Known) -> list[tuple[int, int]]:
     """Return begin and end of adjacent registers, in runs of at most `_BLOCK` bytes."""
     runs: list[tuple[int, int]] = []
-    for register in sorted(servo.profile.registers.values(), key=lambda one: one.address):
+    for register in sorted(servo.profile.registers.values(), key=lambda register: register.address):
         if runs and runs[-1][1] == register.address and register.end - runs[-1][0] <= _BLOCK:
             runs[-1] = runs[-1][0], register.end
         else:
@@ -181,7 +181,7 @@ def _runs(servo: Known) -> list[tuple[int, int]]:
     return runs
 
 
-def _reach(drive: BusDrive) -> tuple[float, float]:
+def _goal_limits(drive: BusDrive) -> tuple[float, float]:
     low, high = drive.config.soft_limits
     return max(low, drive.limits.low), min(high, drive.limits.high)
 

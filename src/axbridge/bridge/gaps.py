@@ -21,11 +21,11 @@ from axbridge.config.registers import QUESTIONS, Instruction
 from axbridge.errors import PortError
 from axbridge.virtual.framing import Framing
 
-_IDLE = 0.0005  # s without a byte before decoding: until then the program's next packet may come
-_URGENT = 0.1  # s that a read of a second program waits for a gap; then it is sent between two packets of the first
-_STALE = 0.5  # s after which a reader no longer waits for the reply
-_LONGEST = 150  # bytes of the longest reply
-_SERVOS = 32  # highest number of replies to a broadcast PING
+_DECODE_DELAY = 0.0005  # s without a byte before decoding: until then the program's next packet may come
+_MAX_WAIT = 0.1  # s that a read of a second program waits for a gap; then it is sent between two packets of the first
+_READER_TIMEOUT = 0.5  # s after which a reader no longer waits for the reply
+_MAX_REPLY_BYTES = 150  # bytes of the longest reply
+_MAX_PING_REPLIES = 32  # highest number of replies to a broadcast PING
 _CHUNK = 4096
 
 
@@ -96,8 +96,8 @@ class Readers:
     def close(self) -> None:
         """Close all connections, and remove the file."""
         self._file.unlink(missing_ok=True)
-        for end in (self._listener, *(reader.connection for reader in self._readers)):
-            end.close()
+        for connection in (self._listener, *(reader.connection for reader in self._readers)):
+            connection.close()
 
 
 class Gaps:
@@ -113,7 +113,7 @@ class Gaps:
     def __init__(self, box: BlackBox, readers: Readers, turn: BusLock, poll: float | None = None) -> None:
         self._box, self._readers, self._turn, self._poll = box, readers, turn, poll
         self._sent_at = 0.0
-        self._polled: dict[int, float] = {}
+        self._polled_at: dict[int, float] = {}
 
     def __call__(self, relay: Relay) -> None:
         """Decode while servos reply or the line is idle, and send reads while it is idle."""
@@ -122,10 +122,10 @@ class Gaps:
             self._readers.listen()
             relay.others = self._readers.descriptors()
         questions = self._readers.questions
-        while questions and now - questions[0][0] > _STALE:
+        while questions and now - questions[0][0] > _READER_TIMEOUT:
             questions.popleft()
-        urgent = bool(questions) and now - questions[0][0] > _URGENT
-        if relay.sent_at != self._sent_at or now - box.passed_at > _IDLE or urgent:
+        urgent = bool(questions) and now - questions[0][0] > _MAX_WAIT
+        if relay.sent_at != self._sent_at or now - box.passed_at > _DECODE_DELAY or urgent:
             self._sent_at = relay.sent_at
             box.work()
         if relay.port.fd is None or not (box.is_pause or (urgent and not box.traffic.pending)):
@@ -135,9 +135,9 @@ class Gaps:
                 _, reader, version, packet = questions.popleft()
                 patience = PATIENCE if packet.id in box.traffic.table.servos else 0.0
                 self._readers.answer(reader, _exchange(relay.port, version, packet, patience))
-            elif self._poll is not None and (overdue := box.overdue(self._poll, self._polled)) is not None:
+            elif self._poll is not None and (overdue := box.overdue(self._poll, self._polled_at)) is not None:
                 protocol, id_ = overdue
-                self._polled[id_] = box.time
+                self._polled_at[id_] = box.time
                 params = protocol.read_params(*protocol.usual)
                 _exchange(relay.port, protocol.version, Packet(id_, Instruction.READ, params), PATIENCE)
 
@@ -150,16 +150,16 @@ def _exchange(port: Port, version: int, packet: Packet, patience: float) -> byte
     """
     protocol, grouped = PROTOCOLS[2 if version == 2 else 1], packet.id == BROADCAST
     frame = protocol.encode(packet.id, packet.code, packet.params)
-    answers = _SERVOS if grouped and packet.code == Instruction.PING else 1
+    answers = _MAX_PING_REPLIES if grouped and packet.code == Instruction.PING else 1
     if grouped and packet.code in {Instruction.SYNC_READ, Instruction.BULK_READ}:
-        of = STS if version == 1 and packet.code == Instruction.SYNC_READ else protocol
-        answers = len(of.reads(packet))
+        group_protocol = STS if version == 1 and packet.code == Instruction.SYNC_READ else protocol
+        answers = len(group_protocol.reads(packet))
     port.send(frame)
-    wait = max(_LONGEST * byte_seconds(port.baudrate) + port.latency + REPLY_DELAY, patience)
-    decoder, data, came = protocol.decoder(), b"", 0
+    wait = max(_MAX_REPLY_BYTES * byte_seconds(port.baudrate) + port.latency + REPLY_DELAY, patience)
+    decoder, data, count = protocol.decoder(), b"", 0
     until = time.monotonic() + len(frame) * byte_seconds(port.baudrate) + wait
-    while came < answers and (chunk := port.receive(until)):
+    while count < answers and (chunk := port.receive(until)):
         data += chunk
-        came += len(decoder.feed(chunk))
+        count += len(decoder.feed(chunk))
         until = time.monotonic() + wait
     return data

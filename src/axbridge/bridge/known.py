@@ -54,7 +54,8 @@ class Known:
         names = self.protocol.names
         ruled = {"goal_position", "goal_velocity", "goal_current", "goal_time", "torque_enable"}
         ruled |= {names.speed, names.torque}
-        self.ruled = [(name, one) for name, one in self.profile.registers.items() if name in ruled and one.writable]
+        registers = self.profile.registers.items()
+        self.ruled = [(name, register) for name, register in registers if name in ruled and register.writable]
 
     def note(self, address: int, data: bytes) -> None:
         """Store bytes of the control table from `address` on."""
@@ -73,7 +74,7 @@ class Known:
 
     @property
     def endless_goal(self) -> int | None:
-        """Address of its goal where it follows no position, as a wheel; None where it does, or its mode is unknown."""
+        """Address of the goal in a mode without a position goal, as in wheel mode; None otherwise or if unknown."""
         mode = self.data(*self.protocol.mode)
         goal = None if mode is None else self.protocol.endless_goal(mode)
         return None if goal is None else goal[0]
@@ -129,14 +130,16 @@ class Known:
         return {name: int(decoded(self.protocol, data, name)[0]) for name, _, _ in self.protocol.sample}
 
     def filled(self, address: int, size: int) -> list[tuple[str, Register, int]] | None:
-        """Registers with a rule that a write fills, and their places in its data; None: one in part, or by pointers."""
+        """Return the ruled registers that a write covers, and their offsets; None if one is partial or indirect."""
         key = address, size
         if key not in self._filled:
             end, pointed = address + size, not self.profile.pointers.keys().isdisjoint(range(address, address + size))
-            touched = [one for one in self.ruled if one[1].address < end and address < one[1].end]
-            whole = all(address <= register.address and register.end <= end for _, register in touched)
-            inside = [(name, register, register.address - address) for name, register in touched]
-            self._filled[key] = inside if whole and not pointed else None
+            ruled = [
+                (name, register) for name, register in self.ruled if register.address < end and address < register.end
+            ]
+            complete = all(address <= register.address and register.end <= end for _, register in ruled)
+            inside = [(name, register, register.address - address) for name, register in ruled]
+            self._filled[key] = inside if complete and not pointed else None
         return self._filled[key]
 
     def places(self, address: int, begin: int, end: int) -> dict[int | None, int]:
@@ -193,7 +196,7 @@ class Table:
 
     def __init__(self, servos: list[Known]) -> None:
         self.servos = {servo.id: servo for servo in servos}
-        self._first: dict[int, Protocol] = {servo.protocol.version: servo.protocol for servo in reversed(servos)}
+        self._by_version: dict[int, Protocol] = {servo.protocol.version: servo.protocol for servo in reversed(servos)}
         self._registered: dict[int, list[tuple[int, bytes]]] = {}  # from REG_WRITE, until the ACTION
 
     def meant(self, id: int, protocol: Protocol) -> list[Known]:
@@ -205,7 +208,7 @@ class Table:
     def protocol(self, version: int, id: int) -> Protocol | None:
         """Return the protocol of the servos that receive a packet with headers of this version; None without any."""
         own = self.servos.get(id)
-        return own.protocol if own is not None and own.protocol.version == version else self._first.get(version)
+        return own.protocol if own is not None and own.protocol.version == version else self._by_version.get(version)
 
     def sent(self, protocol: Protocol, packet: Packet) -> None:
         """Update the tables for a packet to the servos."""
@@ -213,13 +216,13 @@ class Table:
             for servo in self.meant(packet.id, protocol):
                 for address, data in self._registered.pop(servo.id, ()):
                     self._write(servo, address, data)
-        for one in writes(protocol, packet):
-            data = packet.params[one.begin : one.end]
-            for servo in self.meant(one.id, protocol):
+        for write in writes(protocol, packet):
+            data = packet.params[write.begin : write.end]
+            for servo in self.meant(write.id, protocol):
                 if packet.code == Instruction.REG_WRITE:
-                    self._registered[servo.id] = [(one.address, data)]
+                    self._registered[servo.id] = [(write.address, data)]
                     continue
-                self._write(servo, one.address, data)
+                self._write(servo, write.address, data)
 
     def _write(self, servo: Known, address: int, data: bytes) -> None:
         servo.note(address, data)

@@ -16,12 +16,12 @@ from axbridge.virtual.framing import Framing, ReceivedPacket
 Examine = Callable[[int, Packet, bytes], bytes]
 """Returns the bytes for the line, from protocol version, packet and bytes of an intact packet."""
 
-_PATIENCE = 0.1  # s that an incomplete packet is held; servos also discard it after that (inter-byte time-out)
+_PATIENCE = 0.1  # s that an incomplete packet is held; servos also discard it then (inter-byte time-out)
 _SILENCE = 0.15  # s of silence after a packet that was passed on incomplete, so that its servo discards it
-_AT_ONCE = 0.0005  # s in which a program that waits for nothing else sends its next packet
-_HANDED_OVER = 0.0001  # s that the system needs to hand bytes over to the line
-_LONGEST = 0.01  # s: minimum duration of a step without a pause
-_AGAIN = 0.1  # s between attempts to open a lost port
+_NEXT_PACKET_TIME = 0.0005  # s in which a program that waits for nothing else sends its next packet
+_HAND_OVER_TIME = 0.0001  # s that the system needs to hand bytes over to the line
+_MIN_STEP = 0.01  # s: minimum duration of a step without a pause
+_REOPEN_PERIOD = 0.1  # s between attempts to open a lost port
 
 
 class Packets:
@@ -31,7 +31,7 @@ class Packets:
         self._framing = Framing(versions)
         self._examine = examine
         self._held = b""  # possibly the start of a packet
-        self._since = 0.0
+        self._held_since = 0.0
 
     @property
     def held(self) -> bool:
@@ -42,29 +42,29 @@ class Packets:
         """Process bytes; return the bytes for the line."""
         arrivals = self._framing.feed(data)
         if not self._held and len(arrivals) == 1 and arrivals[0].size == len(data):
-            return self._checked(arrivals[0], data)
+            return self._examined(arrivals[0], data)
         before, stream, done, out = len(self._held), self._held + data, 0, []
         for arrival in arrivals:
             end = before + arrival.end
             begin = end - arrival.size
-            out += [stream[done:begin], self._checked(arrival, stream[begin:end])]
+            out += [stream[done:begin], self._examined(arrival, stream[begin:end])]
             done = end
         keep = len(stream) - done if self._framing.pending else 0
         if (keep and not self._held) or (keep and done):
-            self._since = time.monotonic()
+            self._held_since = time.monotonic()
         self._held = stream[len(stream) - keep :]
         return b"".join([*out, stream[done : len(stream) - keep]])
 
-    def _checked(self, arrival: ReceivedPacket, frame: bytes) -> bytes:
+    def _examined(self, arrival: ReceivedPacket, frame: bytes) -> bytes:
         return self._examine(arrival.protocol, arrival.packet, frame) if arrival.packet.intact else frame
 
     def overdue(self) -> bytes:
         """Return, and release, the bytes of a packet that was not completed in time."""
-        if not self._held or time.monotonic() - self._since < _PATIENCE:
+        if not self._held or time.monotonic() - self._held_since < _PATIENCE:
             return b""
-        late, self._held = self._held, b""
+        incomplete, self._held = self._held, b""
         self._framing.reset()
-        return late
+        return incomplete
 
 
 class Relay:
@@ -100,7 +100,7 @@ class Relay:
         It returns in a pause, so that work between two steps delays nothing. After a reply the next packet may follow
         at once. After a packet the system needs the processor to hand it over, but its reply takes longer.
         """
-        end = time.monotonic() + max(wait, _LONGEST)
+        end = time.monotonic() + max(wait, _MIN_STEP)
         try:
             if self.port.fd is None:
                 self._reopen(wait)
@@ -117,7 +117,7 @@ class Relay:
 
     def _reopen(self, wait: float) -> None:
         time.sleep(wait)
-        if time.monotonic() - self._tried_at < _AGAIN:
+        if time.monotonic() - self._tried_at < _REOPEN_PERIOD:
             return
         self._tried_at = time.monotonic()
         with contextlib.suppress(PortError):
@@ -137,19 +137,19 @@ class Relay:
             self.channel.write(data)
             self._received_at = time.monotonic()
             if ready == [line]:
-                return _AT_ONCE
+                return _NEXT_PACKET_TIME
         self.called = not set(ready).isdisjoint(self.others)
         if self.channel.waits or not set(ready).isdisjoint(program):
             for arrival in self.channel.receive():
-                self._follow(arrival.baud)
+                self._set_baud(arrival.baud)
                 if out := arrival.data if self._packets is None else self._packets.feed(arrival.data):
                     self._send(out)
                 self.sent_at = time.monotonic()
                 data = arrival.data
-        if self._packets is not None and self._packets.held and (late := self._packets.overdue()):
-            self._send(late)
+        if self._packets is not None and self._packets.held and (incomplete := self._packets.overdue()):
+            self._send(incomplete)
             self._quiet_until = time.monotonic() + _SILENCE
-        return _HANDED_OVER if data and not self.called else 0.0
+        return _HAND_OVER_TIME if data and not self.called else 0.0
 
     def _send(self, data: bytes) -> None:
         self.passing = True
@@ -158,7 +158,7 @@ class Relay:
         finally:
             self.passing = False
 
-    def _follow(self, baud: float | None) -> None:
+    def _set_baud(self, baud: float | None) -> None:
         """Set the port to the program's baud rate."""
         if baud and round(baud) != self.port.baudrate:
             before = self.port.baudrate

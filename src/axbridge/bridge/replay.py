@@ -22,7 +22,7 @@ from axbridge.virtual.framing import Framing, ReceivedPacket
 from axbridge.virtual.servo import VirtualServo
 from axbridge.virtual.world import World
 
-_LAST = ("torque_enable", "goal_position")  # written last, because they move the servo
+_MOTION_REGISTERS = ("torque_enable", "goal_position")  # written last, because they move the servo
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Replay:
         if len(world.lines) != 1:
             raise UsageError("a recording has the packets of one line, and this rig has several")
         self._passed = recorded_packets(path)
-        if not any(one.source is Source.PROGRAM for one in self._passed):
+        if not any(entry.source is Source.PROGRAM for entry in self._passed):
             hint = Remedy("bridge", "RIG", port="PORT", record="FILE.mcap", says="record one: {}")
             raise RecordingError(path, "holds no packets of a program", hint)
         self._world, self._say = world, say
@@ -64,7 +64,7 @@ class Replay:
         )
         self._traffic = Traffic(self._known, lambda *_: None)
         self._questions = self._script()
-        self._at = 0  # index of the first entry that `_traffic` has not decoded
+        self._decoded = 0  # index of the first entry that `_traffic` has not decoded
         self._count = 0  # packets of the present program
         self._line.script = self.answer
 
@@ -74,10 +74,10 @@ class Replay:
         version, packet = received.protocol, received.packet
         waiting = self._questions[version, packet.id]
         if not waiting or waiting[0].packet != packet:
-            self._go_on(packet, waiting[0].packet if waiting else None)
+            self._simulate(packet, waiting[0].packet if waiting else None)
             return None
         question = waiting.popleft()
-        self._follow(question.begin)
+        self._decode_until(question.begin)
         return question.answers
 
     def _script(self) -> defaultdict[tuple[int, int], deque[_Question]]:
@@ -89,8 +89,8 @@ class Replay:
         sent = 0.0
         for number, (time, source, data) in enumerate(self._passed):
             if source is Source.CHANGED:
-                asked, instead = (one.packet for one in changes.feed(data))
-                changed.append((asked, instead))
+                original, replacement = (received.packet for received in changes.feed(data))
+                changed.append((original, replacement))
             elif source is Source.BRIDGE:
                 latest = None
             elif source is Source.PROGRAM:
@@ -104,29 +104,29 @@ class Replay:
                 latest.answers.append((time - sent, data))
         return script
 
-    def _follow(self, begin: int) -> None:
+    def _decode_until(self, begin: int) -> None:
         """Decode all entries up to a packet, and the replies to it."""
         byte = byte_seconds(self._line.baud)
         end = next(
             (at for at in range(begin, len(self._passed)) if self._passed[at].source is not Source.SERVOS),
             len(self._passed),
         )
-        for time, source, data in self._passed[self._at : end]:
+        for time, source, data in self._passed[self._decoded : end]:
             if source is Source.SERVOS:
                 self._traffic.came(data, time)
             elif source is not Source.CHANGED:
                 self._traffic.sent(data, time, byte)
-        self._at = max(self._at, end)
+        self._decoded = max(self._decoded, end)
 
-    def _go_on(self, got: Packet, expected: Packet | None) -> None:
+    def _simulate(self, got: Packet, expected: Packet | None) -> None:
         """Let the virtual servos answer from now on."""
         self._line.script = None
-        there = "nothing more to this id" if expected is None else _in_words(expected)
-        self._say(f"packet {self._count} differs: expected {there}, got {_in_words(got)}; simulated from here on")
+        wanted = "nothing more to this id" if expected is None else _describe(expected)
+        self._say(f"packet {self._count} differs: expected {wanted}, got {_describe(got)}; simulated from here on")
         for known in self._known.servos.values():
-            self._set(known, self._configs[known.id])
+            self._restore(known, self._configs[known.id])
 
-    def _set(self, known: Known, servo: VirtualServo) -> None:
+    def _restore(self, known: Known, servo: VirtualServo) -> None:
         """Set a virtual servo to the recorded state: registers, position, supply, and an overload."""
         now, registers, table = self._world.now(), servo.profile.registers, servo.table
         volts = known.value(servo.protocol.names.voltage)
@@ -139,14 +139,14 @@ class Replay:
                 table[name] = value
         servo.alarms.reset()
         servo.configure()
-        here = known.value("present_position")
-        for name in (*(name for name in registers if name not in _LAST), *_LAST):
-            if name == _LAST[0] and here is not None:
-                self._place(known.name, servo, here)
+        count = known.value("present_position")
+        for name in (*(name for name in registers if name not in _MOTION_REGISTERS), *_MOTION_REGISTERS):
+            if name == _MOTION_REGISTERS[0] and count is not None:
+                self._place(known.name, servo, count)
             register, value = registers[name], known.value(name)
             if value is None or not register.writable or register.area is Area.EEPROM:
                 continue
-            if name == _LAST[-1] and not table["torque_enable"]:
+            if name == _MOTION_REGISTERS[-1] and not table["torque_enable"]:
                 table[name] = value  # a written goal would switch an AX-12 on
             else:
                 servo.write(register.address, register.encode(value), now)
@@ -154,17 +154,17 @@ class Replay:
             servo.overload(now)
         servo.push(now)
 
-    def _place(self, name: str, servo: VirtualServo, here: int) -> None:
-        """Turn the shaft until its sensor reads `here`, counts."""
-        register, count = servo.profile.register("present_position"), servo.profile.units.position
-        angle = (here - servo.zero) * count
+    def _place(self, name: str, servo: VirtualServo, count: int) -> None:
+        """Turn the shaft until its sensor reads `count`."""
+        register, unit = servo.profile.register("present_position"), servo.profile.units.position
+        angle = (count - servo.zero) * unit
         self._world.place(name, angle)
         read = register.decode(servo.peek(register.address, register.size, self._world.now()))
-        if read != here:  # an offset register shifts the reading
-            self._world.place(name, angle + (here - read) * count)
+        if read != count:  # an offset register shifts the reading
+            self._world.place(name, angle + (count - read) * unit)
 
 
-def _in_words(packet: Packet) -> str:
+def _describe(packet: Packet) -> str:
     known = packet.code in set(Instruction)
     name = Instruction(packet.code).name if known else f"instruction 0x{packet.code:02x}"
     data = packet.params.hex(" ") or "no parameters"

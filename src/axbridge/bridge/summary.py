@@ -16,10 +16,10 @@ def in_words(summary: dict[str, Any]) -> list[str]:
     if reply["p50"] is not None:
         lines.append(f"answers: median {reply['p50']:.2f} ms, 99 % within {reply['p99']:.2f} ms")
     for name, counts in summary["servos"].items():
-        said = [f"{counts[key]} {word}" for key, word in _LOSSES.items() if counts[key]]
-        said += [f"{alarm} in {plural(count, 'answer')}" for alarm, count in counts["alarms"].items()]
-        if said:
-            lines.append(f"  {name}: of {plural(counts['asked'], 'question')}: {', '.join(said)}")
+        parts = [f"{counts[key]} {word}" for key, word in _LOSSES.items() if counts[key]]
+        parts += [f"{alarm} in {plural(count, 'answer')}" for alarm, count in counts["alarms"].items()]
+        if parts:
+            lines.append(f"  {name}: of {plural(counts['asked'], 'question')}: {', '.join(parts)}")
     if summary["rules"]:
         lines.append("rules: " + ", ".join(f"{rule} {count}" for rule, count in summary["rules"].items()))
     return lines

@@ -14,14 +14,14 @@ from axbridge.bus.stats import LineStats, percentile
 from axbridge.config.registers import GROUP_READS, Instruction
 from axbridge.virtual.framing import Framing
 
-_KEPT = 200_000  # reply times that are kept, the latest
-_UNANSWERED = {Instruction.SYNC_WRITE, Instruction.BULK_WRITE}
+_MAX_TIMES = 200_000  # reply times that are kept, the latest
+_WITHOUT_REPLY = {Instruction.SYNC_WRITE, Instruction.BULK_WRITE}
 
 News = Callable[[Known, range, bool, float], object]
 """Called before registers of a servo get new values: servo, addresses, whether a packet writes them, and time, s."""
 
 
-class _Awaited(NamedTuple):
+class _ExpectedReply(NamedTuple):
     """One expected reply to the latest instruction packet."""
 
     id: int
@@ -45,19 +45,19 @@ class Traffic:
     """
 
     def __init__(self, table: Table, news: News) -> None:
-        self.table, self._news = table, news
+        self.table, self._on_news = table, news
         self.answered: Callable[[Known, range | None, int], object] = lambda *_: None
         self.versions: Sequence[int] = sorted({servo.protocol.version for servo in table.servos.values()})
-        self._sent, self._came = Framing(self.versions), Framing(self.versions)
+        self._instructions, self._replies = Framing(self.versions), Framing(self.versions)
         self.stats = LineStats()
         self.questions = 0
         self.alarms: dict[int, Counter[str]] = {}
         self.errors: dict[int, int] = {}
-        self._times: deque[float] = deque(maxlen=_KEPT)
-        self._asked = 0.0
+        self._times: deque[float] = deque(maxlen=_MAX_TIMES)
+        self._sent_at = 0.0
         self._received = 0.0  # s, end of the instruction packet on the line
         self._question: Packet | None = None
-        self._waiting: list[_Awaited] = []
+        self._expected_replies: list[_ExpectedReply] = []
         self._damaged = False
         self._echoes = False
         self._acknowledging: set[int] = set()  # ids that have acknowledged a write
@@ -68,43 +68,44 @@ class Traffic:
         """Whether a reply to the latest packet may still come; the number of replies to a broadcast PING is unknown."""
         question = self._question
         to_all = question is not None and question.id == BROADCAST and question.code == Instruction.PING
-        return to_all or any(one.place is not None or one.id not in self._without_ack for one in self._waiting)
+        replies = self._expected_replies
+        return to_all or any(reply.place is not None or reply.id not in self._without_ack for reply in replies)
 
     def sent(self, data: bytes, time: float, byte: float) -> None:
         """Decode bytes to the servos, sent at `time`, s; each takes `byte` s."""
-        for received in self._sent.feed(data):
+        for received in self._instructions.feed(data):
             packet = received.packet
             protocol = self.table.protocol(received.protocol, packet.id)
             if protocol is None:
                 continue
-            if self._came.pending:  # a reply that has lost a byte
+            if self._replies.pending:  # a reply that has lost a byte
                 self._damaged = True
-                self._came.reset()
+                self._replies.reset()
             self.give_up()
             self.questions += 1
-            self._question, self._asked, self._received = packet, time, time + received.size * byte
+            self._question, self._sent_at, self._received = packet, time, time + received.size * byte
             if packet.intact:
-                self._waiting = list(self._expected(protocol, packet))
-                for one in self._waiting:
-                    self.stats.of(one.id).asked += self._is_due(one)
+                self._expected_replies = list(self._expect_replies(protocol, packet))
+                for reply in self._expected_replies:
+                    self.stats.of(reply.id).asked += self._is_due(reply)
                 for write in writes(protocol, packet):
                     for servo in self.table.meant(write.id, protocol):
                         places = servo.places(write.address, write.begin, write.end)
                         known = [place for place in places if place is not None]
                         if known:
-                            self._news(servo, range(min(known), max(known) + 1), True, time)
+                            self._on_news(servo, range(min(known), max(known) + 1), True, time)
                 self.table.sent(protocol, packet)
 
     def came(self, data: bytes, time: float) -> None:
         """Decode bytes received by `time`, s, from the servos, or from an adapter that echoes."""
-        for received in self._came.feed(data):
+        for received in self._replies.feed(data):
             packet = received.packet
             if packet[:3] == (self._question or ())[:3] and not packet.status and (packet.params or self._echoes):
                 self._echoes = True
             elif not packet.intact:
                 self._damaged = True
             elif packet.id == BROADCAST and packet.status:
-                lengths = [len(one.place) for one in self._waiting if one.place is not None]
+                lengths = [len(reply.place) for reply in self._expected_replies if reply.place is not None]
                 for block in v2.fast_blocks(packet, lengths):
                     self._answer(Packet(block.id, block.error, block.data), time)
             elif packet.id in self.table.servos:
@@ -112,14 +113,14 @@ class Traffic:
 
     def give_up(self) -> None:
         """Count expected replies that did not come as lost."""
-        for one in filter(self._is_due, self._waiting):
-            counts = self.stats.of(one.id)
+        for reply in filter(self._is_due, self._expected_replies):
+            counts = self.stats.of(reply.id)
             if self._damaged:
                 counts.corrupt += 1
             else:
                 counts.timeouts += 1
-        self._without_ack |= {one.id for one in self._waiting if one.place is None} - self._acknowledging
-        self._waiting, self._damaged = [], False
+        self._without_ack |= {reply.id for reply in self._expected_replies if reply.place is None} - self._acknowledging
+        self._expected_replies, self._damaged = [], False
 
     def reply_times(self) -> dict[str, float | None]:
         """Return median and 99th percentile of the time from a packet to its last reply, ms; None without any."""
@@ -135,40 +136,40 @@ class Traffic:
             if servo.id in counts
         }
 
-    def _is_due(self, one: _Awaited) -> bool:
+    def _is_due(self, reply: _ExpectedReply) -> bool:
         """Return whether a missing reply counts as lost: a servo may be set not to acknowledge writes."""
-        return one.place is not None or one.id in self._acknowledging
+        return reply.place is not None or reply.id in self._acknowledging
 
-    def _expected(self, protocol: Protocol, packet: Packet) -> Iterator[_Awaited]:
+    def _expect_replies(self, protocol: Protocol, packet: Packet) -> Iterator[_ExpectedReply]:
         if packet.code in GROUP_READS and packet.id == BROADCAST:
             for id_, address, length in protocol.reads(packet):
                 if id_ in self.table.servos:
-                    yield _Awaited(id_, range(address, address + length))
-        elif packet.id in self.table.servos and packet.code not in _UNANSWERED:
+                    yield _ExpectedReply(id_, range(address, address + length))
+        elif packet.id in self.table.servos and packet.code not in _WITHOUT_REPLY:
             width, place = protocol.address_size, None
             if packet.code == Instruction.READ and len(packet.params) == 2 * width:
                 address, length = (int.from_bytes(packet.params[at : at + width], "little") for at in (0, width))
                 place = range(address, address + length)
             elif packet.code == Instruction.PING:
                 place = range(0)
-            yield _Awaited(packet.id, place)
+            yield _ExpectedReply(packet.id, place)
 
     def _answer(self, packet: Packet, time: float) -> None:
         servo, counts = self.table.servos[packet.id], self.stats.of(packet.id)
-        one = next((one for one in self._waiting if one.id == packet.id), None)
-        if one is None:
+        reply = next((reply for reply in self._expected_replies if reply.id == packet.id), None)
+        if reply is None:
             counts.late += 1
             return
-        self._waiting.remove(one)
-        if one.place is None and packet.id not in self._acknowledging:
+        self._expected_replies.remove(reply)
+        if reply.place is None and packet.id not in self._acknowledging:
             self._acknowledging.add(packet.id)
             self._without_ack.discard(packet.id)
             counts.asked += 1
-        if not self._waiting:
-            self._times.append(time - self._asked)
-        place = one.place if one.place and len(packet.params) == len(one.place) else None
+        if not self._expected_replies:
+            self._times.append(time - self._sent_at)
+        place = reply.place if reply.place and len(packet.params) == len(reply.place) else None
         if place is not None:
-            self._news(servo, place, False, self._received)
+            self._on_news(servo, place, False, self._received)
             servo.note(place.start, packet.params)
         self._note_alarms(servo, packet.code)
         self.answered(servo, place, packet.code)
