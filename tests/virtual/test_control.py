@@ -1,4 +1,4 @@
-"""A served bus under a test's hand: `axbridge.testing.serve`, its words as JSON lines, and faults at a packet."""
+"""A served bus in a test: `axbridge.testing.serve`, its commands as JSON lines, and faults of single packets."""
 
 import json
 import subprocess
@@ -34,7 +34,7 @@ def bus(served):
 
 
 class Line:
-    """Asks for the position of a servo, once, and says whether a whole answer came."""
+    """Reads the position of a servo once, and returns whether a valid reply came."""
 
     def __init__(self, port, rig):
         self._protocol = PROTOCOLS[PROTOCOL_OF[rig]]
@@ -83,11 +83,11 @@ def test_each_test_gets_new_servos_within_50_ms(bus):
     assert bus.registers(2)["id"] == 2
 
 
-def test_registers_are_seen_and_written_without_a_packet(bus):
+def test_registers_are_read_and_written_without_a_packet(bus):
     bus.write(1, "led" if "led" in bus.registers(1) else "acceleration", 1)
     assert bus.registers(1).get("led", 1) == 1
     assert bus.packets == []
-    if len(bus.positions) != 6 or "led" in bus.registers(1):  # an STS takes what is out of range, and clips it
+    if len(bus.positions) != 6 or "led" in bus.registers(1):  # an STS accepts values out of range, and clips them
         with pytest.raises(UsageError, match="servo 1 refuses id = 254"):
             bus.write(1, "id", 254)
     with pytest.raises(UsageError, match="no servo has id 99\nthere are: 1, 2"):
@@ -109,7 +109,7 @@ def test_registers_are_seen_and_written_without_a_packet(bus):
         ("drop#1:read:2,drop#1:write", set()),
     ],
 )
-def test_a_fault_strikes_the_packet_that_it_counts_to(bus, line, spec, lost):
+def test_a_fault_strikes_the_packet_of_its_number(bus, line, spec, lost):
     bus.inject(spec)
     assert {number for number in range(4) if not line.ask()} == lost
     struck = [one.fault for one in bus.packets if one.fault]
@@ -117,7 +117,7 @@ def test_a_fault_strikes_the_packet_that_it_counts_to(bus, line, spec, lost):
     bus.clear()
 
 
-def test_a_lost_question_is_not_carried_out_and_a_lost_acknowledgement_is(bus, line):
+def test_a_lost_write_is_not_executed_but_one_with_a_lost_acknowledgement_is(bus, line):
     bus.inject("drop#1:write:1")
     line.set_torque(1, on=True)
     assert bus.powered == []
@@ -146,12 +146,12 @@ def test_the_port_hangs_up_when_unplugged_and_comes_back_under_its_name(bus, lin
     assert bus.powered == []
 
 
-def test_what_is_served_wrong_is_an_error_that_says_why():
+def test_serving_an_unknown_rig_is_an_error():
     with pytest.raises(PortError, match="nowhere"), serve("nowhere"):
         pass
 
 
-def test_other_languages_write_the_words_as_json_lines(tmp_path):
+def test_other_languages_send_commands_as_json_lines(tmp_path):
     with start("serve", write_feetech_comb(tmp_path, 2), "--json", "--engine", "none", "--timing", "none") as server:
         ready = json.loads(server.stdout.readline())
         assert ready["ready"] == ready["ports"]["main"]
@@ -180,7 +180,7 @@ def test_other_languages_write_the_words_as_json_lines(tmp_path):
             answer = told(wrong)
             assert not answer["ok"]
             assert said in answer["error"] + answer["hint"]
-        server.stdin.close()  # as when the process of the test is gone
+        server.stdin.close()  # as when the test process has ended
         assert server.wait(10) == 0
 
 
@@ -211,7 +211,7 @@ def test_another_rig_with_faults(servo_bus):
 
 
 def run_pytest(folder, *options):
-    """What pytest says of the tests in a folder, with the plug-in of this checkout."""
+    """Run pytest on the tests in a folder, with this checkout's plug-in; return its output."""
     plugin = ["-p", "no:axbridge", "-p", "axbridge.testing.plugin", "-p", "no:cacheprovider"]
     command = [sys.executable, "-m", "pytest", "-q", "--strict-markers", *plugin, *options]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)

@@ -1,10 +1,10 @@
-"""What the virtual servo makes of its registers, family by family (e-manual; SMS/STS memory table), one script a fact.
+"""Effects of the virtual servo's registers, by family (e-manual; SMS/STS memory table), one script per fact.
 
-A script is steps between commas; each write and instruction is answered without an error unless another answer is named:
+A script has steps between commas. The reply to a write or an instruction has no error unless the step names one:
 
-- ``led=1``, ``led=2 RANGE`` (refused so), ``led=1 -`` (in silence), ``goal_position=9 later`` (REG_WRITE);
-- ``led?1``, ``moving_status?&8``: what a register holds; ``GOAL~100*count``: what the motor is commanded;
-- ``ACTION``, ``PING OVERLOAD``, ``FACTORY_RESET:ff``: an instruction, its parameters, the error of its answer;
+- ``led=1``, ``led=2 RANGE`` (refused with it), ``led=1 -`` (no reply), ``goal_position=9 later`` (REG_WRITE);
+- ``led?1``, ``moving_status?&8``: value of a register; ``GOAL~100*count``: command of the motor;
+- ``ACTION``, ``PING OVERLOAD``, ``FACTORY_RESET:ff``: an instruction, its parameters, the error of its reply;
 - ``wait 0.1`` (s), ``turn 300`` (the shaft, counts from the middle), ``sense temperature=75`` (the motor's state),
   ``stall`` and ``free`` (the shaft is held), ``volts 5.5``, ``power`` (off and on), ``fault deaf``.
 """
@@ -36,7 +36,7 @@ STEP = re.compile(r"(\w+)(?:([=?~:])(\S+))?(?: (\S+))?")
 
 
 def play(host, script):
-    """Carry out the steps of a script."""
+    """Execute the steps of a script."""
     profile, bank = host.servo.profile, host.world.bank
     names = {
         "count": profile.units.position,
@@ -82,12 +82,12 @@ def play(host, script):
 
 
 def host_of(profile, **options):
-    """A servo by the name of its profile, perhaps with registers of its rig."""
+    """Return a servo of the profile, with optional registers of its rig."""
     name, *registers = profile.split()
     values = {key: int(value) for key, value in (each.split("=") for each in registers)}
     multi_turn = {key: values.pop(key) for key in [*values] if key.endswith("angle_limit") and values[key] == 4095}
     host = Host(make_world(profile=name, return_delay_time=0, **values, **options), patience=0.015)
-    for key, value in multi_turn.items():  # no rig may ask for this mode
+    for key, value in multi_turn.items():  # a rig cannot set this mode
         host.write(key, value)
         host.wait(0.1)
     return host
@@ -272,11 +272,11 @@ FORGOTTEN = (
     ("profile", "script"),
     [pytest.param(profile, one, id=name) for profile, all_ in SCRIPTS.items() for name, one in all_.items()],
 )
-def test_registers_do_what_the_manuals_say(profile, script):
+def test_registers_behave_as_in_the_manuals(profile, script):
     play(host_of(profile), script)
 
 
-TURNS = {  # by profile: registers with which positions go beyond a turn, and its counts
+TURNS = {  # by profile: registers for positions beyond a turn, and its counts
     "mx-28 cw_angle_limit=4095 ccw_angle_limit=4095 multi_turn_offset=-2000": 4096,
     "xl330-m288 operating_mode=4": 4096,
     "xl430-w250 operating_mode=4 homing_offset=900": 4096,
@@ -287,7 +287,7 @@ RESTARTS = "power", "REBOOT", "fault brownout:50ms"
 
 
 def restart(host, event):
-    """Take the power, or let it start again by a packet."""
+    """Switch the power off and on, or restart the servo by a packet."""
     if event == "REBOOT":
         host.ask(Instruction.REBOOT)
     else:
@@ -319,7 +319,7 @@ def test_turns_are_forgotten_without_power(profile, event):
         if event != "REBOOT" or event in FirmwareProfile.load(profile.split()[0]).instructions
     ],
 )
-def test_without_power_all_but_the_eeprom_is_as_from_the_factory(profile, event):
+def test_power_off_resets_all_but_the_eeprom(profile, event):
     host, clean = host_of(profile), host_of(profile)
     registers = host.servo.profile.registers
     written = [one for name, one in registers.items() if one.writable and one.area is Area.RAM]
@@ -331,7 +331,7 @@ def test_without_power_all_but_the_eeprom_is_as_from_the_factory(profile, event)
     host.write(registered, 1, code=Instruction.REG_WRITE)
     if "bus_watchdog" in registers:
         play(host, "bus_watchdog=0, torque_enable=1, bus_watchdog=1, wait 0.1, bus_watchdog?-1")
-    host.servo._shut_down(int(FeetechError.OVERLOAD), host.world.now())  # the same bit in all
+    host.servo._shut_down(int(FeetechError.OVERLOAD), host.world.now())  # the same bit in all families
     host.write("torque_enable", 0)
     for one in host, clean:
         play(one, "turn 9000")
@@ -351,11 +351,11 @@ def test_without_power_all_but_the_eeprom_is_as_from_the_factory(profile, event)
 
 
 @pytest.mark.parametrize("profile", FEETECH)
-def test_what_is_written_to_a_locked_eeprom_acts_at_once_and_is_forgotten(profile):
+def test_a_write_to_a_locked_eeprom_acts_until_power_off(profile):
     play(host_of(profile), FORGOTTEN)
 
 
-SHUT_DOWN = {  # by profile: its alarm, and the registers that give the torque back
+SHUT_DOWN = {  # by profile: its alarm, and the registers that restore the torque
     "ax-12 shutdown=36": (ErrorFlag.OVERLOAD, {"torque_enable"}),
     "ax-12a shutdown=36": (ErrorFlag.OVERLOAD, {"torque_enable", "torque_limit"}),
     "mx-28 shutdown=36": (ErrorFlag.OVERLOAD, set()),
@@ -388,7 +388,7 @@ def test_after_a_shutdown_no_other_write_starts_the_motor(profile):
         assert host.command[Command.TORQUE] == 1, name
 
 
-# -- what may not be written -----------------------------------------------------------------------------------------
+# -- forbidden writes -------------------------------------------------------------------------------------------------
 
 JOINT = "ax-12a cw_angle_limit=200 ccw_angle_limit=800"
 
@@ -429,7 +429,7 @@ def test_a_write_that_is_refused_changes_nothing(profile, address, data, error):
     writes=st.lists(st.tuples(st.integers(0, 700), st.binary(min_size=0, max_size=12)), max_size=12),
 )
 @pytest.mark.slow
-def test_no_write_puts_a_register_where_its_table_forbids(profile, writes):
+def test_no_write_puts_a_register_outside_its_range(profile, writes):
     world = make_world(profile=profile, timing="none")
     servo = world.servos["s1"]
     for address, data in writes:
@@ -460,10 +460,10 @@ def test_any_write_changes_its_own_range_or_nothing(address, data, profile):
         assert changed <= set(range(36, 47))
 
 
-# -- other ways to a register ----------------------------------------------------------------------------------------
+# -- indirect and broadcast access ------------------------------------------------------------------------------------
 
 
-def test_indirect_data_stands_for_other_registers():
+def test_indirect_data_reads_and_writes_other_registers():
     host, protocol = host_of("xl330-m288"), PROTOCOLS[2]
     for number, address in enumerate((116, 117, 118, 119, 65), start=2):
         assert host.write(f"indirect_address_{number}", address) == 0
@@ -476,7 +476,7 @@ def test_indirect_data_stands_for_other_registers():
     assert host.write("indirect_address_1", 20) == StatusError.RANGE  # EEPROM
 
 
-def test_the_secondary_id_is_obeyed_in_silence_and_not_in_the_eeprom():
+def test_writes_to_the_secondary_id_have_no_reply_and_do_not_reach_the_eeprom():
     host = Host(make_world((1, 5), "xl330-m288", return_delay_time=0))
     other = Host(host.world, id=5)
     assert host.write("secondary_shadow_id", 5) == other.write("secondary_shadow_id", 5) == 0
@@ -489,10 +489,10 @@ def test_the_secondary_id_is_obeyed_in_silence_and_not_in_the_eeprom():
 
 
 @pytest.mark.parametrize(("scope", "id", "baud"), [("ff", 1, 1), ("01", 7, 1), ("02", 7, 3)])
-def test_a_factory_reset_keeps_what_its_scope_says(scope, id, baud):
+def test_a_factory_reset_keeps_the_registers_of_its_scope(scope, id, baud):
     host = host_of("xl330-m288")
     play(host, "moving_threshold=99, FACTORY_RESET:07 RANGE")
-    host.ask(Instruction.FACTORY_RESET, b"\xff", id=BROADCAST)  # nobody resets all ids
+    host.ask(Instruction.FACTORY_RESET, b"\xff", id=BROADCAST)  # a broadcast does not reset the id
     play(host, "wait 1, moving_threshold?99, id=7")
     host.id = 7
     play(host, f"FACTORY_RESET:{scope}")
@@ -501,7 +501,7 @@ def test_a_factory_reset_keeps_what_its_scope_says(scope, id, baud):
 
 
 BURNT, KEPT = [(12, "3d 8b", 0)], [(8, "ff 03", 0)]
-JOINT_MODE, WHEEL_MODE = (  # what ROBOTIS' dynamixel_workbench writes for either
+JOINT_MODE, WHEEL_MODE = (  # written by ROBOTIS' dynamixel_workbench for each mode
     [(24, "00", 0), (6, "00 00", 0), (8, limit, 0), (24, "01", 0)] for limit in ("ff 03", "00 00")
 )
 
@@ -522,7 +522,7 @@ JOINT_MODE, WHEEL_MODE = (  # what ROBOTIS' dynamixel_workbench writes for eithe
         ),
     ],
 )
-def test_a_servo_that_writes_its_eeprom_is_deaf_meanwhile(fault, writes, limits):
+def test_a_servo_receives_nothing_while_it_writes_its_eeprom(fault, writes, limits):
     wire = Wire(make_world(return_delay_time=0), patience=0.01)
     wire.world.inject(fault)
     assert [wire.write(address, *bytes.fromhex(data)) for address, data, _ in writes] == [one[2] for one in writes]
@@ -554,7 +554,7 @@ def test_goals_of_each_mode_of_the_x_series_reach_the_motor(mode, goal, value, c
     play(host_of("xl330-m288"), script)
 
 
-def test_the_load_that_a_simulation_tells_is_what_a_cycle_reads():
+def test_the_load_of_a_simulation_is_the_one_that_a_cycle_reads():
     host = host_of("xl330-m288")
     host.write("torque_enable", 1)
     host.state(duty=0.5, current=0.3)
@@ -562,8 +562,8 @@ def test_the_load_that_a_simulation_tells_is_what_a_cycle_reads():
 
 
 def quirky(tmp_path, behaviour, **registers):
-    """An AX-12A whose profile says otherwise."""
-    path = tmp_path / f"{hash(behaviour)}.toml"  # a profile is read once a process
+    """Return an AX-12A whose profile has another behaviour flag."""
+    path = tmp_path / f"{hash(behaviour)}.toml"  # a process reads a profile once
     path.write_text(f'base = "ax-12a"\nname = "quirky"\n[behaviour]\n{behaviour}', encoding="utf-8")
     return Wire(make_world(profile=str(path), **registers))
 
@@ -590,7 +590,7 @@ def test_flags_of_a_profile(tmp_path, flag, request_, reply, goal):
 
 
 def turned(tmp_path, degrees, quirk="none"):
-    """A wheel at an angle of its own scale, read as position and speed."""
+    """Return a wheel whose shaft stands at an angle on the scale of Present Position, degrees."""
     wire = quirky(tmp_path, f'speed_quirk = "{quirk}"', cw_angle_limit=0, ccw_angle_limit=0)
     wire.write(32, 300 & 0xFF, 300 >> 8)
     wire.wait(0.05)
@@ -616,13 +616,13 @@ def test_the_dead_zone_reads_as_its_nearer_end(tmp_path, degrees, count):
         (385, 157, 300),
     ],
 )
-def test_the_dead_zone_spoils_speed_and_load(tmp_path, degrees, speed, load):
-    """By answers.ros.org 211471: 0, then -27.7 rad/s, then 0, with loads of 0.17, 0.82 and 0.17."""
+def test_the_dead_zone_gives_wrong_speed_and_load(tmp_path, degrees, speed, load):
+    """From answers.ros.org 211471: 0, then -27.7 rad/s, then 0, with loads of 0.17, 0.82 and 0.17."""
     wire = turned(tmp_path, degrees)
     assert (wire.read(38, 2), wire.read(40, 2)) == (pytest.approx(speed, abs=5), pytest.approx(load, abs=10))
 
 
-def test_some_firmwares_get_the_speed_wrong(tmp_path):
+def test_some_firmwares_report_a_wrong_speed(tmp_path):
     assert turned(tmp_path, 100).read(38, 2) < 0x800
     assert turned(tmp_path, 100, "garbage_high_bits").read(38, 2) >= 0x800
     wire = turned(tmp_path, 100, "stale")
