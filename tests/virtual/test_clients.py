@@ -52,8 +52,8 @@ def test_clients_find_read_move_and_reconfigure_served_servos(rig, client, needs
     name, *more = client.split()
     with serving(write_feetech_comb(tmp_path, 3, rig) if rig.startswith("s") else rig) as port:
         # axbridge is not on the path of this process.
-        said = ran(sys.executable, CLIENTS / f"{name}.py", port, *more, timeout=60, env={"PATH": "/usr/bin:/bin"})
-    assert said.splitlines()[-1] == "ok"  # OpenCV, which pypot imports, also prints
+        output = ran(sys.executable, CLIENTS / f"{name}.py", port, *more, timeout=60, env={"PATH": "/usr/bin:/bin"})
+    assert output.splitlines()[-1] == "ok"  # OpenCV, which pypot imports, also prints
 
 
 @pytest.mark.ci
@@ -140,7 +140,7 @@ def test_the_workflow_for_an_so101_runs_without_input(lerobot, tmp_path):
     save_files(ROOT / "docs" / "so101.md", tmp_path)
     (job,) = yaml.safe_load((tmp_path / ".github/workflows/arm.yml").read_text())["jobs"].values()
     action = yaml.safe_load((ROOT / "action.yml").read_text())
-    given = {name: one["default"] for name, one in action["inputs"].items()}
+    given = {name: entry["default"] for name, entry in action["inputs"].items()}
     given |= next(step["with"] for step in job["steps"] if step.get("id") == "servos")
     values = {f"inputs.{name}": value for name, value in given.items()} | {"inputs.python": sys.executable}
     output = tmp_path / "output"
@@ -149,8 +149,8 @@ def test_the_workflow_for_an_so101_runs_without_input(lerobot, tmp_path):
 
     def lines(steps):
         """Return the commands of the steps, without the installation of packages."""
-        found = [step["run"] for step in steps if "pip install" not in step.get("run", "pip install")]
-        return [re.sub(r"\$\{\{ (.+?) \}\}", lambda one: values[one[1]], line) for line in found]
+        commands = [step["run"] for step in steps if "pip install" not in step.get("run", "pip install")]
+        return [re.sub(r"\$\{\{ (.+?) \}\}", lambda match: values[match[1]], line) for line in commands]
 
     options = {"cwd": tmp_path, "stdin": subprocess.DEVNULL, "text": True}
     with subprocess.Popen(

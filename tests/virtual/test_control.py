@@ -47,8 +47,8 @@ class Line:
         self._line.timeout = wait
         self._line.reset_input_buffer()
         self._line.write(frame)
-        heard = self._line.read(size)
-        return self._protocol.find_answer(heard, frame, id_, length, echo=False, refusable=False).packet is not None
+        received = self._line.read(size)
+        return self._protocol.find_answer(received, frame, id_, length, echo=False, refusable=False).packet is not None
 
     def set_torque(self, id_, on):
         self._line.write(self._protocol.write_frame(id_, self._protocol.torque_enable, bytes((on,))))
@@ -112,7 +112,7 @@ def test_registers_are_read_and_written_without_a_packet(bus):
 def test_a_fault_strikes_the_packet_of_its_number(bus, line, spec, lost):
     bus.inject(spec)
     assert {number for number in range(4) if not line.ask()} == lost
-    struck = [one.fault for one in bus.packets if one.fault]
+    struck = [packet.fault for packet in bus.packets if packet.fault]
     assert len(struck) == 2 * len(lost) - spec.count("status") - spec.count("dead") * 3
     bus.clear()
 
@@ -121,7 +121,7 @@ def test_a_lost_write_is_not_executed_but_one_with_a_lost_acknowledgement_is(bus
     bus.inject("drop#1:write:1")
     line.set_torque(1, on=True)
     assert bus.powered == []
-    assert [one.kind for one in bus.packets] == ["write"]
+    assert [packet.kind for packet in bus.packets] == ["write"]
     line.set_torque(1, on=True)
     assert bus.powered == [1]
     bus.inject("drop#1:status")
@@ -156,14 +156,14 @@ def test_other_languages_send_commands_as_json_lines(tmp_path):
         ready = json.loads(server.stdout.readline())
         assert ready["ready"] == ready["ports"]["main"]
 
-        def told(line):
+        def send(line):
             server.stdin.write(line + "\n")
             server.stdin.flush()
             return json.loads(server.stdout.readline())
 
-        assert told('{"command": "inject", "spec": "dead:2"}') == {"ok": True, "result": None}
-        assert told('{"command": "powered"}') == {"ok": True, "result": []}
-        for wrong, said in {
+        assert send('{"command": "inject", "spec": "dead:2"}') == {"ok": True, "result": None}
+        assert send('{"command": "powered"}') == {"ok": True, "result": []}
+        for wrong, expected in {
             '{"command": "inject", "spec": "dead:9"}': "no servo has that id",
             '{"command": "inject", "spec": "drop#0"}': "not complete or has too much",
             '{"command": "sing"}': f"there are: {', '.join(COMMANDS)}",
@@ -177,9 +177,9 @@ def test_other_languages_send_commands_as_json_lines(tmp_path):
             "not json": "Expecting value",
             "[" * 100_000: "recursion",
         }.items():
-            answer = told(wrong)
+            answer = send(wrong)
             assert not answer["ok"]
-            assert said in answer["error"] + answer["hint"]
+            assert expected in answer["error"] + answer["hint"]
         server.stdin.close()  # as when the test process has ended
         assert server.wait(10) == 0
 
@@ -193,7 +193,7 @@ def test_it_answers(servo_bus, number):
     with serial.Serial(servo_bus.port, 1_000_000, timeout=1.0) as line:
         line.write(PING)
         assert line.read(6)
-    assert [one.kind for one in servo_bus.packets] == ["ping", "status"]
+    assert [packet.kind for packet in servo_bus.packets] == ["ping", "status"]
 
 @pytest.mark.servo_bus("bench_arm")
 def test_that_ends_its_server(servo_bus):
@@ -225,15 +225,15 @@ def run_pytest(folder, *options):
 )
 def test_the_tests_of_these_pages_fail_as_they_say(page, why, tmp_path):
     save_files(ROOT / page, tmp_path)
-    said = run_pytest(tmp_path)
-    assert why in said
-    assert "1 failed" in said
+    output = run_pytest(tmp_path)
+    assert why in output
+    assert "1 failed" in output
 
 
 @pytest.mark.ci
 @pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["serial", "xdist"])
 def test_the_fixture_serves_each_worker_and_knows_its_marker_and_a_test_that_ends_it(tmp_path, workers):
     (tmp_path / "test_driver.py").write_text(TESTS)
-    said = run_pytest(tmp_path, "--servo-bus", "bench_arm", *workers)
-    assert "7 passed, 1 error" in said, said
-    assert "the server of bench_arm ended in test_driver.py::test_that_ends_its_server" in said
+    output = run_pytest(tmp_path, "--servo-bus", "bench_arm", *workers)
+    assert "7 passed, 1 error" in output, output
+    assert "the server of bench_arm ended in test_driver.py::test_that_ends_its_server" in output

@@ -21,12 +21,12 @@ PONG_1 = encode(1, 0)
 def deliveries(world, data, patience=0.05):
     line = world.lines["main"]
     line.send(data, world.now())
-    heard = []
+    received = []
     until = world.now() + patience
     while (due := line.next_due) is not None and due <= until:
         world.sleep_until(due)
-        heard += line.collect(due)
-    return heard
+        received += line.collect(due)
+    return received
 
 
 @pytest.mark.parametrize(("baud", "register"), [(1_000_000, 1), (500_000, 3), (57_600, 34), (9_600, 207)])
@@ -39,11 +39,11 @@ def test_a_byte_takes_ten_bit_times(baud, register):
     assert reply.data == PONG_1
 
 
-@pytest.mark.parametrize(("off", "heard"), [(1.02, True), (0.98, True), (1.05, False), (0.5, False)])
-def test_a_servo_receives_at_a_baud_rate_within_three_percent(off, heard):
+@pytest.mark.parametrize(("off", "received"), [(1.02, True), (0.98, True), (1.05, False), (0.5, False)])
+def test_a_servo_receives_at_a_baud_rate_within_three_percent(off, received):
     world = make_world()
     world.lines["main"].baud = 1_000_000 * off
-    assert bool(deliveries(world, PING_1)) is heard
+    assert bool(deliveries(world, PING_1)) is received
 
 
 def test_some_replies_wait_for_the_control_loop():
@@ -102,16 +102,16 @@ def test_broadcast_ping_of_equal_delays_is_the_wired_and():
     world = make_world(ids=(1, 2), return_delay_time=0)
     for interrupts in world.lines["main"]._interrupts.values():
         interrupts._length = 0.0
-    heard = b"".join(delivery.data for delivery in deliveries(world, encode(BROADCAST, 1)))
-    assert heard == bytes(a & b for a, b in zip(encode(1, 0), encode(2, 0), strict=True))
+    received = b"".join(delivery.data for delivery in deliveries(world, encode(BROADCAST, 1)))
+    assert received == bytes(a & b for a, b in zip(encode(1, 0), encode(2, 0), strict=True))
 
 
 def test_broadcast_ping_of_different_delays_gets_through():
     world = make_world(ids=(1, 2))
     world.servos["s2"].table["return_delay_time"] = 0
     world.servos["s2"].configure()
-    heard = b"".join(delivery.data for delivery in deliveries(world, encode(BROADCAST, 1)))
-    assert [packet.id for packet in Decoder().feed(heard)] == [2, 1]
+    received = b"".join(delivery.data for delivery in deliveries(world, encode(BROADCAST, 1)))
+    assert [packet.id for packet in Decoder().feed(received)] == [2, 1]
 
 
 @pytest.mark.parametrize(("profile", "place", "middle"), [("ax-12a", 0x24, 512), ("sts3215", 0x38, 2048)])
@@ -175,8 +175,8 @@ def test_each_servo_answers_its_own_protocol(wire):
 
 
 def test_a_broadcast_ping_is_for_one_protocol(wire):
-    heard = wire(v2.encode(BROADCAST, Instruction.PING))
-    assert [packet.id for packet in v2.Decoder().feed(heard)] == [11, 12]
+    received = wire(v2.encode(BROADCAST, Instruction.PING))
+    assert [packet.id for packet in v2.Decoder().feed(received)] == [11, 12]
     assert len(wire(v1.encode(BROADCAST, Instruction.PING))) >= 6
 
 
@@ -198,5 +198,5 @@ def test_a_protocol_1_servo_receives_the_packet_after_one_with_header_bytes(wire
 def test_packets_of_both_protocols_are_found_in_order_in_chunks_of_any_size(order, cuts):
     stream, framing = b"".join(order), Framing((1, 2))
     places = sorted({0, len(stream), *(cut for cut in cuts if cut < len(stream))})
-    heard = [each for a, b in pairwise(places) for each in framing.feed(stream[a:b])]
-    assert [(each.protocol, each.size) for each in heard] == [(1 if one in OLD else 2, len(one)) for one in order]
+    received = [each for a, b in pairwise(places) for each in framing.feed(stream[a:b])]
+    assert [(each.protocol, each.size) for each in received] == [(1 if one in OLD else 2, len(one)) for one in order]

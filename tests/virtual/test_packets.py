@@ -111,10 +111,10 @@ def test_the_answer_begins_after_the_return_delay():
         world = make_world(profile="xl330-m288", return_delay_time=units)
         line = world.lines["main"]
         line.send(v2.encode(1, Instruction.PING), 0.0)
-        asked = line.host_free
+        sent_at = line.host_free
         world.sleep_until(0.02)
         (answer,) = line.collect(0.02)
-        assert answer.due - asked == pytest.approx(expected + line.seconds(14))
+        assert answer.due - sent_at == pytest.approx(expected + line.seconds(14))
 
 
 # -- several servos ----------------------------------------------------------------------------------------------------
@@ -137,20 +137,22 @@ def test_the_answer_begins_after_the_return_delay():
 )
 def test_a_group_read_is_answered_in_its_order_until_a_servo_is_missing(profile, ids, code, params, answers):
     host = Host(make_world(ids, profile, return_delay_time=0), ids[0])
-    heard = [packet for packet in host.ask(code, bytes.fromhex(params), BROADCAST) if packet.intact]
-    assert [(packet.id, packet.params) for packet in heard] == [(id_, bytes.fromhex(a)) for id_, a in answers.items()]
+    received = [packet for packet in host.ask(code, bytes.fromhex(params), BROADCAST) if packet.intact]
+    assert [(packet.id, packet.params) for packet in received] == [
+        (id_, bytes.fromhex(a)) for id_, a in answers.items()
+    ]
 
 
 def test_a_broadcast_ping_of_protocol_2_is_answered_by_id_with_gaps():
     world = make_world((7, 2, 4), "xl330-m288", return_delay_time=0)
     line = world.lines["main"]
     line.send(v2.encode(BROADCAST, Instruction.PING), world.now())
-    asked = line.host_free
-    world.sleep_until(asked + 0.1)
-    answers = line.collect(asked + 0.1)
+    sent_at = line.host_free
+    world.sleep_until(sent_at + 0.1)
+    answers = line.collect(sent_at + 0.1)
     assert [v2.Decoder().feed(answer.data)[0].id for answer in answers] == [2, 4, 7]
     byte = line.seconds(1)
-    gaps = np.diff([asked, *(answer.due for answer in answers)]) - 14 * byte - 50e-6
+    gaps = np.diff([sent_at, *(answer.due for answer in answers)]) - 14 * byte - 50e-6
     assert gaps == pytest.approx([2 * 3 * byte, 3 * byte, 2 * 3 * byte])
 
 
@@ -161,9 +163,11 @@ def test_a_fast_read_is_one_packet_that_ends_at_a_missing_servo(timing):
     assert v2.fast_blocks(answer, [4, 4]) == [(3, 0, b"\0\x08\0\0"), (1, 0, b"\0\x08\0\0")]
     (answer,) = host.ask(Instruction.FAST_BULK_READ, bytes.fromhex("0207000100 0190000200"), id=BROADCAST)
     assert v2.fast_blocks(answer, [1, 2]) == [(2, 0, b"\2"), (1, 0, b"\x32\0")]
-    heard = host.wire(v2.encode(BROADCAST, Instruction.FAST_SYNC_READ, SECOND.read_params(132, 4) + bytes((1, 9, 2))))
+    received = host.wire(
+        v2.encode(BROADCAST, Instruction.FAST_SYNC_READ, SECOND.read_params(132, 4) + bytes((1, 9, 2)))
+    )
     whole = v2.encode_fast_status([v2.Block(id_, 0, b"\0\x08\0\0") for id_ in (1, 9, 2)])
-    assert heard == whole[: 8 + 8]
+    assert received == whole[: 8 + 8]
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,7 @@ def pursuit(profile, *, alone):
     for servo in world.servos.values():
         servo.firmware.follow = partial(counted, servo.firmware.follow)
     bus.sync_write(protocol.torque_enable, dict.fromkeys(IDS, b"\1"))
-    unusual = [one for one in UNUSUAL if one[1] in world.servos["s1"].table]
+    unusual = [write for write in UNUSUAL if write[1] in world.servos["s1"].table]
     for turn in range(12 + len(unusual)):
         goals = {id_: protocol.goal_bytes((id_ * 97 + turn * 131) % 1100, 40 * ((turn + 1) % 3)) for id_ in IDS}
         bus.sync_write(protocol.goal, goals)

@@ -260,8 +260,8 @@ def test_a_second_tcp_client_gets_a_message_and_its_packets_are_discarded(rig):
             assert torque(first) == 0
             with connected(served) as second:
                 second.sendall(GO)
-                said = b"".join(iter(lambda: second.recv(4096), b""))
-            assert said == b"axbridge: this bus has a client already; it takes another one when that has left\n"
+                message = b"".join(iter(lambda: second.recv(4096), b""))
+            assert message == b"axbridge: this bus has a client already; it takes another one when that has left\n"
             assert torque(first) == 0
         with connected(served) as third:  # accepted, because the second client has not connected again
             assert torque(third) == 0
@@ -381,9 +381,9 @@ def test_clients_connect_in_turn_at_any_baud_rate(served):
         for _ in range(60):  # a client that never reads
             port.write(bytes.fromhex("ffff0104020032c6"))
             time.sleep(0.002)
-        begun = time.monotonic()
+        start = time.monotonic()
         port.write(bytes(80_000))  # and does not wait: the port takes only the wire's rate, plus 0.3 s in buffers
-        assert time.monotonic() - begun > 0.4
+        assert time.monotonic() - start > 0.4
         port.write(PING[:3])  # and is killed in the middle of a packet
     time.sleep(0.5)
     with serial.Serial(served.address, 1_000_000, timeout=0.5) as port:
