@@ -39,7 +39,9 @@ def test_a_scan_says_who_speaks_which_protocol(on_line):
 def test_registers_of_four_bytes_are_read_and_written_by_name_while_torque_is_off(line, on_line):
     line.set(1, torque_enable=1)
     refused = on_line("servo", "write", 1, "homing_offset", -1000, code=3)
-    assert "its EEPROM takes nothing while its torque is on: `axbridge servo torque 1 off`" in refused
+    assert (
+        f"its EEPROM takes nothing while its torque is on: `axbridge servo torque 1 off --port {line.port}`" in refused
+    )
     on_line("servo", "torque", 1, "off")
     written = on_line("servo", "write", 1, "homing_offset", -1000)
     assert "homing_offset is -1000 (4 EEPROM bytes written)" in written

@@ -1,4 +1,4 @@
-"""A comparison says what it did not compare, and no figure it cannot know."""
+"""A comparison reports what it did not compare, and gives no figure that is unknown."""
 
 import json
 import math
@@ -41,130 +41,133 @@ def recording(*tracks, events=(), path="a.mcap"):
     return Recording(Path(path), {track.name: track for track in tracks}, tuple(events))
 
 
-def test_a_candidate_that_ends_early_is_not_whole():
+def test_a_candidate_that_ends_early_is_incomplete():
     short = recording(wave(time=TIME[TIME < 4]))
-    found = compare(recording(wave()), short)
-    pair = found.pairs[0]
+    comparison = compare(recording(wave()), short)
+    pair = comparison.pairs[0]
     assert pair.plain.rmse == 0.0
     assert pair.coverage.share == pytest.approx(4 / 9, abs=0.01)
     assert pair.coverage.hole == pytest.approx(5.0, abs=0.05)
-    assert lacks(found) == ["knee: 44.4% of reference was compared; other lacks 5.00 s of it at a stretch"]
+    assert lacks(comparison) == ["knee: 44.4% of reference was compared; other lacks 5.00 s of it at a stretch"]
     assert lacks(compare(short, recording(wave()))) == [
         "knee: 100.0% of reference was compared; other has 5.00 s that reference lacks"
     ]
     assert not lacks(compare(recording(wave()), recording(wave(time=TIME[1:-1]))))
     holed = replace(wave(), position=np.where((TIME > 3) & (TIME < 3.5), np.nan, wave().position))
-    found = compare(recording(wave()), recording(holed))
-    assert found.pairs[0].coverage.hole == pytest.approx(0.5, abs=0.05)
+    comparison = compare(recording(wave()), recording(holed))
+    assert comparison.pairs[0].coverage.hole == pytest.approx(0.5, abs=0.05)
     assert compare(recording(holed), recording(wave())).pairs[0].coverage.beyond == pytest.approx(0.5, abs=0.05)
     assert not lacks(compare(recording(holed), recording(holed)))
     missing = recording(wave(time=TIME[(TIME <= 3) | (TIME >= 5)], lag=0.05))
     (pair,) = compare(recording(wave()), missing).pairs
     assert pair.coverage.hole == pytest.approx(2.0, abs=0.05)
     assert pair.shift == pytest.approx(0.05, abs=1e-3)
-    assert pair.aligned.worst < 0.05  # no line across
+    assert pair.aligned.worst < 0.05  # no interpolation across the gap
     assert compare(missing, recording(wave())).pairs[0].coverage.beyond == pytest.approx(2.0, abs=0.05)
     broken = wave()
     broken.position[7] = math.nan
     assert compare(recording(wave()), recording(broken)).pairs[0].coverage.lacking > 0
 
 
-def test_servos_that_one_side_lacks_are_named():
+def test_servos_missing_on_one_side_are_named():
     two = recording(wave("hip"), wave("knee"))
     one = recording(wave("knee"), wave("neck"))
-    found = compare(two, one, labels=("real", "sim"))
-    assert found.missing == {"hip": "sim has no such servo", "neck": "real has no such servo"}
-    assert lacks(found) == ["hip: not compared: sim has no such servo", "neck: not compared: real has no such servo"]
-    document = summary(found)
-    assert (document["missing"], document["whole"]) == (found.missing, False)
-    names = ("hip", "knee", "toe")  # what many lack is one line
+    comparison = compare(two, one, labels=("real", "sim"))
+    assert comparison.missing == {"hip": "sim has no such servo", "neck": "real has no such servo"}
+    assert lacks(comparison) == [
+        "hip: not compared: sim has no such servo",
+        "neck: not compared: real has no such servo",
+    ]
+    document = summary(comparison)
+    assert (document["missing"], document["whole"]) == (comparison.missing, False)
+    names = ("hip", "knee", "toe")  # equal gaps of several servos give one line
     early = recording(*(wave(name, time=TIME[:end]) for name, end in zip(names, (300, 250, 200), strict=True)))
     (line,) = lacks(compare(recording(*map(wave, names)), early))
     assert line.startswith("toe: 44.4% of reference was compared; other lacks 5.00 s")
     assert line.endswith("; 2 more of its servos lack as much, or less")
 
 
-def test_recordings_may_be_given_by_their_files(tmp_path):
+def test_recordings_may_be_given_as_files(tmp_path):
     one, two = recording(wave()), recording(wave(lag=0.04))
     for made, name in ((one, "a.mcap"), (two, "b.mcap")):
         write_recording(made, tmp_path / name)
     by_files = compare(tmp_path / "a.mcap", str(tmp_path / "b.mcap"))
-    assert by_files.pairs == compare(one, two).pairs  # every figure, exactly
+    assert by_files.pairs == compare(one, two).pairs  # all figures are equal
     with pytest.raises(RecordingError, match=r"c\.mcap: No such file"):
         compare(one, tmp_path / "c.mcap")
 
 
-def test_a_servo_that_never_answered_is_missing_and_not_a_traceback(tmp_path):
+def test_a_servo_without_positions_is_reported_as_missing(tmp_path):
     silent = Track.of("hip", TIME, command=np.zeros(len(TIME)))
-    found = compare(recording(silent, wave()), recording(wave("hip"), wave()))
-    assert found.missing == {"hip": "reference knows not one position of it"}
-    assert [pair.name for pair in found.pairs] == ["knee"]
-    write_html(found, tmp_path / "a.html")
-    assert "reference knows not one position of it" in (tmp_path / "a.html").read_text()
-    with pytest.raises(RecordingError, match="nothing can be compared: hip: reference knows not one"):
+    comparison = compare(recording(silent, wave()), recording(wave("hip"), wave()))
+    assert comparison.missing == {"hip": "reference has no position of it"}
+    assert [pair.name for pair in comparison.pairs] == ["knee"]
+    write_html(comparison, tmp_path / "a.html")
+    assert "reference has no position of it" in (tmp_path / "a.html").read_text()
+    with pytest.raises(RecordingError, match="nothing can be compared: hip: reference has no position"):
         compare(recording(silent), recording(wave("hip")))
 
 
 @pytest.mark.parametrize("lag", [0.5, -0.5])
 def test_a_shift_beyond_the_range_is_not_found(lag, tmp_path):
-    found = compare(recording(wave()), recording(wave(lag=lag)), limit=0.2)
-    pair = found.pairs[0]
+    comparison = compare(recording(wave()), recording(wave(lag=lag)), limit=0.2)
+    pair = comparison.pairs[0]
     assert (pair.shift, pair.aligned) == (None, None)
-    assert shift_text(found, pair) == "not found within ±200 ms"
-    assert "not found within ±200 ms" in deviation_table(found).rows[0]
-    assert json.loads(json.dumps(summary(found)["servos"]["knee"]["shift_s"])) is None
-    assert check(found, "aligned_rmse>100") == ["knee: aligned_rmse is not known: shift not found within ±200 ms"]
-    assert check(found, "shift>0.1") == ["knee: shift is not known: shift not found within ±200 ms"]
-    write_html(found, tmp_path / "a.html")
+    assert shift_text(comparison, pair) == "not found within ±200 ms"
+    assert "not found within ±200 ms" in deviation_table(comparison).rows[0]
+    assert json.loads(json.dumps(summary(comparison)["servos"]["knee"]["shift_s"])) is None
+    assert check(comparison, "aligned_rmse>100") == ["knee: aligned_rmse is not known: shift not found within ±200 ms"]
+    assert check(comparison, "shift>0.1") == ["knee: shift is not known: shift not found within ±200 ms"]
+    write_html(comparison, tmp_path / "a.html")
     assert "not found within ±200 ms" in (tmp_path / "a.html").read_text()
-    write_png(found, tmp_path / "a.png")
+    write_png(comparison, tmp_path / "a.png")
 
 
-def test_a_joint_that_rests_has_no_shift_and_passes_and_one_that_is_limp_is_left_out_and_lacks_nothing():
-    found = compare(recording(wave(scale=0.0)), recording(wave(scale=0.0)))
-    assert shift_text(found, found.pairs[0]) == "hardly moves"
-    assert check(found, "aligned_rmse>1") == check(found, "shift>0.1") == []
+def test_a_joint_at_rest_has_no_shift_and_a_limp_joint_is_left_out():
+    comparison = compare(recording(wave(scale=0.0)), recording(wave(scale=0.0)))
+    assert shift_text(comparison, comparison.pairs[0]) == "hardly moves"
+    assert check(comparison, "aligned_rmse>1") == check(comparison, "shift>0.1") == []
     driven = wave(command=np.sin(2 * TIME), torque_enabled=np.where(TIME < 5, 1.0, 0.0))
     limp = wave("hip", command=np.zeros(len(TIME)), torque_enabled=np.zeros(len(TIME)))
-    found = following(recording(driven, limp))
-    assert [pair.name for pair in found.pairs] == ["knee"]
-    assert not lacks(found)
+    comparison = following(recording(driven, limp))
+    assert [pair.name for pair in comparison.pairs] == ["knee"]
+    assert not lacks(comparison)
 
 
 def stepping(late=0.0, *, name="a"):
-    """A step at 0.5 s in a recording whose first control cycle was `late`, s: all that follows is that much later."""
+    """Return a step at 0.5 s in a recording whose first control cycle was late (s): all later times are delayed."""
     time = np.arange(0, 2 + late, 0.01)
-    begun = 0.5 + late
+    start = 0.5 + late
     sent = time + 0.001 + np.where(time == 0, late, 0.0)
-    position = 1.5 * (1 - np.exp(-np.maximum(time - begun, 0) / 0.1))
-    track = Track.of("knee", time, position=position, command=np.where(time >= begun, 1.5, 0.0), commanded=sent)
+    position = 1.5 * (1 - np.exp(-np.maximum(time - start, 0) / 0.1))
+    track = Track.of("knee", time, position=position, command=np.where(time >= start, 1.5, 0.0), commanded=sent)
     events = (
         Event(0.0, "segment", {"name": "rest", "kind": "rest"}),
-        Event(begun, "segment", {"name": "step", "kind": "step", "target": 1.5}),
+        Event(start, "segment", {"name": "step", "kind": "step", "target": 1.5}),
     )
     return recording(track, events=events, path=f"{name}.mcap")
 
 
 @pytest.mark.parametrize("late", [-0.2, 0.2])
-def test_waiting_for_the_first_command_is_no_part_of_the_motion(late):
-    found = compare(stepping(late=0.2), stepping()) if late < 0 else compare(stepping(), stepping(late=0.2))
-    assert not lacks(found)
-    assert found.pairs[0].plain.rmse < 0.01  # nor an error of the model
-    step = found.pairs[0].parts[1].results
+def test_time_before_the_first_command_is_not_compared(late):
+    comparison = compare(stepping(late=0.2), stepping()) if late < 0 else compare(stepping(), stepping(late=0.2))
+    assert not lacks(comparison)
+    assert comparison.pairs[0].plain.rmse < 0.01  # and the delay is no error of the model
+    step = comparison.pairs[0].parts[1].results
     assert step[0].delay == pytest.approx(step[1].delay, abs=1e-3)
 
 
 @pytest.mark.parametrize(("name", "kind", "measured"), [("Sprung", "step", True), ("step", "rest", False)])
-def test_a_segment_is_measured_by_its_kind_whatever_its_name(name, kind, measured):
+def test_a_segments_figures_depend_on_its_kind_not_its_name(name, kind, measured):
     plain = stepping()
     events = (plain.events[0], Event(0.5, "segment", {"name": name, "kind": kind, "target": 1.5}))
-    found = compare(replace(plain, events=events), replace(plain, events=events))
-    assert (found.pairs[0].parts[1].results is not None) == measured
-    assert ("step" in summary(found)["servos"]["knee"]["segments"][1]) == measured
+    comparison = compare(replace(plain, events=events), replace(plain, events=events))
+    assert (comparison.pairs[0].parts[1].results is not None) == measured
+    assert ("step" in summary(comparison)["servos"]["knee"]["segments"][1]) == measured
 
 
 def goals(blank):
-    """A bench arm told three goals; after each, `blank` samples lack their position."""
+    """Return a bench arm with three goals; after each of them `blank` samples have no position."""
     time = np.arange(0, 6, 0.02)
     command = np.select([time < 1, time < 3, time < 5], [0.0, 1.0, -0.5], 0.4)
     known = {"command": command, "torque_enabled": np.ones(len(time)), "voltage": np.full(len(time), 9.6)}
@@ -184,7 +187,7 @@ def test_a_blank_position_keeps_the_command_of_its_row():
     simulated = simulate(blanked, rig)
     np.testing.assert_array_equal(simulated["shoulder"].position, simulate(whole, rig)["shoulder"].position)
     assert compare(blanked, simulated, same_clock=True).pairs[0].plain.rmse < 0.01
-    both = runs_of([whole, blanked], rig)  # what a fit sees
+    both = runs_of([whole, blanked], rig)  # the input of a fit
     assert both.compared.tolist() == [300, 285]
     assert both.only([1]).compared.tolist() == [285]
     far = both.errors(both.position + 1.0)
@@ -202,12 +205,12 @@ def files(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("other", ["short.mcap", "one.mcap"])
 @pytest.mark.slow
-def test_fail_if_fails_on_what_was_not_compared_unless_that_is_allowed(files, capsys, other):
+def test_fail_if_fails_on_incomplete_comparisons_unless_allowed(files, capsys, other):
     condition = ("compare", "whole.mcap", other, "--fail-if", "rmse>2")
     assert app.run([*condition]) == app.FAILED_CHECK
-    said = capsys.readouterr().err
-    assert "failed: knee: " in said
-    assert "--allow-partial" in said
+    output = capsys.readouterr().err
+    assert "failed: knee: " in output
+    assert "--allow-partial" in output
     assert app.run([*condition, "--json"]) == app.FAILED_CHECK
     assert len(json.loads(capsys.readouterr().out)["failed"]) == 1
     assert app.run([*condition, "--allow-partial"]) == app.DONE
@@ -217,7 +220,7 @@ def test_fail_if_fails_on_what_was_not_compared_unless_that_is_allowed(files, ca
     assert app.run(["compare", "whole.mcap", "whole.mcap", "--fail-if", "rmse>2"]) == app.DONE
 
 
-def test_a_repeat_stands_beside_the_model(tmp_path, monkeypatch, capsys):
+def test_errors_of_a_repetition_are_listed_beside_the_model(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     time = np.arange(0.0, 20.0, 0.02)
     goal = np.where(time % 4 < 2, 0.0, 0.5)
@@ -237,8 +240,8 @@ def test_a_repeat_stands_beside_the_model(tmp_path, monkeypatch, capsys):
     assert set(knee) == {"perfect_servo", "delay_and_lag", "model", "repeat"}
 
 
-def test_a_recording_whose_clock_jumps_back_is_not_put_in_order_without_a_word(files, capsys):
-    """Another program may write one: samples of two motions in one file, in the order in which they came."""
+def test_sorting_a_recording_whose_clock_jumps_back_is_reported(files, capsys):
+    """Another program may write such a file: samples of two motions in their order of arrival."""
     with Path("back.mcap").open("wb") as stream:
         writer = MessageWriter(stream, {"experiment": "two motions"}, chunked=True)
         for time in (0.0, 0.02, 0.04, 0.01, 0.03):
@@ -255,14 +258,14 @@ def test_a_recording_whose_clock_jumps_back_is_not_put_in_order_without_a_word(f
     assert "knee: the clock jumped back to 0.01 s" in capsys.readouterr().err
 
 
-def test_import_notes_what_is_odd_on_stderr(tmp_path, monkeypatch, capsys):
+def test_import_reports_doubtful_findings_on_stderr(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("log.csv").write_text("t,x\n" + "".join(f"{k * 10},{k % 3 / 10}\n" for k in range(50)))
     columns = ["--column", "time=t", "--column", "position=x"]
     assert app.run(["import", "log.csv", "log.mcap", *columns]) == app.DONE
-    said = capsys.readouterr()
-    assert "note: servo: one sample every 10 s (probably milliseconds read as seconds)" in said.err
-    assert "time=HEADER:ms" in said.err
+    output = capsys.readouterr()
+    assert "note: servo: one sample every 10 s (probably milliseconds read as seconds)" in output.err
+    assert "time=HEADER:ms" in output.err
     Path("log.csv").write_text("t,x\n0,0\n1,0\n0.5,0\n")
     assert app.run(["import", "log.csv", "other.mcap", *columns]) == app.MISUSE
     assert "line 4" in capsys.readouterr().err
@@ -277,21 +280,21 @@ def test_memory_does_not_grow_with_the_servos(tmp_path, monkeypatch):
         servos = [wave(f"servo {k}", time=np.arange(10_000) / 50, command=np.zeros(10_000)) for k in range(count)]
         side = write_recording(recording(*servos), tmp_path / f"{count}.mcap")
         tracemalloc.start()
-        found = compare(side, side)
+        comparison = compare(side, side)
         needed.append(tracemalloc.get_traced_memory()[1] / 1e6)
         tracemalloc.stop()
-        assert len(found.pairs) == count
-    motions = 4 * 6 * 10_000 * 8 / 1e6  # of the four more servos, MB
+        assert len(comparison.pairs) == count
+    motions = 4 * 6 * 10_000 * 8 / 1e6  # MB, of the four additional servos
     assert needed[2] < needed[1] + motions / 2
 
 
-# ---- recorded commands through a model: the pendulum's energy, its rest, and the real log
+# ---- simulation of recorded commands: the pendulum's energy, its rest position, and a real log
 
 SHORT, REAL = np.arange(0, 2, 0.01), Path(__file__).parents[2] / "docs" / "real"
 
 
 def arm_with(folder, old, new):
-    """The single arm of a bench whose URDF says something else."""
+    """Return the arm of a bench with a changed URDF."""
     rig = Rig.load("bench_arm")
     (folder / "bench_arm.urdf").write_text(rig.urdf_path().read_text().replace(old, new))
     return arm_of(rig.model_copy(update={"path": folder / "bench_arm.toml"}), rig.servos[0])
@@ -341,12 +344,12 @@ def test_latency_delays_the_command_and_nothing_else():
     np.testing.assert_allclose(late[5:], prompt[:-5], atol=0.02)
 
 
-def test_a_warm_winding_has_more_resistance_and_a_lopsided_motor_more_torque_one_way():
+def test_a_warm_winding_has_more_resistance_and_an_asymmetric_motor_more_torque_in_one_direction():
     cold = runs(0.0, driven=Regime.ON, goal=1.0)._replace(temperature=np.full(1, 25.0))
     warm = cold._replace(temperature=np.full(1, 45.0))
     law = {"RESISTANCE_PER_KELVIN": 0.02, "AMBIENT": 25.0}
     np.testing.assert_allclose(rollouts(params(**law), warm), rollouts(params(RESISTANCE=8.0 * 1.4), cold), rtol=1e-9)
-    lopsided = rollouts(params(ASYMMETRY=0.1), cold)  # a motor that pushes harder one way
+    lopsided = rollouts(params(ASYMMETRY=0.1), cold)  # a motor with more torque in one direction
     np.testing.assert_allclose(lopsided, rollouts(params(EFFICIENCY=1.1), cold), rtol=1e-9)
 
 
@@ -376,38 +379,38 @@ def test_a_goal_does_not_act_before_it_was_sent(name):
     assert math.degrees(simulated.position[-1]) > 14.0
 
 
-def test_every_goal_acts_when_it_was_sent_and_samples_are_of_their_own_moments():
-    """A loop that is late, and asks one servo after the other: once, goals went out in whole periods."""
+def test_goals_act_at_their_send_times_and_samples_have_their_own_times():
+    """A late loop reads the servos one by one. Before, goals were sent at whole periods in the simulation."""
     rig = Rig.load("leg")
     period, latency = rig.robot.basic_time_step_ms / 1000, 0.02
-    asked = np.arange(0.0, 0.6, period)
-    asked[12:] += 0.4 * period  # a late cycle: the loop goes on from there
-    tracks, went_out = {}, asked[15] + 0.007
+    stamps = np.arange(0.0, 0.6, period)
+    stamps[12:] += 0.4 * period  # a late cycle delays all later ones
+    tracks, went_out = {}, stamps[15] + 0.007
     for place, servo in enumerate(rig.servos):
-        time = asked + 0.0003 * place
+        time = stamps + 0.0003 * place
         tracks[servo.name] = Track.of(
-            servo.name, time, position=np.zeros(len(time)), command=np.where(asked >= asked[15], 0.1, 0.0),
-            torque_enabled=np.ones(len(time)), commanded=asked + 0.007,
+            servo.name, time, position=np.zeros(len(time)), command=np.where(stamps >= stamps[15], 0.1, 0.0),
+            torque_enabled=np.ones(len(time)), commanded=stamps + 0.007,
         )  # fmt: skip
-    found = simulate(Recording(Path("late.mcap"), tracks), rig, "ax12")
-    for name, track in found.items():
+    simulated = simulate(Recording(Path("late.mcap"), tracks), rig, "ax12")
+    for name, track in simulated.items():
         np.testing.assert_array_equal(track.time, tracks[name].time)
-        begun = track.time[np.argmax(np.abs(track.load) > 0.3)]
-        assert went_out + latency <= begun < went_out + latency + 1.3 * period, name
+        start = track.time[np.argmax(np.abs(track.load) > 0.3)]
+        assert went_out + latency <= start < went_out + latency + 1.3 * period, name
 
 
-def test_a_joint_that_reads_as_beyond_its_stop_starts_on_it():
+def test_a_joint_whose_reading_is_beyond_its_stop_starts_at_the_stop():
     rig = Rig.load("bioloid").overridden({"world": {"fixed_base": True, "ground": False}})
     low, _ = rig.stops_of(next(servo for servo in rig.servos if servo.name == "left_knee"))
     time = np.arange(0.0, 0.1, rig.robot.basic_time_step_ms / 1000)
     where = np.full(len(time), low - 0.01)
     limp = Track.of("left_knee", time, position=where, command=where, torque_enabled=np.zeros(len(time)))
-    found = simulate(Recording(Path("limp.mcap"), {"left_knee": limp}), rig)["left_knee"]
-    assert found.position[0] == pytest.approx(low, abs=0.005)
+    simulated = simulate(Recording(Path("limp.mcap"), {"left_knee": limp}), rig)["left_knee"]
+    assert simulated.position[0] == pytest.approx(low, abs=0.005)
 
 
 def turning(duty, position):
-    """A recording in wheel mode that reads `position`."""
+    """Return a recording in wheel mode with these positions."""
     n = len(SHORT)
     track = Track.of(
         "shoulder", SHORT, duty=np.full(n, duty), position=position, torque_enabled=np.ones(n), voltage=np.full(n, 9.6),
@@ -416,7 +419,7 @@ def turning(duty, position):
     return Recording(Path("duty.mcap"), {"shoulder": track}, (), {}, {})
 
 
-def test_an_arm_in_wheel_mode_goes_on_after_the_dead_zone_from_where_it_is_seen_again():
+def test_an_arm_in_wheel_mode_continues_at_its_first_reading_after_the_dead_zone():
     rig = Rig.load("bench_arm")
     angle = rollouts(params(), runs(0.0, driven=Regime.ON)._replace(duty=np.full(len(SHORT), 0.8)))[0]
     assert angle[-1] > math.radians(250)
@@ -432,12 +435,12 @@ def test_an_arm_in_wheel_mode_goes_on_after_the_dead_zone_from_where_it_is_seen_
     (pair,) = compare(made, simulate(made, rig)).pairs
     assert pair.plain.rmse < 1.0
     assert pair.plain.samples <= np.isfinite(simulated).sum()
-    with pytest.raises(RecordingError, match="cannot see it"):  # never seen
+    with pytest.raises(RecordingError, match="cannot see it"):  # never within the sensor's range
         simulate(turning(0.5, np.full(len(SHORT), end)), rig)
 
 
 @pytest.mark.parametrize("judge", [following, lambda made: simulate(made, "bare_horn")])
-def test_a_graph_without_goals_is_imported_again_with_them(judge):
+def test_the_hint_for_a_graph_without_goals_is_an_import_with_a_goal(judge):
     graph = REAL / "ax12a_steps" / "AX12A_NOLOAD_1.csv"
     with pytest.raises(RecordingError, match=r"holds no commands\nimport it again with `--goal COUNTS@auto --force`"):
         judge(import_log(graph, servo="horn"))

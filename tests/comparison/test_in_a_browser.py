@@ -1,4 +1,4 @@
-"""Pages as a browser draws them: nothing overlaps, nothing is cut off, no other machine is asked."""
+"""Pages in a browser: nothing overlaps, nothing is cut off, nothing is loaded from the network."""
 
 import numpy as np
 import pytest
@@ -48,22 +48,22 @@ def texts(tab, selector):
     return tab.run(f"[...document.querySelectorAll('{selector}')].map(one => one.textContent.trim())")
 
 
-def test_every_quantity_is_drawn_and_nothing_is_wider_than_the_window_of_a_phone(tab):
+def test_all_quantities_are_drawn_and_the_page_fits_a_phone(tab):
     assert texts(tab, ".legend b") == [
         "position, °", "error, °", "torque, N·m", "power at the shaft, W", "electrical power, W", "load, %",
     ]  # fmt: skip
     assert texts(tab, ".legend span")[:3] == ["goal", "recorded", "simulated"]
     heights = tab.run(f"{PLOTS}[0].data.slice(1).map(curve => Math.max(...curve))")
-    assert heights == pytest.approx([np.degrees(1.0)] * 3, abs=0.002)  # what was recorded, not its neighbour
+    assert heights == pytest.approx([np.degrees(1.0)] * 3, abs=0.002)  # the recorded value, not that of a neighbour
     for width in (1400, 400):
         tab.call("Emulation.setDeviceMetricsOverride", width=width, height=1200, deviceScaleFactor=1, mobile=False)
-        tab.wait_for("document.documentElement.scrollWidth <= innerWidth")  # plots follow
+        tab.wait_for("document.documentElement.scrollWidth <= innerWidth")  # plots adapt to the width
         assert (
             tab.run("Math.max(...[...document.querySelectorAll('td:first-child')].map(one => one.clientHeight))") < 40
         )
 
 
-def test_a_click_on_one_of_the_worst_seconds_shows_it_in_every_panel(tab):
+def test_a_click_on_a_worst_second_zooms_all_panels(tab):
     shown = f"{PLOTS}.map(plot => [plot.scales.x.min, plot.scales.x.max])"
     assert tab.run(shown)[0] == pytest.approx([0.0, 7.99], abs=0.01)
     second = tab.run("(one => [Number(one.from), Number(one.to)])(document.querySelector('ol.worst button').dataset)")
@@ -81,7 +81,7 @@ def test_a_dark_screen_gets_a_dark_page_with_lighter_blue(tab):
     assert (LIGHTER in tab.run(drawn), DARK_BLUE in tab.run(drawn)) == (True, False)
 
 
-def test_no_other_machine_is_asked_and_none_could_be(opened, page, tab, tmp_path):
+def test_a_page_loads_nothing_from_the_network(opened, page, tab, tmp_path):
     assert (tab.hosts, tab.complaints) == ({""}, [])  # it is a file
     assert page.stat().st_size < 120e3
     asking = tmp_path / "asking.html"

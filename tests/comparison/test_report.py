@@ -1,4 +1,4 @@
-"""What a comparison measures on motions whose figures are known, and how a sentence, a page and a picture say it."""
+"""Figures of a comparison on motions with known figures, and their headline, page and picture."""
 
 import math
 import re
@@ -31,33 +31,33 @@ TIME, LONG = np.arange(0, 3, 0.01), np.arange(0, 4, 0.01)
 
 
 def second_order(time, zeta=0.5, wn=20.0):
-    """Unit step response of a second-order system; overshoot exp(-πζ/√(1-ζ²))."""
+    """Return the unit step response of a second-order system; overshoot exp(-πζ/√(1-ζ²))."""
     time = np.maximum(time, 0)
     wd = wn * math.sqrt(1 - zeta**2)
     return 1 - np.exp(-zeta * wn * time) * (np.cos(wd * time) + zeta * wn / wd * np.sin(wd * time))
 
 
 def test_deviation_in_degrees_and_fall_time():
-    found = deviation(np.radians([0.0, 0, 0, math.nan]), np.radians([1.0, -1, 2, 5]))
-    assert (found.mae, found.mse, found.worst, found.samples) == pytest.approx((4 / 3, 2, 2, 3))
-    assert found.rmse == pytest.approx(math.sqrt(2))
+    result = deviation(np.radians([0.0, 0, 0, math.nan]), np.radians([1.0, -1, 2, 5]))
+    assert (result.mae, result.mse, result.worst, result.samples) == pytest.approx((4 / 3, 2, 2, 3))
+    assert result.rmse == pytest.approx(math.sqrt(2))
     assert fall_time(TIME, np.maximum(0, math.radians(90) - math.radians(100) * (TIME - 1)), 1.0) == pytest.approx(0.85)
 
 
 def test_a_step_response_of_a_known_system():
     time = np.arange(-0.5, 3, 0.001)
-    found = step_response(time, 1.5 * second_order(time - 0.1), target=1.52, commanded=0.1)
-    assert found.overshoot == pytest.approx(math.degrees(1.5) * math.exp(-math.pi * 0.5 / math.sqrt(0.75)), rel=0.01)
-    assert found.rise == pytest.approx(1.64 / 20, rel=0.02)  # 10-90 % at ζ = 0.5: 1.64/ωn
-    assert found.steady_state_error == pytest.approx(math.degrees(0.02), abs=0.01)
-    assert 0 < found.delay < 0.02
-    assert found.settling == pytest.approx(0.4, abs=0.05)
+    result = step_response(time, 1.5 * second_order(time - 0.1), target=1.52, commanded=0.1)
+    assert result.overshoot == pytest.approx(math.degrees(1.5) * math.exp(-math.pi * 0.5 / math.sqrt(0.75)), rel=0.01)
+    assert result.rise == pytest.approx(1.64 / 20, rel=0.02)  # 10-90 % at ζ = 0.5: 1.64/ωn
+    assert result.steady_state_error == pytest.approx(math.degrees(0.02), abs=0.01)
+    assert 0 < result.delay < 0.02
+    assert result.settling == pytest.approx(0.4, abs=0.05)
 
 
-def test_a_command_between_two_samples_starts_the_motion_there():
+def test_a_motion_starts_at_a_command_between_two_samples():
     time = np.arange(0, 2, 0.02)
-    found = step_response(time, np.interp(time, [0.511, 0.611], [0.0, 1.0]), 1.0, commanded=0.511)
-    assert found.delay == pytest.approx(math.radians(1) * 0.1, abs=5e-4)
+    result = step_response(time, np.interp(time, [0.511, 0.611], [0.0, 1.0]), 1.0, commanded=0.511)
+    assert result.delay == pytest.approx(math.radians(1) * 0.1, abs=5e-4)
     still = step_response(TIME, np.zeros(len(TIME)), target=1.0, commanded=0.0)
     assert math.isnan(still.rise)
     assert still.steady_state_error == pytest.approx(math.degrees(1.0))
@@ -74,10 +74,10 @@ def test_bandwidth_and_phase_of_a_first_order_lag():
     position = np.zeros_like(command)
     for i in range(1, len(time)):
         position[i] = position[i - 1] + 0.005 * (command[i - 1] - position[i - 1]) * 2 * math.pi * 2.0  # corner at 2 Hz
-    position[0] = math.nan  # what is lost of it costs no figure
-    found = frequency_response(time, command, position, 0.3, 5.0)
-    assert found.bandwidth == pytest.approx(2.0, abs=0.3)
-    assert found.phase[np.argmin(abs(found.frequency - 2))] == pytest.approx(-45, abs=6)
+    position[0] = math.nan  # a missing sample does not change the figures
+    result = frequency_response(time, command, position, 0.3, 5.0)
+    assert result.bandwidth == pytest.approx(2.0, abs=0.3)
+    assert result.phase[np.argmin(abs(result.frequency - 2))] == pytest.approx(-45, abs=6)
 
 
 def recording(lag=0.0, offset=0.0, scale=1.0, name="a"):
@@ -91,9 +91,9 @@ def recording(lag=0.0, offset=0.0, scale=1.0, name="a"):
     return Recording(Path(f"{name}.mcap"), {name: Track.of(name, time, position=position, command=command)}, events)
 
 
-def test_a_lag_is_told_apart_from_an_error():
-    found = compare(recording(), recording(lag=0.03, offset=7.0, name="b"))  # one servo each, whatever its name
-    pair = found.pairs[0]
+def test_a_lag_is_distinguished_from_an_error():
+    result = compare(recording(), recording(lag=0.03, offset=7.0, name="b"))  # the names of single servos may differ
+    pair = result.pairs[0]
     assert pair.name == "a"
     assert pair.shift == pytest.approx(0.03, abs=1e-3)
     assert pair.plain.rmse > 2
@@ -104,14 +104,14 @@ def test_a_lag_is_told_apart_from_an_error():
 
 
 def test_a_condition_holds_or_not():
-    found = compare(recording(), recording(scale=1.1))
-    assert check(found, "rmse>2")
-    assert not check(found, "rmse > 200")
-    assert not check(found, "shift>0.1")
-    assert check(found, "aligned_mae>=0.5")[0].startswith("a: aligned_mae")
+    result = compare(recording(), recording(scale=1.1))
+    assert check(result, "rmse>2")
+    assert not check(result, "rmse > 200")
+    assert not check(result, "shift>0.1")
+    assert check(result, "aligned_mae>=0.5")[0].startswith("a: aligned_mae")
     for wrong in ("rmse", "colour>2", "rmse>x", "rmse=2"):
         with pytest.raises(UsageError, match="no condition"):
-            check(found, wrong)
+            check(result, wrong)
 
 
 def test_a_summary_is_json_with_the_worst_joint_first():
@@ -119,12 +119,12 @@ def test_a_summary_is_json_with_the_worst_joint_first():
     bad = recording(name="b", scale=1.3)
     both = Recording(Path("x"), first.tracks | second.tracks)
     other = Recording(Path("y"), first.tracks | bad.tracks)
-    found = summary(compare(both, other))
-    assert list(found["servos"]) == ["b", "a"]
-    assert found["servos"]["a"]["deviation"]["mae"] == 0
+    result = summary(compare(both, other))
+    assert list(result["servos"]) == ["b", "a"]
+    assert result["servos"]["a"]["deviation"]["mae"] == 0
 
 
-def test_following_compares_goals_with_positions_and_what_has_nothing_to_compare_is_refused():
+def test_following_compares_goals_with_positions_and_refuses_recordings_without_them():
     assert following(recording()).pairs[0].plain.rmse > 1
     two = Recording(Path("two.mcap"), {**recording(name="a").tracks, **recording(name="b").tracks})
     with pytest.raises(RecordingError, match="none of the servos"):
@@ -135,7 +135,7 @@ def test_following_compares_goals_with_positions_and_what_has_nothing_to_compare
 
 
 def joint(name, delay, lag, *, ramped, period=0.05, offset=0.5, seed=0):
-    """A joint that goes to a new goal every second, by the closed solution for steps and lines, read in 0.3° steps."""
+    """Return a joint with a new goal each second, by the closed solution for steps and ramps, rounded to 0.3°."""
     time = np.arange(0.0, 30.0, period)
     rng = np.random.default_rng(seed)
     goals = np.radians(rng.uniform(-40, 40, 30))
@@ -155,52 +155,55 @@ def joint(name, delay, lag, *, ramped, period=0.05, offset=0.5, seed=0):
     return Track.of(name, time, command=command, position=np.radians(0.3 * np.round(position / 0.3)))
 
 
-def told(*tracks):
+def recording_of(*tracks):
     return Recording(Path("walk.mcap"), {track.name: track for track in tracks}, (), {}, describe(backend="imported"))
 
 
 @pytest.mark.parametrize("ramped", [False, True])
-def test_delay_and_lag_of_each_joint_that_was_told_to_move_are_found(ramped):
+def test_delay_and_lag_of_each_commanded_joint_are_identified(ramped):
     still = Track.of("neck", np.arange(0, 30, 0.05), command=np.zeros(600), position=np.zeros(600))
     knee = joint("knee", 0.05, 0.06, ramped=ramped)
-    gap, limp = (knee.time > 12) & (knee.time < 12.5), (knee.time > 20) & (knee.time < 20.5)  # these are left out
+    gap, limp = (
+        (knee.time > 12) & (knee.time < 12.5),
+        (knee.time > 20) & (knee.time < 20.5),
+    )  # samples that are left out
     position = np.where(gap, np.nan, np.where(limp, 2.0, knee.position))
     torn = replace(knee, position=position, torque_enabled=np.where(limp, 0.0, 1.0))
-    found = lags(told(torn, still, joint("hip", 0.03, 0.1, ramped=ramped, seed=1)))
-    assert set(found) == {"knee", "hip"}
-    for one, delay, lag in zip(found.values(), (0.05, 0.03), (0.06, 0.1), strict=True):
+    result = lags(recording_of(torn, still, joint("hip", 0.03, 0.1, ramped=ramped, seed=1)))
+    assert set(result) == {"knee", "hip"}
+    for one, delay, lag in zip(result.values(), (0.05, 0.03), (0.06, 0.1), strict=True):
         assert one.ramped == ramped
         assert one.delay + one.lag == pytest.approx(delay + lag, abs=0.01)
         assert math.degrees(one.offset) == pytest.approx(0.5, abs=0.1)
-    assert baselines(told(still)) == {}
+    assert baselines(recording_of(still)) == {}
     with pytest.raises(RecordingError, match="has no goal that moves"):
-        lags(told(still))
+        lags(recording_of(still))
 
 
-def test_what_was_found_of_several_recordings_predicts_another():
+def test_a_lag_from_several_recordings_predicts_another():
     first, second, other = (joint("knee", 0.05, 0.06, ramped=False, seed=seed) for seed in (0, 1, 5))
     lag = lag_of([first, second])
     perfect, lagging = baseline(other, lag)
     assert lagging.mae < 0.3
     assert perfect.mae > 2.0
     to_and_fro = Track.of("knee", TIME, command=np.sign(np.sin(30 * TIME)), position=0 * TIME)
-    later = replace(to_and_fro, time=TIME + 1.7e9)  # on a clock that began in 1970
+    later = replace(to_and_fro, time=TIME + 1.7e9)  # on a clock that counts from 1970
     assert baseline(later, lag)[1].mae == pytest.approx(baseline(to_and_fro, lag)[1].mae, abs=1e-4)
-    assert baselines(told(other))["knee"][1].rmse == pytest.approx(lagging.rmse, abs=0.05)
+    assert baselines(recording_of(other))["knee"][1].rmse == pytest.approx(lagging.rmse, abs=0.05)
     assert lag_of([Track.of("knee", np.arange(30.0), position=np.zeros(30))]) is None
 
 
-def test_a_repeat_has_the_same_goals_and_is_as_far_off_as_it_is():
+def test_a_repetition_has_the_same_goals_and_a_position_error():
     knee, hip = joint("knee", 0.05, 0.1, ramped=False, seed=1), joint("hip", 0.05, 0.1, ramped=False, seed=2)
     off = replace(knee, time=knee.time + 3.0, position=knee.position + math.radians(0.4))
-    repeat = told(off, replace(hip, time=hip.time + 3.0))
-    check_repeat(told(knee, hip), repeat)
+    repeat = recording_of(off, replace(hip, time=hip.time + 3.0))
+    check_repeat(recording_of(knee, hip), repeat)
     assert apart(knee, repeat) == (pytest.approx(0.0, abs=1e-6), pytest.approx(0.4))
     assert math.isinf(apart(replace(knee, name="ankle"), repeat)[0])
     with pytest.raises(UsageError, match="no repeat"):
-        check_repeat(told(knee, hip), told(off, replace(joint("hip", 0.05, 0.1, ramped=False, seed=3))))
+        check_repeat(recording_of(knee, hip), recording_of(off, replace(joint("hip", 0.05, 0.1, ramped=False, seed=3))))
     with pytest.raises(UsageError, match="no repeat"):
-        check_repeat(told(knee), told(hip))
+        check_repeat(recording_of(knee), recording_of(hip))
 
 
 # ---- the report
@@ -211,7 +214,7 @@ def comparison():
     return compare(recording(), recording(lag=0.03, scale=1.02), labels=("real", "sim"))
 
 
-def test_tables_are_lined_up_and_a_step_is_one_row_with_its_name(comparison):
+def test_tables_are_aligned_and_a_step_is_one_row(comparison):
     text = table_text(deviation_table(comparison))
     assert text.startswith("sim against real\nservo")
     assert len({len(line) for line in text.splitlines()[1:]}) == 1
@@ -225,16 +228,16 @@ def test_tables_are_lined_up_and_a_step_is_one_row_with_its_name(comparison):
     assert "-0.00" not in table_text(step)
 
 
-def test_a_shift_is_said_in_words_and_never_negative():
+def test_a_shift_is_given_in_words_without_a_sign():
     early, late = compare(recording(lag=0.03), recording()), compare(recording(), recording(lag=0.03))
-    for found, text in ((early, "30.0 ms earlier"), (late, "30.0 ms later")):
-        (row,) = deviation_table(found).rows
+    for result, text in ((early, "30.0 ms earlier"), (late, "30.0 ms later")):
+        (row,) = deviation_table(result).rows
         assert row[5] == text
 
 
-def test_the_goal_is_drawn_below_the_motions_as_the_legend_says(comparison):
-    for found in (comparison, following(recording())):
-        goal, *motions = panels_of(found, found.pairs[0])[0].curves
+def test_the_goal_is_drawn_below_the_motions(comparison):
+    for result in (comparison, following(recording())):
+        goal, *motions = panels_of(result, result.pairs[0])[0].curves
         assert (goal.label, goal.colour, goal.held) == ("goal", "command", True)
         assert all(goal.width > motion.width for motion in motions)
         assert set(goal.y[~np.isnan(goal.y)].round(3)) == {0.0, 85.944}
@@ -249,7 +252,7 @@ def test_the_page_is_self_contained(comparison, tmp_path):
 
 
 def strides(count, lag=0.0):
-    """Steps there and back."""
+    """Return steps in both directions."""
     time = np.arange(0, 1.0 * count, 0.01)
     goal = np.floor(time) % 2
     position = np.interp(time - lag, time, goal)
@@ -269,7 +272,7 @@ def test_many_servos_fit_into_one_picture(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("servos", "most"), [(8, 350e3), pytest.param(25, 500e3, marks=pytest.mark.ci)])
-def test_a_robot_of_25_servos_is_on_its_page_in_seconds_and_500_kilobytes(tmp_path, servos, most):
+def test_the_page_of_many_servos_takes_seconds_and_few_kilobytes(tmp_path, servos, most):
     time = np.arange(3000) * 0.02
     noise = np.random.default_rng(0)
     events = tuple(Event(3.0 * k, "segment", {"name": f"stride {k}"}) for k in range(20))
@@ -283,14 +286,14 @@ def test_a_robot_of_25_servos_is_on_its_page_in_seconds_and_500_kilobytes(tmp_pa
         tracks = {name: Track.of(name, time, **column) for name, column in columns.items()}
         return Recording(Path("walk.mcap"), tracks, events)
 
-    found = compare(walk(0.0), walk(0.03))
+    result = compare(walk(0.0), walk(0.03))
     started = process_time()
-    write_html(found, tmp_path / "walk.html")
+    write_html(result, tmp_path / "walk.html")
     assert process_time() - started < 15
     assert (tmp_path / "walk.html").stat().st_size < most
 
 
-def test_a_report_that_cannot_be_written_leaves_what_was_there(comparison, tmp_path):
+def test_a_failed_report_leaves_the_old_file(comparison, tmp_path):
     (tmp_path / "file").touch()
     for write in (write_html, write_png):
         with pytest.raises(RecordingError, match="cannot be written"):
@@ -310,7 +313,7 @@ def test_the_worst_seconds_come_first():
     assert second.rmse == pytest.approx(1.0)
 
 
-def test_a_model_stands_beside_a_perfect_servo_and_a_lag_while_it_is_driven():
+def test_a_models_errors_are_listed_beside_a_perfect_servo_and_a_lag():
     time = np.arange(0, 20, 0.02)
     goal = np.floor(time / 2) % 2 * 0.5
     late = np.interp(time - 0.1, time, goal)
@@ -321,24 +324,24 @@ def test_a_model_stands_beside_a_perfect_servo_and_a_lag_while_it_is_driven():
         return Recording(Path("x.mcap"), {"knee": track})
 
     model = side(np.where(time < 18, late, late + 1.0) + np.radians(0.5))
-    found = compare(side(late), model, labels=("real", "model"), same_clock=True)
-    errors = perfect, lag, beside = errors_beside(found)["knee"]
+    result = compare(side(late), model, labels=("real", "model"), same_clock=True)
+    errors = perfect, lag, beside = errors_beside(result)["knee"]
     assert perfect.rmse == pytest.approx(np.degrees(0.5) * np.sqrt(0.1 / 2), rel=0.2)
     assert lag.rmse < 0.5
     assert (beside.mae, beside.rmse) == (pytest.approx(0.5), pytest.approx(0.5))
-    table = beside_table({"knee": errors}, found)
+    table = beside_table({"knee": errors}, result)
     assert table.header == ("servo", "perfect servo", "delay and lag", "model")
     assert table.rows[0][-1] == "0.50 / 0.50"
 
 
-def test_names_that_would_touch_in_a_picture_stand_in_two_rows_or_not_at_all():
+def test_overlapping_names_of_marks_are_put_in_two_rows_or_left_out():
     marks = ((0.0, "rest"), (1.0, "step to 20°"), (2.0, "step back"), (3.0, "step"), (8.0, "fall"), (9.5, "too long"))
     # 40 letters to 10 s: 5 letters reach 1.25 s, 12 reach 3 s
     assert mark_rows(marks, 0.0, 10.0, 40) == {0: 0, 1: 1, 2: 0, 4: 0}
     assert mark_rows(((0.0, ""), (5.0, "fall")), 0.0, 10.0, 40) == {1: 0}
 
 
-def test_long_lines_keep_their_peaks_their_gaps_and_the_stretch_that_is_wanted_whole():
+def test_reduced_curves_keep_peaks_gaps_and_the_complete_spans():
     x = np.arange(100_000.0)
     y, other = np.sin(x / 5000), np.cos(x / 5000)
     y[31_234], y[77_777], other[44_444] = 9.0, -9.0, 7.0
@@ -354,13 +357,13 @@ def test_long_lines_keep_their_peaks_their_gaps_and_the_stretch_that_is_wanted_w
     assert 7.0 in beside.y
     assert np.isnan(goal.y).any()
     assert set(range(20_000, 20_100)) <= set(goal.x)
-    assert not goal.held  # between what is left, nothing holds
+    assert not goal.held  # reduced curves are not held
     short = [Panel((Curve(x[:900], y[:900], "goal", "command", held=True),), "x", "y")]
     assert fewer(short, 1000) == short
 
 
 def bench(*, late=0.0, seconds=0.6, rest=0.0, top=90, backend="sim"):
-    """A step to 90° at 0.5 s that ends at `top`, and a fall from 2 s on, of `seconds`, that ends at `rest`, degrees."""
+    """Return a step to 90° at 0.5 s that ends at `top`, and a fall from 2 s on, of `seconds`, that ends at `rest`, °."""
     rising = np.interp(LONG, [0.5 + late, 0.75 + late], [0, top])
     falling = np.interp(LONG, [2.0, 2.0 + seconds], [90, rest])
     position = np.radians(np.where(LONG < 2.0, rising, falling))
@@ -374,23 +377,23 @@ def bench(*, late=0.0, seconds=0.6, rest=0.0, top=90, backend="sim"):
     return Recording(Path("a.mcap"), {"a": track}, events, metadata={"backend": backend})
 
 
-def said(real, other):
+def headline_of(real, other):
     return headline(compare(real, other, labels=("recorded", "simulated")))
 
 
-def test_an_early_fall_and_steps_that_lack_latency_are_told():
-    text = said(bench(late=0.038, rest=4.0), bench(seconds=0.4))
+def test_an_early_fall_and_missing_latency_of_steps_are_reported():
+    text = headline_of(bench(late=0.038, rest=4.0), bench(seconds=0.4))
     assert text.startswith("The simulation falls 2")
     assert "ms too early: its friction or its rotor inertia is too low; steps agree to 0." in text
     assert "if a delay of 38 ms is added to the simulation." in text
     text = headline(compare(bench(), bench(seconds=0.4, backend="real"), labels=("monday", "friday")))
     assert (
         text == "friday falls 189 ms earlier than monday; steps agree to 0.0°."
-    )  # of a real servo, nothing is too low
+    )  # no model parameter is named for a real servo
 
 
-def test_steps_that_are_far_apart_do_not_agree_whatever_is_taken_out():
-    text = said(bench(late=0.15), bench(top=96))
+def test_steps_with_large_errors_do_not_agree_even_without_the_shift():
+    text = headline_of(bench(late=0.15), bench(top=96))
     assert re.search(r"teps are [5-7]\.\d° apart even if a delay of 1\d\d ms is added to the simulation", text)
 
 
@@ -402,11 +405,11 @@ def test_steps_that_are_far_apart_do_not_agree_whatever_is_taken_out():
         ({"rest": 30.0}, {}, "The simulation falls all the way, the recording does not: its friction is too low;"),
     ],
 )
-def test_a_fall_that_is_slow_or_does_not_end_is_blamed_on_friction(real, other, words):
-    assert re.match(words, said(bench(**real), bench(**other)))
+def test_a_slow_or_incomplete_fall_is_attributed_to_friction(real, other, words):
+    assert re.match(words, headline_of(bench(**real), bench(**other)))
 
 
-def test_a_step_in_which_samples_are_missing_is_named_and_not_judged():
+def test_a_step_with_missing_samples_is_named_and_not_judged():
     time = LONG
     events = tuple(
         Event(at, "segment", {"name": name, "kind": "step", "target": goal})
@@ -420,27 +423,27 @@ def test_a_step_in_which_samples_are_missing_is_named_and_not_judged():
         return Recording(Path("a.mcap"), {"a": track}, events, metadata={"backend": "sim"})
 
     gap = (time > 2.05) & (time < 2.44)
-    text = said(steps(2.3, ~gap), steps(2.0, time >= 0))
+    text = headline_of(steps(2.3, ~gap), steps(2.0, time >= 0))
     assert text == "Steps agree to 0.0°. Not judged, as samples are missing: 'step back' (0.39 s)."
 
 
 def waves(late, off):
-    """A servo that follows a sine so much later, s, and at another frequency."""
+    """Return a servo that follows a sine with a delay, s, and another frequency."""
     track = Track.of("a", LONG, position=np.sin((3 + off) * (LONG - late)), command=np.sin(3 * LONG))
     return following(Recording(Path("s.mcap"), {"a": track}))
 
 
-def test_motions_are_said_to_agree_to_be_late_or_to_be_apart():
-    assert said(recording(), recording()) == "Steps agree to 0.0°."
+def test_the_headline_reports_agreement_delay_or_error():
+    assert headline_of(recording(), recording()) == "Steps agree to 0.0°."
     assert headline(waves(0.0, 0.003)).startswith("The servo agrees with the goal to 0.")
     text = headline(waves(0.065, 0.0))
     assert text.startswith("The servo is 65 ms later than the goal; they agree to 0.")
     assert text.endswith("once that is taken out.")
     assert re.fullmatch(r"The servo is \d+\.\d° from the goal \(RMSE\), and \d+° at worst\.", headline(waves(0.0, 2.0)))
-    assert re.fullmatch(r"Steps are \d+\.\d° apart\.", said(bench(), bench(late=0.5)))
+    assert re.fullmatch(r"Steps are \d+\.\d° apart\.", headline_of(bench(), bench(late=0.5)))
 
 
-def test_of_many_servos_the_worst_is_named():
+def test_the_headline_names_the_worst_of_many_servos():
     tracks = {name: recording().tracks["a"] for name in "abc"}
     worse = {**tracks, "b": recording(lag=0.03).tracks["a"]}
     text = headline(compare(Recording(Path("x"), tracks), Recording(Path("y"), worse)))

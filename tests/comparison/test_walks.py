@@ -1,4 +1,4 @@
-"""Walks, compared and simulated again; and one servo of a robot, with what it carries while all the joints move."""
+"""Walks, compared and simulated again; and servos of a robot with their loads while all joints move."""
 
 import json
 import math
@@ -42,7 +42,7 @@ def rig():
 
 @pytest.fixture(scope="module")
 def repeated(walked, rig, tmp_path_factory):
-    """The same goals with the same servos, and with those of the paper."""
+    """The same goals simulated with the same model, and with the paper's."""
 
     def repeat(_folder):
         return [simulate(walked, rig, model) for model in ("ax12", "lima2009")]
@@ -63,7 +63,7 @@ def sides(walked, repeated, tmp_path_factory):
 
 
 def imported_walk(path, late):
-    """As another robot's walk comes in: goals on lines, loads and volts, no rig."""
+    """Import another robot's walk: interpolated goals, loads and voltages, no rig."""
     time = np.arange(0.0, 6.0, 0.1)
     goal = 0.5 * np.sin(time)
     columns = {
@@ -74,7 +74,7 @@ def imported_walk(path, late):
     return Recording(path, tracks, events, {}, describe(backend="imported", experiment="walk"))
 
 
-def test_a_walk_repeated_with_its_own_servos_is_near_and_with_others_it_is_not(sides):
+def test_a_walk_repeated_with_its_own_model_is_closer_than_with_another(sides):
     real, same, paper = sides
     near, far = knees(real, same), knees(real, paper)
     assert [knee.name for knee in near] == ["left_knee", "right_knee"]
@@ -83,12 +83,12 @@ def test_a_walk_repeated_with_its_own_servos_is_near_and_with_others_it_is_not(s
     assert watts[1] == pytest.approx(watts[0], rel=0.05)
     assert watts[2] < 0.6 * watts[0]
     assert max(zmp_apart(real.zmp, same.zmp)) < 0.015
-    assert [side.zmp.measured for side in sides] == [True, False, False]  # what a simulation measured is taken
+    assert [side.zmp.measured for side in sides] == [True, False, False]  # a simulation's measurement is preferred
 
 
-def test_steps_begin_where_the_gait_says_and_share_the_energy(sides):
+def test_steps_begin_at_the_gaits_times_and_share_the_energy(sides):
     real = sides[0]
-    assert np.diff(real.steps) == pytest.approx([0.65] * 4, abs=0.01)  # three, and one that closes the feet
+    assert np.diff(real.steps) == pytest.approx([0.65] * 4, abs=0.01)  # three steps, and a closing one
     stepping = (real.power.time >= real.steps[0]) & (real.power.time < real.steps[-1])
     assert 4 * real.power.step == pytest.approx(real.power.watt[stepping].sum() * 0.02)
 
@@ -103,7 +103,7 @@ def test_the_page_shows_knees_zmp_and_power(sides, walked, repeated, tmp_path):
     assert "lima2009" in text
 
 
-def test_the_headline_says_how_near_knees_and_power_are(sides):
+def test_the_headline_gives_the_differences_of_knees_and_power(sides):
     text = walk_headline(sides)
     assert re.match(
         r"ax12 beside real: knees within \d\.\d° of each other \(\d% of their travel\), power \d% (less|more)\. ", text
@@ -126,26 +126,26 @@ def test_walks_without_a_rig_have_knees(tmp_path):
     write_html(following(walks[0]), tmp_path / "alone.html", walks=alone)
 
 
-def test_walks_without_a_body_are_compared_by_joints_and_without_mujoco_but_for_how_they_stood(walked, monkeypatch):
+def test_walks_without_meshes_or_mujoco_are_compared_by_their_joints(walked, monkeypatch):
     torn = replace(walked, metadata={**walked.metadata, "urdf": "<robot"})
     sides = sides_of(compare(torn, torn))
     assert sides[0].zmp is None
     assert len(knees(*sides)) == 2
-    other = replace(walked, metadata={"experiment": "step"})  # nor does it say which robot it is of
+    other = replace(walked, metadata={"experiment": "step"})  # without a rig
     assert (sides_of(compare(walked, other)), standing_robot(other)) == ([], None)
     monkeypatch.setitem(sys.modules, "mujoco", None)
     sides = sides_of(compare(walked, walked))
     assert (sides[0].footing, sides[0].zmp.measured, len(knees(*sides))) == (None, True, 2)
 
 
-def test_the_command_reports_walks_and_a_third_beside_them(tmp_path, capsys):
+def test_the_command_compares_three_walks(tmp_path, capsys):
     first, second, third = (str(tmp_path / f"{name}.mcap") for name in ("real", "sim", "third"))
     for name, late in ((first, 0.15), (second, 0.15), (third, 0.25)):
         write_recording(imported_walk(name, late), name)
     assert app.run(["compare", first, second, "--beside", third, "--json"]) == app.DONE
-    told = json.loads(capsys.readouterr().out)["walks"]
-    assert list(told) == ["real, imported", "sim, imported", "third"]
-    assert told["third"]["knees"]["l_knee_y"]["rmse_deg"] > 1.0
+    summary = json.loads(capsys.readouterr().out)["walks"]
+    assert list(summary) == ["real, imported", "sim, imported", "third"]
+    assert summary["third"]["knees"]["l_knee_y"]["rmse_deg"] > 1.0
     assert app.run(["compare", first, second]) == app.DONE
     assert "The walk" in capsys.readouterr().out
     write_recording(replace(imported_walk(third, 0.1), metadata={"experiment": "step"}), third)
@@ -153,11 +153,11 @@ def test_the_command_reports_walks_and_a_third_beside_them(tmp_path, capsys):
     assert "not all of these are walks" in capsys.readouterr().err
 
 
-def test_a_walk_that_a_busy_bus_made_longer_is_compared_beat_by_beat(walked):
-    """A control period that comes late delays all goals after it; the same walk is no other for that."""
+def test_a_walk_with_late_control_periods_is_compared_period_by_period(walked):
+    """A late control period delays all later goals; it must not count as a difference of the walk."""
     begin = stride(walked).start
 
-    def later(times):  # every tenth of a second takes 12 ms longer from the walk's start on
+    def later(times):  # from the walk's start on, each tenth of a second takes 12 ms longer
         return times + 0.12 * np.maximum(0.0, times - begin)
 
     tracks = {
@@ -187,7 +187,7 @@ def walking(recording):
     return (time > part.start) & (time < part.end)
 
 
-def test_the_zero_moment_point_and_the_body_are_within_a_centimetre_of_what_the_simulation_has(walked, robot):
+def test_computed_zmp_and_body_are_within_a_centimetre_of_the_simulation(walked, robot):
     times, measured, planned = measured_zmp(walked, robot)
     stood, during = footing(walked, robot, times), walking(walked)
     error = np.sqrt(np.nanmean((stood.zmp - measured)[during] ** 2, axis=0))
@@ -201,22 +201,22 @@ def test_the_zero_moment_point_and_the_body_are_within_a_centimetre_of_what_the_
     assert np.abs(centre - walked.cycles["base_z"])[during].max() < 0.008  # m
 
 
-def test_a_gap_in_the_samples_leaves_a_gap_and_no_leap(walked, robot):
+def test_a_gap_in_the_samples_is_a_gap_of_the_zmp(walked, robot):
     def holed(track):
-        kept = ~((track.time > 3.0) & (track.time < 3.2))
-        columns = {key: value[kept] for key, value in vars(track).items() if isinstance(value, np.ndarray)}
+        keep = ~((track.time > 3.0) & (track.time < 3.2))
+        columns = {key: value[keep] for key, value in vars(track).items() if isinstance(value, np.ndarray)}
         return Track(name=track.name, **columns)
 
     torn = replace(walked, tracks={name: holed(track) for name, track in walked.items()})
-    found = footing(torn, robot, np.arange(2.5, 3.7, 0.02))
-    assert np.nanmax(np.abs(found.zmp)) < 0.2
+    result = footing(torn, robot, np.arange(2.5, 3.7, 0.02))
+    assert np.nanmax(np.abs(result.zmp)) < 0.2
 
 
-def test_it_gets_up_in_a_hand_and_walks_as_far_with_all_that_its_servos_report(walked, repeated):
+def test_a_simulated_walk_is_held_while_it_gets_up_and_has_the_same_distance(walked, repeated):
     again = repeated[0]
-    assert again.cycles["base_z"][-5] > 0.25  # without the hand it lies on the floor by then
-    way = [side.cycles["base_x"][-5] for side in (walked, again)]
-    assert way[1] == pytest.approx(way[0], abs=0.03)
+    assert again.cycles["base_z"][-5] > 0.25  # without support it would lie on the floor
+    distances = [side.cycles["base_x"][-5] for side in (walked, again)]
+    assert distances[1] == pytest.approx(distances[0], abs=0.03)
     knee, real = again["left_knee"], walked["left_knee"]
     for column in ("command", "commanded", "load", "voltage", "torque", "power"):
         assert np.isfinite(getattr(knee, column)).mean() > 0.9, column
@@ -226,20 +226,20 @@ def test_it_gets_up_in_a_hand_and_walks_as_far_with_all_that_its_servos_report(w
     assert again.metadata["gait"] == walked.metadata["gait"]
 
 
-def test_a_robot_that_hung_limp_at_first_is_still_known_by_its_standing_pose(walked, rig):
-    """Its soles were looked for in the first sample's pose, in which other parts may be the lowest."""
+def test_a_robot_limp_at_the_start_is_recognised_by_its_standing_pose(walked, rig):
+    """Before, its soles were searched in the first sample's pose, in which other links may be the lowest."""
     limp = {name: replace(track, position=track.position.copy()) for name, track in walked.items()}
     for side in ("left", "right"):
         limp[f"{side}_knee"].position[0] = 2.4
-    found = simulate(replace(walked, tracks=limp), rig, "ax12")
-    stands = {servo.name: servo.position for servo in rig_of(found).servos}
+    result = simulate(replace(walked, tracks=limp), rig, "ax12")
+    stands = {servo.name: servo.position for servo in rig_of(result).servos}
     assert stands["left_knee"] == pytest.approx(1.277, abs=0.2)
-    assert standing_robot(found) is not None
+    assert standing_robot(result) is not None
 
 
 @pytest.fixture(scope="module")
 def swung(tmp_path_factory):
-    """A recording of a light arm that follows a sine with a goal every 20 ms, and what it drew from 0.5 s on, J."""
+    """A recording of a light arm that follows a sine with a goal each 20 ms, and its energy from 0.5 s on, J."""
     path = tmp_path_factory.mktemp("arm") / "arm.mcap"
     rig = axbridge.Rig.load("bench_arm").with_model("ax12")
     with (
@@ -248,7 +248,7 @@ def swung(tmp_path_factory):
         RobotRecorder(robot, recorder),
     ):
         arm, drawn_by = robot["shoulder"], []
-        arm.set_velocity(0.5)  # at first: a limit that is lifted is none, and the recording still has it
+        arm.set_velocity(0.5)  # at first: the removal of a limit is recorded, too
         arm.torque_on()
         for tick in range(75):
             if tick == 10:
@@ -259,23 +259,25 @@ def swung(tmp_path_factory):
     return open_recording(path), drawn_by[-1] - drawn_by[24]
 
 
-def joules(found, begin, end):
-    within = (found.time >= begin) & (found.time < end)
-    return float(found.watt[within].sum() * 1e-3)
+def joules(result, begin, end):
+    within = (result.time >= begin) & (result.time < end)
+    return float(result.watt[within].sum() * 1e-3)
 
 
-def test_what_a_walk_drew_is_found_and_mostly_what_a_light_arm_draws_between_its_samples(walked, swung):
+def test_the_energy_between_samples_is_estimated_for_a_walk_and_a_light_arm(walked, swung):
     part = stride(walked)
     true = next(event for event in walked.events if event.name == "walked").data["energy"]
     assert joules(power_draw(walked), part.start, part.end) == pytest.approx(true, rel=0.08)
-    recording, true = swung  # it has come to its goal by the time it is asked: the samples say that it draws nothing
+    recording, true = (
+        swung  # each sample is taken when the arm has reached its goal, so the samples alone show no power
+    )
     assert np.nanmean(recording["shoulder"].between(0.5, 1.5).power) * 1.0 < 0.2 * true
     assert joules(power_draw(recording), 0.5, 1.5) == pytest.approx(true, rel=0.3)
 
 
 @pytest.mark.parametrize("above", [0.0, 35.0])
-def test_a_load_that_no_model_explains_is_followed_on_lines(swung, above):
-    """Also by a motor that is `above` the temperature to which its resistance belongs, K."""
+def test_loads_that_the_model_does_not_explain_are_interpolated(swung, above):
+    """Also for a motor `above` the reference temperature of its resistance, K."""
     recording, _ = swung
     models = json.loads(json.dumps(recording.metadata["models"]))
     motor = models["shoulder"]["motor"]
@@ -283,26 +285,26 @@ def test_a_load_that_no_model_explains_is_followed_on_lines(swung, above):
     recording = replace(recording, metadata={**recording.metadata, "models": models})
     track = recording["shoulder"]
     track = replace(track, temperature=track.temperature * 0 + motor["ambient_temperature"] + above)
-    steady = np.full(len(track), 0.5)  # whatever it is told
+    steady = np.full(len(track), 0.5)  # independent of its goals
     odd = replace(track, load=steady, position=track.position * 0, velocity=track.velocity * 0, command=-track.command)
     share = (0.5 - motor["dead_duty"]) / (1 - motor["dead_duty"])
     volts = share * float(np.median(track.voltage))
     watt = volts**2 / (motor["resistance"] * (1 + 0.02 * above) + motor["resistance_per_duty"] * share)
-    found = power_draw(replace(recording, tracks={"shoulder": odd}))
-    assert np.median(found.watt[500:]) == pytest.approx(watt, rel=0.25)
+    result = power_draw(replace(recording, tracks={"shoulder": odd}))
+    assert np.median(result.watt[500:]) == pytest.approx(watt, rel=0.25)
 
 
-def test_without_a_model_the_recorded_power_counts_and_without_that_nothing(swung):
+def test_without_a_model_the_recorded_power_is_used_if_there_is_one(swung):
     recording, _ = swung
     bare = replace(recording, metadata={})
-    found, power = power_draw(bare), recording["shoulder"].power
-    assert math.isnan(found.age)
-    assert found.watt.max() == pytest.approx(np.nanmax(power), rel=0.1)
+    result, power = power_draw(bare), recording["shoulder"].power
+    assert math.isnan(result.age)
+    assert result.watt.max() == pytest.approx(np.nanmax(power), rel=0.1)
     track = replace(recording["shoulder"], power=power * np.nan)
     assert power_draw(replace(bare, tracks={"shoulder": track})) is None
 
 
-# ---- what one servo of a robot carries
+# ---- loads of single servos of a robot
 
 TRUE = {"friction": {"coulomb": 0.05, "viscous": 0.02}, "motor": {"armature": 0.005}}
 SWINGS = {"hip_twist": (0.0, 0.5), "hip_lateral": (0.0, 0.5), "hip_swing": (0.0, 0.9), "knee": (0.9, 0.7),
@@ -316,7 +318,7 @@ def leg():
 
 @pytest.fixture(scope="module")
 def recording(leg, tmp_path_factory):
-    """All six servos of a leg, each at its own period."""
+    """All six servos of a leg, each with its own period."""
 
     def record(folder):
         path = folder / "leg.mcap"
@@ -345,7 +347,7 @@ def truth(alone):
 
 
 @pytest.mark.parametrize("name", ["knee", "hip_swing"])
-def test_what_a_servo_carries_explains_how_it_moves(recording, leg, name):
+def test_a_servos_load_explains_its_motion(recording, leg, name):
     (one,), alone = joints_of_robot([recording], leg, [name])
     runs = runs_of([one], alone)
     row = truth(alone)
@@ -354,7 +356,7 @@ def test_what_a_servo_carries_explains_how_it_moves(recording, leg, name):
     assert mean_error(runs, row) < 0.5 * mean_error(constant, row)
 
 
-def test_several_servos_are_several_recordings_each_with_its_own_load_and_sense(recording, leg):
+def test_each_servo_becomes_a_recording_with_its_own_load_and_direction(recording, leg):
     turned = leg.with_servos(lambda servo: {"direction": -servo.direction} if servo.name == "knee" else {})
     names = ["knee", "hip_swing"]
     both, robot = joints_of_robot([recording, recording], turned, names)
@@ -368,7 +370,7 @@ def test_several_servos_are_several_recordings_each_with_its_own_load_and_sense(
     np.testing.assert_array_equal(runs.only([0]).position, side * recording["knee"].position)
 
 
-def test_a_robot_that_says_too_little_is_refused_with_the_reason(recording, leg):
+def test_recordings_without_known_loads_are_refused_with_the_reason(recording, leg):
     with pytest.raises(UsageError, match="no servo 'nose'"):
         joints_of_robot([recording], leg, ["nose"])
     less = replace(recording, tracks={name: track for name, track in recording.items() if name != "hip_swing"})
@@ -386,7 +388,7 @@ def test_a_robot_that_says_too_little_is_refused_with_the_reason(recording, leg)
         runs_of([replace(recording, tracks={"knee": recording["knee"]}, metadata={})], leg)
 
 
-def test_a_robot_on_both_feet_tells_what_its_arms_carry_but_not_its_legs():
+def test_on_both_feet_the_loads_of_arms_are_known_but_not_those_of_legs():
     walker, time, angle = Rig.load("bioloid"), np.arange(0, 1.5, 0.02), 0.3
     tracks = {
         servo.name: Track.of(servo.name, time, position=np.full(75, angle if "shoulder" in servo.name else 0.0))
@@ -410,7 +412,7 @@ def test_a_robot_on_both_feet_tells_what_its_arms_carry_but_not_its_legs():
 @pytest.mark.parametrize(
     ("name", "without"), [("left_knee", 1.5), ("right_hip_lateral", 1.0), ("left_ankle_swing", 0.3)]
 )
-def test_what_a_leg_carries_on_one_foot_explains_how_it_moves(walked, name, without):
+def test_a_legs_load_on_one_foot_explains_its_motion(walked, name, without):
     walker = rig_of(walked).model_copy(update={"path": Rig.load("bioloid").path})
     (one,), alone = joints_of_robot([walked], walker, [name])
     runs = runs_of([one], alone)
@@ -420,5 +422,5 @@ def test_what_a_leg_carries_on_one_foot_explains_how_it_moves(walked, name, with
     assert mean_error(runs, row) * share < 0.2
     assert mean_error(unloaded, row) * share > without
     lifted = footing(walked, standing_robot(walked), one.at).lifted
-    assert 0.1 < runs.judged.mean() < 0.6  # on one foot alone
+    assert 0.1 < runs.judged.mean() < 0.6  # on one foot
     assert np.abs(lifted[runs.judged]).min() >= 0.005

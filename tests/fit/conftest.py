@@ -5,6 +5,6 @@ from axbridge.fit.search import executor
 
 @pytest.fixture(scope="session")
 def spread():
-    """Processes that do jobs of the search: getting ready takes them longer than the jobs."""
+    """Worker processes for the search, shared by tests: their start takes longer than the jobs."""
     with executor() as running:
         yield running

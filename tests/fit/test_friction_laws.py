@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 
 def several(**friction):
-    """An AX-12 with that friction, and steps and falls of it."""
+    """Return an AX-12 with this friction, and steps and falls of it."""
     row = ax12_truth()
     for name, value in friction.items():
         row[Param[name]] = value
@@ -33,17 +33,15 @@ def several(**friction):
 
 
 def recordings(**friction):
-    """The same, and a step and a fall of them to hold out."""
+    """Return these recordings, with a step and a fall held out."""
     _, made = several(STRIBECK_SPEED=0.4, **friction)
     return [*made[:3], *made[4:6]], [made[3], made[6]]
 
 
 @pytest.mark.ci
 @pytest.mark.parametrize("friction", [{}, {"COULOMB": 1e-4, "STRIBECK": 0.01, "LOAD": 0.25, "LOAD_STRIBECK": 0.3}])
-def test_plain_friction_is_not_ruled_out_and_friction_of_load_and_speed_does_not_pass_for_it(
-    spread, monkeypatch, friction
-):
-    two = {law: FRICTION_LAWS[law] for law in ("M1", "M4")}  # six take three times as long
+def test_plain_friction_is_chosen_only_for_data_with_plain_friction(spread, monkeypatch, friction):
+    two = {law: FRICTION_LAWS[law] for law in ("M1", "M4")}  # all six laws take three times as long
     monkeypatch.setattr("axbridge.fit.friction_laws.FRICTION_LAWS", two)
     fitted, held = recordings(**friction)
     fitting = partial(fit_model, fitted, RIG, "ax12", held_out=held, starts=1, generations=60 if friction else 20)
@@ -56,7 +54,7 @@ def test_plain_friction_is_not_ruled_out_and_friction_of_load_and_speed_does_not
 
 
 @pytest.mark.ci
-def test_the_command_shows_the_laws_everywhere(tmp_path):
+def test_the_command_shows_the_comparison_of_laws_in_all_outputs(tmp_path):
     fitted, held = recordings()
     for one in (fitted[1], held[0]):
         write_recording(one, tmp_path / one.path.name)
@@ -66,12 +64,12 @@ def test_the_command_shows_the_laws_everywhere(tmp_path):
         cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    laws = {entry["law"]: entry for entry in found["friction_laws"]}
+    result = json.loads(done.stdout)
+    laws = {entry["law"]: entry for entry in result["friction_laws"]}
     assert list(laws) == ["M1", "M2", "M3", "M4", "M5", "M6"]
     assert [entry["parameters"] for entry in laws.values()] == [7, 9, 8, 11, 13, 14]
-    assert laws[found["friction"]]["chosen"]
-    assert f'law = "{found["friction"]}"' in (tmp_path / "p.toml").read_text()
+    assert laws[result["friction"]]["chosen"]
+    assert f'law = "{result["friction"]}"' in (tmp_path / "p.toml").read_text()
     assert "friction laws; chosen" in (tmp_path / "p.html").read_text()
 
 
@@ -88,11 +86,11 @@ def score(law, parameters, held_out, behind, error, bic=0.0):
         ([score("M1", 7, math.nan, math.nan, 0.0, 5.0), score("M2", 9, math.nan, math.nan, 0.0, 3.0)], "M2"),
     ],
 )
-def test_the_simplest_law_that_chance_does_not_rule_out_is_chosen(scores, chosen):
+def test_the_tied_law_with_the_fewest_parameters_is_chosen(scores, chosen):
     assert chosen_law(scores) == chosen
 
 
-def test_laws_that_cannot_be_told_apart_are_named():
+def test_laws_that_the_data_do_not_separate_are_named():
     tied = LawComparison((score("M1", 7, 0.21, 0.01, 0.02), score("M4", 11, 0.20, 0.0, 0.0)), "M1", "")
     assert tied.note.startswith("the held-out recordings do not separate M1 from M4; hold out ")
     clear = LawComparison((score("M1", 7, 0.30, 0.10, 0.02), score("M4", 11, 0.20, 0.0, 0.0)), "M4", "")
@@ -100,22 +98,22 @@ def test_laws_that_cannot_be_told_apart_are_named():
 
 
 @pytest.mark.ci
-def test_a_richer_law_begins_where_the_one_it_contains_ended(spread):
+def test_a_richer_law_starts_at_the_end_of_the_law_it_contains(spread):
     fitted, _ = recordings()
     truth = ax12_truth()
     fit = fit_model(fitted, RIG, "ax12", friction="M4", near=truth, starts=1, generations=1, budget=1, where=spread)
     runs = runs_of(fitted, RIG)
-    true, found = (np.mean((rollouts(row[None], runs)[0] - runs.position) ** 2) for row in (truth, fit.row))
-    assert found < 1.02 * true
+    true, result = (np.mean((rollouts(row[None], runs)[0] - runs.position) ** 2) for row in (truth, fit.row))
+    assert result < 1.02 * true
 
 
 def inside(fit, row, column):
-    (found,) = (estimate for estimate in fit.estimates if estimate.unknown.column is column)
-    return found.low <= row[column] <= found.high
+    (result,) = (estimate for estimate in fit.estimates if estimate.unknown.column is column)
+    return result.low <= row[column] <= result.high
 
 
 @pytest.mark.ci
-def test_stiction_that_the_law_lacks_is_within_the_intervals_that_allow_for_it(spread):
+def test_intervals_with_a_richer_law_contain_friction_that_the_fits_law_lacks(spread):
     row, data = several(COULOMB=0.01, STRIBECK=0.02, STRIBECK_SPEED=0.2)
     fit = fit_model(data, RIG, "ax12", near=ax12_truth(), starts=1, generations=1, budget=0, richer=False, where=spread)
     point = fit.space.point(fit.row)
@@ -134,18 +132,18 @@ def test_stiction_that_the_law_lacks_is_within_the_intervals_that_allow_for_it(s
 
 
 @pytest.mark.ci
-def test_a_little_more_friction_at_rest_is_seen_where_errors_do_not_last(monkeypatch):
-    monkeypatch.setattr("axbridge.fit.friction_laws.richer_than", lambda _law: ("M2",))  # all five take longer
+def test_small_stiction_is_detected_if_errors_are_independent(monkeypatch):
+    monkeypatch.setattr("axbridge.fit.friction_laws.richer_than", lambda _law: ("M2",))  # all five laws take longer
     _, data = several(COULOMB=0.01, STRIBECK=0.0015, STRIBECK_SPEED=0.3)
     runs, space = runs_of(data, RIG), space_of("ax12", "M1", ax12_truth())
     point = polish(space, runs, space.point(ax12_truth()))
-    found = richer_law(space, "M1", runs, point, generations=1, seed=0, mapper=map)
-    assert found is not None
-    assert found.law == "M2"
+    result = richer_law(space, "M1", runs, point, generations=1, seed=0, mapper=map)
+    assert result is not None
+    assert result.law == "M2"
 
 
 @pytest.mark.parametrize("lasting", [1, 10])
-def test_samples_whose_errors_last_count_as_few(lasting):
+def test_samples_with_correlated_errors_count_as_few(lasting):
     runs = runs_of(several()[1], RIG)
     count = len(runs.time)
     error = np.repeat(np.random.default_rng(1).normal(size=count // lasting), lasting)[:count]
@@ -157,23 +155,23 @@ def test_samples_whose_errors_last_count_as_few(lasting):
     [({}, set()), ({"COULOMB": 0.01, "STRIBECK": 0.02, "STRIBECK_SPEED": 0.2}, {"M2", "M4"})],
     ids=["M1", "M2"],
 )
-def test_laws_are_tried_only_where_the_residuals_ask_for_them(friction, tried):
+def test_richer_laws_are_tried_only_if_the_residuals_suggest_them(friction, tried):
     _, data = several(**friction)
-    runs, space, said = runs_of(data, RIG), space_of("ax12", "M1", ax12_truth()), []
+    runs, space, reports = runs_of(data, RIG), space_of("ax12", "M1", ax12_truth()), []
 
     def ends(_function, jobs):
-        said.append("tried")
+        reports.append("tried")
         return [job.point for job in jobs]
 
     point = polish(space, runs, space.point(ax12_truth()))
     richer_law(
-        space, "M1", runs, point, generations=1, seed=0, mapper=ends, report=lambda what, _: said.append(what)
+        space, "M1", runs, point, generations=1, seed=0, mapper=ends, report=lambda what, _: reports.append(what)
     )  # fmt: skip
     if tried:
-        assert said[1] == "tried"
-        assert tried <= set(said[0].removeprefix("richer friction laws: ").split(", "))
+        assert reports[1] == "tried"
+        assert tried <= set(reports[0].removeprefix("richer friction laws: ").split(", "))
     else:
-        assert said == []
+        assert reports == []
 
 
 def test_the_law_with_all_terms_has_no_richer_one():

@@ -34,7 +34,7 @@ COUNT = math.radians(300 / 1023)
 
 
 def motion(row, *, step=math.pi / 2, fall=False, seed=0, period=0.01, speed_limit=0.0, noise=0.1):
-    """A step, or a fall from there, as the model `row` would do it, with an AX-12's rounding and noise, degrees."""
+    """Return a step, or a fall, simulated with the model `row`, with an AX-12's rounding and with noise (degrees)."""
     time = np.arange(0, 1.5, period)
     name = "fall" if fall else "step"
     driven = np.zeros(len(time)) if fall else np.ones(len(time))
@@ -70,7 +70,7 @@ def test_a_model_keeps_to_the_torque_limits_of_a_recording():
     assert held[-1] == pytest.approx(strong[-1], abs=0.05)
 
 
-def test_what_a_fit_missed_is_said_together():
+def test_signs_of_an_incomplete_fit_are_one_warning():
     sure = Uncertainty(*np.zeros((2, 1)), np.eye(1), np.zeros(1), (), (), ("motor.armature",))
     scores = [Score("a.mcap", 0.5, 0.6, False), Score("b.mcap", 0.5, 0.6, False), Score("c.mcap", 1.3, 1.5, True)]
     (note,) = _missed(sure, scores)
@@ -88,7 +88,9 @@ def test_a_recording_that_the_model_does_not_follow_is_named():
 
 def test_a_fit_says_when_no_parameter_changes_anything():
     held = motion(ax12_truth(), step=1.2, fall=True)
-    still = replace(held, metadata={**held.metadata, "load": {"inertia": 1e-3}})  # nothing pulls, and torque is off
+    still = replace(
+        held, metadata={**held.metadata, "load": {"inertia": 1e-3}}
+    )  # no torque acts: balanced load, torque off
     with pytest.raises(AxBridgeError, match="parameters change nothing"):
         polish(ax12_space(), runs_of([still], RIG), np.full(len(ax12_space()), 0.5))
 
@@ -110,7 +112,7 @@ def ax12_space():
 
 def ax12_truth():
     row = packed(base_model(RIG, "ax12"), RIG)
-    row[Param.NOISE] = math.radians(0.1)  # the loop sees the noise that the recordings show
+    row[Param.NOISE] = math.radians(0.1)  # the loop's noise equals the recordings' noise
     row[[Param.SLOPE, Param.PUNCH, Param.ARMATURE, Param.COULOMB, Param.LATENCY]] = [0.2, 0.05, 0.003, 0.01, 0.03]
     return row
 
@@ -120,50 +122,50 @@ def ax12_data(row):
     return [*steps, motion(row, step=2.0, fall=True, seed=5)]
 
 
-def test_a_recording_that_was_held_up_does_not_drag_the_fit_along():
+def test_a_disturbed_recording_does_not_change_the_fit():
     row = ax12_truth()
     space, data = ax12_space(), ax12_data(row)
     stalled = data[2]["shoulder"]
     late = np.where((stalled.time > 0.15) & (stalled.time < 0.25), stalled.position - 0.3, stalled.position)
     runs = runs_of([*data[:2], replace(data[2], tracks={"shoulder": replace(stalled, position=late)}), data[3]], RIG)
-    found = space.sets(polish(space, runs, space.point(row), rounds=10)[None])[0]
+    result = space.sets(polish(space, runs, space.point(row), rounds=10)[None])[0]
     for column in (Param.EFFICIENCY, Param.SLOPE, Param.LATENCY):
-        assert found[column] == pytest.approx(row[column], rel=0.1)
+        assert result[column] == pytest.approx(row[column], rel=0.1)
 
 
 @pytest.mark.parametrize("size", [45, 80, 95])
-def test_rounding_alone_does_not_pass_for_knowledge(size):
-    """At rest half a count of rounding, the same in every sample, looks like a gain of a fifth more."""
+def test_rounding_at_rest_does_not_narrow_the_intervals(size):
+    """At rest, a rounding error of half a count, common to all samples, looks like a gain that is a fifth larger."""
     row = lima()
     space = space_of("lima2009", None, row).without(["friction.coulomb", "friction.viscous"])
     steps = [motion(row, step=math.radians(angle), noise=0.0, period=0.013) for angle in (size, -size)]
     runs = runs_of(steps, RIG)
     sure = uncertainty(space, runs, polish(space, runs, space.point(row)))
-    wanted = np.array([row[unknown.column] for unknown in space.unknowns])
-    assert (sure.low <= wanted).all()
-    assert (wanted <= sure.high).all()
+    truth = np.array([row[unknown.column] for unknown in space.unknowns])
+    assert (sure.low <= truth).all()
+    assert (truth <= sure.high).all()
     assert sure.high[0] < 2 * sure.low[0]
 
 
-def test_the_noise_at_rest_is_found_under_the_rounding():
+def test_noise_at_rest_is_estimated_without_rounding():
     row = lima()
     for noise in (0.0, 0.06, 0.1, 0.3):
         steps = [motion(row, step=math.radians(angle), seed=angle, noise=noise) for angle in (20, 33, 47, 60, 75, 90)]
         assert math.degrees(resting_noise(runs_of(steps, RIG))) == pytest.approx(noise, rel=0.25, abs=0.02)
 
 
-def test_what_the_data_cannot_tell_stays_as_the_model_has_it():
+def test_unknowns_that_are_not_identified_keep_the_models_value():
     row = ax12_truth()
     space = space_of("ax12", None, row)
     runs = runs_of([motion(row, step=math.radians(angle), seed=angle) for angle in (20, 50)], RIG)
     names = [unknown.name for unknown in space.unknowns]
     free = names.index("friction.viscous")
     off = space.point(row)
-    off[free] -= 0.1  # somewhere else, and as good
+    off[free] -= 0.1  # another point with the same error
     left = left_alone(space, runs, off, ("friction.viscous",))
     assert left[free] == space.point(row)[free]
     assert misfits(space, runs, left[None])[0] < 1.05 * misfits(space, runs, off[None])[0]
-    # what the data contradict is not kept
+    # a value that the data contradict is not kept
     wrong = row.copy()
     wrong[Param.SLOPE] *= 3
     there = Space(space.unknowns, wrong)
@@ -171,7 +173,7 @@ def test_what_the_data_cannot_tell_stays_as_the_model_has_it():
 
 
 def turn(row, duty, *, whole=False):
-    """A wheel-mode recording of an arm that stays within the sensor's range; in whole counts if wanted."""
+    """Return a wheel-mode recording of an arm within the sensor's range; in whole counts if `whole`."""
     recording = motion(row)
     time = recording["shoulder"].time
     clean = replace(recording["shoulder"], duty=np.full(len(time), duty), position=np.zeros(len(time)))
@@ -181,7 +183,7 @@ def turn(row, duty, *, whole=False):
     return replace(recording, path=Path("duty.mcap"), tracks={"shoulder": replace(clean, position=position)}, events=())
 
 
-def test_wheel_mode_tells_the_torque_constant():
+def test_wheel_mode_identifies_the_torque_constant():
     row = ax12_truth()
     base = row[Param.CONSTANT]
     row[Param.CONSTANT] *= 1.1
@@ -191,12 +193,12 @@ def test_wheel_mode_tells_the_torque_constant():
     space = space_of("ax12", None, ax12_truth(), turning=True)
     before = space.sets(space.point(ax12_truth())[None])[0]
     assert before[Param.CONSTANT] == pytest.approx(base)
-    found = space.sets(polish(space, runs, space.point(before), rounds=10)[None])[0]
-    assert found[Param.CONSTANT] == pytest.approx(row[Param.CONSTANT], rel=0.02)
+    result = space.sets(polish(space, runs, space.point(before), rounds=10)[None])[0]
+    assert result[Param.CONSTANT] == pytest.approx(row[Param.CONSTANT], rel=0.02)
 
 
-def test_whatever_predicts_as_well_is_within_the_intervals():
-    """Wheel mode alone: less back-EMF and more viscous friction turn just as fast."""
+def test_points_that_fit_equally_well_are_within_the_intervals():
+    """In wheel mode alone, less back-EMF with more viscous friction gives the same speed."""
     row = ax12_truth()
     row[[Param.RESISTANCE_PER_DUTY, Param.RESISTANCE, Param.DEAD_DUTY, Param.VISCOUS]] = 0.0, 8.0, 0.0, 0.008
     runs = runs_of([turn(row, duty, whole=True) for duty in (0.2, -0.3, 1.0)], RIG)
@@ -206,13 +208,13 @@ def test_whatever_predicts_as_well_is_within_the_intervals():
     other[[Param.VISCOUS, Param.CONSTANT]] = 0.05, 0.73 * row[Param.CONSTANT]
     narrow = space_of("ax12", None, other, turning=True).without(["friction.viscous"])
     other = narrow.sets(polish(narrow, runs, narrow.point(other), rounds=12)[None])[0]
-    true, found = (np.sum((rollouts(one[None], runs) - runs.position) ** 2) for one in (row, other))
-    assert found < 1.02 * true
+    true, result = (np.sum((rollouts(one[None], runs) - runs.position) ** 2) for one in (row, other))
+    assert result < 1.02 * true
     for unknown, low, high in zip(space.unknowns, sure.low, sure.high, strict=True):
         assert low <= other[unknown.column] <= high, unknown.name
 
 
-def test_what_warmth_does_is_searched_where_recordings_differ_in_it():
+def test_the_effect_of_temperature_is_searched_if_recordings_differ_in_it():
     cold, warm = (space_of("pendulum-servo", None, ax12_truth(), warming=warming).unknowns for warming in (False, True))
     assert [unknown.name for unknown in warm if unknown not in cold] == ["motor.resistance_per_kelvin"]
 
@@ -222,26 +224,26 @@ def test_a_recording_without_motion_is_refused():
         identify([motion(lima(), step=0.001)], RIG, "ax12")
 
 
-def test_what_a_robot_on_its_feet_cannot_tell_is_said_beforehand():
+def test_a_fit_of_a_standing_robot_warns_beforehand():
     robot = Rig.load("bioloid")
-    (said,) = beforehand(robot, "left_knee")
-    assert "armature and latency of a leg's servo roughly, and friction badly" in said
-    assert "hung up by its body" in said
+    (message,) = beforehand(robot, "left_knee")
+    assert "armature and latency of a leg's servo roughly, and friction badly" in message
+    assert "hung up by its body" in message
     assert beforehand(robot.overridden({"world": {"fixed_base": True, "ground": False}}), "left_knee") == ()
     assert beforehand(RIG, None) == ()
 
 
-def test_without_numba_the_command_says_at_once_how_long_it_will_take(tmp_path, monkeypatch, capsys):
+def test_without_numba_the_command_announces_its_duration(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("axbridge.cli.identify.COMPILED", False)
-    asked = "identify none.mcap --rig bench_arm --model lima2009 --out x.toml"
-    assert app.run(asked.split()) == app.MISUSE
+    command = "identify none.mcap --rig bench_arm --model lima2009 --out x.toml"
+    assert app.run(command.split()) == app.MISUSE
     first, second, *_ = capsys.readouterr().err.splitlines()
     assert 'takes hours instead of minutes; python -m pip install "axbridge[fast]"' in first
     assert "none.mcap" in second
 
 
-def test_one_model_of_several_servos_is_judged_servo_by_servo():
+def test_a_model_of_several_servos_is_scored_for_each_servo():
     time = np.arange(0, 1.6, 0.02)
     goals = {"pan": np.where(time % 1.0 < 0.5, 0.0, 0.4), "tilt": np.where(time % 1.5 < 0.7, 0.0, -0.3)}
 
@@ -260,14 +262,14 @@ def test_one_model_of_several_servos_is_judged_servo_by_servo():
     names = ["one.mcap pan", "one.mcap tilt", "rests.mcap pan", "two.mcap pan", "two.mcap tilt"]
     assert [score.name for score in fit.scores] == names
     assert [score.floor for score in fit.scores[3:]] == [pytest.approx(0.4)] * 2
-    assert all(score.lagging < 0.5 * score.perfect for score in fit.scores[3:])  # each servo has a delay of its own
+    assert all(score.lagging < 0.5 * score.perfect for score in fit.scores[3:])  # each servo has its own delay
     assert [panel.title.partition(":")[0] for panel in trace_panels(fit)] == names
 
 
 RESISTANCE = [Param.RESISTANCE, Param.RESISTANCE_PER_DUTY]
 
 
-def test_what_a_fit_holds_is_named():
+def test_constants_of_a_fit_are_named():
     space, runs = ax12_space(), runs_of(ax12_data(ax12_truth())[:1], RIG)
     held = constants_of(space, runs)
     assert [one.name for one in held] == ["resistance", "torque constant", "dead duty", "lag", "supply"]
@@ -277,7 +279,7 @@ def test_what_a_fit_holds_is_named():
 
 @pytest.mark.ci
 @pytest.mark.parametrize("factor", [0.7, 1.3])
-def test_intervals_allow_for_a_winding_that_is_not_the_models(factor):
+def test_intervals_include_errors_of_the_models_resistance(factor):
     truth = ax12_truth()
     truth[RESISTANCE] *= factor
     space, runs = ax12_space(), runs_of(ax12_data(truth), RIG)
@@ -290,11 +292,13 @@ def test_intervals_allow_for_a_winding_that_is_not_the_models(factor):
     assert wide.low[torque] <= truth[Param.EFFICIENCY] <= wide.high[torque]
     assert (wide.low <= narrow.low).all()
     assert (wide.high >= narrow.high).all()
-    right = replace(space, base=truth)  # what somebody says who knows the winding
+    right = replace(space, base=truth)  # a model with the right resistance
     known = uncertainty(right, runs, polish(right, runs, point, rounds=12))
     assert wide.low[torque] <= (known.low[torque] + truth[Param.EFFICIENCY]) / 2
     assert wide.high[torque] >= (known.high[torque] + truth[Param.EFFICIENCY]) / 2
-    friction = names.index("friction.coulomb")  # the fall tells it, and a limp motor has no winding
+    friction = names.index(
+        "friction.coulomb"
+    )  # identified by the fall, in which a limp motor's resistance has no effect
     assert wide.high[friction] - wide.low[friction] < 1.1 * (narrow.high[friction] - narrow.low[friction])
 
 
@@ -302,34 +306,34 @@ def test_intervals_allow_for_a_winding_that_is_not_the_models(factor):
     ("name", "factor"),
     [("torque constant", 1.15), ("supply", 1.2), pytest.param("torque constant", 0.85, marks=pytest.mark.ci)],
 )
-def test_a_constant_that_is_not_the_models_is_wanted(name, factor):
+def test_a_better_value_of_a_constant_is_reported(name, factor):
     truth, given = ax12_truth(), factor if name == "supply" else 1.0
     truth[Param.CONSTANT] *= factor / given
     space, runs = ax12_space(), runs_of(ax12_data(truth), RIG)
     runs = runs._replace(supply=runs.supply / given)
     point = polish(space, runs, space.point(space.base), rounds=12)
-    _, found = marginalise_constants(uncertainty(space, runs, point), space, runs, point, constants_of(space, runs))
-    (wanted,) = (one for one in found if one.constant.name == name)
+    _, result = marginalise_constants(uncertainty(space, runs, point), space, runs, point, constants_of(space, runs))
+    (wanted,) = (one for one in result if one.constant.name == name)
     assert wanted.factor == pytest.approx(factor, abs=0.05)
 
 
-def test_a_constant_that_lowers_the_error_may_be_off_by_all_of_it_though_a_parabola_dips_before():
-    """As of a servo with 30 % less resistance: with 30 % more the efficiency would have to be above 1."""
+def test_a_constants_full_change_counts_as_possible_if_it_reduces_the_error():
+    """As for a servo with 30 % less resistance: with 30 % more, the efficiency would have to exceed 1."""
     assert _tolerable(np.array([-0.11, 0.0, 2.2])).min() == -1.0
-    assert _tolerable(np.array([0.5, 0.0, 0.5])).max() < 0.4  # what the data contradict is not allowed for
+    assert _tolerable(np.array([0.5, 0.0, 0.5])).max() < 0.4  # values that the data contradict are not included
 
 
-def test_a_fall_tells_friction_and_nothing_of_the_loop():
+def test_a_fall_identifies_friction_but_not_the_loop():
     fall = motion(ax12_truth(), step=1.2, fall=True)
     sampled, *lines = excitation(prepare([fall], RIG, "ax12"))
-    told = {line.partition(":")[0]: line for line in lines}
+    line_of = {line.partition(":")[0]: line for line in lines}
     assert sampled.startswith("1 recording, 1 s, 100 Hz, gaps: 0")
-    assert "well identified" in told["friction.coulomb"]
-    assert "not identified" in told["controller.slope"]
-    assert "; record steps of several sizes" in told["controller.slope"]
+    assert "well identified" in line_of["friction.coulomb"]
+    assert "not identified" in line_of["controller.slope"]
+    assert "; record steps of several sizes" in line_of["controller.slope"]
 
 
-def test_a_held_out_recording_stands_beside_simpler_models_and_its_repeat():
+def test_scores_include_simpler_models_and_the_repetition():
     small, middle, *_ = ax12_data(ax12_truth())
     first, again = (motion(ax12_truth(), step=math.radians(60), seed=seed) for seed in (8, 9))
     problem = prepare([middle], RIG, "ax12", held_out=[first], again=[again])
@@ -341,7 +345,7 @@ def test_a_held_out_recording_stands_beside_simpler_models_and_its_repeat():
         prepare([small], RIG, "ax12", held_out=[middle], again=[motion(ax12_truth(), step=-1.0)])
 
 
-def test_the_data_are_what_a_truth_near_the_model_does_with_their_noise_and_rounding():
+def test_hidden_data_have_the_noise_and_rounding_of_the_recordings():
     problem = prepare(ax12_data(ax12_truth()), RIG, "ax12")
     made, row = hidden(problem, seed=1)
     again, _ = hidden(problem, seed=1)
@@ -355,7 +359,7 @@ def test_the_data_are_what_a_truth_near_the_model_does_with_their_noise_and_roun
     assert (np.abs(made.space.point(row) - made.space.point(problem.space.base)) < 4 * made.space.usual).all()
 
 
-def test_each_parameter_stands_beside_the_hidden_one():
+def test_each_parameter_is_listed_beside_the_hidden_one():
     fit = identify(ax12_data(ax12_truth()), RIG, "ax12", prove=True, starts=1, generations=2, budget=1.0, where=map)
     table = estimate_table(fit)
     assert table.header == ("parameter", "hidden", "value", "95 % from", "to", "unit", "")
@@ -367,10 +371,12 @@ def test_each_parameter_stands_beside_the_hidden_one():
     assert summary(fit)["parameters"]["motor.armature"]["hidden"] == fit.truth[Param.ARMATURE]
 
 
-@pytest.mark.parametrize(("options", "said"), [(["--prove", "--out", "x.toml"], "leave --out out"), ([], "add --out")])
-def test_made_up_data_leave_no_model_behind(options, said, capsys):
+@pytest.mark.parametrize(
+    ("options", "message"), [(["--prove", "--out", "x.toml"], "leave --out out"), ([], "add --out")]
+)
+def test_a_fit_of_hidden_data_writes_no_model(options, message, capsys):
     assert app.run(["identify", "r.mcap", "--rig", "bench_arm", "--model", "ax12", *options]) == app.MISUSE
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 @pytest.fixture(scope="module")
@@ -379,13 +385,13 @@ def runs():
 
 
 def only(*columns):
-    """The truth with these unknowns alone."""
+    """Return a space around the truth with these unknowns alone."""
     space = ax12_space()
     return Space(tuple(unknown for unknown in space.unknowns if unknown.column in columns), space.base)
 
 
 def ahead(width):
-    """Does so many jobs at a time, as so many processes would."""
+    """Return a mapper that runs `width` jobs at once, like as many processes."""
 
     def mapper(function, jobs):
         left = iter(jobs)
@@ -396,33 +402,33 @@ def ahead(width):
 
 
 @pytest.mark.parametrize("budget", [1e-6, 0.05])
-def test_how_far_a_search_goes_does_not_depend_on_the_machine(runs, budget):
+def test_the_length_of_a_search_does_not_depend_on_the_machine(runs, budget):
     job = Job(only(Param.EFFICIENCY, Param.ARMATURE), runs.only([1]), seed=2, generations=3, loss="huber")
-    found = [search(job, ahead(width), starts=6, budget=budget) for width in (2, 5)]
-    few, many = ([(outcome.seed, outcome.loss, outcome.rollouts) for outcome in one] for one in found)
+    result = [search(job, ahead(width), starts=6, budget=budget) for width in (2, 5)]
+    few, many = ([(outcome.seed, outcome.loss, outcome.rollouts) for outcome in one] for one in result)
     assert few == many
 
 
-def test_all_starts_are_made_and_the_best_are_searched_on(runs):
-    told = []
+def test_all_starts_run_and_the_best_are_continued(runs):
+    reports = []
     job = Job(only(Param.EFFICIENCY, Param.LATENCY), runs.only([1]), seed=1, generations=3, loss="huber")
-    found = search(job, map, starts=WAVE + 2, budget=1e6, report=lambda what, _: told.append(what))
-    assert [what for what in told if ":" not in what] == [
+    result = search(job, map, starts=WAVE + 2, budget=1e6, report=lambda what, _: reports.append(what))
+    assert [what for what in reports if ":" not in what] == [
         f"starts 1 to {WAVE} of {WAVE + 2}", f"starts {WAVE + 1} to {WAVE + 2} of {WAVE + 2}",
         f"searching on from the best {KEPT}", f"sharpening the best {SHARPENED}",
     ]  # fmt: skip
-    assert [outcome.searched for outcome in found].count(True) == KEPT + SHARPENED
-    assert [outcome.loss for outcome in found] == sorted(outcome.loss for outcome in found)
+    assert [outcome.searched for outcome in result].count(True) == KEPT + SHARPENED
+    assert [outcome.loss for outcome in result] == sorted(outcome.loss for outcome in result)
 
 
-def test_a_climb_from_anywhere_ends_near_the_truth(runs):
+def test_a_local_search_from_random_points_ends_near_the_truth(runs):
     space = only(Param.EFFICIENCY, Param.ARMATURE, Param.LATENCY)
     ends = [climb(Job(space, runs, seed, 0, loss="huber", step=2e-3)) for seed in range(3)]
     truth = space.point(ax12_truth())
     assert min(np.abs(end.point - truth).max() for end in ends) < 0.05
 
 
-def test_whole_recordings_choose_among_ends_that_fit_the_parts_alike(runs):
+def test_whole_recordings_decide_between_results_with_equal_errors_on_parts(runs):
     space = ax12_space()
     job = Job(space, runs, seed=0, generations=1, parts=parts(runs))
     true = space.point(ax12_truth())
@@ -436,15 +442,15 @@ def test_whole_recordings_choose_among_ends_that_fit_the_parts_alike(runs):
 
 
 @pytest.mark.slow
-def test_a_joint_without_armature_is_found_though_the_logarithm_of_an_armature_is_searched():
+def test_an_armature_of_0_is_found_although_its_logarithm_is_searched():
     truth = ax12_truth()
-    truth[[Param.ARMATURE, Param.BACKLASH]] = 0.0  # a rotor that turns on its own needs an inertia
+    truth[[Param.ARMATURE, Param.BACKLASH]] = 0.0  # with backlash the rotor moves by itself and needs an inertia
     space = only(Param.ARMATURE, Param.EFFICIENCY)
     space.base[Param.BACKLASH] = 0.0
     job = Job(space, runs_of(ax12_data(truth), RIG), 0, 40, loss="huber")
-    found = search(job, map, starts=1, budget=1.0)
-    before = job.space.sets(found[0].point[None])[0]
-    space, ends = freed(job, found, map)
+    result = search(job, map, starts=1, budget=1.0)
+    before = job.space.sets(result[0].point[None])[0]
+    space, ends = freed(job, result, map)
     after = space.sets(ends[0].point[None])[0]
     assert before[Param.ARMATURE] == pytest.approx(3e-4, rel=0.05)
     assert after[Param.ARMATURE] < 5e-5
@@ -452,37 +458,37 @@ def test_a_joint_without_armature_is_found_though_the_logarithm_of_an_armature_i
     assert near < off / 3
 
 
-def test_a_joint_with_armature_is_searched_no_further(runs):
+def test_a_joint_with_armature_is_not_searched_again(runs):
     job = Job(only(Param.ARMATURE, Param.EFFICIENCY), runs, 0, 20, loss="huber")
-    found = search(job, map, starts=1, budget=1.0)
-    space, ends = freed(job, found, map)
+    result = search(job, map, starts=1, budget=1.0)
+    space, ends = freed(job, result, map)
     assert space is job.space
-    assert ends is found
+    assert ends is result
 
 
-def test_parts_together_are_the_recordings(runs):
+def test_parts_cover_the_recordings(runs):
     cut = parts(runs, lengths=(1.0,))
     assert cut.recordings == 2 * runs.recordings
     np.testing.assert_array_equal(cut.position, runs.position)
     assert np.ptp(cut.time[cut.start[0] : cut.start[1]]) == pytest.approx(0.75, abs=0.02)
-    short, both = parts(runs, lengths=(0.4,)), parts(runs, lengths=(0.4, 1.0))  # of each length all the parts
+    short, both = parts(runs, lengths=(0.4,)), parts(runs, lengths=(0.4, 1.0))  # all parts of each length
     assert both.recordings == short.recordings + cut.recordings
     np.testing.assert_array_equal(both.position, np.concatenate((short.position, cut.position)))
 
 
-def test_the_truth_predicts_parts_from_what_was_measured_at_their_start(runs):
+def test_the_truth_predicts_parts_from_their_measured_start(runs):
     cut = parts(runs)
     error = np.degrees(np.abs(rollouts(ax12_truth()[None], cut)[0] - cut.position))
-    assert cut.means(error).max() < 1.0  # noise and whole counts at the start of each
+    assert cut.means(error).max() < 1.0  # noise and rounding of each start
 
 
-def test_an_arm_that_is_held_is_in_no_part(runs):
+def test_samples_of_a_held_arm_are_in_no_part(runs):
     held = runs._replace(driven=np.where(runs.time < 0.3, Regime.HELD, runs.driven))
     assert parts(held).time.min() >= 0.3
     assert parts(runs._replace(driven=np.full(len(runs.time), Regime.HELD))) is None
 
 
-def test_parts_are_fitted_in_place_of_the_recordings():
+def test_parts_are_fitted_instead_of_the_recordings():
     row = ax12_truth()
     space, runs = ax12_space(), runs_of(ax12_data(row)[:2], RIG)
     point = np.full((1, len(space)), 0.4)
@@ -491,10 +497,10 @@ def test_parts_are_fitted_in_place_of_the_recordings():
     assert whole == pytest.approx(losses(space, runs, point).mean())
     by_length = np.average(losses(space, parts(runs), point)[0], weights=parts(runs).compared)
     assert job.cost(point, 1e-3)[0] == pytest.approx(by_length)
-    assert job.cost(point, 1e-3)[0] != pytest.approx(whole, rel=1e-6)  # each part begins where the arm was measured
+    assert job.cost(point, 1e-3)[0] != pytest.approx(whole, rel=1e-6)  # each part starts at the measured position
 
 
-def test_a_slip_that_a_fit_counts_squared_makes_its_intervals_wider(runs):
+def test_a_slip_below_the_huber_limit_widens_the_intervals(runs):
     row, space = ax12_truth(), ax12_space()
     exact = parts(runs._replace(position=rollouts(row[None], runs)[0]))
     since = exact.time - np.repeat(exact.time[exact.start[:-1]], np.diff(exact.start))

@@ -40,7 +40,7 @@ FIT = (*PENDULUM, "pendulum-servo")
 COMPARE = (*FIT, "--friction", "compare")
 
 
-def test_a_job_gives_the_same_result_wherever_it_runs(spread):
+def test_a_job_gives_the_same_result_on_each_executor(spread):
     runs = runs_of(ax12_data(TRUTH)[:2], RIG)
     job = Job(SPACE, runs, seed=3, generations=3)
     here = minimise(job)
@@ -64,8 +64,8 @@ def test_a_fit_finds_its_truth_and_writes_a_model_that_rigs_can_use(tmp_path, sp
     np.testing.assert_allclose(packed(model, RIG), fit.row, rtol=1e-9, atol=1e-12)
     assert model.prediction.held_out_error == pytest.approx(math.radians(held[0].rmse), rel=0.01)
     plain = packed(RIG.model_of(RIG.servos[0], "ax12"), RIG)
-    found, wanted = (SteadyServo.of(row).duty(0.1, 9.6, 0.0) for row in (fit.row, plain))
-    assert abs(found / wanted - 1) < model.prediction.load_share < 0.5  # the truth is within what it allows
+    result, expected = (SteadyServo.of(row).duty(0.1, 9.6, 0.0) for row in (fit.row, plain))
+    assert abs(result / expected - 1) < model.prediction.load_share < 0.5  # the truth is within the interval
 
 
 @pytest.mark.ci
@@ -78,42 +78,42 @@ def test_a_real_log_becomes_a_model_that_predicts_it_better(tmp_path):
     ran("import", LOG, "log.mcap")
     compared = ("compare", "log.mcap", "--rig", "xl330_pendulum", "--json")
     before = json.loads(ran(*compared))["mae_deg"]
-    found = json.loads(
+    result = json.loads(
         ran(
             "identify", "log.mcap", "--rig", "xl330_pendulum", "--model", "pendulum-servo", "--starts", "1", "--budget",
             "20s", "--out", "mine.toml", "--html", "mine.html", "--json", "--fail-if", "mae>5", "--fail-if", "rmse>90",
         )
     )  # fmt: skip
     after = json.loads(ran(*compared, "--model", "mine.toml"))["mae_deg"]
-    assert after == pytest.approx(found["mae_deg"], abs=1e-6)
+    assert after == pytest.approx(result["mae_deg"], abs=1e-6)
     assert after < 1.0 < before
     page = (tmp_path / "mine.html").read_text()
-    assert "uPlot" in page  # it draws by itself, without a network
+    assert "uPlot" in page  # self-contained, without a network
     assert page.count("residual, °") == 1
     written = (tmp_path / "mine.toml").read_text()
     digest = hashlib.sha256((tmp_path / "log.mcap").read_bytes()).hexdigest()
     assert f"# fitted: log.mcap, sha256 {digest}" in written
-    assert [one["role"] for one in found["inputs"]] == ["rig", "fitted"]
-    assert found["versions"]["numpy"] in written
-    for place in (written, found["condition"], page):
+    assert [one["role"] for one in result["inputs"]] == ["rig", "fitted"]
+    assert result["versions"]["numpy"] in written
+    for place in (written, result["condition"], page):
         assert "scale with the mass given" in place
 
 
-def test_a_fit_that_is_worse_than_asked_for_fails_the_check():
+def test_a_fit_with_a_larger_error_than_allowed_fails_the_check():
     scores = (Score("a.mcap", 0.4, 0.6, held_out=False), Score("b.mcap", 1.4, 2.2, held_out=True))
     fit = SimpleNamespace(scores=scores)
     assert check(fit, "rmse>1") == ["b.mcap: rmse = 2.2"]
     assert check(fit, "mae>=0.4") == ["a.mcap: mae = 0.4", "b.mcap: mae = 1.4"]
     assert check(fit, "held_out_mae>2") == []
-    (said,) = check(SimpleNamespace(scores=scores[:1]), "held_out_mae>2")
-    assert said == "held_out_mae is not known: no recording is held out"
+    (failure,) = check(SimpleNamespace(scores=scores[:1]), "held_out_mae>2")
+    assert failure == "held_out_mae is not known: no recording is held out"
     with pytest.raises(UsageError, match="is no condition"):
         check(fit, "shift>1")
 
 
 def test_recorded_falls_and_steps_give_the_papers_constants(tmp_path):
     shutil.copytree(Path(Rig.load("bench_arm").path).parent, tmp_path / "rig")
-    # Without noise, rounding alone decides what gain it looks like.
+    # Without noise, the rounding error alone would bias the estimated gain.
     with (tmp_path / "rig/bench_arm.toml").open("a") as rig:
         rig.write("[servo.params.sensor]\nquantised = true\nposition_noise = 0.00175\n")  # rad: 0.1 degrees
     for name, more in (("fall", ()), ("step", ("--angle", "45", "--angle", "90", "--angle=-60", "--duration", "0.8"))):
@@ -124,13 +124,13 @@ def test_recorded_falls_and_steps_give_the_papers_constants(tmp_path):
         "p.toml", "--html", "p.html", "--json", cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    found = {name: entry["value"] for name, entry in json.loads(done.stdout)["parameters"].items()}
-    assert found["friction.viscous"] == pytest.approx(0.01278, rel=0.03)
-    assert found["controller.k_theta"] == pytest.approx(30, rel=0.03)
-    assert found["controller.k_omega"] == pytest.approx(-1.2, rel=0.03)
+    result = {name: entry["value"] for name, entry in json.loads(done.stdout)["parameters"].items()}
+    assert result["friction.viscous"] == pytest.approx(0.01278, rel=0.03)
+    assert result["controller.k_theta"] == pytest.approx(30, rel=0.03)
+    assert result["controller.k_omega"] == pytest.approx(-1.2, rel=0.03)
     page = (tmp_path / "p.html").read_text()
     assert "Friction over speed" in page
-    assert page.count("<script>figure(") == 3  # each recording, the friction
+    assert page.count("<script>figure(") == 3  # each recording, and the friction
     assert page.count("<svg") == 2  # the scans
 
 
@@ -177,15 +177,15 @@ def test_recorded_falls_and_steps_give_the_papers_constants(tmp_path):
         (("compare", "log.mcap", "--out", "log.mcap"), "both read and to be written"),
     ],
 )  # fmt: skip
-def test_bad_input_is_named_in_one_or_two_lines(tmp_path, logged, monkeypatch, capsys, arguments, message):
+def test_invalid_input_gives_an_error_of_one_or_two_lines(tmp_path, logged, monkeypatch, capsys, arguments, message):
     folder = shutil.copytree(logged, tmp_path / "here")
     monkeypatch.chdir(folder)
     assert app.run(list(arguments)) == app.MISUSE
     lines = capsys.readouterr().err.splitlines()
     assert message in lines[0]
     assert len(lines) <= 2
-    kept = {path.name: path.read_bytes() for path in logged.iterdir()}
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == kept
+    contents = {path.name: path.read_bytes() for path in logged.iterdir()}
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == contents
 
 
 @pytest.fixture(scope="module")
@@ -209,7 +209,7 @@ def logged(tmp_path_factory):
 
 @pytest.mark.ci
 @pytest.mark.parametrize(("model", "law", "unknowns"), [("xl330", "M4", 13), ("xl330_paper.toml", "M1", 9)])
-def test_a_fit_finds_an_x_servo_again_in_what_was_recorded_through_its_registers(
+def test_a_fit_recovers_an_x_servo_from_recordings_through_its_registers(
     tmp_path, monkeypatch, capsys, model, law, unknowns
 ):
     monkeypatch.chdir(tmp_path)
@@ -220,19 +220,19 @@ def test_a_fit_finds_an_x_servo_again_in_what_was_recorded_through_its_registers
     capsys.readouterr()
     search = ("--model", "pendulum-servo", "--friction", law, "--starts", "4", "--json")
     code = app.run(["identify", *fitted, *rig, *search, "--out", "found.toml"])
-    assert code in {app.DONE, app.FAILED_CHECK}  # no fit need predict better than the rig's model: here it is the truth
-    found = json.loads(capsys.readouterr().out)
-    assert found["mae_deg"] < 0.1
-    assert found["held_out_mae_deg"] < 0.4
+    assert code in {app.DONE, app.FAILED_CHECK}  # the rig's model is the truth here, so the fit may be worse than it
+    result = json.loads(capsys.readouterr().out)
+    assert result["mae_deg"] < 0.1
+    assert result["held_out_mae_deg"] < 0.4
     bench = Rig.load("xl330_pendulum")
-    true = bench.model_of(bench.servos[0], model).model_dump()  # that of the paper has no armature
+    true = bench.model_of(bench.servos[0], model).model_dump()  # the paper's model has no armature
     outside = {}
-    for name, one in found["parameters"].items():
+    for name, one in result["parameters"].items():
         table, key = name.split(".")
         if not one["low"] <= true[table][key] <= one["high"]:
             outside[name] = one | {"true": true[table][key]}
-    assert len(found["parameters"]) == unknowns
-    assert len(outside) <= 2, outside  # one in twenty lies outside its interval
+    assert len(result["parameters"]) == unknowns
+    assert len(outside) <= 2, outside  # one in twenty is expected outside its interval
 
 
 @pytest.fixture(scope="module")
@@ -243,7 +243,7 @@ def fit():
     return identify(others, RIG, "ax12", held_out=held, starts=1, generations=2, budget=1.0, richer=False, where=map)
 
 
-def test_residuals_are_what_the_measurement_has_more_than_the_simulation_as_on_the_live_page(fit, tmp_path):
+def test_residuals_are_measured_minus_simulated_as_on_the_live_page(fit, tmp_path):
     traces = trace_panels(fit)
     for trace, score in zip(traces, fit.scores, strict=True):
         measured, simulated = trace.curves
@@ -269,7 +269,7 @@ def test_the_verdict_names_each_model_that_predicts_better_than_the_fit(fit):
     )
 
 
-def test_a_fit_begins_with_a_model_of_the_same_law_by_name_or_file_and_frees_what_it_is_told(tmp_path):
+def test_a_fit_starts_from_a_model_by_name_or_file_and_frees_the_given_parameters(tmp_path):
     rig = RIG.with_servos(lambda _: {"profile": "ax-18a", "model": "ax18"})
     truth = packed(rig.model_of(rig.servos[0]), rig)
     data = ax12_data(truth)[:1]
@@ -300,7 +300,7 @@ def test_a_fit_that_is_worse_than_its_rigs_own_model_ends_with_exit_code_1(tmp_p
     assert (tmp_path / "x.toml").exists()
 
 
-def test_what_was_followed_is_not_shown_as_simulated(fit):
+def test_followed_samples_are_not_shown_as_simulated(fit):
     driven = fit.runs.driven.copy()
     driven[5:20] = Regime.FOLLOWED
     followed = replace(fit, runs=fit.runs._replace(driven=driven))
@@ -309,12 +309,12 @@ def test_what_was_followed_is_not_shown_as_simulated(fit):
     assert not np.isnan(measured.y).any()
 
 
-def test_json_has_null_where_a_score_is_not_known(fit, capsys):
+def test_json_has_null_for_unknown_scores(fit, capsys):
     unknown = dict.fromkeys(("chance", "perfect", "lagging", "floor"), math.nan)
     scores = tuple(replace(score, **unknown) for score in fit.scores)
     emit_json("identify-1", summary(replace(fit, scores=scores)))
     text = capsys.readouterr().out
     assert "NaN" not in text
-    for found, score in zip(json.loads(text)["recordings"], fit.scores, strict=True):
-        assert found["mae"] == score.mae
-        assert [found[key] for key in unknown] == [None] * 4
+    for result, score in zip(json.loads(text)["recordings"], fit.scores, strict=True):
+        assert result["mae"] == score.mae
+        assert [result[key] for key in unknown] == [None] * 4

@@ -33,11 +33,11 @@ def recordings(names):
     return [import_log(STEPS / name, servo="horn", goal=GivenGoal(500)) for name in names]
 
 
-def with_bar(found):
-    return loaded_with([f"{one.path.name}={BAR}" for one in found], found)[0]
+def with_bar(runs):
+    return loaded_with([f"{one.path.name}={BAR}" for one in runs], runs)[0]
 
 
-def test_loads_as_they_are_typed():
+def test_loads_are_parsed():
     assert inertia_of(BAR) == pytest.approx(1.019e-3, rel=1e-3)
     assert inertia_of("inertia:0.002") == 0.002
     for text in ("", "bar", "bar:1,2", "bar:1,2,x", "ball:1", "bar:-1,1,1", "inertia:nan"):
@@ -54,7 +54,7 @@ def test_each_recording_has_its_own_load():
         loaded_with([BAR], [free])
 
 
-def test_the_moment_of_a_command_is_found_where_it_was():
+def test_unknown_command_times_are_estimated():
     row = packed(base_model(RIG, "ax12"), RIG)
     runs = runs_of(recordings(FREE[:2]), RIG)
     assert runs.unknown_command_times.tolist() == [1, 1]
@@ -63,7 +63,7 @@ def test_the_moment_of_a_command_is_found_where_it_was():
     np.testing.assert_allclose(predicted(row[None], moved)[0], truth, atol=0.01)
 
 
-def test_recordings_with_known_moments_are_left_alone():
+def test_recordings_with_known_command_times_are_unchanged():
     row = packed(base_model(RIG, "ax12"), RIG)
     one, other = recordings(FREE[:2])
     timed = replace(other, metadata={k: v for k, v in other.metadata.items() if k != "goal"})
@@ -76,15 +76,15 @@ def test_recordings_with_known_moments_are_left_alone():
     ("fitted", "left_out"),
     [pytest.param(FREE, LOADED, id="free"), pytest.param(LOADED, FREE, id="loaded", marks=pytest.mark.ci)],
 )
-def test_what_one_load_tells_predicts_the_other(fitted, left_out):
+def test_a_fit_to_one_load_predicts_another(fitted, left_out):
     groups = {names[0]: recordings(names) for names in (FREE, LOADED)}
     groups[LOADED[0]] = with_bar(groups[LOADED[0]])
     runs, unseen = runs_of(groups[fitted[0]], RIG), runs_of(groups[left_out[0]], RIG)
     base = packed(base_model(RIG, "ax12"), RIG)
-    # efficiency says what a torque is in N·m: the data sheet knows, a single load does not
+    # efficiency is the scale of torques in N·m: a single load does not identify it
     space = space_of("ax12", "M1", base, unknown_command_times=True).without(HELD)
     points = []
-    for share in (0.6, 1.25):  # points that do not know the answer
+    for share in (0.6, 1.25):  # start points away from the truth
         start = base.copy()
         start[[Param.ARMATURE, Param.LAG, Param.DEAD_DUTY]] *= share
         points.append(polish(space, runs, space.point(start), rounds=15))
@@ -99,25 +99,27 @@ def test_what_one_load_tells_predicts_the_other(fitted, left_out):
 
 
 @pytest.mark.ci
-def test_steps_alone_leave_friction_and_torque_as_the_model_has_them():
-    """More friction and more torque follow the steps of two loads a little better: no reason for a gear that sticks."""
-    found = [
+def test_steps_alone_keep_friction_and_torque_of_the_model():
+    """More friction with more torque fits the steps of two loads slightly better: not enough for a sticking gear."""
+    runs = [
         replace(one, tracks={"horn": one["horn"].between(1.2, 2.7)})
         for one in (*recordings(FREE[:1]), *with_bar(recordings(LOADED[:1])))
     ]
     sticking = packed(base_model(RIG, "ax12"), RIG)
     sticking[[Param.EFFICIENCY, Param.COULOMB, Param.ARMATURE, Param.DEAD_DUTY]] = 0.93, 0.2, 0.0105, 0.045
-    fit = fit_model(found, RIG, "ax12", starts=1, generations=5, near=sticking, richer=False, where=map)
+    fit = fit_model(runs, RIG, "ax12", starts=1, generations=5, near=sticking, richer=False, where=map)
     assert {"motor.efficiency", "friction.coulomb"} <= {*fit.uncertainty.flat}
     values = {estimate.unknown.name: estimate.value for estimate in fit.estimates}
     assert values["friction.coulomb"] == pytest.approx(0.01, rel=0.1)
     assert values["motor.efficiency"] == pytest.approx(0.5944, rel=0.05)
     limp = motion(fit.row, fall=True, step=np.pi / 2, noise=0.0)["shoulder"]  # on bench_arm
-    assert np.degrees(np.abs(limp.position)).min() < 5  # it falls
+    assert np.degrees(np.abs(limp.position)).min() < 5  # the arm falls
 
 
-def test_samples_of_a_coarse_clock_are_missing_where_an_answer_is_not_where_the_clock_stood_still():
-    found = recordings(FREE[:1])
-    (said,) = (line for line in sampling(found) if "missing" in line)  # 205 of 234 polls, not of 293
-    assert said.startswith("samples are missing: AX12A_NOLOAD_1.csv 13 %")
-    assert runs_of(found, RIG).spread.tolist() == [import_wizard.JITTER]  # an error of the time counts where it turns
+def test_missing_samples_of_a_coarse_clock_are_missing_replies():
+    runs = recordings(FREE[:1])
+    (warning,) = (line for line in sampling(runs) if "missing" in line)  # 205 of 234 polls, not of 293
+    assert warning.startswith("samples are missing: AX12A_NOLOAD_1.csv 13 %")
+    assert runs_of(runs, RIG).spread.tolist() == [
+        import_wizard.JITTER
+    ]  # errors of the time count while the joint turns

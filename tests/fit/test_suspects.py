@@ -24,7 +24,7 @@ VOLTS = 11.1
 
 
 def motion(name, goal, seconds, *, limp=False):
-    """What an arm does that is told `goal` of the time, with an AX-12's rounding; its voltage is not written down."""
+    """Return the motion of an arm with `goal` as a function of time, an AX-12's rounding, and no recorded voltage."""
     row = packed(base_model(RIG, "ax12"), RIG)
     row[[Param.SLOPE, Param.PUNCH, Param.ARMATURE, Param.COULOMB, Param.LATENCY]] = [0.2, 0.05, 0.006, 0.03, 0.03]
     time = np.arange(0, seconds, 0.01)
@@ -53,8 +53,8 @@ def good():
     ]
 
 
-def told(recordings):
-    """What a fit to them says of them; it is least squares from the model's own constants on, without a search."""
+def suspects_in(recordings):
+    """Return the suspects of a fit by least squares from the model's own constants, without a search."""
     problem = prepare(recordings, RIG.with_buses(supply_voltage=VOLTS), "ax12")
     space, runs = problem.space, problem.runs
     row = space.sets(polish(space, runs, space.point(space.base), rounds=12, step=COARSE)[None])[0]
@@ -66,12 +66,12 @@ def told(recordings):
     return "\n".join((*sampling(recordings), *suspects_of(fit, recordings)))
 
 
-def test_a_good_recording_looks_like_nothing_else(good):
-    assert told(good) == ""
+def test_a_good_recording_has_no_suspects(good):
+    assert suspects_in(good) == ""
 
 
 @pytest.mark.ci
-def test_a_whole_fit_says_it(good):
+def test_a_complete_fit_reports_suspects(good):
     fit = identify(
         [changed(good[0], position=-good[0]["shoulder"].position)], RIG.with_buses(supply_voltage=VOLTS), "ax12",
         starts=1, generations=4, richer=False, where=map,
@@ -88,32 +88,32 @@ def test_a_whole_fit_says_it(good):
         ("time", 1.01, "two clocks: that of the samples runs 1.01 times as fast", "--column time=HEADER:0.99"),
     ],
 )
-def test_a_factor_that_explains_a_bad_fit_is_named(good, column, factor, words, remedy):
-    said = told([changed(one, **{column: factor * getattr(one["shoulder"], column)}) for one in good])
-    assert f"this looks like {words}" in said, said
-    assert remedy in said
+def test_a_factor_that_explains_large_errors_is_named(good, column, factor, words, remedy):
+    text = suspects_in([changed(one, **{column: factor * getattr(one["shoulder"], column)}) for one in good])
+    assert f"this looks like {words}" in text, text
+    assert remedy in text
 
 
-def test_stamps_that_are_off_at_random_are_named(good):
+def test_random_errors_of_time_stamps_are_reported(good):
     rng = np.random.default_rng(1)
-    said = told([changed(one, time=np.sort(one["shoulder"].time + rng.uniform(-0.01, 0.01, len(one["shoulder"]))))
+    text = suspects_in([changed(one, time=np.sort(one["shoulder"].time + rng.uniform(-0.01, 0.01, len(one["shoulder"]))))
                  for one in good])  # fmt: skip
-    assert "time stamps are off at random" in said
+    assert "time stamps are off at random" in text
 
 
 def without(recording, share):
-    """The recording with this share of its samples missing, at random."""
+    """Return the recording without a random share of its samples."""
     track = recording["shoulder"]
-    kept = np.random.default_rng(2).random(len(track)) >= share
-    kept[0] = True
-    columns = {key: column[kept] for key, column in vars(track).items() if isinstance(column, np.ndarray)}
+    keep = np.random.default_rng(2).random(len(track)) >= share
+    keep[0] = True
+    columns = {key: column[keep] for key, column in vars(track).items() if isinstance(column, np.ndarray)}
     return replace(recording, tracks={"shoulder": Track(name="shoulder", **columns)})
 
 
-def test_missing_samples_and_jumps_are_named_as_info_finds_them(good):
+def test_missing_samples_and_jumps_are_reported_as_by_info(good):
     steps, chirp, fall = good
     assert sampling(good) == ()
-    assert sampling([without(steps, 0.02)]) == ()  # a servo that now and then does not answer
+    assert sampling([without(steps, 0.02)]) == ()  # occasional missing replies
     (missing,) = sampling([without(steps, 0.3), chirp])
     assert missing.startswith("samples are missing: steps.mcap 3")
     position = chirp["shoulder"].position.copy()
@@ -125,7 +125,7 @@ def test_missing_samples_and_jumps_are_named_as_info_finds_them(good):
     assert sampling([changed(fall, position=blank)])[0].startswith("samples are missing: fall.mcap 20 %")
 
 
-def test_the_command_that_mends_it_has_the_column_that_was_imported(good):
+def test_the_suggested_import_names_the_imported_column(good):
     mapped = {"position": {"header": "pos", "factor": 0.5, "zero": 0.0}}
     imported = replace(good[0], metadata={**good[0].metadata, "source": "log.csv", "column_map": mapped})
     assert import_again(imported, "position", -1.0) == "axbridge import log.csv FILE.mcap --column position=pos:-0.5"

@@ -1,4 +1,4 @@
-"""Experiments on simulated servos: their parts, what they refuse, and how a servo is left."""
+"""Experiments on simulated servos: their segments, refused options, and the servo's state at the end."""
 
 import math
 from dataclasses import replace
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 
 def conducted(path, name, options=None, rig="bench_arm", before=lambda robot: None, servo=None, **more):
-    """What it came to, the recording, and whether the motor was on and the angle limits as before when it ended."""
+    """Return the result, the recording, and torque enable and angle limits at the end of an experiment."""
     with axbridge.open(rig) as robot, Recorder(path, {}) as recorder:
         before(robot)
         done = conduct(name, robot, servo, recorder, options, **more)
@@ -28,51 +28,51 @@ def conducted(path, name, options=None, rig="bench_arm", before=lambda robot: No
     return done, open_recording(path), left
 
 
-def test_step_and_fall_is_recorded_with_its_parts(tmp_path):
+def test_step_and_fall_is_recorded_with_its_segments(tmp_path):
     with axbridge.open("bench_arm") as robot, Recorder(tmp_path / "a.mcap", {}) as recorder:
         assert step_and_fall(robot, "shoulder", recorder)
-    found = open_recording(tmp_path / "a.mcap")
-    assert [s.name for s in found.segments] == ["rest", "step", "fall"]
-    track = found["shoulder"]
+    recording = open_recording(tmp_path / "a.mcap")
+    assert [s.name for s in recording.segments] == ["rest", "step", "fall"]
+    track = recording["shoulder"]
     assert len(track) == round(3.5 / 0.02) + 1
     assert track.command[-1] == pytest.approx(math.pi / 2)
     assert track.enabled.sum() == pytest.approx(100, abs=1)
-    stepped = found.segments[1].start
+    stepped = recording.segments[1].start
     assert track.time[track.command > 1].min() == pytest.approx(stepped, abs=0.02)
-    parts = compare(found, found).pairs[0].parts
+    parts = compare(recording, recording).pairs[0].parts
     assert 0.1 < parts[1].results[0].rise < 0.5
     assert parts[2].results[0] > 0.1
 
 
 @pytest.mark.parametrize("name", list(EXPERIMENTS))
-def test_every_experiment_ends_limp_with_named_parts_and_the_servo_as_it_was(tmp_path, name):
+def test_each_experiment_has_segments_and_ends_limp_with_unchanged_angle_limits(tmp_path, name):
     options = Options(angles=(0.5,), duties=(0.3, 1.0), low=0.5)
-    done, found, left = conducted(tmp_path / "a.mcap", name, options)
+    done, recording, left = conducted(tmp_path / "a.mcap", name, options)
     assert (done.whole, left) == (True, [False, 0, 1023])
-    assert found.segments
-    assert len(found["shoulder"]) > 100
+    assert recording.segments
+    assert len(recording["shoulder"]) > 100
 
 
 @pytest.mark.parametrize("name", ["step", "sine", "chirp", "sin-time-square", "replay"])
-def test_a_limp_servo_goes_softly_to_where_an_experiment_begins_before_it_is_recorded(tmp_path, name):
+def test_a_limp_servo_moves_gently_to_the_start_before_the_recording(tmp_path, name):
     moments = np.arange(0, 0.5, 0.02)
     source = Recording(Path("s.mcap"), {"horn": Track.of("horn", moments, command=np.full(25, 0.8))}, ())
     options = Options(angles=(0.8,), amplitude=0.5, duration=1.0, period=0.5, low=4.0, high=5.0, source=source)
     moved: list[tuple[float, float]] = []
 
-    def aside(robot):
+    def move_away(robot):
         robot["horn"].goto(-0.9, 1.0)
         robot["horn"].torque_off()
         robot.observe(lambda _report, table: moved.append((robot.time, abs(table.column("velocity").item(0)))))
 
-    done, found, _ = conducted(tmp_path / "a.mcap", name, options, "bare_horn", aside, tick_ms=20)
+    done, recording, _ = conducted(tmp_path / "a.mcap", name, options, "bare_horn", move_away, tick_ms=20)
     assert done.whole
-    assert found["horn"].position[0] == pytest.approx(0.8 if name == "replay" else 0.0, abs=math.radians(2))
-    speeds = [speed for time, speed in moved if time <= found.start]
-    assert math.radians(40) < max(speeds) < math.radians(75)  # 60°/s, and the steps in which a servo reports its speed
+    assert recording["horn"].position[0] == pytest.approx(0.8 if name == "replay" else 0.0, abs=math.radians(2))
+    speeds = [speed for time, speed in moved if time <= recording.start]
+    assert math.radians(40) < max(speeds) < math.radians(75)  # 60°/s, and the resolution of Present Speed
 
 
-def test_a_warm_servo_is_left_to_cool(tmp_path, monkeypatch):
+def test_an_experiment_waits_limp_until_a_warm_servo_has_cooled(tmp_path, monkeypatch):
     for name, value in {"WARM": 20.0, "COOL": 10.0, "PATIENCE": 2.0}.items():
         monkeypatch.setattr(experiments, name, value)
     powered = []
@@ -80,14 +80,14 @@ def test_a_warm_servo_is_left_to_cool(tmp_path, monkeypatch):
     def watch(robot):
         robot.observe(lambda report, _table: report.requested > 100 and powered.append(robot[0].torque_enabled))
 
-    done, found, _ = conducted(tmp_path / "a.mcap", "step", Options(angles=(0.5,)), before=watch)
+    done, recording, _ = conducted(tmp_path / "a.mcap", "step", Options(angles=(0.5,)), before=watch)
     assert done.whole
-    assert [event.name for event in found.events if event.name != "segment"] == ["cooling"]
+    assert [event.name for event in recording.events if event.name != "segment"] == ["cooling"]
     assert powered == [False] * 4  # half a second each
 
 
 def two_servos():
-    """A tilt that follows a sine and goes limp half-way, a pan that steps late and leaves blanks between its goals."""
+    """Return a tilt that follows a sine and goes limp, and a pan with a late step and unknown goals between others."""
     moments = np.arange(0, 4, 0.01)
     pan = np.where(moments < 2.0, 0.2, 0.8)
     pan[1::5] = math.nan
@@ -101,29 +101,29 @@ def two_servos():
 
 
 @pytest.mark.parametrize("tick_ms", [10.0, 1.0])
-def test_a_replay_plays_every_servo_in_the_sources_time_also_where_steps_are_late(tmp_path, tick_ms):
+def test_a_replay_keeps_the_times_of_the_source_even_with_late_steps(tmp_path, tick_ms):
     source, limits = two_servos(), []
-    done, found, _ = conducted(
+    done, recording, _ = conducted(
         tmp_path / "a.mcap", "replay", Options(source=source), "pan_tilt", tick_ms=tick_ms,
         before=lambda robot: robot.observe(lambda *_: limits.append(robot["pan"].available_torque)),
     )  # fmt: skip
     assert done.whole
-    assert (done.late > 0.9 * done.steps) == (tick_ms == 1.0)  # which the bus cannot keep
-    assert set(found) == {"pan", "tilt"}
-    assert [(s.name, s.data.get("servo")) for s in found.segments] == [("both", None), ("pan right", "pan")]
-    began = found.segments[0].start
-    assert found.end - began == pytest.approx(4.0, abs=0.03)
-    assert found.segments[1].start - began == pytest.approx(2.0, abs=0.02)
+    assert (done.late > 0.9 * done.steps) == (tick_ms == 1.0)  # shorter than the bus cycle
+    assert set(recording) == {"pan", "tilt"}
+    assert [(s.name, s.data.get("servo")) for s in recording.segments] == [("both", None), ("pan right", "pan")]
+    begin = recording.segments[0].start
+    assert recording.end - begin == pytest.approx(4.0, abs=0.03)
+    assert recording.segments[1].start - begin == pytest.approx(2.0, abs=0.02)
     for name, track in source.items():
-        again = found[name]
-        later = again.time > began + 0.03
+        again = recording[name]
+        later = again.time > begin + 0.03
         moments = again.time[later]
         blank = np.isnan(track.command)
-        wanted = np.interp(moments - began, track.time[~blank], track.command[~blank])
-        known = again.enabled[later] & (np.abs(moments - began - 2.0) > 0.05)
-        np.testing.assert_allclose(again.command[later][known], wanted[known], atol=0.011)
-    limp = found["tilt"].time[~found["tilt"].enabled & (found["tilt"].time > began + 0.1)]
-    assert limp.min() - began == pytest.approx(2.5, abs=0.03)
+        goals = np.interp(moments - begin, track.time[~blank], track.command[~blank])
+        known = again.enabled[later] & (np.abs(moments - begin - 2.0) > 0.05)
+        np.testing.assert_allclose(again.command[later][known], goals[known], atol=0.011)
+    limp = recording["tilt"].time[~recording["tilt"].enabled & (recording["tilt"].time > begin + 0.1)]
+    assert limp.min() - begin == pytest.approx(2.5, abs=0.03)
     assert min(limits) == pytest.approx(0.5 * max(limits))
 
 
@@ -132,7 +132,7 @@ SILENT = replace(two_servos(), tracks={"pan": Track.of("pan", np.arange(3.0), co
 
 
 @pytest.mark.parametrize(
-    ("name", "servo", "options", "said"),
+    ("name", "servo", "options", "message"),
     [
         ("step", None, Options(angles=(math.radians(170),)), "170° is beyond the limits"),
         ("dance", None, Options(), "no experiment 'dance'"),
@@ -143,16 +143,16 @@ SILENT = replace(two_servos(), tracks={"pan": Track.of("pan", np.arange(3.0), co
         ("replay", "shoulder", Options(source=two_servos()), "has no servo 'shoulder'"),
     ],
 )
-def test_what_cannot_be_done_is_refused_before_anything_moves(tmp_path, name, servo, options, said):
+def test_impossible_experiments_are_refused_before_any_motion(tmp_path, name, servo, options, message):
     with axbridge.open("bench_arm") as robot, Recorder(tmp_path / "a.mcap", {}) as recorder:
-        with pytest.raises(UsageError, match=said):
+        with pytest.raises(UsageError, match=message):
             conduct(name, robot, servo, recorder, options)
         assert robot.time == 0
         assert not robot[0].torque_enabled
 
 
 @pytest.mark.parametrize("wrong", [{"duration": 0.0}, {"amplitude": math.inf}, {"speed": -1.0}, {"duties": (0.5, 1.5)}])
-def test_numbers_that_no_experiment_can_take_are_refused(wrong):
+def test_invalid_option_values_are_refused(wrong):
     with pytest.raises(UsageError, match=rf"{next(iter(wrong)).removesuffix('ies')}\S* .*is (not|negative)"):
         Options(**wrong)
 

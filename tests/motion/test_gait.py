@@ -1,4 +1,4 @@
-"""The walk's arithmetic: a leg's inverse kinematics, footsteps, and what the servos are asked for."""
+"""Planning of a walk: a leg's inverse kinematics, footsteps, zero-moment point and goals of the servos."""
 
 import math
 from dataclasses import replace
@@ -17,7 +17,7 @@ BIOLOID = Rig.load("bioloid")
 LEG = Walk.of(BIOLOID, Gait()).legs["left"]
 
 
-def test_the_leg_is_the_urdfs():
+def test_a_leg_has_the_dimensions_of_the_urdf():
     assert LEG.hip == pytest.approx((0, 0.0385, -0.1155))
     assert (LEG.thigh, LEG.shank) == ((-0.0145, -0.075), (0.0145, -0.0725))
     assert LEG.ankle((0, 0, 0, 0, 0)) == pytest.approx((0, 0.0385, -0.1155 - 0.1475))  # straight down
@@ -26,16 +26,18 @@ def test_the_leg_is_the_urdfs():
 @given(
     lateral=st.floats(-0.8, 0.8),
     swing=st.floats(-0.6, 1.9),
-    knee=st.floats(0.4, 2.6),  # less than 22 degrees is a knee that bends backwards
+    knee=st.floats(0.4, 2.6),  # below 22 degrees the knee bends backwards
 )
-def test_angles_put_the_ankle_where_it_was_asked_for_with_the_sole_level(lateral, swing, knee):
+def test_joint_angles_give_the_requested_ankle_position_and_a_level_sole(lateral, swing, knee):
     ankle = LEG.ankle((lateral, swing, knee, 0.0, 0.0))
-    assume(ankle[2] < LEG.hip[2] - 0.01)  # above the hip there are two ways to get there
-    found = LEG.angles(ankle)
-    assert LEG.ankle(found) == pytest.approx(ankle, abs=1e-9)
-    assert found[:3] == pytest.approx((lateral, swing, knee), abs=1e-5)  # a straight knee: the arc cosine's last digits
-    assert -found[1] + found[2] - found[3] == pytest.approx(0.0)  # pitch of the sole in the torso's frame
-    assert found[0] + found[4] == 0  # its roll
+    assume(ankle[2] < LEG.hip[2] - 0.01)  # above the hip there are two solutions
+    angles = LEG.angles(ankle)
+    assert LEG.ankle(angles) == pytest.approx(ankle, abs=1e-9)
+    assert angles[:3] == pytest.approx(
+        (lateral, swing, knee), abs=1e-5
+    )  # a straight knee: the arc cosine's last digits
+    assert -angles[1] + angles[2] - angles[3] == pytest.approx(0.0)  # pitch of the sole in the torso's frame
+    assert angles[0] + angles[4] == 0  # its roll
 
 
 def test_a_rig_without_such_legs_is_refused_by_name():
@@ -47,19 +49,19 @@ def test_a_rig_without_such_legs_is_refused_by_name():
         Gait(turn=math.nan)
 
 
-def test_one_foot_at_a_time_leaves_the_garoundand_comes_down_upright_and_does_not_scrape():
+def test_one_foot_at_a_time_leaves_the_ground_and_does_not_scrape():
     walk = Walk.of(BIOLOID, Gait(steps=4))
-    lifted = [way[:, 2] > 1e-9 for way in walk.feet.values()]
+    lifted = [path[:, 2] > 1e-9 for path in walk.feet.values()]
     assert all(up.any() for up in lifted)
     assert not (lifted[0] & lifted[1]).any()
-    for way in walk.feet.values():
-        low = (way[:, 2] > 0) & (way[:, 2] < 0.0012)
+    for path in walk.feet.values():
+        low = (path[:, 2] > 0) & (path[:, 2] < 0.0012)
         assert low.sum() > 10
-        assert np.abs(np.gradient(way[:, 0], walk.time))[low].max() < 0.02  # m/s, of 0.3 on its way
+        assert np.abs(np.gradient(path[:, 0], walk.time))[low].max() < 0.02  # m/s, of at most 0.3
 
 
 def test_the_zero_moment_point_is_inside_the_sole_of_the_foot_that_stands_alone():
-    """A sole of 101 by 61 mm, its middle 9 mm outside the ankle."""
+    """The sole measures 101 by 61 mm; its middle is 9 mm outside the ankle."""
     walk = Walk.of(BIOLOID, Gait(steps=6, turn=0.3))
     for side, other, outward in (("left", "right", 1), ("right", "left", -1)):
         alone = walk.feet[other][:, 2] > 1e-9
@@ -70,12 +72,12 @@ def test_the_zero_moment_point_is_inside_the_sole_of_the_foot_that_stands_alone(
         assert np.abs(left - outward * 0.009).max() < 0.028
 
 
-def test_legs_put_the_feet_on_their_ways_below_a_torso_that_goes_with_them():
+def test_joint_angles_put_the_feet_on_their_planned_trajectories():
     walk = Walk.of(BIOLOID, Gait(steps=3, made_up=0.0))
     for time in np.arange(0.0, walk.gait.duration, 0.17):
         angles = walk.angles(time)
         ankle = {side: leg.ankle([angles[f"{side}_{joint}"] for joint in JOINTS]) for side, leg in walk.legs.items()}
-        feet = {side: [np.interp(time, walk.time, column) for column in way.T] for side, way in walk.feet.items()}
+        feet = {side: [np.interp(time, walk.time, column) for column in path.T] for side, path in walk.feet.items()}
         apart, planned = np.subtract(ankle["left"], ankle["right"]), np.subtract(feet["left"], feet["right"])
         assert apart == pytest.approx(planned[:3], abs=5e-4)
 
@@ -85,11 +87,11 @@ WAYS = (0.03, 0, 0), (-0.02, 0, 0), (0, 0.02, 0), (0, -0.02, 0), (0, 0, 0.2), (0
 
 @pytest.mark.parametrize(("ahead", "aside", "around"), WAYS)
 @pytest.mark.slow
-def test_a_walk_leads_ahead_back_aside_and_round(ahead, aside, around):
+def test_a_walk_leads_ahead_back_sideways_and_in_turns(ahead, aside, around):
     gait = Gait(steps=6, step_length=ahead, side_step=aside, turn=around)
     walk = Walk.of(BIOLOID, gait)
     x, y, _, turn = (walk.feet["left"][-1] + walk.feet["right"][-1]) / 2
-    assert (x, y, turn) == pytest.approx((6 * ahead, 3 * aside, 3 * around), abs=1e-9)  # each second foot is set aside
+    assert (x, y, turn) == pytest.approx((6 * ahead, 3 * aside, 3 * around), abs=1e-9)  # one of two steps goes sideways
     led = [x + (math.cos(turn) - 1) * gait.zmp_ahead, y + math.sin(turn) * gait.zmp_ahead]
     assert walk.centre[-1] - walk.centre[0] == pytest.approx(led, abs=2e-4)
 
@@ -103,15 +105,15 @@ def test_a_leg_whose_axes_do_not_cross_is_refused(tmp_path):
         Walk.of(skew, Gait())
 
 
-# ---- what a walk gets from an IMU: steps that turn back to the planned line
+# ---- feedback from an IMU: steps turn back to the planned line
 
 TICK = 0.05  # s
-ZERO = 2.0  # rad: what the IMU calls ahead at the start
+ZERO = 2.0  # rad: the IMU's yaw at the start
 
 
 def steered(gait, slip):
-    """Where a walk ends whose every step slips by `slip` rad to the left: off its line, m, its heading, and the turn of
-    one foot to the other, rad. The torso is turned as the mean of both feet; the standing one does not turn."""
+    """Return the end of a walk with a slip (rad, to the left) in each step: offset from its line, m, heading error, rad,
+    and turn between the feet, rad. The torso's turn is the mean of both feet; the standing foot does not turn."""
     walk = Walk.of(BIOLOID, gait)
     steering = Steering(walk)
     error, aside, apart, before, number = 0.0, 0.0, 0.0, walk.middle(0.0), 0
@@ -138,16 +140,16 @@ def steered(gait, slip):
     ],
 )
 @pytest.mark.slow
-def test_steps_that_all_slip_one_way_lead_along_the_line_all_the_same(gait, slip):
-    """Without steering they end 6 to 13 cm beside the line, and turned by 9 degrees."""
+def test_steering_keeps_a_walk_on_its_line_when_all_steps_slip_in_one_direction(gait, slip):
+    """Without steering, walks end 6 to 13 cm beside the line with a heading error of 9 degrees."""
     alone, turned, _ = map(abs, steered(gait, slip))
     aside, error, apart = map(abs, steered(replace(gait, feedback=0.3), slip))
     assert turned > max(0.1, error / 0.2)
     assert alone > max(0.05, aside / 0.3)
-    assert apart < 0.03  # both feet point ahead again
+    assert apart < 0.03  # both feet point ahead
 
 
-def test_a_walk_without_feedback_turns_no_step_and_one_that_is_right_neither():
+def test_no_step_is_turned_without_feedback_or_without_heading_error():
     steering = Steering(Walk.of(BIOLOID, Gait(steps=2, feedback=0.3)))
     for tick in range(100):
         assert steering.turns(tick * 0.02, 1.0) == {"left_hip_twist": 0.0, "right_hip_twist": 0.0}

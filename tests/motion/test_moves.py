@@ -1,4 +1,4 @@
-"""Moves as data: what files say and refuse, what the changes do to a move, and the way between its poses."""
+"""Moves as data: files and their errors, changed moves, and trajectories between poses."""
 
 import itertools
 import math
@@ -28,16 +28,16 @@ keys = st.lists(
     min_size=1,
     max_size=6,
 )
-moves = keys.map(lambda found: Move(pages={"1": Page(keys=tuple(found), name="é", slope={"head": 64})}))
+moves = keys.map(lambda pose_keys: Move(pages={"1": Page(keys=tuple(pose_keys), name="é", slope={"head": 64})}))
 
 
 def wave(**page):
-    found = (
+    pose_keys = (
         Key(positions={"left_arm": 0.0, "head": 0.1}, time=1.0),
         Key(positions={"left_arm": 1.0, "head": 0.2}, time=0.5, pause=0.25),
         Key(positions={"left_arm": 0.5}, time=2.0),
     )
-    return Move(pages={"1": Page(**{"keys": found, **page})})
+    return Move(pages={"1": Page(**{"keys": pose_keys, **page})})
 
 
 def joint_move(*keys, **page):
@@ -56,11 +56,11 @@ def linked(**links):
 
 @drawn
 @given(moves)
-def test_a_file_gives_back_the_move(move):
+def test_a_saved_move_is_loaded_unchanged(move):
     assert Move.parse(move.text()) == move
 
 
-def test_a_file_has_one_line_a_pose_and_only_what_is_said(tmp_path):
+def test_a_file_has_one_line_per_pose_and_no_defaults(tmp_path):
     wave().save(tmp_path / "wave.json")
     text = (tmp_path / "wave.json").read_text()
     assert '        {"positions": {"left_arm": 0.5}, "time": 2.0}\n' in text
@@ -72,7 +72,7 @@ KEYS = '{"pages": {"1": {"keys": [%s]}}}'
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("{", "is no JSON"),
         ("[1]", "holds no move"),
@@ -94,15 +94,15 @@ KEYS = '{"pages": {"1": {"keys": [%s]}}}'
         ('{"format": "other", "pages": {"1": {}}}', "format: "),
     ],
 )
-def test_a_mistake_is_named_with_its_key(text, said):
+def test_an_error_names_its_key(text, message):
     with pytest.raises(MoveError) as caught:
         Move.parse(text, "wave.json")
     assert str(caught.value).startswith("wave.json: ")
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert caught.value.hint
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path):
+def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(MoveError, match=r"none\.json: No such file or directory\ncheck the name"):
         Move.load(tmp_path / "none.json")
     (tmp_path / "bytes.json").write_bytes(b"\xff\xfe\x00")
@@ -110,7 +110,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
         Move.load(tmp_path / "bytes.json")
 
 
-def test_a_move_of_days_has_no_end_of_rows_and_is_told_so():
+def test_a_motion_file_with_too_many_rows_is_refused():
     long = joint_move(joint_key(0.0, 5e5), joint_key(1.0, 5e5), interpolation="minimum-jerk")
     words = r"a .motion file of 1e\+06 s would have more than 1000000 rows\nmake the move"
     with pytest.raises(UsageError, match=words):
@@ -122,7 +122,7 @@ def test_a_move_of_days_has_no_end_of_rows_and_is_told_so():
         assert again.single
 
 
-def test_the_length_counts_rate_repeats_and_what_follows():
+def test_duration_includes_rate_repeats_and_next_pages():
     assert wave().duration == pytest.approx(3.75)
     assert wave(rate=2.0, repeat=3).duration == pytest.approx(3.75 * 1.5)
     assert linked(**{"1": "2"}).duration == wave().scaled(2.0).duration == pytest.approx(7.5)
@@ -131,7 +131,7 @@ def test_the_length_counts_rate_repeats_and_what_follows():
     assert linked(**{"1": "2", "2": "1"}).duration == math.inf
 
 
-def test_pages_that_follow_are_one_page_when_they_agree():
+def test_linked_pages_with_equal_settings_become_one_page():
     assert len(linked(**{"1": "3"}).single.keys) == 6
     with pytest.raises(UsageError, match="goes on for ever: page '2' comes again"):
         _ = linked(**{"1": "2", "2": "2"}).single
@@ -141,7 +141,7 @@ def test_pages_that_follow_are_one_page_when_they_agree():
         _ = differ.model_copy(update={"pages": {**differ.pages, "2": other}}).single
 
 
-def test_backwards_the_ways_between_the_poses_take_as_long():
+def test_a_reversed_move_keeps_the_times_between_poses():
     back = wave().reversed().pages["1"].keys
     poses = [(key.positions["left_arm"], key.time, key.pause) for key in back]
     assert poses == [(0.5, 1.0, 0.0), (1.0, 2.0, 0.25), (0.0, 0.5, 0.0)]
@@ -151,7 +151,7 @@ def test_a_page_is_found_by_its_key_or_by_its_name():
     page = wave().pages["1"]
     second, third = (page.model_copy(update={"name": name}) for name in ("Bow  ", "1"))
     named = Move(pages={"1": page, "2": second, "3": third})
-    assert [named.find(which) for which in ("1", "Bow", "3")] == ["1", "2", "3"]  # blanks are in ROBOTIS' set
+    assert [named.find(which) for which in ("1", "Bow", "3")] == ["1", "2", "3"]  # ROBOTIS' files have padded names
     with pytest.raises(UsageError, match="no page 'Kick'") as caught:
         named.find("Kick")
     assert caught.value.hint == "pages: 1, 2 Bow, 3 1"
@@ -159,7 +159,7 @@ def test_a_page_is_found_by_its_key_or_by_its_name():
         Move(pages={"1": page, **dict.fromkeys(("2", "3"), named.pages["2"])}).find("Bow")
 
 
-def test_only_some_joints_keep_their_times():
+def test_a_move_restricted_to_some_joints_keeps_its_times():
     head = wave(speed={"left_arm": 1.0, "head": 2.0}).only(["head"]).pages["1"]
     assert [(key.positions, key.time) for key in head.keys] == [({"head": 0.1}, 1.0), ({"head": 0.2}, 0.5)]
     assert head.speed == {"head": 2.0}
@@ -170,7 +170,7 @@ def test_only_some_joints_keep_their_times():
         wave().only(["tail"])
 
 
-def test_one_after_the_other():
+def test_then_appends_a_move():
     both = wave(exit="1").then(linked(**{"1": "2"}))
     assert both.duration == pytest.approx(3.75 * 3)
     assert [both.pages[name].next for name in both.pages] == ["2", "3", None, None]
@@ -179,7 +179,7 @@ def test_one_after_the_other():
         linked(**{"1": "1"}).then(wave())
 
 
-def test_a_blend_of_moves_with_other_times_lies_between_them():
+def test_a_blend_of_moves_with_different_times_is_between_them():
     slow = joint_move(joint_key(0.0, 0.0), joint_key(1.0, 4.0), interpolation="minimum-jerk")
     half = slow.blended(joint_move(*(joint_key(place, 1.0) for place in (0.0, 2.0, 3.0))), 0.5)
     assert half.duration == pytest.approx(3.5, abs=0.03)
@@ -191,21 +191,21 @@ def test_a_blend_of_moves_with_other_times_lies_between_them():
         slow.blended(slow, 1.5)
 
 
-def test_the_mirrored_bioloid_knows_its_other_side():
-    assert signs(Rig.load("pan_tilt")) == {"pan": ("pan", -1.0), "tilt": ("tilt", 1.0)}  # it nods as before
-    found = signs(Rig.load("bioloid"))
-    assert found["left_knee"] == ("right_knee", 1.0)
-    assert found["right_hip_lateral"] == ("left_hip_lateral", -1.0)
-    assert found["left_hip_twist"] == ("right_hip_twist", -1.0)
+def test_mirrored_joints_of_the_bioloid_are_found():
+    assert signs(Rig.load("pan_tilt")) == {"pan": ("pan", -1.0), "tilt": ("tilt", 1.0)}  # tilt keeps its sign
+    partners = signs(Rig.load("bioloid"))
+    assert partners["left_knee"] == ("right_knee", 1.0)
+    assert partners["right_hip_lateral"] == ("left_hip_lateral", -1.0)
+    assert partners["left_hip_twist"] == ("right_hip_twist", -1.0)
     key = Key(positions={"left_knee": 0.7, "left_elbow": 0.3}, time=1.0)
     move = Move(pages={"1": Page(slope={"left_knee": 64}, keys=(key,))})
-    mirrored = move.mirrored(found)
+    mirrored = move.mirrored(partners)
     assert mirrored.pages["1"].keys[0].positions == {"right_knee": 0.7, "right_elbow": -0.3}
     assert mirrored.pages["1"].slope == {"right_knee": 64}
-    assert mirrored.mirrored(found) == move
+    assert mirrored.mirrored(partners) == move
 
 
-def test_moves_that_come_with_axbridge_have_names_and_a_slip_is_asked_about():
+def test_shipped_moves_have_names_and_a_misspelled_name_gets_a_suggestion():
     assert {"bow", "squat"} <= set(samples())
     assert all(load_move(f"sample:{name}")[0].pages for name in samples())
     with pytest.raises(UsageError, match="there is no move sample:bwo") as refused:
@@ -213,82 +213,90 @@ def test_moves_that_come_with_axbridge_have_names_and_a_slip_is_asked_about():
     assert "did you mean 'bow'?" in refused.value.hint
 
 
-# ---- the way between key poses: through every knot, never beyond them, and as fast as it says
+# ---- trajectories between key poses: through all knots, within their range, with correct peak speeds
 
-BETWEEN = ["linear", "minimum-jerk", "cubic"]  # never leave the range between two knots
+BETWEEN = ["linear", "minimum-jerk", "cubic"]  # stay in the range between two knots
 LAWS = [*BETWEEN, "ramps"]
-ways = st.lists(st.tuples(st.floats(0.05, 2.0), st.floats(-2.0, 2.0)), min_size=2, max_size=7)
+knot_lists = st.lists(st.tuples(st.floats(0.05, 2.0), st.floats(-2.0, 2.0)), min_size=2, max_size=7)
 
 
-def track(law, found):
-    times = np.cumsum([duration for duration, _ in found]).tolist()
-    return JointPath(law, times, [position for _, position in found], 0.25)
+def track(law, knots):
+    times = np.cumsum([duration for duration, _ in knots]).tolist()
+    return JointPath(law, times, [position for _, position in knots], 0.25)
 
 
 @pytest.mark.parametrize("law", LAWS)
 @drawn
-@given(found=ways)
-def test_every_knot_is_met_from_both_sides(law, found):
-    way = track(law, found)
-    for time, position in zip(way.times, way.positions, strict=True):
-        assert way.at(time) == pytest.approx(position, abs=1e-9)
-        assert way.at(time - 1e-9) == pytest.approx(position, abs=1e-6)
-    assert (way.at(way.times[0] - 1), way.at(way.times[-1] + 1)) == (way.positions[0], way.positions[-1])
+@given(knots=knot_lists)
+def test_a_trajectory_is_continuous_at_each_knot(law, knots):
+    path = track(law, knots)
+    for time, position in zip(path.times, path.positions, strict=True):
+        assert path.at(time) == pytest.approx(position, abs=1e-9)
+        assert path.at(time - 1e-9) == pytest.approx(position, abs=1e-6)
+    assert (path.at(path.times[0] - 1), path.at(path.times[-1] + 1)) == (path.positions[0], path.positions[-1])
 
 
 @pytest.mark.parametrize("law", BETWEEN)
 @drawn
-@given(found=ways)
-def test_the_way_stays_between_its_ends(law, found):
-    way = track(law, found)
-    for (begin, start), (end, stop) in itertools.pairwise(zip(way.times, way.positions, strict=True)):
-        inside = [way.at(time) for time in np.linspace(begin, end, 20)]
+@given(knots=knot_lists)
+def test_a_trajectory_stays_between_its_knots(law, knots):
+    path = track(law, knots)
+    for (begin, start), (end, stop) in itertools.pairwise(zip(path.times, path.positions, strict=True)):
+        inside = [path.at(time) for time in np.linspace(begin, end, 20)]
         assert min(start, stop) - 1e-9 <= min(inside)
         assert max(inside) <= max(start, stop) + 1e-9
 
 
 @pytest.mark.parametrize("law", LAWS)
 @drawn
-@given(found=ways)
+@given(knots=knot_lists)
 @pytest.mark.slow
-def test_the_peak_speed_is_the_fastest_there_is(law, found):
-    way = track(law, found)
-    for (begin, end), peak in zip(itertools.pairwise(way.times), way.peak_speeds(), strict=True):
-        fine = np.array([way.at(time) for time in np.linspace(begin, end, 401)])
+def test_peak_speed_is_the_highest_speed_of_the_trajectory(law, knots):
+    path = track(law, knots)
+    for (begin, end), peak in zip(itertools.pairwise(path.times), path.peak_speeds(), strict=True):
+        fine = np.array([path.at(time) for time in np.linspace(begin, end, 401)])
         measured = np.abs(np.diff(fine)).max() / ((end - begin) / 400)
         assert measured <= peak * (1 + 1e-6) + 1e-6
         assert measured >= 0.97 * peak - 1e-6
 
 
-def test_a_cubic_runs_through_a_knot_in_its_direction_and_rests_where_it_turns_and_minimum_jerk_rests_at_all():
+def test_cubic_rests_only_at_reversals_and_minimum_jerk_at_all_knots():
     for law, through in (("cubic", 1.0), ("minimum-jerk", 0.0)):
-        way = JointPath(law, [0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 2.0, 1.0])
-        speed = [(way.at(t + 1e-5) - way.at(t - 1e-5)) / 2e-5 for t in (1.0, 2.0)]
+        path = JointPath(law, [0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 2.0, 1.0])
+        speed = [(path.at(t + 1e-5) - path.at(t - 1e-5)) / 2e-5 for t in (1.0, 2.0)]
         assert speed == pytest.approx([through, 0.0], abs=1e-3)
 
 
-def test_ramps_go_as_robotis_published_player_goes():
+def test_ramps_equal_those_of_robotis_published_player():
     """Counts of `Action.cpp` of the ROBOTIS-OP's framework, every 8/128 s of the second, third and fourth of these steps.
 
-    It works in whole numbers, so it is off its own way by some counts. In the third step it goes 46 counts too far.
+    It uses integers, so it deviates from its trajectory by some counts. In the third step it overshoots by 46 counts.
     """
     steps = ((722, 85), (936, 34), (943, 40), (516, 51))  # counts, and 1/128 s
     theirs = (738, 787, 852, 919), (982, 989, 966, 949, 943), (922, 859, 754, 635, 556, 519)
     ends = list(itertools.accumulate((0, *(time for _, time in steps))))
-    way = JointPath("ramps", [end / 128 for end in ends], [783, *(count for count, _ in steps)], 32 / 128)
+    path = JointPath("ramps", [end / 128 for end in ends], [783, *(count for count, _ in steps)], 32 / 128)
     for begin, counts in zip(ends[1:], theirs, strict=False):
-        mine = [way.at((begin + 8 * (number + 1)) / 128) for number in range(len(counts))]
+        mine = [path.at((begin + 8 * (number + 1)) / 128) for number in range(len(counts))]
         assert mine == pytest.approx(counts, abs=5.0)
 
 
-def test_a_ramp_takes_its_time_and_a_joint_runs_on_through_a_knot_at_full_speed():
-    way = JointPath("ramps", [0.0, 1.0, 3.0, 4.0], [0.0, 1.0, 2.0, 2.0], [0.2, 0.4, 0.4])
-    speed = {t: (way.at(t + 1e-6) - way.at(t - 1e-6)) / 2e-6 for t in (0.1, 0.3, 1.0, 1.2, 2.0, 2.8, 3.5)}
-    first = 1.0 / 0.9  # half of 0.2 s is lost at the start
+def test_ramps_take_their_time_and_knots_are_passed_at_full_speed():
+    path = JointPath("ramps", [0.0, 1.0, 3.0, 4.0], [0.0, 1.0, 2.0, 2.0], [0.2, 0.4, 0.4])
+    speed = {t: (path.at(t + 1e-6) - path.at(t - 1e-6)) / 2e-6 for t in (0.1, 0.3, 1.0, 1.2, 2.0, 2.8, 3.5)}
+    first = 1.0 / 0.9  # the ramp of 0.2 s costs half of its time
     second = (1.0 - first * 0.2) / 1.6
-    wanted = {0.1: first / 2, 0.3: first, 1.0: first, 1.2: (first + second) / 2, 2.0: second, 2.8: second / 2, 3.5: 0.0}
-    assert speed == pytest.approx(wanted, abs=1e-6)
-    assert JointPath("ramps", [0.0, 1.0], [0.0, 1.0]).at(0.25) == 0.25  # without a ramp it is a line
+    expected = {
+        0.1: first / 2,
+        0.3: first,
+        1.0: first,
+        1.2: (first + second) / 2,
+        2.0: second,
+        2.8: second / 2,
+        3.5: 0.0,
+    }
+    assert speed == pytest.approx(expected, abs=1e-6)
+    assert JointPath("ramps", [0.0, 1.0], [0.0, 1.0]).at(0.25) == 0.25  # without a ramp: a straight line
 
 
 FAST = {"a": Bounds(-2.0, 2.0, 100.0)}
@@ -296,12 +304,12 @@ FAST = {"a": Bounds(-2.0, 2.0, 100.0)}
 
 @pytest.mark.parametrize("law", LAWS)
 @drawn
-@given(found=ways, top=st.floats(0.5, 8.0))
+@given(knots=knot_lists, top=st.floats(0.5, 8.0))
 @pytest.mark.slow
-def test_no_plan_is_faster_than_its_joints_and_none_is_shortened(law, found, top):
+def test_a_plan_keeps_speed_limits_and_is_never_shortened(law, knots, top):
     bounds = {"a": Bounds(-2.0, 2.0, top)}
     made = plan(
-        joint_move(*(joint_key(angle, time) for time, angle in found), interpolation=law),
+        joint_move(*(joint_key(angle, time) for time, angle in knots), interpolation=law),
         "1",
         {"a": 0.0},
         bounds,
@@ -310,12 +318,12 @@ def test_no_plan_is_faster_than_its_joints_and_none_is_shortened(law, found, top
     goals = np.array([made.at(time)["a"] for time in np.arange(0.0, made.duration + 0.01, 0.01)])
     assert np.abs(np.diff(goals)).max(initial=0.0) / 0.01 <= top * (1 + 1e-5)
     assert made.duration >= made.asked - 1e-9
-    assert goals[-1] == pytest.approx(found[-1][1], abs=1e-9)
+    assert goals[-1] == pytest.approx(knots[-1][1], abs=1e-9)
     if made.slowest is None:
         assert made.duration == pytest.approx(made.asked)
 
 
-def test_pages_follow_with_their_rates_and_repeats_and_the_ends_are_known():
+def test_a_plan_has_rates_repeats_and_ends_of_its_pages():
     first, second = (joint_key(0.5, 1.0),), (joint_key(0.0, 1.0, 0.5), joint_key(1.0, 0.5))
     pages = {"1": Page(keys=first, next="2"), "2": Page(keys=second, rate=2.0, repeat=2, next="1")}
     made = plan(Move(pages=pages), "1", {"a": 0.0}, FAST)
@@ -324,26 +332,26 @@ def test_pages_follow_with_their_rates_and_repeats_and_the_ends_are_known():
     assert made.page_at(1.5).page == "2"
 
 
-def test_a_joint_that_a_pose_does_not_name_goes_on_to_the_next_that_does():
+def test_a_joint_absent_from_a_pose_moves_on_to_its_next_pose():
     first, last = Key(positions={"a": 0.0, "b": 0.0}, time=1.0), Key(positions={"b": 1.0}, time=1.0)
     made = plan(joint_move(first, joint_key(1.0, 1.0), last), "1", {"a": 0.0, "b": 0.0}, FAST | {"b": FAST["a"]})
     assert made.at(2.0) == pytest.approx({"a": 1.0, "b": 0.5})
 
 
-def test_a_pose_out_of_limits_is_refused_with_the_worst_joint_named_and_the_others_listed():
+def test_poses_beyond_limits_are_refused_with_the_worst_joint_first():
     far = (Key(positions={"a": -2.1, "b": 2.2}, time=1.0), Key(positions={"a": 2.5, "b": 0.0}, time=1.0))
-    said = r"page 1, pose 2: a at 2.50 rad, 28.6° beyond its limits -2.00..2.00; too far are also b"
-    with pytest.raises(UsageError, match=said):
+    message = r"page 1, pose 2: a at 2.50 rad, 28.6° beyond its limits -2.00..2.00; too far are also b"
+    with pytest.raises(UsageError, match=message):
         check(joint_move(*far), ["1"], FAST | {"b": FAST["a"]})
 
 
-def test_a_count_out_of_limits_is_forgiven_and_played_at_the_limit():
+def test_a_pose_one_count_beyond_a_limit_is_clipped():
     nearly = joint_move(joint_key(2.005, 1.0))
     assert check(nearly, ["1"], FAST) == []
     assert plan(nearly, "1", {"a": 0.0}, FAST).at(1.0) == {"a": 2.0}
 
 
-def test_pages_that_cannot_come_up_are_not_looked_at():
+def test_unreachable_pages_are_not_checked():
     pages = {"1": Page(keys=(joint_key(0.0, 1.0),), exit="3"), "2": Page(keys=(joint_key(9.0, 1.0),)), "3": Page()}
     assert reachable(Move(pages=pages), "1") == ["1", "3"]
     check(Move(pages=pages), ["1", "3"], FAST)

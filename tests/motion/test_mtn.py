@@ -1,4 +1,4 @@
-"""Moves of other programs: page sets byte by byte as they were, flaws read with a warning, what is wrong refused."""
+"""Moves of other programs: files keep their bytes, common format errors give warnings, other errors are refused."""
 
 import math
 from decimal import Decimal
@@ -24,7 +24,7 @@ SERVOS = [
 ARM = joints_of(Rig.model_validate({"name": "arm", "servo": SERVOS}))
 
 
-def test_a_set_with_everything_is_written_byte_by_byte_as_it_was(tmp_path):
+def test_a_file_with_all_features_is_written_with_the_same_bytes(tmp_path):
     for version in ("1.00", "1.01"):
         data = page_set(*EVERYTHING, version=version)
         file = parse_mtn(data)
@@ -61,8 +61,8 @@ pages = st.builds(
 @settings(max_examples=60, deadline=None)
 @given(st.lists(pages, max_size=3))
 @pytest.mark.slow
-def test_any_set_survives_being_written_and_read(found):
-    file = whole(*found)
+def test_each_valid_file_is_read_back_unchanged(parts):
+    file = whole(*parts)
     again = parse_mtn(file.data())
     assert (again, again.warnings) == (file, ())
 
@@ -71,13 +71,16 @@ GOOD = page_set(*EVERYTHING)
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "message"),
     [
         (GOOD.removeprefix(b"\xef\xbb\xbf"), "no byte order mark"),
         (GOOD[:-2], "no checksum"),
         (GOOD[:-2] + b"??", "a wrong checksum"),
         (GOOD + b"\n", "a wrong checksum, or something behind it"),
-        (GOOD[:-2] + b"  \n", "no checksum"),  # as an editor that took the two bytes for text left a public set
+        (
+            GOOD[:-2] + b"  \n",
+            "no checksum",
+        ),  # an editor that treated the two bytes as text left this in a published file
         (GOOD[:-3], "no line end and no checksum behind its last page"),
         (GOOD.replace(b"\n", b"\r\n"), "Windows' line ends"),
         (GOOD.replace(b"version=1.01", b"version=1,01"), "version '1,01' is written 1.01"),
@@ -89,14 +92,14 @@ GOOD = page_set(*EVERYTHING)
         (GOOD.replace(b"motor_type=" + b"0 " * 25 + b"0\n", b""), "no line motor_type"),
     ],
 )
-def test_what_is_found_in_the_wild_is_read_with_a_warning_and_written_right(data, said):
+def test_common_format_errors_give_a_warning_and_are_corrected_on_writing(data, message):
     file = parse_mtn(data)
-    assert any(said in warning for warning in file.warnings), file.warnings
+    assert any(message in warning for warning in file.warnings), file.warnings
     assert file.data() == GOOD
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         (b"type=motion", b"type=poetry", "is no RoboPlus motion"),
         (b"page_end", b"page_bend", "is no RoboPlus motion"),
@@ -112,14 +115,14 @@ def test_what_is_found_in_the_wild_is_read_with_a_warning_and_written_right(data
         (b"name=Stand", b"nome=Stand", "line 6: 'nome' is not known in a page"),
     ],
 )
-def test_what_cannot_be_understood_is_refused_with_its_line(old, new, said):
+def test_invalid_lines_are_refused_with_their_number(old, new, message):
     with pytest.raises(MoveError) as caught:
         parse_mtn(GOOD.replace(old, new) if old == b"page_end" else GOOD.replace(old, new, 1), "a.mtn")
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert caught.value.hint
 
 
-def test_what_the_format_forbids_is_not_written():
+def test_invalid_pages_are_not_written():
     with pytest.raises(MoveError, match="page 1: 8 steps, and 7 are the most"):
         whole(long_page(8)).data()
     for wrong in (MtnPage(name="a\nb"), MtnPage(repeat=0), MtnPage(next=256)):
@@ -128,21 +131,21 @@ def test_what_the_format_forbids_is_not_written():
 
 
 def poses(file, number, link):
-    """The first positions of the steps from a page on, until the pages end or come again."""
-    found, seen = [], []
+    """Return the first positions of the steps from a page on, until the pages end or repeat."""
+    positions, seen = [], []
     while number and number not in seen:
         seen.append(number)
         page = file.pages[number - 1]
-        found += [step.positions[0] for step in page.steps] * (page.repeat if link == "next" else 1)
+        positions += [step.positions[0] for step in page.steps] * (page.repeat if link == "next" else 1)
         number = getattr(page, link)
-    return found
+    return positions
 
 
 @pytest.mark.parametrize("count", [7, 8, 14, 15])
 @pytest.mark.parametrize("repeat", [1, 3])
 @pytest.mark.parametrize(("after", "leave"), [(0, 0), (2, 3), (1, 3), (0, 1)])
-def test_a_long_page_goes_on_on_free_ones_and_ends_as_it_did(count, repeat, after, leave):
-    """ROBOTIS' own walks link their halves so: an exit page, too, is the next half where a page is not over."""
+def test_a_long_page_is_split_over_free_pages_and_keeps_its_end(count, repeat, after, leave):
+    """ROBOTIS' own walks link their halves in this way: the exit page of an unfinished page is its next half."""
     long = long_page(count, name="Long", next=after, exit=leave, repeat=repeat, speed=Decimal("2.7"), inertia=5)
     file = whole(long, long_page(2), long_page(3))
     split, notes = in_sevens(file)
@@ -156,8 +159,8 @@ def test_a_long_page_goes_on_on_free_ones_and_ends_as_it_did(count, repeat, afte
     assert bool(notes) == (count > 7)
 
 
-def test_pages_that_others_lead_to_and_pages_with_a_name_are_not_free():
-    """Single pages cut out of a set still lead to the pages they had there."""
+def test_linked_and_named_pages_are_not_free():
+    """Single pages that are cut out of a file still have the links to its other pages."""
     file = whole(long_page(8, next=2, exit=4), MtnPage(), MtnPage(name="Later"), MtnPage())
     split, notes = in_sevens(file)
     assert notes == ["page 1 has 8 steps, and 7 are the most: it goes on on 5"]
@@ -165,15 +168,15 @@ def test_pages_that_others_lead_to_and_pages_with_a_name_are_not_free():
     assert split.pages[1:4] == file.pages[1:4]
 
 
-def test_a_page_that_needs_more_pages_than_are_free_is_refused():
+def test_a_page_that_needs_more_than_the_free_pages_is_refused():
     with pytest.raises(UsageError, match="page 1 has 15 steps, 100 times: too many for the free pages of 7"):
         in_sevens(whole(long_page(15, repeat=100)))
 
 
-# ---- as moves
+# ---- conversion to moves
 
 
-def test_a_set_becomes_a_move_and_the_same_bytes_again(tmp_path):
+def test_a_file_becomes_a_move_and_the_same_bytes_again(tmp_path):
     (tmp_path / "a.mtn").write_bytes(GOOD)
     move, notes = load_move(tmp_path / "a.mtn", BIOLOID)
     assert notes == []
@@ -182,21 +185,21 @@ def test_a_set_becomes_a_move_and_the_same_bytes_again(tmp_path):
     assert (tmp_path / "b.mtn").read_bytes() == GOOD
 
 
-def test_counts_become_angles_levels_slopes_and_links_pages():
+def test_counts_levels_and_links_are_converted():
     move, _ = move_of(parse_mtn(GOOD), joints_of(BIOLOID))
     assert list(move.pages) == ["1", "2", "3", "4", "5"]
     wave = move.pages["2"]
-    said = wave.name, wave.next, wave.exit, wave.repeat, wave.rate, wave.inertia
-    assert said == ("Wave: Größe", "3", "4", 2, 2.0, 4)
+    values = wave.name, wave.next, wave.exit, wave.repeat, wave.rate, wave.inertia
+    assert values == ("Wave: Größe", "3", "4", 2, 2.0, 4)
     count = 5.2359877 / 1023  # 300 degrees
-    assert wave.keys[0].positions["left_shoulder_swing"] == pytest.approx((819 - 600) * count)  # it turns against
+    assert wave.keys[0].positions["left_shoulder_swing"] == pytest.approx((819 - 600) * count)  # direction = -1
     assert move.pages["1"].keys[0].positions["right_shoulder_swing"] == pytest.approx((500 - 205) * count)
     assert (wave.slope["left_shoulder_swing"], wave.slope["left_elbow"], wave.slope["left_knee"]) == (64, 1, 32)
     assert (wave.interpolation, wave.ramp) == ("ramps", 4 / 128)
     assert move.start == "1"
 
 
-def test_ids_without_a_joint_are_left_out_and_named():
+def test_ids_without_a_joint_are_left_out_with_a_note():
     move, notes = move_of(parse_mtn(page_set(*EVERYTHING, ids=[1, 2, 20])), ARM)
     assert move.joints == ("a", "b")
     assert notes == ["id 20 is on in the file and has no joint: left out"]
@@ -206,8 +209,8 @@ def test_ids_without_a_joint_are_left_out_and_named():
         move_of(parse_mtn(page_set()), ARM)
 
 
-def samples(*angles, way=0.02, **page):
-    keys = tuple(Key(positions={"a": angle}, time=way if n else 0.0) for n, angle in enumerate(angles))
+def samples(*angles, period=0.02, **page):
+    keys = tuple(Key(positions={"a": angle}, time=period if n else 0.0) for n, angle in enumerate(angles))
     return Move(pages={"1": Page(**{"keys": keys, "interpolation": "linear", **page})})
 
 
@@ -215,7 +218,7 @@ def posed(*joints):
     return Page(keys=(Key(positions=dict.fromkeys(joints, 0.0), time=1.0),))
 
 
-def test_many_samples_become_few_steps_on_linked_pages_within_a_count():
+def test_dense_samples_become_few_steps_within_a_count():
     file, notes = mtn_of(samples(*(0.8 * min(n, 400 - n) / 200 for n in range(401))), ARM)
     assert "401 samples became 4 steps" in notes[0]
     assert file.pages[0].steps[0].play == 1
@@ -227,27 +230,27 @@ def test_many_samples_become_few_steps_on_linked_pages_within_a_count():
     assert all(len(page.steps) <= 7 for page in used)
     assert all(step.play % Decimal("0.008") == 0 for page in used for step in page.steps[1:])
     back = move_of(file, ARM)[0].single.model_copy(update={"interpolation": "linear"})
-    way, asked = tracks(back)["a"], tracks(wavy.pages["1"])["a"]
-    lead = way.times[0]  # the way to the first pose
-    worst = max(abs(way.at(lead + n * 0.02) - asked.at(n * 0.02)) for n in range(401))
+    path, original = tracks(back)["a"], tracks(wavy.pages["1"])["a"]
+    lead = path.times[0]  # time to the first pose
+    worst = max(abs(path.at(lead + n * 0.02) - original.at(n * 0.02)) for n in range(401))
     assert worst < 2.5 * 0.00512  # a count of thinning, half of rounding, and times on a grid
 
 
 @pytest.mark.parametrize(
-    ("move", "said"),
+    ("move", "message"),
     [
         (Move(pages={"1": posed("tail")}), "joint 'tail' has no id"),
         (samples(0.0, 4.0), "a at 4.00 rad is beyond its servo"),
         (Move(pages={"1": posed("a", "b"), "2": posed("b")}), "page '2' does not say where a"),
-        (samples(*(n % 2 for n in range(1800)), way=1.0, interpolation="cubic"), "1800 steps: too many"),
+        (samples(*(n % 2 for n in range(1800)), period=1.0, interpolation="cubic"), "1800 steps: too many"),
     ],
 )
-def test_what_a_page_set_cannot_hold_is_refused(move, said):
-    with pytest.raises(UsageError, match=said):
+def test_moves_that_a_page_set_cannot_store_are_refused(move, message):
+    with pytest.raises(UsageError, match=message):
         mtn_of(move, ARM)
 
 
-def test_pages_get_numbers_and_joints_their_own_counts():
+def test_pages_get_numbers_and_joints_get_counts():
     key = Key(positions={"a": 0.1, "b": 0.1, "c": 0.0}, time=0.5)
     move = Move(start="hello", pages={"hello": Page(keys=(key,), next="2"), "2": Page(keys=(key,))})
     file, _ = mtn_of(move, ARM)
@@ -256,7 +259,7 @@ def test_pages_get_numbers_and_joints_their_own_counts():
     assert file.enable[:5] == (0, 1, 1, 1, 0)
 
 
-def test_joints_of_two_buses_may_share_an_id_but_not_in_a_page_set(tmp_path):
+def test_servos_with_the_same_id_on_two_buses_do_not_fit_a_page_set(tmp_path):
     servos = [{"name": name, "joint": name, "id": 1, "bus": name} for name in ("left", "right")]
     buses = [{"name": "left"}, {"name": "right", "port": "b"}]
     rig = Rig.model_validate({"name": "pair", "bus": buses, "servo": servos})
@@ -272,18 +275,18 @@ def test_joints_of_two_buses_may_share_an_id_but_not_in_a_page_set(tmp_path):
 WAVE = ["#WEBOTS_MOTION,V1.0,Shoulder,Elbow", "00:00:000,Rest,0,1", "100,Up,1,*", "00:200,Down,0,2"]
 
 
-def test_positions_change_linearly_between_the_poses_that_mention_a_motor_and_stay_at_both_ends():
+def test_positions_change_linearly_between_a_motors_poses_and_are_constant_outside():
     page = parse_motion([*WAVE, "00:00:300,End,*,*"]).pages["1"]
     assert page.duration == pytest.approx(0.3)
-    ways = tracks(page)
+    paths = tracks(page)
     for time, shoulder, elbow in ((0.05, 0.5, 1.25), (-1.0, 0.0, 1.0), (0.9, 0.0, 2.0)):
-        assert (ways["Shoulder"].at(time), ways["Elbow"].at(time)) == pytest.approx((shoulder, elbow))
+        assert (paths["Shoulder"].at(time), paths["Elbow"].at(time)) == pytest.approx((shoulder, elbow))
     late = tracks(parse_motion(["#WEBOTS_MOTION,V1.0,A,B", "00:01:000,P,*,3"]).pages["1"])
-    assert {motor: way.at(0.0) for motor, way in late.items()} == {"B": 3}  # one that no pose mentions is left alone
+    assert {motor: path.at(0.0) for motor, path in late.items()} == {"B": 3}  # a motor without a pose does not move
 
 
 @pytest.mark.parametrize(
-    ("lines", "said"),
+    ("lines", "message"),
     [
         ([], "no Webots motion"),
         (["#WEBOTS_MOTION,V1.0,A"], "has no poses"),
@@ -297,8 +300,8 @@ def test_positions_change_linearly_between_the_poses_that_mention_a_motor_and_st
         (["#WEBOTS_MOTION,V1.0,A", "00:00:100,P,1", "00:00:100,Q,1"], "line 3: time 00:00:100 is not later"),
     ],
 )
-def test_mistakes_are_named_with_their_line(lines, said):
-    with pytest.raises(RecordingError, match=said):
+def test_an_error_names_its_line(lines, message):
+    with pytest.raises(RecordingError, match=message):
         parse_motion(lines, "wave.motion")
 
 
@@ -309,24 +312,24 @@ def test_a_webots_motion_becomes_a_move_and_the_same_motion_again(tmp_path):
     assert [key.time for key in move.pages["1"].keys] == pytest.approx([0.1, 0.9, 60.02])
     save_move(move, tmp_path / "b.motion")
     assert (tmp_path / "b.motion").read_text() == text
-    assert motion_text(parse_motion(WAVE)).splitlines()[2] == "00:00:100,Up,1,1.5"  # the Elbow is on its way
+    assert motion_text(parse_motion(WAVE)).splitlines()[2] == "00:00:100,Up,1,1.5"  # the Elbow is moving
 
 
-def test_a_motion_may_call_joints_as_the_rigs_webots_aliases_do(tmp_path):
+def test_a_motion_may_use_the_rigs_webots_aliases(tmp_path):
     rig = Rig.load("pan_tilt").overridden({"webots": {"aliases": {"NeckMotor": "pan", "NeckSensor": "pan_sensor"}}})
     (tmp_path / "a.motion").write_text("#WEBOTS_MOTION,V1.0,NeckMotor,tilt\n00:00:100,Up,0.5,0.1\n")
     move, _ = load_move(tmp_path / "a.motion", rig)
     assert move.joints == ("pan", "tilt")
 
 
-def test_a_curved_way_becomes_rows_and_a_pause_two():
+def test_a_curved_trajectory_becomes_dense_rows_and_a_pause_two_rows():
     keys = (Key(positions={"a": 0.0}, time=0.0), Key(positions={"a": 1.0}, time=1.0, pause=0.5))
     move = Move(pages={"1": Page(keys=keys)})
     again = parse_motion(motion_text(move).splitlines())
     assert again.duration == pytest.approx(1.5)
-    rows, way = tracks(again.pages["1"])["a"], tracks(move.pages["1"])["a"]
+    rows, path = tracks(again.pages["1"])["a"], tracks(move.pages["1"])["a"]
     assert rows.at(1.2) == 1.0
-    assert max(abs(rows.at(ms / 1000) - way.at(ms / 1000)) for ms in range(1500)) < 0.001
+    assert max(abs(rows.at(ms / 1000) - path.at(ms / 1000)) for ms in range(1500)) < 0.001
 
 
 def test_names_with_commas_do_not_fit_into_a_motion(tmp_path):
@@ -336,7 +339,7 @@ def test_names_with_commas_do_not_fit_into_a_motion(tmp_path):
     assert not (tmp_path / "a.motion").exists()
 
 
-def test_other_endings_and_a_set_without_joints_are_refused(tmp_path):
+def test_unknown_file_kinds_and_a_missing_rig_are_refused(tmp_path):
     with pytest.raises(UsageError, match=r"a move is a file \.json, \.mtn or \.motion"):
         load_move("wave.txt")
     with pytest.raises(UsageError, match="knows ids, not joints"):

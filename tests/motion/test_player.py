@@ -1,4 +1,4 @@
-"""Playing a move: eased into, within limits, by its pages, ended as they say."""
+"""Playing a move: gentle start, limits, pages with repeats and exits, and its end."""
 
 import math
 
@@ -37,7 +37,7 @@ def robot():
 
 @pytest.fixture
 def goals(robot):
-    """What the servos were asked for, step by step."""
+    """The goals of the servos in each step."""
     rows = []
     robot.observe(lambda report, states: rows.append([servo.target_position for servo in robot.values()]))
     return rows
@@ -48,7 +48,7 @@ def speeds(goals):
 
 
 def peaks(goals, least):
-    """How often pan was at its highest, and that at least so high."""
+    """Return how often pan had a peak of at least this height."""
     pan = np.array(goals)[:, 0]
     return np.count_nonzero((pan[1:-1] > least) & (pan[1:-1] >= pan[2:]) & (pan[1:-1] > pan[:-2]))
 
@@ -67,20 +67,20 @@ def test_a_move_is_played_pose_by_pose(robot, goals, law):
         assert np.abs(np.array(goals) - pose).max(axis=1).min() < 0.01
 
 
-def test_no_step_is_faster_than_the_joints_limits_and_that_is_said(robot, goals):
+def test_no_step_exceeds_the_speed_limits_and_a_note_names_the_joint(robot, goals):
     words = r"takes .* s instead of .* s: pan would have to turn at 18.8 rad/s, and may"
-    with pytest.warns(ControlWarning, match=words) as said:
+    with pytest.warns(ControlWarning, match=words) as warned:
         played = play(robot, move(key(1.0, 0.5), key(-1.0, 0.2, tilt=0.1), key(1.0, 2.0, tilt=0.0)))
-    assert {one.filename for one in said} == {__file__}
+    assert {one.filename for one in warned} == {__file__}
     assert speeds(goals).max() <= robot["pan"].max_velocity * (1 + 1e-6)
     assert played.asked == pytest.approx(2.2)
     assert played.seconds == pytest.approx(2.2 - 0.2 + 2 * 1.875 / robot["pan"].max_velocity, abs=0.05)
     goals.clear()
     play(robot, move(key(1.0, 0.5), key(-1.0, 0.2), key(1.0, 2.0), speed={"pan": 3.0}), note=lambda _: None)
-    assert 2.9 < speeds(goals).max() <= 3.0 + 1e-6  # the move's own limit
+    assert 2.9 < speeds(goals).max() <= 3.0 + 1e-6  # the limit of the move
 
 
-def test_it_eases_from_where_the_robot_is_without_a_jump(robot, goals):
+def test_a_play_starts_from_the_present_pose_without_a_jump(robot, goals):
     robot.goto({"pan": -1.5}, 1.0)
     goals.clear()
     play(robot, move(key(1.5, 0.0), key(1.4, 0.5)))
@@ -92,7 +92,7 @@ def test_a_loaded_joint_does_not_sink_when_a_move_begins():
     with axbridge.open("bench_arm", world={"gravity": [0, 0, -40.0]}) as robot:
         robot.goto({"shoulder": 1.2}, 1.0)
         hanging = robot["shoulder"].position
-        assert hanging < 1.2 - 0.01  # rad: it gives way to the load
+        assert hanging < 1.2 - 0.01  # rad: the joint yields to the load
         seen = []
         robot.observe(lambda *_: seen.append(robot["shoulder"].position))
         play(robot, Move(pages={"1": Page(keys=(Key(positions={"shoulder": 1.2}, time=1.0),))}))
@@ -107,7 +107,7 @@ def test_only_some_joints_move_and_the_others_hold(robot):
 
 
 @pytest.mark.parametrize(
-    ("made", "options", "said"),
+    ("made", "options", "message"),
     [
         (move(key(2.5, 1.0)), {}, r"page 1, pose 1: pan at 2.50 rad, 28.6° beyond its limits -2.00..2.00"),
         (move(Key(positions={"tail": 0.0}, time=1.0)), {}, "has no servo tail"),
@@ -117,21 +117,21 @@ def test_only_some_joints_move_and_the_others_hold(robot):
         (NOD, {"pace": math.nan}, "a pace of nan"),
     ],
 )
-def test_what_cannot_be_played_is_refused_before_anything_moves(robot, made, options, said):
-    with pytest.raises(UsageError, match=said):
+def test_impossible_moves_are_refused_before_any_motion(robot, made, options, message):
+    with pytest.raises(UsageError, match=message):
         play(robot, made, **options)
     assert robot.time == 0
     assert not robot["pan"].torque_enabled
 
 
-def test_a_pose_a_few_counts_beyond_a_limit_is_played_at_the_limit_and_said_once(robot, goals):
-    said = []
-    play(robot, move(key(2.04, 0.5), key(2.03, 0.5), key(0.0, 1.0, tilt=0.0)), note=said.append)
-    assert said == ["page 1, pose 1: pan at 2.04 rad, 2.3° beyond its limits -2.00..2.00: it stops at the limit"]
+def test_a_pose_a_few_counts_beyond_a_limit_is_clipped_with_one_note(robot, goals):
+    notes = []
+    play(robot, move(key(2.04, 0.5), key(2.03, 0.5), key(0.0, 1.0, tilt=0.0)), note=notes.append)
+    assert notes == ["page 1, pose 1: pan at 2.04 rad, 2.3° beyond its limits -2.00..2.00: it stops at the limit"]
     assert np.array(goals)[:, 0].max() == pytest.approx(2.0)
 
 
-def test_slopes_and_torque_limits_act_while_their_page_is_played(robot):
+def test_slopes_and_torque_limits_of_a_page_are_restored_afterwards(robot):
     pages = {
         "1": Page(keys=(key(0.2, 0.2),), slope={"pan": 128}, torque={"pan": 0.5}, next="2"),
         "2": Page(keys=(key(0.0, 0.2),), slope={"pan": 16}),
@@ -155,23 +155,23 @@ ROUND = Move(
 
 
 def test_a_stop_plays_the_page_to_its_end_and_then_its_exit(robot, goals):
-    asked = []
+    stops = []
 
     def stop():
         if robot.time > 3.0:
-            asked.append(len(goals))
-        return bool(asked)
+            stops.append(len(goals))
+        return bool(stops)
 
     played = play(robot, ROUND, stop=stop)
     assert (played.stopped, played.exit) == (True, "9")
     assert robot["pan"].position == pytest.approx(-0.5, abs=0.02)
-    after = np.array(goals)[asked[0] :, 0]
-    assert after.max() >= 0.4 - 1e-9  # the round under way ended at its last pose
+    after = np.array(goals)[stops[0] :, 0]
+    assert after.max() >= 0.4 - 1e-9  # the present round ended at its last pose
     assert robot.time < 3.0 + 0.6 + 0.5 + 0.6
 
 
 def test_an_exit_page_leads_to_its_own_exit_page_and_each_is_played_once(robot, goals):
-    """ROBOTIS' walks have a step's second half as the exit of its first: without it, the robot ends on one foot."""
+    """In ROBOTIS' walks a step's second half is the exit of its first: without it, the robot would end on one foot."""
     pages = {
         "1": Page(keys=(key(0.4, 0.3), key(0.0, 0.3)), next="1", exit="2"),
         "2": Page(keys=(key(0.8, 0.3), key(0.0, 0.3)), repeat=2, next="1", exit="3"),
@@ -191,18 +191,18 @@ def test_a_loop_starts_again_until_a_stop_which_without_an_exit_acts_at_once(rob
     assert robot["pan"].torque_enabled
 
 
-def test_late_steps_are_in_the_time_that_a_move_is_said_to_take():
+def test_the_reported_time_includes_delays_of_late_steps():
     with axbridge.open("pan_tilt", robot={"basic_time_step_ms": 1.0}) as robot:
-        assert play(robot, NOD).seconds > 1.2 * 1.3  # the bus takes longer than that for a cycle
+        assert play(robot, NOD).seconds > 1.2 * 1.3  # the bus cycle is longer than the time step
 
 
-def test_pages_that_lead_round_without_a_pose_end_the_move(robot):
+def test_a_loop_of_pages_without_poses_ends_the_move(robot):
     pages = {"1": NOD.pages["1"].model_copy(update={"next": "2"}), "2": Page(next="3"), "3": Page(next="2")}
     assert not play(robot, Move(pages=pages)).stopped
 
 
 @pytest.mark.parametrize("stop", [lambda _: True, lambda robot: robot.stop() and False])
-def test_a_move_that_is_stopped_gives_its_torque_back_without_a_jump(stop):
+def test_a_stopped_move_restores_torque_limits_without_a_jump(stop):
     with axbridge.open("bench_arm") as robot:
         weak = move(*(Key(positions={"shoulder": 1.4}, time=1.0),) * 2, torque={"shoulder": 0.08})
         try:
@@ -211,9 +211,9 @@ def test_a_move_that_is_stopped_gives_its_torque_back_without_a_jump(stop):
             robot.resume()
         servo = robot["shoulder"]
         assert servo.available_torque == servo.max_torque
-        begun = servo.position
+        before = servo.position
         run(robot, 0.5)
-        assert begun < 0.5 > servo.position
+        assert before < 0.5 > servo.position
 
 
 @pytest.mark.parametrize(
@@ -224,19 +224,19 @@ def test_a_move_that_is_stopped_gives_its_torque_back_without_a_jump(stop):
     ],
 )
 def test_robotis_walk_ready_stands_and_leans_as_it_does_on_the_real_robot(tmp_path, engine, model):
-    """It was put down upright, 5 cm above its soles: on stiff servos it fell on its face."""
+    """Before, the robot was released upright, 5 cm above the floor: on stiff servos it fell forwards."""
     counts = {f"id{number}": count for number, count in enumerate(WALK_READY, 1)}
     (tmp_path / "ready.mtn").write_bytes(page_set(page(step("0.0", "1.0", **counts), name="Walk Ready")))
     rig = axbridge.Rig.load("bioloid").with_engine(engine).with_model(model)
-    found, _ = load_move(tmp_path / "ready.mtn", rig)
+    loaded, _ = load_move(tmp_path / "ready.mtn", rig)
     with axbridge.open(rig) as robot:
-        play(robot, found)
+        play(robot, loaded)
         heights = run(robot, 5.0, lambda: robot.simulation.base[0][2])
         _, turned = robot.simulation.base
     roll, pitch, _ = np.degrees(roll_pitch_yaw(turned))
-    assert max(heights) - min(heights) < 2e-3  # m: it neither sinks nor falls
+    assert max(heights) - min(heights) < 2e-3  # m: the robot neither sinks nor falls
     assert abs(roll) < 0.5
-    assert pitch == pytest.approx(10.0, abs=2.0)  # the servos give way: 11.1 to 11.6 by seed
+    assert pitch == pytest.approx(10.0, abs=2.0)  # the servos yield: 11.1 to 11.6 by seed
 
 
 def test_a_limp_simulated_bioloid_stands_while_only_its_arm_moves():
@@ -252,12 +252,12 @@ def test_a_limp_simulated_bioloid_stands_while_only_its_arm_moves():
     ("name", "lowest"),
     [("squat", 0.21), ("get_up_front", 0.05), pytest.param("get_up_back", 0.05, marks=pytest.mark.ci)],
 )
-def test_a_move_that_comes_along_goes_down_and_stands_again(name, lowest):
+def test_the_shipped_moves_end_on_standing_feet_without_warnings(name, lowest):
     rig = axbridge.Rig.load("bioloid").overridden({"world": {"engine": "mujoco", "self_collision": True}})
     heights = []
     with axbridge.open(rig) as robot:
         robot.observe(lambda _report, _states: heights.append(robot.simulation.base[0][2]))
-        axbridge.play(robot, Move.load(shipped("examples") / f"{name}.json"))  # a warning would be an error here
+        axbridge.play(robot, Move.load(shipped("examples") / f"{name}.json"))  # a warning is an error in tests
         run(robot, 0.5)
         (_, _, height), turned = robot.simulation.base
     assert min(heights) < lowest

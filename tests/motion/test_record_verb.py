@@ -1,4 +1,4 @@
-"""`axbridge record` as a user runs it: what it refuses, what Ctrl-C leaves, which clock a file has."""
+"""`axbridge record` in a shell: refused arguments, the result of Ctrl-C, and the clock of the file."""
 
 import json
 import shutil
@@ -24,13 +24,13 @@ pytestmark = pytest.mark.slow
 SINE = ["record", "sine", "--rig", "bioloid", "--angle", "30", "--period", "1", "--duration", "2"]
 
 
-def test_the_rigs_step_is_the_default_tick_and_the_motion_takes_the_time_asked_for(tmp_path, monkeypatch, capsys):
+def test_the_rigs_time_step_is_the_default_tick_and_the_motion_has_the_requested_time(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     arguments = [*SINE, "--out", "deep/down/sine.mcap"]
     assert app.run(arguments) == app.DONE
-    found = open_recording("deep/down/sine.mcap")
-    (track,) = found.values()
-    assert found.metadata["tick_ms"] == 20.0
+    recording = open_recording("deep/down/sine.mcap")
+    (track,) = recording.values()
+    assert recording.metadata["tick_ms"] == 20.0
     assert np.median(np.diff(track.time)) == pytest.approx(0.020, abs=1e-4)
     assert track.time[-1] == pytest.approx(2.0, abs=0.03)
     assert app.run(arguments) == app.MISUSE
@@ -42,51 +42,51 @@ def test_the_rigs_step_is_the_default_tick_and_the_motion_takes_the_time_asked_f
     assert one["steps"] == len(open_recording("deep/down/sine.mcap").cycles["time"])
 
 
-def test_a_tick_that_is_nearly_kept_is_recorded_as_it_was_and_told(tmp_path, capsys):
+def test_a_slightly_late_tick_is_recorded_with_real_times_and_reported(tmp_path, capsys):
     path = tmp_path / "sine.mcap"
     assert app.run([*SINE, "--tick", "16ms", "--out", str(path)]) == app.DONE
     assert "steps were late" in capsys.readouterr().err
-    found = open_recording(path)
-    (track,) = found.values()
-    assert np.median(np.diff(track.time)) == pytest.approx(0.019, abs=1e-3)  # what the bus takes
+    recording = open_recording(path)
+    (track,) = recording.values()
+    assert np.median(np.diff(track.time)) == pytest.approx(0.019, abs=1e-3)  # the bus cycle
     assert track.time[-1] == pytest.approx(2.0, abs=0.04)
-    assert np.median(found.cycles["late_ms"]) == pytest.approx(3.0, abs=1.0)
-    end = found.cycles["time"][-1]
+    assert np.median(recording.cycles["late_ms"]) == pytest.approx(3.0, abs=1.0)
+    end = recording.cycles["time"][-1]
     assert np.abs(end - track.time[-1]) < 0.02  # one clock
-    assert found.events[-1].time == pytest.approx(end)
+    assert recording.events[-1].time == pytest.approx(end)
     crossings = track.time[1:][(track.command[:-1] < 0) & (track.command[1:] >= 0)]
     assert np.diff(crossings) == pytest.approx(1.0, abs=0.03)  # no slow motion
 
 
-def test_answers_that_were_lost_are_told_when_the_file_is_written(tmp_path, capsys):
+def test_lost_replies_are_reported_when_the_file_is_written(tmp_path, capsys):
     path = tmp_path / "sine.mcap"
     with attending(lambda robot, _seed: robot.simulation.inject("drop=0.06")):
         assert app.run(["record", "sine", "--rig", "bench_arm", "--json", "--out", str(path)]) == app.DONE
-    said = capsys.readouterr()
-    (one,) = json.loads(said.out)["recordings"]
+    output = capsys.readouterr()
+    (one,) = json.loads(output.out)["recordings"]
     assert one["unanswered"] == np.count_nonzero(open_recording(path).cycles["errors"]) > 0
-    assert f"no answer in {one['unanswered']} of {one['steps']} steps: the recording has gaps" in said.err
+    assert f"no answer in {one['unanswered']} of {one['steps']} steps: the recording has gaps" in output.err
 
 
 @pytest.mark.parametrize(
     ("name", "number", "status"), [("sine", signal.SIGINT, 130), ("duty", signal.SIGTERM, 143)], ids=["sine", "wheel"]
 )
-def test_an_experiment_that_is_ended_leaves_a_limp_joint_and_says_what_is_kept(tmp_path, name, number, status):
+def test_an_interrupted_experiment_leaves_a_limp_joint_and_reports_the_recorded_part(tmp_path, name, number, status):
     path = tmp_path / "ended.mcap"
     with serving("bench_arm") as port:
         on_bus = ("--rig", "bench_arm", "--backend", "real", "--port", port)
         process = start("record", name, *on_bus, "--duration", "60", "--duty", "0.1", "--out", path)
         until(lambda: has_grown(path))
         process.send_signal(number)
-        _, said = process.communicate(timeout=30)
+        _, output = process.communicate(timeout=30)
         with axbridge.open("bench_arm", backend="real", port=port) as robot:
             held = map(robot["shoulder"].read, ("cw_angle_limit", "ccw_angle_limit", "torque_enable"))
-            assert list(held) == [0, 1023, 0], said  # no wheel is left behind
+            assert list(held) == [0, 1023, 0], output  # the servo is not in wheel mode
     assert process.returncode == status
-    assert said.splitlines()[-1].startswith(f"stopped: motors are off; {path} is whole and holds ")
-    found = open_recording(path)
-    assert (found.complete, found.events[-1].name) == (True, "aborted")
-    assert len(found["shoulder"]) > 10
+    assert output.splitlines()[-1].startswith(f"stopped: motors are off; {path} is whole and holds ")
+    recording = open_recording(path)
+    assert (recording.complete, recording.events[-1].name) == (True, "aborted")
+    assert len(recording["shoulder"]) > 10
 
 
 def test_a_recording_names_the_git_revision_of_its_rig(tmp_path):
@@ -100,7 +100,7 @@ def test_a_recording_names_the_git_revision_of_its_rig(tmp_path):
 
     git("init", "-q")
     git("config", "core.quotepath", "off")
-    assert revision_of(rig) is None  # not kept there
+    assert revision_of(rig) is None  # not tracked by Git
     git("add", ".")
     git("commit", "-q", "-m", "rig")
     clean = revision_of(rig)
@@ -122,8 +122,8 @@ def test_info_shows_range_rate_gaps_and_jumps_of_an_imported_log(tmp_path, capsy
     assert open_recording(path).metadata["source"] == "log.csv"
     capsys.readouterr()
     assert app.run(["info", str(path)]) == app.DONE
-    said = capsys.readouterr().out
-    line = next(line for line in said.splitlines() if "samples" in line)
+    output = capsys.readouterr().out
+    line = next(line for line in output.splitlines() if "samples" in line)
     assert "100 samples at 42 Hz, 0.000 to 2.380 s, 0.0 to 170.0°" in line
     assert "1 gap, the longest 0.420 s at 1.000 s" in line
-    assert "the position jumps 2 times, by +151° at 0.400 s" in said
+    assert "the position jumps 2 times, by +151° at 0.400 s" in output

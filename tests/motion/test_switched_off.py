@@ -1,4 +1,4 @@
-"""What is commanded over time ends, or goes on without the servo, when one is switched off or fails under way."""
+"""Motions end, or continue without a servo, when the servo is switched off or fails during them."""
 
 import math
 from contextlib import suppress
@@ -39,7 +39,7 @@ def recorded(name):
     return lambda robot, recorder: conduct(name, robot, None, recorder, options)
 
 
-COMMANDS = {  # on which rig, when it is under way, and what
+COMMANDS = {  # (rig, time within the motion in s, motion)
     "goto": ("pan_tilt", 1.0, lambda robot, _: robot.goto(POSE, 1.5)),
     "play": ("pan_tilt", 1.0, lambda robot, _: play(robot, MOVE)),
     "page": ("pan_tilt", 0.5, lambda robot, _: [robot.step() for _ in Actions(robot).move_to(POSE, 1.5)]),
@@ -57,7 +57,7 @@ ENDS = {
     "without power": lambda robot, _: robot.simulation.inject("brownout:300ms@0s"),
     "missing": lambda robot, servo: robot.simulation.inject(f"dead:{servo.config.id}@0s"),
 }
-# These meet every end, the others every third one: they share with these what looks after a motion on its way.
+# These motions run with all ends, the others with one of three: all share the code that checks a motion.
 EVERY_END = "goto", "play", "page", "duty"
 ROWS = [
     row if row[0] in EVERY_END or number % 3 == 0 else pytest.param(*row, marks=pytest.mark.ci)
@@ -68,7 +68,7 @@ ROWS = [
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning")
 @pytest.mark.parametrize(("command", "end"), ROWS)
-def test_who_is_switched_off_under_way_gets_no_goal_any_more_and_the_others_go_on(tmp_path, command, end):
+def test_a_servo_that_is_switched_off_during_a_motion_gets_no_more_goals(tmp_path, command, end):
     rig, begins, commanded = COMMANDS[command]
     with axbridge.open(rig) as robot, Recorder(tmp_path / "a.mcap", {}) as recorder:
         servo, seen = robot[-1], []
@@ -87,7 +87,7 @@ def test_who_is_switched_off_under_way_gets_no_goal_any_more_and_the_others_go_o
             outcome = commanded(robot, recorder)
             assert command != "goto" or not outcome
             assert end != "closed" or not getattr(outcome, "whole", False)
-        since = -1 if fails or end == "closed" else -3 if end == "without power" else 9  # it is soon found out
+        since = -1 if fails or end == "closed" else -3 if end == "without power" else 9  # detected within a few steps
         on, *goals = zip(*seen[since:], strict=True)
         assert end == "missing" or len(set(map(str, zip(*goals, strict=True)))) == 1
         if end in {"off", "stopped and resumed"}:
@@ -102,7 +102,7 @@ def test_who_is_switched_off_under_way_gets_no_goal_any_more_and_the_others_go_o
     ("command", "most"),
     [("goto", 0.026), ("play", 0.076), ("page", 0.026), ("sine", 0.132), ("replay", 0.063), ("nudge", 0.011)],
 )
-def test_goals_wait_for_answers_and_for_a_program_that_stood_still(tmp_path, command, most, silent):
+def test_goals_wait_during_missing_replies_and_program_pauses(tmp_path, command, most, silent):
     nudged = "pan_tilt", 0.0, lambda robot, _: nudge(robot, "tilt")
     rig, begins, commanded = {**COMMANDS, "nudge": nudged}[command]
     with axbridge.open(rig) as robot, Recorder(tmp_path / "a.mcap", {}) as recorder:

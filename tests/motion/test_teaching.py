@@ -1,4 +1,4 @@
-"""Teaching by hand on a served bus: what the hand did comes back as a move; what was not chosen does not drop."""
+"""Teaching by hand on a served bus: the hand's motion becomes a move; other joints do not drop."""
 
 import math
 
@@ -27,7 +27,7 @@ def robot(hand):
         yield robot
 
 
-def test_what_the_hand_did_is_the_move_and_it_starts_where_it_began(hand, robot):
+def test_the_taught_move_is_the_motion_of_the_hand(hand, robot):
     tell = hand[1]
     robot["tilt"].goto(0.3, 0.4)
     start = robot["pan"].position
@@ -47,19 +47,19 @@ def test_what_the_hand_did_is_the_move_and_it_starts_where_it_began(hand, robot)
     clock = np.arange(len(pan)) * 0.02
     delays = np.arange(-0.2, 0.4, 0.01)
     off = [np.abs(pan - [lead(time - delay) for time in clock]).max() for delay in delays]
-    assert min(off) < 0.02  # rad, of 0.8: the hand's own way
+    assert min(off) < 0.02  # rad, of 0.8: the hand's motion
     assert pan[-1] == pytest.approx(LEFT, abs=0.01)
     assert pan.max() == pytest.approx(HIGH, abs=0.02)
     assert 0 < taught.smoothed_rms < taught.smoothed < math.radians(2)
     assert taught.clipped == {}
-    assert robot["pan"].torque_enabled  # it holds where the hand left it
+    assert robot["pan"].torque_enabled  # the joint holds the hand's last position
     assert robot["pan"].target_position == pytest.approx(start + LEFT, abs=0.02)
     played = play(robot, taught.move)
     assert played.start_error < math.radians(2)
     assert robot["pan"].position == pytest.approx(start + LEFT, abs=0.03)
 
 
-def test_when_nothing_moves_that_is_said(robot):
+def test_teaching_without_motion_is_refused(robot):
     with pytest.raises(UsageError, match="nothing moved"):
         teach(robot, 0.3, ["tilt"])
     with pytest.raises(UnknownServo, match="tail"):
@@ -68,8 +68,10 @@ def test_when_nothing_moves_that_is_said(robot):
         teach(robot, 0.3, stiffness=2.0)
 
 
-@pytest.mark.filterwarnings("ignore:servo 'shoulder' has no torque:axbridge.errors.ControlWarning")  # 2 % overload it
-def test_a_limp_arm_falls_and_one_with_stiffness_is_carried_or_gives_way():
+@pytest.mark.filterwarnings(
+    "ignore:servo 'shoulder' has no torque:axbridge.errors.ControlWarning"
+)  # overloaded at 2 % torque
+def test_a_limp_arm_falls_and_a_stiff_one_holds_or_yields():
     far = {}
     for stiffness in (0.0, 0.02, 0.3):
         with axbridge.open("bench_arm") as robot:
@@ -79,11 +81,11 @@ def test_a_limp_arm_falls_and_one_with_stiffness_is_carried_or_gives_way():
             far[stiffness] = abs(robot["shoulder"].position - 1.2)
             assert robot["shoulder"].available_torque == robot["shoulder"].max_torque
     assert far[0.0] > 1.0
-    assert far[0.02] > 0.5  # it gives way to more than its share
+    assert far[0.02] > 0.5  # the joint yields to more than its share of the torque
     assert far[0.3] < 0.15
 
 
-def test_stop_ends_the_teaching_with_its_move():
+def test_stop_ends_teaching_and_keeps_the_move():
     with axbridge.open("bench_arm") as robot:
         robot["shoulder"].goto(1.2, 1.0)
         robot.observe(lambda *_: robot.time == pytest.approx(1.5) and robot["shoulder"].torque_off())
@@ -91,12 +93,14 @@ def test_stop_ends_the_teaching_with_its_move():
         assert teach(robot, 9.0, stiffness=0.3).move.duration > 0.3  # its fall
 
 
-def test_smoothing_takes_the_counts_steps_away_and_keeps_the_ends(robot):
+def test_smoothing_removes_count_steps_and_keeps_the_ends(robot):
     count = math.radians(300 / 1023)
     clock = np.arange(0.0, 2.0, 0.02)
     true = 0.3 * np.sin(2 * clock)
     pan = list(zip(clock.tolist(), (np.round(true / count) * count).tolist(), strict=True))
-    tilt = [(time + 0.007, 0.3 * math.sin(2 * time + 0.014)) for time in clock if not 0.5 < time < 0.6]  # some lost
+    tilt = [
+        (time + 0.007, 0.3 * math.sin(2 * time + 0.014)) for time in clock if not 0.5 < time < 0.6
+    ]  # some replies are missing
     rough, even = (move_of(robot, {"pan": pan, "tilt": tilt}, smooth) for smooth in (0.0, 0.06))
 
     def jerk(taught):
@@ -106,12 +110,14 @@ def test_smoothing_takes_the_counts_steps_away_and_keeps_the_ends(robot):
     assert rough.smoothed == 0
     assert 0.0005 < even.smoothed < 0.02
     keys = even.move.pages["1"].keys
-    assert max(abs(key.positions["pan"] - key.positions["tilt"]) for key in keys[5:-5]) < count  # on one clock
+    assert (
+        max(abs(key.positions["pan"] - key.positions["tilt"]) for key in keys[5:-5]) < count
+    )  # samples on a common clock
     for taught in (rough, even):
         assert taught.move.pages["1"].keys[0].positions["pan"] == pytest.approx(0.0, abs=count)
 
 
-def test_what_the_hand_does_beyond_a_limit_is_cut_off_and_said(robot):
+def test_angles_beyond_a_limit_are_clipped_and_reported(robot):
     clock = np.arange(0.0, 2.0, 0.02)
     taken = {"pan": [(time, 0.0) for time in clock], "tilt": [(time, 1.4 * math.sin(time)) for time in clock]}
     taught = move_of(robot, taken, 0.06)

@@ -1,4 +1,4 @@
-"""Recordings as files of other programs: tables, data frames, and bags of ROS 2."""
+"""Conversion of recordings: tables, data frames, and bags of ROS 2."""
 
 import csv
 import json
@@ -37,21 +37,21 @@ def columns(time, **values):
     return {"time": np.array(time, float), **{key: np.array(value, float) for key, value in values.items()}}
 
 
-def test_a_gap_is_not_bridged_and_nothing_goes_on_past_the_ends():
+def test_gaps_are_not_interpolated_and_nothing_is_extrapolated():
     arm = columns([0.1, 0.2, 0.3, 0.4, 1.0, 1.1], position=[1, 2, 3, 4, 10, 11], command=[1, 1, 1, 1, 1, 1])
     leg = columns([0.0, 0.1, 1.2], position=[0, 0, 0], command=[0, 0, 0])
     ((time, table),) = wide_parts({"arm": arm, "leg": leg}, rate=10)
     assert len(time) == 13
-    wanted = [math.nan, 1, 2, 3, 4, *[math.nan] * 5, 10, 11, math.nan]
-    np.testing.assert_allclose(table["arm", "position"], wanted, atol=1e-9)
+    expected = [math.nan, 1, 2, 3, 4, *[math.nan] * 5, 10, 11, math.nan]
+    np.testing.assert_allclose(table["arm", "position"], expected, atol=1e-9)
     assert np.isnan(table["arm", "command"]).tolist() == [True, *[False] * 11, True]
     ((time, table),) = wide_parts({"a": columns([0, 0.2], position=[1, 2]), "b": columns([0.1, 0.2], position=[3, 4])})
-    assert time.tolist() == [0, 0.1, 0.2]  # without a rate every sample has its row
+    assert time.tolist() == [0, 0.1, 0.2]  # without a rate each sample has a row
     np.testing.assert_array_equal(table["a", "position"], [1, math.nan, 2])
     np.testing.assert_array_equal(table["b", "position"], [math.nan, 3, 4])
 
 
-def test_goals_are_held_unknown_values_do_not_spread_and_an_error_between_two_rows_is_not_lost():
+def test_goals_are_held_and_an_error_between_two_rows_is_not_lost():
     arm = columns([0, 0.1, 0.2], position=[0, math.nan, 2], command=[5, 5, 7], torque_enabled=[1, 1, math.nan])
     ((time, table),) = wide_parts({"arm": arm | {"errors": np.array([0.0, 32, 4])}}, rate=5)
     np.testing.assert_allclose(time, [0, 0.2])
@@ -63,7 +63,7 @@ def test_goals_are_held_unknown_values_do_not_spread_and_an_error_between_two_ro
     assert table["arm", "command"].tolist() == [5, 5, 5, 5, 7]
 
 
-def test_a_rate_that_makes_no_table_is_refused_and_no_samples_make_an_empty_one(tmp_path):
+def test_an_invalid_rate_is_refused_and_no_samples_give_an_empty_table(tmp_path):
     long = Recording(tmp_path / "x.mcap", {"a": Track.of("a", np.array([0.0, 1e9]))})
     with pytest.raises(UsageError, match=r"50 rows a second make 5e\+10 rows in 1e\+09 s\ngive a lower rate"):
         write_csv(long, tmp_path / "x.csv", wide=True, rate=50.0)
@@ -87,7 +87,7 @@ def test_a_rate_that_makes_no_table_is_refused_and_no_samples_make_an_empty_one(
         ("torque", math.nan, ""),
     ],
 )
-def test_numbers_have_the_digits_that_carry_something(key, value, text):
+def test_numbers_have_their_significant_digits(key, value, text):
     assert rounded(key, value) == text
 
 
@@ -99,7 +99,7 @@ def desk(tmp_path, monkeypatch):
 
 @pytest.fixture
 def two():
-    """Two servos, sampled a little after each other."""
+    """Two servos, sampled shortly one after the other."""
     time = np.arange(0, 1, 0.02)
     tracks = {
         name: Track.of(name, time + late, position=np.sin(time + late), command=np.sign(np.sin(9 * time)))
@@ -108,7 +108,7 @@ def two():
     return Recording(Path("two.mcap"), tracks)
 
 
-def test_convert_writes_a_wide_table_and_says_what_it_wrote_where_that_does_not_mix_with_it(two, desk, capsys):
+def test_convert_writes_a_wide_table_and_reports_its_output_separately(two, desk, capsys):
     write_recording(two, "two.mcap")
     assert run(["convert", "two.mcap", "two.csv", "--wide", "--rate", "50"]) == 0
     assert capsys.readouterr().out == "wrote two.csv: 2 servos, 50 rows at 50 Hz, 1.0 s\n"
@@ -118,10 +118,10 @@ def test_convert_writes_a_wide_table_and_says_what_it_wrote_where_that_does_not_
     assert run(["convert", "two.mcap", "long.csv", "--rate", "50"]) == 2
     assert "add --wide" in capsys.readouterr().err
     command = [sys.executable, "-m", "axbridge", "convert", "two.mcap", "/dev/stdout", "--wide"]
-    said = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert said.stdout.startswith("time_s,")
-    assert len(said.stdout.splitlines()) == 101
-    assert "2 servos, 100 rows" in said.stderr
+    process = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert process.stdout.startswith("time_s,")
+    assert len(process.stdout.splitlines()) == 101
+    assert "2 servos, 100 rows" in process.stderr
     (desk / "cut.mcap").write_bytes((desk / "two.mcap").read_bytes()[:-1])
     assert run(["plot", "cut.mcap"]) == 0
     assert capsys.readouterr().err == "note: cut.mcap was cut off; everything up to the cut was read\n"
@@ -149,14 +149,14 @@ def test_a_recording_and_a_comparison_are_data_frames(two):
         ("rosbags", lambda two: write_ros2(two, "bag")),
     ],
 )
-def test_a_package_that_is_not_installed_is_named_with_how_to_get_it(two, monkeypatch, package, use):
+def test_a_missing_package_is_named_with_its_installation(two, monkeypatch, package, use):
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(UnsupportedOperation, match=rf"needs {package}: .* 'axbridge\[\w+\]'"):
+    with pytest.raises(UnsupportedOperation, match=rf"needs {package}: .* \"axbridge\[\w+\]\""):
         use(two)
 
 
 @pytest.mark.parametrize("rate", [None, 37.0])
-def test_a_wide_table_is_written_in_pieces_as_it_would_be_at_once(tmp_path, monkeypatch, rate):
+def test_a_wide_table_written_in_blocks_equals_one_written_at_once(tmp_path, monkeypatch, rate):
     random = np.random.default_rng(3)
     tracks = {}
     for name, start in (("a", 0.0), ("b", 0.3), ("c", 5.0)):
@@ -172,7 +172,7 @@ def test_a_wide_table_is_written_in_pieces_as_it_would_be_at_once(tmp_path, monk
 
 
 def recorded(rig, **more):
-    """A recording of a rig whose servos are sampled a little after each other."""
+    """Return a recording of a rig whose servos are sampled shortly one after the other."""
     time = np.arange(0, 1, 0.02)
     tracks = {
         servo.name: Track.of(servo.name, time + 0.001 * place, position=0.1 * place + time, torque=0 * time + 0.2)
@@ -185,39 +185,39 @@ LIFT = ["import", "sample:xl330", "lift.mcap"]
 
 
 def messages(bag):
-    """What rosbags reads: (log time, message) by topic."""
-    found = {}
+    """Return the messages that rosbags reads: (log time, message) by topic."""
+    result = {}
     with AnyReader([Path(bag)]) as reader:
         for connection, logged, data in reader.messages():
-            found.setdefault(connection.topic, []).append((logged, reader.deserialize(data, connection.msgtype)))
-    return found
+            result.setdefault(connection.topic, []).append((logged, reader.deserialize(data, connection.msgtype)))
+    return result
 
 
 def test_positions_goals_and_torques_are_those_of_the_recording(desk, capsys):
     assert run(LIFT) == 0
     assert run(["convert", "lift.mcap", "bag", "--ros2"]) == 0
     assert "wrote bag: 1499 /joint_states, 1499 /joint_commands" in capsys.readouterr().out
-    track, found = axbridge.open_recording("lift.mcap")["pendulum"], messages("bag")
-    states = [state for _, state in found["/joint_states"]]
+    track, result = axbridge.open_recording("lift.mcap")["pendulum"], messages("bag")
+    states = [state for _, state in result["/joint_states"]]
     assert {tuple(state.name) for state in states} == {("pendulum",)}
     assert np.array_equal([state.position[0] for state in states], track.position)
     assert np.array_equal([state.velocity[0] for state in states], track.velocity)
-    assert np.array_equal([goal.position[0] for _, goal in found["/joint_commands"]], track.command)
+    assert np.array_equal([goal.position[0] for _, goal in result["/joint_commands"]], track.command)
     stamps = [state.header.stamp for state in states]
     times = np.array([stamp.sec * 10**9 + stamp.nanosec for stamp in stamps])
-    assert times.tolist() == [logged for logged, _ in found["/joint_states"]]
+    assert times.tolist() == [logged for logged, _ in result["/joint_states"]]
     assert times - times[0] == pytest.approx((track.time - track.time[0]) * 1e9, abs=2)
 
 
-def test_another_decoder_reads_the_same(desk):
+def test_another_decoder_reads_the_same_messages(desk):
     recording = recorded(Rig.load("pan_tilt"), events=(Event(0.2, "segment", {"name": "up"}),))
     write_recording(recording, "head.mcap")
     assert run(["convert", "head.mcap", "bag", "--ros2"]) == 0
     with Path("bag/bag.mcap").open("rb") as stream:
         reader = make_reader(stream, decoder_factories=[DecoderFactory()])
         assert reader.get_header().profile == "ros2"
-        found = [(one.channel, one.decoded_message) for one in reader.iter_decoded_messages()]
-    states = [message for channel, message in found if channel.topic == "/joint_states"]
+        result = [(one.channel, one.decoded_message) for one in reader.iter_decoded_messages()]
+    states = [message for channel, message in result if channel.topic == "/joint_states"]
     assert len(states) == 50
     assert states[25].name == ["pan", "tilt"]
     assert (list(states[25].position), list(states[25].effort)) == (
@@ -225,14 +225,14 @@ def test_another_decoder_reads_the_same(desk):
         pytest.approx([0.2, 0.2]),
     )
     assert list(states[0].velocity) == []
-    (event,) = [json.loads(message.data) for channel, message in found if channel.topic == "/events"]
+    (event,) = [json.loads(message.data) for channel, message in result if channel.topic == "/events"]
     assert event == {"time": 0.2, "name": "segment", "data": {"name": "up"}}
-    ((channel, robot),) = [pair for pair in found if pair[0].topic == "/robot_description"]
+    ((channel, robot),) = [pair for pair in result if pair[0].topic == "/robot_description"]
     assert '<robot name="pan_tilt"' in robot.data
-    assert "durability: 1" in channel.metadata["offered_qos_profiles"]  # transient local: late subscribers get it
+    assert "durability: 1" in channel.metadata["offered_qos_profiles"]  # transient local: late subscribers receive it
 
 
-def test_a_walk_has_its_base_in_the_world(desk):
+def test_a_walk_has_the_pose_of_its_base(desk):
     cycles = {"time": np.array([0.0, 0.5]), **{f"base_{key}": np.array([0.1, 0.2]) for key in "xyz"}}
     cycles |= {"base_roll": np.zeros(2), "base_pitch": np.zeros(2), "base_yaw": np.array([0.0, math.pi / 2])}
     write_recording(recorded(Rig.load("bioloid"), cycles=cycles), "walk.mcap")
@@ -246,7 +246,7 @@ def test_a_walk_has_its_base_in_the_world(desk):
 
 
 @pytest.mark.slow
-def test_what_is_there_stays_unless_it_is_a_bag_and_force_is_given(desk, capsys):
+def test_only_an_existing_bag_is_replaced_and_only_with_force(desk, capsys):
     assert run(LIFT) == 0
     (desk / "notes").mkdir()
     (desk / "notes" / "mine.txt").write_text("mine")
@@ -271,7 +271,7 @@ def test_what_is_there_stays_unless_it_is_a_bag_and_force_is_given(desk, capsys)
     ],
 )
 @pytest.mark.slow
-def test_what_makes_no_bag_is_refused_and_leaves_nothing(desk, capsys, words, why):
+def test_an_impossible_bag_is_refused_and_leaves_no_file(desk, capsys, words, why):
     assert run(LIFT) == 0
     assert run(["convert", "lift.mcap", *words]) in {2, 3}
     assert why in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Arms' motions as recordings: episodes of LeRobot datasets, and folders with goals and states."""
+"""Import of arms' motions: episodes of LeRobot datasets, and folders with goals and states."""
 
 import csv
 import gzip
@@ -22,7 +22,7 @@ from tests.support.lerobot_dataset import write_dataset
 
 FRAMES = 40
 SWEEP = np.linspace(-90, 90, FRAMES)
-CALIBRATION = {  # as LeRobot writes it
+CALIBRATION = {  # in LeRobot's layout
     "shoulder_pan": {"id": 1, "drive_mode": 0, "homing_offset": 0, "range_min": 0, "range_max": 4095},
     "elbow_flex": {"id": 3, "drive_mode": 1, "homing_offset": 0, "range_min": 1000, "range_max": 3000},
     "gripper": {"id": 6, "drive_mode": 0, "homing_offset": 0, "range_min": 2048, "range_max": 3048},
@@ -43,26 +43,31 @@ def desk(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("version", ["v2.1", "v3.0"])
 @pytest.mark.slow
-def test_the_episode_that_is_named_becomes_a_recording(desk, version, capsys):
+def test_the_given_episode_becomes_a_recording(desk, version, capsys):
     write_dataset(desk / "set", [episode(), episode(5.0), episode(7.0)], version=version)
     assert run(["import", "set", "out.mcap", "--episode", "1", "--unit", "deg"]) == 0
-    said = capsys.readouterr()
-    assert "out.mcap: 2 servos, 80 samples, 1.3 s" in said.out
-    assert "gripper.pos is left out" in said.err
+    output = capsys.readouterr()
+    assert "out.mcap: 2 servos, 80 samples, 1.3 s" in output.out
+    assert "gripper.pos is left out" in output.err
     recording = axbridge.open_recording("out.mcap")
     assert list(recording) == ["shoulder_pan", "elbow_flex"]
     track = recording["shoulder_pan"]
     assert track.time == pytest.approx(np.arange(FRAMES) / 30, abs=1e-6)
     assert np.degrees(track.position) == pytest.approx(SWEEP + 5.0, abs=1e-4)
     assert np.degrees(track.command) == pytest.approx(SWEEP + 6.0, abs=1e-4)
-    said = recording.metadata["lerobot"]
-    assert (said["dataset"], said["episode"], said["robot_type"], said["fps"]) == ("set", 1, "so101_follower", 30)
-    assert said["unit"]["elbow_flex.pos"] == "deg from the middle of the calibrated range"
+    output = recording.metadata["lerobot"]
+    assert (output["dataset"], output["episode"], output["robot_type"], output["fps"]) == (
+        "set",
+        1,
+        "so101_follower",
+        30,
+    )
+    assert output["unit"]["elbow_flex.pos"] == "deg from the middle of the calibrated range"
     assert len(recording.metadata["source_sha256"]) == 64
     assert [segment.name for segment in recording.segments] == ["episode 1"]
 
 
-def test_values_become_angles_by_the_calibration_or_as_axbridge_recorded_them(desk, capsys):
+def test_values_are_converted_by_the_calibration_or_axbridges_own_unit(desk, capsys):
     write_dataset(desk / "ours", [episode()], robot="axbridge")
     assert run(["import", "ours", "ours.mcap"]) == 0
     recording = axbridge.open_recording("ours.mcap")
@@ -74,15 +79,15 @@ def test_values_become_angles_by_the_calibration_or_as_axbridge_recorded_them(de
         words = ("--unit", unit, "--calibration", "arm.json", "--force")
         assert run(["import", "set", "out.mcap", *words]) == 0
         recording = axbridge.open_recording("out.mcap")
-        said = capsys.readouterr().err
-        assert "shoulder_pan has a range of 360°, almost a turn: it may have been led across the end" in said
-        assert said.count("almost a turn") == 1
+        output = capsys.readouterr().err
+        assert "shoulder_pan has a range of 360°, almost a turn: it may have been led across the end" in output
+        assert output.count("almost a turn") == 1
         counts[unit] = {name: recording[name].position / (math.tau / 4096) + 2048 for name in recording}
     # LeRobot, `_normalize`: (counts - min) / (max - min) * 200 - 100, negative where drive_mode is set; a gripper to 100
-    found = counts["normalised"]
-    assert (found["shoulder_pan"] - 0) / 4095 * 200 - 100 == pytest.approx(SWEEP, abs=1e-4)
-    assert -((found["elbow_flex"] - 1000) / 2000 * 200 - 100) == pytest.approx(0.5 * SWEEP, abs=1e-4)
-    assert (found["gripper"] - 2048) / 1000 * 100 == pytest.approx(np.linspace(0, 100, FRAMES), abs=1e-4)
+    normalised = counts["normalised"]
+    assert (normalised["shoulder_pan"] - 0) / 4095 * 200 - 100 == pytest.approx(SWEEP, abs=1e-4)
+    assert -((normalised["elbow_flex"] - 1000) / 2000 * 200 - 100) == pytest.approx(0.5 * SWEEP, abs=1e-4)
+    assert (normalised["gripper"] - 2048) / 1000 * 100 == pytest.approx(np.linspace(0, 100, FRAMES), abs=1e-4)
     # LeRobot's degrees count from the middle of the servo
     assert (counts["deg"]["elbow_flex"] - 2000) * 360 / 4095 == pytest.approx(0.5 * SWEEP, abs=1e-4)
 
@@ -98,7 +103,7 @@ EARLY = {  # as LeRobot wrote it until 2025
 
 
 @pytest.mark.parametrize("arm", ["", "main_"])
-def test_values_become_angles_by_a_calibration_from_before_2025(desk, arm, capsys):
+def test_values_are_converted_by_a_calibration_from_before_2025(desk, arm, capsys):
     write_dataset(desk / "set", [episode()], names=[f"{arm}{name}" for name in CALIBRATION])
     (desk / "arm.json").write_text(json.dumps(EARLY))
     assert run(["import", "set", "out.mcap", "--unit", "deg", "--calibration", "arm.json"]) == 0
@@ -121,8 +126,8 @@ def test_a_calibration_from_before_2025_that_does_not_fit_is_refused(desk, chang
     write_dataset(desk / "set", [episode()])
     (desk / "arm.json").write_text(json.dumps(EARLY | change))
     assert run(["import", "set", "out.mcap", "--unit", "deg", "--calibration", "arm.json"]) == 2
-    assert "arm.json" in (said := capsys.readouterr().err)
-    assert re.search(why, said)
+    assert "arm.json" in (output := capsys.readouterr().err)
+    assert re.search(why, output)
 
 
 @pytest.mark.parametrize(
@@ -137,14 +142,14 @@ def test_a_calibration_from_before_2025_that_does_not_fit_is_refused(desk, chang
         (["arm.json", "out.mcap", "--calibration", "arm.json"], "is no dataset of LeRobot"),
     ],
 )
-def test_what_is_not_known_is_asked_for(desk, words, why, capsys):
+def test_missing_units_and_calibrations_are_requested(desk, words, why, capsys):
     write_dataset(desk / "set", [episode()])
     assert run(["import", *words]) == 2
     assert why in capsys.readouterr().err
     assert not (desk / "out.mcap").exists()
 
 
-def test_another_layout_a_lost_shape_and_what_a_killed_recorder_left_are_named(desk, capsys):
+def test_other_layouts_wrong_shapes_and_incomplete_files_are_named(desk, capsys):
     def refused():
         assert run(["import", "set", "out.mcap", "--unit", "deg"]) == 2
         assert not (desk / "out.mcap").exists()
@@ -160,9 +165,9 @@ def test_another_layout_a_lost_shape_and_what_a_killed_recorder_left_are_named(d
     assert "action is of another shape" in refused()
     info.write_text(text)
     data = next((desk / "set").glob("data/*/*.parquet"))
-    data.write_bytes(data.read_bytes()[:-8])  # it writes the end of the file when it closes it
-    assert f"{data.relative_to(desk)}" in (said := refused())
-    assert "a killed LeRobot leaves half a file" in said
+    data.write_bytes(data.read_bytes()[:-8])  # the end of the file is written at its close
+    assert f"{data.relative_to(desk)}" in (output := refused())
+    assert "a killed LeRobot leaves half a file" in output
 
 
 JOINTS = ("pan", "lift", "gripper")
@@ -174,7 +179,7 @@ MS = 1e3  # µs
 
 
 def write(folder, goals, states, *, packed=False):
-    """A folder of rows (time in µs, positions), as SAGE writes them."""
+    """Write a folder of rows (time in µs, positions) in SAGE's layout."""
     folder.mkdir(exist_ok=True)
     rest = {"control.csv": [], "state_motor.csv": [[0.0] * 3, [0.1] * 3]}
     for (name, more), rows in zip(rest.items(), (goals, states), strict=True):
@@ -191,30 +196,30 @@ STATES = [(20 * MS * k, [0.1 * k - 0.05, 0.01, 0.25]) for k in range(4)]
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_goals_go_out_one_after_the_other_and_then_servos_are_read(tmp_path, packed):
+def test_goals_are_sent_one_by_one_before_the_servos_are_read(tmp_path, packed):
     folder = write(tmp_path / "wave", GOALS, STATES, packed=packed)
     assert is_arm_folder(folder)
-    found = import_arm_folder(folder, ARM)
-    assert found.metadata["experiment"] == "wave"
+    recording = import_arm_folder(folder, ARM)
+    assert recording.metadata["experiment"] == "wave"
     for place, name in enumerate(JOINTS):
-        track = found[name]
+        track = recording[name]
         np.testing.assert_allclose(track.commanded - 0.02 * np.arange(4), 0.4e-3 * (place + 0.5))
         np.testing.assert_allclose(track.time - 0.02 * np.arange(4), 0.4e-3 * (3 + 3 * place + 0.5))
-    np.testing.assert_allclose(found["pan"].command, [0.0, 0.1, 0.2, 0.3])
-    np.testing.assert_allclose(found["pan"].position, [-0.05, 0.05, 0.15, 0.25])
-    np.testing.assert_allclose(found["gripper"].command, 0.8)  # a share of its range
-    np.testing.assert_allclose(found["gripper"].position, 0.3)
-    late = [(time + 7 * MS, values) for time, values in STATES[:3:2]]  # of the goal before each
+    np.testing.assert_allclose(recording["pan"].command, [0.0, 0.1, 0.2, 0.3])
+    np.testing.assert_allclose(recording["pan"].position, [-0.05, 0.05, 0.15, 0.25])
+    np.testing.assert_allclose(recording["gripper"].command, 0.8)  # a share of its range
+    np.testing.assert_allclose(recording["gripper"].position, 0.3)
+    late = [(time + 7 * MS, values) for time, values in STATES[:3:2]]  # the last goal before each state
     track = import_arm_folder(write(tmp_path / "late", GOALS, late), ARM)["pan"]
     np.testing.assert_allclose(track.command, [0.0, 0.2])
     np.testing.assert_allclose(track.commanded, [0.2e-3, 40.2e-3])
 
 
 @given(values=st.lists(st.lists(st.floats(-3, 3), min_size=3, max_size=3), min_size=2, max_size=20))
-def test_numbers_arrive_as_they_were_written(tmp_path_factory, values):
+def test_numbers_are_imported_unchanged(tmp_path_factory, values):
     rows = [(20 * MS * k, row) for k, row in enumerate(values)]
-    found = import_arm_folder(write(tmp_path_factory.mktemp("arm"), rows, rows), ARM)
-    for place, track in enumerate(found[name] for name in JOINTS[:2]):
+    recording = import_arm_folder(write(tmp_path_factory.mktemp("arm"), rows, rows), ARM)
+    for place, track in enumerate(recording[name] for name in JOINTS[:2]):
         np.testing.assert_array_equal(track.position, [row[place] for row in values])
         np.testing.assert_array_equal(track.command, track.position)
 
@@ -232,7 +237,7 @@ def test_numbers_arrive_as_they_were_written(tmp_path_factory, values):
         (GOALS[1:], STATES, "has a state before the first goal"),
     ],
 )
-def test_a_folder_that_makes_no_sense_is_refused_in_words(tmp_path, goals, states, message):
+def test_an_invalid_folder_is_refused_with_a_reason(tmp_path, goals, states, message):
     with pytest.raises(RecordingError, match=message):
         import_arm_folder(write(tmp_path / "wave", goals, states), ARM)
 
@@ -242,11 +247,11 @@ def test_the_verb_takes_names_and_the_grippers_range_from_the_rig(desk, capsys):
     folder = write(desk / "wave", six, six)
     assert run(["import", "wave", "out.mcap", "--rig", "koch"]) == 0
     assert "6 servos, 24 samples" in capsys.readouterr().out
-    found = axbridge.open_recording("out.mcap")
-    assert rig_of(found).name == "koch"  # so that it is shown and compared without being named again
-    assert set(found.metadata["models"]) == set(found)
-    assert found["gripper"].position[0] == pytest.approx(1.8)
-    assert found["wrist_roll"].position[0] == pytest.approx(0.5)
+    recording = axbridge.open_recording("out.mcap")
+    assert rig_of(recording).name == "koch"  # so that later verbs need no --rig
+    assert set(recording.metadata["models"]) == set(recording)
+    assert recording["gripper"].position[0] == pytest.approx(1.8)
+    assert recording["wrist_roll"].position[0] == pytest.approx(0.5)
     assert run(["import", "wave", "other.mcap"]) == 2
     assert "--rig so101" in capsys.readouterr().err
     (folder / "control.csv").unlink()
@@ -255,7 +260,7 @@ def test_the_verb_takes_names_and_the_grippers_range_from_the_rig(desk, capsys):
 
 
 @pytest.mark.slow
-def test_degrees_that_are_taken_for_radians_are_named_once_with_the_option_of_a_dataset(desk, capsys):
+def test_degrees_read_as_radians_give_one_warning_with_the_option_for_datasets(desk, capsys):
     write_dataset(desk / "set", [episode()])
     assert run(["import", "set", "out.mcap", "--unit", "rad"]) == 0
     err = capsys.readouterr().err

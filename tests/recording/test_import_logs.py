@@ -1,4 +1,4 @@
-"""Logs of other programs: values arrive in SI, parts get their figures, mistakes and what is odd are named."""
+"""Import of other programs' logs: values in SI, figures of segments, errors and doubtful samples are named."""
 
 import json
 import math
@@ -26,21 +26,21 @@ LOG, STEPS = REAL / "xl330_pendulum" / "xl330_kp400_lift_and_drop.json", REAL / 
 
 
 def lifted_at(goals):
-    """When the lift of BAM's `lift_and_drop` has these goals, s: 90 degrees in 2 s, a cubic that rests at both ends."""
+    """Return the times of these goals in the lift of BAM's `lift_and_drop`, s: a cubic from rest to 90° in 2 s."""
     time = np.linspace(0.0, 2.0, 400_001)
     return np.interp(-goals, np.pi / 2 * (3 * (time / 2) ** 2 - 2 * (time / 2) ** 3), time)
 
 
-def test_goals_of_a_pendulum_log_went_out_when_its_bench_computed_them():
+def test_goals_of_a_pendulum_log_have_the_time_of_their_computation():
     track = import_log(LOG)["servo"]
     lifting = (track.command < -0.05) & (track.command > -1.5)
-    wanted = lifted_at(track.command[lifting])
-    assert np.median(track.time[lifting] - wanted) > 3e-3  # stamps are the middle of the reading that comes after
-    assert np.abs(track.commanded[lifting] - wanted).max() < 0.6e-3
+    expected = lifted_at(track.command[lifting])
+    assert np.median(track.time[lifting] - expected) > 3e-3  # stamps are the middle of the read after the goal
+    assert np.abs(track.commanded[lifting] - expected).max() < 0.6e-3
 
 
 @pytest.mark.parametrize(("first", "period", "before"), [(3.5, 5.3, 3.5), (0.0, 5.0, 0.0), (2000.0, 5.3, 0.0)])
-def test_goals_of_a_log_that_does_not_begin_with_its_loop_keep_their_stamps(tmp_path, first, period, before):
+def test_goals_of_a_log_without_the_first_loop_keep_their_stamps(tmp_path, first, period, before):
     log = json.loads(LOG.read_text())
     log["entries"] = [{**entry, "timestamp": (first + period * k) / 1e3} for k, entry in enumerate(log["entries"][:9])]
     (tmp_path / "log.json").write_text(json.dumps(log))
@@ -48,20 +48,20 @@ def test_goals_of_a_log_that_does_not_begin_with_its_loop_keep_their_stamps(tmp_
     assert 1e3 * (track.time - track.commanded) == pytest.approx(before)
 
 
-def test_a_pendulum_log_has_everything_to_simulate_it():
-    found = import_log(LOG, servo="pendulum")
-    track = found["pendulum"]
+def test_a_pendulum_log_is_complete_for_a_simulation():
+    recording = import_log(LOG, servo="pendulum")
+    track = recording["pendulum"]
     assert len(track) == 1499
-    assert found.metadata["pendulum"] == {"mass": 0.49, "length": 0.1, "kp": 400, "vin": 7.4}
-    assert found.metadata["registers"] == {"pendulum": {"position_p_gain": 400}}
-    assert found.metadata["experiment"] == "lift_and_drop"
+    assert recording.metadata["pendulum"] == {"mass": 0.49, "length": 0.1, "kp": 400, "vin": 7.4}
+    assert recording.metadata["registers"] == {"pendulum": {"position_p_gain": 400}}
+    assert recording.metadata["experiment"] == "lift_and_drop"
     assert 0.2 < track.enabled.mean() < 0.3
-    assert -1 <= track.load.min() < -0.5  # logged as unsigned words, sent as signed ones
+    assert -1 <= track.load.min() < -0.5  # logged as unsigned words, but signed
     assert track.load.max() <= 1
     assert math.degrees(track.position.min()) == pytest.approx(-37.88, abs=0.01)
 
 
-def test_poppy_walks_are_joined_and_their_parts_named(tmp_path):
+def test_poppy_segments_are_joined_and_named(tmp_path):
     log = tmp_path / "walk.csv"
     lines = ["walk,segment,k,t_s,joint,target_deg,position_deg,speed_dps,load_pct,voltage_V,temp_C"]
     for walk, segment in ((0, 0), (1, 0), (1, 1)):
@@ -71,41 +71,41 @@ def test_poppy_walks_are_joined_and_their_parts_named(tmp_path):
             for joint in ("head_y", "head_z")
         ]
     log.write_text("\n".join(lines))
-    found = import_log(log)
-    assert list(found) == ["head_y", "head_z"]
-    assert found["head_y"].command[0] == pytest.approx(math.pi / 2)
-    assert found["head_y"].load[0] == 0.5
-    assert [s.name for s in found.segments] == ["walk 0 segment 0", "walk 1 segment 0", "walk 1 segment 1"]
-    assert (np.diff(found["head_y"].time) > 0).all()
-    assert len(found["head_y"]) == 9
+    recording = import_log(log)
+    assert list(recording) == ["head_y", "head_z"]
+    assert recording["head_y"].command[0] == pytest.approx(math.pi / 2)
+    assert recording["head_y"].load[0] == 0.5
+    assert [s.name for s in recording.segments] == ["walk 0 segment 0", "walk 1 segment 0", "walk 1 segment 1"]
+    assert (np.diff(recording["head_y"].time) > 0).all()
+    assert len(recording["head_y"]) == 9
     assert len(import_log(log, walk=1)["head_z"]) == 6
     with pytest.raises(RecordingError, match="no walk 7"):
         import_log(log, walk=7)
 
 
-def test_a_star_in_a_header_is_the_name_of_each_servo_of_a_wide_table(tmp_path):
+def test_a_star_in_a_header_stands_for_each_servos_name(tmp_path):
     log = tmp_path / "wide.csv"
     log.write_text("t,hip_pos,hip_goal,knee_pos,knee_goal\n0,0,10,5,20\n10,1,10,6,20\n")
-    found = import_log(log, columns=parse_columns(["time=t:ms", "position=*_pos:deg", "command=*_goal:deg"]))
-    assert list(found) == ["hip", "knee"]
-    np.testing.assert_allclose(np.degrees(found["knee"].position), [5, 6])
-    np.testing.assert_allclose(np.degrees(found["hip"].command), 10)
-    np.testing.assert_allclose(found["knee"].time, [0, 0.01])
-    for header, said in (("*_angle", r"no column like \*_angle"), ("y", "no column 'y'")):
-        with pytest.raises(RecordingError, match=said):
+    recording = import_log(log, columns=parse_columns(["time=t:ms", "position=*_pos:deg", "command=*_goal:deg"]))
+    assert list(recording) == ["hip", "knee"]
+    np.testing.assert_allclose(np.degrees(recording["knee"].position), [5, 6])
+    np.testing.assert_allclose(np.degrees(recording["hip"].command), 10)
+    np.testing.assert_allclose(recording["knee"].time, [0, 0.01])
+    for header, message in (("*_angle", r"no column like \*_angle"), ("y", "no column 'y'")):
+        with pytest.raises(RecordingError, match=message):
             import_log(log, columns=parse_columns(["time=t:ms", f"position={header}"]))
 
 
-def test_our_own_csv_comes_back_to_the_digits_that_carry_something(tmp_path):
-    found = import_log(LOG)
-    write_csv(found, tmp_path / "a.csv")
+def test_axbridges_own_csv_is_imported_with_its_significant_digits(tmp_path):
+    recording = import_log(LOG)
+    write_csv(recording, tmp_path / "a.csv")
     again = import_log(tmp_path / "a.csv")
     for key in ("time", "command", "position", "load", "torque_enabled"):
-        np.testing.assert_allclose(getattr(again["servo"], key), getattr(found["servo"], key), rtol=0, atol=5.1e-6)
+        np.testing.assert_allclose(getattr(again["servo"], key), getattr(recording["servo"], key), rtol=0, atol=5.1e-6)
     pq = pytest.importorskip("pyarrow.parquet")
-    write_parquet(found, tmp_path / "a.parquet")  # with the numbers as they were recorded
+    write_parquet(recording, tmp_path / "a.parquet")  # with unrounded numbers
     table = pq.read_table(tmp_path / "a.parquet")
-    np.testing.assert_array_equal(table["position_rad"], found["servo"].position)
+    np.testing.assert_array_equal(table["position_rad"], recording["servo"].position)
     assert set(table["servo"].to_pylist()) == {"servo"}
 
 
@@ -126,7 +126,7 @@ def test_our_own_csv_comes_back_to_the_digits_that_carry_something(tmp_path):
         (lambda log: log["entries"].append(5), r"entries\[1499\]: field"),
     ],
 )
-def test_a_pendulum_log_with_a_mistake(tmp_path, change, message):
+def test_an_invalid_pendulum_log_is_refused(tmp_path, change, message):
     log = json.loads(LOG.read_text())
     change(log)
     refused(tmp_path / "log.json", json.dumps(log), message)
@@ -159,7 +159,7 @@ def refused(path, text, message):
         ("Time[ms], Present Position\n0, 1\n112, 1\n", "older graph export of Dynamixel Wizard"),
     ],
 )
-def test_a_text_that_cannot_be_read(tmp_path, text, message):
+def test_an_invalid_text_is_refused(tmp_path, text, message):
     refused(tmp_path / "log.csv", text, message)
 
 
@@ -176,13 +176,15 @@ def test_a_text_that_cannot_be_read(tmp_path, text, message):
         't,angle,goal,\n0,"1.5",10,\n20,2.25,\n40,3,30,\n',
     ],
 )
-def test_a_table_is_read_whatever_separates_its_cells(tmp_path, text):
+def test_tables_with_different_separators_are_read(tmp_path, text):
     path = tmp_path / "log.csv"
     path.write_text(text, encoding="utf-8")
-    found = import_log(path, columns=parse_columns(["time=t:ms", "position=angle:deg", "command=goal:deg"]))["servo"]
-    np.testing.assert_allclose(found.time, [0, 0.02, 0.04])
-    np.testing.assert_allclose(np.degrees(found.position), [1.5, 2.25, 3])
-    np.testing.assert_allclose(np.degrees(found.command), [10, math.nan, 30])
+    recording = import_log(path, columns=parse_columns(["time=t:ms", "position=angle:deg", "command=goal:deg"]))[
+        "servo"
+    ]
+    np.testing.assert_allclose(recording.time, [0, 0.02, 0.04])
+    np.testing.assert_allclose(np.degrees(recording.position), [1.5, 2.25, 3])
+    np.testing.assert_allclose(np.degrees(recording.command), [10, math.nan, 30])
 
 
 def test_stamps_in_nanoseconds_are_named_and_read(tmp_path):
@@ -191,12 +193,12 @@ def test_stamps_in_nanoseconds_are_named_and_read(tmp_path):
     for given, read in (("", "18"), (":ms", "15")):
         with pytest.raises(RecordingError, match=rf"(?s)the time of line 2 is 1.7e\+{read} s.*time=HEADER:ns"):
             import_log(path, columns=parse_columns([f"time=t{given}", "position=angle"]))
-    found = import_log(path, columns=parse_columns(["time=t:ns", "position=angle"]))["servo"]
-    np.testing.assert_allclose(np.diff(found.time), 0.02, atol=1e-6)
+    recording = import_log(path, columns=parse_columns(["time=t:ns", "position=angle"]))["servo"]
+    np.testing.assert_allclose(np.diff(recording.time), 0.02, atol=1e-6)
 
 
 @pytest.mark.parametrize(
-    ("step", "given", "said"),
+    ("step", "given", "message"),
     [
         (20_000_000, "ms", "nanoseconds read as milliseconds: import it with --column time=HEADER:ns"),
         (20_000, "ns", "microseconds read as nanoseconds: import it with --column time=HEADER:us"),
@@ -204,11 +206,11 @@ def test_stamps_in_nanoseconds_are_named_and_read(tmp_path):
         (20, "s", "milliseconds read as seconds: import it with --column time=HEADER:ms"),
     ],
 )
-def test_the_unit_of_a_clock_is_named_whatever_unit_was_given(tmp_path, step, given, said):
-    path, found = tmp_path / "log.csv", []
+def test_the_probable_unit_of_a_clock_is_named_for_each_given_unit(tmp_path, step, given, message):
+    path, oddities = tmp_path / "log.csv", []
     path.write_text("t,angle\n" + "".join(f"{step * n},0\n" for n in range(9)))
-    import_log(path, columns=parse_columns([f"time=t:{given}", "position=angle"]), warned=found.append)
-    assert said in [f"{one.cause}: {one.remedy}" for one in found]
+    import_log(path, columns=parse_columns([f"time=t:{given}", "position=angle"]), warned=oddities.append)
+    assert message in [f"{one.cause}: {one.remedy}" for one in oddities]
 
 
 @pytest.mark.parametrize(
@@ -219,27 +221,27 @@ def test_the_unit_of_a_clock_is_named_whatever_unit_was_given(tmp_path, step, gi
         ("t,knee_pos_deg,knee_deg", "*_pos_deg", "*_deg"),
     ],
 )
-def test_a_header_of_the_closer_pattern_names_no_servo_of_another_field(tmp_path, headers, position, command):
+def test_a_header_of_a_longer_pattern_is_no_servo_of_a_shorter_one(tmp_path, headers, position, command):
     path = tmp_path / "log.csv"
     path.write_text(f"{headers}\n0,1,2\n0.02,1,2\n")
     columns = parse_columns(["time=t", f"position={position}:deg", f"command={command}:deg"])
-    found = import_log(path, columns=columns)
-    assert list(found) == ["knee"]
-    assert math.degrees(found["knee"].command[0]) == pytest.approx(2)
+    recording = import_log(path, columns=columns)
+    assert list(recording) == ["knee"]
+    assert math.degrees(recording["knee"].command[0]) == pytest.approx(2)
 
 
-def test_a_unit_that_is_none_is_named(tmp_path):
+def test_an_unknown_unit_is_named(tmp_path):
     path = tmp_path / "log.csv"
     path.write_text("t,angle\n0,0\n")
     with pytest.raises(RecordingError, match=r"'nanos' is no unit \(of time\)\nunits: .*ns, "):
         import_log(path, columns=parse_columns(["time=t:nanos", "position=angle:deg"]))
 
 
-def test_a_column_that_holds_no_names_is_refused_at_once(tmp_path):
+def test_a_servo_column_of_numbers_is_refused_early(tmp_path):
     text = "servo,time_s,position_rad\n" + "".join(f"{name},0,1\n{name},0.02,1\n" for name in range(20_000))
-    begun = time.process_time()
+    start = time.process_time()
     refused(tmp_path / "log.csv", text, "holds 20000 servos, and 1000 are the most")
-    assert time.process_time() - begun < 5
+    assert time.process_time() - start < 5
 
 
 @pytest.mark.parametrize(
@@ -253,14 +255,14 @@ def test_a_column_that_holds_no_names_is_refused_at_once(tmp_path):
         (["time=t", "position=angle", "velocity=v:counts"], None, "not counted as angles are"),
     ],
 )
-def test_a_column_map_with_a_mistake(items, unit, message):
+def test_an_invalid_column_map_is_refused(items, unit, message):
     with pytest.raises(UsageError, match=message):
         parse_columns(items, unit)
 
 
 @pytest.fixture
 def log(tmp_path):
-    """Two seconds at rest, a step to 60 degrees at 2 s that arrives at 2.3 s, and a fall from there at 4 s."""
+    """Two seconds at rest, a step at 2 s that reaches 60 degrees at 2.3 s, and a fall from there at 4 s."""
     time = np.arange(0, 6, 0.01)
     goal = np.where(time >= 2, 60.0, 0.0)
     angle = np.interp(time, [0, 2.1, 2.3, 4.1, 4.6, 6], [0, 0, 60, 60, 0, 0])
@@ -278,24 +280,24 @@ def read(log, unit="deg"):
 
 
 def test_an_imported_step_and_fall_have_their_figures(log):
-    found = marked(read(log), [parse_mark("step-60=1.5:4"), parse_mark("fall=4:6")])
-    step, fall = (part for part in summary(following(found))["servos"]["knee"]["segments"] if part["kind"])
+    recording = marked(read(log), [parse_mark("step-60=1.5:4"), parse_mark("fall=4:6")])
+    step, fall = (part for part in summary(following(recording))["servos"]["knee"]["segments"] if part["kind"])
     assert step["step"]["position"]["rise"] == pytest.approx(0.16, abs=0.02)
-    assert found.segments[0].start == pytest.approx(2.0)  # where the goal changes
+    assert recording.segments[0].start == pytest.approx(2.0)  # when the goal changes
     assert fall["fall_time_s"]["position"] == pytest.approx(0.56, abs=0.02)
-    track = found["knee"]
+    track = recording["knee"]
     assert not track.enabled[(track.time > 4) & (track.time < 6)].any()
     assert track.enabled[track.time < 4].all()
 
 
-def test_what_is_trimmed_keeps_the_part_under_way(log):
-    found = marked(trimmed(read(log), 4.0, None), [parse_mark("fall=:")])  # all of it is of one kind
-    (segment,) = found.segments
+def test_a_trimmed_log_keeps_the_present_segment(log):
+    recording = marked(trimmed(read(log), 4.0, None), [parse_mark("fall=:")])  # one segment
+    (segment,) = recording.segments
     assert (segment.name, segment.data["kind"], segment.start) == ("fall", "fall", 4.0)
-    assert not found["knee"].enabled.any()
-    found = trimmed(marked(read(log), [parse_mark("hold=0.5:")]), 1.0, 1.5)
-    assert (found.start, found.end) == (1.0, 1.5)
-    assert [(segment.name, segment.start) for segment in found.segments] == [("hold", 1.0)]
+    assert not recording["knee"].enabled.any()
+    recording = trimmed(marked(read(log), [parse_mark("hold=0.5:")]), 1.0, 1.5)
+    assert (recording.start, recording.end) == (1.0, 1.5)
+    assert [(segment.name, segment.start) for segment in recording.segments] == [("hold", 1.0)]
     with pytest.raises(UsageError, match="no sample lies between 7 and 9 s"):
         trimmed(read(log), 7, 9)
     with pytest.raises(UsageError, match="nan is no time"):
@@ -304,7 +306,7 @@ def test_what_is_trimmed_keeps_the_part_under_way(log):
         import_log(log, walk=3)
 
 
-def test_a_unit_may_be_counts_of_the_register_or_a_factor_that_turns_or_scales(tmp_path):
+def test_a_unit_may_be_counts_or_a_factor_with_a_sign(tmp_path):
     log = tmp_path / "log.csv"
     log.write_text("t,angle,goal\n0,512,512\n20,853,1023\n")
     track = import_log(log, columns=parse_columns(["time=t:ms", *COLUMNS[1:]], "counts"), servo="knee")["knee"]
@@ -318,7 +320,7 @@ def test_a_unit_may_be_counts_of_the_register_or_a_factor_that_turns_or_scales(t
     np.testing.assert_allclose(track.time, [0, 0.0198])
     np.testing.assert_allclose(track.position, [-1.5, -2.5])
     np.testing.assert_allclose(track.command, [np.radians(2), math.nan])
-    assert parse_columns(["time=t", "position=p:0"])["position"].header == "p:0"  # no factor: part of the name
+    assert parse_columns(["time=t", "position=p:0"])["position"].header == "p:0"  # 0 is no factor, so part of the name
 
 
 @pytest.mark.parametrize(
@@ -331,21 +333,21 @@ def test_a_unit_may_be_counts_of_the_register_or_a_factor_that_turns_or_scales(t
         (["step=0:1.5"], "its goal does not change"),
     ],
 )
-def test_parts_that_cannot_be(log, marks, message):
+def test_invalid_segments_are_refused(log, marks, message):
     with pytest.raises((UsageError, RecordingError), match=message):
         marked(read(log), [parse_mark(text) for text in marks])
 
 
-def test_the_command_marks_and_trims_and_notes_the_rig(log, monkeypatch, capsys):
+def test_the_command_marks_trims_and_stores_the_rig(log, monkeypatch, capsys):
     monkeypatch.chdir(log.parent)
     columns = [part for item in COLUMNS for part in ("--column", item)]
     more = ("--unit", "deg", "--servo", "knee", "--from", "1", "--segment", "step=1.5:4", "--segment", "drop=4:5.5")
     assert app.run(["import", "log.csv", "log.mcap", *columns, *more]) == app.DONE
-    found = open_recording(log.parent / "log.mcap")
-    assert {s.name: s.data.get("kind") for s in found.segments} == {"step": "step", "drop": "", "between": None}
-    assert found.segments[0].data["target"] == pytest.approx(math.radians(60))
-    assert found.start == 1.0
-    for rig, status in (("bench_arm", app.MISUSE), ("leg", app.DONE)):  # of which one has a servo "knee"
+    recording = open_recording(log.parent / "log.mcap")
+    assert {s.name: s.data.get("kind") for s in recording.segments} == {"step": "step", "drop": "", "between": None}
+    assert recording.segments[0].data["target"] == pytest.approx(math.radians(60))
+    assert recording.start == 1.0
+    for rig, status in (("bench_arm", app.MISUSE), ("leg", app.DONE)):  # one of them has a servo "knee"
         assert app.run(["import", "log.csv", f"{rig}.mcap", *columns, *more, "--rig", rig]) == status
     assert rig_of(open_recording(log.parent / "leg.mcap")).name == "leg"
     assert "bench_arm has no servo knee\nit has shoulder" in capsys.readouterr().err
@@ -384,23 +386,23 @@ def with_value(values, index, value):
         (TIME, {"position": with_value(MOTION, 9, 2.0)}, "warning", "jumps 2 times", "corrupt reading"),
     ],
 )
-def test_what_is_odd_is_said_with_its_likely_cause(time, columns, severity, what, cause):
+def test_doubtful_samples_are_reported_with_their_probable_cause(time, columns, severity, what, cause):
     steady = np.zeros(len(time))
-    found = findings("knee", time, {"position": steady} | columns)
-    assert [(finding.servo, finding.severity) for finding in found] == [("knee", severity)]
-    assert what in found[0].what
-    assert cause in found[0].cause
-    assert found[0].remedy
+    oddities = findings("knee", time, {"position": steady} | columns)
+    assert [(finding.servo, finding.severity) for finding in oddities] == [("knee", severity)]
+    assert what in oddities[0].what
+    assert cause in oddities[0].cause
+    assert oddities[0].remedy
 
 
-def test_a_sound_motion_raises_no_word_and_a_wheel_that_turns_past_its_sensor_does_not_jump():
+def test_a_valid_motion_has_no_findings_and_a_wrapping_wheel_has_no_jumps():
     assert findings("knee", TIME, {"position": MOTION, "command": MOTION, "velocity": np.gradient(MOTION, TIME)}) == []
     turning = np.mod(6 * TIME, 5.2)
     assert findings("wheel", TIME, {"position": turning, "duty": np.full(500, 0.5)}) == []
     assert findings("wheel", TIME, {"position": turning})[0].what.startswith("the position jumps 5 times")
 
 
-def test_facts_tell_gaps_jumps_and_the_range():
+def test_facts_have_gaps_jumps_and_range():
     time = np.array([*np.arange(0, 1, 0.02), *np.arange(1.5, 2, 0.02), 3.0])
     position = np.where((time > 1.6) & (time < 1.7), 3.0, 0.1 * np.sin(time))
     facts = sample_facts(time, {"position": position, "load": time, "voltage": time * math.nan})
@@ -414,7 +416,7 @@ def test_facts_tell_gaps_jumps_and_the_range():
     assert findings("knee", none.time, none.columns) == []
 
 
-def test_samples_of_one_time_become_one_and_keep_the_newest_command():
+def test_samples_with_equal_times_are_merged_with_the_newest_command():
     time, columns = in_order(
         np.array([0.0, 0.1, 0.1, 0.2]),
         {
@@ -428,10 +430,10 @@ def test_samples_of_one_time_become_one_and_keep_the_newest_command():
     np.testing.assert_array_equal(columns["position"], [0.0, 0.5, 0.6])
     np.testing.assert_array_equal(columns["commanded"], [0.01, 0.13, 0.21])
     _, repeated = in_order(np.zeros(3), {"command": np.array([0, 1, 1.0]), "commanded": np.array([0.1, 0.2, 0.3])})
-    np.testing.assert_array_equal(repeated["commanded"], [0.2])  # with an old sample: when it was first sent
+    np.testing.assert_array_equal(repeated["commanded"], [0.2])  # the goal was first sent with an older sample
 
 
-# ---- Dynamixel Wizard's graph exports: registers in SI, garbled rows left out, and what is not in them said
+# ---- Dynamixel Wizard's graph exports: registers in SI, garbled rows left out, missing facts reported
 
 ITEM = "Present Position,#ffff00,0,1,0"
 HEAD = f"DYNAMIXEL Graph,2\nAX-12A,12\nItemCount,1\n{ITEM}\nTime[ms],Present Position\n"
@@ -467,28 +469,28 @@ def counts(track):
     ],
 )  # fmt: skip
 def test_the_real_exports_are_read(name, samples, dropped):
-    found = import_log(STEPS / f"{name}.csv", goal=GivenGoal(500))
-    track = found["servo"]
+    recording = import_log(STEPS / f"{name}.csv", goal=GivenGoal(500))
+    track = recording["servo"]
     assert len(track) == samples
     assert (np.diff(track.time) > 0).all()
     assert 497.5 < counts(track)[-1] < 500.5
-    assert sum(note.startswith(f"dropped {dropped} garbled") for note in found.metadata["notes"]) == (dropped > 0)
-    assert found.metadata["profile"] == f"ax-{name[2:4]}a"
-    assert found.metadata["goal"]["time_estimated"]
-    assert not found.metadata["goal"]["counts_estimated"]
+    assert sum(note.startswith(f"dropped {dropped} garbled") for note in recording.metadata["notes"]) == (dropped > 0)
+    assert recording.metadata["profile"] == f"ax-{name[2:4]}a"
+    assert recording.metadata["goal"]["time_estimated"]
+    assert not recording.metadata["goal"]["counts_estimated"]
     moved = track.time[np.flatnonzero(counts(track) > 6)[0]]
-    assert 0.02 < moved - found.metadata["goal"]["time_s"] < 0.06
-    assert [segment.name for segment in found.segments] == ["step"]
+    assert 0.02 < moved - recording.metadata["goal"]["time_s"] < 0.06
+    assert [segment.name for segment in recording.segments] == ["step"]
 
 
-def test_a_stamp_that_gained_a_digit_costs_its_own_row_alone(tmp_path):
+def test_a_stamp_with_an_extra_digit_drops_only_its_row(tmp_path):
     rows = "".join(f"{t},{300}\n" for t in (0, 16, 48, 640, 80, 96))
-    found = import_log(written(tmp_path, HEAD + rows + ",499\n"))
-    np.testing.assert_allclose(found["servo"].time * 1e3, [0, 16, 48, 80, 96])
-    assert any("line 9: '640,300', line 12: ',499'" in note for note in found.metadata["notes"])
+    recording = import_log(written(tmp_path, HEAD + rows + ",499\n"))
+    np.testing.assert_allclose(recording["servo"].time * 1e3, [0, 16, 48, 80, 96])
+    assert any("line 9: '640,300', line 12: ',499'" in note for note in recording.metadata["notes"])
 
 
-def test_three_items_of_another_servo(tmp_path):
+def test_an_export_of_three_items_of_another_servo_is_read(tmp_path):
     track = import_log(written(tmp_path, THREE))["servo"]
     np.testing.assert_allclose(track.time, [0, 0.016, 0.048, 0.064])
     np.testing.assert_allclose(np.degrees(track.position), np.array([0, 0, 12, 52]) * 360 / 4096)
@@ -500,7 +502,7 @@ def test_three_items_of_another_servo(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (HEAD.replace("Graph,2", "Graph,3"), "version 3"),
         (HEAD.replace("AX-12A,12", "XL430-W250,1060") + "0,1\n16,1\n", "XL430-W250 of model number 1060"),
@@ -513,10 +515,10 @@ def test_three_items_of_another_servo(tmp_path):
         (HEAD.replace("Present Position", "Present Load") + "0,1\n16,1\n", "has no Present Position"),
     ],
 )
-def test_a_damaged_export_is_refused_by_name(tmp_path, text, said):
+def test_a_damaged_export_is_refused_by_name(tmp_path, text, message):
     with pytest.raises(RecordingError) as refused:
         import_log(written(tmp_path, text))
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -526,14 +528,14 @@ def test_a_damaged_export_is_refused_by_name(tmp_path, text, said):
         ("500", GivenGoal(500)), ("auto", GivenGoal()),
     ],
 )  # fmt: skip
-def test_goals_as_they_are_typed(text, goal):
+def test_goals_are_parsed(text, goal):
     assert parse_goal(text) == goal
     for wrong in ("", "500@", "@3", "500@-1", "soon"):
         with pytest.raises(UsageError, match="is no goal"):
             parse_goal(wrong)
 
 
-def test_a_goal_is_asked_for_where_it_cannot_be_estimated(tmp_path):
+def test_a_goal_that_cannot_be_estimated_is_requested(tmp_path):
     twice = [1] * 30 + [400] * 30 + [1] * 30
     path = written(tmp_path, HEAD + "".join(f"{20 * k},{position}\n" for k, position in enumerate(twice)))
     with pytest.raises(UsageError, match="has 2 motions"):
@@ -546,12 +548,12 @@ def test_a_goal_is_asked_for_where_it_cannot_be_estimated(tmp_path):
         import_log(path, goal=GivenGoal(500, 99))
 
 
-def test_a_graph_is_imported_by_the_command_line_which_says_what_it_did(tmp_path, capsys):
+def test_the_command_imports_a_graph_and_reports_its_notes(tmp_path, capsys):
     out = tmp_path / "step.mcap"
     assert app.run(["import", str(STEPS / "AX12A_LOAD2_1.csv"), str(out), "--goal", "auto"]) == app.DONE
-    said = capsys.readouterr().err
-    assert "dropped 4 garbled rows" in said
-    assert "the goal is estimated as 498 counts" in said
+    message = capsys.readouterr().err
+    assert "dropped 4 garbled rows" in message
+    assert "the goal is estimated as 498 counts" in message
     assert open_recording(out).metadata["stamps"] == {"grid_s": 0.016, "poll_s": 0.02}
 
 
@@ -560,28 +562,28 @@ def test_times_are_restored_to_two_milliseconds(path):
     track = import_log(path)["servo"]
     steady = (counts(track) > 80) & (counts(track) < 400)  # the servo turns at full speed
     assert on_grid(track.time)
-    found = restored(track.time)
-    assert found.poll == 0.02
-    assert (np.diff(found.time) > 0).all()
-    assert np.abs(found.time - track.time - 0.008).max() < 0.0095
+    stamps = restored(track.time)
+    assert stamps.poll == 0.02
+    assert (np.diff(stamps.time) > 0).all()
+    assert np.abs(stamps.time - track.time - 0.008).max() < 0.0095
 
     def scatter(time):
         speed, start = np.polyfit(time[steady], track.position[steady], 1)
         return np.std(track.position[steady] - speed * time[steady] - start) / speed
 
     assert scatter(track.time) > 0.0034
-    assert scatter(found.time) < 0.0018
+    assert scatter(stamps.time) < 0.0018
 
 
-def test_stamps_of_no_even_poll_stay_as_uncertain_as_they_are():
+def test_stamps_of_uneven_polls_keep_their_uncertainty():
     times = np.cumsum(np.random.default_rng(1).uniform(0.017, 0.045, 200))
-    found = restored(0.016 * np.floor(times / 0.016))
-    assert math.isnan(found.poll)
-    assert found.spread == pytest.approx(0.016 / math.sqrt(12))
+    stamps = restored(0.016 * np.floor(times / 0.016))
+    assert math.isnan(stamps.poll)
+    assert stamps.spread == pytest.approx(0.016 / math.sqrt(12))
     assert not on_grid(times)
 
 
-def test_a_name_of_a_column_steers_no_terminal_and_breaks_no_line(tmp_path):
+def test_control_characters_in_column_names_are_not_printed(tmp_path):
     log = tmp_path / "log.csv"
     log.write_text("t,ang\x0be\x1b[2J\n0,1\n")
     with pytest.raises(RecordingError) as refused:

@@ -1,4 +1,4 @@
-"""Recordings: what goes in comes out, also from a file that was cut off."""
+"""Recordings are read as they were written, also from files that were cut off."""
 
 import io
 import json
@@ -60,20 +60,20 @@ def test_what_was_recorded_is_read_back(tmp_path):
             record(recorder, index * 0.02, servo="shoulder", position=index / 100, **known)
             recorder.cycle(index * 0.02, late_ms=0.1)
         recorder.event(1.0, "segment", name="fall")
-    found = pickle.loads(pickle.dumps(open_recording(path)))  # as it travels to another process
+    recording = pickle.loads(pickle.dumps(open_recording(path)))  # as for another process
     path.unlink()
-    assert found.complete
-    assert found.metadata == {"backend": "sim", "seed": 3}
-    assert list(found) == ["shoulder"]
-    track = found["shoulder"]
+    assert recording.complete
+    assert recording.metadata == {"backend": "sim", "seed": 3}
+    assert list(recording) == ["shoulder"]
+    track = recording["shoulder"]
     np.testing.assert_allclose(track.time, np.arange(100) * 0.02)
     np.testing.assert_array_equal(track.position, np.arange(100) / 100)
     assert {name: set(getattr(track, name)) for name in known} == {name: {value} for name, value in known.items()}
     assert track.enabled.all()
     assert np.isnan(track.torque).all()
-    assert [(s.name, s.start) for s in found.segments] == [("step", 0.0), ("fall", 1.0)]
-    assert found.segments[0].data["target"] == 1.5
-    assert len(found.cycles["late_ms"]) == 100
+    assert [(s.name, s.start) for s in recording.segments] == [("step", 0.0), ("fall", 1.0)]
+    assert recording.segments[0].data["target"] == 1.5
+    assert len(recording.cycles["late_ms"]) == 100
 
 
 def test_a_closed_recording_is_compressed_and_indexed(tmp_path):
@@ -90,7 +90,7 @@ def test_a_closed_recording_is_compressed_and_indexed(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_an_exception_leaves_a_whole_recording_that_says_so(tmp_path):
+def test_an_exception_leaves_a_complete_recording_with_an_aborted_event(tmp_path):
     def fail():
         with Recorder(tmp_path / "run.mcap", {}) as recorder:
             record(recorder, 0.5)
@@ -98,9 +98,9 @@ def test_an_exception_leaves_a_whole_recording_that_says_so(tmp_path):
 
     with pytest.raises(ZeroDivisionError):
         fail()
-    found = open_recording(tmp_path / "run.mcap")
-    assert found.complete
-    assert [(event.name, event.time, event.data) for event in found.events] == [
+    recording = open_recording(tmp_path / "run.mcap")
+    assert recording.complete
+    assert [(event.name, event.time, event.data) for event in recording.events] == [
         ("aborted", 0.5, {"error": "ZeroDivisionError: oops"})
     ]
 
@@ -119,19 +119,19 @@ while True:
 """
 
 
-def test_after_kill_nine_everything_older_than_50_ms_is_there(tmp_path):
+def test_after_sigkill_all_samples_older_than_50_ms_are_stored(tmp_path):
     path, seen, deadline = tmp_path / "run.mcap", [0.0], time.monotonic() + 20
     with subprocess.Popen([sys.executable, "-c", FOR_EVER, path], stdout=subprocess.PIPE, text=True) as process:
         while time.monotonic() < deadline and seen[-1] < 0.4:
             seen.append(float(process.stdout.readline()))
         process.kill()
         seen += [float(line) for line in process.stdout]
-    found = open_recording(path)
-    assert not found.complete
-    assert found.metadata == {"experiment": "step"}
-    wanted = [value for value in seen[1:] if value < seen[-1] - 0.05]
-    assert len(found["a"]) >= len(wanted)
-    np.testing.assert_array_equal(found["a"].time[: len(wanted)], wanted)
+    recording = open_recording(path)
+    assert not recording.complete
+    assert recording.metadata == {"experiment": "step"}
+    expected = [value for value in seen[1:] if value < seen[-1] - 0.05]
+    assert len(recording["a"]) >= len(expected)
+    np.testing.assert_array_equal(recording["a"].time[: len(expected)], expected)
 
 
 def sample(tracks=1, length=200):
@@ -141,7 +141,7 @@ def sample(tracks=1, length=200):
     return Recording("x", servos, (Event(0.5, "note"),), {}, {"a": [1]})
 
 
-def test_a_recording_cut_anywhere_is_read_or_refused_in_words(tmp_path):
+def test_a_recording_cut_off_anywhere_is_read_or_refused_with_a_reason(tmp_path):
     whole = tmp_path / "whole.mcap"
     write_recording(sample(), whole)
     data = whole.read_bytes()
@@ -152,16 +152,16 @@ def test_a_recording_cut_anywhere_is_read_or_refused_in_words(tmp_path):
     def check(length):
         cut.write_bytes(data[:length])
         try:
-            found = open_recording(cut)
+            recording = open_recording(cut)
         except RecordingError:
             return  # in words; anything else would be a crash
-        assert not found.complete
+        assert not recording.complete
 
     check()
 
 
 def foreign():
-    """A file of another program."""
+    """Return a file of another program."""
     writer = Writer(stream := io.BytesIO())
     writer.start()
     channel = writer.register_channel("/thing", "json", writer.register_schema("other.Thing", "jsonschema", b"{}"))
@@ -171,7 +171,7 @@ def foreign():
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b"time,position\n0,1\n", "this is no MCAP recording\ngive a .mcap file"),
         (b"\0" * 4000, "this is no MCAP recording\ngive a .mcap file"),
@@ -180,25 +180,25 @@ def foreign():
         (foreign(), "holds nothing of axbridge's"),
     ],
 )
-def test_what_is_no_recording_is_refused(tmp_path, content, said):
+def test_a_file_that_is_no_recording_is_refused(tmp_path, content, message):
     path = tmp_path / "x.mcap"
     path.write_bytes(content)
-    with pytest.raises(RecordingError, match=said):
+    with pytest.raises(RecordingError, match=message):
         open_recording(path)
 
 
-def test_a_recording_that_ended_before_its_first_sample_says_so(tmp_path):
+def test_a_recording_without_samples_is_described_as_such(tmp_path):
     path = tmp_path / "x.mcap"
     with Recorder(path, {"backend": "sim"}) as recorder:
         recorder.event(0.0, "aborted", error="Stop")
         cut = path.read_bytes()
     for content, flaw in ((path.read_bytes(), "holds no samples"), (cut, "was cut off before its first sample")):
         path.write_bytes(content)
-        found = open_recording(path)
-        assert (found.flaw, len(found)) == (flaw, 0)
+        recording = open_recording(path)
+        assert (recording.flaw, len(recording)) == (flaw, 0)
         for judge in (following, lambda one: compare(sample(), one)):
             with pytest.raises(RecordingError, match=f"x.mcap: {flaw}\nrecord it again"):
-                judge(found)
+                judge(recording)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
@@ -217,7 +217,7 @@ def test_a_full_disk_stops_the_recording_and_replaces_nothing():
 
 
 @pytest.mark.parametrize("error", [MemoryError(), ValueError("no such encoding"), OSError(5, "Input/output error")])
-def test_whatever_ends_the_writing_thread_is_raised_and_the_file_reads_as_cut_off(tmp_path, error):
+def test_an_error_of_the_writing_thread_is_raised_and_the_file_is_cut_off(tmp_path, error):
     path = tmp_path / "run.mcap"
     recorder = Recorder(path, {"backend": "real"})
     record(recorder, 0.0)
@@ -229,46 +229,47 @@ def test_whatever_ends_the_writing_thread_is_raised_and_the_file_reads_as_cut_of
     recorder._writer.write = fail
     record(recorder, 0.02)
     until(lambda: not recorder._thread.is_alive())
-    said = getattr(error, "strerror", None) or str(error) or "MemoryError"
-    with pytest.raises(RecordingError, match=f"cannot be written: {said}"):
+    message = getattr(error, "strerror", None) or str(error) or "MemoryError"
+    with pytest.raises(RecordingError, match=f"cannot be written: {message}"):
         record(recorder, 0.04)
-    with pytest.raises(RecordingError, match=f"cannot be written: {said}"):
+    with pytest.raises(RecordingError, match=f"cannot be written: {message}"):
         recorder.close()
     assert not axbridge.open_recording(path).complete
 
 
 def messages(path):
-    """Topic, log time, ns, and the first number of each message, as MCAP's own reader has them."""
+    """Return topic, log time, ns, and the first number of each message by MCAP's own reader."""
     with path.open("rb") as stream:
-        found = list(make_reader(stream, validate_crcs=True).iter_messages())
+        recording = list(make_reader(stream, validate_crcs=True).iter_messages())
     return [
-        (channel.topic, message.log_time, *struct.unpack_from("<d", message.data, 4)) for _, channel, message in found
+        (channel.topic, message.log_time, *struct.unpack_from("<d", message.data, 4))
+        for _, channel, message in recording
     ]
 
 
 def test_log_time_is_wall_clock_and_robot_time_a_field(tmp_path):
-    began = time.time_ns()
+    begin = time.time_ns()
     with Recorder(tmp_path / "run.mcap", {"backend": "real"}) as recorder:
         record(recorder, 5.0)
-        record(recorder, 5.1, servo="b", logged=began - 7)
+        record(recorder, 5.1, servo="b", logged=begin - 7)
         recorder.cycle(5.2, late_ms=0.0)
-    found = messages(tmp_path / "run.mcap")
-    assert [robots for _, _, robots in found] == [5.1, 5.0, 5.2]
-    assert found[0][1] == began - 7
-    assert all(began <= logged <= time.time_ns() for _, logged, _ in found[1:])
-    with Recorder(tmp_path / "run.mcap", {"backend": "sim"}) as recorder:  # which goes at its own pace
+    recording = messages(tmp_path / "run.mcap")
+    assert [robots for _, _, robots in recording] == [5.1, 5.0, 5.2]
+    assert recording[0][1] == begin - 7
+    assert all(begin <= logged <= time.time_ns() for _, logged, _ in recording[1:])
+    with Recorder(tmp_path / "run.mcap", {"backend": "sim"}) as recorder:  # which does not run in real time
         for index in range(100):
             record(recorder, index * 10.0)
     logged = [moment for _, moment, _ in messages(tmp_path / "run.mcap")]
-    assert began <= logged[0] <= time.time_ns()
+    assert begin <= logged[0] <= time.time_ns()
     np.testing.assert_array_equal(np.diff(logged), 10_000_000_000)
     facts = {"recorded": "2026-01-02T03:04:05+00:00"}
     write_recording(Recording("x", sample().tracks, (), {}, facts), tmp_path / "run.mcap")
     assert messages(tmp_path / "run.mcap")[0][1] == 1767323045 * 10**9
 
 
-def test_foreign_programs_read_every_servo_by_name(tmp_path):
-    """rosbags knows nothing of axbridge: what a message is, it reads in the file."""
+def test_other_programs_read_each_servo_by_name(tmp_path):
+    """rosbags has no types of axbridge: it reads the message definitions from the file."""
     path = tmp_path / "run.mcap"
     with Recorder(path, {}) as recorder:
         rows = np.zeros(3, SERVO_ROW)
@@ -277,11 +278,11 @@ def test_foreign_programs_read_every_servo_by_name(tmp_path):
         recorder.event(0.5, "segment", name="step")
         recorder.cycle(0.25, **dict.fromkeys(FIELDS, 0.25))
     with AnyReader([path]) as reader:
-        found = {one.topic: reader.deserialize(raw, one.msgtype) for one, _, raw in reader.messages()}
-    assert [found["/step"].left_knee.position, found["/step"].left_knee_2.position] == [0.1, 0.2]
-    assert found["/step"].servo_7.position == 0.3
-    assert json.loads(found["/events"].data) == {"time": 0.5, "name": "segment", "data": {"name": "step"}}
-    assert {getattr(found["/cycle"], name) for name in ("time", *FIELDS)} == {0.25}
+        recording = {one.topic: reader.deserialize(raw, one.msgtype) for one, _, raw in reader.messages()}
+    assert [recording["/step"].left_knee.position, recording["/step"].left_knee_2.position] == [0.1, 0.2]
+    assert recording["/step"].servo_7.position == 0.3
+    assert json.loads(recording["/events"].data) == {"time": 0.5, "name": "segment", "data": {"name": "step"}}
+    assert {getattr(recording["/cycle"], name) for name in ("time", *FIELDS)} == {0.25}
 
 
 def test_servos_that_are_sampled_together_share_their_messages(tmp_path):
@@ -291,14 +292,14 @@ def test_servos_that_are_sampled_together_share_their_messages(tmp_path):
         "hip": Track.of("hip", time_ + 0.001, position=-time_),
         "neck": Track.of("neck", time_[:20] * 3, voltage=time_[:20]),
     }
-    found = write_recording(Recording("x", tracks), path)
+    recording = write_recording(Recording("x", tracks), path)
     assert [(topic, sum(other == topic for other, *_ in messages(path))) for topic in ("/step", "/step2")] == [
         ("/step", 50), ("/step2", 20)
     ]  # fmt: skip
     for name, track in tracks.items():
-        np.testing.assert_array_equal(found[name].time, track.time)
-        np.testing.assert_array_equal(found[name].position, track.position)
-    np.testing.assert_array_equal(found["neck"].voltage, time_[:20])
+        np.testing.assert_array_equal(recording[name].time, track.time)
+        np.testing.assert_array_equal(recording[name].position, track.position)
+    np.testing.assert_array_equal(recording["neck"].voltage, time_[:20])
 
 
 LONG = """
@@ -324,7 +325,7 @@ def test_memory_does_not_grow_with_the_recording(tmp_path):
 
 
 def damage(path, number, place=-20):
-    """Change a byte of a chunk, from its end on, or of its head: the length stands there."""
+    """Change a byte of a chunk: counted from its end, or in its header, which has the length."""
     with path.open("rb") as stream:
         chunk = make_reader(stream).get_summary().chunk_indexes[number]
     content = bytearray(path.read_bytes())
@@ -333,19 +334,19 @@ def damage(path, number, place=-20):
 
 
 @pytest.mark.parametrize("number", [0, 2, -1])
-def test_a_damaged_part_costs_its_own_samples(tmp_path, number):
+def test_a_damaged_chunk_loses_only_its_own_samples(tmp_path, number):
     path = tmp_path / "run.mcap"
     write_recording(sample(length=20_000), path)
     damage(path, number)
-    found = open_recording(path)
-    (lost,) = found.lost
-    assert found.flaw == f"is damaged: {lost} cannot be read"
+    recording = open_recording(path)
+    (lost,) = recording.lost
+    assert recording.flaw == f"is damaged: {lost} cannot be read"
     parts = int(re.fullmatch(r"1 of (\d+) parts", lost)[1])
     assert parts > 3
-    assert 20_000 - 2 * 20_000 / parts < len(found["servo 0"]) < 20_000
-    assert set(found["servo 0"].time) < set(sample(length=20_000)["servo 0"].time)
+    assert 20_000 - 2 * 20_000 / parts < len(recording["servo 0"]) < 20_000
+    assert set(recording["servo 0"].time) < set(sample(length=20_000)["servo 0"].time)
     write_recording(sample(length=20_000), path)
-    damage(path, 1, place=3)  # a length: a whole file has an index
+    damage(path, 1, place=3)  # the length: a complete file is read by its index
     assert len(open_recording(path)["servo 0"]) == 20_000
 
 
@@ -355,23 +356,23 @@ def test_more_servos_than_a_robot_has_are_neither_written_nor_read(tmp_path, mon
         write_recording(sample(1001, 2), path)
     assert not path.exists()
     write_recording(sample(12, 2), path)
-    monkeypatch.setattr("axbridge.recording.provenance._MOST", 11)
+    monkeypatch.setattr("axbridge.recording.provenance._MAX_SERVOS", 11)
     with pytest.raises(RecordingError, match="holds 12 servos, and 11 are the most"):
         open_recording(path)
 
 
-def test_an_open_recording_survives_what_takes_its_place(tmp_path):
+def test_an_open_recording_can_be_read_after_its_file_is_replaced(tmp_path):
     path = tmp_path / "run.mcap"
     write_recording(sample(), path)
-    found = open_recording(path)
+    recording = open_recording(path)
     with Recorder(path, {}) as recorder:
         record(recorder, 0.0, servo="other")
-        assert len(found["servo 0"]) == 200
+        assert len(recording["servo 0"]) == 200
     assert list(open_recording(path)) == ["other"]
-    np.testing.assert_array_equal(found["servo 0"].command, sample()["servo 0"].command)
+    np.testing.assert_array_equal(recording["servo 0"].command, sample()["servo 0"].command)
 
 
-def test_ctrl_c_while_it_is_closed_leaves_the_file_whole_and_free(tmp_path, monkeypatch):
+def test_ctrl_c_during_close_leaves_the_file_complete_and_unlocked(tmp_path, monkeypatch):
     recorder = Recorder(tmp_path / "a.mcap", {})
     monkeypatch.setattr(recorder._thread, "join", lambda: signal.raise_signal(signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
@@ -380,25 +381,25 @@ def test_ctrl_c_while_it_is_closed_leaves_the_file_whole_and_free(tmp_path, monk
     Recorder(tmp_path / "a.mcap", {}).close()
 
 
-def test_where_compression_fails_the_plain_file_stays_whole(tmp_path):
+def test_if_compression_fails_the_plain_file_stays_complete(tmp_path):
     path = tmp_path / "run.mcap"
     recorder = Recorder(path, {})
     record(recorder, 0.5)
-    (tmp_path / f".{zlib.crc32(b'run.mcap'):08x}.{os.getpid()}.part").mkdir()  # in the way
+    (tmp_path / f".{zlib.crc32(b'run.mcap'):08x}.{os.getpid()}.part").mkdir()  # blocks the temporary file's name
     with pytest.raises(RecordingError, match="is whole, but could not be compressed"):
         recorder.close()
-    found = open_recording(path)
-    assert found.complete
-    assert list(found["a"].time) == [0.5]
+    recording = open_recording(path)
+    assert recording.complete
+    assert list(recording["a"].time) == [0.5]
 
 
-def test_what_cannot_be_recorded_is_refused_and_what_follows_is_kept_once(tmp_path):
+def test_invalid_records_are_refused_and_later_ones_are_stored_once(tmp_path):
     with Recorder(tmp_path / "run.mcap", {}) as recorder:
         with pytest.raises(TypeError, match="not JSON serializable"):
             recorder.event(0.0, "odd", value={1, 2})
         with pytest.raises(TypeError, match="no field colour"):
             recorder.cycle(0.1, colour=3.0)
-        record(recorder, math.nan)  # a state never read
+        record(recorder, math.nan)  # a state that was never read
         for index in (0, 0, 1, 1, 2):
             record(recorder, index * 0.1)
     np.testing.assert_allclose(open_recording(tmp_path / "run.mcap")["a"].time, [0, 0.1, 0.2])
@@ -419,15 +420,15 @@ with Recorder(sys.argv[1], {}) as recorder:
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_of_programs_that_begin_at_once_one_records_and_its_end_frees_the_name(tmp_path, killed):
+def test_of_programs_that_start_together_one_records_and_its_end_unlocks_the_file(tmp_path, killed):
     path = tmp_path / "run.mcap"
     if killed:
-        path.write_text("an older one")  # which the first one replaces
+        path.write_text("an older one")  # the first program replaces it
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     programs = [subprocess.Popen([sys.executable, "-c", RECORD, path], text=True, **pipes) for _ in range(3)]
-    said = [program.stdout.readline() for program in programs]
-    assert sorted(said) == ["", "", "on\n"]
-    first = programs.pop(said.index("on\n"))
+    message = [program.stdout.readline() for program in programs]
+    assert sorted(message) == ["", "", "on\n"]
+    first = programs.pop(message.index("on\n"))
     taken = "run.mcap: is being recorded by another program\ngive another name"
     assert all(taken in program.communicate()[1] for program in programs)
     if killed:
@@ -438,7 +439,7 @@ def test_of_programs_that_begin_at_once_one_records_and_its_end_frees_the_name(t
     assert [file.name for file in tmp_path.iterdir()] == ["run.mcap"]
 
 
-def test_a_file_that_was_moved_away_while_it_was_recorded_is_whole_where_it_is(tmp_path):
+def test_a_file_moved_during_its_recording_is_complete(tmp_path):
     recorder = Recorder(tmp_path / "run.mcap", {})
     record(recorder, 0.01)
     (tmp_path / "run.mcap").rename(tmp_path / "moved.mcap")
@@ -454,7 +455,7 @@ COPY = "FSIZE", 9000, lambda path, _: copy_rig(Rig.load("bioloid"), path)
 
 
 @pytest.mark.parametrize(("limit", "most", "write"), [("FSIZE", 0, Recorder), ("NOFILE", 1, Recorder), COPY])
-def test_what_the_system_lets_nobody_write_leaves_nothing_behind(tmp_path, limit, most, write):
+def test_a_failed_write_leaves_no_file(tmp_path, limit, most, write):
     kind, free = getattr(resource, f"RLIMIT_{limit}"), os.dup(0)
     os.close(free)
     before = resource.getrlimit(kind)
@@ -477,7 +478,7 @@ def test_what_the_system_lets_nobody_write_leaves_nothing_behind(tmp_path, limit
         ("import", "sample:xl330"),
     ],
 )
-def test_a_recording_is_not_written_into_what_says_it_is_a_table(tmp_path, capsys, arguments):
+def test_a_recording_is_not_written_to_a_file_name_of_a_table(tmp_path, capsys, arguments):
     table = tmp_path / "y.csv"
     assert run([*arguments, str(table)]) == 2
     assert capsys.readouterr().err == (
@@ -487,13 +488,13 @@ def test_a_recording_is_not_written_into_what_says_it_is_a_table(tmp_path, capsy
     assert not list(tmp_path.iterdir())
 
 
-# ---- recordings that nobody should write are refused in two lines, or read as far as they make sense
+# ---- invalid recordings are refused in two lines, or read as far as they are valid
 
 DEEP = b"[" * 100_000
 
 
 def written(path, *messages, chunked=False, metadata=None):
-    """A file; messages are (topic, bytes)."""
+    """Write a file; messages are (topic, bytes)."""
     with path.open("wb") as stream:
         writer = MessageWriter(stream, {"experiment": "step"}, chunked=chunked)
         if metadata is not None:
@@ -521,17 +522,17 @@ GOOD = sampled(time=0.5, position=0.1)
      (EVENTS, packed_event({"time": 1})), (EVENTS, packed_event({"time": math.nan, "name": "x"})),
      (EVENTS, packed_event({"time": 1, "name": 5})), (EVENTS, packed_event({"time": 1, "name": "x", "data": []}))],
 )  # fmt: skip
-def test_a_message_that_makes_no_sense_is_refused_in_words(tmp_path, message, chunked):
+def test_an_invalid_message_is_refused_with_a_reason(tmp_path, message, chunked):
     written(tmp_path / "run.mcap", GOOD, message, chunked=chunked)
     with pytest.raises(RecordingError, match=r"run.mcap: (holds|has|makes no sense|is nested).*\n"):
         open_recording(tmp_path / "run.mcap")
 
 
-def test_numbers_that_are_none_are_unknown_and_a_sample_without_a_time_is_none(tmp_path):
+def test_implausible_numbers_are_unknown_and_samples_without_a_time_are_left_out(tmp_path):
     path = tmp_path / "run.mcap"
     for chunked in (False, True):
         times = [sampled(time=time, position=0.2) for time in (math.nan, math.inf, 1e300)]
-        last = sampled(time=1.7e9 + 1 / 64, position=1e300, load=-math.inf, voltage=12)  # a clock that began in 1970
+        last = sampled(time=1.7e9 + 1 / 64, position=1e300, load=-math.inf, voltage=12)  # a clock that counts from 1970
         written(path, GOOD, *times, last, chunked=chunked)
         track = open_recording(path)["a"]
         np.testing.assert_array_equal(track.time, [0.5, 1.7e9 + 1 / 64])
@@ -541,7 +542,7 @@ def test_numbers_that_are_none_are_unknown_and_a_sample_without_a_time_is_none(t
 
 
 @pytest.mark.parametrize("servos", [None, "5", "[]", "[5]", '["a", "a"]', "no JSON", DEEP.decode()])
-def test_a_channel_that_does_not_name_its_servos_is_refused_or_not_ours(tmp_path, servos):
+def test_a_channel_without_servo_names_is_refused_or_ignored(tmp_path, servos):
     with (tmp_path / "run.mcap").open("wb") as stream:
         writer = Writer(stream)
         writer.start()
@@ -557,7 +558,7 @@ def test_a_channel_that_does_not_name_its_servos_is_refused_or_not_ours(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "said"),
+    ("key", "value", "message"),
     [
         ("rig", "5", r"rig: must be a table"),
         ("rig", '{"servo": [5]}', r"rig.servo.0: "),
@@ -572,15 +573,15 @@ def test_a_channel_that_does_not_name_its_servos_is_refused_or_not_ours(tmp_path
         ("rig", "no JSON", "makes no sense: "),
     ],
 )
-def test_metadata_that_are_no_such_thing_are_named_by_their_key(tmp_path, key, value, said):
+def test_invalid_metadata_are_named_by_their_key(tmp_path, key, value, message):
     written(tmp_path / "run.mcap", GOOD, metadata={key: value})
-    with pytest.raises(RecordingError, match=rf"run.mcap: (its metadata make no sense: )?{said}.*\n(record|give)"):
+    with pytest.raises(RecordingError, match=rf"run.mcap: (its metadata make no sense: )?{message}.*\n(record|give)"):
         open_recording(tmp_path / "run.mcap")
 
 
 @pytest.fixture(scope="module")
 def bomb():
-    """2.6 GB of nothing."""
+    """A compressed chunk of 2.6 GB zeros."""
     huge = zstandard.ZstdCompressor().compressobj(size=2_600_000_000)
     packed = b"".join([*(huge.compress(bytes(100_000_000)) for _ in range(26)), huge.flush()])
     assert len(packed) < 300_000
@@ -589,7 +590,7 @@ def bomb():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("said_size", [2_600_000_000, 50_000_000, 0])
-def test_a_small_chunk_that_unpacks_to_gigabytes_is_damage(tmp_path, bomb, said_size):
+def test_a_small_chunk_of_gigabytes_counts_as_damaged(tmp_path, bomb, said_size):
     written(tmp_path / "run.mcap", GOOD)
     content = (tmp_path / "run.mcap").read_bytes()
     end = content.index(b"\x0f" + (4).to_bytes(8, "little"))  # the end of the data
@@ -598,14 +599,14 @@ def test_a_small_chunk_that_unpacks_to_gigabytes_is_damage(tmp_path, bomb, said_
     chunk = bytes(builder.end())
     (tmp_path / "run.mcap").write_bytes(content[:end] + chunk + content[end:])
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    found = open_recording(tmp_path / "run.mcap")
+    recording = open_recording(tmp_path / "run.mcap")
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # kB
-    assert not found.complete
-    assert len(found["a"]) == 1
+    assert not recording.complete
+    assert len(recording["a"]) == 1
 
 
-def test_a_chunk_is_not_read_as_often_as_the_index_says(tmp_path):
-    """Else a file of 1 MB keeps a computer busy for hours."""
+def test_a_chunk_that_the_index_repeats_is_read_once(tmp_path):
+    """Otherwise reading a file of 1 MB could take hours."""
     with (tmp_path / "run.mcap").open("wb") as stream:
         writer = MessageWriter(stream, {}, chunked=True)
         writer._writer._Writer__chunk_size = 1
@@ -615,18 +616,18 @@ def test_a_chunk_is_not_read_as_often_as_the_index_says(tmp_path):
     assert open_recording(tmp_path / "run.mcap")["a"].time.tolist() == [0.5]
 
 
-# ---- a robot recorded by an observer: goals, limits, what changed on the bus, and time that really passed
+# ---- a robot recorded by an observer: goals, limits, changes on the bus, and elapsed real time
 
 
 def recorded(path, rig, act, **options):
     with axbridge.open(rig) as robot, Recorder(path, {"backend": "sim"}) as recorder:
         with RobotRecorder(robot, recorder, **options) as log:
             act(robot, log)
-        robot.step(20)  # nobody looks any more
+        robot.step(20)  # the observer is removed
     return open_recording(path)
 
 
-def test_every_kind_of_command_has_its_columns_from_the_sample_on_at_which_it_acts(tmp_path):
+def test_each_kind_of_command_has_its_columns_from_the_sample_at_which_it_acts(tmp_path):
     def act(robot, log):
         servo = robot["shoulder"]
         for command in (
@@ -642,8 +643,8 @@ def test_every_kind_of_command_has_its_columns_from_the_sample_on_at_which_it_ac
             go(robot, 0.1)
 
     with pytest.warns(axbridge.ControlWarning):
-        found = recorded(tmp_path / "a.mcap", "bench_arm", act)
-    track = found["shoulder"]
+        recording = recorded(tmp_path / "a.mcap", "bench_arm", act)
+    track = recording["shoulder"]
     assert len(track) == 36
     parts = np.arange(36) // 5
     still = parts == 4
@@ -656,27 +657,27 @@ def test_every_kind_of_command_has_its_columns_from_the_sample_on_at_which_it_ac
     np.testing.assert_allclose(column("command")[:4], [math.nan, 0.5, 0.5, 0.5])
     np.testing.assert_allclose(column("speed_limit")[:4], [math.nan, math.nan, 1.0, most])
     np.testing.assert_allclose(column("torque_limit")[:4], [math.nan, math.nan, 0.5, 1.0])
-    assert most > 5  # lifted, and recorded as lifted
-    assert set(track.command[still]) == {track.position[20]}  # speed 0 holds it where it was
+    assert most > 5  # the removal of the limit is recorded
+    assert set(track.command[still]) == {track.position[20]}  # speed 0 holds the position
     assert np.isnan(track.command[25:30]).all()  # torque control
 
 
-def test_what_changes_on_the_bus_is_an_event(tmp_path):
+def test_changes_on_the_bus_are_events(tmp_path):
     def act(robot, log):
         robot["shoulder"].set_position(0.3)
         robot.simulation.inject("dead:1@0.2s")
         go(robot, 0.8)
 
-    found = recorded(tmp_path / "a.mcap", "bench_arm", act)
-    (missing,) = found.events
+    recording = recorded(tmp_path / "a.mcap", "bench_arm", act)
+    (missing,) = recording.events
     assert (missing.name, missing.data["servo"]) == ("missing", "shoulder")
     assert 0.2 < missing.time < 0.4
     assert "1" in missing.data["error"]
-    assert found.cycles["errors"].max() == 1
+    assert recording.cycles["errors"].max() == 1
 
 
-class Told:
-    """A robot whose observers are told what a test says."""
+class ScriptedRobot:
+    """A robot whose observers get the reports of a test."""
 
     def __init__(self, robot):
         self._robot, self.time, self.table = robot, robot.time, robot.table
@@ -702,34 +703,34 @@ class Told:
     ],
     ids=repr,
 )
-def test_an_alarm_is_recorded_by_the_name_that_the_servo_s_family_gives_it(tmp_path, flags, names):
+def test_an_alarm_is_recorded_by_its_name_in_the_servo_family(tmp_path, flags, names):
     path = tmp_path / "a.mcap"
     with axbridge.open("bench_arm") as robot, Recorder(path, {"backend": "sim"}) as recorder:
         robot.step(20)
-        told = Told(robot)
-        with RobotRecorder(told, recorder):
-            told.tell(
+        scripted = ScriptedRobot(robot)
+        with RobotRecorder(scripted, recorder):
+            scripted.tell(
                 StepReport(20.0, 20.0, 0.0, {}, events=(BusEvent("fault", "shoulder", flags=flags),)), robot.table
             )
     (fault,) = open_recording(path).events
     assert fault.data == {"servo": "shoulder", "flags": names}
 
 
-def test_time_that_is_paused_is_not_recorded(tmp_path):
+def test_samples_during_a_pause_are_not_recorded(tmp_path):
     def act(robot, log):
         for paused in (False, True, False):
             log.paused = paused
             go(robot, 0.1)
 
-    found = recorded(tmp_path / "a.mcap", "bench_arm", act, servos=["shoulder"], cycle=lambda: {"base_x": 1.5})
-    assert np.diff(found["shoulder"].time).max() == pytest.approx(0.12, abs=1e-3)
-    assert len(found["shoulder"]) == 11
-    assert set(found.cycles["base_x"]) == {1.5}
+    recording = recorded(tmp_path / "a.mcap", "bench_arm", act, servos=["shoulder"], cycle=lambda: {"base_x": 1.5})
+    assert np.diff(recording["shoulder"].time).max() == pytest.approx(0.12, abs=1e-3)
+    assert len(recording["shoulder"]) == 11
+    assert set(recording.cycles["base_x"]) == {1.5}
 
 
 @pytest.mark.parametrize("direction", [1, -1])
-def test_a_duty_turns_the_joint_the_way_its_sign_says_and_is_simulated_so(tmp_path, direction):
-    """The experiment wrote the register itself: on a servo mounted the other way round, +30 % turned backwards."""
+def test_the_sign_of_a_duty_gives_the_direction_on_the_bus_and_in_the_simulation(tmp_path, direction):
+    """Before, the experiment wrote the register itself: on a servo with direction -1, +30 % turned backwards."""
     rig = Rig.load("pendulum").with_servos(lambda _: {"direction": direction})
     path, name = tmp_path / "a.mcap", rig.servos[0].name
     with axbridge.open(rig) as robot, Recorder(path, {"backend": "sim"}) as recorder:
@@ -738,7 +739,9 @@ def test_a_duty_turns_the_joint_the_way_its_sign_says_and_is_simulated_so(tmp_pa
         assert not robot[name].torque_enabled
     track = open_recording(path)[name]
     assert 0 < track.position[15] < 2.0
-    assert track.torque[:15].max() > 0.1  # the motor was on; a recording said 0 while the register was written by hand
+    assert (
+        track.torque[:15].max() > 0.1
+    )  # the motor was on; before, a direct write of the register was recorded as torque 0
     assert track.power[:15].max() > 0.1
     again = simulate(open_recording(path), rig)[name]
     assert np.nanmax(np.abs(again.position - track.position)) < 0.1

@@ -135,7 +135,7 @@ def test_the_wrench_on_a_moving_base_is_the_change_of_momentum(tmp_path):
 def test_without_mujoco_the_error_has_the_command_that_installs_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "mujoco", None)
     still = np.zeros((1, 1))
-    with pytest.raises(UnsupportedOperation, match=r"needs mujoco: .* 'axbridge\[sim\]'"):
+    with pytest.raises(UnsupportedOperation, match=r"needs mujoco: .* \"axbridge\[sim\]\""):
         wrenches(tree_of("bench_arm"), still, still, still, GRAVITY)
 
 

@@ -123,11 +123,11 @@ def test_without_bullet_auto_is_mujoco_and_without_both_a_warning_names_the_pack
     monkeypatch.setattr(choice, "_is_installed", installed.__contains__)
     assert choice.chosen("auto") == "mujoco"
     monkeypatch.setitem(sys.modules, "pybullet", None)
-    with pytest.raises(UnsupportedOperation, match=r"engine bullet needs pybullet: .* 'axbridge\[sim\]'"):
+    with pytest.raises(UnsupportedOperation, match=r"engine bullet needs pybullet: .* \"axbridge\[sim\]\""):
         choice.chosen("bullet")
     installed.clear()
     assert choice.chosen("auto") == choice.chosen("none") == "none"
-    with pytest.warns(RigWarning, match=r"joints do not push each other: .* 'axbridge\[sim\]'"):
+    with pytest.warns(RigWarning, match=r"joints do not push each other: .* \"axbridge\[sim\]\""):
         World(Rig.load("pan_tilt")).close()
 
 

@@ -1,1 +1,1 @@
-"""A recording beside another, or beside what a model makes of its commands: figures, tables, pages and pictures."""
+"""Compare a recording with another one, or with a simulation of its commands: figures, tables, pages and pictures."""

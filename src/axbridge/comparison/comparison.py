@@ -1,4 +1,4 @@
-"""Two recordings of the same motion side by side: how far apart, how much of it is mere lateness, and where."""
+"""Compare two recordings of the same motion: their error, the part of it that a time shift explains, and its place."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class Comparison:
     """All servos that two recordings share.
 
     Attributes:
-        reference: The recording measured against.
-        other: The recording measured.
-        labels: What to call them.
+        reference: The reference recording.
+        other: The recording whose errors are measured.
+        labels: Names of both for tables and pages.
         limit: Largest shift tried in the alignment, s.
-        pairs: By servo, worst first.
-        missing: Servos that could not be compared, and why.
-        doubts: What makes the figures doubtful, in words: of the reference's samples, and of the other's.
+        pairs: One for each servo, largest error first.
+        missing: The reason, by servo, for each one that could not be compared.
+        doubts: Errors in the samples that make the figures doubtful, in words: of the reference, and of the other.
     """
 
     reference: Recording
@@ -50,14 +50,14 @@ class Comparison:
 
     @cached_property
     def baselines(self) -> dict[str, tuple[Deviation, Deviation]]:
-        """How far off a perfect servo, and a delay and a lag, are, by servo; empty where goals are the reference."""
+        """Errors of a perfect servo, and of a delay with a lag, by servo; empty when the goals are the reference."""
         return {} if self.labels[0] == "goal" else baselines(self.reference)
 
     def to_pandas(self) -> Any:
-        """A pandas DataFrame: its index is the time on the comparison's clock, s.
+        """Return a pandas DataFrame; its index is the time on the comparison's clock, s.
 
-        It has the goal and both positions of each servo, rad: ``shoulder.command_rad``, ``shoulder.reference_rad`` and
-        ``shoulder.other_rad``; NaN where a servo was not compared.
+        Its columns are the goal and both positions of each servo, rad: ``shoulder.command_rad``,
+        ``shoulder.reference_rad`` and ``shoulder.other_rad``; NaN where a servo was not compared.
 
         Raises:
             UnsupportedOperation: pandas is not installed.
@@ -83,21 +83,21 @@ def compare(
     same_clock: bool = False,
     progress: Callable[[str, float], None] = lambda _what, _share: None,
 ) -> Comparison:
-    """Compare the servos that two recordings share; two recordings of one servo each are compared whatever its name.
+    """Compare the servos that two recordings share; the names may differ if both have one servo.
 
-    The clocks are set where both got the same command: at the first of each segment that both name alike; without
-    such segments, at the first sample of each.
+    The clocks are aligned at equal commands: the first command of each segment with the same name in both. Without
+    such segments, they are aligned at the first samples.
 
     Args:
-        reference: What is measured against; a recording, or its file.
-        other: What is measured; likewise.
-        labels: What to call them.
+        reference: The reference: a recording or its file.
+        other: The recording whose errors are measured, or its file.
+        labels: Names of both for tables and pages.
         limit: Largest shift tried in the alignment, s.
-        same_clock: The times of both are of one clock already.
-        progress: Called with what is under way and which share is done, before each servo.
+        same_clock: Whether both have times of the same clock already.
+        progress: Called before each servo with the present activity and the finished share, 0..1.
 
     Raises:
-        RecordingError: no servo in common, they do not overlap in time, or a file that is no recording.
+        RecordingError: no servo in common, no overlap in time, or a file that is not a recording.
     """
     reference, other = _sampled(opened(reference)), _sampled(opened(other))
     if len(reference) == len(other) == 1:
@@ -132,14 +132,14 @@ def _compared(
         for track, label, notes in zip(tracks, labels, doubts, strict=True):
             notes.extend(str(odd) for odd in findings(track.name, track.time, track.columns) if odd.severity == "error")
             if np.isnan(track.position).all():
-                missing[servo] = f"{label} knows not one position of it"
+                missing[servo] = f"{label} has no position of it"
         if servo in missing:
             continue
         pair = pair_of(sides, (servo, other_servo), tracks, limit)
         if pair.plain.samples:
             pairs.append(pair)
         else:
-            missing[servo] = f"{labels[0]} and {labels[1]} know no position of it at the same time"
+            missing[servo] = f"{labels[0]} and {labels[1]} have no position of it at the same time"
     if not pairs:
         facts = "; ".join(f"{name}: {why}" for name, why in missing.items())
         raise RecordingError(other.path, f"nothing can be compared: {facts}", "compare the same experiment")
@@ -150,7 +150,7 @@ def _compared(
 def following(
     recording: Recording, *, progress: Callable[[str, float], None] = lambda _what, _share: None
 ) -> Comparison:
-    """How well each servo followed its goals: its command is the reference."""
+    """Compare each servo's position with its own goals, which are the reference."""
     tracks = _sampled(recording).items()
     commanded = [name for name, track in tracks if (~np.isnan(track.command) & track.enabled).any()]
     if not commanded:
@@ -166,7 +166,7 @@ def _sampled(recording: Recording) -> Recording:
 
 
 def lacks(comparison: Comparison) -> list[str]:
-    """What was not compared, in words: servos that are missing, and motions that end early or have holes."""
+    """Return what was not compared, in words: missing servos, and motions that end early or have gaps."""
     lines = [f"{name}: not compared: {why}" for name, why in comparison.missing.items()]
     first, second = comparison.labels
     partial = sorted(
@@ -186,14 +186,14 @@ def lacks(comparison: Comparison) -> list[str]:
 
 
 def shift_text(comparison: Comparison, pair: Pair) -> str:
-    """How much earlier or later the other is, or why that is not known."""
+    """Return how much earlier or later the other recording is, in words, or why that is unknown."""
     if pair.shift is not None:
         return f"{abs(pair.shift) * 1e3:.1f} ms {'earlier' if pair.shift < 0 else 'later'}"
     return "hardly moves" if pair.aligned is not None else f"not found within ±{comparison.limit * 1e3:.0f} ms"
 
 
 def summary(comparison: Comparison) -> dict[str, Any]:
-    """The comparison as one JSON document; angles in degrees, times in s."""
+    """Return the comparison as one JSON document; angles in degrees, times in s."""
     return {
         "reference": {"path": str(comparison.reference.path), "label": comparison.labels[0]},
         "other": {"path": str(comparison.other.path), "label": comparison.labels[1]},
@@ -212,7 +212,7 @@ _METRICS = {name for metric in ("mae", "rmse", "mse", "worst") for name in (metr
 
 
 def check(comparison: Comparison, condition: str) -> list[str]:
-    """Servos on which `condition` holds, or of which it is not known, each with the value in words."""
+    """Return the servos that fulfil `condition`, or whose value is unknown, each with its value in words."""
     metric, holds = parse_condition(condition, _METRICS)
     failures = []
     for pair in comparison.pairs:
@@ -220,7 +220,7 @@ def check(comparison: Comparison, condition: str) -> list[str]:
             failures.append(f"{pair.name}: {metric} is not known: shift {shift_text(comparison, pair)}")
             continue
         if metric == "shift":
-            if pair.shift is None:  # it hardly moves
+            if pair.shift is None:  # the servo hardly moves
                 continue
             value = pair.shift
         else:
@@ -234,7 +234,7 @@ def check(comparison: Comparison, condition: str) -> list[str]:
 
 
 def _jumps(recording: Recording) -> list[str]:
-    """Where its clock jumped back."""
+    """Return a sentence for each time at which a servo's clock jumped back."""
     return [
         f"{event.data.get('servo')}: the clock jumped back to {event.time:g} s; samples were put in order of time"
         for event in recording.events

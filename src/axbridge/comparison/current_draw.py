@@ -1,8 +1,8 @@
-"""What servos drew between their samples: a load, reported once in a control period, tells little of the mean.
+"""Estimate the servos' power between samples: one reported load in a control period says little about the mean.
 
-A servo's own loop (`axbridge.servo.position_loop.control`) is run over the motion that was measured, every millisecond.
-What the reported loads differ from its duty, at the moments they are of, is added on lines; then U·i is summed up. Two
-things are fitted: how old loads are when they are reported, and how much of its duty shows in each servo's loads.
+The model of a servo's loop (`axbridge.servo.position_loop.control`) runs along the measured motion, every millisecond.
+The differences of the reported loads from its duty are interpolated and added to the duty; then U·i is summed. Two
+parameters are fitted: the age of loads when they are reported, and the share of the duty in each servo's loads.
 """
 
 from __future__ import annotations
@@ -30,32 +30,32 @@ from axbridge.servo.position_loop import control, loop_of
 from axbridge.servo.steady import SteadyServo
 
 _STEP = 1e-3  # s
-_AGES = np.arange(0.0, 10.1e-3, 0.5e-3)  # s: tried
-_NEAR = 6  # of them on either side
-_HELD = 1 / 3  # of a load's age: see `_ServoDraw.power`
-_FEWEST = 3  # samples
+_AGES = np.arange(0.0, 10.1e-3, 0.5e-3)  # s: ages that are tried
+_NEAR = 6  # ages on either side of the best one, for the parabola
+_DUTY_DELAY = 1 / 3  # as a share of a load's age: see `_ServoDraw.power`
+_MIN_SAMPLES = 3
 
 
 class PowerDraw(NamedTuple):
-    """Electrical power of all servos together."""
+    """Sum of the electrical power of all servos."""
 
     time: FloatArray  # every millisecond, s on the recording's clock, (n,)
     watt: FloatArray  # (n,)
-    age: float  # how old the loads were that servos reported, s; NaN where no servo's loop could be run
+    age: float  # age of the loads when they were reported, s; NaN if no servo's loop could be simulated
 
     def mean(self, start: FloatArray, length: float) -> FloatArray:
-        """Mean power in the spans (m,) that begin at `start` (s) and last `length` (s), W."""
-        passed = np.concatenate(([0.0], np.cumsum(self.watt))) * _STEP
-        ends = self.time[0] + _STEP * np.arange(len(passed))
-        return (np.interp(start + length, ends, passed) - np.interp(start, ends, passed)) / length
+        """Return the mean power, W, (m,), in the spans that begin at `start` (s, (m,)) and last `length` (s)."""
+        energy = np.concatenate(([0.0], np.cumsum(self.watt))) * _STEP
+        ends = self.time[0] + _STEP * np.arange(len(energy))
+        return (np.interp(start + length, ends, energy) - np.interp(start, ends, energy)) / length
 
 
 def power_draw(recording: Recording) -> PowerDraw | None:
-    """What all servos of a recording drew; None where none of them has a motor model.
+    """Return the power of all servos of a recording; None if no servo has a motor model or recorded power.
 
-    Servos whose loop cannot be run count with the power that was recorded, on lines from sample to sample.
+    For servos whose loop cannot be simulated, the recorded power is interpolated.
     """
-    tracks = [track for track in recording.values() if len(track) >= _FEWEST]
+    tracks = [track for track in recording.values() if len(track) >= _MIN_SAMPLES]
     modelled = _modelled(recording, tracks)
     plain = [track for track in tracks if track.name not in modelled and not np.isnan(track.power).all()]
     if not modelled and not plain:
@@ -67,12 +67,12 @@ def power_draw(recording: Recording) -> PowerDraw | None:
         known = ~np.isnan(track.power)
         watt += np.interp(time, track.time[known], track.power[known], left=0.0, right=0.0)
     servos = [_ServoDraw.of(recording, rig, servo, model, time) for rig, servo, model in modelled.values()]
-    age = _lowest([sum(float(np.sum(s.left(age)[0] ** 2)) for s in servos) for age in _AGES]) if servos else np.nan
+    age = _lowest([sum(float(np.sum(s.residual(age)[0] ** 2)) for s in servos) for age in _AGES]) if servos else np.nan
     return PowerDraw(time, watt + sum(s.power(age) for s in servos), age)
 
 
 def _lowest(misfits: Sequence[float]) -> float:
-    """The age at which a parabola through the misfits of `_AGES` about the least of them is lowest, s."""
+    """Return the age, s, at the minimum of a parabola through the misfits of `_AGES` near the least one."""
     least = int(np.argmin(misfits))
     near = slice(max(0, least - _NEAR), least + _NEAR + 1)
     bend, slope, _ = np.polyfit(_AGES[near], misfits[near], 2)
@@ -81,7 +81,7 @@ def _lowest(misfits: Sequence[float]) -> float:
 
 
 def _modelled(recording: Recording, tracks: Sequence[Track]) -> dict[str, tuple[Rig, ServoConfig, ServoModel]]:
-    """Servos whose loop can be run, by name."""
+    """Return the servos whose loop can be simulated, by name."""
     try:
         rig = rig_of(recording)
     except AxBridgeError:
@@ -93,27 +93,27 @@ def _modelled(recording: Recording, tracks: Sequence[Track]) -> dict[str, tuple[
         if not complete or track.name not in models or not np.isnan(track.duty).all():
             continue
         table = {key: value for key, value in models[track.name].items() if key != "hash"}
-        with suppress(ValueError):  # of another version
+        with suppress(ValueError):  # a model of another version
             by_name[track.name] = rig, configs[track.name], ServoModel.model_validate(table)
     return by_name
 
 
 @dataclass(frozen=True)
 class _ServoDraw:
-    """One servo; its duty by the model every millisecond, (n,), and what it reported at its samples, (l,)."""
+    """One servo: the duty of its model every millisecond, (n,), and its reported loads, (l,)."""
 
     servo: SteadyServo  # its motor's equations
-    time: FloatArray  # of the duty, s
-    duty: FloatArray  # what its loop asked for, if that answers at once, (n,)
+    time: FloatArray  # times of the duty, s, (n,)
+    duty: FloatArray  # duty of its loop without delay, -1..1, servo side, (n,)
     speed: FloatArray  # rad/s, (n,)
-    volts: FloatArray  # of the supply, V, (n,)
-    driven: BoolArray  # whether its motor was on, (n,)
-    sampled: FloatArray  # times of the loads, s
-    load: FloatArray  # what it reported, servo side, (l,)
+    volts: FloatArray  # supply voltage, V, (n,)
+    driven: BoolArray  # whether torque was on, (n,)
+    sampled: FloatArray  # times of the loads, s, (l,)
+    load: FloatArray  # reported load, -1..1, servo side, (l,)
 
     @classmethod
     def of(cls, recording: Recording, rig: Rig, servo: ServoConfig, model: ServoModel, time: FloatArray) -> _ServoDraw:
-        """Run its loop over the motion that was measured; `time` is every millisecond, s, (n,)."""
+        """Simulate a servo's loop along the measured motion; `time` has every millisecond, s, (n,)."""
         track, side = recording[servo.name], servo.direction
         count = rig.profile_of(servo).units.position
         params = pack(model, count)
@@ -132,7 +132,7 @@ class _ServoDraw:
         orders = np.stack(
             (
                 driven,
-                count * np.round(side * np.nan_to_num(track.command) / count)[latest],  # goals arrive in whole counts
+                count * np.round(side * np.nan_to_num(track.command) / count)[latest],  # goals are whole counts
                 speed_limits(rig, servo, track)[latest],
                 np.nan_to_num(track.torque_limit, nan=1.0)[latest],
             ),
@@ -141,24 +141,24 @@ class _ServoDraw:
         duty = np.empty_like(time)
         command = np.array(settings_of(rig, servo, written_in(recording, servo.name)))
         motion = np.stack((side * position - params[Param.OFFSET], side * speed, volts), axis=1)
-        _asked(params, command, orders, motion, np.zeros(len(Joint)), duty)
+        _run_loop(params, command, orders, motion, np.zeros(len(Joint)), duty)
         known = ~np.isnan(track.load)
         return cls(steady, time, duty, side * speed, volts, driven, track.time[known], side * track.load[known])
 
     def power(self, age: float) -> FloatArray:
-        """W, (n,), if loads are so old, s, when they are reported.
+        """Return the power, W, (n,), if loads have this age, s, when they are reported.
 
-        A loop that runs once a period answers half a period late on average, and reports one and a half late. So the
-        duty itself is late by a third of the load's age.
+        A loop that runs once in a period reacts half a period late on average, and its load is reported one and a half
+        periods late. So the duty is delayed by a third of the load's age.
         """
-        left, share = self.left(age)
-        duty = share * np.interp(self.time - _HELD * age, self.time, self.duty)
-        duty += np.interp(self.time, self.sampled - age * (1 - _HELD), left)
+        residual, share = self.residual(age)
+        duty = share * np.interp(self.time - _DUTY_DELAY * age, self.time, self.duty)
+        duty += np.interp(self.time, self.sampled - age * (1 - _DUTY_DELAY), residual)
         power = self.servo.power(np.clip(duty, -1.0, 1.0), self.volts, self.speed)
         return np.where(self.driven, np.maximum(power, 0.0), 0.0)
 
-    def left(self, age: float) -> tuple[FloatArray, float]:
-        """What the model leaves of the loads (l,), and the share of its duty that shows in them."""
+    def residual(self, age: float) -> tuple[FloatArray, float]:
+        """Return the residual of the loads (l,), and the share of the model's duty that they contain."""
         at = np.clip(np.searchsorted(self.time, self.sampled - age, side="right") - 1, 0, None)
         duty, on = self.duty[at], self.driven[at]
         size = float(duty[on] @ duty[on])
@@ -167,7 +167,7 @@ class _ServoDraw:
 
 
 def _motion(track: Track, time: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Position (rad) and speed (rad/s) at times (n,): cubics through the samples, with the speeds reported there."""
+    """Return position (rad) and speed (rad/s) at times (n,): cubics through the samples with their reported speeds."""
     require("a current from the motion", "scipy")
     from scipy.interpolate import CubicHermiteSpline
 
@@ -181,17 +181,17 @@ def _motion(track: Track, time: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 @jit
-def _asked(
+def _run_loop(
     params: FloatArray, command: FloatArray, orders: FloatArray, motion: FloatArray, joint: FloatArray, duty: FloatArray
 ) -> None:
-    """The duty that a loop asks for along a motion, servo side.
+    """Compute the duty of a position loop along a given motion, servo side.
 
     Args:
         params: Row of `Param`.
-        command: Row of `Command`: what the registers make of the loop.
-        orders: Whether the motor is on, goal (rad), speed limit (rad/s) and torque limit at each step, (n, 4).
+        command: Row of `Command`: the loop's settings from the registers.
+        orders: Torque enable, goal (rad), speed limit (rad/s) and torque limit at each step, (n, 4).
         motion: Angle (rad), speed (rad/s) and supply (V) at each step, (n, 3).
-        joint: The loop's memory, (len(Joint),).
+        joint: The loop's state, (len(Joint),).
         duty: Result, -1..1, (n,).
     """
     joint[Joint.REFERENCE] = motion[0, 0]

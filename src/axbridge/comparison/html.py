@@ -1,4 +1,4 @@
-"""The report of a comparison as one self-contained page: its figures, curves, worst seconds, provenance."""
+"""Write the report of a comparison as one self-contained page: figures, curves, worst seconds, provenance."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from axbridge.comparison.comparison import Comparison, lacks, shift_text
 from axbridge.comparison.page import POINTS, Panel, fewer, figure_html, numbers, table_html, write_page
 from axbridge.comparison.walks import WalkSide, walk_headline, walk_parts
 
-_ROOM = 200_000  # bytes for all curves of a page, which stays small enough for a mail
-_FEWEST = 200  # samples of one line
-_BYTES = 8 / 3  # of a number: two, in base64
-DETAILED = 6  # servos, the worst, of which all quantities are drawn; of the others position and error
-_SECONDS = 9  # of the worst that are named
-_MARGIN = 0.5  # s that are shown before and after one of them
+_ROOM = 200_000  # bytes for all curves of a page, so that a mail can hold it
+_FEWEST = 200  # least number of samples of a curve
+_BYTES = 8 / 3  # of a 16-bit number in base64
+DETAILED = 6  # worst servos for which all quantities are drawn; for the others position and error
+_SECONDS = 9  # worst seconds that are listed
+_MARGIN = 0.5  # s that are shown before and after a worst second
 
 
 class WorstSecond(NamedTuple):
     """A second of a servo's motion."""
 
-    servo: str  # its name
+    servo: str  # name of the servo
     start: float  # s, on the comparison's clock
     rmse: float  # degrees
 
@@ -41,11 +41,11 @@ def write_html(
     more: Sequence[str] = (),
     progress: Callable[[str, float], None] = lambda _what, _share: None,
 ) -> None:
-    """Write the report as one page; `more` is HTML that stands below its figures."""
+    """Write the report as one page; `more` is HTML below the large figures. Raises RecordingError on failure."""
     two = () if beside is None else (beside,)
     judged = (comparison, *two, *(() if again is None else (again,)))
-    said = walk_headline(walks) or tables.headline(comparison, beside)
-    parts = [f'<p class="headline">{escape(said)}</p>']
+    headline = walk_headline(walks) or tables.headline(comparison, beside)
+    parts = [f'<p class="headline">{escape(headline)}</p>']
     parts.append(_large_figures(comparison, beside))
     parts += [*more, *(f'<p class="note">{escape(line)}</p>' for line in lacks(comparison))]
     for recording, label in zip((comparison.reference, comparison.other), comparison.labels, strict=True):
@@ -60,7 +60,7 @@ def write_html(
     whole = [(second.start, second.start + 1.0) for second in seconds]
 
     def panels_at(index: int) -> list[Panel]:
-        """Made when they are drawn, because those of an hour are large."""
+        """Return a servo's panels, computed at each call: panels of an hour need much memory."""
         return tables.panels_of(comparison, comparison.pairs[index], beside=beside, everything=index < DETAILED)
 
     columns = sum(numbers(panels_at(index)) for index in range(len(comparison.pairs)))
@@ -90,7 +90,7 @@ def write_html(
 
 
 def _large_figures(comparison: Comparison, beside: Comparison | None) -> str:
-    """The two figures that matter, large: of two candidates their errors, else the usual and the largest error."""
+    """Return two large figures: the RMSEs of two candidates, or the RMSE and the largest error of one."""
     worst = comparison.pairs[0]
     which = f"{worst.name}, the worst of {len(comparison.pairs)} servos" if len(comparison.pairs) > 1 else worst.name
     lead = f"{which}: {worst.seconds:.1f} s, mean absolute error {worst.plain.mae:.2f}°, {worst.plain.mse:.2f} deg²."
@@ -104,7 +104,7 @@ def _large_figures(comparison: Comparison, beside: Comparison | None) -> str:
 
 
 def worst_seconds(comparison: Comparison) -> list[WorstSecond]:
-    """The seconds with the largest errors of all servos, the worst first."""
+    """Return the seconds with the largest errors of all servos, worst first."""
     worst_of_all: list[WorstSecond] = []
     for pair in comparison.pairs:
         motions = pair.motions
@@ -121,7 +121,7 @@ def worst_seconds(comparison: Comparison) -> list[WorstSecond]:
 
 
 def _seconds_html(seconds: Sequence[WorstSecond], names: Mapping[str, str]) -> str:
-    """The worst seconds, each a button that shows it in all curves; `names` are of servos' figures."""
+    """Return the worst seconds as buttons that zoom all curves; `names` are the ids of the servos' figures."""
     items = "</li>".join(
         f'<li><button data-axis="time" data-figure="{names[second.servo]}" data-from="{second.start - _MARGIN:g}" '
         f'data-to="{second.start + 1 + _MARGIN:g}"><b>{second.rmse:.2f}°</b> {escape(second.servo)}, '

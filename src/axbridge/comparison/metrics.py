@@ -1,4 +1,4 @@
-"""How far apart two motions are, and what a step response is like: pure functions on arrays, in rad and s."""
+"""Errors between two motions and figures of responses: pure functions on arrays, in rad and s."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ from axbridge.arrays import FloatArray
 from axbridge.errors import UsageError, require
 from axbridge.recording.sample_quality import GAP
 
-SETTLED = math.radians(1.0)  # band around the end value; at least this, or 2 % of the step
-HOLE = 0.25  # s: a longer stretch without samples, and longer than usual, is not bridged
-MOVED = math.radians(1.0)  # a motion has begun when it has come this far (over three counts of an AX-12)
-_HANGING = math.radians(5)  # of an arm that fell: it hangs down
+SETTLED = math.radians(1.0)  # half width of the band around the end value: the larger of this and 2 % of the step
+HOLE = 0.25  # s: a longer gap between samples, if longer than usual, is not interpolated
+MOVED = math.radians(1.0)  # a motion starts at this distance (over three counts of an AX-12)
+_HANGING = math.radians(5)  # distance from 0 rad at which a fallen arm hangs down
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _OPERATORS = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
 
 
 @dataclass(frozen=True)
 class Deviation:
-    """How far one motion is from another, degrees."""
+    """Errors between two motions, degrees."""
 
     mae: float  # mean absolute error
     rmse: float
-    mse: float  # deg² (the figure Lima et al. 2009 give)
+    mse: float  # mean squared error, deg² (as in Lima et al. 2009)
     worst: float  # largest absolute error
-    samples: int  # that were compared
+    samples: int  # number of compared samples
 
 
 @dataclass(frozen=True)
 class StepResponse:
-    """What a step response is like; a value that is not known is NaN."""
+    """Figures of a step response; unknown values are NaN."""
 
-    delay: float  # from the command until it has moved 1°, s
-    rise: float  # from 10 % to 90 % of the way it went, s
-    overshoot: float  # beyond where it came to rest, degrees
-    settling: float  # from the command until it stays within 1° or 2 % of where it came to rest, s
-    steady_state_error: float  # goal minus where it came to rest, degrees
+    delay: float  # from the command to the first 1° of motion, s
+    rise: float  # from 10 % to 90 % of the travel, s
+    overshoot: float  # beyond the end value, degrees
+    settling: float  # from the command until the error to the end value stays within 1° or 2 % of the travel, s
+    steady_state_error: float  # goal minus end value, degrees
 
 
 @dataclass(frozen=True)
@@ -50,13 +50,13 @@ class FrequencyResponse:
     """Response to a chirp."""
 
     frequency: FloatArray  # Hz, (n,)
-    gain: FloatArray  # amplitude out over amplitude in, (n,)
-    phase: FloatArray  # degrees, negative when it lags, (n,)
-    bandwidth: float  # where the gain falls below 1/√2, Hz; NaN when it does not
+    gain: FloatArray  # output amplitude / input amplitude, (n,)
+    phase: FloatArray  # degrees, negative for a lag, (n,)
+    bandwidth: float  # frequency from which the gain is below 1/√2, Hz; NaN if it never is
 
 
 def resample(time: FloatArray, values: FloatArray, at: FloatArray, *, beyond: float | None = math.nan) -> FloatArray:
-    """Linear interpolation at times `at` between known samples; outside them `beyond`, None: as at their ends."""
+    """Interpolate the known samples linearly at times `at`; outside them return `beyond`, or the end value if None."""
     known = ~np.isnan(values)
     if not known.any():
         return np.full(len(at), np.nan)
@@ -64,14 +64,14 @@ def resample(time: FloatArray, values: FloatArray, at: FloatArray, *, beyond: fl
 
 
 def holes(time: FloatArray) -> list[tuple[float, float]]:
-    """Begin and end, s, of each stretch between samples that is too long for a line across."""
+    """Return begin and end, s, of each gap between samples that is too long for interpolation."""
     spaces = np.diff(time)
     long = np.flatnonzero(spaces > max(HOLE, GAP * float(np.median(spaces)))) if len(spaces) else np.empty(0, int)
     return list(zip(time[long].tolist(), time[long + 1].tolist(), strict=True))
 
 
 def deviation(reference: FloatArray, other: FloatArray) -> Deviation:
-    """Errors between two motions (n,) sampled at the same times; samples that either lacks are left out."""
+    """Return the errors between two motions (n,), rad, at the same times; samples unknown in either are left out."""
     error = np.degrees(other - reference)
     error = error[~np.isnan(error)]
     if not len(error):
@@ -81,15 +81,15 @@ def deviation(reference: FloatArray, other: FloatArray) -> Deviation:
 
 
 def moves(position: FloatArray) -> bool:
-    """Whether a motion (n,), rad, is large enough to tell when it happened."""
+    """Return whether a motion (n,), rad, is large enough to determine its time shift."""
     return bool(np.nanmax(position, initial=-np.inf) - np.nanmin(position, initial=np.inf) >= MOVED)
 
 
 def best_shift(time: FloatArray, reference: FloatArray, other: FloatArray, limit: float = 0.2) -> float | None:
-    """How much later `other` is than `reference`, s: the shift within ±`limit` with the least squared error.
+    """Return how much later `other` is than `reference`, s: the shift within ±`limit` with the least squared error.
 
-    A grid of 2 ms first, then a parabola through the best three. None where the error is least at an end of the range,
-    or the motions do not overlap, are too short, or hardly move.
+    A grid of 2 ms is searched, then refined by a parabola through the best three. None if the best shift is at an end
+    of the range, or if the motions do not overlap, are too short, or hardly move.
     """
     if len(time) < 3 or not moves(reference):
         return None
@@ -113,7 +113,7 @@ def best_shift(time: FloatArray, reference: FloatArray, other: FloatArray, limit
 
 
 def step_response(time: FloatArray, position: FloatArray, target: float, commanded: float) -> StepResponse:
-    """Figures of the response to a goal set once."""
+    """Return the figures of the response to one goal `target`, rad, which was sent at `commanded`, s."""
     known = ~np.isnan(position)
     time, position = time[known], position[known]
     if len(time) < 5:
@@ -126,7 +126,7 @@ def step_response(time: FloatArray, position: FloatArray, target: float, command
     if abs(travel) < 2 * MOVED:
         return StepResponse(math.nan, math.nan, math.nan, math.nan, math.degrees(target - rest))
     after = time > commanded
-    time = np.concatenate(([commanded], time[after]))  # where it was until then, between two samples
+    time = np.concatenate(([commanded], time[after]))  # until the command the joint is at its start position
     done = np.concatenate(([0.0], (position[after] - start) / travel))
     band = max(SETTLED / abs(travel), 0.02)
     outside = np.flatnonzero(np.abs(done - 1) > band)
@@ -143,7 +143,7 @@ def step_response(time: FloatArray, position: FloatArray, target: float, command
 def frequency_response(
     time: FloatArray, command: FloatArray, position: FloatArray, low: float, high: float
 ) -> FrequencyResponse:
-    """Gain and phase between `low` and `high` Hz, from cross spectra (Welch) of a chirp."""
+    """Return gain and phase between `low` and `high` Hz, from cross spectra (Welch) of a chirp."""
     require("a frequency response", "scipy")
     from scipy.signal import csd, welch
 
@@ -163,14 +163,14 @@ def frequency_response(
     transfer = cross[chosen] / power[chosen]
     frequency, gain = frequency[chosen], np.abs(transfer)
     phase = np.degrees(np.unwrap(np.angle(transfer)))
-    if not len(frequency):  # too short or too slow to tell
+    if not len(frequency):  # the recording is too short or its sample rate too low
         frequency, gain, phase = np.array([math.nan]), np.array([math.nan]), np.array([math.nan])
     below = np.flatnonzero(gain < math.sqrt(0.5))
     return FrequencyResponse(frequency, gain, phase, float(frequency[below[0]]) if len(below) else math.nan)
 
 
 def _crossing(time: FloatArray, values: FloatArray, level: float) -> float:
-    """When `values` first reaches `level`, between samples; NaN if it never does."""
+    """Return the time at which `values` first reaches `level`, interpolated; NaN if it never does."""
     above = np.flatnonzero(values >= level)
     if not len(above):
         return math.nan
@@ -182,7 +182,7 @@ def _crossing(time: FloatArray, values: FloatArray, level: float) -> float:
 
 
 def fall_time(time: FloatArray, position: FloatArray, released: float) -> float:
-    """From the release until the arm first comes within `_HANGING` of hanging down (0 rad), s; NaN if it never does."""
+    """Return the time from the release until the arm first is within 5° of 0 rad (hanging down), s; NaN if never."""
     chosen = (time >= released) & ~np.isnan(position)
     return _crossing(time[chosen], -np.abs(position[chosen]), -_HANGING) - released
 
@@ -195,34 +195,34 @@ class SegmentMotion:
     command: FloatArray  # position goal in force, rad, (n,)
     position: FloatArray  # rad, (n,)
     sent: float  # when the segment's command was sent, s
-    facts: Mapping[str, Any]  # what the experiment said about the segment
+    facts: Mapping[str, Any]  # data of the segment's event
 
 
 @dataclass(frozen=True)
 class MetricRow:
-    """One figure of a result, for a table."""
+    """One figure of a result, as a row of a table."""
 
-    text: str  # what it is
-    unit: str  # what it is given in
-    # the figure of a result and of the reference's result, in SI or degrees; NaN = not known
+    text: str  # its name
+    unit: str  # the unit in the table
+    # the figure from a result and the reference's result, in SI units or degrees; NaN = unknown
     value: Callable[[Any, Any], float]
-    factor: float = 1.0  # from there to the unit
-    digits: int = 2  # behind the point
+    factor: float = 1.0  # from SI to `unit`
+    digits: int = 2  # decimal places
 
 
 @dataclass(frozen=True)
 class Measure:
-    """What is measured of one kind of segment."""
+    """The figures of one kind of segment."""
 
-    key: str  # its name in JSON
-    needs: tuple[str, ...]  # facts that the segment must have
-    of: Callable[[SegmentMotion], Any]  # the result
-    rows: tuple[MetricRow, ...]  # what a table shows of it
-    document: Callable[[Any], Any]  # the result as JSON
+    key: str  # name in JSON
+    needs: tuple[str, ...]  # keys that the segment's data must have
+    of: Callable[[SegmentMotion], Any]  # returns the result
+    rows: tuple[MetricRow, ...]  # rows of a table
+    document: Callable[[Any], Any]  # returns the result as JSON
 
 
 def _middle_phase(result: FrequencyResponse, reference: FrequencyResponse) -> float:
-    """Phase in the middle of the reference's range, on a logarithmic axis, degrees."""
+    """Return the phase, degrees, at the geometric middle of the reference's frequency range."""
     middle = math.sqrt(reference.frequency[0] * reference.frequency[-1])
     return float(np.interp(middle, result.frequency, result.phase))
 
@@ -265,11 +265,11 @@ MEASURES: Mapping[str, Measure] = {
             "phase_deg": chirp.phase.tolist(),
         },
     ),
-}  # by the kind that an experiment gives its segments
+}  # by the segment's `kind`
 
 
 def parse_condition(text: str, metrics: Collection[str]) -> tuple[str, Callable[[float], bool]]:
-    """``rmse>2`` as the metric's name, one of `metrics`, and whether a value fulfils it."""
+    """Parse a condition like ``rmse>2``: return the metric, one of `metrics`, and a predicate of its value."""
     match = re.fullmatch(rf"\s*(\w+)\s*(>=|<=|>|<)\s*({_NUMBER})\s*", text)
     if match is None or match[1] not in metrics:
         raise UsageError(f"{text!r} is no condition", f"write METRIC>NUMBER; metrics: {', '.join(sorted(metrics))}")

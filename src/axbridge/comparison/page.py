@@ -1,6 +1,6 @@
-"""What pages are made of: tables, curves that uPlot (web/) draws in the browser, and the page around them.
+"""Elements of HTML pages: tables, curves that uPlot (web/) draws in the browser, and the page itself.
 
-Of a long line are drawn the lowest and the highest sample of each stretch, heights as 16-bit shares of their range.
+Long curves are reduced to the lowest and highest sample of each section; y values are stored as 16-bit integers.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from axbridge.arrays import FloatArray
 from axbridge.file_reading import printable
 from axbridge.files import write_whole, writing
 
-POINTS = 2000  # of one line: two for each of the pixels a screen has across
-_HEIGHT = 100.0  # pixels of a panel of share 1
-_SHARES = 65534  # steps of a height
-_GAP = -32768
+POINTS = 2000  # of one curve: about two for each pixel of a screen's width
+_HEIGHT = 100.0  # pixels of a panel with share 1
+_SHARES = 65534  # steps of the 16-bit range of y
+_GAP = -32768  # stands for NaN
 
-# Okabe and Ito's, which people who do not tell red from green tell apart, and which show on white and on black. Of a
-# page, web/page.css has them.
+# Okabe and Ito's colours: they are distinct for colour-blind people, and visible on white and on black. Pages take them
+# from web/colours.css.
 COLOURS = {
     "command": "#a8a8a8",
     "reference": "#0072b2",
@@ -42,7 +42,7 @@ COLOURS = {
     "zero": "#c5ccd4",
 }
 
-# What the browser lets a page load: nothing but what is in it, so that it works, and says nothing, without a network.
+# Content security policy of a page: the browser loads nothing from the network, so pages work offline and leak nothing.
 ALONE = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
 
 
@@ -56,7 +56,7 @@ class Table:
 
 
 def table_text(table: Table) -> str:
-    """A table for the terminal: columns lined up."""
+    """Return a table as text for the terminal, with aligned columns."""
     lines = [tuple(map(printable, cells)) for cells in (table.header, *table.rows)]
     columns = []
     for place, cells in enumerate(zip(*lines, strict=True)):
@@ -67,17 +67,17 @@ def table_text(table: Table) -> str:
 
 
 def table_html(table: Table, *, words: bool = False) -> str:
-    """A table as HTML, under its title; `words` aligns left."""
-    # a unit stays with what it is the unit of
+    """Return a table as HTML with its title; `words` aligns its cells left."""
+    # no line break before a unit
     head = "".join(f"<th>{escape(cell).replace(' °', '&nbsp;°')}</th>" for cell in table.header)
     rows = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in table.rows)
     kind = ' class="words"' if words else ""
-    inner = f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody>"  # on paper, the head is on every page
+    inner = f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody>"  # print repeats a thead on each page
     return f'<h2>{escape(table.title)}</h2><div class="scroll"><table{kind}>{inner}</table></div>'
 
 
 def command_html(command: str) -> str:
-    """A command, with a button that copies it."""
+    """Return a shell command as HTML, with a button that copies it."""
     return f'<p class="command"><code>{escape(command)}</code> <button data-copy>Copy</button></p>'
 
 
@@ -87,45 +87,45 @@ class Curve:
 
     x: FloatArray  # (n,), ascending
     y: FloatArray  # (n,); NaN leaves a gap
-    label: str  # what it is; empty where the panel's own name says it
+    label: str  # its name in the legend; empty where the panel's name is enough
     colour: str  # a key of `COLOURS`
-    width: float = 1.7  # points
-    held: bool = False  # whether each value holds until the next, like a goal
-    points: bool = False  # whether the samples are marked, and not joined
+    width: float = 1.7  # of the line, points
+    held: bool = False  # whether each value is held until the next one, like a goal
+    points: bool = False  # whether samples are drawn as separate markers
 
 
 @dataclass(frozen=True)
 class Panel:
     """One pair of axes."""
 
-    curves: tuple[Curve, ...]  # what is drawn, in this order
-    x: str  # name of the horizontal axis
-    y: str  # of the vertical one
-    title: str = ""  # above it
-    share: float = 1.0  # its height beside that of other panels
-    marks: tuple[tuple[float, str], ...] = ()  # where parts begin: (x, name)
+    curves: tuple[Curve, ...]  # in drawing order
+    x: str  # label of the horizontal axis
+    y: str  # label of the vertical axis
+    title: str = ""  # above the panel
+    share: float = 1.0  # height relative to other panels
+    marks: tuple[tuple[float, str], ...] = ()  # starts of segments: (x, name)
 
 
 def fewer(panels: Sequence[Panel], points: int = POINTS, whole: Sequence[tuple[float, float]] = ()) -> list[Panel]:
-    """Panels of about `points` samples a line at most, which look the same; lines on one axis keep the same samples."""
+    """Return panels with about `points` samples per curve at most, and all in spans `whole`; equal `x` stay equal."""
     sharing: dict[int, list[Curve]] = {}
     for panel in panels:
         for curve in panel.curves:
             sharing.setdefault(id(curve.x), []).append(curve)
-    kept = {axis: _kept(curves, points, whole) for axis, curves in sharing.items()}
-    axes = {axis: curves[0].x[kept[axis]] for axis, curves in sharing.items()}
+    indices = {axis: _reduced(curves, points, whole) for axis, curves in sharing.items()}
+    axes = {axis: curves[0].x[indices[axis]] for axis, curves in sharing.items()}
 
     def fewer_samples(curve: Curve) -> Curve:
         if len(axes[id(curve.x)]) == len(curve.x):
             return curve
-        # between what is left of many samples, nothing holds
-        return replace(curve, x=axes[id(curve.x)], y=curve.y[kept[id(curve.x)]], held=False)
+        # held values would be wrong between the few samples that remain
+        return replace(curve, x=axes[id(curve.x)], y=curve.y[indices[id(curve.x)]], held=False)
 
     return [replace(panel, curves=tuple(map(fewer_samples, panel.curves))) for panel in panels]
 
 
-def _kept(curves: Sequence[Curve], points: int, whole: Sequence[tuple[float, float]]) -> np.typing.NDArray[np.intp]:
-    """Which samples stay: of each stretch the lowest and highest of every line, and one of its gap."""
+def _reduced(curves: Sequence[Curve], points: int, whole: Sequence[tuple[float, float]]) -> np.typing.NDArray[np.intp]:
+    """Return the indices of samples to keep: lowest, highest and first unknown one of each curve in each section."""
     x = curves[0].x
     if len(x) <= points:
         return np.arange(len(x))
@@ -144,13 +144,13 @@ def _kept(curves: Sequence[Curve], points: int, whole: Sequence[tuple[float, flo
 
 
 def numbers(panels: Sequence[Panel]) -> int:
-    """How many columns of numbers a figure has."""
+    """Return the size of a figure per sample, as a number of 16-bit columns."""
     curves = [curve for panel in panels for curve in panel.curves]
-    return len(curves) + 2 * len({id(curve.x) for curve in curves})  # a place is four bytes, a height two
+    return len(curves) + 2 * len({id(curve.x) for curve in curves})  # x takes four bytes, y two
 
 
 def figure_html(panels: Sequence[Panel], name: str, axis: str = "time") -> str:
-    """Panels one below the other as one figure of a page; `write_page` brings the program that draws it."""
+    """Return panels as one figure of a page, one below the other; `write_page` adds the program that draws it."""
     axes: dict[int, str] = {}
     for panel in panels:
         for curve in panel.curves:
@@ -182,7 +182,7 @@ def figure_html(panels: Sequence[Panel], name: str, axis: str = "time") -> str:
             for panel in panels
         ],
     }
-    # no text in it can end the script
+    # a label with "</script>" must not end the script
     text = json.dumps(figure, separators=(",", ":"), ensure_ascii=False, allow_nan=False).replace("</", "<\\/")
     height = sum(panel.share * _HEIGHT + 32 for panel in panels) + 66
     return (
@@ -191,7 +191,7 @@ def figure_html(panels: Sequence[Panel], name: str, axis: str = "time") -> str:
 
 
 def map_html(x: Sequence[str], y: Sequence[str], z: FloatArray, titles: tuple[str, str], *, signed: bool) -> str:
-    """Values over two axes as fields of colour, the first row at the bottom."""
+    """Return a heat map of `z` (rows, columns) as SVG, first row at the bottom; `signed`: -1..1, values are printed."""
     wide, left, below = 600 / z.shape[1], 130, 60
     high = min(wide, 420 / z.shape[0])
     height = high * z.shape[0]
@@ -223,10 +223,10 @@ def map_html(x: Sequence[str], y: Sequence[str], z: FloatArray, titles: tuple[st
 
 
 def _field(value: float, low: float, span: float, *, signed: bool) -> str:
-    """The colour of a value."""
+    """Return the colour of a value; "none" for NaN."""
     if math.isnan(value):
         return "none"
-    if signed:  # from red over white to blue
+    if signed:  # red, white, blue
         ends, share = ((213, 94, 0) if value < 0 else (0, 114, 178)), min(abs(value), 1.0)
         ends_from = (255, 255, 255)
     else:
@@ -235,7 +235,7 @@ def _field(value: float, low: float, span: float, *, signed: bool) -> str:
 
 
 def heights(values: FloatArray) -> tuple[str, float, float]:
-    """Values as shares of their range, the lowest, and what one share is; see web/plots.js."""
+    """Return values as encoded 16-bit steps, the lowest value, and the size of a step; web/plots.js decodes them."""
     known = values[np.isfinite(values)]
     low = float(known.min()) if len(known) else 0.0
     step = (float(known.max()) - low) / _SHARES if len(known) else 0.0
@@ -245,12 +245,12 @@ def heights(values: FloatArray) -> tuple[str, float, float]:
 
 
 def packed(values: np.typing.NDArray[Any]) -> str:
-    """Numbers as they stand in a page."""
+    """Return numbers as base64 text."""
     return base64.b64encode(np.ascontiguousarray(values).tobytes()).decode()
 
 
 def write_page(path: Path | str, title: str, parts: Sequence[str]) -> None:
-    """Write a page of parts that are HTML already."""
+    """Write a page of HTML parts; raise RecordingError if the file cannot be written."""
     view = '<meta name="viewport" content="width=device-width, initial-scale=1">'
     alone = f'<meta http-equiv="Content-Security-Policy" content="{ALONE}">'
     style, program = web("colours.css") + web("page.css"), ""
@@ -266,5 +266,5 @@ def write_page(path: Path | str, title: str, parts: Sequence[str]) -> None:
 
 
 def web(name: str) -> str:
-    """One of the files for browsers that every page shares."""
+    """Return a file of web/, which all pages share."""
     return (Path(__file__).parent / "web" / name).read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The picture of a comparison: one servo large with its figures beside it, or many servos small."""
+"""Draw a comparison as PNG: one servo large with its figures beside it, or many servos small."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from axbridge.comparison.tables import acts_table, deviation_table, headline, pa
 from axbridge.errors import require
 from axbridge.files import replacing, writing
 
-SMALL = 12  # at most so many servos in one picture
-LETTERS = 150  # of a line across the picture
-_PER_INCH = 11.0  # letters above a panel
-_ROWS = 2  # of names of marks there
+SMALL = 12  # most servos in one picture
+LETTERS = 150  # letters in a line across the picture
+_PER_INCH = 11.0  # letters per inch in the names of marks
+_ROWS = 2  # rows of names of marks above a panel
 
 
 def write_png(comparison: Comparison, path: Path | str, title: str = "", *, beside: Comparison | None = None) -> None:
-    """Write the picture of the report."""
+    """Write the picture of a comparison, or of two candidates; raise RecordingError if it cannot be written."""
     require("a picture", "matplotlib")
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -65,7 +65,7 @@ def _one(figure: Any, comparison: Comparison, beside: Comparison | None) -> None
 
 
 def _write(axes: Any, table: Table) -> None:
-    """The figures, as a column of text at the right."""
+    """Write the figures as a column of text at the right."""
     columns = len(table.header) - 1
     places = [0.0, *np.linspace(1.0, 1.0 - 0.26 * (columns - 1), columns)[::-1]]
     axes.text(0, 1.0, table.title, fontsize=10.5, fontweight="bold", color=COLOURS["ink"], va="top")
@@ -104,7 +104,7 @@ def _many(figure: Any, comparison: Comparison) -> None:
 
 
 def draw(axes: Any, panel: Panel, *, small: bool = False) -> None:
-    """Draw a panel; `small` is for one of many."""
+    """Draw a panel on matplotlib axes; `small` for a picture of many panels."""
     for curve in panel.curves:
         axes.plot(
             curve.x, curve.y, color=COLOURS[curve.colour], linewidth=curve.width, label=curve.label,
@@ -136,7 +136,7 @@ def draw(axes: Any, panel: Panel, *, small: bool = False) -> None:
 
 
 def legend(figure: Any, axes: Any, place: tuple[float, float]) -> None:
-    """The legend of `axes` above the figure, its upper right corner at `place` (shares of the figure)."""
+    """Draw the legend of `axes` above the figure, its upper right corner at `place` (shares of the figure)."""
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(
         handles, labels, loc="upper right", bbox_to_anchor=place, ncols=len(labels), frameon=False, fontsize=10
@@ -144,14 +144,14 @@ def legend(figure: Any, axes: Any, place: tuple[float, float]) -> None:
 
 
 def mark_rows(marks: Sequence[tuple[float, str]], start: float, span: float, letters: int) -> dict[int, int]:
-    """In which row above a panel each mark's name stands, so that no two touch and none reaches beyond the panel."""
-    taken = [start] * _ROWS
+    """Return the row above a panel for each mark's name, by index; names without room are left out."""
+    row_ends = [start] * _ROWS
     free_rows = {}
     for index, (mark, name) in enumerate(marks):
         at = max(mark, start)
         until = at + (len(name) + 1) / letters * span
-        free = next((row for row, reach in enumerate(taken) if reach <= at), None)
+        free = next((row for row, row_end in enumerate(row_ends) if row_end <= at), None)
         if name and free is not None and until <= start + span:
             free_rows[index] = free
-            taken[free] = until
+            row_ends[free] = until
     return free_rows

@@ -1,9 +1,9 @@
-"""What a recorded motion takes, by inverse dynamics: where the floor pushes a walk, and what one servo carries.
+"""Inverse dynamics of recorded motions: the zero-moment point of a walk, and the load of a servo.
 
-A foot that stands does not move: the angles tell how the body moves above it, and what the floor has to push, whose
-resultant acts at the zero-moment point (Vukobratovic and Borovac 2004). Only an inertial unit tells how the foot tilts.
-Places are as seen from the middle between both feet: x ahead, y to the left. Of a joint that is fitted, and may move
-otherwise than it did, inertia and the torque of weight are exact; what the others add is that of the recorded motion.
+A standing foot does not move. So the joint angles give the motion of the body above it, and the force of the floor,
+which acts at the zero-moment point (Vukobratovic and Borovac 2004). The tilt of the foot is known only with an inertial
+unit. Positions are relative to the middle between both feet: x ahead, y to the left. A fitted joint may move otherwise
+than recorded: its inertia and torque of weight remain exact, the torque of the other joints is that of the recording.
 """
 
 from __future__ import annotations
@@ -28,33 +28,33 @@ from axbridge.rotations import matrix_of_roll_pitch_yaw
 from axbridge.sim.body.inverse_dynamics import wrenches
 from axbridge.sim.body.kinematics import Posed, Sole, inside, path_to_base, posed, rooted_at, soles_of
 
-_SMOOTH = 0.05  # s on either side from which speeds and accelerations are taken: rounding makes shorter ones worthless
-_LIFTED = 0.003  # m: between feet whose heights differ by less, the weight is taken to pass over bit by bit
-# What a gap in the samples looks like, and no walk does: the floor pressed by so much more or less, a share of the
-# weight, and at a point so far from the foot that stands, m.
+_SMOOTH = 0.05  # s on either side for speeds and accelerations: with shorter spans, rounding errors dominate
+_LIFTED = 0.003  # m: for smaller height differences of the feet, the weight is shared between them linearly
+# Larger values come from gaps in the samples, not from a walk: deviation of the floor's force from the weight, as a
+# share of it, and distance of the zero-moment point from the standing foot, m.
 _UNLIKELY, _FARTHEST = 0.5, 0.15
-CLEAR = 0.005  # m: a foot so high above the other carries nothing
+CLEAR = 0.005  # m: a foot this high above the other carries no weight
 
 Motion = tuple[FloatArray, FloatArray, FloatArray]  # positions, speeds, accelerations of a tree's joints, (n, joints)
 
 
 @dataclass(frozen=True)
 class Standing:
-    """A robot on two feet, as a recording knows it."""
+    """A robot on two feet, from the metadata of a recording."""
 
-    rig: Rig  # its rig
+    rig: Rig
     tree: Tree  # its links; the first is its base
-    soles: tuple[Sole, Sole]  # of its two feet, the left one first
+    soles: tuple[Sole, Sole]  # left foot first
 
 
 def standing_robot(recording: Recording) -> Standing | None:
-    """The robot of a recording; None where it does not say, or the robot does not stand free on two feet."""
-    known = [isinstance(recording.metadata.get(key), kind) for key, kind in (("rig", dict), ("urdf", str))]
-    return on_two_feet(rig_of(recording)) if all(known) else None
+    """Return the robot of a recording; None if it is unknown, or does not stand free on two feet."""
+    present = [isinstance(recording.metadata.get(key), kind) for key, kind in (("rig", dict), ("urdf", str))]
+    return on_two_feet(rig_of(recording)) if all(present) else None
 
 
 def on_two_feet(rig: Rig) -> Standing | None:
-    """The robot of a rig; None where it does not stand free on two feet."""
+    """Return the robot of a rig; None if it does not stand free on two feet."""
     if rig.world is None or rig.world.fixed_base:
         return None
     tree = rig.tree()
@@ -68,18 +68,18 @@ def on_two_feet(rig: Rig) -> Standing | None:
 
 @dataclass(frozen=True)
 class Footing:
-    """How a robot stood and walked at n moments; in axes of the middle between both feet, on the floor."""
+    """Pose and zero-moment point of a robot at n times, in axes of the middle between both feet, on the floor."""
 
-    place: FloatArray  # of the base link's frame, m, (n, 3)
-    turn: FloatArray  # its axes, (n, 3, 3)
+    place: FloatArray  # position of the base link's frame, m, (n, 3)
+    turn: FloatArray  # rotation of the base link's frame, (n, 3, 3)
     lifted: FloatArray  # height of the left sole's middle above the right one's, m, (n,)
     zmp: FloatArray  # the zero-moment point, m, (n, 2)
-    margin: FloatArray  # from there to the nearest edge of the soles that stand, m, (n,); below 0 outside
-    rooted: tuple[Rooted, Rooted]  # the motion as seen from the left foot, and from the right one
+    margin: FloatArray  # distance of the ZMP to the nearest edge of the standing soles, m, (n,); negative outside
+    rooted: tuple[Rooted, Rooted]  # the motion relative to the left foot, and to the right one
 
 
 class Rooted(NamedTuple):
-    """How a robot moved at n moments, as seen from a foot of it that stands flat and does not move."""
+    """Motion of a robot at n times relative to one of its feet, which stands still."""
 
     tree: Tree  # the robot with that foot as its base
     motion: Motion  # of the tree's joints
@@ -87,13 +87,13 @@ class Rooted(NamedTuple):
 
 
 def footing(recording: Recording, robot: Standing, time: FloatArray) -> Footing:
-    """How the robot stood at these times (n,), s."""
+    """Return pose and zero-moment point of the robot at times (n,), s."""
     motion = joints_motion(recording, robot.rig, robot.tree, time)
     where = posed(robot.tree, motion[0])
     leaning = _leaning(recording, time)
     left, right = (_from_foot(robot, where, motion, leaning, side) for side in (0, 1))
     lifted = (right.other_height - left.other_height) / 2
-    weight = np.clip(0.5 - lifted / (2 * _LIFTED), 0.0, 1.0)[:, None]  # of what is seen from the left foot
+    weight = np.clip(0.5 - lifted / (2 * _LIFTED), 0.0, 1.0)[:, None]  # of the left foot's view
     zmp = weight * left.zmp + (1 - weight) * right.zmp
     on_left = weight > 0.5
     place = np.where(on_left, left.place, right.place)
@@ -103,14 +103,16 @@ def footing(recording: Recording, robot: Standing, time: FloatArray) -> Footing:
 
 
 def measured_zmp(recording: Recording, robot: Standing) -> tuple[FloatArray, FloatArray, FloatArray] | None:
-    """The zero-moment point that a simulation measured, and the planned one, as seen from between the feet."""
+    """Return times, s, and a simulation's measured and planned ZMP, m, from the middle between the feet, or None."""
     cycles = recording.cycles
     names = (*BASE, "zmp_x", "zmp_y")
     if not all(name in cycles for name in names) or np.isnan(cycles["zmp_x"]).all():
         return None
     time, (x, y, z, roll, pitch, yaw) = cycles["time"], (cycles[name] for name in names[:6])
     turn = matrix_of_roll_pitch_yaw(roll, pitch, yaw)
-    place = np.stack((x, y, z), axis=1) - turn @ robot.tree.centre[0]  # what is recorded is the base's centre of mass
+    place = (
+        np.stack((x, y, z), axis=1) - turn @ robot.tree.centre[0]
+    )  # the recorded position is that of the base's centre of mass
     positions = joints_motion(recording, robot.rig, robot.tree, time)[0]
     where = posed(robot.tree, positions, (place, turn))
     middle = np.mean([_points(where, sole)[:, :2] for sole in robot.soles], axis=0)
@@ -124,18 +126,18 @@ def measured_zmp(recording: Recording, robot: Standing) -> tuple[FloatArray, Flo
     return time, zmp[0], zmp[1]
 
 
-class _Seen(NamedTuple):
-    """The walk as if one foot stood flat all the time."""
+class _FootView(NamedTuple):
+    """The walk under the assumption that one foot stands all the time."""
 
-    place: FloatArray  # of the base, m, (n, 3), in axes of the middle between the feet
-    turn: FloatArray  # its axes, (n, 3, 3)
-    zmp: FloatArray  # m, (n, 2), likewise
-    other_height: FloatArray  # of the other sole's middle above this one's, m, (n,)
-    rooted: Rooted  # its motion
+    place: FloatArray  # position of the base, m, (n, 3), in axes of the middle between the feet
+    turn: FloatArray  # rotation of the base in these axes, (n, 3, 3)
+    zmp: FloatArray  # zero-moment point in these axes, m, (n, 2)
+    other_height: FloatArray  # height of the other sole's middle above this one's, m, (n,)
+    rooted: Rooted  # the motion relative to the foot
 
 
-def _from_foot(robot: Standing, where: Posed, motion: Motion, leaning: FloatArray | None, side: int) -> _Seen:
-    """Look at a walk from one foot. `where` is in the base's axes."""
+def _from_foot(robot: Standing, where: Posed, motion: Motion, leaning: FloatArray | None, side: int) -> _FootView:
+    """Return a walk relative to one foot (`side` 0 left, 1 right). `where` is in the base's axes."""
     sole, other = robot.soles[side], robot.soles[1 - side]
     back = np.swapaxes(where.turn[sole.link], 1, 2)  # from the base's axes into the foot's
     flat = _flat(leaning, where, sole)
@@ -148,11 +150,11 @@ def _from_foot(robot: Standing, where: Posed, motion: Motion, leaning: FloatArra
     zmp = _floor_push(rooted, sole, flat)
     level = _about_up(-heading)
     moved = place - np.column_stack((middle, np.zeros(len(middle))))
-    return _Seen(_times(level, moved), level @ turn, _turned(zmp - middle, -heading), far[:, 2], rooted)
+    return _FootView(_times(level, moved), level @ turn, _turned(zmp - middle, -heading), far[:, 2], rooted)
 
 
 def _flat(leaning: FloatArray | None, where: Posed, sole: Sole) -> FloatArray:
-    """How a foot that stands is turned, (n, 3, 3): x ahead, and flat where nothing tells how the base leans."""
+    """Return the rotation of a standing foot, (n, 3, 3): x ahead, and flat if the base's lean is unknown."""
     if leaning is None:
         return np.broadcast_to(np.eye(3), (len(where.centre), 3, 3))
     turn: FloatArray = leaning @ where.turn[sole.link]
@@ -170,7 +172,7 @@ def _rooted(robot: Standing, motion: Motion, flat: FloatArray, side: int) -> Roo
 
 
 def _floor_push(rooted: Rooted, sole: Sole, flat: FloatArray) -> FloatArray:
-    """The zero-moment point (n, 2), m, from the middle of a sole that does not move, in level axes."""
+    """Return the zero-moment point (n, 2), m, relative to the middle of a standing sole, in level axes; NaN in gaps."""
     held = wrenches(rooted.tree, *rooted.motion, rooted.gravity)
     force = _times(flat, held.force)
     about = _times(flat, held.moment - np.cross(np.broadcast_to(sole.middle, force.shape), held.force))
@@ -185,7 +187,7 @@ def _floor_push(rooted: Rooted, sole: Sole, flat: FloatArray) -> FloatArray:
 def _margins(
     robot: Standing, where: Posed, place: FloatArray, turn: FloatArray, lifted: FloatArray, zmp: FloatArray
 ) -> FloatArray:
-    """How far inside the soles that stand a point is, m, (n,)."""
+    """Return the distance of points `zmp` from the edge of the standing soles, m, (n,); negative outside."""
     corners = [
         (_times(turn, where.place[sole.link] + _times(where.turn[sole.link], corner)) + place)[:, :2]
         for sole in robot.soles
@@ -200,7 +202,7 @@ def _margins(
 
 
 def _leaning(recording: Recording, time: FloatArray) -> FloatArray | None:
-    """How the base was turned, by an inertial unit in it, (n, 3, 3), without where it looked; None if not recorded."""
+    """Return the base's roll and pitch from an inertial unit as rotations, (n, 3, 3); None if not recorded."""
     cycles, names = recording.cycles, ("imu_roll", "imu_pitch")
     if any(np.isnan(cycles.get(name, np.nan)).all() for name in names):
         return None
@@ -209,13 +211,13 @@ def _leaning(recording: Recording, time: FloatArray) -> FloatArray | None:
 
 
 def _points(where: Posed, sole: Sole) -> FloatArray:
-    """The middle of a sole, m, (n, 3)."""
+    """Return the middle of a sole, m, (n, 3)."""
     points: FloatArray = where.place[sole.link] + _times(where.turn[sole.link], sole.middle)
     return points
 
 
 def _heading(turn: FloatArray) -> FloatArray:
-    """Where the x axis of frames (n, 3, 3) looks, rad to the left, (n,)."""
+    """Return the direction of the x axis of frames (n, 3, 3), rad to the left, (n,)."""
     return np.arctan2(turn[:, 1, 0], turn[:, 0, 0])
 
 
@@ -224,17 +226,17 @@ def _about_up(angle: FloatArray) -> FloatArray:
 
 
 def _turned(points: FloatArray, angle: FloatArray) -> FloatArray:
-    """Points (n, 2) turned to the left by angles (n,), rad."""
+    """Return points (n, 2) turned to the left by angles (n,), rad."""
     return _times(_about_up(angle)[:, :2, :2], points)
 
 
 def _times(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
-    """Matrices (…, k, k) on vectors (…, k)."""
+    """Multiply matrices (…, k, k) by vectors (…, k)."""
     return (matrices @ vectors[..., None])[..., 0]
 
 
 def joints_motion(recording: Recording, rig: Rig, tree: Tree, time: FloatArray) -> Motion:
-    """How all joints of a tree moved at the times (l,), s."""
+    """Return positions, speeds and accelerations of a tree's joints at times (l,), s; RecordingError if unknown."""
     servos = {servo.joint: servo for servo in rig.servos}
     columns = []
     for joint in tree.joints:
@@ -249,7 +251,7 @@ def joints_motion(recording: Recording, rig: Rig, tree: Tree, time: FloatArray) 
 
 
 def _derivatives(time: FloatArray, values: FloatArray, wanted: FloatArray) -> Motion:
-    """Values, first and second derivatives (l,) at the `wanted` times, from cubics over `_SMOOTH` s on either side."""
+    """Return values, first and second derivatives at the times `wanted`, from cubics over `_SMOOTH` s on each side."""
     require("torques along a recording", "scipy")
     from scipy.signal import savgol_filter
 
@@ -265,29 +267,29 @@ def _derivatives(time: FloatArray, values: FloatArray, wanted: FloatArray) -> Mo
 
 
 CARRIED = 4  # columns: inertia, kg·m²; torque a·sin(θ) + b·cos(θ) + c: a, b, c, N·m
-_BLOCK = 20_000  # samples at a time: memory
-_ENOUGH = 1.0  # s on its feet, in all, below which a recording tells nothing
-_HUNG = "fit it to a recording of the robot hung up by its body, with fixed_base = true in its rig"
+_BLOCK = 20_000  # samples at once, to limit memory
+_MIN_SECONDS = 1.0  # s: least time on the feet in a recording
+_HANG_UP = "fit it to a recording of the robot hung up by its body, with fixed_base = true in its rig"
 
 
 @dataclass(frozen=True, kw_only=True)
 class CarriedRecording(Recording):
-    """A recording of one servo, with what it carried."""
+    """A recording of one servo, with its load."""
 
     at: FloatArray  # times of `load`, s, (l,)
     load: FloatArray  # (l, CARRIED), about the joint
-    known: BoolArray  # when that is known, (l,); else it is as if the robot stood on its lower foot
+    known: BoolArray  # whether the load is known, (l,); else it assumes that the robot stands on its lower foot
 
 
 def joints_of_robot(recordings: Sequence[Recording], rig: Rig, names: Sequence[str]) -> tuple[list[Recording], Rig]:
-    """Each recording by each of these servos, with what it carried; and the rig with those servos alone."""
+    """Return a recording with its load for each recording and servo; and the rig with these servos only."""
     servos = [_hinge(rig, name) for name in names]
     parts: list[Recording] = [_carried(recording, rig, servo) for recording in recordings for servo in servos]
     return parts, rig.model_copy(update={"servos": tuple(servos)})
 
 
 def _hinge(rig: Rig, name: str) -> ServoConfig:
-    """The servo of this name, which turns a joint of the URDF."""
+    """Return the servo of this name; raise UsageError or RigError unless it turns a hinge of the URDF."""
     servo = next((servo for servo in rig.servos if servo.name == name), None)
     if servo is None:
         names = ", ".join(servo.name for servo in rig.servos)
@@ -297,7 +299,7 @@ def _hinge(rig: Rig, name: str) -> ServoConfig:
 
 
 def check_hinge(rig: Rig, servo: ServoConfig) -> None:
-    """Refuse a servo that turns no joint of the URDF."""
+    """Raise RigError for a servo that does not turn a hinge of the URDF."""
     path, tree = rig.urdf_path(), rig.tree()
     joints = tree.names
     if servo.joint not in joints:
@@ -319,7 +321,7 @@ def _carried(recording: Recording, rig: Rig, servo: ServoConfig) -> CarriedRecor
         load = _load(tree, joint, motion, np.tile(rig.world.gravity, (len(track), 1)))
     else:
         load, known = _on_foot(recording, rig, servo)
-        track = replace(track, velocity=motion[1][:, joint])  # rounded, Present Speed is a poor start on each step
+        track = replace(track, velocity=motion[1][:, joint])  # Present Speed is too coarse as a start
     registers = recording.metadata.get("registers") or {}
     metadata = {**recording.metadata, "registers": {key: registers[key] for key in (servo.name,) if key in registers}}
     return CarriedRecording(
@@ -329,9 +331,9 @@ def _carried(recording: Recording, rig: Rig, servo: ServoConfig) -> CarriedRecor
 
 
 def _on_foot(recording: Recording, rig: Rig, servo: ServoConfig) -> tuple[FloatArray, BoolArray]:
-    """What a joint of a robot on its feet carried (l, CARRIED) by what the floor says, and when it says it (l,).
+    """Return the load of a joint of a robot on its feet (l, CARRIED), and whether it is known (l,).
 
-    On two feet nobody knows how the weight is shared; that leaves open what the joints between the feet carry.
+    On two feet the distribution of the weight is unknown, so the load of the joints between the feet is unknown, too.
     """
     track = recording[servo.name]
     robot = on_two_feet(rig)
@@ -341,17 +343,17 @@ def _on_foot(recording: Recording, rig: Rig, servo: ServoConfig) -> tuple[FloatA
             if rig.world is not None and not rig.world.ground
             else "how its base moves and what the floor pushes is known only of a robot on two flat feet"
         )
-        raise RecordingError(recording.path, f"does not show what {servo.name} carries: {why}", _HUNG)
+        raise RecordingError(recording.path, f"does not show what {servo.name} carries: {why}", _HANG_UP)
     stance = footing(recording, robot, track.time)
     standing = stance.margin > 0
     on_one = standing & (np.abs(stance.lifted) > CLEAR)
     leg = _between_feet(robot, servo.joint)
     known = on_one if leg else standing
     seconds = known.mean() * np.ptp(track.time)
-    if seconds < _ENOUGH:
+    if seconds < _MIN_SECONDS:
         where = "one foot; on two, nobody knows how they share what the floor pushes" if leg else "its feet"
         why = f"does not show what {servo.name} carries: for {seconds:.2f} s in all the robot stood on {where}"
-        raise RecordingError(recording.path, why, f"fit it to a walk of a few steps; or {_HUNG}")
+        raise RecordingError(recording.path, why, f"fit it to a walk of a few steps; or {_HANG_UP}")
     load = np.zeros((len(track), CARRIED))
     for rooted, chosen in zip(stance.rooted, (stance.lifted <= 0, stance.lifted > 0), strict=True):
         joint = rooted.tree.names.index(servo.joint)
@@ -360,7 +362,7 @@ def _on_foot(recording: Recording, rig: Rig, servo: ServoConfig) -> tuple[FloatA
 
 
 def _between_feet(robot: Standing, joint: str) -> bool:
-    """Whether a joint is on the way from foot to foot."""
+    """Return whether a joint is in the chain from foot to foot."""
     tree = rooted_at(robot.tree, robot.soles[0].link)
     foot = tree.links.index(robot.tree.links[robot.soles[1].link])
     dofs = [int(tree.dof[link]) for link in path_to_base(tree, foot)]
@@ -368,7 +370,7 @@ def _between_feet(robot: Standing, joint: str) -> bool:
 
 
 def _load(tree: Tree, joint: int, motion: Motion, gravity: FloatArray) -> FloatArray:
-    """(l, CARRIED) along a motion in which nothing touches the robot but at its base."""
+    """Return the load of a joint (l, CARRIED) along a motion in which the robot is touched only at its base."""
     pieces = []
     for first in range(0, len(gravity), _BLOCK):
         part = slice(first, first + _BLOCK)

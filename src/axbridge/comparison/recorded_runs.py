@@ -1,4 +1,4 @@
-"""Recordings of one servo as `Runs`: what a rollout, and so a fit, takes of them."""
+"""Convert recordings of one servo to `Runs`, the input of rollouts and fits."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from axbridge.virtual.servo import loop_row
 
 _GRAVITY = 9.81
 _RESTING = 0.1  # rad/s: two steps of an AX-12's Present Speed
-_EDGE = 2.5  # counts from an end of the sensor's range that count as beyond it
-_SURELY = 0.99  # between two samples whose load is known
+_EDGE = 2.5  # counts: positions this close to an end of the sensor's range count as beyond it
+_KNOWN = 0.99  # an interpolated `known` above this lies between two samples with known load
 _ITS_RIG = "use the rig it was recorded on"
 
 
@@ -37,20 +37,20 @@ class Arm:
 
     inertia: float  # about the hinge, kg·m²
     gravity: float  # largest torque of its weight, m·g·l, N·m
-    # the weight's torque at joint angle θ is `-gravity·sin(θ + phase)`; 0 where 0 rad hangs down, rad
+    # rad: the weight's torque at joint angle θ is `-gravity·sin(θ + phase)`; 0 if the arm hangs down at 0 rad
     phase: float = 0.0
-    stops: tuple[float, float] = (-math.inf, math.inf)  # ends of its travel, rad; ±inf = none
+    stops: tuple[float, float] = (-math.inf, math.inf)  # hard stops, rad; ±inf = none
 
 
 def arm_of(rig: Rig, servo: ServoConfig) -> Arm:
-    """The arm that a servo swings."""
+    """Return the arm of a servo; raise RigError unless it is the only joint, on a fixed base."""
     check_hinge(rig, servo)
     tree = rig.tree()
-    assert rig.world is not None  # else it had no tree
+    assert rig.world is not None  # `check_hinge` has read its URDF
     if len(tree.joints) > 1 or not rig.world.fixed_base:
         hint = "identification needs one arm on a fixed base; of a robot, say which servo: --servo NAME"
         raise RigError(rig.urdf_path(), f"joint {servo.joint}", "is one of several moving parts", hint)
-    # Turned by θ it takes the torque inertia·θ'' - a·cos θ - b·sin θ.
+    # The torque at angle θ is inertia·θ'' - a·cos θ - b·sin θ.
     gravity = np.array([(0.0, 0.0, 0.0), rig.world.gravity, rig.world.gravity])
     position, pushed, still = (
         np.array([column]).T for column in ((0.0, 0.0, math.pi / 2), (1.0, 0.0, 0.0), np.zeros(3))
@@ -61,10 +61,10 @@ def arm_of(rig: Rig, servo: ServoConfig) -> Arm:
 
 
 def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
-    """Commands and measurements of recordings of one servo each, ready for `rollouts`: angles are the servo's own.
+    """Return commands and measurements of recordings of one servo each, for `rollouts`; angles on the servo's side.
 
-    The arm is the one that a recording names, else the rig's; likewise supply voltage and registers. Coarse stamps are
-    restored. Where the sensor cannot see the arm, the run is `Regime.FOLLOWED`: there is nothing to compare.
+    Arm, supply voltage and registers are the recording's if it has them, else the rig's. Coarse time stamps are
+    restored. Outside the sensor's range the run is `Regime.FOLLOWED`, which is not compared.
     """
     rig_arm = None
     samples: list[dict[str, Any]] = []
@@ -73,7 +73,7 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
     for recording in recordings:
         track = only_track(recording, rig)
         servo = servo_of(track.name, rig)
-        side, count = servo.direction, rig.profile_of(servo).units.position  # goals arrive in whole counts
+        side, count = servo.direction, rig.profile_of(servo).units.position  # goals are whole counts
         known = ~np.isnan(track.position)
         if not known.all():
             at, both = track.time, (track.position, track.velocity)
@@ -94,15 +94,15 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
         driven[track.torque_enabled == Regime.HELD] = Regime.HELD  # written by `fit.lima2009`
         sent = track.sent
         if track.commanded[0] > track.time[0] and abs(track.velocity[0]) < _RESTING:
-            driven[0] = Regime.HELD  # its first command has yet to arrive
-            kept = (track.command, track.duty, track.torque_enabled, track.speed_limit)
-            if all(np.array_equal(column[0], column[1], equal_nan=True) for column in kept):
+            driven[0] = Regime.HELD  # the first command has not arrived yet
+            commands = (track.command, track.duty, track.torque_enabled, track.speed_limit)
+            if all(np.array_equal(column[0], column[1], equal_nan=True) for column in commands):
                 sent[1] = sent[0]
         driven[unseen(track, rig)] = Regime.FOLLOWED
         if isinstance(recording, CarriedRecording):
             load = np.stack([np.interp(track.time, recording.at, column) for column in recording.load.T], axis=1)
             loads.append(load * [1.0, 1.0, side, side])
-            driven[np.interp(track.time, recording.at, recording.known) <= _SURELY] = Regime.FOLLOWED
+            driven[np.interp(track.time, recording.at, recording.known) <= _KNOWN] = Regime.FOLLOWED
         stamps = restored(track.time) if recording.metadata.get("stamps") else None
         samples.append({
             "time": track.time if stamps is None else stamps.time,
@@ -125,20 +125,20 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
             "passive": _passive(servo, arm),
             "settings": settings_of(rig, servo, written_in(recording, track.name)),
             "unknown_command_times": bool(recording.metadata.get("goal", {}).get("time_estimated")),
-            "spread": 0.0 if stamps is None else stamps.spread,  # of what is left of the times' error, s
+            "spread": 0.0 if stamps is None else stamps.spread,  # s, of the times' remaining error
         })  # fmt: skip
     start = np.cumsum([0, *(len(part["time"]) for part in samples)]).astype(np.int64)
     joined: dict[str, Any] = {key: np.concatenate([part[key] for part in samples]) for key in samples[0]}
-    alike: dict[str, Any] = {key: np.array([fact[key] for fact in facts], dtype=np.float64) for key in facts[0]}
+    joined_facts: dict[str, Any] = {key: np.array([fact[key] for fact in facts], dtype=np.float64) for key in facts[0]}
     if joined["known"].all():
         del joined["known"]
     if loads:
         joined["load"] = np.concatenate(loads)
-    return Runs(start=start, **joined, **alike)
+    return Runs(start=start, **joined, **joined_facts)
 
 
 def packed(model: ServoModel, rig: Rig) -> FloatArray:
-    """A model of the rig's only servo as a parameter set (len(Param),); slope and punch by registers, if need be."""
+    """Return a model of the rig's servo as a parameter set (len(Param),); slope and punch by registers if unset."""
     row = pack(model, rig.profile_of(rig.servos[0]).units.position)
     settings = settings_of(rig, rig.servos[0], {})
     if row[Param.SLOPE] <= 0:
@@ -149,12 +149,12 @@ def packed(model: ServoModel, rig: Rig) -> FloatArray:
 
 
 def servo_of(name: str, rig: Rig) -> ServoConfig:
-    """The servo of this name; an imported log of the rig's only servo may call it otherwise."""
+    """Return the servo of this name, else the rig's first: an imported log may have another name for the only servo."""
     return next((servo for servo in rig.servos if servo.name == name), rig.servos[0])
 
 
 def only_track(recording: Recording, rig: Rig) -> Track:
-    """The only track of a recording, from the first sample whose position is known."""
+    """Return the only track of a recording from its first known position on; raise RecordingError without one."""
     if not len(recording):
         raise RecordingError(recording.path, recording.flaw, "record it again")
     if len(recording) != 1:
@@ -167,14 +167,14 @@ def only_track(recording: Recording, rig: Rig) -> Track:
         raise RecordingError(recording.path, "holds fewer than two samples", "record it again")
     if np.isnan(track.command).all() and np.isnan(track.duty).all() and track.enabled.any():
         raise RecordingError(recording.path, "holds no commands", goals_hint(recording))
-    known = np.flatnonzero(~np.isnan(track.position))
-    if not len(known):
+    positions = np.flatnonzero(~np.isnan(track.position))
+    if not len(positions):
         raise RecordingError(recording.path, "holds no positions", "look at the servo's cable and id; record it again")
-    return track.between(float(track.time[known[0]]), math.inf)  # where a run starts must be known
+    return track.between(float(track.time[positions[0]]), math.inf)  # a run needs a known start position
 
 
 def goals_hint(recording: Recording) -> str:
-    """How a recording without goals gets some."""
+    """Return the hint for a recording without goals."""
     if recording.metadata.get("backend") != "imported":
         return "record it with goals"
     option = "--goal COUNTS@auto" if "servo_model" in recording.metadata else "--column command=HEADER"
@@ -182,7 +182,7 @@ def goals_hint(recording: Recording) -> str:
 
 
 def unseen(track: Track, rig: Rig) -> BoolArray:
-    """Samples in wheel mode with the arm at an end of the sensor's range or beyond, and those beside a jump, (n,)."""
+    """Return whether a sample in wheel mode is outside the sensor's range, or beside a jump of the sensor, (n,)."""
     servo = servo_of(track.name, rig)
     units = rig.profile_of(servo).units
     turning = ~np.isnan(track.duty)
@@ -195,7 +195,7 @@ def unseen(track: Track, rig: Rig) -> BoolArray:
 
 
 def _supply(recording: Recording, track: Track, rig: Rig) -> float:
-    """What the log says the supply was, else what the servo measured, else the rig's, V."""
+    """Return the supply voltage of the log, else the servo's measurement, else the rig's, V."""
     pendulum = recording.metadata.get("pendulum") or {}
     if "vin" in pendulum:
         return float(pendulum["vin"])
@@ -205,7 +205,7 @@ def _supply(recording: Recording, track: Track, rig: Rig) -> float:
 
 
 def _passive(servo: ServoConfig, arm: Arm) -> FloatArray:
-    """What acts on the joint beside its servo, (len(Passive),)."""
+    """Return the passive torques on the joint, (len(Passive),): spring, damper, friction and hard stops."""
     row = FREE.copy()
     row[[Passive.SPRING, Passive.DAMPING, Passive.FRICTION]] = (
         servo.spring_constant, servo.damping_constant, servo.static_friction,
@@ -215,11 +215,11 @@ def _passive(servo: ServoConfig, arm: Arm) -> FloatArray:
 
 
 def written_in(recording: Recording, name: str) -> dict[str, int]:
-    """Registers of a servo that differ from the rig's: those of an imported log, and what an experiment wrote first."""
-    known = recording.metadata.get("registers") or {}
-    # imported logs have names of their own
-    alone: dict[str, int] = next(iter(known.values()), {}) if len(recording) == 1 else {}
-    written: dict[str, int] = dict(known.get(name, alone))
+    """Return registers that differ from the rig's: those of an imported log, and those that an experiment wrote."""
+    recorded = recording.metadata.get("registers") or {}
+    # an imported log may have another name for the servo
+    alone: dict[str, int] = next(iter(recorded.values()), {}) if len(recording) == 1 else {}
+    written: dict[str, int] = dict(recorded.get(name, alone))
     for event in recording.events:
         if event.name == "register" and event.data.get("servo") == name:
             written[str(event.data["name"])] = int(event.data["value"])
@@ -227,14 +227,14 @@ def written_in(recording: Recording, name: str) -> dict[str, int]:
 
 
 def settings_of(rig: Rig, servo: ServoConfig, written: Mapping[str, int]) -> list[float]:
-    """One row of `Command`: the rig's registers after power-on, and what was `written` since."""
+    """Return a row of `Command` from the rig's registers after power-on and the registers `written` since."""
     return loop_row(rig.profile_of(servo), servo.zero, {**servo.registers, **written})
 
 
 def speed_limits(rig: Rig, servo: ServoConfig, track: Track) -> FloatArray:
-    """Limits of the approach as the register had them, rad/s, (n,); 0 = none, recorded as the servo's full speed."""
+    """Return the speed limits of the register, rad/s, (n,); 0 = none, which is recorded as the servo's full speed."""
     limits = np.nan_to_num(track.speed_limit)
-    if servo.max_velocity is not None:  # then the register has it
+    if servo.max_velocity is not None:  # the register always has a limit then
         return limits
     full = rig.profile_of(servo).electrics.no_load_speed * RPM
     return np.where(np.isclose(limits, full, rtol=1e-6), 0.0, limits)

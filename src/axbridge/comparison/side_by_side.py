@@ -1,4 +1,4 @@
-"""One servo of two recordings on common times: clocks set where both got the same command, and what is compared."""
+"""Put a servo of two recordings on common times: align the clocks at equal commands, and compute the errors."""
 
 from __future__ import annotations
 
@@ -13,57 +13,57 @@ from axbridge.comparison import metrics
 from axbridge.comparison.metrics import HOLE, MEASURES, Deviation, SegmentMotion, deviation
 from axbridge.recording.recording import Recording, Segment, Track
 
-SHARE = 0.98  # of the samples have to be compared ...
-EDGE = 2  # ... but for so many: one at either end; nor may a stretch longer than `HOLE` be missing
+SHARE = 0.98  # share of the samples that must be compared for a complete comparison ...
+EDGE = 2  # ... or all but this number of samples, one at each end; no gap may be longer than `HOLE`
 
 
 @dataclass(frozen=True)
 class ComparedSegment:
     """One segment of an experiment on one servo."""
 
-    name: str  # the segment's name
-    kind: str  # what kind of motion, a key of `axbridge.comparison.metrics.MEASURES`, or anything else
+    name: str
+    kind: str  # kind of motion: a key of `axbridge.comparison.metrics.MEASURES`, or another name
     start: float  # s, on the comparison's clock
     end: float  # s
-    deviation: Deviation  # errors in it
-    # what its kind's measure tells of both sides, reference first; None when the kind has no measure
+    deviation: Deviation  # errors in this segment
+    # results of its kind's measure, reference first; None when the kind has no measure
     results: tuple[Any, Any] | None = None
 
 
 @dataclass(frozen=True)
 class TimeMap:
-    """Which time of the other recording belongs to a time of the reference: that of the same command.
+    """Map from times of the reference to times of the other recording at which the same command was sent.
 
-    Late control cycles make one recording longer. So the clocks are set again at each segment's first command, and in
-    walks of one gait at every control period.
+    Late control cycles make one recording longer. So the clocks are aligned again at each segment's first command, and
+    for walks with the same gait in each control period.
     """
 
-    since: FloatArray  # from these times of the reference on, s, (k,), ascending ...
-    ahead: FloatArray  # ... the other's clock is so much ahead of it, s, (k,)
+    since: FloatArray  # from each of these times of the reference on, s, (k,), ascending ...
+    ahead: FloatArray  # ... the other's clock is this far ahead of the reference's, s, (k,)
 
     def other(self, time: FloatArray) -> FloatArray:
-        """Times of the other recording, s, (n,), for times of the reference (n,)."""
+        """Return times of the other recording, s, (n,), for times of the reference, s, (n,)."""
         index = np.maximum(np.searchsorted(self.since, time + 1e-9, side="right") - 1, 0)
         return time + self.ahead[index]
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """How much of one servo's recording was compared."""
+    """Extent of the comparison of one servo."""
 
-    share: float  # of the reference's samples with a position, 0..1
-    hole: float  # longest stretch of the reference that the other does not cover, s
-    beyond: float  # how long the other goes on where there is no reference, s
-    lacking: int  # samples of the reference that could not be compared
+    share: float  # share of the reference's known positions that were compared, 0..1
+    hole: float  # longest gap of the other recording within the reference, s
+    beyond: float  # time that the other recording has and the reference lacks, s
+    lacking: int  # number of the reference's samples that could not be compared
 
     @property
     def whole(self) -> bool:
-        """Whether so little is missing that the figures speak of the whole motion."""
+        """Whether almost nothing is missing, so that the figures are valid for the whole motion."""
         return (self.share >= SHARE or self.lacking <= EDGE) and self.hole <= HOLE and self.beyond <= HOLE
 
 
 class Motions(NamedTuple):
-    """One servo of both recordings, on common times."""
+    """The motions of one servo in both recordings, on common times."""
 
     time: FloatArray  # s, (n,), on the comparison's clock
     reference_time: FloatArray  # the same on the reference's clock, s, (n,)
@@ -75,19 +75,19 @@ class Motions(NamedTuple):
 
 @dataclass(frozen=True)
 class Pair:
-    """One servo in both recordings: its figures. Its motions are worked out when somebody looks at them.
+    """Figures of one servo in both recordings. The motions are computed at each access.
 
-    So the memory does not grow with the length of the recordings. Take `motions` once where you need several of them.
+    So memory does not grow with the length of the recordings. Read `motions` once if you need several of its arrays.
     """
 
-    name: str  # the servo, in the reference
-    other_name: str  # in the other recording
-    samples: int  # common times: n
-    seconds: float  # from the first of them to the last, s
-    coverage: Coverage  # how much of the motion this is
-    shift: float | None  # how much later the other is, s; None when no shift within the limit fits best
-    plain: Deviation  # errors as they are
-    # errors with the shift taken out; of a servo that hardly moves the plain ones; None when no shift was found
+    name: str  # of the servo in the reference
+    other_name: str  # of the servo in the other recording
+    samples: int  # number of common times
+    seconds: float  # from the first common time to the last, s
+    coverage: Coverage  # extent of the comparison
+    shift: float | None  # delay of the other recording, s; None if unknown
+    plain: Deviation  # errors without a shift
+    # errors with the shift removed; the plain ones if the servo hardly moves; None when no shift was found
     aligned: Deviation | None
     parts: tuple[ComparedSegment, ...]  # the experiment's segments
     _sides: Sides = field(repr=False, compare=False)
@@ -97,12 +97,12 @@ class Pair:
 
     @property
     def motions(self) -> Motions:
-        """Both motions and the goal, all their samples."""
+        """All samples of both motions and the goal."""
         return self._sides.motions(self.name, self.other_name)
 
 
 class Sides:
-    """Two recordings, whose servos are put on common times; the latest is kept. `zero` is the reference's time 0, s."""
+    """Two recordings on common times; the last servo's motions are cached. `zero`: the comparison's time 0, s."""
 
     def __init__(self, reference: Recording, other: Recording, *, same_clock: bool, goals: bool = False) -> None:
         self.reference, self.other, self._same_clock, self.goals = reference, other, same_clock, goals
@@ -110,10 +110,10 @@ class Sides:
         self._matched = _matched(self.segments, other.segments)
         self.zero = self._matched[0][0].start if self._matched else reference.start
         self._periods = shared_periods(reference, other) if self._matched and not same_clock else None
-        self._kept: tuple[tuple[str, str], Motions] | None = None
+        self._cached: tuple[tuple[str, str], Motions] | None = None
 
     def tracks(self, name: str, other_name: str) -> tuple[Track, Track]:
-        """Both sides of a servo."""
+        """Return a servo's tracks in the reference and in the other recording."""
         track, other = self.reference[name], self.other[other_name]
         if self.goals:
             goal = np.where(track.enabled, track.command, np.nan)
@@ -121,7 +121,7 @@ class Sides:
         return track, other
 
     def clock(self, track: Track, other: Track) -> TimeMap:
-        """The map from the reference's times to the other recording's, for one servo."""
+        """Return the map from the reference's times to the other recording's for one servo."""
         zero = self.zero
         if self._same_clock:
             return TimeMap(np.array([zero]), np.array([0.0]))
@@ -139,27 +139,27 @@ class Sides:
         return TimeMap(since, then - since)
 
     def motions(self, name: str, other_name: str) -> Motions:
-        """Both motions of a servo, where they overlap."""
-        if self._kept is None or self._kept[0] != (name, other_name):
+        """Return both motions of a servo where they overlap."""
+        if self._cached is None or self._cached[0] != (name, other_name):
             a, b = self.tracks(name, other_name)
             times = self.clock(a, b).other(a.time)
-            self._kept = (name, other_name), self.together(a, b, times, _seen(b.time, b.position, times))
-        return self._kept[1]
+            self._cached = (name, other_name), self.together(a, b, times, _positions_at(b.time, b.position, times))
+        return self._cached[1]
 
     def together(self, a: Track, b: Track, times: FloatArray, other: FloatArray) -> Motions:
-        """Both where they overlap; `times` are a's on b's clock, `other` the positions of `b` there."""
+        """Return both motions where they overlap; `times` are a's times on b's clock, `other` b's positions then."""
         overlap = (times >= b.time[0]) & (times <= b.time[-1])
         at = a.time[overlap]
         return Motions(at - self.zero, at, times[overlap], a.position[overlap], other[overlap], _command(a, at))
 
 
 def pair_of(sides: Sides, names: tuple[str, str], tracks: tuple[Track, Track], limit: float) -> Pair:
-    """A servo of both recordings, and how far apart it is."""
+    """Compare a servo of both recordings; `limit` is the largest shift tried, s."""
     a, b = tracks
     name, other_name = names
     clock = sides.clock(a, b)
     times = clock.other(a.time)
-    other = _seen(b.time, b.position, times)
+    other = _positions_at(b.time, b.position, times)
     both = sides.together(a, b, times, other)
     plain = deviation(both.reference, both.other)
     aligned: Deviation | None = plain
@@ -168,7 +168,7 @@ def pair_of(sides: Sides, names: tuple[str, str], tracks: tuple[Track, Track], l
         shift = metrics.best_shift(both.time, both.reference, both.other, limit)
         aligned = None
         if shift is not None:
-            aligned = deviation(both.reference, _seen(b.time, b.position, both.other_time + shift))
+            aligned = deviation(both.reference, _positions_at(b.time, b.position, both.other_time + shift))
     segments = [segment for segment in sides.segments if segment.data.get("servo", name) == name]
     parts = tuple(_part(a, b, segment, clock, sides, both) for segment in segments)
     seconds = float(both.time[-1] - both.time[0]) if len(both.time) else 0.0
@@ -177,7 +177,7 @@ def pair_of(sides: Sides, names: tuple[str, str], tracks: tuple[Track, Track], l
 
 
 def _matched(segments: Sequence[Segment], others: Sequence[Segment]) -> list[tuple[Segment, Segment]]:
-    """Segments that both name alike: the first of a name with the first, the second with the second."""
+    """Return pairs of segments with the same name: the first with the first, the second with the second and so on."""
     left = list(others)
     matched: list[tuple[Segment, Segment]] = []
     for segment in segments:
@@ -189,13 +189,13 @@ def _matched(segments: Sequence[Segment], others: Sequence[Segment]) -> list[tup
 
 
 def _sent(track: Track, segment: Segment) -> float | None:
-    """When the first command of a segment was sent; None when that was not recorded."""
+    """Return when the first command of a segment was sent, s; None when that was not recorded."""
     inside = (track.commanded >= segment.start - 1e-9) & (track.commanded < segment.end)
     return float(track.commanded[inside][0]) if inside.any() else None
 
 
 def _coverage(a: Track, b: Track, clock: TimeMap, sides: Sides, other: FloatArray) -> Coverage:
-    """How much of `a`, from its first command on, was compared with what was `other` of `b` at its times (n,)."""
+    """Return the compared extent of `a` from its first command on; `other` are b's positions at a's times, (n,)."""
     waiting = (a.time >= sides.zero) & (a.time < clock.since[0])
     known = ~np.isnan(a.position) & ~waiting
     lacking = known & np.isnan(other)
@@ -206,16 +206,16 @@ def _coverage(a: Track, b: Track, clock: TimeMap, sides: Sides, other: FloatArra
     ]
     first, last = clock.other(a.time[[0, -1]])
     beyond = max(0.0, float(first - b.time[0])) + max(0.0, float(b.time[-1] - last))
-    if not sides.goals:  # where a servo is limp it has none
+    if not sides.goals:  # a limp servo has no goal: that is no gap
         begins, ends = np.array(metrics.holes(a.time[~np.isnan(a.position)])).reshape(-1, 2).T
-        alone = ~np.isnan(_seen(b.time, b.position, clock.other((begins + ends) / 2)))
+        alone = ~np.isnan(_positions_at(b.time, b.position, clock.other((begins + ends) / 2)))
         beyond += float(np.sum((ends - begins)[alone]))
     count = int(lacking.sum())
     return Coverage(1 - count / max(int(known.sum()), 1), max(holes, default=0.0), beyond, count)
 
 
-def _seen(time: FloatArray, position: FloatArray, at: FloatArray) -> FloatArray:
-    """Positions at times `at`; NaN where samples are missing, or not known, instead of a line across the gap."""
+def _positions_at(time: FloatArray, position: FloatArray, at: FloatArray) -> FloatArray:
+    """Return positions at times `at`; NaN in gaps and where positions are unknown, not interpolated across them."""
     values = metrics.resample(time, position, at)
     unknown = np.isnan(position)
     for begin, end in metrics.holes(time[~unknown]):
@@ -248,22 +248,22 @@ def _part(a: Track, b: Track, segment: Segment, clock: TimeMap, sides: Sides, bo
 
 
 def _command(track: Track, at: FloatArray) -> FloatArray:
-    """The goal in force at each time: goals hold, they are not interpolated; a limp servo has none."""
+    """Return the goal at each time: a goal is held until the next; NaN while the servo is limp."""
     command = np.where(track.enabled, track.command, np.nan)
     return command[np.clip(np.searchsorted(track.time, at, side="right") - 1, 0, len(track) - 1)]
 
 
 def walk_span(recording: Recording) -> tuple[float, float]:
-    """When the walk in a recording began and ended, s; of one without such a part all of it."""
+    """Return begin and end, s, of the ``walk`` segment, or of the whole recording if it has none."""
     walking = [part for part in recording.segments if part.name == "walk"]
     return (walking[0].start, walking[0].end) if walking else (recording.start, recording.end)
 
 
 def shared_periods(reference: Recording, other: Recording) -> FloatArray | None:
-    """Times at which two walks of one gait got the same goals, s on the clock of each, (2, n).
+    """Return the times, (2, n), s on each clock, at which two walks with the same gait got the same goals.
 
-    A gait counts control periods, not seconds, so the periods of one number belong together, late or not. None where
-    they are no walks of one gait, or of different numbers of periods.
+    A gait counts control periods, not seconds. So periods with the same number belong together, even if one was late.
+    None if the gaits or the numbers of periods differ.
     """
     gait = reference.metadata.get("gait")
     if gait is None or gait != other.metadata.get("gait"):

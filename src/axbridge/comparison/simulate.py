@@ -1,7 +1,7 @@
-"""A recording's commands through a model: what would the simulated servo have done?
+"""Simulate the commands of a recording with a servo model.
 
-One servo on one arm is run in closed form, from the recorded first sample and at the recorded times; a rig of several
-runs in the simulator proper, through a `Robot`, register bytes and all.
+One servo with one arm is simulated in closed form, from the first recorded sample and at the recorded times. A rig of
+several servos runs in the simulator through a `Robot`, with register bytes.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from axbridge.robot.servo import Servo
 
 
-_SEEN = ("position", "velocity", "load", "voltage", "torque")  # what is kept of a simulated sample
-_TOGETHER = 0.25  # periods: goals sent within this time count as sent at once
-_PAST = 0.018  # s, longest step: its samples are read at its end, and `sample` reaches 50 ms back
-_SAME = 1e-9  # s
-_GET_UP = "get up"  # the part of a recorded walk in which a hand holds the robot
+_SAMPLED = ("position", "velocity", "load", "voltage", "torque")  # recorded columns of a simulated sample
+_TOGETHER = 0.25  # control periods: goals sent within this time count as sent at once
+_STEP = 0.018  # s: longest step; samples are read at its end, and `sample` reaches 50 ms back
+_SAME = 1e-9  # s: times this close are equal
+_GET_UP = "get up"  # the segment of a recorded walk in which the robot is held
 
 
 def simulate(
@@ -51,21 +51,20 @@ def simulate(
     seed: int = 0,
     engine: str | None = None,
 ) -> Recording:
-    """Simulate what a recording commanded.
+    """Simulate the commands of a recording.
 
     Args:
-        recording: Its commands, torque switches and first samples are used; may be its file.
-        rig: What to simulate it on: a name, a path, or a `Rig`.
-        model: Servo model instead of the rig's (name or path).
-        seed: Of the simulator's noise; the closed form has none.
-        engine: What moves the robot, instead of the rig's engine, and instead of the closed form that does for one
-            servo alone.
+        recording: The recording or its file; its commands, torque enables and first samples are used.
+        rig: The rig to simulate: a name, a path, or a `Rig`.
+        model: Servo model (name or path) instead of the rig's.
+        seed: Seed of the simulator's noise; the closed form has no noise.
+        engine: Physics engine instead of the rig's, and instead of the closed form for a single servo.
 
     Returns:
-        A recording with positions at the recorded times; its metadata says which engine ran (``engine``).
+        A recording with positions at the recorded times; ``engine`` in its metadata names the engine.
 
     Raises:
-        RecordingError: nothing of the rig in the recording, or no commands.
+        RecordingError: no servo of the rig in the recording, or no commands.
         RigError, ProfileError: the rig, its URDF or its models are wrong.
     """
     rig, recording = rig if isinstance(rig, Rig) else Rig.load(rig), opened(recording)
@@ -76,7 +75,7 @@ def simulate(
 
 
 def visible(recording: Recording, rig: Rig) -> Recording:
-    """The recording without the positions that its sensor could not see, as `simulate` leaves them out as well."""
+    """Return the recording without positions outside the sensor's range; `simulate` leaves out the same ones."""
     if len(rig.servos) != 1:
         return recording
     track = only_track(recording, rig)
@@ -109,7 +108,7 @@ def _in_closed_form(recording: Recording, rig: Rig, chosen_model: str | None) ->
 
 
 def _start(rig: Rig, servo: ServoConfig, started: Mapping[str, float]) -> float:
-    """Where a joint is put, rad: where it was seen first, but not beyond its stop."""
+    """Return a joint's start position, rad: the first recorded one, within its hard stops."""
     if servo.name not in started:
         return servo.position
     low, high = rig.stops_of(servo)
@@ -117,7 +116,7 @@ def _start(rig: Rig, servo: ServoConfig, started: Mapping[str, float]) -> float:
 
 
 def _through_robot(recording: Recording, rig: Rig, model: str | None, seed: int) -> Recording:
-    """Step a simulated robot through the recorded commands: each acts, and each sample is taken, when it was."""
+    """Step a simulated robot through the recorded commands: goals and samples have the recorded times."""
     from axbridge.robot.backend import open_sim
     from axbridge.robot.robot import Robot
 
@@ -137,31 +136,32 @@ def _through_robot(recording: Recording, rig: Rig, model: str | None, seed: int)
     sent = {name: track.sent for name, track in tracks.items()}
     meant = rig.with_model(model)
     placed = meant.with_servos(lambda servo: {"position": _start(meant, servo, started)})
-    placed = placed.with_buses(bus_timing="none")  # what packets take is in the recorded times, and what a stall
-    placed = placed.overridden({"safety": {"stall": 1.0}})  # watch eased in the recorded limits
+    # The recorded times include the packets' times, and the recorded limits include the stall watch's reductions.
+    placed = placed.with_buses(bus_timing="none")
+    placed = placed.overridden({"safety": {"stall": 1.0}})
     rows: dict[str, list[dict[str, float]]] = {name: [] for name in tracks}
     base_poses: list[dict[str, float]] = []
     ideal = placed.dynamixels != placed.servos
     used = "pendulums" if placed.world is None else chosen(placed.world.engine, ideal=ideal)
     held = next((part for part in recording.segments if part.name == _GET_UP), None)
-    with Robot(placed, open_sim(placed, seed=seed), seed=seed) as robot:  # unchecked: it begins as it was recorded
+    with Robot(placed, open_sim(placed, seed=seed), seed=seed) as robot:  # no pose check: the recording gives the pose
         assert robot.simulation is not None
         engine = robot.simulation.engine
-        # of the rig as it is: where a recording begins, its feet may stand anyhow
+        # From the rig's own pose: in the recorded one the feet may be anywhere.
         gantry = None if held is None or engine is None or engine.base() is None else Gantry(rig, engine)
         driven = dict.fromkeys(tracks, False)
-        for begin, end, goals in _time_slices(tracks.values(), _TOGETHER * rig.robot.basic_time_step_ms * 1e-3, _PAST):
+        for begin, end, goals in _time_slices(tracks.values(), _TOGETHER * rig.robot.basic_time_step_ms * 1e-3, _STEP):
             if gantry is not None and held is not None and held.start <= begin < held.end:
                 gantry.put((begin - held.start) / (held.end - held.start))
             for name, track in tracks.items() if goals else ():
-                # until the first goal goes out, the joint stays where it is
+                # until the first goal is sent, the joint holds its position
                 index = int(np.searchsorted(sent[name], begin + _SAME, side="right")) - 1
                 goal = float(track.command[index]) if index >= 0 else started.get(name, math.nan)
-                wanted = bool(track.enabled[max(index, 0)]) and not math.isnan(goal) and begin >= track.time[0] - _SAME
-                if wanted != driven[name]:
-                    (robot[name].torque_on if wanted else robot[name].torque_off)()
-                    driven[name] = wanted
-                if wanted:
+                enabled = bool(track.enabled[max(index, 0)]) and not math.isnan(goal) and begin >= track.time[0] - _SAME
+                if enabled != driven[name]:
+                    (robot[name].torque_on if enabled else robot[name].torque_off)()
+                    driven[name] = enabled
+                if enabled:
                     _limit(robot[name], track, index)
                     robot[name].set_position(goal, clip=True)
             if robot.step((end - recording.start - robot.time) * 1e3) == -1:
@@ -169,7 +169,7 @@ def _through_robot(recording: Recording, rig: Rig, model: str | None, seed: int)
             for name, track in tracks.items():
                 for time in track.time[(track.time >= begin) & (track.time < end)].tolist():
                     state, power = robot.simulation.sample(name, time - recording.start)
-                    rows[name].append({"time": time, "power": power, **{key: getattr(state, key) for key in _SEEN}})
+                    rows[name].append({"time": time, "power": power, **{key: getattr(state, key) for key in _SAMPLED}})
             where = robot.simulation.base
             pose = () if where is None else zip(BASE, (*where[0], *roll_pitch_yaw(where[1])), strict=True)
             base_poses.append({"time": end, **dict(pose)})
@@ -180,7 +180,7 @@ def _through_robot(recording: Recording, rig: Rig, model: str | None, seed: int)
         commands = {key: getattr(track, key) for key in (*COMMANDS, "commanded")}
         done[name] = Track.of(name, time, **commands, **columns)
     at, moved = _columns(base_poses)
-    ours = np.asarray(recording.cycles.get("time", at))  # the recording's own cycles: between two lie straight lines
+    ours = np.asarray(recording.cycles.get("time", at))  # base poses are interpolated at the recorded cycles
     base = {name: np.interp(ours, at, np.unwrap(column)) for name, column in moved.items()}
     used_model = placed.model_of(placed.servos[0])
     return replace(
@@ -194,7 +194,7 @@ def _through_robot(recording: Recording, rig: Rig, model: str | None, seed: int)
 
 
 def _limit(servo: Servo, track: Track, index: int) -> None:
-    """Limits of speed and torque as they were recorded, where they were."""
+    """Set the recorded limits of speed and torque, if there are any."""
     speed, torque = (float(column[max(index, 0)]) for column in (track.speed_limit, track.torque_limit))
     if not math.isnan(speed):
         servo.set_velocity(min(speed, servo.max_velocity) if speed > 0 else servo.max_velocity)
@@ -203,7 +203,7 @@ def _limit(servo: Servo, track: Track, index: int) -> None:
 
 
 def _columns(rows: Sequence[Mapping[str, float]]) -> tuple[FloatArray, dict[str, FloatArray]]:
-    """Times (n,), and the other columns by name, NaN where a row does not have it."""
+    """Return the times (n,), and the other columns by name; NaN where a row lacks one."""
     names = dict.fromkeys(name for row in rows for name in row)
     columns = {name: np.array([row.get(name, math.nan) for row in rows]) for name in names}
     return columns.pop("time"), columns
@@ -217,19 +217,19 @@ def _metadata(recording: Recording, rig: Rig, model: ServoModel, engine: str) ->
 
 
 class _Slice(NamedTuple):
-    """A stretch of time, s."""
+    """A span of time, s."""
 
     begin: float
     end: float
-    goals: bool  # whether goals had been sent at its beginning, or it is the first
+    goals: bool  # whether goals were sent at its beginning; True for the first slice, too
 
 
-def _time_slices(tracks: Iterable[Track], together: float, past: float) -> list[_Slice]:
-    """Slices from the first sample or goal to behind the last, without a gap."""
+def _time_slices(tracks: Iterable[Track], together: float, longest: float) -> list[_Slice]:
+    """Return slices without gaps, from the first sample or goal to beyond the last; none longer than `longest` (s)."""
     tracks = list(tracks)
     sampled = np.unique(np.concatenate([track.time for track in tracks]))
     moments = _moments(np.unique(np.concatenate([track.sent for track in tracks])), together)
-    last = max(float(sampled[-1]), moments[-1]) + past / 2
+    last = max(float(sampled[-1]), moments[-1]) + longest / 2
     edges = [*moments, last] if moments[0] <= sampled[0] else [float(sampled[0]), *moments, last]
     slices = []
     for begin, end in pairwise(edges):
@@ -237,14 +237,14 @@ def _time_slices(tracks: Iterable[Track], together: float, past: float) -> list[
         while start < end:
             first = np.searchsorted(sampled, start)
             early = float(sampled[first]) if first < len(sampled) else end
-            cut = min(end, max(early, start) + past)
+            cut = min(end, max(early, start) + longest)
             slices.append(_Slice(start, cut, goals))
             goals, start = False, cut
     return slices
 
 
 def _moments(sent: FloatArray, together: float) -> list[float]:
-    """When goals went out, s."""
+    """Return the times at which goals were sent, s; goals within `together` (s) have one time."""
     moments: list[float] = []
     first = -np.inf
     for time in sent.tolist():

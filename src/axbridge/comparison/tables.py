@@ -1,4 +1,4 @@
-"""What a comparison says: in a sentence, as tables, and as panels for its page and its picture."""
+"""Present a comparison as a sentence, as tables, and as panels for its page and picture."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from axbridge.recording.provenance import origin_in_words
 from axbridge.recording.recording import Recording, Track
 
 AGREES = 0.5  # degrees of RMSE: about two counts of an AX-12
-LATE = 0.005  # s: less than a control cycle is no latency
-FALLS = (0.02, 0.05)  # a fall is off by more than this, s, and by this share of it
+LATE = 0.005  # s: a smaller shift, less than a control cycle, is not reported as latency
+FALLS = (0.02, 0.05)  # falls differ if by more than this, s, and by more than this share of the fall's time
 _SUBJECTS = {
     "recorded": "the recording",
     "simulated": "the simulation",
     "goal": "the goal",
     "position": "the servo",
 }
-_FEW = 6  # servos whose errors are listed one by one
-_NEAR = 2.0  # °, RMSE: steps that are farther apart do not agree, whatever is taken out
+_FEW = 6  # most servos whose errors are listed one by one
+_NEAR = 2.0  # °, RMSE: steps with larger errors do not agree, even without the shift
 
 
 def headline(comparison: Comparison, beside: Comparison | None = None) -> str:
-    """The comparison in a sentence or two; of many servos, the worst's."""
+    """Return the comparison in a sentence or two; with many servos, about the servo with the largest error."""
     pair = comparison.pairs[0]
     text = _sentence(comparison, pair)
     if len(comparison.pairs) > 1:
@@ -45,12 +45,12 @@ def headline(comparison: Comparison, beside: Comparison | None = None) -> str:
         text = text[0].upper() + text[1:]
     if beside is None:
         return text
-    one, other = pair.plain.rmse, beside.pairs[0].plain.rmse
-    return f"{text} RMSE: {comparison.labels[1]} {one:.2f}°, {beside.labels[1]} {other:.2f}°."
+    rmse, beside_rmse = pair.plain.rmse, beside.pairs[0].plain.rmse
+    return f"{text} RMSE: {comparison.labels[1]} {rmse:.2f}°, {beside.labels[1]} {beside_rmse:.2f}°."
 
 
 def _sentence(comparison: Comparison, pair: Pair) -> str:
-    """Falls first, then steps; what neither tells, the errors over all do."""
+    """Return a sentence about falls, then steps; about the overall errors if neither differs."""
     first, second = (
         _SUBJECTS.get(label, f"the {label}" if " " in label and "," not in label else label)
         for label in comparison.labels
@@ -58,8 +58,8 @@ def _sentence(comparison: Comparison, pair: Pair) -> str:
     measured = [part for part in pair.parts if part.kind in {"fall", "step"} and part.results is not None]
     unjudged = _with_gaps(pair, measured) if measured else {}
     falls, steps = ([act for act in measured if act.kind == kind and act not in unjudged] for kind in ("fall", "step"))
-    said = (_fall(comparison, falls, first, second), _step(comparison, pair, steps, second) if steps else "")
-    text = "; ".join(filter(None, said)) + "." if any(said) else _over_all(pair, first, second)
+    sentences = (_fall(comparison, falls, first, second), _step(comparison, pair, steps, second) if steps else "")
+    text = "; ".join(filter(None, sentences)) + "." if any(sentences) else _over_all(pair, first, second)
     gaps = ", ".join(f"'{part.name}' ({gap:.2f} s)" for part, gap in unjudged.items())
     return f"{text} Not judged, as samples are missing: {gaps}." if gaps else text
 
@@ -77,7 +77,7 @@ def _over_all(pair: Pair, reference: str, other: str) -> str:
 
 
 def _fall(comparison: Comparison, falls: Sequence[ComparedSegment], reference: str, other: str) -> str:
-    """Which side falls earlier; a model is blamed for it, a servo never."""
+    """Return which side falls earlier; for a simulation also which model parameter is probably wrong."""
     modelled = comparison.other.metadata.get("backend") == "sim"
     times = [tuple(map(float, part.results)) for part in falls if part.results is not None]
     ends = {(math.isfinite(a), math.isfinite(b)) for a, b in times}
@@ -97,7 +97,7 @@ def _fall(comparison: Comparison, falls: Sequence[ComparedSegment], reference: s
 
 
 def _step(comparison: Comparison, pair: Pair, steps: Sequence[ComparedSegment], other: str) -> str:
-    """How far apart the steps alone are, as they are and with the best shift taken out."""
+    """Return the error of the steps alone, without a shift and with the best shift removed."""
     both = pair.motions
     inside = np.zeros(len(both.time), dtype=bool)
     for part in steps:
@@ -121,7 +121,7 @@ def _step(comparison: Comparison, pair: Pair, steps: Sequence[ComparedSegment], 
 
 
 def _with_gaps(pair: Pair, parts: Sequence[ComparedSegment]) -> dict[ComparedSegment, float]:
-    """Parts into which a stretch without samples reaches, and how long it is, s."""
+    """Return the segments that overlap with a gap in the samples, and the gap's length, s."""
     both = pair.motions
     gaps = holes(both.time[~np.isnan(both.reference) & ~np.isnan(both.other)])
     reach = {part: [end - begin for begin, end in gaps if end > part.start and begin < part.end] for part in parts}
@@ -137,7 +137,7 @@ def _when(shift: float) -> str:
 
 
 def deviation_table(comparison: Comparison) -> Table:
-    """Errors by servo, worst first, as they are and with the lateness taken out."""
+    """Return the errors by servo, largest first, without a shift and with the shift removed."""
     header = ("servo", "MAE °", "RMSE °", "MSE deg²", "worst °", "shift", "RMSE ° aligned", "MSE deg² aligned")
     rows = [
         (
@@ -152,7 +152,7 @@ def deviation_table(comparison: Comparison) -> Table:
 
 
 def figure_rows(part: ComparedSegment) -> list[tuple[str, ...]]:
-    """What the measure of a segment's kind tells of both sides: name and unit, then the figures as text."""
+    """Return the figures of a segment of a known kind: rows of name with unit, then both sides' figures as text."""
     if part.results is None:
         return []
     reference = part.results[0]
@@ -166,13 +166,13 @@ def figure_rows(part: ComparedSegment) -> list[tuple[str, ...]]:
 
 
 def response_tables(comparison: Comparison, pair: Pair) -> list[Table]:
-    """One servo's segments by their kind, one row each: the figures of both sides, and the errors."""
+    """Return a table for each kind of segment of one servo: the figures of both sides, and the errors."""
     kinds: dict[str, list[ComparedSegment]] = {}
     for part in pair.parts:
         if part.deviation.samples:
             kinds.setdefault(part.kind if part.results is not None else "", []).append(part)
     tables = []
-    for kind, parts in sorted(kinds.items(), key=lambda item: item[0] == ""):  # what has no measure comes last
+    for kind, parts in sorted(kinds.items(), key=lambda item: item[0] == ""):  # segments without a measure come last
         names = [name for name, *_ in figure_rows(parts[0])]
         rows = tuple(
             (
@@ -189,7 +189,7 @@ def response_tables(comparison: Comparison, pair: Pair) -> list[Table]:
 
 
 def acts_table(comparisons: Sequence[Comparison]) -> Table:
-    """Several candidates beside one reference: the figures of its worst servo's motions."""
+    """Return the figures of several candidates beside one reference, for the servo with the largest error."""
     first, *rest = comparisons
     pairs = [comparison.pairs[0] for comparison in comparisons]
     rows: list[tuple[str, ...]] = []
@@ -208,7 +208,7 @@ def acts_table(comparisons: Sequence[Comparison]) -> Table:
 
 
 def errors_beside(*comparisons: Comparison) -> dict[str, tuple[Deviation, ...]]:
-    """Errors while a servo is driven, by servo: of a perfect servo, of a delay and a lag, and of each model."""
+    """Return the errors while torque is on, by servo: perfect servo, delay and lag, then each model."""
     simpler, errors_of = comparisons[0].baselines, {}
     for pair in comparisons[0].pairs:
         models = [other_pair for other in comparisons for other_pair in other.pairs if other_pair.name == pair.name]
@@ -222,14 +222,14 @@ def errors_beside(*comparisons: Comparison) -> dict[str, tuple[Deviation, ...]]:
 
 
 def beside_table(errors: Mapping[str, Sequence[Deviation]], *comparisons: Comparison) -> Table | None:
-    """`errors_beside` as a table; None where nothing is known."""
+    """Return `errors_beside` as a table; None when it is empty."""
     rows = tuple((servo, *(f"{off.mae:.2f} / {off.rmse:.2f}" for off in every)) for servo, every in errors.items())
     header = ("servo", "perfect servo", "delay and lag", *(other.labels[1] for other in comparisons))
     return Table("MAE / RMSE while driven, °, beside simpler models", header, rows) if rows else None
 
 
 def provenance_table(comparison: Comparison, *beside: Comparison) -> Table:
-    """Where the recordings come from."""
+    """Return the origin of each recording."""
     sides = (comparison.reference, comparison.other, *(other.other for other in beside))
     facts = [_facts(side) for side in sides]
     keys = list(dict.fromkeys(key for fact in facts for key in fact))
@@ -241,7 +241,7 @@ def provenance_table(comparison: Comparison, *beside: Comparison) -> Table:
 
 
 def parameter_table(comparison: Comparison, *beside: Comparison) -> Table | None:
-    """Model parameters of all sides that are recorded, servo by servo (the worst's); None when there are none."""
+    """Return all sides' recorded model parameters, of the servo with the largest error; None without any."""
     pair = comparison.pairs[0]
     sides = [(comparison.reference, pair.name), (comparison.other, pair.other_name)]
     sides += [(other.other, other.pairs[0].other_name) for other in beside]
@@ -263,20 +263,20 @@ _MORE: tuple[tuple[str, Callable[[Track], FloatArray]], ...] = (
     ("power at the shaft, W", lambda track: _torque(track) * track.velocity),
     ("electrical power, W", lambda track: track.power),
     ("load, %", lambda track: track.load * 100),
-)  # what else is drawn where one side knows it
+)  # further quantities, drawn when at least one side has them
 
 
 def panels_of(
     comparison: Comparison, pair: Pair, *, beside: Comparison | None = None, everything: bool = True
 ) -> list[Panel]:
-    """One servo's figure: positions, error, then what else one of the sides knows."""
+    """Return one servo's panels: positions, error, and with `everything` the further recorded quantities."""
     both, following = pair.motions, comparison.labels[0] == "goal"
     label, other = comparison.labels[1], comparison.other[pair.other_name]
-    # colour, label, track, its times, and the common times and positions
+    # (colour, label, track, track's times, common times, positions)
     sides = [("other", label, other, both.other_time, both.time, both.other)]
     errors = [(both, "", "error")]
     if not following:
-        measured = "reference" if beside is None else "fitted"  # of two candidates, one may hide it: pale and wide
+        measured = "reference" if beside is None else "fitted"  # pale and wide: a candidate may cover it
         track = comparison.reference[pair.name]
         sides.insert(0, (measured, comparison.labels[0], track, both.reference_time, both.time, both.reference))
     if beside is not None:
@@ -289,7 +289,7 @@ def panels_of(
         for colour, name, _, _, time, position in sides
     ]
     goal = both.reference if following else both.command
-    if not np.isnan(goal).all():  # wide and pale, to be seen below motions that follow it
+    if not np.isnan(goal).all():  # wide and pale, so that it is visible below the motions
         lines.insert(0, Curve(both.time, np.degrees(goal), "goal", "command", width=4.0, held=True))
     marks = tuple((part.start, part.name) for part in pair.parts if part.deviation.samples)
     apart = tuple(
@@ -311,7 +311,7 @@ def panels_of(
 
 
 def title_of(comparison: Comparison) -> str:
-    """What is compared, in a line."""
+    """Return the title: rig, experiment and the names of both sides."""
     rig = comparison.reference.metadata.get("rig") or comparison.other.metadata.get("rig") or {}
     experiment = str(comparison.reference.metadata.get("experiment", "")).replace("_", " ")
     what = ", ".join(part for part in (rig.get("name", ""), experiment) if part)

@@ -1,6 +1,6 @@
-"""Walks side by side: knee angles, the zero-moment point, power and energy of a step (Lima et al. 2009 and 2008).
+"""Compare walks: knee angles, the zero-moment point, power, and energy of a step (Lima et al. 2009 and 2008).
 
-All of it comes from what servos report; where a simulation measured more, that is taken.
+All figures come from the servos' reports, or from a simulation's measurements if they were recorded.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from axbridge.recording.recording import Recording
 
 _GRID = 0.02  # s
 _KNEE = "knee"
-_STILL = 2.0  # degrees: a knee that moves less has no share
-_FEWEST = 0.5  # of the walk that a simulation must have measured to be taken at its word
-_POINTS = 1000  # of a line
+_STILL = 2.0  # degrees: with less travel, a knee's error is not given as a share of it
+_MIN_MEASURED = 0.5  # share of the walk for which a simulation must have recorded the zero-moment point
+_POINTS = 1000  # of a curve
 _TIME = "time from the walk's start, s"
 _OF_ZMP = (
     "As seen from the middle between the feet. What no simulation measured is worked out from the joints' recorded "
@@ -41,50 +41,50 @@ _OF_POWER = (
 
 
 class Power(NamedTuple):
-    """What all servos together drew."""
+    """Sum of the electrical power of all servos."""
 
-    time: FloatArray  # of the reference, s from the walk's start, (n,)
-    watt: FloatArray  # the mean of the 20 ms from then on, (n,)
-    step: float  # energy of a step, the mean of all, J
+    time: FloatArray  # s from the walk's start on the reference's clock, (n,)
+    watt: FloatArray  # mean of the 20 ms after each time, W, (n,)
+    step: float  # mean energy of a step, J
 
 
 class Zmp(NamedTuple):
-    """The zero-moment point as seen from the middle between the feet."""
+    """The zero-moment point relative to the middle between the feet."""
 
-    time: FloatArray  # of the reference, s from the walk's start, (n,)
+    time: FloatArray  # s from the walk's start on the reference's clock, (n,)
     place: FloatArray  # ahead and to the left, m, (n, 2)
-    planned: FloatArray  # likewise, where the gait wanted it; NaN where that is not recorded
-    margin: FloatArray  # to the nearest edge of the soles that stand, m, (n,)
-    measured: bool  # whether a simulation measured it; else it is worked out from the joints' angles
+    planned: FloatArray  # the gait's plan of it, m, (n, 2); NaN where that is not recorded
+    margin: FloatArray  # distance to the nearest edge of the standing soles, m, (n,)
+    measured: bool  # whether a simulation measured it; else it is computed from the joints' angles
 
 
 class Knee(NamedTuple):
-    """One knee of two walks."""
+    """The error of one knee between two walks."""
 
     name: str  # its servo
-    rmse: float  # between both, degrees
-    reach: float  # how far the reference's knee moves, degrees
+    rmse: float  # degrees
+    reach: float  # travel of the reference's knee, degrees
 
     @property
     def share(self) -> float:
-        """The RMSE as a share of how far the knee moves; NaN where it hardly does."""
+        """The RMSE as a share of the knee's travel; NaN when the knee hardly moves."""
         return self.rmse / self.reach if self.reach > _STILL else math.nan
 
 
 @dataclass(frozen=True)
 class WalkSide:
-    """One of the walks."""
+    """One of the compared walks."""
 
-    label: str  # what to call it
+    label: str  # its name in tables and figures
     colour: str  # a key of `axbridge.comparison.page.COLOURS`
-    recording: Recording  # it
-    # times of the reference and of this walk, s from their starts, (2, n), at which both got the same goals; between
-    # them lie straight lines. None where both have one clock.
+    recording: Recording
+    # Times of the reference and of this walk, s from their starts, (2, n), at which both got the same goals; times
+    # between them are interpolated. None if both have one clock.
     beat: FloatArray | None = None
 
     @cached_property
     def span(self) -> tuple[float, float]:
-        """When the walk began and ended, s on the recording's clock."""
+        """Begin and end of the walk, s on the recording's clock."""
         return walk_span(self.recording)
 
     @property
@@ -94,18 +94,18 @@ class WalkSide:
         return np.arange(0.0, end - begin, _GRID)
 
     def shared(self, time: FloatArray) -> FloatArray:
-        """Times of this walk (n,), s from its start, as those of the reference."""
+        """Return times of the reference, s from its start, for times (n,) of this walk, s from its start."""
         return time if self.beat is None else np.interp(time, self.beat[1], self.beat[0])
 
     @cached_property
     def steps(self) -> FloatArray:
-        """When each step began, and when the last one ended, s from the walk's start; without a gait its parts'."""
+        """Start of each step and end of the last, s from the walk's start; without a gait, of the segments."""
         begin, end = self.span
         gait, cycles = self.recording.metadata.get("gait"), self.recording.cycles
         if isinstance(gait, dict) and {"steps", "period"} <= gait.keys():
-            count, length = int(gait["steps"]) + 1, float(gait["period"]) / 2  # one more closes the feet
+            count, length = int(gait["steps"]) + 1, float(gait["period"]) / 2  # the last step closes the feet
             planned, edges = end - begin, length * np.arange(count + 1.0)
-            if {"time", "requested_ms"} <= set(cycles):  # periods may have come late
+            if {"time", "requested_ms"} <= set(cycles):  # control periods may have been late
                 walking = (cycles["time"] > begin + 1e-6) & (cycles["time"] < end + 1e-6)
                 planned = float(np.sum(cycles["requested_ms"][walking])) / 1e3 or planned
             edges += max(0.0, (planned - count * length) / 2)
@@ -114,14 +114,14 @@ class WalkSide:
         return np.array([*(starts or [0.0]), end - begin])
 
     def at(self, servo: str, column: str, times: FloatArray) -> FloatArray:
-        """A column of a servo at times (n,) of the reference, s from the walk's start."""
+        """Return a column of a servo at times (n,) of the reference, s from the walk's start."""
         track = self.recording[servo]
         own = times if self.beat is None else np.interp(times, self.beat[0], self.beat[1])
         return resample(track.time, getattr(track, column), own + self.span[0])
 
     @cached_property
     def power(self) -> Power | None:
-        """What it drew; None where no motor model is known."""
+        """Power of all servos; None if no motor model is known."""
         draw = power_draw(self.recording)
         if draw is None:
             return None
@@ -132,31 +132,31 @@ class WalkSide:
 
     @cached_property
     def robot(self) -> Standing | None:
-        """The robot that walked, where the recording tells, and it stands on two feet."""
+        """The robot that walked; None if the recording has no robot that stands on two feet."""
         try:
             return standing_robot(self.recording)
-        except AxBridgeError:  # its meshes are elsewhere: the joints can be compared all the same
+        except AxBridgeError:  # e.g. missing meshes: joints can still be compared
             return None
 
     @cached_property
     def footing(self) -> Footing | None:
-        """How it stood, from its joints' angles; None where that is not known."""
+        """Feet and zero-moment point, computed from the joints' angles; None if that is impossible."""
         if self.robot is None:
             return None
         try:
             return footing(self.recording, self.robot, self.grid + self.span[0])
-        except (RecordingError, UsageError, UnsupportedOperation):  # a joint was not recorded; MuJoCo is missing
+        except (RecordingError, UsageError, UnsupportedOperation):  # a joint was not recorded, or MuJoCo is missing
             return None
 
     @cached_property
     def zmp(self) -> Zmp | None:
-        """Where the floor's push acted: measured where a simulation did, else from the joints' angles, else None."""
+        """The zero-moment point: measured by a simulation, else computed from the joints' angles, else None."""
         measured = None if self.robot is None else measured_zmp(self.recording, self.robot)
         if measured is not None:
             at = measured[0] - self.span[0]
             walking = (at >= 0) & (at < self.span[1] - self.span[0])
             place, planned, margin = (part[walking] for part in (*measured[1:], self.recording.cycles["zmp_margin"]))
-            if np.isfinite(place[:, 0]).mean() >= _FEWEST:
+            if np.isfinite(place[:, 0]).mean() >= _MIN_MEASURED:
                 return Zmp(self.shared(at[walking]), place, planned, margin, measured=True)
         if self.footing is None:
             return None
@@ -165,12 +165,12 @@ class WalkSide:
 
 
 def is_walk(recording: Recording) -> bool:
-    """Whether a recording says that it is of a walk."""
+    """Return whether a recording's experiment is a walk."""
     return recording.metadata.get("experiment") == "walk"
 
 
 def sides_of(comparison: Comparison, beside: Comparison | None = None) -> list[WalkSide]:
-    """The walks of a comparison, the reference first; none unless all of them are walks."""
+    """Return the walks of a comparison, the reference first; empty unless all recordings are walks."""
     first, second = comparison.labels
     sides = [WalkSide(first, "reference", comparison.reference), WalkSide(second, "other", comparison.other)]
     if beside is not None:
@@ -179,7 +179,7 @@ def sides_of(comparison: Comparison, beside: Comparison | None = None) -> list[W
         sides = [WalkSide(second, "other", comparison.other)]
     if not all(is_walk(side.recording) for side in sides):
         return []
-    for place, side in enumerate(sides[1:], 1):  # on the reference's clock
+    for place, side in enumerate(sides[1:], 1):  # map to the reference's clock
         beats = shared_periods(sides[0].recording, side.recording)
         if beats is not None:
             sides[place] = replace(side, beat=beats - [[sides[0].span[0]], [side.span[0]]])
@@ -187,24 +187,24 @@ def sides_of(comparison: Comparison, beside: Comparison | None = None) -> list[W
 
 
 def knees(reference: WalkSide, other: WalkSide) -> list[Knee]:
-    """How far apart the knees of two walks are, the left one first."""
+    """Return the errors of the knees between two walks, left knee first."""
     grid = reference.grid
     rows = []
     for name in knee_names(reference):
         if name in other.recording:
-            one, two = reference.at(name, "position", grid), other.at(name, "position", grid)
-            if not np.isnan(one).all():
-                rows.append(Knee(name, deviation(one, two).rmse, math.degrees(float(np.nanmax(one) - np.nanmin(one)))))
+            a, b = reference.at(name, "position", grid), other.at(name, "position", grid)
+            if not np.isnan(a).all():
+                rows.append(Knee(name, deviation(a, b).rmse, math.degrees(float(np.nanmax(a) - np.nanmin(a)))))
     return rows
 
 
 def knee_names(side: WalkSide) -> list[str]:
-    """Its servos that bend a knee, the left one first."""
+    """Return the names of the knee servos, left knee first."""
     return sorted((name for name in side.recording if _KNEE in name), key=lambda name: not name.startswith("l"))
 
 
 def zmp_apart(one: Zmp, other: Zmp) -> tuple[float, float]:
-    """How far apart two zero-moment points are, ahead and to the left, m, root mean square."""
+    """Return the RMS difference of two zero-moment points, ahead and to the left, m."""
     errors = (
         resample(other.time, there, one.time) - here for there, here in zip(other.place.T, one.place.T, strict=True)
     )
@@ -213,7 +213,7 @@ def zmp_apart(one: Zmp, other: Zmp) -> tuple[float, float]:
 
 
 def document(sides: Sequence[WalkSide]) -> dict[str, Any]:
-    """The walks' figures as JSON: angles in degrees, lengths in m, J, W and s."""
+    """Return the walks' figures as JSON: angles in degrees; m, J, W and s."""
     reference = sides[0]
     document: dict[str, Any] = {}
     for side in sides:
@@ -240,10 +240,10 @@ def document(sides: Sequence[WalkSide]) -> dict[str, Any]:
 
 
 def walk_headline(sides: Sequence[WalkSide]) -> str:
-    """How near knees and power of the others are to those of the first walk, in a sentence; empty of one walk."""
+    """Return the differences of knees and power from the first walk, in words; "" for a single walk."""
     if len(sides) < 2:
         return ""
-    said = []
+    sentences = []
     for side in sides[1:]:
         both_knees = knees(sides[0], side)
         parts = []
@@ -251,13 +251,13 @@ def walk_headline(sides: Sequence[WalkSide]) -> str:
             worst = max(both_knees, key=lambda knee: knee.rmse)
             share = _share(worst, " ({:.0%} of their travel)")
             parts.append(f"knees within {worst.rmse:.1f}° of each other{share}")
-        one, other = sides[0].power, side.power
-        if one is not None and other is not None and one.watt.any():
-            more = float(other.watt.mean() / one.watt.mean() - 1)
+        first, other = sides[0].power, side.power
+        if first is not None and other is not None and first.watt.any():
+            more = float(other.watt.mean() / first.watt.mean() - 1)
             parts.append(f"power {abs(more):.0%} {'less' if more < 0 else 'more'}")
         if parts:
-            said.append(f"{side.label} beside {sides[0].label}: {', '.join(parts)}.")
-    return " ".join(said)
+            sentences.append(f"{side.label} beside {sides[0].label}: {', '.join(parts)}.")
+    return " ".join(sentences)
 
 
 def _share(knee: Knee, text: str) -> str:
@@ -265,7 +265,7 @@ def _share(knee: Knee, text: str) -> str:
 
 
 def walk_table(sides: Sequence[WalkSide]) -> Table:
-    """The walks' figures, a column each."""
+    """Return the walks' figures, a column for each walk."""
     named = "steps" if "gait" in sides[0].recording.metadata else "parts"
     rows = [
         (named, *(str(len(side.steps) - 1) for side in sides)),
@@ -293,7 +293,7 @@ def walk_table(sides: Sequence[WalkSide]) -> Table:
 
 
 def walk_parts(sides: Sequence[WalkSide]) -> list[str]:
-    """The HTML of it."""
+    """Return table and figures of the walks as HTML parts."""
     parts = [table_html(walk_table(sides))]
     for title, name, panels, words in (
         ("Knee angles", "walk-knees", knee_panels(sides), ""),
@@ -307,7 +307,7 @@ def walk_parts(sides: Sequence[WalkSide]) -> list[str]:
 
 
 def knee_panels(sides: Sequence[WalkSide]) -> list[Panel]:
-    """Both knees, one below the other."""
+    """Return a panel for each knee."""
     reference = sides[0]
     panels = []
     for name in knee_names(reference):
@@ -324,12 +324,12 @@ def knee_panels(sides: Sequence[WalkSide]) -> list[Panel]:
 
 
 def _marks(sides: Sequence[WalkSide]) -> tuple[tuple[float, str], ...]:
-    """Where steps begin."""
+    """Return the starts and numbers of the reference's steps."""
     return tuple((start, f"{number}") for number, start in enumerate(sides[0].steps[:-1].tolist(), 1))
 
 
 def zmp_panels(sides: Sequence[WalkSide]) -> list[Panel]:
-    """The zero-moment point to the left and ahead; none where nothing tells."""
+    """Return panels of the zero-moment point to the left and ahead; empty if it is unknown."""
     with_zmp = [(side, side.zmp) for side in sides if side.zmp is not None]
     if not with_zmp:
         return []
@@ -352,7 +352,7 @@ def _origin(point: Zmp) -> str:
 
 
 def power_panels(sides: Sequence[WalkSide]) -> list[Panel]:
-    """Power over time; none where no motor model is known."""
+    """Return a panel of the power over time; empty if no motor model is known."""
     lines = tuple(
         Curve(side.power.time, _smooth(side.power.watt), side.label, side.colour)
         for side in sides
@@ -362,6 +362,6 @@ def power_panels(sides: Sequence[WalkSide]) -> list[Panel]:
 
 
 def _smooth(values: FloatArray) -> FloatArray:
-    """The mean over five samples; a servo's load flickers."""
+    """Return the moving mean over five samples, because a servo's load is noisy."""
     padded = np.pad(values, 2, mode="edge")
     return np.convolve(padded, np.full(5, 0.2), mode="valid")

@@ -1,4 +1,4 @@
-"""From recordings to a model that predicts them: search, uncertainty, and what recordings do not identify."""
+"""Fit servo models to recordings: search, uncertainty, and parameters that the recordings do not identify."""
 
 from axbridge.fit.identify import identify
 from axbridge.fit.result import Fit, write_params

@@ -1,13 +1,14 @@
-"""What a fit owes to its friction law: all laws compared, and intervals that allow for a richer one.
+"""The effect of the friction law on a fit: comparison of all laws, and intervals that include a richer law.
 
-*Compared* (`compare_laws`): a fit by each of M1-M6, begun where the best of the laws it contains ended, and judged on
-held-out recordings. The fewest parameters win among the laws whose error is not `SURE` standard errors above the
-smallest: those of the difference, over stretches of `STRETCH` seconds, as what is hard for one law to predict is hard
-for all. Without held-out recordings the Bayesian information criterion (BIC) decides.
+*Comparison* (`compare_laws`): a fit with each of M1-M6, started at the end of the best law that it contains, and judged
+on held-out recordings. Among the laws whose error is less than `SURE` standard errors above the smallest, the one with
+the fewest parameters is chosen. The standard error is that of the difference over stretches of `STRETCH` seconds,
+because a motion that one law predicts badly is difficult for all. Without held-out recordings the Bayesian information
+criterion (BIC) decides.
 
-*Richer* (`richer_law`): if a law with more terms follows the recordings better by the BIC, its intervals count, too.
-Errors last, so not every sample counts as one (`independent`). A law is tried only where a linear model of what its
-terms do to the residuals promises enough (`promising`).
+*Richer law* (`richer_law`): if a law with more terms fits better by the BIC, its intervals are included, too. Errors
+are correlated in time, so the BIC counts independent samples (`independent`). A law is tried only if a linear model of
+its terms' effect on the residuals predicts enough gain (`promising`).
 """
 
 from __future__ import annotations
@@ -28,17 +29,17 @@ from axbridge.fit.unknowns import FRICTION_LAWS, Space, enriched, richer_than
 from axbridge.servo.columns import Param
 from axbridge.sim.runs import Runs
 
-STRETCH = 0.5  # s: errors of a simulated motion mostly last no longer
-ROUNDS = 12
-SPREAD = 0.1  # of the search for each law, in ranges
-ASKING = 0.5  # of what the criterion wants of a law: what a linear model must promise of it
+STRETCH = 0.5  # s: errors of a simulated motion rarely last longer
+ROUNDS = 12  # of least squares
+SPREAD = 0.1  # initial standard deviation of the search for each law, in ranges
+ASKING = 0.5  # share of the gain that the BIC needs: a linear model must predict at least this share
 _BY_ERROR = "fewest parameters among those within two standard errors of the smallest held-out error"
 _BY_CRITERION = "smallest BIC, as no recording was held out"
 
 
 @dataclass(frozen=True)
 class Richer:
-    """A richer law that the recordings call for, or do not rule out."""
+    """A richer law that fits the recordings better, or that they do not rule out."""
 
     law: str  # its name
     space: Space  # its unknowns
@@ -46,17 +47,17 @@ class Richer:
 
 
 def criterion(runs: Runs, simulated: FloatArray, unknowns: int, count: float) -> float:
-    """Bayesian information criterion of a simulation (l,), with so many samples that tell something of their own."""
+    """Return the Bayesian information criterion of a simulation (l,) with `count` independent samples."""
     error = np.degrees(runs.errors(simulated))
     square = float(error @ error) / float(runs.compared.sum())
     return count * math.log(max(square, 1e-12)) + unknowns * math.log(count)
 
 
 def begun_from(row: FloatArray) -> FloatArray:
-    """A parameter set (len(Param),) of a simpler law as one of a richer law, that moves alike."""
+    """Return a parameter set (len(Param),) of a richer law with the same motion as one of a simpler law."""
     start = row.copy()
     if start[Param.LOAD_EXTERNAL] < 0.0:
-        start[Param.LOAD_EXTERNAL] = start[Param.LOAD]  # the same weights, said by their own parameters
+        start[Param.LOAD_EXTERNAL] = start[Param.LOAD]  # a separate parameter with the same value
         start[Param.LOAD_EXTERNAL_STRIBECK] = start[Param.LOAD_STRIBECK]
     return start
 
@@ -65,10 +66,10 @@ def richer_law(
     space: Space, law: str, runs: Runs, point: FloatArray, *, generations: int, seed: int, mapper: Mapper,
     report: Report = lambda _what, _share: None,
 ) -> Richer | None:  # fmt: skip
-    """The law that follows the recordings best among those that contain a fit's; None when the fit's own does."""
+    """Return the best of the laws that contain a fit's law, by the BIC; None when the fit's own law is best."""
     if not richer_than(law):
         return None
-    own = polish(space, runs, point, rounds=ROUNDS)  # squares choose, so the law itself has to have the least of them
+    own = polish(space, runs, point, rounds=ROUNDS)  # the BIC compares squares, so each law needs its least squares
     plain = predicted(space.sets(own[None]), runs)[0]
     spaces = promising(space, law, runs, own, independent(runs, plain))
     if not spaces:
@@ -92,7 +93,7 @@ def richer_law(
 
 
 def promising(space: Space, law: str, runs: Runs, point: FloatArray, count: float) -> dict[str, Space]:
-    """The richer laws, and their unknowns, that residuals at a point ask for; as many samples count as one each."""
+    """Return the richer laws and their unknowns that residuals at a point suggest; `count`: independent samples."""
     row, error = space.sets(point[None])[0], residuals(space, runs, point[None], robust=True)[0]
     laws = {}
     for name in richer_than(law):
@@ -107,7 +108,7 @@ def promising(space: Space, law: str, runs: Runs, point: FloatArray, count: floa
 
 
 def allowing_for(fit: Fit, richer: Richer | None) -> Fit:
-    """The fit with intervals that hold under a richer friction law, too; what that does not identify has none."""
+    """Return the fit with intervals valid under a richer law, too; unknowns that it does not identify have none."""
     if richer is None:
         return replace(fit, allowed="")
     bounds, other, theirs = fit.uncertainty, richer.bounds, richer.space.unknowns
@@ -118,12 +119,12 @@ def allowing_for(fit: Fit, richer: Richer | None) -> Fit:
     share[here] = np.maximum(share[here], other.share[there])
     wide = replace(bounds, low=low, high=high, share=share, flat=flat_of(fit.space, share))
     lost = [name for name in wide.flat if name not in bounds.flat]
-    said = (f"this data can tell {name} under law {fit.friction} alone, not under {richer.law}" for name in lost)
-    return replace(fit, allowed=richer.law, uncertainty=wide, warnings=(*fit.warnings, *said))
+    warnings = (f"this data can tell {name} under law {fit.friction} alone, not under {richer.law}" for name in lost)
+    return replace(fit, allowed=richer.law, uncertainty=wide, warnings=(*fit.warnings, *warnings))
 
 
 def _begin(row: FloatArray, richer: Space) -> FloatArray:
-    """A parameter set (len(Param),) of a simpler law with a little of all that a richer one adds, to find out of 0."""
+    """Return a start (len(Param),) for a richer law: its new terms are not 0, where their derivatives vanish."""
     start = begun_from(row)
     start[Param.VISCOUS] = max(start[Param.VISCOUS], 1e-3)
     searched = {unknown.column for unknown in richer.unknowns}
@@ -136,7 +137,7 @@ def _begin(row: FloatArray, richer: Space) -> FloatArray:
 
 
 def _ended(job: Job) -> FloatArray:
-    """The better of the ends of least squares, and of a search before them."""
+    """Return the better result of least squares alone, and of least squares after a search."""
     return best_polished(job.space, job.runs, [job.point, minimise(job).point], rounds=ROUNDS)
 
 
@@ -144,9 +145,9 @@ def compare_laws(
     fitting: Callable[..., Fit], *, budget: float, where: str | Mapper | None = None,
     report: Report = lambda _what, _share: None,
 ) -> Fit:  # fmt: skip
-    """Fit with each friction law, each with its share of the budget, and take the law the data support.
+    """Fit each friction law with an equal share of the budget, and return the fit of the law that the data support.
 
-    `fitting` is `axbridge.fit.pipeline.fit_model` with the recordings and all else that is the same for each law.
+    `fitting` is `axbridge.fit.pipeline.fit_model` with the recordings and all arguments that are equal for each law.
     """
     fits: dict[str, Fit] = {}
     laws = len(FRICTION_LAWS)
@@ -179,14 +180,14 @@ def compare_laws(
         )  # fmt: skip
     chosen = chosen_law(scores)
     tied = {score.law: score.held_out_mae_deg for score in scores if score.law in richer_than(chosen) and score.tied}
-    richer = min(tied, key=lambda law: tied[law], default=None)  # chance may explain that it is not better
+    richer = min(tied, key=lambda law: tied[law], default=None)  # the data do not rule it out
     allowed = None if richer is None else Richer(richer, fits[richer].space, fits[richer].uncertainty)
     fit = allowing_for(fits[chosen], allowed)
     return replace(fit, laws=LawComparison(tuple(scores), chosen, _BY_ERROR if new else _BY_CRITERION))
 
 
 def chosen_law(scores: Sequence[LawScore]) -> str:
-    """The law with the fewest parameters of those that are tied; the least BIC where nothing is held out."""
+    """Return the tied law with the fewest parameters; without held-out recordings the law with the least BIC."""
     if any(math.isnan(score.held_out_mae_deg) for score in scores):
         return min(scores, key=lambda score: score.bic).law
     tied = [score for score in scores if score.tied]
@@ -194,7 +195,7 @@ def chosen_law(scores: Sequence[LawScore]) -> str:
 
 
 def _stretches(runs: Runs, simulated: FloatArray, chosen: Sequence[int]) -> FloatArray:
-    """Mean absolute error of each stretch of the chosen recordings, degrees, (s,)."""
+    """Return the mean absolute error of each stretch of the chosen recordings, degrees, (s,)."""
     error = np.abs(np.degrees(runs.errors(simulated)))
     means = []
     for recording in chosen:

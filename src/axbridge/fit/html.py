@@ -1,4 +1,4 @@
-"""What an identification found: tables for the terminal, panels, and a page with the paper's figures."""
+"""Present an identification: tables for the terminal, panels, and a page with the paper's figures."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from axbridge.fit.result import Fit, LawComparison, Score, in_file
 from axbridge.servo.columns import Param
 from axbridge.sim.runs import Regime
 
-_UNITS = {  # of values in a parameters file; what is not here is a share, or its name has the unit
+_UNITS = {  # of values in a parameter file; other values are shares, or have the unit in their name
     "motor.torque_constant": "V·s/rad", "motor.resistance": "ohm", "motor.resistance_per_duty": "ohm",
     "motor.resistance_per_kelvin": "1/K", "motor.armature": "kg·m²", "motor.backlash": "rad", "motor.max_current": "A",
     "friction.coulomb": "N·m", "friction.output": "N·m", "friction.viscous": "N·m·s/rad", "friction.stribeck": "N·m",
     "friction.stribeck_speed": "rad/s", "friction.quadratic": "N·m·s²/rad²", "controller.slope": "rad",
     "controller.k_theta": "V/rad", "controller.k_omega": "V·s/rad", "sensor.angle_offset": "rad",
 }  # fmt: skip
-_POINTS = 600  # of a line: many recordings fit a page that can be sent
+_POINTS = 600  # of a curve: a page with many recordings must stay small enough to send
 
 
 def estimate_table(fit: Fit) -> Table:
-    """Values with their intervals, as they stand in the file."""
+    """Return the values and their intervals, in the units of the parameter file."""
     rows: list[tuple[str, ...]] = []
     for estimate in fit.estimates:
         name = estimate.unknown.name
@@ -46,7 +46,7 @@ def estimate_table(fit: Fit) -> Table:
 
 
 def score_table(fit: Fit) -> Table:
-    """Errors by recording, beside those of simpler models and of a repeat, where there are any."""
+    """Return the errors by recording, with those of simpler models and of a repetition if known."""
     columns: tuple[tuple[str, Callable[[Score], float]], ...] = (
         ("MAE °", lambda score: score.mae), ("RMSE °", lambda score: score.rmse),
         ("perfect servo °", lambda score: score.perfect), ("delay and lag °", lambda score: score.lagging),
@@ -65,7 +65,7 @@ def score_table(fit: Fit) -> Table:
 
 
 def law_table(laws: LawComparison) -> Table:
-    """The friction laws side by side, and which of them chance may explain."""
+    """Return the comparison of the friction laws."""
     rows = []
     for score in laws.scores:
         judged = not math.isnan(score.held_out_mae_deg)
@@ -78,15 +78,15 @@ def law_table(laws: LawComparison) -> Table:
 
 
 def trace_panels(fit: Fit) -> list[Panel]:
-    """Every recording as it was measured and as the fit simulates it, in the order of `fit.scores`."""
+    """Return a panel with the measured and the simulated motion for each recording, in the order of `fit.scores`."""
     runs = fit.runs
     measured = np.where(runs.known, runs.position, np.nan) if len(runs.known) else runs.position
-    simulated = np.where(runs.driven == Regime.FOLLOWED, np.nan, fit.simulated)  # there it only repeats the measurement
+    simulated = np.where(runs.driven == Regime.FOLLOWED, np.nan, fit.simulated)  # FOLLOWED repeats the measurement
     panels = []
     for score, a, b in zip(fit.scores, runs.start[:-1], runs.start[1:], strict=True):
         time, direction = runs.time[a:b], servo_of(score.name.rpartition(" ")[2], fit.rig).direction
         lines = tuple(
-            # what was measured is wide, to be seen below a simulation that agrees
+            # the measurement is wide, so that it is visible below a simulation that agrees
             Curve(time, direction * np.degrees(values[a:b]), label, colour, width=width)
             for values, label, colour, width in (
                 (measured, "measured", "fitted", 5.0),
@@ -99,13 +99,13 @@ def trace_panels(fit: Fit) -> list[Panel]:
 
 
 def residual_panel(trace: Panel) -> Panel:
-    """Measured minus simulated: noise where the model is right, a shape where it is not."""
+    """Return the residuals, measured minus simulated: noise if the model is right, else a pattern."""
     measured, simulated = trace.curves
     return Panel((Curve(measured.x, measured.y - simulated.y, "", "error", width=1.0),), "time, s", "residual, °")
 
 
 def write_page(fit: Fit, path: Path | str) -> None:
-    """Write one self-contained page: parameters, errors, every recording measured and simulated, the scans."""
+    """Write a self-contained page: parameters, errors, each recording measured and simulated, the paper's scans."""
     fitted, held = fit.errors(held_out=False), fit.errors(held_out=True)
     lead = f"{plural(len(fitted), 'recording')} fitted: mean absolute error {np.mean(fitted):.2f}°"
     lead += f"; {len(held)} held out: {np.mean(held):.2f}°." if held else "."

@@ -1,4 +1,4 @@
-"""Identification as a whole: recordings and a rig in, a model out, by search or by the paper's scans."""
+"""Identify a servo model from recordings and a rig, by search or by the paper's scans."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from axbridge.fit.suspects import sampling, suspects_of
 from axbridge.recording.recording import Recording
 from axbridge.recording.stored import opened
 
-COMPARE = "compare"  # in place of a friction law
+COMPARE = "compare"  # instead of a friction law: compare all
 _METHODS = "grid", "cma"
 _ON_FEET = (
     "a robot on its feet shows torque, slope, armature and latency of a leg's servo roughly, and friction badly: a "
@@ -33,7 +33,7 @@ _ON_FEET = (
 
 
 def beforehand(rig: Rig, servo: str | Sequence[str] | None) -> tuple[str, ...]:
-    """What can be said of a fit before it is made, in words."""
+    """Return warnings that are known before the fit."""
     free_standing = servo is not None and rig.world is not None and not rig.world.fixed_base
     return (_ON_FEET,) if free_standing else ()
 
@@ -61,36 +61,36 @@ def identify(
     before: Callable[[Sequence[str]], None] | None = None,
     report: Report = lambda _what, _share: None,
 ) -> Fit:
-    """Fit a model to recordings, and say how sure each parameter is.
+    """Fit a model to recordings, with an interval for each parameter.
 
     Args:
-        recordings: What is fitted: recordings, or their files.
-        rig: What the servo moves: a name, a path, or a `Rig`.
-        model: What the fit begins with: a model of the servo's law by its name or file, or ``pendulum-servo``, which is
-            the constants of the profile under the servo's own PID loop.
-        method: ``cma``: search; ``grid``: the paper's scans, for lima2009 alone. By default the paper's for its model.
-        friction: ``M1`` to ``M6``, or ``compare``: all are tried, and the data choose; None = the model's own.
-        free: Parameters that are searched, too, as ``motor.torque_constant``; names as in the parameters file.
-        servo: Servos of a robot that get one model, one or several: their loads come from the recorded motion of all;
-            None: the rig has only one.
-        loads: Balanced bars that recordings' servos turned, see `axbridge.fit.prepare`.
-        held_out: Never fitted, only scored.
-        again: Repeats of held-out recordings: how far apart they are is the least error there can be.
-        ks_pairs: For ``grid``: CSV with columns speed (motor, rad/s) and volts (open).
-        starts: Climbs from random points, at most; the best of them are searched on.
-        generations: Of each search.
-        budget: Of simulation, as much as two cores do in this time, s; see `axbridge.fit.search.search`.
-        seed: Of everything random.
-        richer: Whether the intervals allow for friction laws with more terms; else they hold under the fit's own.
-        prove: Fit data that a hidden truth makes of the recordings' commands, to see which parameters come back.
-        where: What searches run on, see `axbridge.fit.search.executor`.
-        before: Called before the fit with what the recordings can tell: a line for them, and one an unknown.
-        report: Called with what is under way, and the share of it that is done.
+        recordings: Recordings, or their files, to which the model is fitted.
+        rig: The robot or arm of the servo: a name, a path, or a `Rig`.
+        model: Start of the fit: a model of the servo's law by its name or file, or ``pendulum-servo``: the constants of
+            the profile with the servo's own PID loop.
+        method: ``cma``: search; ``grid``: the paper's scans, for lima2009 only. Default: ``grid`` for lima2009.
+        friction: ``M1`` to ``M6``, or ``compare``: try all, and let the data choose; None = the model's own law.
+        free: Further parameters to search, as ``motor.torque_constant``; names as in the parameter file.
+        servo: One or several servos of a robot that get one model. Their loads are computed from the recorded motion
+            of all joints. None: the rig has only one servo.
+        loads: Balanced loads that the servos of recordings turned, see `axbridge.fit.prepare.loaded_with`.
+        held_out: Recordings that are not fitted, only scored.
+        again: Repetitions of held-out recordings: their difference is the least possible error.
+        ks_pairs: For ``grid``: CSV with columns speed (motor, rad/s) and volts (open circuit).
+        starts: Largest number of local searches from random points; longer searches start at the best of them.
+        generations: Number of generations of each search.
+        budget: Amount of simulation, as computation time of two cores, s; see `axbridge.fit.search.search`.
+        seed: Seed of all random numbers.
+        richer: Whether the intervals include friction laws with more terms; else they assume the fit's own law.
+        prove: Fit data that are simulated with hidden parameters, to see which parameters are recovered.
+        where: Executor of the searches, see `axbridge.fit.search.executor`.
+        before: Called before the fit with a line about the recordings, and a line for each unknown.
+        report: Called with the present activity and its finished share, 0..1, or None if that is unknown.
 
     Raises:
         UsageError: no such friction law, parameter, method or executor, a model of another law, or too few recordings.
         ProfileError: no such model, or a mistake in its file.
-        RecordingError: recordings that do not fit the rig, move too little, or have no supply.
+        RecordingError: recordings that do not match the rig, move too little, or have no supply voltage.
         RigError: the rig is not one arm on a fixed base.
         UnsupportedOperation: SciPy or cma is not installed.
     """
@@ -104,7 +104,7 @@ def identify(
         carried, rig = joints_of_robot([*fitted, *held], rig, names)
         count = len(fitted) * len(names)
         fitted, held = carried[:count], carried[count:]
-        if len(names) > 1:  # joints that rest while others move tell nothing, and are no mistake
+        if len(names) > 1:  # a joint at rest while others move gives no information, and is no error
             fitted = [run for run in fitted if np.ptp(next(iter(run.values())).position) >= MOVED] or fitted
     if not fitted:
         raise UsageError("every recording is held out", "leave some to fit")
@@ -116,7 +116,7 @@ def identify(
         raise UsageError("a hidden truth is fitted by search, with one friction law", "leave method and friction out")
     law = None if friction == COMPARE else friction
     if held:
-        runs_of(held, rig)  # what is wrong with them is said before anything else
+        runs_of(held, rig)  # report errors in held-out recordings before the fit
     if before is not None:
         before((*known, *excitation(prepare(fitted, rig, model, friction=law, free=free))))
     fitting = partial(
@@ -141,7 +141,7 @@ def identify(
 
 
 def _by_grid(model: str, method: str | None, friction: str | None) -> bool:
-    """Whether the paper's scans are asked for: by default for its model."""
+    """Return whether to use the paper's scans; by default for its model."""
     chosen = method or ("grid" if model == "lima2009" else "cma")
     if chosen not in _METHODS:
         raise UsageError(f"there is no method {chosen!r}", "choose grid or cma")

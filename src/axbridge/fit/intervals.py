@@ -1,14 +1,14 @@
-"""How sure a fit is: intervals, correlations, and what the data do not separate.
+"""Uncertainty of a fit: intervals, correlations, and unknowns that the data do not separate.
 
-Gauss-Newton at the optimum, with differences as wide as the intervals they lead to. A model error lasts, so the
-covariance is the sandwich `H⁻¹ (Σ gₖ gₖᵀ) H⁻¹` over blocks of `BLOCK` seconds. It is at least that of rounding, which
-errs alike in all readings of a joint at rest, and at least what the jackknife over recordings says. What raises the
-squared error by less than `TOLERANCE` of it counts as possible. Added are what the simulation's step does, and the
-millisecond in which the servo's loop may pick up a command.
+Gauss-Newton at the optimum, with finite differences as wide as the resulting intervals. Model errors are correlated in
+time, so the covariance is the sandwich `H⁻¹ (Σ gₖ gₖᵀ) H⁻¹` over blocks of `BLOCK` seconds. It is at least that of
+rounding, whose error is the same in all readings of a joint at rest, and at least that of the jackknife over
+recordings. Values that raise the squared error by less than the share `TOLERANCE` count as possible. Added are the
+error of the simulation's step, and the millisecond within which the servo's loop may read a command.
 
-*Constants that a fit holds* (`marginalise_constants`): each is moved to either side, and the unknowns are fitted again.
-The intervals reach as far as they move while the squared error stays within `TOLERANCE` of the least (a parabola
-through the three fits). The squares of several constants add up; the uncertainty of the data is added.
+*Constants of a fit* (`marginalise_constants`): each is changed in both directions, and the unknowns are fitted again.
+The intervals include the unknowns' changes while the squared error stays within `TOLERANCE` of the least (a parabola
+through the three fits). The squares of several constants, and of the data's uncertainty, are added.
 """
 
 from __future__ import annotations
@@ -30,39 +30,39 @@ from axbridge.servo.columns import Param
 from axbridge.sim.runs import Runs
 
 BLOCK = 0.25  # s
-GROUPS = 12  # of recordings, which the jackknife leaves out in turn: its cost grows as they do, not as their square
-WIDENED, WIDTHS = 2, (0.004, 0.25)  # how often slopes are taken again, and how wide their differences are
-LOOP = 0.5e-3  # s: standard deviation of the moment within the servo's loop at which a command acts
-CAPPED = 3.0  # larger residuals, in median deviations, are held there: they tell of the model, not of the noise
-FLAT = 0.2  # the data do not identify an unknown when its standard error is this share of its range
-ALIKE = 0.95  # the data do not separate two unknowns when they correlate more
-OFF = 0.3  # share by which a constant may be off
-ROUNDS = 8  # of each fit with a constant moved
-BETTER = 4 * TOLERANCE  # of the squared error: a constant that saves so much is likely another
-_TRIED = np.linspace(-1.0, 1.0, 201)
+GROUPS = 12  # groups of recordings for the jackknife: the cost grows with the recordings, not with their square
+WIDENED, WIDTHS = 2, (0.004, 0.25)  # repetitions of the derivatives; least and greatest width of their differences
+LOOP = 0.5e-3  # s: standard deviation of the time within the servo's loop at which a command acts
+CAPPED = 3.0  # residuals are clipped to this number of median deviations: larger ones are model errors, not noise
+FLAT = 0.2  # from this standard error on, as a share of its range, an unknown is not identified
+ALIKE = 0.95  # from this correlation on, two unknowns are not separated
+OFF = 0.3  # possible error of a constant, as a share of it
+ROUNDS = 8  # of each fit with a changed constant
+BETTER = 4 * TOLERANCE  # a constant that reduces the squared error by this share probably has another value
+_TRIED = np.linspace(-1.0, 1.0, 201)  # changes of a constant, in units of its `off`
 
 
 @dataclass(frozen=True)
 class Uncertainty:
-    """Of a fit with n unknowns."""
+    """Uncertainty of a fit with n unknowns."""
 
     low: FloatArray  # lower ends of the 95 % intervals, SI, (n,)
     high: FloatArray  # upper ends, (n,)
     correlation: FloatArray  # (n, n)
-    share: FloatArray  # standard error as a share of the range searched, (n,)
-    flat: tuple[str, ...]  # names that the data do not identify
+    share: FloatArray  # standard error as a share of the searched range, (n,)
+    flat: tuple[str, ...]  # names of unknowns that the data do not identify
     alike: tuple[tuple[str, str, float], ...]  # pairs of names that the data do not separate, with their correlation
-    at_end: tuple[str, ...]  # names that ended at an end of their range
+    at_end: tuple[str, ...]  # names of unknowns at an end of their range
 
 
 def flat_of(space: Space, share: FloatArray) -> tuple[str, ...]:
-    """Names of what the data do not identify, by standard errors (n,): no better known than in the base."""
+    """Return the names of unknowns that the data do not identify, from their standard errors (n,), in ranges."""
     limits = np.minimum(FLAT, space.usual)
     return tuple(u.name for u, error, limit in zip(space.unknowns, share, limits, strict=True) if error > limit)
 
 
 def widen_to(bounds: Uncertainty, space: Space, point: FloatArray, other: FloatArray) -> Uncertainty:
-    """Intervals of a point (n,) that reach as far as another one that follows the data as well."""
+    """Return the intervals of a point (n,), widened to include another point (n,) that fits the data as well."""
     values = space.sets(other[None])[0][[unknown.column for unknown in space.unknowns]]
     share = np.maximum(bounds.share, np.abs(other - point) / QUANTILE)
     low, high = np.minimum(bounds.low, values), np.maximum(bounds.high, values)
@@ -70,11 +70,11 @@ def widen_to(bounds: Uncertainty, space: Space, point: FloatArray, other: FloatA
 
 
 def uncertainty(space: Space, runs: Runs, point: FloatArray, mapper: Mapper = map) -> Uncertainty:
-    """Intervals of the unknowns at a point (len(space),) where a fit of these runs, or parts of runs, ended."""
+    """Return the intervals of the unknowns at the optimum (len(space),) of these runs, or parts of runs."""
     error = residuals(space, runs, point[None])[0]
     coarser = error - residuals(space, runs, point[None], FINE / 2)[0]
     usual = CAPPED * 1.4826 * float(np.median(np.abs(error[runs.judged])))
-    bound = np.maximum(usual, HUBER * weights(space, runs))  # below that, a fit counts squares
+    bound = np.maximum(usual, HUBER * weights(space, runs))  # below it, a fit minimises squares
     error = np.clip(error, -bound, bound)
     variance = PULL * float(error @ error)
     slope = slopes(space, runs, point)
@@ -93,7 +93,7 @@ def uncertainty(space: Space, runs: Runs, point: FloatArray, mapper: Mapper = ma
     moments = np.repeat(space.sets(point[None]), 2, axis=0)
     moments[:, Param.LATENCY] += -2 * LOOP, 2 * LOOP
     early, late = predicted(moments, runs)
-    delayed = np.degrees(late - early) / 4 * weights(space, runs)  # by the moment within the loop
+    delayed = np.degrees(late - early) / 4 * weights(space, runs)  # effect of the time within the loop
     timing = _of_shared(slope, delayed, _commands(runs), inverse)
     deviation = np.sqrt(
         deviation**2 + variance * np.diag(inverse) + (inverse @ slope.T @ coarser) ** 2 + latency**2 + timing**2
@@ -111,8 +111,8 @@ def uncertainty(space: Space, runs: Runs, point: FloatArray, mapper: Mapper = ma
 
 
 def _covariance(runs: Runs, slope: FloatArray, error: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The sandwich (n, n) of slopes (l, n) and errors (l,) in blocks of time, and the inverse of the normal matrix."""
-    blocks = ((runs.time - runs.time.min()) / BLOCK).astype(int)  # parts that overlap tell the same
+    """Return the sandwich (n, n) of slopes (l, n) and errors (l,) in blocks of time, and the inverse normal matrix."""
+    blocks = ((runs.time - runs.time.min()) / BLOCK).astype(int)  # the same for parts that overlap
     number = np.unique(_cut_from(runs) * 1_000_000 + blocks, return_inverse=True)[1]
     scores, normal, unknowns = _sums(slope, error, number), slope.T @ slope, slope.shape[1]
     inverse: FloatArray = np.linalg.pinv(normal + 1e-10 * np.trace(normal) / unknowns * np.eye(unknowns))
@@ -121,21 +121,21 @@ def _covariance(runs: Runs, slope: FloatArray, error: FloatArray) -> tuple[Float
 
 
 def _cut_from(runs: Runs) -> IntArray:
-    """The number (l,) of the recording that each sample belongs to."""
+    """Return the number of each sample's recording, (l,)."""
     return np.repeat(runs.source if len(runs.source) else np.arange(runs.recordings), np.diff(runs.start))
 
 
 def _sums(slope: FloatArray, error: FloatArray, number: IntArray) -> FloatArray:
-    """The sums (k, n) of slopes (l, n) times errors (l,) over the samples of each number."""
+    """Return the sums (k, n) of slopes (l, n) times errors (l,) over the samples of each number (l,)."""
     scores = np.zeros((int(number.max()) + 1, slope.shape[1]))
     np.add.at(scores, number, slope * error[:, None])
     return scores
 
 
 def _jackknife(space: Space, runs: Runs, point: FloatArray, mapper: Mapper) -> FloatArray:
-    """Standard errors from what the estimates do when each group of recordings in turn is left out, (n,).
+    """Return standard errors (n,) from the estimates without each group of recordings in turn.
 
-    Groups are of neighbours: recordings given one after the other are often alike, and then err alike.
+    Groups consist of neighbours: consecutive recordings are often similar, so their errors are, too.
     """
     groups = np.array_split(np.arange(runs.recordings), min(GROUPS, runs.recordings))
     if len(groups) < 2:
@@ -145,12 +145,12 @@ def _jackknife(space: Space, runs: Runs, point: FloatArray, mapper: Mapper) -> F
 
 
 def _without(space: Space, runs: Runs, point: FloatArray, kept: list[int]) -> FloatArray:
-    """Where the estimates (n,) go from a point with these recordings alone."""
+    """Return the estimates (n,) from these recordings alone, started at a point."""
     return polish(space, runs.only(kept), point, rounds=3)
 
 
 def _left_out(runs: Runs, slope: FloatArray, error: FloatArray, inverse: FloatArray) -> FloatArray:
-    """Standard errors (n,) as of `_jackknife`, for parts; to first order, because `polish` did not find the point."""
+    """Return standard errors (n,) as `_jackknife`, for parts; to first order, as `polish` did not find the point."""
     number = _cut_from(runs)
     groups = min(GROUPS, int(number.max()) + 1)
     moves = _sums(slope, error, number * groups // (int(number.max()) + 1)) @ inverse
@@ -158,8 +158,8 @@ def _left_out(runs: Runs, slope: FloatArray, error: FloatArray, inverse: FloatAr
 
 
 def _student(points: FloatArray) -> FloatArray:
-    """Standard errors (n,) of estimates that each lack one group (k, n), so that `QUANTILE` are Student's interval."""
-    from scipy.special import stdtrit  # scipy.stats has it, too, but takes half a second to import
+    """Return standard errors (n,) of jackknife estimates (k, n); times `QUANTILE` they are Student's interval."""
+    from scipy.special import stdtrit  # scipy.stats takes half a second longer to import
 
     count = len(points)
     deviation = np.sqrt((count - 1) / count * np.sum((points - points.mean(axis=0)) ** 2, axis=0))
@@ -168,7 +168,7 @@ def _student(points: FloatArray) -> FloatArray:
 
 
 def _commands(runs: Runs) -> IntArray:
-    """A number (l,) for every sample, the same for those of one command."""
+    """Return the number of each sample's command, (l,)."""
     fresh = np.zeros(len(runs.time), dtype=bool)
     fresh[runs.start[:-1]] = True
     for column in (runs.goal, runs.driven, runs.duty, runs.speed_limit, runs.cap):
@@ -177,15 +177,15 @@ def _commands(runs: Runs) -> IntArray:
 
 
 def _of_shared(slope: FloatArray, error: FloatArray, number: IntArray, inverse: FloatArray) -> FloatArray:
-    """Standard errors (n,) from an error (l,) that is the same for all samples of a number (l,), times a normal one."""
+    """Return standard errors (n,) from errors (l,) that are fully correlated among the samples of each number (l,)."""
     result: FloatArray = np.sqrt(np.sum((_sums(slope, error, number) @ inverse) ** 2, axis=0))
     return result
 
 
 def _wide_slopes(space: Space, runs: Runs, point: FloatArray, slope: FloatArray, covariance: FloatArray) -> FloatArray:
-    """Derivatives of the residuals (l, n) again, from differences as wide as a covariance (n, n) says is open.
+    """Return the derivatives of the residuals (l, n), from differences as wide as a covariance (n, n).
 
-    The motion is jagged in the parameters: close differences show slopes where, further off, nothing happens.
+    The motion is not smooth in the parameters: small differences show slopes that larger ones do not have.
     """
     variances, directions = np.linalg.eigh(covariance)
     columns = slope @ directions
@@ -204,13 +204,13 @@ def _wide_slopes(space: Space, runs: Runs, point: FloatArray, slope: FloatArray,
 
 @dataclass(frozen=True)
 class Constant:
-    """A constant that a fit holds."""
+    """A parameter that a fit does not search."""
 
     name: str  # in words
-    columns: tuple[Param, ...]  # of a parameter set; none = the supply, or what the joint carries
-    best_experiment: str  # recording it identifies this constant best
-    load: tuple[int, ...] = ()  # columns of `Runs.load`, where it is of those
-    off: float = OFF  # share by which it may be off
+    columns: tuple[Param, ...]  # of a parameter set; none = the supply voltage or the joint's load
+    best_experiment: str  # the experiment that identifies this constant best
+    load: tuple[int, ...] = ()  # columns of `Runs.load`, for a constant of the load
+    off: float = OFF  # possible error, as a share
 
 
 _CONSTANTS = (
@@ -227,7 +227,7 @@ _CARRIED = (
 
 
 def constants_of(space: Space, runs: Runs) -> tuple[Constant, ...]:
-    """The constants that a fit with this space holds, and that do something."""
+    """Return the constants that this space does not search and that are not 0."""
     searched = {unknown.column for unknown in space.unknowns}
     constants = [c for c in _CONSTANTS if not searched & {*c.columns}]
     constants = [c for c in constants if not c.columns or any(space.base[column] > 0 for column in c.columns)]
@@ -235,7 +235,7 @@ def constants_of(space: Space, runs: Runs) -> tuple[Constant, ...]:
 
 
 class Wanted(NamedTuple):
-    """A constant that the recordings want otherwise: by which factor, and where the fit then ends."""
+    """A constant for which another value fits better: its factor, and the optimum (n,) with it."""
 
     constant: Constant
     factor: float
@@ -243,7 +243,7 @@ class Wanted(NamedTuple):
 
 
 def moved(space: Space, runs: Runs, constant: Constant, factor: float) -> tuple[Space, Runs]:
-    """A fit's space and runs with a constant multiplied."""
+    """Return a fit's space and runs with a constant multiplied by a factor."""
     if constant.columns:
         base = space.base.copy()
         base[list(constant.columns)] *= factor
@@ -258,7 +258,7 @@ def moved(space: Space, runs: Runs, constant: Constant, factor: float) -> tuple[
 
 
 def _refitted(space: Space, runs: Runs, point: FloatArray, move: tuple[Constant, float]) -> tuple[FloatArray, float]:
-    """Where a point (n,) goes when a constant is multiplied, and the squared error there."""
+    """Return the optimum (n,) near a point (n,) with a constant multiplied, and its squared error."""
     space, runs = moved(space, runs, *move)
     refitted = polish(space, runs, point, rounds=ROUNDS)
     return refitted, float(misfits(space, runs, refitted[None])[0])
@@ -272,7 +272,7 @@ def marginalise_constants(
     constants: Sequence[Constant],
     mapper: Mapper = map,
 ) -> tuple[Uncertainty, tuple[Wanted, ...]]:
-    """Intervals of a point (n,) that allow for held constants, and which of them the data want otherwise."""
+    """Return the intervals of a point (n,) with errors of constants included, and the constants with better values."""
     moves = [(c, 1 + sign * c.off) for c in constants for sign in (-1, 1)]
     refits = list(mapper(partial(_refitted, space, runs, point), moves))
     least = float(misfits(space, runs, point[None])[0])
@@ -295,20 +295,20 @@ def marginalise_constants(
 
 
 def _tolerable(rises: FloatArray) -> FloatArray:
-    """Which of `_TRIED` a constant may be, given what the squared error rises by (3,) at -1, 0 and 1."""
-    # against the least of the three: a parabola may dip where the error does not
+    """Return the possible changes in `_TRIED`, from the relative rise of the squared error (3,) at -1, 0 and 1."""
+    # relative to the least of the three, because the parabola's minimum may be below all errors
     return np.append(_TRIED[_parabola(rises) <= rises.min() + TOLERANCE], 0.0)
 
 
 def _parabola(values: FloatArray) -> FloatArray:
-    """Through values (3, …) at -1, 0 and 1: at `_TRIED`."""
+    """Return a parabola through values (3, …) at -1, 0 and 1, at each of `_TRIED`."""
     x = _TRIED.reshape(-1, *[1] * (values.ndim - 1))
     result: FloatArray = values[1] + x * (values[2] - values[0]) / 2 + x**2 * ((values[2] + values[0]) / 2 - values[1])
     return result
 
 
 def _wider(bounds: Uncertainty, space: Space, point: FloatArray, down: FloatArray, up: FloatArray) -> Uncertainty:
-    """The intervals wider by what each constant does (c, n); what the data tell with constants as they are stays."""
+    """Return the intervals widened by each constant's effect (c, n) in both directions; none becomes narrower."""
     columns = [unknown.column for unknown in space.unknowns]
     own = np.repeat(space.base[None], 2, axis=0)
     own[:, columns] = bounds.low, bounds.high

@@ -1,7 +1,7 @@
-"""Robust least squares on the errors of a simulation, from a point that is close.
+"""Robust least squares on the errors of a simulation, from a nearby point.
 
-An unknown leaves the value of a model of its kind only for a squared error that is worth it: to be off by the usual
-distance (`Space.usual`) costs what `TOLERANCE` allows one standard error.
+A prior keeps an unknown near the value of a model of its kind, unless the squared error falls enough: an offset by the
+usual distance (`Space.usual`) costs as much as `TOLERANCE` allows for one standard error.
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ from axbridge.fit.prediction import FINE, HUBER, predicted, weights
 from axbridge.fit.unknowns import Space
 from axbridge.sim.runs import Runs
 
-DELTAS = (0.004, 0.012)  # of the range: two sizes of difference, averaged, because stick-slip makes motion jagged
-TOLERANCE = 0.05  # of the squared error: what it may rise by for an unknown to stay as the model has it
+DELTAS = (0.004, 0.012)  # shares of the range: differences of two sizes are averaged, as stick-slip is not smooth
+TOLERANCE = 0.05  # largest relative rise of the squared error at which an unknown keeps the model's value
 QUANTILE = 1.96
-_AT_ONCE = 2_000_000  # samples that are simulated in one call: as fast as more, in less memory
-PULL = TOLERANCE / QUANTILE**2
+_BATCH = 2_000_000  # samples simulated in one call: more need memory, and are not faster
+PULL = TOLERANCE / QUANTILE**2  # relative rise of the squared error for one standard error
 
 
 def polish(
     space: Space, runs: Runs, point: FloatArray, rounds: int = 6, step: float = FINE, sizes: Sequence[float] = DELTAS
 ) -> FloatArray:
-    """Robust least squares from a point that is close: damped Gauss-Newton steps (Levenberg) as long as they help.
+    """Minimise robust squares from a nearby point (n,): damped Gauss-Newton steps (Levenberg) until they gain nothing.
 
-    The squares are weighed by how far the point is from the space's base, where that is a model of the servo's kind.
+    If the space's base is a model of the servo's kind, the squares are multiplied by a factor for the distance from it.
+    Raises AxBridgeError if no unknown changes the simulation.
     """
     best = point.copy()
     error = residuals(space, runs, best[None], step, robust=True)[0]
@@ -57,48 +58,49 @@ def polish(
 
 
 def best_polished(space: Space, runs: Runs, points: Sequence[FloatArray | None], rounds: int = 6) -> FloatArray:
-    """The best of the points (n,) that there are, each polished."""
+    """Polish each point (n,) that is not None, and return the best result."""
     ends = np.array([polish(space, runs, point, rounds) for point in points if point is not None])
     best: FloatArray = ends[int(np.argmin(misfits(space, runs, ends)))]
     return best
 
 
 def misfits(space: Space, runs: Runs, points: FloatArray) -> FloatArray:
-    """What `polish` minimises, (k,), of points (k, n), deg²."""
+    """Return the objective of `polish`, (k,), deg², at points (k, n)."""
     result: FloatArray = np.sum(residuals(space, runs, points, robust=True) ** 2, axis=1) * _anchoring(space, points)
     return result
 
 
 def _anchoring(space: Space, points: FloatArray) -> FloatArray:
-    """What squared errors are multiplied by, (k,), for points (k, n) that are away from the base."""
+    """Return the factors of the squared errors, (k,), for the distance of points (k, n) from the base."""
     offset = (points - space.point(space.base)) / space.usual
     result: FloatArray = 1 + PULL * np.sum(offset**2, axis=1)
     return result
 
 
 def left_alone(space: Space, runs: Runs, point: FloatArray, flat: Sequence[str]) -> FloatArray:
-    """The point with what the data do not identify (`flat`) as the model has it, and the rest polished again.
+    """Return the point with the unknowns that the data do not identify (`flat`) at the model's values.
 
-    Where that would follow the data worse than `TOLERANCE` allows, as many of them as it does, in the order given.
+    The others are polished again. If the error then rises by more than `TOLERANCE`, the unknowns of `flat` are tried
+    one by one in the given order.
     """
     worst = (1 + TOLERANCE) * misfits(space, runs, point[None])[0]
-    kept: tuple[str, ...] = ()
+    fixed: tuple[str, ...] = ()
     for names in (tuple(flat), *((name,) for name in flat)):
-        free = np.array([unknown.name not in kept + names for unknown in space.unknowns])
+        free = np.array([unknown.name not in fixed + names for unknown in space.unknowns])
         result = space.point(space.base)
         if free.any():
-            result[free] = polish(space.without(kept + names), runs, point[free])
+            result[free] = polish(space.without(fixed + names), runs, point[free])
         if misfits(space, runs, result[None])[0] <= worst:
-            point, kept = result, kept + names
+            point, fixed = result, fixed + names
             if names == tuple(flat):
                 break
     return point
 
 
 def residuals(space: Space, runs: Runs, points: FloatArray, step: float = FINE, *, robust: bool = False) -> FloatArray:
-    """Errors in degrees, (k, l), each recording weighted alike.
+    """Return weighted errors in degrees, (k, l); each recording has the same total weight.
 
-    Robust, those beyond `HUBER` are counted as the search does: the squares grow linearly there.
+    `robust` gives the Huber loss of the search: the squares of errors beyond `HUBER` grow linearly.
     """
     error = np.degrees(runs.errors(predicted(space.sets(points), runs, step)))
     if robust:
@@ -112,13 +114,13 @@ def slopes(
     space: Space, runs: Runs, point: FloatArray, step: float = FINE, sizes: Sequence[float] = DELTAS, *,
     robust: bool = False,
 ) -> FloatArray:  # fmt: skip
-    """Derivatives of the residuals, (l, n): means over differences of these sizes, in ranges."""
+    """Return the derivatives of the residuals, (l, n): means over differences of these sizes, in ranges."""
     n, count = len(space), len(sizes)
     ends = np.broadcast_to(point, (n, count, 2, n)).copy()
     for index in range(n):
         ends[index, :, 0, index] = np.maximum(0.0, point[index] - np.array(sizes))
         ends[index, :, 1, index] = np.minimum(1.0, point[index] + np.array(sizes))
-    several = max(1, _AT_ONCE // (2 * count * len(runs.time)))
+    several = max(1, _BATCH // (2 * count * len(runs.time)))
     columns = []
     for index in range(0, n, several):
         part = ends[index : index + several]

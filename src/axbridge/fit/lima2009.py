@@ -1,8 +1,8 @@
-"""Identification as Lima et al. 2009 did it: a line for Ks (their figure 5), then two scans.
+"""Identification as in Lima et al. 2009: a line for Ks (their figure 5), then two scans.
 
 Friction is scanned on falls with the motor off (figures 7-9), then the controller's gains on steps (figures 10-12).
-Beyond the paper: command latency is scanned along with the gains (left out, 20 ms of it cost more than the whole error
-of the paper), and the minimum is sharpened by least squares, with intervals.
+Beyond the paper, command latency is scanned with the gains: 20 ms of ignored latency cause a larger error than the
+paper's total error. The minimum is refined by least squares, with intervals.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from axbridge.recording.recording import Recording
 from axbridge.servo.columns import Param
 from axbridge.sim.runs import Regime, Runs
 
-_GRID = 21  # points a side
-_LATENCIES = 12  # over their range
-_VALLEYS = 6  # points of the scan that are sharpened: valleys are narrow, and bent
-_BEFORE = 5  # samples at rest that are averaged for the angle a part starts from
+_GRID = 21  # points for each unknown
+_LATENCIES = 12  # points for the latency
+_VALLEYS = 6  # best points of the scan that are refined: valleys are narrow and curved
+_BEFORE = 5  # samples at rest whose mean is the start angle of a part
 
 
 def ks_line(path: Path | str) -> KsLine:
-    """Fit Ks to a CSV of ``speed`` (motor side, rad/s) and ``volts`` (open circuit, V)."""
+    """Fit Ks to a CSV of ``speed`` (motor side, rad/s) and ``volts`` (open circuit, V); RecordingError if invalid."""
     with (
         reading(partial(RecordingError, path), "give columns speed,volts"),
         regular(path).open(encoding="utf-8-sig", newline="") as stream,
@@ -62,8 +62,8 @@ def paper_procedure(
     held_out: Sequence[Recording] = (),
     seed: int = 0,
 ) -> Fit:
-    """Friction from the falls, then gains from the steps."""
-    began = time.monotonic()
+    """Fit friction to the falls, then the gains to the steps; raise RecordingError without falls or steps."""
+    begin = time.monotonic()
     problem = prepare(recordings, rig, "lima2009", held_out=held_out)
     base, every = problem.base, problem.every
     if line is not None:
@@ -94,7 +94,7 @@ def paper_procedure(
         starts=(fallen.least, stepped.least),
         warnings=(*(f"not identified: {u.name}; record {u.best_experiment}" for u in lost), *doubts(scores)),
         rollouts=count + more,
-        seconds=time.monotonic() - began,
+        seconds=time.monotonic() - begin,
         seed=seed,
         runs=every,
         simulated=simulated,
@@ -106,7 +106,7 @@ def paper_procedure(
 
 
 def _scan(space: Space, runs: Runs) -> tuple[Surface, FloatArray, int]:
-    """Scan the first two unknowns (and latency, where it is one), and sharpen the best points."""
+    """Scan two unknowns (and latency, if it is one) and refine the best points; return scan, optimum (n,), rollouts."""
     x, y = (unknown for unknown in space.unknowns if unknown.column is not Param.LATENCY)
     share, count = np.linspace(0.0, 1.0, _GRID), len(space)
     axes = [np.full(1, 0.5)] * count
@@ -114,10 +114,10 @@ def _scan(space: Space, runs: Runs) -> tuple[Surface, FloatArray, int]:
         axes[index] = np.linspace(0.0, 1.0, _LATENCIES) if unknown.column is Param.LATENCY else share
     points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)
     mse = losses(space, runs, points.reshape(-1, count), "mse", COARSE).mean(axis=1)
-    tops = _apart(mse, points.reshape(-1, count))
-    sharpened = np.array([polish(space, runs, point, rounds=20) for point in tops])
-    errors = losses(space, runs, sharpened, "mse").mean(axis=1)
-    best, least = sharpened[int(np.argmin(errors))], float(errors.min())
+    minima = _apart(mse, points.reshape(-1, count))
+    polished = np.array([polish(space, runs, point, rounds=20) for point in minima])
+    errors = losses(space, runs, polished, "mse").mean(axis=1)
+    best, least = polished[int(np.argmin(errors))], float(errors.min())
     row, rows = space.sets(best[None])[0], space.sets(np.repeat(share[:, None], count, axis=1))
     others = tuple(index for index, unknown in enumerate(space.unknowns) if unknown not in {x, y})
     surface = mse.reshape(points.shape[:-1]).min(axis=others)
@@ -126,7 +126,7 @@ def _scan(space: Space, runs: Runs) -> tuple[Surface, FloatArray, int]:
 
 
 def _apart(mse: FloatArray, points: FloatArray) -> FloatArray:
-    """The best points (`_VALLEYS`, n) of a scan (k, n) that are no neighbours of each other, best first."""
+    """Return the best points (`_VALLEYS`, n) of a scan (k, n) that are not neighbours of each other, best first."""
     chosen: list[FloatArray] = []
     for index in np.argsort(mse):
         if all(np.max(np.abs(points[index] - other)) > 2.5 / _GRID for other in chosen):
@@ -137,7 +137,7 @@ def _apart(mse: FloatArray, points: FloatArray) -> FloatArray:
 
 
 def _parts(recordings: Sequence[Recording], kind: str) -> list[Recording]:
-    """The segments of one kind, each a recording of its own that starts at rest."""
+    """Return the segments of one kind as separate recordings that start at rest."""
     parts = []
     for recording in recordings:
         for segment in recording.segments:
@@ -148,12 +148,12 @@ def _parts(recordings: Sequence[Recording], kind: str) -> list[Recording]:
                 part = track.between(float(before.time[-1]) if len(before) else segment.start, segment.end)
                 if len(part) < 5:
                     continue
-                position, held = part.position.copy(), part.torque_enabled.copy()
+                position, regime = part.position.copy(), part.torque_enabled.copy()
                 rest = before.position[-_BEFORE:]
                 if len(rest) and np.ptp(rest) < np.radians(1.0):
                     position[0] = float(np.mean(rest))  # one sample has noise and rounding
-                    held[0] = Regime.HELD  # until the segment's command acts, latency later
-                parts.append(replace(recording, tracks={name: replace(part, position=position, torque_enabled=held)}))
+                    regime[0] = Regime.HELD  # until the segment's command acts, latency later
+                parts.append(replace(recording, tracks={name: replace(part, position=position, torque_enabled=regime)}))
     if not parts:
         says = "the paper's procedure needs falls and steps: {}, or --segment of `import`; --method cma does without"
         path = recordings[0].path if recordings else "recordings"

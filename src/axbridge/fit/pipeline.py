@@ -1,4 +1,4 @@
-"""A fit by search with one friction law: prepare, search, polish, judge, describe."""
+"""Fit a model by search with one friction law: prepare, search, polish, compute intervals, describe."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ from axbridge.servo.columns import Param
 from axbridge.sim.rollout import rollouts
 from axbridge.sim.runs import Runs
 
-APART = 1.0  # degrees: between predictions of the best starts, above which a fit says so
-MISSED = 1.75  # times the error of the rest: a recording, or all held-out ones, that show what a fit missed
-LARGEST_USEFUL_ERROR = 5.0  # degrees: a model that predicts no better is worth little, whatever its intervals
+APART = 1.0  # degrees: larger differences between predictions of the best starts give a warning
+MISSED = 1.75  # times the others' error: larger errors of a recording, or of held-out ones, give a warning
+LARGEST_USEFUL_ERROR = 5.0  # degrees: a model with a larger error is not useful, even with narrow intervals
 CONDITIONS = "mae", "rmse", "held_out_mae", "held_out_rmse"
 _NO_TIMES = "nobody wrote down when some commands went out: each moment is fitted, and nothing tells sensor.latency_ms"
-BEST = 3  # starts whose predictions are compared, at least
-_WITHIN = 0.25, 0.75  # of the range: a hidden value is drawn from here if `Space.usual` is infinite
-_STEP = 0.5e-3  # s: of its simulation, half of a fit's own
+BEST = 3  # least number of starts whose predictions are compared
+_RANDOM_RANGE = 0.25, 0.75  # share of the range for a random hidden value if `Space.usual` is infinite
+_STEP = 0.5e-3  # s: simulation step of hidden data, half of a fit's step
 
 
 @dataclass(frozen=True)
 class Solution:
-    """Where search and polish ended."""
+    """Result of search and polish."""
 
-    space: Space  # the unknowns; its armature may be 0 where the problem's may not
-    fitted: Runs  # whose errors decided: the recordings, or parts of them
-    point: FloatArray  # the fit, (n,)
-    free: FloatArray  # the fit without the pull towards the base (`Space.anchored`), (n,)
+    space: Space  # the unknowns; the armature may be 0, unlike in the problem's space
+    fitted: Runs  # the runs whose error was minimised: the recordings, or parts of them
+    point: FloatArray  # the optimum, (n,)
+    free: FloatArray  # the optimum without the prior (`Space.anchored`), (n,)
     outcomes: tuple[StartOutcome, ...]  # the starts, best first
 
 
@@ -69,12 +69,12 @@ def fit_model(
     report: Report = lambda _what, _share: None,
 ) -> Fit:
     """Fit a model to recordings of a one-servo rig; arguments and errors are those of `prepare` and `identify`."""
-    began = time.monotonic()
+    begin = time.monotonic()
     problem = prepare(recordings, rig, model, friction=friction, held_out=held_out, near=near, again=again, free=free)
     truth = None
     if prove:
         problem, truth = hidden(problem, seed)
-        richer = False  # its law is the right one
+        richer = False  # the data follow the fit's law
     with executor(where) as mapper:
         cut = None if problem.smooth else parts(problem.runs)
         loss = "huber" if problem.smooth else "mae"
@@ -91,30 +91,30 @@ def fit_model(
                 mapper=mapper, report=report,
             )  # fmt: skip
             fit = allowing_for(fit, law)
-    return replace(fit, seconds=time.monotonic() - began)
+    return replace(fit, seconds=time.monotonic() - begin)
 
 
 def hidden(problem: Problem, seed: int) -> tuple[Problem, FloatArray]:
-    """The problem with what a random hidden truth does by its commands, and that truth: (len(Param),).
+    """Return the problem with data simulated with random hidden parameters, and these parameters, (len(Param),).
 
-    Noise, rounding and uneven times are those of the recordings; nothing is held out.
+    Noise, rounding and errors of the times are those of the recordings; nothing is held out.
     """
     rng = np.random.default_rng(seed)
     space, runs, usual = problem.space, problem.runs, problem.space.usual
     near = space.point(space.base) + np.where(np.isfinite(usual), usual, 0.0) * rng.normal(size=len(space))
-    drawn = np.where(np.isfinite(usual), np.clip(near, 0.05, 0.95), rng.uniform(*_WITHIN, len(space)))
+    drawn = np.where(np.isfinite(usual), np.clip(near, 0.05, 0.95), rng.uniform(*_RANDOM_RANGE, len(space)))
     row = space.sets(drawn[None])[0]
     count = float(row[Param.COUNT])
     position = rollouts(row[None], runs, _STEP)[0] + rng.normal(0.0, resting_noise(runs), len(runs.time))
     if len(runs.spread):
-        late = np.repeat(runs.spread, np.diff(runs.start)) * rng.normal(size=len(runs.time))
-        position += speeds(runs) * late
-    seen = runs._replace(position=count * np.round(position / count))
-    return replace(problem, runs=seen, every=seen, held_out=(), floors=()), row
+        time_errors = np.repeat(runs.spread, np.diff(runs.start)) * rng.normal(size=len(runs.time))
+        position += speeds(runs) * time_errors
+    simulated = runs._replace(position=count * np.round(position / count))
+    return replace(problem, runs=simulated, every=simulated, held_out=(), floors=()), row
 
 
 def polished(problem: Problem, cut: Runs | None, space: Space, outcomes: Sequence[StartOutcome]) -> Solution:
-    """Least squares from the best start; where a joint sticks, only if whole recordings then fit better than parts."""
+    """Run least squares from the best start; a sticking joint needs whole recordings to fit better than parts did."""
     point, runs = outcomes[0].point, problem.runs
     if problem.smooth:
         begin = None if problem.begin is None else space.point(problem.space.sets(problem.begin[None])[0])
@@ -129,7 +129,7 @@ def polished(problem: Problem, cut: Runs | None, space: Space, outcomes: Sequenc
 
 
 def judged(problem: Problem, solution: Solution, mapper: Mapper, report: Report) -> Fit:
-    """The fit: intervals, what they owe to constants, what is left to chance, and all that in words."""
+    """Return the fit: intervals with the effect of constants, scores, differences between starts, and warnings."""
     space, runs, point, every = solution.space, problem.runs, solution.point, problem.every
 
     def estimated() -> intervals.Uncertainty:
@@ -150,9 +150,9 @@ def judged(problem: Problem, solution: Solution, mapper: Mapper, report: Report)
     best = [item for item in solution.outcomes if item.searched] or solution.outcomes[:KEPT]
     row, *others = space.sets(np.array([point, *(outcome.point for outcome in best)]))
     usual = packed(problem.rig.model_of(problem.rig.servos[0]), problem.rig)
-    simulated, *rest, began, own = predicted(np.array([row, *others, packed(problem.base, problem.rig), usual]), every)
+    simulated, *rest, start, own = predicted(np.array([row, *others, packed(problem.base, problem.rig), usual]), every)
     scores = beside_others(problem, scores_of(problem, simulated, np.array(rest)))
-    others_too = zip(scores, scores_of(problem, began), scores_of(problem, own), strict=True)
+    others_too = zip(scores, scores_of(problem, start), scores_of(problem, own), strict=True)
     scores = tuple(replace(score, start=first.mae, own=given.mae) for score, first, given in others_too)
     return Fit(
         kind=problem.kind,
@@ -180,19 +180,19 @@ def judged(problem: Problem, solution: Solution, mapper: Mapper, report: Report)
 
 
 def _in_words(problem: Problem, space: Space, scores: Sequence[Score], wanted: intervals.Wanted) -> str:
-    """What the recordings would have a constant be, and what recordings that were held out say of that."""
+    """Return in words which value of a constant fits better, and its effect on the held-out recordings."""
     constant, change = wanted.constant, "larger" if wanted.factor > 1 else "smaller"
     text = f"the recordings would suit a {constant.name} about {abs(wanted.factor - 1):.0%} {change} than the model's"
     if problem.held_out:
         space, runs = intervals.moved(space, problem.every, constant, wanted.factor)
-        there = scores_of(problem, predicted(space.sets(wanted.point[None]), runs)[0])
-        with_it, without = (np.mean([score.mae for score in several if score.held_out]) for several in (there, scores))
+        moved = scores_of(problem, predicted(space.sets(wanted.point[None]), runs)[0])
+        with_it, without = (np.mean([score.mae for score in several if score.held_out]) for several in (moved, scores))
         text += f" (tried: held-out error {with_it:.2f}° with it, {without:.2f}° without)"
     return f"{text}; to find out, record {constant.best_experiment}"
 
 
 def beside_others(problem: Problem, scores: Sequence[Score]) -> tuple[Score, ...]:
-    """The scores with those of a perfect servo, of a delay and a lag, and of repeats: what was held out, else all."""
+    """Add the errors of a perfect servo, a delay with a lag, and repetitions to the held-out scores, or to all."""
     count = len(problem.fitted) if problem.held_out else 0
     joints: dict[str, list[Track]] = {}
     for track in (next(iter(recording.values())) for recording in problem.fitted):
@@ -205,7 +205,7 @@ def beside_others(problem: Problem, scores: Sequence[Score]) -> tuple[Score, ...
         track = next(iter(recording.values()))
         driven = track.enabled & ~np.isnan(track.command) & ~np.isnan(track.position)
         lag = lags.get(track.name, only)
-        if lag is None or not driven.any():  # a limp joint goes nowhere by a goal
+        if lag is None or not driven.any():  # the goals of a limp joint mean nothing
             compared.append(replace(score, floor=floor))
         else:
             perfect, lagging = baseline(track, lag)
@@ -214,7 +214,7 @@ def beside_others(problem: Problem, scores: Sequence[Score]) -> tuple[Score, ...
 
 
 def _missed(bounds: intervals.Uncertainty, scores: Sequence[Score]) -> tuple[str, ...]:
-    """What shows that a fit missed something, together and in words."""
+    """Return signs that a fit is incomplete, as one warning."""
     ends = [name for name in bounds.at_end if name not in bounds.flat]
     notes = [f"{' and '.join(ends)} ended at an end of the range"] if ends else []
     worst, middle = max(scores, key=lambda score: score.mae), float(np.median([score.mae for score in scores]))
@@ -234,18 +234,18 @@ def _missed(bounds: intervals.Uncertainty, scores: Sequence[Score]) -> tuple[str
 
 
 def inputs_of(problem: Problem) -> tuple[Input, ...]:
-    """Names and hashes of a fit's files; of what is in no file there is none."""
+    """Return names and hashes of a fit's files; an input without a file is left out."""
     made = [("fitted", run.path) for run in problem.fitted] + [("held out", run.path) for run in problem.held_out]
     files = [entry for entry in dict.fromkeys([("rig", problem.rig.path), *made]) if entry[1].is_file()]
     return tuple(Input(role, path.name, str(origin_of(path)["source_sha256"])) for role, path in files)
 
 
 def scores_of(problem: Problem, simulated: FloatArray, others: FloatArray | None = None) -> tuple[Score, ...]:
-    """How well a simulation (l,) predicts all recordings of a problem, and how far the best starts' (k, l) are off."""
+    """Return the scores of a simulation (l,) on all recordings; `others` (k, l) are those of the best starts."""
     every, count = problem.every, len(problem.fitted)
     error = np.degrees(every.errors(simulated))
     chances = np.full(every.recordings, math.nan)
-    if others is not None and len(others) >= BEST:  # two are no sample
+    if others is not None and len(others) >= BEST:  # two are too few to compare
         apart = np.where(every.judged, np.abs(np.degrees(others - simulated)), 0.0)
         chances = every.means(apart).max(axis=0)
     recordings = [*problem.fitted, *problem.held_out]
@@ -259,7 +259,7 @@ def scores_of(problem: Problem, simulated: FloatArray, others: FloatArray | None
 
 
 def check(fit: Fit, condition: str) -> list[str]:
-    """Recordings of which `condition` holds, each with the value in words."""
+    """Return the recordings that fulfil `condition`, each with its value in words."""
     metric, holds = parse_condition(condition, CONDITIONS)
     held = metric.startswith("held_out_")
     scores = [score for score in fit.scores if score.held_out or not held]
@@ -270,7 +270,7 @@ def check(fit: Fit, condition: str) -> list[str]:
 
 
 def doubts(scores: Sequence[Score]) -> tuple[str, ...]:
-    """Recordings that the fitted model does not follow, in words: no interval allows for a model of another kind."""
+    """Return warnings for recordings that the model does not follow: intervals assume the right kind of model."""
     return tuple(
         f"the model does not follow {score.name} (RMSE {score.rmse:.1f}°): its values and intervals mean little; "
         "try another model or friction law, and look at the recording"

@@ -1,15 +1,14 @@
-"""What a model predicts of recordings, whole or in parts, and what each error counts.
+"""Predict recordings, whole or in parts, with a model, and weigh the errors.
 
-*Moments.* Of some recordings nobody wrote down when their commands went out. Each parameter set gets, for each such
-recording, the moment that suits it best (variable projection): one simulation is read every 2 ms, and the samples are
-laid over it, a little earlier or later.
+*Command times.* Some recordings lack the times at which commands were sent. For them, each parameter set gets the delay
+that fits best (variable projection): one simulation is sampled every 2 ms, and compared at several delays.
 
-*Rounding.* A servo that rests gives one count over and over, up to half a count from where it is; that is one witness,
-not a hundred. Of the variance count²/12 that rounding adds, the share exp(-(2π·noise/count)²) is common to all
-readings of one place (first harmonic of the bias over the place within a count), the rest is new in each.
+*Rounding.* A servo at rest reports the same count repeatedly, with an error of up to half a count. These readings are
+one independent sample, not a hundred. Of rounding's variance count²/12, the share exp(-(2π·noise/count)²) is common to
+all readings of one place (first harmonic of the bias over the place within a count). The rest is independent.
 
-*Parts* are simulated from what was measured at their start, so that one slip of a sticking joint costs a second, not
-the rest of the recording. Longer parts beside them show where the joint comes to rest after all.
+*Parts* are simulated from the measured state at their start. So one wrong slip of a sticking joint affects a second,
+not the rest of the recording. Longer parts, used in addition, show where the joint finally comes to rest.
 """
 
 from __future__ import annotations
@@ -26,20 +25,20 @@ from axbridge.servo.columns import Param
 from axbridge.sim.rollout import rollouts
 from axbridge.sim.runs import Regime, Runs
 
-FINE, COARSE = 1e-3, 2e-3  # s: the servo's own loop runs every millisecond; searches make do with two
-HUBER = 1.0  # degrees: errors beyond it count linearly
-REACH = 0.06  # s: how far a moment may be from where the import put it; servos take 17 to 50 ms
-_EVERY = 0.002  # s: how often the simulation is read
-_COARSE, _FINE = 0.004, 0.001  # s: moments tried
-LENGTHS = 1.0, 3.0  # s: of parts; a fit looks at both
-SHORTEST = 0.15  # s: of a part
-AROUND = 4  # samples on either side that a speed is taken from
-RESTING = 0.05  # rad/s
-_CAPPED = 0.05  # rad: larger errors count no more in choosing the moment
+FINE, COARSE = 1e-3, 2e-3  # s: simulation steps; the servo's loop runs every millisecond, searches use the coarse one
+HUBER = 1.0  # degrees: larger errors count linearly
+REACH = 0.06  # s: largest difference of a command's time from the imported one; servos have delays of 17 to 50 ms
+_EVERY = 0.002  # s: sample period of the simulation
+_COARSE, _FINE = 0.004, 0.001  # s: resolutions of the delays
+LENGTHS = 1.0, 3.0  # s: lengths of parts; a fit uses both
+SHORTEST = 0.15  # s: shortest part
+AROUND = 4  # samples on either side from which a speed is computed
+RESTING = 0.05  # rad/s: lower speeds count as rest
+_MAX_ERROR = 0.05  # rad: errors are clipped to this for the choice of the delay
 
 
 def predicted(rows: FloatArray, runs: Runs, step: float = FINE) -> FloatArray:
-    """Positions (k, l), rad, by parameter sets (k, len(Param)): `rollouts`, at the best moment where none is known."""
+    """Return positions (k, l), rad, by parameter sets (k, len(Param)); unknown command times get the best delay."""
     if not runs.unknown_command_times.any():
         return rollouts(rows, runs, step)
     positions = np.empty((len(rows), len(runs.time)))
@@ -55,23 +54,23 @@ def predicted(rows: FloatArray, runs: Runs, step: float = FINE) -> FloatArray:
         path = simulated[:, dense.start[number] : dense.start[number + 1]]
         time = runs.time[None, a:b] - dense.time[dense.start[number]]
         measured = np.where(judged[a:b], runs.position[a:b], np.nan)
-        tried = np.arange(-REACH, REACH + _FINE / 2, _COARSE)
-        late = tried[np.argmin([_misfit(path, time - later, measured) for later in tried], axis=0)]
-        near = np.arange(-_COARSE + _FINE, _COARSE - _FINE / 2, _FINE)
-        errors = [_misfit(path, time - (late + further)[:, None], measured) for further in near]
-        late += near[np.argmin(errors, axis=0)]
-        positions[:, a:b] = _read(path, time - late[:, None])
+        delays = np.arange(-REACH, REACH + _FINE / 2, _COARSE)
+        delay = delays[np.argmin([_misfit(path, time - later, measured) for later in delays], axis=0)]
+        refinements = np.arange(-_COARSE + _FINE, _COARSE - _FINE / 2, _FINE)
+        errors = [_misfit(path, time - (delay + further)[:, None], measured) for further in refinements]
+        delay += refinements[np.argmin(errors, axis=0)]
+        positions[:, a:b] = _read(path, time - delay[:, None])
     return positions
 
 
 def _misfit(path: FloatArray, time: FloatArray, measured: FloatArray) -> FloatArray:
-    """Mean squared error (k,) of positions read at `time`, (1 or k, n), large ones capped; NaN is not known."""
-    result: FloatArray = np.nanmean(np.minimum(np.abs(_read(path, time) - measured), _CAPPED) ** 2, axis=1)
+    """Return the mean squared error (k,), clipped, of positions at `time` (1 or k, n); NaN in `measured` is unknown."""
+    result: FloatArray = np.nanmean(np.minimum(np.abs(_read(path, time) - measured), _MAX_ERROR) ** 2, axis=1)
     return result
 
 
 def _read(path: FloatArray, time: FloatArray) -> FloatArray:
-    """Simulated positions (k, n) at times (1 or k, n) after the first of the path (k, every 2 ms)."""
+    """Return simulated positions (k, n) at times (1 or k, n), s from the start of the path (k, a row every 2 ms)."""
     place = np.clip(time / _EVERY, 0, path.shape[1] - 1.001)
     whole, each = place.astype(int), np.arange(len(path))[:, None]
     below, above = path[each, whole], path[each, whole + 1]
@@ -80,7 +79,7 @@ def _read(path: FloatArray, time: FloatArray) -> FloatArray:
 
 
 def _dense(runs: Runs) -> Runs:
-    """The same commands, from rest, sampled every 2 ms, with as much before and after as the moments may move."""
+    """Return runs of the same commands, from rest, sampled every 2 ms, and longer by `REACH` at both ends."""
     times, index, start = [], [], [0]
     for a, b in zip(runs.start[:-1], runs.start[1:], strict=True):
         time = np.arange(runs.time[a] - REACH, runs.time[b - 1] + REACH + 2 * _EVERY, _EVERY)
@@ -101,20 +100,20 @@ def _dense(runs: Runs) -> Runs:
     )
 
 
-FADED = 0.05  # samples correlate less than that where an error is over
-_SAME = 1.5  # counts: readings no further apart are of one place
-_OFF = 0.01  # counts: positions so close to whole ones were rounded to them
+FADED = 0.05  # below this autocorrelation, errors are independent
+_PLACE = 1.5  # counts: closer readings are of one place
+_ROUNDED = 0.01  # counts: positions this close to whole counts are rounded ones
 
 
 def scatter(noise: FloatArray | float, count: float) -> FloatArray | float:
-    """Variance that is new in each reading, rad²: of the noise (standard deviation, rad), and of rounding the rest."""
+    """Return the independent variance of a reading, rad²: of the noise (standard deviation, rad) and of rounding."""
     return noise**2 + count**2 / 12 * (1 - np.exp(-((2 * math.pi * noise / count) ** 2)))
 
 
 def shared(space: Space, runs: Runs) -> tuple[FloatArray, IntArray]:
-    """Standard deviation (l,) that rounding gives to readings in common, rad, and the number (l,) of what they share.
+    """Return the standard deviation (l,), rad, of rounding errors that readings share, and a number (l,) of each place.
 
-    A joint that comes back to a count, or to the one on the other side of where it hangs, likely errs as it did before.
+    A joint that returns to a count, or to the mirrored count on the other side of 0, probably has the same error again.
     """
     counts = runs.position / float(space.base[Param.COUNT])
     number: IntArray = np.unique(np.abs(np.round(counts)), return_inverse=True)[1]
@@ -122,12 +121,12 @@ def shared(space: Space, runs: Runs) -> tuple[FloatArray, IntArray]:
 
 
 def weights(space: Space, runs: Runs) -> FloatArray:
-    """What each error counts, (l,), readings of one place by what is new in them; squares add up to 1 a recording."""
+    """Return the weights of errors, (l,), less for readings of one place; their squares sum to 1 for each recording."""
     count, common = float(space.base[Param.COUNT]), _common(space, runs)
     place = np.empty(len(runs.position), dtype=np.int64)
-    _places(runs.position, runs.start, _SAME * count, place)
+    _places(runs.position, runs.start, _PLACE * count, place)
     new = scatter(float(space.base[Param.NOISE]), count) if common else 1.0
-    if common and runs.spread.any():  # an error of the time is one of the position, where the joint turns
+    if common and runs.spread.any():  # an error of the time times the speed is an error of the position
         new = new + (speeds(runs) * np.repeat(runs.spread, np.diff(runs.start))) ** 2
     shares = np.where(~runs.judged, 0.0, 1 / (new + np.bincount(place)[place] * common**2))
     sums = np.maximum(np.add.reduceat(shares, runs.start[:-1]), 1e-300)
@@ -136,17 +135,17 @@ def weights(space: Space, runs: Runs) -> FloatArray:
 
 
 def _common(space: Space, runs: Runs) -> float:
-    """Standard deviation that rounding gives to all readings of one place alike, rad; 0 where nothing was rounded."""
+    """Return the standard deviation of the rounding error common to readings of one place, rad; 0 without rounding."""
     count, noise = float(space.base[Param.COUNT]), float(space.base[Param.NOISE])
     counts = runs.position / count
-    if np.mean(np.abs(counts - np.round(counts)) < _OFF) < 0.9:  # a part's first sample may be a mean of several
+    if np.mean(np.abs(counts - np.round(counts)) < _ROUNDED) < 0.9:  # a part's first sample may be a mean
         return 0.0
     return count / math.sqrt(12) * math.exp(-((2 * math.pi * noise / count) ** 2) / 2)
 
 
 @jit
 def _places(position: FloatArray, start: IntArray, reach: float, number: IntArray) -> None:
-    """Number readings in a row: the same for those within `reach` of the first."""
+    """Write the number of each reading's place: a reading beyond `reach` of a place's first starts a new place."""
     place = -1
     for m in range(start.shape[0] - 1):
         first = math.inf
@@ -158,23 +157,23 @@ def _places(position: FloatArray, start: IntArray, reach: float, number: IntArra
 
 
 def independent(runs: Runs, simulated: FloatArray) -> float:
-    """How many samples would tell as much if no error lasted: their number over the errors' correlation time."""
+    """Return the effective number of independent samples: their number over the errors' correlation time."""
     parts = np.split(runs.errors(simulated), runs.start[1:-1])
     power = max(sum(float(part @ part) for part in parts), 1e-12)
-    lasts = 1.0
+    correlation = 1.0
     for lag in range(1, max(len(part) for part in parts)):
-        alike = sum(float(part[lag:] @ part[:-lag]) for part in parts) / power
-        if alike < FADED:
+        autocorrelation = sum(float(part[lag:] @ part[:-lag]) for part in parts) / power
+        if autocorrelation < FADED:
             break
-        lasts += 2.0 * alike
-    lengths = len(LENGTHS) if len(runs.source) else 1  # of parts, each of which has all samples
-    return max(float(runs.compared.sum()) / lasts / lengths, 2.0)
+        correlation += 2.0 * autocorrelation
+    lengths = len(LENGTHS) if len(runs.source) else 1  # parts contain each sample once for each length
+    return max(float(runs.compared.sum()) / correlation / lengths, 2.0)
 
 
 def speeds(runs: Runs) -> FloatArray:
-    """Speeds (l,) from the positions: lines through the samples around each; 0 at rest, rad/s.
+    """Return speeds (l,), rad/s, from lines through the positions around each sample; 0 at rest.
 
-    A recording's first is the measured one: a line would be that of a little later.
+    A recording's first speed is the measured one: a line would give a later speed.
     """
     speed = runs.velocity.copy()
     kernel = np.ones(2 * AROUND + 1)
@@ -191,9 +190,9 @@ def speeds(runs: Runs) -> FloatArray:
 
 
 def parts(runs: Runs, lengths: Sequence[float] = LENGTHS) -> Runs | None:
-    """The recordings in parts of at most these `lengths` (s), each a run of its own; of each length all the parts.
+    """Return the recordings cut into parts of at most each of these `lengths` (s), as runs.
 
-    What a model does not predict (held, or followed) is left out. None when nothing is left.
+    Samples that a model does not predict (held, or followed) are left out. None when no part remains.
     """
     speed = speeds(runs)
     chosen = (runs.driven == Regime.ON) | (runs.driven == Regime.OFF)
@@ -211,7 +210,7 @@ def parts(runs: Runs, lengths: Sequence[float] = LENGTHS) -> Runs | None:
 
 
 def _stretches(chosen: BoolArray, time: FloatArray, longest: float) -> Iterator[tuple[int, int]]:
-    """Where samples are chosen without a gap, cut to `longest` s: first and past-the-last index of each."""
+    """Yield first and past-the-last index of stretches of chosen samples, cut to at most `longest` s."""
     edges = np.flatnonzero(np.diff(np.concatenate(([0], chosen.astype(np.int8), [0]))))
     for first, last in zip(edges[::2], edges[1::2], strict=True):
         span = time[last - 1] - time[first]

@@ -1,4 +1,4 @@
-"""Prepare: recordings and a rig into a problem, which is runs of commands, a model to begin from, and unknowns."""
+"""Prepare a fit: turn recordings and a rig into a problem with runs of commands, a base model, and unknowns."""
 
 from __future__ import annotations
 
@@ -23,34 +23,34 @@ from axbridge.recording.recording import Recording
 from axbridge.servo.columns import Param
 from axbridge.sim.runs import JOINT_MODE, Runs
 
-MOVED = math.radians(2.0)  # a motion that is smaller tells nothing
-WARMING = 3.0  # K between recordings from which they can tell what warmth does
-P_DUTY_XL330 = 1 / (256 * 885)  # raw PWM a count and unit of P gain, over full PWM: read off the `load` of the logs
-_WITHIN = 0.2, 0.8  # of the ranges: slopes are taken within them, because terms that are 0 hide each other
-_CLEAR = 5.0  # counts that an unknown moves by itself over its range, to be identified well
+MOVED = math.radians(2.0)  # a smaller motion gives no information
+WARMING = 3.0  # K: from this range of temperatures on, the effect of temperature can be identified
+P_DUTY_XL330 = 1 / (256 * 885)  # PWM per count and unit of P gain, over full PWM: from the `load` of the logs
+_WITHIN = 0.2, 0.8  # shares of the ranges within which slopes are computed: terms of size 0 would hide each other
+_CLEAR = 5.0  # counts: change of the prediction by one unknown alone from which it is well identified
 _OWN_LOOP = "pendulum-servo"
 _FORMS = "write REC.mcap=bar:MASS,LENGTH,WIDTH in kg and m, or REC.mcap=inertia:J in kg·m²"
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What is to be fitted."""
+    """Input of a fit."""
 
-    kind: str  # ``pendulum-servo``, ``ax12`` or ``lima2009``: by the law of its loop
+    kind: str  # ``pendulum-servo``, ``ax12`` or ``lima2009``, from the law of the servo's loop
     friction: str  # ``M1`` to ``M6``
     rig: Rig  # the arm and its servo
     fitted: tuple[Recording, ...]  # recordings that are fitted
     held_out: tuple[Recording, ...]  # recordings that are only scored
-    base: ServoModel  # the model it begins from
-    space: Space  # the unknowns, around it
-    runs: Runs  # those of `fitted`
-    every: Runs  # those of all recordings, the fitted ones first
-    begin: FloatArray | None  # one more point (n,) to begin at; None where there is none
-    floors: tuple[float, ...]  # how far a repeat of each held-out one is from it, degrees; NaN where there is none
+    base: ServoModel  # the model from which the fit starts
+    space: Space  # the unknowns, around `base`
+    runs: Runs  # runs of `fitted`
+    every: Runs  # runs of all recordings, the fitted ones first
+    begin: FloatArray | None  # a further start point (n,), or None
+    floors: tuple[float, ...]  # MAE of a repetition of each held-out recording, degrees; NaN without one
 
     @property
     def smooth(self) -> bool:
-        """Whether squares suit its errors; those of ``pendulum-servo`` are a real servo's, and want robustness."""
+        """Whether plain squares suit the errors; a real servo's errors (``pendulum-servo``) need a robust loss."""
         return self.kind != "pendulum-servo"
 
 
@@ -65,7 +65,7 @@ def prepare(
     again: Sequence[Recording] = (),
     free: Sequence[str] = (),
 ) -> Problem:
-    """The problem of fitting a model to recordings of a one-servo rig."""
+    """Return the problem of fitting a model to recordings of a rig with one servo; arguments as in `identify`."""
     runs = runs_of(recordings, rig)
     base = base_model(rig, model)
     kind = KINDS[base.controller.law]
@@ -104,14 +104,14 @@ def _floors(held_out: Sequence[Recording], again: Sequence[Recording]) -> tuple[
             why = f"{repeat.path} repeats no recording that is held out"
             raise UsageError(why, "give one with the same goals at the same times")
         nearest = min(alike)
-        for _, index, positions in alike:  # all servos of the motion that it repeats
+        for _, index, positions in alike:  # all servos of the repeated recording
             if held_out[index].path == held_out[nearest[1]].path:
                 floors[index] = positions
     return tuple(floors)
 
 
 def excitation(problem: Problem) -> tuple[str, ...]:
-    """A line for the recordings, and one an unknown: how far it moves them, and how far nothing else does the same."""
+    """Return a line about the recordings, and for each unknown its effect on the prediction, in all and by itself."""
     space, runs = problem.space, problem.runs
     slope = slopes(space, runs, np.clip(space.point(space.base), *_WITHIN), COARSE)
     normal = slope.T @ slope / runs.recordings
@@ -129,7 +129,7 @@ def excitation(problem: Problem) -> tuple[str, ...]:
 
 
 def _sampled(problem: Problem) -> str:
-    """Rates, gaps and clocks of what is fitted."""
+    """Return sample rates, gaps and clocks of the fitted recordings, in words."""
     facts = [next(iter(recording.values())).facts() for recording in problem.fitted]
     runs = problem.runs
     length = float(np.sum(runs.time[runs.start[1:] - 1] - runs.time[runs.start[:-1]]))
@@ -143,7 +143,7 @@ def _sampled(problem: Problem) -> str:
 
 
 def base_model(rig: Rig, name: str) -> ServoModel:
-    """What a fit starts from: a model by its name or file, or profile constants under the servo's own loop."""
+    """Return a fit's start: a model by name or file, or the profile's constants with the servo's own loop."""
     servo = rig.servos[0]
     profile = rig.profile_of(servo)
     if name != _OWN_LOOP:
@@ -169,7 +169,7 @@ def base_model(rig: Rig, name: str) -> ServoModel:
 
 
 def resting_noise(runs: Runs) -> float:
-    """Standard deviation of the position reading where the servo rests, rad, without rounding's; 0 if nothing rests."""
+    """Return the standard deviation of position readings at rest, rad, without rounding; 0 if the servo never rests."""
     variances = []
     for a, b in zip(runs.start[:-1], runs.start[1:], strict=True):
         position = runs.position[a:b]
@@ -181,8 +181,8 @@ def resting_noise(runs: Runs) -> float:
         return 0.0
     counts = np.abs(np.diff(np.unique(np.round(runs.position, 6))))
     count = float(np.min(counts[counts > 1e-5], initial=1.0))
-    tried = np.linspace(0.0, math.radians(1.0), 2001)
-    return float(np.interp(np.mean(variances), scatter(tried, count), tried))
+    noises = np.linspace(0.0, math.radians(1.0), 2001)
+    return float(np.interp(np.mean(variances), scatter(noises, count), noises))
 
 
 def _check_sense(recordings: Sequence[Recording], runs: Runs) -> None:
@@ -198,7 +198,7 @@ def _check_sense(recordings: Sequence[Recording], runs: Runs) -> None:
 
 
 def inertia_of(text: str) -> float:
-    """Inertia of a balanced load about its shaft, kg·m²: of ``bar:MASS,LENGTH,WIDTH`` or ``inertia:J``."""
+    """Return the inertia of a balanced load, kg·m², from ``bar:MASS,LENGTH,WIDTH`` or ``inertia:J``."""
     kind, _, rest = text.partition(":")
     try:
         numbers = [float(part) for part in rest.split(",")]
@@ -213,19 +213,19 @@ def inertia_of(text: str) -> float:
 
 
 def loaded_with(items: Sequence[str], *groups: Sequence[Recording]) -> tuple[list[Recording], ...]:
-    """Groups of recordings with the loads that `items` give them: by path, or by a file name that only one has."""
+    """Return groups of recordings with the loads of `items`, ``PATH=LOAD``; PATH may be a unique file name."""
     loads: dict[Path, float] = {}
-    known = [recording.path for group in groups for recording in group]
+    paths = [recording.path for group in groups for recording in group]
     for item in items:
         name, equals, text = item.rpartition("=")
         if not equals:
             raise UsageError(f"{item!r} is no load of a recording", _FORMS)
-        meant = [path for path in known if path.resolve() == Path(name).resolve()]
-        meant = meant or [path for path in known if path.name == name]
-        if len(meant) != 1:
-            hint = f"recordings: {', '.join(map(str, known))}"
-            raise UsageError(f"{name} is {'no' if not meant else 'more than one'} recording of this fit", hint)
-        loads[meant[0]] = inertia_of(text)
+        matches = [path for path in paths if path.resolve() == Path(name).resolve()]
+        matches = matches or [path for path in paths if path.name == name]
+        if len(matches) != 1:
+            hint = f"recordings: {', '.join(map(str, paths))}"
+            raise UsageError(f"{name} is {'no' if not matches else 'more than one'} recording of this fit", hint)
+        loads[matches[0]] = inertia_of(text)
 
     def loaded(run: Recording) -> Recording:
         inertia = loads.get(run.path)

@@ -1,4 +1,4 @@
-"""What identification found: estimates, errors, how friction laws compare, the paper's scans; and its file."""
+"""The result of an identification: estimates, errors, comparison of friction laws, the paper's scans; and its file."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from axbridge.recording.provenance import versions
 from axbridge.servo.steady import SteadyServo
 from axbridge.sim.runs import Runs
 
-SURE = 2.0  # standard errors that chance may explain
-_MOTOR_SIDE = "motor.torque_constant"  # searched at the output shaft, kept at the motor: over the gear ratio
-_SAME = 0.005  # degrees: errors that are nearer to each other count as equal
-_HELD = 0.2  # of its stall torque: what a joint of a small robot lifts
+SURE = 2.0  # standard errors within which two laws count as tied
+_MOTOR_SIDE = "motor.torque_constant"  # searched at the output shaft, but in the file at the motor: over the gear ratio
+_SAME = 0.005  # degrees: errors this close count as equal
+_LIFTED = 0.2  # share of the stall torque: a usual load of a joint in a small robot
 
 
 @dataclass(frozen=True)
@@ -41,88 +41,86 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Score:
-    """How well the fitted model predicts one recording."""
+    """The fitted model's prediction errors for one recording, degrees; NaN where an error is unknown."""
 
-    name: str  # of its file
-    mae: float  # degrees
-    rmse: float  # degrees
-    held_out: bool  # whether the fit never saw it
-    # how far from this prediction the other best starts' are, at most, on average over the recording, degrees; NaN
-    # where there are fewer than three
+    name: str  # file name
+    mae: float
+    rmse: float
+    held_out: bool  # whether it was excluded from the fit
+    # largest mean difference between this prediction and those of the other best starts; NaN with fewer than three
     chance: float = math.nan
-    # MAE of a servo that is where its goal is, degrees; like the next two NaN where it is not known
-    perfect: float = math.nan
-    lagging: float = math.nan  # of a joint with the delay and lag that suit the fitted recordings best
-    floor: float = math.nan  # of a repeat of the same motion: no model can do better
-    start: float = math.nan  # of the model that the fit began with
-    own: float = math.nan  # of the model that the rig gives the servo
+    perfect: float = math.nan  # MAE of a servo that is always at its goal
+    lagging: float = math.nan  # MAE of a joint with the delay and lag that fit the fitted recordings best
+    floor: float = math.nan  # MAE of a repetition of the same motion: no model can be better
+    start: float = math.nan  # MAE of the model from which the fit started
+    own: float = math.nan  # MAE of the rig's model for this servo
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a fitted model predicts better than others do."""
+    """Comparison of a fitted model's error with those of other models."""
 
-    error: float  # its mean absolute error, degrees
-    held_out: bool  # whether it is that of recordings that the fit never saw
-    others: Mapping[str, tuple[float, bool]]  # by model: its error, degrees, and whether the fit's is larger there
+    error: float  # mean absolute error of the fit, degrees
+    held_out: bool  # whether it is the error on held-out recordings
+    others: Mapping[str, tuple[float, bool]]  # by model: its error, degrees, and whether the fit's error is larger
 
     @property
     def worse(self) -> list[str]:
-        """The models that predict better than the fit."""
+        """The models with smaller errors than the fit."""
         return [name for name, (_, is_better) in self.others.items() if is_better]
 
     def __str__(self) -> str:
         which = "held-out error" if self.held_out else "error"
         beside = ", ".join(f"{name} {error:.2f}°" for name, (error, _) in self.others.items())
-        said = f"worse than {' and '.join(self.worse)}" if self.worse else "better than each of them"
-        return f"{which} {self.error:.2f}° beside {beside}: {said}" if self.others else f"{which} {self.error:.2f}°"
+        verdict = f"worse than {' and '.join(self.worse)}" if self.worse else "better than each of them"
+        return f"{which} {self.error:.2f}° beside {beside}: {verdict}" if self.others else f"{which} {self.error:.2f}°"
 
 
 @dataclass(frozen=True)
 class Input:
-    """A file that a fit was made from."""
+    """An input file of a fit."""
 
     role: str  # ``fitted``, ``held out`` or ``rig``
-    name: str  # of the file
-    sha256: str  # of its content
+    name: str  # file name
+    sha256: str  # of the content
 
 
 @dataclass(frozen=True)
 class Fit:
-    """What identification found."""
+    """The result of an identification."""
 
     kind: str  # ``pendulum-servo``, ``ax12``, ``lima2009``
     friction: str  # ``M1`` to ``M6``
-    unknowns: tuple[Unknown, ...]  # what was searched
-    row: FloatArray  # the whole parameter set (len(axbridge.servo.columns.Param),)
-    base: ServoModel  # the model it started from: what was not searched is its
+    unknowns: tuple[Unknown, ...]  # the searched parameters
+    row: FloatArray  # the complete parameter set (len(axbridge.servo.columns.Param),)
+    base: ServoModel  # the model from which the fit started, with the values of all other parameters
     scores: tuple[Score, ...]  # by recording, fitted ones first
-    uncertainty: Uncertainty  # intervals, correlations, flat directions
-    starts: tuple[float, ...]  # loss each start ended with, best first
-    warnings: tuple[str, ...]  # what the recordings do not identify, in words
-    rollouts: int  # how many recordings were simulated
-    runs: Runs  # the recordings of `scores`, in their order; angles are the servo's own
-    simulated: FloatArray  # what `row` makes of them, rad, (l,)
-    rig: Rig  # the arm and the servo that were fitted
-    seconds: float = 0.0  # how long it took
+    uncertainty: Uncertainty  # intervals, correlations, unknowns that are not identified
+    starts: tuple[float, ...]  # final loss of each start, best first
+    warnings: tuple[str, ...]  # parameters that the recordings do not identify, in words
+    rollouts: int  # number of simulated recordings
+    runs: Runs  # the recordings of `scores`, in their order; angles are on the servo's side
+    simulated: FloatArray  # their simulation with `row`, rad, (l,)
+    rig: Rig  # the arm and the fitted servo
+    seconds: float = 0.0  # duration of the fit
     seed: int = 0  # first seed
-    inputs: tuple[Input, ...] = ()  # the files it was made from
-    # a friction law with more terms that the recordings do not rule out, so the intervals allow for it; empty where
-    # there is none, None where nobody looked
+    inputs: tuple[Input, ...] = ()  # the files from which it was made
+    # a friction law with more terms that the recordings do not rule out, and that the intervals include; empty if there
+    # is none, None if none was tried
     allowed: str | None = None
-    held: str = ""  # constants of the model that the intervals allow to be off, in words; empty where none is
-    laws: LawComparison | None = None  # how the friction laws compare, where they were compared
-    line: KsLine | None = None  # measurements of Ks, where some were given
-    surfaces: tuple[Surface, ...] = ()  # the paper's scans, where they were made: friction over falls, gains over steps
-    truth: FloatArray | None = None  # the hidden parameter set behind the data, where those were made from one
+    held: str = ""  # constants whose errors the intervals include, in words; empty if there are none
+    laws: LawComparison | None = None  # comparison of the friction laws, if it was made
+    line: KsLine | None = None  # measurements of Ks, if they were given
+    surfaces: tuple[Surface, ...] = ()  # the paper's scans, if made: friction from falls, gains from steps
+    truth: FloatArray | None = None  # the hidden parameter set, if the data were simulated with one
 
     def errors(self, *, held_out: bool) -> list[float]:
-        """Mean absolute error of each recording that was held out, or of each that was fitted, degrees."""
+        """Return the mean absolute error of each held-out recording, or of each fitted one, degrees."""
         return [score.mae for score in self.scores if score.held_out is held_out]
 
     @property
     def verdict(self) -> Verdict:
-        """Its error beside those of other models, over the recordings that were held out, else over all."""
+        """Comparison with other models on the held-out recordings, or on all if none was held out."""
         judged = [score for score in self.scores if score.held_out] or list(self.scores)
         others = {f"its start ({self.base.name})": "start", f"the rig's {self.rig.servos[0].model}": "own"}
         others |= {"a delay and a lag": "lagging", "a perfect servo": "perfect"}
@@ -138,18 +136,18 @@ class Fit:
 
     @property
     def estimates(self) -> tuple[Estimate, ...]:
-        """The unknowns' values with their intervals."""
+        """Values and intervals of the unknowns."""
         ends = zip(self.unknowns, self.uncertainty.low, self.uncertainty.high, strict=True)
         return tuple(Estimate(u, float(self.row[u.column]), float(low), float(high)) for u, low, high in ends)
 
     @property
     def space(self) -> Space:
-        """Its unknowns, around `row`."""
+        """The unknowns, around `row`."""
         return Space(self.unknowns, self.row, anchored=self.kind in KNOWN)
 
     @property
     def condition(self) -> str:
-        """What the intervals take for granted, in a sentence."""
+        """The assumptions of the intervals, in a sentence."""
         friction = f"the intervals hold if the servo's friction follows law {self.friction}"
         if self.allowed:
             friction += f" or {self.allowed}, which the recordings do not rule out (--friction {self.allowed})"
@@ -164,33 +162,33 @@ class Fit:
 
 @dataclass(frozen=True)
 class LawScore:
-    """How one friction law did."""
+    """Result of one friction law."""
 
     law: str  # ``M1`` to ``M6``
-    parameters: int  # how many were fitted, the other unknowns of the model included
+    parameters: int  # number of fitted parameters, with the model's other unknowns
     mae_deg: float  # mean absolute error of the fitted recordings
-    held_out_mae_deg: float  # of the held-out ones; NaN when there are none
-    behind_deg: float  # by how much that is above the smallest
+    held_out_mae_deg: float  # of the held-out recordings; NaN when there are none
+    behind_deg: float  # difference of `held_out_mae_deg` from the smallest
     behind_standard_error_deg: float
-    bic: float  # bayesian information criterion of the fitted recordings
+    bic: float  # Bayesian information criterion of the fitted recordings
 
     @property
     def tied(self) -> bool:
-        """Whether chance may explain that it is not the one with the smallest held-out error."""
+        """Whether its held-out error is within `SURE` standard errors of the smallest."""
         return self.behind_deg <= SURE * self.behind_standard_error_deg
 
 
 @dataclass(frozen=True)
 class LawComparison:
-    """All laws side by side."""
+    """Comparison of all friction laws."""
 
     scores: tuple[LawScore, ...]  # in the order M1 to M6
-    chosen: str  # the law that was taken
-    rule: str  # why, in words
+    chosen: str  # the chosen law
+    rule: str  # the rule of the choice, in words
 
     @property
     def note(self) -> str:
-        """What the held-out recordings leave open, in words; empty when they leave nothing."""
+        """The laws that the held-out recordings do not separate from the chosen one, in words; empty if none."""
         others = [score.law for score in self.scores if score.tied and score.law != self.chosen]
         if not others:
             return ""
@@ -202,29 +200,29 @@ class LawComparison:
 
 @dataclass(frozen=True)
 class KsLine:
-    """Ks, the paper's figure 5."""
+    """Measurement of Ks (the paper's figure 5)."""
 
     speed: FloatArray  # motor side, rad/s, (n,)
     volts: FloatArray  # open-circuit, V, (n,)
     ks: float  # slope through the origin, V·s/rad
-    error: float  # its standard error
+    error: float  # standard error of `ks`
 
 
 @dataclass(frozen=True)
 class Surface:
-    """Mean squared error over two unknowns."""
+    """A scan of the mean squared error over two unknowns."""
 
-    x: Unknown  # the first unknown
-    y: Unknown  # the second
-    xs: FloatArray  # its values, (n,)
-    ys: FloatArray  # (m,)
+    x: Unknown
+    y: Unknown
+    xs: FloatArray  # values of `x`, (n,)
+    ys: FloatArray  # values of `y`, (m,)
     mse: FloatArray  # deg², (n, m)
-    best: tuple[float, float]  # where the scan ended, (2,)
-    least: float  # mean squared error there, deg²
+    best: tuple[float, float]  # x and y at the end of the search
+    least: float  # mean squared error at `best`, deg²
 
 
 def servo_model(fit: Fit, name: str) -> ServoModel:
-    """The fitted model: what was searched over what it started from."""
+    """Return the fitted model: the base model with the values of the unknowns."""
     tables: dict[str, Any] = fit.base.model_dump(exclude={"path"})
     for estimate in fit.estimates:
         table, key = estimate.unknown.name.split(".")
@@ -241,12 +239,12 @@ def servo_model(fit: Fit, name: str) -> ServoModel:
         + (f"; held out {len(held)}: {np.mean(held):.2f} degrees" if held else "")
     )
     profile = fit.rig.servos[0].profile
-    tables["profile"] = "" if profile.endswith(".toml") else profile  # a file is not found from everywhere
+    tables["profile"] = "" if profile.endswith(".toml") else profile  # a relative path is invalid in other folders
     return ServoModel.model_validate(tables)
 
 
 def write_params(fit: Fit, path: Path | str) -> None:
-    """Write the parameters as TOML, for ``model = "…"`` in a rig and ``--model``; intervals stand as comments."""
+    """Write the parameters as TOML, for ``model = "…"`` in a rig and ``--model``, with intervals as comments."""
     path = Path(path)
     model = servo_model(fit, path.stem)
     lines = [to_toml(model, {estimate.unknown.name: _interval(fit, estimate) for estimate in fit.estimates})]
@@ -258,7 +256,7 @@ def write_params(fit: Fit, path: Path | str) -> None:
 
 
 def summary(fit: Fit) -> dict[str, Any]:
-    """The fit as one document for `emit_json`, which writes what is not known, NaN, as null."""
+    """Return the fit as one document for `emit_json`, which writes NaN (unknown) as null."""
     held, names, parameters = fit.errors(held_out=True), [unknown.name for unknown in fit.unknowns], {}
     for est in fit.estimates:
         values = {"value": est.value, "low": est.low, "high": est.high}
@@ -297,7 +295,7 @@ def summary(fit: Fit) -> dict[str, Any]:
 
 
 def in_file(fit: Fit, unknown: Unknown, value: float) -> float:
-    """A value at the output shaft, SI, as it stands in the parameters file."""
+    """Convert a value at the output shaft, SI, to the parameter file's unit and side of the gear."""
     return value / fit.base.motor.gear_ratio if unknown.name == _MOTOR_SIDE else value * unknown.scale
 
 
@@ -309,16 +307,17 @@ def _interval(fit: Fit, estimate: Estimate) -> str:
 
 
 def prediction_of(fit: Fit) -> PredictionParams:
-    """How far off the fitted model may be.
+    """Return the possible errors of the fitted model's predictions.
 
-    `load_share` is half the 95 % interval of the duty that lifts a fifth of the stall torque: the unknowns' intervals
-    propagated linearly, constants as the fit held them: what another does to an unknown, it does not do to that duty.
+    `load_share` is half the 95 % interval of the duty for a fifth of the stall torque, as a share of that duty. The
+    unknowns' intervals are propagated linearly, with fixed constants: an error of a constant changes the unknowns, but
+    not this duty.
     """
     held = [score.rmse for score in fit.scores if score.held_out]
     error = math.radians(math.sqrt(np.mean(np.square(held)))) if held else None
     voltage = float(np.mean(fit.runs.supply))
     row = fit.row
-    torque = _HELD * SteadyServo.of(row).drive(1.0, voltage, 0.0)
+    torque = _LIFTED * SteadyServo.of(row).drive(1.0, voltage, 0.0)
     width, space = np.empty(len(fit.unknowns)), fit.space
     point, reach = space.point(row), QUANTILE * fit.uncertainty.share
     bounds = space.sets(np.array([point - reach, point + reach]))

@@ -1,9 +1,9 @@
-"""The search: many short climbs of least squares from anywhere, then CMA-ES from where the best of them ended.
+"""Search for the best parameters: short local searches by least squares from random points, then CMA-ES from the best.
 
-Where short parts of the recordings are given (`prediction.parts`), they alone are searched: errors of whole recordings
-are decided by the few moments in which a sticking joint lets go, and what fits those predicts other motions worse.
-Among the ends of the search, whole recordings count as well. No result depends on a clock or on how many cores there
-are: the same seed ends at the same point.
+If there are short parts of the recordings (`prediction.parts`), only they are searched. The error of a whole recording
+depends on the few times at which a sticking joint starts to move; parameters fitted to these predict other motions
+worse. For the final choice, whole recordings count as well. Results do not depend on a clock or on the number of cores:
+the same seed gives the same point.
 """
 
 from __future__ import annotations
@@ -27,47 +27,47 @@ from axbridge.pool import WITHOUT_MAIN, workers
 from axbridge.servo.columns import Param
 from axbridge.sim.runs import Runs
 
-SCREENED = 200  # random points a climb looks at before it begins
-CLIMBED, CLOSE = 15, (0.012,)  # rounds of a climb, and the size of its differences, in ranges
+SCREENED = 200  # random points that are compared for the start of a local search
+CLIMBED, CLOSE = 15, (0.012,)  # rounds of a local search, and the size of its differences, in ranges
 POPULATION = 16
-CROWD = 32  # of a search that fits parts: in the many dents of their error smaller populations end anywhere
-KEPT, SPREAD = 4, 0.1  # climbs that are searched on, and how far around their ends, in ranges
-SHARPENED, CLOSER = 2, 0.04  # ends of those that are, and how far around them
-NEIGHBOURS, NEARBY = 12, 0.006  # points a result is judged by, and how far around it they are, in ranges
-WAVE = 4  # climbs that are begun together
-PACE = 3e7  # steps that two cores simulate in a second, about: budgets are counted in steps
-AT_END = 0.02  # of its range: what is nearer to its end is there
-CLIMBING = 0.5  # of the budget goes into climbs, the rest into what follows
+CROWD = 32  # population of a search with parts: their error has many local minima that trap smaller populations
+KEPT, SPREAD = 4, 0.1  # local searches that CMA-ES continues, and its initial standard deviation, in ranges
+SHARPENED, CLOSER = 2, 0.04  # results that are refined, and the initial standard deviation, in ranges
+NEIGHBOURS, NEARBY = 12, 0.006  # points around a result by which it is judged, and their spread, in ranges
+WAVE = 4  # local searches that run together
+PACE = 3e7  # simulation steps of two cores in a second, about: budgets are counted in steps
+AT_END = 0.02  # share of its range: a value this close to the end counts as at the end
+CLIMBING = 0.5  # share of the budget for local searches
 
 
 @dataclass(frozen=True)
 class Job:
-    """One climb or search; picklable, and the same result wherever it runs."""
+    """One local search or CMA-ES search; picklable, with the same result on each machine."""
 
-    space: Space  # what is searched
-    runs: Runs  # what is fitted
-    seed: int  # of everything random in it
+    space: Space  # the unknowns
+    runs: Runs  # the recordings
+    seed: int  # of its random numbers
     generations: int  # of CMA-ES
-    point: FloatArray | None = None  # where to begin; None = at the best of `SCREENED` random points
+    point: FloatArray | None = None  # start point; None = the best of `SCREENED` random points
     spread: float = 0.2  # initial standard deviation, in units of the ranges
     step: float = FINE  # of the simulation, s
     loss: str = "mae"  # ``mae`` (mean absolute error) or ``huber`` (squares up to `HUBER` degrees, absolute beyond)
-    parts: Runs | None = None  # the recordings in short parts, fitted in their place; None = there are none
+    parts: Runs | None = None  # the recordings in short parts, which are fitted instead
     population: int = POPULATION  # points of a generation
 
     @property
     def fitted(self) -> Runs:
-        """What is fitted: the parts, where there are any."""
+        """The fitted runs: the parts, if there are any."""
         return self.runs if self.parts is None else self.parts
 
     @property
     def steps(self) -> float:
-        """What a point costs: steps of all that is simulated for it."""
+        """Number of simulation steps for one point."""
         runs = self.fitted
         return float(np.sum(runs.time[runs.start[1:] - 1] - runs.time[runs.start[:-1]])) / self.step
 
     def cost(self, points: FloatArray, step: float) -> FloatArray:
-        """What is minimised, of points (k, n): (k,)."""
+        """Return the objective, (k,), at points (k, n)."""
         runs = self.fitted
         weights = None if self.parts is None else self.parts.compared  # parts differ in length
         return np.average(losses(self.space, runs, points, self.loss, step), axis=1, weights=weights)
@@ -75,18 +75,18 @@ class Job:
 
 @dataclass(frozen=True)
 class StartOutcome:
-    """Where a start ended."""
+    """Result of a start."""
 
-    loss: float  # see `losses`; the mean over points nearby
-    point: FloatArray  # in the space
-    rollouts: int  # how many recordings were simulated
-    seed: int  # the job's
-    steps: float = 0.0  # how many steps they took
-    searched: bool = False  # whether it is the end of a search, and not of a climb alone
+    loss: float  # see `losses`; the mean over nearby points
+    point: FloatArray  # in the space, (n,)
+    rollouts: int  # number of simulated recordings
+    seed: int  # of the job
+    steps: float = 0.0  # number of simulation steps
+    searched: bool = False  # whether it is a result of CMA-ES, not of a local search alone
 
 
 def losses(space: Space, runs: Runs, points: FloatArray, kind: str = "mae", step: float = FINE) -> FloatArray:
-    """Loss of points (k, n): (k, m), one for each recording, degrees (mae) or deg² (mse, huber)."""
+    """Return the losses (k, m) of points (k, n) for each recording, degrees (mae) or deg² (mse, huber)."""
     error = np.degrees(np.abs(runs.errors(predicted(space.sets(points), runs, step))))
     if kind == "mse":
         error = error**2
@@ -96,21 +96,21 @@ def losses(space: Space, runs: Runs, points: FloatArray, kind: str = "mae", step
 
 
 def climb(job: Job) -> StartOutcome:
-    """Where least squares end that begin at the job's point, or at the best of many at random."""
+    """Run least squares from the job's point, or from the best of `SCREENED` random points."""
     point, points = job.point, 0
     if point is None:
         screened = np.random.default_rng(job.seed).uniform(0.0, 1.0, (SCREENED, len(job.space)))
         points += SCREENED
         point = screened[int(np.argmin(job.cost(screened, job.step)))]
     ends = [point]
-    with suppress(AxBridgeError):  # from there nothing changes anything
+    with suppress(AxBridgeError):  # at this point no unknown changes the simulation
         ends.append(polish(replace(job.space, anchored=False), job.fitted, point, CLIMBED, job.step, CLOSE))
         points += CLIMBED * (2 * len(job.space) + 5)  # at most
-    return _settled(job, np.array(ends), points)
+    return _best_of(job, np.array(ends), points)
 
 
 def minimise(job: Job) -> StartOutcome:
-    """The point of least loss that a search by CMA-ES finds around the job's point, or around the middle."""
+    """Search with CMA-ES around the job's point, or around the middle of the ranges."""
     import cma
 
     points = 0
@@ -121,43 +121,43 @@ def minimise(job: Job) -> StartOutcome:
         "popsize": job.population,
         "maxiter": job.generations,
         "tolfun": 1e-4,
-        "maxstd_boundrange": math.inf,  # cma breaks where it has to hold back one unknown alone
+        "maxstd_boundrange": math.inf,  # cma fails when it limits a single unknown
         "verbose": -9,
     }
     strategy = cma.CMAEvolutionStrategy(np.clip(point, 0.02, 0.98), job.spread, options)
     while not strategy.stop():
-        asked = np.array(strategy.ask())
-        costs = job.cost(asked, job.step)
-        points += len(asked)
-        strategy.tell(list(asked), [float(value) for value in costs])
-    # The best point may owe its error to a slip that happens to come out right; the distribution's centre does not.
+        candidates = np.array(strategy.ask())
+        costs = job.cost(candidates, job.step)
+        points += len(candidates)
+        strategy.tell(list(candidates), [float(value) for value in costs])
+    # The best point's error may be small by chance, from one slip of a joint; that of the distribution's centre is not.
     ends = np.clip(np.array([strategy.result.xbest, strategy.result.xfavorite]), 0.0, 1.0)
-    return replace(_settled(job, ends, points), searched=True)
+    return replace(_best_of(job, ends, points), searched=True)
 
 
-def _settled(job: Job, ends: FloatArray, points: int) -> StartOutcome:
-    """The best of some ends (k, n); where absolute errors count, by their mean over points nearby."""
-    around, step = (_around(ends), FINE) if job.loss == "mae" else (ends, job.step)
-    costs = job.cost(around, step).reshape(len(ends), -1).mean(axis=1)
-    points += len(around)
+def _best_of(job: Job, ends: FloatArray, points: int) -> StartOutcome:
+    """Return the best of some results (k, n); for absolute errors, by their mean over nearby points."""
+    neighbours, step = (_with_neighbours(ends), FINE) if job.loss == "mae" else (ends, job.step)
+    costs = job.cost(neighbours, step).reshape(len(ends), -1).mean(axis=1)
+    points += len(neighbours)
     best = int(np.argmin(costs))
     return StartOutcome(float(costs[best]), ends[best], points * job.runs.recordings, job.seed, points * job.steps)
 
 
-def _around(ends: FloatArray) -> FloatArray:
-    """Points (k·`NEIGHBOURS`, n) by which ends (k, n) are judged: themselves, and some nearby, the same for all."""
+def _with_neighbours(ends: FloatArray) -> FloatArray:
+    """Return points (k·`NEIGHBOURS`, n) to judge results (k, n): each result, and nearby points at fixed offsets."""
     nearby = np.random.default_rng(0).normal(0.0, NEARBY, (NEIGHBOURS, ends.shape[1]))
     nearby[0] = 0.0
     return np.clip((ends[:, None] + nearby[None]).reshape(-1, ends.shape[1]), 0.0, 1.0)
 
 
-# Does a function for many jobs, wherever; the results come in the order of the jobs, as they are there.
+# Applies a function to jobs; yields the results in the order of the jobs.
 Mapper = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
 
 
 @contextmanager
 def executor(where: str | Mapper | None = None) -> Iterator[Mapper]:
-    """What runs jobs: processes on this machine, a dask cluster (``dask://host:port``), or what is running already."""
+    """Yield an executor of jobs: processes on this machine, a dask cluster (``dask://host:port``), or a given one."""
     if callable(where):
         yield where
         return
@@ -166,25 +166,25 @@ def executor(where: str | Mapper | None = None) -> Iterator[Mapper]:
 
 
 def _import_cma_without_plots() -> None:
-    """Begin a process of the pool: import cma without its plotting, which is not used and slow to import."""
+    """Import cma in a worker process without its plotting, which is unused and slow to import."""
     for name in ("matplotlib", "scipy.stats"):
-        sys.modules.setdefault(name, None)  # type: ignore[arg-type]  # Python's sign for a module that is not there
+        sys.modules.setdefault(name, None)  # type: ignore[arg-type]  # None makes the import fail
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that it cannot draw
-        import cma  # noqa: F401 - loaded for the jobs to come
+        warnings.simplefilter("ignore")  # cma warns that it cannot plot
+        import cma  # noqa: F401 - loaded for later jobs
 
 
-Report = Callable[[str, float | None], None]  # what is under way, and the share that is done
+Report = Callable[[str, float | None], None]  # gets the present activity, and its finished share, 0..1
 
 
 def search(
     job: Job, mapper: Mapper, *, starts: int, budget: float, near: FloatArray | None = None,
     report: Report = lambda _what, _share: None,
 ) -> list[StartOutcome]:  # fmt: skip
-    """Climb from `starts` random points, `near`, and a base of the servo's kind; search on from the best `KEPT`.
+    """Run local searches from `starts` random points, `near`, and a base of the servo's kind; CMA-ES from the best.
 
-    The best is first. Climbs are begun `WAVE` at a time, however many processes there are, until they have simulated
-    their share of the budget.
+    Returns the results, best first. Local searches run `WAVE` at a time, for any number of processes, until they have
+    used their share of the budget. Raises AxBridgeError if no result has a finite error.
     """
     allowed, used = budget * PACE, 0.0
     begin = replace(job, step=COARSE, population=POPULATION if job.parts is None else CROWD)
@@ -211,7 +211,7 @@ def _run(
     function: Callable[[Job], StartOutcome], jobs: Sequence[Job], mapper: Mapper, report: Report, what: str,
     share: float | None,
 ) -> list[StartOutcome]:  # fmt: skip
-    """The outcomes of jobs; what runs is said before and after each."""
+    """Run jobs and return their outcomes; report before the first and after each."""
     report(what, share)
     outcomes = []
     for outcome in mapper(function, jobs):
@@ -224,22 +224,22 @@ def _run(
 def freed(
     job: Job, outcomes: list[StartOutcome], mapper: Mapper, report: Report = lambda _what, _share: None
 ) -> tuple[Space, list[StartOutcome]]:
-    """Search on with an armature that may be 0, if it ended at the lower end of its range; space and ends."""
+    """Search again with an armature that may be 0, if it ended at its range's lower end; return space and results."""
     space = job.space.from_none
     changed = [unknown != other for unknown, other in zip(job.space.unknowns, space.unknowns, strict=True)]
-    playing = job.space.base[Param.BACKLASH] > 0.0  # a rotor that turns on its own has an inertia
+    playing = job.space.base[Param.BACKLASH] > 0.0  # with backlash the rotor moves by itself, which needs an inertia
     if playing or not (outcomes[0].point[changed] < AT_END).any():
         return job.space, outcomes
-    there = [replace(end, point=space.point(job.space.sets(end.point[None])[0]), searched=False) for end in outcomes]
+    moved = [replace(end, point=space.point(job.space.sets(end.point[None])[0]), searched=False) for end in outcomes]
     job = replace(job, space=space)
-    ends = _searched_on(job, there, mapper, report)
+    ends = _searched_on(job, moved, mapper, report)
     return space, ends if job.parts is None else best_of_both(job, ends)
 
 
 def _searched_on(
     job: Job, outcomes: list[StartOutcome], mapper: Mapper, report: Report, left: float = math.inf
 ) -> list[StartOutcome]:
-    """The same, and the ends of searches from the first of them, as far as `left` steps allow; best first."""
+    """Return the outcomes and the results of CMA-ES from the first of them, within `left` steps; best first."""
     ends = list(outcomes)
     for most, around, step, what in (
         (KEPT, SPREAD, COARSE, "searching on from"),
@@ -259,11 +259,11 @@ def _searched_on(
 
 
 def best_of_both(job: Job, outcomes: list[StartOutcome]) -> list[StartOutcome]:
-    """The same, but first the one whose errors of parts and of whole recordings, nearby, have the smallest product."""
+    """Return the outcomes with the one first whose errors on parts and on whole recordings have the least product."""
     several = outcomes[: 2 * KEPT]
-    whole = losses(job.space, job.runs, _around(np.array([outcome.point for outcome in several])), job.loss).mean(
-        axis=1
-    )
+    whole = losses(
+        job.space, job.runs, _with_neighbours(np.array([outcome.point for outcome in several])), job.loss
+    ).mean(axis=1)
     whole = whole.reshape(len(several), NEIGHBOURS).mean(axis=1)
     best = int(np.argmin([outcome.loss * error for outcome, error in zip(several, whole, strict=True)]))
     return [outcomes[best], *outcomes[:best], *outcomes[best + 1 :]]

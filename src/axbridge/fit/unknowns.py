@@ -1,4 +1,4 @@
-"""What a fit may change: the unknowns of each model, their ranges, and the experiment that identifies each one."""
+"""The unknowns of each model, their ranges, and the experiment that identifies each of them."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from axbridge.servo.friction import TERMS
 
 @dataclass(frozen=True)
 class Unknown:
-    """One unknown."""
+    """An unknown parameter of a fit."""
 
-    name: str  # as in the parameters file: ``table.key``
-    column: Param  # its column of a parameter set
+    name: str  # as in the parameter file: ``table.key``
+    column: Param  # column of a parameter set
     low: float  # lower end of its range, SI
     high: float  # upper end
-    logarithmic: bool  # whether it is searched by its logarithm
-    best_experiment: str  # recording it identifies this unknown best
+    logarithmic: bool  # whether its logarithm is searched
+    best_experiment: str  # the experiment that identifies this unknown best
     scale: float = 1.0  # file unit over SI (1000 for ms)
-    # how far one servo lies from a model of its kind (standard deviation; of the logarithm where that is searched);
-    # infinite = nobody knows. From what is known of AX-12s: docs/how-real.md
+    # Standard deviation of single servos from a model of their kind (of the logarithm, if that is searched); infinite =
+    # unknown. For AX-12s, see docs/how-real.md.
     usual: float = math.inf
 
 
@@ -46,7 +46,7 @@ _EFFICIENCY = Unknown("motor.efficiency", Param.EFFICIENCY, 0.3, 1.0, False, HOL
 _ASYMMETRY = Unknown("motor.asymmetry", Param.ASYMMETRY, -0.15, 0.15, False, _BOTH)
 _DEAD_DUTY = Unknown("motor.dead_duty", Param.DEAD_DUTY, 0.0, 0.2, False, HOLD, usual=0.02)
 _ARMATURE = Unknown("motor.armature", Param.ARMATURE, 3e-4, 0.03, True, _FALLS, usual=0.3)
-_ARMATURE_FROM_NONE = replace(_ARMATURE, low=0.0, logarithmic=False, usual=math.inf)  # the logarithm has no 0
+_ARMATURE_FROM_NONE = replace(_ARMATURE, low=0.0, logarithmic=False, usual=math.inf)  # log(0) is undefined
 _COULOMB = Unknown("friction.coulomb", Param.COULOMB, 1e-5, 0.4, True, _FALLS, usual=0.5)
 _OUTPUT = Unknown("friction.output", Param.OUTPUT, 0.0, 0.2, False, STEPS, usual=0.02)
 _BACKLASH = Unknown("motor.backlash", Param.BACKLASH, 0.0, math.radians(2), False, STEPS, usual=math.radians(0.3))
@@ -65,13 +65,13 @@ _SLOPE = Unknown("controller.slope", Param.SLOPE, math.radians(0.5), math.radian
 _PUNCH = Unknown("controller.punch", Param.PUNCH, 0.0, 0.4, False, _SLOW, usual=0.05)
 _K_THETA = Unknown("controller.k_theta", Param.K_THETA, 2.0, 120.0, True, STEPS)
 _K_OMEGA = Unknown("controller.k_omega", Param.K_OMEGA, -1.7, 3.0, False, STEPS)
-# below 0: time stamps are not exact; what is negative is written as 0
+# May be negative because time stamps are not exact; a negative value is written as 0.
 _LATENCY = Unknown("sensor.latency_ms", Param.LATENCY, -0.004, 0.06, False, STEPS, 1e3, usual=0.01)
 _SHORT_LATENCY = Unknown("sensor.latency_ms", Param.LATENCY, 0.0, 0.015, False, STEPS, 1e3)
 _LAG = Unknown("sensor.lag_ms", Param.LAG, 0.0, 0.025, False, STEPS, 1e3, usual=0.004)
 _OFFSET = Unknown("sensor.angle_offset", Param.OFFSET, -0.05, 0.05, False, HOLD)
 
-_FRICTION = {  # the exponent is not searched: it hides behind the speed
+_FRICTION = {  # the exponent is not searched: it correlates with the Stribeck speed
     unknown.name.removeprefix("friction."): unknown
     for unknown in (
         _COULOMB, _VISCOUS, _STRIBECK, _STRIBECK_SPEED, _LOAD, _LOAD_STRIBECK, _LOAD_EXTERNAL, _LOAD_EXTERNAL_STRIBECK,
@@ -87,8 +87,8 @@ _REST: dict[str, tuple[Unknown, ...]] = {
     "lima2009": (_K_THETA, _K_OMEGA, _LATENCY),
 }
 _NO_TIMES = (_CONSTANT, _EFFICIENCY, _DEAD_DUTY, _ARMATURE, _LAG)
-_WHERE_THE_MODEL_HAS_IT = (_MAX_CURRENT, _BACKLASH, _OUTPUT)  # searched only from a value above 0
-# What `free` may add to a model's own unknowns, by name.
+_IF_IN_MODEL = (_MAX_CURRENT, _BACKLASH, _OUTPUT)  # searched only if the base's value is above 0
+# Unknowns that `free` can add to those of a model, by name.
 _ADDABLE = {
     unknown.name: unknown
     for unknown in (
@@ -97,22 +97,22 @@ _ADDABLE = {
     )
 }  # fmt: skip
 KINDS = {"compliance": "ax12", "pid": "pendulum-servo", "state_feedback": "lima2009"}  # by the law of a model's loop
-KNOWN = ("ax12",)  # models that were fitted to a servo of their kind
-MODELS = {"pendulum-servo": "M4", "ax12": "M1", "lima2009": "M1"}  # and the friction law each takes by default
+KNOWN = ("ax12",)  # models that were fitted to servos of their kind
+MODELS = {"pendulum-servo": "M4", "ax12": "M1", "lima2009": "M1"}  # default friction law of each model
 
 
 @dataclass(frozen=True)
 class Space:
-    """The unknowns of one fit; a point has one coordinate in 0..1 for each."""
+    """The unknowns of a fit; a point has a coordinate in 0..1 for each."""
 
-    unknowns: tuple[Unknown, ...]  # what is searched
-    base: FloatArray  # parameter set (len(Param),) that supplies everything else
-    # whether the base was fitted to a servo of this kind: unknowns then stay near it unless the data say more
+    unknowns: tuple[Unknown, ...]
+    base: FloatArray  # parameter set (len(Param),) with all other parameters
+    # whether the base was fitted to a servo of this kind: a prior then keeps unknowns near it
     anchored: bool = False
 
     @property
     def usual(self) -> FloatArray:
-        """How far one servo lies from the base, as shares of the ranges (len(self),); infinite where nobody knows."""
+        """Standard deviation of single servos from the base, as shares of the ranges (len(self),); inf = unknown."""
         spans = [math.log(u.high / u.low) if u.logarithmic else u.high - u.low for u in self.unknowns]
         known = [u.usual if self.anchored else math.inf for u in self.unknowns]
         result: FloatArray = np.array(known) / np.array(spans)
@@ -122,7 +122,7 @@ class Space:
         return len(self.unknowns)
 
     def sets(self, points: FloatArray) -> FloatArray:
-        """Parameter sets (k, len(Param)) of points (k, len(self)), clipped to their ranges."""
+        """Return the parameter sets (k, len(Param)) of points (k, len(self)), clipped to the ranges."""
         rows = np.repeat(self.base[None], len(points), axis=0)
         for index, unknown in enumerate(self.unknowns):
             share, low, high = np.clip(points[:, index], 0.0, 1.0), unknown.low, unknown.high
@@ -130,7 +130,7 @@ class Space:
         return rows
 
     def point(self, row: FloatArray) -> FloatArray:
-        """The point (len(self),) of a parameter set, clipped to the ranges."""
+        """Return the point (len(self),) of a parameter set, clipped to the ranges."""
         shares = []
         for unknown in self.unknowns:
             log, low, high = unknown.logarithmic, unknown.low, unknown.high
@@ -145,7 +145,7 @@ class Space:
         return replace(self, unknowns=tuple(changed))
 
     def without(self, names: Sequence[str]) -> Space:
-        """The same space with some unknowns held at the base's values."""
+        """Return the same space with some unknowns fixed at the base's values."""
         return replace(self, unknowns=tuple(unknown for unknown in self.unknowns if unknown.name not in names))
 
 
@@ -153,35 +153,35 @@ def space_of(
     kind: str, friction: str | None, base: FloatArray, *, turning: bool = False, warming: bool = False,
     unknown_command_times: bool = False, free: Sequence[str] = (),
 ) -> Space:  # fmt: skip
-    """The unknowns of a kind of model, of `MODELS`; `free` names more, as in the parameters file."""
+    """Return the unknowns of a kind of model (a key of `MODELS`) and those named in `free`; raise UsageError."""
     law = friction or MODELS[kind]
     if law not in FRICTION_LAWS:
         raise UsageError(f"there is no friction law {law!r}", f"laws: {', '.join(FRICTION_LAWS)}")
     row = base.copy()
     for term, unknown in _FRICTION.items():
-        if term not in TERMS[law] and term != "stribeck_speed":  # which a model always has
-            row[unknown.column] = -1.0 if unknown is _LOAD_EXTERNAL else 0.0  # -1: counts as the motor's
+        if term not in TERMS[law] and term != "stribeck_speed":  # each model has this one
+            row[unknown.column] = -1.0 if unknown is _LOAD_EXTERNAL else 0.0  # -1: equal to the motor's
     rest = _NO_TIMES if unknown_command_times and kind == "ax12" else _REST[kind]
     if unknown_command_times:
-        rest += tuple(unknown for unknown in _WHERE_THE_MODEL_HAS_IT if base[unknown.column] > 0.0)
+        rest += tuple(unknown for unknown in _IF_IN_MODEL if base[unknown.column] > 0.0)
         rest = tuple(unknown for unknown in rest if unknown.column is not Param.LATENCY)
     if turning and _CONSTANT not in rest:
         rest = (_CONSTANT, *rest)
     if warming and _RESISTANCE in rest:
         rest = (*rest, _RESISTANCE_KELVIN)
-    if strange := [name for name in free if name not in _ADDABLE]:
-        raise UsageError(f"there is no parameter {strange[0]!r} to free", f"choose of: {', '.join(_ADDABLE)}")
+    if unknown_names := [name for name in free if name not in _ADDABLE]:
+        raise UsageError(f"there is no parameter {unknown_names[0]!r} to free", f"choose of: {', '.join(_ADDABLE)}")
     terms = rest + FRICTION_LAWS[law]
     known = {unknown.name for unknown in terms}
     return Space((*(_ADDABLE[name] for name in dict.fromkeys(free) if name not in known), *terms), row, kind in KNOWN)
 
 
 def richer_than(law: str) -> tuple[str, ...]:
-    """The friction laws that have all terms of one, and more."""
+    """Return the friction laws that have all terms of a law, and more."""
     return tuple(name for name, terms in FRICTION_LAWS.items() if set(terms) > set(FRICTION_LAWS[law]))
 
 
 def enriched(space: Space, law: str) -> Space:
-    """The unknowns of a fit with a richer friction law."""
+    """Return the unknowns of a fit with a richer friction law."""
     rest = (unknown for unknown in space.unknowns if not unknown.name.startswith("friction."))
     return replace(space, unknowns=(*rest, *FRICTION_LAWS[law]))

@@ -1,1 +1,1 @@
-"""Moves as data: files, planning, playing, teaching, ways of least energy."""
+"""Command a robot over time: moves (files, planning, playing, teaching, least energy), experiments and walking."""

@@ -1,8 +1,9 @@
-"""The way between poses that takes least electrical energy: the same ends, the same time, less from the supply.
+"""Find the trajectory between poses with the least electrical energy, for given poses and times.
 
-Each joint's way is a cubic spline through a row of angles. Those that no pose gives are sought, so that the sum of U·i
-of all servos is least, as their models have it (Lima et al. 2009, equations 1 to 5), with the robot's inverse dynamics.
-Limits are kept at the moments at which the sum is taken, by an augmented Lagrangian (Nocedal and Wright 2006, ch. 17).
+Each joint's trajectory is a cubic spline through a row of angles. Those that no pose gives are the unknowns of the
+search. It minimises the sum of U·i of all servos by their models (Lima et al. 2009, equations 1 to 5), with the robot's
+inverse dynamics. Limits are checked at the times of this sum, by an augmented Lagrangian (Nocedal and Wright 2006,
+ch. 17).
 """
 
 from __future__ import annotations
@@ -26,45 +27,45 @@ from axbridge.servo.steady import SteadyServo, volts_per_radian
 from axbridge.sim.body.inverse_dynamics import Body
 from axbridge.units import RPM
 
-_STILL = 0.05  # rad/s: dry friction has its whole size from about twice this speed on
-_NOTHING = 0.01  # W: power this small counts half, so that the sum is smooth where a motor begins to brake
-_SPARED = 0.99  # of a joint's top speed: between the moments it is a little faster
-_SOLE = 0.01  # m from the soles' edge that the zero-moment point keeps
-_SWAY = 0.001  # m that it may leave the range it has in the poses at rest: more makes a robot on soft servos rock
-_SLIDE, _TILT = 0.002, 0.02  # m and rad that a foot may move on the floor
+_STILL = 0.05  # rad/s: dry friction is complete from about twice this speed on
+_SMOOTHING = 0.01  # W: smooths the power around 0, where a motor begins to brake
+_SPEED_SHARE = 0.99  # usable share of a joint's top speed: between the checked times it is slightly faster
+_SOLE = 0.01  # m: least distance of the zero-moment point from the soles' edge
+_SWAY = 0.001  # m: largest distance of the ZMP from its range in the poses at rest; more makes a soft robot rock
+_SLIDE, _TILT = 0.002, 0.02  # m, rad: largest motion of a foot on the floor
 _GRID = 0.02  # s between the poses of the result
-_POSES = 12  # of a way from rest to rest, at most
-_PIECE, _PIECES = 0.12, (8, 24)  # of a spline: how long each should be, s, and how many there are at least and at most
-_FEWEST, _MOMENTS = 3, 3  # pieces between two poses, and moments in a piece
-_WEIGHTS = 3.0 ** np.arange(1, 9)  # of limits, round by round
-_BROKEN = 0.005  # of a limit's range: too far beyond it
+_POSES = 12  # most poses between two rests
+_PIECE, _PIECES = 0.12, (8, 24)  # of a spline: desired length of a piece, s; least and greatest number of pieces
+_FEWEST, _MOMENTS = 3, 3  # least number of pieces between two poses; times per piece at which power is computed
+_WEIGHTS = 3.0 ** np.arange(1, 9)  # of limits, for each round
+_MAX_VIOLATION = 0.005  # of a limit, as a share of its range
 
 
 @dataclass(frozen=True)
 class LeastEnergy:
-    """What was found."""
+    """A move of least energy."""
 
     move: Move  # a pose every 20 ms
-    joules: float  # what its ways and pauses take, as the servo models have it
-    minimum_jerk: float  # what the smoothest ways through the same poses would take, J
+    joules: float  # energy of the motion and its pauses, by the servo models
+    minimum_jerk: float  # energy of minimum-jerk trajectories through the same poses, J
     seconds: float  # from its first pose to its last
 
     @property
     def saved(self) -> float:
-        """Share of the energy of the smoothest ways."""
+        """Saved energy as a share of that of the minimum-jerk trajectories."""
         return 1 - self.joules / self.minimum_jerk if self.minimum_jerk > 0 else 0.0
 
 
 def least_energy(rig: Rig, move: Move) -> LeastEnergy:
-    """Find the way through a move's poses that takes least electrical energy.
+    """Return the move through the same poses, at the same times, with the least electrical energy.
 
-    The robot rests in the first pose, in the last one and in each with a pause. Joints that the move does not name hold
-    where the rig has them, and what they take counts. A robot that stands keeps both feet where they are.
+    The robot rests in the first pose, in the last one and in each with a pause. Joints that are not in the move hold
+    the rig's position, and their energy counts. A standing robot keeps both feet in place.
 
     Raises:
-        UsageError: fewer than two poses, a joint without a servo model, a pose beyond a limit, or poses that no motion
-            within the limits reaches in their time.
-        RigError: no world, or a robot that stands free on no two feet.
+        UsageError: fewer than two poses, a joint without a servo model, a pose beyond a limit, or poses that cannot be
+            reached in time within the limits.
+        RigError: no world, or a free robot that does not stand on two feet.
         UnsupportedOperation: SciPy or MuJoCo is not installed.
     """
     require("a move of least energy", "scipy", "mujoco")
@@ -72,10 +73,10 @@ def least_energy(rig: Rig, move: Move) -> LeastEnergy:
     if len(page.keys) < 2:
         raise UsageError("there is nothing to optimise between fewer than two poses", "give it a start and an end")
     if still := [number for number, key in enumerate(page.keys[1:], 2) if not key.time]:
-        raise UsageError(f"the way to pose {still[0]} takes no time", "give it a time above 0 s")
+        raise UsageError(f"the motion to pose {still[0]} takes no time", "give it a time above 0 s")
     rests = sorted({0, *(n for n, key in enumerate(page.keys) if key.pause), len(page.keys) - 1})
-    if (most := max(b - a for a, b in pairwise(rests))) > _POSES:
-        why = f"a way through {most} poses without a rest leaves little to choose"
+    if (longest := max(b - a for a, b in pairwise(rests))) > _POSES:
+        why = f"a motion through {longest} poses without a rest leaves little to choose"
         raise UsageError(why, f"keep {_POSES} poses at most between two rests")
     pauses = np.array([key.pause for key in page.keys])
     left = np.cumsum([key.time + key.pause for key in page.keys])
@@ -85,7 +86,7 @@ def least_energy(rig: Rig, move: Move) -> LeastEnergy:
     start = {name: path.at(page.keys[0].time) for name, path in machine.paths.items()}
     keys = [page.keys[0].model_copy(update={"positions": start})]
     for a, b in pairwise(rests):
-        least, smoothest, rows = _searched(machine, page.keys[a + 1 : b + 1], np.r_[left[a], reached[a + 1 : b + 1]])
+        least, smoothest, rows = _optimised(machine, page.keys[a + 1 : b + 1], np.r_[left[a], reached[a + 1 : b + 1]])
         joules, usual = joules + least, usual + smoothest
         time = float(reached[b] - left[a]) / len(rows)
         keys += [Key(positions=dict(zip(start, row, strict=True)), time=time) for row in rows.round(5).tolist()]
@@ -95,17 +96,17 @@ def least_energy(rig: Rig, move: Move) -> LeastEnergy:
 
 
 class _Machine:
-    """A robot that a move turns: what all its motors draw, and figures with limits.
+    """A moving robot: the power of all its motors, and the figures that have limits.
 
-    The figures are angle, speed, voltage and torque of each servo, the zero-moment point, and how far a foot moves.
+    The figures are angle, speed, voltage and torque of each servo, the zero-moment point, and the motion of a foot.
     """
 
     def __init__(self, rig: Rig, page: Page, reached: FloatArray) -> None:
         self.paths = tracks(page.model_copy(update={"interpolation": "minimum-jerk"}))
         poses = {name: np.array([path.at(time) for time in reached]) for name, path in self.paths.items()}
         servos = {servo.name: servo for servo in rig.dynamixels}
-        if strange := [name for name in poses if name not in servos]:
-            why = f"rig {rig.name!r} has no servo {', '.join(strange)} of which a model tells the current"
+        if unmodelled := [name for name in poses if name not in servos]:
+            why = f"rig {rig.name!r} has no servo {', '.join(unmodelled)} with a model of its current"
             raise UsageError(why, "leave joints out, or choose another rig")
         positions = {servo.joint: servo.position for servo in rig.servos}
         positions |= {servos[name].joint: float(angles[0]) for name, angles in poses.items()}
@@ -118,7 +119,7 @@ class _Machine:
         limits = self._set_servos(rig, page)
         check(Move(pages={"1": page}), ["1"], {name: Bounds(*limits[name, "rad"], math.inf) for name in poses})
         self.reach = np.array([limits[name, "rad"] for name in poses]).T
-        ahead, aside = (room - _SOLE for room in body.room)
+        ahead, aside = (extent - _SOLE for extent in body.room)
         limits |= {("zero-moment point ahead", "m"): (-ahead, ahead), ("zero-moment point aside", "m"): (-aside, aside)}
         limits |= {(f"a foot's place {axis}", "m"): (-_SLIDE, _SLIDE) for axis in "xyz"}
         limits |= {(f"a foot's tilt {axis}", "rad"): (-_TILT, _TILT) for axis in "xy"}
@@ -136,23 +137,23 @@ class _Machine:
         self.ends[:, zmp] = np.clip(self.ends[:, zmp], at_rest.min(axis=0) - _SWAY, at_rest.max(axis=0) + _SWAY)
 
     def _set_servos(self, rig: Rig, page: Page) -> dict[tuple[str, str], tuple[float, float]]:
-        """Keep what is known of the servos, with the friction of their joints; limits by name and unit."""
+        """Set the servos' parameters, with their joints' friction; return limits by name and unit."""
         rows, facts, limits = [], [], {}
         for servo, column in zip(rig.dynamixels, self._driven, strict=True):
             model, profile, volts = rig.model_of(servo), rig.profile_of(servo), rig.supply_of(servo)
             row, joint, name = pack(model, profile.units.position), self._body.tree.joints[column], servo.name
             low, high = np.clip(servo.soft_limits, *rig.stops_of(servo))
             top = min(servo.max_velocity or profile.electrics.no_load_speed * RPM, page.speed.get(name, math.inf))
-            most = min(servo.max_torque or profile.electrics.stall_torque, page.torque.get(name, math.inf))
-            most = min(most, row[Param.EFFICIENCY] * row[Param.CONSTANT] * (model.motor.max_current or math.inf))
+            torque = min(servo.max_torque or profile.electrics.stall_torque, page.torque.get(name, math.inf))
+            torque = min(torque, row[Param.EFFICIENCY] * row[Param.CONSTANT] * (model.motor.max_current or math.inf))
             limits[name, "rad"] = low, high
-            limits[name, "rad/s"] = -_SPARED * top, _SPARED * top
-            limits |= {(name, "V"): (-volts, volts), (name, "N·m"): (-most, most)}
+            limits[name, "rad/s"] = -_SPEED_SHARE * top, _SPEED_SHARE * top
+            limits |= {(name, "V"): (-volts, volts), (name, "N·m"): (-torque, torque)}
             row[Param.VISCOUS] += joint.damping + servo.damping_constant
             row[Param.COULOMB] += joint.friction + servo.static_friction
-            row[Param.MAX_CURRENT] = 0.0  # `most` it is
+            row[Param.MAX_CURRENT] = 0.0  # the torque limit includes it
             rows.append(row)
-            # Between two goals a joint goes on evenly: V for each rad/s that their steps add, root mean square.
+            # A joint moves evenly between two goals: RMS voltage that the steps of the goals add, V for each rad/s.
             ripple = volts_per_radian(model, profile, volts) * rig.robot.basic_time_step_ms / 1e3 / math.sqrt(12.0)
             facts.append((servo.direction, model.motor.armature, servo.spring_constant, volts, ripple))
         self._servos = SteadyServo.of(np.array(rows))
@@ -160,15 +161,15 @@ class _Machine:
         return limits
 
     def room(self, figures: FloatArray) -> FloatArray:
-        """From the limits below and above to figures (…, figures), in shares of their range, (2, …, figures)."""
+        """Return distances (2, …) of figures (…, figures) from lower and upper limits, as shares of the ranges."""
         low, high = self.ends
         room: FloatArray = np.stack((figures - low, high - figures)) / np.maximum(high - low, 1e-6)
         return room
 
     def refuse_broken(self, figures: FloatArray, why: str, when: Sequence[float], hint: str) -> None:
-        """Raise what is furthest beyond its limit, if anything is."""
+        """Raise UsageError for the figure furthest beyond its limit, if there is one."""
         room = self.room(figures)
-        if room.min() < -_BROKEN:
+        if room.min() < -_MAX_VIOLATION:
             _, moment, figure = np.unravel_index(int(room.argmin()), room.shape)
             (name, unit), (low, high) = self._limited[figure], self.ends[:, figure]
             value, span = f"{figures[moment, figure]:.3g} {unit}", f"{low:.3g} to {high:.3g} {unit}"
@@ -184,7 +185,7 @@ class _Machine:
         torque = self._servos.needed(load, rate, np.tanh(rate / _STILL)) + self._armature * faster
         duty = self._servos.duty_of(torque, self._supply, rate)
         power = self._servos.power(duty, self._supply, rate)
-        positive = (power + np.sqrt(power**2 + _NOTHING**2)) / 2  # what a braking motor gives back is lost
+        positive = (power + np.sqrt(power**2 + _SMOOTHING**2)) / 2  # a braking motor returns no power to the supply
         heated = (self._ripple * rate) ** 2 / self._servos.resistance(np.clip(duty, -1.0, 1.0))
         servos = np.stack((self._side * angle, rate, self._supply * self._servos.motor_duty(duty), torque), axis=-1)
         figures = np.hstack((servos.reshape(len(moving), -1), effort.zmp, effort.slip))
@@ -192,9 +193,9 @@ class _Machine:
 
 
 def _leaders(rig: Rig, poses: Mapping[str, FloatArray]) -> tuple[list[str], FloatArray]:
-    """Joints that lead, and what each gives to all, (leaders, joints): partners that mirror them, so that feet stay."""
+    """Return independent joints and their effect on all, (leaders, joints); mirrored joints follow, so feet stay."""
     mirror: Signs = {}
-    with suppress(RigError):  # no mirror; then both feet are held by limits alone
+    with suppress(RigError):  # the rig is not symmetrical: limits alone keep the feet in place
         mirror = signs(rig)
     leaders: list[str] = []
     given = np.zeros((len(poses), len(poses)))
@@ -207,8 +208,8 @@ def _leaders(rig: Rig, poses: Mapping[str, FloatArray]) -> tuple[list[str], Floa
     return leaders, given[: len(leaders)]
 
 
-def _searched(machine: _Machine, keys: Sequence[Key], times: FloatArray) -> tuple[float, float, FloatArray]:
-    """The way from rest to rest: its energy, J, that of the smoothest one, and its poses."""
+def _optimised(machine: _Machine, keys: Sequence[Key], times: FloatArray) -> tuple[float, float, FloatArray]:
+    """Return the least energy from rest to rest, J, that of minimum jerk, J, and the poses (n, joints), rad."""
     from scipy.interpolate import CubicSpline
     from scipy.optimize import minimize
 
@@ -218,9 +219,7 @@ def _searched(machine: _Machine, keys: Sequence[Key], times: FloatArray) -> tupl
     breaks = np.interp(np.arange(reached[-1] + 1), reached, times)
     moments = np.interp((np.arange(_MOMENTS * reached[-1]) + 0.5) / _MOMENTS, reached, times)
     weights = np.repeat(np.diff(breaks), _MOMENTS) / _MOMENTS
-    angles = np.array(
-        [[machine.paths[name].at(time) for name in machine.names] for time in breaks]
-    )  # the smoothest way
+    angles = np.array([[machine.paths[name].at(time) for name in machine.names] for time in breaks])  # minimum jerk
     free = np.ones_like(angles, dtype=np.bool_)
     free[[0, -1]] = False
     for number, key in zip(reached[1:-1], keys[:-1], strict=True):
@@ -229,30 +228,30 @@ def _searched(machine: _Machine, keys: Sequence[Key], times: FloatArray) -> tupl
     basis = np.stack([splines(moments, order) for order in range(3)], axis=1)
     by_angle = np.kron(basis, np.eye(len(machine.names)))  # of angles, speeds and accelerations
     smoothest, by_free = by_angle @ angles.ravel(), by_angle[..., free.ravel()]
-    # An unknown is a mix of angles, so that each adds 20 rad/s² to the accelerations: then the search is short.
+    # Each unknown is a combination of angles that adds 20 rad/s² to the accelerations: the search converges faster.
     bends = np.concatenate(by_free[:, -len(machine.names) :])
     mix = 20.0 * np.linalg.inv(np.linalg.cholesky(bends.T @ bends / len(bends))).T
     by_unknown = by_free @ mix
     size = np.repeat([1e-8, 1e-7, 1e-6], len(machine.names))[:, None]  # rad, rad/s and rad/s², for derivatives
     steps = np.vstack((0 * size.T, np.diagflat(size)))[:, None]
-    usual = float(machine.power(smoothest)[0] @ weights)
-    unknowns, forces = np.zeros(len(mix)), np.zeros((2, 1, 1))  # with which limits push
+    energy_of_smoothest = float(machine.power(smoothest)[0] @ weights)
+    unknowns, forces = np.zeros(len(mix)), np.zeros((2, 1, 1))  # multipliers of the limits
 
     def pushed(unknowns: FloatArray) -> tuple[float, FloatArray]:
-        """The augmented Lagrangian, and its gradient."""
+        """Return the augmented Lagrangian and its gradient."""
         power, figures = machine.power(smoothest + by_unknown @ unknowns + steps)
         push = np.maximum(0.0, forces[:, None] - weight * machine.room(figures))
-        each = weights * power / usual + (push**2).sum(axis=(0, -1)) / (2 * weight)
+        each = weights * power / energy_of_smoothest + (push**2).sum(axis=(0, -1)) / (2 * weight)
         return each[0].sum(), np.einsum("wn,nwu->u", (each[1:] - each[0]) / size, by_unknown)
 
     for weight in _WEIGHTS:
         unknowns = minimize(pushed, unknowns, jac=True, method="BFGS").x
         power, figures = machine.power(smoothest + by_unknown @ unknowns)
-        if (room := machine.room(figures)).min() >= -_BROKEN:
+        if (room := machine.room(figures)).min() >= -_MAX_VIOLATION:
             break
         forces = np.maximum(0.0, forces - weight * room)
-    why = "no way within the limits was found: {name} would have to be at {value} after {when:.2f} s, and has {range}"
+    why = "no motion within the limits was found: {name} would be {value} after {when:.2f} s, and may be {range}"
     machine.refuse_broken(figures, why, moments.tolist(), "give the poses more time")
     angles[free] += mix @ unknowns
     grid = np.linspace(times[0], times[-1], min(max(2, round(np.ptp(times) / _GRID)), MOST) + 1)[1:]
-    return float(power @ weights), usual, np.clip(splines(grid) @ angles @ machine.given, *machine.reach)
+    return float(power @ weights), energy_of_smoothest, np.clip(splines(grid) @ angles @ machine.given, *machine.reach)

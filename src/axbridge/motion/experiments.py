@@ -1,4 +1,4 @@
-"""Experiments: drive a servo through a motion and record everything, the same on real servos and in simulation."""
+"""Experiments: move a servo and record all samples, in the same way on real servos and in simulation."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from axbridge.robot.robot import Robot
 from axbridge.robot.servo import Servo
 from axbridge.robot.trajectory_time import TrajectoryTime
 
-WARM, COOL = 60.0, 50.0  # degC: an experiment waits, limp, from the first down to the second
-PATIENCE = 600.0  # s
-_NEAR = math.radians(1.0)  # of where an experiment begins: no way to go
-EEPROM_PAUSE_MS = 60.0  # a servo that becomes a wheel is deaf meanwhile
-_TOO_LONG = 1.25  # a cycle that takes longer than this many ticks is refused; below, the lateness is reported
-_AMPLITUDE = 60.0  # degrees
-_PAUSE = 50.0  # ms: a program whose step is this late stood still
+WARM, COOL = 60.0, 50.0  # degC: from the first temperature on, an experiment waits, limp, for the second
+PATIENCE = 600.0  # s: longest wait for a servo to cool
+_NEAR = math.radians(1.0)  # a joint this close to the start position is not moved there
+EEPROM_PAUSE_MS = 60.0  # a servo that changes to wheel mode writes its EEPROM and does not answer meanwhile
+_TOO_LONG = 1.25  # ticks: a longer cycle is refused; below it, delays are reported
+_AMPLITUDE = 60.0  # degrees, of periodic motions
+_PAUSE = 50.0  # ms: a step with a larger delay means that the program stood still
 
-Progress = Callable[[str, float], None]  # what is under way, and the share of it that is done, 0..1
+Progress = Callable[[str, float], None]  # gets the present activity, and its finished share, 0..1
 
 
 class ExperimentEnded(Exception):
@@ -43,18 +43,18 @@ class ExperimentEnded(Exception):
 
 @dataclass(frozen=True)
 class Conducted:
-    """How an experiment went."""
+    """Result of an experiment."""
 
-    whole: bool  # false when the robot asked to stop before the end
-    steps: int  # control periods
-    late: int  # those that came late
-    slipped: float  # by how much all together, s
-    unanswered: int  # those recorded in which a servo did not answer
+    whole: bool  # False when the robot was stopped before the end
+    steps: int  # number of control periods
+    late: int  # number of late control periods
+    slipped: float  # sum of their delays, s
+    unanswered: int  # number of recorded control periods in which a servo did not answer
     origin: Mapping[str, str]  # see `Robot.origin`
 
 
 def check_reach(servo: Servo, name: str, angles: Sequence[float]) -> None:
-    """Refuse angles out of a servo's reach, before anything moves."""
+    """Raise UsageError for angles (rad) beyond a servo's limits, before any motion."""
     low, high = servo.min_position, servo.max_position
     for angle in angles:
         if not low - 1e-9 <= angle <= high + 1e-9:
@@ -66,7 +66,7 @@ def check_reach(servo: Servo, name: str, angles: Sequence[float]) -> None:
 
 
 class Driven:
-    """One servo under way."""
+    """A servo that an experiment moves."""
 
     def __init__(self, run: ExperimentRun, servo: Servo) -> None:
         self._run, self.name, self.servo = run, servo.name, servo
@@ -85,7 +85,7 @@ class Driven:
         self.servo.set_duty(duty)
 
     def cool(self) -> None:
-        """Wait, limp, when the servo has become warm; give up waiting after `PATIENCE`."""
+        """Wait with torque off until a warm servo has cooled, for at most `PATIENCE`."""
         if not self.servo.state.temperature >= WARM:
             return
         self.servo.torque_off()
@@ -97,7 +97,7 @@ class Driven:
 
 
 class ExperimentRun:
-    """An experiment under way: recorded by `log`, one period of `tick_ms` after the other."""
+    """A running experiment, recorded by `log`, in control periods of `tick_ms`."""
 
     def __init__(
         self, robot: Robot, log: RobotRecorder, names: Sequence[str], tick_ms: float, progress: Progress
@@ -108,11 +108,11 @@ class ExperimentRun:
 
     @property
     def time(self) -> float:
-        """Of the motion, s. It stops while a reply is missing, and while the program stood still."""
+        """Time of the motion, s, without the time in which replies were missing or the program stood still."""
         return self._trajectory.elapsed
 
     def approach(self, places: Mapping[str, float]) -> None:
-        """Go softly to where servos begin, rad by name, without recording it: a limp servo may be anywhere."""
+        """Move servos gently to their start positions, rad by name, without a recording: they may be anywhere."""
         distances = {name: place - self.robot[name].state.position for name, place in places.items()}
         if all(abs(distance) <= _NEAR for distance in distances.values()):
             return
@@ -121,42 +121,43 @@ class ExperimentRun:
             minimum_jerk.gentle(distance, self.robot[name].max_velocity) for name, distance in distances.items()
         )
         with self._unrecorded():
-            there = self.robot.goto(places, duration)
-        if not there:
-            self.step(self.tick_ms)  # ends the experiment where that is why
+            reached = self.robot.goto(places, duration)
+        if not reached:
+            self.step(self.tick_ms)  # ends the experiment if the robot was closed or stopped
 
     def segment(self, name: str, duration: float, motion: Callable[[float], None] | None = None, **facts: Any) -> None:
-        """Run for `duration` s, calling `motion(t)` before each step where one is given; record every period."""
+        """Run and record for `duration` s; call `motion(t)`, if given, before each step with the segment's time, s."""
         self.mark(name, **facts)
-        began, half = self.time, self.tick_ms * 0.5e-3
+        begin, half = self.time, self.tick_ms * 0.5e-3
         while True:
             if motion is not None:
-                motion(self.time - began)
+                motion(self.time - begin)
             self.advance()
-            passed = self.time - began
-            self.progress(name, min(1.0, passed / duration) if duration > 0 else 1.0)
-            if passed >= duration - half:
+            elapsed = self.time - begin
+            self.progress(name, min(1.0, elapsed / duration) if duration > 0 else 1.0)
+            if elapsed >= duration - half:
                 return
 
     def mark(self, name: str, **facts: Any) -> None:
-        """Record that a part begins; it is of the only servo unless `facts` say otherwise."""
+        """Record that a segment begins; `servo` is the only servo unless it is in `facts`."""
         if len(self.servos) == 1:
             facts = {"servo": next(iter(self.servos)), **facts}
         self.log.mark(name, **facts)
 
     def advance(self, ms: float | None = None) -> None:
-        """One control period, or so many ms."""
+        """Run one control period, or `ms`; raise the BusError when replies are missing for too long."""
         before = self.log.time
         if self.robot.step(ms or self.tick_ms) == -1:
             raise ExperimentEnded
         errors, late, now = self.robot.last_step.errors, self.robot.last_step.late, self.log.time
-        lost = [errors[name] for name in self.servos if name in errors]
-        self._trajectory.advance(now - before - (late / 1e3 if late > _PAUSE and not lost else 0.0), replied=not lost)
+        missing = [errors[name] for name in self.servos if name in errors]
+        pause = late / 1e3 if late > _PAUSE and not missing else 0.0
+        self._trajectory.advance(now - before - pause, replied=not missing)
         if self._trajectory.expired:
-            raise lost[0]
+            raise missing[0]
 
     def step(self, ms: float) -> None:
-        """Let time pass without recording it."""
+        """Step without a recording."""
         with self._unrecorded():
             self.advance(ms)
 
@@ -170,7 +171,7 @@ class ExperimentRun:
 
 
 def unseen(_what: str, _share: float) -> None:
-    """Nobody wants to know how far it is."""
+    """Report no progress."""
 
 
 _POSITIVE = {"duration": "s", "period": "s", "low": "Hz", "high": "Hz"}
@@ -183,17 +184,17 @@ def _check_positive(name: str, value: float, unit: str) -> None:
 
 @dataclass(frozen=True)
 class Options:
-    """What may be chosen about an experiment; each takes what it needs. Angles in rad, times in s."""
+    """Options of experiments, of which each uses some. Angles in rad, times in s; raises UsageError if invalid."""
 
-    angles: tuple[float, ...] = ()  # of steps, falls, lifts and stalls; none = its own: 90°, of falls 45, 90 and 135°
-    amplitude: float | None = None  # of periodic motions; None = 60°, or less where the servo's limits leave less
-    speed: float = 0.0  # limit of the approach in steps, rad/s; 0 = none
+    angles: tuple[float, ...] = ()  # of steps, falls, lifts and stalls; empty = 90°, for falls 45, 90 and 135°
+    amplitude: float | None = None  # of periodic motions; None = 60°, or less within the servo's limits
+    speed: float = 0.0  # speed limit in steps, rad/s; 0 = none
     period: float = 4.0  # of a sine
     low: float = 0.1  # frequencies of a chirp, Hz
     high: float = 3.0
-    duration: float = 1.5  # of a periodic motion, or of each part of the others
+    duration: float = 1.5  # of a periodic motion, or of each segment of the others
     duties: tuple[float, ...] = (0.2, 0.4, 0.6, 0.8, 1.0)  # of wheel mode and stall, 0..1
-    source: Recording | None = None  # whose commands `replay` repeats
+    source: Recording | None = None  # recording whose commands `replay` repeats
 
     def __post_init__(self) -> None:
         for name, unit in _POSITIVE.items():
@@ -208,7 +209,7 @@ class Options:
                 raise UsageError(f"duty {value:g} is not above 0 and at most 1", "write --duty 0.5")
 
     def swing(self, servo: Servo) -> float:
-        """The amplitude for a servo, rad."""
+        """Return the amplitude for a servo, rad."""
         if self.amplitude is not None:
             return self.amplitude
         room = math.degrees(min(-servo.min_position, servo.max_position))
@@ -216,7 +217,7 @@ class Options:
 
 
 def check(name: str, robot: Robot, servo: str | None = None, options: Options | None = None) -> tuple[str, ...]:
-    """Refuse what cannot be done, before anything moves and before a file is touched."""
+    """Return the servos of an experiment; raise UsageError if it is impossible, before any motion or recording."""
     if name not in NAMES:
         raise UsageError(f"there is no experiment {name!r}", f"experiments: {', '.join(NAMES)}")
     if servo is not None and servo not in list(robot):
@@ -242,7 +243,7 @@ def conduct(
     tick_ms: float = 10.0,
     progress: Progress = unseen,
 ) -> Conducted:
-    """Run one experiment of `NAMES`."""
+    """Run one experiment of `NAMES`; raise the errors of `check`, and BusError for a servo that fails."""
     options = options or Options()
     names = check(name, robot, servo, options)
 
@@ -258,7 +259,7 @@ def conduct(
 def step_and_fall(
     robot: Robot, servo: str, recorder: Recorder, *, target: float = math.pi / 2, progress: Progress = unseen
 ) -> bool:
-    """The experiment of Lima et al. 2009: rest at 0 rad, step to `target`, hold, torque off, fall."""
+    """Run the experiment of Lima et al. 2009 (rest, step to `target`, hold, fall); return whether it was completed."""
 
     def motion(run: ExperimentRun) -> None:
         arm = run.servos[servo]
@@ -281,28 +282,28 @@ def _run(
     tick_ms: float,
     progress: Progress,
 ) -> Conducted:
-    """Record a motion; its servos are limp then, or as the robot's end leaves them."""
+    """Record a motion; afterwards its servos are limp, unless the robot was stopped during it."""
     log = RobotRecorder(robot, recorder, names)
     run = ExperimentRun(robot, log, names, tick_ms, progress)
-    whole = False
+    complete = False
     try:
         with suppress(ExperimentEnded), log:
             motion(run)
-            whole = True
+            complete = True
     finally:
         for driven in run.servos.values():
             if driven.turning and not robot.closed:
                 try:  # back to joint mode, limp
                     driven.servo.restore()
-                except BusError as failure:  # the first error is the one that is raised, and the next servo comes, too
+                except BusError as failure:  # the motion's own error is raised; restore the other servos, too
                     warn(f"servo {driven.name!r} is not in joint mode again: {failure.message}")
-    for driven in run.servos.values() if whole else ():
+    for driven in run.servos.values() if complete else ():
         driven.servo.torque_off()
-    return Conducted(whole, log.steps, log.late, log.slipped, log.unanswered, robot.origin)
+    return Conducted(complete, log.steps, log.late, log.slipped, log.unanswered, robot.origin)
 
 
 def _step(run: ExperimentRun, arm: Driven, options: Options) -> None:
-    """Rest at 0, step to each angle, and back."""
+    """Rest at 0 rad, step to each angle and back."""
     run.approach({arm.name: 0.0})
     if options.speed:
         arm.servo.set_velocity(options.speed)
@@ -319,7 +320,7 @@ def _step(run: ExperimentRun, arm: Driven, options: Options) -> None:
 
 
 def _fall(run: ExperimentRun, arm: Driven, options: Options) -> None:
-    """Go to each angle gently, hold, let go."""
+    """Move to each angle gently, hold, switch torque off."""
     for angle in _heights(options):
         arm.cool()
         run.segment("lift", 1.5, _ramp(arm, angle, 1.2), kind="lift")
@@ -330,7 +331,7 @@ def _fall(run: ExperimentRun, arm: Driven, options: Options) -> None:
 def _swing(
     name: str, kind: str, seconds: Callable[[Options], float], phase: Callable[[Options, float], float]
 ) -> Callable[[ExperimentRun, Driven, Options], None]:
-    """What swings to both sides: the sine of a phase, rad, at each time, s."""
+    """Return a periodic motion to both sides: amplitude times the sine of `phase` (rad) at each time (s)."""
 
     def swing(run: ExperimentRun, arm: Driven, options: Options) -> None:
         run.approach({arm.name: 0.0})
@@ -347,13 +348,13 @@ def _chirp_seconds(options: Options) -> float:
 
 
 def _chirp_phase(options: Options, t: float) -> float:
-    """Frequency rises evenly from `low` to `high` Hz."""
+    """Return the phase, rad, of a frequency that rises linearly from `low` to `high` Hz."""
     rate = (options.high - options.low) / _chirp_seconds(options)
     return 2 * math.pi * (options.low * t + rate * t * t / 2)
 
 
 def _lift_and_drop(run: ExperimentRun, arm: Driven, options: Options) -> None:
-    """Lift slowly to each angle, hold, drop."""
+    """Lift slowly to each angle, hold, switch torque off."""
     for angle in _angles(options):
         arm.cool()
         run.segment("lift", 2.0, _ramp(arm, angle, 2.0), kind="lift")
@@ -363,7 +364,7 @@ def _lift_and_drop(run: ExperimentRun, arm: Driven, options: Options) -> None:
 
 
 def _duty(run: ExperimentRun, arm: Driven, options: Options) -> None:
-    """Wheel-mode steps of duty, both ways; the arm must be free to turn round."""
+    """Step the duty in wheel mode in both directions; the arm must be free to turn endlessly."""
     for duty in options.duties:
         for sign in (1, -1):
             arm.cool()
@@ -374,7 +375,7 @@ def _duty(run: ExperimentRun, arm: Driven, options: Options) -> None:
 
 
 def _stall(run: ExperimentRun, arm: Driven, options: Options) -> None:
-    """Push against a stop, or the arm's own weight, with torque limits in steps; they make its way soft, too."""
+    """Push against a stop, or the arm's weight, with stepped torque limits, which also make the approach gentle."""
     angle = _angles(options)[0]
     for duty in options.duties:
         arm.cool()
@@ -385,7 +386,7 @@ def _stall(run: ExperimentRun, arm: Driven, options: Options) -> None:
 
 
 def _torque_speed(run: ExperimentRun, arm: Driven, options: Options) -> None:
-    """Spin up from rest to full duty and stop: torque is inertia times acceleration at every speed."""
+    """Spin up from rest at each duty: torque is inertia times acceleration at each speed."""
     for sign in (1, -1):
         for duty in options.duties:
             arm.cool()
@@ -396,23 +397,23 @@ def _torque_speed(run: ExperimentRun, arm: Driven, options: Options) -> None:
 
 
 def _ramp(arm: Driven, target: float, seconds: float) -> Callable[[float], None]:
-    """A motion that leads evenly from where the servo is to `target`, rad."""
+    """Return a motion at constant speed from the present position to `target`, rad, in `seconds`."""
     begin = arm.servo.state.position
     return lambda t: arm.servo.set_position(begin + (target - begin) * min(1.0, t / seconds))
 
 
 def _heights(options: Options, _servo: Servo | None = None) -> tuple[float, ...]:
-    """Angles to fall from, rad."""
+    """Return the start angles of falls, rad."""
     return options.angles or tuple(math.radians(angle) for angle in (45, 90, 135))
 
 
 def _angles(options: Options, _servo: Servo | None = None) -> tuple[float, ...]:
-    """Angles of the other experiments, rad."""
+    """Return the angles of the other experiments, rad."""
     return options.angles or (math.pi / 2,)
 
 
 def _sources(robot: Robot, servo: str | None, options: Options) -> dict[str, Track]:
-    """The track that each servo of the robot is to repeat: that of its name; of a recording of one servo, that one."""
+    """Return the track to repeat for each servo, its own or the only one; raise UsageError if that is impossible."""
     recording = options.source
     if recording is None:
         raise UsageError("replay needs a recording to repeat", "give --source REC.mcap")
@@ -439,13 +440,13 @@ def _sources(robot: Robot, servo: str | None, options: Options) -> dict[str, Tra
 
 
 def _replay(run: ExperimentRun, tracks: Mapping[str, Track], options: Options) -> None:
-    """Repeat what a recording commanded, in its own time, after a gentle approach to where it began."""
-    assert options.source is not None  # `_sources` saw to it
+    """Repeat the commands of a recording at their times, after a gentle approach to the start positions."""
+    assert options.source is not None  # checked by `_sources`
     plans = [_Repeated(run.servos[name], track) for name, track in tracks.items()]
     run.approach({plan.driven.name: plan.first for plan in plans if tracks[plan.driven.name].enabled[0]})
     start = min(float(track.time[0]) for track in tracks.values())
     end = max(float(track.time[-1]) for track in tracks.values())
-    half = run.tick_ms * 0.5e-3  # what is due within half a period is done now
+    half = run.tick_ms * 0.5e-3  # commands due within half a period are sent now
     parts = deque(_parts(options.source, {track.name: name for name, track in tracks.items()}))
     if not parts or parts[0].start > start + half:
         parts.appendleft(Segment("replay", start, end, {"kind": "replay"}))
@@ -461,7 +462,7 @@ def _replay(run: ExperimentRun, tracks: Mapping[str, Track], options: Options) -
 
 
 def _parts(source: Recording, names: Mapping[str, str]) -> list[Segment]:
-    """The source's segments, of all servos or of one of `names`, with the names that these have on the robot."""
+    """Return the source's segments without those of other servos; `names` maps its servos to the robot's."""
     parts = []
     for part in source.segments:
         facts = {"kind": "replay"} | {key: value for key, value in part.data.items() if key != "name"}
@@ -480,12 +481,12 @@ class _Repeated:
         self.driven, self._track = driven, track
         known = np.flatnonzero(~np.isnan(track.command))
         latest = known[np.clip(np.searchsorted(known, np.arange(len(track)), side="right") - 1, 0, None)]
-        self._goals = track.command[latest]  # blanks: as before
+        self._goals = track.command[latest]  # an unknown goal is the last known one
         self.first = float(self._goals[0])
         self._limits = (math.nan, math.nan)
 
     def command(self, time: float) -> None:
-        """Set what the track had at `time`, s on its clock."""
+        """Set torque, limits and goal of the track at `time`, s on its clock."""
         track = self._track
         index = max(int(np.searchsorted(track.time, time, side="right")) - 1, 0)
         if not track.enabled[index]:
@@ -502,7 +503,7 @@ class _Repeated:
 
 
 class Experiment(NamedTuple):
-    """One experiment: what it does with one servo, the goals that it needs, rad, and the registers."""
+    """One experiment: its motion of one servo, the goals that it needs, rad, and the registers that it needs."""
 
     motion: Callable[[ExperimentRun, Driven, Options], None]
     angles: Callable[[Options, Servo], tuple[float, ...]]
@@ -546,7 +547,7 @@ PROTOCOL: Sequence[tuple[str, str, Options]] = (
     ("chirp", "chirp", Options(amplitude=math.radians(30), low=0.3, high=3.0, duration=12.0)),
     ("lift-and-drop", "lift-and-drop", Options(angles=_degrees(60, -110))),
     ("sin-time-square", "sin-time-square", Options(duration=6.0)),
-)  # what a good identification needs, one recording each: (name, experiment, options)
+)  # the recordings for a good identification: (name, experiment, options)
 
 
 def record(
@@ -562,7 +563,7 @@ def record(
     seed: int = 0,
     force: bool = False,
 ) -> Recording:
-    """Do an experiment with one servo of a robot, and record every sample, command and segment.
+    """Run an experiment with one servo of a robot, and record each sample, command and segment.
 
     >>> import axbridge, tempfile
     >>> folder = tempfile.mkdtemp()
@@ -575,17 +576,17 @@ def record(
             ``stall``, ``torque-speed`` or ``replay``.
         rig: A name, a path, or a `Rig`.
         out: The recording, ``FILE.mcap``.
-        backend: As of `axbridge.open`; likewise `port` and `seed`.
-        port: See there.
-        servo: Which; by default the first, and in a replay all that its source has.
-        options: What may be chosen about it.
-        tick_ms: Control period; the rig's `basic_time_step_ms` when not given.
+        backend: See `axbridge.open`.
+        port: See `axbridge.open`.
+        servo: The servo; by default the first one, and in a replay all servos of the source.
+        options: Options of the experiment.
+        tick_ms: Control period; by default the rig's `basic_time_step_ms`.
         seed: See `axbridge.open`.
-        force: Replace a file that is there.
+        force: Whether to replace an existing file.
 
     Raises:
-        UsageError: no such experiment or servo, an angle out of its reach, or a file that is there.
-        RigError, ProfileError: the rig or something it names is wrong.
+        UsageError: no such experiment or servo, an angle beyond its limits, or an existing file.
+        RigError, ProfileError: the rig, or a file that it names, is wrong.
         BusError: a servo does not answer.
     """
     path = Path(out)
@@ -608,7 +609,7 @@ def recorded(
     seed: int = 0,
     progress: Progress = unseen,
 ) -> Conducted:
-    """Check, then record one experiment; what came of it. Arguments and errors as of `record`."""
+    """Check and record one experiment, and return its result. Arguments and errors as for `record`."""
     if tick_ms is not None:
         _check_positive("tick", tick_ms, "ms")
     period = rig.robot.basic_time_step_ms if tick_ms is None else tick_ms
@@ -616,24 +617,24 @@ def recorded(
         check(experiment, robot, servo, options)
         _check_tick(robot, period)
         facts = describe(rig, seed=seed, experiment=experiment, tick_ms=period) | robot.origin
-        with Recorder(path, facts) as recorder, robot:  # the robot ends first: no motor waits for the disk
+        with Recorder(path, facts) as recorder, robot:  # the robot is closed first: no motor is on during compression
             done = conduct(experiment, robot, servo, recorder, options, tick_ms=period, progress=progress)
             recorder.event(robot.time + done.slipped, "bus statistics", **robot.bus_statistics)
     return done
 
 
 def _check_tick(robot: Robot, tick: float) -> None:
-    """Refuse a control period that the bus cannot keep: its cycle was timed when the robot was opened."""
+    """Raise UsageError for a control period shorter than the bus cycle, which is measured when a robot is opened."""
     times = [bus["cycle"]["p50"] * 1e3 for bus in robot.bus_statistics.values()]
-    longest = max((time for time in times if not math.isnan(time)), default=0.0)
-    if longest <= _TOO_LONG * tick:
+    cycle_ms = max((time for time in times if not math.isnan(time)), default=0.0)
+    if cycle_ms <= _TOO_LONG * tick:
         return
-    for _ in range(4):  # the first cycle may have had a hiccup: look again
+    for _ in range(4):  # the first cycles may have been slow once: measure again
         robot.exchange()
-        longest = min(longest, robot.last_step.actual)
-    if longest > _TOO_LONG * tick:
+        cycle_ms = min(cycle_ms, robot.last_step.actual)
+    if cycle_ms > _TOO_LONG * tick:
         servos = "its servo" if len(robot) == 1 else f"its {len(robot)} servos"
         raise UsageError(
-            f"a tick of {tick:g} ms is too short: the bus takes {longest:.1f} ms to serve {servos}",
-            f"choose --tick {math.ceil(longest / 5) * 5}ms or more",
+            f"a tick of {tick:g} ms is too short: the bus takes {cycle_ms:.1f} ms to serve {servos}",
+            f"choose --tick {math.ceil(cycle_ms / 5) * 5}ms or more",
         )

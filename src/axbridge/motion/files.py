@@ -1,4 +1,4 @@
-"""Moves in files of every kind: `.json` (our own), `.mtn` (RoboPlus), `.motion` (Webots, read and written here)."""
+"""Read and write moves: `.json` (axbridge's own), `.mtn` (RoboPlus), `.motion` (Webots)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from axbridge.motion.moves import FARTHEST, LONGEST, MOST, Key, Move, Page, trac
 from axbridge.motion.mtn import JointTable, joints_of, load_mtn, move_of, mtn_of, save_mtn
 
 _KINDS = ".json, .mtn or .motion"
-_SHIPPED, _FOLDER = "sample:", "examples"  # what a name begins with, and where its file lies
+_SHIPPED, _FOLDER = "sample:", "examples"  # prefix of the name of a shipped move, and the folder of its file
 _HEADER, _VERSIONS = "#WEBOTS_MOTION", {"V1.0", "V1.1"}
-_SAMPLE = 0.02  # s between the rows of a curved way in a .motion file
+_SAMPLE = 0.02  # s between the rows of a curved trajectory in a .motion file
 
 
 def load_move(path: str | Path, rig: Rig | None = None) -> tuple[Move, list[str]]:
-    """Read a move of any kind; `rig` knows the joint of an id, and Webots' names for its joints."""
+    """Read a move and its warnings; `rig` gives the joints of ids and Webots' names. Raises MoveError, UsageError."""
     if str(path).startswith(_SHIPPED):
         path = _sample(str(path).removeprefix(_SHIPPED))
     kind = Path(path).suffix.lower()
@@ -43,7 +43,7 @@ def load_move(path: str | Path, rig: Rig | None = None) -> tuple[Move, list[str]
 
 
 def save_move(move: Move, path: str | Path, rig: Rig | None = None) -> list[str]:
-    """Write a move of any kind, whole or not at all; notes on what the kind cannot hold."""
+    """Write a move completely or not at all; return notes on what the kind of file cannot store."""
     kind = Path(path).suffix.lower()
     if kind == ".mtn":
         file, notes = mtn_of(move, _needed(rig, path))
@@ -61,7 +61,7 @@ def save_move(move: Move, path: str | Path, rig: Rig | None = None) -> list[str]
 
 
 def samples() -> list[str]:
-    """Names of the moves that come with axbridge."""
+    """Return the names of the moves that come with axbridge."""
     return sorted(path.stem for path in shipped(_FOLDER).glob("*.json"))
 
 
@@ -79,10 +79,10 @@ def _needed(rig: Rig | None, path: str | Path) -> JointTable:
 
 
 def parse_motion(lines: list[str], path: str | Path = "motion") -> Move:
-    """Read the lines of Webots' .motion file as a move of one page.
+    """Return a move of one page from the lines of a Webots .motion file; raise RecordingError if they are invalid.
 
-    A file is a table: ``#WEBOTS_MOTION,V1.0,motor,motor,…``, then ``mm:ss:ms,pose name,position,position,…`` rows in
-    the order of time; ``*`` leaves a motor alone. Between two poses positions change linearly.
+    A file is a table: ``#WEBOTS_MOTION,V1.0,motor,motor,…``, then rows ``mm:ss:ms,pose name,position,position,…`` in
+    order of time; ``*`` does not move the motor. Between two poses positions change linearly.
     """
     header = [field.strip() for field in lines[0].split(",")] if lines else [""]
     if header[0] != _HEADER or len(header) < 3 or header[1] not in _VERSIONS:
@@ -90,7 +90,7 @@ def parse_motion(lines: list[str], path: str | Path = "motion") -> Move:
     if controls("".join(lines)):
         raise RecordingError(path, "has control characters", "write plain text")
     keys: list[Key] = []
-    time, before = -1.0, 0.0  # ms: of the last row, and of the last one that moves a motor
+    time, before = -1.0, 0.0  # ms: of the last row, and of the last row that moves a motor
     for number, line in enumerate(lines[1:], start=2):
         if line.strip():
             try:
@@ -113,7 +113,7 @@ def load_motion(path: str | Path) -> Move:
 
 
 def _row(line: str, motors: list[str], after: float) -> tuple[float, str, dict[str, float]]:
-    """Time, ms, name and positions of a row; of a motor that it leaves alone none."""
+    """Return time, ms, name and positions of a row, without those of motors that it does not move."""
     time, name, *fields = [field.strip() for field in line.split(",")]
     if len(fields) != len(motors):
         raise ValueError(f"{plural(len(fields), 'position')} for {plural(len(motors), 'motor')}")
@@ -127,7 +127,7 @@ def _row(line: str, motors: list[str], after: float) -> tuple[float, str, dict[s
 
 
 def _milliseconds(text: str) -> float:
-    """`mm:ss:ms`, `ss:ms` or `ms` in ms; more minutes than 59 are fine."""
+    """Convert `mm:ss:ms`, `ss:ms` or `ms` to ms; minutes may exceed 59."""
     parts = text.split(":")
     if len(parts) > 3 or not all(part.isdigit() for part in parts):
         raise ValueError(f"time {text!r} is not mm:ss:ms")
@@ -139,7 +139,7 @@ def _milliseconds(text: str) -> float:
 
 
 def motion_text(move: Move) -> str:
-    """A move as a .motion file: its keys where the way between them is straight, else a row every 20 ms."""
+    """Return a move as a .motion file: its keys if the trajectory between them is straight, else a row every 20 ms."""
     page = move.single
     if page.duration / _SAMPLE > MOST:
         why = f"a .motion file of {page.duration:g} s would have more than {MOST} rows"
@@ -147,14 +147,14 @@ def motion_text(move: Move) -> str:
     for name in (*page.joints, *(key.name for key in page.keys)):
         if set(name) & set(",\r\n"):
             raise UsageError(f"name {name!r} does not fit into a .motion file", "take one without commas")
-    rows: dict[int, tuple[str, dict[str, float]]] = {}  # by time, ms
+    rows: dict[int, tuple[str, dict[str, float]]] = {}  # time, ms -> name and positions
 
     def add(time: float, name: str) -> None:
         at = round(time * 1000)
-        first, known = rows.get(at, (name or f"Pose{len(rows) + 1}", {}))
-        # every joint that is on its way: Webots goes straight from row to row alone, not across a `*`
-        here = {joint: path.at(time) for joint, path in paths.items() if path.times[0] <= time <= path.times[-1]}
-        rows[at] = first, {**known, **here}
+        first, earlier = rows.get(at, (name or f"Pose{len(rows) + 1}", {}))
+        # all moving joints: Webots interpolates between consecutive rows only, not across a `*`
+        positions = {joint: path.at(time) for joint, path in paths.items() if path.times[0] <= time <= path.times[-1]}
+        rows[at] = first, {**earlier, **positions}
 
     time = 0.0
     paths = tracks(page)

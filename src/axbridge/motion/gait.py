@@ -1,8 +1,8 @@
-"""A walk that keeps its zero-moment point in the feet: a few figures in, joint angles over time out.
+"""Plan a walk whose zero-moment point stays within the feet: from a few parameters to joint angles over time.
 
-The zero-moment point waits over the standing foot and goes on to the next one while both stand; preview control says
-how the centre of mass has to move for that, and the legs' joints follow from where the feet are below it. Servos lag
-and give way under their load, so each one's goal is ahead by what its model says.
+The zero-moment point stays over the standing foot, and moves to the next foot while both stand. Preview control gives
+the motion of the centre of mass for that, and the positions of the feet below it give the legs' joint angles. Servos
+lag and yield to their loads, so each goal is ahead of the joint by an offset from the servo's model.
 """
 
 from __future__ import annotations
@@ -31,30 +31,30 @@ _OTHER = {"left": "right", "right": "left"}
 
 @dataclass(frozen=True)
 class Foothold:
-    """Where a foot stands on the floor."""
+    """Position of a standing foot on the floor."""
 
-    x: float  # ahead of where the walk begins, m
-    y: float  # to the left of it, m
-    turn: float  # turned to the left, rad
+    x: float  # ahead of the walk's start, m
+    y: float  # to the left of the walk's start, m
+    turn: float  # turn to the left, rad
 
     def moved(self, ahead: float, left: float, turn: float = 0.0) -> Foothold:
-        """So much ahead and to the left, as seen from here, then turned."""
+        """Return the foothold moved ahead and to the left in its own axes (m), then turned (rad)."""
         c, s = math.cos(self.turn), math.sin(self.turn)
         return Foothold(self.x + c * ahead - s * left, self.y + s * ahead + c * left, self.turn + turn)
 
 
 @dataclass(frozen=True)
 class Step:
-    """One step."""
+    """One step of a walk."""
 
-    side: str  # the foot that is lifted
-    start: Foothold  # where it stood
-    end: Foothold  # where it is set down
-    standing: Foothold  # where the other one stands
+    side: str  # side of the lifted foot
+    start: Foothold  # of the lifted foot
+    end: Foothold  # of the lifted foot
+    standing: Foothold  # of the other foot
 
 
 def footsteps(count: int, ahead: float, left: float, turn: float, apart: float) -> list[Step]:
-    """Steps that lead ahead, to the side, round a bend, or all of it; one more closes the feet."""
+    """Return steps ahead, left and turning (both per two steps), and a closing step; `apart`: m between the feet."""
     middle = Foothold(0.0, 0.0, 0.0)
     side = "left" if left > 0 or (left == 0 and turn > 0) else "right"  # the foot on that side opens
     half = {"left": apart / 2, "right": -apart / 2}
@@ -76,9 +76,10 @@ def footsteps(count: int, ahead: float, left: float, turn: float, apart: float) 
 
 # ---- legs
 #
-# The leg of a Bioloid in closed form: hip lateral and hip swing cross in one point, ankle swing and ankle lateral in
-# another; thigh and shank lie in one plane, each a little bent (the servo sits beside the line between the joints). The
-# sole stays level. x forward, y left, z up, in the torso's frame; m and rad. Signs are those of the rig `bioloid`:
+# Inverse kinematics of a Bioloid's leg in closed form: the axes of hip lateral and hip swing cross in one point, those
+# of ankle swing and ankle lateral in another. Thigh and shank lie in one plane, each slightly bent, as the servo is
+# beside the line between the joints. The sole stays level. x forward, y left, z up, in the torso's frame; m and rad.
+# Signs are those of the rig `bioloid`:
 # swing joints are positive forward (hip) and where they bend (knee; ankle: toes up), lateral ones turn about +x.
 
 JOINTS = ("hip_lateral", "hip_swing", "knee", "ankle_swing", "ankle_lateral")  # in the order of `LegAngles`
@@ -88,15 +89,15 @@ Point = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class Leg:
-    """One leg's lengths."""
+    """Dimensions of a leg."""
 
-    hip: Point  # where hip lateral and hip swing cross, in the torso's frame, m
-    thigh: tuple[float, float]  # hip to knee with every joint at 0: forward, up; m
+    hip: Point  # crossing of hip lateral and hip swing, in the torso's frame, m
+    thigh: tuple[float, float]  # hip to knee with all joints at 0: forward, up; m
     shank: tuple[float, float]  # knee to ankle: forward, up; m
 
     @classmethod
     def of(cls, tree: Tree, side: str, path: Path) -> Leg:
-        """The leg of a URDF whose joints are called `side` + `JOINTS`."""
+        """Return the leg of a URDF with joints named `side` + `JOINTS`; raise RigError if it is not a Bioloid's."""
         names = tree.names
         chain = [side + name for name in ("hip_twist", *JOINTS)]
         for name in chain:
@@ -112,18 +113,18 @@ class Leg:
 
     @property
     def _polar(self) -> tuple[float, float, float, float]:
-        """Lengths of thigh and shank, m, and their angles forward of straight down, rad, with every joint at 0."""
+        """Lengths of thigh and shank, m, and their angles forward of straight down, rad, with all joints at 0."""
         (a, b), (c, d) = self.thigh, self.shank
         return math.hypot(a, b), math.hypot(c, d), math.atan2(a, -b), math.atan2(c, -d)
 
     def angles(self, ankle: Point) -> LegAngles:
-        """Joint angles that put the ankle there, knee forward, sole level."""
+        """Return the joint angles for a position of the ankle, knee forward and sole level; UsageError if too far."""
         x, y, z = (a - b for a, b in zip(ankle, self.hip, strict=True))
         lateral = math.atan2(y, -z)
         down = math.hypot(y, z)
         distance = math.hypot(x, down)
         thigh, shank, thigh_bend, shank_bend = self._polar
-        least = max(0.0, thigh_bend - shank_bend)  # bend of a knee of 0, or a straight leg
+        least = max(0.0, thigh_bend - shank_bend)  # bend of the leg with the knee at 0, or of a straight leg
         nearest = abs(thigh - shank)
         furthest = math.sqrt(thigh**2 + shank**2 + 2 * thigh * shank * math.cos(least))
         if not nearest < distance <= furthest + 1e-12:
@@ -138,7 +139,7 @@ class Leg:
         return lateral, swing, knee, knee - swing, -lateral
 
     def ankle(self, angles: Sequence[float]) -> Point:
-        """Where joint angles, in the order of `JOINTS`, put the ankle: the inverse of `angles`."""
+        """Return the ankle's position for joint angles in the order of `JOINTS`: the inverse of `angles`."""
         lateral, swing, knee = angles[:3]
         thigh, shank, thigh_bend, shank_bend = self._polar
         upper, lower = thigh_bend + swing, shank_bend + swing - knee
@@ -149,50 +150,50 @@ class Leg:
 
 # ---- zero-moment point
 #
-# The robot is taken as a cart of its whole mass on a table: the centre of mass x keeps its height z, and the zero-
-# moment point (ZMP), where the floor's push acts, is p = x - (z/g)·x''. Preview control is the linear optimal control
-# of x''' that lets p follow a reference which is known some time ahead: the cart has to set off before the point
-# moves. Kajita et al., *Biped Walking Pattern Generation by using Preview Control of Zero-Moment Point*, ICRA 2003:
-# the cart on the table is its section 3, the control its section 4.
+# The robot is modelled as a cart with its total mass on a table: the centre of mass x keeps its height z, and the zero-
+# moment point (ZMP), where the floor's force acts, is p = x - (z/g)·x''. Preview control is the linear optimal control
+# of x''' with which p follows a reference that is known some time ahead: the cart must start before the point moves.
+# Kajita et al., *Biped Walking Pattern Generation by using Preview Control of Zero-Moment Point*, ICRA 2003: the cart
+# on the table is its section 3, the control its section 4.
 
 GRAVITY = 9.81  # m/s²
-_AHEAD = 1.6  # s of the reference that the control looks at; at 0.25 m, what comes later weighs less than 1e-4
+_AHEAD = 1.6  # s of the reference that the control uses; at 0.25 m height, later gains are below 1e-4
 _ERROR, _JERK = 1.0, 1e-6  # weights of the ZMP's summed error and of x'''
 
 
 def followed(reference: FloatArray, height: float, step: float) -> tuple[FloatArray, FloatArray]:
-    """The centre of mass and its ZMP, (n, axes) each, m, that follow a reference, (n, axes), from rest.
+    """Return the centre of mass and its ZMP, (n, axes) each, m, that follow a reference, (n, axes), from rest.
 
-    `height` is that of the centre of mass above the floor, m, and `step` the time from one moment to the next, s.
+    `height` is the centre of mass's height above the floor, m, and `step` the time between rows, s.
     """
     ahead = round(_AHEAD / step)
     feedback, preview = _gains(height, step, ahead)
     a, b, c = _cart(height, step)
-    wanted = np.concatenate((reference, np.repeat(reference[-1:], ahead, axis=0)))
+    padded = np.concatenate((reference, np.repeat(reference[-1:], ahead, axis=0)))
     state = np.zeros((3, reference.shape[1]))
     state[0] = reference[0]
-    missed = np.zeros(reference.shape[1])
+    summed_error = np.zeros(reference.shape[1])
     centre, point = np.empty_like(reference), np.empty_like(reference)
     for k in range(len(reference)):
         centre[k], point[k] = state[0], c @ state
-        missed += point[k] - wanted[k]
-        jerk = preview @ wanted[k + 1 : k + 1 + ahead] - feedback[0] * missed - feedback[1:] @ state
+        summed_error += point[k] - padded[k]
+        jerk = preview @ padded[k + 1 : k + 1 + ahead] - feedback[0] * summed_error - feedback[1:] @ state
         state = a @ state + np.outer(b, jerk)
     return centre, point
 
 
 def _cart(height: float, step: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Position, speed and acceleration (3, 3) on jerk (3,) in steps, and the ZMP they make (3,)."""
+    """Return the cart's state matrix (3, 3), input vector of the jerk (3,) and output vector of the ZMP (3,)."""
     a = np.array(((1.0, step, step**2 / 2), (0.0, 1.0, step), (0.0, 0.0, 1.0)))
     return a, np.array((step**3 / 6, step**2 / 2, step)), np.array((1.0, 0.0, -height / GRAVITY))
 
 
 def _gains(height: float, step: float, ahead: int) -> tuple[FloatArray, FloatArray]:
-    """Feedback of the summed error and the state, (4,), and gains of the reference to come, (ahead,)."""
-    from scipy.linalg import solve_discrete_are  # takes a fifth of a second to load, in which a verb says nothing
+    """Return feedback gains of the summed error and the state, (4,), and preview gains of the reference, (ahead,)."""
+    from scipy.linalg import solve_discrete_are  # imported here: it takes a fifth of a second to load
 
     a, b, c = _cart(height, step)
-    wide = np.zeros((4, 4))  # the summed error beside the cart
+    wide = np.zeros((4, 4))  # the cart's state, extended by the summed error
     wide[0, 0], wide[0, 1:], wide[1:, 1:] = 1.0, c @ a, a
     push = np.concatenate(([c @ b], b))
     riccati = solve_discrete_are(wide, push[:, None], np.diag((_ERROR, 0.0, 0.0, 0.0)), np.array(((_JERK,),)))
@@ -208,33 +209,33 @@ def _gains(height: float, step: float, ahead: int) -> tuple[FloatArray, FloatArr
     return feedback, preview
 
 
-_GRID = 0.01  # s between two poses that are worked out
-_SHIFT = 0.9  # s before the first step, in which the weight goes over the standing foot, and after the last
-_UPRIGHT = 0.1  # of a foot's way: up alone at its start, and down alone at its end, so that it does not scrape
-_ROUNDS = 3  # of moving the torso until it, legs and arms together have their centre of mass where it should be
+_GRID = 0.01  # s between two poses of the plan
+_SHIFT = 0.9  # s before the first step, in which the weight moves over the standing foot, and after the last
+_UPRIGHT = 0.1  # share of a foot's motion, at start and end, in which it moves only vertically, so as not to scrape
+_ROUNDS = 3  # iterations of the torso's position until the whole robot's centre of mass is as planned
 
 
 @dataclass(frozen=True)
 class Gait:
-    """How to walk. The defaults do on the rig `bioloid`, with the servo models `ax12` and `lima2009`.
+    """Parameters of a walk. The defaults suit the rig `bioloid` with the servo models `ax12` and `lima2009`.
 
     Attributes:
-        steps: Steps ahead; one more closes the feet.
+        steps: Number of steps; a further step closes the feet.
         period: Time of two steps, s.
-        step_length: How far each step leads ahead, m; negative is backwards.
-        side_step: How far two steps lead to the left, m; negative is to the right.
-        turn: How far two steps turn to the left, rad; negative is to the right.
-        step_height: How high a foot is lifted, m.
+        step_length: Length of each step, m; negative is backwards.
+        side_step: Distance of two steps to the left, m; negative is to the right.
+        turn: Turn of two steps to the left, rad; negative is to the right.
+        step_height: Largest height of a foot, m.
         double_support: Share of a step in which both feet stand, 0..1.
-        lower: How much lower than standing the torso walks, m.
-        zmp_ahead: The zero-moment point is held so far in front of the standing ankle, m.
-        zmp_inward: And so far inside of it, m.
-        made_up: Share of what the servos would lag and give way under their load that is added to their goals.
-        feedback: Share of the torso's lean and of its wrong heading, as an IMU feels them, that the hips take back;
-            0 = none, 0.3 does.
+        lower: How much lower the torso is than in the standing pose, m.
+        zmp_ahead: Distance of the zero-moment point ahead of the standing ankle, m.
+        zmp_inward: Distance of the zero-moment point inward of the standing ankle, m.
+        made_up: Share of the servos' expected lag and yielding that is added to their goals.
+        feedback: Share of the torso's lean and heading error, measured by an IMU, that the hips correct;
+            0 = none, 0.3 is enough.
 
     Raises:
-        UsageError: a figure that no walk has.
+        UsageError: a value that is invalid for a walk.
     """
 
     steps: int = 12
@@ -267,32 +268,32 @@ class Gait:
 
     @property
     def duration(self) -> float:
-        """Of the whole walk, s."""
+        """Duration of the whole walk, s."""
         return (self.steps + 1) * self.period / 2 + 2 * _SHIFT
 
     @property
     def distance(self) -> float:
-        """How far it leads ahead when it does not turn and no foot slips, m."""
+        """Distance ahead, m, without turns and slips."""
         return self.steps * self.step_length
 
 
 @dataclass(frozen=True)
 class Walk:
-    """A gait on a robot's legs, worked out at n moments."""
+    """The plan of a gait for a robot's legs at n times."""
 
-    gait: Gait  # how to walk
+    gait: Gait
     legs: dict[str, Leg]  # by side
     joints: tuple[str, ...]  # names of the legs' joints
-    steps: tuple[Step, ...]  # one foot after the other
+    steps: tuple[Step, ...]  # in order
     time: FloatArray  # s, (n,)
-    feet: dict[str, FloatArray]  # where each foot is, by side: x, y, height, turn; m and rad, (n, 4)
-    centre: FloatArray  # of mass, m, (n, 2); planned, without what the servos make of it
-    zmp: FloatArray  # where the zero-moment point is held, m, (n, 2)
+    feet: dict[str, FloatArray]  # position of each foot, by side: x, y, height, turn; m and rad, (n, 4)
+    centre: FloatArray  # planned centre of mass, m, (n, 2)
+    zmp: FloatArray  # planned zero-moment point, m, (n, 2)
     angles_at: FloatArray  # goals of `joints`, rad, (n, joints)
 
     @classmethod
     def of(cls, rig: Rig, gait: Gait) -> Walk:
-        """A gait on the legs of a rig, from its standing pose."""
+        """Plan a gait for the legs of a rig, from its standing pose; raise RigError or UsageError if impossible."""
         require("planning a walk", "scipy", "mujoco")
         body = _Biped.of(rig)
         ankles = {side: leg.ankle(body.standing[body.columns(side)[1:]].tolist()) for side, leg in body.legs.items()}
@@ -312,25 +313,25 @@ class Walk:
         return cls(gait, body.legs, names, tuple(plan), time, feet, centre, zmp, goals[:, columns])
 
     def angles(self, time: float) -> dict[str, float]:
-        """Goals of the legs' joints, rad, by joint, `time` s after the start; held before it and after the end."""
+        """Return the goals of the legs' joints, rad, by joint, `time` s after the start; constant outside the walk."""
         goals = (float(np.interp(time, self.time, column)) for column in self.angles_at.T)
         return dict(zip(self.joints, goals, strict=True))
 
     def middle(self, time: float) -> Foothold:
-        """Between the feet, then."""
+        """Return the middle between the feet at `time`, s."""
         left, right = ([float(np.interp(time, self.time, column)) for column in self.feet[side].T] for side in SIDES)
         return Foothold(*((left[k] + right[k]) / 2 for k in (0, 1, 3)))
 
     def step_at(self, time: float) -> tuple[int, float]:
-        """Which step is taken then, and which share of the foot's way is done, 0..1."""
+        """Return the number of the step at `time`, s, and the finished share of the foot's motion, 0..1."""
         number = min(max(math.floor((time - _SHIFT) / (self.gait.period / 2)), 0), len(self.steps) - 1)
-        begun = (time - _SHIFT) / (self.gait.period / 2) - number
+        progress = (time - _SHIFT) / (self.gait.period / 2) - number
         both = self.gait.double_support
-        return number, min(max((begun - both / 2) / (1 - both), 0.0), 1.0)
+        return number, min(max((progress - both / 2) / (1 - both), 0.0), 1.0)
 
 
 def can_walk(rig: Rig) -> bool:
-    """Whether a rig has a free base and the legs that a gait needs."""
+    """Return whether a rig has a free base and the legs that a gait needs."""
     if rig.world is None or rig.world.fixed_base:
         return False
     try:
@@ -346,7 +347,7 @@ class _Biped:
 
     tree: Tree
     legs: dict[str, Leg]
-    standing: FloatArray  # its pose in the rig, (joints of the tree,)
+    standing: FloatArray  # the rig's pose, rad, (joints of the tree,)
     servos: dict[str, ServoConfig]  # by joint
 
     @classmethod
@@ -357,12 +358,12 @@ class _Biped:
         return cls(tree, legs, tree.pose(rig.start), servos)
 
     def columns(self, side: str) -> list[int]:
-        """Of the joints of a leg, the twist first."""
+        """Return the columns of a leg's joints, hip twist first."""
         return [self.tree.names.index(f"{side}_{joint}") for joint in ("hip_twist", *JOINTS)]
 
 
 class _Stepping(NamedTuple):
-    """Joints of the tree, rad, (n, joints); the torso's origin above the floor plan, m, (n, 2), turned to the left."""
+    """Joint angles of the tree, rad, (n, joints); torso's origin, m, (n, 2); its turn to the left, rad, (n,)."""
 
     positions: FloatArray
     torso: FloatArray
@@ -370,14 +371,14 @@ class _Stepping(NamedTuple):
 
 
 def _foot_path(side: str, plan: Sequence[Step], gait: Gait, time: FloatArray) -> FloatArray:
-    """x, y, height and turn of a foot, m and rad, (n, 4)."""
+    """Return x, y, height and turn of a foot at times (n,), m and rad, (n, 4)."""
     first = next(step for step in plan if side == step.side)
     path = np.tile((first.start.x, first.start.y, 0.0, first.start.turn), (len(time), 1))
     length = gait.period / 2
     for number, step in enumerate(plan):
         if step.side == side:
-            begun = (time - _SHIFT) / length - number
-            share = np.clip((begun - gait.double_support / 2) / (1 - gait.double_support), 0.0, 1.0)
+            progress = (time - _SHIFT) / length - number
+            share = np.clip((progress - gait.double_support / 2) / (1 - gait.double_support), 0.0, 1.0)
             ahead = np.clip((share - _UPRIGHT) / (1 - 2 * _UPRIGHT), 0.0, 1.0)
             eased = ahead - np.sin(2 * math.pi * ahead) / (2 * math.pi)  # no speed and no acceleration at the ends
             moving = share > 0
@@ -389,36 +390,36 @@ def _foot_path(side: str, plan: Sequence[Step], gait: Gait, time: FloatArray) ->
 
 
 def _reference(plan: Sequence[Step], gait: Gait, time: FloatArray) -> FloatArray:
-    """Where the zero-moment point should be, m, (n, 2): over the standing foot, and on its way while both stand."""
+    """Return the planned zero-moment point, m, (n, 2): over the standing foot, moving while both feet stand."""
     length, both = gait.period / 2, gait.double_support * gait.period / 4
-    begin, end = _between(plan[0].start, plan[0].standing, gait), _between(plan[-1].end, plan[-1].standing, gait)
+    begin, end = _zmp_both(plan[0].start, plan[0].standing, gait), _zmp_both(plan[-1].end, plan[-1].standing, gait)
     moments, points = [0.0, _SHIFT - both], [begin, begin]
     for number, step in enumerate(plan):
         start = _SHIFT + number * length
         moments += [start + both, start + length - both]
-        points += [_held(step.standing, gait, left=step.side == "right")] * 2
+        points += [_zmp_over(step.standing, gait, left=step.side == "right")] * 2
     moments += [_SHIFT + len(plan) * length + both, gait.duration]
     points += [end, end]
     return np.stack([np.interp(time, moments, column) for column in np.array(points).T], axis=1)
 
 
-def _held(foot: Foothold, gait: Gait, *, left: bool) -> tuple[float, float]:
-    """Where the zero-moment point is held while this foot stands alone."""
+def _zmp_over(foot: Foothold, gait: Gait, *, left: bool) -> tuple[float, float]:
+    """Return the planned zero-moment point, m, while only this foot stands."""
     place = foot.moved(gait.zmp_ahead, -gait.zmp_inward if left else gait.zmp_inward)
     return place.x, place.y
 
 
-def _between(one: Foothold, other: Foothold, gait: Gait) -> tuple[float, float]:
-    """Where it is held while both stand, one beside the other."""
+def _zmp_both(one: Foothold, other: Foothold, gait: Gait) -> tuple[float, float]:
+    """Return the planned zero-moment point, m, while both feet stand side by side."""
     place = Foothold((one.x + other.x) / 2, (one.y + other.y) / 2, one.turn).moved(gait.zmp_ahead, 0.0)
     return place.x, place.y
 
 
 def _stepping(body: _Biped, feet: Mapping[str, FloatArray], centre: FloatArray, down: float) -> _Stepping:
-    """Joints that put the feet on their ways and the centre of mass over its own.
+    """Return the joint angles for given motions of the feet and of the centre of mass.
 
-    The centre of mass moves in the torso with the legs: put the torso, pose the legs, look where the centre came
-    out, and again.
+    The legs' pose changes the centre of mass relative to the torso. So the torso's position, the legs' pose and the
+    centre of mass are computed repeatedly.
     """
     turned = (feet["left"][:, 3] + feet["right"][:, 3]) / 2
     positions = np.tile(body.standing, (len(centre), 1))
@@ -439,7 +440,7 @@ def _stepping(body: _Biped, feet: Mapping[str, FloatArray], centre: FloatArray, 
 def _feed_forward(
     rig: Rig, body: _Biped, stepping: _Stepping, feet: Mapping[str, FloatArray], gait: Gait, high: float
 ) -> FloatArray:
-    """How far ahead of the legs' joints the goals of their servos have to be, rad, (n, joints)."""
+    """Return the offsets of the servos' goals from the legs' joint angles against lag and load, rad, (n, joints)."""
     joints = (stepping.positions, *_rates(stepping.positions))
     speed, faster = joints[1:]
     spin, spinning = (np.pad(rate, ((0, 0), (2, 0))) for rate in _rates(stepping.turned[:, None]))
@@ -448,7 +449,7 @@ def _feed_forward(
     left, right = (
         Carrier(
             body.columns(side),
-            np.array([_held(Foothold(x, y, turn), gait, left=side == "left") for x, y, _, turn in feet[side]]),
+            np.array([_zmp_over(Foothold(x, y, turn), gait, left=side == "left") for x, y, _, turn in feet[side]]),
         )
         for side in SIDES
     )
@@ -465,12 +466,12 @@ def _feed_forward(
 
 
 def _rates(path: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Speed and acceleration along a way (n, k)."""
+    """Return speed and acceleration along a trajectory (n, k), sampled each `_GRID` s."""
     speed = np.gradient(path, _GRID, axis=0)
     return speed, np.gradient(speed, _GRID, axis=0)
 
 
 def _turned(points: FloatArray, angles: FloatArray) -> FloatArray:
-    """Points (n, 2) turned to the left by angles (n,), rad."""
+    """Return points (n, 2) turned to the left by angles (n,), rad."""
     c, s = np.cos(angles), np.sin(angles)
     return np.stack((c * points[:, 0] - s * points[:, 1], s * points[:, 0] + c * points[:, 1]), axis=1)

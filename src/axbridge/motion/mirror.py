@@ -1,4 +1,4 @@
-"""Which joint mirrors which: left and right by name, the sign of the angle by the axes in the URDF."""
+"""Find mirrored joints: left and right by name, the sign of the angle by the axes in the URDF."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _MIRROR = np.array([1.0, -1.0, 1.0])  # the robot's left is +y
 
 
 def signs(rig: Rig) -> Signs:
-    """For `Move.mirrored`: partner and sign of every servo of a rig.
+    """Return partner and sign of each servo of a rig, for `Move.mirrored`; raise RigError for asymmetrical axes.
 
-    A turn by θ about an axis a looks in the mirror (y becomes -y) like a turn by -θ about the mirrored axis. A servo
-    without a partner by name is its own: the head's pan turns the other way, its tilt stays.
+    The mirror image (y becomes -y) of a turn by θ about an axis a is a turn by -θ about the mirrored axis. A servo
+    without a partner by name is its own partner: a head's pan changes its sign, its tilt does not.
     """
     tree = rig.tree(fixed_base=True)
     at_zero = posed(tree, np.zeros((1, len(tree.joints)))).axis[:, 0]  # in the base's frame

@@ -1,6 +1,6 @@
-"""Poses and moves as data: what people teach, file, change and share. Angles are rad, times s.
+"""Poses and moves as data that can be taught, stored, changed and shared. Angles are rad, times s.
 
-A move is pages of key poses with times; most moves have one page, a RoboPlus set has many. On disk it is JSON.
+A move has pages of key poses with times; most moves have one page, RoboPlus files have many. Its file is JSON.
 """
 
 from __future__ import annotations
@@ -24,34 +24,34 @@ from axbridge.errors import MoveError, Remedy, UsageError, plural
 from axbridge.file_reading import check_format, reading, refuse_other_kind, regular
 from axbridge.files import write_whole, writing
 
-FARTHEST = 1e4  # rad or m: no joint goes as far
-LONGEST = 1e6  # s, eleven days: no move lasts as long
-Signs = Mapping[str, tuple[str, float]]  # joint -> the joint that mirrors it, and 1 or -1
+FARTHEST = 1e4  # rad or m: largest position of a joint
+LONGEST = 1e6  # s, eleven days: longest time of a move
+Signs = Mapping[str, tuple[str, float]]  # joint -> its mirrored joint, and the sign of the angle, 1 or -1
 
-_RAMPS_A_SECOND = 128  # ROBOTIS counts INERTIA in 1/128 s
-_GRID = 0.02  # s between samples where two moves with other times are blended
+_RAMPS_A_SECOND = 128  # ROBOTIS' unit of INERTIA is 1/128 s
+_GRID = 0.02  # s between samples when two moves with different times are blended
 _FORMAT = re.compile("axbridge-move-([1-9][0-9]{0,5})")
 _SCHEMA = Remedy("move schema", says="see {}")
 MOST = 1_000_000  # poses of a page: five hours at 20 ms
 
 
-# ---- the way between key poses: four laws; all but ``ramps`` stay in the range between two neighbouring knots
+# ---- trajectories between key poses: four laws; all but ``ramps`` stay in the range between two neighbouring knots
 #
-# * ``linear``: a straight line, as Webots plays motions and as dense samples want it.
-# * ``minimum-jerk``: every knot is a rest, and the way between two of them the smoothest.
-# * ``cubic``: the joint runs on through a knot when its direction stays, and rests where it turns (Fritsch and Carlson
-#   1980, "Monotone piecewise cubic interpolation", with the harmonic mean of Fritsch and Butland 1984).
-# * ``ramps``: the speed changes evenly for a given time, then it stays; the joint runs on through a knot at full speed
-#   when its direction stays. So ROBOTIS' player of the ROBOTIS-OP plays the same kind of pages (`Action.cpp` of its
-#   framework). Where a slow way follows a fast one, the joint goes too far, and comes back.
+# * ``linear``: a straight line, as Webots plays motions, and as dense samples need it.
+# * ``minimum-jerk``: the joint rests at each knot; between two knots the trajectory is the smoothest.
+# * ``cubic``: the joint passes a knot without a stop if its direction does not change, else it rests there (Fritsch and
+#   Carlson 1980, "Monotone piecewise cubic interpolation", with the harmonic mean of Fritsch and Butland 1984).
+# * ``ramps``: the speed changes linearly for a given time, then it is constant. The joint passes a knot at full speed
+#   if its direction does not change. ROBOTIS' player of the ROBOTIS-OP plays the same kind of pages in this way
+#   (`Action.cpp` of its framework). After a fast motion, a slow one overshoots and returns.
 
 Law = Literal["linear", "minimum-jerk", "cubic", "ramps"]
 
 
 class JointPath:
-    """One joint's way through its knots: their times, s, rising, and positions, rad, (n,) each.
+    """One joint's trajectory through knots: their ascending times, s, and positions, rad, (n,) each.
 
-    With ``ramps`` the speed changes so long in each interval, (n - 1,) or one for all, s; at most half of the interval.
+    `ramps` are the times, s, of the speed's change in each interval, (n - 1,) or one for all; at most half an interval.
     """
 
     def __init__(
@@ -62,12 +62,12 @@ class JointPath:
         self._ramps = np.minimum(np.broadcast_to(ramps, durations.shape), durations / 2).tolist()
         self._slopes = [0.0] * len(self.times)
         if law == "ramps":
-            self._slopes = _passed(durations.tolist(), np.diff(positions).tolist(), self._ramps)
+            self._slopes = _knot_speeds(durations.tolist(), np.diff(positions).tolist(), self._ramps)
         elif law == "cubic":
             self._slopes = _slopes(np.array(times), np.array(positions)).tolist()
 
     def at(self, time: float) -> float:
-        """Position at `time`, s, rad; held before the first knot and after the last."""
+        """Return the position at `time` (s), rad; constant before the first knot and after the last."""
         place = bisect_right(self.times, time)
         if place == 0:
             return self.positions[0]
@@ -86,7 +86,7 @@ class JointPath:
         return start + (end - start) * (share if self.law == "linear" else minimum_jerk.eased(share))
 
     def peak_speeds(self) -> FloatArray:
-        """Highest speed between each two knots, (n - 1,), rad/s."""
+        """Return the highest speed in each interval between knots, (n - 1,), rad/s."""
         mean: FloatArray = np.diff(self.positions) / np.diff(self.times)
         if self.law in _PEAKS:
             return np.abs(mean) * _PEAKS[self.law]
@@ -108,12 +108,12 @@ _PEAKS: dict[Law, float] = {"linear": 1.0, "minimum-jerk": minimum_jerk.PEAK}
 
 
 def _steady(distance: float, duration: float, ramp: float, out: float, into: float) -> float:
-    """The speed between the ramps, rad/s: it ends there, or goes on where the joint runs through the knot (`into`)."""
+    """Return the speed between the ramps, rad/s; with `into` not 0 the joint passes the end knot without a stop."""
     return (distance - out * ramp / 2) / (duration - (ramp / 2 if into else ramp))
 
 
-def _passed(durations: list[float], distances: list[float], ramps: list[float]) -> list[float]:
-    """Speed at each knot, (n,), rad/s: each interval begins with the speed that the one before ended with."""
+def _knot_speeds(durations: list[float], distances: list[float], ramps: list[float]) -> list[float]:
+    """Return the speed at each knot, (n,), rad/s, with ``ramps``."""
     speeds = [0.0]
     for number, (duration, distance, ramp) in enumerate(zip(durations, distances, ramps, strict=True)):
         on = number + 1 < len(distances) and distance * distances[number + 1] > 0
@@ -122,7 +122,7 @@ def _passed(durations: list[float], distances: list[float], ramps: list[float]) 
 
 
 def _ramped(distance: float, duration: float, ramp: float, out: float, into: float, passed: float) -> float:
-    """The way made in a time `passed`, s, of an interval that begins at speed `out`, rad/s."""
+    """Return the distance after the time `passed`, s, of an interval that begins at speed `out`, rad/s."""
     steady = _steady(distance, duration, ramp, out, into)
     first, last = min(passed, ramp), max(0.0, passed - (duration - ramp))
     travelled = out * first + steady * (passed - first)
@@ -133,14 +133,14 @@ def _ramped(distance: float, duration: float, ramp: float, out: float, into: flo
 
 
 def _slopes(times: FloatArray, positions: FloatArray) -> FloatArray:
-    """Speed of a cubic at each knot, (n,), rad/s; 0 at both ends and where the direction changes."""
+    """Return the speed at each knot with ``cubic``, (n,), rad/s; 0 at both ends and where the direction changes."""
     slopes = np.zeros(len(times))
     durations = np.diff(times)
     mean = np.diff(positions) / durations
     before, after = mean[:-1], mean[1:]
     weight_before = durations[:-1] + 2 * durations[1:]
     weight_after = 2 * durations[:-1] + durations[1:]
-    on = before * after > 1e-18  # not 0 alone: the mean below divides by both
+    on = before * after > 1e-18  # not > 0: the mean below divides by both
     slopes[1:-1][on] = (weight_before[on] + weight_after[on]) / (
         weight_before[on] / before[on] + weight_after[on] / after[on]
     )
@@ -151,53 +151,53 @@ def _slopes(times: FloatArray, positions: FloatArray) -> FloatArray:
 
 
 class Key(TomlTable):
-    """A key pose and the way to it."""
+    """A key pose and the motion to it."""
 
-    # by joint, as the rig's servos are called; one that is absent goes on to the next pose that names it
+    # by joint (name of the rig's servo); an absent joint moves on to the next pose that has it
     positions: dict[str, Annotated[float, Field(ge=-FARTHEST, le=FARTHEST)]] = Field(min_length=1)
-    time: float = Field(ge=0, le=LONGEST)  # what the way from the key before takes
-    pause: float = Field(default=0.0, ge=0, le=LONGEST)  # what the robot waits here
-    name: str = ""  # for people
+    time: float = Field(ge=0, le=LONGEST)  # time of the motion from the previous key
+    pause: float = Field(default=0.0, ge=0, le=LONGEST)  # time of rest in this pose
+    name: str = ""  # for display
 
 
 class Page(TomlTable):
-    """Key poses in their order, and how they are played."""
+    """Key poses in order, and the settings with which they are played."""
 
     keys: tuple[Key, ...] = ()
-    name: str = ""  # for people
+    name: str = ""  # for display
     interpolation: Law = "minimum-jerk"
     rate: float = Field(default=1.0, ge=1e-6, le=1e6)  # times and pauses are divided by it
-    repeat: int = Field(default=1, ge=1, le=1_000_000)  # how often the page is played before `next`
+    repeat: int = Field(default=1, ge=1, le=1_000_000)  # number of times that the page is played before `next`
     next: str | None = None  # page that follows; None = the end
-    exit: str | None = None  # page that follows when somebody asks for the end, then that page's own exit
-    # highest speed, rad/s, by joint; one that is absent may do what its servo can
+    exit: str | None = None  # page that follows after a stop request, then that page's own exit
+    # highest speed, rad/s, by joint; an absent joint has its servo's highest speed
     speed: dict[str, Annotated[float, Field(ge=1e-6)]] = {}
-    torque: dict[str, Annotated[float, Field(ge=0)]] = {}  # highest torque, N·m, by joint; likewise
-    slope: dict[str, Annotated[int, Field(ge=1, le=254)]] = {}  # compliance slope register by joint; absent = as it is
-    inertia: int = Field(default=32, ge=0)  # of ``ramps``: how long a joint speeds up and slows down, in 1/128 s
+    torque: dict[str, Annotated[float, Field(ge=0)]] = {}  # highest torque, N·m, by joint
+    slope: dict[str, Annotated[int, Field(ge=1, le=254)]] = {}  # Compliance Slope register by joint; absent = unchanged
+    inertia: int = Field(default=32, ge=0)  # of ``ramps``: time of acceleration and of deceleration, in 1/128 s
 
     @property
     def joints(self) -> tuple[str, ...]:
-        """The joints that its keys name, in the order in which they come up."""
+        """The joints of its keys, in order of appearance."""
         return tuple(dict.fromkeys(joint for key in self.keys for joint in key.positions))
 
     @property
     def duration(self) -> float:
-        """Of one round, with the way to the first key, s."""
+        """Duration of one round with the motion to the first key, s."""
         return sum(key.time + key.pause for key in self.keys) / self.rate
 
     @property
     def ramp(self) -> float:
-        """How long a joint speeds up and slows down in ``ramps``, s; no rate changes it."""
+        """Time of acceleration and of deceleration with ``ramps``, s, independent of the rate."""
         return self.inertia / _RAMPS_A_SECOND
 
 
 class Move(TomlTable):
-    """Pages, and where to start."""
+    """Pages, and the page at which the move starts."""
 
     format: Literal["axbridge-move-1"] = "axbridge-move-1"
     start: str = "1"
-    pages: dict[str, Page] = Field(min_length=1)  # by name; RoboPlus' names are the numbers 1 to 255
+    pages: dict[str, Page] = Field(min_length=1)  # by key; RoboPlus' keys are the numbers 1 to 255
 
     def __repr__(self) -> str:
         return f"<Move of {plural(len(self.pages), 'page')}, from {self.start!r}: {self.duration:.2f} s>"
@@ -220,10 +220,10 @@ class Move(TomlTable):
 
     @classmethod
     def parse(cls, text: str, path: str | Path = "move") -> Move:
-        """Read the text of a JSON file.
+        """Return the move of a JSON text.
 
         Raises:
-            MoveError: no JSON, or no move; names the key.
+            MoveError: the text is not JSON, or not a move; the error names the key.
         """
         with reading(partial(MoveError, path, ""), _SCHEMA):
             try:
@@ -248,7 +248,7 @@ class Move(TomlTable):
             return cls.parse(regular(path).read_text(encoding="utf-8-sig"), path)
 
     def text(self) -> str:
-        """The JSON file: one line a key pose, so that people can edit it and see what changed."""
+        """Return the JSON text with one line for each key pose, which is easy to edit and to compare."""
         document = self.model_dump(exclude_defaults=True)
         pages = {name: self._page_text(page) for name, page in document["pages"].items()}
         body = ",\n".join(f"    {_json(name)}: {text}" for name, text in pages.items())
@@ -264,7 +264,7 @@ class Move(TomlTable):
         return "{\n" + ",\n".join(lines) + "\n    }"
 
     def save(self, path: str | Path) -> None:
-        """Write the JSON file, whole or not at all.
+        """Write the JSON file completely or not at all.
 
         Raises:
             RecordingError: it cannot be written.
@@ -272,37 +272,37 @@ class Move(TomlTable):
         with writing(path):
             write_whole(path, self.text())
 
-    # ---- what is in it
+    # ---- content
 
     @property
     def joints(self) -> tuple[str, ...]:
-        """Every joint that a page names."""
+        """All joints of the pages."""
         return tuple(dict.fromkeys(joint for page in self.pages.values() for joint in page.joints))
 
     @property
     def duration(self) -> float:
-        """From the start page on, with repeats, s; inf when the pages lead back to themselves."""
+        """Duration from the start page on, with repeats, s; inf when the pages form a loop."""
         names, loop = self.chain(self.start)
         return math.inf if loop else sum(self.pages[name].duration * self.pages[name].repeat for name in names)
 
     def find(self, page: str) -> str:
-        """The page that is meant by its key in `pages`, or by the name it has for people.
+        """Return the key of a page, given by its key in `pages` or by its name.
 
         Raises:
-            UsageError: none, or several.
+            UsageError: there is no such page, or several.
         """
         if page in self.pages:
             return page
-        called = [key for key, p in self.pages.items() if p.name.strip() == page.strip()]
-        if len(called) == 1:
-            return called[0]
-        if called:
-            raise UsageError(f"{len(called)} pages are called {page!r}", f"choose one of {', '.join(called)}")
-        there = [f"{key} {p.name}".strip() for key, p in self.pages.items() if p.name or p.keys]
-        raise UsageError(f"the move has no page {page!r}", f"pages: {', '.join(there[:20])}")
+        matches = [key for key, p in self.pages.items() if p.name.strip() == page.strip()]
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            raise UsageError(f"{len(matches)} pages are called {page!r}", f"choose one of {', '.join(matches)}")
+        names = [f"{key} {p.name}".strip() for key, p in self.pages.items() if p.name or p.keys]
+        raise UsageError(f"the move has no page {page!r}", f"pages: {', '.join(names[:20])}")
 
     def chain(self, start: str, link: Literal["next", "exit"] = "next") -> tuple[tuple[str, ...], str | None]:
-        """The pages from `start` on by `link`, each once; and the page the last one leads back to (None: the end)."""
+        """Return the pages from `start` on by `link`, each once, and the page at which they repeat (None: the end)."""
         names: list[str] = []
         name: str | None = start
         while name is not None and name not in names:
@@ -311,14 +311,14 @@ class Move(TomlTable):
         return tuple(names), name
 
     def rounds(self, start: str) -> Iterator[str]:
-        """The pages of `chain`, each as often as it repeats."""
+        """Yield the pages of `chain`, each one with its repeats."""
         for name in self.chain(start)[0]:
             for _ in range(self.pages[name].repeat):
                 yield name
 
     @property
     def single(self) -> Page:
-        """The whole move as one page at rate 1, without repeats.
+        """The complete move as one page at rate 1, with its repeats written out.
 
         Raises:
             UsageError: it never ends, is too long, or its pages differ in interpolation, speed, torque or slope.
@@ -346,7 +346,7 @@ class Move(TomlTable):
     # ---- changed moves
 
     def scaled(self, factor: float) -> Move:
-        """The same move in `factor` times the time.
+        """Return the same move with all times multiplied by `factor`.
 
         Raises:
             UsageError: a factor that is not positive and finite.
@@ -356,24 +356,24 @@ class Move(TomlTable):
         return self._with_pages(lambda page: page.model_copy(update={"rate": page.rate / factor}))
 
     def only(self, joints: Collection[str]) -> Move:
-        """Without all other joints; times stay.
+        """Return the move of these joints alone, with unchanged times.
 
         Raises:
-            UsageError: the move has no such joint, or nothing is left.
+            UsageError: the move has no such joint, or no joint is given.
         """
-        strange = sorted(set(joints) - set(self.joints))
-        if strange or not joints:
+        unknown = sorted(set(joints) - set(self.joints))
+        if unknown or not joints:
             raise UsageError(
-                f"the move has no joint {', '.join(strange) or 'left'}", f"it has: {', '.join(self.joints)}"
+                f"the move has no joint {', '.join(unknown) or 'left'}", f"it has: {', '.join(self.joints)}"
             )
         return self._with_pages(lambda page: _restricted(page, joints))
 
     def mirrored(self, signs: Signs) -> Move:
-        """What the left side did the right side does, and the other way round.
+        """Return the move with left and right exchanged.
 
         Args:
-            signs: By joint: its partner and the sign of the angle, see `axbridge.motion.mirror.signs`. Joints that are
-                not named keep their angles.
+            signs: By joint: its partner and the sign of the angle, see `axbridge.motion.mirror.signs`. Other joints
+                keep their angles.
         """
 
         def partner(joint: str) -> tuple[str, float]:
@@ -386,10 +386,10 @@ class Move(TomlTable):
         return self._with_pages(lambda page: _with_keys(page, map(mirror, page.keys), lambda joint: partner(joint)[0]))
 
     def reversed(self) -> Move:
-        """Backwards, as one page. The way to the first pose takes as long as the way to the first pose did.
+        """Return the move backwards, as one page. The time to its first pose stays the same.
 
         Raises:
-            UsageError: as `single`.
+            UsageError: as for `single`.
         """
         page = self.single
         times = [key.time for key in page.keys]
@@ -398,7 +398,7 @@ class Move(TomlTable):
         return Move(pages={"1": page.model_copy(update={"keys": tuple(keys)})})
 
     def then(self, other: Move) -> Move:
-        """This move and then `other`; pages keep their settings. The new pages are numbered from 1.
+        """Return this move followed by `other`; pages keep their settings and are numbered from 1.
 
         Raises:
             UsageError: this move never ends.
@@ -419,22 +419,22 @@ class Move(TomlTable):
         return Move(start=names["a", self.start], pages=pages)
 
     def blended(self, other: Move, share: float) -> Move:
-        """Between this move (share 0) and another one (share 1), as one page.
+        """Return a mean of this move (share 0) and another one (share 1), as one page.
 
-        Key by key where both have as many; else both are sampled every 20 ms over their lengths.
+        Keys are blended one by one if both moves have the same number; else both are sampled about every 20 ms.
 
         Raises:
-            UsageError: as `single`; a share outside 0..1, or other joints.
+            UsageError: as for `single`; a share outside 0..1, or different joints.
         """
         if not 0 <= share <= 1:
             raise UsageError(f"a share of {share:g} is not between 0 and 1", "0.5 is half and half")
-        one, two = self.single, other.single
-        if set(one.joints) != set(two.joints):
+        own_page, other_page = self.single, other.single
+        if set(own_page.joints) != set(other_page.joints):
             raise UsageError("the moves have different joints", "take what they share: `only`")
-        if len(one.keys) != len(two.keys) or any(
-            a.positions.keys() != b.positions.keys() for a, b in zip(one.keys, two.keys, strict=True)
+        if len(own_page.keys) != len(other_page.keys) or any(
+            a.positions.keys() != b.positions.keys() for a, b in zip(own_page.keys, other_page.keys, strict=True)
         ):
-            one, two = _sampled(one, two, share)
+            own_page, other_page = _sampled(own_page, other_page, share)
         keys = tuple(
             a.model_copy(
                 update={
@@ -443,16 +443,16 @@ class Move(TomlTable):
                     "pause": _mix(a.pause, b.pause, share),
                 }
             )
-            for a, b in zip(one.keys, two.keys, strict=True)
+            for a, b in zip(own_page.keys, other_page.keys, strict=True)
         )
-        return Move(pages={"1": one.model_copy(update={"keys": keys})})
+        return Move(pages={"1": own_page.model_copy(update={"keys": keys})})
 
     def _with_pages(self, change: Callable[[Page], Page]) -> Move:
         return self.model_copy(update={"pages": {name: change(page) for name, page in self.pages.items()}})
 
 
 def tracks(page: Page) -> dict[str, JointPath]:
-    """Every joint's way by its own keys, at rate 1; time 0 is the page's start."""
+    """Return each joint's trajectory through its keys, at rate 1; time 0 is the page's start."""
     knots: dict[str, tuple[list[float], list[float]]] = {}
     time = 0.0
     for key in page.keys:
@@ -460,7 +460,7 @@ def tracks(page: Page) -> dict[str, JointPath]:
         for moment in (time, time + key.pause) if key.pause else (time,):
             for joint, position in key.positions.items():
                 times, positions = knots.setdefault(joint, ([], []))
-                if times and moment <= times[-1]:  # a way that takes no time
+                if times and moment <= times[-1]:  # a motion with time 0
                     positions[-1] = position
                     continue
                 times.append(moment)
@@ -470,7 +470,7 @@ def tracks(page: Page) -> dict[str, JointPath]:
 
 
 def _restricted(page: Page, joints: Collection[str]) -> Page:
-    """Only these joints; the time of a key that names none of them goes to the next one."""
+    """Return the page of these joints alone; the time of a key without any of them is added to the next key's."""
     keys: list[Key] = []
     waited = 0.0
     for key in page.keys:
@@ -484,7 +484,7 @@ def _restricted(page: Page, joints: Collection[str]) -> Page:
 
 
 def _with_keys(page: Page, keys: Iterable[Key], renamed: Callable[[str], str]) -> Page:
-    """Other keys, and what the page sets for joints by their new names; an empty one leaves it out."""
+    """Return the page with other keys, and its settings by the joints' new names; "" removes a joint."""
     settings = {
         field: {renamed(joint): value for joint, value in getattr(page, field).items() if renamed(joint)}
         for field in ("speed", "torque", "slope")
@@ -493,7 +493,7 @@ def _with_keys(page: Page, keys: Iterable[Key], renamed: Callable[[str], str]) -
 
 
 def _sampled(one: Page, two: Page, share: float) -> tuple[Page, Page]:
-    """Both as dense pages with as many keys."""
+    """Return both as pages of dense samples with the same number of keys."""
     count = max(2, math.ceil(_mix(one.duration, two.duration, share) / _GRID) + 1)
     if count > MOST:
         raise UsageError(f"between these moves there are {count} poses, and {MOST} are the most", "make them shorter")

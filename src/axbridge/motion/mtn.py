@@ -1,7 +1,7 @@
-"""RoboPlus Motion files (`.mtn`, CM-510 and CM-530): flaws are read with a note, and written correctly.
+"""RoboPlus Motion files (`.mtn`, CM-510 and CM-530): small format errors give a warning, and are written correctly.
 
-A file has 255 pages of at most seven steps; values stand by servo id, 0 to 25 (nobody has id 0). Numbers keep their
-digits, so that what was read well is written byte by byte as it was.
+A file has 255 pages of at most seven steps, with values by servo id, 0 to 25 (id 0 is unused). Numbers keep their
+digits, so that a correct file is written with the same bytes.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ IDS = 26
 PAGES = 255
 STEPS = 7
 _BOM = b"\xef\xbb\xbf"
-_TOP = 1023
+_MAX_COUNT = 1023
 _LEVELS = 7  # compliance 2^7 = 128
 _END = b"page_end"
-_LEAST = Decimal("0.000001")  # of a time or speed that is not 0
+_SMALLEST = Decimal("0.000001")  # time or speed except 0
 
 
 class MtnStep(NamedTuple):
-    """One pose: counts by id, (26,), 0..1023; the pause after the way, and the way, s, both divided by the speed."""
+    """One pose: counts by id, (26,), 0..1023; the pause after the motion, and its time, s, divided by the speed."""
 
     positions: tuple[int, ...]
     pause: Decimal
@@ -43,12 +43,12 @@ class MtnStep(NamedTuple):
 
 @dataclass(frozen=True)
 class MtnPage:
-    """One page; as it stands here it is empty. Page 0 is none; `in_sevens` sees to it that the steps are few."""
+    """One page; the defaults are an empty page. Page 0 means no page. `in_sevens` splits pages with too many steps."""
 
     name: str = ""
     compliance: tuple[int, ...] = (5,) * IDS  # level n by id: compliance slope 2^n
     next: int = 0
-    exit: int = 0  # is played when somebody asks for the end
+    exit: int = 0  # the page that is played after a stop request
     repeat: int = 1
     speed: Decimal = Decimal("1.0")
     inertia: int = 32  # 1/128 s
@@ -57,16 +57,16 @@ class MtnPage:
 
 @dataclass(frozen=True)
 class MtnFile:
-    """A page set."""
+    """The content of a file."""
 
     version: str = "1.01"  # or 1.00
-    enable: tuple[int, ...] = (0,) * IDS  # by id: whether the robot has that servo
+    enable: tuple[int, ...] = (0,) * IDS  # by id: 1 if the robot has that servo
     motor_type: tuple[int, ...] | None = (0,) * IDS  # from version 1.01 on
     pages: tuple[MtnPage, ...] = (MtnPage(),) * PAGES
-    warnings: tuple[str, ...] = field(default=(), compare=False)  # what did not hinder reading it
+    warnings: tuple[str, ...] = field(default=(), compare=False)  # format errors that were tolerated
 
     def data(self, path: str | Path = "motion") -> bytes:
-        """The file, byte by byte; an error names `path`."""
+        """Return the bytes of the file; raise MoveError, which names `path`, for an invalid page."""
         lines = ["type=motion", f"version={self.version}", f"enable={_spaced(self.enable)}"]
         if self.motor_type is not None:
             lines.append(f"motor_type={_spaced(self.motor_type)}")
@@ -85,12 +85,12 @@ class MtnFile:
 
 
 def checksum(body: bytes) -> bytes:
-    """The sum of all bytes up to the last ``page_end`` and its line end, inverted, high byte first."""
+    """Return the inverted sum of all bytes up to the last ``page_end`` and its line end, high byte first."""
     return (~sum(body) & 0xFFFF).to_bytes(2, "big")
 
 
 def parse_mtn(data: bytes, path: str | Path = "motion") -> MtnFile:
-    """Read the bytes of a file; what files in the wild get wrong becomes a warning."""
+    """Parse the bytes of a file; common format errors become warnings, others raise MoveError."""
     end = data.rfind(_END)
     if b"type=motion" not in data[:64] or end < 0:
         raise MoveError(path, "", "is no RoboPlus motion", "its first line must be `type=motion`, and it needs pages")
@@ -114,27 +114,28 @@ def parse_mtn(data: bytes, path: str | Path = "motion") -> MtnFile:
 
 
 def load_mtn(path: str | Path) -> MtnFile:
-    """Read a file."""
+    """Read a file; raise MoveError if it is invalid."""
     with reading(partial(MoveError, path, ""), "give a RoboPlus .mtn file"):
         return parse_mtn(regular(path).read_bytes(), path)
 
 
 def save_mtn(file: MtnFile, path: str | Path) -> None:
-    """Write a file, whole or not at all."""
+    """Write a file completely or not at all."""
     data = file.data(path)
     with writing(path):
         write_whole(path, data)
 
 
 def in_sevens(file: MtnFile) -> tuple[MtnFile, list[str]]:
-    """The same set without a page of more than seven steps, and notes: such a page goes on on free ones.
+    """Split pages of more than seven steps over free pages; return the new file and notes.
 
-    A page that repeats is written out round by round, because only a single page can repeat. The parts of a round have
-    each other as NEXT and as EXIT: who asks for the end gets the round whole, as before, and then the page's own exit.
+    The rounds of a repeated page are written one after the other, because only a single page can repeat. The parts of a
+    round are linked by NEXT and by EXIT: after a stop request the round is completed, as before, then the page's own
+    exit is played.
     """
     pages, notes = list(file.pages), []
-    led_to = {number for page in pages for number in (page.next, page.exit)}
-    free = [n for n, page in enumerate(pages, 1) if not page.steps and not page.name and n not in led_to]
+    linked = {number for page in pages for number in (page.next, page.exit)}
+    free = [n for n, page in enumerate(pages, 1) if not page.steps and not page.name and n not in linked]
     for number, page in enumerate(file.pages, 1):
         parts = [page.steps[first : first + STEPS] for first in range(0, len(page.steps), STEPS)]
         if len(parts) < 2:
@@ -163,16 +164,16 @@ def in_sevens(file: MtnFile) -> tuple[MtnFile, list[str]]:
 
 
 class _Reader:
-    """Takes the lines of a file, one by one."""
+    """Parses a file line by line."""
 
     def __init__(self, path: str | Path, warnings: list[str]) -> None:
         self._path, self._warnings = path, warnings
         self._line = 0
         self._file = MtnFile("1.00", (1,) * IDS, None)
         self._pages: list[MtnPage] = []
-        self._page: MtnPage | None = None  # under way
-        self._steps: list[MtnStep] = []  # its
-        self._commas = False  # numbers as a German or Spanish Windows writes them
+        self._page: MtnPage | None = None  # the present page
+        self._steps: list[MtnStep] = []  # its steps
+        self._commas = False  # whether numbers have decimal commas, as from a German or Spanish Windows
 
     def read_line(self, number: int, line: str) -> None:
         self._line = number
@@ -202,7 +203,7 @@ class _Reader:
             raise self._wrong(f"{key!r} is not known here", "correct that line")
 
     def file(self) -> MtnFile:
-        """All that was read; pages are filled up to 255."""
+        """Return the content of the file, with empty pages up to 255."""
         if self._page is not None:
             self._end_page("page_end is missing")
         if len(self._pages) > PAGES:
@@ -233,7 +234,7 @@ class _Reader:
         if key == "step":
             if len(parts) != IDS + 2:
                 raise self._wrong(f"a step has {plural(len(parts), 'value')}", f"write {IDS} positions, PAUSE and PLAY")
-            positions = self._whole(" ".join(parts[:IDS]), IDS, 0, _TOP)
+            positions = self._whole(" ".join(parts[:IDS]), IDS, 0, _MAX_COUNT)
             self._steps.append(MtnStep(positions, self._decimal(parts[-2]), self._decimal(parts[-1])))
             return page
         raise self._wrong(f"{key!r} is not known in a page", "correct that line")
@@ -267,8 +268,8 @@ class _Reader:
             raise self._wrong(f"{text!r} is no number", "write seconds as 0.504") from mistake
         if not value.is_finite() or value < 0 or value <= above:
             raise self._wrong(f"{text} is no time or speed", "times are 0 or more, speeds more than 0")
-        if value and not _LEAST <= value <= LONGEST:  # 1E+999999999 is a Decimal
-            raise self._wrong(f"{text} is no time or speed", f"write {_LEAST} to {LONGEST:g}")
+        if value and not _SMALLEST <= value <= LONGEST:  # 1E+999999999 is a valid Decimal
+            raise self._wrong(f"{text} is no time or speed", f"write {_SMALLEST} to {LONGEST:g}")
         return value
 
     def _wrong(self, message: str, hint: str) -> MoveError:
@@ -276,15 +277,15 @@ class _Reader:
 
 
 def _check(path: str | Path, number: int, page: MtnPage) -> None:
-    wrong = None
+    reason = None
     if len(page.steps) > STEPS:
-        wrong = f"{len(page.steps)} steps, and {STEPS} are the most"
+        reason = f"{len(page.steps)} steps, and {STEPS} are the most"
     elif "\n" in page.name or "\r" in page.name:
-        wrong = f"name {page.name!r} has more than one line"
+        reason = f"name {page.name!r} has more than one line"
     elif not (0 <= page.next <= PAGES and 0 <= page.exit <= PAGES and 1 <= page.repeat <= 255 and page.speed > 0):
-        wrong = f"play_param {page.next} {page.exit} {page.repeat} {page.speed} is out of range"
-    if wrong:
-        raise MoveError(path, f"page {number}", wrong, "correct that page")
+        reason = f"play_param {page.next} {page.exit} {page.repeat} {page.speed} is out of range"
+    if reason:
+        raise MoveError(path, f"page {number}", reason, "correct that page")
 
 
 def _spaced(values: tuple[int, ...]) -> str:
@@ -296,14 +297,14 @@ _CENTRE = 512
 
 @dataclass(frozen=True)
 class JointTable:
-    """The joints of a rig that have an id, and how their servos count."""
+    """The joints of a rig that have an id, and the calibrations of their servos."""
 
     ids: Mapping[str, int]  # by joint
     calibrations: Mapping[str, Calibration]
 
 
 def joints_of(rig: Rig) -> JointTable:
-    """The servos of a rig that are on a bus."""
+    """Return the servos of a rig that have an id; raise UsageError if two have the same."""
     names: dict[int, str] = {}
     calibrations: dict[str, Calibration] = {}
     for servo in rig.servos:
@@ -317,17 +318,17 @@ def joints_of(rig: Rig) -> JointTable:
     return JointTable({name: id_ for id_, name in names.items()}, calibrations)
 
 
-_CYCLE = 0.008  # s: RoboPlus' controllers move their servos this often
-_TOLERANCE = 1.0  # counts that a move of many samples may change when it is written with fewer
-_FIRST = 1.0  # s: a taught move says nothing about the way to its first pose
-_LEVEL = 5  # of servos nobody has said anything about
+_CYCLE = 0.008  # s: control period of RoboPlus controllers
+_TOLERANCE = 1.0  # counts: largest change when a move of many samples is written with fewer steps
+_FIRST_TIME = 1.0  # s to the first pose, if the move gives no time
+_LEVEL = 5  # default compliance level
 _BLANK = MtnPage()
 
 
 def move_of(file: MtnFile, joints: JointTable) -> tuple[Move, list[str]]:
-    """The pages of a file as a move that starts with its first page, and notes on what could not be kept.
+    """Return the pages of a file as a move that starts with its first page, and notes on what was left out.
 
-    Empty pages are left out. Ids without a joint are, too.
+    Empty pages and ids without a joint are left out. Raises UsageError if no servo or no step remains.
     """
     known = {id_: name for name, id_ in joints.ids.items() if id_ < IDS and file.enable[id_]}
     notes = [
@@ -337,9 +338,9 @@ def move_of(file: MtnFile, joints: JointTable) -> tuple[Move, list[str]]:
     ]
     if not known:
         raise UsageError("no servo of the file has a joint", "give the robot's rig")
-    kept = {number for number, page in enumerate(file.pages, 1) if page != _BLANK}
-    kept |= {number for page in file.pages for number in (page.next, page.exit) if number}
-    pages = {str(number): _page_of(file.pages[number - 1], known, joints) for number in sorted(kept)}
+    used = {number for number, page in enumerate(file.pages, 1) if page != _BLANK}
+    used |= {number for page in file.pages for number in (page.next, page.exit) if number}
+    pages = {str(number): _page_of(file.pages[number - 1], known, joints) for number in sorted(used)}
     start = next((number for number, page in pages.items() if page.keys), None)
     if start is None:
         raise UsageError("no page of the file has steps", "give a page set with poses")
@@ -368,10 +369,10 @@ def _page_of(page: MtnPage, known: dict[int, str], joints: JointTable) -> Page:
 
 
 def mtn_of(move: Move, joints: JointTable) -> tuple[MtnFile, list[str]]:
-    """A move as a page set of version 1.01, and notes on what such a file cannot hold.
+    """Return a move as a file of version 1.01, and notes on what such a file cannot store.
 
-    A page of more than seven keys goes on on free pages (`in_sevens`); one of dense samples (``linear``) is first
-    written with as few keys as keep it within one count.
+    A page of more than seven keys is split over free pages (`in_sevens`). A page of dense samples (``linear``) is first
+    reduced to the fewest keys that keep it within one count. Raises UsageError for a move that does not fit.
     """
     ids = joints.ids
     for joint in move.joints:
@@ -397,12 +398,12 @@ def mtn_of(move: Move, joints: JointTable) -> tuple[MtnFile, list[str]]:
             steps=tuple(steps),
         )
     on = {ids[joint] for joint in move.joints}
-    file, more = in_sevens(MtnFile(enable=tuple(int(id_ in on) for id_ in range(IDS)), pages=tuple(pages)))
-    return file, [*notes, *more]
+    file, split_notes = in_sevens(MtnFile(enable=tuple(int(id_ in on) for id_ in range(IDS)), pages=tuple(pages)))
+    return file, [*notes, *split_notes]
 
 
 def _numbers(move: Move) -> dict[str, int]:
-    """A page number for every page: its own name where that is one."""
+    """Return a page number for each page: its name if that is a page number, else a free one."""
     if len(move.pages) > PAGES:
         raise UsageError(f"{len(move.pages)} pages, and {PAGES} are the most", "cut the move in parts")
     own = {str(number): number for number in range(1, PAGES + 1)}
@@ -411,7 +412,7 @@ def _numbers(move: Move) -> dict[str, int]:
 
 
 def _steps(name: str, page: Page, every: tuple[str, ...], joints: JointTable) -> tuple[list[str], list[MtnStep]]:
-    """Notes, and the page's steps."""
+    """Return notes, and the page's steps with values for all joints of the move."""
     if not page.keys:
         return [], []
     notes = [f"page {name!r}: {field} is not kept" for field in ("speed", "torque") if getattr(page, field)]
@@ -437,8 +438,8 @@ def _steps(name: str, page: Page, every: tuple[str, ...], joints: JointTable) ->
         path_times = np.diff(ticks, prepend=0.0)
         counts, times = counts[kept], [(0.0, arrival * _CYCLE) for arrival in path_times.tolist()]
     if times[0][1] == 0:
-        notes.append(f"page {name!r}: the way to its first pose takes {_FIRST:g} s, because 0 s would be a jump")
-        times[0] = (times[0][0], _FIRST)
+        notes.append(f"page {name!r}: its first pose is reached in {_FIRST_TIME:g} s, because 0 s would be a jump")
+        times[0] = (times[0][0], _FIRST_TIME)
     times = [(pause, play or _CYCLE) for pause, play in times]
     return notes, [
         MtnStep(tuple(int(count) for count in row), _decimal(pause), _decimal(play))
@@ -447,11 +448,11 @@ def _steps(name: str, page: Page, every: tuple[str, ...], joints: JointTable) ->
 
 
 def _thinned(times: FloatArray, rows: FloatArray) -> list[int]:
-    """Rows, ascending, between which straight lines stay near all others (Douglas and Peucker 1973)."""
-    kept = {0, len(times) - 1}
-    open_ = [(0, len(times) - 1)]
-    while open_:
-        first, last = open_.pop()
+    """Return ascending indices of rows; lines between them are within `_TOLERANCE` of all (Douglas, Peucker 1973)."""
+    chosen = {0, len(times) - 1}
+    pending = [(0, len(times) - 1)]
+    while pending:
+        first, last = pending.pop()
         if last - first < 2:
             continue
         inner = slice(first + 1, last)
@@ -461,9 +462,9 @@ def _thinned(times: FloatArray, rows: FloatArray) -> list[int]:
         worst = int(np.argmax(off))
         if off[worst] > _TOLERANCE:
             middle = first + 1 + worst
-            kept.add(middle)
-            open_ += [(first, middle), (middle, last)]
-    return sorted(kept)
+            chosen.add(middle)
+            pending += [(first, middle), (middle, last)]
+    return sorted(chosen)
 
 
 def _decimal(value: float) -> Decimal:

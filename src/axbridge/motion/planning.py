@@ -1,4 +1,4 @@
-"""From pages to paths: which pose when. A way for which a joint is too slow takes longer, and the others do not."""
+"""Plan trajectories through the pages of a move; a motion that is too fast for a joint is slowed down."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from axbridge import minimum_jerk
 from axbridge.errors import UsageError
 from axbridge.motion.moves import JointPath, Key, Law, Move, Page
 
-_COUNT = 0.006  # rad: a pose that was measured may be a count beyond its limit
-_EASE_SPEED = 1.5  # rad/s at most on the way to the first pose
-_EASE_TIME = 0.5  # s at least
-_ROUNDS = 40  # of stretching, then everything is stretched alike
-_EXACT = 1e-9
+_COUNT = 0.006  # rad: a measured pose may be a count beyond its limit
+_EASE_SPEED = 1.5  # rad/s, at most, to the first pose
+_EASE_TIME = 0.5  # s, at least, to the first pose
+_ROUNDS = 40  # of stretching single motions; then all are stretched by the same factor
+_EXACT = 1e-9  # s: times this close are equal
 
 
 class Bounds(NamedTuple):
-    """What a joint may do: rad, rad, rad/s."""
+    """Limits of a joint: rad, rad, rad/s."""
 
     low: float
     high: float
@@ -30,14 +30,14 @@ class Bounds(NamedTuple):
 
 
 class PageEnd(NamedTuple):
-    """When a round of a page is over, s."""
+    """End of a round of a page, s."""
 
     time: float
     page: str
 
 
 class TooFast(NamedTuple):
-    """A joint whose way had to take longer: the speed that it would have needed, and its highest, rad/s."""
+    """A joint whose motion was slowed down: the speed that the move needs, and the joint's highest, rad/s."""
 
     joint: str
     wanted: float
@@ -46,39 +46,38 @@ class TooFast(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """A path through some pages."""
+    """Trajectories of all joints through some pages."""
 
-    # one after the other: when each begins, and every joint's way
-    parts: tuple[tuple[float, dict[str, JointPath]], ...]
-    rounds: tuple[PageEnd, ...]  # the pages' ends, in order
-    eased: float  # when the first pose is reached, s
-    duration: float
-    first: Mapping[str, float]  # the pose reached then, rad by joint
-    loop: str | None  # page to go on with for ever
-    asked: float  # what it would take without the joints' speed limits, s
-    slowest: TooFast | None  # what stretched it most
+    parts: tuple[tuple[float, dict[str, JointPath]], ...]  # in order: start, s, and the joints' trajectories
+    rounds: tuple[PageEnd, ...]  # ends of the pages' rounds, in order
+    eased: float  # time at which the first pose is reached, s
+    duration: float  # s
+    first: Mapping[str, float]  # the first pose, rad by joint
+    loop: str | None  # page from which the pages repeat endlessly
+    asked: float  # duration without the joints' speed limits, s
+    slowest: TooFast | None  # the joint that slowed the plan down most
 
     def at(self, time: float) -> dict[str, float]:
-        """Where every joint should be at `time`, s."""
-        begun = [paths for begin, paths in self.parts if begin <= time + _EXACT] or [self.parts[0][1]]
-        return {joint: track.at(time) for joint, track in begun[-1].items()}
+        """Return the position of each joint at `time`, s; rad."""
+        started = [paths for begin, paths in self.parts if begin <= time + _EXACT] or [self.parts[0][1]]
+        return {joint: track.at(time) for joint, track in started[-1].items()}
 
     def page_at(self, time: float) -> PageEnd:
-        """The round under way."""
+        """Return the end of the round that is played at `time`, s."""
         return next((end for end in self.rounds if time < end.time - _EXACT), self.rounds[-1])
 
 
 def reachable(move: Move, start: str) -> list[str]:
-    """The pages that can be played from `start` on."""
+    """Return the pages that can be reached from `start` by NEXT and EXIT."""
     names = [start]
-    for name in names:  # which grows meanwhile
+    for name in names:  # the list grows during the loop
         page = move.pages[name]
         names += [link for link in dict.fromkeys((page.next, page.exit)) if link is not None and link not in names]
     return names
 
 
 def check(move: Move, pages: Sequence[str], bounds: Mapping[str, Bounds], beyond: float = _COUNT) -> list[str]:
-    """Refuse what the robot cannot do, before anything moves; returns what it cuts off, a sentence a joint."""
+    """Raise UsageError for poses more than `beyond` (rad) outside the limits; return a sentence per clipped joint."""
     worst: dict[str, tuple[float, str]] = {}
     for name in pages:
         for number, key in enumerate(move.pages[name].keys, 1):
@@ -100,7 +99,7 @@ def check(move: Move, pages: Sequence[str], bounds: Mapping[str, Bounds], beyond
 
 @dataclass
 class _PathStep:
-    """A key on its way into a path."""
+    """A key with its times, before the trajectories are computed."""
 
     page: str
     key: Key
@@ -108,7 +107,7 @@ class _PathStep:
     pause: float
     law: Law
     ramp: float
-    last: bool  # the round of the page ends with it
+    last: bool  # whether it is the last of a page's round
 
 
 def plan(
@@ -122,7 +121,11 @@ def plan(
     ending: bool = False,
     tick: float = 0.02,
 ) -> Plan:
-    """Plan from `start` to the end, or to where the pages lead back."""
+    """Plan the trajectories from page `start` to the end, or to the page from which the pages repeat.
+
+    `here` is the present pose (rad), `pace` a factor of the speed. With `ease`, the first pose is reached by minimum
+    jerk in at least this time (s); `ending` follows EXIT. `tick` is the least time of a motion, s.
+    """
     names = list(move.chain(start, "exit")[0] if ending else move.rounds(start))
     loop = None if ending else move.chain(start)[1]
     steps = [step for name in names for step in _steps(name, move.pages[name], bounds, pace)]
@@ -165,8 +168,8 @@ def _steps(name: str, page: Page, bounds: Mapping[str, Bounds], pace: float) -> 
     rate = page.rate * pace
     steps = []
     for number, key in enumerate(page.keys, 1):
-        reached = {j: min(max(angle, bounds[j].low), bounds[j].high) for j, angle in key.positions.items()}
-        within = key.model_copy(update={"positions": reached})
+        clipped = {j: min(max(angle, bounds[j].low), bounds[j].high) for j, angle in key.positions.items()}
+        within = key.model_copy(update={"positions": clipped})
         last = number == len(page.keys)
         steps.append(_PathStep(name, within, key.time / rate, key.pause / rate, page.interpolation, page.ramp, last))
     return steps
@@ -181,7 +184,7 @@ def _stretched(
     tick: float,
     slow: list[TooFast],
 ) -> dict[str, JointPath]:
-    """Every joint's track, the steps' ways made as long as the joints' speeds need; that is added to `slow`."""
+    """Return each joint's trajectory; lengthen steps for the speed limits, and add too fast joints to `slow`."""
     for step in group:
         step.duration = max(step.duration, tick)
     turn = 0
@@ -210,7 +213,7 @@ def _stretched(
 def _tracks(
     group: list[_PathStep], here: Mapping[str, float], begin: float
 ) -> tuple[dict[str, JointPath], dict[str, list[tuple[int, int]]]]:
-    """Tracks from where the joints are; and for every stretch between two knots the first and last step it takes."""
+    """Return each joint's trajectory, and the first and last step of each interval between two of its knots."""
     knots = {joint: ([begin], [angle]) for joint, angle in here.items()}
     spans: dict[str, list[tuple[int, int]]] = {joint: [] for joint in here}
     came: dict[str, int] = dict.fromkeys(here, -1)

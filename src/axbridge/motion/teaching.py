@@ -1,4 +1,4 @@
-"""Teaching by hand: chosen joints soft, the rest holding, what the hand does taken down as a move, or pose by pose."""
+"""Teach by hand: move soft joints by hand while the others hold, and record the motion or single poses."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from axbridge.robot.robot import Robot
 from axbridge.robot.watch import Watch
 from axbridge.state import ServoState, StepReport
 
-_REST = 0.0105  # rad, two counts of an AX-12: within this a joint rests
-_DRAG = 0.1  # rad that a stiff joint's goal may be away from it
-_MARGIN = 0.1  # s of rest that stays at both ends
-_WIDTH = 0.06  # s, of the smoothing
-_DIGITS = 4  # of an angle in rad: 0.006°
+_REST = 0.0105  # rad, two counts of an AX-12: a smaller change counts as rest
+_DRAG = 0.1  # rad: largest distance between a stiff joint and its goal
+_MARGIN = 0.1  # s of rest that remain at both ends
+_WIDTH = 0.06  # s: standard deviation of the smoothing
+_DIGITS = 4  # decimal places of an angle in rad: 0.006°
 
 
 @dataclass(frozen=True)
 class Taught:
-    """A move taken down, and what was done to it; times in s, angles in rad."""
+    """A taught move, and its changes from the samples; times in s, angles in rad."""
 
     move: Move  # one page of samples
-    trimmed: float  # rest that was cut off
+    trimmed: float  # removed time of rest
     smoothed: float  # largest change of an angle by smoothing
-    smoothed_rms: float  # the same, root of the mean square of all samples
-    clipped: Mapping[str, float]  # how far the hand went beyond a joint's limits, by joint; cut off there
+    smoothed_rms: float  # root mean square of the changes by smoothing
+    clipped: Mapping[str, float]  # by joint: largest angle beyond its limits, which was clipped
 
 
 def chosen(robot: Robot, joints: Collection[str] | None) -> tuple[str, ...]:
-    """The joints meant, in the robot's order: all when None."""
+    """Return the joints in the robot's order; all for None. Raises UnknownServo."""
     if joints is None:
         return tuple(robot)
     for name in joints:
@@ -45,21 +45,21 @@ def chosen(robot: Robot, joints: Collection[str] | None) -> tuple[str, ...]:
 
 @contextmanager
 def soft(robot: Robot, joints: Collection[str] | None = None, stiffness: float = 0.0) -> Iterator[tuple[str, ...]]:
-    """Let a hand move these joints inside the block; all others hold, and in the end these do, too."""
+    """Make joints soft inside the block, while the others hold; `stiffness` is their share of the torque, 0 = off."""
     if not 0 <= stiffness <= 1:
         raise UsageError(f"a stiffness of {stiffness:g} is not between 0 and 1", "0 is limp, 1 all the torque")
     names, servos = chosen(robot, joints), robot.driven()
-    for name, servo in servos.items():  # first, so that nothing sinks when the others go limp
+    for name, servo in servos.items():  # these first, so that the robot does not sink when the others go limp
         if name not in names and not servo.torque_enabled:
             servo.torque_on()
     torques = {name: robot[name].available_torque for name in names}
     goals: dict[str, float] = {}
 
     def follow(_report: StepReport, states: Mapping[str, ServoState]) -> None:
-        # a goal that lags like a load on ice: the joint is carried, but gives way to a hand
+        # the goal follows the joint at a distance: the joint carries its load, but a hand can move it
         for name in (other for other in goals if robot[other].torque_enabled):
-            here = states[name].position
-            goals[name] = _within(robot, name, min(max(goals[name], here - _DRAG), here + _DRAG))
+            position = states[name].position
+            goals[name] = _within(robot, name, min(max(goals[name], position - _DRAG), position + _DRAG))
             servos[name].set_position(goals[name])
 
     for name in names:
@@ -81,25 +81,25 @@ def soft(robot: Robot, joints: Collection[str] | None = None, stiffness: float =
 
 
 def pose_key(robot: Robot, joints: Sequence[str], time: float = 1.0, name: str = "") -> Key:
-    """Where the joints are now, as a key that is reached in `time` s."""
+    """Return the present pose as a key that is reached in `time` s."""
     positions = {joint: round(_within(robot, joint, robot[joint].position), _DIGITS) for joint in joints}
     return Key(positions=positions, time=time, name=name)
 
 
 class Capture:
-    """Takes down where a hand leads some soft joints; what was taken until a failure can still be made a move."""
+    """Records the motion of soft joints; the samples before a failure can still become a move."""
 
     def __init__(self, robot: Robot, joints: Sequence[str]) -> None:
         self._robot = robot
         self._angles: dict[str, list[tuple[float, float]]] = {joint: [] for joint in joints}
 
     def run(self, until: Callable[[float], bool]) -> None:
-        """Step the robot and take down; `Robot.stop` ends it, too."""
+        """Step the robot and record until `until`, with the elapsed s, returns True, or until `Robot.stop`."""
         robot, watch = self._robot, Watch(self._robot)
-        begun = robot.time
+        start = robot.time
         leave = robot.observe(self._sample)
         try:
-            while not (robot.stopped or until(robot.time - begun)):
+            while not (robot.stopped or until(robot.time - start)):
                 if robot.step() == -1:
                     raise UsageError("the robot was closed while it was taught")
                 watch.check()
@@ -107,18 +107,18 @@ class Capture:
             leave()
 
     def taught(self, width: float = _WIDTH) -> Taught:
-        """The move: on one clock, without rest, smooth, within the joints' limits."""
+        """Return the move at even times, without rest at its ends, smoothed (`width`, s), within the joints' limits."""
         return move_of(self._robot, self._angles, width)
 
     def _sample(self, _report: StepReport, states: Mapping[str, ServoState]) -> None:
         for joint, samples in self._angles.items():
             state = states[joint]
-            if not samples or state.time > samples[-1][0]:  # else it did not answer
+            if not samples or state.time > samples[-1][0]:  # else the servo did not answer
                 samples.append((state.time, state.position))
 
 
 def move_of(robot: Robot, taken: Mapping[str, Sequence[tuple[float, float]]], width: float) -> Taught:
-    """Samples (s, rad) by joint as a move: on one clock, without rest, smooth, within the joints' limits."""
+    """Return samples (s, rad) by joint as a move at even times, without rest, smoothed, within the joints' limits."""
     period = robot.basic_time_step / 1000
     first = max((samples[0][0] for samples in taken.values() if samples), default=0.0)
     last = min((samples[-1][0] for samples in taken.values() if samples), default=0.0)
@@ -151,19 +151,19 @@ def move_of(robot: Robot, taken: Mapping[str, Sequence[tuple[float, float]]], wi
 def teach(
     robot: Robot, seconds: float, joints: Collection[str] | None = None, stiffness: float = 0.0, width: float = _WIDTH
 ) -> Taught:
-    """Let a hand lead some joints for so long, from now on, or until `Robot.stop`; the robot holds where it is left.
+    """Record the motion of soft joints by hand for some time, or until `Robot.stop`; then the robot holds its pose.
 
     Args:
-        robot: Any.
-        seconds: How long.
-        joints: Which ones; None = all.
+        robot: The robot.
+        seconds: Duration of the recording.
+        joints: The joints to make soft; None = all.
         stiffness: See `soft`.
         width: See `Capture.taught`.
 
     Raises:
         UsageError: nothing moved, or an argument out of range.
         UnknownServo: the robot has no such joint.
-        BusError: a servo failed or got lost.
+        BusError: a servo failed or was lost.
     """
     with soft(robot, joints, stiffness) as names:
         capture = Capture(robot, names)
@@ -176,7 +176,7 @@ def _within(robot: Robot, joint: str, angle: float) -> float:
 
 
 def _moving(rows: FloatArray, margin: int) -> tuple[int, int]:
-    """The samples (first, end) in which something moves, with so many more on both sides."""
+    """Return first and end index of the samples with motion, with `margin` more samples on both sides."""
     started = np.abs(rows - rows[0]).max(axis=1) > _REST
     unfinished = np.abs(rows - rows[-1]).max(axis=1) > _REST
     if not started.any():
@@ -187,7 +187,7 @@ def _moving(rows: FloatArray, margin: int) -> tuple[int, int]:
 
 
 def _smooth(rows: FloatArray, width: float) -> FloatArray:
-    """Each column weighed with a Gaussian; both ends stay where they are."""
+    """Return each column smoothed with a Gaussian of `width` samples; both ends keep their values."""
     reach = min(math.ceil(3 * width), len(rows) - 1)
     weights = np.exp(-0.5 * (np.arange(-reach, reach + 1) / width) ** 2)
     weights /= weights.sum()

@@ -1,7 +1,7 @@
-"""Walking: a gait on a robot, on any backend, watched, measured and recorded.
+"""Walk with a gait on any backend, with checks, measurements and a recording.
 
-The robot gets up slowly: torque rises while the joints go to the first pose of the walk. A simulated robot is held up
-meanwhile, as by a hand, and put on its feet; a real one is for you to hold.
+The robot gets up slowly: torque rises while the joints move to the first pose of the walk. Meanwhile a simulated robot
+is held and put on its feet; the user must hold a real one.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from axbridge.robot.watch import Watch
 from axbridge.rotations import Vector, roll_pitch_yaw, turned
 from axbridge.sim.body.kinematics import inside, soles_of
 
-_STANDS = 0.5  # N: pressed with less, a foot carries nothing
+_MIN_FORCE = 0.5  # N: with a smaller vertical force, a foot does not carry the robot
 
 
 class Soles:
-    """The feet of a simulated robot that walks: the lowest faces of the boxes that they touch the floor with."""
+    """The feet of a simulated robot: the lowest faces of their collision boxes."""
 
     def __init__(self, simulation: Simulation) -> None:
         rig, engine = simulation.world.rig, simulation.engine
@@ -42,27 +42,27 @@ class Soles:
         self._corners: dict[str, list[Vector]] = {link: corners.get(link, []) for link in self.links.values()}
 
     def support(self) -> tuple[float, float, float] | None:
-        """The zero-moment point, m, in the world, and the way from there to the nearest edge of the soles that stand.
+        """Return the zero-moment point in the world, m, and its distance to the nearest edge of the standing soles, m.
 
-        That is below 0 outside, and NaN where a foot is no box. None while no foot stands.
+        The distance is negative outside the soles, and NaN if a foot is no box. None while no foot stands.
         """
         contacts = self._engine.contacts()
         push = {link: sum(contact.force[2] for contact in contacts if contact.link == link) for link in self._corners}
-        standing = [link for link, force in push.items() if force > _STANDS]
+        standing = [link for link, force in push.items() if force > _MIN_FORCE]
         if not standing:
             return None
-        there = [contact for link in standing for contact in contacts if contact.link == link]
-        weight = np.array([contact.force[2] for contact in there])
-        points = np.array([contact.point[:2] for contact in there])
+        pressing = [contact for link in standing for contact in contacts if contact.link == link]
+        weight = np.array([contact.force[2] for contact in pressing])
+        points = np.array([contact.point[:2] for contact in pressing])
         x, y = (weight @ points / weight.sum()).tolist()
         known = all(self._corners[link] for link in standing)
         corners = np.concatenate([self._outline(link) for link in standing]) if known else None
         return x, y, math.nan if corners is None else inside((x, y), corners)
 
     def planned(self, walk: Walk, time: float) -> tuple[float, float]:
-        """Where the plan wants the zero-moment point `time` s after the walk's start, as seen from where the feet are.
+        """Return the planned zero-moment point, m, `time` s after the walk's start, relative to the present feet.
 
-        So a drift of the whole robot is no difference.
+        So a drift of the whole robot does not count as an error.
         """
         plan, (x, y) = walk.middle(time), (float(np.interp(time, walk.time, column)) for column in walk.zmp.T)
         feet = [self._engine.motion(link) for link in self.links.values()]
@@ -73,51 +73,51 @@ class Soles:
         return there.x, there.y
 
     def _outline(self, link: str) -> FloatArray:
-        """Corners of a sole on the floor, (n, 2), m."""
+        """Return the corners of a sole on the floor, (n, 2), m."""
         foot = self._engine.motion(link)
         return np.array([np.add(turned(corner, foot.turned), foot.place)[:2] for corner in self._corners[link]])
 
 
 # ---- feedback
 #
-# By what an IMU feels the hips take back some of the torso's lean and wrong heading. Both legs get the same against a
-# lean, so that the feet keep their places to each other. The rate counts, too: what leans and goes on leaning is met
-# early, because servos take a while to follow. Against a wrong heading each foot is set down a little turned.
+# The hips correct a share of the torso's lean and heading error, as measured by an IMU. Against a lean both legs get
+# the same correction, so that the feet keep their positions relative to each other. The lean is extrapolated by its
+# rate, because servos follow late. Against a heading error each foot is set down slightly turned.
 
-_AHEAD = 0.1  # s for which a rate is taken to go on
-_MOST = 0.15  # rad: more is no lean of a walk but a fall
-_MOST_TURNED = 0.1  # rad that a foot is turned to the other one, at most
-_AIM = 0.3  # m ahead, where the robot heads for on its planned line
+_AHEAD = 0.1  # s by which the lean is extrapolated
+_MAX_LEAN = 0.15  # rad: largest correction; a larger lean is a fall
+_MAX_TURN = 0.1  # rad: largest turn of one foot relative to the other
+_LOOK_AHEAD = 0.3  # m: distance of the point on the planned line at which the robot is steered
 
 
 def against(imu: ImuSample, share: float) -> dict[str, float]:
-    """What to add to the hips' goals, rad, by joint."""
+    """Return the corrections of the hips' goals against a lean, rad, by joint; `share` is the feedback gain, 0..1."""
     (roll, pitch, _), (rolling, pitching, _) = imu.roll_pitch_yaw, imu.rates
-    ahead = -_bounded(share * (pitch + _AHEAD * pitching), _MOST)
-    across = _bounded(share * (roll + _AHEAD * rolling), _MOST)
+    ahead = -_bounded(share * (pitch + _AHEAD * pitching), _MAX_LEAN)
+    across = _bounded(share * (roll + _AHEAD * rolling), _MAX_LEAN)
     return {"left_hip_swing": ahead, "left_hip_lateral": across, "right_hip_swing": ahead, "right_hip_lateral": across}
 
 
-def _bounded(angle: float, most: float) -> float:
-    return max(-most, min(most, angle))
+def _bounded(angle: float, limit: float) -> float:
+    return max(-limit, min(limit, angle))
 
 
 class Steering:
-    """Keeps a walk on its line: turns each step by a share of how far the robot heads elsewhere.
+    """Keeps a walk on its planned line: turns each step against a share of the heading error.
 
-    How far it is off the line follows from its heading and the planned steps; a foot that slips aside is not felt.
+    The offset from the line is computed from the heading and the planned steps; sideways slips of a foot are unknown.
     """
 
     def __init__(self, walk: Walk) -> None:
         self._walk = walk
-        self._ahead: float | None = None  # what the IMU calls straight ahead, rad
+        self._ahead: float | None = None  # the IMU's yaw when the robot heads straight ahead, rad
         self._before = walk.middle(0.0)
-        self._off = (0.0, 0.0)  # the planned place, m
-        self._number = -1  # of the step under way
-        self._from = self._to = 0.0  # turn of the left foot beyond the right one's, rad, before and after this step
+        self._off = (0.0, 0.0)  # offset from the planned position, m
+        self._number = -1  # number of the present step
+        self._from = self._to = 0.0  # turn of the left foot relative to the right one, rad, before and after this step
 
     def turns(self, time: float, yaw: float) -> dict[str, float]:
-        """What to add to the goals of the hips' twist, rad, by joint."""
+        """Return the corrections of the hip twist goals, rad, by joint, at a time (s) with the IMU's yaw (rad)."""
         planned = self._walk.middle(time)
         if self._ahead is None:
             self._ahead = yaw - planned.turn
@@ -139,36 +139,36 @@ class Steering:
         self._before = planned
 
     def _turn(self, planned: Foothold, error: float) -> float:
-        """Of the next step to the right, rad."""
+        """Return the turn of the next step to the right, rad."""
         gait = self._walk.gait
         if gait.step_length:
             aside = math.cos(planned.turn) * self._off[1] - math.sin(planned.turn) * self._off[0]
-            error += math.copysign(1.0, gait.step_length) * math.atan(aside / _AIM)
-        return _bounded(gait.feedback * error, _MOST_TURNED)
+            error += math.copysign(1.0, gait.step_length) * math.atan(aside / _LOOK_AHEAD)
+        return _bounded(gait.feedback * error, _MAX_TURN)
 
 
 _RISE = 1.5  # s, at least, in which torque rises and the joints reach the first pose
-_RISING_SPEED = 1.5  # rad/s, at most
-_WEAK = 0.1  # share of the torque to begin with
+_RISING_SPEED = 1.5  # rad/s, at most, while getting up
+_WEAK = 0.1  # share of the torque at the start of getting up
 _WAIT = {"sim": 0.5}  # s between the first pose and the first step
-_WAIT_FOR_HANDS = 3.0  # where somebody has to put the robot on its feet
-_AFTER = 0.6  # s on both feet before the motors go off
-_IN_THE_AIR = 0.5  # share of the torque that legs need that carry nothing but themselves
-_TIPPED = math.radians(45)
+_REAL_WAIT = 3.0  # s: the user has to put a real robot on its feet
+_AFTER = 0.6  # s on both feet after the last step
+_IN_THE_AIR = 0.5  # share of the torque for legs that do not carry the robot
+_TIPPED = math.radians(45)  # roll or pitch from which the robot counts as fallen
 
 
 @dataclass(frozen=True)
 class WalkOutcome:
-    """How a walk went; None where nobody can tell (a real robot does not know where it is)."""
+    """Result of a walk; None where it is unknown (a real robot's position is not measured)."""
 
-    planned: float  # how far the gait leads, m
+    planned: float  # distance of the gait, m
     seconds: float  # from the first step to the last, or to the fall
-    energy: float  # J, of all servos: in a simulation what their motors drew, else by the motor models, once a step
+    energy: float  # J, of all servos: measured by a simulation, else from the motor models once in each control step
     distance: float | None = None  # forward from the first step on, m
     sideways: float | None = None  # to the left, m
     turned: float | None = None  # to the left, rad
     tilt: float | None = None  # largest roll or pitch, rad
-    fell: bool | None = None  # whether it tipped over
+    fell: bool | None = None  # whether the robot tipped over
 
     @property
     def speed(self) -> float | None:
@@ -184,71 +184,72 @@ def walk(
     hanging: bool = False,
     progress: Callable[[str, float], None] = lambda _part, _share: None,
 ) -> WalkOutcome:
-    """Let a Bioloid get up and walk; its motors are on when it ends.
+    """Let a Bioloid get up and walk; its motors are still on at the end.
 
     Args:
         robot: With the legs of the rig `bioloid`.
-        gait: How.
-        recorder: Takes every servo's samples, segments ``get up``, ``stand``, ``walk`` and ``end``, the outcome as the
-            event ``walked``, and in a simulation the way of the base in the cycles (``base_x``, ``base_y``, ``base_z``,
-            m; ``base_roll``, ``base_pitch``, ``base_yaw``, rad) and the zero-moment point (``zmp_x``, ``zmp_y``,
-            ``zmp_margin``, ``planned_zmp_x``, ``planned_zmp_y``, m). Where the robot has an IMU, also what that tells
+        gait: The gait.
+        recorder: Gets each servo's samples, the segments ``get up``, ``stand``, ``walk`` and ``end``, and the result as
+            the event ``walked``. The cycles of a simulation get the pose of the base (``base_x``, ``base_y``,
+            ``base_z``, m; ``base_roll``, ``base_pitch``, ``base_yaw``, rad) and the zero-moment point (``zmp_x``,
+            ``zmp_y``, ``zmp_margin``, ``planned_zmp_x``, ``planned_zmp_y``, m). With an IMU they get its samples, too
             (``imu_roll`` and so on).
-        hanging: A hand holds it in the air: half its torque does, and it need not be put on its feet.
-        progress: Called at the start of each of these parts and after each of its steps, with its name and the share of
-            it that is done, 0..1.
+        hanging: Whether the robot is held in the air: half the torque is enough, and no time is needed to put it on its
+            feet.
+        progress: Called at the start of each of these segments and after each step, with the segment's name and its
+            finished share, 0..1.
 
     Raises:
-        UsageError: the gait needs angles or speeds that a servo of the robot does not reach.
-        RigError: the rig has no such legs.
-        BusError: a servo failed or got lost under way.
+        UsageError: the gait needs angles or speeds that a servo does not reach, or feedback without an IMU.
+        RigError: the rig does not have a Bioloid's legs.
+        BusError: a servo failed or was lost during the walk.
     """
     return _Walker(robot, Walk.of(robot.rig, gait), progress, hanging=hanging).run(recorder)
 
 
 def check(robot: Robot, gait: Gait) -> None:
-    """Refuse a gait that the robot cannot walk, before anything moves and before a file is touched."""
-    _Walker(robot, Walk.of(robot.rig, gait), lambda _part, _share: None)  # looks at every period
+    """Raise the errors of `walk` for a gait that the robot cannot walk, before any motion or recording."""
+    _Walker(robot, Walk.of(robot.rig, gait), lambda _part, _share: None)  # its constructor checks all control periods
 
 
 class _Walker:
-    """One walk under way."""
+    """State of one walk."""
 
     def __init__(
         self, robot: Robot, path: Walk, progress: Callable[[str, float], None], *, hanging: bool = False
     ) -> None:
         self._robot, self._path, self._progress = robot, path, progress
         self._torque = _IN_THE_AIR if hanging else 1.0
-        self._wait = _WAIT["sim"] if hanging else _WAIT.get(robot.backend, _WAIT_FOR_HANDS)
+        self._wait = _WAIT["sim"] if hanging else _WAIT.get(robot.backend, _REAL_WAIT)
         self._log: RobotRecorder | None = None
         self._period = robot.basic_time_step / 1000
         servo_of = {config.joint: config.name for config in robot.rig.servos}
         self._names = {joint: servo_of[joint] for joint in path.angles(0.0) if joint in servo_of}
         self._watch = Watch(robot)
         self._steering = Steering(path)
-        self._tilt = self._drawn = self._late = 0.0  # rad, J, and s of the steps that came late
-        self._moment = 0.0  # of the plan, s
+        self._tilt = self._drawn = self._late = 0.0  # largest tilt, rad; energy, J; sum of delays of late steps, s
+        self._moment = 0.0  # time in the plan, s
         simulation = robot.simulation
-        looked_at = simulation is not None and robot.mode == SIMULATION and simulation.engine is not None
-        self._soles = Soles(simulation) if simulation is not None and looked_at else None
+        simulated = simulation is not None and robot.mode == SIMULATION and simulation.engine is not None
+        self._soles = Soles(simulation) if simulation is not None and simulated else None
         self._check()
 
     def run(self, recorder: Recorder | None) -> WalkOutcome:
-        """Get up, stand, walk, end."""
+        """Run the segments ``get up``, ``stand``, ``walk`` and ``end``."""
         with ExitStack() as observers:
             if recorder is not None:
                 self._log = observers.enter_context(RobotRecorder(self._robot, recorder, cycle=self._where))
             observers.callback(self._robot.observe(lambda _report, _states: self._watch.check()))
             self._get_up()
             self._hold("stand", self._wait)
-            # The simulation meters the motors on its buses. What it does not meter is the power of each step's samples.
+            # A simulation measures the energy of motors on its buses; else the power of each step's samples is summed.
             meter = self._robot.simulation if self._robot.mode == SIMULATION else None
             self._summed = [servo for servo in self._robot.values() if meter is None or servo.config.drive == "ideal"]
             before = 0.0 if meter is None else meter.energy()
-            began, start = self._robot.time, self._base()
+            begin, start = self._robot.time, self._base()
             fell = self._walk()
             energy = self._drawn - before + (0.0 if meter is None else meter.energy())
-            outcome = self._judge(self._robot.time - began + self._late, start, energy, fell=fell)
+            outcome = self._judge(self._robot.time - begin + self._late, start, energy, fell=fell)
             if not fell:
                 self._hold("end", _AFTER)
             if self._log is not None:
@@ -256,7 +257,7 @@ class _Walker:
         return outcome
 
     def _check(self) -> None:
-        """Look at every period of the walk before anything moves."""
+        """Check angles and speeds of all control periods before any motion; raise UsageError."""
         if self._path.gait.feedback and self._robot.imu is None:
             raise UsageError(
                 "feedback needs an IMU, and this robot has none", "add a [[sensor]] to the rig, with its port"
@@ -293,7 +294,7 @@ class _Walker:
         distance = max(abs(robot[name].position - angle) for name, angle in pose.items())
         ticks = self._ticks(max(_RISE, _RISE / 3 + distance / _RISING_SPEED))
         for tick in range(ticks):
-            share = min(1.0, 1.5 * tick / ticks)  # the last third with all its torque
+            share = min(1.0, 1.5 * tick / ticks)  # full torque in the last third
             for name, angle in pose.items():
                 servo = self._servos[name]
                 servo.set_available_torque(servo.max_torque * (_WEAK + (self._torque - _WEAK) * share))
@@ -311,7 +312,7 @@ class _Walker:
             self._step(name, (tick + 1) / ticks)
 
     def _walk(self) -> bool:
-        """Walk; whether it fell."""
+        """Walk; return whether the robot fell."""
         self._segment("walk")
         ticks = self._ticks(self._path.gait.duration)
         for tick in range(1, ticks + 1):
@@ -330,7 +331,7 @@ class _Walker:
         return False
 
     def _balanced(self, angles: dict[str, float]) -> dict[str, float]:
-        """Goals with what the gait's feedback adds; nothing while the IMU is lost."""
+        """Return the goals, rad, with the corrections of the gait's feedback; unchanged without an IMU."""
         share, imu = self._path.gait.feedback, self._robot.imu
         if not share or imu is None:
             return angles
@@ -346,7 +347,7 @@ class _Walker:
         return WalkOutcome(planned, seconds, energy, x - a, y - b, end[1][2], self._tilt, fell)
 
     def _base(self) -> tuple[Vector, Vector] | None:
-        """Where the base is, m, and its roll, pitch and yaw, rad; None where nobody knows."""
+        """Return the base's position, m, and its roll, pitch and yaw, rad; None if it is unknown."""
         base = None if self._robot.simulation is None else self._robot.simulation.base
         return None if base is None else (base[0], roll_pitch_yaw(base[1]))
 
@@ -356,13 +357,13 @@ class _Walker:
             self._log.mark(name)
 
     def _step(self, part: str, share: float) -> None:
-        """One control period."""
+        """Run one control period; raise UsageError if the robot was closed."""
         if self._robot.step() == -1 or self._robot.closed:
             raise UsageError("the robot was closed while it walked")
         self._progress(part, share)
 
     def _where(self) -> dict[str, float]:
-        """The way of the base, the zero-moment point and what the IMU says, as fields of a cycle."""
+        """Return base pose, zero-moment points and IMU samples as fields of a cycle."""
         row: dict[str, float] = {}
 
         def add(name: str, parts: str, values: Sequence[float]) -> None:

@@ -1,1 +1,1 @@
-"""Recordings: written, kept, converted and imported."""
+"""Write, read, convert and import recordings."""

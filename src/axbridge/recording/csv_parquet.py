@@ -1,4 +1,4 @@
-"""Recordings as files for spreadsheets, pandas and plotting tools: a row a sample, or wide."""
+"""Write recordings as CSV or Parquet for spreadsheets, pandas and plotting tools: a row per sample, or wide."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from axbridge.files import replacing, writing
 from axbridge.recording.recording import Recording
 from axbridge.recording.tables import HEADERS, rounded, wide_parts
 
-_CELLS = 250_000  # numbers in memory at a time
-_Block = tuple[str | None, list[FloatArray]]  # rows of a table: their servo (None: columns say), and columns (n,)
+_CELLS = 250_000  # numbers in memory at once
+_Block = tuple[str | None, list[FloatArray]]  # rows of a table: servo (None in a wide table), and columns (n,)
 
 
 def write_csv(recording: Recording, path: Path | str, *, wide: bool = False, rate: float | None = None) -> int:
-    """Write a table of as many rows as is returned; unknown values are empty, and digits that say nothing left out."""
+    """Write a table and return its number of rows; unknown values are empty, insignificant digits are left out."""
     headers, keys, blocks = _table(recording, wide=wide, rate=rate)
     rows = 0
     with writing(path), replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as stream:
@@ -39,7 +39,7 @@ def write_csv(recording: Recording, path: Path | str, *, wide: bool = False, rat
 
 
 def write_parquet(recording: Recording, path: Path | str, *, wide: bool = False, rate: float | None = None) -> int:
-    """The table of `write_csv` as Parquet, its numbers as they were recorded."""
+    """Write the table of `write_csv` as Parquet, with unrounded numbers; return its number of rows."""
     require("writing Parquet (.csv needs nothing)", "pyarrow")
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -57,7 +57,7 @@ def write_parquet(recording: Recording, path: Path | str, *, wide: bool = False,
 
 
 def _table(recording: Recording, *, wide: bool, rate: float | None) -> tuple[list[str], list[str], Iterator[_Block]]:
-    """Headers, what each column of numbers is, and the rows."""
+    """Return the headers, the quantity of each numeric column, and the blocks of rows."""
     if wide:
         known = {name: track.known for name, track in recording.items()}
         headers = [f"{printable(name)}.{HEADERS[key]}" for name, keys in known.items() for key in list(keys)[1:]]

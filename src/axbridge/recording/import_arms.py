@@ -1,10 +1,10 @@
-"""Motions of arms into recordings: an episode of a LeRobot dataset (v2.0 to v3.0), or a folder as SAGE writes it.
+"""Import motions of arms: an episode of a LeRobot dataset (v2.0 to v3.0), or a folder of SAGE.
 
 LeRobot normalises angles by the arm's calibration file (`lerobot/motors/motors_bus.py`): degrees from the middle of the
-calibrated range (360 / 4095 a count), or -100 to 100 from end to end; a gripper's from 0 to 100. Until 2025 it wrote
-degrees by a calibration that the program alone had (`apply_calibration`, `lerobot/common/robot_devices/motors/`).
-SAGE's program stamps a row, µs, writes one goal after the other, each acknowledged, and reads one servo after the other
-(``so101_lerobot_collector.py``): a list in each cell, rad, a gripper's 0 to 1 of its range; speeds have no unit.
+calibrated range (360 / 4095 per count), or -100 to 100 from end to end; grippers from 0 to 100. Until 2025 it wrote
+degrees by a calibration that only the program stored (`apply_calibration`, `lerobot/common/robot_devices/motors/`).
+SAGE's program stamps a row, µs, then writes the goals one by one, each with a reply, and reads the servos one by one
+(``so101_lerobot_collector.py``). Each cell is a list, rad; a gripper has 0 to 1 of its range; speeds have no unit.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from axbridge.units import almost_a_turn
 UNITS = "deg", "rad", "normalised"
 _INFO = Path("meta") / "info.json"
 _STATE, _ACTION = "observation.state", "action"
-_OURS = "axbridge"  # the robot type that records degrees of the joints themselves
-_GRIPPER = "gripper"  # LeRobot's arms have it from 0 to 100, whatever the others have
-_ONLY_ARM = "main_"  # before 2025, the first part of its joints' names in a dataset, not in the calibration
+_OURS = "axbridge"  # robot type of axbridge's own datasets, in degrees of the joints
+_GRIPPER = "gripper"  # LeRobot's grippers are recorded from 0 to 100, independent of the other joints' unit
+_ONLY_ARM = "main_"  # before 2025, prefix of joint names in a dataset, but not in the calibration
 _OTHERS = (".vel", ".effort", ".torque", ".current", ".load")
-_COUNT, _MIDDLE = math.tau / 4096, 2048  # of the servos that LeRobot's arms are made of
+_COUNT, _MIDDLE = math.tau / 4096, 2048  # rad and counts, of the servos in LeRobot's arms
 _LEROBOTS_DEGREE = 4095 / 360  # counts
 _NONE, _HINT = "is none of LeRobot's", "copy the file again"
-_LARGEST = 1 << 24  # bytes of an info.json; 10,000 episodes of video statistics need less
+_LARGEST = 1 << 24  # bytes of an info.json; video statistics of 10,000 episodes need less
 
 
 class _Feature(BaseModel):
@@ -59,7 +59,7 @@ class _Info(BaseModel):
 
 
 class CalibratedJoint(BaseModel):
-    """What LeRobot's calibration file says of a joint; it writes the same into the servo's EEPROM."""
+    """A joint in LeRobot's calibration file; LeRobot writes the same values to the servo's EEPROM."""
 
     id: int | None = None
     homing_offset: int = 0  # counts
@@ -72,7 +72,7 @@ _CalibratedJoints = RootModel[dict[str, CalibratedJoint]]
 
 
 class _CalibrationBefore2025(BaseModel):
-    """LeRobot's layout until 2025: lists with an entry for each motor. The servos hold nothing of it."""
+    """LeRobot's layout until 2025: lists with an entry for each motor. Its values are not in the servos' EEPROM."""
 
     motor_names: list[str]
     calib_mode: list[Literal["DEGREE", "LINEAR"]]
@@ -83,18 +83,18 @@ class _CalibrationBefore2025(BaseModel):
 
 
 class _Scale(NamedTuple):
-    """How values of a joint become rad: `zero` is taken off, then `factor` multiplies; `what` says so."""
+    """Conversion of a joint's values to rad: (value - zero) · factor; `what` describes the unit."""
 
     factor: float
     zero: float
     what: str
 
 
-_Calibrated = Mapping[str, CalibratedJoint] | Mapping[str, _Scale]  # the second of a file from before 2025
+_Calibrated = Mapping[str, CalibratedJoint] | Mapping[str, _Scale]  # the second for a file from before 2025
 
 
 def is_dataset(path: Path) -> bool:
-    """Whether a folder is a LeRobot dataset."""
+    """Return whether a folder is a LeRobot dataset."""
     return (path / _INFO).is_file()
 
 
@@ -106,7 +106,10 @@ def import_dataset(
     calibration: Path | str | None = None,
     warned: Warned = lambda _finding: None,
 ) -> Recording:
-    """Read one episode: ``observation.state`` as positions, ``action`` as goals."""
+    """Read an episode: ``observation.state`` as positions, ``action`` as goals; `unit` is one of `UNITS`.
+
+    Raises RecordingError for an invalid file, UsageError for a missing episode, unit or calibration.
+    """
     folder = Path(folder)
     if unit is not None and unit not in UNITS:
         raise UsageError(f"{unit!r} is no unit of a dataset", f"units: {', '.join(UNITS)}")
@@ -138,7 +141,7 @@ def import_dataset(
         named_unit: list[Oddity] = []
 
         def warn(finding: Oddity) -> None:
-            """Name the option of data sets, once: all joints of one have the same unit."""
+            """Suggest the option of datasets, and only once: all joints of a dataset have the same unit."""
             if unit == "rad" and "HEADER:deg" in finding.remedy:
                 finding = replace(finding, remedy="import it with --unit deg")
                 named_unit.append(finding)
@@ -160,10 +163,10 @@ def _info(path: Path) -> _Info:
 
 
 def read_calibration(path: Path) -> dict[str, CalibratedJoint]:
-    """Read a calibration file of LeRobot, by joint.
+    """Return the joints of a LeRobot calibration file, by name.
 
     Raises:
-        RecordingError: it is none, or of the layout before 2025, which was for the program alone.
+        RecordingError: it is not such a file, or has the layout before 2025.
     """
     with reading(partial(RecordingError, path), "give the arm's calibration file of LeRobot"):
         refuse_other_kind(path, partial(RecordingError, path), but="a calibration of LeRobot")
@@ -178,7 +181,7 @@ def read_calibration(path: Path) -> dict[str, CalibratedJoint]:
 
 
 def _read_either_calibration(path: Path) -> _Calibrated:
-    """By joint; of a file from before 2025, `(±counts + homing_offset) * 180 / 2048` degrees turned round."""
+    """Read a calibration by joint; before 2025 it inverts `(±counts + homing_offset) * 180 / 2048` degrees."""
     with reading(partial(RecordingError, path), "give the arm's calibration file of LeRobot"):
         text = regular(path).read_text(encoding="utf-8")
         if '"calib_mode"' not in text:
@@ -196,14 +199,14 @@ def _read_either_calibration(path: Path) -> _Calibrated:
 
 
 def _scale(counts: float, at_zero: float, what: str) -> _Scale:
-    """A value of 1 is so many counts; 0 is at that count."""
+    """Return the conversion of a unit of `counts` counts whose 0 is at the count `at_zero`."""
     return _Scale(counts * _COUNT, (_MIDDLE - at_zero) / counts, what)
 
 
 def _names(folder: Path, info: _Info, key: str) -> list[str]:
-    """The joints of a feature, in its order; [] where it is not there or names none."""
-    said = validated(folder / _INFO, _NONE, _Feature, info.features.get(key, {}), _HINT).names or []
-    names = said if isinstance(said, list) else [name for part in said.values() for name in part]
+    """Return the joints of a feature in order; [] if it is missing or has no names."""
+    parts = validated(folder / _INFO, _NONE, _Feature, info.features.get(key, {}), _HINT).names or []
+    names = parts if isinstance(parts, list) else [name for part in parts.values() for name in part]
     if len({name.removesuffix(".pos") for name in names}) != len(names):
         raise RecordingError(folder / _INFO, f"{key} has one name twice", "give each joint a name of its own")
     return names
@@ -212,7 +215,7 @@ def _names(folder: Path, info: _Info, key: str) -> list[str]:
 def _scales(
     folder: Path, info: _Info, unit: str | None, measured: _Calibrated | None, names: Sequence[str]
 ) -> tuple[dict[str, _Scale], list[str]]:
-    """How each joint's values become rad, and what is left out, in words."""
+    """Return the conversion of each joint's values to rad, and notes on what is left out."""
     if unit is None and info.robot_type != _OURS:
         hint = "--unit deg or rad; LeRobot's -100 to 100: --unit normalised --calibration FILE.json"
         raise UsageError(f"{folder} does not say in which unit its joints are", hint)
@@ -250,7 +253,7 @@ def _scales(
 
 
 def _by_calibration(limits: CalibratedJoint, unit: str, *, gripper: bool) -> _Scale:
-    """Values to rad from the servo's middle, by the range that was calibrated."""
+    """Return the conversion to rad from the servo's middle, by the calibrated range."""
     low, high = (limits.range_max, limits.range_min) if limits.drive_mode else (limits.range_min, limits.range_max)
     middle = 0.5 * (low + high)
     if gripper:
@@ -265,7 +268,7 @@ def _by_calibration(limits: CalibratedJoint, unit: str, *, gripper: bool) -> _Sc
 def _rows(
     folder: Path, episode: int, info: _Info, named: Mapping[str, Sequence[str]]
 ) -> tuple[Path, FloatArray, dict[str, FloatArray]]:
-    """The file that holds the episode, its times, s, (n,), and what it has of each feature, (n, joints)."""
+    """Return the episode's file, its times, s, (n,), and its values of each feature, (n, joints)."""
     require("reading a dataset", "pyarrow")
     import pyarrow.parquet as pq
 
@@ -274,15 +277,15 @@ def _rows(
     for path in files:
         with reading(partial(RecordingError, path), "copy the dataset again; a killed LeRobot leaves half a file"):
             refuse_other_kind(path, partial(RecordingError, path), but="a Parquet file")
-            wanted = [("episode_index", "==", episode)]
-            table = pq.read_table(str(regular(path)), columns=["timestamp", *keys], filters=wanted, partitioning=None)
+            filters = [("episode_index", "==", episode)]
+            table = pq.read_table(str(regular(path)), columns=["timestamp", *keys], filters=filters, partitioning=None)
             if not table.num_rows:
                 continue
             time = _numbers(path, "timestamp", table["timestamp"].to_pylist(), ())
             columns = {key: _numbers(path, key, table[key].to_pylist(), (len(named[key]),)) for key in keys}
             return path, time, columns
-    known = f"it has {info.total_episodes}, from 0 on" if info.total_episodes is not None else "give another --episode"
-    raise UsageError(f"{folder} has no episode {episode}", known if files else "its folder data/ has no .parquet")
+    hint = f"it has {info.total_episodes}, from 0 on" if info.total_episodes is not None else "give another --episode"
+    raise UsageError(f"{folder} has no episode {episode}", hint if files else "its folder data/ has no .parquet")
 
 
 def _numbers(path: Path, key: str, values: Sequence[Any], shape: tuple[int, ...]) -> FloatArray:
@@ -295,21 +298,21 @@ def _numbers(path: Path, key: str, values: Sequence[Any], shape: tuple[int, ...]
 
 
 _GOALS, _STATES = "control.csv", "state_motor.csv"
-_TRANSACTION = 0.4e-3  # s: a packet and its answer through a USB adapter, at 1 Mbps
-_READS = 3  # transactions a servo: position, velocity, current
+_TRANSACTION = 0.4e-3  # s: a packet and its reply through a USB adapter, at 1 Mbps
+_READS = 3  # transactions per servo: position, velocity, current
 _LARGEST_LIST = 1 << 27  # bytes of a file, unpacked: eight hours of six joints
 
 
 def is_arm_folder(path: Path) -> bool:
-    """Whether a folder holds goals and states of an arm."""
+    """Return whether a folder has goals and states of an arm."""
     return _path_of(path, _GOALS) is not None and _path_of(path, _STATES) is not None
 
 
 def import_arm_folder(folder: Path | str, rig: Rig, *, warned: Warned = lambda _finding: None) -> Recording:
-    """Read ``control.csv`` and ``state_motor.csv``, packed by gzip or not; their lists are in the order of the rig."""
+    """Read ``control.csv`` and ``state_motor.csv``, with gzip or without; their lists are in the order of the rig."""
     folder, count = Path(folder), len(rig.servos)
     (given, goals, _), (taken, states, places) = (_lists(folder, name, count) for name in (_GOALS, _STATES))
-    goal_index = np.searchsorted(given, taken, side="right") - 1  # the goals that a state was read after
+    goal_index = np.searchsorted(given, taken, side="right") - 1  # the last goals before each state
     if goal_index[0] < 0:
         raise RecordingError(folder, "has a state before the first goal", "copy both files of one motion")
     servos: dict[str, Columns] = {}
@@ -332,7 +335,7 @@ def _path_of(folder: Path, name: str) -> Path | None:
 
 
 def _lists(folder: Path, name: str, joints: int) -> tuple[FloatArray, FloatArray, Sequence[str]]:
-    """Times (n,), s, values (n, joints), and what to call each row."""
+    """Return times (n,), s, values (n, joints), and the name of each row."""
     path = _path_of(folder, name)
     if path is None:
         raise RecordingError(folder, f"has no {name}", "copy the whole folder")

@@ -1,4 +1,4 @@
-"""Logs of other programs into recordings: BAM's JSON, Poppy's CSV, Dynamixel Wizard's graphs, any CSV with a map."""
+"""Import logs of other programs: BAM's JSON, Poppy's CSV, Dynamixel Wizard's graphs, any CSV with a column map."""
 
 from __future__ import annotations
 
@@ -60,15 +60,15 @@ _XL330 = {
     "temperature": "temp",
     "torque_enabled": "torque_enable",
 }
-_OLD_WIZARD = "Time[ms]"  # the first column of its exports before version 2
-_FIRST_CHARACTERS = 1000  # of a file, that say its kind
+_OLD_WIZARD = "Time[ms]"  # first column of the Wizard's exports before version 2
+_FIRST_CHARACTERS = 1000  # of a file, from which its kind is recognised
 _NO_ROWS = "give a CSV file with a header and at least one line"
-_LARGEST = 1e6  # kg, m, V: no pendulum has more
-_XL330_FULL_DUTY = 885.0  # raw PWM register at which these logs saturate
+_LARGEST = 1e6  # kg, m, V: largest value of a pendulum
+_XL330_FULL_DUTY = 885.0  # PWM register value at which these logs saturate
 
 
 class Column(NamedTuple):
-    """Where a value stands in a CSV file, and how it becomes SI: `zero` is taken off, then `factor` multiplies it."""
+    """A column of a CSV file, and its conversion to SI: (value - zero) · factor."""
 
     header: str
     factor: float
@@ -84,7 +84,11 @@ def import_log(
     goal: GivenGoal | None = None,
     warned: Warned = lambda _finding: None,
 ) -> Recording:
-    """Read a log of a known kind; which kind is read off the file."""
+    """Import a log of a known kind, which is recognised from its content, or a CSV file with a map of its columns.
+
+    `servo` names the servo of a log without names, `walk` is the only walk to import, `goal` one that the log lacks.
+    Raises RecordingError for an invalid file, UsageError for an argument that does not suit the kind of log.
+    """
     path = Path(path)
     with (
         reading(partial(RecordingError, path), "give a JSON or CSV log"),
@@ -107,7 +111,7 @@ def import_log(
 
 
 class _Log(NamedTuple):
-    """A CSV file that is read: what to call its servo where it names none, and which walk alone is wanted."""
+    """An open CSV file, and arguments of `import_log`."""
 
     path: Path
     table: _Csv
@@ -139,7 +143,7 @@ def _of_table(log: _Log, columns: Mapping[str, Column] | None) -> Recording:
 
 
 def parse_columns(items: Sequence[str], unit: str | None = None, profile: str = "ax-12a") -> dict[str, Column] | None:
-    """``FIELD=HEADER[:UNIT]`` items into a column map; None when there are none."""
+    """Return the column map of ``FIELD=HEADER[:UNIT]`` items, None without items; `unit` is the default of angles."""
     if unit is not None and unit not in ANGLES:
         raise UsageError(f"{unit!r} is no unit of an angle", f"units: {', '.join(ANGLES)}")
     if not items:
@@ -151,7 +155,7 @@ def parse_columns(items: Sequence[str], unit: str | None = None, profile: str = 
     for item in items:
         name, equals, rest = item.partition("=")
         header, colon, of = rest.rpartition(":")
-        if not colon or (of != COUNTS and _factor(of) is None):  # a header may have a colon of its own
+        if not colon or (of != COUNTS and _factor(of) is None):  # the header itself may contain a colon
             header, of = rest, ""
         if not equals or not header:
             raise UsageError(f"{item!r} is no column", "write FIELD=HEADER or FIELD=HEADER:UNIT, e.g. position=pos:deg")
@@ -176,7 +180,7 @@ def parse_columns(items: Sequence[str], unit: str | None = None, profile: str = 
 def _by_servo(
     path: Path, headers: Sequence[str], columns: Mapping[str, Column], servo: str
 ) -> dict[str, Mapping[str, Column]]:
-    """The columns of each servo: ``*`` in a header is the servo's name."""
+    """Return the columns of each servo; ``*`` in a header stands for the servo's name."""
     pattern = columns["position"].header
     if "*" not in pattern or pattern in headers:
         return {servo: columns}
@@ -194,12 +198,12 @@ def _by_servo(
 
 
 def _naming(header: str) -> re.Pattern[str]:
-    """Headers that have the name of a servo in the place of the first ``*``."""
+    """Return a pattern of headers with a servo's name in place of the first ``*``."""
     return re.compile("(.+)".join(map(re.escape, header.split("*", 1))))
 
 
 def _factor(text: str) -> float | None:
-    """What a unit, or a number, multiplies by; None where it is neither."""
+    """Return the factor of a unit or number; None if the text is neither."""
     if text in UNIT_FACTORS:
         return UNIT_FACTORS[text]
     try:
@@ -226,7 +230,7 @@ def _pendulum_json(path: Path, text: str, servo: str, warned: Warned) -> Recordi
         raise RecordingError(path, "field 'entries' holds no samples", "the log is empty; record it again")
     values = {name: _json_column(path, entries, key) for name, key in _XL330.items()}
     raw = _json_column(path, entries, "load")
-    values["load"] = np.where(raw > 0x7FFF, raw - 0x10000, raw) / _XL330_FULL_DUTY  # a signed word, logged unsigned
+    values["load"] = np.where(raw > 0x7FFF, raw - 0x10000, raw) / _XL330_FULL_DUTY  # a signed word, logged as unsigned
     values["commanded"] = values["time"] - _earlier(values["time"])
     samples = Columns(values, "entries[{}]".format)
     facts = {key: log[key] for key in ("mass", "length", "kp", "vin")}
@@ -246,10 +250,10 @@ def _pendulum_json(path: Path, text: str, servo: str, warned: Warned) -> Recordi
 
 
 def _earlier(stamps: FloatArray) -> float:
-    """How long before each stamp of a pendulum log its goal went out, s; 0 where the log does not tell.
+    """Return the time from sending a goal to its stamp in a pendulum log, s; 0 if that is unknown.
 
-    BAM's loop writes the goal, reads the servo, and stamps both with the middle of the reading. The clock starts with
-    the first turn, so the first stamp is that time, unless the log was cut or put on an even grid.
+    BAM's loop writes the goal, reads the servo, and stamps both with the middle of the read. The clock starts with the
+    first loop, so the first stamp is that time, unless the log was cut or resampled evenly.
     """
     whole = len(stamps) > 1 and 0.0 < stamps[0] < stamps[1] - stamps[0]
     return float(stamps[0]) if whole else 0.0
@@ -272,23 +276,23 @@ def _is_number(value: object) -> bool:
 
 
 def _line_of(numbers: Sequence[int]) -> Callable[[int], str]:
-    """What to call each row: its line in the file, by these numbers."""
+    """Return a function that names a row by its line number in the file."""
     return lambda index: f"line {numbers[index]}"
 
 
 class _Csv:
-    """A CSV file that is read row by row: its separator is that of the header, and lines that begin with # are notes.
+    """A CSV file, read row by row: the separator is the header's, and lines that begin with # are comments.
 
-    Where the separator is no comma, a comma in a number is the decimal one.
+    If the separator is not a comma, numbers may have decimal commas.
     """
 
     def __init__(self, path: Path, lines: Iterable[str]) -> None:
         self._path, self._line = path, 0
-        kept = self._without_notes(lines)
-        first = next(kept, "")
+        rows = self._without_notes(lines)
+        first = next(rows, "")
         separator = next((char for char in "\t;," if char in first), " " if len(first.split()) > 1 else ",")
         self._comma = separator != ","
-        self._reader = csv.reader(chain([first], kept), delimiter=separator, skipinitialspace=True)
+        self._reader = csv.reader(chain([first], rows), delimiter=separator, skipinitialspace=True)
         self.headers = [cell.strip() for cell in self._next() or ()]
         named = [header for header in self.headers if header]
         self._needed = max((place + 1 for place, header in enumerate(self.headers) if header), default=0)
@@ -311,11 +315,11 @@ class _Csv:
 
     @property
     def has_header(self) -> bool:
-        """Whether the first line holds names, and not numbers."""
+        """Whether the first line has names, not numbers."""
         return not all(_is_decimal(header) for header in filter(None, self.headers))
 
     def rows(self) -> Iterator[tuple[int, list[str]]]:
-        """The number of the line and the cells of each row, as many as headers."""
+        """Yield the line number and the cells of each row, as many as headers; RecordingError for an invalid row."""
         count, row = len(self.headers), None
         while (row := self._next()) is not None:
             if len(row) < self._needed:
@@ -327,7 +331,7 @@ class _Csv:
             yield self._line, [cell.strip() for cell in row[:count]] + [""] * (count - len(row))
 
     def number(self, line: int, text: str, column: Column, *, blank: bool) -> float:
-        """A cell in SI; NaN where it is blank and may be."""
+        """Return a cell in SI; NaN for an empty cell if `blank` allows it."""
         if not text and blank:
             return math.nan
         try:
@@ -337,7 +341,7 @@ class _Csv:
             raise RecordingError(self._path, why, "correct or remove that line") from failure
 
     def columns(self, servos: Mapping[str, Mapping[str, Column]], by: str | None = None) -> dict[str, Columns]:
-        """The columns of each servo; with `by` those of the one in `servos`, for each name in the column `by`."""
+        """Return the columns of each servo; with `by`, the only map in `servos` applies to each name in column `by`."""
         for name, column in ((name, column) for its in servos.values() for name, column in its.items()):
             if column.header not in self.headers:
                 header, _, unit = column.header.rpartition(":")
@@ -388,7 +392,7 @@ def _is_decimal(text: str) -> bool:
 
 
 def _poppy(log: _Log) -> Recording:
-    """Walks are made of segments whose clocks start at 0; they are put one after the other, and named by events."""
+    """Import Poppy walks: segments, whose clocks start at 0, are put one after the other and marked by events."""
     path, table, _, walk, warned = log
     columns = {name: Column(header, UNIT_FACTORS[unit]) for name, (header, unit) in _POPPY.items()}
     for needed in ("walk", "segment", *(column.header for column in columns.values())):
@@ -399,7 +403,7 @@ def _poppy(log: _Log) -> Recording:
     if walk is not None and str(walk) not in walks:
         raise RecordingError(path, f"has no walk {walk}", f"it has {', '.join(walks)}")
     events: list[Event] = []
-    samples: dict[str, list[tuple[int, dict[str, float]]]] = {}  # lines and values, by joint
+    samples: dict[str, list[tuple[int, dict[str, float]]]] = {}  # by joint: line number and values
     offset, last, part = 0.0, 0.0, ("", "")
     for line, row in rows:
         if walk is not None and row["walk"] != str(walk):
@@ -424,18 +428,18 @@ def _poppy(log: _Log) -> Recording:
 
 
 def _own(log: _Log) -> Recording:
-    """Tables that axbridge writes itself, one row a servo and time."""
+    """Import axbridge's own tables, with a row for each servo and time."""
     columns = {name: Column(header, 1.0) for name, header in HEADERS.items() if header in log.table.headers}
     tracks = log.table.columns({"": columns}, "servo")
     return recording_of(log.path, tracks, "log", log.warned, column_map=_map(columns))
 
 
 def _map(columns: Mapping[str, Column]) -> dict[str, dict[str, Any]]:
-    """A column map as metadata: where each field stood, and its factor to SI."""
+    """Return a column map as metadata: header, factor and zero of each field."""
     return {name: column._asdict() for name, column in columns.items()}
 
 
-_KINDS: tuple[tuple[set[str], Callable[[_Log], Recording]], ...] = (  # by columns that every file of a kind has
+_KINDS: tuple[tuple[set[str], Callable[[_Log], Recording]], ...] = (  # columns of each file of a kind, importer
     ({"joint", "position_deg"}, _poppy),
     ({"servo", "time_s"}, _own),
 )

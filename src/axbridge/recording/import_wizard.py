@@ -1,7 +1,8 @@
-"""Graph exports of ROBOTIS' Dynamixel Wizard 2 into recordings; the notes say what is wrong with them.
+"""Import graph exports of ROBOTIS' Dynamixel Wizard 2; errors in them are described by notes.
 
 An export is text: ``DYNAMIXEL Graph,2``, the servo's name and model number, ``ItemCount``, a line for each item (name,
-colour, numbers), a header, and rows of register values. Its clock moves in steps of 16 ms: at 60 rpm, 1.7 degrees.
+colour, numbers), a header, and rows of register values. Its clock has a resolution of 16 ms, within which a servo at
+60 rpm turns by 5.8 degrees.
 """
 
 from __future__ import annotations
@@ -23,37 +24,37 @@ from axbridge.recording.imported import Columns, Warned, recording_of
 from axbridge.recording.recording import Event, Recording
 from axbridge.units import Calibration
 
-GRID = 0.016  # s: the clock's step
-POLL = 0.020  # s: how often it asks
-JITTER = 1.5e-3  # s: what is left, as steady motions of seven recordings show it (0.5 to 1.6 ms)
-SLACK = 0.002  # s: stamps lie so close to the grid, because they are rounded to milliseconds twice
-MOST = 0.9  # share of the stamps that lie on the grid if there is one
-_WIDTH = 0.7e-3  # s: how even the polls are, with what whole milliseconds make of them
-_SKIPS = _LATE = 0.05  # share of polls that are skipped, or late by anything
-_LONG = 0.2  # s: which is at most about this
-_EVEN = -0.8  # mean logarithm of a step's likelihood: seven recordings have -0.5 to -0.7, uneven polls below -0.9
-_WITHIN = np.arange(0.5e-3, GRID, 1e-3)  # s: where in its step a sample may be
+GRID = 0.016  # s: resolution of the clock
+POLL = 0.020  # s: period of the Wizard's polls
+JITTER = 1.5e-3  # s: remaining error, measured on steady motions of seven recordings (0.5 to 1.6 ms)
+SLACK = 0.002  # s: largest distance of a stamp from the grid: stamps are rounded to milliseconds twice
+MOST = 0.9  # least share of stamps on the grid
+_WIDTH = 0.7e-3  # s: standard deviation of the polls' period, with rounding to milliseconds
+_SKIPS = _LATE = 0.05  # share of polls that are skipped, or late by any time
+_LONG = 0.2  # s: largest delay of a late poll, about
+_EVEN = -0.8  # mean log-likelihood of a step: seven recordings have -0.5 to -0.7, uneven polls below -0.9
+_WITHIN = np.arange(0.5e-3, GRID, 1e-3)  # s: possible times of a sample within its step
 
-FIRST = "DYNAMIXEL Graph"  # what an export begins with
+FIRST = "DYNAMIXEL Graph"  # start of an export
 _VERSION = "2"
 _PROFILES = ("ax-12a", "ax-12w", "ax-18a", "mx-28")  # one of each model number and control table
 _ALIASES = {"present_velocity": "present_speed", "present_input_voltage": "present_voltage"}
-_RESTING = 4  # counts: a servo that strays less rests
-_STILL = 0.25  # s: it does so for this long between two motions
+_REST_COUNTS = 4  # a servo that moves less is at rest
+_STILL = 0.25  # s: least time of rest between two motions
 _STARTS = 0.030  # s from a command to the motion: 17 to 50 ms on real AX-12s
-_START_ERROR = 0.030  # s: how far off that may be, with what the stamps add
+_START_ERROR = 0.030  # s: possible error of that, including the stamps' error
 _DAMAGED, _CUT = "the file is damaged; export it again", "the file is cut off; export it again"
 
 
 class GivenGoal(NamedTuple):
-    """A goal that the servo got and nobody wrote down."""
+    """A goal of the servo that is not in the export."""
 
-    counts: int | None = None  # Goal Position; None = where it came to rest
+    counts: int | None = None  # Goal Position; None = the servo's final position
     time: float | None = None  # on the export's clock, s; None = shortly before the first motion
 
 
 class _Export(NamedTuple):
-    """A file as it stands: register values (n, items) at `time` (n,), s, and what was wrong with it."""
+    """Content of a file: register values (n, items) at `time` (n,), s, and notes on its errors."""
 
     path: Path
     profile: FirmwareProfile
@@ -65,7 +66,7 @@ class _Export(NamedTuple):
 
 
 def parse_goal(text: str) -> GivenGoal:
-    """``500@1.86`` (counts, and s on the export's clock), ``500@1860ms``, ``500@auto``, ``500``, or ``auto``."""
+    """Parse ``500@1.86`` (counts, and s on the export's clock), ``500@1860ms``, ``500@auto``, ``500``, or ``auto``."""
     if text == "auto":
         return GivenGoal()
     match = re.fullmatch(r"(\d+)(?:@(?:auto|(\d+(?:\.\d*)?)(s|ms)?))?", text)
@@ -81,7 +82,7 @@ def parse_goal(text: str) -> GivenGoal:
 def wizard_recording(
     path: Path, text: str, servo: str, goal: GivenGoal | None = None, warned: Warned = lambda _finding: None
 ) -> Recording:
-    """An export as a recording of one servo; 0 rad is the middle of its range, as in a rig that says nothing else."""
+    """Return an export as a recording of one servo; 0 rad is the middle of its range, as a rig's default."""
     export = _read(path, text)
     columns, notes = _in_si(export)
     facts: dict[str, Any] = {}
@@ -91,15 +92,15 @@ def wizard_recording(
         if goal is not None:
             raise UsageError(f"{path} has the Goal Position", "leave --goal out")
     elif goal is not None:
-        columns["command"], columns["commanded"], facts["goal"], events, said = _commands(export, goal, servo)
-        notes += said
+        columns["command"], columns["commanded"], facts["goal"], events, goal_notes = _commands(export, goal, servo)
+        notes += goal_notes
     else:
         notes.append(
             "the goal was not exported, so nothing can be simulated: give --goal COUNTS@SECONDS, COUNTS@auto or auto"
         )
     if on_grid(export.time):
-        asked = restored(export.time).poll
-        poll = None if math.isnan(asked) else asked
+        poll_period = restored(export.time).poll
+        poll = None if math.isnan(poll_period) else poll_period
         facts["stamps"] = {"grid_s": GRID, "poll_s": poll}
         worth = (
             ": each is up to that much too early"
@@ -149,7 +150,7 @@ def _line(path: Path, lines: Sequence[str], index: int, what: str) -> str:
 
 
 def _item(path: Path, index: int, line: str) -> str:
-    """The item's name. Behind the colour stand three numbers, 0, 1, 0 in every export seen: the 1 is the scale."""
+    """Return the item's name. After the colour are three numbers, 0, 1, 0 in all known exports: the 1 is the scale."""
     name, *rest = (cell.strip() for cell in line.split(","))
     try:
         _, _, scale, offset = rest[0], *(float(number) for number in rest[1:4])
@@ -165,24 +166,24 @@ def _item(path: Path, index: int, line: str) -> str:
 def _rows(
     path: Path, lines: Sequence[str], first: int, items: Sequence[str]
 ) -> tuple[FloatArray, FloatArray, tuple[str, ...]]:
-    """Times (n,), s, and values (n, items) of the rows that are whole and in order; what became of the others."""
+    """Return times (n,), s, and values (n, items) of the valid rows in order, and notes on the others."""
     good = {k: row for k, line in enumerate(lines) if (row := _numbers(line, len(items) + 1)) is not None}
     numbers = list(good)
-    kept = [numbers[k] for k in _rising([row[0] for row in good.values()])]
-    if len(kept) < 2:
+    rising = [numbers[k] for k in _rising([row[0] for row in good.values()])]
+    if len(rising) < 2:
         raise RecordingError(path, "holds no samples", "the file is cut off or damaged; export it again")
-    others = set(range(len(lines))).difference(kept)
+    others = set(range(len(lines))).difference(rising)
     dropped = [f"line {first + k}: {lines[k]!r}" for k in sorted(others) if lines[k]]
-    if len(dropped) > len(kept):
-        raise RecordingError(path, f"has {len(dropped)} garbled rows and {len(kept)} good ones", _DAMAGED)
-    table = np.array([good[k] for k in kept])
+    if len(dropped) > len(rising):
+        raise RecordingError(path, f"has {len(dropped)} garbled rows and {len(rising)} good ones", _DAMAGED)
+    table = np.array([good[k] for k in rising])
     noun, more = "row" if len(dropped) == 1 else "rows", ", ..." if len(dropped) > 5 else ""
     notes = [f"dropped {len(dropped)} garbled {noun}: {', '.join(dropped[:5])}{more}"] if dropped else []
     return table[:, 0] * 1e-3, table[:, 1:], tuple(notes)
 
 
 def _numbers(line: str, count: int) -> list[float] | None:
-    """A row's numbers; an item's empty cell is NaN. None where it is none: cells missing, no time, no number."""
+    """Return a row's numbers; an empty cell is NaN. None for an invalid row: missing cells, no time, no number."""
     cells = [cell.strip() for cell in line.split(",")]
     if len(cells) != count or not cells[0] or not any(cells[1:]):
         return None
@@ -194,8 +195,8 @@ def _numbers(line: str, count: int) -> list[float] | None:
 
 
 def _rising(stamps: Sequence[float]) -> list[int]:
-    """Indices of the longest run of rising stamps: one that lost or gained a digit is left out, not all after it."""
-    ends: list[int] = []  # of the best run of each length, the index of its last stamp ...
+    """Return the longest rising subsequence (indices): a stamp with a wrong digit must not exclude all later ones."""
+    ends: list[int] = []  # for each length, the index of the last stamp of the best subsequence ...
     last: list[float] = []  # ... and that stamp
     before: list[int] = []
     for k, stamp in enumerate(stamps):
@@ -204,7 +205,7 @@ def _rising(stamps: Sequence[float]) -> list[int]:
         if place == len(ends):
             ends.append(k)
             last.append(stamp)
-        elif stamp < last[place]:  # of two equal ones the first stays
+        elif stamp < last[place]:  # of two equal stamps the first is kept
             ends[place], last[place] = k, stamp
     run = []
     k = ends[-1] if ends else -1
@@ -215,7 +216,7 @@ def _rising(stamps: Sequence[float]) -> list[int]:
 
 
 def _in_si(export: _Export) -> tuple[dict[str, FloatArray], list[str]]:
-    """The columns of a track, and what was left out."""
+    """Return the columns of a track in SI units, and notes on registers that are left out."""
     units = export.profile.units
     scale = Calibration(units, units.middle, 1)
     meaning = {
@@ -245,10 +246,10 @@ def _in_si(export: _Export) -> tuple[dict[str, FloatArray], list[str]]:
 def _commands(
     export: _Export, goal: GivenGoal, servo: str
 ) -> tuple[FloatArray, FloatArray, dict[str, Any], tuple[Event, ...], list[str]]:
-    """Commands of a servo that rested, got `goal` and rests there."""
+    """Return commands (n,), rad, send times (n,), s, facts, events and notes for a servo that moved to one goal."""
     position = export.values[:, export.registers.index("present_position")]
-    seen = np.flatnonzero(~np.isnan(position))
-    time, position = export.time[seen], position[seen]
+    known = np.flatnonzero(~np.isnan(position))
+    time, position = export.time[known], position[known]
     units, top = export.profile.units, export.profile.units.counts
     scale = Calibration(units, (top + 1) // 2, 1)
     counts, when = goal
@@ -256,7 +257,7 @@ def _commands(
         raise UsageError(f"{counts} is beyond the range of a {export.profile.name}", f"goals go up to {top}")
     notes = []
     if counts is None:
-        if np.ptp(position[-5:]) > _RESTING:
+        if np.ptp(position[-5:]) > _REST_COUNTS:
             raise UsageError("the export ends while the servo moves, so where it came to rest is not known", _SAY)
         counts = round(float(np.median(position[-5:])))
         notes.append(f"the goal is estimated as {counts} counts, where it came to rest: it may be off by a few counts")
@@ -287,11 +288,11 @@ _SAY = "say the goal and when it was given: --goal COUNTS@SECONDS"
 
 
 def _moves(time: FloatArray, position: FloatArray) -> list[float]:
-    """When each motion began, s: between the last sample at rest and the first beyond it."""
+    """Return the start of each motion, s: the middle between the last sample at rest and the next one."""
     times = []
     rest, since, moving = position[0], time[0], False
     for k in range(1, len(time)):
-        if abs(position[k] - rest) > _RESTING:
+        if abs(position[k] - rest) > _REST_COUNTS:
             if not moving:
                 times.append(float(time[k - 1] + time[k]) / 2)
             moving, rest, since = True, position[k], time[k]
@@ -301,32 +302,32 @@ def _moves(time: FloatArray, position: FloatArray) -> list[float]:
 
 
 class Stamps(NamedTuple):
-    """What is known of the stamps of a recording."""
+    """Restored time stamps of a recording."""
 
-    time: FloatArray  # when the samples were taken, s, (n,); strictly increasing
-    poll: float  # seconds between two of them; NaN = not even, then `time` is the middle of each stamp's step
-    spread: float  # standard deviation of what is left of the error of `time`, s
+    time: FloatArray  # times of the samples, s, (n,); strictly increasing
+    poll: float  # their period, s; NaN = uneven, then `time` is the middle of each stamp's step
+    spread: float  # standard deviation of the remaining error of `time`, s
 
 
 def on_grid(time: FloatArray) -> bool:
-    """Whether stamps (n,), s, lie on a grid of `GRID`."""
+    """Return whether stamps (n,), s, are on a grid of `GRID`."""
     return len(time) >= 10 and bool(np.mean(np.abs(time - GRID * np.round(time / GRID)) <= SLACK) >= MOST)
 
 
 def restored(time: FloatArray) -> Stamps:
-    """When samples were taken whose stamps (n,), s, strictly increasing, lie on the grid.
+    """Return the times of samples from their stamps on the grid, (n,), s, strictly increasing.
 
-    The polls are even, but for one that is late or skipped now and then, and each lies in its stamp's step. A chain of
-    hidden times, 1 ms apart within each step, is followed forwards and backwards; its mean is the time of a sample, but
-    for a few milliseconds common to all.
+    The polls are even except for occasional late or skipped ones, and each is within its stamp's step. A hidden Markov
+    model, with states 1 ms apart within each step, is run forwards and backwards. Its mean is the time of a sample,
+    except for a few milliseconds common to all samples.
     """
     steps = GRID * np.round(time / GRID)
     chains = [_chain(gap) for gap in np.diff(steps)]
     ahead, evidence = [np.full(len(_WITHIN), 1 / len(_WITHIN))], 0.0
     for chain in chains:
-        reached = ahead[-1] @ chain
-        evidence += math.log(reached.sum())
-        ahead.append(reached / reached.sum())
+        forward = ahead[-1] @ chain
+        evidence += math.log(forward.sum())
+        ahead.append(forward / forward.sum())
     if evidence < _EVEN * max(1, len(chains)):
         return Stamps(_ascending(steps + GRID / 2), math.nan, GRID / math.sqrt(12.0))
     behind, within = np.ones(len(_WITHIN)), np.empty(len(time))
@@ -340,7 +341,7 @@ def restored(time: FloatArray) -> Stamps:
 
 
 def _chain(gap: float) -> FloatArray:
-    """How likely each place in a step follows each place in the one `gap` seconds before, (n, n)."""
+    """Return the likelihood of each state after each state of the step `gap` seconds before, (n, n)."""
     apart = gap + _WITHIN[None] - _WITHIN[:, None]
     even, skipped = (
         np.exp(-0.5 * ((apart - polls * POLL) / _WIDTH) ** 2) / (_WIDTH * math.sqrt(2 * math.pi)) for polls in (1, 2)
@@ -351,7 +352,7 @@ def _chain(gap: float) -> FloatArray:
 
 
 def _ascending(time: FloatArray) -> FloatArray:
-    """The same where it rises; where it does not, a millisecond on."""
+    """Return the times with differences of at least a millisecond."""
     apart = 1e-3 * np.arange(len(time))
     rising: FloatArray = np.maximum.accumulate(time - apart) + apart
     return rising

@@ -1,4 +1,4 @@
-"""Columns of somebody else's log into a recording: checked, in order of time; and its parts, cut out and named."""
+"""Make recordings from columns of imported logs: check, sort by time, trim, and mark segments."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from axbridge.recording.recording import Event, Recording, Track, in_order
 from axbridge.recording.sample_quality import Oddity, findings
 
 KINDS = "step", "fall", "lift", "hold", "rest", "sine", "chirp", "duty"
-_BETWEEN = "between"  # what is called so that stands between two marked parts
+_BETWEEN = "between"  # name of the part between two marked segments
 _CHANGED = 1e-9  # rad
 
 
-Warned = Callable[[Oddity], None]  # called with everything odd that can be used all the same
+Warned = Callable[[Oddity], None]  # called with each doubtful finding that does not prevent the import
 
 
 class Columns(NamedTuple):
     """One servo's samples in the order of the log."""
 
     values: Mapping[str, FloatArray]  # by name, in SI units, (n,) each; `time` is one of them; NaN = unknown
-    place: Callable[[int], str]  # what to call a sample by its index, for the reader to find it
-    unit: float = 1.0  # what the log's clock was multiplied by, s
+    place: Callable[[int], str]  # names a sample by its index, for messages
+    unit: float = 1.0  # unit of the log's clock, s
 
 
 def recording_of(
@@ -41,7 +41,7 @@ def recording_of(
     events: tuple[Event, ...] = (),
     **metadata: Any,
 ) -> Recording:
-    """A recording of these columns."""
+    """Return a recording of these columns; raise RecordingError for columns that cannot be used."""
     check_number(path, len(servos))
     tracks: dict[str, Track] = {}
     for name, (values, place, unit) in servos.items():
@@ -57,7 +57,7 @@ def recording_of(
 
 
 class Mark(NamedTuple):
-    """A part of a log: its name, and from when to when it goes on the log's clock, s."""
+    """A segment of a log: its name, start and end on the log's clock, s."""
 
     name: str
     start: float
@@ -65,7 +65,7 @@ class Mark(NamedTuple):
 
 
 def parse_mark(text: str) -> Mark:
-    """``NAME=START:END``, s; either end may be left out."""
+    """Parse ``NAME=START:END``, s; either time may be left out. Raises UsageError."""
     match = re.fullmatch(r"([^=]+)=(-?\d+\.?\d*)?:(-?\d+\.?\d*)?", text)
     if match is None:
         raise UsageError(f"{text!r} is no segment", "write NAME=START:END in s, e.g. fall-90=1.2:3.5")
@@ -80,26 +80,27 @@ def _recorded_span(recording: Recording) -> str:
 
 
 def trimmed(recording: Recording, start: float | None, end: float | None) -> Recording:
-    """What lies between two times on the log's clock, s; None = from its first, or to its last sample."""
+    """Return the part between two times on the log's clock, s (None: no limit); UsageError if it has no sample."""
     if start is None and end is None:
         return recording
     low, high = -math.inf if start is None else start, math.inf if end is None else end
     if math.isnan(low) or math.isnan(high):
         raise UsageError("nan is no time", "give seconds on the log's clock")
     tracks = {name: track.between(low, np.nextafter(high, math.inf)) for name, track in recording.items()}
-    kept = {name: track for name, track in tracks.items() if len(track)}
-    if not kept:
+    remaining = {name: track for name, track in tracks.items() if len(track)}
+    if not remaining:
         raise UsageError(f"no sample lies between {low:g} and {high:g} s", _recorded_span(recording))
     ongoing = [event for event in recording.events if event.name == "segment" and event.time < low][-1:]
     events = [replace(event, time=low) for event in ongoing]
     events += [event for event in recording.events if low <= event.time <= high]
-    return replace(recording, tracks=kept, events=tuple(events))
+    return replace(recording, tracks=remaining, events=tuple(events))
 
 
 def marked(recording: Recording, marks: Sequence[Mark]) -> Recording:
-    """The recording with these parts as its segments; the name of one begins with its kind.
+    """Return the recording with these segments; the name of a segment begins with its kind.
 
-    A step begins where its goal changes, and a fall where the torque goes off, or with its part where no log tells.
+    A step begins when its goal changes, and a fall when torque is switched off, or with the mark if that is unknown.
+    Raises UsageError or RecordingError for marks that do not suit the recording.
     """
     if not marks:
         return recording
@@ -121,7 +122,7 @@ def marked(recording: Recording, marks: Sequence[Mark]) -> Recording:
             start, track = _fall(track, part)
         data: dict[str, Any] = {"name": mark.name, "kind": of_kind, "servo": track.name, **facts}
         if events and events[-1].time >= start - _CHANGED:
-            events.pop()  # nothing stands between the two
+            events.pop()  # no samples between the two segments
         events.append(Event(start, "segment", data))
         if mark.end <= track.time[-1]:
             events.append(Event(mark.end, "segment", {"name": _BETWEEN}))
@@ -129,7 +130,7 @@ def marked(recording: Recording, marks: Sequence[Mark]) -> Recording:
 
 
 def _step(recording: Recording, track: Track, part: Track, mark: Mark) -> tuple[float, dict[str, float]]:
-    """When the goal of a step changes, and from where to where it goes."""
+    """Return the time of a step's change of goal, s, and its start and target, rad."""
     before = track.between(-math.inf, float(part.time[0]))
     goals = np.concatenate((before.command[-1:], part.command))
     known = ~np.isnan(goals)
@@ -143,12 +144,12 @@ def _step(recording: Recording, track: Track, part: Track, mark: Mark) -> tuple[
 
 
 def _fall(track: Track, part: Track) -> tuple[float, Track]:
-    """When a fall begins, and the track with the torque off in it where nothing says so."""
+    """Return the start of a fall, s, and the track with torque off in it if the log has no torque enable."""
     limp = np.flatnonzero(part.torque_enabled == 0)
     if len(limp):
         return float(part.time[limp[0]]), track
     if not np.isnan(track.torque_enabled).all() and not np.isnan(part.torque_enabled).all():
-        return float(part.time[0]), track  # it says that the torque was on
+        return float(part.time[0]), track  # the log says that torque was on
     inside = (track.time >= part.time[0]) & (track.time <= part.time[-1])
     enabled = np.where(inside, 0.0, np.where(np.isnan(track.torque_enabled), 1.0, track.torque_enabled))
     return float(part.time[0]), replace(track, torque_enabled=enabled)

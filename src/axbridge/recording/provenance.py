@@ -1,4 +1,4 @@
-"""The metadata of a recording: what must be known to understand it, and to simulate it again; and their check."""
+"""The metadata of a recording, with which it can be understood and simulated again, and their validation."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from axbridge.recording.recording import Event, Recording
 from axbridge.recording.sample_quality import LAST
 
 _PACKAGES = ("numpy", "pybullet", "mujoco", "numba", "scipy", "cma", "dynamixel-sdk", "mcap")
-FORMAT_KEY = "recording_format"  # in the metadata: which format the file has
-_MOST = 1000  # servos: about four buses on which every id is taken
-_PATIENCE = 2.0  # s for git: a folder on a slow disk is recorded without its revision
+FORMAT_KEY = "recording_format"  # in the metadata: the number of the file's format
+_MAX_SERVOS = 1000  # about four buses on which every id is in use
+_GIT_TIMEOUT = 2.0  # s; for a folder on a slow disk no revision is recorded
 
 
 def describe(
     rig: Rig | None = None, *, backend: str = "", seed: int | None = None, experiment: str = "", **more: Any
 ) -> dict[str, Any]:
-    """Metadata of a recording."""
+    """Return the metadata of a recording; `more` has further keys."""
     facts: dict[str, Any] = {
         "backend": backend,
         "experiment": experiment,
@@ -59,7 +59,7 @@ def describe(
 
 
 def origin_in_words(facts: Mapping[str, Any]) -> str:
-    """Where samples come from, by metadata or `Robot.origin`: ``simulated (bullet)``, ``virtual servos``."""
+    """Return the source of samples, from metadata or `Robot.origin`: ``simulated (bullet)``, ``virtual servos``."""
     backend, engine = facts.get("backend"), facts.get("engine")
     servos = "virtual servos" if facts.get("servos") == "virtual" else "real servos"
     if backend == "sim":
@@ -72,7 +72,7 @@ def origin_in_words(facts: Mapping[str, Any]) -> str:
 
 
 def rig_of(recording: Recording) -> Rig:
-    """The rig that a recording was made with, with its URDF, from the recording itself."""
+    """Return the rig and its URDF from a recording's metadata; raise RecordingError when it has no valid rig."""
     table = recording.metadata.get("rig")
     if not isinstance(table, dict):
         raise RecordingError(recording.path, "does not say which robot it is of", "name it: --rig")
@@ -85,7 +85,7 @@ def rig_of(recording: Recording) -> Rig:
 
 
 def origin_of(path: Path) -> dict[str, Any]:
-    """Where an imported log comes from: ``source`` (its name) and ``source_sha256``."""
+    """Return the source of an imported log: ``source`` (its file name) and ``source_sha256``."""
     digest = hashlib.sha256()
     with path.open("rb") as stream:
         while block := stream.read(1 << 20):
@@ -94,36 +94,36 @@ def origin_of(path: Path) -> dict[str, Any]:
 
 
 def revision_of(path: Path) -> dict[str, Any] | None:
-    """Git revision of a file's folder, and whether anything there differs from it; None where git does not keep it."""
+    """Return the Git revision of a file's folder, and whether the folder has changes; None for an untracked file."""
     if not path.is_file():
         return None
     folder = path.resolve().parent
-    kept = _git(folder, "ls-files", "--error-unmatch", "--", path.resolve().name)
+    tracked = _git(folder, "ls-files", "--error-unmatch", "--", path.resolve().name)
     commit = _git(folder, "rev-parse", "HEAD")
     changes = _git(folder, "status", "--porcelain", "--", ".")
-    if kept is None or commit is None or changes is None:
+    if tracked is None or commit is None or changes is None:
         return None
     return {"commit": commit.strip(), "dirty": bool(changes.strip())}
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
-    """What git says; None when it fails. It only reads: no lock is taken."""
+    """Return git's output; None when it fails. The command only reads, so it takes no lock."""
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             ["git", "-C", str(folder), *arguments],
             capture_output=True,
-            errors="replace",  # names of files are any bytes
-            timeout=_PATIENCE,
+            errors="replace",  # file names can have any bytes
+            timeout=_GIT_TIMEOUT,
             check=False,
             env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    return done.stdout if done.returncode == 0 else None
+    return process.stdout if process.returncode == 0 else None
 
 
 def versions() -> dict[str, str]:
-    """axbridge, Python and the packages that shape results."""
+    """Return the versions of axbridge, Python and the packages on which results depend."""
     by_package = {"axbridge": __version__, "python": platform.python_version()}
     for package in _PACKAGES:
         with suppress(PackageNotFoundError):
@@ -138,42 +138,42 @@ def _digest(facts: dict[str, Any]) -> str:
 _Schema = TypeVar("_Schema", bound=BaseModel)
 
 
-class _Said(BaseModel):
-    model_config = ConfigDict(extra="allow", allow_inf_nan=False)  # keys that nobody reads may be anything
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="allow", allow_inf_nan=False)  # keys without a reader can have any value
 
 
-class _Joint(_Said):
+class _Joint(_Table):
     name: str
     joint: str
 
 
-class _Rig(_Said):
+class _Rig(_Table):
     name: str = ""
     servo: list[_Joint] = []
 
 
-class _Pendulum(_Said):
+class _Pendulum(_Table):
     mass: float = Field(gt=0)
     length: float = Field(gt=0)
     vin: float = Field(default=12.0, gt=0)
 
 
-class _Load(_Said):
+class _Load(_Table):
     inertia: float = Field(gt=0)
 
 
-class _RecordedGait(_Said):
+class _RecordedGait(_Table):
     steps: int = Field(default=1, ge=0, le=1_000_000)
     period: float = Field(default=1.0, gt=0)
     lower: float = 0.0
 
 
-class _RecordedGoal(_Said):
+class _RecordedGoal(_Table):
     time_estimated: bool = False
 
 
-class _Metadata(_Said):
-    """The keys that somebody reads; see `describe` for what they are."""
+class _Metadata(_Table):
+    """The keys that axbridge reads; `describe` writes most of them."""
 
     backend: str | None = None
     engine: str | None = None
@@ -194,7 +194,7 @@ class _Metadata(_Said):
     notes: list[str] | None = None
 
 
-class _RecordedSegment(_Said):
+class _RecordedSegment(_Table):
     name: str = ""
     kind: str = ""
     servo: str | None = None
@@ -204,51 +204,51 @@ class _RecordedSegment(_Said):
     high: float = 0.0
 
 
-class _RecordedRegister(_Said):
+class _RecordedRegister(_Table):
     servo: str
     name: str
     value: int = Field(ge=-(2**31), lt=2**32)
 
 
-class _RecordedEvent(_Said):
+class _RecordedEvent(_Table):
     time: float = Field(ge=-LAST, le=LAST)
     name: str
     data: dict[str, Any] = {}
 
 
-_EVENTS: dict[str, type[_Said]] = {"segment": _RecordedSegment, "register": _RecordedRegister}
+_EVENTS: dict[str, type[_Table]] = {"segment": _RecordedSegment, "register": _RecordedRegister}
 
 
 def checked(path: Path, metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """The metadata as they are; what is null is left out, and the number of the format."""
-    said = {key: value for key, value in metadata.items() if value is not None}
-    check_format(said.pop(FORMAT_KEY, 1), partial(RecordingError, path))
-    validated(path, "its metadata make no sense", _Metadata, said)
-    return said
+    """Return the metadata without null values and the format's number; raise RecordingError when they are invalid."""
+    known = {key: value for key, value in metadata.items() if value is not None}
+    check_format(known.pop(FORMAT_KEY, 1), partial(RecordingError, path))
+    validated(path, "its metadata make no sense", _Metadata, known)
+    return known
 
 
-def checked_event(path: Path, said: Mapping[str, Any]) -> Event:
-    """An event as it is; one that somebody reads must have what they look for."""
-    event = validated(path, "holds an event that makes no sense", _RecordedEvent, said)
+def checked_event(path: Path, table: Mapping[str, Any]) -> Event:
+    """Return an event; raise RecordingError when a segment or register event lacks what its readers need."""
+    event = validated(path, "holds an event that makes no sense", _RecordedEvent, table)
     if event.name in _EVENTS:
         validated(path, f"its event {event.name!r} at {event.time:g} s makes no sense", _EVENTS[event.name], event.data)
     return Event(event.time, event.name, event.data)
 
 
 def check_number(path: Path, servos: int) -> None:
-    """Refuse more servos than a robot has; readers do much for each."""
-    if servos > _MOST:
-        why = f"holds {servos} servos, and {_MOST} are the most that a recording has"
+    """Raise RecordingError for more than 1,000 servos: a corrupt log, whose reading would take very long."""
+    if servos > _MAX_SERVOS:
+        why = f"holds {servos} servos, and {_MAX_SERVOS} are the most that a recording has"
         raise RecordingError(path, why, "give a log whose servos have one name each, on every line")
 
 
 def validated(
     path: Path, what: str, schema: type[_Schema], said: Any, hint: str = "record or import it again"
 ) -> _Schema:
-    """What a file says, as an object of `schema`."""
+    """Return the content of a file as an object of `schema`; raise RecordingError when it does not fit."""
     try:
         return schema.model_validate(said)
     except ValidationError as failure:
         first = failure.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise RecordingError(path, printable(f"{what}: {where}: {misfit_in_words(first)}"), hint) from None
+        key = ".".join(map(str, first["loc"]))
+        raise RecordingError(path, printable(f"{what}: {key}: {misfit_in_words(first)}"), hint) from None

@@ -1,6 +1,6 @@
-"""Recording while a robot runs: the control loop hands samples over, and a thread of its own writes them.
+"""Record while a robot runs: the control loop queues samples, and a separate thread writes them.
 
-It is flushed at least every 50 ms, so that what was there before a crash can be read; a clean close compresses it.
+The file is flushed at least every 50 ms, so that samples before a crash can be read; a clean close compresses it.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from axbridge.recording import step_format
 from axbridge.recording.step_format import CYCLE, EVENTS, PACKETS, STEP, Passed, Source, Table
 from axbridge.recording.stored import Message, MessageWriter, compressed
 
-FLUSH_PERIOD = 0.025  # s; half of the 50 ms promised, because the thread may be late
-_WAITING = 2_000  # messages: 20 s at 50 Hz; a program that is faster than the disk waits from here on
-_PATIENCE = 10.0  # s it waits before it says so
+FLUSH_PERIOD = 0.025  # s; half of 50 ms, because the thread may be late
+_QUEUE_SIZE = 2_000  # messages: 20 s at 50 Hz; with a full queue the program waits for the disk
+_QUEUE_TIMEOUT = 10.0  # s, then an error is raised
 
 
 def _opened(path: Path) -> tuple[IO[bytes], int]:
-    """The file, empty, and what keeps others from recording into it."""
+    """Return a new empty file and the descriptor of its lock; raise RecordingError if another program records it."""
     make_folder(path)
     try:
         if path.is_file():
             before = claim(path)
             try:
-                path.unlink()  # not emptied: a program that has it open goes on reading what was there
+                path.unlink()  # not truncated: a program that has it open can still read the old content
             finally:
                 release(before)
         if path.exists():  # a device
@@ -46,7 +46,7 @@ def _opened(path: Path) -> tuple[IO[bytes], int]:
             return stream, claim(path, stream)
         except OSError as error:
             stream.close()
-            if not isinstance(error, BlockingIOError):  # else it is somebody else's by now
+            if not isinstance(error, BlockingIOError):  # else another program has just locked it
                 path.unlink()
             raise
     except (BlockingIOError, FileExistsError, FileNotFoundError):
@@ -55,23 +55,23 @@ def _opened(path: Path) -> tuple[IO[bytes], int]:
 
 
 class Recorder:
-    """Writes one recording; a context manager that closes it. Methods may be called from any thread.
+    """Writes one recording; the end of the context closes it. Methods may be called from any thread.
 
-    Log times are wall-clock time. Those of a simulation (``backend`` is ``sim``) begin there and go on with its own
-    time, because it runs at a speed of its own.
+    Log times are wall-clock times. Those of a simulation (``backend`` is ``sim``) start at the wall-clock time and
+    continue with simulated time, because a simulation does not run in real time.
 
     Args:
-        path: The file; what is there is replaced, unless somebody is recording into it. Its folder is made.
+        path: The file; an old one is replaced, unless another program records into it. Its folder is created.
         metadata: JSON values, see `axbridge.recording.provenance.describe`.
 
     Raises:
-        RecordingError: the file cannot be opened, or is being recorded by somebody else.
+        RecordingError: the file cannot be opened, or another program is recording into it.
     """
 
     def __init__(self, path: Path | str, metadata: Mapping[str, Any]) -> None:
         self.path: Path = Path(path)
-        self._queue: Queue[Message] = Queue(_WAITING)
-        self._packets: deque[Passed] = deque()  # for the next message
+        self._queue: Queue[Message] = Queue(_QUEUE_SIZE)
+        self._packets: deque[Passed] = deque()  # for the next message of packets
         self._closing = threading.Event()
         self._failure: BaseException | None = None
         self._last_time = 0.0
@@ -87,19 +87,19 @@ class Recorder:
                 with suppress(OSError):
                     self._stream.close()
                 if self.path.is_file():
-                    self.path.unlink()  # nothing can be read in it
+                    self.path.unlink()  # without its header it cannot be read
                 release(self._claim)
                 raise
         self._thread = threading.Thread(target=self._write, name="recorder", daemon=True)
         self._thread.start()
 
     def step(self, servos: tuple[str, ...], samples: Table, *, logged: int | None = None) -> None:
-        """Record one step; a sample without a time is none.
+        """Record one step; samples without a time do not count.
 
         Args:
-            servos: Their names.
+            servos: Names of the servos.
             samples: `axbridge.state.SERVO_ROW` (servos,).
-            logged: Wall-clock time of the first sample, UTC in ns; by default now.
+            logged: Wall-clock time of the first sample, UTC in ns; default: the present time.
 
         Raises:
             RecordingError: an earlier sample could not be written, or the recorder is closed.
@@ -109,16 +109,16 @@ class Recorder:
             self._put(STEP, step_format.packed(samples), time, logged, servos)
 
     def event(self, time: float, name: str, /, **data: Any) -> None:
-        """Record that something happened; `data` must be JSON. ``segment`` events divide an experiment.
+        """Record an event; `data` must be JSON. ``segment`` events divide an experiment.
 
         Raises:
             RecordingError: an earlier sample could not be written, or the recorder is closed.
-            TypeError: `data` is no JSON.
+            TypeError: `data` cannot be JSON.
         """
         self._put(EVENTS, step_format.packed_event({"time": float(time), "name": name, "data": data}), time)
 
     def cycle(self, time: float, **statistics: float) -> None:
-        """Record the timing of one control cycle: `step_format.CYCLE_FIELDS`; NaN is not known.
+        """Record the timing of one control cycle: `step_format.CYCLE_FIELDS`; NaN = unknown.
 
         Raises:
             RecordingError: an earlier sample could not be written, or the recorder is closed.
@@ -133,20 +133,20 @@ class Recorder:
         self._put(CYCLE, step_format.packed(row), time)
 
     def packet(self, time: float, source: Source, data: bytes) -> None:
-        """Record bytes that went over a line: the thread that writes makes a message of them, so this takes no time.
+        """Record bytes on a line; the writing thread encodes them, so that this call is fast.
 
         Raises:
-            RecordingError: something earlier could not be written.
+            RecordingError: an earlier sample could not be written.
         """
         if self._failure is not None:
             self._check()
         self._packets.append(Passed(time, source, data))
 
     def close(self) -> None:
-        """Write what is left and compress the file; may be called twice.
+        """Write the queued messages and compress the file; a second call does nothing.
 
         Raises:
-            RecordingError: something could not be written; what was written before can be read.
+            RecordingError: writing failed; the earlier samples can be read.
         """
         if self._closing.is_set():
             return
@@ -154,13 +154,13 @@ class Recorder:
         try:
             self._thread.join()
             self._check()
-            if self.path.is_file() and os.path.samestat(self._file, self.path.stat()):  # else it was moved meanwhile
+            if self.path.is_file() and os.path.samestat(self._file, self.path.stat()):  # else the file was moved
                 self._compress()
         finally:
             release(self._claim)
 
     def _compress(self) -> None:
-        """Put the compressed file in the place of the plain one."""
+        """Replace the file by its compressed copy."""
         try:
             with self.path.open("rb") as plain, replacing(self.path) as temporary, temporary.open("wb") as stream:
                 compressed(plain, stream, self._metadata)
@@ -180,13 +180,13 @@ class Recorder:
         elif logged is None:
             logged = clocks.time_ns()
         try:
-            self._queue.put(Message(topic, data, logged, servos), timeout=_PATIENCE)
+            self._queue.put(Message(topic, data, logged, servos), timeout=_QUEUE_TIMEOUT)
         except Full:
-            why = f"takes no samples: the disk has been busy for {_PATIENCE:.0f} s"
+            why = f"takes no samples: the disk has been busy for {_QUEUE_TIMEOUT:.0f} s"
             raise RecordingError(self.path, why, "choose another disk") from None
 
     def _write(self) -> None:
-        """The thread: every `FLUSH_PERIOD` write what has come and flush it; in the end, finish and close the file."""
+        """Run the writing thread: write and flush queued messages every `FLUSH_PERIOD`; at the end close the file."""
         last = False
         try:
             with self._stream:
@@ -194,20 +194,20 @@ class Recorder:
                     last = self._closing.wait(FLUSH_PERIOD)
                     while not self._queue.empty():
                         self._writer.write(self._queue.get())
-                    if some := [self._packets.popleft() for _ in range(len(self._packets))]:
-                        self._writer.write(Message(PACKETS, step_format.packed_packets(some), clocks.time_ns()))
+                    if packets := [self._packets.popleft() for _ in range(len(self._packets))]:
+                        self._writer.write(Message(PACKETS, step_format.packed_packets(packets), clocks.time_ns()))
                     self._stream.flush()
                 self._writer.finish()
-        except BaseException as failure:  # noqa: BLE001 - whatever ends the thread is raised by the next call
+        except BaseException as failure:  # noqa: BLE001 - the next call raises it
             self._failure = failure
-            while not self._queue.empty():  # who waits for room is told at the next message
+            while not self._queue.empty():  # so that a call that waits for the full queue returns
                 self._queue.get()
 
     def _check(self) -> None:
-        """Raise what failed."""
+        """Raise RecordingError if the writing thread has failed."""
         if self._failure is not None:
-            said = getattr(self._failure, "strerror", None) or str(self._failure) or type(self._failure).__name__
-            why = f"cannot be written: {said}"
+            reason = getattr(self._failure, "strerror", None) or str(self._failure) or type(self._failure).__name__
+            why = f"cannot be written: {reason}"
             hint = "choose a writable folder with free space; what was written before can be read"
             raise RecordingError(self.path, why, hint) from self._failure
 

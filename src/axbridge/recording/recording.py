@@ -1,4 +1,4 @@
-"""Recordings: what every servo was to do and did, on one clock, whether it was real or simulated."""
+"""Recordings: the goals and samples of each servo, real or simulated, on one clock."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from axbridge.recording.tables import HEADERS, wide_parts
 from axbridge.state import SERVO_COLUMNS
 
 SERVO_FIELDS = tuple(name for name in SERVO_COLUMNS if name != "time")
-_IN_MEMORY = 4 * 2**20  # bytes of samples; those of a longer recording lie in a temporary file
+_IN_MEMORY = 4 * 2**20  # bytes of samples; longer recordings use a temporary file
 _COLUMNS = tuple(SERVO_COLUMNS)
 COMMANDS = ("command", "torque_enabled", "duty", "speed_limit", "torque_limit")
 
 
 @dataclass(frozen=True)
 class Track:
-    """One servo's samples; every array has the length of `time`, which is strictly increasing; unknown values are NaN.
+    """One servo's samples: arrays of the length of `time`, which increases strictly; unknown values are NaN.
 
-    `axbridge.state.SERVO_COLUMNS` says what each column is, with its unit.
+    `axbridge.state.SERVO_COLUMNS` describes each column, with its unit.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Track:
 
     @classmethod
     def of(cls, name: str, time: FloatArray, **columns: FloatArray) -> Track:
-        """A track of the columns that are known."""
+        """Return a track; columns that are not given are NaN."""
         unknown = np.full(len(time), np.nan)
         return cls(name, time, **{key: columns.get(key, unknown) for key in SERVO_FIELDS})
 
@@ -66,50 +66,50 @@ class Track:
 
     @property
     def columns(self) -> dict[str, FloatArray]:
-        """All but the time, by name; (n,) each."""
+        """All columns but the time, by name; (n,) each."""
         return {key: getattr(self, key) for key in SERVO_FIELDS}
 
     @property
     def known(self) -> dict[str, FloatArray]:
-        """The time, and the columns that have a value somewhere, by name; (n,) each."""
+        """The time and the columns with at least one known value, by name; (n,) each."""
         return {"time": self.time} | {key: values for key, values in self.columns.items() if not np.isnan(values).all()}
 
     def facts(self) -> SampleFacts:
-        """Range, rate, gaps and jumps of these samples."""
+        """Return range, rate, gaps and jumps of these samples."""
         return sample_facts(self.time, self.columns)
 
     def rows(self, chosen: IntArray | slice) -> Track:
-        """Some of its samples, in their order."""
+        """Return a track of the samples at these indices."""
         return Track.of(self.name, self.time[chosen], **{key: column[chosen] for key, column in self.columns.items()})
 
     @property
     def enabled(self) -> BoolArray:
-        """Whether torque was on, (n,) bool; where that is not known it is taken to be."""
+        """Whether torque was on, (n,) bool; an unknown state counts as on."""
         return np.not_equal(self.torque_enabled, 0)
 
     @property
     def sent(self) -> FloatArray:
-        """When each goal had been sent, s, (n,): `commanded`; with its sample where nobody wrote it down."""
+        """When each goal had been sent, s, (n,): `commanded`, or the sample's time if that is unknown."""
         return np.where(np.isnan(self.commanded), self.time, self.commanded)
 
     def between(self, start: float, end: float) -> Track:
-        """The samples with start <= time < end."""
+        """Return the samples with start <= time < end."""
         return self.rows(slice(*np.searchsorted(self.time, (start, end))))
 
 
 def in_order(time: FloatArray, columns: Mapping[str, FloatArray]) -> tuple[FloatArray, dict[str, FloatArray]]:
-    """Samples in strictly increasing time: of those of one time, the last known value of each column.
+    """Return the samples sorted by time; samples with equal times are merged to the last known value of each column.
 
-    `commanded` is when the goal that stays was first sent.
+    `commanded` becomes the time at which the remaining goal was first sent.
     """
-    if (time[1:] > time[:-1]).all():  # as nearly always: compared, not subtracted, so nothing overflows
+    if (time[1:] > time[:-1]).all():  # the usual case; a difference could overflow, a comparison cannot
         return time, dict(columns)
     order = np.argsort(time, kind="stable")
     time = time[order]
     columns = {key: column[order] for key, column in columns.items()}
-    fresh = np.ones(len(time), dtype=bool)
-    fresh[1:] = time[1:] > time[:-1]
-    first = np.flatnonzero(fresh)
+    starts = np.ones(len(time), dtype=bool)
+    starts[1:] = time[1:] > time[:-1]
+    first = np.flatnonzero(starts)
     last = np.append(first[1:], len(time)) - 1
     merged = {}
     for key, column in columns.items():
@@ -122,10 +122,10 @@ def in_order(time: FloatArray, columns: Mapping[str, FloatArray]) -> tuple[Float
 
 
 def _first_sent(columns: Mapping[str, FloatArray], first: int, last: int) -> float:
-    """When the commands of row `last` were sent for the first time within a group of rows."""
-    kept = [columns[key] for key in COMMANDS if key in columns]
+    """Return when the commands of row `last` were first sent within a group of rows."""
+    commands = [columns[key] for key in COMMANDS if key in columns]
     row = last
-    while row > first and all(np.array_equal(c[row - 1], c[last], equal_nan=True) for c in kept):
+    while row > first and all(np.array_equal(c[row - 1], c[last], equal_nan=True) for c in commands):
         row -= 1
     return float(columns["commanded"][row])
 
@@ -136,33 +136,33 @@ class Event:
 
     time: float  # s
     name: str  # ``segment``, ``aborted``, …
-    data: dict[str, Any] = field(default_factory=dict)  # its facts
+    data: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Segment:
-    """A stretch of an experiment, from its ``segment`` event to the next or to the end."""
+    """A part of an experiment, from its ``segment`` event to the next one or to the end."""
 
     name: str  # ``step``, ``fall``, …
     start: float  # s
     end: float  # s
-    data: dict[str, Any]  # what the experiment said about it, e.g. ``servo``, ``start`` and ``target`` (rad)
+    data: dict[str, Any]  # of its event, e.g. ``servo``, ``start`` and ``target`` (rad)
 
 
 class StoredTracks(Mapping[str, Track]):
-    """Samples by servo and column: a track is made when somebody asks, without the other servos."""
+    """Samples by servo and column; an access creates the track of that servo alone."""
 
     def __init__(self) -> None:
-        self._file = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - as long as its tracks are wanted
+        self._file = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - open as long as this object exists
         weakref.finalize(self, self._file.close)
         self._lock = threading.Lock()
         self._blocks: dict[str, list[tuple[int, int, bytes]]] = {}  # offset, samples, known columns
         self.spans: dict[str, tuple[float, float]] = {}
         self._latest: dict[str, float] = {}
-        self.backwards: dict[str, tuple[float, float]] = {}  # from when to when a clock first jumped back, s
+        self.backwards: dict[str, tuple[float, float]] = {}  # by servo: times before and after its first jump back, s
 
     def add(self, servos: tuple[str, ...], steps: Table) -> None:
-        """Take in samples, (steps, servos); those without a time that makes sense are none."""
+        """Add samples, (steps, servos); samples without a valid time are left out."""
         values = steps.view(np.float64).reshape(*steps.shape, len(_COLUMNS))
         for place, servo in enumerate(servos):
             samples = values[:, place]
@@ -206,22 +206,22 @@ class StoredTracks(Mapping[str, Track]):
         return len(self._blocks)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For another process it is the tracks themselves."""
+        """Pickle the tracks themselves: another process cannot read the temporary file."""
         return dict, (dict(self.items()),)
 
 
 @dataclass(frozen=True)
 class Recording(Mapping[str, Track]):
-    """All of one recording: a mapping of servo name to `Track`.
+    """One recording: a mapping of servo name to `Track`.
 
     Attributes:
-        path: File it came from.
+        path: The recording's file.
         tracks: By servo.
         events: In order of time.
         cycles: Timing of the control cycles: arrays of equal length, with ``time``; empty when not recorded.
         metadata: Rig, profiles, parameters, versions, experiment; see docs/formats.md.
-        complete: False when the file was cut off, or a part of it is damaged.
-        lost: What is damaged, in words; the rest was read.
+        complete: False when the file is cut off or damaged.
+        lost: The damaged parts, in words; all others were read.
     """
 
     path: Path
@@ -247,7 +247,7 @@ class Recording(Mapping[str, Track]):
 
     @property
     def flaw(self) -> str:
-        """What is wrong with the file, to be said of it; empty when it is whole."""
+        """What is wrong with the file, in words; empty when it is complete."""
         if self.lost:
             return f"is damaged: {', '.join(self.lost)} cannot be read"
         if not self.complete:
@@ -255,10 +255,10 @@ class Recording(Mapping[str, Track]):
         return "" if self else "holds no samples"
 
     def to_pandas(self, rate: float | None = None) -> Any:
-        """A pandas DataFrame: the time as its index, a column a servo and quantity (``shoulder.position_rad``).
+        """Return a pandas DataFrame: the time as index, a column per servo and quantity (``shoulder.position_rad``).
 
         Args:
-            rate: Rows a second, resampled as `axbridge.recording.tables.wide_parts` says; None: a row at each sample.
+            rate: Rows per second, resampled as in `axbridge.recording.tables.wide_parts`; None: a row at each sample.
 
         Raises:
             UnsupportedOperation: pandas is not installed.
@@ -272,11 +272,11 @@ class Recording(Mapping[str, Track]):
         return pd.DataFrame(named, index=pd.Index(time, name=HEADERS["time"]))
 
     def spans(self) -> list[tuple[float, float]]:
-        """First and last time of every servo that has samples, s."""
+        """Return the first and last time, s, of each servo that has samples."""
         return [span for name in self if (span := self.span(name)) is not None]
 
     def span(self, servo: str) -> tuple[float, float] | None:
-        """First and last time of one servo, s; None without samples. Of a whole file no sample is read.
+        """Return the first and last time of one servo, s; None without samples. A stored track is not read for this.
 
         Raises:
             KeyError: no such servo.
@@ -298,7 +298,7 @@ class Recording(Mapping[str, Track]):
 
     @property
     def segments(self) -> tuple[Segment, ...]:
-        """The experiment's parts in order; empty when it named none."""
+        """The experiment's parts in order; empty when none were marked."""
         marks = [event for event in self.events if event.name == "segment"]
         ends = [*(event.time for event in marks[1:]), np.nextafter(self.end, np.inf)][: len(marks)]
         return tuple(

@@ -1,7 +1,7 @@
-"""What a robot does, written down by an observer: the one way from a robot into a recording.
+"""An observer that records the steps of a robot; all recordings of robots are made by it.
 
-Beside a servo's sample stands the goal that acts from it on; so a row is written one step later. Times are those that
-really passed: a late step stops the robot's clock, but not the recording's.
+A row has a servo's sample and the goal that acts from then on, so it is written one step later. Times are elapsed real
+times: a late step stops the robot's clock, but not the recording's.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from axbridge.state import Goals, Observer, StepReport, StepTable
 
 
 class _Robot(Protocol):
-    """What is recorded of an `axbridge.robot.robot.Robot`."""
+    """The part of `axbridge.robot.robot.Robot` that is recorded."""
 
     @property
     def time(self) -> float: ...
@@ -33,23 +33,23 @@ class _Robot(Protocol):
 
 
 class RobotRecorder:
-    """Records a robot from now on; a context manager that writes the last samples and lets the robot go.
+    """Records a robot from now on; the end of the context writes the last samples and removes the observer.
 
     Args:
-        robot: It is observed: `Robot.observe`.
-        recorder: Takes samples, goals, power and truth, a cycle each step, and what changed on the buses as events
-            (``missing``, ``returned``, ``fault``, ``limit``, ``port lost``, ``port back``). Also that a virtual bus
-            fell behind (``stood still``), and for how many seconds.
-        servos: Which; all by default.
-        cycle: Called after each step for further fields of the cycle, see `recording.step_format.CYCLE_FIELDS`.
-        failed: Called with why nothing can be written, and the robot is let go; None: the step raises the error.
+        robot: The robot; `Robot.observe` registers the observer.
+        recorder: Gets samples, goals, power and truth, a cycle in each step, and changes on the buses as events
+            (``missing``, ``returned``, ``fault``, ``limit``, ``port lost``, ``port back``). The event ``stood still``
+            has the number of seconds by which a virtual bus fell behind.
+        servos: The servos to record; all by default.
+        cycle: Called after each step; returns further fields of the cycle, see `recording.step_format.CYCLE_FIELDS`.
+        failed: Called with the error when nothing can be written; recording then ends. None: the step raises the error.
 
     Attributes:
-        paused: Set to let time pass without recording it.
-        steps: Steps seen.
-        late: Those that came late.
-        slipped: By how much all together, s.
-        unanswered: Steps, of those recorded, in which one of these servos did not answer.
+        paused: While True, nothing is recorded.
+        steps: Number of steps.
+        late: Number of late steps.
+        slipped: Sum of their delays, s.
+        unanswered: Number of recorded steps in which at least one of these servos did not answer.
     """
 
     def __init__(
@@ -68,34 +68,34 @@ class RobotRecorder:
         self.late: int = 0
         self.slipped: float = 0.0
         self.unanswered: int = 0
-        self._limited: set[tuple[str, str]] = set()  # servo and limit: one that was lifted is recorded as lifted
+        self._limited: set[tuple[str, str]] = set()  # (servo, limit) that was ever set: its removal is recorded, too
         self._held: dict[str, float] = {}  # rad, by servo
-        self._zero, self._slip = 0, 0.0  # of those that wait: wall clock of the robot's time 0, ns; `slipped`, s
+        self._zero, self._slip = 0, 0.0  # of the waiting samples: wall clock of the robot's time 0, ns; `slipped`, s
         self._sample(robot.table)
         self._leave: Callable[[], None] | None = robot.observe(self._step)
 
     @property
     def time(self) -> float:
-        """Time that has really passed: the robot's plus what its steps were late, s."""
+        """Elapsed real time, s: the robot's time plus the delays of its late steps."""
         return self._robot.time + self.slipped
 
     def event(self, name: str, /, **data: Any) -> None:
-        """Record that something happens now; `data` must be JSON. Raises what `Recorder.event` does."""
+        """Record an event at the present time; `data` must be JSON. Raises the errors of `Recorder.event`."""
         self._recorder.event(self.time, name, **data)
 
     def mark(self, name: str, **facts: Any) -> None:
-        """Record that a part, a segment, begins now. Raises what `Recorder.event` does."""
+        """Record that a segment begins now. Raises the errors of `Recorder.event`."""
         self.event("segment", name=name, **facts)
 
     def finish(self) -> None:
-        """Record the last samples and look no more; may be called twice. Raises RecordingError."""
+        """Record the last samples and remove the observer; a second call does nothing. Raises RecordingError."""
         if self._leave is not None:
             self._leave()
             self._leave = None
             self._write(math.nan)
 
     def _step(self, report: StepReport, table: StepTable) -> None:
-        """The observer."""
+        """Record a step; called by the robot."""
         try:
             self._record(report)
             self._sample(table)
@@ -107,7 +107,7 @@ class RobotRecorder:
             self._failed(error)
 
     def _record(self, report: StepReport) -> None:
-        """The samples before this step, with the goals that acted in it."""
+        """Write the samples before this step, with the goals that acted in it."""
         self.steps += report.requested > 0
         self.late += report.late > 0
         self.slipped += report.late / 1e3
@@ -118,19 +118,19 @@ class RobotRecorder:
                 times = {"requested_ms": report.requested, "actual_ms": report.actual, "late_ms": report.late}
                 self._recorder.cycle(self.time, **times, errors=len(report.errors), **self._cycle())
             for event in report.events:
-                why = "" if event.error is None else event.error.message
+                reason = "" if event.error is None else event.error.message
                 flags = [flag.name for flag in type(event.flags) if flag in event.flags]
-                facts = {"servo": event.name, "error": why, "flags": flags}
+                facts = {"servo": event.name, "error": reason, "flags": flags}
                 self.event(event.kind, **{key: value for key, value in facts.items() if value})
 
     def _sample(self, table: StepTable) -> None:
-        """Keep the samples that have just come in until the next step: what can only be asked now is in them."""
+        """Keep the newest samples until the next step; the robot replaces its table then."""
         self._waiting = table.rows()[[table.servos[name] for name in self._names]]
-        newest = float(np.fmax.reduce(table.column("time"), initial=0.0))  # has come in just now
+        newest = float(np.fmax.reduce(table.column("time"), initial=0.0))  # received just now
         self._zero, self._slip = clocks.time_ns() - round(newest * 1e9), self.slipped
 
     def _write(self, commanded: float) -> None:
-        """The samples that wait, beside the goals in force."""
+        """Write the waiting samples with the present goals."""
         rows = self._waiting
         first = np.fmin.reduce(rows["time"])
         if math.isnan(first):
@@ -143,11 +143,11 @@ class RobotRecorder:
         self._recorder.step(self._names, rows, logged=self._zero + round(first * 1e9))
 
     def _command(self, name: str, position: float) -> tuple[float, ...]:
-        """The columns of `COMMANDS`; limits only where there is one, or was."""
+        """Return the columns of `COMMANDS`; a limit that was never set is NaN."""
         servo = self._robot[name]
         goals: Goals = servo.goals
         command, speed, torque = goals.position, math.nan, math.nan
-        if goals.speed == 0:  # it holds still where it was then; in the column, 0 means no limit
+        if goals.speed == 0:  # the joint holds its position then; in the column, 0 means no limit
             command = self._held.setdefault(name, position)
         else:
             self._held.pop(name, None)
@@ -155,10 +155,10 @@ class RobotRecorder:
             torque = self._limit((name, "torque"), goals.torque, 1.0)
         return command, goals.enabled, goals.duty, speed, torque
 
-    def _limit(self, which: tuple[str, str], value: float, most: float) -> float:
-        if value < most:
-            self._limited.add(which)
-        return value if which in self._limited else math.nan
+    def _limit(self, key: tuple[str, str], value: float, largest: float) -> float:
+        if value < largest:
+            self._limited.add(key)
+        return value if key in self._limited else math.nan
 
     def __enter__(self) -> RobotRecorder:
         return self

@@ -1,6 +1,6 @@
-"""A recording as a bag of ROS 2, written without ROS: a folder with an MCAP file of CDR messages and ``metadata.yaml``.
+"""Write a recording as a bag of ROS 2 without ROS: a folder with an MCAP file of CDR messages and ``metadata.yaml``.
 
-Joints' states, their goals and events (JSON), and where they are known the URDF and where a walking robot's base is.
+Its topics are joint states, goals and events (JSON); the URDF and the pose of a walking robot's base if known.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ _TYPES = {
     COMMANDS: "sensor_msgs/msg/JointState",
     TRANSFORMS: "tf2_msgs/msg/TFMessage",
 }
-_VERSION = 8  # of the bag; ROS 2 since Humble reads it
+_VERSION = 8  # of the bag format; ROS 2 from Humble on reads it
 _OTHER_FILES = {".csv", ".parquet", ".mcap"}
 _NOTHING = np.empty(0)
 
 
 def check_bag(folder: Path, *, force: bool) -> None:
-    """Refuse a folder that no bag can be written to."""
+    """Raise UsageError for a folder to which no bag can be written."""
     require("writing a bag of ROS 2", "rosbags")
     import rosbags.rosbag2  # noqa: F401
 
     if folder.suffix in _OTHER_FILES:
         raise UsageError(f"{folder}: a bag of ROS 2 is a folder", f"name it {folder.with_suffix('')}")
-    there = folder.exists() or folder.is_symlink()
-    if there and not _is_bag(folder):
+    exists = folder.exists() or folder.is_symlink()
+    if exists and not _is_bag(folder):
         raise UsageError(f"{folder} is already there, and is no bag", "give another name")
-    if there and not force:
+    if exists and not force:
         raise UsageError(f"{folder} is already there", "give another name, or replace it with --force")
 
 
@@ -63,12 +63,12 @@ def _is_bag(folder: Path) -> bool:
 
 
 def write_ros2(recording: Recording, folder: Path | str, *, force: bool = False) -> dict[str, int]:
-    """Write a bag; times are wall-clock times, as in the recording."""
+    """Write a bag and return its number of messages by topic; times are wall-clock times, as in the recording."""
     folder = Path(folder)
     check_bag(folder, force=force)
     with reading(partial(RecordingError, recording.path), "record or import it again"), writing(folder):
         make_folder(folder)
-        # A folder of its own beside the bag: a bag is there whole, or not at all.
+        # The bag is written in a temporary folder, then renamed: no incomplete bag remains after a failure.
         with tempfile.TemporaryDirectory(prefix=".", suffix=".part", dir=folder.parent) as part:
             new, old = Path(part) / folder.name, Path(part) / "old"
             counts = _write(new, recording)
@@ -92,15 +92,15 @@ def _write(folder: Path, recording: Recording) -> dict[str, int]:
         for time, topic, message in _messages(recording, store.types):
             if topic not in channels:
                 channels[topic] = writer.add_connection(
-                    topic, _TYPES[topic], typestore=store, offered_qos_profiles=[_kept()] if topic == ROBOT else []
+                    topic, _TYPES[topic], typestore=store, offered_qos_profiles=[_latched()] if topic == ROBOT else []
                 )
             writer.write(channels[topic], _logged(origin, time), store.serialize_cdr(message, _TYPES[topic]))
             counts[topic] = counts.get(topic, 0) + 1
     return counts
 
 
-def _kept() -> Any:
-    """The quality of service of a description: a late subscriber gets it, too."""
+def _latched() -> Any:
+    """Return the quality of service of the description: late subscribers receive it, too."""
     from rosbags.interfaces import Qos, QosDurability, QosHistory, QosLiveliness, QosReliability, QosTime
 
     ever = QosTime(0, 0)
@@ -113,7 +113,7 @@ def _logged(origin: int, time: float) -> int:
 
 
 def _messages(recording: Recording, types: Mapping[str, Any]) -> Iterator[tuple[float, str, Any]]:
-    """Messages with their times, s, and topics, in order of time."""
+    """Yield (time in s, topic, message) in order of time."""
     urdf = str(recording.metadata.get("urdf", ""))
     joints = {servo["name"]: servo["joint"] for servo in recording.metadata.get("rig", {}).get("servo", [])}
     origin = log_origin(recording)
@@ -124,13 +124,13 @@ def _messages(recording: Recording, types: Mapping[str, Any]) -> Iterator[tuple[
         return types["std_msgs/msg/Header"](stamp=stamp, frame_id=frame)
 
     def states(topic: str, columns: Sequence[str], servos: Sequence[str]) -> Iterator[tuple[float, str, Any]]:
-        """Of each time at which a joint has a value in the first of the columns."""
+        """Yield a message for each time at which a joint has a value in the first column."""
         names = np.array([printable(joints.get(servo, servo)) for servo in servos], dtype=object)
         tables = {key: np.stack([getattr(recording[servo], key) for servo in servos], axis=1) for key in columns}
         known, times = np.isfinite(tables[columns[0]]), recording[servos[0]].time
         for row in np.flatnonzero(known.any(axis=1)):
-            here = {key: table[row, known[row]] for key, table in tables.items()}
-            values = [here.get(key, _NOTHING) for key in (columns[0], "velocity", "torque")]
+            known_values = {key: table[row, known[row]] for key, table in tables.items()}
+            values = [known_values.get(key, _NOTHING) for key in (columns[0], "velocity", "torque")]
             time, messages = float(times[row]), (value if np.isfinite(value).any() else _NOTHING for value in values)
             yield time, topic, types[_TYPES[topic]](header(time), names[known[row]].tolist(), *messages)
 

@@ -1,4 +1,4 @@
-"""Real recordings that come with axbridge, to try everything on without a robot.
+"""Recordings of real servos that come with axbridge, for trials without a robot.
 
 >>> from axbridge import samples
 >>> samples.names()
@@ -20,11 +20,11 @@ from axbridge.recording.recording import Recording
 
 
 class Sample(NamedTuple):
-    """One log."""
+    """A log that comes with axbridge."""
 
-    file: str  # its name in the folder of samples
-    servo: str  # what to call its servo
-    about: str  # what it shows, who recorded it, and its licence
+    file: str  # its path in the folder of samples
+    servo: str  # name for its servo
+    about: str  # content, author and licence
 
 
 SAMPLES = {
@@ -37,22 +37,22 @@ SAMPLES = {
 
 
 def names() -> list[str]:
-    """Names of the samples."""
+    """Return the names of the samples."""
     return sorted(SAMPLES)
 
 
 def find(name: str) -> Sample:
-    """The sample called `name`; raises UsageError where there is none."""
+    """Return the sample called `name`; raise UsageError if there is none."""
     if name not in SAMPLES:
         raise UsageError(f"there is no sample {name!r}", f"{nearest(name, SAMPLES)}samples: {', '.join(names())}")
     return SAMPLES[name]
 
 
 def path(name: str) -> Path:
-    """The log of a sample, as it was published; raises UsageError where there is none."""
+    """Return the path of a sample's unchanged log; raise UsageError if there is none."""
     return shipped("docs/real") / find(name).file
 
 
 def load(name: str) -> Recording:
-    """A sample as a recording; raises UsageError where there is none."""
+    """Return a sample as a recording; raise UsageError if there is none."""
     return import_log(path(name), servo=find(name).servo)

@@ -1,4 +1,4 @@
-"""What recorded columns are like: rate, range, gaps and jumps; and what is odd: clocks, units, impossible values."""
+"""Check recorded columns: rate, range, gaps and jumps; irregular clocks, wrong units and impossible values."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.errors import plural
 
-LAST = 1e15  # s, rad, V, …: no clock or sensor reads more, and log times could not hold it
-JUMP = math.radians(20)  # a smaller one may be noise
-TOO_FAST = 40.0  # rad/s: several times what any servo of this kind turns
-GAP = 2.5  # times the usual spacing: longer than that is a gap
-PAUSE = 1.0  # s without a sample that are worth a word, when samples come much faster
-LONGEST_PAUSE = 1000.0  # s: no pause between two samples of one motion is as long
-SLOW = 1.0  # s a sample: motion cannot be followed
-# Of a clock that counts from 1970, until the year 5138; one that counts a smaller unit is beyond.
+LAST = 1e15  # s, rad, V, …: no clock or sensor has larger values, and an MCAP log time cannot store them
+JUMP = math.radians(20)  # a smaller change may be noise
+TOO_FAST = 40.0  # rad/s: several times the top speed of any servo of this kind
+GAP = 2.5  # a spacing longer than this multiple of the usual one is a gap
+PAUSE = 1.0  # s without a sample that are reported, if samples usually are much closer
+LONGEST_PAUSE = 1000.0  # s: pauses between two samples of one motion are shorter
+SLOW = 1.0  # s between samples: too slow to follow a motion
+# Least values of clocks that count from 1970; valid until the year 5138.
 _EPOCHS = (1e17, "ns"), (1e14, "us"), (0, "ms")
-# From this period on, in the unit of the clock.
+# Least sample periods, in the unit of the clock, from which this unit is suggested.
 _CLOCKS = (
     (5e5, "nanoseconds", "ns"),
     (500, "microseconds", "us"),
@@ -29,9 +29,9 @@ _CLOCKS = (
     (0, "seconds", "s"),
 )
 _READ_AS = {1.0: "seconds", 1e-3: "milliseconds", 1e-6: "microseconds", 1e-9: "nanoseconds"}
-FAST = 2e-5  # s a sample: no bus is as fast
+FAST = 2e-5  # s between samples: no bus is as fast
 
-# column: (largest size that makes sense, what was probably read as what, what to write instead)
+# column: (largest plausible absolute value, probable cause, argument of --column that corrects it)
 _LIMITS = {
     "position": (4 * math.pi, "degrees read as radians", "position=HEADER:deg"),
     "command": (4 * math.pi, "degrees read as radians", "command=HEADER:deg"),
@@ -43,30 +43,30 @@ _LIMITS = {
 
 @dataclass(frozen=True)
 class SampleFacts:
-    """What a servo's samples are like."""
+    """Summary of a servo's samples."""
 
-    samples: int  # how many
+    samples: int  # number of samples
     start: float  # time of the first, s; NaN without samples
-    end: float  # of the last, s
-    columns: tuple[str, ...]  # those with a value somewhere
-    lowest: float  # smallest position, rad; NaN when none is known
-    highest: float  # largest position, rad
+    end: float  # time of the last, s
+    columns: tuple[str, ...]  # columns with at least one known value
+    lowest: float  # lowest position, rad; NaN when none is known
+    highest: float  # highest position, rad
     gaps: int  # spacings longer than 2.5 times the usual one
     longest_gap: float  # longest spacing, s; 0 with fewer than two samples
-    longest_gap_at: float  # when it began, s
-    jumps: int  # times the position changed faster than any servo turns
-    first_jump_at: float  # when the first of these was, s
+    longest_gap_at: float  # start of the longest spacing, s
+    jumps: int  # number of position changes faster than any servo turns
+    first_jump_at: float  # time of the first jump, s
 
     @property
     def rate(self) -> float:
-        """Samples a second on average, Hz; 0 with fewer than two."""
+        """Mean sample rate, Hz; 0 with fewer than two samples."""
         span = self.end - self.start
         return (self.samples - 1) / span if self.samples > 1 and span > 0 else 0.0
 
 
 def sample_facts(time: FloatArray, columns: Mapping[str, FloatArray]) -> SampleFacts:
-    """What samples are like."""
-    jumps, nan = _jumps(time, columns), math.nan  # before `steps`, which would lie in memory meanwhile
+    """Return the summary of a servo's samples; columns (n,)."""
+    jumps, nan = _jumps(time, columns), math.nan  # before `steps`: both at once would need more memory
     steps = np.diff(time)
     widest = int(np.argmax(steps)) if len(steps) else 0
     known = tuple(key for key, column in columns.items() if not np.isnan(column).all())
@@ -88,13 +88,13 @@ def sample_facts(time: FloatArray, columns: Mapping[str, FloatArray]) -> SampleF
 
 @dataclass(frozen=True)
 class Oddity:
-    """Something odd."""
+    """A probable error in a recording."""
 
-    servo: str  # whose samples
-    what: str  # what is odd, and where
-    cause: str  # what probably led to it
-    remedy: str  # what to do
-    severity: Literal["error", "warning"]  # `error` where the samples cannot be used as they are, else `warning`
+    servo: str
+    what: str  # the observation, and its place
+    cause: str  # the probable cause
+    remedy: str  # the next step
+    severity: Literal["error", "warning"]  # `error` when the samples cannot be used unchanged, else `warning`
 
     def __str__(self) -> str:
         return f"{self.servo}: {self.what} (probably {self.cause})"
@@ -107,9 +107,9 @@ def findings(
     row: Callable[[int], str] = lambda index: f"sample {index}",
     unit: float = 1.0,
 ) -> list[Oddity]:
-    """What is odd about one servo's samples, in the order in which they were taken; errors first.
+    """Return the probable errors in one servo's samples, given in recorded order; errors come before warnings.
 
-    `unit` is what the log's clock was multiplied by, s.
+    `row` names the place of a sample; `unit` is the unit of the log's clock, s.
     """
     if not len(time):
         return []
@@ -124,7 +124,7 @@ def findings(
         ]  # fmt: skip
     odd = [*_clock(servo, time, row, unit), *_values(servo, columns, row)]
     jumps = _jumps(time, columns)
-    if jumps and np.nanmax(np.abs(columns["position"])) <= _LIMITS["position"][0]:  # a wrong unit has been named
+    if jumps and np.nanmax(np.abs(columns["position"])) <= _LIMITS["position"][0]:  # else the unit is wrong, see above
         at, by = max(jumps, key=lambda jump: abs(jump[1]))
         what = f"{_times(len(jumps), 'the position jumps')}, by {math.degrees(by):+.0f}° at {at:.3f} s"
         cause = "a corrupt reading, a sensor that lost a turn, or motions joined without a pause"
@@ -133,7 +133,7 @@ def findings(
 
 
 def _other_unit(period: float, unit: float) -> tuple[str, str]:
-    """Cause and remedy where samples are as far apart as none are."""
+    """Return cause and remedy of an implausible sample period."""
     name, short = next((name, short) for least, name, short in _CLOCKS if period / unit >= least)
     return f"{name} read as {_READ_AS.get(unit, 'another unit')}", f"import it with --column time=HEADER:{short}"
 
@@ -165,7 +165,7 @@ def _clock(servo: str, time: FloatArray, row: Callable[[int], str], unit: float)
             cause = "seconds read as milliseconds or microseconds"
         yield Oddity(servo, f"one sample every {period * 1e6:g} µs", cause, remedy, "warning")
     gaps = np.flatnonzero(steps > max(PAUSE, 20 * period)).tolist()
-    if gaps and period < SLOW:  # with a wrong unit every pause is too long
+    if gaps and period < SLOW:  # a wrong unit makes every pause too long
         i = max(gaps, key=lambda index: float(steps[index]))
         more = f", and {plural(len(gaps) - 1, 'more pause')}" if len(gaps) > 1 else ""
         what = f"no sample for {steps[i]:.6g} s before {row(i + 1)} (at {time[i]:g} s){more}"
@@ -197,7 +197,7 @@ def _values(servo: str, columns: Mapping[str, FloatArray], row: Callable[[int], 
 
 
 def _jumps(time: FloatArray, columns: Mapping[str, FloatArray]) -> tuple[tuple[float, float], ...]:
-    """Changes of position that are too fast; in wheel mode a sensor wraps round, and nothing is said."""
+    """Return (time, change) of too fast position changes; none in wheel mode, where the sensor wraps around."""
     if "position" not in columns:
         return ()
     turning = ~np.isnan(columns["duty"]) if "duty" in columns else np.zeros(len(time), dtype=bool)

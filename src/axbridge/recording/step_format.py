@@ -1,9 +1,9 @@
-"""What a recording's messages are, byte by byte: the table of a step, the timing of a cycle, an event.
+"""The binary messages of a recording: the table of a step, the timing of a cycle, an event, bytes on a line.
 
-All are CDR, ROS 2's encoding, and each channel carries its ``ros2msg`` schema. ``/step`` holds a `SERVO_ROW` of every
-servo; its schema has a field a servo, its channel's metadata their own names. Servos that are not sampled together have
-``/step2``, …. ``/cycle`` holds `CYCLE_FIELDS`, ``/events`` a std_msgs/String with JSON, ``/packets`` the bytes of a
-line.
+All are CDR, ROS 2's encoding, and each channel has its ``ros2msg`` schema. ``/step`` has a `SERVO_ROW` for each servo;
+its schema has a field for each servo, and its channel's metadata have the servos' original names. Servos that are not
+sampled together have ``/step2``, …. ``/cycle`` has `CYCLE_FIELDS`, ``/events`` a std_msgs/String with JSON,
+``/packets`` the bytes of a line.
 """
 
 from __future__ import annotations
@@ -21,48 +21,48 @@ from axbridge.file_reading import snake_case
 from axbridge.state import SERVO_COLUMNS
 
 CYCLE, EVENTS, PACKETS, STEP = "/cycle", "/events", "/packets", "/step"
-SERVOS = "servos"  # in the metadata of a channel of steps: their names, JSON
+SERVOS = "servos"  # key of the servos' names, JSON, in the metadata of a step channel
 STEP_TYPE = "axbridge_msgs/msg/Step"
 CYCLE_TYPE = "axbridge_msgs/msg/Cycle"
 EVENT_TYPE, EVENT_SCHEMA = "std_msgs/msg/String", "string data\n"
 PACKETS_TYPE = "axbridge_msgs/msg/Packets"
-PACKETS_SCHEMA = """float64[] time  # s, the recording's clock: when the bytes were sent, or came
-uint32[] size  # bytes of each
-uint8[] source  # 0: a program, 1: the bridge itself, 2: servos, 3: a program, and behind it what the line got instead
-uint8[] data  # of all, one behind the other
+PACKETS_SCHEMA = """float64[] time  # s, the recording's clock: when the bytes were sent or received
+uint32[] size  # number of bytes of each
+uint8[] source  # 0: a program, 1: the bridge itself, 2: servos, 3: a program's packet, then the changed one
+uint8[] data  # the bytes of all, concatenated
 """
 
 CYCLE_FIELDS = {
     "time": "s, the robot's clock: the end of the step",
-    "requested_ms": "ms, length of the step asked for",
-    "actual_ms": "ms, length it took",
-    "late_ms": "ms, how late the step was; 0 = on time",
+    "requested_ms": "ms, requested length of the step",
+    "actual_ms": "ms, actual length of the step",
+    "late_ms": "ms, delay of the step; 0 = on time",
     "errors": "servos that did not answer",
-    "base_x": "m, simulation only: where the robot's base is, forward",
+    "base_x": "m, simulation only: position of the robot's base, forward",
     "base_y": "m, to the left",
     "base_z": "m, up",
-    "base_roll": "rad, simulation only: how the base lies",
+    "base_roll": "rad, simulation only: orientation of the base",
     "base_pitch": "rad",
     "base_yaw": "rad",
-    "zmp_x": "m, simulation only: where the floor's push acts, the zero-moment point; none in the air",
+    "zmp_x": "m, simulation only: the zero-moment point on the floor; unknown in the air",
     "zmp_y": "m",
-    "zmp_margin": "m, from there to the nearest edge of the soles that stand",
-    "planned_zmp_x": "m, simulation only: where the gait wants the zero-moment point, as seen from where the feet are",
+    "zmp_margin": "m, distance of the zero-moment point to the nearest edge of the standing soles",
+    "planned_zmp_x": "m, simulation only: the gait's planned zero-moment point, relative to the present feet",
     "planned_zmp_y": "m",
-    "imu_roll": "rad, how the robot's inertial unit is turned, by itself",
+    "imu_roll": "rad, orientation of the robot's inertial unit, as it reported it",
     "imu_pitch": "rad, positive nose down",
     "imu_yaw": "rad",
-    "imu_rate_x": "rad/s, how fast it turns, in its own axes",
+    "imu_rate_x": "rad/s, angular velocity in the unit's axes",
     "imu_rate_y": "rad/s",
     "imu_rate_z": "rad/s",
-    "imu_acceleration_x": "m/s^2, what it is pushed with, in its own axes",
+    "imu_acceleration_x": "m/s^2, specific force in the unit's axes",
     "imu_acceleration_y": "m/s^2",
     "imu_acceleration_z": "m/s^2",
 }
-BASE = ("base_x", "base_y", "base_z", "base_roll", "base_pitch", "base_yaw")  # of them: where the robot is
+BASE = ("base_x", "base_y", "base_z", "base_roll", "base_pitch", "base_yaw")  # cycle fields of the base's pose
 CYCLE_ROW = np.dtype([(name, "<f8") for name in CYCLE_FIELDS])
 
-_CDR = b"\x00\x01\x00\x00"  # in front of each message: little-endian
+_CDR = b"\x00\x01\x00\x00"  # header of each message: little-endian
 _RULE = "=" * 80
 
 _COUNT = struct.Struct("<I")
@@ -71,16 +71,16 @@ Table = npt.NDArray[np.void]
 
 
 class Source(IntEnum):
-    """Who has sent bytes on a line."""
+    """The sender of bytes on a line."""
 
     PROGRAM = 0
-    BRIDGE = 1  # its own questions and writes
+    BRIDGE = 1  # its own reads and writes
     SERVOS = 2
-    CHANGED = 3  # a packet that a rule has changed, with the changed one behind it, which follows as the program's
+    CHANGED = 3  # a program's packet before a rule changed it, then the changed bytes; these follow as PROGRAM, too
 
 
 class Passed(NamedTuple):
-    """Bytes that went over a line together."""
+    """Bytes that were transferred together over a line."""
 
     time: float  # s, the recording's clock
     source: Source
@@ -88,12 +88,12 @@ class Passed(NamedTuple):
 
 
 def packed(table: Table | np.void) -> bytes:
-    """A message of a `SERVO_ROW` a servo, or of one `CYCLE_ROW`."""
+    """Return a message with a `SERVO_ROW` for each servo, or with one `CYCLE_ROW`."""
     return _CDR + table.tobytes()
 
 
 def tables(messages: Sequence[bytes], dtype: np.dtype[Any], rows: int) -> Table:
-    """Many messages at once, (messages, rows)."""
+    """Return the rows of many messages, (messages, rows); raise ValueError for a wrong length or byte order."""
     size = len(_CDR) + rows * dtype.itemsize
     text = b"".join(messages)
     if any(len(message) != size for message in messages):
@@ -105,18 +105,18 @@ def tables(messages: Sequence[bytes], dtype: np.dtype[Any], rows: int) -> Table:
 
 
 def packed_event(event: Mapping[str, Any]) -> bytes:
-    """A message of an event; what cannot be JSON raises TypeError."""
+    """Return the message of an event; raise TypeError when it cannot be JSON."""
     text = json.dumps(event).encode()
     return _CDR + (len(text) + 1).to_bytes(4, "little") + text + b"\0"
 
 
 def event(message: bytes) -> dict[str, Any]:
-    """The event of a message."""
+    """Return the event of a message."""
     return dict(json.loads(message[len(_CDR) + 4 :].rstrip(b"\0")))
 
 
 def packed_packets(packets: Sequence[Passed]) -> bytes:
-    """A message of `PACKETS`: at least one."""
+    """Return a `PACKETS` message of at least one packet."""
     times, sources, data = zip(*packets, strict=True)
     count, joined = _COUNT.pack(len(packets)), b"".join(data)
     sizes = np.array([len(each) for each in data], "<u4").tobytes()
@@ -125,7 +125,7 @@ def packed_packets(packets: Sequence[Passed]) -> bytes:
 
 
 def packets(message: bytes) -> list[Passed]:
-    """What a message of `PACKETS` holds; one that makes no sense raises ValueError."""
+    """Return the content of a `PACKETS` message; raise ValueError when it is invalid."""
     try:
         (count,) = _COUNT.unpack_from(message, len(_CDR))
         place = len(_CDR) + 8
@@ -142,18 +142,18 @@ def packets(message: bytes) -> list[Passed]:
 
 
 def definition(fields: Mapping[str, str]) -> str:
-    """The ``ros2msg`` definition of numbers."""
+    """Return the ``ros2msg`` definition of float64 fields, given as name: description."""
     return "".join(f"float64 {name}  # {what}\n" for name, what in fields.items())
 
 
 def step_schema(servos: Sequence[str]) -> str:
-    """The ``ros2msg`` definition of a step of these servos."""
+    """Return the ``ros2msg`` definition of a step of these servos."""
     step = "".join(f"axbridge_msgs/Servo {name}\n" for name in _field_names(servos))
     return f"{step}{_RULE}\nMSG: axbridge_msgs/Servo\n{definition(SERVO_COLUMNS)}"
 
 
 def servos_of(metadata: Mapping[str, str]) -> tuple[str, ...]:
-    """The servos of a channel of steps."""
+    """Return the servos of a step channel; raise ValueError when its metadata do not name each once."""
     names = json.loads(metadata.get(SERVOS, "null"))
     if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
         raise ValueError("a channel that does not name its servos")
@@ -163,7 +163,7 @@ def servos_of(metadata: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _field_names(servos: Sequence[str]) -> list[str]:
-    """Names as ROS 2 wants them: lower case, one underscore at a time, a letter first, each once."""
+    """Return unique names by ROS 2's rules: lower case, a letter first, no two underscores in a row."""
     names: dict[str, None] = {}
     for servo in servos:
         stem = snake_case(servo)

@@ -1,6 +1,6 @@
-"""Recordings in MCAP files: written while a robot runs, compressed, and read, however they were cut.
+"""Read, write and compress recordings in MCAP files, and read files that were cut off.
 
-Log time is UTC in ns, as that of cameras and ROS bags. Metadata is one record, ``axbridge``, whose values are JSON.
+Log time is UTC in ns, as in ROS bags and camera logs. The metadata are one record, ``axbridge``, with JSON values.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from axbridge.recording.sample_quality import LAST
 from axbridge.recording.step_format import CYCLE, CYCLE_FIELDS, EVENTS, PACKETS, STEP, Passed
 from axbridge.state import SERVO_COLUMNS, SERVO_ROW
 
-_DAMAGE = (  # what damaged bytes make of the libraries
+_DAMAGE = (  # errors that the libraries raise for damaged bytes
     McapError, struct.error, ValueError, KeyError, TypeError, AttributeError, StopIteration, OverflowError, OSError,
     MemoryError, RecursionError, zstandard.ZstdError,
 )  # fmt: skip
@@ -49,26 +49,26 @@ _METADATA = "axbridge"
 _MAGIC = b"\x89MCAP0\r\n"
 _HEAD = struct.Struct("<BQ")  # of a record: kind, length
 _MESSAGE = struct.Struct("<HIQQ")  # of a message: channel, sequence, log time, publish time
-_LARGEST = 1 << 26  # bytes: a record or chunk that says to be larger is damaged; ours have a quarter of a megabyte
-_LATEST = 2**64 - 1  # ns, what a log time can hold
-_CHUNK = 256 * 1024  # bytes before compression: what a file that was damaged later loses at most
+_MAX_RECORD = 1 << 26  # bytes: a larger record or chunk is damaged; ours have a quarter of a megabyte
+_MAX_LOG_TIME = 2**64 - 1  # ns: largest log time of MCAP
+_CHUNK = 256 * 1024  # bytes before compression: a damaged byte loses at most one chunk
 _BLOCK = 1 << 20  # bytes read at once
-_BATCH = 1 << 20  # bytes of messages that become tables at once
-_STEPS = 1000  # written between two words about how far it is
+_BATCH = 1 << 20  # bytes of messages that are decoded at once
+_STEPS = 1000  # steps per block, and messages between two progress reports
 
 
 def opened(recording: Recording | Path | str) -> Recording:
-    """The recording itself, or the one in the file of this name."""
+    """Return the recording, or read it from a file."""
     return recording if isinstance(recording, Recording) else open_recording(recording)
 
 
 def open_recording(path: Path | str) -> Recording:
-    """Read a recording, whole or cut off (`Recording.complete` says which).
+    """Read a recording, complete or cut off (see `Recording.complete`).
 
-    A servo's samples become arrays when somebody asks for them: an hour of eighteen servos fits a small computer.
+    A servo's samples are converted to arrays at the access: so an hour of eighteen servos fits a small computer.
 
     Raises:
-        RecordingError: no such file, not readable, no MCAP, or nothing of ours in it.
+        RecordingError: the file does not exist, is not readable, not MCAP, or not a recording of axbridge.
     """
     path = Path(path)
     log = _Log(path)
@@ -97,10 +97,10 @@ def open_recording(path: Path | str) -> Recording:
 
 
 def recorded_packets(path: Path | str) -> list[Passed]:
-    """The bytes that went over a line, in order, of a recording made by `axbridge bridge`; none of others.
+    """Return the bytes on a line, in order, from a recording of `axbridge bridge`; empty for other recordings.
 
     Raises:
-        RecordingError: no such file, not readable, or no MCAP.
+        RecordingError: the file does not exist, is not readable, or not MCAP.
     """
     path = Path(path)
     log = _Log(path)
@@ -117,9 +117,9 @@ def recorded_packets(path: Path | str) -> list[Passed]:
 def write_recording(
     recording: Recording, path: Path | str, progress: Callable[[int], None] = lambda _written: None
 ) -> Recording:
-    """Write a whole, compressed file; what was at `path` stays if that fails. Returns it as it lies there.
+    """Write a complete, compressed file and return it as stored; on failure the old file stays.
 
-    Log times count from when it was recorded (``recorded`` in its metadata, else now).
+    Log times start at the time of recording (``recorded`` in the metadata, else now).
     """
     path = Path(path)
     check_number(path, len(recording))
@@ -134,7 +134,7 @@ def write_recording(
 
 
 def log_origin(recording: Recording) -> int:
-    """Log time of the robot's time 0, UTC in ns; the first sample is from when it was recorded, as its metadata say."""
+    """Return the log time of the robot's time 0, UTC in ns; the first sample has the metadata's time of recording."""
     try:
         moment = datetime.fromisoformat(str(recording.metadata.get("recorded")))
     except ValueError:
@@ -143,7 +143,7 @@ def log_origin(recording: Recording) -> int:
 
 
 def _messages(recording: Recording) -> Iterator[Message]:
-    """Everything in it."""
+    """Yield all messages of a recording."""
     origin = log_origin(recording)
     for event in recording.events:
         facts = {"time": event.time, "name": event.name, "data": event.data}
@@ -157,17 +157,17 @@ def _messages(recording: Recording) -> Iterator[Message]:
     for servos in sampled_together({name: track.time for name, track in tracks.items()}):
         times = tracks[servos[0]].time
         for first in range(0, len(times), _STEPS):
-            some = slice(first, first + _STEPS)
-            steps = np.full((len(times[some]), len(servos)), np.nan, SERVO_ROW)
+            rows = slice(first, first + _STEPS)
+            steps = np.full((len(times[rows]), len(servos)), np.nan, SERVO_ROW)
             for place, servo in enumerate(servos):
                 for name in SERVO_COLUMNS:
-                    steps[name][:, place] = getattr(tracks[servo], name)[some]
-            for time, step in zip(times[some].tolist(), steps, strict=True):
+                    steps[name][:, place] = getattr(tracks[servo], name)[rows]
+            for time, step in zip(times[rows].tolist(), steps, strict=True):
                 yield Message(STEP, step_format.packed(step), origin + round(time * 1e9), servos)
 
 
 def sampled_together(times: Mapping[str, FloatArray]) -> list[tuple[str, ...]]:
-    """Servos that have their samples, at these times, step by step, each before the next of any other."""
+    """Return groups of servos, by their sample times, in which each step has one sample of each servo."""
     groups: defaultdict[int, list[list[str]]] = defaultdict(list)
     for servo, time in times.items():
         for group in groups[len(time)]:
@@ -181,16 +181,16 @@ def sampled_together(times: Mapping[str, FloatArray]) -> list[tuple[str, ...]]:
 
 
 class Message(NamedTuple):
-    """What is written."""
+    """A message of an MCAP file."""
 
     topic: str  # `STEP`, `CYCLE`, `EVENTS` or `PACKETS`
     data: bytes  # by `axbridge.recording.step_format`
     logged: int  # UTC in ns
-    servos: tuple[str, ...] = ()  # of a step: whose
+    servos: tuple[str, ...] = ()  # servos of a step
 
 
 class MessageWriter:
-    """Writes messages: in chunks, or each at once for a file that may be cut off at any time."""
+    """Writes messages in chunks, or each immediately for a file that may be cut off at any time."""
 
     def __init__(self, stream: IO[bytes], metadata: Mapping[str, Any], *, chunked: bool) -> None:
         kind = CompressionType.ZSTD if chunked else CompressionType.NONE
@@ -201,14 +201,14 @@ class MessageWriter:
         self._channels: dict[tuple[str, tuple[str, ...]], int] = {}
 
     def write(self, message: Message) -> None:
-        """Append one; its channel is declared when it first appears."""
+        """Append a message; declare its channel before the first one."""
         key = message.topic, message.servos
         channel = self._channels.get(key) or self._register(*key)
-        logged = min(max(0, message.logged), _LATEST)
+        logged = min(max(0, message.logged), _MAX_LOG_TIME)
         self._writer.add_message(channel, logged, message.data, logged)
 
     def finish(self) -> None:
-        """Write the summary that marks a whole file."""
+        """Write the summary, which marks a complete file."""
         self._writer.finish()
 
     def _register(self, topic: str, servos: tuple[str, ...]) -> int:
@@ -230,7 +230,7 @@ class MessageWriter:
 
 
 def compressed(source: IO[bytes], target: IO[bytes], metadata: Mapping[str, Any]) -> None:
-    """Copy a file that was written message by message into chunks."""
+    """Copy a file of single messages to a file of compressed chunks."""
     writer = MessageWriter(target, metadata, chunked=True)
     channels: dict[int, _Channel] = {}
     source.seek(len(_MAGIC))
@@ -246,28 +246,28 @@ def compressed(source: IO[bytes], target: IO[bytes], metadata: Mapping[str, Any]
 
 @dataclass
 class _Log:
-    """What a file holds."""
+    """Content of a file."""
 
     path: Path
     tracks: StoredTracks = field(default_factory=StoredTracks)
-    metadata: dict[str, Any] | None = None  # JSON values; None: it holds nothing of ours
-    events: list[dict[str, Any]] = field(default_factory=list)  # as they were written
-    cycles: list[dict[str, FloatArray]] = field(default_factory=list)  # known columns, in parts
-    whole: bool = False  # whether its end is there
-    chunks: int = 0  # how many it has
-    lost: int = 0  # how many of them are damaged, and left out
-    channels: dict[int, _Channel] = field(default_factory=dict)  # ours, by their number
+    metadata: dict[str, Any] | None = None  # JSON values; None: not a recording of axbridge
+    events: list[dict[str, Any]] = field(default_factory=list)  # not yet validated
+    cycles: list[dict[str, FloatArray]] = field(default_factory=list)  # known columns, in blocks
+    whole: bool = False  # whether the file has its end
+    chunks: int = 0  # number of chunks
+    lost: int = 0  # number of damaged chunks, which are left out
+    channels: dict[int, _Channel] = field(default_factory=dict)  # axbridge's channels, by id
 
 
 class _Channel(NamedTuple):
-    """A channel of ours: `STEP`, `CYCLE`, `EVENTS` or `PACKETS`; of the first, whose."""
+    """A channel of axbridge: `STEP` with its servos, `CYCLE`, `EVENTS` or `PACKETS`."""
 
     topic: str
     servos: tuple[str, ...] = ()
 
 
 def _read(stream: IO[bytes], log: _Log) -> None:
-    """Read a file as far as it goes."""
+    """Read a file up to its end or to where it was cut off."""
     waiting: defaultdict[int, list[bytes]] = defaultdict(list)
     size = 0
     for kind, content in _parts(stream, log):
@@ -281,12 +281,12 @@ def _read(stream: IO[bytes], log: _Log) -> None:
             if record.name == _METADATA:
                 log.metadata = {key: json.loads(value) for key, value in record.metadata.items()}
         if size > _BATCH:
-            _pass_on(waiting, log)
+            _decode(waiting, log)
             size = 0
-    _pass_on(waiting, log)
+    _decode(waiting, log)
 
 
-def _pass_on(waiting: dict[int, list[bytes]], log: _Log) -> None:
+def _decode(waiting: dict[int, list[bytes]], log: _Log) -> None:
     for number, messages in waiting.items():
         topic, servos = log.channels[number]
         try:
@@ -294,7 +294,7 @@ def _pass_on(waiting: dict[int, list[bytes]], log: _Log) -> None:
                 rows = step_format.tables(messages, step_format.CYCLE_ROW, 1)[:, 0]
                 rows = rows[np.abs(rows["time"]) <= LAST]
                 columns = {name: np.where(np.abs(rows[name]) <= LAST, rows[name], np.nan) for name in CYCLE_FIELDS}
-                if len(rows):  # an hour's unknown ones would take thirty times as much
+                if len(rows):  # unknown columns of an hour would need thirty times the memory
                     log.cycles.append({name: v for name, v in columns.items() if not np.isnan(v).all()})
             elif topic == EVENTS:
                 log.events += map(step_format.event, messages)
@@ -307,7 +307,7 @@ def _pass_on(waiting: dict[int, list[bytes]], log: _Log) -> None:
 
 
 def _add(channels: dict[int, _Channel], channel: Channel) -> None:
-    """Keep a channel, if it is one of ours."""
+    """Add a channel if it is one of axbridge's."""
     if channel.message_encoding == "cdr" and channel.id not in channels:
         if channel.topic in {CYCLE, EVENTS, PACKETS}:
             channels[channel.id] = _Channel(channel.topic)
@@ -316,9 +316,9 @@ def _add(channels: dict[int, _Channel], channel: Channel) -> None:
 
 
 def _parts(stream: IO[bytes], log: _Log) -> Iterator[tuple[int, bytes]]:
-    """Records of the data, those of a chunk in its place; `log` gets channels and what is lost.
+    """Yield kind and content of all records, also of those in chunks; add channels and damage to `log`.
 
-    A whole file is read by its index, else whatever comes after a damaged record would be lost, too.
+    A complete file is read by its index; without it, all records after a damaged one are lost.
     """
     summary = _summary(stream)
     stream.seek(0)
@@ -334,7 +334,7 @@ def _parts(stream: IO[bytes], log: _Log) -> Iterator[tuple[int, bytes]]:
         kind = 0
         for kind, content in _records(stream, log.channels):
             if kind == Opcode.CHUNK:
-                yield from _inside(content, log)
+                yield from _chunk_records(content, log)
             elif kind == Opcode.DATA_END:
                 break
             else:
@@ -351,20 +351,20 @@ def _parts(stream: IO[bytes], log: _Log) -> Iterator[tuple[int, bytes]]:
         _add(log.channels, channel)
     for chunk in chunks:
         stream.seek(chunk.chunk_start_offset + _HEAD.size)
-        yield from _inside(stream.read(max(0, min(chunk.chunk_length, _LARGEST) - _HEAD.size)), log)
+        yield from _chunk_records(stream.read(max(0, min(chunk.chunk_length, _MAX_RECORD) - _HEAD.size)), log)
 
 
 def _summary(stream: IO[bytes]) -> Summary | None:
-    """A whole file's index; None where it is cut off or damaged."""
+    """Return the index of a complete file; None if the file is cut off or the index is damaged."""
     try:
         stream.seek(0)
-        return SeekingReader(stream, record_size_limit=_LARGEST).get_summary()
+        return SeekingReader(stream, record_size_limit=_MAX_RECORD).get_summary()
     except _DAMAGE:
         return None
 
 
-def _inside(content: bytes, log: _Log) -> Iterator[tuple[int, bytes]]:
-    """The records of a chunk; none of one that is damaged."""
+def _chunk_records(content: bytes, log: _Log) -> Iterator[tuple[int, bytes]]:
+    """Yield the records of a chunk; none of a damaged one."""
     log.chunks += 1
     try:
         data = _unpacked(content)
@@ -375,16 +375,16 @@ def _inside(content: bytes, log: _Log) -> Iterator[tuple[int, bytes]]:
 
 
 def _records(stream: IO[bytes], channels: dict[int, _Channel]) -> Iterator[tuple[int, bytes]]:
-    """Kind and content of every record from here on, up to the end or to one that is not all there.
+    """Yield kind and content of each record from the present position to the end or to an incomplete record.
 
-    Channels are added to `channels` instead.
+    Channel records are added to `channels` instead.
     """
     data, at = b"", 0
     while True:
         end = at + _HEAD.size
         if end <= len(data):
             kind, length = _HEAD.unpack_from(data, at)
-            if length > _LARGEST:
+            if length > _MAX_RECORD:
                 return
             content, end = end, end + length
             if end <= len(data):
@@ -401,14 +401,14 @@ def _records(stream: IO[bytes], channels: dict[int, _Channel]) -> Iterator[tuple
 
 
 def _unpacked(content: bytes) -> bytes:
-    """The records of a chunk."""
+    """Return the uncompressed records of a chunk; raise ValueError if it is damaged."""
     chunk = Chunk.read(ReadDataStream(BytesIO(content)))
-    if chunk.uncompressed_size > _LARGEST:
+    if chunk.uncompressed_size > _MAX_RECORD:
         raise ValueError("larger than can be")
     if chunk.compression not in {"", "zstd"}:
         raise ValueError(f"compressed by {chunk.compression}")
     if chunk.compression and zstandard.frame_content_size(chunk.data) not in {-1, chunk.uncompressed_size}:
-        raise ValueError("another size than it says")  # zstandard would believe the frame, be it terabytes
+        raise ValueError("another size than it says")  # zstandard would allocate the frame's size, even terabytes
     data = zstandard.decompress(chunk.data, chunk.uncompressed_size) if chunk.compression else chunk.data
     if chunk.uncompressed_crc and zlib.crc32(data) != chunk.uncompressed_crc:
         raise ValueError("changed since it was written")

@@ -1,4 +1,4 @@
-"""Samples as one wide table: a row for each moment, a column for each servo and quantity. Arithmetic alone."""
+"""Combine samples to one wide table: a row for each time, a column for each servo and quantity."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from axbridge.errors import UsageError
 from axbridge.recording.sample_quality import GAP
 
 _COLUMNS = {
-    # by field: its header, and the digits behind the point that carry something: a microsecond, and a hundredth or less
-    # of what a servo can tell (5 mrad, 0.01 rad/s, 0.1 % of duty, 0.1 V, 1 °C)
+    # by field: its header, and its significant decimal places: a microsecond, and a hundredth or less of a servo's
+    # resolution (5 mrad, 0.01 rad/s, 0.1 % of duty, 0.1 V, 1 °C)
     "time": ("time_s", 6),
     "command": ("command_rad", 6),
     "commanded": ("commanded_s", 6),
@@ -35,12 +35,12 @@ _COLUMNS = {
 HEADERS = {key: header for key, (header, _) in _COLUMNS.items()}
 
 _HELD = {"command", "commanded", "torque_enabled", "speed_limit", "duty", "torque_limit", "errors"}
-_MOST_ROWS = 50_000_000
-_SAME = 1e-9  # s: times that differ by less are one
+_MAX_ROWS = 50_000_000
+_SAME = 1e-9  # s: times this close are equal
 
 
 def rounded(key: str, value: float) -> str:
-    """A value of column `key` with the digits that carry something; "" where it is unknown."""
+    """Return a value of column `key` with its significant digits; "" if it is unknown."""
     if math.isnan(value):
         return ""
     text = f"{value:.{_COLUMNS[key][1]}f}"
@@ -49,12 +49,12 @@ def rounded(key: str, value: float) -> str:
 
 
 def wide_parts(
-    servos: Mapping[str, Mapping[str, FloatArray]], rate: float | None = None, rows: int = _MOST_ROWS
+    servos: Mapping[str, Mapping[str, FloatArray]], rate: float | None = None, rows: int = _MAX_ROWS
 ) -> Iterator[tuple[FloatArray, dict[tuple[str, str], FloatArray]]]:
-    """Samples of several servos on common times, in parts of so many rows; one without rows where there are none.
+    """Yield samples of several servos on common times, in blocks of `rows` rows; at least one block, maybe empty.
 
-    Measurements are interpolated between neighbours, but not over a gap (more than 2.5 times the usual spacing) nor
-    past the ends. Goals and settings are held until the next. Error bits count from one row to the next: none is lost.
+    With a `rate` (Hz), measurements are interpolated, but not across a gap (more than 2.5 times the usual spacing) and
+    not beyond the ends. Goals and settings are held until the next. A row has all error bits since the row before it.
     """
     times = {name: columns["time"] for name, columns in servos.items()}
     at = np.unique(np.concatenate([np.empty(0), *times.values()])) if rate is None else _even_times(times, rate)
@@ -68,13 +68,13 @@ def wide_parts(
     for first in range(0, max(1, len(at)), rows):
         part = {key: np.full(len(at[first : first + rows]), np.nan) for key in table}
         for (name, key), values in table.items():
-            some = slice(*np.searchsorted(places[name], (first, first + rows)))
-            part[name, key][places[name][some] - first] = values[some]
+            chosen = slice(*np.searchsorted(places[name], (first, first + rows)))
+            part[name, key][places[name][chosen] - first] = values[chosen]
         yield at[first : first + rows], part
 
 
 def _even_times(sampled: Mapping[str, FloatArray], rate: float) -> FloatArray:
-    """`rate` times a second from the first to the last of all, s, (m,)."""
+    """Return even times from the first to the last sample of all, s, (m,); raise UsageError for an invalid rate."""
     if not 0 < rate < math.inf:
         raise UsageError(f"a rate of {rate:g} rows a second makes no table", "give a positive rate, as 50")
     ends = [time[[0, -1]] for time in sampled.values() if len(time)]
@@ -82,13 +82,13 @@ def _even_times(sampled: Mapping[str, FloatArray], rate: float) -> FloatArray:
         return np.empty(0)
     start, end = np.min(ends), np.max(ends)
     count = (end - start) * rate
-    if count > _MOST_ROWS:
+    if count > _MAX_ROWS:
         raise UsageError(f"{rate:g} rows a second make {count:.3g} rows in {end - start:g} s", "give a lower rate")
     return start + np.arange(math.floor(count + 1e-6) + 1) / rate
 
 
 def _resampled(key: str, time: FloatArray, values: FloatArray, at: FloatArray) -> FloatArray:
-    """A column (n,) at other times (m,), as `wide_parts` says."""
+    """Return a column (n,) at other times (m,), as described in `wide_parts`."""
     known = np.isfinite(values)
     time, end, values = time[known], time[-1] if len(time) else -math.inf, values[known]
     if not len(time):
@@ -113,9 +113,9 @@ def _interpolated(time: FloatArray, values: FloatArray, at: FloatArray) -> Float
 
 
 def _with_every_bit(time: FloatArray, values: FloatArray, at: FloatArray, held: FloatArray) -> FloatArray:
-    """Bits seen since the row before are set, too."""
+    """Return values with all error bits since the row before."""
     row = np.searchsorted(at, time - _SAME)
-    seen = (row < len(at)) & (values != 0)
+    later = (row < len(at)) & (values != 0)
     bits = np.nan_to_num(held).astype(np.int64)
-    np.bitwise_or.at(bits, row[seen], values[seen].astype(np.int64))
+    np.bitwise_or.at(bits, row[later], values[later].astype(np.int64))
     return np.where(np.isnan(held), np.nan, bits)

@@ -5,7 +5,7 @@ addEventListener("click", async event => {
   const command = button.previousElementSibling;
   try {
     await navigator.clipboard.writeText(command.textContent);
-  } catch {  // of a page that no browser trusts
+  } catch {  // no clipboard in an insecure context (http or file)
     getSelection().selectAllChildren(command);
     document.execCommand("copy");
   }

@@ -1,7 +1,7 @@
-// Draws the figures of a page with uPlot: a plot a panel, one cursor and one horizontal range for all that share an axis.
+// Draws the figures of a page with uPlot: a plot for each panel; figures with the same axis share cursor and x range.
 "use strict";
 const drawn = new Map();  // box of a figure -> its plots
-const ranges = {};  // axis -> [from, to] that somebody chose
+const ranges = {};  // axis -> [from, to] chosen by the user
 const ink = name => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 const words = value => value == null ? "–" : Math.abs(value) >= 100 ? value.toFixed(1) : value.toFixed(2);
 
@@ -9,7 +9,7 @@ function bytes(text) {
   return Uint8Array.from(atob(text), letter => letter.charCodeAt(0)).buffer;
 }
 
-// Heights were written as 16-bit shares of their range; the lowest of them is a gap.
+// y values are 16-bit integers, a share of their range; -32768 is a gap.
 function heights([text, low, step]) {
   return Array.from(new Int16Array(bytes(text)), share => share === -32768 ? null : low + (share + 32767) * step);
 }
@@ -39,7 +39,7 @@ function legend(box, panel) {
   return values;
 }
 
-// Where parts begin: dotted lines through every panel, names in rows above the first, where there is room.
+// Starts of segments: dotted lines through each panel, names in rows above the first panel where there is room.
 function marks(plot, spots, named, rows = 2) {
   const {ctx, bbox} = plot, dense = devicePixelRatio;
   ctx.save();
