@@ -1,1 +1,1 @@
-"""Virtual servos with exact packets and timing, and their line."""
+"""The virtual servo with its packets and timing, and the line that it is on."""

@@ -1,4 +1,4 @@
-"""Alarms of a servo's firmware for supply, temperature and load; shutdown and recovery."""
+"""Firmware protections against wrong supply voltage, high temperature and overload; shutdown and recovery."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _DUTY, _SPEED, _VOLTS, _TEMPERATURE = map(int, (State.DUTY, State.SPEED, State.V
 
 
 class AlarmLimits(NamedTuple):
-    """Limits of the state of a servo without alarms; within them `Alarms.poll` would change nothing."""
+    """State limits of a servo without alarms; while the state is inside them, `Alarms.poll` changes nothing."""
 
-    lowest: float  # -V, so that every field is an upper limit
+    lowest: float  # -V: negated, so that every field is an upper limit
     highest: float  # V
     hottest: float  # degC
     duty: float  # magnitude
-    current: float = math.inf  # magnitude, A
+    current: float = math.inf  # A, magnitude
 
 
 class Alarms:
-    """State bits of a servo's error byte or Hardware Error Status, and the shutdown."""
+    """Status bits of one servo's error byte or Hardware Error Status, and the shutdown that they cause."""
 
     def __init__(self, profile: FirmwareProfile, table: ControlTable) -> None:
         self._behaviour = profile.behaviour
@@ -36,18 +36,18 @@ class Alarms:
         self._table = table
         self._stalled_since: float | None = None
         self.bits: int = 0  # present alarms
-        self.tripped: int = 0  # alarms that have switched the torque off, until recovery
-        self.overloaded: bool = False  # injected fault: an overload at any load
+        self.tripped: int = 0  # alarms that switched the torque off and wait for recovery
+        self.overloaded: bool = False  # overload at any load (a fault)
         protection = profile.protection
-        self._share = protection.overload_duty / profile.units.full_scale  # overload duty per count of the torque limit
+        self._duty_per_count = protection.overload_duty / profile.units.full_scale
         self._by_torque_limit = not self._latched and self._behaviour.shutdown_effect == "torque_limit_zero"
-        self._standing = protection.overload_speed * profile.electrics.no_load_speed * RPM
-        self._patience = protection.overload_s
-        self._reset = protection.reset_voltage
+        self._standstill_speed = protection.overload_speed * profile.electrics.no_load_speed * RPM
+        self._overload_time = protection.overload_s
+        self._reset_volts = protection.reset_voltage
         self.configure()
 
     def configure(self) -> None:
-        """Read the limits of the EEPROM area."""
+        """Read the limits from the EEPROM area."""
         table = self._table
         self._voltages = table["min_voltage_limit"], table["max_voltage_limit"]
         self._hottest = table["temperature_limit"]
@@ -59,7 +59,10 @@ class Alarms:
         self._stalled_since = None
 
     def poll(self, state: list[float], time: float, *, driven: bool, hot: float | None) -> int:
-        """Update `bits` from a row of the state array, or the temperature `hot`; return the alarms for a shutdown."""
+        """Update `bits` from a row of the state array; return the alarms that now require a shutdown.
+
+        `hot`, degC, replaces the temperature of the state.
+        """
         bits = 0
         lowest, highest = self._voltages
         if not lowest <= round(state[_VOLTS] / VOLT_PER_COUNT) <= highest:
@@ -72,26 +75,26 @@ class Alarms:
         return bits and bits & self._table["shutdown"] & ~self.tripped
 
     def limits(self, *, driven: bool) -> AlarmLimits | None:
-        """Return the present limits; None during an alarm or a stall."""
+        """Return the present limits; None while an alarm is set or a stall is being timed."""
         if self.bits or self.tripped or self.overloaded or self._stalled_since is not None:
             return None
         lowest, highest = self._voltages
         duty = self._pushing_duty if driven else math.inf
-        return AlarmLimits(-max(lowest / 10, self._reset), highest / 10, self._hottest, math.nextafter(duty, 0.0))
+        return AlarmLimits(-max(lowest / 10, self._reset_volts), highest / 10, self._hottest, math.nextafter(duty, 0.0))
 
     @property
     def _pushing_duty(self) -> float:
-        """Duty from which a driven motor counts as at full torque."""
-        return self._share * self._table[self._limit] or math.inf
+        """Smallest duty at which a driven motor counts as pushing."""
+        return self._duty_per_count * self._table[self._limit] or math.inf
 
     def overload(self) -> int:
-        """Set the overload fault until recovery; return the alarms for a shutdown."""
+        """Set the overload alarm until recovery; return the alarms that now require a shutdown."""
         self.overloaded = True
         self.bits |= _OVERLOAD
         return _OVERLOAD & self._table["shutdown"]
 
     def shut_down(self, flags: int) -> None:
-        """Switch the torque off for these alarms, by the register that this firmware uses."""
+        """Switch the torque off for these alarms, through the register that this firmware uses."""
         self.bits |= flags
         self.tripped |= flags
         if self._by_torque_limit:
@@ -100,7 +103,7 @@ class Alarms:
             self._table["torque_enable"] = 0
 
     def recover(self, *, torque_enable: bool) -> None:
-        """End a shutdown, because the host has written Torque Enable or Torque Limit."""
+        """End a shutdown that is not latched; the host has written Torque Enable, or else Torque Limit."""
         if self._behaviour.overload_latched and self.tripped & _OVERLOAD:
             if self._by_torque_limit:
                 self._table["torque_limit"] = 0
@@ -120,14 +123,14 @@ class Alarms:
         return self._by_torque_limit or not self.tripped
 
     def _stalled(self, state: list[float], time: float, driven: bool) -> bool:
-        """Return whether the shaft has been stalled at full torque for too long."""
+        """Return whether the shaft has stood still at the overload duty for longer than the overload time."""
         if not (driven and abs(state[_DUTY]) >= self._pushing_duty and self._stands(state)):
             self._stalled_since = None
             return False
         if self._stalled_since is None:
             self._stalled_since = time
-        return time - self._stalled_since >= self._patience
+        return time - self._stalled_since >= self._overload_time
 
     def _stands(self, state: list[float]) -> bool:
         """Return whether the shaft is too slow to count as turning."""
-        return abs(state[_SPEED]) <= self._standing
+        return abs(state[_SPEED]) <= self._standstill_speed

@@ -1,4 +1,4 @@
-"""Channels for clients of a virtual bus: a pseudo-terminal, or a TCP port (``socket://``)."""
+"""Ports for clients of a virtual bus: a pseudo-terminal, or a TCP port for ``socket://`` and other systems."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from axbridge.bus.port_name import lock_of, open_files
 from axbridge.errors import PortError, UsageError
 from axbridge.virtual.wake_latency import Awake, wake_on_time
 
-# Linux's struct termios2: four flag words, line discipline, 19 control characters, input and output speed
+# struct termios2 of Linux: four flag words, line discipline, 19 control characters, input and output speed.
 _TERMIOS2 = struct.Struct("=4IB19s2I")
 _TCGETS2 = 0x802C542A
-_CHUNK = 4096  # bytes of one read, and of all pending bytes; the kernel buffers as many for a real adapter
-_FULL = 1e-3  # s; pause while the buffer of arrivals is full
-_MOST_HELD = 65536  # bytes of a TCP client that wait for the line, 0.7 s at 1 Mbit/s; further bytes are lost
-_MOST_READS = 16  # socket reads per call
+_CHUNK = 4096  # bytes per read, and of all unread arrivals: the kernel buffers as many for a real adapter
+_FULL_PAUSE = 1e-3  # s between checks while the arrivals fill the buffer
+_MOST_HELD = 65536  # bytes of a TCP client that are held for the line, 0.7 s at 1 Mbit/s; more are lost
+_MOST_READS = 16  # reads per call of `hold`
 _TCSETS2 = 0x402C542B
 _CBAUD, _BOTHER = 0o010017, 0o010000
 _TIOCGEXCL = 0x80045440  # Linux
@@ -45,13 +45,13 @@ _CLOSED, _OPENED = 0x08 | 0x10, 0x20  # inotify: IN_CLOSE_WRITE and IN_CLOSE_NOW
 _EVENT = struct.Struct("=iIII")  # struct inotify_event: watch, mask, cookie, length of the name
 _MOST_UNREAD = 2048  # bytes
 _TRIALS = 200
-_CLAIMS, _CLAIM_PAUSE = 5, 0.02  # attempts to lock a link, and the pause between them, s
-_OTHERWISE = "serve on TCP: --tcp 127.0.0.1:7000"
-_TAKEN = b"axbridge: this bus has a client already; it takes another one when that has left\n"
+_LOCK_ATTEMPTS, _LOCK_PAUSE = 5, 0.02  # attempts to lock a link, and the pause between them, s
+_TCP_HINT = "serve on TCP: --tcp 127.0.0.1:7000"
+_OCCUPIED_NOTICE = b"axbridge: this bus has a client already; it takes another one when that has left\n"
 
 
 class Arrival(NamedTuple):
-    """Bytes from a client, their time, s on the monotonic clock, and the client's baud rate, if it set one."""
+    """Bytes from a client: send time in s on the monotonic clock, and the bits per second it set, if any."""
 
     data: bytes
     time: float
@@ -59,30 +59,30 @@ class Arrival(NamedTuple):
 
 
 class Listener:
-    """A thread in a blocking read of one end of the terminal.
+    """A thread that blocks in a read of one end of the terminal.
 
-    It does not receive bytes that a client flushes: TCOFLUSH right after a write (pypot flushes before every packet)
+    It does not receive bytes that a client discards: a TCOFLUSH right after a write (pypot flushes before every packet)
     removes bytes that the kernel has not yet moved to this end.
     """
 
     def __init__(self, end: int) -> None:
-        self.ready_fd, self._waker = os.pipe()  # readable if there are arrivals
+        self.ready_fd, self._waker = os.pipe()  # readable when there are arrivals
         self._end = end
         self._arrivals: deque[Arrival] = deque()
-        self._over = False
+        self._stopping = False
         self._thread = threading.Thread(target=self._listen, name="pty listener", daemon=True)
         self._thread.start()
 
     def arrivals(self) -> list[Arrival]:
-        """Return the arrivals since the last call; to be called when `ready_fd` is readable."""
+        """Return the arrivals since the last call; call it when `ready_fd` is readable."""
         os.read(self.ready_fd, _CHUNK)
         return [self._arrivals.popleft() for _ in range(len(self._arrivals))]
 
     def close(self, other: int) -> None:
-        """Stop listening; a write to `other`, the other end of the terminal, wakes the thread."""
-        self._over = True
+        """Stop the thread; a byte written to `other`, the other end of the terminal, ends its read."""
+        self._stopping = True
         os.set_blocking(other, False)
-        with contextlib.suppress(BlockingIOError):  # buffer full: the thread is not blocked in a read
+        with contextlib.suppress(BlockingIOError):  # the buffer is full, so the read does not block
             os.write(other, b"\0")
         os.set_blocking(other, True)
         self._thread.join()
@@ -93,24 +93,24 @@ class Listener:
         wake_on_time()
         _block_signals()
         while True:
-            while sum(len(arrival.data) for arrival in list(self._arrivals)) >= _CHUNK and not self._over:
-                time.sleep(_FULL)
+            while sum(len(arrival.data) for arrival in list(self._arrivals)) >= _CHUNK and not self._stopping:
+                time.sleep(_FULL_PAUSE)
             data = os.read(self._end, _CHUNK)
             now = time.monotonic()
-            if self._over:
+            if self._stopping:
                 return
             self._arrivals.append(Arrival(data, now, baud(self._end) or None))
             os.write(self._waker, b"!")
 
 
 class DirectReader:
-    """Reads one end of the terminal in the calling thread, for a bridge, which must pass bytes on at once."""
+    """Reads one end of the terminal in the calling thread, for a relay that must pass bytes on without delay."""
 
     def __init__(self, end: int) -> None:
         self.ready_fd = end
 
     def arrivals(self) -> list[Arrival]:
-        """Read the pending bytes; to be called when `ready_fd` is readable."""
+        """Return the bytes that have arrived; call it when `ready_fd` is readable."""
         data = os.read(self.ready_fd, _CHUNK)
         return [Arrival(data, time.monotonic(), baud(self.ready_fd) or None)]
 
@@ -119,15 +119,16 @@ class DirectReader:
 
 
 class Unlocker:
-    """A thread that clears the exclusive mode of the terminal (TIOCEXCL) after the client that set it has closed it.
+    """A thread that ends a client's exclusive use of the terminal (TIOCEXCL) after that client has closed it.
 
-    The kernel keeps the mode while any process has the slave open, and the server always has. So after a client was
-    killed, only root could open the slave. Only Linux reports that a file was closed; elsewhere there is no thread.
+    The kernel keeps the flag while any process has the slave open, and the server always has. Without this thread only
+    root could open the terminal after a client was killed. Only Linux reports when a file is closed; elsewhere there is
+    no thread.
     """
 
     def __init__(self, slave: int) -> None:
         self._slave = slave
-        self.clients: int | None = None  # open file descriptions of clients; None: unknown on this system
+        self.clients: int | None = None  # number of opens besides the server's; None: the system does not report it
         self._events = -1
         if sys.platform != "linux":
             return
@@ -135,15 +136,15 @@ class Unlocker:
         self._events = self._libc.inotify_init1(os.O_CLOEXEC)
         self._watched = self._libc.inotify_add_watch(self._events, os.ttyname(slave).encode(), _CLOSED | _OPENED)
         self.clients = 0 if self._watched >= 0 else None
-        self._over = False
+        self._stopping = False
         self._thread = threading.Thread(target=self._watch, name="pty unlocker", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """Stop watching, before the slave is closed."""
+        """Stop watching; call it before the slave is closed."""
         if self._events >= 0:
-            self._over = True
-            self._libc.inotify_rm_watch(self._events, self._watched)  # this sends an event, which ends the thread
+            self._stopping = True
+            self._libc.inotify_rm_watch(self._events, self._watched)  # this causes an event that ends the read
             self._thread.join()
             os.close(self._events)
 
@@ -151,18 +152,18 @@ class Unlocker:
         _block_signals()
         while True:
             masks: list[int] = []
-            with contextlib.suppress(OSError):  # inotify is not available
+            with contextlib.suppress(OSError):  # the system has no inotify
                 data = os.read(self._events, _CHUNK)
                 masks = [mask for _, mask, _, _ in _EVENT.iter_unpack(data[: len(data) // _EVENT.size * _EVENT.size])]
-            if self._over or self._watched < 0:
+            if self._stopping or self._watched < 0:
                 return
-            self.clients = (self.clients or 0) + sum(bool(one & _OPENED) - bool(one & _CLOSED) for one in masks)
+            self.clients = (self.clients or 0) + sum(bool(mask & _OPENED) - bool(mask & _CLOSED) for mask in masks)
             if not any(mask & _CLOSED for mask in masks):
                 continue
             with contextlib.suppress(OSError):
                 if any(fcntl.ioctl(self._slave, _TIOCGEXCL, bytes(4))):
-                    fcntl.ioctl(self._slave, termios.TIOCNXCL)  # before the search, which takes about 10 ms
-                    if self._has_client():  # another client was closed: restore the mode
+                    fcntl.ioctl(self._slave, termios.TIOCNXCL)  # first, because the search takes about 10 ms
+                    if self._has_client():  # another client has closed it
                         fcntl.ioctl(self._slave, termios.TIOCEXCL)
 
     def _has_client(self) -> bool:
@@ -175,13 +176,13 @@ class Unlocker:
 
 
 def _block_signals() -> None:
-    """Block signals in this thread; the main thread handles them."""
+    """Block all signals in this thread, so that the main thread handles them."""
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
 
 
 def _settings(descriptor: int) -> tuple[Any, ...] | None:
-    """Return the fields of `_TERMIOS2`; None if the system does not support it."""
+    """Return the fields of `_TERMIOS2`; None if the system does not report them."""
     try:
         return _TERMIOS2.unpack(fcntl.ioctl(descriptor, _TCGETS2, bytes(_TERMIOS2.size)))
     except OSError:
@@ -189,13 +190,13 @@ def _settings(descriptor: int) -> tuple[Any, ...] | None:
 
 
 def baud(descriptor: int) -> int:
-    """Return the client's baud rate; 0 if the system does not report it."""
+    """Return the bits per second that the client has set; 0 if the system does not report them."""
     fields = _settings(descriptor)
     return int(fields[7]) if fields else 0
 
 
 class _Ends(NamedTuple):
-    """Both ends of a pseudo-terminal, and their threads."""
+    """Both ends of a pseudo-terminal, the listener of its master and the unlocker of its slave."""
 
     master: int
     slave: int
@@ -204,10 +205,10 @@ class _Ends(NamedTuple):
 
 
 class PtyChannel:
-    """One pseudo-terminal; clients open its slave end like any serial port.
+    """One pseudo-terminal; clients open its slave end like a serial port.
 
-    It keeps the slave open, so that clients may close and reopen it. The line takes its rate from the client's setting.
-    `baud` is the initial rate, and `link` a symbolic link that always points at the slave.
+    It keeps the slave open, so that clients can connect and disconnect. The client's speed sets that of the line.
+    `baud` is the rate for a client that sets none. `link` is a symbolic link to the slave, renewed at each `plug`.
     """
 
     def __init__(
@@ -215,35 +216,35 @@ class PtyChannel:
     ) -> None:
         self._listen = listen
         if _MISSING:
-            raise PortError("pty", f"no pseudo-terminal: {_MISSING}", _OTHERWISE)
+            raise PortError("pty", f"no pseudo-terminal: {_MISSING}", _TCP_HINT)
         self._initial_baud = int(baud)
         self._link = link
         self._lock = -1
         self._ends: _Ends | None = None
         self.address = ""
-        self.transit = self._delay = 0.0  # s; to the client, from the client
+        self.transit = self._delay = 0.0  # s, from `write` to the client and from the client to here
         if link is not None:
-            self._claim(link)
+            self._lock_link(link)
         self.plug()
 
     @property
     def port(self) -> str:
-        """Path for clients: the link, which does not change, or the terminal."""
+        """The port for clients: the permanent link, or the terminal."""
         return str(self._link or self.address)
 
     def descriptors(self) -> tuple[int, ...]:
-        """Return the file descriptors to poll; none while unplugged."""
+        """File descriptors to wait on; none while it is unplugged."""
         return (self._ends.listener.ready_fd,) if self._ends else ()
 
     def plug(self) -> None:
-        """Open the pseudo-terminal (again) and point the link at it."""
+        """Open a pseudo-terminal and point the link at it."""
         try:
             master, slave = pty.openpty()
         except OSError as failure:
-            raise PortError("pty", f"no pseudo-terminal: {failure}", _OTHERWISE) from failure
+            raise PortError("pty", f"no pseudo-terminal: {failure}", _TCP_HINT) from failure
         tty.setraw(slave)
         _set_baud(slave, self._initial_baud)
-        first = not self.transit  # measured once: it depends on the machine only
+        first = not self.transit  # the transit times depend on the machine only: measure them once
         if first:
             client = self._listen(slave)
             self.transit = _transit(master, client)
@@ -259,40 +260,40 @@ class PtyChannel:
             temporary.replace(self._link)
 
     def unplug(self) -> None:
-        """Unplug the adapter: the port hangs up for clients."""
+        """Unplug the adapter: clients see the port hang up."""
         ends, self._ends = self._ends, None
         if ends is not None:
             if self._link is not None:
-                self._link.unlink(missing_ok=True)  # another terminal may get the same number
+                self._link.unlink(missing_ok=True)  # another program may get this terminal number next
             ends.unlocker.close()
             ends.listener.close(ends.slave)
             os.close(ends.master)
             os.close(ends.slave)
 
     def receive(self) -> list[Arrival]:
-        """Return the arrivals from the client since the last call."""
+        """Return the bytes from the client since the last call."""
         if self._ends is None:
             return []
         return [Arrival(data, time - self._delay, baud) for data, time, baud in self._ends.listener.arrivals()]
 
     @property
     def clients(self) -> int | None:
-        """Number of times that clients have it open; None if unknown on this system."""
+        """Number of times that clients have it open; None if the system does not report it."""
         return self._ends.unlocker.clients if self._ends else 0
 
     @property
     def occupied(self) -> bool | None:
-        """Whether a client has it open; None if unknown on this system."""
+        """Whether a client has it open; None if the system does not report it."""
         return None if self.clients is None else self.clients > 0
 
-    waits = False  # the kernel holds pending bytes and blocks the client
-    left = False  # not reported, because the server has the slave open
+    waits = False  # the kernel buffers bytes, and blocks the client when its buffer is full
+    left = False  # a hang-up is not visible while the server has the slave open
 
     def hold(self) -> None:
-        """Do nothing: the kernel buffers the client's bytes."""
+        """Do nothing: the kernel buffers bytes and blocks the client."""
 
     def write(self, data: bytes) -> None:
-        """Send bytes to the client; if it does not read, bytes beyond the buffer are lost, as in a real adapter."""
+        """Send bytes to the client; as in a real adapter, bytes that an idle client leaves unread are lost."""
         if self._ends is not None and _unread(self._ends.slave) < _MOST_UNREAD:
             with contextlib.suppress(OSError):
                 os.write(self._ends.master, data)
@@ -305,13 +306,13 @@ class PtyChannel:
             os.close(self._lock)
             self._lock = -1
 
-    def _claim(self, link: Path) -> None:
+    def _lock_link(self, link: Path) -> None:
         if link.exists() and not link.is_symlink():
             raise UsageError(f"{link} is in the way of the link", "give another --link")
         try:
             self._lock = os.open(lock_of(link), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
             _lock_now(self._lock)
-            link.unlink(missing_ok=True)  # left by a killed server
+            link.unlink(missing_ok=True)  # left by a server that was killed
         except BlockingIOError:
             os.close(self._lock)
             self._lock = -1
@@ -323,34 +324,34 @@ class PtyChannel:
 
 
 def _lock_now(file: int) -> None:
-    """Lock a file, with several attempts: clients lock it briefly to test whether the server runs."""
-    for attempt in range(_CLAIMS):
+    """Lock the file; retry, because clients lock it briefly to find out whether the server runs."""
+    for attempt in range(_LOCK_ATTEMPTS):
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            if attempt == _CLAIMS - 1:
+            if attempt == _LOCK_ATTEMPTS - 1:
                 raise
-            time.sleep(_CLAIM_PAUSE)
+            time.sleep(_LOCK_PAUSE)
         else:
             return
 
 
 def _unread(slave: int) -> int:
-    """Return the number of unread bytes; a write beyond the kernel's buffer of 4096 bytes would block."""
+    """Return the number of bytes that the client has not read; a write beyond the kernel's 4096 would block."""
     return int.from_bytes(fcntl.ioctl(slave, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
 def _transit(end: int, listener: Listener | DirectReader) -> float:
-    """Measure the shortest time from a write to this end to its arrival at the other end, s."""
+    """Return the machine's shortest time, s, from a write to `end` until the listener of the other end sees it."""
     awake = Awake()
     awake.hold()
-    taken = []
+    delays = []
     for _ in range(_TRIALS):
-        begun = time.monotonic()
+        sent_at = time.monotonic()
         os.write(end, b"\0")
-        taken += [arrival.time - begun for arrival in listener.arrivals()]
+        delays += [arrival.time - sent_at for arrival in listener.arrivals()]
     awake.release()
-    return min(taken)
+    return min(delays)
 
 
 def _set_baud(descriptor: int, baud: int) -> None:
@@ -362,7 +363,7 @@ def _set_baud(descriptor: int, baud: int) -> None:
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """Split ``HOST:PORT``; an IPv6 host is in brackets."""
+    """Split ``HOST:PORT`` into its parts; an IPv6 host is in brackets."""
     host, colon, port = text.rpartition(":")
     if not colon or not host or not port.isdigit() or int(port) > 65535:
         raise UsageError(f"{text!r} is no TCP address", "write HOST:PORT, as in 127.0.0.1:7000")
@@ -380,33 +381,33 @@ def is_loopback(host: str) -> bool:
 
 
 class TcpChannel:
-    """Listens on a TCP port (0: any free one); the line keeps its baud rate, because a socket has none.
+    """A TCP port for clients; port 0 takes any free one. A socket has no baud rate, so the line keeps its own.
 
-    It serves one client at a time: bytes of a second client are discarded, so that they do not move the robot after the
-    first one has disconnected. Bytes that still wait for the line are discarded when their client disconnects.
+    One client at a time: bytes of a second client are discarded, so that they do not move the robot when the first one
+    leaves. When a client leaves, its bytes that wait for the line are discarded.
     """
 
     def __init__(self, host: str, port: int) -> None:
-        self._wanted = (host, port)
+        self._bind_address = (host, port)
         self._listener: socket.socket | None = None
         self._client: socket.socket | None = None
         self._held = bytearray()  # bytes from the client that wait for the line
         self.address = ""
-        self.transit = 0.0  # latency of the network is unknown
+        self.transit = 0.0  # s: the network delay is unknown
         self.plug()
 
     @property
     def port(self) -> str:
-        """URL for clients."""
+        """Address for clients."""
         return self.address
 
     def descriptors(self) -> tuple[int, ...]:
-        """Return the file descriptors to poll; none while unplugged."""
+        """File descriptors to wait on; none while it is unplugged."""
         return tuple(end.fileno() for end in (self._listener, self._client) if end is not None)
 
     def plug(self) -> None:
-        """Start to listen for clients."""
-        host, port = self._wanted
+        """Listen for clients."""
+        host, port = self._bind_address
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listener = socket.socket(family, socket.SOCK_STREAM)
         try:
@@ -421,7 +422,7 @@ class TcpChannel:
             ) from failure
         self._listener = listener
         bound = listener.getsockname()[1]
-        self._wanted = (host, bound)
+        self._bind_address = (host, bound)
         self.address = f"socket://{f'[{host}]' if ':' in host else host}:{bound}"
 
     def unplug(self) -> None:
@@ -434,14 +435,14 @@ class TcpChannel:
     close = unplug
 
     def hold(self) -> None:
-        """Buffer received bytes while the line is busy; handle disconnected and new clients."""
+        """Hold arriving bytes while the line is busy; detect that the client has left, or that another one connects."""
         for _ in range(_MOST_READS):
             if not self._read():
                 break
-        self._accept()  # after the reads, which detect a disconnected client
+        self._accept()  # after the reads, so that a client that has left does not block the next one
 
     def receive(self) -> list[Arrival]:
-        """Return the oldest bytes from the client, 4096 at most; accept or refuse new clients."""
+        """Return bytes from the client, oldest first, at most 4096; accept a client, or refuse a second one."""
         if not self._held:
             self._read()
         data = bytes(self._held[:_CHUNK])
@@ -450,7 +451,7 @@ class TcpChannel:
         return [Arrival(data, time.monotonic(), None)] if data else []
 
     def _read(self) -> bool:
-        """Read from the client once; return whether bytes arrived. Bytes beyond `_MOST_HELD` are lost."""
+        """Read from the client once; return whether bytes came. Bytes beyond `_MOST_HELD` are lost."""
         if self._client is None:
             return False
         try:
@@ -469,7 +470,7 @@ class TcpChannel:
             return
         try:
             client, _ = self._listener.accept()
-        except OSError:  # no client, or it has disconnected
+        except OSError:  # no client waits, or it has disconnected
             return
         client.setblocking(False)
         if self._client is None:
@@ -477,10 +478,10 @@ class TcpChannel:
             self._client = client
             return
         with contextlib.suppress(OSError), client:
-            client.send(_TAKEN)
-            client.recv(_CHUNK)  # with unread bytes, closing would reset the connection and lose the message
+            client.send(_OCCUPIED_NOTICE)
+            client.recv(_CHUNK)  # unread bytes would make close() discard the message
 
-    left = False  # whether a client has disconnected since the server's last check
+    left = False  # whether a client has left since the server last reset this flag
 
     @property
     def clients(self) -> int | None:
@@ -494,11 +495,11 @@ class TcpChannel:
 
     @property
     def waits(self) -> bool:
-        """Whether received bytes wait for the line."""
+        """Whether bytes wait for the line."""
         return bool(self._held)
 
     def write(self, data: bytes) -> None:
-        """Send bytes to the client; without a client, or if it does not read, they are lost."""
+        """Send bytes to the client; they are lost without a client, or when it does not read."""
         if self._client is not None:
             with contextlib.suppress(OSError):
                 self._client.send(data)
@@ -507,9 +508,9 @@ class TcpChannel:
         if self._client is not None:
             self._client.close()
             self._client = None
-            self._held.clear()  # pending bytes must not move the robot without a client
+            self._held.clear()  # these bytes must not move the robot after the client has left
             self.left = True
 
 
 Channel = PtyChannel | TcpChannel
-"""Connection for clients at `address`; `transit` is the latency from `write` to the client, s, without wire time."""
+"""A port for clients at `address`; `transit` is the delay, s, from `write` to the client, without the wire's time."""

@@ -1,4 +1,4 @@
-"""Overlapping frames on one wire, as a receiver decodes them: idle high, and drivers can only pull low."""
+"""Bytes received when frames overlap on one wire: it is high when idle, and each driver can only pull it low."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _OVERSAMPLING = 16  # samples per bit, as in a UART
 
 
 class Transmission(NamedTuple):
-    """Bytes on the wire without gaps: time of the first start bit, s, and baud rate."""
+    """Bytes on the wire without gaps: start of the first start bit, s, and bits per second."""
 
     start: float
     data: bytes
@@ -20,12 +20,12 @@ class Transmission(NamedTuple):
 
     @property
     def end(self) -> float:
-        """Time of the last stop bit, s."""
+        """End of the last stop bit, s."""
         return self.start + len(self.data) * BITS_PER_BYTE / self.baud
 
 
 def overlay(frames: list[Transmission], baud: float) -> list[Transmission]:
-    """Return frames as received at `baud`: separate frames unchanged, overlapping ones as their wired AND."""
+    """Return frames as a receiver at `baud` gets them; overlapping frames become their wired AND."""
     received: list[Transmission] = []
     group: list[Transmission] = []
     for frame in sorted(frames, key=lambda f: f.start):
@@ -53,7 +53,7 @@ def _merge(group: list[Transmission], baud: float) -> Transmission:
 
 
 def _receive(level: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> bytes:
-    """Return the bytes that a UART receives: it samples the middle of each bit after the start bit's falling edge."""
+    """Return the bytes that a UART samples: each bit in its middle, counted from the falling edge of the start bit."""
     data = bytearray()
     position = 0
     middles = (np.arange(1, 9) * _OVERSAMPLING) + _OVERSAMPLING // 2

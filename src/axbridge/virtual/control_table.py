@@ -9,18 +9,18 @@ from typing import NamedTuple
 
 from axbridge.config.profile import Area, FirmwareProfile, Register
 
-# struct format by size and sign
+# by size in bytes, and whether signed
 FORMS = {(1, False): "B", (1, True): "b", (2, False): "H", (2, True): "h", (4, False): "I", (4, True): "i"}
 
 
 class RegisterShare(NamedTuple):
-    """The part of a register within an address range."""
+    """The part of an address range that belongs to one register."""
 
-    name: str  # "" for an unused address
-    offset: int  # start in the range; negative: the range begins inside the register
+    name: str  # "" for an address that no register uses
+    offset: int  # start of the part in the range; negative: the range begins inside the register
     whole: bool  # whether the range covers the whole register
     writable: bool
-    limits: tuple[int, int]  # allowed values of a write
+    limits: tuple[int, int]  # smallest and largest writable value
 
 
 class ControlTable:
@@ -32,7 +32,7 @@ class ControlTable:
         self.data: bytearray = bytearray(self.size)
         self._place = {name: (r.address, r.size, _plain(r)) for name, r in profile.registers.items()}
         self._at = {address: name for name, r in profile.registers.items() for address in range(r.address, r.end)}
-        # registers within a range, in order, by its address and length
+        # Parts of the registers in a range, in order, by its address and length.
         self.shares: Callable[[int, int], tuple[RegisterShare, ...]] = cache(self._find_shares)
         self.factory_reset()
         self.power_on()
@@ -48,7 +48,7 @@ class ControlTable:
         return plain.unpack_from(self.data, address)[0]  # type: ignore[no-any-return]
 
     def __setitem__(self, name: str, value: int) -> None:
-        """Store a value for the firmware, without access checks."""
+        """Store a value as the firmware does: without access rules, clipped or truncated to the register's size."""
         address, size, plain = self._place[name]
         if plain is None:
             register = self._profile.registers[name]
@@ -58,17 +58,17 @@ class ControlTable:
             self.data[address : address + size] = (value & (1 << 8 * size) - 1).to_bytes(size, "little")
 
     def get(self, name: str, default: int = 0) -> int:
-        """Return the value of a register, or `default` if this model has no such register."""
+        """Return the value of a register, or `default` if this model does not have it."""
         return self[name] if name in self._place else default
 
     def factory_reset(self) -> None:
-        """Reset the EEPROM area to factory values."""
+        """Write the factory values into the EEPROM area."""
         self._load(Area.EEPROM)
         self["model_number"] = self._profile.model_number
         self["firmware_version"] = self._profile.firmware_version
 
     def power_on(self) -> None:
-        """Reset the RAM area to factory values; ``@name`` registers copy the named register."""
+        """Set the RAM area to its factory values; ``@name`` registers copy the named register."""
         ram = self._profile.eeprom_end
         self.data[ram:] = bytes(self.size - ram)
         self._load(Area.RAM)
@@ -99,7 +99,7 @@ class ControlTable:
         return tuple(shares)
 
     def patched(self, share: RegisterShare, data: bytes) -> int:
-        """Return the value of a register after a write of `data`, which may cover only a part of its bytes."""
+        """Return a register's value after a write of `data`; bytes that the write does not cover stay."""
         name, offset = share.name, share.offset
         address, size, plain = self._place[name]
         if share.whole and plain is not None:
@@ -111,6 +111,6 @@ class ControlTable:
 
 
 def _plain(register: Register) -> struct.Struct | None:
-    """Return the struct of a register; None if it needs another coding."""
+    """Return the register's `struct` format; None if sign or byte order need `Register.decode`."""
     coded = register.sign_bit or register.byteorder == "big"
     return None if coded else struct.Struct("<" + FORMS[register.size, register.signed])

@@ -1,8 +1,8 @@
-"""Base of the firmwares: effects of writes, readings, and the command row of the motor.
+"""Base of the firmwares: effects of writes, values of readings, and the command row of the motor.
 
-The profile has the registers' addresses, sizes, access, factory values and ranges. A firmware adds effects of writes
-(`EFFECTS`), readings that need more than the motor's state, and command columns that need more than one register; the
-other columns are in `_COPIES`.
+The profile has the registers' addresses, sizes, access, factory values and ranges. A firmware adds the named effects of
+writes (`EFFECTS`), readings that do not follow directly from the motor's state, and command columns that do not follow
+directly from a register. Direct copies are in `_COPIES`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _share(value: int, units: Units) -> float:
     return value / units.full_scale
 
 
-_COPIES: Mapping[str, tuple[Command, Convert]] = {  # command column by register, for all families
+_COPIES: Mapping[str, tuple[Command, Convert]] = {  # by register, for all servo families
     "cw_compliance_margin": (Command.MARGIN_CW, _angle),
     "cw_dead_zone": (Command.MARGIN_CW, _angle),
     "ccw_compliance_margin": (Command.MARGIN_CCW, _angle),
@@ -63,7 +63,7 @@ _COPIES: Mapping[str, tuple[Command, Convert]] = {  # command column by register
 
 
 class Written(NamedTuple):
-    """Registers that a packet has changed: new values, old values and time, s."""
+    """Registers that a packet has written: their values, the previous values, and the time, s."""
 
     values: Mapping[str, int]
     before: Mapping[str, int]
@@ -81,30 +81,30 @@ class SensorCounts(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """Coefficients of the registers of `BLOCK`: round(state / unit · factor + zero) - shift, in counts.
+    """Registers of `BLOCK`, in counts, from the motor's state: round(state / unit · factor + zero) - shift.
 
-    They apply to counts from `low` to `high`. Each tuple has the order of `SensorCounts`.
+    It holds for counts from `low` to `high`. Each field has one value per reading, in the order of `SensorCounts`.
     """
 
-    size: tuple[float, ...]  # bytes; negative: big-endian
+    size: tuple[float, ...]  # bytes; negative: high byte first
     unit: tuple[float, ...]
     factor: tuple[float, ...]
     zero: tuple[float, ...]
     shift: tuple[float, ...]
     low: tuple[float, ...]
     high: tuple[float, ...]
-    sign: tuple[float, ...]  # value of the sign bit; 0: none
+    sign: tuple[float, ...]  # value of the sign bit of a sign-magnitude word; 0: no sign bit
 
 
 class Firmware(ABC):
     """Firmware of one servo, without packets. `state_at` returns its row of the state array at a time, s."""
 
-    EFFECTS: ClassVar[Mapping[str, str]]  # method for the effect of a write, by register, in order of execution
-    # first and last of the adjacent registers that follow the motor's state, and the separate ones
+    EFFECTS: ClassVar[Mapping[str, str]]  # by register, in order of execution: the method that a write calls
+    # First and last register of the block that follows the motor, and the other registers that follow it.
     BLOCK: ClassVar[tuple[str, str]] = "present_position", "present_temperature"
     REST: ClassVar[tuple[str, ...]]
     ALARMS: ClassVar[type[Alarms]] = Alarms
-    goal_range: tuple[float, float] = _ANYWHERE  # goals within the servo's own limits
+    goal_range: tuple[float, float] = _ANYWHERE  # goals inside the position limits
 
     def __init__(
         self, table: ControlTable, profile: FirmwareProfile, zero: int, state_at: Callable[[float], list[float]]
@@ -116,10 +116,10 @@ class Firmware(ABC):
         self.units = profile.units
         self.protocol = PROTOCOLS[profile.protocol]
         self.powered = False
-        self.powered_at = 0.0  # s; time of power-on, start of Realtime Tick
-        self.stuck: int | None = None  # constant position of a stuck sensor (a fault)
+        self.powered_at = 0.0  # s: power-on, where Realtime Tick starts
+        self.stuck: int | None = None  # position count that a stuck sensor reports
         self.hot: float | None = None  # degC, reported instead of the simulated temperature (a fault)
-        self.ranges: dict[str, tuple[int, int]] = {}  # ranges that depend on the mode, instead of the table's
+        self.ranges: dict[str, tuple[int, int]] = {}  # replace the table's: they depend on the mode
         self.alarms = self.ALARMS(profile, table)
         registers = profile.registers
         start, end = registers[self.BLOCK[0]].address, registers[self.BLOCK[1]].end
@@ -130,38 +130,41 @@ class Firmware(ABC):
         self._most = (1 << min(self._sign_bits[1:])) - 1
         rest = [registers[name] for name in self.REST if name in registers]
         whole = min(start, *(register.address for register in rest)), max(end, *(register.end for register in rest))
-        self.refreshed = whole[0], start, end, whole[1]  # addresses of all readings; inside, those of the block
+        self.refreshed = whole[0], start, end, whole[1]  # addresses: of all readings, and of the block inside
         self._effects = [(name, getattr(self, effect)) for name, effect in self.EFFECTS.items()]
         self._copies = [(int(to), name, convert) for name, (to, convert) in _COPIES.items() if name in registers]
         self.configure()
 
     def begin(self, time: float) -> None:
-        """Start after power-on: reset the firmware's own state, and set the goal to the present position."""
+        """Set the RAM state that depends on more than the table after power-on; the goal is the present position.
+
+        Subclasses also reset their own state here.
+        """
         self.powered_at = time
         self.configure()
         self.forget_turns(time)
 
     def forget_turns(self, time: float) -> None:
-        """Reset the position to the absolute one within a turn, and the goal to it."""
-        self.copy_present(time)  # families without turns only copy the position
+        """Reduce the position to one turn, and set the goal to it."""
+        self.copy_present(time)  # the base class counts no turns
 
-    def keep(self) -> None:  # noqa: B027 - most keep all that is written
-        """Store the present EEPROM area, so that it survives power-off."""
+    def keep(self) -> None:  # noqa: B027 - most firmwares store each write at once
+        """Store the present EEPROM area, so that it outlasts power-off."""
 
     @abstractmethod
     def configure(self) -> None:
-        """Read modes and limits of the EEPROM area."""
+        """Read the modes and limits from the EEPROM area."""
 
     # -- writes ------------------------------------------------------------------------------------------------------
 
-    def locked(self, address: int, length: int, *, own: bool) -> bool:  # noqa: ARG002 - by the second id some are
-        """Return whether writes to this range are refused now; `own`: sent to the servo's own id."""
+    def locked(self, address: int, length: int, *, own: bool) -> bool:  # noqa: ARG002 - subclasses use the arguments
+        """Return whether this range is write-protected now; `own`: the packet has the servo's own id."""
         return False
 
     def validate_goal(self, values: dict[str, int]) -> tuple[int, dict[str, int] | None]:
-        """Return the error bits for values that are set together, and the values to set (None: nothing).
+        """Return error bits for values that are written together, and the values to store (None: store nothing).
 
-        A goal outside the servo's limits is clipped, or the whole write is refused.
+        A goal outside the position limits is clipped, or rejects all values.
         """
         goal, (low, high) = values.get("goal_position"), self.goal_range
         if goal is None or low <= goal <= high:
@@ -179,13 +182,13 @@ class Firmware(ABC):
 
     @abstractmethod
     def followed(self) -> tuple[int, int] | None:
-        """Return address and length of goal writes without side effects in the present state; None: there are none."""
+        """Return address and length of a write of goals that has no other effect now; None if there is none."""
 
     @abstractmethod
     def follow(self, goals: bytes, reading: float, time: float) -> tuple[float, float] | None:
-        """Execute such a write at the sensor reading `reading`, rad; return goal, rad, and speed limit, rad/s.
+        """Store such a write; return goal (rad) and speed limit (rad/s) for a shaft at `reading` (rad).
 
-        Return None without changes if the goals would be refused or clipped.
+        Return None and store nothing if the servo would reject or clip the goals.
         """
 
     def switches_on(self, written: Written) -> bool:
@@ -201,16 +204,16 @@ class Firmware(ABC):
         """Switch the torque off for these alarms."""
         self.alarms.shut_down(flags)
 
-    def feed(self, time: float) -> bool:  # noqa: ARG002 - only a watchdog cares
-        """Note a packet to this servo or a broadcast; return whether the motor's command has changed."""
+    def feed(self, time: float) -> bool:  # noqa: ARG002 - only a watchdog uses it
+        """Note a packet for this servo or for all; return whether the motor's command has changed."""
         return False
 
-    def watch(self, time: float) -> bool:  # noqa: ARG002 - only a watchdog cares
-        """Check time limits; return whether the motor's command has changed."""
+    def watch(self, time: float) -> bool:  # noqa: ARG002 - only a watchdog uses it
+        """Check the watchdog at `time`, s; return whether the motor's command has changed."""
         return False
 
     def alarm_limits(self) -> AlarmLimits | None:
-        """Return the present limits within which no alarm starts; None: check always."""
+        """Return state limits inside of which no alarm or watchdog needs polling now; None if there are none."""
         return self.alarms.limits(driven=self.driven) if self.powered and self.hot is None else None
 
     # -- readings ----------------------------------------------------------------------------------------------------
@@ -226,7 +229,7 @@ class Firmware(ABC):
 
     @property
     def side(self) -> int:
-        """1, or -1 if the position decreases while the shaft's angle increases."""
+        """1, or -1 if the position falls when the shaft's angle rises."""
         return 1
 
     def position(self, state: list[float]) -> int:
@@ -235,17 +238,17 @@ class Firmware(ABC):
 
     @abstractmethod
     def count(self, reading: float) -> int:
-        """Return the position count of a shaft at `reading`, rad."""
+        """Return the position count for a shaft at `reading`, rad."""
 
     def refreshes_block(self, address: int, end: int) -> bool:
-        """Return whether a read from `address` to `end` has registers of `BLOCK`, and none of `REST`."""
+        """Return whether a read from `address` to `end` includes registers of `BLOCK`, and none of `REST`."""
         first, begin, last, _ = self.refreshed
         return begin < end <= last and (address >= begin or first == begin) and address < end
 
     def refresh(self, time: float, state: list[float] | None = None, *, all_: bool = True) -> None:
-        """Update the present registers from a row of the state array; default: the row at `time` (s).
+        """Write the readings from `state`, a row of the state array; by default that of `time` (s).
 
-        Without `all_`, `REST` is not updated.
+        Without `all_`, `REST` stays as it is.
         """
         state, units = self.state_at(time) if state is None else state, self.units
         voltage = round(state[_VOLTAGE] / units.voltage)
@@ -262,11 +265,11 @@ class Firmware(ABC):
             self.refresh_rest(counts, state, time)
 
     def scale(self) -> Scale | None:
-        """Return the readings as a function of the motor's state; None: they depend on more."""
+        """Return the readings as a function of the motor's state alone; None if they depend on more."""
         return None
 
     def _scale(self, zero: int, shift: int) -> Scale | None:
-        """Return the scale of a single-turn sensor with `zero` at 0 rad, minus `shift`, counts."""
+        """Return the scale of a sensor that counts from `zero` within one turn, minus `shift`."""
         if self.stuck is not None or self.hot is not None:
             return None
         units, most, order = self.units, self._most, 1 if self.protocol.byteorder == "little" else -1
@@ -276,7 +279,7 @@ class Firmware(ABC):
             (1.0, 1.0, float(units.full_load * self.driven), 1.0, 1.0),
             (zero, 0.0, 0.0, 0.0, 0.0),
             (shift, 0.0, 0.0, 0.0, 0.0),
-            (1.0, -most, -most, 0.0, 0.0),  # at the ends of its range the position is clipped
+            (1.0, -most, -most, 0.0, 0.0),  # without the ends of the position range: counts are clipped there
             (units.counts - 1.0, most, most, _BYTE - 1.0, _BYTE - 1.0),
             (*((1 << bit if bit else 0) for bit in self._sign_bits), 0.0, 0.0),
         )
@@ -286,7 +289,7 @@ class Firmware(ABC):
         return round(state[_DUTY] * self.units.full_load)
 
     def block(self, counts: SensorCounts, state: list[float], time: float) -> tuple[int, ...]:  # noqa: ARG002
-        """Return the values of the registers of `BLOCK`."""
+        """Return the words of the registers of `BLOCK`."""
         position, speed, load, voltage, temperature = counts
         if position >= 0 and 0 <= speed <= self._most and 0 <= load <= self._most:
             return counts  # the usual case
@@ -295,12 +298,12 @@ class Firmware(ABC):
 
     @abstractmethod
     def refresh_rest(self, counts: SensorCounts, state: list[float], time: float) -> None:
-        """Update the registers of `REST`."""
+        """Write the registers of `REST`."""
 
     # -- the motor ---------------------------------------------------------------------------------------------------
 
     def command(self, reading: float, *, driven: bool) -> list[float]:
-        """Return the row of `Command` for a sensor reading of `reading` (rad)."""
+        """Return the row of `Command` for a shaft at `reading` (rad)."""
         row = [0.0] * len(Command)
         row[Command.TORQUE] = float(driven)
         for column, name, convert in self._copies:
@@ -310,11 +313,11 @@ class Firmware(ABC):
 
     @abstractmethod
     def drive(self, row: list[float], reading: float) -> None:
-        """Set the columns that are not in `_COPIES`."""
+        """Set the columns that do not follow directly from a register."""
 
 
 def _coded(value: int, sign_bit: int) -> int:
-    """Return a clipped sign-magnitude word with this sign bit; without one, the number itself."""
+    """Return the word for a value: sign and magnitude, clipped below the sign bit; without a sign bit, the value."""
     if not sign_bit:
         return value
     most = (1 << sign_bit) - 1

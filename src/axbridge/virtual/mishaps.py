@@ -1,4 +1,4 @@
-"""Random faults of a line: packets in either direction are damaged, lost or delayed."""
+"""Faults of a line: packets in either direction are damaged, lost or delayed at random."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ _LATE = 0.04  # s
 
 
 class Turn(NamedTuple):
-    """A packet by number: the `number`-th (from 1) of the matching packets since the spec was set."""
+    """A packet by its number, from 1, among the packets that match since the spec was set."""
 
     number: int
-    instruction: str = ""  # lower case; `status`: a reply; `read` and `write` include those of several servos; "": any
-    id: int | None = None  # of the addressed or replying servo; None: any
+    instruction: str = ""  # lower case; `status`: a status packet; `read`, `write`: also group instructions; "": any
+    id: int | None = None  # of the servo that the packet addresses, or that answers; None: any
 
 
 @dataclass(frozen=True)
 class Fault:
-    """One item of a spec."""
+    """One fault of a parsed spec."""
 
     kind: str  # key of `axbridge.virtual.faults.FAULTS`, or "none"
-    share: float = 0.0  # of a rate: share of packets, 0..1; of a switch: 1 on, 0 off ("echo=0")
-    id: int | None = None  # servo
-    duration: float | None = None  # duration, or delay of a reply, s; None = default
-    at: float = 0.0  # start, s after the spec was set
-    turn: Turn | None = None  # packet, instead of a share or a time
+    share: float = 0.0  # share of packets, 0..1, for a rate; 1 for a switch, 0 for a switch turned off ("echo=0")
+    id: int | None = None  # id of the servo
+    duration: float | None = None  # s: length of an event, or delay of a late reply; None: its default
+    at: float = 0.0  # s after the spec was set
+    turn: Turn | None = None  # the packet to strike, instead of a share or a time
 
 
 def _invert_bit(data: bytes, rng: random.Random) -> bytes:
@@ -42,7 +42,7 @@ DAMAGE: Mapping[str, Callable[[bytes, random.Random], bytes]] = {  # applied in 
     "noise": lambda data, rng: rng.randbytes(rng.randint(1, 3)) + data,
 }
 
-RATES = {*DAMAGE, "late", "duplicate"}  # faults of a share of packets, or of a numbered packet
+RATES = {*DAMAGE, "late", "duplicate"}  # faults of a share of packets, or of one packet
 
 
 class Mishaps:
@@ -50,9 +50,9 @@ class Mishaps:
 
     def __init__(self, seed: int = 0) -> None:
         self._random = random.Random(seed)
-        self.shares: dict[str, float] = {}  # share of packets by kind
+        self.shares: dict[str, float] = {}  # of packets, by kind
         self.late: float = _LATE  # s
-        self.echo: bool = False  # whether the adapter echoes
+        self.echo: bool = False  # whether the adapter returns what the host sends
 
     def set(self, fault: Fault) -> None:
         """Set a rate, or the adapter's echo."""
@@ -66,7 +66,7 @@ class Mishaps:
             self.late = _LATE if fault.duration is None else fault.duration
 
     def damage(self, data: bytes) -> bytes:
-        """Return the bytes as received at the other end, in either direction; b"" if they are lost."""
+        """Return the bytes that arrive at the other end, in either direction; b"" if they are lost."""
         shares = self.shares
         if not shares or not data:
             return data
@@ -80,7 +80,7 @@ class Mishaps:
 
     @staticmethod
     def strike(fault: Fault, due: float, data: bytes) -> list[tuple[float, bytes]]:
-        """Return a reply after this fault, as times and bytes; equal replies are changed equally."""
+        """Return a reply struck by `fault`, as times and bytes; the same reply gets the same damage."""
         if fault.kind in DAMAGE:
             damaged = DAMAGE[fault.kind](data, random.Random(f"{fault} {data.hex()}"))
             return [(due, damaged)] if damaged else []
@@ -89,7 +89,7 @@ class Mishaps:
         return [(due, data)] * 2
 
     def deliver(self, due: float, data: bytes) -> list[tuple[float, bytes]]:
-        """Return a reply after the random faults, as times and bytes."""
+        """Return a reply as the adapter delivers it after random faults: times and bytes."""
         data = self.damage(data)
         if not data:
             return []

@@ -1,4 +1,4 @@
-"""Wake-up latency: Linux settings for a server that replies within microseconds."""
+"""Wake-up latency: Linux settings for a server that answers within microseconds."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ import struct
 import sys
 
 _PR_SET_TIMERSLACK = 29
-_LATENCY = "/dev/cpu_dma_latency"  # while it is open with value 0, cores do not sleep
+_LATENCY = "/dev/cpu_dma_latency"  # 0 written to it limits the wake-up latency of all cores to 0 µs while it is open
 
 
 def wake_on_time() -> None:
-    """Reduce this thread's wake-up latency. Linux only: no timer slack (50 µs), and real-time priority if allowed."""
+    """Make this thread wake up on time. Linux only: no timer slack (50 µs), and real-time priority if permitted."""
     if sys.platform != "linux":
         return
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1000, 0, 0, 0)
-    with contextlib.suppress(OSError):  # needs root or the rtprio limit
+    with contextlib.suppress(OSError):  # for root, or with the rtprio limit set; these threads mostly sleep
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
 
 
 class Awake:
-    """Keeps idle cores awake between `hold` and `release`, if permitted.
+    """Keeps idle cores from sleeping, between `hold` and `release`; has no effect without the permission.
 
-    A core takes about 40 µs to wake, and a packet on a pseudo-terminal wakes three, which makes a 240 µs transaction
-    1.5 times as long. (Linux: PM quality of service; needs root or write access to `/dev/cpu_dma_latency`.)
+    A core takes about 40 µs to wake, and a packet on a pseudo-terminal wakes three cores. A 240 µs transaction then
+    takes half as long again. Linux: PM quality of service, for root and users that may write to the file.
     """
 
     def __init__(self) -> None:
         self._request = -1
 
     def hold(self) -> None:
-        """Keep the cores awake, if permitted."""
+        """Keep the cores awake from now on, if the system permits it."""
         if self._request >= 0 or sys.platform != "linux":
             return
         with contextlib.suppress(OSError):
