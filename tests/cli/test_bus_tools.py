@@ -113,7 +113,7 @@ def test_doctor_finds_servos_at_another_baud_rate(tmp_path, said):
     rig = write_comb(tmp_path, count=1, extra="[[bus]]\nbaud = 57_600", world=False)
     with serving(rig) as port:
         (finding,), _ = diagnosed(said, port)
-        assert finding["problem"] == "nobody answers at 1000000 baud, but ids 1 at 57143"
+        assert finding["problem"] == "no servo answers at 1000000 baud, but ids 1 at 57143"
         said(*finding["fix"].split()[1:])
         said("scan", "--port", port, "--ids", "0-3")
 

@@ -1,4 +1,4 @@
-"""Check presence, model and settings of every servo before the first goal; all faults are reported together."""
+"""Checks before the first goal: presence, model and settings of each servo; all faults are reported together."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ from axbridge.config.profile import FOLDER, FirmwareProfile
 from axbridge.config.registers import CONVENTIONS, MOST_OFFSET, POSITION_MODES, DriveMode, OperatingMode
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, HardwareError, ProfileError, Remedy
 
-_NOT_BESIDE_2 = v2.HEADER[2]
-UNREADABLE = frozenset({"missing", "collision", "status_level"})  # kinds of findings of servos that answer no READ
+_NOT_BESIDE_2 = v2.HEADER[2]  # id of Protocol 1.0 that is not possible on a line with Protocol 2.0
+UNREADABLE = frozenset({"missing", "collision", "status_level"})  # kinds of findings: the servo answers no READ
 _UNKNOWN = "name a profile of this model in a rig; to switch its motor off, cut the servo supply"
-_LOOKS, _MORE_LOOKS = 4, 16  # reads that tell noise from two servos with one id
+_LOOKS, _MORE_LOOKS = 4, 16  # reads that distinguish noise from two servos with one id
 _FIRST_FAMILIES = [CONVENTIONS[kind.name].addresses for kind in PROTOCOLS.values() if kind.version == 1]
-_SETTINGS = 1 + max(place.SHUTDOWN for place in _FIRST_FAMILIES)  # bytes from model number to the settings
-START = 1 + max(  # bytes that identify model and protocol
+_SETTINGS = 1 + max(place.SHUTDOWN for place in _FIRST_FAMILIES)  # bytes with model and settings of a servo
+START = 1 + max(  # bytes that identify the family, the model and the firmware
     max(place.ID, place.MODEL_NUMBER + 1, place.FIRMWARE_VERSION) for place in _FIRST_FAMILIES
 )
 
 
 @dataclass(frozen=True)
 class Expected:
-    """A servo that should be on the line."""
+    """A servo that is expected on a line."""
 
     name: str  # name for messages
     id: int
     profile: FirmwareProfile
-    registers: Mapping[str, int] | None = None  # registers that the rig writes at opening; None: without a rig
+    registers: Mapping[str, int] | None = None  # register values that opening the rig writes; None: there is no rig
 
     @property
     def protocol(self) -> Protocol:
-        """Protocol of the servo."""
+        """Return the servo's protocol."""
         return PROTOCOLS[self.profile.protocol]
 
 
@@ -61,7 +61,7 @@ class ExpectedBus:
     servos: tuple[Expected, ...] = ()
 
     def open(self) -> SerialBus:
-        """Open the port, with the protocol of each servo."""
+        """Open the port, and set the protocol of each servo."""
         bus = SerialBus(self.port, self.baud)
         for servo in self.servos:
             bus.set_protocol(servo.id, servo.protocol)
@@ -75,13 +75,13 @@ class Finding:
     subject: str
     problem: str
     fix: str  # command or action
-    fatal: bool  # whether it prevents the robot's start
+    fatal: bool  # a robot must not start with this fault
     kind: str  # for programs: missing, model, firmware, collision, return_delay, status_level, …
-    id: int | None = None  # of the servo; None: the port
+    id: int | None = None  # id of the servo; None: a fault of the port
 
 
 def handshake(bus: Bus, servos: Sequence[Expected], *, port: str = "") -> list[Finding]:
-    """Identify every servo, set `no_write_ack_ids`, and measure the adapter's latency; return the findings."""
+    """Identify every servo, note which ones acknowledge writes, and measure the latency; return findings."""
     findings: list[Finding] = []
     present = []
     for servo in servos:
@@ -97,28 +97,28 @@ def handshake(bus: Bus, servos: Sequence[Expected], *, port: str = "") -> list[F
 
 
 def inspect(bus: Bus, servo: Expected, port: str = "") -> Iterator[Finding]:
-    """Yield findings about one servo; see `handshake`."""
+    """Yield the findings about one servo; see `handshake`."""
     label, id_ = name_of(servo), servo.id
     look = Remedy("servo info", id_, port=port)
     if id_ == _NOT_BESIDE_2 and SECOND in bus.protocols.values() and servo.protocol is not SECOND:
         problem = "speaks Protocol 1.0, and each packet of 2.0 begins like one to this id"
         yield Finding(label, problem, Remedy("servo set-id", id_, "NEW", port=port), True, "id", id_)
-    named = servo.protocol.ping_length > 0  # a PING returns the model
+    ping_has_model = servo.protocol.ping_length > 0
     try:
-        said = bus.ping(id_).data if named else read_start(bus, id_, _SETTINGS)
-    except BusTimeout as silence:
-        fix = Remedy("scan", port=port, baud="all") if silence.remedy else silence.hint  # a hint explains the silence
+        data = bus.ping(id_).data if ping_has_model else read_start(bus, id_, _SETTINGS)
+    except BusTimeout as timeout:
+        fix = Remedy("scan", port=port, baud="all") if timeout.remedy else timeout.hint  # the hint names the cause
         yield Finding(label, "does not answer", fix, True, "missing", id_)
         return
     except CorruptPacket:
         yield _collision(servo, port)
         return
-    if said is None or (named and not answers_reads(bus, id_)):
+    if data is None or (ping_has_model and not answers_reads(bus, id_)):
         problem = "has status return level 0: it answers PING, but no read and no write"
         yield Finding(label, problem, restore_status_return_level(id_, port=port), True, "status_level", id_)
         return
-    if named:
-        model, firmware = MODEL_AND_FIRMWARE.unpack(said)
+    if ping_has_model:
+        model, firmware = MODEL_AND_FIRMWARE.unpack(data)
         if is_unknown(servo.protocol, model, servo.profile):
             meant = f", not {servo.profile.model_number} ({servo.profile.name})" if servo.registers is not None else ""
             yield Finding(label, f"is model {model} (unknown){meant}", _UNKNOWN, True, "model", id_)
@@ -127,13 +127,13 @@ def inspect(bus: Bus, servo: Expected, port: str = "") -> Iterator[Finding]:
             read_register(bus, id_, servo.profile.register(name))
             for name in ("return_delay_time", "status_return_level", "hardware_error_status")
         )
-    elif len(said) < _SETTINGS:
+    elif len(data) < _SETTINGS:
         yield Finding(label, "refuses to be read", look, True, "model", id_)
         return
     else:
-        _, model, firmware = identify_model(id_, said)
+        _, model, firmware = identify_model(id_, data)
         place, alarms = CONVENTIONS[servo.profile.protocol].addresses, 0
-        delay, level = said[place.RETURN_DELAY_TIME], said[place.STATUS_RETURN_LEVEL]
+        delay, level = data[place.RETURN_DELAY_TIME], data[place.STATUS_RETURN_LEVEL]
     if level < servo.protocol.full_level:
         bus.no_write_ack_ids |= {id_}
     if model != servo.profile.model_number:
@@ -145,11 +145,11 @@ def inspect(bus: Bus, servo: Expected, port: str = "") -> Iterator[Finding]:
         problem = f"has firmware {firmware}, older than the profile's {servo.profile.firmware_version}"
         fix = "update it with ROBOTIS' tools, or give the rig a profile of that firmware"
         yield Finding(label, problem, fix, False, "firmware", id_)
-    set_up = servo.registers  # a servo with another position convention than the rig's would go to wrong positions
+    set_up = servo.registers  # if the servo counts differently than the rig assumes, goals lead to wrong positions
     names, counts = servo.protocol.names, servo.profile.units.counts
     if servo.profile.behaviour.multi_turn and model == servo.profile.model_number:
         ends = [servo.profile.register(name) for name in (names.low, names.high)]
-        limits = [end.decode(said[end.address : end.end]) for end in ends]
+        limits = [end.decode(data[end.address : end.end]) for end in ends]
         if limits == [counts, counts] and not {names.low, names.high} & (set_up or {}).keys():
             problem = f"is in its multi-turn mode ({names.low} and {names.high} are {counts}), which cannot be driven"
             yield Finding(label, problem, Remedy("servo write", id_, names.low, 0, port=port), True, "multi_turn", id_)
@@ -174,7 +174,7 @@ def inspect(bus: Bus, servo: Expected, port: str = "") -> Iterator[Finding]:
             problem = f"{what}, by its {name} {convention[name]}; {problem}"
             yield Finding(label, problem, fix, True, name, id_)
     if delay:
-        waits = delay * servo.profile.timing.return_delay_us_per_unit  # measured, longer than documented
+        waits = delay * servo.profile.timing.return_delay_us_per_unit  # as measured: longer than the register says
         problem = f"waits {waits:.0f} µs before each answer, by its return_delay_time {delay}"
         fix = Remedy("servo write", id_, "return_delay_time", 0, port=port)
         yield Finding(label, problem, fix, False, "return_delay", id_)
@@ -183,10 +183,10 @@ def inspect(bus: Bus, servo: Expected, port: str = "") -> Iterator[Finding]:
 
 
 def position_convention(bus: Bus, id: int, profile: FirmwareProfile) -> dict[str, int]:
-    """Read the registers that define zero and direction of a servo's position, as far as it has them.
+    """Return Homing Offset and Drive Mode, the zero and the direction of Present Position, if the servo has them.
 
-    Operating Mode is added for a Homing Offset that Position Control Mode ignores; modes without position control count
-    as Extended Position Control Mode.
+    The result has the Operating Mode if the offset is large, because Position Control Mode ignores a large offset.
+    A mode without position control counts as Extended Position Control Mode does.
     """
     names = ("homing_offset", "drive_mode")
     convention = {name: read_register(bus, id, profile.registers[name]) for name in names if name in profile.registers}
@@ -197,11 +197,7 @@ def position_convention(bus: Bus, id: int, profile: FirmwareProfile) -> dict[str
 
 
 def checked_convention(bus: Bus, id: int, profile: FirmwareProfile, **line: Any) -> dict[str, int]:
-    """Read `position_convention` for a new rig; refuse a servo whose position depends on its mode.
-
-    Raises:
-        BusError: Position Control Mode ignores the servo's Homing Offset, and other modes add it.
-    """
+    """Return `position_convention` for a new rig; raise `BusError` if the position jumps with the mode."""
     convention = position_convention(bus, id, profile)
     if convention.get("operating_mode") == OperatingMode.POSITION:
         why = f"servo {id} has homing_offset {convention['homing_offset']}, which its Position Control Mode (3) ignores"
@@ -211,14 +207,14 @@ def checked_convention(bus: Bus, id: int, profile: FirmwareProfile, **line: Any)
 
 
 def is_shared(bus: Bus, id: int) -> bool:
-    """Return whether two servos have this id: their replies, which differ, then collide."""
+    """Return whether two servos have this id. They answer at the same time, with different calibration and position."""
     whole, differing = bus.protocol(id).whole, bus.protocol(id).span_that_differs_between_units
     for _ in range(_LOOKS):
         if isinstance(bus.read_many([(id, *whole)])[0], CorruptPacket):
-            break  # not for a time-out, which a busy host can cause
+            break  # a time-out proves nothing: a busy host may cause it
     else:
         return False
-    # noise, or two servos with almost equal registers? Read only differing registers, more often
+    # Noise, or two servos so similar that some replies are intact? Read only the registers that differ, more often.
     replies = bus.read_many([(id, *differing)] * _MORE_LOOKS)
     return sum(isinstance(answer, CorruptPacket) for answer in replies) >= _MORE_LOOKS // 4
 
@@ -229,16 +225,16 @@ def _collision(servo: Expected, port: str) -> Finding:
 
 
 def separate(port: str) -> Remedy:
-    """Return the command that gives two servos with one id different ids."""
+    """Return the remedy for two servos with one id: give one of them another id."""
     says = "connect them one at a time and give one another id: {}"
     return Remedy("servo set-id", "OLD", "NEW", port=port, says=says)
 
 
 def measure_latency(bus: SerialBus, ids: Sequence[int], rounds: int = 20) -> float:
-    """Measure the latency of adapter and host, set and return `bus.latency`, s; the bus adds the return delay."""
+    """Measure the delay of adapter and host; set and return the bus's latency, s. The bus adds the return delay."""
     overhead = []
-    for turn in range(rounds):
-        started, id_ = bus.clock.now(), ids[turn % len(ids)]
+    for number in range(rounds):
+        started, id_ = bus.clock.now(), ids[number % len(ids)]
         protocol = bus.protocol(id_)
         reply = bus.read_many([(id_, protocol.id_place, 1)])[0]
         if isinstance(reply, Reply):
@@ -252,7 +248,7 @@ def measure_latency(bus: SerialBus, ids: Sequence[int], rounds: int = 20) -> flo
 
 
 def require(findings: Sequence[Finding], port: str) -> None:
-    """Raise an error for fatal findings."""
+    """Raise a `BusError` if a finding is fatal; a `BusTimeout` for a single missing servo."""
     fatal = [finding for finding in findings if finding.fatal]
     if not fatal:
         return
@@ -266,7 +262,7 @@ def require(findings: Sequence[Finding], port: str) -> None:
 
 
 def identify_model(id: int, start: bytes) -> tuple[Protocol, int, int]:
-    """Return protocol, model and firmware of a servo with Protocol 1.0 packets, from the start of its control table."""
+    """Return protocol, model and firmware of a servo with packets of Protocol 1.0, by the first bytes of its table."""
     kinds = [kind for kind in PROTOCOLS.values() if kind.version == 1 and start[kind.id_place] == id] or [FIRST]
     candidates = [(kind, kind.number(start[kind.model_place :][:2]), start[kind.firmware_place]) for kind in kinds]
     known = (c for c in candidates if (profile := profile_for(*c[1:])) and profile.protocol == c[0].name)
@@ -279,7 +275,7 @@ def _shipped() -> list[FirmwareProfile]:
 
 
 def _own() -> list[FirmwareProfile]:
-    """Return the user's own profiles without faulty ones, whose error a rig that uses them raises."""
+    """Load the user's own profiles; skip faulty ones, because a rig that uses such a profile reports its error."""
     profiles = []
     for name in toml_tables.own_names(FOLDER):
         with suppress(ProfileError):
@@ -288,10 +284,10 @@ def _own() -> list[FirmwareProfile]:
 
 
 def profile_for(model: int | None, firmware: int | None = None, limit: int | None = None) -> FirmwareProfile | None:
-    """Return the profile of a model number, shipped or the user's own, or None.
+    """Return the shipped or the user's own profile of a model number, or None.
 
-    It is the profile with the newest firmware up to `firmware`. Of several models with one number (AX-12, AX-12A) it is
-    the usual one, or the one with the factory supply limit `limit`, 0.1 V.
+    Among several, it has the newest firmware that is not newer than `firmware`. Models may share a number (AX-12,
+    AX-12A): then the one whose factory value of the highest supply is `limit`, 0.1 V, is preferred, then the usual one.
     """
 
     def order(profile: FirmwareProfile) -> tuple[int, bool, bool, str]:
@@ -307,18 +303,18 @@ def profile_for(model: int | None, firmware: int | None = None, limit: int | Non
 def is_unknown(protocol: Protocol, model: int | None, *own: FirmwareProfile | None) -> bool:
     """Return whether the register addresses of a model number are unknown; `own`: profiles of a rig.
 
-    Such a servo gets no write: Torque Enable of one model is a limit or an indirect address in another. A servo whose
-    model could not be read (None) counts as known.
+    Such a servo gets no write: the address of Torque Enable in one model is a limit or an indirect address in another.
+    A servo whose model is not read (None) counts as known.
     """
     known = {profile.model_number for profile in (*_shipped(), *_own(), *own) if profile is not None}
     return not protocol.common_registers and model is not None and model not in known
 
 
 def unknown_model(id: int, model: int) -> BusError:
-    """Return the error for a servo that `is_unknown`."""
+    """Return the error for a servo of an unknown model (`is_unknown`)."""
     return BusError(f"servo {id} is model {model}, unknown here: nothing was written to it", _UNKNOWN)
 
 
 def name_of(servo: Expected) -> str:
-    """Return name and id for messages."""
+    """Return name and id of a servo for messages."""
     return f"servo {servo.id}" if servo.name in {"", str(servo.id)} else f"{servo.name} (id {servo.id})"

@@ -1,1 +1,1 @@
-"""Packets of Dynamixel and Feetech protocols, without I/O."""
+"""Packets of Dynamixel protocols: bytes, without I/O."""

@@ -1,4 +1,4 @@
-"""Types shared by the packets of both Dynamixel protocols."""
+"""Code that both packet protocols share: packets, search results and the base of the decoders."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ BITS_PER_BYTE = 10  # 8N1
 
 
 class Packet(NamedTuple):
-    """One received packet."""
+    """One packet from the line."""
 
     id: int
-    code: int  # instruction, or error byte of a status packet; Protocol 1.0 packets do not distinguish them
+    code: int  # instruction, or error byte of a status packet; packets of Protocol 1.0 do not show which
     params: bytes
-    intact: bool = True  # whether the checksum is correct
-    status: bool = False  # whether it is a status packet, if the protocol marks them
+    intact: bool = True  # whether the checksum was correct
+    status: bool = False  # whether it is marked as a status packet; Protocol 1.0 has no mark
 
 
 class Search(NamedTuple):
-    """Result of the search for a reply among echoes, junk, late replies and false packets."""
+    """Result of the search for the expected reply among echoes, junk, late replies and false packets."""
 
-    packet: Packet | None  # None: not received (yet)
+    packet: Packet | None  # None: it has not come (yet)
     rest: bytes  # other bytes, without the echo
-    damaged: bool  # whether the bytes contain a damaged reply
-    echo: bool  # whether the adapter echoes: as given, or because the instruction packet came back
+    damaged: bool  # whether a damaged packet that looks like the reply has come
+    echo: bool  # whether the adapter echoes: as given, or because the request itself came back
 
 
 class ByteStream(ABC):
-    """Buffer of received bytes that are no packet yet; base of the decoders of both protocols."""
+    """Buffer of received bytes and packet boundaries: base class of the decoders of both protocols."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
-        self._consumed = 0  # bytes removed from the buffer, as packets or junk
-        self.skipped = 0  # bytes dropped as junk
-        self.ends: list[int] = []  # by packet of the latest `feed`: total bytes up to its end
-        self.sizes: list[int] = []  # by packet: its bytes on the line, with stuffing
+        self._consumed = 0  # bytes removed from the buffer, as packets or as junk
+        self.skipped = 0  # bytes removed as junk
+        self.ends: list[int] = []  # end of each packet of the latest `feed`, counted in bytes since creation
+        self.sizes: list[int] = []  # its size on the line, with stuffed bytes
 
     def feed(self, data: Iterable[int]) -> list[Packet]:
-        """Add bytes; return the packets that are now complete, in order, damaged ones with ``intact=False``."""
+        """Add bytes; return the packets that are complete now, in order, damaged ones with ``intact=False``."""
         self._buffer.extend(data)
         packets: list[Packet] = []
         self.ends, self.sizes = [], []
@@ -56,7 +56,7 @@ class ByteStream(ABC):
 
     @abstractmethod
     def _size(self) -> int:
-        """Skip junk; return the bytes of the next packet, or 0 if it is not complete yet."""
+        """Skip junk before the next packet, and return the packet's size in bytes; 0: it is not complete yet."""
 
     @staticmethod
     @abstractmethod
@@ -65,12 +65,12 @@ class ByteStream(ABC):
 
     @property
     def fed(self) -> int:
-        """Number of bytes added since creation."""
+        """Return the number of bytes added since creation."""
         return self._consumed + len(self._buffer)
 
     @property
     def pending(self) -> int:
-        """Number of bytes in the buffer, which may be the start of a packet."""
+        """Return the number of buffered bytes that may be the start of a packet."""
         return len(self._buffer)
 
     def reset(self) -> None:
