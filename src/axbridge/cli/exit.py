@@ -42,9 +42,9 @@ def terminable() -> Iterator[list[int]]:
     Child processes keep the default action. A robot opened in the block applies the rig's safety policy first, as on
     Ctrl-C.
     """
-    come: list[int] = []
+    received: list[int] = []
     if threading.current_thread() is not threading.main_thread():
-        yield come
+        yield received
         return
     owner = os.getpid()
 
@@ -52,14 +52,14 @@ def terminable() -> Iterator[list[int]]:
         if os.getpid() != owner:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
-        come.append(number)
+        received.append(number)
         raise Terminated
 
     before = {signal.SIGTERM: signal.signal(signal.SIGTERM, end)}
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup ignores it
         before[signal.SIGHUP] = signal.signal(signal.SIGHUP, end)
     try:
-        yield come
+        yield received
     finally:
         for number, handler in before.items():
             if signal.getsignal(number) is end:  # else an open robot or a script has set another handler
@@ -88,10 +88,10 @@ def stopping(rig: Rig | None, left: Callable[[], str]) -> Iterator[None]:
 def interruptible(path: Path | None, rig: Rig | None, asked: Callable[[], bool] = lambda: False) -> Iterator[None]:
     """As `stopping`, for a block that records to `path` and closes its recorder; `asked`: the block ended early."""
     before = _stamp(path)
-    with stopping(rig, lambda: _kept(path, before)):
+    with stopping(rig, lambda: _recording_state(path, before)):
         yield
     if asked():
-        print(f"stopped: {motors_after(rig)}; {_kept(path, before)}", file=sys.stderr)
+        print(f"stopped: {motors_after(rig)}; {_recording_state(path, before)}", file=sys.stderr)
 
 
 def motors_after(rig: Rig | None) -> str:
@@ -111,7 +111,7 @@ def _stamp(path: Path | None) -> tuple[int, int] | None:
     return status.st_ino, status.st_mtime_ns
 
 
-def _kept(path: Path | None, before: tuple[int, int] | None) -> str:
+def _recording_state(path: Path | None, before: tuple[int, int] | None) -> str:
     from axbridge.recording.stored import open_recording
 
     if path is None or _stamp(path) == before:
