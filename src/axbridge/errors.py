@@ -1,4 +1,4 @@
-"""Every error axbridge raises on purpose.
+"""All errors that axbridge raises itself.
 
 ::
 
@@ -9,9 +9,9 @@
     ├── RigError                       a rig file or its URDF; path, key
     ├── RecordingError                 a recording or log; path
     ├── MoveError                      a file of poses and moves; path, key
-    ├── UnsupportedOperation           this servo or backend cannot do it
+    ├── UnsupportedOperation           the servo or backend does not support the operation
     ├── SimulationDiverged             the simulated motion is no longer finite; joint, time
-    └── BusError                       anything between the host and the servos
+    └── BusError                       a fault between the host and the servos
         ├── BusTimeout(TimeoutError)   no complete reply in time; id
         ├── CorruptPacket              bytes came, but no valid reply; id, data
         ├── ServoFault                 the servo refused, or answered with error bits; id, flags
@@ -35,11 +35,11 @@ from typing import Any
 class _Bits(IntFlag):
     @property
     def words(self) -> list[str]:
-        """The set bits in words, lowest first."""
+        """Return the names of the set bits, lowest first."""
         return [flag.name.lower().replace("_", " ") for flag in type(self) if flag in self and flag.name]
 
     def describe(self) -> str:
-        """The set bits in words, lowest first; "none" when no bit is set."""
+        """Return the names of the set bits, lowest first; "none" if no bit is set."""
         return ", ".join(self.words) or "none"
 
 
@@ -61,9 +61,9 @@ class StatusError(int):
     RESULT, INSTRUCTION, CRC, RANGE, LENGTH, LIMIT, ACCESS = range(1, 8)
     _WORDS = (
         "",
-        "it could not do it",
-        "it does not know this instruction",
-        "the question came damaged",
+        "instruction failed",
+        "unknown instruction",
+        "damaged instruction packet",
         "a value outside the register's range",
         "too few bytes for the register",
         "a value outside the servo's limits",
@@ -72,23 +72,23 @@ class StatusError(int):
 
     @property
     def number(self) -> int:
-        """What was wrong with the instruction; 0: nothing."""
+        """Return the error number of the instruction; 0: no error."""
         return self & 0x7F
 
     @property
     def alert(self) -> bool:
-        """Whether Hardware Error Status is not 0."""
+        """Return whether Hardware Error Status is not 0."""
         return bool(self & 0x80)
 
     def describe(self) -> str:
-        """In words; "none" when all is well."""
+        """Return the error in words; "none" without an error."""
         words = self._WORDS[self.number] if self.number < len(self._WORDS) else f"error {self.number}"
         parts = [words] if words else []
         return ", ".join([*parts, "a hardware error"] if self.alert else parts) or "none"
 
 
 class HardwareError(_Bits):
-    """Hardware Error Status and Shutdown of Protocol 2.0's servos (e-manual, XL330, Shutdown)."""
+    """Hardware Error Status and Shutdown of Protocol 2.0 servos (e-manual, XL330, Shutdown)."""
 
     INPUT_VOLTAGE = 0x01
     OVERHEATING = 0x04
@@ -108,33 +108,33 @@ class FeetechError(_Bits):
 
 
 ServoFlags = ErrorFlag | HardwareError | FeetechError
-"""What a servo says is wrong with it, by its protocol."""
+"""Alarm flags of a servo, by its protocol."""
 
 
 class ControlWarning(UserWarning):
-    """A set-point was clipped or refused, or something is emulated; the message says what happens instead."""
+    """A set-point was clipped or refused, or a function is emulated; the message names the consequence."""
 
 
 def warn(message: str) -> None:
-    """Give a `ControlWarning` in the caller's line: the first one that is not axbridge's own."""
-    level, frame = 2, sys._getframe(1)  # noqa: SLF001 - the interpreter's way to ask who called
+    """Issue a `ControlWarning` with the line of the first caller outside axbridge."""
+    level, frame = 2, sys._getframe(1)  # noqa: SLF001 - the interpreter has no public function for it
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("axbridge."):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, ControlWarning, stacklevel=level)
 
 
 class RigWarning(UserWarning):
-    """Something in a rig or its URDF can be simulated, but looks odd; the message says what, and what happens."""
+    """A rig or its URDF is usable but implausible; the message names the value and the consequence."""
 
 
 class Remedy(str):
-    """A hint that is one command of the `axbridge` program, or a sentence with one; `str` words it, here alone.
+    """A hint that is one `axbridge` command, or a sentence with one; as a string it is the text of the hint.
 
     Args:
-        verb: What the command does: ``servo write``.
-        words: What stands behind the verb: an id, a register, a value, a file.
-        says: A sentence for the command, with ``{}`` in its place; without one the text is the command.
-        options: By name (``port="COM3"``); one that is None, empty or False is left out, of True the name is given.
+        verb: Subcommand, such as ``servo write``.
+        words: Positional arguments: an id, a register, a value, a file.
+        says: Sentence with ``{}`` in the place of the command; if empty, the text is the command alone.
+        options: Options by name (``port="COM3"``); None, empty and False are omitted, True gives the name alone.
     """
 
     __slots__ = ("options", "says", "verb", "words")
@@ -144,36 +144,36 @@ class Remedy(str):
     options: dict[str, Any]
 
     def __new__(cls, verb: str, *words: object, says: str = "", **options: Any) -> Remedy:  # noqa: D102
-        given = {name: value for name, value in options.items() if value not in (None, "") and value is not False}
-        typed = [f"--{name.replace('_', '-')}{'' if value is True else f' {value}'}" for name, value in given.items()]
-        command = " ".join(map(str, ("axbridge", verb, *words, *typed)))
+        chosen = {name: value for name, value in options.items() if value not in (None, "") and value is not False}
+        texts = [f"--{name.replace('_', '-')}{'' if value is True else f' {value}'}" for name, value in chosen.items()]
+        command = " ".join(map(str, ("axbridge", verb, *words, *texts)))
         remedy = super().__new__(cls, says.replace("{}", f"`{command}`") if says else command)
-        remedy.verb, remedy.words, remedy.says, remedy.options = verb, words, says, given
+        remedy.verb, remedy.words, remedy.says, remedy.options = verb, words, says, chosen
         return remedy
 
-    def __getnewargs_ex__(self) -> tuple[tuple[object, ...], dict[str, Any]]:  # a worker process may report it
+    def __getnewargs_ex__(self) -> tuple[tuple[object, ...], dict[str, Any]]:  # pickled by worker processes
         return (self.verb, *self.words), {"says": self.says, **self.options}
 
     def within(self, says: str, **more: Any) -> Remedy:
-        """The same command in another sentence, and with `more` options."""
+        """Return the same command in another sentence, with `more` options."""
         return Remedy(self.verb, *self.words, says=says, **self.options, **more)
 
 
 class _Kind(type):
-    # Without types, as type checkers go by those of `__init__` then.
+    # Untyped, so that type checkers use the types of `__init__`.
     def __call__(cls, *args, **facts):  # type: ignore[no-untyped-def]  # noqa: ANN002, ANN003, ANN204
-        """Make an error; of an error of this kind itself: gymnasium raises a worker's as `type(error)(error)`."""
+        """Make an error; return an argument of this class unchanged: gymnasium calls `type(error)(error)`."""
         return args[0] if len(args) == 1 and type(args[0]) is cls else super().__call__(*args, **facts)
 
 
 class AxBridgeError(Exception, metaclass=_Kind):
-    """Root of all axbridge errors.
+    """Base class of all axbridge errors.
 
     Args:
-        message: What went wrong, in one line.
-        hint: What to do next, in one line; empty when there is nothing to say.
+        message: Cause, in one line.
+        hint: Next step, in one line; may be empty.
 
-    `remedy` is the command that the hint names, as data; None if it names none, or several.
+    `remedy` is the command in the hint, as data; None if the hint has no command or several.
     """
 
     def __init__(self, message: str, hint: str = "") -> None:
@@ -183,14 +183,14 @@ class AxBridgeError(Exception, metaclass=_Kind):
         super().__init__(f"{message}\n{hint}" if hint else message)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _unpickled, (type(self), self.args, self.__dict__)  # a worker process must be able to report it
+        return _unpickled, (type(self), self.args, self.__dict__)  # pickled by worker processes
 
     def __str__(self) -> str:
         return f"{self.message}\n{self.hint}" if self.hint else self.message
 
 
 def _unpickled(kind: type[AxBridgeError], args: tuple[object, ...], facts: dict[str, object]) -> AxBridgeError:
-    """An error as it was, without its constructor: most take facts that are not in `args`."""
+    """Restore an error without its constructor, whose arguments may not be in `args`."""
     error = kind.__new__(kind)
     error.args = args
     error.__dict__.update(facts)
@@ -198,11 +198,11 @@ def _unpickled(kind: type[AxBridgeError], args: tuple[object, ...], facts: dict[
 
 
 class UsageError(AxBridgeError, ValueError):
-    """An argument out of its range or a call in the wrong order."""
+    """An argument is out of range, or calls are in the wrong order."""
 
 
 class RobotStopped(AxBridgeError):
-    """Every motor was switched off by hand, and none may be switched on until `Robot.resume`."""
+    """The user has switched off all motors; no motor may be switched on until `Robot.resume`."""
 
 
 class UnknownServo(UsageError, KeyError):
@@ -217,8 +217,8 @@ class _FileError(AxBridgeError):
     def __init__(self, path: Path | str, key: str, message: str, hint: str = "") -> None:
         self.path: Path = Path(path)
         self.key = key
-        named = [] if self.path == Path() else [str(path)]  # what was made in a program has no file
-        super().__init__(": ".join([*named, *([key] if key else []), message]), hint)
+        prefix = [] if self.path == Path() else [str(path)]  # objects made in a program have no file
+        super().__init__(": ".join([*prefix, *([key] if key else []), message]), hint)
 
 
 class ProfileError(_FileError):
@@ -228,11 +228,11 @@ class ProfileError(_FileError):
 class RigError(_FileError):
     """A rig file, or the URDF it names, that cannot be used; carries `path` and `key`."""
 
-    mistakes: tuple[_FileError, ...] = ()  # those that it lists, where it stands for several
+    mistakes: tuple[_FileError, ...] = ()  # the listed mistakes, if there are several
 
     @classmethod
     def of(cls, path: Path | str, errors: Iterable[_FileError]) -> _FileError:
-        """One error for all mistakes that were found: the only one, or a list of them, a line each."""
+        """Return one error for all mistakes: the mistake itself, or a list with one line for each."""
         parts = [part for error in errors for part in (getattr(error, "mistakes", ()) or (error,))]
         mistakes = tuple({str(part): part for part in parts}.values())
         if len(mistakes) == 1:
@@ -257,11 +257,11 @@ class RecordingError(AxBridgeError):
 
 
 class UnsupportedOperation(AxBridgeError):
-    """The servo or backend cannot do what was asked; see `Servo.capabilities`."""
+    """The servo or backend does not support the operation; see `Servo.capabilities`."""
 
 
 class SimulationDiverged(AxBridgeError):
-    """The simulated motion left the finite range; carries `joint` and `time` (s)."""
+    """The simulated motion is no longer finite; carries `joint` and `time` (s)."""
 
     def __init__(self, joint: str, time: float, hint: str = "") -> None:
         self.joint = joint
@@ -273,7 +273,7 @@ class SimulationDiverged(AxBridgeError):
 
 
 class BusError(AxBridgeError):
-    """Anything that goes wrong between the host and the servos."""
+    """A fault between the host and the servos."""
 
 
 class BusTimeout(BusError, TimeoutError):
@@ -288,7 +288,7 @@ class BusTimeout(BusError, TimeoutError):
 
 
 class CorruptPacket(BusError):
-    """Bytes came back that are no valid reply of the servo asked; carries `id` and `data`."""
+    """The received bytes are no valid reply of the servo; carries `id` and `data`."""
 
     def __init__(self, id: int, data: bytes, hint: str = "") -> None:
         self.id = id
@@ -300,10 +300,10 @@ class CorruptPacket(BusError):
 
 
 class ServoFault(BusError):
-    """The servo refused; carries `id` and `flags`; `message` says what it refused.
+    """The servo refused an instruction, or answered with error bits; carries `id` and `flags`.
 
-    `flags` are a `StatusError` or the protocol's flags; a plain integer is taken for `ErrorFlag`. `hardware` is the
-    Hardware Error Status behind a `StatusError`, where it was read.
+    `message` names the refused operation. `flags` are a `StatusError` or the protocol's flags; a plain integer becomes
+    an `ErrorFlag`. `hardware` is the Hardware Error Status behind the alert of a `StatusError`, if it was read.
     """
 
     def __init__(
@@ -329,12 +329,12 @@ class PortError(BusError, OSError):
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A question for the hint of an error about an unknown name: "did you mean 'step'? ", or nothing."""
+    """Return the hint of an error about an unknown name: "did you mean 'step'? ", or an empty string."""
     close = difflib.get_close_matches(name, list(known), n=1)
     return f"did you mean {close[0]!r}? " if close else ""
 
 
-_EXTRAS = {  # packages that the base goes without, and the extra of `pyproject.toml` that brings each
+_EXTRAS = {  # extra of `pyproject.toml` that installs each optional package
     "pybullet": "sim", "mujoco": "sim", "scipy": "fit", "cma": "fit", "matplotlib": "plot", "trimesh": "plot",
     "numba": "fast", "websockets": "view", "gymnasium": "learn", "distributed": "dask", "pyarrow": "parquet",
     "pandas": "pandas", "rosbags": "ros2",
@@ -342,27 +342,27 @@ _EXTRAS = {  # packages that the base goes without, and the extra of `pyproject.
 
 
 def install(*packages: str) -> str:
-    """The command that installs the extras that bring these packages."""
+    """Return the command that installs the extras with these packages."""
     extras = ",".join(dict.fromkeys(_EXTRAS[package] for package in packages))
     return f'python -m pip install "axbridge[{extras}]"'
 
 
 def require(what: str, *packages: str) -> None:
-    """Refuse in one line, with the command that installs them, where packages that `what` needs are missing.
+    """Check that the packages that `what` needs are installed.
 
     Raises:
-        UnsupportedOperation: one is not installed.
+        UnsupportedOperation: one is missing; the message has the command that installs it.
     """
-    lacking = [one for one in packages if sys.modules.get(one) is None and find_spec(one) is None]
-    if lacking:
-        raise UnsupportedOperation(f"{what} needs {listed(lacking, len(lacking))}: {install(*lacking)}")
+    missing = [name for name in packages if sys.modules.get(name) is None and find_spec(name) is None]
+    if missing:
+        raise UnsupportedOperation(f"{what} needs {listed(missing, len(missing))}: {install(*missing)}")
 
 
 def plural(count: int, noun: str) -> str:
-    """So many of them: ``1 servo``, ``2 servos``."""
+    """Return the number with its noun: ``1 servo``, ``2 servos``."""
     return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def listed(items: Sequence[str], most: int) -> str:
-    """Items in a row: the first of many, and how many more there are."""
+    """Return the first `most` items, separated by commas, and the number of the others."""
     return ", ".join(items[:most]) + (f" and {len(items) - most} more" if len(items) > most else "")

@@ -1,4 +1,4 @@
-"""What a bridge writes down of any program's run, whom else it lets read, and the run as a server."""
+"""Recordings of a bridge for any program, reads of second programs, and a recorded run as a server."""
 
 import json
 import math
@@ -40,7 +40,7 @@ PROFILES = ("ax-12a", "xl330-m288", "sts3215", "scs0009")
 
 @contextmanager
 def bridged(path=None, profile="ax-12a", *, watch=False, poll=None):
-    """Servos, the program's port, the box, and the notices of a bridge that records."""
+    """Return servos, the program's port, the black box, and the notices of a bridge that records."""
     profiles = dict.fromkeys(IDS, profile)
     rig, notices, over = make_rig(IDS, profiles, return_delay_time=0), [], threading.Event()
     with ExitStack() as held:
@@ -74,7 +74,7 @@ def bridged(path=None, profile="ax-12a", *, watch=False, poll=None):
         yield line, channel.address, box, notices
 
 
-def test_packets_survive_their_message():
+def test_packets_are_unchanged_by_encoding_and_decoding():
     some = [Passed(0.5, Source.PROGRAM, b"abc"), Passed(1.5, Source.SERVOS, b""), Passed(2.0, Source.BRIDGE, b"\xff")]
     for few in (some, some[:1], some[1:]):
         assert packets(packed_packets(few)) == few
@@ -111,7 +111,7 @@ def test_a_recording_has_samples_and_goals_of_any_program(tmp_path, profile, wat
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_what_the_program_does_not_read_is_read_in_its_pauses(tmp_path, profile):
+def test_registers_that_the_program_does_not_read_are_read_in_its_pauses(tmp_path, profile):
     path = tmp_path / "day.mcap"
     with bridged(path, profile, poll=0.02) as (line, port, box, _), client(port, line) as bus:
         first = box.rows
@@ -126,14 +126,14 @@ def test_what_the_program_does_not_read_is_read_in_its_pauses(tmp_path, profile)
     assert known[-1] == temperature
 
 
-def test_every_byte_is_recorded_with_who_sent_it(tmp_path):
+def test_every_byte_is_recorded_with_its_sender(tmp_path):
     path = tmp_path / "day.mcap"
     with bridged(path) as (line, port, _, _), client(port, line) as bus:
         asked = len(line.heard)
         for id_ in (1, 2, 1):
             bus.read(id_, 36, 2)
-        assert write(bus, line, 1, "return_delay_time", 7).error  # its address is another one on the line
-        own = bytes(PROTOCOLS[1].with_torque)  # a question of the bridge, for its rules
+        assert write(bus, line, 1, "return_delay_time", 7).error  # its address differs on the line
+        own = bytes(PROTOCOLS[1].with_torque)  # a READ of the bridge, for its rules
         heard = [(one[0], one[1], one[2]) for one in line.heard[asked:] if one[2] != own]
     found = recorded_packets(path)
     program = b"".join(one.data for one in found if one.source is Source.PROGRAM)
@@ -148,24 +148,24 @@ def test_every_byte_is_recorded_with_who_sent_it(tmp_path):
     assert [one.time for one in found] == sorted(one.time for one in found)
 
 
-def test_a_program_gets_the_answers_to_its_own_questions_alone_although_they_are_late():
+def test_a_program_gets_only_the_replies_to_its_own_packets_even_if_they_are_late():
     with bridged(poll=0.01) as (line, port, _, _), client(port, line) as bus:
         protocol = line[1].protocol
         line.mishap = lambda _: 0.016  # s, as an FTDI adapter with its usual latency timer
         for frame, size in [(protocol.write_frame(1, 24, b"\1"), 6), (protocol.read_frame(1, 36, 2), 8)] * 10:
             bus.port.send(frame)
             assert len(whole_answer(bus.port, protocol)) == size
-            assert bus.port.receive(time.monotonic() + 0.05) == b""  # the bridge asks meanwhile
+            assert bus.port.receive(time.monotonic() + 0.05) == b""  # the bridge polls meanwhile
 
 
 def test_a_summary_names_losses_alarms_and_rules():
     box, one = BlackBox(make_rig(IDS)), PROTOCOLS[1]
     question, answer = one.read_frame(1, 36, 2), one.encode_status(1, 0x20, b"\0\2")
-    lost = [b"", answer[:-1] + b"\0", answer[:4], answer + answer]  # no answer, damaged twice, repeated
+    lost = [b"", answer[:-1] + b"\0", answer[:4], answer + answer]  # no reply, damaged twice, repeated
     for number, came in enumerate([answer, *lost, answer]):
         box.traffic.sent(question, float(number), 1e-5)
         box.traffic.came(came, number + 0.002)
-    box.traffic.sent(one.write_frame(2, 24, b"\1"), 9.0, 1e-5)  # which not all acknowledge
+    box.traffic.sent(one.write_frame(2, 24, b"\1"), 9.0, 1e-5)  # servos may be set not to acknowledge it
     box.note(Notice("s1", "top speed", ""), said=False)
     box.close()
     summary = box.summary()
@@ -195,7 +195,7 @@ def test_a_second_program_reads_through_the_bridge_and_does_not_write(watch):
         assert line[1].table["torque_enable"] == 0
 
 
-def test_what_a_foreign_second_program_writes_reaches_no_servo():
+def test_writes_of_a_foreign_second_program_reach_no_servo():
     with bridged(watch=True) as (line, _, _, notices):
         second = Port(line.port, 1_000_000)
         second.bridge = None
@@ -212,7 +212,7 @@ def test_a_second_bridge_on_the_same_port_is_refused():
         Bridge(make_rig(IDS, return_delay_time=0), line.port, lambda _: None)
 
 
-def test_motors_go_off_when_nothing_can_be_recorded(tmp_path):
+def test_motors_are_switched_off_after_a_recording_error(tmp_path):
     path = tmp_path / "day.mcap"
     bridge = bridged(path)
     line, port, box, _ = bridge.__enter__()
@@ -278,7 +278,7 @@ def whole_answer(port, protocol):
 
 
 def replayed(path, profile="ax-12a"):
-    """A world that answers as recorded, what it says, and how to ask it: the answer, and after how long, s."""
+    """Return a world that replays, its messages, and a function that returns a reply and its delay, s."""
     bank = FakeBank(2, np.full(2, FirmwareProfile.load(profile).electrics.nominal_voltage))
     world, said = World(make_rig(IDS, profile, return_delay_time=0), bank=bank), []
     Replay(path, world, said.append)
@@ -299,8 +299,8 @@ def replayed(path, profile="ax-12a"):
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-@pytest.mark.parametrize("watch", [True, pytest.param(False, marks=pytest.mark.alone)])  # the bridge itself asks, too
-def test_a_replay_answers_as_recorded_and_then_goes_on_from_there(tmp_path, profile, watch):
+@pytest.mark.parametrize("watch", [True, pytest.param(False, marks=pytest.mark.alone)])  # the bridge itself polls, too
+def test_a_replay_answers_as_recorded_and_then_simulates(tmp_path, profile, watch):
     path, frames, answers = tmp_path / "day.mcap", [], []
     with bridged(path, profile, watch=watch) as (line, port, _, _), client(port, line) as bus:
         protocol, goal = line[1].protocol, line[1].profile.register("goal_position")
@@ -316,7 +316,7 @@ def test_a_replay_answers_as_recorded_and_then_goes_on_from_there(tmp_path, prof
             answers.append(whole_answer(bus.port, protocol))
     times = [one.time for one in recorded_packets(path) if one.source is Source.SERVOS]
     world, said, ask = replayed(path, profile)
-    for number in (3, 0, 1, 2):  # ids do not wait for each other
+    for number in (3, 0, 1, 2):  # the order only matters for each id
         answer, delay = ask(frames[number])
         assert answer == answers[number]
         assert 0 < delay < times[-1] - times[0]
@@ -350,7 +350,7 @@ def test_a_replayed_overload_lasts_beyond_the_difference(tmp_path):
     assert world.servos["s1"].table["torque_limit"] == 0
 
 
-def test_a_recording_without_packets_is_no_replay(tmp_path):
+def test_a_recording_without_packets_cannot_be_replayed(tmp_path):
     path = tmp_path / "day.mcap"
     Recorder(path, {}).close()
     world = World(make_rig(IDS), bank=FakeBank(2))

@@ -1,4 +1,4 @@
-"""A program behind the bridge, and what its servos do when it starts badly or is gone."""
+"""A program behind the bridge: its servos at unsafe first goals, and after its end."""
 
 import threading
 import time
@@ -27,7 +27,7 @@ PROFILES = ("ax-12a", "xl330-m288", "sts3215")
 
 @contextmanager
 def bridged(profile="ax-12a", *, virtual=(), bridge=None, servo=None, registers=None, **safety):
-    """Servos, the port of the bridge before them, and its notices."""
+    """Return servos, the bridge's port, and its notices."""
     ids = (*IDS, *virtual)
     rig = make_rig(ids, dict.fromkeys(ids, profile), return_delay_time=0)
     volts = rig.profile_of(rig.servos[0]).electrics.nominal_voltage
@@ -82,7 +82,7 @@ def test_a_program_that_only_reads_leaves_the_motors_as_they_are():
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_torque_comes_on_where_the_servo_is(profile):
+def test_torque_on_holds_the_present_position(profile):
     with bridged(profile) as (line, port, notices):
         here = line[1].profile.units.counts // 4
         line.set(1, present_position=here)
@@ -93,7 +93,7 @@ def test_torque_comes_on_where_the_servo_is(profile):
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_a_first_goal_far_away_is_approached_slowly_and_the_speed_is_given_back(profile):
+def test_a_far_first_goal_is_approached_slowly_and_the_speed_limit_restored(profile):
     with bridged(profile) as (line, port, notices), client(port, line) as bus:
         speed = line[1].protocol.names.speed
         top, far = line[1].table[speed], line[1].profile.units.counts // 4
@@ -106,7 +106,7 @@ def test_a_first_goal_far_away_is_approached_slowly_and_the_speed_is_given_back(
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_a_program_that_ends_on_the_way_leaves_no_slow_servo_behind(profile):
+def test_the_speed_limit_is_restored_when_a_program_ends_during_a_motion(profile):
     with bridged(profile) as (line, port, notices):
         speed = line[1].protocol.names.speed
         top = line[1].table[speed]
@@ -146,7 +146,7 @@ def texts(notices, rule):
 
 
 def push(line, id_, share):
-    """Let the motor of a servo that stands have this duty."""
+    """Set the duty of a motor that stands still."""
     line._bank.state[line[id_].row, State.DUTY] = share
 
 
@@ -160,7 +160,7 @@ def push(line, id_, share):
         ("sts3215", {"stall": 1.0}, None),
     ],
 )
-def test_a_blocked_servo_is_left_a_share_of_its_torque_until_its_goal_goes_back(profile, rules, left):
+def test_a_blocked_servo_keeps_a_share_of_its_torque_until_its_goal_goes_back(profile, rules, left):
     with bridged(profile, bridge=rules) as (line, port, notices), client(port, line) as bus:
         name = line[1].protocol.names.torque
         full = line[1].table[name]
@@ -180,7 +180,7 @@ def test_a_blocked_servo_is_left_a_share_of_its_torque_until_its_goal_goes_back(
         until(lambda: line[1].table[name] == full)
 
 
-def test_a_servo_that_moves_again_has_its_torque_again():
+def test_a_servo_that_moves_again_gets_its_torque_back():
     with bridged("sts3215") as (line, port, _), client(port, line) as bus:
         here = line[1].table["present_position"]
         write(bus, line, 1, "torque_enable", 1)
@@ -223,7 +223,7 @@ def test_alarms_are_named_once():
 TIMED = {"drive_mode": 4, "profile_velocity": 500}
 
 
-def test_a_goal_of_a_time_based_profile_takes_as_long_as_the_speed_limit_asks_for():
+def test_the_duration_of_a_time_based_profile_follows_from_the_speed_limit():
     speed = {"max_velocity": 2.0, "min_position": -3.0, "max_position": 3.0}
     with bridged("xl330-m288", registers=TIMED, servo=speed) as (line, port, notices), client(port, line) as bus:
         here, times = line[1].table["present_position"], []
@@ -293,7 +293,7 @@ def test_the_rig_switches_a_rule_off(rule, off, name, value):
         assert rule.removesuffix("_speed") not in {notice.rule.replace(" ", "_") for notice in notices}
 
 
-def test_a_program_that_opens_its_port_again_at_once_has_not_gone(monkeypatch):
+def test_reopening_the_port_at_once_does_not_end_the_program(monkeypatch):
     monkeypatch.setattr(bridge_module, "_GRACE", 0.5)  # s, for a busy machine
     with bridged() as (line, port, notices), client(port, line) as bus:
         write(bus, line, 1, "torque_enable", 1)
@@ -306,7 +306,7 @@ def test_a_program_that_opens_its_port_again_at_once_has_not_gone(monkeypatch):
 
 
 @pytest.mark.parametrize("drives", [True, False])
-def test_where_one_of_two_programs_leaves_the_other_has_to_drive(drives):
+def test_after_one_of_two_programs_leaves_the_other_must_write_to_keep_torque(drives):
     with bridged() as (line, port, notices), serial.Serial(port, 1_000_000) as other:
         with client(port, line) as bus:
             write(bus, line, 1, "torque_enable", 1)
@@ -355,7 +355,7 @@ def test_a_foreign_client_sees_one_line_of_real_and_virtual_servos(profile):
 
 
 def _read_together(port, sdk, profile, ids):
-    """The positions of these servos by each way in which the SDK reads several at once."""
+    """Return the positions of these servos by each group read of the SDK."""
     register = profile.register("present_position")
     address, size = register.address, register.size
     if profile.protocol == 1 and "BULK_READ" in profile.instructions:  # the SDK's own class for it is broken
@@ -387,7 +387,7 @@ def test_the_command_makes_servos_virtual_and_leaves_the_real_ones_safe_when_it_
 
 
 @pytest.mark.parametrize("options", [(), ("--watch",)], ids=["rules", "watch"])
-def test_off_ends_a_bridge_although_its_program_drives_the_robot(options, said):
+def test_off_ends_a_bridge_while_its_program_drives_the_robot(options, said):
     with PtyLine(dict.fromkeys(range(1, 3), "ax-12a")) as line:
         with start("bridge", "pan_tilt", "--port", line.port, *options) as program:
             ready = program.stdout.readline()

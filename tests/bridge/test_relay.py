@@ -1,4 +1,4 @@
-"""Bytes pass unchanged, however they are cut, unless an intact packet is changed."""
+"""Bytes pass unchanged in chunks of any size, unless an intact packet is changed."""
 
 from random import Random
 
@@ -14,7 +14,7 @@ FRAMES = [
     v1.encode(5, 0xE0, b"abc"),  # an instruction that no servo has
     v1.encode(1, 2, b"\x24\x02")[:-1] + b"\x00",  # damaged
     v2.encode(3, 2, b"\x84\x00\x04\x00")[:-1] + b"\x00",
-    b"AT+CMD\r\n",  # of another maker
+    b"AT+CMD\r\n",  # of another vendor
     b"\xff",
     b"\xff\xff\xfd",
 ]
@@ -36,7 +36,7 @@ def test_bytes_pass_unchanged_and_in_order(versions, seed, monkeypatch):
     assert out + packets.overdue() == stream
 
 
-def test_a_packet_is_examined_whole_in_whatever_pieces_it_comes():
+def test_a_packet_in_chunks_of_any_size_is_examined_whole():
     frame, seen = FRAMES[0], []
 
     def examine(version, packet, raw):

@@ -1,4 +1,4 @@
-"""What a program sends, and what the servo gets instead: each rule, for each family and form of instruction."""
+"""Packets of a program, and their replacements for the servo: each rule, for each family and instruction."""
 
 import pytest
 
@@ -90,7 +90,7 @@ def test_a_factory_reset_is_answered_and_resets_nothing(family):
     _, protocol, table = table_of(family)
     for id_ in (1, BROADCAST):
         passed, notices = checked(protocol, Packet(id_, Instruction.FACTORY_RESET, b""), table)
-        silent = protocol.name in {"sts", "scs"} and id_ != BROADCAST  # to an instruction that it does not have
+        silent = protocol.name in {"sts", "scs"} and id_ != BROADCAST  # to an unknown instruction
         assert passed == Packet(id_, Instruction.PING if silent else 0x7E, b"")
         assert len(notices) == 1
 
@@ -111,7 +111,7 @@ def test_a_goal_by_indirect_addresses_is_limited():
     assert table.servos[1].value("goal_position") == 300
 
 
-def test_half_a_register_does_not_bring_a_goal_beyond_its_limit():
+def test_a_write_to_half_a_register_cannot_exceed_the_limit():
     profile, protocol, table = table_of("sts3215", goal_position=500)
     high = profile.register("goal_position").address + 1
     passed, _ = checked(protocol, packed(protocol, "write", high, b"\x0f"), table)
@@ -136,7 +136,7 @@ def test_questions_and_unknown_instructions_stay_the_same_packet(family):
 
 
 @pytest.mark.parametrize(("wheel", "flags", "on"), [(False, 0, 1), (True, 0, 0), (False, 0x20, 0)])
-def test_the_goal_of_an_ax_is_known_to_switch_its_torque_on(wheel, flags, on):
+def test_the_goal_of_an_ax_switches_its_torque_on_in_the_table(wheel, flags, on):
     profile, protocol, table = table_of("ax-12a", torque_enable=0)
     servo = table.servos[1]
     servo.flags = flags
@@ -148,7 +148,7 @@ def test_the_goal_of_an_ax_is_known_to_switch_its_torque_on(wheel, flags, on):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_torque_that_comes_on_is_seen_once(family):
+def test_torque_on_is_detected_once(family):
     profile, protocol, table = table_of(family)
     on = packed(protocol, "sync", profile.register("torque_enable").address, b"\1")
     assert powered(protocol, on, table) == {1, 2}
@@ -156,7 +156,7 @@ def test_torque_that_comes_on_is_seen_once(family):
     assert powered(protocol, on, table) == set()
 
 
-def test_a_time_in_the_register_of_the_speed_is_no_speed():
+def test_a_time_in_the_speed_register_is_not_limited_as_a_speed():
     profile, protocol, table = table_of("xl330-m288", drive_mode=4)
     register = profile.register("profile_velocity")
     packet = packed(protocol, "write", register.address, register.encode(1000))
@@ -164,7 +164,7 @@ def test_a_time_in_the_register_of_the_speed_is_no_speed():
 
 
 def limited(table, protocol, name, sent):
-    """What the servo gets instead, and the rules that acted."""
+    """Return the value that the servo gets, and the rules that acted."""
     register = table.servos[1].profile.register(name)
     passed, notices = checked(protocol, packed(protocol, "write", register.address, register.encode(sent)), table)
     return register.decode(passed.params[protocol.address_size :]), [notice.rule for notice in notices]
@@ -178,7 +178,7 @@ def limited(table, protocol, name, sent):
         ("xl330-m288", 16, "goal_pwm", -800, -TORQUE),
         ("xl330-m288", 1, "goal_velocity", -200, -SPEED),
         ("sts3215", 2, "goal_time", 0x400 | 900, 0x400 | TORQUE),
-        ("sts3215", 0, "goal_time", 900, 900),  # there it is a time
+        ("sts3215", 0, "goal_time", 900, 900),  # a time in this mode
         ("sts3215", 1, "goal_velocity", -200, -SPEED),
         ("sts3215", 3, "goal_velocity", 0, SPEED),
         ("sts3215", 3, "goal_position", 600, HIGH - 500),
@@ -202,13 +202,13 @@ def test_steps_do_not_add_up_beyond_the_limits():
 
 
 @pytest.mark.parametrize(("place", "away"), [(800, -300), (200, 300)])
-def test_a_step_beyond_the_limits_does_not_turn_round(place, away):
+def test_a_step_beyond_the_limits_keeps_its_direction(place, away):
     _, protocol, table = table_of("sts3215", operating_mode=3, present_position=place)
     assert [limited(table, protocol, "goal_position", step)[0] for step in (-away, away)] == [0, away]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_what_is_blocked_or_hot_gets_no_more_torque_than_it_is_left(family):
+def test_a_blocked_or_hot_servo_gets_no_more_torque_than_permitted(family):
     profile, protocol, table = table_of(family)
     table.servos[1].cap, table.servos[1].kept_off = 120, True
     assert limited(table, protocol, "torque_enable", 1) == (0, ["temperature"])
@@ -217,7 +217,7 @@ def test_what_is_blocked_or_hot_gets_no_more_torque_than_it_is_left(family):
         assert limited(table, protocol, profile.names.torque, 300) == (120, ["top torque"])
 
 
-def test_the_place_of_a_feetech_servo_does_not_become_its_middle():
+def test_a_program_cannot_set_the_middle_of_a_feetech_servo():
     _, protocol, table = table_of("sts3215", torque_enable=1)
     assert limited(table, protocol, "torque_enable", 128) == (1, ["service"])
 
@@ -228,7 +228,7 @@ def test_a_backup_is_refused():
     assert (passed, notice.text) == (Packet(1, 0x7E, b""), "backup refused: --allow-service lets it pass")
 
 
-def test_the_way_of_a_time_based_profile_takes_as_long_as_its_speed_asks_for():
+def test_the_time_of_a_time_based_profile_follows_from_the_speed_limit():
     _, protocol, table = table_of("xl330-m288", drive_mode=4)
     table.servos[1].least_time = 1500
     assert [limited(table, protocol, "profile_velocity", time)[0] for time in (0, 400, 2000)] == [1500, 1500, 2000]
@@ -240,10 +240,10 @@ def test_the_way_of_a_time_based_profile_takes_as_long_as_its_speed_asks_for():
         ("ax-12a", {"moving_speed": 0, "torque_limit": 1023}, {"moving_speed": SPEED, "torque_limit": TORQUE}),
         ("xl330-m288", {"goal_current": 900, "goal_pwm": 885}, {"goal_current": 300, "goal_pwm": TORQUE}),
         ("sts3215", {"goal_velocity": 40, "torque_limit": 1000}, {"torque_limit": TORQUE}),
-        ("scs0009", {"goal_velocity": 0, "max_torque": 1000}, {"goal_velocity": SPEED}),  # the other is in EEPROM
+        ("scs0009", {"goal_velocity": 0, "max_torque": 1000}, {"goal_velocity": SPEED}),  # max_torque is in EEPROM
     ],
 )
-def test_limits_that_the_registers_hold_are_compared_with_the_rigs(family, held, found):
+def test_limits_in_the_registers_are_compared_with_the_rig(family, held, found):
     profile, _, table = table_of(family, **held)
     table.servos[1].top_current = 300
     allowed = beyond(table.servos[1])
@@ -252,7 +252,7 @@ def test_limits_that_the_registers_hold_are_compared_with_the_rigs(family, held,
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_goal_that_switches_the_torque_on_is_seen(family):
+def test_a_goal_that_switches_the_torque_on_is_detected(family):
     profile, protocol, table = table_of(family)
     goal = packed(
         protocol, "write", profile.register("goal_position").address, profile.register("goal_position").encode(500)

@@ -1,4 +1,4 @@
-"""A robot, a bridge and a foreign program, each a process of its own, and what goes wrong with them."""
+"""A robot, a bridge and a foreign program as processes of their own, in fault scenarios."""
 
 import subprocess
 import sys
@@ -25,7 +25,7 @@ def test_a_robot_behind_the_bridge_is_safe(stations, scenario):
 
 
 @pytest.mark.ci
-def test_a_bridge_whose_lines_nobody_reads_goes_on(tmp_path):
+def test_a_bridge_works_while_its_output_is_not_read(tmp_path):
     command = [sys.executable, "-m", "axbridge", "bridge", "pan_tilt", "--link", str(tmp_path / "arm"), "--port"]
     pipe = subprocess.PIPE
     with serve("pan_tilt") as robot, subprocess.Popen([*command, robot.port], stdout=pipe, stderr=pipe) as bridge:
@@ -33,7 +33,7 @@ def test_a_bridge_whose_lines_nobody_reads_goes_on(tmp_path):
         bridge.stdout.close()
         program = [sys.executable, CLIENT, tmp_path / "arm", "ax", "goes far"]
         with subprocess.Popen(program, stdout=pipe) as client:
-            client.stdout.readline()  # its first goal is a notice
+            client.stdout.readline()  # its first goal causes a notice
             assert (bridge.poll(), robot.powered) == (None, [1, 2])
             client.kill()
         until(lambda: not robot.powered)

@@ -13,5 +13,5 @@ def line():
 @pytest.fixture
 def bus(line):
     with SerialBus(line.port) as made:
-        made.latency, made.retry_timeout_factor = 0.02, 3  # a busy machine may keep the responder waiting for 0.18 s
+        made.latency, made.retry_timeout_factor = 0.02, 3  # a busy machine may delay the responder by 0.18 s
         yield made

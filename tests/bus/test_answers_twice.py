@@ -1,4 +1,4 @@
-"""A repeated reply, and as many late ones as there are other lengths to ask for: no block has lengths enough for both."""
+"""Duplicates of replies while late replies of all other lengths may come: no block has enough lengths for both."""
 
 import contextlib
 import os
@@ -18,45 +18,45 @@ from axbridge.config.registers import Instruction
 from axbridge.config.toml_tables import shipped_names
 from axbridge.errors import BusTimeout, CorruptPacket
 
-ANSWER, AGAIN = 0.003, 0.0042  # s after a READ: its answer, and the same once more, before the next answer
-LENGTHS = 25  # that one register may be asked for, at most
+ANSWER, AGAIN = 0.003, 0.0042  # s after a READ: its reply, and the duplicate, before the next reply
+LENGTHS = 25  # most lengths of the READs for one register
 
 
 def registers():
-    """One register of each protocol for every number of lengths that its block leaves, by protocol, address and size."""
-    found = {}
+    """Return protocol, address, size and number of READ lengths: one register of each protocol for each number."""
+    cases = {}
     for name in shipped_names(FOLDER):
         profile = FirmwareProfile.load(name)
         protocol = PROTOCOLS[profile.protocol]
-        for one in profile.registers.values():
-            begin, end = protocol.readable_span(one.address, one.size)
-            more = min(max(one.address - begin, end - one.address - one.size), LENGTHS - 1)
-            found.setdefault((protocol.name, more), (protocol, one.address, one.size, 1 + more))
-    return found.values()
+        for register in profile.registers.values():
+            begin, end = protocol.readable_span(register.address, register.size)
+            extra = min(max(register.address - begin, end - register.address - register.size), LENGTHS - 1)
+            cases.setdefault((protocol.name, extra), (protocol, register.address, register.size, 1 + extra))
+    return cases.values()
 
 
 @contextmanager
 def counting_line(protocol, lost):
-    """A servo whose registers all say how many READs it got; it answers none of the first, and then all twice."""
+    """Simulate a servo whose registers all have the number of READs so far; it answers twice after the first `lost`."""
     master, slave = pty.openpty()
     tty.setraw(slave)
 
     def serve():
-        decoder, asked, later = protocol.decoder(), 0, []
+        decoder, reads, pending = protocol.decoder(), 0, []
         with contextlib.suppress(OSError):
             while True:
-                wait = max(later[0][0] - time.monotonic(), 0.0) if later else None
+                wait = max(pending[0][0] - time.monotonic(), 0.0) if pending else None
                 if select.select([master], [], [], wait)[0]:
                     for packet in decoder.feed(os.read(master, 4096)):
                         if packet.code == Instruction.READ and packet.id == 1:
-                            asked += 1
+                            reads += 1
                             length = packet.params[protocol.address_size]
-                            answer = protocol.encode_status(1, 0, bytes((asked,)) * length)
+                            answer = protocol.encode_status(1, 0, bytes((reads,)) * length)
                             now = time.monotonic()
-                            later += [(now + wait, answer) for wait in (ANSWER, AGAIN) if asked > lost]
-                later.sort()
-                while later and later[0][0] <= time.monotonic():
-                    os.write(master, later.pop(0)[1])
+                            pending += [(now + wait, answer) for wait in (ANSWER, AGAIN) if reads > lost]
+                pending.sort()
+                while pending and pending[0][0] <= time.monotonic():
+                    os.write(master, pending.pop(0)[1])
 
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()
@@ -71,9 +71,11 @@ def counting_line(protocol, lost):
 @pytest.mark.parametrize(
     ("protocol", "address", "size", "lengths"),
     registers(),
-    ids=lambda one: getattr(one, "title", None),
+    ids=lambda case: getattr(case, "title", None),
 )
-def test_a_repeated_answer_is_no_later_one_when_late_ones_may_have_every_other_length(protocol, address, size, lengths):
+def test_a_duplicate_answers_no_later_read_while_late_replies_of_all_other_lengths_are_due(
+    protocol, address, size, lengths
+):
     lost = lengths - 1
     with counting_line(protocol, lost) as port, SerialBus(port, retries=0) as bus:
         bus.set_protocol(1, protocol)

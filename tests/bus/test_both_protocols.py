@@ -32,7 +32,7 @@ def codes(line):
     return [code for id_, code, *_ in line.heard if id_ == BROADCAST]
 
 
-def test_what_looks_like_a_header_in_registers_arrives_as_it_is(line, bus):
+def test_register_values_that_look_like_a_header_are_transferred_unchanged(line, bus):
     line.set(1, operating_mode=4, goal_position=0x00FDFFFF - (1 << 24))
     assert bus.read(1, 116, 4).data == bytes.fromhex("fffffd ff")
     assert bus.write(1, 116, bytes.fromhex("fffffd00")).error == 4  # beyond the register's range
@@ -41,7 +41,7 @@ def test_what_looks_like_a_header_in_registers_arrives_as_it_is(line, bus):
     assert bus.read(1, 108, 8).data == bytes.fromhex("ff7f0000 fd000000")
 
 
-def test_eeprom_is_counted_where_each_protocol_has_it(bus):
+def test_eeprom_writes_are_counted_at_the_addresses_of_each_protocol(bus):
     bus.write(1, XAddress.HOMING_OFFSET, bytes(4))
     bus.write(3, 24, b"\0")
     bus.write(2, 65, b"\1")
@@ -50,7 +50,7 @@ def test_eeprom_is_counted_where_each_protocol_has_it(bus):
         bus.sync_write(30, {1: b"\0\0", 3: b"\0\0"})
 
 
-def test_a_refused_write_says_why_and_an_alert_is_no_refusal(line, bus):
+def test_a_refused_write_gives_the_reason_and_an_alert_is_no_refusal(line, bus):
     line.set(1, torque_enable=1)
     reply = bus.write(1, XAddress.OPERATING_MODE, b"\4")
     assert StatusError(reply.error).describe() == "no such register, read only, or EEPROM while torque is on"
@@ -63,7 +63,7 @@ def test_a_refused_write_says_why_and_an_alert_is_no_refusal(line, bus):
     assert (StatusError(reply.error).alert, StatusError(reply.error).number) == (True, 0)
 
 
-def test_servos_are_asked_together_each_as_its_firmware_can(line, bus):
+def test_servos_are_read_by_the_best_group_read_of_their_firmware(line, bus):
     for id_ in (1, 2, 4):
         line.set(id_, present_position=100 * id_)
     requests = [(1, 132, 4), (3, 36, 2), (2, 132, 4), (4, 132, 4)]
@@ -71,8 +71,8 @@ def test_servos_are_asked_together_each_as_its_firmware_can(line, bus):
         answers = bus.read_many(requests)
         assert [int.from_bytes(answer.data, "little") for answer in answers] == [100, 501, 200, 400]
     assert bus.group_codes == {1: FAST, 2: FAST, 4: SLOW}
-    asked = codes(line)
-    assert asked.count(Instruction.FAST_SYNC_READ) == 1 + 1 + 2 + 2  # each once, 4 twice, then two exchanges
+    group_reads = codes(line)
+    assert group_reads.count(Instruction.FAST_SYNC_READ) == 1 + 1 + 2 + 2  # each once, 4 twice, then two exchanges
     line.heard.clear()
     bus.group_codes[1] = bus.group_codes[2] = SLOW
     bus.read_many(requests)
@@ -80,7 +80,7 @@ def test_servos_are_asked_together_each_as_its_firmware_can(line, bus):
 
 
 @pytest.mark.parametrize("fast", [True, False])
-def test_one_that_is_missing_does_not_hide_the_others(line, bus, fast):
+def test_a_missing_servo_does_not_hide_the_others_in_a_group_read(line, bus, fast):
     bus.group_codes.update(dict.fromkeys((1, 2, 4), SLOW))
     if fast:
         line[4]._known |= {FAST}
@@ -92,7 +92,7 @@ def test_one_that_is_missing_does_not_hide_the_others(line, bus, fast):
     assert isinstance(missing, BusTimeout)
 
 
-def test_whether_a_servo_knows_best_reads_stays_open_while_it_is_silent(line, bus):
+def test_the_support_of_group_reads_stays_unknown_while_a_servo_does_not_answer(line, bus):
     bus.latency = 0.01
     line.deaf.add(1)
     bus.read_many([(1, 132, 4), (2, 132, 4)])
@@ -107,15 +107,15 @@ PROFILES = {1: "xl430-w250", 2: "xl430-w250", 3: "ax-12a", 5: "ax-12a", 7: "sts3
 PLACES = {1: (116, 4), 2: (116, 4), 3: (36, 2), 5: (36, 2), 7: (56, 2), 8: (56, 2)}
 
 
-def tell(line, id_, turn):
-    """Let a servo's register at `PLACES` hold this."""
+def set_position(line, id_, turn):
+    """Set a servo's register at `PLACES` to `turn`."""
     line.set(id_, **{"goal_position" if id_ < 3 else "present_position": turn})
 
 
 @pytest.mark.parametrize("echo", [False, True], ids=["", "echo"])
 @pytest.mark.parametrize("ids", [(3, 5), (1, 2), (1, 3), (7, 8)], ids=["1.0", "2.0", "both", "Feetech"])
 @pytest.mark.slow
-def test_a_line_that_misbehaves_gives_no_wrong_value_and_makes_none(ids, echo):
+def test_a_faulty_line_neither_returns_nor_writes_wrong_values(ids, echo):
     dice = random.Random(3)
 
     def mishap(_):
@@ -127,11 +127,11 @@ def test_a_line_that_misbehaves_gives_no_wrong_value_and_makes_none(ids, echo):
         for id_ in ids:
             bus.set_protocol(id_, line[id_].protocol)
         bus.retries = 0
-        good = 0
-        led = bus.protocol(ids[0]).torque_enable + 1  # of Feetech's servos an acceleration
+        intact = 0
+        led = bus.protocol(ids[0]).torque_enable + 1  # the acceleration of Feetech's servos
         for turn in range(200):
             for id_ in ids:
-                tell(line, id_, turn)
+                set_position(line, id_, turn)
             answers = bus.read_many([(id_, *PLACES[id_]) for id_ in ids])
             if turn % 3 == 0:
                 try:
@@ -143,33 +143,33 @@ def test_a_line_that_misbehaves_gives_no_wrong_value_and_makes_none(ids, echo):
             for answer in answers:
                 if not isinstance(answer, BusError):
                     assert int.from_bytes(answer.data, "little") == turn
-                    good += 1
-        assert good > 300
+                    intact += 1
+        assert intact > 300
 
 
 @pytest.mark.parametrize("id_", [3, 1, 7], ids=["1.0", "2.0", "Feetech"])
 @pytest.mark.slow
-def test_a_reply_held_back_until_the_next_one_is_no_answer_however_old(id_):
+def test_a_reply_delayed_until_the_next_read_never_answers_it(id_):
     fates = iter(["again", "ok", *["held", "ok", "held"] * 40])
     with PtyLine({id_: PROFILES[id_]}, mishap=lambda _: next(fates)) as line, SerialBus(line.port) as bus:
         bus.latency = 0.05
         bus.set_protocol(id_, line[id_].protocol)
         bus.read(id_, 0, 2)
         time.sleep(0.005)
-        bus.read(id_, 0, 2)  # what came twice is overheard
+        bus.read(id_, 0, 2)  # the duplicate is counted
         for turn in range(60):
             time.sleep(0.007)
-            tell(line, id_, turn)
+            set_position(line, id_, turn)
             assert int.from_bytes(bus.read(id_, *PLACES[id_]).data, "little") == turn
         assert bus.stats.of(id_).late > 20
 
 
-def test_a_broadcast_is_sent_while_a_shared_answer_may_still_come(line, bus):
-    """The servos answer a question to several as id 254, and no servo answers a PING to it."""
+def test_a_broadcast_is_sent_while_a_shared_reply_may_come_late(line, bus):
+    """The shared reply to a fast sync read has id 254, and no servo answers a PING to this id."""
     bus.latency = 0.005
     bus.group_codes.update(dict.fromkeys((1, 2), FAST))
     line.deaf |= {1, 2}
     assert all(isinstance(answer, BusTimeout) for answer in bus.read_many([(1, 132, 4), (2, 132, 4)]))
     assert bus.action() is None
-    bus.ping(4)  # the line has heard all that was sent before
+    bus.ping(4)  # when it answers, the line has received all earlier packets
     assert Instruction.ACTION in codes(line)

@@ -58,10 +58,10 @@ def test_each_servo_gets_goals_and_gives_samples_in_its_own_registers(mixed):
     assert (line[3].table["goal_position"], line[3].table["moving_speed"]) == (512, 100)
 
 
-def test_goals_beyond_a_limit_are_clipped_before_they_leave_and_who_gets_none_gets_no_torque(line):
+def test_goals_beyond_a_limit_are_clipped_and_a_servo_without_a_goal_gets_no_torque(line):
     with SerialBus(line.port) as bus:
         cycle = Cycle(bus, [CycleServo("hip", 1, goal_range=(300, 700), top_speed=100, top_torque=500), *SERVOS[1:]])
-        cycle.exchange({"hip": Goal(5, 0, 1023)})  # speed 0 would mean as fast as it can
+        cycle.exchange({"hip": Goal(5, 0, 1023)})  # speed 0 would mean maximum speed
     words = [int.from_bytes(line.tables[1][at : at + 2], "little") for at in (30, 32, 34)]
     assert words == [300, 100, 500]
     assert (line.tables[1][24], line.tables[2][24]) == (1, 0)
@@ -74,7 +74,7 @@ def test_torque_limit_is_written_only_when_it_changed(line, cycle):
     assert len(packets) == 2
 
 
-def test_a_missing_servo_costs_the_others_nothing_gets_no_goals_and_is_welcomed_back(line, cycle):
+def test_a_missing_servo_does_not_delay_the_others_and_gets_no_goals_until_it_returns(line, cycle):
     line.deaf.add(2)
     events = []
     for _ in range(20):
@@ -83,19 +83,19 @@ def test_a_missing_servo_costs_the_others_nothing_gets_no_goals_and_is_welcomed_
         assert set(result.states) == {"hip", "ankle"}
         assert isinstance(result.faults["knee"], BusTimeout)
     assert [event.kind for event in events] == ["missing"]
-    asked = [heard[0] for heard in line.heard].count(2)
-    assert asked < 10  # after two losses it was left alone for a while, longer each time
+    reads = [heard[0] for heard in line.heard].count(2)
+    assert reads < 10  # after two losses it is read only after pauses, which grow
     line.deaf.clear()
     cycle.send({"knee": Goal(900, 0)})
     cycle.bus.ping(1)
     assert line.tables[2][24] == 0
-    patience = time.monotonic() + 10.0
+    deadline = time.monotonic() + 10.0
     while "knee" not in (result := cycle.receive()).states:
-        assert time.monotonic() < patience
+        assert time.monotonic() < deadline
     assert [event.kind for event in result.events] == ["returned"]
 
 
-def test_error_flags_come_with_the_state_and_once_as_an_event(line, cycle):
+def test_error_flags_are_in_each_state_and_in_one_event(line, cycle):
     line.errors[2] = int(ErrorFlag.OVERLOAD)
     first, second = cycle.receive(), cycle.receive()
     assert first.states["knee"].error == ErrorFlag.OVERLOAD
@@ -110,18 +110,18 @@ def test_the_torque_limit_rotates_through_the_servos(line, cycle):
     assert [state.torque_limit for state in result.states.values()] == [1023, 0, 1023]
 
 
-def test_a_soft_start_raises_step_by_step_the_torque_limit_or_the_duty_that_an_x_servo_may_give(mixed):
+def test_a_soft_start_raises_the_torque_limit_or_the_duty_limit_of_an_x_servo_in_steps(mixed):
     line, cycle = mixed
     cycle.soften(["wrist", "head"], 0.3)
-    seen = []
-    while not seen or seen[-1] < (885, 1023):
+    limits = []
+    while not limits or limits[-1] < (885, 1023):
         cycle.exchange({"wrist": Goal(2048, 0), "head": Goal(501, 0)})
-        seen.append((line[1].table["goal_pwm"], line[3].table["torque_limit"]))
-    assert seen[0] < (300, 300)
-    assert seen == sorted(seen)
+        limits.append((line[1].table["goal_pwm"], line[3].table["torque_limit"]))
+    assert limits[0] < (300, 300)
+    assert limits == sorted(limits)
 
 
-def test_an_x_servo_that_shuts_itself_down_is_named_once_and_gets_no_goals(mixed):
+def test_an_x_servo_that_shuts_down_is_reported_once_and_gets_no_goals(mixed):
     line, cycle = mixed
     line[1].overload(0.0)
     goals = {"wrist": Goal(2100, 50), "elbow": Goal(2000, 0), "head": Goal(512, 100)}
@@ -133,7 +133,7 @@ def test_an_x_servo_that_shuts_itself_down_is_named_once_and_gets_no_goals(mixed
     assert line[1].table["goal_position"] == 7
 
 
-def test_the_wire_limit_is_the_time_of_the_bytes():
+def test_the_wire_time_is_the_time_of_all_bytes():
     assert 1 / wire_time([FIRST] * 18) == pytest.approx(187, abs=1)
-    there, asked, answered = 14 + 6 * 9, 14 + 6, 8 + 6 * (1 + 1 + 23 + 2)
-    assert wire_time([SECOND] * 6) == pytest.approx((there + asked + answered) * 10e-6 + 22e-6)
+    goals, request, reply = 14 + 6 * 9, 14 + 6, 8 + 6 * (1 + 1 + 23 + 2)
+    assert wire_time([SECOND] * 6) == pytest.approx((goals + request + reply) * 10e-6 + 22e-6)

@@ -25,20 +25,20 @@ def test_a_healthy_bus_has_no_findings_and_gets_its_latency_measured(bus):
     assert 0.003 <= bus.latency < 1.0
 
 
-def test_all_that_is_wrong_is_listed_at_once_with_the_command_that_mends_it(line, bus):
+def test_all_faults_are_listed_together_with_the_commands_that_repair_them(line, bus):
     line.tables[2][0] = 29
     line.tables[3][5] = 250
     findings = handshake(bus, expected(1, 2, 3, 8, 9), port="/dev/ttyX")
     fatal, costly = findings[:-1], findings[-1]
-    assert [one.kind for one in fatal if one.fatal] == ["model", "missing", "missing"]
+    assert [finding.kind for finding in fatal if finding.fatal] == ["model", "missing", "missing"]
     assert (costly.kind, costly.fatal) == ("return_delay", False)
     assert "axbridge servo write 3 return_delay_time 0 --port /dev/ttyX" in findings[-1].fix
-    require(findings[-1:], "/dev/ttyX")  # what only costs speed does not stop a robot
-    with pytest.raises(BusError) as caught:
+    require(findings[-1:], "/dev/ttyX")  # a finding that only costs speed is not fatal
+    with pytest.raises(BusError) as error:
         require(findings, "/dev/ttyX")
-    assert "s8 (id 8), s9 (id 9) do not answer" in caught.value.message
-    assert "s2 (id 2) is model 29" in caught.value.message
-    assert "\n" not in caught.value.message
+    assert "s8 (id 8), s9 (id 9) do not answer" in error.value.message
+    assert "s2 (id 2) is model 29" in error.value.message
+    assert "\n" not in error.value.message
 
 
 @pytest.mark.parametrize(
@@ -48,11 +48,11 @@ def test_an_mx_in_multi_turn_mode_is_refused_unless_the_rig_ends_it(line, bus, r
     mx = FirmwareProfile.load("mx-28")
     line.tables[1][:10] = bytes((29, 0, mx.firmware_version, 1, 1, 0, 0xFF, 0x0F, 0xFF, 0x0F))
     findings = handshake(bus, [Expected("s1", 1, mx, registers)])
-    assert [one.kind for one in findings] == kinds
-    assert all("servo write 1 cw_angle_limit 0" in one.fix and one.fatal for one in findings)
+    assert [finding.kind for finding in findings] == kinds
+    assert all("servo write 1 cw_angle_limit 0" in finding.fix and finding.fatal for finding in findings)
 
 
-def test_two_servos_with_one_id_are_told_from_noise_and_from_one_lost_packet(line, bus):
+def test_two_servos_with_one_id_are_distinguished_from_noise_and_a_lost_packet(line, bus):
     fates = iter(["ok", "drop"])
     line.mishap = lambda _: next(fates, "ok")  # the second look is at the whole table
     assert handshake(bus, expected(1)) == []
@@ -61,7 +61,7 @@ def test_two_servos_with_one_id_are_told_from_noise_and_from_one_lost_packet(lin
     assert (finding.kind, finding.subject) == ("collision", "s2 (id 2)")
 
 
-def test_writes_to_a_servo_that_acknowledges_none_are_verified_by_reading(line, bus):
+def test_writes_without_acknowledgement_are_verified_by_reading(line, bus):
     line.tables[1][16] = 1
     handshake(bus, expected(1))
     bus.latency = 0.05
@@ -78,14 +78,14 @@ def test_the_same_setup_twice_writes_no_eeprom_the_second_time(line, bus):
 
 
 @pytest.mark.parametrize(("name", "value"), [("present_position", 3), ("led", 7)])
-def test_impossible_writes_are_refused_before_bytes_leave(line, bus, name, value):
+def test_impossible_writes_are_refused_before_anything_is_sent(line, bus, name, value):
     heard = len(line.heard)
     with pytest.raises(UsageError):
         apply_registers(bus, 1, AX, {"punch": 44, name: value})
     assert len(line.heard) == heard
 
 
-def test_a_model_number_and_a_firmware_name_a_profile():
+def test_a_profile_is_selected_by_model_number_and_firmware():
     assert profile_for(12).name == "ax-12a"
     assert profile_for(12, 24).name == "ax-12a"
     assert profile_for(12, 17).firmware_version == 17

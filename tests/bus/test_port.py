@@ -50,7 +50,7 @@ def test_an_old_or_overwritten_dynamixel_sdk_is_refused_with_the_command_that_re
         check_sdk("/dev/ttyUSB0")
 
 
-def test_adapters_are_told_apart_and_the_latency_timer_of_an_ftdi_is_allowed_for(tmp_path):
+def test_adapters_are_identified_and_the_latency_includes_the_timer_of_an_ftdi(tmp_path):
     file = tmp_path / "ttyUSB0" / "device" / "latency_timer"
     file.parent.mkdir(parents=True)
     file.write_text("16\n")
@@ -63,7 +63,7 @@ def test_adapters_are_told_apart_and_the_latency_timer_of_an_ftdi_is_allowed_for
 @pytest.mark.parametrize(
     "others", [[], [(0x1546, "/dev/ttyACM0")]], ids=["the only one", "the only one of a known kind"]
 )
-def test_auto_takes_the_adapter_that_is_meant(monkeypatch, others):
+def test_auto_selects_the_only_adapter_of_a_known_kind(monkeypatch, others):
     ports = [SimpleNamespace(vid=vid, device=device) for vid, device in ((0x0403, "/dev/ttyUSB0"), *others)]
     monkeypatch.setattr("serial.tools.list_ports.comports", lambda: ports)
     assert find_port() == "/dev/ttyUSB0"
@@ -78,18 +78,18 @@ def test_auto_takes_the_adapter_that_is_meant(monkeypatch, others):
         ("socket://127.0.0.1:1", "cannot connect: Connection refused"),
     ],
 )
-def test_a_port_that_cannot_be_opened_says_why(name, words):
+def test_a_port_that_cannot_be_opened_gives_the_reason(name, words):
     with pytest.raises(PortError, match=words):
         Port(name, 1_000_000)
 
 
-def test_a_port_in_use_is_named_as_such(line, port):
+def test_a_port_in_use_is_reported(line, port):
     with pytest.raises(PortError, match="in use by this program itself"):
         Port(line.port, 1_000_000)
 
 
 @pytest.mark.parametrize("baud", [57142, 200_000, 250_000, 400_000, 666_667, 2_000_000])
-def test_any_baud_the_driver_can_make_is_taken(line, baud):
+def test_any_baud_rate_of_the_driver_is_accepted(line, baud):
     line.tables[1][4] = round(2e6 / baud) - 1
     with SerialBus(line.port, baud) as bus:
         bus.latency = 0.1  # a busy machine may keep the responder waiting
@@ -97,7 +97,7 @@ def test_any_baud_the_driver_can_make_is_taken(line, baud):
 
 
 class ThreeWire(serial.Serial):
-    """A pty has no modem lines; an RFC 2217 server asks for them."""
+    """A serial port without modem lines: a pty has none, and an RFC 2217 server uses them."""
 
     cts = dsr = ri = cd = False
 
@@ -124,7 +124,7 @@ class Redirector:
         self.client = None
         threading.Thread(target=self._serve, daemon=True).start()
 
-    def write(self, data):  # the manager's way to answer
+    def write(self, data):  # the RFC 2217 manager sends its replies by this method
         self.client.sendall(data)
 
     def _serve(self):
@@ -157,12 +157,12 @@ class Redirector:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:set.* is deprecated:DeprecationWarning")  # pyserial calls Thread.setDaemon
 @pytest.mark.parametrize("scheme", ["socket", pytest.param("rfc2217", marks=pytest.mark.ci)])
-def test_a_remote_port_is_a_bus_like_any_other_until_its_connection_breaks(line, scheme):
+def test_a_remote_port_works_like_a_local_one_until_its_connection_breaks(line, scheme):
     with contextlib.closing(Redirector(line.port, scheme == "rfc2217")) as server, SerialBus(server.url) as bus:
         assert bus.remote
         with pytest.raises(BusTimeout):
             bus.read(9, 36, 2)
-        assert [found.id for found in scan(bus, range(4))] == [1, 2, 3]
+        assert [servo.id for servo in scan(bus, range(4))] == [1, 2, 3]
         cycle = Cycle(bus, [CycleServo("hip", 1), CycleServo("knee", 2)])
         with Safety([cycle]) as watched:
             for _ in range(5):

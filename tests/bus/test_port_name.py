@@ -23,7 +23,7 @@ PtyChannel(1_000_000, Path(sys.argv[1]))
 print("ready", flush=True)
 time.sleep(60)
 """
-STRANGER = """
+OTHER_PROGRAM = """
 import os, pty, sys
 master, slave = pty.openpty()
 print(os.ttyname(slave), flush=True)
@@ -53,7 +53,7 @@ def cycle(line):
 
 
 def run(cycle, until, watched=None):
-    """A loop until `until(result)`; that result, and all events."""
+    """Run cycles until `until(result)`; return that result and all events."""
     events, end = [], cycle.bus.clock.now() + 10
     while cycle.bus.clock.now() < end:
         if watched:
@@ -73,7 +73,7 @@ def lost_because(words):
 
 
 @pytest.mark.slow
-def test_a_link_whose_server_was_killed_is_refused_until_it_is_served_again_and_then_is_the_same(tmp_path):
+def test_a_link_of_a_killed_server_is_refused_until_it_is_served_again_as_the_same_line(tmp_path):
     link, marks = tmp_path / "bus", []
     (tmp_path / "alias").symlink_to(link)
     for _ in range(2):
@@ -82,7 +82,7 @@ def test_a_link_whose_server_was_killed_is_refused_until_it_is_served_again_and_
             SerialBus(str(link)).close()
             marks.append(line_behind(str(link)))
             server.kill()
-        for name in ("bus", "alias"):  # by whatever way one comes to it
+        for name in ("bus", "alias"):  # both by the link and by a link to it
             with pytest.raises(PortError, match=f"has ended.*\n.*rm {link}"):
                 SerialBus(str(tmp_path / name))
     assert marks[0] == marks[1] != frozenset()
@@ -90,25 +90,25 @@ def test_a_link_whose_server_was_killed_is_refused_until_it_is_served_again_and_
 
 def test_nothing_is_sent_to_a_pseudo_terminal_of_another_program(line, cycle):
     with subprocess.Popen(
-        [sys.executable, "-c", STRANGER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as stranger:
+        [sys.executable, "-c", OTHER_PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
         line.unplug()
-        name = stranger.stdout.readline().strip()
+        name = other.stdout.readline().strip()
         line.link.unlink()
         line.link.symlink_to(name)
         run(cycle, lost_because("another line has this name"))
-        said, _ = stranger.communicate("end\n")
-    assert said == "nothing\n"
+        output, _ = other.communicate("end\n")
+    assert output == "nothing\n"
     line.replug()
     _, events = run(cycle, lambda result: len(result.states) == 2)
     assert events[0] == ("port back", "")
 
 
 def test_another_robot_of_the_same_program_gets_nothing(line, cycle):
-    cycle.bus.write(1, 6, bytes(4))  # what was written here is no sign of another servo
+    cycle.bus.write(1, 6, bytes(4))  # an EEPROM change by this program does not make it another servo
     line.unplug()
     run(cycle, lambda result: not result.states)
-    own, line.tables[2][20] = line.tables[2][20], 47  # calibrated as another servo is
+    calibration, line.tables[2][20] = line.tables[2][20], 47  # the calibration of another servo
     line.power_cycle()
     line.heard.clear()
     line.replug()
@@ -116,16 +116,16 @@ def test_another_robot_of_the_same_program_gets_nothing(line, cycle):
     assert {code for _, code, _, _ in line.heard} == {Instruction.READ}
     with pytest.raises(PortError):
         cycle.bus.write(1, 24, b"\1")
-    line.tables[2][20] = own
+    line.tables[2][20] = calibration
     _, events = run(cycle, lambda result: len(result.states) == 2)
     back = [(kind, name) for name in ("hip", "knee") for kind in ("returned", "without power")]
     assert events == [("port back", ""), *back]
 
 
-def test_a_servo_that_answers_later_and_is_another_one_gets_nothing(line, cycle):
+def test_another_servo_that_answers_late_with_a_known_id_gets_nothing(line, cycle):
     line.unplug()
     run(cycle, lambda result: not result.states)
-    own, line.tables[2][20] = line.tables[2][20], 47
+    calibration, line.tables[2][20] = line.tables[2][20], 47
     line.power_cycle()
     line.deaf.add(2)
     line.replug()
@@ -134,12 +134,12 @@ def test_a_servo_that_answers_later_and_is_another_one_gets_nothing(line, cycle)
     result, _ = run(cycle, lambda result: "another one" in result.faults["knee"].message)
     assert "hip" in result.states
     assert not line.tables[2][24]
-    line.tables[2][20] = own
+    line.tables[2][20] = calibration
     run(cycle, lambda result: len(result.states) == 2)
     run(cycle, lambda _: line.tables[2][24])
 
 
-def test_what_is_not_there_or_not_here_has_no_marks(tmp_path):
+def test_missing_ports_and_remote_ports_have_no_marks(tmp_path):
     assert line_behind("/dev/nothing") == line_behind("socket://127.0.0.1:1") == frozenset()
     assert line_behind(str(tmp_path)) == frozenset()
     master, slave = os.openpty()
@@ -149,7 +149,7 @@ def test_what_is_not_there_or_not_here_has_no_marks(tmp_path):
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
-def test_a_program_that_ends_while_open_files_are_looked_through_is_no_error():
+def test_a_process_that_ends_while_open_files_are_listed_is_no_error():
     with subprocess.Popen(["sleep", "60"]) as child:
         files = open_files()
         assert next(files).parts[:2] == ("/", "proc")
@@ -159,7 +159,7 @@ def test_a_program_that_ends_while_open_files_are_looked_through_is_no_error():
 
 
 def written(line, id, address):
-    """What a servo was told to hold at `address`, in order: words of SYNC_WRITE packets."""
+    """Return the words that SYNC_WRITE packets wrote to `address` of a servo, in order."""
     values = []
     for _, code, data, _ in list(line.heard):
         if code == Instruction.SYNC_WRITE and data[0] == address:
@@ -168,7 +168,7 @@ def written(line, id, address):
     return values
 
 
-def test_the_loop_goes_on_and_starts_again_from_the_present_position(line, cycle):
+def test_the_loop_continues_after_a_lost_port_and_starts_at_the_present_position(line, cycle):
     run(cycle, lambda result: len(result.states) == 2)
     line.unplug()
     result, events = run(cycle, lambda result: not result.states)
@@ -181,8 +181,8 @@ def test_the_loop_goes_on_and_starts_again_from_the_present_position(line, cycle
     _, events = run(cycle, lambda result: len(result.states) == 2)
     assert [kind for kind, _ in events] == ["port back", *["returned", "without power"] * 2]
     run(cycle, lambda _: written(line, 1, 30))
-    assert written(line, 1, 30)[0] == int.from_bytes(line.tables[1][36:38], "little")  # the first goal after it
-    assert written(line, 1, 34)[0] < 300  # with little torque
+    assert written(line, 1, 30)[0] == int.from_bytes(line.tables[1][36:38], "little")  # the first goal
+    assert written(line, 1, 34)[0] < 300  # at a low torque limit
     run(cycle, lambda _: line.tables[1][30:32] == (900).to_bytes(2, "little"))
     run(cycle, lambda _: int.from_bytes(line.tables[1][34:36], "little") == 1023)
 

@@ -13,16 +13,16 @@ from tests.support.pty_line import PtyLine
 
 
 @pytest.mark.parametrize("echo", [False, True])
-def test_a_scan_finds_everyone_and_nobody_else(echo):
+def test_a_scan_finds_exactly_the_servos_of_the_line(echo):
     with PtyLine((0, 1, 18, 253), echo=echo) as line, SerialBus(line.port) as bus:
         assert scan(bus) == [FoundServo(id_, 12, 24) for id_ in (0, 1, 18, 253)]
 
 
-def test_a_scan_of_all_ids_waits_for_no_absent_servo_as_long_as_the_sdk_does():
+def test_a_scan_of_all_ids_waits_less_for_absent_servos_than_the_sdk():
     with PtyLine((7,)) as line, SerialBus(line.port) as bus:
-        began = time.monotonic()
-        assert [found.id for found in scan(bus)] == [7]
-        assert time.monotonic() - began < 253 * 0.034 / 2  # the SDK: 34 ms an id; 1.2 s here, more on a busy machine
+        started = time.monotonic()
+        assert [servo.id for servo in scan(bus)] == [7]
+        assert time.monotonic() - started < 253 * 0.034 / 2  # the SDK: 34 ms an id; 1.2 s here, more on a busy machine
 
 
 def lost_once():
@@ -31,40 +31,40 @@ def lost_once():
 
 
 @pytest.mark.parametrize(
-    ("mishap", "found"),
+    ("mishap", "expected"),
     [
         (None, [(1, 12), (2, 12)]),
-        (lambda _: 0.003, [(1, 12), (2, 12)]),  # an adapter holds it back
+        (lambda _: 0.003, [(1, 12), (2, 12)]),  # s: an adapter delays the reply
         (lambda packet: "ok" if packet.code == 1 else "corrupt", [(1, None), (2, None)]),
         (lambda packet: "corrupt" if packet.id == 1 else "ok", [(1, None), (2, 12)]),
         (lambda _: "junk", [(1, 12), (2, 12)]),
     ],
     ids=["one lost", "late", "reads damaged", "all of one damaged", "noise"],
 )
-def test_no_mishap_hides_a_servo_or_makes_one(mishap, found):
+def test_no_fault_hides_a_servo_or_adds_one(mishap, expected):
     with PtyLine((1, 2), mishap=mishap or lost_once()) as line, SerialBus(line.port) as bus:
         bus.latency = 0.05  # a busy machine may keep the responder waiting
-        assert [(one.id, one.model) for one in scan(bus, range(5))] == found
+        assert [(servo.id, servo.model) for servo in scan(bus, range(5))] == expected
 
 
-def test_late_answers_make_nobody_else_a_suspect_who_is_asked_again_and_again():
+def test_late_replies_do_not_cause_more_pings_to_other_ids():
     with PtyLine((1, 2), mishap=lambda _: 0.003) as line, SerialBus(line.port) as bus:
         bus.latency = 0.05
         scan(bus, range(5))
-        assert Counter(heard[0] for heard in line.heard if heard[1] == Instruction.PING)[4] == 2  # once a sweep
+        assert Counter(heard[0] for heard in line.heard if heard[1] == Instruction.PING)[4] == 2  # one a sweep
 
 
-def test_an_alarm_of_a_servo_is_not_taken_for_an_echo():
+def test_an_alarm_of_a_servo_is_not_mistaken_for_an_echo():
     with PtyLine((1,), echo=True) as line, SerialBus(line.port) as bus:
         line.errors[1] = 1  # input voltage: the answer to a ping looks like the ping itself
-        assert [found.id for found in scan(bus, range(4))] == [1]
+        assert [servo.id for servo in scan(bus, range(4))] == [1]
 
 
-def test_several_rates_are_tried_and_the_own_one_is_back_afterwards():
+def test_several_baud_rates_are_scanned_and_the_first_one_is_restored():
     with PtyLine((1,)) as line, SerialBus(line.port) as bus:
-        tried = []
-        found = scan_bauds(bus, (500_000, 200_000), range(2), tried.append)
-        assert tried == [500_000, 200_000]
+        bauds = []
+        found = scan_bauds(bus, (500_000, 200_000), range(2), bauds.append)
+        assert bauds == [500_000, 200_000]
         assert set(found) == {500_000, 200_000}
         assert bus.baud == 1_000_000
 
@@ -72,8 +72,8 @@ def test_several_rates_are_tried_and_the_own_one_is_back_afterwards():
 SERVOS = {id_: f"joint{id_} (id {id_})" for id_ in (1, 2, 3, 4)}
 
 
-class Every:
-    """Lets every n-th answer of some servos be lost."""
+class LossEvery:
+    """Drops every n-th reply of some servos."""
 
     def __init__(self, n, ids):
         self.n, self.counts = n, dict.fromkeys(ids, 0)
@@ -87,25 +87,25 @@ class Every:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("n", "ids", "found"),
+    ("n", "ids", "expected"),
     [
         (10, SERVOS, [(None, "lost 12 of 120 answers (10.0%), of 4 of 4 servos; most of joint")]),
         (10, [3], [(3, "lost 3 of 30 answers")]),
-        (20, [3], []),  # one that a busy computer missed
+        (20, [3], []),  # a busy computer may lose one reply
     ],
     ids=["of every servo", "of one", "one answer"],
 )
-def test_what_a_line_loses_is_said_of_the_line_or_of_the_servo_that_loses_it(n, ids, found):
+def test_losses_are_reported_for_the_line_or_for_the_servo_with_the_losses(n, ids, expected):
     facts = {}
-    with PtyLine(tuple(SERVOS), mishap=Every(n, ids)) as line, SerialBus(line.port) as bus:
+    with PtyLine(tuple(SERVOS), mishap=LossEvery(n, ids)) as line, SerialBus(line.port) as bus:
         findings = check_loss(bus, SERVOS, 120, facts)
-    assert [one.id for one in findings] == [id_ for id_, _ in found]
-    assert all(one.problem.startswith(words) for one, (_, words) in zip(findings, found, strict=True))
+    assert [finding.id for finding in findings] == [id_ for id_, _ in expected]
+    assert all(finding.problem.startswith(words) for finding, (_, words) in zip(findings, expected, strict=True))
     assert (facts["wrong"], facts["loss"][3] > 0) == (0, True)
 
 
 @pytest.mark.slow
-def test_an_intact_answer_that_says_something_else_than_before_is_fatal():
+def test_an_intact_reply_with_another_value_than_before_is_fatal():
     with PtyLine(tuple(SERVOS)) as line, SerialBus(line.port) as bus:
 
         def change(packet):
@@ -113,11 +113,11 @@ def test_an_intact_answer_that_says_something_else_than_before_is_fatal():
             return "ok"
 
         line.mishap = change
-        (found,) = check_loss(bus, SERVOS, 40, {})
-    assert (found.kind, found.fatal) == ("wrong", True)
+        (finding,) = check_loss(bus, SERVOS, 40, {})
+    assert (finding.kind, finding.fatal) == ("wrong", True)
 
 
-def test_a_port_that_is_lost_during_the_check_leaves_the_latency_as_it_was():
+def test_a_port_that_is_lost_during_the_check_does_not_change_the_latency():
     with PtyLine((1,)) as line, SerialBus(line.port) as bus:
         bus.latency = before = 0.003
         line.unplug()
@@ -128,17 +128,17 @@ def test_a_port_that_is_lost_during_the_check_leaves_the_latency_as_it_was():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rate", [2_000_000, *(pytest.param(rate, marks=pytest.mark.ci) for rate in (153_846, 7_843))])
-def test_servos_are_found_at_every_rate_that_they_can_be_set_to(rate):
+def test_servos_are_found_at_every_baud_rate_of_their_register(rate):
     with PtyLine((1, 2)) as line, SerialBus(line.port) as bus:
         for servo in line._line.servos:
             servo.baud = rate
         found = scan_bauds(bus, all_bauds(), range(4))
-    heard = {baud: [one.id for one in here] for baud, here in found.items() if here}
-    assert heard
-    assert all(abs(baud - rate) <= 0.03 * rate and ids == [1, 2] for baud, ids in heard.items())
+    servos_by_baud = {baud: [servo.id for servo in servos] for baud, servos in found.items() if servos}
+    assert servos_by_baud
+    assert all(abs(baud - rate) <= 0.03 * rate and ids == [1, 2] for baud, ids in servos_by_baud.items())
 
 
 @pytest.mark.parametrize("units_name", UNITS)
-def test_each_rate_of_a_servo_is_near_one_that_is_asked_at(units_name):
-    asked = all_bauds()
-    assert all(abs(nearest_baud(rate, asked) - rate) <= 0.02 * rate for rate in UNITS[units_name].bauds)
+def test_each_baud_rate_of_a_servo_is_near_a_scanned_one(units_name):
+    bauds = all_bauds()
+    assert all(abs(nearest_baud(rate, bauds) - rate) <= 0.02 * rate for rate in UNITS[units_name].bauds)

@@ -17,7 +17,7 @@ from axbridge.errors import BusTimeout, CorruptPacket, PortError
 from tests.support.pty_line import PtyLine
 
 
-def test_an_echo_that_starts_after_open_is_noticed(line, bus):
+def test_an_echo_that_starts_after_open_is_detected(line, bus):
     assert not bus.echo
     line.echo = True
     (reply,) = bus.read_many([(1, 36, 2)])
@@ -33,43 +33,43 @@ def test_an_echo_that_starts_after_open_is_noticed(line, bus):
     ],  # s: midway between the wait for a reply and the last moment of a late one
     ids=["another register", "the same one", "a refusal"],
 )
-def test_a_late_reply_never_answers_the_next_question(line, bus, late, address):
+def test_a_late_reply_never_answers_the_next_read(line, bus, late, address):
     bus.latency = 0.1
     fates = iter([late])
-    line.mishap = lambda _: next(fates, 0.005)  # s: so that a question waits when the late one comes
+    line.mishap = lambda _: next(fates, 0.005)  # s: a read is waiting when the late reply comes
     (lost,) = bus.read_many([(1, 36, 2)])
     assert isinstance(lost, BusTimeout)
-    line.tables[1][address : address + 2] = (777).to_bytes(2, "little")  # it has moved since the late reply was made
-    asked = 0
+    line.tables[1][address : address + 2] = (777).to_bytes(2, "little")  # changed after the late reply was sent
+    reads = 0
     while not bus.stats.of(1).late:
-        asked += 1
-        assert asked < 5000
+        reads += 1
+        assert reads < 5000
         (reply,) = bus.read_many([(1, address, 2)])
         assert int.from_bytes(reply.data, "little") == 777
 
 
-@pytest.mark.parametrize(("pause", "asked_in_vain"), [(1.2 * LATE_WINDOW, 1), (0.0, 3)], ids=["seldom", "often"])
-def test_a_line_that_stands_still_for_longer_than_any_wait_gives_no_old_answer(line, bus, pause, asked_in_vain):
+@pytest.mark.parametrize(("pause", "lost"), [(1.2 * LATE_WINDOW, 1), (0.0, 3)], ids=["seldom", "often"])
+def test_a_line_that_stalls_for_longer_than_any_time_out_returns_no_old_reply(line, bus, pause, lost):
     bus.retries = 0
     bus.latency = 0.003
-    end = time.monotonic() + 4 * LATE_WINDOW  # then all that was held back comes, in order
+    end = time.monotonic() + 4 * LATE_WINDOW  # then all delayed replies come, in order
     line.mishap = lambda _: max(end - time.monotonic(), 0.0)
-    asked = answered = 0
+    reads = answered = 0
     while answered < 50:
-        asked += 1
-        assert asked < 5000
-        line.tables[1][36:38] = (asked % 1024).to_bytes(2, "little")
+        reads += 1
+        assert reads < 5000
+        line.tables[1][36:38] = (reads % 1024).to_bytes(2, "little")
         try:
             reply = bus.read(1, 36, 8)
         except (BusTimeout, CorruptPacket):
             time.sleep(pause)
             continue
         answered += 1
-        assert int.from_bytes(reply.data[:2], "little") == asked % 1024
-    assert asked > 50 + asked_in_vain
+        assert int.from_bytes(reply.data[:2], "little") == reads % 1024
+    assert reads > 50 + lost
 
 
-def test_a_reply_delivered_twice_never_answers_the_next_question(line, bus):
+def test_a_reply_delivered_twice_never_answers_the_next_read(line, bus):
     bus.latency = 0.05  # a busy machine may keep the responder waiting
     twice = iter(["again", "ok"] * 20)
     line.mishap = lambda _: next(twice)
@@ -78,35 +78,35 @@ def test_a_reply_delivered_twice_never_answers_the_next_question(line, bus):
         assert bus.read_many([(1, 36, 2)])[0].data == bytes(line.tables[1][36:38])
         waiting = select.poll()
         waiting.register(bus.port.fd, select.POLLIN)
-        assert bus.stats.of(1).late > turn or waiting.poll(2000)  # on a busy machine both come at once
+        assert bus.stats.of(1).late > turn or waiting.poll(2000)  # on a busy machine both may come together
         assert bus.read_many([(1, 30, 2)])[0].data == turn.to_bytes(2, "little")
     assert bus.stats.of(1).late == 20
 
 
 @pytest.mark.parametrize("addresses", [[36], [30, 32, 36]], ids=["one register", "three registers by turns"])
-def test_a_reply_delivered_twice_never_answers_a_question_that_waits(line, bus, addresses, monkeypatch):
-    monkeypatch.setattr("axbridge.bus.serial.DUPLICATE_REPLY_WINDOW", 60.0)  # a busy machine may take its time
+def test_a_reply_delivered_twice_never_answers_a_read_that_waits(line, bus, addresses, monkeypatch):
+    monkeypatch.setattr("axbridge.bus.serial.DUPLICATE_REPLY_WINDOW", 60.0)  # s: longer than a busy machine needs
     bus.latency = 0.1
     line.mishap = lambda _: "earlier"
-    for turn in range(12):  # 24 questions to servo 1: as many as there are lengths
-        asked = [(id_, addresses[(turn + id_) % len(addresses)], 2) for id_ in (1, 1, 2)]
+    for turn in range(12):  # 24 reads of servo 1: as many as there are lengths
+        reads = [(id_, addresses[(turn + id_) % len(addresses)], 2) for id_ in (1, 1, 2)]
         for id_ in (1, 2):
             for place, address in enumerate((30, 36, 32)):
                 line.tables[id_][address : address + 2] = (turn * 8 + place * 2 + id_).to_bytes(2, "little")
-        for (id_, address, _), answer in zip(asked, bus.read_many(asked), strict=True):
+        for (id_, address, _), answer in zip(reads, bus.read_many(reads), strict=True):
             assert int.from_bytes(answer.data, "little") == turn * 8 + (30, 36, 32).index(address) * 2 + id_
     assert bus.stats.of(1).late > 12
 
 
-def test_a_servo_that_is_asked_seldom_is_asked_for_no_more_than_is_wanted(line, bus, monkeypatch):
+def test_a_servo_that_is_read_rarely_gets_no_longer_reads_than_requested(line, bus, monkeypatch):
     monkeypatch.setattr("axbridge.bus.serial.DUPLICATE_REPLY_WINDOW", 0.0)
     for _ in range(3):
         bus.read(1, 36, 8)
     assert {(code, params) for _, code, params, _ in line.heard[-3:]} == {(2, bytes((36, 8)))}
 
 
-@pytest.mark.parametrize("fate", ["again", 0.035])  # s late: while the next write waits
-def test_an_acknowledgement_that_comes_late_or_twice_never_confirms_another_write(line, bus, fate):
+@pytest.mark.parametrize("fate", ["again", 0.035])  # s: the acknowledgement comes while the next write waits
+def test_a_late_or_repeated_acknowledgement_never_confirms_another_write(line, bus, fate):
     fates = iter([fate, *["drop"] * 3]) if fate != "again" else repeat("again")
     line.mishap = lambda packet: next(fates, "ok") if packet.code == Instruction.WRITE else "ok"
     bus.write(1, 25, b"\x01")
@@ -122,11 +122,11 @@ def test_a_whole_table_is_read_again_after_a_loss_without_reading_past_its_end(l
     bus.latency = 0.05
     fates = iter(["drop"])
     line.mishap = lambda _: next(fates, "ok")
-    lost, found = bus.read_many([(1, 0, 50)] * 2)
+    lost, reply = bus.read_many([(1, 0, 50)] * 2)
     assert isinstance(lost, BusTimeout)
-    assert found.data == bytes(line.tables[1])
+    assert reply.data == bytes(line.tables[1])
     line.mishap = lambda _: "again"
-    for position in range(300, 320):  # nor is it the one that comes once more
+    for position in range(300, 320):  # a duplicate is not returned either
         line.tables[1][36:38] = position.to_bytes(2, "little")
         assert int.from_bytes(bus.read(1, 0, 50).data[36:38], "little") == position
 
@@ -139,7 +139,7 @@ def test_a_write_waits_longer_each_time_as_a_read_does(line, bus):
     assert bus.read(1, 25, 1).data == b"\x01"
 
 
-def test_a_question_damaged_on_its_way_is_asked_again(line, bus):
+def test_a_request_that_arrives_damaged_is_repeated(line, bus):
     refusals = iter([16])
     line.mishap = lambda _: next(refusals, "ok")
     assert bus.read(1, 36, 2).data == bytes(line.tables[1][36:38])
@@ -149,7 +149,7 @@ def test_a_question_damaged_on_its_way_is_asked_again(line, bus):
 
 
 @pytest.mark.parametrize("fate", ["corrupt", "insert", "short", "junk"])  # a stray byte inside it, junk before it
-def test_a_reply_that_is_not_whole_never_passes(line, bus, fate):
+def test_a_damaged_reply_is_never_returned(line, bus, fate):
     line.mishap = lambda _: fate
     bus.retries = 0
     for turn in range(60 if fate == "insert" else 15):
@@ -163,19 +163,19 @@ def test_a_reply_that_is_not_whole_never_passes(line, bus, fate):
             assert fate != "junk" or bus.stats.junk == 3 * (turn + 1)
 
 
-def test_waiting_for_an_answer_costs_no_processor_time(bus):
+def test_waiting_for_a_reply_uses_no_processor_time(bus):
     bus.latency = 0.4
-    began, used = time.monotonic(), time.thread_time()
+    started, used = time.monotonic(), time.thread_time()
     bus.read_many([(9, 36, 8)])
-    assert time.monotonic() - began > 0.4
-    assert time.thread_time() - used < 0.1  # others poll with 91 to 96 % of a core
+    assert time.monotonic() - started > 0.4
+    assert time.thread_time() - used < 0.1  # a polling implementation uses 91 to 96 % of a core
 
 
 @pytest.mark.parametrize("echo", [False, True])
-def test_what_many_ask_is_sent_once(echo):
+def test_each_request_of_read_many_is_sent_once(echo):
     with PtyLine((1, 2), echo=echo) as line, SerialBus(line.port) as bus:
         bus.latency = 0.05
-        for _ in range(2):  # plainly, then with an answer owed
+        for _ in range(2):  # without and with an outstanding late reply
             line.heard.clear()
             first, absent, second = bus.read_many([(1, 36, 2), (9, 36, 2), (2, 36, 2)])
             assert isinstance(absent, BusTimeout)
@@ -183,16 +183,16 @@ def test_what_many_ask_is_sent_once(echo):
             assert [id_ for id_, *_ in line.heard] == [1, 9, 2]
 
 
-def test_a_sync_write_tells_when_the_servos_have_all_of_it(line, bus):
-    """The port takes the bytes at once; on the line they are for another millisecond."""
-    began = bus.clock.now()
-    heard = bus.sync_write(30, dict.fromkeys(range(1, 19), b"\1\0\2\0"))
-    assert heard - began > (8 + 18 * 5) * 10 / bus.baud
-    bus.ping(1)  # right behind it
+def test_a_sync_write_returns_the_time_at_which_the_servos_have_it(line, bus):
+    """The driver accepts the bytes immediately; their transfer on the line takes another millisecond."""
+    started = bus.clock.now()
+    arrived = bus.sync_write(30, dict.fromkeys(range(1, 19), b"\1\0\2\0"))
+    assert arrived - started > (8 + 18 * 5) * 10 / bus.baud
+    bus.ping(1)  # directly behind the SYNC_WRITE
     assert line.tables[2][30:34] == b"\1\0\2\0"
 
 
-def test_a_closed_bus_is_not_opened_again_by_a_change_of_rate(bus):
+def test_a_closed_bus_is_not_opened_again_by_a_change_of_the_baud_rate(bus):
     bus.close()
     for call in (lambda: bus.set_baud(500_000), lambda: bus.ping(1), lambda: bus.sync_write(25, {1: b"\1"})):
         with pytest.raises(PortError, match="closed"):
@@ -200,7 +200,7 @@ def test_a_closed_bus_is_not_opened_again_by_a_change_of_rate(bus):
     assert bus.closed
 
 
-def test_an_interrupt_ends_the_wait_for_an_answer(line, bus):
+def test_an_interrupt_ends_the_wait_for_a_reply(line, bus):
     bus.latency = 20.0
     line.deaf.add(2)
 
@@ -208,20 +208,20 @@ def test_an_interrupt_ends_the_wait_for_an_answer(line, bus):
         raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGALRM, interrupt)
-    began = time.monotonic()
+    started = time.monotonic()
     signal.setitimer(signal.ITIMER_REAL, 0.1)
     try:
         with pytest.raises(KeyboardInterrupt):
             bus.read_many([(1, 36, 8), (2, 36, 8), (3, 36, 8)])
     finally:
         signal.signal(signal.SIGALRM, before)
-    assert time.monotonic() - began < 10  # not the 20 s of the wait
+    assert time.monotonic() - started < 10  # s, not the latency of 20 s
 
 
 @pytest.mark.parametrize("echo", [False, True], ids=["as its bytes go out", "while its echo is waited for"])
-def test_the_answer_to_an_interrupted_question_is_not_that_to_the_next(line, monkeypatch, echo):
+def test_the_reply_to_an_interrupted_read_does_not_answer_the_next_read(line, monkeypatch, echo):
     line.echo = echo
-    fates = [0.03, 0.03]  # s; the old answer comes first
+    fates = [0.03, 0.03]  # s: the old reply comes first
     with SerialBus(line.port) as bus:
         bus.latency = 0.1
         bus.read(1, 36, 8)
@@ -247,40 +247,40 @@ def test_the_answer_to_an_interrupted_question_is_not_that_to_the_next(line, mon
         assert int.from_bytes(bus.read(1, 36, 8).data[:2], "little") == 600
 
 
-def test_each_time_out_names_a_virtual_bus_that_was_too_busy(bus):
+def test_each_time_out_reports_a_virtual_bus_that_was_too_busy(bus):
     servo = Expected("", 9, FirmwareProfile.load("ax-12a"))
     bus.retries = 0
     before = bus.read_many([(9, 0, 3)])
     try:
         busy_file(os.getpid()).write_text(f"3 {time.monotonic()}", encoding="ascii")  # as `axbridge serve` does
-        silences = [*before, *bus.read_many([(9, 0, 3)])]
-        for ask in (
+        timeouts = [*before, *bus.read_many([(9, 0, 3)])]
+        for call in (
             lambda: bus.instruct(9, Instruction.ACTION),
             lambda: bus.instruct(9, Instruction.ACTION),  # waits for a late acknowledgement first, and sends a PING
             lambda: require(handshake(bus, [servo]), "here"),
         ):
-            with pytest.raises(BusTimeout) as silence:
-                ask()
-            silences.append(silence.value)
+            with pytest.raises(BusTimeout) as timeout:
+                call()
+            timeouts.append(timeout.value)
     finally:
         busy_file(os.getpid()).unlink()
-    assert ["has left 3 packets unanswered" in silence.hint for silence in silences] == [False, *[True] * 4]
+    assert ["has left 3 packets unanswered" in timeout.hint for timeout in timeouts] == [False, *[True] * 4]
 
 
-def test_an_instruction_waits_while_another_thread_has_the_line(line, bus):
-    bus.latency, taken = 0.005, threading.Event()
+def test_an_instruction_waits_while_another_thread_uses_the_line(line, bus):
+    bus.latency, locked = 0.005, threading.Event()
     line.deaf |= {1}
     with pytest.raises(BusTimeout):
         bus.read(1, 36, 2)
 
     def listen():
         with bus.turn, bus.turn.lock:
-            taken.set()
+            locked.set()
             bus.port.receive(time.monotonic() + 0.1)
 
     with ThreadPoolExecutor(1) as other:
         listening = other.submit(listen)
-        taken.wait()
+        locked.wait()
         with pytest.raises(BusTimeout):
-            bus.instruct(1, Instruction.ACTION)  # it waits, too, until no late reply can come
+            bus.instruct(1, Instruction.ACTION)  # it also waits until no late reply can come
         listening.result()

@@ -1,4 +1,4 @@
-"""The tables of a servo's states: each cell is walked, and what must hold in each of them."""
+"""Tests of the tables of a servo's states: each cell, and the rules that hold in all states."""
 
 from itertools import product
 from operator import attrgetter
@@ -16,7 +16,7 @@ from axbridge.bus.servo_state import (
     Torque,
 )
 
-CELLS = {  # by event and name of the state: states of two machines have the same numbers
+CELLS = {  # by event and name of the state, because states of two machines have the same numbers
     (event, repr(state)): cell
     for machine, rows in TABLES.items()
     for event, row in rows.items()
@@ -27,28 +27,28 @@ as_tuple = attrgetter("link", "torque", "registers", "permission", "start")
 
 
 def after(states, *events):
-    """The actions of these events, and the states that they leave."""
+    """Apply these events; return their actions and the final states."""
     servo = States(*states)
     return [servo.apply(event) for event in events], as_tuple(servo)
 
 
 @pytest.fixture(scope="module")
 def steps():
-    """Action and states after each event in each state that a servo of a new cycle can come into."""
+    """Return action and states after each event in each state that a servo of a new cycle can reach."""
     impossible = {place for place, cell in CELLS.items() if cell is IMPOSSIBLE}
-    known, new = {}, {as_tuple(States())}
+    visited, new = {}, {as_tuple(States())}
     while new:
         pairs = [
-            (s, event) for s, event in product(new, Event) if not any((event, repr(one)) in impossible for one in s)
+            (s, event) for s, event in product(new, Event) if not any((event, repr(state)) in impossible for state in s)
         ]
-        known |= {(states, event): after(states, event) for states, event in pairs}
-        new = {states for _, states in known.values()} - {states for states, _ in known}
-    return known
+        visited |= {(states, event): after(states, event) for states, event in pairs}
+        new = {states for _, states in visited.values()} - {states for states, _ in visited}
+    return visited
 
 
-def test_each_cell_is_reached_and_does_what_it_says_or_is_impossible(steps):
+def test_each_cell_is_reached_and_applied_or_is_impossible(steps):
     reached = set()
-    for (states, event), ((seen,), changed) in steps.items():
+    for (states, event), ((done,), changed) in steps.items():
         for place, state in enumerate(states):
             if (key := (event, repr(state))) in CELLS:
                 reached.add(key)
@@ -56,9 +56,9 @@ def test_each_cell_is_reached_and_does_what_it_says_or_is_impossible(steps):
                 assert changed[place] is target
                 if action is Action.RESTART:  # followed by the event of this name
                     expected = (*states[:place], target, *states[place + 1 :])
-                    assert (seen, changed) == (None, after(expected, Event.RESTART)[1])
+                    assert (done, changed) == (None, after(expected, Event.RESTART)[1])
                 else:
-                    assert action in (None, seen)
+                    assert action in (None, done)
     assert reached == {key for key, cell in CELLS.items() if cell is not IMPOSSIBLE}
     for event, state in CELLS.keys() - reached:
         with pytest.raises(AssertionError, match=state):
@@ -74,14 +74,14 @@ def test_each_state_is_reached_and_no_event_calls_for_two_actions(steps):
         assert sum(any(isinstance(cell, tuple) for cell in row) for row in rows) <= 1
 
 
-def test_goals_go_out_only_where_all_that_is_known_allows_it(steps):
+def test_goals_are_sent_only_in_the_states_that_allow_them(steps):
     for states, _ in steps:
         link, torque, registers, permission, _ = (state.name for state in states)
         allowed = link in {"OK", "LOSING"} and (torque, registers, permission) == ("ON", "VERIFIED", "ALLOWED")
         assert States(*states).gets_goals == allowed
 
 
-def test_the_owner_alone_lets_a_withheld_servo_move_and_sets_up_one_that_was_without_power(steps):
+def test_only_the_owner_allows_a_withheld_servo_and_sets_up_one_after_a_power_loss(steps):
     for (states, event), (_, (_, torque, _, permission, _)) in steps.items():
         if states[3] is not Permission.ALLOWED:
             assert (permission is Permission.ALLOWED) == (event is Event.RECOVERED)
@@ -89,7 +89,7 @@ def test_the_owner_alone_lets_a_withheld_servo_move_and_sets_up_one_that_was_wit
             assert (torque is Torque.ON) == (event in {Event.REVIVED, Event.RECOVERED})
 
 
-def test_no_goal_of_before_goes_out_after_a_restart(steps):
+def test_no_earlier_goal_is_sent_after_a_restart(steps):
     for (_, event), (_, states) in steps.items():
         if event in RESTARTS:
             assert steps[states, Event.GOAL][0][0] in {Action.HOLD_BACK, Action.START_SOFTLY}
@@ -108,16 +108,16 @@ def test_no_goal_of_before_goes_out_after_a_restart(steps):
         ("PORT_LOST NO_IDENTITY IDENTIFIED REPLY", ["NOTE_RETURNED"], True),
         ("POWER_GAP DOUBT", [], False),
         ("DOUBT REGISTERS_READ", [], True),
-        ("TORQUE_RESET WITHHOLD REVIVED", ["NOTE_POWER_LOSS"], False),  # set up again, and stays withheld
+        ("TORQUE_RESET WITHHOLD REVIVED", ["NOTE_POWER_LOSS"], False),  # set up again, but still withheld
         ("TORQUE_OFF REVIVED", ["NOTE_TORQUE_OFF"], False),
-        ("TORQUE_OFF NOT_SET_UP REVIVED", ["NOTE_TORQUE_OFF"], True),  # this program has switched it off, too
+        ("TORQUE_OFF NOT_SET_UP REVIVED", ["NOTE_TORQUE_OFF"], True),  # this program has also switched it off
         ("POWER_GAP RECOVERED", [], True),
         ("BEYOND_LIMIT BEYOND_LIMIT OFF_CONFIRMED WITHHOLD", ["NOTE_LIMIT"], False),
         ("BEYOND_LIMIT RECOVERED OFF_CONFIRMED", ["NOTE_LIMIT"], True),
         ("REPLY TORQUE_OFF TORQUE_ON GOAL GOAL", ["NOTE_TORQUE_OFF", "START_SOFTLY"], True),
     ],
 )
-def test_a_series_of_events_leaves_a_servo_with_goals_or_without(events, actions, gets_goals):
-    seen, states = after((), *(Event[name] for name in events.split()))
-    assert [action.name for action in seen if action] == actions
+def test_a_series_of_events_allows_or_stops_goals(events, actions, gets_goals):
+    done, states = after((), *(Event[name] for name in events.split()))
+    assert [action.name for action in done if action] == actions
     assert States(*states).gets_goals == gets_goals

@@ -13,7 +13,7 @@ from tests.support.virtual_rig import make_world
 
 
 class Loop:
-    """A 50 Hz loop in simulated time that sends servo 1 to one goal, and servo 2 to another."""
+    """A 50 Hz loop in simulated time that sends one goal to servo 1 and another to servo 2."""
 
     def __init__(self, profile="ax-12a"):
         self.x = profile.startswith("xl")
@@ -34,7 +34,7 @@ class Loop:
             result = self.cycle.exchange({name: Goal(goal, 0, limits[name]) for name, goal in self.goals.items()})
             self.events += [(event.kind, event.name) for event in result.events]
             for name in tuple(self.cycle.unpowered):
-                if self.x:  # an AX-12 is switched on by its goal
+                if self.x:  # a goal switches the torque of an AX-12 on
                     self.cycle.bus.write(1 + list(self.goals).index(name), SECOND.torque_enable, b"\1")
                 self.cycle.revived(name)
             self.world.sleep_until(self.world.now() + 0.02)
@@ -53,7 +53,7 @@ def lose_some_packets(loop):
 
 
 def change_its_limit(loop):
-    for loop.limit in range(300, 800, 20):  # at last 780
+    for loop.limit in range(300, 800, 20):  # the last value is 780
         loop.run(1)
 
 
@@ -69,10 +69,10 @@ def take_its_power(loop):
     loop.world.inject("none")
 
 
-@pytest.mark.parametrize("profile", ["ax-12a", "ax-12"])  # Torque Limit becomes 0, Torque Enable becomes 0
+@pytest.mark.parametrize("profile", ["ax-12a", "ax-12"])  # a shutdown sets Torque Limit to 0, or Torque Enable
 @pytest.mark.parametrize("mishap", [lose_some_packets, change_its_limit, lose_the_port, take_its_power])
 @pytest.mark.slow
-def test_nothing_but_recover_wakes_a_servo_that_has_shut_itself_down(profile, mishap):
+def test_only_recover_ends_the_shutdown_of_a_servo(profile, mishap):
     loop = Loop(profile)
     loop.run(10)
     loop.world.inject("overload:1")
@@ -82,7 +82,7 @@ def test_nothing_but_recover_wakes_a_servo_that_has_shut_itself_down(profile, mi
     for _ in range(100):
         loop.run(1)
         assert loop.limp() or mishap is take_its_power
-    assert loop.cycle.receive().states["knee"].position == pytest.approx(loop.goals["knee"], abs=3)  # the other goes on
+    assert loop.cycle.receive().states["knee"].position == pytest.approx(loop.goals["knee"], abs=3)  # not affected
     assert not loop.hip("torque_enable") or mishap is not take_its_power
     loop.cycle.recover("hip")
     loop.run(1)
@@ -93,7 +93,7 @@ def test_nothing_but_recover_wakes_a_servo_that_has_shut_itself_down(profile, mi
 
 
 @pytest.mark.parametrize("mode", [0, 1, 2])  # position, velocity, duty
-def test_a_servo_that_shut_down_for_too_much_current_gets_no_goal_until_recover(mode):
+def test_a_servo_that_shut_down_by_overcurrent_gets_no_goal_until_recover(mode):
     world = make_world(profile="sts3215", operating_mode=mode, overcurrent_time=20)
     servo, bank = world.servos["s1"], world.bank
     cycle = Cycle(VirtualBus(world), [CycleServo("grip", 1, protocol=STS, goal_range=(0, 4095), top_torque=1000)])
@@ -124,13 +124,13 @@ def test_a_servo_that_shut_down_for_too_much_current_gets_no_goal_until_recover(
 
 
 @pytest.mark.parametrize("profile", ["ax-12a", "xl330-m288"])
-@pytest.mark.parametrize(("away", "soft"), [(4, False), (60, True)])  # steps of 20 ms
-def test_a_servo_whose_replies_were_lost_for_a_moment_goes_on_with_all_its_torque(away, soft, profile):
+@pytest.mark.parametrize(("missed", "soft"), [(4, False), (60, True)])  # steps of 20 ms
+def test_a_servo_whose_replies_were_lost_briefly_continues_at_full_torque(missed, soft, profile):
     loop = Loop(profile)
     loop.cycle.soft_start = 0.5
     loop.run(10)
     loop.world.inject("drop=1")
-    loop.run(away)
+    loop.run(missed)
     loop.world.inject("none")
     while ("returned", "hip") not in loop.events:
         loop.run(1)
@@ -143,7 +143,7 @@ def test_a_servo_whose_replies_were_lost_for_a_moment_goes_on_with_all_its_torqu
 
 
 @pytest.mark.parametrize("why", ["overload", "heat"])
-def test_a_servo_that_shut_itself_down_while_it_was_away_or_comes_back_too_hot_stays_limp(why):
+def test_a_servo_that_shut_down_while_missing_or_returns_too_hot_stays_limp(why):
     loop = Loop()
     loop.run(10)
     loop.world.inject("drop=1")
@@ -152,7 +152,7 @@ def test_a_servo_that_shut_itself_down_while_it_was_away_or_comes_back_too_hot_s
         loop.world.power_cycle()
     else:
         loop.world.servos["s1"].overload(loop.world.now())
-        loop.world.servos["s1"].alarms.reset()  # of the overload nothing is left but the torque limit
+        loop.world.servos["s1"].alarms.reset()  # only the torque limit of 0 remains
     loop.world.inject("none" if why == "overload" else "none,overheat:1")
     loop.events.clear()
     loop.run(50)
@@ -163,7 +163,7 @@ def test_a_servo_that_shut_itself_down_while_it_was_away_or_comes_back_too_hot_s
         assert loop.events.index(("returned", "hip")) < loop.events.index(("fault", "hip"))
 
 
-def test_a_torque_limit_of_0_that_the_program_asked_for_is_no_shutdown():
+def test_a_torque_limit_of_0_that_the_program_wrote_is_no_shutdown():
     loop = Loop()
     loop.limit = 0
     loop.run(10)
@@ -179,25 +179,25 @@ def test_a_torque_limit_of_0_that_the_program_asked_for_is_no_shutdown():
     assert loop.hip("torque_limit") == 500
 
 
-def test_servos_that_lost_their_power_while_the_program_stood_still_get_no_goal_unseen():
+def test_servos_that_lost_power_while_the_program_was_paused_are_read_before_a_goal():
     loop = Loop()
     loop.run(60)
     exchange = loop.cycle.bus.exchange
 
-    def standing_still(writes, reads):  # after the first answer, while all servos lose their power
+    def paused(writes, reads):  # all servos lose power after the first reply
         first = exchange(writes, reads[:1])[1]
         loop.world.inject("brownout:100ms")
         loop.world.sleep_until(loop.world.now() + 0.8)
         return -math.inf, first + exchange((), reads[1:])[1]
 
-    loop.cycle.bus.exchange = standing_still
+    loop.cycle.bus.exchange = paused
     loop.run(1)
     loop.cycle.bus.exchange = exchange
     assert {name for kind, name in loop.events if kind == "without power"} == {"hip", "knee"}
     assert loop.limp()
 
 
-def test_a_soft_start_that_is_asked_for_while_servos_are_read_is_all_servos_at_once():
+def test_a_soft_start_requested_during_the_reads_starts_all_servos_together():
     ids = range(1, 7)
     cycle = Cycle(VirtualBus(make_world(ids, "ax-12a")), [CycleServo(f"s{id_}", id_) for id_ in ids])
     exchange, goals, sent = cycle.bus.exchange, {f"s{id_}": Goal(512, 100) for id_ in ids}, []
@@ -207,7 +207,7 @@ def test_a_soft_start_that_is_asked_for_while_servos_are_read_is_all_servos_at_o
         sent.append(sum(len(data) for address, data in writes if address == FIRST.goal))
         return exchange(writes, reads)
 
-    def asked(writes, reads):
+    def restarting(writes, reads):
         answer = counted(writes, reads)
         if reads:
             cycle.restart_softly()
@@ -216,9 +216,9 @@ def test_a_soft_start_that_is_asked_for_while_servos_are_read_is_all_servos_at_o
 
     for _ in range(60):
         cycle.exchange(goals)
-    for id_ in ids:  # so that the servo whose turn it is, is looked at
+    for id_ in ids:  # so that the reply with the torque limit is examined
         cycle.bus.write(id_, FIRST.torque_limit, (1000).to_bytes(2, "little"))
-    cycle.bus.exchange = asked
+    cycle.bus.exchange = restarting
     for _ in range(8):
         cycle.exchange(goals)
-    assert sent[4] == 6  # the one whose turn it was came first
+    assert sent[4] == 6  # all servos in one cycle, not first the examined one

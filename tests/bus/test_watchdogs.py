@@ -40,7 +40,7 @@ def pause(world, seconds):
     world.sleep_until(world.now() + seconds)
 
 
-def test_first_goals_arm_them_and_a_cycle_feeds_them_and_so_does_a_look_which_a_silence_asks_for(world, cycle):
+def test_first_goals_arm_watchdogs_and_cycles_and_polls_feed_them(world, cycle):
     cycle.watchdogs.wanted = False
     cycle.exchange(GOALS)
     assert registers(world) == [0, 0]
@@ -65,7 +65,7 @@ def test_first_goals_arm_them_and_a_cycle_feeds_them_and_so_does_a_look_which_a_
     assert not cycle.watchdogs.doubtful
 
 
-def test_one_that_has_expired_stands_and_takes_no_goal_until_it_is_disarmed_and_then_holds(world, cycle):
+def test_a_servo_with_an_expired_watchdog_stops_and_refuses_goals_until_it_is_disarmed(world, cycle):
     cycle.exchange({name: goal._replace(position=2600) for name, goal in GOALS.items()})
     pause(world, 1.2 * PERIOD)
     assert registers(world) == [-1, -1]
@@ -82,7 +82,7 @@ def test_one_that_has_expired_stands_and_takes_no_goal_until_it_is_disarmed_and_
     assert world.servos["gripper"].table["goal_position"] == 2048
 
 
-def test_one_that_was_away_is_armed_once_more_and_disarmed_all_the_same(world, cycle):
+def test_the_watchdog_of_a_servo_that_returns_is_armed_again_and_disarmed(world, cycle):
     cycle.exchange(GOALS)
     gripper = world.servos["gripper"]
     gripper.power_off(world.now())
@@ -94,7 +94,7 @@ def test_one_that_was_away_is_armed_once_more_and_disarmed_all_the_same(world, c
     assert gripper.table["bus_watchdog"] == 0
     for _ in range(3):
         cycle.exchange(GOALS)
-    cycle.recover("gripper")  # it has lost its torque
+    cycle.recover("gripper")  # its torque is off
     cycle.exchange(GOALS)
     assert gripper.table["bus_watchdog"] == 25
     cycle.watchdogs.forget([6])  # as after two lost answers
@@ -103,5 +103,5 @@ def test_one_that_was_away_is_armed_once_more_and_disarmed_all_the_same(world, c
     assert cycle.watchdogs.maybe_armed == frozenset()
     cycle.exchange(GOALS)
     limp(cycle, ["gripper"])
-    disarm(cycle, {"lift"})  # it did not say that it is off
+    disarm(cycle, {"lift"})  # a servo that did not confirm torque off
     assert registers(world) == [25, 0]

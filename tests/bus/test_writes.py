@@ -20,11 +20,11 @@ AX = FirmwareProfile.load("ax-12a")
 
 
 class Lossy(VirtualBus):
-    """Loses questions and answers by plan; counts the writes that went out."""
+    """Loses requests or replies of writes as planned, and records the frames of all writes."""
 
     def __init__(self, world, fates=()):
         super().__init__(world)
-        self.fates = iter(fates)  # one a write: "ok", "question" or "answer" is lost
+        self.fates = iter(fates)  # one for each write: "ok", or the "question" or the "answer" is lost
         self.sent = []
 
     def _transfer(self, frame, id, length):
@@ -58,7 +58,7 @@ def bus_with(strict="", fates=(), **registers):
     ("level", "fates", "sent"),
     [(1, [], 1), (2, ["answer"], 1), (1, ["question", "question"], 3), (2, ["question", "question"], 3)],
 )
-def test_a_write_lands_and_wears_the_eeprom_once_for_each_packet(level, fates, sent, strict):
+def test_a_write_is_stored_and_wears_the_eeprom_once_for_each_packet(level, fates, sent, strict):
     bus = bus_with(strict, fates, status_return_level=level)
     for value in (800, 801, 700):
         worn = bus.eeprom_writes
@@ -66,11 +66,11 @@ def test_a_write_lands_and_wears_the_eeprom_once_for_each_packet(level, fates, s
         assert read_register(bus, 1, AX.register("ccw_angle_limit")) == value
         assert len(bus.sent) == sent
         bus.sent.clear()
-        sent = 1  # all that was to be lost is
+        sent = 1  # all losses have happened
 
 
 @pytest.mark.parametrize(("level", "fates"), [(2, []), (2, ["answer"]), (2, ["question"]), (1, []), (1, ["question"])])
-def test_a_new_id_is_verified_where_the_servo_is_now(level, fates, strict):
+def test_a_new_id_is_verified_at_the_new_id(level, fates, strict):
     bus = bus_with(strict, fates, status_return_level=level)
     write_register(bus, 1, AX, "id", 9)
     assert len(bus.sent) == 1 + fates.count("question")
@@ -78,7 +78,7 @@ def test_a_new_id_is_verified_where_the_servo_is_now(level, fates, strict):
     assert bus.no_write_ack_ids == ({9} if level == 1 else frozenset())
 
 
-def test_a_servo_that_falls_silent_after_a_write_may_have_taken_it():
+def test_a_servo_that_stops_answering_after_a_write_may_have_stored_it():
     bus = bus_with("", ["answer"])
     transfer = bus._transfer
 
@@ -93,7 +93,7 @@ def test_a_servo_that_falls_silent_after_a_write_may_have_taken_it():
     assert len(bus.sent) == 1
 
 
-def test_a_servo_that_is_gone_is_written_to_once():
+def test_a_write_to_a_missing_servo_is_sent_once():
     bus = bus_with()
     bus._world.inject("dead:1")
     bus._world.sleep_until(0.1)
@@ -104,20 +104,20 @@ def test_a_servo_that_is_gone_is_written_to_once():
 
 @pytest.mark.parametrize("level", [1, 2])
 @pytest.mark.parametrize("name", ["id", "return_delay_time", "baud_rate"])
-def test_a_locked_servo_is_named_with_the_remedy_before_anything_is_sent(level, name):
+def test_a_locked_servo_is_reported_with_the_remedy_before_anything_is_sent(level, name):
     bus = bus_with(status_return_level=level)
     write_register(bus, 1, AX, "lock", 1)
     sent = len(bus.sent)
-    with pytest.raises(ServoFault, match=f"servo 1 is locked: {name} cannot be written") as caught:
+    with pytest.raises(ServoFault, match=f"servo 1 is locked: {name} cannot be written") as error:
         write_register(bus, 1, AX, name, 9)
-    assert "supply" in caught.value.hint
+    assert "supply" in error.value.hint
     assert len(bus.sent) == sent
-    assert write_register(bus, 1, AX, "led", 1) == 0  # RAM is free
+    assert write_register(bus, 1, AX, "led", 1) == 0  # RAM is not locked
     assert apply_registers(bus, 1, AX, {name: 9, "led": 0}).keys() == {name}
 
 
-def test_a_lock_that_covers_more_than_the_profile_says_is_named_as_well_and_no_write_ends_it():
-    bus = bus_with(profile="ax-12")  # the manual of 2006: 24..35 stay free
+def test_a_lock_of_more_registers_than_in_the_profile_is_reported_and_no_write_ends_it():
+    bus = bus_with(profile="ax-12")  # the lock leaves 24..35 writable (manual of 2006)
     write_register(bus, 1, AX, "lock", 1)
     with pytest.raises(ServoFault, match="servo 1 is locked: punch is 32 after writing 40"):
         write_register(bus, 1, AX, "punch", 40)
@@ -126,7 +126,7 @@ def test_a_lock_that_covers_more_than_the_profile_says_is_named_as_well_and_no_w
 
 
 @pytest.mark.parametrize("level", [1, 2])
-def test_silencing_a_servo_is_verified_by_a_ping(level, strict):
+def test_status_return_level_0_is_verified_by_a_ping(level, strict):
     bus = bus_with(strict, ["answer"], status_return_level=level)
     assert write_register(bus, 1, AX, "status_return_level", 0) == 1
     assert answers_ping(bus, 1)
@@ -134,14 +134,14 @@ def test_silencing_a_servo_is_verified_by_a_ping(level, strict):
         bus.read(1, 3, 1)
 
 
-def test_a_mute_servo_takes_a_blind_write_and_answers_again(strict):
+def test_a_servo_at_status_return_level_0_accepts_an_unverified_write(strict):
     bus = bus_with(strict, status_return_level=0)
     write_blindly(bus, 1, AX, "status_return_level", 2)
     assert len(bus.sent) == 1
     assert write_register(bus, 1, AX, "led", 1) == 0
 
 
-def test_a_bad_line_makes_no_servo_a_silent_one():
+def test_lost_reads_are_not_mistaken_for_status_return_level_0():
     world = make_world()
     bus = VirtualBus(world)
     lost = iter([True] * 3)
@@ -160,7 +160,7 @@ def test_a_bad_line_makes_no_servo_a_silent_one():
 
 @pytest.mark.parametrize("lost", ["reboot", "status"])
 @pytest.mark.parametrize("name", ["xl430-w250", "sts3215"])
-def test_a_servo_restarts_though_a_packet_is_lost(name, lost):
+def test_a_reboot_succeeds_although_a_packet_is_lost(name, lost):
     profile, world = FirmwareProfile.load(name), make_world(profile=name)
     bus = VirtualBus(world)
     bus.set_protocol(1, PROTOCOLS[profile.protocol])

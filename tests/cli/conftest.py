@@ -1,4 +1,4 @@
-"""How a test types a verb for its line."""
+"""Fixture that runs a verb with the port of the test's line."""
 
 import pytest
 

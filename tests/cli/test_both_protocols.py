@@ -1,4 +1,4 @@
-"""The verbs for hardware on a line with servos of both protocols: they find out who speaks which, and say so."""
+"""The verbs for hardware on a line with servos of both protocols."""
 
 import json
 from functools import partial
@@ -26,7 +26,7 @@ def line(monkeypatch):
         yield made
 
 
-def test_a_scan_says_who_speaks_which_protocol(on_line):
+def test_a_scan_lists_the_protocol_of_each_servo(on_line):
     assert on_line("scan", "--ids", "0-9").splitlines() == [
         " 1000000 baud  id   1  xl330-m288, firmware 52, Protocol 2.0",
         " 1000000 baud  id   2  xl430-w250, firmware 46, Protocol 2.0",
@@ -52,7 +52,7 @@ def test_registers_of_four_bytes_are_read_and_written_by_name_while_torque_is_of
     assert "servo 3: ax-12a, firmware 24, Protocol 1.0" in on_line("servo", "info", 3)
 
 
-def test_a_model_that_only_the_rig_knows_is_read_by_the_rigs_profile(line, on_line, tmp_path):
+def test_a_model_without_a_shipped_profile_is_read_by_the_rigs_profile(line, on_line, tmp_path):
     line.set(3, model_number=1230)
     (tmp_path / "own.toml").write_text('base = "mx-28"\nname = "own"\ndescription = "own"\nmodel_number = 1230\n')
     servo = '[[servo]]\nname = "one"\njoint = "one"\nid = 3\nprofile = "own.toml"\nmodel = "mx28"\n'
@@ -61,7 +61,7 @@ def test_a_model_that_only_the_rig_knows_is_read_by_the_rigs_profile(line, on_li
     assert on_line("servo", "read", "one", "p_gain", "--rig", tmp_path / "mine.toml").startswith("p_gain ")
 
 
-def test_a_servo_that_shut_itself_down_is_named_and_rebooted(line, on_line):
+def test_a_shutdown_servo_is_reported_and_rebooted(line, on_line):
     line[1].firmware.shut_down(0x24)
     told = on_line("doctor", code=1)
     assert "has shut itself down, or will: overheating, overload" in told
@@ -85,7 +85,7 @@ def test_the_monitor_shows_both(line, on_line):
     ("register", "held", "words"),
     [("homing_offset", 300, "counts from elsewhere"), ("drive_mode", 1, "counts the other way round")],
 )
-def test_a_servo_that_counts_otherwise_than_its_rig_says_is_named_and_not_driven(line, on_line, register, held, words):
+def test_a_servo_with_another_position_convention_is_reported_and_not_driven(line, on_line, register, held, words):
     line.set(1, **{register: held})
     servos = [{"name": "x", "joint": "x", "id": 1, "profile": "xl330-m288", "zero": 2048}]
     rig = Rig.model_validate({"name": "one", "servo": servos})
@@ -99,12 +99,12 @@ def test_a_servo_that_counts_otherwise_than_its_rig_says_is_named_and_not_driven
         assert robot["x"].read(register) == held
     on_line("servo", "write", 1, register, 0)
     open_robot(rig, "real", port=line.port).close()
-    open_robot(told, "real", port=line.port).close()  # what the rig says is written
+    open_robot(told, "real", port=line.port).close()  # opening writes the rig's registers
     assert line[1].table[register] == held
 
 
 @pytest.mark.parametrize(("mode", "counted"), [(4, 4), (5, 5), (1, 4), (16, 4)])
-def test_a_large_offset_is_taken_over_with_a_mode_that_adds_it(line, mode, counted):
+def test_a_large_offset_is_written_to_the_rig_with_a_mode_that_adds_it(line, mode, counted):
     line.set(1, homing_offset=1500, operating_mode=mode)
     servos = [{"name": "x", "joint": "x", "id": 1, "profile": "xl330-m288", "zero": 2048}]
     rig = Rig.model_validate({"name": "one", "servo": servos})
@@ -135,8 +135,8 @@ def test_a_large_offset_that_position_mode_ignores_is_refused_with_the_command_t
     assert "has homing_offset 1500, which" in on_line("servo", "goto", 1, 0, code=3)
 
 
-def test_the_doctor_says_who_is_read_one_by_one_and_whose_id_is_there_twice(line, capsys, on_line):
-    assert run(["doctor", "--port", line.port]) in {0, 1}  # a busy machine may cost it its rate
+def test_the_doctor_lists_servos_without_group_reads_and_duplicate_ids(line, capsys, on_line):
+    assert run(["doctor", "--port", line.port]) in {0, 1}  # a busy machine may reduce the rate
     told = capsys.readouterr().out
     assert "servos: 3 of Protocol 1.0; 1-2 of Protocol 2.0\n" in told
     assert "ids 2 do not know the fast sync read" in told
@@ -144,7 +144,7 @@ def test_the_doctor_says_who_is_read_one_by_one_and_whose_id_is_there_twice(line
     assert "one servo speaks Protocol 1.0, one 2.0" in on_line("doctor", code=1)
 
 
-def test_a_reset_keeps_what_it_is_told_to(line, on_line):
+def test_a_reset_keeps_the_registers_of_its_option(line, on_line):
     line.set(2, drive_mode=1)
     kept = on_line("servo", "reset", 2, "--keep", "id+baud", "--yes")
     assert "servo 2 is reset: it has id 2 and talks at 1000000 baud now" in kept
@@ -153,7 +153,7 @@ def test_a_reset_keeps_what_it_is_told_to(line, on_line):
     assert "id 1 is taken" in on_line("servo", "reset", 2, "--yes", code=3)
 
 
-def test_id_253_is_no_id_beside_protocol_2(line, on_line):
+def test_id_253_is_refused_on_a_line_with_protocol_2(line, on_line):
     refused = on_line("servo", "set-id", 3, 253, code=3)
     assert "id 253 is no id beside servos of Protocol 2.0" in refused
     assert "id 1 is taken" in on_line("servo", "set-id", 3, 1, code=3)

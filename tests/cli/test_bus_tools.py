@@ -1,4 +1,4 @@
-"""The verbs for hardware on a line with behaviour: output, exit codes, and no surprise on bad input."""
+"""The verbs for hardware on a simulated line: output, exit codes and errors on bad input."""
 
 import json
 import os
@@ -32,12 +32,12 @@ from tests.support.warm import serving, start
 
 pytestmark = pytest.mark.slow
 
-BUSY = {"loss", "rate"}  # what a busy machine adds
+BUSY = {"loss", "rate"}  # kinds of findings that a busy machine causes
 
 
 @pytest.fixture
 def line(monkeypatch):
-    """Two servos; the doctor asks the first ids only: `test_scan` asks all of them, and so do tests on a served line."""
+    """Two servos; the doctor scans only the first ids, because `test_scan` and served lines cover all ids."""
     monkeypatch.setattr("axbridge.cli.doctor.PACKETS", 50)
     monkeypatch.setattr("axbridge.bus.diagnose.scan", partial(scan, ids=range(8)))
     with PtyLine((1, 2)) as made:
@@ -45,20 +45,20 @@ def line(monkeypatch):
 
 
 @pytest.mark.parametrize("arguments", [("info", "1"), ("read", "1", "led"), ("set-id", "1", "5")])
-def test_a_servo_that_refuses_every_read_is_named_with_its_error(line, on_line, arguments):
+def test_a_servo_that_refuses_every_read_is_reported_with_its_error(line, on_line, arguments):
     line.mishap = lambda _: ErrorFlag.RANGE
     assert "servo 1 reports range" in on_line("servo", *arguments, code=3)
 
 
 def test_doctor_is_content_with_a_healthy_line_and_never_switches_a_motor_on(line, capsys):
-    assert 0 in (run(["doctor", "--port", line.port]) for _ in range(5))  # a busy machine may cost it its rate
+    assert 0 in (run(["doctor", "--port", line.port]) for _ in range(5))  # a busy machine may reduce the rate
     assert capsys.readouterr().out.endswith("nothing to repair\n")
     assert not any(table[24] for table in line.tables.values())
     assert not any(code in {3, 4, 5, 0x83} for _, code, _, _ in line.heard)
 
 
 def diagnosed(said, port, *words):
-    """What the doctor finds wrong on a port, and the rest of its report."""
+    """Return the doctor's findings on a port, and the rest of its report."""
     (report,) = json.loads(said("doctor", "--json", "--port", port, *words, code=1))["lines"]
     return report.pop("findings"), report
 
@@ -82,7 +82,7 @@ def diagnosed(said, port, *words):
          "ccw_angle_limit 1023"),
     ],
 )  # fmt: skip
-def test_doctor_names_the_cause_and_what_repairs_it_and_nothing_else(line, said, values, kind, words, fix):
+def test_doctor_prints_only_the_cause_and_its_repair(line, said, values, kind, words, fix):
     for address, data in values.items():
         line.tables[1][address : address + len(data)] = data
     findings, _ = diagnosed(said, line.port, "--rig", "pan_tilt")
@@ -92,7 +92,7 @@ def test_doctor_names_the_cause_and_what_repairs_it_and_nothing_else(line, said,
     assert fix in finding["fix"].replace(line.port, "PORT")
 
 
-def test_doctor_takes_what_the_rig_asks_for_to_be_right(line, capsys, tmp_path):
+def test_doctor_accepts_registers_that_the_rig_sets(line, capsys, tmp_path):
     own = '[[servo]]\nname = "pan"\nregisters = { max_torque = 200 }\n'
     (tmp_path / "mine.toml").write_text(f'base = "pan_tilt"\n{own}')
     line.tables[1][14:16] = line.tables[1][34:36] = b"\xc8\0"
@@ -113,7 +113,7 @@ def test_doctor_finds_servos_at_another_baud_rate(tmp_path, said):
     rig = write_comb(tmp_path, count=1, extra="[[bus]]\nbaud = 57_600", world=False)
     with serving(rig) as port:
         (finding,), _ = diagnosed(said, port)
-        assert finding["problem"] == "nobody answers at 1000000 baud, but ids 1 at 57143"
+        assert finding["problem"] == "no servo answers at 1000000 baud, but ids 1 at 57143"
         said(*finding["fix"].split()[1:])
         said("scan", "--port", port, "--ids", "0-3")
 
@@ -123,15 +123,15 @@ def test_doctor_prints_the_udev_rule_without_a_port(said):
 
 
 @pytest.mark.ci
-def test_a_servo_that_answers_no_read_says_how_to_make_it(line, said, on_line):
-    line.tables[1][16] = 0  # it answers PING alone
+def test_a_servo_that_answers_no_read_gets_a_hint_with_the_repair(line, said, on_line):
+    line.tables[1][16] = 0  # status return level 0: it answers PING only
     line.burn = 0.006
     repair = f"`axbridge servo write 1 status_return_level 2 --port {line.port}"
     scanned = on_line("scan", "--ids", "1-2")
     assert "id   1  status return level 0: answers PING, but no read and no write\n" in scanned
     assert repair in scanned
     _, report = diagnosed(said, line.port)
-    assert set(report["loss"]) == {"2"}  # the others are measured
+    assert set(report["loss"]) == {"2"}  # only the other servo is measured
     for words in ("info", "set-id 7", "write return_delay_time 7", "torque on", "reset --yes"):
         verb, *more = words.split()
         assert f"{repair}`" in on_line("servo", verb, "1", *more, code=3)
@@ -144,7 +144,7 @@ def test_a_servo_that_answers_no_read_says_how_to_make_it(line, said, on_line):
     assert f"it answers PING alone now: {repair}" in silenced
 
 
-def test_a_goal_says_that_it_powers_the_motor_and_how_to_end_it(line, on_line):
+def test_writing_a_goal_prints_that_the_motor_is_on_and_how_to_switch_it_off(line, on_line):
     powered = on_line("servo", "write", "1", "goal_position", "500")
     assert f"`axbridge servo torque 1 off --port {line.port}` takes it away" in powered
     assert "power" not in on_line("servo", "write", "1", "led", "1")
@@ -153,7 +153,7 @@ def test_a_goal_says_that_it_powers_the_motor_and_how_to_end_it(line, on_line):
 @pytest.mark.parametrize(
     "arguments", [("set-id", "1", "7"), ("set-baud", "1", "500000"), ("write", "1", "return_delay_time", "7")]
 )
-def test_a_locked_servo_is_told_so_with_the_remedy_and_written_nothing(line, on_line, arguments):
+def test_a_locked_servo_is_reported_with_the_remedy_and_not_written(line, on_line, arguments):
     remedy = "switch the supply of the servo off and on"
     assert remedy in on_line("servo", "write", "1", "lock", "1")
     refused = on_line("servo", *arguments, code=3)
@@ -178,10 +178,10 @@ def test_doctor_names_an_alarm_and_a_servo_left_as_a_wheel_and_its_command_repai
     assert line.tables[1][6:10] == bytes((0, 0, 255, 3))
 
 
-def test_a_reset_is_looked_for_where_it_leads(tmp_path, said):
+def test_a_reset_servo_is_verified_at_its_new_id_and_rate(tmp_path, said):
     with serving(write_comb(tmp_path, count=3), "--faults", "deaf") as port:
         where = ("--port", port)
-        said("servo", "reset", "2", "--yes", *where, code=3)  # servo 1 is there
+        said("servo", "reset", "2", "--yes", *where, code=3)  # id 1 is in use
         said("servo", "set-id", "1", "9", *where)
         said("servo", "write", "2", "status_return_level", "1", *where)
         reset = said("servo", "reset", "2", "--yes", *where)
@@ -192,7 +192,7 @@ def test_a_reset_is_looked_for_where_it_leads(tmp_path, said):
 
 def test_two_servos_with_one_id_are_found_before_a_robot_starts_and_not_renamed_together(said, monkeypatch):
     monkeypatch.setattr("axbridge.cli.doctor.PACKETS", 50)
-    with serving("pan_tilt", "--faults", "collision:1") as port:  # they answer at the same time
+    with serving("pan_tilt", "--faults", "collision:1") as port:  # replies overlap
         why = r"pan \(id 1\) answers with damaged packets: two servos with one id"
         with pytest.raises(BusError, match=why) as caught:
             axbridge.open("pan_tilt", backend="real", port=port)
@@ -216,7 +216,7 @@ def test_torque_on_holds_the_present_position_and_lets_a_wheel_stand(line, on_li
     assert line.tables[1][32:34] == b"\0\0"
 
 
-def test_off_goes_on_to_the_next_line_when_one_is_gone(line, tmp_path, capsys):
+def test_off_continues_with_the_next_line_after_a_lost_one(line, tmp_path, capsys):
     lines = f'[[bus]]\nname = "left"\nport = "{tmp_path / "gone"}"\n[[bus]]\nname = "right"\nport = "{line.port}"\n'
     servos = "".join(
         f'[[servo]]\nname = "{bus}"\njoint = "{bus}"\nid = 1\nbus = "{bus}"\n' for bus in ("left", "right")
@@ -238,7 +238,7 @@ def test_monitor_of_a_rig_shows_degrees_of_its_joints(line, on_line, tmp_path):
     assert first[:3] == ["s1", "1", "88.0"]  # 300 of 1023 counts of 300°
 
 
-def test_what_is_wrong_is_red_in_the_monitor_and_nothing_else(tmp_path):
+def test_only_faults_are_red_in_the_monitor(tmp_path):
     with PtyLine((1, 2)) as line, SerialBus(line.port) as bus:
         line.tables[1][43] = 70  # °C
         line.deaf = {2}
@@ -249,16 +249,14 @@ def test_what_is_wrong_is_red_in_the_monitor_and_nothing_else(tmp_path):
 
 
 @pytest.mark.parametrize(("mass", "causes"), [(1.0, False), (1.6, True)])
-def test_monitor_names_why_a_servo_that_somebody_else_has_told_to_hold_does_not_do_as_its_model(
-    tmp_path, capsys, mass, causes
-):
+def test_monitor_reports_why_a_servo_held_by_another_program_differs_from_its_model(tmp_path, capsys, mass, causes):
     rig = axbridge.Rig.load("bench_arm")
     heavier = re.sub(r'mass value="([\d.]+)"', lambda found: f'mass value="{mass * float(found[1])}"', rig.urdf_text())
     (tmp_path / "bench_arm.urdf").write_text(heavier)
     (tmp_path / "arm.toml").write_bytes(rig.path.read_bytes())
     with serving(str(tmp_path / "arm.toml"), "--model", "lima2009") as port:
         with SerialBus(port) as bus:
-            bus.write(1, 30, (512 + 200).to_bytes(2, "little"))  # the goal; that switches it on
+            bus.write(1, 30, (512 + 200).to_bytes(2, "little"))  # Goal Position, which switches the torque on
         watch = ["monitor", "--rig", "bench_arm", "--model", "lima2009", "--port", port, "--duration", "4"]
         run(watch if causes else [*watch, "--json"])
         shown = capsys.readouterr().out
@@ -268,11 +266,11 @@ def test_monitor_names_why_a_servo_that_somebody_else_has_told_to_hold_does_not_
             assert json.loads(shown)["causes"] == []
         with SerialBus(port) as bus:
             assert bus.read(1, 24, 12).data[:1] == b"\1"
-            assert bus.read(1, 30, 2).data == (712).to_bytes(2, "little")  # nothing was written
+            assert bus.read(1, 30, 2).data == (712).to_bytes(2, "little")  # the goal is unchanged
 
 
 @pytest.mark.parametrize(("width", "lines"), [(30, 3), (80, 1)])
-def test_words_are_not_broken_at_the_edge_of_a_terminal(monkeypatch, width, lines):
+def test_lines_are_wrapped_between_words(monkeypatch, width, lines):
     text = "! servo 1: waits 790 µs before each answer, which takes its time"
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     monkeypatch.setenv("COLUMNS", str(width))
@@ -301,8 +299,8 @@ def test_words_are_not_broken_at_the_edge_of_a_terminal(monkeypatch, width, line
         ("servo goto 9 30", 3, "servo 9 did not answer"),
         ("scan --ids 9-1", 2, ""),
         ("scan --baud fast", 2, ""),
-        ("scan --ids 3-9", 3, ""),  # nobody is there
-        ("monitor --model lima2009", 2, ""),  # of which robot?
+        ("scan --ids 3-9", 3, ""),  # no servo answers
+        ("monitor --model lima2009", 2, ""),  # needs a rig
     ],
 )
 def test_mistakes_are_one_or_two_lines_and_move_nothing(line, on_line, arguments, code, words):
@@ -317,11 +315,11 @@ def test_mistakes_are_one_or_two_lines_and_move_nothing(line, on_line, arguments
     "port",
     ["/dev/ttyUSB99", "/dev/null", __file__, "socket://127.0.0.1:1", "socket://", "http://robot:80", "socket://a:b"],
 )
-def test_ports_that_are_none_end_with_code_three(said, port):
+def test_wrong_ports_end_with_code_three(said, port):
     assert said("scan", "--port", port, code=3).count("\n") <= 2
 
 
-def test_what_many_servos_have_in_common_is_told_once_with_one_command_for_all(said, monkeypatch):
+def test_a_fault_of_many_servos_is_printed_once_with_one_command(said, monkeypatch):
     monkeypatch.setattr("axbridge.cli.doctor.PACKETS", 50)
     monkeypatch.setattr("axbridge.bus.diagnose.scan", partial(scan, ids=range(8)))
     with PtyLine(range(1, 7)) as line:
@@ -333,7 +331,7 @@ def test_what_many_servos_have_in_common_is_told_once_with_one_command_for_all(s
     assert f"for id in 1 2 3 4 6; do axbridge servo write $id return_delay_time 0 --port {line.port}; done" in told
 
 
-def test_monitor_counts_what_is_lost_and_names_who_is_missing(line, on_line):
+def test_monitor_counts_lost_packets_and_lists_missing_servos(line, on_line):
     line.mishap = lambda packet: "drop" if packet.id == 2 and packet.code == 2 else "ok"
     rows = [row.split("\t") for row in on_line("monitor", "--duration", "0.2", code=3).splitlines()]
     assert rows[2][-2] == "no answer"
@@ -341,7 +339,7 @@ def test_monitor_counts_what_is_lost_and_names_who_is_missing(line, on_line):
     assert re.search(r"\d+ asked, [1-9]\d* lost, 0 damaged, \d+ late, ", rows[4][0])
 
 
-def test_a_reader_that_goes_away_is_no_error():
+def test_a_closed_pipe_is_no_error():
     reader, writer = os.pipe()
     os.close(reader)
     done = typed("--help", stdout=writer)
@@ -349,16 +347,16 @@ def test_a_reader_that_goes_away_is_no_error():
     assert (done.returncode, done.stderr) == (0, "")
 
 
-# ---- servo goto: softly to an angle in degrees, and the motor off whatever happens
+# ---- servo goto: soft motion to an angle in degrees; the motor is always off at the end
 
 
-COUNTS = 1023 / 300  # a degree
+COUNTS = 1023 / 300  # counts per degree
 MIDDLE = 512
 GOAL = bytes((Address.GOAL_POSITION,))
 
 
 def goals(line):
-    """What the servos were told, in order, by SYNC_WRITE: a goal each."""
+    """Return the goals sent by SYNC_WRITE, in order."""
     told = [given for _, code, given, _ in line.heard if code == Instruction.SYNC_WRITE and given[:1] == GOAL]
     return [int.from_bytes(given[3:5], "little") for given in told]
 
@@ -380,7 +378,7 @@ def test_the_rigs_limits_the_servos_own_and_a_shutdown_hold_and_nothing_moves_ag
     assert not line.tables[1][Address.TORQUE_ENABLE]
 
 
-def test_a_servo_that_something_holds_is_led_softly_and_said_to_be_elsewhere(line, on_line):
+def test_a_blocked_servo_is_moved_softly_and_reported_away_from_its_goal(line, on_line):
     told = on_line("servo", "goto", "1", "60", code=HARDWARE)
     assert told.startswith("servo 1 is at -3.2°; motors are off\n")
     assert "it did not get to 60°: something holds it" in told
@@ -393,7 +391,7 @@ def test_a_servo_that_something_holds_is_led_softly_and_said_to_be_elsewhere(lin
     assert not line.tables[1][Address.TORQUE_ENABLE]
 
 
-def test_the_way_takes_the_time_that_is_asked_for_or_is_refused(line, on_line):
+def test_a_goto_takes_its_duration_or_is_refused(line, on_line):
     on_line("servo", "goto", "1", "30", "--duration", "0.6", code=HARDWARE)
     way = goals(line)
     assert way.index(way[-1]) == pytest.approx(30, abs=5)  # steps of 20 ms; the last ones are smaller than a count
@@ -401,7 +399,7 @@ def test_the_way_takes_the_time_that_is_asked_for_or_is_refused(line, on_line):
     assert "0.01 s are too short for servo 1: it needs 0.18 s at least" in short
 
 
-def test_a_servo_that_goes_silent_on_its_way_is_named():
+def test_a_servo_that_stops_answering_during_a_goto_is_reported():
     with led("pan_tilt") as (port, tell), start("servo", "goto", "1", "30", "--duration", "2", "--port", port) as mover:
         until(lambda: tell("register torque_enable")[0])
         tell("stop")
@@ -431,7 +429,7 @@ def test_a_scan_that_finds_no_servo_proposes_all_rates(said):
     assert told.endswith(f"run `axbridge scan --port {line.port} --baud all`\n")
 
 
-# ---- a served bus, last: as long as it is there, it takes a twentieth of a core
+# ---- tests with a served bus come last, because it uses 5 % of a core while it runs
 
 
 @pytest.fixture(scope="module")
@@ -464,7 +462,7 @@ def test_a_name_goes_by_the_rigs_zero_and_direction(arm, tmp_path, monkeypatch, 
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_on_its_way_leaves_the_motor_off_and_says_where_it_is(arm, number):
+def test_a_signal_during_a_goto_leaves_the_motor_off_and_prints_the_position(arm, number):
     port, tell = arm
     run(["servo", "goto", "1", "0", "--port", port])
     with start("servo", "goto", "1", "40", "--duration", "30", "--port", port) as mover:

@@ -1,4 +1,4 @@
-"""`axbridge calibrate` on a served bus, with a scripted hand: ids, directions, zeros and limits come out as they are."""
+"""`axbridge calibrate` on a served bus with scripted motions: it finds ids, directions, zeros and limits."""
 
 import math
 import signal
@@ -20,7 +20,7 @@ COUNT = math.radians(300 / 1023)
 
 @pytest.fixture
 def mine(tmp_path):
-    """A rig of the user's own, as copied."""
+    """Copy a rig, as a user does."""
     return copy_rig(Rig.load("pan_tilt"), tmp_path / "mine")[0]
 
 
@@ -38,7 +38,7 @@ def lead(wizard, tell, row, way=0.6, ends=(-1.0, 0.8), zero=0.0):
 
 
 def blinked(tell, row):
-    """What the LEDs of all servos show until that of `row` has been on and off again."""
+    """Return the LEDs of all servos until the one of `row` has been on and off again."""
     seen = [tell("register led")]
     until(lambda: seen.append(tell("register led")) or sum(one[row] != two[row] for one, two in pairwise(seen)) >= 3)
     return seen
@@ -57,7 +57,7 @@ def test_a_changed_id_zero_and_direction_are_found_and_the_comments_stay(tmp_pat
         lead(wizard, tell, 1)
         wizard.until("write it?")
         assert mine.read_text() == before
-        wizard.press(" y")  # one key too many decides nothing
+        wizard.press(" y")  # extra keys are ignored
         code, said, err = wizard.end()
         assert tell("register torque_enable") == [0, 0]
     assert code == DONE, err
@@ -106,7 +106,7 @@ def test_servos_of_2_0_are_found_with_what_they_count_by_and_a_wiggle_moves_them
     assert found["pan"].registers == {}
 
 
-def test_swapped_ids_are_found_and_the_other_joint_is_asked_for_as_well(tmp_path, mine):
+def test_swapped_ids_are_found_and_the_other_joint_is_calibrated_too(tmp_path, mine):
     real = write_built(tmp_path / "built", mine, {"pan": {"id": 2}, "tilt": {"id": 1}})
     with led(real) as (port, tell), wizard_of(mine, port, "--joints", "pan") as wizard:
         lead(wizard, tell, 0)
@@ -118,7 +118,7 @@ def test_swapped_ids_are_found_and_the_other_joint_is_asked_for_as_well(tmp_path
         tell("seen")
         wizard.press(" ")
         wizard.until("again: servo 2 has moved, and it moves pan")
-        lead(wizard, tell, 1, ends=())  # its limits stay
+        lead(wizard, tell, 1, ends=())  # without new limits
         wizard.until("write it?", press="y")
         code, _, err = wizard.end()
     assert code == DONE, err
@@ -150,7 +150,7 @@ def test_keys_go_back_leave_out_and_end_and_nothing_is_written_then(mine):
     assert mine.read_bytes() == before
 
 
-def test_the_led_of_the_servo_that_is_meant_blinks_and_w_moves_it(mine):
+def test_the_led_of_the_requested_servo_blinks_and_w_moves_it(mine):
     with led(mine) as (port, tell), wizard_of(mine, port) as wizard:
         wizard.until("joint 1 of 2: pan, servo 1 by the rig: its LED blinks")
         wizard.until("  1 turn it")
@@ -181,7 +181,7 @@ def test_a_signal_while_a_servo_moves_leaves_it_limp(mine, number):
             assert tell(f"register {register}") == values
 
 
-def test_servos_that_fall_silent_before_ctrl_c_are_not_called_off(mine):
+def test_servos_that_stop_answering_before_ctrl_c_are_not_reported_as_off(mine):
     with led(mine) as (port, tell), wizard_of(mine, port) as wizard:
         wizard.until("  1 turn it")
         wiggle(wizard, tell, 0)
@@ -194,12 +194,12 @@ def test_servos_that_fall_silent_before_ctrl_c_are_not_called_off(mine):
 
 
 @pytest.mark.parametrize("wiggled", ["limp", "begun", "moved"])
-def test_a_servo_that_is_silent_for_a_moment_costs_no_more_than_its_joint(mine, wiggled):
+def test_a_servo_without_replies_for_a_moment_only_repeats_its_joint(mine, wiggled):
     with led(mine) as (port, tell), wizard_of(mine, port) as wizard:
         lead(wizard, tell, 0)
         wizard.until("joint 2 of 2: tilt")
         wizard.until("  1 turn it")
-        if wiggled == "begun":  # its registers are written, and it has no torque yet
+        if wiggled == "begun":  # registers are written, torque is not on yet
             wizard.press("w")
             until(lambda: tell("register torque_limit")[1] == 205)
         elif wiggled == "moved":
@@ -226,7 +226,7 @@ def wiggle(wizard, tell, row):
     ("options", "code", "why"),
     [(["--joints", "tail"], MISUSE, "has no servo 'tail'"), ([], HARDWARE, "/dev/unheard_of")],
 )
-def test_what_cannot_be_calibrated_is_refused_in_two_lines(mine, options, code, why, said):
+def test_an_impossible_calibration_is_refused_in_two_lines(mine, options, code, why, said):
     refused = said("calibrate", "--rig", mine, *options, "--port", "/dev/unheard_of", code=code)
     assert why in refused
     assert refused.count("\n") == 2

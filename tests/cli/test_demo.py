@@ -1,4 +1,4 @@
-"""The main job, end to end: the demo."""
+"""The demo, end to end."""
 
 import importlib
 import json
@@ -45,12 +45,12 @@ def test_the_demo_shows_a_gap_between_two_servos_and_the_identified_model_predic
     shoulder = demo["servos"]["shoulder"]
     step = next(part for part in shoulder["segments"] if part["name"] == "step")["step"]
     fall = next(part for part in shoulder["segments"] if part["name"] == "fall")["fall_time_s"]
-    assert 0.2 < step["lima2009"]["rise"] < 0.28  # the paper's servo takes 0.24 s at 9.6 V
+    assert 0.2 < step["lima2009"]["rise"] < 0.28  # 0.24 s for the paper's servo at 9.6 V
     assert step["virtual AX-12"]["delay"] > step["lima2009"]["delay"] + 0.015  # the AX-12 model starts 20 ms late
     assert 0.38 < fall["lima2009"] < 0.46  # 0.40 s with the paper's constants
     assert fall["virtual AX-12"] > fall["lima2009"]  # rotor inertia
     assert demo["rmse_deg"] > 1.0
-    assert demo["identified"]["rmse_deg"] < 0.2 * demo["rmse_deg"]  # a busy computer smears the steps it learns from
+    assert demo["identified"]["rmse_deg"] < 0.2 * demo["rmse_deg"]  # a busy computer distorts the recorded steps
 
 
 def test_a_rig_of_several_servos_has_its_model_compared_and_none_identified(tmp_path, said):

@@ -1,4 +1,4 @@
-"""SIGTERM to the verbs that move a robot: the exit code, and what the last line says of motors and files."""
+"""SIGTERM to the verbs that move a robot: exit code, and the last line about motors and files."""
 
 import os
 import pty
@@ -35,11 +35,11 @@ def test_view_shows_its_page_until_it_is_ended_and_says_so(shown, left, tmp_path
         assert page.stdout.readline().startswith("page: ")
         with pytest.raises(subprocess.TimeoutExpired):
             page.wait(0.5)
-        assert terminated(page).endswith(f"stopped: {left}the page is closed\n")  # a slow machine says so before it
+        assert terminated(page).endswith(f"stopped: {left}the page is closed\n")  # perhaps after a note
 
 
 @pytest.mark.ci
-def test_a_walk_says_what_its_recording_holds(tmp_path):
+def test_a_terminated_walk_prints_the_state_of_its_recording(tmp_path):
     path = tmp_path / "walk.mcap"
     with start("walk", "bioloid", "--steps", 400, "--record", path) as walker:
         until(lambda: has_grown(path))
@@ -65,7 +65,7 @@ SLEEPER = "import pathlib, subprocess, time; nap = subprocess.Popen(['sleep', '9
 
 
 def below(process):
-    """The processes that it has begun, and theirs."""
+    """Return all descendants of a process."""
     children = (task / "children" for task in Path(f"/proc/{process}/task").iterdir())
     found = [int(one) for child in children for one in child.read_text().split()]
     return [one for child in found for one in (child, *below(child))]
@@ -79,18 +79,18 @@ def test_conformance_ends_with_a_program_that_sleeps_and_with_its_servos(number,
     with start(*command, cwd=tmp_path) as running:
         until((tmp_path / "asleep").exists)
         begun = below(running.pid)
-        assert len(begun) >= 3  # servos, the program, and what it has started
+        assert len(begun) >= 3  # server, program and its child
         terminated(running, number, seconds=10)  # it takes half a second
         until(lambda: not any(Path(f"/proc/{one}").exists() for one in begun), 10)
 
 
 def has_begun(process):
-    """Whether a process of a pool knows what it is for. One more tracks the pool's semaphores."""
+    """Return whether a pool's worker has started; another process tracks the pool's semaphores."""
     folder = Path(f"/proc/{process}")
     return "numpy" in (folder / "maps").read_text() or b"resource_tracker" in (folder / "cmdline").read_bytes()
 
 
-def test_motors_that_do_not_answer_are_not_said_to_be_off(tmp_path):
+def test_motors_that_do_not_answer_are_not_reported_as_off(tmp_path):
     command = ("teach", "--rig", "pan_tilt", "--joints", "pan", "--out", tmp_path / "cut.json", "--port")
     with led("pan_tilt") as (port, tell), start(*command, port) as teacher:
         said = [teacher.stderr.readline() for _ in range(2)]
@@ -124,7 +124,7 @@ def test_sigterm_after_the_end_of_a_script_whose_thread_steps_on_leaves_motors_a
         with start("run", tmp_path / "steps.py") as script:
             assert script.stdout.readline() == "main ends\n", script.stderr.read()
             until(lambda: all(tell("register torque_enable")))
-            time.sleep(0.5)  # the verb has come to its end
+            time.sleep(0.5)  # the verb has ended
             script.send_signal(signal.SIGTERM)
             script.communicate(timeout=60)
             assert tell("register torque_enable") == [0, 0]

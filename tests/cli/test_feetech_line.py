@@ -1,4 +1,4 @@
-"""The verbs for hardware on a line of Feetech servos: found, set up, judged and switched off as the others."""
+"""The verbs for hardware on a line of Feetech servos."""
 
 import json
 from types import SimpleNamespace
@@ -22,7 +22,7 @@ def line(request, tmp_path):
         yield SimpleNamespace(profile=request.param, port=port)
 
 
-def test_a_scan_says_who_they_are(line, on_line):
+def test_a_scan_lists_models_and_protocols(line, on_line):
     title = {"sts3215": "Feetech STS", "scs0009": "Feetech SCS"}[line.profile]
     assert on_line("scan", "--ids", "0-9").splitlines() == [
         f" 1000000 baud  id   {id_}  {line.profile}, firmware 3, {title}" for id_ in (1, 2)
@@ -41,7 +41,7 @@ def test_a_rig_of_what_answers_tells_servos_of_one_number_by_their_voltage(tmp_p
     assert made.buses[0].supply_voltage == volts
 
 
-def test_what_is_written_lasts_and_the_lock_is_closed_behind_it(line, on_line):
+def test_an_eeprom_write_survives_power_off_and_the_lock_is_closed_again(line, on_line):
     assert "p_gain is 20 (1 EEPROM bytes written)" in on_line("servo", "write", 1, "p_gain", 20)
     assert on_line("servo", "set-id", 1, 7) == "servo 1 is servo 7 now\n"
     assert on_line("servo", "read", 7, "id", "p_gain", "lock") == "id 7\np_gain 20\nlock 1\n"
@@ -50,10 +50,10 @@ def test_what_is_written_lasts_and_the_lock_is_closed_behind_it(line, on_line):
     assert "choose from 1000000, 500000, 250000" in on_line("servo", "set-baud", 2, 400000, code=2)
 
 
-def test_the_doctor_names_what_is_wrong(tmp_path, said):
+def test_the_doctor_reports_faults_of_feetech_servos(tmp_path, said):
     rig = write_feetech_comb(tmp_path, 2, supply=12.0)
     text = rig.read_text(encoding="utf-8")
-    text = text.replace("return_delay_time = 0", "return_delay_time = 0, shutdown = 44")  # whatever the voltage
+    text = text.replace("return_delay_time = 0", "return_delay_time = 0, shutdown = 44")  # no voltage alarm
     rig.write_text(text.replace("return_delay_time = 0", "return_delay_time = 250, firmware_minor = 9", 1))
     with serving(rig) as port:
         said("servo", "write", 2, "lock", 0, "--port", port)
@@ -67,7 +67,7 @@ def test_the_doctor_names_what_is_wrong(tmp_path, said):
         assert finding in told, told
 
 
-def test_off_writes_nothing_else_goto_leaves_a_servo_limp_and_who_can_is_rebooted(line, on_line):
+def test_off_writes_only_torque_goto_ends_limp_and_servos_with_reboot_are_rebooted(line, on_line):
     for id_ in "12":
         on_line("servo", "torque", id_, "on")
     assert on_line("off") == f"{line.port}: off and confirmed: servo 1, servo 2\n"

@@ -1,4 +1,4 @@
-"""The verbs of a first day on served buses of both protocols: with no port, two ports, a dead port, an unknown name."""
+"""First use of the verbs on served buses of both protocols: no port, two ports, a dead port, an unknown name."""
 
 import json
 from pathlib import Path
@@ -36,7 +36,7 @@ def test_off_names_the_servo_of_a_rig_that_does_not_confirm(said):
     with PtyLine((1, 2)) as line:
         line.tables[1][24] = line.tables[2][24] = 1
         line.deaf = {2}
-        said("off", "--port", line.port)  # who answers, is off
+        said("off", "--port", line.port)  # all servos that answer are off
         told = said("off", "--rig", "pan_tilt", "--port", line.port, code=HARDWARE)
         assert line.tables[1][24] == 0
     assert "off and confirmed: pan (id 1)\n" in told
@@ -44,7 +44,7 @@ def test_off_names_the_servo_of_a_rig_that_does_not_confirm(said):
     assert "cut the servo supply" in told
 
 
-PORTS = {  # that there are, what is typed of them, and what is said
+PORTS = {  # by case: connected ports, typed port, message
     "dead": ([], ["--port", "/dev/unheard_of"], "/dev/unheard_of"),
     "none": ([], [], "no USB serial adapter is connected"),
     "two": (["/dev/ttyUSB0", "/dev/ttyUSB1"], [], "several adapters are connected"),
@@ -57,7 +57,7 @@ PORTS = {  # that there are, what is typed of them, and what is said
         pytest.param(verb, *PORTS[case], id=f"{' '.join(verb)}, {case}")
         for verb in VERBS
         for case in PORTS
-        if case != "two" or verb in (["off"], ["scan"], ["view"])  # what is found where none is named
+        if case != "two" or verb in (["off"], ["scan"], ["view"])  # verbs without a port option
     ],
 )
 def test_a_dead_port_and_none_or_two_to_choose_from_are_named_in_two_lines(verb, there, port, why, said, monkeypatch):
@@ -76,7 +76,7 @@ def test_ports_says_so_when_there_is_no_adapter_but_a_built_in_port(said, monkey
 
 
 @pytest.mark.parametrize("verb", [*WITH_A_RIG, *(f"{verb} --rig" for verb in WITH_A_RIG if verb not in ONE_WAY)])
-def test_a_rig_that_there_is_not_is_asked_back_with_or_without_its_word(verb, said):
+def test_an_unknown_rig_is_refused_with_or_without_the_word_rig(verb, said):
     Path("idle.py").touch()
     refused = said(*verb.split(), "bench_amr", code=MISUSE)
     assert "did you mean 'bench_arm'?" in refused
@@ -84,7 +84,7 @@ def test_a_rig_that_there_is_not_is_asked_back_with_or_without_its_word(verb, sa
 
 
 @pytest.mark.parametrize("kind", ["rigs", "models", "profiles", "moves", "samples", "experiments", "faults"])
-def test_list_names_what_comes_along(kind, said):
+def test_list_prints_the_same_number_of_entries_as_json(kind, said):
     assert len(json.loads(said("list", kind, "--json"))["kinds"][kind]) == said("list", kind).count("\n") > 0
 
 
@@ -101,7 +101,7 @@ def test_a_recording_is_drawn_as_page_or_picture(out, said):
 def test_a_servo_is_meant_by_id_or_name_and_a_rig_comes_with_or_without_its_word(named, said):
     made = ["record", "step", "bench_arm", "--servo", named, "--angle", "5", "--duration", "0.1"]
     said(*made)
-    said(*made, "--rig=bench_arm", code=MISUSE)  # one rig is enough
+    said(*made, "--rig=bench_arm", code=MISUSE)  # two rigs
     said("compare", "step.mcap", "bench_arm", "--servo", named, "--html", "step.html")
     assert "<html" in Path("step.html").read_text()
     said("export", "bam", "bench_arm", "--servo", named, "--out", "m.json", "--json")
@@ -119,7 +119,7 @@ def test_a_servo_is_meant_by_id_or_name_and_a_rig_comes_with_or_without_its_word
     ids=lambda words: words[0],
 )
 @pytest.mark.parametrize("named", ["elbow", "7"])
-def test_a_servo_that_a_rig_does_not_have_is_asked_back(words, named, said):
+def test_an_unknown_servo_of_a_rig_is_refused_with_the_known_ones(words, named, said):
     refused = said(*words, "--servo", named, code=MISUSE)
     assert f"rig bench_arm has no servo '{named}'\nit has: shoulder (1)" in refused
     assert list(Path().iterdir()) == []
@@ -128,7 +128,7 @@ def test_a_servo_that_a_rig_does_not_have_is_asked_back(words, named, said):
 @pytest.mark.parametrize(
     ("text", "time"), [("10ms", 0.01), ("0.02", 0.02), ("1.5s", 1.5), ("2m", 120.0), ("2min", 120.0), ("0", 0.0)]
 )
-def test_a_time_says_its_unit_or_is_in_seconds(text, time):
+def test_a_time_has_a_unit_or_is_in_seconds(text, time):
     assert options.seconds(text) == pytest.approx(time)
 
 
@@ -188,7 +188,7 @@ def test_a_copy_goes_into_no_folder_that_has_something_in_it_and_drops_no_number
         ("[safety]\nvoltage = [14, 9]\n", "safety.voltage: these are no lowest and highest V"),
     ],
 )
-def test_check_names_the_servo_and_what_is_wrong(said, text, words):
+def test_check_reports_the_servo_and_its_fault(said, text, words):
     Path("mine.toml").write_text(f'base = "pan_tilt"\n{text}')
     assert words in said("rig", "check", "mine.toml", code=2)
     assert "did you mean 'mine.toml'? known names: bare_horn" in said("rig", "check", "mine", code=2)
@@ -205,7 +205,7 @@ def test_a_sample_is_imported_from_an_empty_folder(said):
     assert "did you mean 'xl330'" in said("import", "sample:xl33", "other.mcap", code=2)
 
 
-# ---- served buses, last: as long as they are there, they take a tenth of a core
+# ---- tests with served buses come last, because they use 10 % of a core while they run
 
 
 @pytest.fixture(scope="module", params=COUNTS)
@@ -214,7 +214,7 @@ def served(request):
         yield request.param, port
 
 
-def test_off_switches_every_motor_off_and_says_who_confirms(served, said):
+def test_off_switches_every_motor_off_and_lists_confirmed_servos(served, said):
     name, port = served
     ids = range(1, COUNTS[name] + 1)
     on = {ids[0], ids[-1]}
@@ -223,11 +223,11 @@ def test_off_switches_every_motor_off_and_says_who_confirms(served, said):
     assert said("off", "--port", port) == f"{port}: off and confirmed: {', '.join(f'servo {id_}' for id_ in ids)}\n"
     for id_ in on:
         assert said("servo", "read", id_, "torque_enable", "--port", port) == "torque_enable 0\n"
-    (line,) = json.loads(said("off", name, "--port", port, "--json"))["lines"]  # a rig may come first
+    (line,) = json.loads(said("off", name, "--port", port, "--json"))["lines"]  # the rig is the first word
     assert (len(line["off"]), line["unconfirmed"]) == (COUNTS[name], [])
 
 
-def test_a_rig_of_what_answers_is_sound_and_drives_it(served, said):
+def test_a_rig_from_a_scan_is_valid_and_moves_the_servos(served, said):
     name, port = served
     said("rig", "new", "mine", "--port", port)
     made, known = Rig.load("mine"), Rig.load(name)
@@ -241,7 +241,7 @@ def test_a_rig_of_what_answers_is_sound_and_drives_it(served, said):
     said("rig", "new", "mine", "--port", port, code=MISUSE)  # it is there
 
 
-def test_a_servo_is_meant_by_its_name_wherever_one_is_meant_and_json_says_what_was_done(served, said):
+def test_every_verb_accepts_a_servos_name_and_reports_in_json(served, said):
     name, port = served
     one, where = Rig.load(name).servos[0], ("--rig", name, "--port", port)
     assert said("servo", "read", one.name, "id", *where) == f"id {one.id}\n"
@@ -256,7 +256,7 @@ def test_a_servo_is_meant_by_its_name_wherever_one_is_meant_and_json_says_what_w
     assert "no servo 'tail'" in said("servo", "info", "tail", *where, code=MISUSE)
 
 
-def test_a_line_is_seen_without_a_rig(served, said):
+def test_view_needs_no_rig(served, said):
     assert "http://127.0.0.1" in said("view", "--port", served[1], "--no-open", "--duration", "1")
 
 

@@ -1,4 +1,4 @@
-"""What a newcomer types first: help in groups with examples that parse, completion, slips of the finger, Ctrl-C."""
+"""Help in groups with examples that parse, shell completion, typing errors, Ctrl-C."""
 
 import ast
 import os
@@ -27,7 +27,7 @@ for verb in listed.PANELS:
 
 
 def verbs():
-    """Every verb that can be typed, with its command: `scan`, `servo info`, …"""
+    """Return every verb with its command: `scan`, `servo info`, …"""
     for name, command in typer.main.get_command(app).commands.items():
         below = getattr(command, "commands", None)
         yield from ((f"{name} {sub}", one) for sub, one in below.items()) if below else [(name, command)]
@@ -136,7 +136,7 @@ def test_verbs_come_in_groups_in_the_order_one_meets_them_and_no_example_is_left
         ("replay", "view FILE.mcap"), ("bench", "doctor"), ("version", "--version"), ("read", "servo read"),
     ],
 )  # fmt: skip
-def test_a_slip_of_the_finger_is_asked_back_in_two_lines(typed, words, said):
+def test_a_typing_error_is_answered_in_two_lines(typed, words, said):
     refused = said(*typed.split(), code=2)
     assert words in refused
     assert refused.count("\n") <= 2
@@ -158,7 +158,7 @@ def test_the_shell_completes_verbs_rigs_and_options(shell, typed, expected):
     assert all(word in done.stdout for word in expected), done.stdout
 
 
-def test_ctrl_c_says_in_a_line_what_became_of_motors_and_files():
+def test_ctrl_c_prints_the_state_of_motors_and_files_in_a_line():
     ours, theirs = pty.openpty()
     with serving("bench_arm") as port, start("scan", "--port", port, "--baud", "all", stderr=theirs) as scan:
         os.close(theirs)
@@ -178,7 +178,7 @@ def heard_until(terminal, words):
     return said
 
 
-def test_serve_tells_a_person_what_it_serves_and_a_program_only_that_it_is_ready(tmp_path):
+def test_serve_prints_its_servos_on_a_terminal_and_only_ready_in_a_pipe(tmp_path):
     link = tmp_path / "head"
     command = ("serve", "pan_tilt", "--link", link, "--faults", "late=0.01:5ms")
     ours, theirs = pty.openpty()
@@ -223,7 +223,7 @@ JOINT, WHEEL = {"cw_angle_limit": 0, "ccw_angle_limit": 1023}, {"cw_angle_limit"
         (FirmwareProfile.load("xl430-w250"), "present_load", -500, {}, "-50.0%"),
     ],
 )
-def test_counts_are_told_in_units(profile, name, value, mode, words):
+def test_counts_are_printed_in_units(profile, name, value, mode, words):
     assert in_units(profile, name, {**mode, name: value}) == words
 
 

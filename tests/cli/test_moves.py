@@ -1,4 +1,4 @@
-"""The verbs of moves: play, teach, move; on the simulator, and on a served bus with a hand or a Ctrl-C."""
+"""The verbs of moves: play, teach, move; in simulation, and on a served bus with scripted motions or Ctrl-C."""
 
 import json
 import math
@@ -37,7 +37,7 @@ def file(tmp_path):
     return path
 
 
-def test_play_records_what_was_asked_and_what_came_and_says_it_to_programs(file, tmp_path, said):
+def test_play_records_goals_and_samples_and_prints_json(file, tmp_path, said):
     out = tmp_path / "nod.mcap"
     assert said("play", file, "--rig", "pan_tilt", "--pace", "0.5", "--record", out).startswith("played: 0.8")
     recording = open_recording(out)
@@ -53,7 +53,7 @@ def test_play_records_what_was_asked_and_what_came_and_says_it_to_programs(file,
 
 
 @pytest.mark.parametrize(("exit_page", "ends"), [(None, "stopped: "), ("2", "stopped, by page 2: ")])
-def test_ctrl_c_ends_as_the_page_says_and_leaves_the_motors_off(tmp_path, exit_page, ends):
+def test_ctrl_c_plays_the_exit_page_and_leaves_the_motors_off(tmp_path, exit_page, ends):
     path = tmp_path / "nod.json"
     pages = {"1": nod(speed={"pan": 2.0}).pages["1"].model_copy(update={"next": "1", "exit": exit_page})}
     pages["2"] = Page(keys=(Key(positions={"pan": -0.4, "tilt": 0.0}, time=0.4),))
@@ -143,7 +143,7 @@ def test_optimise_writes_a_move_that_takes_less_and_can_be_played(tmp_path, said
     assert said(*optimise, out, "--rig", "bench_arm", "--force").splitlines()[-1] == f"wrote {out}"
 
 
-# ---- a served bus, last: as long as it is there, it takes a twentieth of a core
+# ---- tests with a served bus come last, because it uses 5 % of a core while it runs
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +153,7 @@ def hand():
 
 
 def lead(tell):
-    """Let the hand lead what is limp, and wait until it has come to its end."""
+    """Move the limp joints, and wait until the motion has ended."""
     begun = tell("register present_position")[0]
 
     def turned():
@@ -188,7 +188,7 @@ def lead(tell):
         ("teach --rig pan_tilt --out a.json --stiffness 3", "a stiffness of 3"),
     ],
 )
-def test_what_cannot_be_is_refused_before_anything_moves_goes_soft_or_is_written(hand, file, words, why, said):
+def test_impossible_requests_are_refused_before_motion_and_writes(hand, file, words, why, said):
     file.with_name("bad.json").write_text("{}")
     refused = said(*words.split(), *["--port", hand[0]] * words.startswith("teach"), code=app.MISUSE)
     assert why in refused
@@ -220,7 +220,7 @@ def test_a_hand_teaches_between_two_keys_and_the_arm_repeats_it(hand, tmp_path, 
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_while_it_is_taught_keeps_what_the_hand_did_and_says_so(hand, tmp_path, number):
+def test_a_signal_during_teach_saves_the_motion_so_far(hand, tmp_path, number):
     port, tell = hand
     path = tmp_path / "cut.json"
     with begin_teaching(port, "--rig", "pan_tilt", "--joints", "pan", "--out", path) as teacher:

@@ -1,4 +1,4 @@
-"""One word for one thing on the command line: what all verbs' options are called, read out of the verbs themselves."""
+"""Options have one name and one meaning across all verbs, checked on the verbs' declarations."""
 
 from collections import defaultdict
 from pathlib import Path
@@ -38,13 +38,13 @@ def test_every_shared_word_is_used_by_several_verbs():
 
 
 @pytest.mark.parametrize("written", ["--out", "--record", "--html"])
-def test_who_writes_a_file_asks_before_it_replaces_one(written):
+def test_every_verb_that_writes_a_file_has_force(written):
     assert [verb for verb in USES[written] if verb not in USES["--force"]] == []
 
 
-def test_who_simulates_lets_the_engine_be_chosen():
+def test_every_verb_that_simulates_has_engine():
     simulating = {"demo", "serve", "view", "verify", "sweep", "compare"}
-    simulating |= set(USES["--backend"]) | set(USES["--model"]) - {"identify"}  # that plays the rig's equations
+    simulating |= set(USES["--backend"]) | set(USES["--model"]) - {"identify"}  # identify has its own simulation
     assert simulating == set(USES["--engine"])
 
 
@@ -72,7 +72,7 @@ IDENTIFY = ("identify", "step.mcap", "--rig", "bench_arm", "--model", "ax12")
     ],
 )
 @pytest.mark.slow
-def test_a_file_that_is_there_is_refused_before_any_work_begins(command, there, folder, said):
+def test_an_existing_file_is_refused_before_any_work(command, there, folder, said):
     before = sorted(folder.rglob("*"))
     refused = said(*command, code=MISUSE)
     assert refused.startswith("axbridge: ")
@@ -110,19 +110,19 @@ def test_the_servos_of_the_simulation_have_it(command, said):
 
 @pytest.mark.slow
 def test_a_script_that_opens_its_robot_by_name_gets_it_and_a_file_is_found_from_there(tmp_path, monkeypatch, said):
-    monkeypatch.setenv("AXBRIDGE_MODEL", "")  # put back afterwards
+    monkeypatch.setenv("AXBRIDGE_MODEL", "")  # restored after the test
     rig = Rig.load("bench_arm")
     mine = rig.model_of(rig.servos[0]).model_copy(update={"name": "mine"})
     (tmp_path / "mine.toml").write_text(to_toml(mine))
     (tmp_path / "scripts").mkdir()
     (tmp_path / "scripts" / "it.py").write_text(SCRIPT)
-    written = said("run", "scripts/it.py", "--model", "mine.toml", "--", "koch")  # koch is the script's
+    written = said("run", "scripts/it.py", "--model", "mine.toml", "--", "koch")  # koch is an argument of the script
     assert written == "mine koch\nnote: bench_arm: simulated (bullet)\n"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("verb", ["play", "walk", "record", "run", "view", "serve", "compare"])
-def test_a_model_that_nobody_knows_is_named_with_those_that_are_known(verb, tmp_path, said):
+def test_an_unknown_model_is_refused_with_the_known_ones(verb, tmp_path, said):
     (tmp_path / "it.py").write_text("")
     Move(pages={"1": Page(keys=(Key(positions={"left_knee": 1.0}, time=0.1),))}).save(tmp_path / "it.json")
     if verb == "compare":
@@ -140,10 +140,10 @@ def test_a_model_that_nobody_knows_is_named_with_those_that_are_known(verb, tmp_
 
 
 @pytest.mark.slow
-def test_in_python_it_is_a_word_of_open(monkeypatch):
+def test_open_has_the_model_as_an_argument(monkeypatch):
     with axbridge.open("bioloid", model="lima2009") as robot:
         assert {robot.rig.model_of(servo).name for servo in robot.rig.servos} == {"lima2009"}
-    monkeypatch.setenv("AXBRIDGE_MODEL", "ax12")  # what is chosen for a shell, where a robot is opened by name
+    monkeypatch.setenv("AXBRIDGE_MODEL", "ax12")  # the default of a shell for robots opened by name
     for rig, model in (("bench_arm", "ax12"), (Rig.load("bench_arm"), "lima2009")):
         with axbridge.open(rig) as robot:
             assert robot.rig.servos[0].model == model

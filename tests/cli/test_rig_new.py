@@ -36,7 +36,7 @@ def test_a_urdf_without_a_profile_is_refused(urdf, said):
     assert "add --profile" in said("rig", "new", "mine", "--urdf", urdf, code=2)
 
 
-def test_a_rig_that_is_there_is_replaced_with_force_alone(urdf, said):
+def test_an_existing_rig_is_replaced_only_with_force(urdf, said):
     made = ("rig", "new", "mine", "--urdf", urdf, "--profile", "ax-12a")
     said(*made)
     assert "replace it with --force" in said(*made, "--ids", "6,5,4,3,2,1", code=2)

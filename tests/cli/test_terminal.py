@@ -1,4 +1,4 @@
-"""What a terminal or a pipe is shown: progress, signs that it knows, and names that would steer it."""
+"""Output on terminals and pipes: progress, missing characters, and control characters in names."""
 
 import json
 import os
@@ -33,7 +33,7 @@ ESCAPE = "\x1b[31mred\x07"
 
 @pytest.fixture
 def walk(tmp_path):
-    """A recording whose names are what nobody should print."""
+    """A recording whose names have terminal control characters."""
     time = np.arange(0, 1, 0.02)
     track = Track.of(ESCAPE, time, position=np.sin(time), command=np.zeros(len(time)))
     events = (Event(0.0, "segment", {"name": ESCAPE, "kind": "step"}), Event(0.5, ESCAPE))
@@ -43,7 +43,7 @@ def walk(tmp_path):
 
 
 def axbridge(*arguments, close=(), **more):
-    """Run the program; `close`: descriptors that it has not."""
+    """Run the program; `close`: descriptors to close before."""
 
     def shut():
         for number in close:
@@ -60,7 +60,7 @@ def test_a_closed_stream_hinders_no_verb_and_no_file_gets_its_number(walk, close
     done = axbridge("convert", walk, table, close=close)
     assert done.returncode == 0
     assert len(table.read_text().splitlines()) == 51
-    assert table.read_text().startswith("servo,")  # and not with what was printed
+    assert table.read_text().startswith("servo,")  # the file has no printed text
 
 
 def test_a_terminal_without_a_degree_sign_gets_the_word(walk):
@@ -114,7 +114,7 @@ STEP = ["record", "step", "--rig", "bench_arm", "--duration", "0.5", "--angle", 
 
 
 def on_terminal(*arguments):
-    """Run `axbridge` with its stderr on a terminal and its stdout on a pipe; what came there, and there."""
+    """Run `axbridge` with stderr on a terminal and stdout on a pipe; return both outputs."""
     ours, theirs = pty.openpty()
     env = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
     with start(*arguments, stdin=subprocess.DEVNULL, stderr=theirs, env=env) as process:
@@ -144,7 +144,7 @@ def test_a_terminal_shows_what_is_under_way_its_share_and_the_time_and_nothing_b
     assert re.fullmatch(rf"wrote {re.escape(out)}: simulated \(\w+\), \d+\.\d s, \d+ samples of each servo", wrote)
     assert following == f"next: axbridge compare {out} --rig bench_arm"
     shown, printed = on_terminal("compare", out, "--rig", "bench_arm")
-    assert "writing the report" in shown  # what came before may have been too quick to be shown
+    assert "writing the report" in shown  # earlier messages may have been too short to be shown
     assert "shoulder" in printed
     shown, printed = on_terminal("compare", out, "--rig", "bench_arm", "--json")
     assert shown == ""
@@ -156,17 +156,17 @@ def test_a_warning_is_one_plain_line(tmp_path):
     assert re.fullmatch(r"note: servo 'shaft' has no torque, .*reports overload\n", done.stderr)
 
 
-def test_a_pipe_is_told_every_ten_seconds_how_much_is_done_and_left_of_this_part(capsys, monkeypatch):
+def test_a_pipe_gets_progress_and_remaining_time_every_ten_seconds(capsys, monkeypatch):
     monkeypatch.setattr("axbridge.cli.progress._FIRST", 0.01)
     monkeypatch.setattr("axbridge.cli.progress._EVERY", 0.02)
     with progress("searching") as show:
-        time.sleep(0.5)  # not of the part that begins now
+        time.sleep(0.5)  # time before this part does not count
         show("start 2", 0.0)
         show("start 2", 0.25)
         until(lambda: re.search(r"start 2 25%, \d s so far, about [01] s left\n", capsys.readouterr().err))
 
 
-def test_a_pipe_is_told_soon_what_is_under_way(capsys, monkeypatch):
+def test_a_pipe_gets_the_first_progress_line_soon(capsys, monkeypatch):
     monkeypatch.setattr("axbridge.cli.progress._FIRST", 0.01)
     monkeypatch.setattr("axbridge.cli.progress._EVERY", 600.0)
     with progress("searching"):
@@ -184,7 +184,7 @@ with progress("") as show:
 """
 
 
-def test_the_time_that_a_person_takes_is_not_counted():
+def test_the_users_time_is_not_counted():
     ours, theirs = pty.openpty()
     subprocess.run([sys.executable, "-c", WAITING], stderr=theirs, env={**os.environ, "TERM": "xterm"}, check=True)
     os.close(theirs)

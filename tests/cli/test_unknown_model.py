@@ -1,4 +1,4 @@
-"""A servo of Protocol 2.0 whose model number no profile has: where its registers are is not known, so none is written."""
+"""A Protocol 2.0 servo with an unknown model number: its register addresses are unknown, so nothing is written."""
 
 import json
 
@@ -10,7 +10,7 @@ from axbridge.robot.open import open_robot
 from tests.support.pty_line import PtyLine
 
 STRANGE, KNOWN, AX = 1, 2, 3
-PRESENT = int(XAddress.PRESENT_PWM) - 4  # from Realtime Tick on, registers are what a servo measures
+PRESENT = int(XAddress.PRESENT_PWM) - 4  # first register with readings, after Realtime Tick
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""`axbridge verify` on served robots with a scripted hand: right ones come through, wrong ones are found and named."""
+"""`axbridge verify` on served robots with scripted motions: correct robots pass, faults are reported."""
 
 import json
 import os
@@ -22,12 +22,12 @@ from tests.support.waiting import until
 pytestmark = pytest.mark.slow
 
 VERDICTS = "seen", "not kept", "cannot be judged here", "not tried"
-TURNED = 0.35  # rad, that the hand turns each joint
-LATE = {"rate", "late", "loss", "model", "behind"}  # kinds that a machine which stands still now and then causes
+TURNED = 0.35  # rad; scripted turn of each joint
+LATE = {"rate", "late", "loss", "model", "behind"}  # kinds of findings that a busy machine causes
 
 
 def built(tmp_path, name, **changes):
-    """A robot as it really is: quick servos, and what else is changed in the rig, by servo."""
+    """Return the simulated real robot: fast servos, and changes to the rig by servo."""
     servos = {servo.name: changes.get(servo.name, {}) for servo in Rig.load(name).servos}
     quick = {"return_delay_time": 0}
     registers = {servo: quick | values.get("registers", {}) for servo, values in servos.items()}
@@ -36,19 +36,19 @@ def built(tmp_path, name, **changes):
 
 
 class Person(Typist):
-    """Somebody at the keys of the program, which has `rig`, with a hand on the robot as it is built: `real`.
+    """A scripted user of the program, which has `rig`, with the robot `real`.
 
-    `turned`: joints that are turned, all where none is named; `answers`: keys by words that the program says.
+    `turned`: joints to turn, default all; `answers`: keys by words of the program's output.
     """
 
     def __init__(self, rig, real, port, tell, folder, *options, turned=(), answers=None):
         super().__init__("verify", "--rig", rig, "--port", port, "--quick", "--out", folder, *options)
         self.rows = {servo.name: row for row, servo in enumerate(Rig.load(real).servos)}
         self.tell, self.answers, self.turned = tell, answers or {}, turned
-        self.tries = 3  # of steps that lost servos: a machine that stands still does that
+        self.tries = 3  # attempts of a step that lost servos on a busy machine
 
     def follow(self, until=None, press=""):
-        """Do what the program says, until it says this, and press these keys; or to its end: the exit code."""
+        """Follow the program's instructions until this text, then press these keys; or to its end: the exit code."""
         for line in self.process.stdout:
             self.said += line
             if until and until in line:
@@ -87,14 +87,14 @@ def kept(folder):
 
 
 def findings(folder):
-    """What is wrong, by the machine's own fault left out: (servo's id, kind, problem, fix)."""
+    """Return the findings without those of a busy machine: (servo's id, kind, problem, fix)."""
     found = [one for step in kept(folder).values() for one in step["findings"]]
     return [(one["id"], one["kind"], one["problem"], one["fix"]) for one in found if one["kind"] not in LATE]
 
 
 AX = {"torque_limit": 1023, "alarm_led": 36}
 X = {"torque_limit": 1023, "goal_pwm": 885, "moving_threshold": 10}
-RIGHT = {  # by robot: what its servos hold before and after, and a joint that is nudged
+RIGHT = {  # by robot: register values before and after, and a joint to nudge
     "bench_arm": (AX, ""),
     "bioloid": (AX, "left_knee"),
     "head_gripper": (X, "gripper"),
@@ -158,7 +158,7 @@ OTHERWISE = {"homing_offset": 300, "max_position_limit": 3000, "pwm_limit": 442,
 ELSEWHERE = "counts from elsewhere, by its homing_offset 300; its rig lacks registers = { homing_offset = 300 }"
 TURNS = {name: f"turns the other way: its direction should be {-BIOLOID[name].direction}" for name in KNEES}
 SWAPPED = "and left_knee (id 14) have each other's id: each moves the other's joint"
-WRONG = {  # by what it is: rig, what is changed, steps, answers, what is found, and what is said besides
+WRONG = {  # by fault: rig, changes, steps, answers, findings, further output
     "servo of 2.0": (
         "head_gripper", {"gripper": {"registers": OTHERWISE}}, "line", {}, [
             (3, "homing_offset", ELSEWHERE, "servo write 3 homing_offset 0 --port"),
@@ -167,7 +167,7 @@ WRONG = {  # by what it is: rig, what is changed, steps, answers, what is found,
             (3, "angle_limits", "", "servo write 3 max_position_limit 4095 --port"),
         ], (),
     ),
-    "mirrored": (  # one goes where it should not, and somebody sees it
+    "mirrored": (  # a joint moves the wrong way, and the user reports it
         "bioloid", {name: {"direction": -BIOLOID[name].direction} for name in KNEES}, "joints,walk",
         {"turn right_knee": "w", "did it go": "o"},
         [(BIOLOID[name].id, "direction", TURNS[name], CALIBRATE) for name in KNEES],
@@ -193,7 +193,7 @@ WRONG = {  # by what it is: rig, what is changed, steps, answers, what is found,
 
 
 @pytest.mark.parametrize("kind", [pytest.param(kind, marks=() if kind == "zero" else pytest.mark.ci) for kind in WRONG])
-def test_what_is_wrong_is_named_with_its_servo_and_the_command_that_repairs_it(tmp_path, kind):
+def test_faults_are_reported_with_servo_and_repair_command(tmp_path, kind):
     name, changes, steps, answers, expected, said = WRONG[kind]
     real, out = built(tmp_path, name, **changes), tmp_path / "out"
     more = {"turned": KNEES, "answers": answers}
@@ -215,12 +215,12 @@ def test_a_line_that_loses_three_per_cent_is_found(tmp_path):
         assert person.follow() == FAILED_CHECK
     (lost,) = (one["problem"] for one in kept(out)["line"]["findings"] if one["kind"] == "loss")
     share = float(re.search(r"\((\d+\.\d)%\), of \d+ of \d+ servos", lost)[1])
-    assert 1 < share < 15  # a packet may get lost on either way, and the machine may be late
+    assert 1 < share < 15  # packets may be lost in both directions, and the machine may be late
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
-    """A served pan_tilt: the rig as it is built, its port, and what tells its hand."""
+    """A served pan_tilt: its rig, its port, and a function that moves its joints."""
     real = built(tmp_path_factory.mktemp("desk"), "pan_tilt")
     with led(real) as (port, tell):
         yield real, port, tell
@@ -228,7 +228,7 @@ def served(tmp_path_factory):
 
 @pytest.fixture
 def desk(served):
-    """The same with all its torque: a program that was killed before may have left it little."""
+    """The same with full torque, which a killed program may have reduced."""
     _, port, _ = served
     with SerialBus(port) as bus:
         for servo in Rig.load("pan_tilt").servos:
@@ -241,7 +241,7 @@ def test_steps_are_left_out_done_again_and_taken_up_by_a_later_run(tmp_path, des
     out = tmp_path / "out"
     with Person("pan_tilt", *desk, out, answers={"2 of 4": ""}) as person:
         person.follow(until="2 of 4: joints")
-        person.follow(until="y does it, s leaves it out", press="sq")  # one key too many is that for no question
+        person.follow(until="y does it, s leaves it out", press="sq")  # extra keys answer no question
         person.follow(until="3 of 4: endings")
         person.follow(until="y does it, s leaves it out", press="q")
         assert person.follow() == 130
@@ -271,7 +271,7 @@ def test_a_step_in_which_every_joint_was_left_out_has_judged_nothing(tmp_path, d
     assert kept(tmp_path / "out")["joints"]["state"] == "skipped"
 
 
-def test_without_a_yes_nothing_is_sent_and_nobody_at_the_keys_is_a_no(tmp_path, desk):
+def test_without_a_yes_nothing_is_sent_and_closed_input_counts_as_no(tmp_path, desk):
     real, port, tell = desk
     with SerialBus(port) as bus:
         bus.write(1, Address.TORQUE_ENABLE, b"\1")
@@ -284,7 +284,7 @@ def test_without_a_yes_nothing_is_sent_and_nobody_at_the_keys_is_a_no(tmp_path, 
     assert not (tmp_path / "out").exists()
 
 
-AGAIN = "ry"  # keys for a step that lost its servos, because the machine stood still
+AGAIN = "ry"  # keys to repeat a step that lost its servos on a busy machine
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

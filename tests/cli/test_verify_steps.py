@@ -1,4 +1,4 @@
-"""What `axbridge verify` measures and makes of it: each fault is named with its servo and the command that repairs it."""
+"""Measurements and findings of `axbridge verify`: each fault is reported with its servo and repair command."""
 
 import getpass
 import itertools
@@ -57,7 +57,7 @@ def test_one_command_repairs_all_that_is_wrong_with_a_rig_of_ones_own(tmp_path):
     assert fix.endswith(" --port /dev/ttyUSB0")
 
 
-def test_a_motor_that_stays_on_is_fatal_and_one_that_jumps_is_told():
+def test_a_motor_that_stays_on_is_fatal_and_a_jump_is_reported():
     lines = [ExpectedBus("P", 1_000_000, (KNEE,))]
     assert steps.judge_endings({"endings": [ENDING]}, lines) == []
     (found,) = steps.judge_endings({"endings": [ENDING | {"on": ["left_knee"]}]}, lines)
@@ -99,11 +99,11 @@ def expected(line):
 def until_it_has_heard_the_broadcast(line):
     until(lambda: line.heard and line.heard[-1][0] == BROADCAST)
     line.heard.clear()
-    time.sleep(0.05)  # and has obeyed it
+    time.sleep(0.05)  # and has executed it
 
 
 @pytest.mark.slow
-def test_motors_that_are_on_are_named_and_switched_off_and_so_is_who_does_not_answer(line):
+def test_motors_with_torque_or_without_replies_are_listed_and_switched_off(line):
     gone, lines = ExpectedBus("/nowhere", 1_000_000, (KNEE,)), [expected(line)]
     assert powered(lines) == []
     until_it_has_heard_the_broadcast(line)
@@ -125,7 +125,7 @@ def test_motors_that_are_on_are_named_and_switched_off_and_so_is_who_does_not_an
 
 @pytest.mark.slow
 def test_torque_limits_are_given_back_whatever_ends_the_block_on_a_line_that_loses_every_second_answer(line):
-    other = PtyLine((3,))  # which is gone in the end
+    other = PtyLine((3,))  # lost at the end
     line.tables[1][34:36] = (700).to_bytes(2, "little")
     fates = itertools.cycle(["drop", "ok"])
     line.mishap = lambda packet: next(fates) if packet.code == Instruction.READ else "ok"
@@ -152,7 +152,7 @@ def test_a_rig_that_parks_or_holds_is_limp_at_the_end_of_its_first_hour():
 
 
 def moved(rig, real, path):
-    """What is found when the servo of `real` does what verify lets that of `rig` do, held in the air."""
+    """Return the outcome of verify's motion with the servo of `real` and the model of `rig`, base fixed."""
     servo = steps.suited(rig)
     held = real.overridden({"world": {"fixed_base": True, "ground": False}})
     with open_robot(held, "sim", seed=3) as robot, Recorder(path, describe(held)) as recorder:
@@ -162,7 +162,7 @@ def moved(rig, real, path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["bench_arm", pytest.param("bioloid", marks=pytest.mark.ci)])
-def test_a_servo_that_is_its_model_is_far_within_its_word(name, tmp_path):
+def test_a_servo_equal_to_its_model_is_well_within_tolerance(name, tmp_path):
     rig = Rig.load(name)
     found = moved(rig, rig, tmp_path / "motion.mcap")
     assert found.findings == []
@@ -221,7 +221,7 @@ def test_only_a_robot_whose_steps_are_all_done_has_passed():
     assert verdict(bioloid, done | joints(17)) == ("open", "not complete: 1 of 18 directions unknown")
     del done["walk"]
     assert verdict(bioloid, done) == ("open", "not complete: walk not done")
-    assert verdict(head, done | joints(2)) == ("kept", "passed: nothing to repair")  # it has no legs
+    assert verdict(head, done | joints(2)) == ("kept", "passed: nothing to repair")  # a rig without legs
     finding = Finding("pan (id 1)", "turns the other way", "axbridge calibrate", True, "direction", 1)
     assert verdict(head, done | joints(2, finding)) == ("broken", "NOT PASSED: 1 to repair")
 
@@ -245,7 +245,7 @@ def test_the_text_and_the_page_say_nothing_of_person_computer_or_adapter(tmp_pat
     assert "; not tried; docs/" in text
 
 
-def test_what_was_found_is_kept_and_taken_up_again(tmp_path):
+def test_outcomes_are_saved_and_loaded_again(tmp_path):
     rig = Rig.load("bench_arm")
     finding = Finding("shoulder (id 1)", "lost 3 of 9 answers", "check its cable", False, "loss", 1)
     outcomes = {
@@ -261,7 +261,7 @@ def test_what_was_found_is_kept_and_taken_up_again(tmp_path):
 @pytest.mark.parametrize(
     "content", ["", "[]", "{}", '{"rig": "bench_arm", "steps": {"line": {"state": "odd"}}}', "\xff"]
 )
-def test_a_file_that_is_not_ours_is_refused_in_words(tmp_path, content):
+def test_a_file_of_another_program_is_refused(tmp_path, content):
     (tmp_path / "verify.json").write_text(content, encoding="latin-1")
     with pytest.raises(UsageError, match="is not what `axbridge verify` wrote"):
         load(tmp_path / "verify.json", Rig.load("bench_arm"))

@@ -47,7 +47,7 @@ AXES = {  # a rising count turns each joint about this direction, in the torso's
 
 
 def angles(counts):
-    """What the rig makes of counts of ids 1 to 18: rad, by servo."""
+    """Return the rig's joint angles for counts of ids 1 to 18, rad, by servo."""
     table = joints_of(BIOLOID)
     names = sorted(table.ids, key=table.ids.get)
     return {name: table.calibrations[name].angle(count) for name, count in zip(names, counts, strict=True)}
@@ -66,7 +66,7 @@ class Pose:
         )
 
     def sole(self, side):
-        """How the sole is tilted sideways and turned about y, degrees."""
+        """Return the tilt of the sole sideways and its turn about y, degrees."""
         _, y, z = self.turn[f"{side}_ankle_lateral"][:, 1]
         (forward, _, down) = self.turn[f"{side}_ankle_lateral"][:, 0]
         return np.degrees(np.arctan2(z, y)), np.degrees(np.arctan2(-down, forward))

@@ -112,7 +112,7 @@ HOSTILE = {
 
 @pytest.fixture(params=["bullet", "mujoco"])
 def world(tmp_path, request):
-    """Makes a world of a link with this mesh."""
+    """Return a function that creates a world with a link of this mesh."""
 
     def make(name, content, kind="collision", **scene):
         (tmp_path / name).write_bytes(content)
@@ -126,7 +126,7 @@ def world(tmp_path, request):
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_mesh_that_makes_no_sense_is_refused_before_an_engine_sees_it(world, name):
     with pytest.raises(RigError, match=rf"{name}: .+\n.+"):
-        world(name, HOSTILE[name])  # <COLLADA/> ended the process here
+        world(name, HOSTILE[name])  # <COLLADA/> crashed the process here
 
 
 def test_an_engine_without_a_window_gets_no_mesh_that_is_only_to_look_at(world):
@@ -144,7 +144,7 @@ def test_a_body_stands_on_its_mesh(world, name, content):
     assert orientation[3] == pytest.approx(1.0, abs=0.02)
 
 
-def test_what_an_engine_is_given_names_files_of_ours(tmp_path):
+def test_engines_get_mesh_files_written_by_axbridge(tmp_path):
     (tmp_path / "box.stl").write_bytes(stl())
     kept = []
 

@@ -63,7 +63,7 @@ def test_links_are_where_mujoco_has_them_whatever_the_joints_are(tmp_path):
     assert limits["pitch"] == (-np.inf, np.inf)
 
 
-def test_what_stands_for_a_servo_is_left_out_and_actuators_say_which_joints_have_one(tmp_path):
+def test_servo_parameters_are_left_out_and_actuators_select_the_joints(tmp_path):
     found = read_mjcf(written(tmp_path, ARM))
     assert found.joints == ("yaw", "roll")
     assert found.dropped == (
@@ -93,12 +93,12 @@ def test_a_robot_that_stands_free_begins_on_the_floor(tmp_path):
         ("</mujoco>", "", "MuJoCo cannot compile it"),
     ],
 )  # fmt: skip
-def test_what_a_rig_cannot_have_is_refused_by_name(tmp_path, old, new, said):
+def test_unsupported_mjcf_elements_are_refused_by_name(tmp_path, old, new, said):
     with pytest.raises(RigError, match=said):
         read_mjcf(written(tmp_path, ARM.replace(old, new)))
 
 
-def test_what_is_refused_writes_nothing_and_replaces_nothing(said, tmp_path):
+def test_a_refused_file_writes_nothing_and_replaces_nothing(said, tmp_path):
     written(tmp_path, ARM)
     arm = ("rig", "new", "made", "--mjcf", "robot.xml")
     for wrong in (

@@ -1,4 +1,4 @@
-"""ROBOTIS' control tables as profiles: what they say, what comes from a known profile, and what nobody knows."""
+"""ROBOTIS' control tables as profiles: values of the table, of a known profile, and unknown registers."""
 
 import pytest
 
@@ -12,7 +12,7 @@ HEAD = "[unit info]\nData Name\tvalue\tunit\tSign Type\tOffset\nStrange Thing\t0
 
 
 def table(folder, name, *more, leave_out=()):
-    """The table of a profile, as ROBOTIS writes one, with further lines."""
+    """Return the control table of a profile in ROBOTIS' format, with further lines."""
     own = FirmwareProfile.load(name)
     rows = [
         f"{one.address}\t{one.size}\t{key.replace('_', ' ').title()}"
@@ -50,13 +50,13 @@ def test_registers_that_no_profile_knows_are_named_and_read_only_and_shared_byte
     ("leave_out", "said"),
     [(["torque_enable"], "no Torque Enable at 64"), (["led"], "registers.led is missing at address 65")],
 )
-def test_what_is_no_table_of_a_servo_is_refused(tmp_path, leave_out, said):
+def test_a_file_that_is_no_control_table_is_refused(tmp_path, leave_out, said):
     path, _ = table(tmp_path, "xl330-m288", leave_out=leave_out)
     with pytest.raises(ProfileError, match=said):
         profile_of_model(path, "no")
 
 
-def test_the_verb_writes_a_profile_beside_the_others_and_says_what_is_not_known(said, tmp_path):
+def test_the_verb_writes_a_profile_and_lists_unknown_registers(said, tmp_path):
     path, _ = table(tmp_path, "xl330-m288", "700\t2\tStrange Thing")
     assert "unknown, read only: 1 register: strange_thing" in said("profile", "from-model", path)
     assert FirmwareProfile.load(tmp_path / "profiles" / "xl330-m288.toml").registers["strange_thing"].size == 2

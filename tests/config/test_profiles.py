@@ -29,9 +29,9 @@ def test_factory_values_are_taken_and_the_model_that_a_profile_names_has_its_kin
             assert register.minimum <= register.initial <= register.maximum, key
     model, sheet = ServoModel.load(profile.model, profile), profile.electrics
     servo, loop = SteadyServo.of(pack(model, profile.units.position)), model.controller
-    assert servo.torque(1.0, sheet.nominal_voltage, 0.8 * sheet.no_load_speed * RPM) > 0.0  # it runs that fast
+    assert servo.torque(1.0, sheet.nominal_voltage, 0.8 * sheet.no_load_speed * RPM) > 0.0  # it reaches this speed
     assert loop.law != "pid" or loop.p_duty * profile.p_gain < 0.02  # a count; far more in units of another firmware
-    wheel_servo = name == "ax-12w"  # nobody has fitted one
+    wheel_servo = name == "ax-12w"  # no fitted model
     assert loop.law == ("state_feedback" if wheel_servo else "compliance" if profile.units_name == "ax" else "pid")
 
 
@@ -115,7 +115,7 @@ def _sdk_table(file):
 def test_x_servos_have_the_tables_of_dynamixel_sdk(name, file):
     profile = FirmwareProfile.load(name)
     named, units = _sdk_table(file)
-    ends = {"read", "write"}  # of the SDK's own use of the indirect registers: no registers of the servo
+    ends = {"read", "write"}  # SDK names without a register of the servo
     for register, place in named.items():
         if register.rpartition("_")[2] not in ends:
             assert (profile.registers[register].address, profile.registers[register].size) == place, register
@@ -138,7 +138,7 @@ def test_the_page_of_the_documentation_is_up_to_date():
 def test_feetech_registers_are_where_another_program_has_them(name, controller):
     theirs = getattr(pytest.importorskip("rustypot"), controller)
     ours = {register.address: register for register in FirmwareProfile.load(name).registers.values()}
-    known = {"sync_write_flag", "pwm_maximum_step", "minimum_velocity_limit"}  # of whose meaning nothing is said
+    known = {"sync_write_flag", "pwm_maximum_step", "minimum_velocity_limit"}  # undocumented registers
     for one in theirs.registers():
         if one.name not in known:
             register = ours[one.addr]

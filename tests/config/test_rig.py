@@ -96,7 +96,7 @@ def test_a_mistake_is_named_with_file_servo_and_key(load, tmp_path, change, key,
     assert words in str(caught.value)
 
 
-def test_a_name_that_leads_nowhere_is_the_rigs_mistake(load, tmp_path):
+def test_an_unknown_file_name_is_a_mistake_of_the_rig(load, tmp_path):
     for key in ("profile", "model"):
         rig = load(GOOD.replace("id = 2", f'id = 2\n{key} = "nowhere"'))
         with pytest.raises(RigError, match="no such file or name") as caught:
@@ -132,7 +132,7 @@ def test_a_name_that_leads_nowhere_is_the_rigs_mistake(load, tmp_path):
         ("id = 1\n[[bus]]\nbaud = 3_000_000", r"bus\.main\.baud: an ax-12a cannot talk at 3000000 baud\nchoose"),
     ],
 )
-def test_what_the_model_of_a_servo_does_not_have_is_named(load, change, words):
+def test_registers_and_values_that_a_servo_lacks_are_refused_by_name(load, change, words):
     rig = load(GOOD.replace("id = 1", change))
     with pytest.raises(RigError, match=words):
         rig.profile_of(rig.servos[0])
@@ -185,7 +185,7 @@ def test_another_servo_model_is_pure_and_in_every_servo_whose_firmware_has_its_l
 
 
 def test_a_servo_model_that_fits_no_servo_is_refused():
-    for rig, model in (("xl330_pendulum", "ax12"), ("bench_arm", "xl330")):  # which has no gain of such a loop
+    for rig, model in (("xl330_pendulum", "ax12"), ("bench_arm", "xl330")):  # without gains of this law
         with pytest.raises(RigError, match=f"'{model}' fits no servo of this rig"):
             Rig.load(rig).with_model(model)
     with pytest.raises(ProfileError, match="known names: ax12"):
@@ -324,19 +324,19 @@ def test_files_of_the_base_are_found_beside_it_from_any_folder(folders):
     assert rig.profile_of(rig.servos[1]).name == "mine"
     assert rig.model_of(rig.servos[1]).name == "ident"
     assert rig.overridden({"world": {"time_step_ms": 1.0}}).urdf_path() == folders / "base" / "arm.urdf"
-    assert str(folders) not in str(describe(rig)["rig"])  # a recording does not tell where the base lies
+    assert str(folders) not in str(describe(rig)["rig"])  # a recording has no paths of this machine
     (folders / "mine" / "arm.urdf").write_text("<robot/>")
-    assert rig.urdf_path() == folders / "mine" / "arm.urdf"  # one's own is taken before the base's
+    assert rig.urdf_path() == folders / "mine" / "arm.urdf"  # the rig's own file has priority
 
 
 def test_a_shipped_rig_is_a_base_from_any_folder(folders):
     text = 'base = "bench_arm"\n[[servo]]\nname = "shoulder"\nid = 7\n'
-    rig = Rig.load(write(folders, text, "bench_arm.toml"))  # it may have the name of its base
+    rig = Rig.load(write(folders, text, "bench_arm.toml"))  # the file may have its base's name
     assert (rig.servos[0].id, rig.servos[0].max_stop) == (7, 2.617)
     assert "<robot" in rig.urdf_text()
 
 
-def test_what_lies_where_the_program_was_started_is_no_base(folders):
+def test_a_file_in_the_working_directory_is_no_base(folders):
     (folders / "desk" / "arm.toml").write_text(BASE)
     with pytest.raises(RigError, match="base: no 'arm' beside this file"):
         Rig.load(write(folders, 'base = "arm"'))
@@ -452,7 +452,7 @@ def test_a_model_whose_law_the_servo_has_no_registers_for_is_refused(load):
     words = r"servo\.horn\.model: 'ax12' has the law compliance, for which a xl330-m288 has"
     rig = load(HORN + 'model = "ax12"')
     with pytest.raises(RigError, match=words):
-        rig.model_of(rig.servos[0])  # as `rig check` asks for it, and whatever opens the rig
+        rig.model_of(rig.servos[0])  # as in `rig check` and at opening
 
 
 def test_a_supply_and_a_zero_that_are_another_servos_are_said(load):

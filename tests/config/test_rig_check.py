@@ -1,4 +1,4 @@
-"""Rigs that cannot work: `rig check` names each mistake with the line to write, and `open` refuses it by the same words."""
+"""Invalid rigs: `rig check` reports each mistake with the line to write, and `open` raises the same message."""
 
 import pytest
 

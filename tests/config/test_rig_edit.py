@@ -54,7 +54,7 @@ def test_a_servo_of_the_base_gets_a_table_at_the_end():
 
 
 @pytest.mark.parametrize("start", ["", "\ufeff"])
-def test_what_windows_editors_write_stays_so(start):
+def test_line_ends_and_byte_order_marks_of_windows_are_kept(start):
     text = start + TEXT.replace("\n", "\r\n")
     new = edited(text, {"pan": {"zero": 500}}, PATH)
     assert new == text.replace(

@@ -1,4 +1,4 @@
-"""Servos that the `<ros2_control>` of a URDF names, in each of its dialects, and rigs written in them."""
+"""Servos in the `<ros2_control>` of a URDF, in each dialect, and rigs exported to it."""
 
 import pytest
 
@@ -71,7 +71,7 @@ def test_each_dialect_names_ids_port_rate_and_registers(tmp_path, control, one, 
     assert (found.servos, found.port, found.baud) == ({"a": one, "b": other}, "/dev/ttyUSB3", 57600)
 
 
-def test_a_rig_has_what_the_file_says(said, tmp_path):
+def test_a_rig_has_the_values_of_the_file(said, tmp_path):
     said("rig", "new", "made", "--urdf", urdf(tmp_path, BY_GPIO), "--profile", "xl430-w250")
     rig = Rig.load(str(tmp_path / "made"))
     assert [(servo.joint, servo.id) for servo in rig.servos] == [("a", 11), ("b", 12)]
@@ -79,7 +79,7 @@ def test_a_rig_has_what_the_file_says(said, tmp_path):
     assert (rig.buses[0].port, rig.buses[0].baud) == ("/dev/ttyUSB3", 57600)
 
 
-def test_a_joint_sits_on_its_servo_as_the_file_says(said, tmp_path):
+def test_a_joints_mounting_is_read_from_the_file(said, tmp_path):
     path = urdf(tmp_path, TURNED.replace(">12</param>", '>12</param><param name="Current Limit">600</param>'))
     told = said("rig", "new", "made", "--urdf", path, "--profile", "xl430-w250")
     assert "left out, because xl430-w250 has no such registers: current_limit" in told
@@ -97,7 +97,7 @@ def test_a_joint_sits_on_its_servo_as_the_file_says(said, tmp_path):
         ('<joint name="a">', '<xacro:if value="1"/><joint name="a">', "not a readable URDF"),
     ],
 )
-def test_what_is_not_expanded_is_refused_with_the_command_that_expands_it(tmp_path, old, new, why):
+def test_unexpanded_xacro_is_refused_with_the_command_that_expands_it(tmp_path, old, new, why):
     with pytest.raises(RigError, match=why):
         read_ros2_control(urdf(tmp_path, BY_JOINT.replace(old, new)))
 
@@ -107,7 +107,7 @@ def test_a_matrix_of_another_size_is_refused(tmp_path):
         read_ros2_control(urdf(tmp_path, BY_GPIO.replace("0, 1, 1, 0", "0, 1, 1")))
 
 
-def test_without_ros2_control_nothing_is_said(tmp_path):
+def test_without_ros2_control_the_result_is_none(tmp_path):
     assert read_ros2_control(urdf(tmp_path, "")) is None
 
 

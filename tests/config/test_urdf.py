@@ -60,7 +60,7 @@ INERTIAL = '<link name="arm"><inertial><mass value="{}"/><inertia/></inertial></
         (LINK.format("arm"), ("prismatic", ""), "a prismatic joint without <limit>"),
     ],
 )
-def test_what_would_simulate_nonsense_is_refused_by_name(tmp_path, arm, joint, message):
+def test_invalid_urdfs_are_refused_by_name(tmp_path, arm, joint, message):
     path = written(tmp_path, LINK.format("base"), arm, JOINT.format("j", *joint) if joint else "")
     with pytest.raises(RigError, match=message):
         read_tree(path, fixed_base=True)
@@ -76,7 +76,7 @@ SHAPES = """<material name="red"><color rgba="1 0 0 1"/></material><link name="a
   <visual><geometry><sphere radius="3"/></geometry></visual></link>"""
 
 
-def test_what_a_link_looks_like_has_size_place_and_colour(tmp_path):
+def test_visual_shapes_have_size_position_and_colour(tmp_path):
     first, second, third = read_shapes(written(tmp_path, SHAPES), "visual")
     assert (first.kind, first.size, first.colour) == ("cylinder", (0.1, 2.0), (1, 0, 0))
     assert first.place.tolist() == [0, 0, 1]
@@ -84,7 +84,7 @@ def test_what_a_link_looks_like_has_size_place_and_colour(tmp_path):
     assert (third.kind, third.size, third.colour) == ("sphere", (3.0,), None)
 
 
-def test_what_a_link_touches_things_with_has_its_friction(tmp_path):
+def test_collision_shapes_have_their_friction(tmp_path):
     (shape,) = read_shapes(written(tmp_path, SHAPES), "collision")
     assert (shape.link, shape.kind, shape.size, shape.friction) == ("a", "box", (1.0, 2.0, 3.0), 0.8)
 

@@ -385,6 +385,6 @@ def test_a_servo_that_refuses_names_its_hardware_error():
     with Robot(rig, open_sim(rig)) as robot:
         for _ in range(20):
             robot.step(100)
-        words = r"reports it could not do it, a hardware error: input voltage \(0x81\)"
+        words = r"reports instruction failed, a hardware error: input voltage \(0x81\)"
         with pytest.raises(ServoFault, match=words):
             robot["horn"].write("torque_enable", 1)

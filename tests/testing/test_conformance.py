@@ -1,4 +1,4 @@
-"""What a driver does with faults, judged from outside."""
+"""Judgement of a driver's behaviour under faults."""
 
 import json
 import sys
@@ -28,7 +28,7 @@ CLEAN = [ran(), ran(numbers=(2201.0, 0.31))]
     ("found", "outcome"),
     [
         (ran(), "goes on"),
-        (ran(numbers=(2202.0, 0.3)), "goes on"),  # as near as 2 %
+        (ran(numbers=(2202.0, 0.3)), "goes on"),  # within 2 %
         (ran(numbers=(2000.0, 0.31)), "wrong value"),
         (ran(numbers=(2200.0, 0.5)), "wrong value"),
         (ran(numbers=(2200.0,)), "wrong value"),
@@ -47,7 +47,7 @@ def test_a_motor_is_no_fault_of_a_program_whose_line_is_gone():
     assert _judged(CASE, ran(code=1, powered=(2,)), CLEAN, unplugged=True).outcome == "reports"
 
 
-def test_the_first_packet_that_was_struck_is_named():
+def test_the_first_packet_with_a_fault_is_reported():
     struck = (*PACKETS[:5], PACKETS[5]._replace(fault="drop"), *PACKETS[6:])
     assert _judged(CASE, ran(packets=struck), CLEAN, unplugged=False).packet == "6: status of 2"
 

@@ -7,11 +7,11 @@ import axbridge
 from tests.support.robot_files import write_comb
 
 BYTE = 10e-6  # s at 1 Mbps: start bit, 8 bits, stop bit
-READ, STATUS = 8 * BYTE, 14 * BYTE  # READ of 8 bytes, and its answer
+READ, STATUS = 8 * BYTE, 14 * BYTE  # READ of 8 bytes, and its reply
 GOALS = (8 + 18 * 5) * BYTE  # SYNC_WRITE of goal and speed to 18 servos
-ANSWER = 22e-6  # s the firmware takes at return delay 0
-INTERRUPTS = 2 * 130e-6  # s that the motor's interrupt may hold a reply up, at most
-SUBSTEP = 1 / 240 / 5  # s: what the motors are integrated in
+ANSWER = 22e-6  # s: firmware's reply time at return delay 0
+INTERRUPTS = 2 * 130e-6  # s: longest delay of a reply by the motor's interrupt
+SUBSTEP = 1 / 240 / 5  # s: integration step of the motors
 COUNT = math.radians(300 / 1023)
 
 
@@ -34,7 +34,7 @@ def set_all(robot, position):
 
 
 @pytest.mark.parametrize("delay", [0, 20])
-def test_goals_act_when_their_packet_ends_and_each_servo_is_read_after_the_one_before(opened, delay):
+def test_goals_act_when_their_packet_ends_and_servos_are_read_one_after_another(opened, delay):
     with opened("wire", delay=delay) as robot:
         for tick in range(1, 20):
             set_all(robot, 0.1 * (tick % 2))
@@ -59,7 +59,7 @@ def test_without_bus_timing_all_happens_at_once(opened):
 
 
 def travel(robot, seconds, tick=10):
-    """Send all to 1 rad from rest: (time since the goals acted, position) of every sample, and the end of each step."""
+    """Move all to 1 rad from rest; return (time since the goals acted, position) of the samples, and the step ends."""
     seen, ends, began = [], [], None
     set_all(robot, 1.0)
     for _ in range(round(seconds * 1000 / tick)):
@@ -70,8 +70,8 @@ def travel(robot, seconds, tick=10):
     return np.array(seen), np.array(ends)
 
 
-def test_positions_are_those_of_the_moment_when_the_servo_was_read(opened):
-    with opened("none") as robot:  # the same motion, seen finely and without lag
+def test_positions_are_sampled_when_each_servo_is_read(opened):
+    with opened("none") as robot:  # the same motion, sampled finely and without lag
         fine = travel(robot, 0.4, tick=1)[0][::18]
     with opened("wire") as robot:
         seen, ends = travel(robot, 0.4)
@@ -79,4 +79,4 @@ def test_positions_are_those_of_the_moment_when_the_servo_was_read(opened):
     error = np.abs(seen[:, 1] - np.interp(seen[:, 0], fine[:, 0], fine[:, 1]))
     assert error.max() <= COUNT + fastest * 2 * SUBSTEP
     if_all_at_the_end = np.abs(seen[:, 1] - np.interp(ends, fine[:, 0], fine[:, 1]))
-    assert if_all_at_the_end.max() > 1.5 * error.max()  # 17 reads later a servo is elsewhere
+    assert if_all_at_the_end.max() > 1.5 * error.max()  # 17 reads later a servo has moved on

@@ -19,7 +19,7 @@ from tests.test_docs import ROOT, save_files
 pytestmark = pytest.mark.slow
 
 CLIENTS = Path(__file__).parent / "clients"
-SERVED = {  # a rig, or the profile of three Feetech servos: which client, and what it needs
+SERVED = {  # rig, or profile of three Feetech servos: client, and the packages it needs
     "bioloid": [("sdk", "dynamixel_sdk"), ("pypot_client", "pypot"), ("rustypot_client", "rustypot")],
     "koch": [("sdk2", "dynamixel_sdk"), ("ros2_control", "dynamixel_sdk"), ("rustypot_x", "rustypot")],
     "head_gripper": [("both_protocols", "dynamixel_sdk")],
@@ -29,13 +29,13 @@ SERVED = {  # a rig, or the profile of three Feetech servos: which client, and w
 
 
 def ran(*command, **options):
-    """What a program says that ends well."""
+    """Run a program that must succeed; return its output."""
     done = subprocess.run(command, capture_output=True, text=True, check=False, **options)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
     return done.stdout
 
 
-QUICK = {"sdk", "sdk2", "rustypot_client", "feetech_sdk", "both_protocols"}  # `make test` runs one of each family
+QUICK = {"sdk", "sdk2", "rustypot_client", "feetech_sdk", "both_protocols"}  # `make test` runs one per servo family
 
 
 @pytest.mark.parametrize(
@@ -51,9 +51,9 @@ def test_clients_find_read_move_and_reconfigure_served_servos(rig, client, needs
         pytest.skip(f"{needs} is not installed (extra `clients`)")
     name, *more = client.split()
     with serving(write_feetech_comb(tmp_path, 3, rig) if rig.startswith("s") else rig) as port:
-        # No axbridge is on the path of this process.
-        said = ran(sys.executable, CLIENTS / f"{name}.py", port, *more, timeout=60, env={"PATH": "/usr/bin:/bin"})
-    assert said.splitlines()[-1] == "ok"  # OpenCV, of pypot, prints, too
+        # axbridge is not on the path of this process.
+        output = ran(sys.executable, CLIENTS / f"{name}.py", port, *more, timeout=60, env={"PATH": "/usr/bin:/bin"})
+    assert output.splitlines()[-1] == "ok"  # OpenCV, which pypot imports, also prints
 
 
 @pytest.mark.ci
@@ -66,8 +66,8 @@ def test_clients_find_read_move_and_reconfigure_served_servos(rig, client, needs
         ("ftservo-python-sdk==2.0.1", "sts3215", "ftservo"),
     ],
 )
-def test_other_versions_of_vendors_sdks_do_the_same(package, rig, client, tmp_path):
-    """They have the module's name of the one that is installed: each gets a folder of its own."""
+def test_other_versions_of_vendors_sdks_work(package, rig, client, tmp_path):
+    """All have the same module name, so each is installed into its own folder."""
     command = [sys.executable, "-m", "pip", "install", "-q", "--target", tmp_path / "sdk", package]
     if subprocess.run(command, capture_output=True, text=True, check=False).returncode:
         pytest.skip(f"{package} cannot be installed")
@@ -82,12 +82,12 @@ ENDS = ((-2.6, 2.6), (-1.75, 1.75), (-1.6, 1.6), (-1.9, 1.9), (-2.9, 2.9), (-0.2
 
 @pytest.fixture(scope="module")
 def lerobot(tmp_path_factory):
-    """A Python with LeRobot and nothing of this project."""
+    """Return a Python with LeRobot and without this project."""
     return with_lerobot(tmp_path_factory)
 
 
 class Talk:
-    """A process whose words are waited for and answered; it ends with the block."""
+    """A process with expected output and scripted input; it ends with the block."""
 
     def __init__(self, *command, **env):
         pipes = dict.fromkeys(("stdin", "stdout"), subprocess.PIPE)
@@ -108,7 +108,7 @@ class Talk:
         self.process.stdout.close()
 
     def waits_for(self, text):
-        """Wait until it says `text` (once more)."""
+        """Wait until it prints `text` (again)."""
         until(lambda: self._says(text), 60)
 
     def _says(self, text):
@@ -125,7 +125,7 @@ class Talk:
 
 
 @pytest.mark.ci
-def test_lerobots_own_feetech_bus_and_so101_arms_take_served_arms_for_arms(lerobot, tmp_path):
+def test_lerobots_feetech_bus_and_so101_arms_work_with_served_arms(lerobot, tmp_path):
     rig, calibrations = write_feetech_comb(tmp_path, 6), tmp_path / "calibrations"
     calibrations.mkdir()
     with serving(rig) as port, serving(rig) as leaders:
@@ -135,12 +135,12 @@ def test_lerobots_own_feetech_bus_and_so101_arms_take_served_arms_for_arms(lerob
 
 
 @pytest.mark.ci
-def test_the_workflow_for_an_so101_runs_and_asks_nothing(lerobot, tmp_path):
+def test_the_workflow_for_an_so101_runs_without_input(lerobot, tmp_path):
     yaml = pytest.importorskip("yaml")
     save_files(ROOT / "docs" / "so101.md", tmp_path)
     (job,) = yaml.safe_load((tmp_path / ".github/workflows/arm.yml").read_text())["jobs"].values()
     action = yaml.safe_load((ROOT / "action.yml").read_text())
-    given = {name: one["default"] for name, one in action["inputs"].items()}
+    given = {name: entry["default"] for name, entry in action["inputs"].items()}
     given |= next(step["with"] for step in job["steps"] if step.get("id") == "servos")
     values = {f"inputs.{name}": value for name, value in given.items()} | {"inputs.python": sys.executable}
     output = tmp_path / "output"
@@ -148,9 +148,9 @@ def test_the_workflow_for_an_so101_runs_and_asks_nothing(lerobot, tmp_path):
     env |= {"PYTHONPATH": str(CLIENTS / "stubs")}
 
     def lines(steps):
-        """What they run; the packages are there."""
-        found = [step["run"] for step in steps if "pip install" not in step.get("run", "pip install")]
-        return [re.sub(r"\$\{\{ (.+?) \}\}", lambda one: values[one[1]], line) for line in found]
+        """Return the commands of the steps, without the installation of packages."""
+        commands = [step["run"] for step in steps if "pip install" not in step.get("run", "pip install")]
+        return [re.sub(r"\$\{\{ (.+?) \}\}", lambda match: values[match[1]], line) for line in commands]
 
     options = {"cwd": tmp_path, "stdin": subprocess.DEVNULL, "text": True}
     with subprocess.Popen(
@@ -167,11 +167,11 @@ def test_the_workflow_for_an_so101_runs_and_asks_nothing(lerobot, tmp_path):
 
 
 @pytest.mark.ci
-def test_lerobots_own_bus_follower_and_leader_take_served_arms_for_arms(lerobot, tmp_path):
+def test_lerobots_bus_follower_and_leader_work_with_served_arms(lerobot, tmp_path):
     with led("koch", "none", "own") as (arm, tell), serving("koch_leader") as leader:
 
         def turn_all(share):
-            """Turn each joint so far from its middle towards its end."""
+            """Turn each joint by this share of the way from its middle to its end."""
             for row, (low, high) in enumerate(ENDS):
                 tell(f"{row} {(low + high) / 2 + share * (high - low) / 2}")
 
@@ -184,13 +184,13 @@ def test_lerobots_own_bus_follower_and_leader_take_served_arms_for_arms(lerobot,
             for share in (0.9, -0.9, 0.0):
                 turn_all(share)
             client.enter()
-            client.waits_for(ENTER_FOR_FILE)  # the leader's
+            client.waits_for(ENTER_FOR_FILE)  # for the leader
             client.enter()
             client.waits_for("ok\n")
             assert client.process.wait(20) == 0
 
 
-DATASETS = ("datasets<5", "av<16", "pandas<3", "pillow")  # what its recorder writes with
+DATASETS = ("datasets<5", "av<16", "pandas<3", "pillow")  # packages of LeRobot's recorder
 PLUGIN = Path(__file__).parents[2] / "integrations" / "lerobot_robot_axbridge"
 
 

@@ -1,4 +1,4 @@
-"""A served bus under a test's hand: `axbridge.testing.serve`, its words as JSON lines, and faults at a packet."""
+"""A served bus in a test: `axbridge.testing.serve`, its commands as JSON lines, and faults of single packets."""
 
 import json
 import subprocess
@@ -34,7 +34,7 @@ def bus(served):
 
 
 class Line:
-    """Asks for the position of a servo, once, and says whether a whole answer came."""
+    """Reads the position of a servo once, and returns whether a valid reply came."""
 
     def __init__(self, port, rig):
         self._protocol = PROTOCOLS[PROTOCOL_OF[rig]]
@@ -47,8 +47,8 @@ class Line:
         self._line.timeout = wait
         self._line.reset_input_buffer()
         self._line.write(frame)
-        heard = self._line.read(size)
-        return self._protocol.find_answer(heard, frame, id_, length, echo=False, refusable=False).packet is not None
+        received = self._line.read(size)
+        return self._protocol.find_answer(received, frame, id_, length, echo=False, refusable=False).packet is not None
 
     def set_torque(self, id_, on):
         self._line.write(self._protocol.write_frame(id_, self._protocol.torque_enable, bytes((on,))))
@@ -83,11 +83,11 @@ def test_each_test_gets_new_servos_within_50_ms(bus):
     assert bus.registers(2)["id"] == 2
 
 
-def test_registers_are_seen_and_written_without_a_packet(bus):
+def test_registers_are_read_and_written_without_a_packet(bus):
     bus.write(1, "led" if "led" in bus.registers(1) else "acceleration", 1)
     assert bus.registers(1).get("led", 1) == 1
     assert bus.packets == []
-    if len(bus.positions) != 6 or "led" in bus.registers(1):  # an STS takes what is out of range, and clips it
+    if len(bus.positions) != 6 or "led" in bus.registers(1):  # an STS accepts values out of range, and clips them
         with pytest.raises(UsageError, match="servo 1 refuses id = 254"):
             bus.write(1, "id", 254)
     with pytest.raises(UsageError, match="no servo has id 99\nthere are: 1, 2"):
@@ -109,19 +109,19 @@ def test_registers_are_seen_and_written_without_a_packet(bus):
         ("drop#1:read:2,drop#1:write", set()),
     ],
 )
-def test_a_fault_strikes_the_packet_that_it_counts_to(bus, line, spec, lost):
+def test_a_fault_strikes_the_packet_of_its_number(bus, line, spec, lost):
     bus.inject(spec)
     assert {number for number in range(4) if not line.ask()} == lost
-    struck = [one.fault for one in bus.packets if one.fault]
+    struck = [packet.fault for packet in bus.packets if packet.fault]
     assert len(struck) == 2 * len(lost) - spec.count("status") - spec.count("dead") * 3
     bus.clear()
 
 
-def test_a_lost_question_is_not_carried_out_and_a_lost_acknowledgement_is(bus, line):
+def test_a_lost_write_is_not_executed_but_one_with_a_lost_acknowledgement_is(bus, line):
     bus.inject("drop#1:write:1")
     line.set_torque(1, on=True)
     assert bus.powered == []
-    assert [one.kind for one in bus.packets] == ["write"]
+    assert [packet.kind for packet in bus.packets] == ["write"]
     line.set_torque(1, on=True)
     assert bus.powered == [1]
     bus.inject("drop#1:status")
@@ -146,24 +146,24 @@ def test_the_port_hangs_up_when_unplugged_and_comes_back_under_its_name(bus, lin
     assert bus.powered == []
 
 
-def test_what_is_served_wrong_is_an_error_that_says_why():
+def test_serving_an_unknown_rig_is_an_error():
     with pytest.raises(PortError, match="nowhere"), serve("nowhere"):
         pass
 
 
-def test_other_languages_write_the_words_as_json_lines(tmp_path):
+def test_other_languages_send_commands_as_json_lines(tmp_path):
     with start("serve", write_feetech_comb(tmp_path, 2), "--json", "--engine", "none", "--timing", "none") as server:
         ready = json.loads(server.stdout.readline())
         assert ready["ready"] == ready["ports"]["main"]
 
-        def told(line):
+        def send(line):
             server.stdin.write(line + "\n")
             server.stdin.flush()
             return json.loads(server.stdout.readline())
 
-        assert told('{"command": "inject", "spec": "dead:2"}') == {"ok": True, "result": None}
-        assert told('{"command": "powered"}') == {"ok": True, "result": []}
-        for wrong, said in {
+        assert send('{"command": "inject", "spec": "dead:2"}') == {"ok": True, "result": None}
+        assert send('{"command": "powered"}') == {"ok": True, "result": []}
+        for wrong, expected in {
             '{"command": "inject", "spec": "dead:9"}': "no servo has that id",
             '{"command": "inject", "spec": "drop#0"}': "not complete or has too much",
             '{"command": "sing"}': f"there are: {', '.join(COMMANDS)}",
@@ -177,10 +177,10 @@ def test_other_languages_write_the_words_as_json_lines(tmp_path):
             "not json": "Expecting value",
             "[" * 100_000: "recursion",
         }.items():
-            answer = told(wrong)
+            answer = send(wrong)
             assert not answer["ok"]
-            assert said in answer["error"] + answer["hint"]
-        server.stdin.close()  # as when the process of the test is gone
+            assert expected in answer["error"] + answer["hint"]
+        server.stdin.close()  # as when the test process has ended
         assert server.wait(10) == 0
 
 
@@ -193,7 +193,7 @@ def test_it_answers(servo_bus, number):
     with serial.Serial(servo_bus.port, 1_000_000, timeout=1.0) as line:
         line.write(PING)
         assert line.read(6)
-    assert [one.kind for one in servo_bus.packets] == ["ping", "status"]
+    assert [packet.kind for packet in servo_bus.packets] == ["ping", "status"]
 
 @pytest.mark.servo_bus("bench_arm")
 def test_that_ends_its_server(servo_bus):
@@ -211,7 +211,7 @@ def test_another_rig_with_faults(servo_bus):
 
 
 def run_pytest(folder, *options):
-    """What pytest says of the tests in a folder, with the plug-in of this checkout."""
+    """Run pytest on the tests in a folder, with this checkout's plug-in; return its output."""
     plugin = ["-p", "no:axbridge", "-p", "axbridge.testing.plugin", "-p", "no:cacheprovider"]
     command = [sys.executable, "-m", "pytest", "-q", "--strict-markers", *plugin, *options]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
@@ -225,15 +225,15 @@ def run_pytest(folder, *options):
 )
 def test_the_tests_of_these_pages_fail_as_they_say(page, why, tmp_path):
     save_files(ROOT / page, tmp_path)
-    said = run_pytest(tmp_path)
-    assert why in said
-    assert "1 failed" in said
+    output = run_pytest(tmp_path)
+    assert why in output
+    assert "1 failed" in output
 
 
 @pytest.mark.ci
 @pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["serial", "xdist"])
 def test_the_fixture_serves_each_worker_and_knows_its_marker_and_a_test_that_ends_it(tmp_path, workers):
     (tmp_path / "test_driver.py").write_text(TESTS)
-    said = run_pytest(tmp_path, "--servo-bus", "bench_arm", *workers)
-    assert "7 passed, 1 error" in said, said
-    assert "the server of bench_arm ended in test_driver.py::test_that_ends_its_server" in said
+    output = run_pytest(tmp_path, "--servo-bus", "bench_arm", *workers)
+    assert "7 passed, 1 error" in output, output
+    assert "the server of bench_arm ended in test_driver.py::test_that_ends_its_server" in output

@@ -45,7 +45,7 @@ def test_the_spec_of_the_manual():
         ("lightning", "choose"),
     ],
 )
-def test_a_mistake_names_the_item_and_the_way_out(spec, word):
+def test_an_error_names_the_wrong_item_and_the_remedy(spec, word):
     with pytest.raises(UsageError) as raised:
         parse_faults(f"drop=0.1,{spec}")
     assert repr(spec) in str(raised.value)
@@ -53,7 +53,7 @@ def test_a_mistake_names_the_item_and_the_way_out(spec, word):
 
 
 @given(st.text(alphabet="dropechnlatui=:@.,0123456789ms", max_size=20))
-def test_any_text_is_read_or_refused_in_words(text):
+def test_any_text_is_parsed_or_refused_with_a_message(text):
     try:
         faults = parse_faults(text)
     except UsageError:
@@ -61,7 +61,7 @@ def test_any_text_is_read_or_refused_in_words(text):
     assert all(fault.kind in {*FAULTS, "none"} for fault in faults)
 
 
-def test_an_id_that_is_not_there_is_refused():
+def test_an_unknown_id_is_refused():
     with pytest.raises(UsageError, match="there are 1, 2"):
         make_world(ids=(1, 2)).inject("dead:5")
 
@@ -80,12 +80,12 @@ def outcomes(spec, count=400):
     world = make_world(return_delay_time=0)
     bus = VirtualBus(world)
     world.inject(spec)
-    answers = [bus.read_many([(1, 36, 2)])[0] for _ in range(count)]  # each asked once
+    answers = [bus.read_many([(1, 36, 2)])[0] for _ in range(count)]  # one READ each
     return [answer.data if isinstance(answer, Reply) else type(answer) for answer in answers]
 
 
 @pytest.mark.parametrize("kind", ["drop", "corrupt", "truncate", "late"])
-def test_a_share_of_packets_suffers(kind):
+def test_a_fault_strikes_its_share_of_packets(kind):
     seen = outcomes(f"{kind}=0.1")
     hurt = sum(outcome in {BusTimeout, CorruptPacket} for outcome in seen) / len(seen)
     assert 0.02 < hurt < 0.6
@@ -94,7 +94,7 @@ def test_a_share_of_packets_suffers(kind):
 
 
 @pytest.mark.parametrize("kind", ["duplicate=0.3", "noise=0.3", "echo", "late=0.3:40ms"])
-def test_no_fault_makes_a_wrong_answer(kind):
+def test_no_fault_gives_a_wrong_value(kind):
     assert {outcome for outcome in outcomes(kind) if isinstance(outcome, bytes)} == {b"\x00\x02"}
 
 
@@ -102,7 +102,7 @@ def test_the_same_seed_gives_the_same_mishaps():
     assert outcomes("drop=0.2,corrupt=0.2") == outcomes("drop=0.2,corrupt=0.2")
 
 
-def test_a_late_reply_is_no_answer_to_the_next_question(world, bus):
+def test_a_late_reply_does_not_answer_the_next_packet(world, bus):
     world.inject("late=1:4ms")
     with pytest.raises(BusTimeout):
         bus.ping(1)
@@ -125,27 +125,27 @@ def test_unplug_and_replug(world, bus):
 
 
 @pytest.mark.parametrize("beyond", [-16, 16])
-def test_a_stuck_servo_pushes_as_its_law_does_where_it_stands(world, bus, beyond):
+def test_a_stuck_servo_pushes_by_its_compliance_law(world, bus, beyond):
     world.inject("stuck:1")
     goal = 512 + beyond + (1 if beyond > 0 else -1)  # 16 counts beyond the margin of 1: half of the slope of 32
     bus.write(1, 30, goal.to_bytes(2, "little"))
     world.sleep_until(0.3)
-    half_way = 32 / 1023 + (1 - 32 / 1023) * 16 / 32  # from the punch to all
+    half_way = 32 / 1023 + (1 - 32 / 1023) * 16 / 32  # half-way from the punch to full duty
     assert world.bank.state[0, State.DUTY] == pytest.approx(math.copysign(half_way, beyond), abs=1e-9)
 
 
-def test_a_stuck_potentiometer_reads_the_same_whatever_the_shaft_does(world, bus):
+def test_a_stuck_potentiometer_reads_the_same_while_the_shaft_moves(world, bus):
     world.inject("stuck:1:1s")
     world.sleep_until(0.05)
     bus.write(1, 30, b"\xff\x03")
     world.sleep_until(0.5)
     assert bus.read(1, 36, 2).data == b"\x00\x02"
-    assert world.bank.state[0, State.ANGLE] > 2.6  # its own loop never sees it arrive, and drives on
+    assert world.bank.state[0, State.ANGLE] > 2.6  # its own loop never reaches the goal, and drives on
     world.sleep_until(1.5)
     assert bus.read(1, 36, 2).data != b"\x00\x02"
 
 
-def test_every_fault_is_read_in_the_form_the_docs_show_and_heals():
+def test_every_fault_is_parsed_as_in_the_docs_and_ends():
     for name, kind in FAULTS.items():
         (fault,) = parse_faults(kind.example.replace(":3", ":1"))
         assert fault.kind == name
@@ -155,7 +155,7 @@ def test_every_fault_is_read_in_the_form_the_docs_show_and_heals():
         world.inject("none")
         world.sleep_until(0.3)  # a servo that was without power restarts
         world.inject("none")
-        alarms = ErrorFlag.OVERLOAD if name == "overload" else 0  # that one lasts until the host writes a torque limit
+        alarms = ErrorFlag.OVERLOAD if name == "overload" else 0  # it lasts until the host writes a torque limit
         assert VirtualBus(world).ping(1).error == alarms, name
 
 

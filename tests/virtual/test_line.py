@@ -21,12 +21,12 @@ PONG_1 = encode(1, 0)
 def deliveries(world, data, patience=0.05):
     line = world.lines["main"]
     line.send(data, world.now())
-    heard = []
+    received = []
     until = world.now() + patience
     while (due := line.next_due) is not None and due <= until:
         world.sleep_until(due)
-        heard += line.collect(due)
-    return heard
+        received += line.collect(due)
+    return received
 
 
 @pytest.mark.parametrize(("baud", "register"), [(1_000_000, 1), (500_000, 3), (57_600, 34), (9_600, 207)])
@@ -39,14 +39,14 @@ def test_a_byte_takes_ten_bit_times(baud, register):
     assert reply.data == PONG_1
 
 
-@pytest.mark.parametrize(("off", "heard"), [(1.02, True), (0.98, True), (1.05, False), (0.5, False)])
-def test_three_percent_off_is_heard_and_more_is_not(off, heard):
+@pytest.mark.parametrize(("off", "received"), [(1.02, True), (0.98, True), (1.05, False), (0.5, False)])
+def test_a_servo_receives_at_a_baud_rate_within_three_percent(off, received):
     world = make_world()
     world.lines["main"].baud = 1_000_000 * off
-    assert bool(deliveries(world, PING_1)) is heard
+    assert bool(deliveries(world, PING_1)) is received
 
 
-def test_most_replies_come_at_once_and_some_wait_for_the_control_loop():
+def test_some_replies_wait_for_the_control_loop():
     world = make_world(return_delay_time=0)
     delays = []
     for _ in range(400):
@@ -73,7 +73,7 @@ def test_a_pause_inside_a_packet_discards_it():
 
 
 @pytest.mark.parametrize("before", [b"\0\x12\xff\xff", encode(9, 0, b"\x20\1")], ids=["junk", "the answer of another"])
-def test_what_comes_before_a_packet_is_skipped(before):
+def test_bytes_before_a_packet_are_skipped(before):
     assert Wire(make_world(ids=(1, 2)))(before + PING_1) == PONG_1
 
 
@@ -86,7 +86,7 @@ def test_a_packet_longer_than_the_servos_buffer_is_ignored(servos, size, led):
     assert wire.world.servos["s1"].table["led"] == led
 
 
-def test_a_host_that_talks_over_a_reply_hears_neither():
+def test_a_packet_sent_during_a_reply_damages_both():
     world = make_world(return_delay_time=0)
     line = world.lines["main"]
     line.send(PING_1, 0.0)
@@ -102,20 +102,20 @@ def test_broadcast_ping_of_equal_delays_is_the_wired_and():
     world = make_world(ids=(1, 2), return_delay_time=0)
     for interrupts in world.lines["main"]._interrupts.values():
         interrupts._length = 0.0
-    heard = b"".join(delivery.data for delivery in deliveries(world, encode(BROADCAST, 1)))
-    assert heard == bytes(a & b for a, b in zip(encode(1, 0), encode(2, 0), strict=True))
+    received = b"".join(delivery.data for delivery in deliveries(world, encode(BROADCAST, 1)))
+    assert received == bytes(a & b for a, b in zip(encode(1, 0), encode(2, 0), strict=True))
 
 
 def test_broadcast_ping_of_different_delays_gets_through():
     world = make_world(ids=(1, 2))
     world.servos["s2"].table["return_delay_time"] = 0
     world.servos["s2"].configure()
-    heard = b"".join(delivery.data for delivery in deliveries(world, encode(BROADCAST, 1)))
-    assert [packet.id for packet in Decoder().feed(heard)] == [2, 1]
+    received = b"".join(delivery.data for delivery in deliveries(world, encode(BROADCAST, 1)))
+    assert [packet.id for packet in Decoder().feed(received)] == [2, 1]
 
 
 @pytest.mark.parametrize(("profile", "place", "middle"), [("ax-12a", 0x24, 512), ("sts3215", 0x38, 2048)])
-def test_two_servos_with_one_id_garble_what_differs(profile, place, middle):
+def test_replies_of_two_servos_with_one_id_are_damaged_where_they_differ(profile, place, middle):
     world = make_world((1, 2), profile, return_delay_time=0)
     world.inject("collision:1")
     world.sleep_until(0.05)
@@ -175,8 +175,8 @@ def test_each_servo_answers_its_own_protocol(wire):
 
 
 def test_a_broadcast_ping_is_for_one_protocol(wire):
-    heard = wire(v2.encode(BROADCAST, Instruction.PING))
-    assert [packet.id for packet in v2.Decoder().feed(heard)] == [11, 12]
+    received = wire(v2.encode(BROADCAST, Instruction.PING))
+    assert [packet.id for packet in v2.Decoder().feed(received)] == [11, 12]
     assert len(wire(v1.encode(BROADCAST, Instruction.PING))) >= 6
 
 
@@ -188,15 +188,15 @@ def test_writes_to_several_take_turns(wire):
     assert [servos[f"s{id_}"].table["led"] for id_ in PROFILES] == [1, 1, 1, 1]
 
 
-def test_an_old_servo_hears_the_packet_after_one_that_looks_like_headers(wire):
+def test_a_protocol_1_servo_receives_the_packet_after_one_with_header_bytes(wire):
     wire(v2.encode(BROADCAST, Instruction.SYNC_WRITE, SECOND.sync_write_params(116, {11: b"\xff\xff\xff\xff"})))
     assert wire(v1.encode(1, Instruction.PING)) == v1.encode(1, 0)
 
 
 @settings(deadline=None)
 @given(order=st.lists(st.sampled_from(OLD + NEW), max_size=8), cuts=st.lists(st.integers(0, 200), max_size=6))
-def test_packets_of_both_protocols_are_found_in_order_however_they_are_cut(order, cuts):
+def test_packets_of_both_protocols_are_found_in_order_in_chunks_of_any_size(order, cuts):
     stream, framing = b"".join(order), Framing((1, 2))
     places = sorted({0, len(stream), *(cut for cut in cuts if cut < len(stream))})
-    heard = [each for a, b in pairwise(places) for each in framing.feed(stream[a:b])]
-    assert [(each.protocol, each.size) for each in heard] == [(1 if one in OLD else 2, len(one)) for one in order]
+    received = [each for a, b in pairwise(places) for each in framing.feed(stream[a:b])]
+    assert [(each.protocol, each.size) for each in received] == [(1 if one in OLD else 2, len(one)) for one in order]

@@ -9,7 +9,7 @@ from axbridge.config.registers import Instruction
 from tests.support.virtual_rig import Host, Wire, make_world
 
 OK_0, OK_1, PING_0, PING_1 = "FF FF 00 02 00 FD", "FF FF 01 02 00 FC", "FF FF 00 02 01 FC", "FF FF 01 02 01 FB"
-GOLDEN = {  # profile, id: by what it shows, questions and answers
+GOLDEN = {  # by profile, id: instruction and status packets, by topic
     ("ax-12a", 1): {
         "ping": [(PING_1, OK_1)],
         "temperature": [("FF FF 01 04 02 2B 01 CC", "FF FF 01 03 00 1E DD")],
@@ -96,7 +96,7 @@ def test_golden_packets(profile, id_, exchanges):
         *(("sts3215", 0, True, False), ("sts3215", 1, True, True)),
     ],
 )
-def test_status_return_level_says_what_is_answered(profile, level, reads, writes):
+def test_status_return_level_sets_which_instructions_are_answered(profile, level, reads, writes):
     host = Host(make_world(profile=profile, return_delay_time=0))
     host.write("status_return_level", level)
     assert host.ask(Instruction.PING)
@@ -111,13 +111,13 @@ def test_the_answer_begins_after_the_return_delay():
         world = make_world(profile="xl330-m288", return_delay_time=units)
         line = world.lines["main"]
         line.send(v2.encode(1, Instruction.PING), 0.0)
-        asked = line.host_free
+        sent_at = line.host_free
         world.sleep_until(0.02)
         (answer,) = line.collect(0.02)
-        assert answer.due - asked == pytest.approx(expected + line.seconds(14))
+        assert answer.due - sent_at == pytest.approx(expected + line.seconds(14))
 
 
-# -- several at once -------------------------------------------------------------------------------------------------
+# -- several servos ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -135,35 +135,39 @@ def test_the_answer_begins_after_the_return_delay():
         ("scs0009", (2, 1, 9), Instruction.PING, "", {}),
     ],
 )
-def test_a_question_to_several_is_answered_in_its_order_until_one_is_missing(profile, ids, code, params, answers):
+def test_a_group_read_is_answered_in_its_order_until_a_servo_is_missing(profile, ids, code, params, answers):
     host = Host(make_world(ids, profile, return_delay_time=0), ids[0])
-    heard = [packet for packet in host.ask(code, bytes.fromhex(params), BROADCAST) if packet.intact]
-    assert [(packet.id, packet.params) for packet in heard] == [(id_, bytes.fromhex(a)) for id_, a in answers.items()]
+    received = [packet for packet in host.ask(code, bytes.fromhex(params), BROADCAST) if packet.intact]
+    assert [(packet.id, packet.params) for packet in received] == [
+        (id_, bytes.fromhex(a)) for id_, a in answers.items()
+    ]
 
 
 def test_a_broadcast_ping_of_protocol_2_is_answered_by_id_with_gaps():
     world = make_world((7, 2, 4), "xl330-m288", return_delay_time=0)
     line = world.lines["main"]
     line.send(v2.encode(BROADCAST, Instruction.PING), world.now())
-    asked = line.host_free
-    world.sleep_until(asked + 0.1)
-    answers = line.collect(asked + 0.1)
+    sent_at = line.host_free
+    world.sleep_until(sent_at + 0.1)
+    answers = line.collect(sent_at + 0.1)
     assert [v2.Decoder().feed(answer.data)[0].id for answer in answers] == [2, 4, 7]
     byte = line.seconds(1)
-    gaps = np.diff([asked, *(answer.due for answer in answers)]) - 14 * byte - 50e-6
+    gaps = np.diff([sent_at, *(answer.due for answer in answers)]) - 14 * byte - 50e-6
     assert gaps == pytest.approx([2 * 3 * byte, 3 * byte, 2 * 3 * byte])
 
 
 @pytest.mark.parametrize("timing", ["wire", "none"])
-def test_a_fast_read_is_one_packet_of_all_until_one_is_missing(timing):
+def test_a_fast_read_is_one_packet_that_ends_at_a_missing_servo(timing):
     host = Host(make_world((1, 2, 3), "xl330-m288", timing, return_delay_time=0))
     (answer,) = host.ask(Instruction.FAST_SYNC_READ, SECOND.read_params(132, 4) + bytes((3, 1)), id=BROADCAST)
     assert v2.fast_blocks(answer, [4, 4]) == [(3, 0, b"\0\x08\0\0"), (1, 0, b"\0\x08\0\0")]
     (answer,) = host.ask(Instruction.FAST_BULK_READ, bytes.fromhex("0207000100 0190000200"), id=BROADCAST)
     assert v2.fast_blocks(answer, [1, 2]) == [(2, 0, b"\2"), (1, 0, b"\x32\0")]
-    heard = host.wire(v2.encode(BROADCAST, Instruction.FAST_SYNC_READ, SECOND.read_params(132, 4) + bytes((1, 9, 2))))
+    received = host.wire(
+        v2.encode(BROADCAST, Instruction.FAST_SYNC_READ, SECOND.read_params(132, 4) + bytes((1, 9, 2)))
+    )
     whole = v2.encode_fast_status([v2.Block(id_, 0, b"\0\x08\0\0") for id_ in (1, 9, 2)])
-    assert heard == whole[: 8 + 8]
+    assert received == whole[: 8 + 8]
 
 
 @pytest.mark.parametrize(
@@ -189,7 +193,7 @@ def test_a_fast_read_is_one_packet_of_all_until_one_is_missing(timing):
         ),
     ],
 )
-def test_sync_and_bulk_writes_reach_each_servo_in_silence(profile, ids, packet, held):
+def test_sync_and_bulk_writes_reach_each_servo_without_a_reply(profile, ids, packet, held):
     wire = Wire(make_world(ids, profile, return_delay_time=0))
     wire.expect(packet, "")
     servos = wire.world.servos.values()

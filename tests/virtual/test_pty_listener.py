@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-termi
 
 @pytest.fixture
 def ends():
-    """Listener of a master, and the slave it hears."""
+    """Return the listener of a master, and its slave."""
     master, slave = os.openpty()
     tty.setraw(slave)
     listener = Listener(master)
@@ -27,12 +27,12 @@ def ends():
     os.close(slave)
 
 
-def test_all_bytes_arrive_in_order_and_say_when_and_at_which_speed_they_were_sent(ends):
+def test_all_bytes_arrive_in_order_with_their_time_and_baud_rate(ends):
     listener, slave = ends
     settings = termios.tcgetattr(slave)
     settings[4] = settings[5] = termios.B57600
     termios.tcsetattr(slave, termios.TCSANOW, settings)
-    sent = [bytes([n]) * 10 * (1 + n % 7) for n in range(150)]  # more than the listener has room for at once
+    sent = [bytes([n]) * 10 * (1 + n % 7) for n in range(150)]  # more than the listener's buffer holds
     before = time.monotonic()
     for piece in sent:
         os.write(slave, piece)
@@ -42,7 +42,7 @@ def test_all_bytes_arrive_in_order_and_say_when_and_at_which_speed_they_were_sen
         arrivals += listener.arrivals()
     assert b"".join(arrival.data for arrival in arrivals) == b"".join(sent)
     assert all(before <= arrival.time <= time.monotonic() and arrival.baud == 57600 for arrival in arrivals)
-    for _ in range(150):  # the fixture ends a listener that nobody hears out
+    for _ in range(150):  # the fixture closes a listener with unread bytes
         os.write(slave, 7 * b"unheard")
         time.sleep(2e-3)
 
@@ -60,13 +60,13 @@ NOBODY = 65534
 
 
 def locking(address):
-    """A client of another user than root that wants the port for itself: rustypot and serialport-rs do so."""
+    """A client of a non-root user that opens the port exclusively, as rustypot and serialport-rs do."""
     command = [sys.executable, "-I", "-S", "-c", LOCKING, address, str(NOBODY)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 @pytest.mark.skipif(sys.platform != "linux" or os.getuid() != 0, reason="root becomes another user")
-def test_a_client_that_was_killed_does_not_keep_the_port_for_itself():
+def test_a_port_is_not_exclusive_after_its_client_was_killed():
     with closing(PtyChannel(1_000_000)) as channel:
         os.chown(channel.address, NOBODY, -1)
         for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP):
@@ -78,7 +78,7 @@ def test_a_client_that_was_killed_does_not_keep_the_port_for_itself():
                 client.send_signal(number)
 
 
-def test_a_channel_takes_its_own_share_off_both_ways():
+def test_a_channel_subtracts_its_own_delay_in_both_directions():
     with closing(PtyChannel(1_000_000)) as channel:
         client = os.open(channel.address, os.O_RDWR | os.O_NOCTTY)
         assert 0 < channel.transit < 0.1  # s
@@ -91,7 +91,7 @@ def test_a_channel_takes_its_own_share_off_both_ways():
         os.close(client)
 
 
-def test_opening_and_closing_leaves_nothing_behind():
+def test_closing_releases_all_descriptors():
     before = sum(1 for _ in Path("/dev/fd").iterdir())
     for _ in range(20):
         channel = PtyChannel(1_000_000)

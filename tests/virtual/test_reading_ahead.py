@@ -16,7 +16,7 @@ IDS = (1, 2, 3, 4, 5, 6, 7)
 
 
 class PacketBus(VirtualBus):
-    """Every read as a packet of its own; every goal, reading and alarm worked out by its servo."""
+    """Sends a packet for every read; each servo computes its own goals, readings and alarms."""
 
     def __init__(self, world):
         super().__init__(world)
@@ -33,7 +33,7 @@ def told(answers):
 
 
 def history(kind, world, rounds=18, disturb=None):
-    """What a host sees in some rounds of goals and reads, and what is left in the servos and on the line."""
+    """Return the host's data in some rounds of goals and reads, and the final state of the servos and the line."""
     bus, protocol = kind(world), world.servos["s1"].protocol
     bus.sync_write(protocol.torque_enable, dict.fromkeys(IDS, b"\1"))
     seen = []
@@ -51,13 +51,13 @@ def history(kind, world, rounds=18, disturb=None):
 
 
 def disturb(world, bus, turn):
-    """A control table is not only written by goals."""
+    """Write other registers than goals."""
     writes = {
-        3: (1, 16, b"\0"),  # answers nothing
-        5: (1, 16, b"\1"),  # answers reads
-        7: (2, 4, b"\x22"),  # another baud rate: gone
-        9: (3, 3, b"\x2a"),  # another id: gone
-        11: (4, 6, bytes(4)),  # a wheel
+        3: (1, 16, b"\0"),  # no replies
+        5: (1, 16, b"\1"),  # replies to reads
+        7: (2, 4, b"\x22"),  # another baud rate: unreachable
+        9: (3, 3, b"\x2a"),  # another id: unreachable
+        11: (4, 6, bytes(4)),  # wheel mode
         13: (5, 24, b"\0"),
         15: (6, 5, b"\x10"),
     }
@@ -73,7 +73,7 @@ def faulty(spec):
 
 
 def slow():
-    """A line at 9600 bit/s, on which one round takes 0.15 s."""
+    """Return a line at 9600 bit/s, on which one round takes 0.15 s."""
     world = World(make_rig(IDS).with_model("ax12"), seed=2)
     world.lines["main"].baud = 2e6 / 208
     for servo in world.servos.values():
@@ -112,7 +112,7 @@ def test_a_host_gets_the_same_bytes_at_the_same_times(make, disturb):
 
 
 def pursuit(profile, *, alone):
-    """Commands of the motors and tables of the servos in some rounds of goals, and how many goals were followed at once."""
+    """Return the motors' commands and servos' tables in rounds of goals, and the number of goals set in one call."""
     world = make_world(IDS, profile, seed=4)
     bus, followed, seen = VirtualBus(world), 0, []
 
@@ -126,7 +126,7 @@ def pursuit(profile, *, alone):
     for servo in world.servos.values():
         servo.firmware.follow = partial(counted, servo.firmware.follow)
     bus.sync_write(protocol.torque_enable, dict.fromkeys(IDS, b"\1"))
-    unusual = [one for one in UNUSUAL if one[1] in world.servos["s1"].table]
+    unusual = [write for write in UNUSUAL if write[1] in world.servos["s1"].table]
     for turn in range(12 + len(unusual)):
         goals = {id_: protocol.goal_bytes((id_ * 97 + turn * 131) % 1100, 40 * ((turn + 1) % 3)) for id_ in IDS}
         bus.sync_write(protocol.goal, goals)
@@ -135,7 +135,7 @@ def pursuit(profile, *, alone):
             id_, register, value = unusual[turn]
             entry = world.servos["s1"].profile.register(register)
             bus.write(id_, entry.address, entry.encode(value), answered=False)
-            world.sleep_until(world.now() + 0.01)  # it answers
+            world.sleep_until(world.now() + 0.01)  # it receives packets
         seen.append([bytes(servo.table.data) for servo in world.servos.values()])
         seen.append([servo.peek(*protocol.usual, world.now()) for servo in world.servos.values()])
         seen.append(world.bank.command.tolist())
@@ -149,7 +149,7 @@ UNUSUAL = ((1, "profile_acceleration", 20), (2, "bus_watchdog", 1), (3, "goal_ti
 
 
 @pytest.mark.parametrize("profile", ["ax-12a", "mx-28", "mx-28-2.0", "xl430-w250", "sts3215", "scs0009"])
-def test_goals_that_are_followed_at_once_are_those_that_each_servo_would_take(profile):
+def test_goals_set_in_one_call_equal_those_of_each_servo(profile):
     (together, followed), (alone, _) = (pursuit(profile, alone=alone) for alone in (False, True))
     assert together == alone
     assert followed > len(IDS)
@@ -157,7 +157,7 @@ def test_goals_that_are_followed_at_once_are_those_that_each_servo_would_take(pr
 
 @pytest.mark.parametrize("profile", ["ax-12a", "mx-28", "xl430-w250", "sts3215", "scs0009"])
 @pytest.mark.parametrize("driven", [True, False])
-def test_many_servos_report_any_state_as_each_of_them_alone(profile, driven):
+def test_many_servos_report_any_state_as_single_servos_do(profile, driven):
     random = Random(profile)
     world = make_world(range(1, 41), profile, seed=1)
     servos = list(world.servos.values())

@@ -1,10 +1,10 @@
-"""What the virtual servo makes of its registers, family by family (e-manual; SMS/STS memory table), one script a fact.
+"""Effects of the virtual servo's registers, by family (e-manual; SMS/STS memory table), one script per fact.
 
-A script is steps between commas; each write and instruction is answered without an error unless another answer is named:
+A script has steps between commas. The reply to a write or an instruction has no error unless the step names one:
 
-- ``led=1``, ``led=2 RANGE`` (refused so), ``led=1 -`` (in silence), ``goal_position=9 later`` (REG_WRITE);
-- ``led?1``, ``moving_status?&8``: what a register holds; ``GOAL~100*count``: what the motor is commanded;
-- ``ACTION``, ``PING OVERLOAD``, ``FACTORY_RESET:ff``: an instruction, its parameters, the error of its answer;
+- ``led=1``, ``led=2 RANGE`` (refused with it), ``led=1 -`` (no reply), ``goal_position=9 later`` (REG_WRITE);
+- ``led?1``, ``moving_status?&8``: value of a register; ``GOAL~100*count``: command of the motor;
+- ``ACTION``, ``PING OVERLOAD``, ``FACTORY_RESET:ff``: an instruction, its parameters, the error of its reply;
 - ``wait 0.1`` (s), ``turn 300`` (the shaft, counts from the middle), ``sense temperature=75`` (the motor's state),
   ``stall`` and ``free`` (the shaft is held), ``volts 5.5``, ``power`` (off and on), ``fault deaf``.
 """
@@ -36,7 +36,7 @@ STEP = re.compile(r"(\w+)(?:([=?~:])(\S+))?(?: (\S+))?")
 
 
 def play(host, script):
-    """Carry out the steps of a script."""
+    """Execute the steps of a script."""
     profile, bank = host.servo.profile, host.world.bank
     names = {
         "count": profile.units.position,
@@ -82,12 +82,12 @@ def play(host, script):
 
 
 def host_of(profile, **options):
-    """A servo by the name of its profile, perhaps with registers of its rig."""
+    """Return a servo of the profile, with optional registers of its rig."""
     name, *registers = profile.split()
     values = {key: int(value) for key, value in (each.split("=") for each in registers)}
     multi_turn = {key: values.pop(key) for key in [*values] if key.endswith("angle_limit") and values[key] == 4095}
     host = Host(make_world(profile=name, return_delay_time=0, **values, **options), patience=0.015)
-    for key, value in multi_turn.items():  # no rig may ask for this mode
+    for key, value in multi_turn.items():  # a rig cannot set this mode
         host.write(key, value)
         host.wait(0.1)
     return host
@@ -99,44 +99,44 @@ SCRIPTS = {
     "ax-12a": {
         "a goal waits for ACTION": "goal_position=500 later, registered_instruction?1, goal_position?512, ACTION,"
         " registered_instruction?0, goal_position?500",
-        "Lock keeps the EEPROM until the power goes": "lock=0 RANGE, lock=1, min_voltage_limit=70 RANGE, led=1,"
+        "Lock protects the EEPROM until power-off": "lock=0 RANGE, lock=1, min_voltage_limit=70 RANGE, led=1,"
         " lock=0 RANGE, power, lock?0",
         "a factory reset": "temperature_limit=50, FACTORY_RESET, wait 0.5, temperature_limit?70",
-        "Max Torque counts from the next start": "max_torque=512, torque_limit?1023, power, torque_limit?512",
-        "power off keeps EEPROM and forgets RAM": "temperature_limit=60, goal_position=512, cw_compliance_margin=9, power,"
+        "Max Torque takes effect at the next start": "max_torque=512, torque_limit?1023, power, torque_limit?512",
+        "power-off keeps EEPROM and resets RAM": "temperature_limit=60, goal_position=512, cw_compliance_margin=9, power,"
         " temperature_limit?60, cw_compliance_margin?1, torque_enable?0",
         "a goal switches the torque on, and the shaft arrives": "torque_enable?0, goal_position=700, torque_enable?1,"
         " moving?1, wait 2, present_position?700, moving?0",
-        "torque on holds where the hand has put it": "turn 98, torque_enable=1, goal_position?610, present_position?610",
+        "torque on holds the present position": "turn 98, torque_enable=1, goal_position?610, present_position?610",
         "speed and load have a direction bit": "goal_position=0, wait 0.05, present_speed?&0x400, present_load?&0x400,"
         " goal_position=1023, wait 0.05, present_speed?<0x400",
-        "compliance slopes snap": ", ".join(
+        "compliance slopes are rounded to steps": ", ".join(
             f"cw_compliance_slope={written}, cw_compliance_slope?{written}, SLOPE_CW~{effective}*count"
             for written, effective in SLOPES
         ),
-        "a stall shuts down, and the torque limit revives": "stall, goal_position=900, wait 1, PING, wait 1, PING OVERLOAD,"
+        "Torque Limit ends the shutdown of a stall": "stall, goal_position=900, wait 1, PING, wait 1, PING OVERLOAD,"
         " torque_limit?0, torque_enable?1, TORQUE~0, free, torque_limit=1023 OVERLOAD, wait 0.5, PING, TORQUE~1",
-        "a servo without torque does not move by its own power": "goal_position=900, wait 0.01, moving?1, fault overload:1,"
+        "a servo without torque does not drive": "goal_position=900, wait 0.01, moving?1, fault overload:1,"
         " wait 0.03, torque_limit?0, torque_enable?1, moving?0",
-        "so does Torque Enable": "fault overload:1, wait 0.05, torque_limit?0, torque_enable=1 OVERLOAD, torque_limit?1023,"
+        "Torque Enable ends the shutdown of a stall": "fault overload:1, wait 0.05, torque_limit?0, torque_enable=1 OVERLOAD, torque_limit?1023,"
         " wait 0.05, PING",
-        "an overload outside Shutdown is only told": "shutdown=0, wait 0.05, stall, goal_position=900, wait 2, PING OVERLOAD,"
+        "an overload outside Shutdown is only reported": "shutdown=0, wait 0.05, stall, goal_position=900, wait 2, PING OVERLOAD,"
         " torque_limit?1023, free, wait 0.5, PING",
-        "what is wrong is a bit of each answer": "volts 5.5, wait 0.1, PING INPUT_VOLTAGE, present_voltage?55,"
+        "alarms are bits of each reply": "volts 5.5, wait 0.1, PING INPUT_VOLTAGE, present_voltage?55,"
         " goal_position=4000 INPUT_VOLTAGE|RANGE, volts 11.1, wait 0.1, PING, fault overload:1, fault overheat:1, wait 0.1,"
         " PING OVERLOAD|OVERHEATING",
-        "a dead servo is silent until it is revived": "fault dead:1, wait 0.05, PING -, fault none, wait 0.3, PING",
+        "a dead servo does not reply until it is revived": "fault dead:1, wait 0.05, PING -, fault none, wait 0.3, PING",
         "overheating shuts down": "goal_position=600, sense temperature=70.4, wait 0.05, PING,"
         " sense temperature=75, wait 0.05, PING OVERHEATING, TORQUE~0",
     },
     "ax-12a cw_angle_limit=0 ccw_angle_limit=0": {
-        "a wheel is a duty, takes no goal, and turns although Torque Enable is 0": "goal_position=100 ANGLE_LIMIT,"
+        "wheel mode sets a duty and ignores goals and Torque Enable": "goal_position=100 ANGLE_LIMIT,"
         " moving_speed=1536, torque_enable?0, wait 0.05, DUTY~-512/1023, present_speed?&0x400, torque_enable=0, TORQUE~0",
     },
     "ax-12": {
         "voltage limits go up to 25 V": "min_voltage_limit=100, max_voltage_limit=250",
         "Lock of 2006 leaves only 24 to 35": "lock=1, lock=1, punch=64 RANGE, torque_limit=500",
-        "a shutdown of 2006 takes Torque Enable, and only that gives it back": "shutdown=0x24, goal_position=600,"
+        "a shutdown of 2006 clears Torque Enable, which ends it": "shutdown=0x24, goal_position=600,"
         " fault overload:1, wait 0.05, PING OVERLOAD, torque_enable?0, goal_position=500 OVERLOAD, torque_limit=1000 OVERLOAD,"
         " torque_enable?0, torque_enable=1 OVERLOAD, wait 0.05, PING, TORQUE~1",
     },
@@ -147,14 +147,14 @@ SCRIPTS = {
     },
     "mx-28": {
         "REBOOT": "d_gain=5, REBOOT, wait 0.2, d_gain?0",
-        "Lock stays until the power goes": "lock=0, lock=1, lock=0 RANGE, id=2 RANGE, lock=1, power, lock=0, max_torque=9",
-        "a wheel is a speed": "cw_angle_limit=0, ccw_angle_limit=0, torque_enable=1, moving_speed=0x400|100, wait 0.1,"
+        "Lock stays until power-off": "lock=0, lock=1, lock=0 RANGE, id=2 RANGE, lock=1, power, lock=0, max_torque=9",
+        "wheel mode sets a speed": "cw_angle_limit=0, ccw_angle_limit=0, torque_enable=1, moving_speed=0x400|100, wait 0.1,"
         " SPEED~-100*speed, present_speed?0x400|100",
-        "multi-turn goals go beyond a turn": f"goal_position=5000 RANGE, {MULTI_TURN}, goal_position=-3000, wait 3,"
+        "multi-turn goals exceed a turn": f"goal_position=5000 RANGE, {MULTI_TURN}, goal_position=-3000, wait 3,"
         " present_position?-3000, goal_position=28673 RANGE",
-        "divider and offset count in multi-turn mode": f"{MULTI_TURN}, present_position?2048, multi_turn_offset=100,"
+        "divider and offset act in multi-turn mode": f"{MULTI_TURN}, present_position?2048, multi_turn_offset=100,"
         " resolution_divider=2, present_position?1124",
-        "an overload stays until the power goes": "fault overload:1, wait 0.05, torque_limit=1023 OVERLOAD, torque_limit?0,"
+        "an overload stays until power-off": "fault overload:1, wait 0.05, torque_limit=1023 OVERLOAD, torque_limit?0,"
         " wait 0.1, PING OVERLOAD, power, PING",
         "registers of the loop": "d_gain=3, i_gain=2, p_gain=40, goal_acceleration=10, D_GAIN~3, I_GAIN~2, P_GAIN~40,"
         " ACCELERATION~10*radians(8.583)",
@@ -162,7 +162,7 @@ SCRIPTS = {
     },
     "xl330-m288": {
         "a brownout resets it": "torque_enable=1, fault brownout:50ms, wait 0.04, PING -, wait 1, torque_enable?0",
-        "what it does not know": "PING, ACTION INSTRUCTION, CLEAR:0244584c22 RANGE",
+        "unknown instructions": "PING, ACTION INSTRUCTION, CLEAR:0244584c22 RANGE",
         "a goal waits for ACTION": "torque_enable=1, goal_position=3000 later, registered_instruction?1, goal_position?2048,"
         " ACTION, registered_instruction?0, goal_position?3000",
         "the EEPROM is locked while torque is on": "torque_enable=1, moving_threshold=9 ACCESS, torque_enable=0,"
@@ -175,64 +175,64 @@ SCRIPTS = {
         "Goal PWM caps the duty": "torque_enable=1, goal_pwm=200, TORQUE_LIMIT~200/885",
         "a profile is a speed and an acceleration": "torque_enable=1, profile_velocity=100, profile_acceleration=20,"
         " goal_position=3072, SPEED~22.9*RPM, ACCELERATION~20*214.577*RPM/60",
-        "a time-based profile takes its time": "drive_mode=4, torque_enable=1, profile_velocity=1000, profile_acceleration=200,"
+        "a time-based profile has a duration": "drive_mode=4, torque_enable=1, profile_velocity=1000, profile_acceleration=200,"
         " goal_position=3072, SPEED~1024*count/0.8, ACCELERATION~1024*count/0.8/0.2",
-        "torque comes on by a goal where Drive Mode says so": "goal_position=2100, torque_enable?0, drive_mode=8,"
+        "a goal switches torque on if Drive Mode allows": "goal_position=2100, torque_enable?0, drive_mode=8,"
         " goal_position=2100, torque_enable?1, goal_position?2100",
-        "turns count without torque, and are forgotten with it in position mode": "turn 8500, present_position?2048+8500,"
+        "torque on in position mode resets the turns": "turn 8500, present_position?2048+8500,"
         " torque_enable=1, present_position?2048+308, goal_position?2048+308, GOAL~8500*count",
-        "CLEAR forgets turns unless it moves": "operating_mode=4, turn -12288, present_position?2048-12288, CLEAR:0144584c22,"
+        "CLEAR resets turns unless the servo moves": "operating_mode=4, turn -12288, present_position?2048-12288, CLEAR:0144584c22,"
         " present_position?2048, torque_enable=1, goal_position=9000, CLEAR:0144584c22 RESULT",
         "the homing offset is added, a large one not in position mode": "homing_offset=-1000, present_position?1048,"
         " homing_offset=1025, present_position?2048, operating_mode=4, present_position?3073",
-        "reverse mode turns positions round": "turn 100, drive_mode=1, present_position?4095-2148",
+        "reverse mode reverses positions": "turn 100, drive_mode=1, present_position?4095-2148",
         "Moving Status follows the profile": "torque_enable=1, moving?0, moving_status?1, profile_velocity=50, stall,"
         " goal_position=3000, wait 0.01, moving_status?&0x39==0x18",
-        "without a radio it speaks 2.0 whatever radio it is to hear": "protocol_type=1 RANGE, protocol_type=20, PING",
+        "a radio protocol without a receiver leaves it 2.0": "protocol_type=1 RANGE, protocol_type=20, PING",
         "the tick counts milliseconds": "realtime_tick?<100, wait 1, realtime_tick?>1000, realtime_tick?<1150",
-        "the Bus Watchdog stops a servo nobody speaks to": "operating_mode=1, torque_enable=1, goal_velocity=100,"
+        "the Bus Watchdog stops a servo without packets": "operating_mode=1, torque_enable=1, goal_velocity=100,"
         " bus_watchdog=10, " + 5 * "wait 0.15, bus_watchdog?10, " + "SPEED~100*speed, wait 0.25, SPEED~0, bus_watchdog?-1,"
         " torque_enable?1, goal_velocity=100 RANGE, bus_watchdog=0, goal_velocity=100",
         "the Bus Watchdog waits while torque is off": "bus_watchdog=1, wait 1, bus_watchdog?1",
-        "its end takes the current": "operating_mode=0, torque_enable=1, bus_watchdog=1, CURRENT~1.75, wait 0.1, CURRENT~0",
-        "its end takes the duty": "operating_mode=16, torque_enable=1, bus_watchdog=1, DUTY~1, wait 0.1, DUTY~0",
+        "Bus Watchdog expiry ends the current": "operating_mode=0, torque_enable=1, bus_watchdog=1, CURRENT~1.75, wait 0.1, CURRENT~0",
+        "Bus Watchdog expiry ends the duty": "operating_mode=16, torque_enable=1, bus_watchdog=1, DUTY~1, wait 0.1, DUTY~0",
         # a real one held its load at full duty for 3.1 s (docs/servos.md)
-        "an overload takes the torque until a reboot": "torque_enable=1, stall, goal_position=4000, wait 3.1,"
+        "an overload ends the torque until a reboot": "torque_enable=1, stall, goal_position=4000, wait 3.1,"
         " hardware_error_status?0, wait 2.5, hardware_error_status?0x20, torque_enable?0, TORQUE~0, led=1 ALERT,"
         " torque_enable=1 ALERT|RESULT, free, REBOOT ALERT, PING -, wait 0.5, hardware_error_status?0, torque_enable=1",
-        "heat and voltage are errors of their own": "fault overheat:1, wait 0.1, hardware_error_status?4,"
+        "temperature and voltage have their own errors": "fault overheat:1, wait 0.1, hardware_error_status?4,"
         " present_temperature?80, fault none, wait 0.1, hardware_error_status?4, REBOOT ALERT, volts 7.4, wait 0.6, hardware_error_status?1,"
         " present_input_voltage?74",
-        "an error outside Shutdown only alerts": "shutdown=0, torque_enable=1, volts 7.4, wait 0.1, hardware_error_status?1,"
+        "an error outside Shutdown only sets Alert": "shutdown=0, torque_enable=1, volts 7.4, wait 0.1, hardware_error_status?1,"
         " torque_enable?1, volts 5, wait 0.1, hardware_error_status?0",
-        "a backup comes back at the start where it is asked for": "position_p_gain=777, startup_configuration=3,"
+        "a backup is restored at start-up if enabled": "position_p_gain=777, startup_configuration=3,"
         " BACKUP:014354524c, backup_ready?1, position_p_gain=100, REBOOT, wait 1, position_p_gain?777, torque_enable?1",
     },
     "xl430-w250": {
-        "without current control its modes are refused": "operating_mode=0 RANGE, operating_mode=1, operating_mode=3,"
+        "current modes need current control": "operating_mode=0 RANGE, operating_mode=1, operating_mode=3,"
         " operating_mode=4, operating_mode=5 RANGE, operating_mode=16",
     },
     "sts3215": {
         "a brownout resets it": "torque_enable=1, fault brownout:50ms, wait 0.04, PING -, wait 1, torque_enable?0",
         "a factory reset lasts": "lock=0, p_gain=8, FACTORY_RESET, wait 1, power, p_gain?32",
-        "the homing offset is taken from the encoder and given back to goals": "homing_offset=100, present_position?1948,"
+        "the homing offset shifts positions and goals": "homing_offset=100, present_position?1948,"
         " goal_position=1948, GOAL~0",
-        "an endless mode does not take it off": "homing_offset=85, present_position?1963, operating_mode=1,"
+        "an endless mode ignores the homing offset": "homing_offset=85, present_position?1963, operating_mode=1,"
         " present_position?2048, operating_mode=2, present_position?2048, operating_mode=0, present_position?1963",
-        "bit 10 of a duty is its direction, and more than 1000 is all": "operating_mode=2, torque_enable=1, goal_time=300,"
+        "bit 10 of a duty is its direction, and the maximum is 1000": "operating_mode=2, torque_enable=1, goal_time=300,"
         " DUTY~0.3, goal_time=300|0x400, DUTY~-0.3, goal_time=300|0x800, DUTY~1, goal_time=300|0xC00, DUTY~-1",
         "positions stay within a turn": "turn 2100, present_position?2100-2048, goal_position=60, GOAL~2108*count",
-        "unless Phase says otherwise": "phase=0x10, turn 2100, present_position?2048+2100",
-        "128 in Torque Enable makes the present place the middle for good": "turn -700, torque_enable=128,"
+        "Phase lets positions exceed a turn": "phase=0x10, turn 2100, present_position?2048+2100",
+        "128 in Torque Enable sets the middle permanently": "turn -700, torque_enable=128,"
         " present_position?2048, homing_offset?-700, torque_enable?0, power, present_position?2048",
-        "a goal outside the limits is clipped in silence": "max_position_limit=3000, goal_position=4000, goal_position?3000",
+        "a goal outside the limits is clipped without error": "max_position_limit=3000, goal_position=4000, goal_position?3000",
         "its goal moves at most 3400 counts a second": "goal_position=3000, SPEED~3400*count, goal_velocity=500,"
         " SPEED~500*count",
-        "a goal time is how long the way takes": "goal_time=2000, goal_position=2548, SPEED~250*count",
+        "Goal Time is the duration of the motion": "goal_time=2000, goal_position=2548, SPEED~250*count",
         "registers of the loop": "acceleration=3, cw_dead_zone=4, ccw_dead_zone=5, minimum_startup_force=50,"
         " ACCELERATION~300*count, MARGIN_CW~4*count, MARGIN_CCW~5*count, PUNCH~0.05, TORQUE_LIMIT~0.97, torque_limit=300,"
         " TORQUE_LIMIT~0.3",
-        "modes of a velocity, a duty and steps": "operating_mode=1, goal_velocity=-500, MODE~WHEEL_SPEED, SPEED~-500*count,"
+        "velocity, duty and step modes": "operating_mode=1, goal_velocity=-500, MODE~WHEEL_SPEED, SPEED~-500*count,"
         " operating_mode=2, goal_time=300|0x400, MODE~WHEEL_DUTY, DUTY~-0.3, torque_enable=0, turn 300, operating_mode=3,"
         " torque_enable=1, MODE~JOINT, GOAL~300*count, goal_position=-100, GOAL~200*count",
         "an overload leaves Protective Torque until the goal is on the other side": "stall, protection_time=20,"
@@ -245,16 +245,16 @@ SCRIPTS = {
         "an overload of a duty ends with a duty on the other side": "stall, protection_time=20, operating_mode=2,"
         " goal_time=900|0x400, wait 0.3, PING OVERLOAD, TORQUE_LIMIT~0.2, goal_time=0x401 OVERLOAD, goal_position=3000 OVERLOAD,"
         " goal_position=1000 OVERLOAD, TORQUE_LIMIT~0.2, goal_time=1 OVERLOAD, TORQUE_LIMIT~0.97",
-        "what turns is not overloaded": "operating_mode=2, goal_time=1000, wait 3, PING, present_velocity?>3000, stall,"
+        "a turning motor is not overloaded": "operating_mode=2, goal_time=1000, wait 3, PING, present_velocity?>3000, stall,"
         " wait 1.5, PING, wait 1, PING OVERLOAD",
         "a fault's overload ends likewise": "torque_enable=1, stall, goal_position=3000, wait 0.1, fault overload:1, wait 0.1,"
         " goal_position=2900 OVERLOAD, TORQUE_LIMIT~0.2, goal_position=1000 OVERLOAD, TORQUE_LIMIT~0.97",
         "switching the torque ends an overload": "torque_enable=1, fault overload:1, wait 0.05, PING OVERLOAD,"
         " torque_enable=0 OVERLOAD, torque_enable=1, TORQUE_LIMIT~0.97",
-        "too much current for too long takes the torque until that is switched": "overcurrent_time=20, goal_position=3000,"
+        "overcurrent ends the torque until it is switched": "overcurrent_time=20, goal_position=3000,"
         " sense current=2.115, wait 0.3, torque_enable?0, status?8, sense current=0, wait 0.1, PING OVERCURRENT, status?8,"
         " goal_position=1000 OVERCURRENT, torque_enable?0, torque_enable=1 OVERCURRENT, torque_enable?1, wait 0.1, PING",
-        "what it measures": "goal_position=1048, sense current=-0.65, sense temperature=41, wait 0.05, present_load?-970,"
+        "measured values": "goal_position=1048, sense current=-0.65, sense temperature=41, wait 0.05, present_load?-970,"
         " present_current?100, present_velocity?-3400, present_voltage?74, present_temperature?41, moving?1",
     },
     "scs0009 min_position_limit=0 max_position_limit=0": {
@@ -270,13 +270,13 @@ FORGOTTEN = (
 
 @pytest.mark.parametrize(
     ("profile", "script"),
-    [pytest.param(profile, one, id=name) for profile, all_ in SCRIPTS.items() for name, one in all_.items()],
+    [pytest.param(profile, script, id=name) for profile, all_ in SCRIPTS.items() for name, script in all_.items()],
 )
-def test_registers_do_what_the_manuals_say(profile, script):
+def test_registers_behave_as_in_the_manuals(profile, script):
     play(host_of(profile), script)
 
 
-TURNS = {  # by profile: registers with which positions go beyond a turn, and its counts
+TURNS = {  # by profile: registers for positions beyond a turn, and its counts
     "mx-28 cw_angle_limit=4095 ccw_angle_limit=4095 multi_turn_offset=-2000": 4096,
     "xl330-m288 operating_mode=4": 4096,
     "xl430-w250 operating_mode=4 homing_offset=900": 4096,
@@ -287,7 +287,7 @@ RESTARTS = "power", "REBOOT", "fault brownout:50ms"
 
 
 def restart(host, event):
-    """Take the power, or let it start again by a packet."""
+    """Switch the power off and on, or restart the servo by a packet."""
     if event == "REBOOT":
         host.ask(Instruction.REBOOT)
     else:
@@ -319,25 +319,25 @@ def test_turns_are_forgotten_without_power(profile, event):
         if event != "REBOOT" or event in FirmwareProfile.load(profile.split()[0]).instructions
     ],
 )
-def test_without_power_all_but_the_eeprom_is_as_from_the_factory(profile, event):
+def test_power_off_resets_all_but_the_eeprom(profile, event):
     host, clean = host_of(profile), host_of(profile)
     registers = host.servo.profile.registers
-    written = [one for name, one in registers.items() if one.writable and one.area is Area.RAM]
+    written = [register for name, register in registers.items() if register.writable and register.area is Area.RAM]
     for value in ("minimum", "maximum"):
-        for name, one in registers.items():
-            if one in written and name not in OTHERS:
-                host.write(name, 1 if name == "torque_enable" else getattr(one, value))
+        for name, register in registers.items():
+            if register in written and name not in OTHERS:
+                host.write(name, 1 if name == "torque_enable" else getattr(register, value))
     registered = "led" if "led" in registers else "acceleration"
     host.write(registered, 1, code=Instruction.REG_WRITE)
     if "bus_watchdog" in registers:
         play(host, "bus_watchdog=0, torque_enable=1, bus_watchdog=1, wait 0.1, bus_watchdog?-1")
-    host.servo._shut_down(int(FeetechError.OVERLOAD), host.world.now())  # the same bit in all
+    host.servo._shut_down(int(FeetechError.OVERLOAD), host.world.now())  # the same bit in all families
     host.write("torque_enable", 0)
-    for one in host, clean:
-        play(one, "turn 9000")
-        restart(one, event)
-    for one in host, clean:
-        one.servo.peek(0, host.servo.table.size, one.world.now())
+    for each in host, clean:
+        play(each, "turn 9000")
+        restart(each, event)
+    for each in host, clean:
+        each.servo.peek(0, host.servo.table.size, each.world.now())
     tick = registers.get("realtime_tick")
     differing = [
         name for name in registers if registers[name] is not tick and host.servo.table[name] != clean.servo.table[name]
@@ -351,11 +351,11 @@ def test_without_power_all_but_the_eeprom_is_as_from_the_factory(profile, event)
 
 
 @pytest.mark.parametrize("profile", FEETECH)
-def test_what_is_written_to_a_locked_eeprom_acts_at_once_and_is_forgotten(profile):
+def test_a_write_to_a_locked_eeprom_acts_until_power_off(profile):
     play(host_of(profile), FORGOTTEN)
 
 
-SHUT_DOWN = {  # by profile: its alarm, and the registers that give the torque back
+SHUT_DOWN = {  # by profile: its alarm, and the registers that restore the torque
     "ax-12 shutdown=36": (ErrorFlag.OVERLOAD, {"torque_enable"}),
     "ax-12a shutdown=36": (ErrorFlag.OVERLOAD, {"torque_enable", "torque_limit"}),
     "mx-28 shutdown=36": (ErrorFlag.OVERLOAD, set()),
@@ -377,7 +377,7 @@ def test_after_a_shutdown_no_other_write_starts_the_motor(profile):
     play(host, "goal_position=600, torque_enable=1, TORQUE~1")
     host.servo._shut_down(int(alarm), host.world.now())
     modes = ("operating_mode", "cw_angle_limit", "ccw_angle_limit", "min_position_limit", "max_position_limit")
-    names = [name for name, one in registers.items() if one.writable and name not in OTHERS | recovering]
+    names = [name for name, register in registers.items() if register.writable and name not in OTHERS | recovering]
     names.sort(key=lambda name: name not in modes)
     for value in ("minimum", "maximum", "at first"):
         for name in names:
@@ -388,7 +388,7 @@ def test_after_a_shutdown_no_other_write_starts_the_motor(profile):
         assert host.command[Command.TORQUE] == 1, name
 
 
-# -- what may not be written -----------------------------------------------------------------------------------------
+# -- forbidden writes -------------------------------------------------------------------------------------------------
 
 JOINT = "ax-12a cw_angle_limit=200 ccw_angle_limit=800"
 
@@ -429,7 +429,7 @@ def test_a_write_that_is_refused_changes_nothing(profile, address, data, error):
     writes=st.lists(st.tuples(st.integers(0, 700), st.binary(min_size=0, max_size=12)), max_size=12),
 )
 @pytest.mark.slow
-def test_no_write_puts_a_register_where_its_table_forbids(profile, writes):
+def test_no_write_puts_a_register_outside_its_range(profile, writes):
     world = make_world(profile=profile, timing="none")
     servo = world.servos["s1"]
     for address, data in writes:
@@ -460,10 +460,10 @@ def test_any_write_changes_its_own_range_or_nothing(address, data, profile):
         assert changed <= set(range(36, 47))
 
 
-# -- other ways to a register ----------------------------------------------------------------------------------------
+# -- indirect and broadcast access ------------------------------------------------------------------------------------
 
 
-def test_indirect_data_stands_for_other_registers():
+def test_indirect_data_reads_and_writes_other_registers():
     host, protocol = host_of("xl330-m288"), PROTOCOLS[2]
     for number, address in enumerate((116, 117, 118, 119, 65), start=2):
         assert host.write(f"indirect_address_{number}", address) == 0
@@ -476,7 +476,7 @@ def test_indirect_data_stands_for_other_registers():
     assert host.write("indirect_address_1", 20) == StatusError.RANGE  # EEPROM
 
 
-def test_the_secondary_id_is_obeyed_in_silence_and_not_in_the_eeprom():
+def test_writes_to_the_secondary_id_have_no_reply_and_do_not_reach_the_eeprom():
     host = Host(make_world((1, 5), "xl330-m288", return_delay_time=0))
     other = Host(host.world, id=5)
     assert host.write("secondary_shadow_id", 5) == other.write("secondary_shadow_id", 5) == 0
@@ -489,10 +489,10 @@ def test_the_secondary_id_is_obeyed_in_silence_and_not_in_the_eeprom():
 
 
 @pytest.mark.parametrize(("scope", "id", "baud"), [("ff", 1, 1), ("01", 7, 1), ("02", 7, 3)])
-def test_a_factory_reset_keeps_what_its_scope_says(scope, id, baud):
+def test_a_factory_reset_keeps_the_registers_of_its_scope(scope, id, baud):
     host = host_of("xl330-m288")
     play(host, "moving_threshold=99, FACTORY_RESET:07 RANGE")
-    host.ask(Instruction.FACTORY_RESET, b"\xff", id=BROADCAST)  # nobody resets all ids
+    host.ask(Instruction.FACTORY_RESET, b"\xff", id=BROADCAST)  # a broadcast does not reset the id
     play(host, "wait 1, moving_threshold?99, id=7")
     host.id = 7
     play(host, f"FACTORY_RESET:{scope}")
@@ -501,7 +501,7 @@ def test_a_factory_reset_keeps_what_its_scope_says(scope, id, baud):
 
 
 BURNT, KEPT = [(12, "3d 8b", 0)], [(8, "ff 03", 0)]
-JOINT_MODE, WHEEL_MODE = (  # what ROBOTIS' dynamixel_workbench writes for either
+JOINT_MODE, WHEEL_MODE = (  # written by ROBOTIS' dynamixel_workbench for each mode
     [(24, "00", 0), (6, "00 00", 0), (8, limit, 0), (24, "01", 0)] for limit in ("ff 03", "00 00")
 )
 
@@ -509,23 +509,21 @@ JOINT_MODE, WHEEL_MODE = (  # what ROBOTIS' dynamixel_workbench writes for eithe
 @pytest.mark.parametrize(
     ("fault", "writes", "limits"),
     [
-        pytest.param("none", [*BURNT, (25, "01", None), (25, "01", 0)], 0x3FF, id="deaf for 12 ms after two bytes"),
+        pytest.param("none", [*BURNT, (25, "01", None), (25, "01", 0)], 0x3FF, id="busy for 12 ms after two bytes"),
+        pytest.param("none", [*KEPT, (8, "fe 03", 0), (25, "01", 0)], 0x3FE, id="unchanged bytes are not rewritten"),
+        pytest.param("deaf", [*KEPT, (25, "01", None)], 0x3FF, id="a strict servo rewrites unchanged bytes"),
+        pytest.param("deaf,deaf=0", [*KEPT, (25, "01", 0)], 0x3FF, id="until the fault ends"),
+        pytest.param("none", JOINT_MODE, 0x3FF, id="joint mode in four writes"),
+        pytest.param("none", [*WHEEL_MODE[:3], (24, "01", None)], 0, id="busy after the third write of wheel mode"),
         pytest.param(
-            "none", [*KEPT, (8, "fe 03", 0), (25, "01", 0)], 0x3FE, id="bytes that keep their value count not"
-        ),
-        pytest.param("deaf", [*KEPT, (25, "01", None)], 0x3FF, id="to a strict servo they do"),
-        pytest.param("deaf,deaf=0", [*KEPT, (25, "01", 0)], 0x3FF, id="until it is none"),
-        pytest.param("none", JOINT_MODE, 0x3FF, id="a joint is made in four writes"),
-        pytest.param("none", [*WHEEL_MODE[:3], (24, "01", None)], 0, id="a wheel is"),
-        pytest.param(
-            "deaf", [*WHEEL_MODE[:2], (8, "00 00", None), (24, "01", 0)], 0x3FF, id="of a strict servo none is"
+            "deaf", [*WHEEL_MODE[:2], (8, "00 00", None), (24, "01", 0)], 0x3FF, id="a strict servo rewrites each byte"
         ),
     ],
 )
-def test_a_servo_that_writes_its_eeprom_is_deaf_meanwhile(fault, writes, limits):
+def test_a_servo_receives_nothing_while_it_writes_its_eeprom(fault, writes, limits):
     wire = Wire(make_world(return_delay_time=0), patience=0.01)
     wire.world.inject(fault)
-    assert [wire.write(address, *bytes.fromhex(data)) for address, data, _ in writes] == [one[2] for one in writes]
+    assert [wire.write(address, *bytes.fromhex(data)) for address, data, _ in writes] == [write[2] for write in writes]
     wire.wait(0.02)
     assert wire.read(6, 4) == limits << 16
 
@@ -554,7 +552,7 @@ def test_goals_of_each_mode_of_the_x_series_reach_the_motor(mode, goal, value, c
     play(host_of("xl330-m288"), script)
 
 
-def test_the_load_that_a_simulation_tells_is_what_a_cycle_reads():
+def test_the_load_of_a_simulation_is_the_one_that_a_cycle_reads():
     host = host_of("xl330-m288")
     host.write("torque_enable", 1)
     host.state(duty=0.5, current=0.3)
@@ -562,8 +560,8 @@ def test_the_load_that_a_simulation_tells_is_what_a_cycle_reads():
 
 
 def quirky(tmp_path, behaviour, **registers):
-    """An AX-12A whose profile says otherwise."""
-    path = tmp_path / f"{hash(behaviour)}.toml"  # a profile is read once a process
+    """Return an AX-12A whose profile has another behaviour flag."""
+    path = tmp_path / f"{hash(behaviour)}.toml"  # a process reads a profile once
     path.write_text(f'base = "ax-12a"\nname = "quirky"\n[behaviour]\n{behaviour}', encoding="utf-8")
     return Wire(make_world(profile=str(path), **registers))
 
@@ -590,7 +588,7 @@ def test_flags_of_a_profile(tmp_path, flag, request_, reply, goal):
 
 
 def turned(tmp_path, degrees, quirk="none"):
-    """A wheel at an angle of its own scale, read as position and speed."""
+    """Return a wheel whose shaft stands at an angle on the scale of Present Position, degrees."""
     wire = quirky(tmp_path, f'speed_quirk = "{quirk}"', cw_angle_limit=0, ccw_angle_limit=0)
     wire.write(32, 300 & 0xFF, 300 >> 8)
     wire.wait(0.05)
@@ -616,13 +614,13 @@ def test_the_dead_zone_reads_as_its_nearer_end(tmp_path, degrees, count):
         (385, 157, 300),
     ],
 )
-def test_the_dead_zone_spoils_speed_and_load(tmp_path, degrees, speed, load):
-    """By answers.ros.org 211471: 0, then -27.7 rad/s, then 0, with loads of 0.17, 0.82 and 0.17."""
+def test_the_dead_zone_gives_wrong_speed_and_load(tmp_path, degrees, speed, load):
+    """From answers.ros.org 211471: 0, then -27.7 rad/s, then 0, with loads of 0.17, 0.82 and 0.17."""
     wire = turned(tmp_path, degrees)
     assert (wire.read(38, 2), wire.read(40, 2)) == (pytest.approx(speed, abs=5), pytest.approx(load, abs=10))
 
 
-def test_some_firmwares_get_the_speed_wrong(tmp_path):
+def test_some_firmwares_report_a_wrong_speed(tmp_path):
     assert turned(tmp_path, 100).read(38, 2) < 0x800
     assert turned(tmp_path, 100, "garbage_high_bits").read(38, 2) >= 0x800
     wire = turned(tmp_path, 100, "stale")

@@ -78,7 +78,7 @@ def ask(port, data=PING, size=6):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_it_cleanly_and_the_link_goes(rig, tmp_path, number):
+def test_a_signal_ends_the_server_and_removes_the_link(rig, tmp_path, number):
     link = tmp_path / "ax"
     with server(rig, "--link", str(link)) as served:
         assert str(link.readlink()) == served.address
@@ -86,7 +86,7 @@ def test_a_signal_ends_it_cleanly_and_the_link_goes(rig, tmp_path, number):
             assert ask(port) == PONG
         assert served.stop(number) == 0
     assert not list(tmp_path.iterdir())
-    assert f"linked: {link}\n" in served.said  # programs read the terminal's name, and people the link's
+    assert f"linked: {link}\n" in served.said  # programs use the terminal's name, users the link's
     assert re.search(r"served 1 packet, \d+ late by more than 100 µs, worst \d+ µs", served.said)
 
 
@@ -135,14 +135,14 @@ def test_a_stale_link_is_taken_over_but_not_that_of_a_server_and_no_file(rig, tm
         (["--model", "ax99"], "ax12"),
     ],
 )
-def test_mistakes_are_named(rig, options, words, capsys):
+def test_wrong_arguments_are_named(rig, options, words, capsys):
     assert app.run(["serve", str(rig), *options]) == app.MISUSE
     output, errors = capsys.readouterr()
     assert not output
     assert words in errors
 
 
-CALIBRATION = {  # LeRobot's
+CALIBRATION = {  # of LeRobot
     "shoulder_pan": {"id": 1, "drive_mode": 0, "homing_offset": -1470, "range_min": 758, "range_max": 3292},
     "gripper": {"id": 6, "drive_mode": 1, "homing_offset": 400, "range_min": 1900, "range_max": 3100},
 }
@@ -176,7 +176,7 @@ def test_servos_hold_the_calibration_of_their_arm_and_read_the_same_at_0_rad(nam
         ("so101", "{", "makes no sense"),
     ],
 )  # fmt: skip
-def test_what_is_no_calibration_of_the_arm_is_refused(name, text, why, said, tmp_path):
+def test_a_file_that_is_not_a_calibration_of_the_arm_is_refused(name, text, why, said, tmp_path):
     (tmp_path / "arm.json").write_text(text)
     assert why in said("serve", name, "--calibration", "arm.json", code=app.MISUSE)
 
@@ -210,9 +210,9 @@ def test_an_unplugged_adapter_comes_back_under_the_same_link(rig, tmp_path):
             assert ask(port) == PONG
 
 
-def test_without_timing_everything_is_at_once(rig):
+def test_without_timing_replies_take_no_time(rig):
     with server(rig, "--timing", "none") as served, serial.Serial(served.address, 1_000_000, timeout=0.5) as port:
-        assert ask(port, bytes.fromhex("ffff0104030b49a3")) == PONG  # an EEPROM write, and nobody is deaf afterwards
+        assert ask(port, bytes.fromhex("ffff0104030b49a3")) == PONG  # an EEPROM write, after which servos still receive
         assert ask(port) == PONG
 
 
@@ -244,7 +244,7 @@ def connected(served):
 
 
 def torque(line):
-    """What the first servo says of its torque."""
+    """Return Torque Enable of the first servo."""
     line.sendall(bytes.fromhex("ffff0104021801df"))
     reply = b""
     while len(reply) < 7:
@@ -252,23 +252,23 @@ def torque(line):
     return reply[5]
 
 
-def test_a_second_tcp_client_is_told_so_and_what_it_says_is_never_done(rig):
+def test_a_second_tcp_client_gets_a_message_and_its_packets_are_discarded(rig):
     with server(rig, "--tcp", "127.0.0.1:0") as served:
         with connected(served) as first:
-            with pytest.raises(PortError), SerialBus(served.address) as bus:  # although the first has said nothing yet
+            with pytest.raises(PortError), SerialBus(served.address) as bus:  # although the first has sent nothing yet
                 bus.ping(1)
             assert torque(first) == 0
             with connected(served) as second:
                 second.sendall(GO)
-                said = b"".join(iter(lambda: second.recv(4096), b""))
-            assert said == b"axbridge: this bus has a client already; it takes another one when that has left\n"
+                message = b"".join(iter(lambda: second.recv(4096), b""))
+            assert message == b"axbridge: this bus has a client already; it takes another one when that has left\n"
             assert torque(first) == 0
-        with connected(served) as third:  # which is the second's turn, if it tries again
+        with connected(served) as third:  # accepted, because the second client has not connected again
             assert torque(third) == 0
         assert served.stop() == 0
 
 
-def test_what_a_tcp_client_wrote_faster_than_the_line_carries_it_ends_with_that_client(rig):
+def test_waiting_bytes_of_a_tcp_client_are_discarded_when_it_leaves(rig):
     with server(rig, "--tcp", "127.0.0.1:0") as served:
         with connected(served) as first:
             first.setblocking(False)
@@ -281,13 +281,13 @@ def test_what_a_tcp_client_wrote_faster_than_the_line_carries_it_ends_with_that_
         time.sleep(0.2)
         with connected(served) as third:
             third.sendall(OFF)
-            assert third.recv(4096) == PONG  # and no answer to what the first one asked
+            assert third.recv(4096) == PONG  # and no reply to the first client's packets
             time.sleep(0.1)
-            assert torque(third) == 0  # no goal of the first one has switched it on again
+            assert torque(third) == 0  # no goal of the first client has switched it on again
         assert served.stop() == 0
 
 
-def test_remote_tcp_says_what_it_means(rig):
+def test_allow_remote_listens_on_all_addresses_with_a_warning(rig):
     with server(rig, "--tcp", "0.0.0.0:0", "--allow-remote") as served:
         assert served.address.startswith("socket://0.0.0.0:")
         assert served.stop() == 0
@@ -295,18 +295,18 @@ def test_remote_tcp_says_what_it_means(rig):
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds the motors' process by /proc")
-def test_a_bus_whose_motors_fall_behind_is_silent_until_they_have_caught_up_and_says_so_at_the_end(capfd):
+def test_a_bus_does_not_answer_while_its_motors_are_behind_and_reports_it_at_the_end(capfd):
     with serve(timing="wire") as served, SerialBus(served.port) as bus:
         motors = served_by(server := served_by(os.getpid()))
         until(lambda: answers(bus))
         for process, seconds in ((motors, 0.3), (server, 4.0)):
             os.kill(process, signal.SIGSTOP)
             time.sleep(seconds)
-            if process == motors:  # dropped: nobody carries it out later
+            if process == motors:  # dropped, and not executed later
                 bus.sync_write(Address.GOAL_POSITION, {1: bytes((44, 1, 0, 0))})
             with pytest.raises(BusTimeout) as silence:
                 bus.read(1, Address.PRESENT_POSITION, 2)
-            if process == motors:  # the server itself could count
+            if process == motors:  # only the server itself could count
                 assert "the computer was too busy: `axbridge serve` behind this port has left" in silence.value.hint
             os.kill(process, signal.SIGCONT)
             until(lambda: answers(bus), 3.0)
@@ -329,7 +329,7 @@ def test_without_timing_a_busy_bus_answers_late_and_its_motors_wait_for_it(capfd
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds the motors' process by /proc")
 @pytest.mark.ci
-def test_scan_and_doctor_name_a_server_that_was_too_busy_and_blame_no_cable(capsys):
+def test_scan_and_doctor_report_a_busy_server_and_no_cable_fault(capsys):
     with serve(timing="wire") as served:
         port = served.port
         motors = served_by(served_by(os.getpid()))
@@ -352,7 +352,7 @@ def answers(bus):
 
 
 def served_by(process):
-    """The child of a process that serves bench_arm."""
+    """Return the child of a process that serves bench_arm."""
     children = (task / "children" for task in Path(f"/proc/{process}/task").iterdir())
     found = (one for child in children for one in child.read_text().split())
     return int(next(one for one in found if b"bench_arm" in Path(f"/proc/{one}/cmdline").read_bytes()))
@@ -360,11 +360,11 @@ def served_by(process):
 
 def test_the_engine_of_the_shell_is_the_one_that_serves(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("AXBRIDGE_ENGINE", "abacus")
-    assert app.run(["serve", "bench_arm", "--link", str(tmp_path)]) == app.MISUSE  # a folder: nothing is served
+    assert app.run(["serve", "bench_arm", "--link", str(tmp_path)]) == app.MISUSE  # a folder: it serves nothing
     assert "AXBRIDGE_ENGINE is 'abacus'" in capsys.readouterr().err
 
 
-# ---- a served bus, last: as long as it is there, it takes a twentieth of a core
+# ---- a served bus, last: while it runs, it takes a twentieth of a core
 
 
 @pytest.fixture(scope="module")
@@ -373,7 +373,7 @@ def served(rig):
         yield made
 
 
-def test_clients_come_and_go_at_any_speed(served):
+def test_clients_connect_in_turn_at_any_baud_rate(served):
     for baud in (9600, 1_000_000, 57_600, 1_000_000):
         with serial.Serial(served.address, baud, timeout=0.05) as port:
             assert ask(port) == (PONG if baud == 1_000_000 else b"")
@@ -381,10 +381,10 @@ def test_clients_come_and_go_at_any_speed(served):
         for _ in range(60):  # a client that never reads
             port.write(bytes.fromhex("ffff0104020032c6"))
             time.sleep(0.002)
-        begun = time.monotonic()
-        port.write(bytes(80_000))  # nor waits: the port takes no more than the wire, but for 0.3 s in buffers
-        assert time.monotonic() - begun > 0.4
-        port.write(PING[:3])  # and dies in the middle of a packet
+        start = time.monotonic()
+        port.write(bytes(80_000))  # and does not wait: the port takes only the wire's rate, plus 0.3 s in buffers
+        assert time.monotonic() - start > 0.4
+        port.write(PING[:3])  # and is killed in the middle of a packet
     time.sleep(0.5)
     with serial.Serial(served.address, 1_000_000, timeout=0.5) as port:
         assert until(lambda: ask(port) == PONG)

@@ -20,14 +20,14 @@ def connected(channel):
 
 
 def heard(channel):
-    """What comes within 50 ms while the line is free."""
+    """Return the bytes that come within 50 ms while the line is free."""
     data, end = b"", time.monotonic() + 0.05
     while time.monotonic() < end:
         data += b"".join(arrival.data for arrival in channel.receive())
     return data
 
 
-def test_what_waits_for_the_line_is_limited_and_ends_with_its_client(channel):
+def test_waiting_bytes_are_limited_and_discarded_with_their_client(channel):
     with connected(channel) as first:
         channel.hold()
         first.setblocking(False)
@@ -47,7 +47,7 @@ def test_what_waits_for_the_line_is_limited_and_ends_with_its_client(channel):
     assert heard(channel) == b""
 
 
-def test_a_client_that_writes_one_packet_and_leaves_is_heard(channel):
+def test_a_packet_of_a_client_that_leaves_at_once_is_received(channel):
     with connected(channel) as client:
         client.sendall(b"packet")
     assert heard(channel) == b"packet"

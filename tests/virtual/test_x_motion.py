@@ -35,7 +35,7 @@ def wrist():
     joint.world.close()
 
 
-def test_a_time_based_profile_ends_when_it_should(wrist):
+def test_a_time_based_profile_ends_on_time(wrist):
     wrist.set(drive_mode=4, torque_enable=1, profile_velocity=800, profile_acceleration=200, goal_position=2600)
     begun = wrist.world.now()
     while wrist.read("moving_status") & 0x02:
@@ -52,7 +52,7 @@ def test_current_mode_drives_the_supplys_current_against_a_stop_and_stall_torque
         assert gripper.read("present_current") == pytest.approx(current, rel=0.05)
         currents.append(gripper.motor[State.CURRENT])
     gripper.world.close()
-    assert currents[1] / currents[0] == pytest.approx(2.0, rel=0.2)  # but for the resistance that rises with duty
+    assert currents[1] / currents[0] == pytest.approx(2.0, rel=0.2)  # except for the resistance, which rises with duty
 
 
 @pytest.mark.parametrize("warmer", [0.0, 30.0])
@@ -62,10 +62,10 @@ def test_a_loop_of_the_current_keeps_its_current_however_warm_the_winding_is(wri
     wrist.set(torque_enable=1, goal_current=200)
     wrist.wait(0.02)
     motor = wrist.motor
-    assert motor[State.CURRENT] * abs(motor[State.DUTY]) == pytest.approx(0.2, rel=0.01)  # it measures the supply's
+    assert motor[State.CURRENT] * abs(motor[State.DUTY]) == pytest.approx(0.2, rel=0.01)  # the supply current
 
 
-def test_through_its_registers_a_servo_follows_a_real_log_as_its_model_does_without():
+def test_a_servo_with_registers_follows_a_real_log_as_its_model_does():
     real, rig = import_log(LOG), Rig.load("xl330_pendulum").with_model("xl330")
     (plain,), (log,) = simulate(real, rig).values(), real.values()
     through = through_registers(real, rig)

@@ -1,1 +1,1 @@
-"""Any program on one side, the servos of a line on the other: packets pass through rules that protect the robot."""
+"""A bridge between any program and a line of servos: rules on each packet protect the robot."""

@@ -1,4 +1,4 @@
-"""What passes a bridge, written down: packets, notices, the table of samples decoded from them, and a summary."""
+"""Recorder of a bridge: packets, notices, samples decoded from the packets, and a summary."""
 
 from __future__ import annotations
 
@@ -30,44 +30,44 @@ from axbridge.robot.drives.bus_drive import BusDrive
 from axbridge.robot.samples import Samples, Scales
 from axbridge.units import bits_to_signed
 
-_SPACING = 0.005  # s between two rows of the table, at least
-_GAP = 0.003  # s without a byte: the program asks nothing
-_GIVEN_UP = 0.1  # s after which no program waits for an answer any more
-PATIENCE = 0.03  # s that the bridge waits for its own: adapters hold one back for 16 ms
-_PAUSE = 0.2  # s without news after which a row that has begun is written
-_SAMPLED = 1.0  # s for which the program is the one who takes a servo's samples: others add to its rows, and begin none
-_MODELLED = ("temperature", "load", "voltage", "speed")  # what torque and power are worked out from
-_DUTIES = {"moving_speed", "goal_pwm", "goal_time"}  # registers that are the duty of a wheel, in some mode
+_SPACING = 0.005  # s: minimum time between two rows of the table
+_GAP = 0.003  # s without a byte: the program has no packet in progress
+_GIVEN_UP = 0.1  # s after which no program waits for a reply any more
+PATIENCE = 0.03  # s that the bridge waits for replies to its own packets: adapters delay a reply by up to 16 ms
+_PAUSE = 0.2  # s without new values after which an open row is written
+_SAMPLED = 1.0  # s after the program's own sample in which other samples of the servo start no row
+_MODELLED = ("temperature", "load", "voltage", "speed")  # inputs of the torque and power model
+_DUTIES = {"moving_speed", "goal_pwm", "goal_time"}  # registers that hold a wheel's duty in some mode
 
 
 class BlackBox:
-    """Looks at the bytes of a line, and keeps what they say.
+    """Decodes and records the bytes of a line.
 
-    A row of the table begins with the first sample or goal of a servo that the row before has already. So a program
-    that works in cycles has a row a cycle. Beside a sample stand the goals that were written until the next one.
+    A new row of the table starts with the first sample or goal of a servo that is already in the present row. A program
+    that works in cycles so gets one row per cycle. A row has the samples, and the goals written until the next sample.
 
     Args:
-        rig: What is on the line.
-        recorder: Gets packets, rows and notices; None: there is only a summary.
+        rig: The rig whose servos are on the line.
+        recorder: Receives packets, rows and notices; None: only a summary.
 
     Attributes:
-        traffic: What it counts.
-        passed_at: When a byte passed last (`time.monotonic`).
-        failure: Why nothing is recorded any more.
-        rows: Rows of the table so far.
+        traffic: Decoder and counters of the line.
+        passed_at: Time of the last byte (`time.monotonic`).
+        failure: The error that ended recording.
+        rows: Number of rows so far.
     """
 
     def __init__(self, rig: Rig, recorder: Recorder | None = None) -> None:
         self._recorder = recorder
-        nobody = cast(Bus, None)  # the drives convert counts, and ask nothing
-        self._drives = [drive_of(rig, servo, nobody) for servo in rig.dynamixels]
+        no_bus = cast(Bus, None)  # the drives only convert counts
+        self._drives = [drive_of(rig, servo, no_bus) for servo in rig.dynamixels]
         self._scales = Scales(self._drives)
         self._names = tuple(self._scales.servos)
         self._servos = [Known(drive.config.name, drive.id, drive.profile, drive.protocol) for drive in self._drives]
         self.traffic = Traffic(Table(self._servos), self._note_news)
-        self._acted: Counter[str] = Counter()  # rules, and how often
-        self._backlog: deque[tuple[float, Source, bytes]] = deque()
-        self._began, self._began_ns = time.monotonic(), time.time_ns()
+        self._notice_counts: Counter[str] = Counter()  # number of notices by rule
+        self._undecoded: deque[tuple[float, Source, bytes]] = deque()
+        self._start, self._start_ns = time.monotonic(), time.time_ns()
         self._port: Port | None = None
         self._relay: Relay | None = None
         self.passed_at = 0.0
@@ -76,76 +76,76 @@ class BlackBox:
         self.rows: int = 0
         self._written_at = -math.inf
         self._news_at = math.inf
-        self._new: set[tuple[int, str]] = set()  # id, and what is new of it since the row before
-        self._sampled: dict[int, float] = {}  # when, s, by id; since the row before
-        self._commanded: dict[int, float] = {}  # when a goal was written, likewise
-        self._read: dict[int, set[int]] = {servo.id: set() for servo in self._servos}  # addresses, likewise
-        self._asker = Source.BRIDGE  # of the latest question
-        self._sampling: dict[int, float] = {}  # when the program took a sample last, s, by id
-        self._seen: dict[int, float] = {}  # when all usual registers were read at once, s, by id
-        self._limited: set[tuple[str, str]] = set()  # servo and limit: one that was lifted is recorded as lifted
+        self._news: set[tuple[int, str]] = set()  # id, and kind of news since the previous row
+        self._sampled_at: dict[int, float] = {}  # s, time of the sample, by id; since the previous row
+        self._commanded_at: dict[int, float] = {}  # s, time of the goal; likewise
+        self._read: dict[int, set[int]] = {servo.id: set() for servo in self._servos}  # addresses; likewise
+        self._sender = Source.BRIDGE  # sender of the latest instruction packet
+        self._program_sampled_at: dict[int, float] = {}  # s, the program's last sample, by id
+        self._all_read_at: dict[int, float] = {}  # s, last read of all usual registers at once, by id
+        self._limited: set[tuple[str, str]] = set()  # servo and limit; later a removed limit is recorded as its maximum
 
     @property
     def time(self) -> float:
-        """The recording's clock, s."""
-        return time.monotonic() - self._began
+        """Time of the recording, s."""
+        return time.monotonic() - self._start
 
     def watch(self, port: Port, relay: Relay | None = None) -> None:
-        """See all bytes of this port from now on; those that `relay` passes to it are the program's."""
+        """Record all bytes of this port from now on; bytes that `relay` passes to it are the program's."""
         self._port, self._relay = port, relay
-        port.tap = self._see
+        port.tap = self._record_bytes
 
     @property
     def is_pause(self) -> bool:
-        """Whether a question of the bridge's own disturbs nothing: the program's is answered, or was given up."""
-        assert self._relay is not None  # the box watches its port by then
+        """Whether the bridge may send a packet: the program's packet is answered, or its reply is overdue."""
+        assert self._relay is not None  # `watch` was called before
         return self._relay.idle > (_GIVEN_UP if self.traffic.pending else _GAP)
 
     def note_change(self, packet: bytes, instead: bytes) -> None:
-        """A rule has put another packet in the place of the program's."""
+        """Record a packet that a rule has changed."""
         self._record(lambda recorder: recorder.packet(self.time, Source.CHANGED, packet + instead))
 
     def note(self, notice: Notice, *, said: bool = True) -> None:
-        """Count a notice; record one that was `said`."""
-        self._acted[notice.rule] += 1
+        """Count a notice; record it if it was `said`."""
+        self._notice_counts[notice.rule] += 1
         if said:
             self._record(lambda recorder: recorder.event(self.time, "notice", **notice._asdict()))
 
     def work(self) -> None:
-        """Decode what has passed; for when the line has time."""
+        """Decode the bytes that have passed; call it when the line is idle."""
         byte = 0.0 if self._port is None else byte_seconds(self._port.baudrate)
-        while self._backlog:
-            passed, source, data = self._backlog.popleft()
+        while self._undecoded:
+            passed, source, data = self._undecoded.popleft()
             if source is Source.SERVOS:
                 self.traffic.came(data, passed)
             else:
-                before, self._asker = self.traffic.questions, source
+                before, self._sender = self.traffic.questions, source
                 self.traffic.sent(data, passed, byte)
                 self._program += (self.traffic.questions - before) * (source is Source.PROGRAM)
-        if self._new and self.time - self._news_at > _PAUSE:
+        if self._news and self.time - self._news_at > _PAUSE:
             self._write_row(self.time)
 
     def overdue(self, period: float, polled: Mapping[int, float]) -> tuple[Protocol, int] | None:
-        """The servo whose usual registers were not read for longest, if that is longer than `period`, s.
+        """Return protocol and id of the servo with the oldest sample, if it is older than `period`, s.
 
-        `polled` is when one was asked last, by id: it may be silent.
+        `polled` has the time of the last poll, s, by id: a servo may not have answered it.
         """
 
-        def seen(servo: Known) -> float:
-            return max(self._seen.get(servo.id, -math.inf), polled.get(servo.id, -math.inf))
+        def last_read(servo: Known) -> float:
+            return max(self._all_read_at.get(servo.id, -math.inf), polled.get(servo.id, -math.inf))
 
-        servo = min(self._servos, key=seen)
-        return (servo.protocol, servo.id) if self.time - seen(servo) > period else None
+        servo = min(self._servos, key=last_read)
+        return (servo.protocol, servo.id) if self.time - last_read(servo) > period else None
 
     def close(self) -> None:
-        """Decode and write what is left."""
+        """Decode and write the rest."""
         self.work()
         self.traffic.give_up()
-        if self._new:
+        if self._news:
             self._write_row(self.time)
 
     def summary(self) -> dict[str, Any]:
-        """Plain numbers of the whole run."""
+        """Return the numbers of the whole run."""
         seconds = self.time
         return {
             "seconds": seconds,
@@ -153,62 +153,62 @@ class BlackBox:
             "rate": self._program / seconds,
             "reply_ms": self.traffic.reply_times(),
             "servos": self.traffic.servos(),
-            "rules": dict(self._acted),
+            "rules": dict(self._notice_counts),
             "rows": self.rows,
         }
 
     def _record(self, write: Callable[[Recorder], None]) -> None:
-        """Write, until that has failed: bytes pass and motors go off all the same."""
+        """Write to the recording until a write has failed; the bridge works without a recording."""
         if self._recorder is not None and self.failure is None:
             try:
                 write(self._recorder)
             except RecordingError as failure:
                 self.failure = failure
 
-    def _see(self, data: bytes, sent: bool) -> None:
+    def _record_bytes(self, data: bytes, sent: bool) -> None:
         self.passed_at = time.monotonic()
-        passed = self.passed_at - self._began
+        passed = self.passed_at - self._start
         program = self._relay is not None and self._relay.passing
         source = (Source.PROGRAM if program else Source.BRIDGE) if sent else Source.SERVOS
         if self._recorder is not None:
             self._record(lambda recorder: recorder.packet(passed, source, data))
-        self._backlog.append((passed, source, data))
+        self._undecoded.append((passed, source, data))
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 
     def _note_news(self, servo: Known, place: range, written: bool, when: float) -> None:
-        """Registers of a servo are about to change: its row may have to be written before."""
+        """Update the row before registers of a servo change; write the row first if it is complete."""
         if self._recorder is None:
             return
         protocol, id_ = servo.protocol, servo.id
-        goal = _has(place, protocol.goal_position)
+        goal = _covers(place, protocol.goal_position)
         read: Collection[int] = place
         if not written:
-            what = "sample" if _has(place, protocol.present_position) else "reading"
-            if what == "sample" and self._asker is Source.PROGRAM:
-                self._sampling[id_] = when
-            elif what == "sample" and when - self._sampling.get(id_, -math.inf) < _SAMPLED:
-                what, read = "reading", set(place).difference(range(*_ends(protocol.present_position)))
+            kind = "sample" if _covers(place, protocol.present_position) else "reading"
+            if kind == "sample" and self._sender is Source.PROGRAM:
+                self._program_sampled_at[id_] = when
+            elif kind == "sample" and when - self._program_sampled_at.get(id_, -math.inf) < _SAMPLED:
+                kind, read = "reading", set(place).difference(range(*_bounds(protocol.present_position)))
         elif goal or servo.endless_goal in place:
-            what = "goal"
+            kind = "goal"
         else:
             return
-        if (id_, what) in self._new and when - self._written_at >= _SPACING:
+        if (id_, kind) in self._news and when - self._written_at >= _SPACING:
             self._write_row(when)
-        self._new.add((id_, what))
+        self._news.add((id_, kind))
         self._news_at = when
-        if what == "goal":
-            self._commanded[id_] = when
+        if kind == "goal":
+            self._commanded_at[id_] = when
         else:
             self._read[id_].update(read)
-            if _has(place, protocol.usual):
-                self._seen[id_] = when
-        if what == "sample" or id_ not in self._sampled:
-            self._sampled[id_] = when
+            if _covers(place, protocol.usual):
+                self._all_read_at[id_] = when
+        if kind == "sample" or id_ not in self._sampled_at:
+            self._sampled_at[id_] = when
 
     def _write_row(self, end: float) -> None:
-        """The row that has begun; goals that are not new count from its `end` on, s."""
-        times = np.array([self._sampled.get(servo.id, math.nan) for servo in self._servos])
+        """Write the open row; goals without a time since the previous row get `end`, s."""
+        times = np.array([self._sampled_at.get(servo.id, math.nan) for servo in self._servos])
         raw, fresh = self._raw(times)
         enabled = [servo.value("torque_enable") for servo in self._servos]
         rows = Samples(self._scales, self._scales.counted(raw), times, [bool(on) for on in enabled]).rows()
@@ -218,20 +218,20 @@ class BlackBox:
         commands = [self._commands(*pair) for pair in zip(self._drives, self._servos, strict=True)]
         for column, values in zip(COMMANDS, zip(*commands, strict=True), strict=True):
             rows[column] = values
-        rows["commanded"] = [self._commanded.get(servo.id, end) for servo in self._servos]
+        rows["commanded"] = [self._commanded_at.get(servo.id, end) for servo in self._servos]
         first = float(np.fmin.reduce(times))
-        logged = self._began_ns + round(first * 1e9)
+        logged = self._start_ns + round(first * 1e9)
         self._record(lambda recorder: recorder.step(self._names, rows, logged=logged))
         self.rows += 1
-        self._written_at = max(self._sampled.values())
-        self._new.clear()
-        self._sampled.clear()
-        self._commanded.clear()
+        self._written_at = max(self._sampled_at.values())
+        self._news.clear()
+        self._sampled_at.clear()
+        self._commanded_at.clear()
         for addresses in self._read.values():
             addresses.clear()
 
     def _raw(self, times: FloatArray) -> tuple[Rows, dict[str, BoolArray]]:
-        """The latest counts of all servos, and which of them were read since the row before."""
+        """Return the latest counts of all servos, and by name which were read since the previous row."""
         count = len(self._servos)
         columns = {name: np.zeros(count, int) for name in RawState._fields}
         fresh = {name: np.zeros(count, bool) for name in RawState._fields}
@@ -252,7 +252,7 @@ class BlackBox:
         return Rows({**columns, "time": times, "torque_limit": np.full(count, UNREAD)}), fresh
 
     def _commands(self, drive: BusDrive, servo: Known) -> tuple[float, ...]:
-        """The columns of `COMMANDS`, as far as they are known."""
+        """Return the columns of `COMMANDS`; NaN for unknown values."""
         units, protocol = drive.profile.units, drive.protocol
         on = servo.value("torque_enable")
         enabled = math.nan if on is None else float(on == 1)
@@ -263,7 +263,7 @@ class BlackBox:
         command = math.nan if goal is None else drive.calibration.angle(goal)
         counts = None if servo.timed else servo.value(protocol.names.speed)
         most = drive.limits.velocity
-        speed = most if counts == 0 else _scaled(counts, units.speed)  # 0 is: as fast as it can
+        speed = most if counts == 0 else _scaled(counts, units.speed)  # 0: no speed limit
         return command, enabled, math.nan, self._limit(drive, "speed", speed, most), torque
 
     def _limit(self, drive: BusDrive, what: str, value: float, most: float) -> float:
@@ -273,18 +273,18 @@ class BlackBox:
         return min(value, most) if key in self._limited else math.nan
 
 
-_SOURCES = {  # columns, and the counts they come from
+_SOURCES = {  # by column, the counts that it is computed from
     "position": ("position",), "velocity": ("speed",), "load": ("load",), "voltage": ("voltage",),
     "temperature": ("temperature",), "errors": ("error",), "torque": _MODELLED, "power": _MODELLED,
 }  # fmt: skip
 
 
-def _has(place: range, span: Sequence[int]) -> bool:
-    """Whether a span of registers lies in a place."""
+def _covers(place: range, span: Sequence[int]) -> bool:
+    """Return whether a range of addresses covers a whole span of registers."""
     return span[0] in place and span[0] + span[1] - 1 in place
 
 
-def _ends(span: Span) -> tuple[int, int]:
+def _bounds(span: Span) -> tuple[int, int]:
     return span[0], span[0] + span[1]
 
 
@@ -293,7 +293,7 @@ def _scaled(counts: int | None, unit: float) -> float:
 
 
 def _duty(drive: BusDrive, servo: Known) -> float:
-    """The duty that a wheel was asked for; NaN where its goal is a speed, or not known."""
+    """Return the duty goal of a wheel; NaN if its goal is a speed or unknown."""
     name = next((name for name, one in servo.profile.registers.items() if one.address == servo.endless_goal), "")
     value, by_speed = servo.value(name), servo.profile.behaviour.wheel_mode == "speed"
     if value is None or name not in _DUTIES or (name == "moving_speed" and by_speed):

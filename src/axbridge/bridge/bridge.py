@@ -1,4 +1,4 @@
-"""A relay that protects a rig's servos: rules for what passes, and the exit policy when the program is gone."""
+"""A relay that protects a rig's servos: rules for packets, and the exit policy when the program is gone."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ from axbridge.robot.mixed import open_mixed
 from axbridge.robot.torque_watch import standing_speed
 from axbridge.virtual.channel import Channel
 
-_TICK = 0.005  # s between two looks whether the program is there
-_FEED = 0.02  # s between two signs of life to the guard process
+_TICK = 0.005  # s between checks for the program
+_FEED_PERIOD = 0.02  # s between feeds of the guard process
 _GRACE = 0.01  # s: dynamixel-sdk closes its port and opens it again when it sets a rate
-_STAYS = 0.1  # s in which a program that drives has written again
-_FAR = math.radians(15)  # rad between a goal and the joint
-_BLOCK = 32  # registers of one READ when the tables are read first
+_WRITE_WINDOW = 0.1  # s within which a program that drives the robot writes again
+_FAR = math.radians(15)  # rad between a goal and the joint: above it the goal is far
+_BLOCK = 32  # bytes of one READ when the tables are first read
 
 
 def only_bus(rig: Rig) -> None:
-    """Refuse a rig with several lines."""
+    """Raise `UsageError` for a rig with several buses."""
     if len(rig.buses) > 1:
         names = ", ".join(bus.name for bus in rig.buses)
         raise UsageError(f"a bridge has one line, and rig {rig.name!r} has {names}", "write a rig for each line")
 
 
 class Bridge:
-    """Relays between a channel and the line of a rig, whose servos it has found and whose tables it has read.
+    """Relays between a channel and the line of a rig, after checking its servos and reading their control tables.
 
-    `virtual` are patterns of the servos that are simulated (see `axbridge.robot.mixed.chosen`).
+    `virtual` has patterns of the servos that are simulated (see `axbridge.robot.mixed.chosen`).
 
     Raises:
         UsageError: the rig has several buses.
-        BusError: the port cannot be opened, a servo is missing, or another one.
+        BusError: the port cannot be opened, a servo is missing, or it is of another model.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Bridge:
         if (device := ports_of(rig, port)[0]).startswith("rfc2217:"):
             raise UsageError(f"{device} has no descriptor to wait on", "use a device, or socket://")
         self._say_notice, self._box = notify, box or BlackBox(rig)
-        self._stale = None if rig.safety.stale_command_ms is None else rig.safety.stale_command_ms / 1000
+        self._stale_time = None if rig.safety.stale_command_ms is None else rig.safety.stale_command_ms / 1000
         self._policy = rig.safety.on_exit
         self._connection = Connection(rig, open_mixed(rig, port, virtual))
         try:
@@ -74,37 +74,37 @@ class Bridge:
             self._box.watch(bus.port)
             self._connection.check_servos()
             drives = {drive.config.name: drive for drive in self._connection.on_bus}
-            self._connection.arm(lambda name: _reach(drives[name]), lambda _: None)
+            self._connection.arm(lambda name: _goal_limits(drives[name]), lambda _: None)
             servos = {servo.name: servo for cycle in self._connection.cycles.values() for servo in cycle.servos}
             self._table = self._box.traffic.table
             for name, drive in drives.items():
                 _set_limits(self._table.servos[drive.id], drive, servos[name], rig)
             self._read_tables()
-            bus.latency = max(bus.latency, PATIENCE)  # else the program would get late answers to the bridge
+            bus.latency = max(bus.latency, PATIENCE)  # else the program gets late replies to the bridge's packets
             rules = rig.bridge.model_copy(update={"allow_service": allow_service or rig.bridge.allow_service})
             self._protector = Protector(bus, self._box, rules, self._notify)
         except BaseException:
             self._connection.close()
             raise
         self._versions = sorted({drive.protocol.version for drive in drives.values()})
-        self._clients = 0  # how many programs have had the port open since the exit policy was applied
-        self._left_at = math.inf  # when one of them was found to have closed it
+        self._clients = 0  # highest number of clients of the port since the exit policy was applied
+        self._left_at = math.inf  # time when a client closed the port
 
     def run(
         self, channel: Channel, stopping: Callable[[], bool], beside: Callable[[Relay], None] | None = None
     ) -> None:
-        """Relay until `stopping()`, asked every 5 ms; `beside` (`Gaps`) is called between two packets."""
+        """Relay until `stopping()`, checked every 5 ms; `beside` (`Gaps`) is called between two packets."""
         packets = Packets(self._versions, self._examine)
         relay = Relay(channel, self._bus.port, packets, say=self._say)
         self._box.watch(relay.port, relay)
-        fed = -math.inf
+        fed_at = -math.inf
         while not stopping():
-            if (now := time.monotonic()) - fed > _FEED:
-                fed = now
+            if (now := time.monotonic()) - fed_at > _FEED_PERIOD:
+                fed_at = now
                 self._connection.feed()
             relay.step(_TICK)
             try:
-                self._look_after(relay)
+                self._check_program(relay)
                 if beside is None:
                     self._box.work()
                 else:
@@ -121,10 +121,11 @@ class Bridge:
             self._protector.close()
         self._connection.close()
 
-    def _look_after(self, relay: Relay) -> None:
+    def _check_program(self, relay: Relay) -> None:
         """Apply the exit policy when the program is gone, or silent for longer than the rig allows.
 
-        Where several programs have the port open and one leaves, the one that stays may only read. So it has to write.
+        When one of several clients closes the port, the remaining client may be one that only reads. The policy is
+        therefore applied unless that client writes soon.
         """
         now, wrote_at = time.monotonic(), self._protector.wrote_at
         clients = relay.channel.clients
@@ -135,14 +136,14 @@ class Bridge:
         away = now - self._left_at
         if clients and wrote_at > self._left_at:
             self._clients, away = clients, -math.inf
-        gone = away > (_STAYS if clients else _GRACE)
-        silent = self._stale is not None and now - relay.sent_at > self._stale
+        gone = away > (_WRITE_WINDOW if clients else _GRACE)
+        silent = self._stale_time is not None and now - relay.sent_at > self._stale_time
         if self._protector.wrote and relay.port.fd is not None and (gone or silent):
-            why = "client gone" if gone else f"client silent for {now - relay.sent_at:.2f} s"
+            reason = "client gone" if gone else f"client silent for {now - relay.sent_at:.2f} s"
             failed = self._connection.release()
             self._clients = clients or 0
-            all_ = len(self._table.servos)
-            self._say(f"{why}: {self._policy} ({all_ - len(failed)} of {all_} confirmed)", "exit")
+            count = len(self._table.servos)
+            self._say(f"{reason}: {self._policy} ({count - len(failed)} of {count} confirmed)", "exit")
             for name, error in failed.items():
                 self._notify(Notice(name, "exit", f"may still be powered: {error.message}"))
             self._protector.forget()
@@ -156,13 +157,13 @@ class Bridge:
         self._notify(Notice("", rule, text))
 
     def _examine(self, version: int, packet: Packet, frame: bytes) -> bytes:
-        instead = self._protector.examine(version, packet, frame)
-        if instead is not frame:
-            self._box.note_change(frame, instead)
-        return instead
+        replacement = self._protector.examine(version, packet, frame)
+        if replacement is not frame:
+            self._box.note_change(frame, replacement)
+        return replacement
 
     def _read_tables(self) -> None:
-        """Read all registers of all servos, once; the box takes them in."""
+        """Read all registers of all servos once; the black box stores them."""
         for servo in self._table.servos.values():
             for begin, end in _runs(servo):
                 self._bus.read(servo.id, begin, end - begin)
@@ -170,9 +171,9 @@ class Bridge:
 
 
 def _runs(servo: Known) -> list[tuple[int, int]]:
-    """Begin and end of registers that follow each other, at most `_BLOCK` bytes."""
+    """Return begin and end of adjacent registers, in runs of at most `_BLOCK` bytes."""
     runs: list[tuple[int, int]] = []
-    for register in sorted(servo.profile.registers.values(), key=lambda one: one.address):
+    for register in sorted(servo.profile.registers.values(), key=lambda register: register.address):
         if runs and runs[-1][1] == register.address and register.end - runs[-1][0] <= _BLOCK:
             runs[-1] = runs[-1][0], register.end
         else:
@@ -180,13 +181,13 @@ def _runs(servo: Known) -> list[tuple[int, int]]:
     return runs
 
 
-def _reach(drive: BusDrive) -> tuple[float, float]:
+def _goal_limits(drive: BusDrive) -> tuple[float, float]:
     low, high = drive.config.soft_limits
     return max(low, drive.limits.low), min(high, drive.limits.high)
 
 
 def _set_limits(known: Known, drive: BusDrive, servo: CycleServo, rig: Rig) -> None:
-    """Let what is known of a servo say what the rig allows."""
+    """Set the rig's limits of a servo in the table."""
     rules, calibration, units = rig.bridge, drive.calibration, drive.profile.units
     torque, current = drive.torque_limits
     stall = rules.stall or rig.safety.stall or drive.protocol.blocked_share

@@ -1,4 +1,4 @@
-"""What a bridge does while its program is silent: questions of other programs, and of its own."""
+"""Work of a bridge in gaps between packets of its program: reads for other programs, and samples of its own."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from axbridge.config.registers import QUESTIONS, Instruction
 from axbridge.errors import PortError
 from axbridge.virtual.framing import Framing
 
-_IDLE = 0.0005  # s without a byte after which what has passed is decoded; before, the next question may come
-_URGENT = 0.1  # s that a question of a second program waits for a gap; then it goes between two of the first one
-_STALE = 0.5  # s after which nobody waits for the answer any more
-_LONGEST = 150  # bytes of one answer that are waited for
-_SERVOS = 32  # that answer a PING to all, at most
+_DECODE_DELAY = 0.0005  # s without a byte before decoding: until then the program's next packet may come
+_MAX_WAIT = 0.1  # s that a read of a second program waits for a gap; then it is sent between two packets of the first
+_READER_TIMEOUT = 0.5  # s after which a reader no longer waits for the reply
+_MAX_REPLY_BYTES = 150  # bytes of the longest reply
+_MAX_PING_REPLIES = 32  # highest number of replies to a broadcast PING
 _CHUNK = 4096
 
 
 class Reader:
-    """A second program: it gets the answers to its own questions."""
+    """A second program; it receives the replies to its own packets."""
 
     def __init__(self, connection: socket.socket, versions: Sequence[int]) -> None:
         self.connection = connection
@@ -38,12 +38,12 @@ class Reader:
 
 
 class Readers:
-    """Takes questions of other programs at a TCP port of this machine, and writes its address down for axbridge.
+    """Receives READs of other programs at a local TCP port, and writes the port's address to a file for axbridge.
 
     Args:
-        port: The name of the line's port.
-        versions: Of Dynamixel's protocol, that are on the line.
-        notify: Gets a notice when a second program writes.
+        port: Name of the line's port.
+        versions: Dynamixel protocol versions on the line.
+        notify: Receives a notice when a second program writes.
     """
 
     def __init__(self, port: str, versions: Sequence[int], notify: Callable[[Notice], object]) -> None:
@@ -51,21 +51,21 @@ class Readers:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._listener.setblocking(False)
         self._readers: list[Reader] = []
-        self.questions: deque[tuple[float, Reader, int, Packet]] = deque()  # since when, whose, version, what
+        self.questions: deque[tuple[float, Reader, int, Packet]] = deque()  # arrival, reader, version, packet
         self.address = f"socket://127.0.0.1:{self._listener.getsockname()[1]}"
         self._file = bridge_file(port)
-        with contextlib.suppress(OSError):  # then others are refused, as without it
+        with contextlib.suppress(OSError):  # without the file other programs are refused
             self._file.unlink(missing_ok=True)
             file = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             os.write(file, f"{os.getpid()} {self.address}".encode())
             os.close(file)
 
     def descriptors(self) -> list[int]:
-        """What to wait on."""
+        """File descriptors to wait on."""
         return [self._listener.fileno(), *(reader.connection.fileno() for reader in self._readers)]
 
     def listen(self) -> None:
-        """Take in who comes and what they ask."""
+        """Accept connections, and receive the packets of readers."""
         with contextlib.suppress(BlockingIOError):
             connection, _ = self._listener.accept()
             connection.setblocking(False)
@@ -89,76 +89,77 @@ class Readers:
                     self._notify(Notice("", "second program", text))
 
     def answer(self, reader: Reader, data: bytes) -> None:
-        """Hand a reader its answer."""
+        """Send a reader its reply."""
         with contextlib.suppress(OSError):
             reader.connection.send(data)
 
     def close(self) -> None:
-        """Hang up, and take the address away."""
+        """Close all connections, and remove the file."""
         self._file.unlink(missing_ok=True)
-        for end in (self._listener, *(reader.connection for reader in self._readers)):
-            end.close()
+        for connection in (self._listener, *(reader.connection for reader in self._readers)):
+            connection.close()
 
 
 class Gaps:
-    """Call it between two packets of the program.
+    """Called between two packets of the program.
 
     Args:
-        box: Decodes what has passed.
+        box: Decodes the bytes that have passed.
         readers: Other programs.
         turn: The lock of the line.
-        poll: S between two samples of each servo that the program does not read; None: it takes none.
+        poll: S between two samples of each servo that the program does not read; None: no samples.
     """
 
     def __init__(self, box: BlackBox, readers: Readers, turn: BusLock, poll: float | None = None) -> None:
         self._box, self._readers, self._turn, self._poll = box, readers, turn, poll
         self._sent_at = 0.0
-        self._polled: dict[int, float] = {}
+        self._polled_at: dict[int, float] = {}
 
     def __call__(self, relay: Relay) -> None:
-        """Decode while the servos have the word, and ask while the line is free."""
+        """Decode while servos reply or the line is idle, and send reads while it is idle."""
         box, now = self._box, time.monotonic()
         if relay.called or not relay.others:
             self._readers.listen()
             relay.others = self._readers.descriptors()
         questions = self._readers.questions
-        while questions and now - questions[0][0] > _STALE:
+        while questions and now - questions[0][0] > _READER_TIMEOUT:
             questions.popleft()
-        urgent = bool(questions) and now - questions[0][0] > _URGENT
-        if relay.sent_at != self._sent_at or now - box.passed_at > _IDLE or urgent:
+        urgent = bool(questions) and now - questions[0][0] > _MAX_WAIT
+        if relay.sent_at != self._sent_at or now - box.passed_at > _DECODE_DELAY or urgent:
             self._sent_at = relay.sent_at
             box.work()
         if relay.port.fd is None or not (box.is_pause or (urgent and not box.traffic.pending)):
             return
-        with contextlib.suppress(PortError), self._turn, self._turn.lock:  # the relay finds a lost port, too
+        with contextlib.suppress(PortError), self._turn, self._turn.lock:  # the relay also detects a lost port
             if questions:
                 _, reader, version, packet = questions.popleft()
                 patience = PATIENCE if packet.id in box.traffic.table.servos else 0.0
                 self._readers.answer(reader, _exchange(relay.port, version, packet, patience))
-            elif self._poll is not None and (overdue := box.overdue(self._poll, self._polled)) is not None:
+            elif self._poll is not None and (overdue := box.overdue(self._poll, self._polled_at)) is not None:
                 protocol, id_ = overdue
-                self._polled[id_] = box.time
+                self._polled_at[id_] = box.time
                 params = protocol.read_params(*protocol.usual)
                 _exchange(relay.port, protocol.version, Packet(id_, Instruction.READ, params), PATIENCE)
 
 
 def _exchange(port: Port, version: int, packet: Packet, patience: float) -> bytes:
-    """Ask, and wait for the answer, or for those of all servos that are asked; `patience` s at least.
+    """Send a packet and wait for its replies; wait for each at least `patience` s.
 
-    A servo that is there gets enough of it: the program would take a late answer for one to its own question.
+    `patience` must be long enough for a servo that is on the line. Otherwise the program would take the late reply for
+    one to its own packet.
     """
     protocol, grouped = PROTOCOLS[2 if version == 2 else 1], packet.id == BROADCAST
     frame = protocol.encode(packet.id, packet.code, packet.params)
-    answers = _SERVOS if grouped and packet.code == Instruction.PING else 1
+    answers = _MAX_PING_REPLIES if grouped and packet.code == Instruction.PING else 1
     if grouped and packet.code in {Instruction.SYNC_READ, Instruction.BULK_READ}:
-        of = STS if version == 1 and packet.code == Instruction.SYNC_READ else protocol
-        answers = len(of.reads(packet))
+        group_protocol = STS if version == 1 and packet.code == Instruction.SYNC_READ else protocol
+        answers = len(group_protocol.reads(packet))
     port.send(frame)
-    wait = max(_LONGEST * byte_seconds(port.baudrate) + port.latency + REPLY_DELAY, patience)
-    decoder, data, came = protocol.decoder(), b"", 0
+    wait = max(_MAX_REPLY_BYTES * byte_seconds(port.baudrate) + port.latency + REPLY_DELAY, patience)
+    decoder, data, count = protocol.decoder(), b"", 0
     until = time.monotonic() + len(frame) * byte_seconds(port.baudrate) + wait
-    while came < answers and (chunk := port.receive(until)):
+    while count < answers and (chunk := port.receive(until)):
         data += chunk
-        came += len(decoder.feed(chunk))
+        count += len(decoder.feed(chunk))
         until = time.monotonic() + wait
     return data

@@ -1,4 +1,4 @@
-"""What is known of the registers of a line's servos, from the packets that passed."""
+"""Registers of a line's servos, as far as the passed packets show them."""
 
 from __future__ import annotations
 
@@ -18,74 +18,75 @@ _WRITES = {Instruction.WRITE, Instruction.REG_WRITE}
 
 @dataclass
 class Known:
-    """One servo: the rig's limits in counts, and the bytes of its registers, as far as they were seen."""
+    """One servo: the rig's limits in counts, and the known bytes of its registers."""
 
     name: str
     id: int
     profile: FirmwareProfile
     protocol: Protocol
-    positions: tuple[int, int] | None = None  # lowest and highest goal; None: the rig has no limits
-    top_speed: int | None = None  # counts of its speed register; None: the rig has no limit
-    top_torque: int | None = None  # counts of its torque limit and of a duty, likewise
-    top_current: int | None = None  # counts of Goal Current, likewise
-    top_temperature: int = 255  # °C: above it the torque is switched off
+    positions: tuple[int, int] | None = None  # lowest and highest goal; None: no limits in the rig
+    top_speed: int | None = None  # counts of its speed register; None: no limit in the rig
+    top_torque: int | None = None  # counts of its torque limit and of a duty; likewise
+    top_current: int | None = None  # counts of Goal Current; likewise
+    top_temperature: int = 255  # °C: above it the bridge switches the torque off
     voltages: tuple[int, int] = (0, 255)  # 0.1 V: outside of it, likewise
-    stall: float = 1.0  # share of its torque that it is left while it is blocked; 1: all of it
-    still: int = 0  # counts of speed: below it a servo that pushes hard does not move
-    slow: int = 1  # counts of the speed limit on the way to a goal that is far from the joint
-    near: int = 0  # counts: a goal that is farther away is far
-    far_goal: int | None = None  # the far goal that it is on its way to, slowly
-    wanted_speed: int = 0  # what the program wants its speed limit to be then
-    least_time: int = 0  # ms: shortest time of its way to the goal, where its profile is time-based
-    step_end: int | None = None  # where the goals of Feetech's step mode lead, at most
-    cap: int | None = None  # counts of the torque limit while it is blocked, or has to stay off
-    wanted_torque: int = 0  # what the program wants its torque limit to be then
-    blocked: tuple[int, int] | None = None  # position, and side of the goal, when it was found blocked
-    pushes_since: float | None = None  # s (monotonic): it has pushed and not moved since then
-    kept_off: bool = False  # beyond a limit of the temperature or the supply
-    flags: int = 0  # alarms that it reports
-    polled_at: float = -math.inf  # when a sample of it was seen last, s (monotonic)
-    missed: int = 0  # questions of the bridge that it has not answered since
-    checked_at: float = -math.inf  # when the bridge read its torque and alarm last, s (monotonic)
-    held: dict[int, int] = field(default_factory=dict)  # by address
+    stall: float = 1.0  # share of its torque that a blocked servo keeps; 1: all
+    still: int = 0  # counts of speed, below which a servo that pushes hard stands still
+    slow: int = 1  # counts: speed limit on the way to a far goal
+    near: int = 0  # counts between goal and joint; above it the goal is far
+    far_goal: int | None = None  # present far goal; the servo moves to it slowly
+    wanted_speed: int = 0  # counts: the program's speed limit, restored later
+    least_time: int = 0  # ms: shortest duration of a motion with a time-based profile
+    step_end: int | None = None  # counts: farthest end of the goals in Feetech's step mode
+    cap: int | None = None  # counts: torque limit of a blocked servo, or one that must stay off
+    wanted_torque: int = 0  # counts: the program's torque limit, restored later
+    blocked: tuple[int, int] | None = None  # position, and direction of the goal, when it was blocked
+    pushes_since: float | None = None  # s (monotonic): start of pushing without motion
+    kept_off: bool = False  # temperature or supply is beyond its limit
+    flags: int = 0  # reported alarms
+    polled_at: float = -math.inf  # s (monotonic): latest sample
+    missed: int = 0  # polls of the bridge without a reply since then
+    checked_at: float = -math.inf  # s (monotonic): latest read of torque and alarm by the bridge
+    held: dict[int, int] = field(default_factory=dict)  # known bytes, by address
     _filled: dict[tuple[int, int], list[tuple[str, Register, int]] | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         names = self.protocol.names
         ruled = {"goal_position", "goal_velocity", "goal_current", "goal_time", "torque_enable"}
         ruled |= {names.speed, names.torque}
-        self.ruled = [(name, one) for name, one in self.profile.registers.items() if name in ruled and one.writable]
+        registers = self.profile.registers.items()
+        self.ruled = [(name, register) for name, register in registers if name in ruled and register.writable]
 
     def note(self, address: int, data: bytes) -> None:
-        """These bytes are in its table from `address` on."""
+        """Store bytes of the control table from `address` on."""
         self.held.update(enumerate(data, address))
 
     def data(self, address: int, length: int) -> bytes | None:
-        """What the table holds there; None where a byte was never seen."""
+        """Return bytes of the control table; None if one is unknown."""
         data = [self.held.get(place) for place in range(address, address + length)]
         return None if None in data else bytes(data)  # type: ignore[arg-type]
 
     def value(self, name: str) -> int | None:
-        """The value of a register; None while it is not known, or where there is none."""
+        """Return the value of a register; None if it is unknown, or if the model does not have it."""
         register = self.profile.registers.get(name)
         data = None if register is None else self.data(register.address, register.size)
         return None if register is None or data is None else register.decode(data)
 
     @property
     def endless_goal(self) -> int | None:
-        """Address of its goal where it follows no position, as a wheel; None where it does, or its mode is unknown."""
+        """Address of the goal in a mode without a position goal, as in wheel mode; None otherwise or if unknown."""
         mode = self.data(*self.protocol.mode)
         goal = None if mode is None else self.protocol.endless_goal(mode)
         return None if goal is None else goal[0]
 
     @property
     def steps(self) -> bool:
-        """Whether a goal is a way from where it is: Feetech's step mode."""
+        """Whether a goal is relative to the position: Feetech's step mode."""
         return self.endless_goal == self.protocol.goal_position[0]
 
     @property
     def turns(self) -> bool:
-        """Whether it is a wheel, or follows a current or a duty."""
+        """Whether it is in wheel, current or duty mode."""
         return self.endless_goal not in {None, self.protocol.goal_position[0]}
 
     @property
@@ -102,52 +103,54 @@ class Known:
 
     @property
     def speed_limit(self) -> int | None:
-        """The highest speed that it may have now, counts; None: any."""
+        """Highest permitted speed now, counts; None: no limit."""
         slow = self.slow if self.far_goal is not None else None
         return min((limit for limit in (self.top_speed, slow) if limit is not None), default=None)
 
     @property
     def torque_limit(self) -> int | None:
-        """The highest torque limit that it may have now, counts; None: any."""
+        """Highest permitted torque limit now, counts; None: no limit."""
         return min((limit for limit in (self.top_torque, self.cap) if limit is not None), default=None)
 
     @property
     def goal(self) -> int | None:
-        """Where it goes, counts; None where that is not known."""
+        """Goal position, counts; None if unknown."""
         return self.step_end if self.steps else self.value("goal_position")
 
     def step_room(self) -> tuple[int, int]:
-        """Lowest and highest position that it may have at the end of its steps so far, counts."""
+        """Return lowest and highest possible position at the end of its steps so far, counts."""
         ends = [end for end in (self.value("present_position"), self.step_end) if end is not None]
         return min(ends, default=0), max(ends, default=0)
 
     def sample(self) -> dict[str, int] | None:
-        """Position, speed, load, voltage and temperature as they were seen last; None where they were not."""
+        """Return position, speed, load, voltage and temperature as last read; None if they are not all known."""
         data = self.data(*self.protocol.usual)
         if data is None:
             return None
         return {name: int(decoded(self.protocol, data, name)[0]) for name, _, _ in self.protocol.sample}
 
     def filled(self, address: int, size: int) -> list[tuple[str, Register, int]] | None:
-        """Registers with a rule that a write fills, and their places in its data; None: one in part, or by pointers."""
+        """Return the ruled registers that a write covers, and their offsets; None if one is partial or indirect."""
         key = address, size
         if key not in self._filled:
             end, pointed = address + size, not self.profile.pointers.keys().isdisjoint(range(address, address + size))
-            touched = [one for one in self.ruled if one[1].address < end and address < one[1].end]
-            whole = all(address <= register.address and register.end <= end for _, register in touched)
-            inside = [(name, register, register.address - address) for name, register in touched]
-            self._filled[key] = inside if whole and not pointed else None
+            ruled = [
+                (name, register) for name, register in self.ruled if register.address < end and address < register.end
+            ]
+            complete = all(address <= register.address and register.end <= end for _, register in ruled)
+            inside = [(name, register, register.address - address) for name, register in ruled]
+            self._filled[key] = inside if complete and not pointed else None
         return self._filled[key]
 
     def places(self, address: int, begin: int, end: int) -> dict[int | None, int]:
-        """Where in a packet's parameters is the byte that acts on an address, for a write to `address` of such data."""
+        """Return, by target address, the index in a packet's parameters of each byte of a write to `address`."""
         written = range(address, address + end - begin)
         if self.profile.pointers.keys().isdisjoint(written):
             return dict(zip(written, range(begin, end), strict=True))
         return {self.target(place): begin + number for number, place in enumerate(written)}
 
     def target(self, address: int) -> int | None:
-        """The address that a byte written to `address` acts on; None: an indirect one that was never seen."""
+        """Return the address that a byte written to `address` acts on; None if its pointer is unknown."""
         pointer = self.profile.pointers.get(address)
         if pointer is None:
             return address
@@ -156,17 +159,17 @@ class Known:
 
 
 class Write(NamedTuple):
-    """One write of a packet: whom it is for, and where in the parameters its address and its data are."""
+    """One write of a packet: the servo's id, and the places of address and data in the parameters."""
 
     id: int
     address: int
-    at: int  # of the address
-    begin: int  # of the data
+    at: int  # index of the address
+    begin: int  # index of the data
     end: int
 
 
 def writes(protocol: Protocol, packet: Packet) -> Iterator[Write]:
-    """What a packet writes, in order; nothing where the lengths do not fit."""
+    """Yield a packet's writes in order; none if the lengths do not fit."""
     params, width = packet.params, protocol.address_size
 
     def number(place: int) -> int:
@@ -189,37 +192,37 @@ def writes(protocol: Protocol, packet: Packet) -> Iterator[Write]:
 
 
 class Table:
-    """All servos of a line by id; takes in what is written to them."""
+    """All servos of a line by id, updated by the packets that are sent to them."""
 
     def __init__(self, servos: list[Known]) -> None:
         self.servos = {servo.id: servo for servo in servos}
-        self._first: dict[int, Protocol] = {servo.protocol.version: servo.protocol for servo in reversed(servos)}
-        self._registered: dict[int, list[tuple[int, bytes]]] = {}  # by REG_WRITE, until the ACTION
+        self._by_version: dict[int, Protocol] = {servo.protocol.version: servo.protocol for servo in reversed(servos)}
+        self._registered: dict[int, list[tuple[int, bytes]]] = {}  # from REG_WRITE, until the ACTION
 
     def meant(self, id: int, protocol: Protocol) -> list[Known]:
-        """The servos that a write to this id is for."""
+        """Return the servos that a write to this id addresses."""
         if id == BROADCAST:
             return [servo for servo in self.servos.values() if servo.protocol.version == protocol.version]
         return [self.servos[id]] if id in self.servos else []
 
     def protocol(self, version: int, id: int) -> Protocol | None:
-        """What the servos speak that hear a packet with headers of this version; None: there are none."""
+        """Return the protocol of the servos that receive a packet with headers of this version; None without any."""
         own = self.servos.get(id)
-        return own.protocol if own is not None and own.protocol.version == version else self._first.get(version)
+        return own.protocol if own is not None and own.protocol.version == version else self._by_version.get(version)
 
     def sent(self, protocol: Protocol, packet: Packet) -> None:
-        """A packet goes to the servos."""
+        """Update the tables for a packet to the servos."""
         if packet.code == Instruction.ACTION:
             for servo in self.meant(packet.id, protocol):
                 for address, data in self._registered.pop(servo.id, ()):
                     self._write(servo, address, data)
-        for one in writes(protocol, packet):
-            data = packet.params[one.begin : one.end]
-            for servo in self.meant(one.id, protocol):
+        for write in writes(protocol, packet):
+            data = packet.params[write.begin : write.end]
+            for servo in self.meant(write.id, protocol):
                 if packet.code == Instruction.REG_WRITE:
-                    self._registered[servo.id] = [(one.address, data)]
+                    self._registered[servo.id] = [(write.address, data)]
                     continue
-                self._write(servo, one.address, data)
+                self._write(servo, write.address, data)
 
     def _write(self, servo: Known, address: int, data: bytes) -> None:
         servo.note(address, data)
@@ -232,7 +235,7 @@ class Table:
             servo.note(protocol.torque_enable, b"\1")
 
     def forget(self) -> None:
-        """Nothing is known of torque and goals any more: the bridge itself has written them."""
+        """Mark torque and registered writes as unknown, after the bridge itself has written."""
         for servo in self.servos.values():
             servo.held.pop(servo.protocol.torque_enable, None)
         self._registered.clear()

@@ -1,4 +1,4 @@
-"""What the bridge itself asks of the servos and writes to them, so that the rules can act."""
+"""Packets that the bridge itself sends to the servos, so that the rules can act."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from axbridge.config.rig_tables import BridgeConfig
 from axbridge.robot.torque_watch import HARD, LASTS
 from axbridge.units import VOLT_PER_COUNT
 
-_THERE = math.radians(3)  # rad between a goal and the joint, and what a blocked joint moves when it is free
-_PAUSE = 5.0  # s without a goal, after which the next one is looked at like the first
-_POLL = 0.05  # s between two samples of a servo that something may happen to
-_CHECK = 1.0  # s between two of others
-_MISSED = 2  # samples without an answer, after which a servo is asked less often
-_REPEAT = 1.0  # s: a rule that acts again and again, without such a pause, is one notice
+_ARRIVED = math.radians(3)  # rad: position tolerance of a goal, and motion of a blocked joint that is free again
+_PAUSE = 5.0  # s without a goal, after which the next goal counts as the first
+_RISK_PERIOD = 0.05  # s between samples of a servo at risk
+_CHECK_PERIOD = 1.0  # s between samples of other servos
+_MAX_MISSED = 2  # samples without a reply, after which a servo is polled less often
+_NOTICE_PAUSE = 1.0  # s: repeated actions of a rule without such a pause make one notice
 _NO_DIGITS = str.maketrans("", "", "-0123456789")
-_COOLER = 5  # °C below its limit a servo may be switched on again
+_HYSTERESIS = 5  # °C below the limit at which a servo may be switched on again
 
 
 class Protector:
-    """Examines a program's packets, and watches over the servos in its pauses."""
+    """Examines a program's packets, and monitors the servos in its pauses."""
 
     def __init__(self, bus: SerialBus, box: BlackBox, config: BridgeConfig, notify: Callable[..., object]) -> None:
         self._bus, self._box, self._config, self._notify = bus, box, config, notify
         self._table = box.traffic.table
-        box.traffic.answered = self._note_answer
-        self._commanded: dict[int, float] = {}  # when each servo got its last goal, s
-        self._acted: dict[tuple[str, str], float] = {}  # when a rule changed a packet last, by servo and text
-        self._fresh: dict[int, Known] = {}  # servos whose samples have passed; a write may collide with more replies
-        self.wrote_at = -math.inf  # when the program wrote something last, s; -inf: not since `forget`
+        box.traffic.answered = self._note_reply
+        self._commanded_at: dict[int, float] = {}  # s, last goal, by id
+        self._noticed_at: dict[tuple[str, str], float] = {}  # s, last change of a packet by a rule, by servo and text
+        self._unjudged: dict[int, Known] = {}  # with a new sample; a write now may collide with replies
+        self.wrote_at = -math.inf  # s, last write of the program; -inf: none since `forget`
 
     @property
     def wrote(self) -> bool:
@@ -47,19 +47,19 @@ class Protector:
         return self.wrote_at > -math.inf
 
     def forget(self) -> None:
-        """The exit policy was applied: give the servos the speed and the torque limit that the program has set."""
+        """Restore the program's speed and torque limits, after the exit policy was applied."""
         self.wrote_at = -math.inf
         self._table.forget()
-        self._commanded.clear()
+        self._commanded_at.clear()
         for servo in self._table.servos.values():
             if servo.far_goal is not None or servo.least_time:
-                self._give_speed_back(servo)
+                self._restore_speed(servo)
             servo.step_end = servo.pushes_since = servo.blocked = None
             if servo.cap is not None and not servo.kept_off:
-                self._cap(servo, None)
+                self._set_cap(servo, None)
 
     def close(self) -> None:
-        """As `forget`; servos that were kept off get their torque limit back, too."""
+        """Do the same as `forget`, also for servos that were kept off."""
         for servo in self._table.servos.values():
             servo.kept_off = False
         self.forget()
@@ -67,8 +67,8 @@ class Protector:
     # -- packets of the program ---------------------------------------------------------------------------------------
 
     def examine(self, version: int, packet: Packet, frame: bytes) -> bytes:
-        """What the line gets instead of a packet; see `Packets`. A question passes at once."""
-        self._judge_fresh()
+        """Return the bytes that go to the line for a packet; see `Packets`. Reads pass at once."""
+        self._judge_samples()
         if packet.code in QUESTIONS:
             return frame
         self._box.work()
@@ -86,11 +86,11 @@ class Protector:
         passed, notices = checked(protocol, packet, self._table, service=self._config.allow_service)
         for notice in notices:
             key = notice.servo, notice.text.translate(_NO_DIGITS)
-            self._notify(notice, said=now - self._acted.get(key, -math.inf) > _REPEAT)
-            self._acted[key] = now
+            self._notify(notice, said=now - self._noticed_at.get(key, -math.inf) > _NOTICE_PAUSE)
+            self._noticed_at[key] = now
         if ids := powered(protocol, passed, self._table):
             self._before_torque(protocol, ids, goals.keys())
-        self._commanded |= dict.fromkeys(goals, now)
+        self._commanded_at |= dict.fromkeys(goals, now)
         if passed.code not in QUESTIONS:
             self.wrote_at = now
         if any(self._table.servos[id_].steps for id_ in goals):
@@ -98,35 +98,35 @@ class Protector:
         return frame if passed is packet else protocol.encode(passed.id, passed.code, passed.params)
 
     def _approach(self, protocol: Protocol, goals: dict[int, int], speeds: dict[int, int], now: float) -> None:
-        """Limit the speed of servos whose goals are far from where they are, until they arrive.
+        """Limit the speed of servos with far goals until they arrive.
 
-        A time-based profile has no speed: each of its goals gets the time that the speed limit asks for.
+        A time-based profile has no speed: each goal gets the duration that follows from the speed limit.
         """
         servos = [self._table.servos[id_] for id_ in goals]
         for servo in servos:
             if servo.far_goal is not None and not servo.steps:
                 servo.far_goal = goals[servo.id]
-        first = {servo.id for servo in servos if now - self._commanded.get(servo.id, -math.inf) > _PAUSE}
+        first = {servo.id for servo in servos if now - self._commanded_at.get(servo.id, -math.inf) > _PAUSE}
         if not self._config.far_goal_speed:
             first.clear()
-        asked = [
+        polled = [
             servo
             for servo in servos
             if not servo.turns and (servo.id in first or servo.steps or (servo.timed and servo.speed_limit is not None))
         ]
-        places, writes = self._read(asked, *protocol.present_position), {}
-        for servo in asked:
-            here = servo.value("present_position") if servo.id in places else None
-            target = goals[servo.id] + (here or 0) * servo.steps
+        places, writes = self._read(polled, *protocol.present_position), {}
+        for servo in polled:
+            position = servo.value("present_position") if servo.id in places else None
+            target = goals[servo.id] + (position or 0) * servo.steps
             if servo.far_goal is not None:
                 servo.far_goal = target
-            away = None if here is None else abs(target - here)
+            away = None if position is None else abs(target - position)
             before = servo.value(protocol.names.speed) or 0
             if servo.id in first and servo.far_goal is None and (away is None or away > servo.near):
                 servo.far_goal = target
                 if servo.id not in speeds and not servo.least_time:
                     servo.wanted_speed = before
-                self._say_far(servo, away)
+                self._notify_far_goal(servo, away)
             if servo.timed:
                 speed = self._time_for(servo, away, before, given=servo.id in speeds)
             elif servo.far_goal is None or servo.id not in first:
@@ -138,7 +138,7 @@ class Protector:
         self._write(servos, protocol.names.speed, writes)
 
     def _time_for(self, servo: Known, away: int | None, before: int, *, given: bool) -> int:
-        """Profile Velocity, ms, of a servo with a time-based profile, for a goal that is `away` counts."""
+        """Return Profile Velocity, ms, for a time-based profile and a goal that is `away` counts from the joint."""
         if not given and not servo.least_time:
             servo.wanted_speed = before
         limit = servo.speed_limit
@@ -150,7 +150,7 @@ class Protector:
             servo.least_time = min(max(math.ceil(cruise + ramp), 1), most)
         return max(servo.wanted_speed, servo.least_time)
 
-    def _say_far(self, servo: Known, away: int | None) -> None:
+    def _notify_far_goal(self, servo: Known, away: int | None) -> None:
         units = servo.profile.units
         where = "is far away" if away is None else f"is {math.degrees(away * units.position):.0f}° away"
         speed = math.degrees(self._config.far_goal_speed)
@@ -165,7 +165,7 @@ class Protector:
                 servo.step_end = (most if step > 0 else least) + step
 
     def _before_torque(self, protocol: Protocol, ids: set[int], given: Iterable[int]) -> None:
-        """Before torque comes on: limits as the rig allows, and the present position as goal, where none is `given`."""
+        """Write the rig's limits before torque-on, and the present position as goal of servos without a `given` one."""
         servos = [self._table.servos[id_] for id_ in ids]
         limits: dict[str, dict[int, bytes]] = {}
         for servo in servos:
@@ -176,12 +176,12 @@ class Protector:
             self._write(servos, name, data)
         resting = [servo for servo in servos if servo.endless_goal is None and servo.id not in given]
         if self._config.torque_on:
-            self._hold(protocol, resting)
+            self._hold_position(protocol, resting)
         for servo in resting:
-            self._commanded.pop(servo.id, None)
+            self._commanded_at.pop(servo.id, None)
 
-    def _hold(self, protocol: Protocol, servos: list[Known]) -> None:
-        """Make the present position the goal of these servos, where it is another one."""
+    def _hold_position(self, protocol: Protocol, servos: list[Known]) -> None:
+        """Set the goal of these servos to the present position, if it differs."""
         goals = {}
         places, before = self._read(servos, *protocol.present_position), self._read(servos, *protocol.goal_position)
         for servo in servos:
@@ -189,37 +189,37 @@ class Protector:
             if servo.id not in places or servo.id not in before:
                 self._notify(Notice(servo.name, "torque on", "its position is not known: it did not answer"))
                 continue
-            here, there = register.decode(places[servo.id]), register.decode(before[servo.id])
-            if abs(here - there) > protocol.park_near:
-                goals[servo.id] = register.encode(here)
-                self._notify(Notice(servo.name, "torque on", f"goal {there} is not where it is: set to {here}"))
+            position, goal = register.decode(places[servo.id]), register.decode(before[servo.id])
+            if abs(position - goal) > protocol.park_near:
+                goals[servo.id] = register.encode(position)
+                self._notify(Notice(servo.name, "torque on", f"goal {goal} is not where it is: set to {position}"))
         self._write(servos, "goal_position", goals)
 
     # -- pauses of the program ----------------------------------------------------------------------------------------
 
-    def _note_answer(self, servo: Known, place: range | None, error: int) -> None:
+    def _note_reply(self, servo: Known, place: range | None, error: int) -> None:
         first, count = servo.protocol.usual
         if place is not None and first in place and first + count - 1 in place:
-            self._fresh[servo.id] = servo
+            self._unjudged[servo.id] = servo
         self._note_alarms(servo, error)
 
-    def _judge_fresh(self) -> None:
-        while self._fresh:
-            self._judge(self._fresh.popitem()[1])
+    def _judge_samples(self) -> None:
+        while self._unjudged:
+            self._judge_sample(self._unjudged.popitem()[1])
 
     def watch(self) -> None:
-        """In a pause: ask the servo whose sample is the oldest, as far as it is old."""
-        self._judge_fresh()
+        """In a pause, poll the servo whose sample is due."""
+        self._judge_samples()
         now = time.monotonic()
-        servo = min(self._table.servos.values(), key=lambda one: one.polled_at + self._period(one))
+        servo = min(self._table.servos.values(), key=lambda servo: servo.polled_at + self._period(servo))
         if not self.wrote or now - servo.polled_at < self._period(servo):
             return
         protocol, requests = servo.protocol, [(servo.id, *servo.protocol.with_torque)]
-        if protocol.reads_alarm and protocol.alarm is not None and now - servo.checked_at > _CHECK:
+        if protocol.reads_alarm and protocol.alarm is not None and now - servo.checked_at > _CHECK_PERIOD:
             requests += [(servo.id, protocol.torque_enable, 1), (servo.id, *protocol.alarm)]
             servo.checked_at = now
         servo.missed += 1
-        servo.polled_at = now + _CHECK * (servo.missed > _MISSED)
+        servo.polled_at = now + _CHECK_PERIOD * (servo.missed > _MAX_MISSED)
         for (_, address, _), answer in zip(requests, self._bus.read_many(requests), strict=True):
             if isinstance(answer, Reply) and answer.data:
                 servo.note(address, answer.data)
@@ -228,16 +228,16 @@ class Protector:
                 if protocol.alarm is not None and address == protocol.alarm[0]:
                     self._name_alarms(servo, answer.data[0])
         if not servo.missed:
-            self._judge(servo)
+            self._judge_sample(servo)
 
     def _period(self, servo: Known) -> float:
         busy = (
             servo.far_goal is not None or servo.cap is not None or (servo.stall < 1.0 and servo.value("torque_enable"))
         )
-        return _POLL if busy else _CHECK
+        return _RISK_PERIOD if busy else _CHECK_PERIOD
 
     def _note_alarms(self, servo: Known, error: int) -> None:
-        """Take in the error byte of a reply."""
+        """Evaluate the error byte of a reply."""
         protocol = servo.protocol
         if not protocol.reads_alarm:
             questions = protocol.refusing | (protocol.refusals.damaged or 0)
@@ -250,58 +250,58 @@ class Protector:
         if new and self._config.alarms:
             self._notify(Notice(servo.name, "alarm", f"reports {servo.protocol.alarms(new).describe()}"))
 
-    def _judge(self, servo: Known) -> None:
-        """Act on a new sample of a servo: whether it has arrived, is blocked, or is beyond a limit."""
+    def _judge_sample(self, servo: Known) -> None:
+        """Act on a new sample: end a far goal, limit a blocked servo, or switch a servo off beyond its limits."""
         sample = servo.sample()
         if sample is None or not self.wrote:
             return
         servo.polled_at = time.monotonic()
-        here = sample["position"]
-        if servo.value("torque_enable") == 0:  # it was without power, or switched off
-            self._commanded.pop(servo.id, None)
-        if servo.far_goal is not None and self._has_arrived(servo, here):
-            self._give_speed_back(servo)
+        position = sample["position"]
+        if servo.value("torque_enable") == 0:  # it had no power, or was switched off
+            self._commanded_at.pop(servo.id, None)
+        if servo.far_goal is not None and self._has_arrived(servo, position):
+            self._restore_speed(servo)
         if self._config.alarms:
             self._judge_supply(servo, sample)
         if servo.stall < 1.0 and not servo.kept_off:
-            self._judge_load(servo, here, sample)
+            self._judge_load(servo, position, sample)
 
-    def _has_arrived(self, servo: Known, here: int) -> bool:
+    def _has_arrived(self, servo: Known, position: int) -> bool:
         goal = servo.far_goal or 0
         if servo.positions is not None:
             goal = min(max(goal, servo.positions[0]), servo.positions[1])
-        return abs(here - goal) * servo.profile.units.position <= _THERE
+        return abs(position - goal) * servo.profile.units.position <= _ARRIVED
 
     def _judge_supply(self, servo: Known, sample: dict[str, int]) -> None:
-        """Keep a servo off that is too hot, or whose supply is wrong."""
-        hot = sample["temperature"] > servo.top_temperature - _COOLER * servo.kept_off
+        """Keep a servo off while it is too hot or its supply is out of range."""
+        hot = sample["temperature"] > servo.top_temperature - _HYSTERESIS * servo.kept_off
         low, high = servo.voltages
         volts = f"{sample['voltage'] * VOLT_PER_COUNT:g} V"
         if beyond_limits := hot or not low <= sample["voltage"] <= high:
-            what = f"{sample['temperature']} °C" if hot else volts
+            reading = f"{sample['temperature']} °C" if hot else volts
             if not servo.kept_off or servo.value("torque_enable"):
                 self._bus.sync_write(servo.protocol.torque_enable, {servo.id: b"\0"})
                 servo.note(servo.protocol.torque_enable, b"\0")
-                self._notify(Notice(servo.name, "temperature", f"{what} is beyond the rig's limit: torque off"))
+                self._notify(Notice(servo.name, "temperature", f"{reading} is beyond the rig's limit: torque off"))
         if beyond_limits != servo.kept_off:
             servo.kept_off, servo.blocked = beyond_limits, None
-            self._cap(servo, 0 if beyond_limits else None)
+            self._set_cap(servo, 0 if beyond_limits else None)
             if not beyond_limits:
                 text = f"{sample['temperature']} °C, {volts}: it may be switched on again"
                 self._notify(Notice(servo.name, "temperature", text))
 
-    def _judge_load(self, servo: Known, here: int, sample: dict[str, int]) -> None:
-        """Leave a blocked servo a share of its torque until it moves, or its goal goes back."""
+    def _judge_load(self, servo: Known, position: int, sample: dict[str, int]) -> None:
+        """Reduce the torque limit of a blocked servo until it moves, or its goal is no longer ahead."""
         near, goal, now = servo.protocol.park_near, servo.goal, time.monotonic()
-        ahead = 0 if goal is None else goal - here
+        ahead = 0 if goal is None else goal - position
         side = (ahead > near) - (ahead < -near)
         on = bool(servo.value("torque_enable")) and not servo.turns
         if servo.blocked is not None:
-            begun, then = servo.blocked
-            moved = (here - begun) * then * servo.profile.units.position > _THERE
-            if moved or side != then or not on:
+            start, direction = servo.blocked
+            moved = (position - start) * direction * servo.profile.units.position > _ARRIVED
+            if moved or side != direction or not on:
                 servo.blocked = None
-                self._cap(servo, None)
+                self._set_cap(servo, None)
                 self._notify(Notice(servo.name, "stall", "free again: torque limit as before"))
             return
         load = abs(sample["load"]) / servo.profile.units.full_load
@@ -310,15 +310,15 @@ class Protector:
         elif servo.pushes_since is None:
             servo.pushes_since = now
         elif now - servo.pushes_since >= LASTS:
-            servo.pushes_since, servo.blocked = None, (here, side)
-            self._cap(servo, max(round(servo.stall * servo.protocol.full_torque), 1))
+            servo.pushes_since, servo.blocked = None, (position, side)
+            self._set_cap(servo, max(round(servo.stall * servo.protocol.full_torque), 1))
             text = f"blocked for {LASTS} s at {load:.0%} load: torque limit {servo.stall:.0%} until it moves"
             self._notify(Notice(servo.name, "stall", text))
 
     # -- reads and writes ---------------------------------------------------------------------------------------------
 
-    def _cap(self, servo: Known, cap: int | None) -> None:
-        """Let a servo have at most this torque limit, counts; None: what the program has set."""
+    def _set_cap(self, servo: Known, cap: int | None) -> None:
+        """Limit a servo's torque limit to `cap` counts; None: restore the program's."""
         name = servo.protocol.names.torque
         register = servo.profile.register(name)
         if servo.cap is None:
@@ -329,8 +329,8 @@ class Protector:
             torque = servo.wanted_torque if most is None else min(servo.wanted_torque, most)
             self._write([servo], name, {servo.id: register.encode(torque)})
 
-    def _give_speed_back(self, servo: Known) -> None:
-        """Give a servo the speed limit that its program has set."""
+    def _restore_speed(self, servo: Known) -> None:
+        """Restore the program's speed limit of a servo."""
         servo.far_goal, servo.least_time = None, 0
         speed, top = servo.wanted_speed, servo.top_speed
         if top is not None and not servo.timed:
@@ -339,20 +339,20 @@ class Protector:
         self._write([servo], name, {servo.id: servo.profile.register(name).encode(speed)})
 
     def _read(self, servos: Iterable[Known], address: int, size: int) -> dict[int, bytes]:
-        """Registers of servos as they are now, by id, of those that answer."""
+        """Read registers of servos now; return them by id for the servos that answer."""
         data: dict[int, bytes] = {}
         for _ in range(1 + retries.QUESTION):
-            asked = [(servo.id, address, size) for servo in servos if servo.id not in data]
-            if not asked:
+            requests = [(servo.id, address, size) for servo in servos if servo.id not in data]
+            if not requests:
                 break
-            for (id_, *_), answer in zip(asked, self._bus.read_many(asked), strict=True):
+            for (id_, *_), answer in zip(requests, self._bus.read_many(requests), strict=True):
                 if isinstance(answer, Reply) and answer.data:
                     data[id_] = answer.data
                     self._table.servos[id_].note(address, answer.data)
         return data
 
     def _write(self, servos: Iterable[Known], name: str, data: dict[int, bytes]) -> None:
-        """Write to a register of some servos of one protocol."""
+        """Write a register of servos with the same protocol."""
         if not data:
             return
         changed = [servo for servo in servos if servo.id in data]

@@ -1,4 +1,4 @@
-"""Bytes between a program and a serial line, both ways, as they arrive; packets of the program may be examined."""
+"""Relay of bytes between a program and a serial line; packets of the program may be examined."""
 
 from __future__ import annotations
 
@@ -14,63 +14,63 @@ from axbridge.virtual.channel import Channel
 from axbridge.virtual.framing import Framing, ReceivedPacket
 
 Examine = Callable[[int, Packet, bytes], bytes]
-"""What the line gets instead of an intact packet: of this version of the protocol, the packet, and its bytes."""
+"""Returns the bytes for the line, from protocol version, packet and bytes of an intact packet."""
 
-_PATIENCE = 0.1  # s that an incomplete packet is kept; a servo forgets it then, too (inter-byte time-out)
-_SILENCE = 0.15  # s without a byte behind one that was passed on incomplete, so that its servo has forgotten it
-_AT_ONCE = 0.0005  # s in which a program asks again that waits for nothing else
-_HANDED_OVER = 0.0001  # s in which the system has handed bytes over to the line
-_LONGEST = 0.01  # s of a step at least, while there is no pause
-_AGAIN = 0.1  # s between two attempts to open a port that was lost
+_PATIENCE = 0.1  # s that an incomplete packet is held; servos also discard it then (inter-byte time-out)
+_SILENCE = 0.15  # s of silence after a packet that was passed on incomplete, so that its servo discards it
+_NEXT_PACKET_TIME = 0.0005  # s in which a program that waits for nothing else sends its next packet
+_HAND_OVER_TIME = 0.0001  # s that the system needs to hand bytes over to the line
+_MIN_STEP = 0.01  # s: minimum duration of a step without a pause
+_REOPEN_PERIOD = 0.1  # s between attempts to open a lost port
 
 
 class Packets:
-    """Cuts a program's bytes into packets, so that each can be examined; all others pass as they are."""
+    """Splits a program's bytes into packets, so that each can be examined; other bytes pass unchanged."""
 
     def __init__(self, versions: Iterable[int], examine: Examine) -> None:
         self._framing = Framing(versions)
         self._examine = examine
-        self._held = b""  # perhaps the start of a packet
-        self._since = 0.0
+        self._held = b""  # possibly the start of a packet
+        self._held_since = 0.0
 
     @property
     def held(self) -> bool:
-        """Whether bytes are kept until their packet is complete."""
+        """Whether bytes are held until their packet is complete."""
         return bool(self._held)
 
     def feed(self, data: bytes) -> bytes:
-        """Take in bytes; return what the line gets now."""
+        """Process bytes; return the bytes for the line."""
         arrivals = self._framing.feed(data)
         if not self._held and len(arrivals) == 1 and arrivals[0].size == len(data):
-            return self._checked(arrivals[0], data)
+            return self._examined(arrivals[0], data)
         before, stream, done, out = len(self._held), self._held + data, 0, []
         for arrival in arrivals:
             end = before + arrival.end
             begin = end - arrival.size
-            out += [stream[done:begin], self._checked(arrival, stream[begin:end])]
+            out += [stream[done:begin], self._examined(arrival, stream[begin:end])]
             done = end
         keep = len(stream) - done if self._framing.pending else 0
         if (keep and not self._held) or (keep and done):
-            self._since = time.monotonic()
+            self._held_since = time.monotonic()
         self._held = stream[len(stream) - keep :]
         return b"".join([*out, stream[done : len(stream) - keep]])
 
-    def _checked(self, arrival: ReceivedPacket, frame: bytes) -> bytes:
+    def _examined(self, arrival: ReceivedPacket, frame: bytes) -> bytes:
         return self._examine(arrival.protocol, arrival.packet, frame) if arrival.packet.intact else frame
 
     def overdue(self) -> bytes:
-        """The bytes of a packet that was not completed in time; they are no longer kept."""
-        if not self._held or time.monotonic() - self._since < _PATIENCE:
+        """Return, and release, the bytes of a packet that was not completed in time."""
+        if not self._held or time.monotonic() - self._held_since < _PATIENCE:
             return b""
-        late, self._held = self._held, b""
+        incomplete, self._held = self._held, b""
         self._framing.reset()
-        return late
+        return incomplete
 
 
 class Relay:
-    """One program on a channel, and one port.
+    """Relay between one program on a channel and one port.
 
-    `packets` None passes every byte at once, unchanged.
+    With `packets` None every byte passes at once, unchanged.
     """
 
     def __init__(
@@ -81,26 +81,26 @@ class Relay:
         say: Callable[[str], object] = lambda _: None,
     ) -> None:
         self.channel, self.port = channel, port
-        self.sent_at = self._received_at = time.monotonic()  # when the program, and a servo, sent something last
-        self.passing = False  # while bytes of the program go to the port
-        self.others: Sequence[int] = ()  # descriptors that end a wait, too
-        self.called = False  # whether one of them did, in the latest step
+        self.sent_at = self._received_at = time.monotonic()  # time of the last bytes of the program, and of a servo
+        self.passing = False  # true while bytes of the program are written to the port
+        self.others: Sequence[int] = ()  # other descriptors that end a wait
+        self.called = False  # whether one of them ended the latest step
         self._packets, self._say = packets, say
         self._quiet_until = 0.0
         self._tried_at = 0.0
 
     @property
     def idle(self) -> float:
-        """How long nothing has passed in either direction, s."""
+        """Time without bytes in either direction, s."""
         return time.monotonic() - max(self.sent_at, self._received_at)
 
     def step(self, wait: float) -> None:
-        """Pass on what comes within `wait` s; when the port is lost the program's is, too, until it is back.
+        """Relay for about `wait` s; while the port is lost, unplug the program's port.
 
-        It returns in a pause, so that work between two steps holds nothing up. Behind an answer the next question may
-        come at once. Behind a question the system needs the processor to hand it over; then its answer takes a while.
+        It returns in a pause, so that work between two steps delays nothing. After a reply the next packet may follow
+        at once. After a packet the system needs the processor to hand it over, but its reply takes longer.
         """
-        end = time.monotonic() + max(wait, _LONGEST)
+        end = time.monotonic() + max(wait, _MIN_STEP)
         try:
             if self.port.fd is None:
                 self._reopen(wait)
@@ -111,13 +111,13 @@ class Relay:
             self.lose(lost)
 
     def lose(self, error: PortError) -> None:
-        """The port is lost: so is the program's, until it is back."""
+        """Unplug the program's port, until the lost port is back."""
         self._say(error.message)
         self.channel.unplug()
 
     def _reopen(self, wait: float) -> None:
         time.sleep(wait)
-        if time.monotonic() - self._tried_at < _AGAIN:
+        if time.monotonic() - self._tried_at < _REOPEN_PERIOD:
             return
         self._tried_at = time.monotonic()
         with contextlib.suppress(PortError):
@@ -126,9 +126,9 @@ class Relay:
             self._say("the port is back")
 
     def _pass(self, wait: float) -> float:
-        """Wait once, and pass on what came; how long to wait for more, s."""
+        """Wait once, and pass on the bytes that came; return the time to wait for more, s."""
         line = self.port.fd
-        assert line is not None  # else it is opened first
+        assert line is not None  # `step` opens it first
         program = self.channel.descriptors() if time.monotonic() >= self._quiet_until else ()
         wait = 0.0 if self.channel.waits else self.port.until_next(wait)
         ready = select.select([line, *program, *self.others], [], [], wait)[0]
@@ -137,19 +137,19 @@ class Relay:
             self.channel.write(data)
             self._received_at = time.monotonic()
             if ready == [line]:
-                return _AT_ONCE
+                return _NEXT_PACKET_TIME
         self.called = not set(ready).isdisjoint(self.others)
         if self.channel.waits or not set(ready).isdisjoint(program):
             for arrival in self.channel.receive():
-                self._follow(arrival.baud)
+                self._set_baud(arrival.baud)
                 if out := arrival.data if self._packets is None else self._packets.feed(arrival.data):
                     self._send(out)
                 self.sent_at = time.monotonic()
                 data = arrival.data
-        if self._packets is not None and self._packets.held and (late := self._packets.overdue()):
-            self._send(late)
+        if self._packets is not None and self._packets.held and (incomplete := self._packets.overdue()):
+            self._send(incomplete)
             self._quiet_until = time.monotonic() + _SILENCE
-        return _HANDED_OVER if data and not self.called else 0.0
+        return _HAND_OVER_TIME if data and not self.called else 0.0
 
     def _send(self, data: bytes) -> None:
         self.passing = True
@@ -158,8 +158,8 @@ class Relay:
         finally:
             self.passing = False
 
-    def _follow(self, baud: float | None) -> None:
-        """Set the port to the rate that the program has set."""
+    def _set_baud(self, baud: float | None) -> None:
+        """Set the port to the program's baud rate."""
         if baud and round(baud) != self.port.baudrate:
             before = self.port.baudrate
             try:

@@ -1,6 +1,6 @@
-"""A recorded run as a server: the recorded answers, as long as a program says what the recorded one said.
+"""Server that replays a recorded run: it gives the recorded replies while the program sends the recorded packets.
 
-From the first difference on, virtual servos go on from the state that the recording was in.
+After the first difference, virtual servos continue from the recorded state.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from axbridge.virtual.framing import Framing, ReceivedPacket
 from axbridge.virtual.servo import VirtualServo
 from axbridge.virtual.world import World
 
-_LAST = ("torque_enable", "goal_position")  # what moves a servo comes last
+_MOTION_REGISTERS = ("torque_enable", "goal_position")  # written last, because they move the servo
 
 
 @dataclass
 class _Question:
-    """A packet of the recorded program, and what came until the next one."""
+    """A packet of the recorded program, with the bytes received until the next one."""
 
     packet: Packet
-    begin: int  # of what passed after it, and before the next packet of anyone
-    answers: list[tuple[float, bytes]] = field(default_factory=list)  # s after it was sent
+    begin: int  # index of the entry after the packet
+    answers: list[tuple[float, bytes]] = field(default_factory=list)  # s after the packet
 
 
 class Replay:
@@ -41,11 +41,11 @@ class Replay:
 
     Args:
         path: A recording made by `axbridge bridge`.
-        world: With one line, whose servos are those of the recording.
-        say: Gets the line that names the first difference.
+        world: A world with one line and the servos of the recording.
+        say: Receives the line that names the first difference.
 
     Raises:
-        RecordingError: the file cannot be read, or holds no packets.
+        RecordingError: the file cannot be read, or has no packets.
         UsageError: the rig has several lines.
     """
 
@@ -53,7 +53,7 @@ class Replay:
         if len(world.lines) != 1:
             raise UsageError("a recording has the packets of one line, and this rig has several")
         self._passed = recorded_packets(path)
-        if not any(one.source is Source.PROGRAM for one in self._passed):
+        if not any(entry.source is Source.PROGRAM for entry in self._passed):
             hint = Remedy("bridge", "RIG", port="PORT", record="FILE.mcap", says="record one: {}")
             raise RecordingError(path, "holds no packets of a program", hint)
         self._world, self._say = world, say
@@ -64,33 +64,33 @@ class Replay:
         )
         self._traffic = Traffic(self._known, lambda *_: None)
         self._questions = self._script()
-        self._at = 0  # what has passed so far
-        self._count = 0  # packets of the program that is served
+        self._decoded = 0  # index of the first entry that `_traffic` has not decoded
+        self._count = 0  # packets of the present program
         self._line.script = self.answer
 
     def answer(self, received: ReceivedPacket) -> list[tuple[float, bytes]] | None:
-        """The recorded answers, each with its delay from the start of the packet, s; None: there are none any more."""
+        """Return the recorded replies with their delays from the start of the packet, s; None after a difference."""
         self._count += 1
         version, packet = received.protocol, received.packet
         waiting = self._questions[version, packet.id]
         if not waiting or waiting[0].packet != packet:
-            self._go_on(packet, waiting[0].packet if waiting else None)
+            self._simulate(packet, waiting[0].packet if waiting else None)
             return None
         question = waiting.popleft()
-        self._follow(question.begin)
+        self._decode_until(question.begin)
         return question.answers
 
     def _script(self) -> defaultdict[tuple[int, int], deque[_Question]]:
-        """The program's packets, by version and id."""
+        """Return the program's packets, by version and id."""
         script: defaultdict[tuple[int, int], deque[_Question]] = defaultdict(deque)
         framing, changes = Framing(self._traffic.versions), Framing(self._traffic.versions)
-        changed: list[tuple[Packet, Packet]] = []  # what the program has sent, and what the line got instead
+        changed: list[tuple[Packet, Packet]] = []  # packet of the program, and packet on the line instead
         latest: _Question | None = None
         sent = 0.0
         for number, (time, source, data) in enumerate(self._passed):
             if source is Source.CHANGED:
-                asked, instead = (one.packet for one in changes.feed(data))
-                changed.append((asked, instead))
+                original, replacement = (received.packet for received in changes.feed(data))
+                changed.append((original, replacement))
             elif source is Source.BRIDGE:
                 latest = None
             elif source is Source.PROGRAM:
@@ -104,34 +104,34 @@ class Replay:
                 latest.answers.append((time - sent, data))
         return script
 
-    def _follow(self, begin: int) -> None:
-        """Take in what had passed until the answers to a packet, and these."""
+    def _decode_until(self, begin: int) -> None:
+        """Decode all entries up to a packet, and the replies to it."""
         byte = byte_seconds(self._line.baud)
         end = next(
             (at for at in range(begin, len(self._passed)) if self._passed[at].source is not Source.SERVOS),
             len(self._passed),
         )
-        for time, source, data in self._passed[self._at : end]:
+        for time, source, data in self._passed[self._decoded : end]:
             if source is Source.SERVOS:
                 self._traffic.came(data, time)
             elif source is not Source.CHANGED:
                 self._traffic.sent(data, time, byte)
-        self._at = max(self._at, end)
+        self._decoded = max(self._decoded, end)
 
-    def _go_on(self, got: Packet, expected: Packet | None) -> None:
-        """Let the virtual servos take over."""
+    def _simulate(self, got: Packet, expected: Packet | None) -> None:
+        """Let the virtual servos answer from now on."""
         self._line.script = None
-        there = "nothing more to this id" if expected is None else _in_words(expected)
-        self._say(f"packet {self._count} differs: expected {there}, got {_in_words(got)}; simulated from here on")
+        wanted = "nothing more to this id" if expected is None else _describe(expected)
+        self._say(f"packet {self._count} differs: expected {wanted}, got {_describe(got)}; simulated from here on")
         for known in self._known.servos.values():
-            self._set(known, self._configs[known.id])
+            self._restore(known, self._configs[known.id])
 
-    def _set(self, known: Known, servo: VirtualServo) -> None:
-        """Bring a virtual servo into the recorded state: registers, position, supply, and an overload."""
+    def _restore(self, known: Known, servo: VirtualServo) -> None:
+        """Set a virtual servo to the recorded state: registers, position, supply, and an overload."""
         now, registers, table = self._world.now(), servo.profile.registers, servo.table
         volts = known.value(servo.protocol.names.voltage)
         if volts is not None:
-            supply = self._world.bank.supply  # of each motor, or of all
+            supply = self._world.bank.supply  # of each motor, or one for all
             supply[servo.row % len(supply)] = volts * servo.profile.units.voltage
         for name, register in registers.items():
             value = known.value(name)
@@ -139,32 +139,32 @@ class Replay:
                 table[name] = value
         servo.alarms.reset()
         servo.configure()
-        here = known.value("present_position")
-        for name in (*(name for name in registers if name not in _LAST), *_LAST):
-            if name == _LAST[0] and here is not None:
-                self._place(known.name, servo, here)
+        count = known.value("present_position")
+        for name in (*(name for name in registers if name not in _MOTION_REGISTERS), *_MOTION_REGISTERS):
+            if name == _MOTION_REGISTERS[0] and count is not None:
+                self._place(known.name, servo, count)
             register, value = registers[name], known.value(name)
             if value is None or not register.writable or register.area is Area.EEPROM:
                 continue
-            if name == _LAST[-1] and not table["torque_enable"]:
-                table[name] = value  # a write of it would switch an AX-12 on
+            if name == _MOTION_REGISTERS[-1] and not table["torque_enable"]:
+                table[name] = value  # a written goal would switch an AX-12 on
             else:
                 servo.write(register.address, register.encode(value), now)
         if self._traffic.errors.get(known.id, 0) & servo.protocol.alarms.OVERLOAD:
             servo.overload(now)
         servo.push(now)
 
-    def _place(self, name: str, servo: VirtualServo, here: int) -> None:
-        """Turn the shaft until its sensor reads so many counts."""
-        register, count = servo.profile.register("present_position"), servo.profile.units.position
-        angle = (here - servo.zero) * count
+    def _place(self, name: str, servo: VirtualServo, count: int) -> None:
+        """Turn the shaft until its sensor reads `count`."""
+        register, unit = servo.profile.register("present_position"), servo.profile.units.position
+        angle = (count - servo.zero) * unit
         self._world.place(name, angle)
         read = register.decode(servo.peek(register.address, register.size, self._world.now()))
-        if read != here:  # an offset in its registers shifts the reading
-            self._world.place(name, angle + (here - read) * count)
+        if read != count:  # an offset register shifts the reading
+            self._world.place(name, angle + (count - read) * unit)
 
 
-def _in_words(packet: Packet) -> str:
+def _describe(packet: Packet) -> str:
     known = packet.code in set(Instruction)
     name = Instruction(packet.code).name if known else f"instruction 0x{packet.code:02x}"
     data = packet.params.hex(" ") or "no parameters"

@@ -1,7 +1,7 @@
-"""What a packet may say: pure functions of a packet and the known registers; a rule changes values, not packets.
+"""Rules for packets: pure functions of a packet and the known registers; a rule changes values, not packets.
 
-A servo gets each packet and answers it, so its program sees ordinary replies. What a rule refuses, the servo refuses
-itself: the write goes to an address where it has no register, or says what the register holds already.
+A servo receives each packet and answers it, so that the program gets ordinary replies. The servo itself refuses a
+forbidden write: the packet gets an address without a register, or the register's present value.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from axbridge.config.profile import Register
 from axbridge.config.registers import Instruction
 from axbridge.units import limited_bits
 
-_NOWHERE = 0xF0  # no profile has a register from here on that one packet of Protocol 1.0 could reach
-_UNASSIGNED = 0x7E  # no instruction of any protocol
+_NO_REGISTER = 0xF0  # no profile has a register from here on that one packet of Protocol 1.0 could reach
+_UNASSIGNED = 0x7E  # an instruction code that no protocol uses
 
 
 class Notice(NamedTuple):
-    """What a rule did, or saw."""
+    """A report of a rule."""
 
     servo: str
     rule: str
@@ -47,7 +47,7 @@ def _limited_speed(servo: Known, name: str, value: int) -> int:
     if name == "moving_speed" and servo.turns:
         return limited_bits(value, top)
     if value == 0 and name == servo.protocol.names.speed and not servo.turns:
-        return top  # 0 is: as fast as it can
+        return top  # 0: no speed limit
     return min(max(value, -top), top)
 
 
@@ -62,12 +62,12 @@ def _limited_torque(servo: Known, name: str, value: int) -> int:
     return value if top is None else min(max(value, -top), top)
 
 
-def _off_beyond_limits(servo: Known, name: str, value: int) -> int:
+def _keep_off(servo: Known, name: str, value: int) -> int:
     return 0 if name == "torque_enable" and servo.kept_off else value
 
 
-def _no_new_middle(servo: Known, name: str, value: int) -> int:
-    """Feetech's servos take 128 for: this place is the middle from now on, for good."""
+def _keep_middle(servo: Known, name: str, value: int) -> int:
+    """Keep Torque Enable when 128 is written: Feetech's servos make the present position the middle, permanently."""
     if name != "torque_enable" or servo.protocol.lock is None or value <= 1:
         return value
     return servo.value(name) or 0
@@ -77,54 +77,54 @@ RULES: dict[str, Callable[[Known, str, int], int]] = {
     "soft limits": _limited_position,
     "top speed": _limited_speed,
     "top torque": _limited_torque,
-    "temperature": _off_beyond_limits,
-    "service": _no_new_middle,
+    "temperature": _keep_off,
+    "service": _keep_middle,
 }
-"""Of a value that a program writes to a register, by name: what the servo gets instead."""
+"""By name, a function of servo, register name and written value that returns the permitted value."""
 _RESETS = {Instruction.FACTORY_RESET: "factory reset", Instruction.BACKUP: "backup"}
 
 
 def checked(
     protocol: Protocol, packet: Packet, table: Table, *, service: bool = False
 ) -> tuple[Packet, tuple[Notice, ...]]:
-    """The packet as the servos may get it, and what was changed; the same object where nothing was.
+    """Return the packet for the servos, and notices of changes; the same object if nothing was changed.
 
     Args:
-        protocol: What the servos speak that hear it.
+        protocol: Protocol of the servos that receive it.
         packet: From the program; it is intact.
-        table: The registers as they are known.
-        service: Whether EEPROM and factory reset are allowed (``--allow-service``).
+        table: The known registers.
+        service: Whether EEPROM writes and factory reset are permitted (``--allow-service``).
     """
     notices: list[Notice] = []
     if packet.code in _RESETS and not service:
-        silent = protocol.refusals.unknown is None and packet.id != BROADCAST  # it would say nothing
+        silent = protocol.refusals.unknown is None and packet.id != BROADCAST  # unknown codes are unanswered
         code = Instruction.PING if silent else _UNASSIGNED
-        names = ", ".join(one.name for one in table.meant(packet.id, protocol)) or f"id {packet.id}"
+        names = ", ".join(servo.name for servo in table.meant(packet.id, protocol)) or f"id {packet.id}"
         notice = Notice(names, "service", f"{_RESETS[Instruction(packet.code)]} refused: --allow-service lets it pass")
         return packet._replace(code=int(code), params=b""), (notice,)
     params = bytearray(packet.params)
-    for one in writes(protocol, packet):
-        for servo in table.meant(one.id, protocol):
-            if one.address < servo.profile.eeprom_end and not service:
-                _refuse_service(servo, protocol, params, one, notices)
-            _limit(servo, params, one, notices, service=service)
+    for write in writes(protocol, packet):
+        for servo in table.meant(write.id, protocol):
+            if write.address < servo.profile.eeprom_end and not service:
+                _refuse_service(servo, protocol, params, write, notices)
+            _limit(servo, params, write, notices, service=service)
     if bytes(params) == packet.params:
         return packet, ()
     return packet._replace(params=bytes(params)), tuple(notices)
 
 
 def wanted(protocol: Protocol, packet: Packet, table: Table) -> dict[str, dict[int, int]]:
-    """The values that a packet writes to whole registers that have a rule, by name and id."""
+    """Return the values that a packet writes to whole registers with a rule, by name and id."""
     values: dict[str, dict[int, int]] = {}
-    for one in writes(protocol, packet):
-        for servo in table.meant(one.id, protocol):
-            filled = servo.filled(one.address, one.end - one.begin)
+    for write in writes(protocol, packet):
+        for servo in table.meant(write.id, protocol):
+            filled = servo.filled(write.address, write.end - write.begin)
             if filled is not None:
                 for name, register, at in filled:
-                    data = packet.params[one.begin + at : one.begin + at + register.size]
+                    data = packet.params[write.begin + at : write.begin + at + register.size]
                     values.setdefault(name, {})[servo.id] = register.decode(data)
                 continue
-            places = servo.places(one.address, one.begin, one.end)
+            places = servo.places(write.address, write.begin, write.end)
             for name, register in servo.ruled:
                 span = range(register.address, register.end)
                 if all(place in places for place in span):
@@ -134,66 +134,66 @@ def wanted(protocol: Protocol, packet: Packet, table: Table) -> dict[str, dict[i
 
 
 def powered(protocol: Protocol, packet: Packet, table: Table) -> set[int]:
-    """Ids of the servos whose torque a packet may switch on, and was not known to be on."""
+    """Return ids of the servos whose torque a packet may switch on, and is not known to be on."""
     ids = set()
     goal = protocol.goal_position[0]
-    for one in writes(protocol, packet):
-        for servo in table.meant(one.id, protocol):
+    for write in writes(protocol, packet):
+        for servo in table.meant(write.id, protocol):
             on = protocol.torque_enable
             if servo.value("torque_enable") == 1:
                 continue
-            places = servo.places(one.address, one.begin, one.end)
+            places = servo.places(write.address, write.begin, write.end)
             if (on in places and packet.params[places[on]]) or None in places or (goal in places and servo.wakes):
                 ids.add(servo.id)
     return ids
 
 
 def beyond(servo: Known) -> dict[str, int]:
-    """Limits of speed and torque that its registers hold, and the rig does not allow: what they must be, by name."""
+    """Return the permitted values, by name, of speed and torque registers that exceed the rig's limits."""
     values = {}
     for name in {servo.protocol.names.speed, servo.protocol.names.torque, "goal_current"}:
-        held = servo.value(name)
-        if held is None or servo.profile.register(name).address < servo.profile.eeprom_end:
+        present = servo.value(name)
+        if present is None or servo.profile.register(name).address < servo.profile.eeprom_end:
             continue
-        if (allowed := _limited_torque(servo, name, _limited_speed(servo, name, held))) != held:
+        if (allowed := _limited_torque(servo, name, _limited_speed(servo, name, present))) != present:
             values[name] = allowed
     return values
 
 
-def _refuse_service(servo: Known, protocol: Protocol, params: bytearray, one: Write, notices: list[Notice]) -> None:
-    data = bytes(params[one.begin : one.end])
-    held = servo.data(one.address, len(data))
-    if data == held:
+def _refuse_service(servo: Known, protocol: Protocol, params: bytearray, write: Write, notices: list[Notice]) -> None:
+    data = bytes(params[write.begin : write.end])
+    present = servo.data(write.address, len(data))
+    if data == present:
         return
     if protocol.refusals.access:
-        nowhere = _NOWHERE if protocol.address_size == 1 else 0xFFFF - len(data)
-        params[one.at : one.at + protocol.address_size] = nowhere.to_bytes(protocol.address_size, "little")
-    elif held is not None:
-        params[one.begin : one.end] = held
-    else:  # what is held is not known: a register that takes no write, which such a servo acknowledges
-        params[one.at] = _NOWHERE
-    names = [name for name, register in servo.profile.registers.items() if register.address == one.address]
-    what = names[0] if names else f"address {one.address}"
-    notices.append(Notice(servo.name, "service", f"write to EEPROM ({what}) refused: --allow-service lets it pass"))
+        no_register = _NO_REGISTER if protocol.address_size == 1 else 0xFFFF - len(data)
+        params[write.at : write.at + protocol.address_size] = no_register.to_bytes(protocol.address_size, "little")
+    elif present is not None:
+        params[write.begin : write.end] = present
+    else:  # the present value is unknown: write to an address without a register, which the servo acknowledges
+        params[write.at] = _NO_REGISTER
+    names = [name for name, register in servo.profile.registers.items() if register.address == write.address]
+    name = names[0] if names else f"address {write.address}"
+    notices.append(Notice(servo.name, "service", f"write to EEPROM ({name}) refused: --allow-service lets it pass"))
 
 
-def _limit(servo: Known, params: bytearray, one: Write, notices: list[Notice], *, service: bool) -> None:
-    address = int.from_bytes(params[one.at : one.at + servo.protocol.address_size], "little")
-    filled = servo.filled(address, one.end - one.begin)
+def _limit(servo: Known, params: bytearray, write: Write, notices: list[Notice], *, service: bool) -> None:
+    address = int.from_bytes(params[write.at : write.at + servo.protocol.address_size], "little")
+    filled = servo.filled(address, write.end - write.begin)
     if filled is not None and all(
         limited(servo, name, value) == value
         for name, register, at in filled
-        for value in (register.decode(params[one.begin + at : one.begin + at + register.size]),)
+        for value in (register.decode(params[write.begin + at : write.begin + at + register.size]),)
         for limited in RULES.values()
     ):
         return
-    places = servo.places(address, one.begin, one.end)
+    places = servo.places(address, write.begin, write.end)
     for name, register in servo.ruled:
         span = range(register.address, register.end)
         if places.keys().isdisjoint(span):
             continue
-        held = servo.data(register.address, register.size)
-        data = bytearray(held or bytes(register.size))
+        present = servo.data(register.address, register.size)
+        data = bytearray(present or bytes(register.size))
         for place in span:
             if place in places:
                 data[place - register.address] = params[places[place]]
@@ -203,12 +203,12 @@ def _limit(servo: Known, params: bytearray, one: Write, notices: list[Notice], *
                 continue
             if (new := limited(servo, name, value)) != value:
                 whole = all(place in places for place in span)
-                _put(register, register.encode(new) if whole else held or register.encode(new), params, places)
+                _set_bytes(register, register.encode(new) if whole else present or register.encode(new), params, places)
                 notices.append(Notice(servo.name, rule, f"{name} {value}: limited to {new}"))
                 value = new
 
 
-def _put(register: Register, data: bytes, params: bytearray, places: dict[int | None, int]) -> None:
+def _set_bytes(register: Register, data: bytes, params: bytearray, places: dict[int | None, int]) -> None:
     for place, byte in enumerate(data, register.address):
         if place in places:
             params[places[place]] = byte

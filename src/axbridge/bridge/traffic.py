@@ -1,4 +1,4 @@
-"""Questions and answers of a line, paired as they pass: what the registers hold, and what was late, lost or damaged."""
+"""Matches replies to instruction packets on a line; tracks registers, and late, lost or damaged replies."""
 
 from __future__ import annotations
 
@@ -14,120 +14,121 @@ from axbridge.bus.stats import LineStats, percentile
 from axbridge.config.registers import GROUP_READS, Instruction
 from axbridge.virtual.framing import Framing
 
-_KEPT = 200_000  # reply times: the latest
-_UNANSWERED = {Instruction.SYNC_WRITE, Instruction.BULK_WRITE}
+_MAX_TIMES = 200_000  # reply times that are kept, the latest
+_WITHOUT_REPLY = {Instruction.SYNC_WRITE, Instruction.BULK_WRITE}
 
 News = Callable[[Known, range, bool, float], object]
-"""Called before registers of a servo get new values: which, whether a packet writes them, and when, s."""
+"""Called before registers of a servo get new values: servo, addresses, whether a packet writes them, and time, s."""
 
 
-class _Awaited(NamedTuple):
-    """One answer to the latest question."""
+class _ExpectedReply(NamedTuple):
+    """One expected reply to the latest instruction packet."""
 
     id: int
-    place: range | None  # the registers that it brings; None: it has no data, or a PING's
+    place: range | None  # addresses of its data; None: no data; empty: a PING's
 
 
 class Traffic:
-    """Takes in the bytes of a line, in order.
+    """Decodes the bytes of a line, in order.
 
     Args:
-        table: What is known of the registers; it is kept up to date.
+        table: The known registers; it is kept up to date.
         news: See `News`.
 
     Attributes:
-        versions: Of Dynamixel's protocol, that are on the line.
-        stats: Counters of each id that is in the table.
-        questions: Instruction packets.
-        alarms: By id, how many answers had each of them.
-        errors: By id, what the latest answer says is wrong.
-        answered: Gets every answer: whose, the registers that it brings, and its error byte.
+        versions: Dynamixel protocol versions on the line.
+        stats: Counters of each id in the table.
+        questions: Number of instruction packets.
+        alarms: By id, the number of replies with each alarm.
+        errors: By id, the alarm bits of the latest reply.
+        answered: Called for every reply: servo, addresses of its data, and error byte.
     """
 
     def __init__(self, table: Table, news: News) -> None:
-        self.table, self._news = table, news
+        self.table, self._on_news = table, news
         self.answered: Callable[[Known, range | None, int], object] = lambda *_: None
         self.versions: Sequence[int] = sorted({servo.protocol.version for servo in table.servos.values()})
-        self._sent, self._came = Framing(self.versions), Framing(self.versions)
+        self._instructions, self._replies = Framing(self.versions), Framing(self.versions)
         self.stats = LineStats()
         self.questions = 0
         self.alarms: dict[int, Counter[str]] = {}
         self.errors: dict[int, int] = {}
-        self._times: deque[float] = deque(maxlen=_KEPT)
-        self._asked = 0.0
-        self._received = 0.0  # when the servos had the question
+        self._times: deque[float] = deque(maxlen=_MAX_TIMES)
+        self._sent_at = 0.0
+        self._received = 0.0  # s, end of the instruction packet on the line
         self._question: Packet | None = None
-        self._waiting: list[_Awaited] = []
+        self._expected_replies: list[_ExpectedReply] = []
         self._damaged = False
         self._echoes = False
-        self._acknowledging: set[int] = set()  # ids that have answered a write
-        self._without_ack: set[int] = set()  # ids that have answered none
+        self._acknowledging: set[int] = set()  # ids that have acknowledged a write
+        self._without_ack: set[int] = set()  # ids that have not acknowledged one
 
     @property
     def pending(self) -> bool:
-        """Whether an answer to the latest question may still come; how many answer a PING to all is not known."""
+        """Whether a reply to the latest packet may still come; the number of replies to a broadcast PING is unknown."""
         question = self._question
         to_all = question is not None and question.id == BROADCAST and question.code == Instruction.PING
-        return to_all or any(one.place is not None or one.id not in self._without_ack for one in self._waiting)
+        replies = self._expected_replies
+        return to_all or any(reply.place is not None or reply.id not in self._without_ack for reply in replies)
 
     def sent(self, data: bytes, time: float, byte: float) -> None:
-        """Bytes go to the servos at `time`, s; each takes `byte` s."""
-        for received in self._sent.feed(data):
+        """Decode bytes to the servos, sent at `time`, s; each takes `byte` s."""
+        for received in self._instructions.feed(data):
             packet = received.packet
             protocol = self.table.protocol(received.protocol, packet.id)
             if protocol is None:
                 continue
-            if self._came.pending:  # an answer that has lost a byte
+            if self._replies.pending:  # a reply that has lost a byte
                 self._damaged = True
-                self._came.reset()
+                self._replies.reset()
             self.give_up()
             self.questions += 1
-            self._question, self._asked, self._received = packet, time, time + received.size * byte
+            self._question, self._sent_at, self._received = packet, time, time + received.size * byte
             if packet.intact:
-                self._waiting = list(self._expected(protocol, packet))
-                for one in self._waiting:
-                    self.stats.of(one.id).asked += self._is_due(one)
+                self._expected_replies = list(self._expect_replies(protocol, packet))
+                for reply in self._expected_replies:
+                    self.stats.of(reply.id).asked += self._is_due(reply)
                 for write in writes(protocol, packet):
                     for servo in self.table.meant(write.id, protocol):
                         places = servo.places(write.address, write.begin, write.end)
                         known = [place for place in places if place is not None]
                         if known:
-                            self._news(servo, range(min(known), max(known) + 1), True, time)
+                            self._on_news(servo, range(min(known), max(known) + 1), True, time)
                 self.table.sent(protocol, packet)
 
     def came(self, data: bytes, time: float) -> None:
-        """Bytes came from the servos, or from an adapter that echoes, by `time`, s."""
-        for received in self._came.feed(data):
+        """Decode bytes received by `time`, s, from the servos, or from an adapter that echoes."""
+        for received in self._replies.feed(data):
             packet = received.packet
             if packet[:3] == (self._question or ())[:3] and not packet.status and (packet.params or self._echoes):
                 self._echoes = True
             elif not packet.intact:
                 self._damaged = True
             elif packet.id == BROADCAST and packet.status:
-                lengths = [len(one.place) for one in self._waiting if one.place is not None]
+                lengths = [len(reply.place) for reply in self._expected_replies if reply.place is not None]
                 for block in v2.fast_blocks(packet, lengths):
                     self._answer(Packet(block.id, block.error, block.data), time)
             elif packet.id in self.table.servos:
                 self._answer(packet, time)
 
     def give_up(self) -> None:
-        """Count what was awaited, and did not come, as lost."""
-        for one in filter(self._is_due, self._waiting):
-            counts = self.stats.of(one.id)
+        """Count expected replies that did not come as lost."""
+        for reply in filter(self._is_due, self._expected_replies):
+            counts = self.stats.of(reply.id)
             if self._damaged:
                 counts.corrupt += 1
             else:
                 counts.timeouts += 1
-        self._without_ack |= {one.id for one in self._waiting if one.place is None} - self._acknowledging
-        self._waiting, self._damaged = [], False
+        self._without_ack |= {reply.id for reply in self._expected_replies if reply.place is None} - self._acknowledging
+        self._expected_replies, self._damaged = [], False
 
     def reply_times(self) -> dict[str, float | None]:
-        """Median and 99th percentile of the time from a question to its last answer, ms; None without any."""
+        """Return median and 99th percentile of the time from a packet to its last reply, ms; None without any."""
         times = list(self._times)
         return {f"p{share}": 1e3 * percentile(times, share / 100) if times else None for share in (50, 99)}
 
     def servos(self) -> dict[str, dict[str, Any]]:
-        """Counters and alarms of each servo, by name."""
+        """Return counters and alarms of each servo, by name."""
         counts = self.stats.as_dict()["servos"]
         return {
             servo.name: {**counts[servo.id], "alarms": dict(self.alarms.get(servo.id, {}))}
@@ -135,40 +136,40 @@ class Traffic:
             if servo.id in counts
         }
 
-    def _is_due(self, one: _Awaited) -> bool:
-        """Whether it would be missed: a servo may be set not to acknowledge a write."""
-        return one.place is not None or one.id in self._acknowledging
+    def _is_due(self, reply: _ExpectedReply) -> bool:
+        """Return whether a missing reply counts as lost: a servo may be set not to acknowledge writes."""
+        return reply.place is not None or reply.id in self._acknowledging
 
-    def _expected(self, protocol: Protocol, packet: Packet) -> Iterator[_Awaited]:
+    def _expect_replies(self, protocol: Protocol, packet: Packet) -> Iterator[_ExpectedReply]:
         if packet.code in GROUP_READS and packet.id == BROADCAST:
             for id_, address, length in protocol.reads(packet):
                 if id_ in self.table.servos:
-                    yield _Awaited(id_, range(address, address + length))
-        elif packet.id in self.table.servos and packet.code not in _UNANSWERED:
+                    yield _ExpectedReply(id_, range(address, address + length))
+        elif packet.id in self.table.servos and packet.code not in _WITHOUT_REPLY:
             width, place = protocol.address_size, None
             if packet.code == Instruction.READ and len(packet.params) == 2 * width:
                 address, length = (int.from_bytes(packet.params[at : at + width], "little") for at in (0, width))
                 place = range(address, address + length)
             elif packet.code == Instruction.PING:
                 place = range(0)
-            yield _Awaited(packet.id, place)
+            yield _ExpectedReply(packet.id, place)
 
     def _answer(self, packet: Packet, time: float) -> None:
         servo, counts = self.table.servos[packet.id], self.stats.of(packet.id)
-        one = next((one for one in self._waiting if one.id == packet.id), None)
-        if one is None:
+        reply = next((reply for reply in self._expected_replies if reply.id == packet.id), None)
+        if reply is None:
             counts.late += 1
             return
-        self._waiting.remove(one)
-        if one.place is None and packet.id not in self._acknowledging:
+        self._expected_replies.remove(reply)
+        if reply.place is None and packet.id not in self._acknowledging:
             self._acknowledging.add(packet.id)
             self._without_ack.discard(packet.id)
             counts.asked += 1
-        if not self._waiting:
-            self._times.append(time - self._asked)
-        place = one.place if one.place and len(packet.params) == len(one.place) else None
+        if not self._expected_replies:
+            self._times.append(time - self._sent_at)
+        place = reply.place if reply.place and len(packet.params) == len(reply.place) else None
         if place is not None:
-            self._news(servo, place, False, self._received)
+            self._on_news(servo, place, False, self._received)
             servo.note(place.start, packet.params)
         self._note_alarms(servo, packet.code)
         self.answered(servo, place, packet.code)
@@ -176,7 +177,7 @@ class Traffic:
     def _note_alarms(self, servo: Known, error: int) -> None:
         protocol = servo.protocol
         alarm = bits = error & protocol.alarm_mask
-        if protocol.alarm is not None:  # the answer says only that there is one
+        if protocol.alarm is not None:  # the reply only reports that there is an alarm
             bits = int.from_bytes(servo.data(*protocol.alarm) or b"", "little") if alarm else 0
         self.errors[servo.id] = bits
         if alarm:

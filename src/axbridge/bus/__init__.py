@@ -1,1 +1,1 @@
-"""Buses: register bytes to and from servos, in packets of either protocol, over a serial port or in process."""
+"""Buses: transfer register bytes to and from servos, in packets of all protocols, by serial port or in process."""

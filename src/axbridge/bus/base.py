@@ -1,10 +1,10 @@
-"""The narrow waist: register bytes to and from servos by id, whatever the line is made of.
+"""Base class of all lines: register bytes to and from servos by id.
 
 A bus turns calls into frames of the servo's protocol, and replies into bytes or typed errors. A subclass implements
-`_transfer`, which sends and receives frames, and may implement `_gather`, for one question to several servos. In such a
-question a missing reply hides those behind it, so each missing servo is read by itself. A line may lose a packet, so
-`ping` and `read` are repeated. EEPROM wears, so a write is read back before it is sent again. A control cycle cannot
-wait, so `read_many` asks once.
+`_transfer`, which sends and receives frames. It may implement `_gather`, for one request to several servos. After such
+a request a missing reply hides the replies behind it, so each missing servo is read singly. A line may lose a packet,
+so `ping` and `read` are repeated. EEPROM wears, so a write is read back before it is sent again. A control cycle cannot
+wait, so `read_many` sends each request once.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from axbridge.errors import (
     UsageError,
 )
 
-SHORTEST_BLOCK = 16  # bytes of a servo's part of an answer to all: each waits for its own return delay
+SHORTEST_BLOCK = 16  # bytes of one servo's block in a shared reply; each servo waits for its return delay
 
 
 class Reply(NamedTuple):
-    """A servo's answer.
+    """The reply of a servo.
 
     Attributes:
-        error: Error byte (`ErrorFlag`, in Protocol 2.0 `StatusError`, both of `axbridge.errors`); 0 = none. Not raised
-            here: a flag must not stop a robot.
-        data: Register bytes; empty for anything but a READ, and for a PING in Protocol 2.0: model and firmware.
-        time: When the servo took the sample, s on the bus's clock (the end of the instruction packet).
+        error: Error byte (`ErrorFlag`, in Protocol 2.0 `StatusError`, both of `axbridge.errors`); 0 = none. It is not
+            raised, because a flag must not stop a robot.
+        data: Register bytes of a READ; model and firmware of a PING in Protocol 2.0; else empty.
+        time: Time of the sample, s on the bus's clock (the end of the instruction packet).
     """
 
     error: int
@@ -54,16 +54,16 @@ class Reply(NamedTuple):
 
 
 class Bus(ABC):
-    """A half-duplex line with servos on it.
+    """A half-duplex line with servos.
 
     Attributes:
-        clock: The time of `Reply.time`.
+        clock: Clock of `Reply.time`.
         baud: Bits per second.
-        protocols: Protocols of the servos, by id; an id that is not in it has Protocol 1.0.
+        protocols: Protocols of the servos, by id; other ids have Protocol 1.0.
         no_write_ack_ids: Ids that do not acknowledge a write (status return level); `axbridge.bus.handshake` fills it.
-        virtual_ids: Ids whose servos this process itself simulates: they end with it.
-        retries: How often `ping`, `read` and `write` repeat a question without a good answer.
-        eeprom_writes: EEPROM bytes sent to servos so far, those of repeated writes included.
+        virtual_ids: Ids of servos that this process simulates: they end with the process.
+        retries: Number of repetitions by `ping`, `read` and `write` when there is no valid reply.
+        eeprom_writes: EEPROM bytes sent to servos so far, with those of repeated writes.
     """
 
     clock: Clock
@@ -73,36 +73,36 @@ class Bus(ABC):
     retries: int = QUESTION
     eeprom_writes: int = 0
     retry_timeout_factor: int = 3  # each repetition waits this many times longer
-    _patience: int = 1  # times a line's own delays: each repetition waits longer
+    _patience: int = 1  # factor of the line's own delays in the time-out of the current attempt
 
     @cached_property
     def group_codes(self) -> dict[int, int | None]:
-        """The best of `Protocol.group_reads` that a servo supports, by id; None: none. Tested at its first use."""
+        """Best of `Protocol.group_reads` that a servo supports, by id; None: none. Tested at the first group read."""
         return {}
 
     @cached_property
     def turn(self) -> BusLock:
-        """The lock of a transaction. A thread that takes it for several in a row keeps other threads off the line."""
+        """Lock of a transaction. A thread may hold it for several transactions, to keep other threads off the line."""
         return BusLock()
 
     @cached_property
     def protocols(self) -> dict[int, Protocol]:
-        """See the class."""
+        """Protocols of the servos, by id; see the class."""
         return {}
 
     def set_protocol(self, id: int, protocol: Protocol) -> None:
-        """Speak this protocol to servo `id` from now on."""
+        """Use this protocol for servo `id` from now on."""
         if protocol is FIRST:
             self.protocols.pop(id, None)
         else:
             self.protocols[id] = protocol
 
     def protocol(self, id: int) -> Protocol:
-        """The protocol of servo `id`."""
+        """Return the protocol of servo `id`."""
         return self.protocols.get(id, FIRST)
 
     def by_protocol(self, ids: Iterable[int]) -> dict[Protocol, list[int]]:
-        """These ids by protocol."""
+        """Return these ids grouped by protocol."""
         groups: dict[Protocol, list[int]] = {}
         for id_ in ids:
             groups.setdefault(self.protocol(id_), []).append(id_)
@@ -112,13 +112,13 @@ class Bus(ABC):
     def _transfer(self, frame: bytes, id: int, length: int | None) -> tuple[Packet | None, float]:
         """Send `frame`; wait for the status packet of `id` with `length` parameter bytes, unless `length` is None.
 
-        Returns the packet (None when none was asked for) and the time the servo had the frame. An error byte with fewer
-        parameters than asked is a valid reply.
+        Returns the packet (None if `length` is None) and the time the servo had the frame. An error byte with fewer
+        than `length` parameters is a valid reply.
 
         Raises:
             BusTimeout: no complete reply in time.
-            CorruptPacket: bytes, but no reply of that servo with that length and a right checksum.
-            PortError: the line is gone.
+            CorruptPacket: bytes came, but no reply of that servo with that length and a correct checksum.
+            PortError: the line is lost.
         """
 
     def _gather(self, protocol: Protocol, frame: bytes, answers: int, size: int) -> tuple[bytes, float]:  # noqa: ARG002
@@ -130,10 +130,10 @@ class Bus(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Release the line; further calls raise `PortError`. May be called twice."""
+        """Release the line; later calls raise `PortError`. May be called twice."""
 
     def ping(self, id: int) -> Reply:
-        """Ask whether servo `id` (0..253) is there; repeated up to `retries` times.
+        """Send a PING to servo `id` (0..253); repeated up to `retries` times.
 
         Raises:
             BusTimeout, CorruptPacket, PortError: as `_transfer`.
@@ -143,7 +143,7 @@ class Bus(ABC):
     def read(self, id: int, address: int, length: int) -> Reply:
         """Read `length` bytes from `address` of servo `id`; repeated up to `retries` times.
 
-        A reply without data and with an error byte (a refused read) is returned as it is.
+        A reply without data and with an error byte (a refused read) is returned unchanged.
 
         Raises:
             BusTimeout, CorruptPacket, PortError: as `_transfer`.
@@ -151,20 +151,20 @@ class Bus(ABC):
         return self._with_retries(lambda: self._read_once(id, address, length))
 
     def read_many(self, requests: Sequence[tuple[int, int, int]]) -> list[Reply | BusError]:
-        """Read once each of `(id, address, length)`, in order; a servo that fails is an error in its place.
+        """Send each read `(id, address, length)` once; return replies or errors in the order of the requests.
 
-        Servos of Protocol 2.0 that are asked for the same registers may be asked together; one that has not answered
-        then is asked alone.
+        Servos with group reads may share one request for the same registers; a servo that does not answer it is read
+        singly.
 
         Raises:
-            PortError: the line is gone.
+            PortError: the line is lost.
         """
         with self.turn, self.turn.lock:
             if not self.protocols:
                 return self._read_in_turn(requests)
-            known = self._read_together(requests)
-            alone = iter(self._read_in_turn([request for place, request in enumerate(requests) if place not in known]))
-            return [known[place] if place in known else next(alone) for place in range(len(requests))]
+            group = self._read_together(requests)
+            singly = iter(self._read_in_turn([request for place, request in enumerate(requests) if place not in group]))
+            return [group[place] if place in group else next(singly) for place in range(len(requests))]
 
     def _read_in_turn(self, requests: Sequence[tuple[int, int, int]]) -> list[Reply | BusError]:
         answers: list[Reply | BusError] = []
@@ -178,23 +178,23 @@ class Bus(ABC):
         return answers
 
     def _read_ahead(self, _: Sequence[tuple[int, int, int]]) -> Sequence[Reply | BusError]:
-        """Answers to the first of these questions, of those that a line has a faster way for."""
+        """Read the first of these requests by a faster method, if the line has one; return the replies."""
         return ()
 
     def exchange(
         self, writes: Iterable[tuple[int, Mapping[int, bytes]]], reads: Sequence[tuple[int, int, int]]
     ) -> tuple[float, list[Reply | BusError]]:
-        """One control cycle: what is to be written goes out, then what is to be read comes in.
+        """Carry out one control cycle: send the writes, then the reads.
 
         Args:
-            writes: Register and data by id, as of `sync_write`; several packets where servos cannot take all in one.
-            reads: As of `read_many`.
+            writes: Arguments of `sync_write`; split into packets that fit into the servos' receive buffers.
+            reads: Requests as of `read_many`.
 
         Returns:
-            When the servos had what was written, s on the bus's clock (-inf: nothing was), and the answers.
+            Time at which the servos had the writes, s on the bus's clock (-inf without writes), and the replies.
 
         Raises:
-            PortError: the line is gone.
+            PortError: the line is lost.
         """
         received_at = -math.inf
         for address, data in writes:
@@ -207,22 +207,22 @@ class Bus(ABC):
 
     @cached_property
     def rewritten(self) -> dict[int, set[int]]:
-        """EEPROM addresses that were written here, by id (254: of every servo)."""
+        """EEPROM addresses that this program has written, by id (254: of every servo)."""
         return {}
 
     @cached_property
     def borrowed(self) -> dict[int, tuple[int, bytes]]:
-        """EEPROM that is changed while a program runs, by id: from which address on, and what it held before."""
+        """EEPROM that is changed while a program runs, by id: first address and previous bytes."""
         return {}
 
     def reopen(self, check: Callable[[], None] = lambda: None) -> None:
         """Open a lost line again.
 
         Args:
-            check: Called before another thread can use the line. When it raises, the line stays lost.
+            check: Called before another thread can use the line. If it raises, the line stays lost.
 
         Raises:
-            PortError: it is still away.
+            PortError: the line is still lost.
         """
         check()
 
@@ -231,7 +231,7 @@ class Bus(ABC):
     ) -> Reply | None:
         """Write `data` at `address` of servo `id` (254 = all, never answered).
 
-        A write without an acknowledgement is read back, and sent again when the servo holds another value. A new id is
+        A write without an acknowledgement is read back, and sent again if the servo has another value. A new id is
         read back at that id. An EEPROM write returns when the servo can answer again.
 
         Args:
@@ -239,12 +239,12 @@ class Bus(ABC):
             address: First register address.
             data: Bytes, little-endian registers.
             answered: False: send it once, and neither wait for an acknowledgement nor read it back.
-            eeprom_write_time: How long the servo answers nothing after it, s; None: as its protocol says.
+            eeprom_write_time: Time for which the servo does not answer afterwards, s; None: the protocol's value.
 
         Raises:
-            BusTimeout, CorruptPacket: neither acknowledged nor read back; whether it was written is not known.
-            ServoFault: the servo answers, but holds other data.
-            PortError: the line is gone.
+            BusTimeout, CorruptPacket: neither acknowledged nor read back; it may have been written.
+            ServoFault: the servo answers, but has other data.
+            PortError: the line is lost.
         """
         protocol = self.protocol(id)
         frame = protocol.write_frame(id, address, data)
@@ -268,7 +268,7 @@ class Bus(ABC):
         raise ServoFault(id, flags, "check register, value and lock", held, self.hardware_error(id, flags))
 
     def hardware_error(self, id: int, flags: ServoFlags | StatusError) -> HardwareError | None:
-        """The Hardware Error Status that a status packet's alert stands for; None without an alert, or an answer."""
+        """Return Hardware Error Status if `flags` have the alert bit; None without it, or without a reply."""
         register = self.protocol(id).alarm
         if register is None or not isinstance(flags, StatusError) or not flags.alert:
             return None
@@ -277,32 +277,32 @@ class Bus(ABC):
         return None
 
     def reg_write(self, id: int, address: int, data: bytes, *, answered: bool = True) -> Reply | None:
-        """Write that waits for `action`."""
+        """Send a write that the servo executes at `action`."""
         self._note_eeprom(id, address, len(data))
         return self.instruct(
             id, Instruction.REG_WRITE, self.protocol(id).write_params(address, data), answered=answered
         )
 
     def action(self, id: int = BROADCAST, *, answered: bool = True) -> Reply | None:
-        """Execute the waiting writes, all at the same moment when broadcast."""
+        """Execute the writes of `reg_write`, at the same moment if broadcast."""
         return self.instruct(id, Instruction.ACTION, answered=answered)
 
     def instruct(self, id: int, code: int, params: bytes = b"", *, answered: bool = True) -> Reply | None:
-        """Send any other instruction that is answered without data (factory reset, reboot, clear)."""
+        """Send another instruction whose reply has no data (factory reset, reboot, clear)."""
         frame = self.protocol(id).encode(id, code, params)
         if answered and id != BROADCAST and id not in self.no_write_ack_ids:
             return self._ask(frame, id, 0)
         return self._send(frame, id)
 
     def sync_write(self, address: int, data: Mapping[int, bytes]) -> float:
-        """Write equally long `data` per id in one packet; never answered.
+        """Write data of equal length, by id, in one packet; never answered.
 
         Returns:
-            When the servos had all of the packet, s on the bus's clock.
+            Time at which the servos had the whole packet, s on the bus's clock.
 
         Raises:
             UsageError: no data, data of different lengths, or servos of several protocols.
-            PortError: the line is gone.
+            PortError: the line is lost.
         """
         protocol = self.protocol(next(iter(data), BROADCAST))
         if self.protocols and any(self.protocol(id_) is not protocol for id_ in data):
@@ -313,21 +313,21 @@ class Bus(ABC):
         return self._transfer(frame, BROADCAST, None)[1]
 
     def limp_all(self, protocol: Protocol, ids: Iterable[int] | None = None) -> None:
-        """Switch the torque of every servo of this protocol off, at least of these; see `Protocol.limp_frame`.
+        """Switch off the torque of every servo of this protocol, or at least of `ids`; see `Protocol.limp_frame`.
 
         Raises:
-            PortError: the line is gone.
+            PortError: the line is lost.
         """
         self._transfer(protocol.limp_frame(ids), BROADCAST, None)
 
-    def _with_retries(self, ask: Callable[[], Reply]) -> Reply:
-        """Ask again, and wait longer each time: these questions are rare, unlike those of a control cycle."""
+    def _with_retries(self, attempt_once: Callable[[], Reply]) -> Reply:
+        """Repeat an attempt without a valid reply, with longer time-outs; not for the reads of a control cycle."""
         with self.turn, self.turn.lock:
             try:
                 for attempt in range(self.retries + 1):
                     self._patience = self.retry_timeout_factor**attempt
                     try:
-                        return ask()
+                        return attempt_once()
                     except (BusTimeout, CorruptPacket):
                         if attempt == self.retries:
                             raise
@@ -336,15 +336,15 @@ class Bus(ABC):
         raise AssertionError
 
     def _common_span(self, _: Protocol, __: Sequence[int], address: int, length: int) -> tuple[int, int] | None:
-        """First address and number of bytes of a question that no older answer fits; None: there is none now."""
+        """Return first address and length of a group read that no older reply fits; None if there is none now."""
         return address, length
 
     def _note_answers(self, answered: Iterable[int], missing: Iterable[int], count: int) -> None:  # noqa: B027 - some do
-        """Note which servos answered with `count` parameter bytes, and which did not. Id 254: a shared answer."""
+        """Note which servos answered with `count` parameter bytes, and which did not. Id 254 is a shared reply."""
 
     def _read_together(self, requests: Sequence[tuple[int, int, int]]) -> dict[int, Reply]:
-        """Answers by place among the requests, of those servos that could be asked in one question."""
-        groups: dict[tuple[Protocol, int, int], dict[int, int]] = {}  # places by id, by what is asked for
+        """Read servos that can share a request; return their replies by index of the request."""
+        groups: dict[tuple[Protocol, int, int], dict[int, int]] = {}  # index by id, by protocol and registers
         for place, (id_, address, length) in enumerate(requests):
             protocol = self.protocol(id_)
             if protocol.group_reads:
@@ -361,11 +361,11 @@ class Bus(ABC):
         return answers
 
     def knows_best(self, id: int) -> bool:
-        """Whether a servo supports the best group read of its protocol; unknown until it answers."""
+        """Return whether a servo supports the best group read of its protocol; tested again until it answers."""
         return self._group_code(id) in self.protocol(id).group_reads[:1]
 
     def _group_code(self, id: int) -> int | None:
-        """The group read that it is part of; None: it is read alone."""
+        """Return the instruction of the group read that the servo supports; None: it is read singly."""
         if id not in self.group_codes:
             protocol = self.protocol(id)
             best, *others = protocol.group_reads
@@ -380,12 +380,12 @@ class Bus(ABC):
         return self.group_codes[id]
 
     def _read_group(self, code: int, ids: Sequence[int], address: int, length: int) -> dict[int, Reply]:
-        """One question to several; the answers that came, by id."""
+        """Send one group read; return the replies that came, by id."""
         protocol = self.protocol(ids[0])
-        room = self._common_span(protocol, ids, address, length)
-        if room is None:
+        span = self._common_span(protocol, ids, address, length)
+        if span is None:
             return {}
-        first, count = room
+        first, count = span
         frame, number, size = protocol.group_question(code, ids, first, count)
         skipped = address - first
         shared = code == Instruction.FAST_SYNC_READ
@@ -404,7 +404,7 @@ class Bus(ABC):
         return replies
 
     def _eeprom_bytes(self, id: int, address: int, length: int) -> int:
-        """How many of `length` bytes from `address` on are in the EEPROM."""
+        """Return how many of `length` bytes from `address` on are in the EEPROM."""
         return max(min(address + length, self.protocol(id).torque_enable) - address, 0)
 
     def _note_eeprom(self, id: int, address: int, length: int) -> None:
@@ -413,7 +413,7 @@ class Bus(ABC):
             self.rewritten.setdefault(id, set()).update(range(address, address + worn))
 
     def _rest(self, seconds: float) -> None:
-        """Wait while a servo burns its EEPROM."""
+        """Wait for the EEPROM write time, s."""
         self.clock.sleep_until(self.clock.now() + seconds)
 
     def _ping_once(self, id: int) -> Reply:
@@ -425,7 +425,7 @@ class Bus(ABC):
         return self._ask(protocol.read_frame(id, address, length), id, length)
 
     def _write_once(self, frame: bytes, id: int) -> Reply | None:
-        """Send a write; returns its acknowledgement, None when there was none."""
+        """Send a write; return its acknowledgement, or None without one."""
         if id in self.no_write_ack_ids:
             return self._send(frame, id)
         try:
@@ -434,7 +434,7 @@ class Bus(ABC):
             return None
 
     def _read_back(self, id: int, address: int, data: bytes) -> Reply:
-        """What servo `id` holds where `data` was written; under its new id if that was part of it."""
+        """Read the registers to which `data` was written, at the new id if the write changed it."""
         if (new := self._new_id(id, address, data)) != id:
             try:
                 return self.read(new, address, len(data))
@@ -443,7 +443,7 @@ class Bus(ABC):
         return self.read(id, address, len(data))
 
     def _new_id(self, id: int, address: int, data: bytes) -> int:
-        """The id of a servo after this was written to it, whatever its protocol."""
+        """Return the servo's id after this write; a new id gets the servo's protocol."""
         place = self.protocol(id).id_place
         new = data[place - address] if address <= place < address + len(data) else id
         if new != id:
@@ -451,7 +451,7 @@ class Bus(ABC):
         return new
 
     def _send(self, frame: bytes, id: int) -> Reply | None:
-        """Send what is not answered; None."""
+        """Send a frame that has no reply; return None."""
         self._transfer(frame, id, None)
         return None
 

@@ -1,4 +1,4 @@
-"""Registers set to what a rig wants, with as little EEPROM wear as possible: read first, write what differs, verify."""
+"""Set registers with little EEPROM wear: read first, write differing values, verify."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from axbridge.config.profile import Area, FirmwareProfile, Register
 from axbridge.config.registers import Instruction
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, Remedy, ServoFault, StatusError, UsageError
 
-_LOOKS, _REST = 3, 0.15  # how often it is asked, s apart, before a servo that answers PING counts as silent to READ
+_LOOKS, _REST = 3, 0.15  # READ attempts, and s between them, before a servo counts as answering PING only
 _BOOT_LOOKS = 10
-MODEL_AND_FIRMWARE = struct.Struct("<HB")  # what a servo says to a PING where that has an answer with data
+MODEL_AND_FIRMWARE = struct.Struct("<HB")  # data of a PING's status packet in Protocol 2.0
 UNLOCK = "switch the supply of the servo off and on: nothing else ends the lock"
 
 
 def read_register(bus: Bus, id: int, register: Register) -> int:
-    """Value of one register."""
+    """Read the value of one register."""
     reply = bus.read(id, register.address, register.size)
     if len(reply.data) != register.size:
         error = bus.protocol(id).error(reply.error)
@@ -30,7 +30,7 @@ def read_register(bus: Bus, id: int, register: Register) -> int:
 
 
 def answers_ping(bus: Bus, id: int, *, damaged: bool = False) -> bool:
-    """Whether servo `id` is there; also when its answer is `damaged`, where that counts."""
+    """Return whether servo `id` answers a PING; `damaged`: result for a damaged status packet."""
     try:
         bus.ping(id)
     except CorruptPacket:
@@ -41,8 +41,8 @@ def answers_ping(bus: Bus, id: int, *, damaged: bool = False) -> bool:
 
 
 def reboot(bus: Bus, id: int, profile: FirmwareProfile) -> bool:
-    """Restart a servo of Protocol 2.0; whether it answers again."""
-    for _ in range(QUESTION + 1):  # where the acknowledgement alone was lost, it is starting, and hears no other
+    """Restart a servo of Protocol 2.0; return whether it answers again."""
+    for _ in range(QUESTION + 1):  # a repetition does no harm: a servo that restarts receives nothing
         with suppress(BusTimeout, CorruptPacket):
             bus.instruct(id, Instruction.REBOOT)
             break
@@ -54,7 +54,7 @@ def reboot(bus: Bus, id: int, profile: FirmwareProfile) -> bool:
 
 
 def try_protocol(bus: Bus, id: int, protocol: Protocol) -> tuple[int, int] | None:
-    """Model and firmware that a servo answers to a PING in this protocol, which the bus then speaks; else None."""
+    """Ping a servo in this protocol; return model and firmware and set its protocol, or return None."""
     if id > protocol.max_id:
         return None
     known = bus.protocol(id)
@@ -68,7 +68,7 @@ def try_protocol(bus: Bus, id: int, protocol: Protocol) -> tuple[int, int] | Non
 
 
 def answers_reads(bus: Bus, id: int) -> bool:
-    """Whether servo `id` answers READs: not at status return level 0."""
+    """Return whether servo `id` answers READs; at status return level 0 it does not."""
     try:
         return read_start(bus, id, 1, bus.protocol(id).id_place) is not None
     except (BusTimeout, CorruptPacket):
@@ -76,7 +76,7 @@ def answers_reads(bus: Bus, id: int) -> bool:
 
 
 def read_start(bus: Bus, id: int, length: int, address: int = 0) -> bytes | None:
-    """The first bytes of a servo's table; None when it answers PING and no READ, also after rests."""
+    """Return the first bytes of a servo's control table; None if it answers PING but no READ after pauses."""
     for look in range(_LOOKS):
         if look:
             bus.clock.sleep_until(bus.clock.now() + _REST)
@@ -89,12 +89,12 @@ def read_start(bus: Bus, id: int, length: int, address: int = 0) -> bytes | None
 
 
 def restore_status_return_level(id: int, says: str = "", **options: Any) -> Remedy:
-    """The command that lets a servo at status return level 0 answer."""
+    """Return the command that makes a servo at status return level 0 answer."""
     return Remedy("servo write", id, "status_return_level", 2, says=says, **options)
 
 
 def write_register(bus: Bus, id: int, profile: FirmwareProfile, name: str, value: int) -> int:
-    """Set one register if it differs, and verify; returns the EEPROM bytes sent (0: nothing to do, or RAM)."""
+    """Set one register if it differs, and verify it; return the EEPROM bytes sent (0: no write, or RAM)."""
     register = _writable(profile, name, value)
     if read_register(bus, id, register) == value:
         return 0
@@ -107,9 +107,9 @@ def write_register(bus: Bus, id: int, profile: FirmwareProfile, name: str, value
             reply = bus.write(id, register.address, register.encode(value))
         flags = protocol.error(reply.error if reply else 0)
     except ServoFault:
-        pass  # what it holds now says more than bytes
+        pass  # the register is read below for a better message
     except (BusTimeout, CorruptPacket) as error:
-        if not falls_silent:  # it may have taken it, and answers no read any more
+        if not falls_silent:  # at this level the servo answers no READ
             raise _unconfirmed(id, name, value) from error
     holder = value if name == "id" else id
     without_ack = value < protocol.full_level if name == "status_return_level" else id in bus.no_write_ack_ids
@@ -136,7 +136,7 @@ def write_register(bus: Bus, id: int, profile: FirmwareProfile, name: str, value
 
 @contextmanager
 def unlocked(bus: Bus, id: int, register: Register, new: int) -> Iterator[None]:
-    """Open the lock of servo `id` where else a change would end with the power; closed again under its `new` id."""
+    """Unlock the EEPROM of servo `id`, without which a change is lost at power-off; lock it again at its `new` id."""
     lock = bus.protocol(id).lock if register.area is Area.EEPROM else None
     if lock is not None:
         bus.write(id, lock, b"\0")
@@ -154,14 +154,14 @@ def _unconfirmed(id: int, name: str, value: int) -> BusTimeout:
 
 
 def write_blindly(bus: Bus, id: int, profile: FirmwareProfile, name: str, value: int) -> None:
-    """Send one register to a servo that answers PING alone; of the write nothing is verified."""
+    """Write one register of a servo that answers PING only; the write is not verified."""
     register = _writable(profile, name, value)
     bus.write(id, register.address, register.encode(value), answered=False)
-    bus.ping(id)  # it has received all that was sent before this
+    bus.ping(id)  # a reply means that the earlier packets have arrived
 
 
 def refuse_locked(bus: Bus, id: int, profile: FirmwareProfile, name: str) -> None:
-    """Refuse to write a register that the servo's lock protects."""
+    """Refuse to write a register that the servo's Lock protects."""
     register = profile.register(name)
     if profile.behaviour.locks(register.address, register.size) and name != "lock" and _is_locked(bus, id, profile):
         raise ServoFault(id, 0, UNLOCK, f"is locked: {name} cannot be written")
@@ -183,7 +183,7 @@ def _writable(profile: FirmwareProfile, name: str, value: int) -> Register:
 
 
 def apply_registers(bus: Bus, id: int, profile: FirmwareProfile, values: Mapping[str, int]) -> dict[str, BusError]:
-    """Set several registers as `write_register` does, whatever fails on the way; the failures."""
+    """Set several registers with `write_register`, also after a failure; return the errors by name."""
     for name, value in values.items():
         _writable(profile, name, value)
     errors: dict[str, BusError] = {}

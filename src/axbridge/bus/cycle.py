@@ -1,15 +1,15 @@
-"""One control cycle: all goals out in one packet, then one read a servo. A missing servo or port does not stop it.
+"""One control cycle: write all goals in one packet, then read each servo. A missing servo or port does not stop it.
 
-`receive` reads the servos in order. In each cycle the read of another servo includes its torque limit: 2 bytes more a
-cycle show within n cycles which servo has shut down. Writes that a sample calls for (torque off beyond a limit) follow
-the last read, so that they do not delay samples of this cycle.
+`receive` reads the servos in order. In each cycle the read of another servo includes its torque limit. These 2 bytes
+show within n cycles which of n servos has shut down. A write that a sample causes (torque off beyond a limit) follows
+the last read, so that it does not delay samples of this cycle.
 
-In which states a servo gets goals, `servo_state` says. Where the alarm is a register of its own, it is read when the
-error byte changes; only a REBOOT instruction clears this latched error. Torque Enable of each servo that gets goals is
-read every third of a second, and after each gap in the replies.
+`servo_state` defines the states in which a servo gets goals. If the alarm is a separate register, it is read when the
+error byte changes. Only a REBOOT instruction clears this latched error. Torque Enable of each servo that gets goals is
+read every 0.3 s, and after each gap in the replies.
 
-Replies become one table of register counts (`Rows`); other replies are examined one by one. Times are the bus's clock,
-so a cycle on a virtual bus runs in simulated time.
+Normal replies become columns of register counts (`Rows`); all other replies are examined singly. Times are on the
+bus's clock, so a cycle on a virtual bus runs in simulated time.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from axbridge.state import NO_FLAGS, BusEvent, EventKind
 __all__ = ["Cycle", "CycleResult", "CycleServo", "Goal"]
 
 _OTHER_ROBOT = "connect the robot that was there when it was opened, or open it again"
-_TORQUE_PERIOD = 0.3  # s between two polls of a Torque Enable
+_TORQUE_PERIOD = 0.3  # s between two reads of a servo's Torque Enable
 _SUPPLY = "voltage", "temperature"
 _EVENTS: Mapping[Action, EventKind] = {
     Action.NOTE_MISSING: "missing", Action.NOTE_RETURNED: "returned", Action.NOTE_LIMIT: "limit",
@@ -49,16 +49,16 @@ class CycleResult(NamedTuple):
     """Outcome of one cycle."""
 
     servos: tuple[CycleServo, ...]  # in the order of the rows
-    rows: Rows  # as read last
-    fresh: Mask  # which of them were read in this cycle
-    faults: Mapping[str, BusError]  # by name, for the others; a servo that is left alone keeps its latest error
-    events: tuple[BusEvent, ...]  # what changed since the cycle before
-    time: float  # when the cycle began, s on the bus's clock
-    spent: float  # in `send` and `receive`, s
+    rows: Rows  # latest sample of each servo
+    fresh: Mask  # rows that were read in this cycle
+    faults: Mapping[str, BusError]  # of the other servos, by name; a servo that is not read keeps its latest error
+    events: tuple[BusEvent, ...]  # changes since the previous cycle
+    time: float  # start of the cycle, s on the bus's clock
+    spent: float  # time in `send` and `receive`, s
 
     @property
     def states(self) -> dict[str, RawState]:
-        """The fresh rows by name."""
+        """Return the samples of this cycle by servo name."""
         states = {}
         rows = zip(*(self.rows[name].tolist() for name in RawState._fields), strict=True)
         for servo, row, fresh in zip(self.servos, rows, self.fresh.tolist(), strict=True):
@@ -68,14 +68,14 @@ class CycleResult(NamedTuple):
         return states
 
 
-_Answers = list[tuple[Track, Reply, int]]  # answers, and from which address on
+_Answers = list[tuple[Track, Reply, int]]  # the int is the first address of the reply's data
 
 
 class Cycle:
-    """Sends goals to, and reads states of, all servos of one bus, in this order.
+    """Sends goals to all servos of one bus, and reads their states, in the order of `servos`.
 
-    The torque limit of a servo that returns rises within `soft_start` s. Goals that would go out after `expires`, s of
-    `time.monotonic`, are dropped: their program was stopped while it computed them, and the motors may be off since.
+    The torque limit of a servo that answers again rises within `soft_start` s. Goals are not sent after `expires`
+    (`time.monotonic`, s): the program was stopped while it computed them, and the motors may be off since then.
     """
 
     def __init__(self, bus: Bus, servos: Sequence[CycleServo], soft_start: float = 0.5) -> None:
@@ -85,43 +85,43 @@ class Cycle:
         self.servos_by_name = {servo.name: servo for servo in servos}
         self.times = CycleTimes()
         self.watchdogs = Watchdogs(bus)
-        self.restarted: set[str] = set()  # of those that answer again after a gap: goals from before are void
+        self.restarted: set[str] = set()  # servos that answer again after a gap: their earlier goals are void
         self.expires = math.inf
         for servo in servos:
             bus.set_protocol(servo.id, servo.protocol)
         self._tracks = {s.name: Track(row, s, s.protocol, s.protocol.reads_alarm) for row, s in enumerate(servos)}
         self._all = list(self._tracks.values())
         self._usual = [(track.servo.id, *track.protocol.usual) for track in self._all]
-        self._steady = False  # no track is `irregular`: all answers are stored at once
-        self._steady_at = -math.inf  # when all had answered, s on the bus's clock
+        self._steady = False  # no track is `irregular`: all replies can be stored at once
+        self._steady_at = -math.inf  # time of the latest replies of all servos, s on the bus's clock
         self._reads_alarms = any(track.reads_alarm for track in self._all)
         self._kinds = list(dict.fromkeys(servo.protocol for servo in servos))
         self._watched = any(protocol.watchdog is not None for protocol in self._kinds)
         self._rows = Rows.unread(len(servos))
-        self._usual_errors = [0] * len(servos)  # error bytes as last reported: another one is a new alarm, or its end
+        self._usual_errors = [0] * len(servos)  # last reported error bytes: another value begins or ends an alarm
         self._supply_at = min((at for name, _, at in servos[0].protocol.sample if name in _SUPPLY), default=0)
-        self._supplied: list[bytes] = []  # from there on: voltage and temperature, within their limits
+        self._supplied: list[bytes] = []  # bytes from `_supply_at` on, with voltage and temperature within limits
         self._hottest = np.array([servo.top_temperature for servo in servos])
         self._volts = np.array([servo.voltage_range for servo in servos]).reshape(-1, 2).T
-        self._probe = 0  # place of the servo whose torque limit is read in this cycle
+        self._probe = 0  # index of the servo whose torque limit is read in this cycle
         self._port_retry = Retry()
         self._port_error: PortError | None = None
-        self._begun: float | None = None  # when goals were sent in this cycle
+        self._started_at: float | None = None  # start of `send` in this cycle, s on the bus's clock
         self._spent = 0.0
         self._events: list[BusEvent] = []
 
     def remember(self) -> None:
-        """Read the EEPROM of every servo. A lost port is used again only when all that answer are the same servos."""
+        """Read the EEPROM of every servo. A lost port is used again only if the same servos answer on it."""
         for track in self._all:
             track.eeprom = self.bus.read(track.servo.id, *track.protocol.identity).data
 
     def exchange(self, goals: Mapping[str, Goal]) -> CycleResult:
-        """`send` and `receive`."""
+        """Send goals, then read all servos: `send` and `receive`."""
         self.send(goals)
         return self.receive()
 
     def soften(self, names: Iterable[str], seconds: float) -> None:
-        """Write a tenth of the full torque limit to these servos now; `send` lets it rise within `seconds`."""
+        """Write a tenth of the full torque limit to these servos now; `send` raises it within `seconds`."""
         now = self.bus.clock.now()
         limits: Writes = {}
         for name in names:
@@ -133,11 +133,11 @@ class Cycle:
         self.bus.exchange([(address, data) for (_, address), data in limits.items()], ())
 
     def cap(self, name: str, torque: int | None) -> None:
-        """Let a servo have at most this torque limit, counts, from now on; None: let it rise to what its goals say."""
+        """Cap a servo's torque limit, counts, from now on; None removes the cap, and the limit rises to its goals'."""
         track, now = self._tracks[name], self.bus.clock.now()
         limits: Writes = {}
         if torque is None:
-            share = min((track.cap or 0) / track.protocol.full_torque, 0.9)  # rise from here: it bears a load
+            share = min((track.cap or 0) / track.protocol.full_torque, 0.9)  # start: it bears a load
             track.cap = None
             track.ramp = (now - self.soft_start * share / (1 - share), now + self.soft_start)
         else:
@@ -148,19 +148,23 @@ class Cycle:
     def send(self, goals: Mapping[str, Goal]) -> float:
         """Write goal position and moving speed of the servos named, in one packet (several beyond 27 servos).
 
-        Goals are clipped to the servo's limits, unless they hold a joint where it is. A missing servo (two failed reads
-        in a row) gets nothing until it answers, and one that has shut itself down nothing until `recover`. The first
-        goal after a servo was missing is its present position, and its torque limit rises. If it still has torque and
-        was away for less than `soft_start`, replies were lost and not power: its goals go on, with full torque. After a
-        pause in which a servo may have lost its power, all are read first: it must not jump to an old goal. Changed
-        torque limits go out before goals, in a packet of their own. `receive` reports a lost port.
+        Goals are clipped to the servo's limits, unless they hold the joint at its present position. A missing servo
+        (two failed reads in a row) gets no goals until it answers. A servo that has shut down gets none until
+        `recover`. After a servo was missing, its first goal is its present position, and its torque limit rises. If
+        such a servo still has torque and was missing for less than `soft_start`, only replies were lost. It then
+        continues with its goals at full torque. After a pause in which a servo may have lost its power, all servos are
+        read first, so that none jumps to an old goal. Changed torque limits are sent before goals, in a separate
+        packet. `receive` reports a lost port.
+
+        Returns:
+            Time at which the servos had the goals, s on the bus's clock; -inf if the goals had expired.
         """
-        with self.bus.turn, self.bus.turn.lock:  # or a policy could come between a goal's choice and its way out
+        with self.bus.turn, self.bus.turn.lock:  # no policy acts between choice and packet
             return self._send(goals)
 
     def _send(self, goals: Mapping[str, Goal]) -> float:
         started = self.bus.clock.now()
-        self._begun, self._spent, self._events = started, 0.0, []
+        self._started_at, self._spent, self._events = started, 0.0, []
         self._read_after_pause(goals, started)
         limits: Writes = {}
         blocks: Writes = {}
@@ -176,8 +180,8 @@ class Cycle:
             try:
                 if self.watchdogs.wanted and self._watched:
                     self.watchdogs.arm([id_ for data in blocks.values() for id_ in data])
-                writes = (*limits.items(), *blocks.items())  # a soft start must not begin with one hard push
-                timely = takewhile(lambda _: monotonic() <= self.expires, writes)  # each is looked at as it goes out
+                writes = (*limits.items(), *blocks.items())  # limits first: a soft start must not begin at full torque
+                timely = takewhile(lambda _: monotonic() <= self.expires, writes)  # tested just before each packet
                 arrived, _ = self.bus.exchange(((place, data) for (_, place), data in timely), ())
                 if arrived > -math.inf and self._watched and any(kind.watchdog is not None for kind, _ in blocks):
                     self.watchdogs.note_answer()
@@ -187,14 +191,14 @@ class Cycle:
         return arrived
 
     def receive(self) -> CycleResult:
-        """Read what every servo measures; one of them, in turn, with its torque limit in front.
+        """Read the sample of every servo; the read of one servo, in rotation, includes its torque limit.
 
-        Never raises for a servo or a lost port: they are faults of the result. A servo that failed twice in a row is
-        left alone for a while (0.05 s at first, at most 2 s), and then asked again. Each such question costs one wait.
+        Does not raise for a servo or a lost port: the result's `faults` name them. A servo that failed twice in a row
+        is read again after a pause of 0.05 s, which doubles up to 2 s. Each such read costs one time-out.
         """
         started = self.bus.clock.now()
-        if self._begun is None:  # no goals were sent
-            self._begun, self._spent, self._events = started, 0.0, []
+        if self._started_at is None:  # no goals were sent
+            self._started_at, self._spent, self._events = started, 0.0, []
             for track in self._all:
                 track.driven = track.sent = False
         fresh = np.zeros(len(self._all), dtype=bool)
@@ -204,24 +208,24 @@ class Cycle:
         if False in fresh.tolist():
             faults = {
                 track.servo.name: self._port_error or track.error or BusTimeout(track.servo.id)
-                for track, there in zip(self._all, fresh.tolist(), strict=True)
-                if not there
+                for track, is_fresh in zip(self._all, fresh.tolist(), strict=True)
+                if not is_fresh
             }
-        begun, self._begun = self._begun, None
+        started_at, self._started_at = self._started_at, None
         self._spent += self.bus.clock.now() - started
-        self.times.add(begun, self._spent)
-        return CycleResult(self.servos, self._rows, fresh, faults, tuple(self._events), begun, self._spent)
+        self.times.add(started_at, self._spent)
+        return CycleResult(self.servos, self._rows, fresh, faults, tuple(self._events), started_at, self._spent)
 
     def end_soft_starts(self) -> dict[str, int]:
-        """Final values of the torque limits that still rise, by servo: no cycle will raise them."""
-        running = servo_state.NEW, servo_state.RUNNING  # the others get a new rise with their next goal
+        """Return the final torque limits that no further cycle will raise, by servo name."""
+        running = servo_state.NEW, servo_state.RUNNING  # in other states the next goal starts a new rise
         rising = [t for t in self._all if t.ramp and t.state.start in running and t.servo.name not in self.withheld]
         for track in rising:
             track.written_torque = track.torque_at(math.inf, track.goal.torque_limit if track.goal else None)
         return {track.servo.name: track.written_torque for track in rising if track.written_torque is not None}
 
     def restart_softly(self) -> None:
-        """Let every servo's next goals start from where it is then: after its torque was switched off."""
+        """Start each servo's next goals at its present position; call it after torque off."""
         self._steady = False
         for track in self._all:
             track.written_torque = None
@@ -231,56 +235,56 @@ class Cycle:
                 track.state.apply(Event.NOT_SET_UP)
 
     def revived(self, name: str) -> None:
-        """A servo that was without power is set up again: its next goals start from where it is, softly."""
+        """Note that a servo that lost power is set up again: its next goals start softly at its present position."""
         track = self._tracks[name]
         track.state.apply(Event.REVIVED)
         track.written_torque, track.revived_at = None, self.bus.clock.now()
 
     def place(self, name: str, position: int) -> None:
-        """Take over where a servo is now that torque is on, counts: one of the X series may have changed its count."""
+        """Store the present position, counts, after torque on: an X servo may change its count."""
         self._correct(self._tracks[name], "position", position)
 
     def withhold(self, name: str) -> None:
-        """Give a servo no goals until `recover`."""
+        """Send no goals to a servo until `recover`."""
         self._tracks[name].state.apply(Event.WITHHOLD)
 
     def recover(self, name: str) -> None:
-        """Let a servo move again that shut itself down or was switched off at a limit; it starts from where it is.
+        """Allow goals after a shutdown or torque off at a limit; the servo starts at its present position.
 
-        Its next goal brings a new Torque Limit (an AX-12 sets it to 0 at an overload), which rises softly.
+        Its next goal includes a new Torque Limit, which rises softly: an AX-12 sets it to 0 at an overload.
         """
         self._steady = False
         track = self._tracks[name]
         track.state.apply(Event.RECOVERED)
-        track.driven = track.sent = False  # its torque may be off until its next goal
+        track.driven = track.sent = False  # torque may be off until the next goal
         track.written_torque = None
-        track.ramp = (0.0, 0.0)  # until then a Torque Limit of 0 is no new shutdown
+        track.ramp = (0.0, 0.0)  # until the next goal a Torque Limit of 0 is no new shutdown
         self.watchdogs.forget([track.servo.id])
 
     @property
     def torqueless(self) -> bool:
-        """Whether any servo is `unpowered`, `switched_off` or `withheld`."""
+        """Return whether any servo is `unpowered`, `switched_off` or `withheld`."""
         return any(track.state.torque or track.state.permission for track in self._all)
 
     @property
     def unpowered(self) -> frozenset[str]:
-        """Servos that were without power: they get no goals until `revived`."""
+        """Return the servos that were without power: they get no goals until `revived`."""
         return frozenset(track.servo.name for track in self._all if track.state.torque is servo_state.UNPOWERED)
 
     @property
     def switched_off(self) -> frozenset[str]:
-        """Servos whose torque another program has switched off: they get no goals until it is on again."""
+        """Return the servos whose torque another program has switched off: they get no goals until it is on again."""
         return frozenset(track.servo.name for track in self._all if track.state.torque is servo_state.OFF_BY_OTHER)
 
     @property
     def withheld(self) -> frozenset[str]:
-        """Servos that get no goals until `recover`: they shut themselves down, or were switched off at a limit."""
+        """Return the servos that get no goals until `recover`: they shut down, or were switched off at a limit."""
         return frozenset(track.servo.name for track in self._all if track.state.permission is not servo_state.ALLOWED)
 
     # -- parts ---------------------------------------------------------------------------------------------------------
 
     def _read_after_pause(self, goals: Iterable[str], now: float) -> None:
-        """Read all servos if one that has goals may have been without power since it answered last: one would jump."""
+        """Read all servos if one with a goal may have lost power since its last reply: it would jump to the goal."""
         if self._port_error is not None or self._is_steady(now):
             return
         quiet = self._quiet(now)
@@ -294,11 +298,11 @@ class Cycle:
                 self._read(np.zeros(len(self._all), dtype=bool), now)
 
     def _quiet(self, now: float) -> Mask:
-        """Which servos have had a gap in their replies that is long enough for a loss of power."""
-        return now - self._rows["time"] > BOOT  # not before the first sample: that is NaN
+        """Return a mask of the servos whose last reply is so old that they may have lost power."""
+        return now - self._rows["time"] > BOOT  # False before the first sample, whose time is NaN
 
     def _is_steady(self, now: float) -> bool:
-        """Whether all have answered not long ago, and nothing is out of the ordinary with any of them."""
+        """Return whether no servo is irregular and all have answered within the last 50 ms."""
         return self._steady and now - self._steady_at < BOOT / 2
 
     def _read(self, fresh: Mask, now: float) -> None:
@@ -334,14 +338,14 @@ class Cycle:
                 self._note_failure(track, answer if isinstance(answer, BusError) else refused)
         if replies:
             self._store(replies, fresh, steady=steady)
-        asked = False
+        alarm_servo_answered = False
         for track in () if steady and self._steady and not self._reads_alarms else due:
             if track.alarm_due and fresh[track.row]:
                 self._read_alarm(track)
-            asked = asked or (track.reads_alarm and bool(fresh[track.row]))
+            alarm_servo_answered = alarm_servo_answered or (track.reads_alarm and bool(fresh[track.row]))
             if track.state.permission is servo_state.LIMPING and not track.state.missing:
                 self._limp(track)
-        if asked:
+        if alarm_servo_answered:
             self.watchdogs.note_answer()
             self._poll_torques(due, now)
         self._steady = self._steady or not any(track.state.irregular for track in self._all)
@@ -349,7 +353,7 @@ class Cycle:
             self._steady_at = now
 
     def _requests(self, due: list[Track], now: float, *, steady: bool) -> list[tuple[int, int, int]]:
-        """What to read of these servos."""
+        """Return id, address and length of the read of each servo."""
         self._probe = (self._probe + 1) % len(due)
         requests = self._usual.copy() if steady else [self._usual[track.row] for track in due]
         probed, kind = due[self._probe], due[self._probe].protocol
@@ -372,17 +376,17 @@ class Cycle:
         return requests
 
     def _store_usual(self, requests: Sequence[tuple[int, int, int]], answers: Sequence[Reply | BusError]) -> bool:
-        """Put all answers into the table, if nothing is out of the ordinary with any."""
+        """Store all replies at once; return False, and store none, if one of them must be examined."""
         replies = [answer for answer in answers if isinstance(answer, Reply)]
         if len(self._kinds) > 1 or len(replies) < len(self._all):
             return False
         errors, data, times = zip(*replies, strict=True)
-        if [*errors] != self._usual_errors or max(times) - self._steady_at > BOOT:  # the program may have stood still
+        if [*errors] != self._usual_errors or max(times) - self._steady_at > BOOT:  # the process may have been paused
             return False
-        probed, asked = self._all[self._probe], replies[self._probe]
+        probed, reply = self._all[self._probe], replies[self._probe]
         protocol, address, blocks = probed.protocol, requests[self._probe][1], [*data]
         begin, length = protocol.usual
-        blocks[self._probe] = asked.data[begin - address :]
+        blocks[self._probe] = reply.data[begin - address :]
         samples = b"".join(blocks)
         if len(samples) != length * len(replies):
             return False
@@ -394,18 +398,19 @@ class Cycle:
             self._supplied = supplied
         self._rows = rows
         if address != begin:
-            limit = protocol.number(asked.data[protocol.torque_limit - address :][:2])
+            limit = protocol.number(reply.data[protocol.torque_limit - address :][:2])
             if address <= protocol.torque_enable or limit == 0 or limit != probed.torque_limit:
-                self._examine(probed, asked, address, beyond=False)
-                self._steady = self._steady and not probed.state.irregular  # it may be another thread's soft start
+                self._examine(probed, reply, address, beyond=False)
+                self._steady = self._steady and not probed.state.irregular  # another thread may start a soft start
         rows["time"] = np.array(times)
         return True
 
     def _store(self, replies: _Answers, fresh: Mask, *, steady: bool) -> None:
-        """Put answers into the table, a column at a time; look at those one by one that are not as usual."""
+        """Store replies, a column at a time, and examine each one that is not normal."""
         rows = _places(replies, len(self._all))
         times = np.array([reply.time for _, reply, _ in replies])
-        self._rows = table = Rows({name: self._rows[name].copy() for name in RawState._fields})  # results have the old
+        # Results of earlier cycles keep the old table.
+        self._rows = table = Rows({name: self._rows[name].copy() for name in RawState._fields})
         for protocol in self._kinds:
             part = replies if len(self._kinds) == 1 else [item for item in replies if item[0].protocol is protocol]
             if part:
@@ -425,18 +430,18 @@ class Cycle:
         table["time"][rows] = times
 
     def _beyond(self, rows: Rows) -> Mask:
-        """Which servos are beyond their limits of supply and temperature."""
+        """Return a mask of the servos beyond their limits of supply voltage or temperature."""
         voltage, (lowest, highest) = rows["voltage"], self._volts
         return (voltage < lowest) | (voltage > highest) | (rows["temperature"] > self._hottest)
 
     def _correct(self, track: Track, name: str, value: int) -> None:
-        """Put another value into a column, which results of earlier cycles have, too."""
+        """Change a value in a copy of its column: results of earlier cycles share the old column."""
         if self._rows[name].item(track.row) != value:
             self._rows[name] = column = self._rows[name].copy()
             column[track.row] = value
 
     def _carry_out(self, track: Track, *actions: Action | None) -> None:
-        """Report what has happened to a servo, and put its alarms into the table."""
+        """Make events of these actions, and store the servo's alarms in the table."""
         name = track.servo.name
         for action in filter(None, actions):
             if action is Action.VOID_GOALS:
@@ -455,9 +460,9 @@ class Cycle:
         self._correct(track, "torque_limit", track.torque_limit)
 
     def _read_alarm(self, track: Track) -> None:
-        """Read what is wrong with a servo whose alert bit has changed, and whether it has torque."""
+        """Read the alarm register and Torque Enable of a servo whose alert bit has changed."""
         id_, protocol = track.servo.id, track.protocol
-        assert protocol.alarm is not None  # or it would not be asked
+        assert protocol.alarm is not None  # because the alarm is due
         try:
             why, torque = self.bus.read_many([(id_, *protocol.alarm), (id_, protocol.torque_enable, 1)])
             was_reset = self._was_reset(track, torque)
@@ -465,18 +470,18 @@ class Cycle:
             self._lose_port(error)
             return
         if not (isinstance(why, Reply) and isinstance(torque, Reply) and why.data and torque.data):
-            return  # again in the next cycle
+            return  # the next cycle repeats it
         self._carry_out(track, *track.judge_alarm(why.data[0], on=bool(torque.data[0]), was_reset=was_reset))
 
     def _poll_torques(self, due: Iterable[Track], now: float) -> None:
         """Read Torque Enable of the driven servos with an alarm register, at most every `_TORQUE_PERIOD`."""
-        asked = [t for t in due if t.reads_alarm and t.driven and t.state.link is servo_state.OK and not t.alarm_due]
-        recent = bool(asked) and now - min(track.polled_at for track in asked) < _TORQUE_PERIOD
-        if not asked or (recent and not any(track.state.torque is servo_state.OFF_BY_OTHER for track in self._all)):
+        polled = [t for t in due if t.reads_alarm and t.driven and t.state.link is servo_state.OK and not t.alarm_due]
+        recent = bool(polled) and now - min(track.polled_at for track in polled) < _TORQUE_PERIOD
+        if not polled or (recent and not any(track.state.torque is servo_state.OFF_BY_OTHER for track in self._all)):
             return
         try:
-            answers = self.bus.read_many([(t.servo.id, t.protocol.torque_enable, 1) for t in asked])
-            for track, answer in zip(asked, answers, strict=True):
+            answers = self.bus.read_many([(t.servo.id, t.protocol.torque_enable, 1) for t in polled])
+            for track, answer in zip(polled, answers, strict=True):
                 if isinstance(answer, Reply) and answer.data:
                     track.polled_at = now
                     was_reset = self._was_reset(track, answer)
@@ -485,7 +490,7 @@ class Cycle:
             self._lose_port(error)
 
     def _was_reset(self, track: Track, torque: Reply | BusError) -> bool:
-        """Whether the Bus Watchdog of a servo without torque was reset, and with it its other RAM registers."""
+        """Return whether the torque is off and the Bus Watchdog was reset: then the servo lost power, and its RAM."""
         off = isinstance(torque, Reply) and torque.data == b"\0"
         return off and self.watchdogs.was_reset(track.servo.id)
 
@@ -495,12 +500,12 @@ class Cycle:
         except PortError as error:
             self._lose_port(error)
         except BusError:
-            return  # again in the next cycle
+            return  # the next cycle repeats it
         else:
             track.state.apply(Event.OFF_CONFIRMED)
 
     def _examine(self, track: Track, reply: Reply, address: int, *, beyond: bool) -> None:
-        """Look at an answer that is out of the ordinary."""
+        """Apply a reply that is not normal to the servo's states."""
         last = self._rows["time"].item(track.row)
         self._carry_out(track, *track.examine(reply, address, last, self.soft_start, beyond=beyond))
 
@@ -518,7 +523,7 @@ class Cycle:
         self._port_retry = Retry()
         self._port_retry.wait(self.bus.clock.now())
         self._events.append(BusEvent("port lost", "", error))
-        for track in self._all:  # each of them must come back
+        for track in self._all:  # each servo counts as missing until it answers
             if not track.state.missing:
                 track.retry.wait(0.0)
             track.retry.at = 0.0
@@ -539,17 +544,17 @@ class Cycle:
         return True
 
     def _recognise_all(self) -> None:
-        """Identify the servos on a port that is back."""
+        """Compare the EEPROM of each servo on a port that is back; raise `PortError` if it differs."""
         known = [track for track in self._all if track.eeprom]
-        asked = [(track.servo.id, *track.protocol.identity) for track in known]
-        for track, answer in zip(known, self.bus.read_many(asked), strict=True):
+        requests = [(track.servo.id, *track.protocol.identity) for track in known]
+        for track, answer in zip(known, self.bus.read_many(requests), strict=True):
             track.state.apply(Event.IDENTIFIED if isinstance(answer, Reply) else Event.NO_IDENTITY)
             if isinstance(answer, Reply) and not self._is_same(track, answer):
                 servo, port = track.servo, getattr(self.bus, "port_name", "")
                 raise PortError(port, f"{servo.name!r} (id {servo.id}) is another servo than before", _OTHER_ROBOT)
 
     def _recognise(self, track: Track, reply: Reply) -> None:
-        """Identify a servo that answers later than others on a port that is back; another servo gets no goals."""
+        """Compare the EEPROM of a servo that answers late on a port that is back; another servo gets no goals."""
         if self._is_same(track, reply):
             track.state.apply(Event.IDENTIFIED)
             track.retry.at = 0.0
@@ -565,5 +570,5 @@ class Cycle:
 
 
 def _places(replies: _Answers, count: int) -> Any:
-    """Their rows, as an index of columns of `count` rows."""
+    """Return the rows of these replies, as an index into columns of `count` rows."""
     return slice(None) if len(replies) == count else np.array([track.row for track, _, _ in replies])

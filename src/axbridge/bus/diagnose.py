@@ -1,4 +1,4 @@
-"""What a line could do better, measured: the findings behind `axbridge doctor`."""
+"""Measurements of a line and its faults: the findings of `axbridge doctor`."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from axbridge.errors import BusTimeout, CorruptPacket, Remedy, ServoFault, plura
 from axbridge.units import VOLT_PER_COUNT
 
 _CYCLES = 60
-_FAST_ENOUGH = 2e-3  # s: with few servos, what the computer itself needs is most of a cycle
+_FAST_ENOUGH = 2e-3  # s: with few servos, most of a cycle is the computer's own time
 _ACCEPTABLE_LOSS = 1e-3
-_PATIENCE = 0.02  # s: an answer that a busy host keeps waiting is not lost
-_HICCUP = 1  # lost answer: a busy computer does that
-_FEW = 2  # servos that lose answers: their own cables, perhaps; many that lose about as much: the line
-_MANY = 4  # servos that are not named one by one
+_PATIENCE = 0.02  # s: a reply that a busy host delays is not lost
+_HICCUP = 1  # lost reply: a busy computer may cause it
+_FEW = 2  # servos with losses: their own cables are suspect; with more servos and similar losses the line is
+_MANY = 4  # from this number on, servos are not named singly
 
 
 class Diagnosis(NamedTuple):
-    """What was measured on a line, as plain data, and what is wrong with it."""
+    """Measurements of a line, as plain data, and its faults."""
 
     facts: dict[str, Any]
     findings: list[Finding]
@@ -42,7 +42,7 @@ def diagnose(
     packets: int = 1000,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Diagnosis:
-    """Examine an open bus; nothing is moved and nothing is written to a servo."""
+    """Examine an open bus; no servo is moved or written to."""
     facts: dict[str, Any] = {"port": bus.port_name, "baud": bus.baud}
     findings = check_adapter(bus, facts)
     progress("looking for servos")
@@ -57,7 +57,7 @@ def diagnose(
         problem = "is there twice: one servo speaks Protocol 1.0, one 2.0"
         fix = Remedy("servo set-id", id_, "NEW", says="connect one of them alone and give it another id: {}")
         findings.append(Finding(f"id {id_}", problem, fix, True, "collision", id_))
-    guesses = (  # of an unknown model, for `inspect` to name
+    guesses = (  # an unknown model gets the usual profile, and `inspect` reports it
         profile_for(servo.model, servo.firmware) or FirmwareProfile.load(PROTOCOLS[servo.protocol].usual_profile)
         for servo in servos
     )
@@ -89,7 +89,7 @@ def diagnose(
 
 
 def check_adapter(bus: SerialBus, facts: dict[str, Any]) -> list[Finding]:
-    """Kind of adapter, latency timer, echo; what is found out goes into `facts`, here and in the functions below."""
+    """Check adapter and latency timer; add measurements to `facts`, as the functions below do."""
     adapter = bus.port.adapter
     facts |= {
         "adapter": adapter.kind,
@@ -110,8 +110,8 @@ def check_adapter(bus: SerialBus, facts: dict[str, Any]) -> list[Finding]:
 
 
 def no_answer(bus: SerialBus, progress: Callable[[str], None]) -> Finding:
-    """Why no servo answers: another baud rate, or no servo."""
-    progress("nobody answers: trying other baud rates")
+    """Return the finding that no servo answers, or that servos answer at another baud rate."""
+    progress("no servo answers: trying other baud rates")
     others = scan_bauds(
         bus, [baud for baud in all_bauds() if baud != bus.baud], range(31)
     )  # ids of a kit or a new servo
@@ -119,7 +119,7 @@ def no_answer(bus: SerialBus, progress: Callable[[str], None]) -> Finding:
         if servos:
             listed = ", ".join(str(servo.id) for servo in servos)
             fix = Remedy("servo set-baud", servos[0].id, bus.baud, port=bus.port_name, baud=baud)
-            problem = f"nobody answers at {bus.baud} baud, but ids {listed} at {baud}"
+            problem = f"no servo answers at {bus.baud} baud, but ids {listed} at {baud}"
             return Finding(bus.port_name, problem, fix, True, "baud")
     says = "check servo supply (LEDs blink at power-on), data and ground wires, and that the adapter is on TTL; then {}"
     fix = Remedy("scan", port=bus.port_name, baud="all", says=says)
@@ -127,7 +127,7 @@ def no_answer(bus: SerialBus, progress: Callable[[str], None]) -> Finding:
 
 
 def mixed_firmware(bus: SerialBus, servos: Sequence[Expected]) -> Iterator[Finding]:
-    """Servos of one model whose firmware differs, of those that tell a minor version: LeRobot refuses them."""
+    """Yield models of which servos have different firmware, if they have a minor version: LeRobot refuses them."""
     versions: dict[str, dict[str, list[str]]] = {}
     for servo in servos:
         if "firmware_minor" in servo.profile.registers:
@@ -142,12 +142,12 @@ def mixed_firmware(bus: SerialBus, servos: Sequence[Expected]) -> Iterator[Findi
 
 
 def check_condition(bus: SerialBus, servo: Expected) -> Iterator[Finding]:
-    """Findings of supply, temperature and error byte; `inspect` has named alarms that are a register."""
+    """Yield findings about supply, temperature and error byte; `inspect` reports an alarm register."""
     protocol, names, label, id_ = servo.protocol, servo.protocol.names, name_of(servo), servo.id
     port = bus.port_name
-    asked = (names.voltage, "min_voltage_limit", "max_voltage_limit", "present_temperature", "temperature_limit")
+    read = (names.voltage, "min_voltage_limit", "max_voltage_limit", "present_temperature", "temperature_limit")
     try:
-        counts, low, high, temperature, hottest = (_register(bus, servo, name) for name in asked)
+        counts, low, high, temperature, hottest = (_register(bus, servo, name) for name in read)
         if protocol.alarm is None:
             answer, torque = bus.read(id_, *protocol.mode), _register(bus, servo, names.torque)
             open_lock = protocol.lock is not None and _register(bus, servo, "lock") == 0
@@ -166,7 +166,7 @@ def check_condition(bus: SerialBus, servo: Expected) -> Iterator[Finding]:
     if protocol.alarm is not None:
         return
     if open_lock:
-        problem = "has an open EEPROM (lock 0): whatever is written to it lasts, by mistake, too"
+        problem = "has an open EEPROM (lock 0): a write by mistake is permanent"
         yield Finding(label, problem, Remedy("servo write", id_, "lock", 1, port=port), False, "lock", id_)
     wake = protocol.revival(id_, port=port)
     if alarms := protocol.alarms(answer.error & protocol.fault_mask):
@@ -184,7 +184,7 @@ def _register(bus: SerialBus, servo: Expected, name: str) -> int:
 
 
 def check_loss(bus: SerialBus, servos: Mapping[int, str], packets: int, facts: dict[str, Any]) -> list[Finding]:
-    """Ask the servos in turn for what they always say, and count the answers that are missing or wrong."""
+    """Read constant registers of the servos in rotation, and count the replies that are missing or wrong."""
     ids = list(servos)
     lost: dict[int, int] = {}
     asked = dict.fromkeys(ids, 0)
@@ -195,7 +195,7 @@ def check_loss(bus: SerialBus, servos: Mapping[int, str], packets: int, facts: d
         for turn in range(packets):
             id_ = ids[turn % len(ids)]
             asked[id_] += 1
-            answer = bus.read_many([(id_, 0, PRESENT.size)])[0]  # about as long as what a control cycle reads
+            answer = bus.read_many([(id_, 0, PRESENT.size)])[0]  # as many bytes as a control cycle reads
             if not isinstance(answer, Reply):
                 lost[id_] = lost.get(id_, 0) + 1
             elif known.setdefault(id_, answer.data) != answer.data:
@@ -226,14 +226,14 @@ def check_loss(bus: SerialBus, servos: Mapping[int, str], packets: int, facts: d
 
 
 def check_rate(bus: SerialBus, ids: Sequence[int], facts: dict[str, Any]) -> list[Finding]:
-    """Rate of full exchanges: reads as measured, the goals' packet by its length (nothing may move here)."""
+    """Estimate the rate of full cycles: reads are measured, goals computed by packet length, as no servo may move."""
     cycle = Cycle(bus, [CycleServo(str(id_), id_, protocol=bus.protocol(id_)) for id_ in ids])
     protocols = [bus.protocol(id_) for id_ in ids]
     goals = goals_time(protocols, bus.baud)
     results = [cycle.receive() for _ in range(_CYCLES)]
     spent = [result.spent + goals for result in results if not result.faults]
     if not spent:
-        return []  # the loss is the finding
+        return []  # `check_loss` reports it
     limit = wire_time(protocols, bus.baud)
     usual = percentile(spent, 0.5)
     facts |= {
@@ -251,7 +251,7 @@ def check_rate(bus: SerialBus, ids: Sequence[int], facts: dict[str, Any]) -> lis
 
 
 def grouped(findings: Iterable[Finding]) -> list[tuple[str, str, str]]:
-    """Rows of subject, problem and repair command; a problem of several servos is one row."""
+    """Return rows of subject, problem and repair command; a problem of several servos is one row."""
     alike: dict[tuple[str, str], list[Finding]] = {}
     for finding in findings:
         fix = finding.fix if finding.id is None else finding.fix.replace(f" {finding.id} ", " $id ")
@@ -268,6 +268,6 @@ def grouped(findings: Iterable[Finding]) -> list[tuple[str, str, str]]:
 
 
 def ranges(ids: Sequence[int]) -> str:
-    """Ids in ascending order, as in ``1-18, 20``."""
+    """Return ascending ids as text, such as ``1-18, 20``."""
     runs = [[id_ for _, id_ in run] for _, run in groupby(enumerate(ids), lambda pair: pair[1] - pair[0])]
     return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)

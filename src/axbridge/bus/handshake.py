@@ -1,4 +1,4 @@
-"""Checks before the first goal: each servo is there, is the right one and is set up well; all faults at once."""
+"""Checks before the first goal: presence, model and settings of each servo; all faults are reported together."""
 
 from __future__ import annotations
 
@@ -26,42 +26,42 @@ from axbridge.config.profile import FOLDER, FirmwareProfile
 from axbridge.config.registers import CONVENTIONS, MOST_OFFSET, POSITION_MODES, DriveMode, OperatingMode
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, HardwareError, ProfileError, Remedy
 
-_NOT_BESIDE_2 = v2.HEADER[2]
+_NOT_BESIDE_2 = v2.HEADER[2]  # id of Protocol 1.0 that is not possible on a line with Protocol 2.0
 UNREADABLE = frozenset({"missing", "collision", "status_level"})  # kinds of findings: the servo answers no READ
 _UNKNOWN = "name a profile of this model in a rig; to switch its motor off, cut the servo supply"
-_LOOKS, _MORE_LOOKS = 4, 16  # reads: they show whether damage comes from noise or from two servos with one id
+_LOOKS, _MORE_LOOKS = 4, 16  # reads that distinguish noise from two servos with one id
 _FIRST_FAMILIES = [CONVENTIONS[kind.name].addresses for kind in PROTOCOLS.values() if kind.version == 1]
 _SETTINGS = 1 + max(place.SHUTDOWN for place in _FIRST_FAMILIES)  # bytes with model and settings of a servo
-START = 1 + max(  # bytes that tell them apart
+START = 1 + max(  # bytes that identify the family, the model and the firmware
     max(place.ID, place.MODEL_NUMBER + 1, place.FIRMWARE_VERSION) for place in _FIRST_FAMILIES
 )
 
 
 @dataclass(frozen=True)
 class Expected:
-    """A servo that should be there."""
+    """A servo that is expected on a line."""
 
-    name: str  # what a person calls it
+    name: str  # name for messages
     id: int
     profile: FirmwareProfile
-    registers: Mapping[str, int] | None = None  # those that the rig writes when it is opened; None: there is no rig
+    registers: Mapping[str, int] | None = None  # register values that opening the rig writes; None: there is no rig
 
     @property
     def protocol(self) -> Protocol:
-        """What it speaks."""
+        """Return the servo's protocol."""
         return PROTOCOLS[self.profile.protocol]
 
 
 @dataclass(frozen=True)
 class ExpectedBus:
-    """A port and its servos; `servos` is empty where they are not known."""
+    """A port and its servos; `servos` is empty if they are not known."""
 
     port: str
     baud: int
     servos: tuple[Expected, ...] = ()
 
     def open(self) -> SerialBus:
-        """Open the port, with the protocol of each servo."""
+        """Open the port, and set the protocol of each servo."""
         bus = SerialBus(self.port, self.baud)
         for servo in self.servos:
             bus.set_protocol(servo.id, servo.protocol)
@@ -70,18 +70,18 @@ class ExpectedBus:
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that is wrong with a servo or a port, and what repairs it."""
+    """A fault of a servo or a port, and its repair."""
 
     subject: str
     problem: str
     fix: str  # command or action
-    fatal: bool  # a robot must not start with it
+    fatal: bool  # a robot must not start with this fault
     kind: str  # for programs: missing, model, firmware, collision, return_delay, status_level, …
-    id: int | None = None  # of the servo; None: it is about the port
+    id: int | None = None  # id of the servo; None: a fault of the port
 
 
 def handshake(bus: Bus, servos: Sequence[Expected], *, port: str = "") -> list[Finding]:
-    """Identify every servo, note those that do not acknowledge writes, measure the adapter's latency."""
+    """Identify every servo, note which ones acknowledge writes, and measure the latency; return findings."""
     findings: list[Finding] = []
     present = []
     for servo in servos:
@@ -97,28 +97,28 @@ def handshake(bus: Bus, servos: Sequence[Expected], *, port: str = "") -> list[F
 
 
 def inspect(bus: Bus, servo: Expected, port: str = "") -> Iterator[Finding]:
-    """Findings about one servo; see `handshake`."""
+    """Yield the findings about one servo; see `handshake`."""
     label, id_ = name_of(servo), servo.id
     look = Remedy("servo info", id_, port=port)
     if id_ == _NOT_BESIDE_2 and SECOND in bus.protocols.values() and servo.protocol is not SECOND:
         problem = "speaks Protocol 1.0, and each packet of 2.0 begins like one to this id"
         yield Finding(label, problem, Remedy("servo set-id", id_, "NEW", port=port), True, "id", id_)
-    named = servo.protocol.ping_length > 0  # a PING returns the model
+    ping_has_model = servo.protocol.ping_length > 0
     try:
-        said = bus.ping(id_).data if named else read_start(bus, id_, _SETTINGS)
-    except BusTimeout as silence:
-        fix = Remedy("scan", port=port, baud="all") if silence.remedy else silence.hint  # which explains the silence
+        data = bus.ping(id_).data if ping_has_model else read_start(bus, id_, _SETTINGS)
+    except BusTimeout as timeout:
+        fix = Remedy("scan", port=port, baud="all") if timeout.remedy else timeout.hint  # the hint names the cause
         yield Finding(label, "does not answer", fix, True, "missing", id_)
         return
     except CorruptPacket:
         yield _collision(servo, port)
         return
-    if said is None or (named and not answers_reads(bus, id_)):
+    if data is None or (ping_has_model and not answers_reads(bus, id_)):
         problem = "has status return level 0: it answers PING, but no read and no write"
         yield Finding(label, problem, restore_status_return_level(id_, port=port), True, "status_level", id_)
         return
-    if named:
-        model, firmware = MODEL_AND_FIRMWARE.unpack(said)
+    if ping_has_model:
+        model, firmware = MODEL_AND_FIRMWARE.unpack(data)
         if is_unknown(servo.protocol, model, servo.profile):
             meant = f", not {servo.profile.model_number} ({servo.profile.name})" if servo.registers is not None else ""
             yield Finding(label, f"is model {model} (unknown){meant}", _UNKNOWN, True, "model", id_)
@@ -127,13 +127,13 @@ def inspect(bus: Bus, servo: Expected, port: str = "") -> Iterator[Finding]:
             read_register(bus, id_, servo.profile.register(name))
             for name in ("return_delay_time", "status_return_level", "hardware_error_status")
         )
-    elif len(said) < _SETTINGS:
+    elif len(data) < _SETTINGS:
         yield Finding(label, "refuses to be read", look, True, "model", id_)
         return
     else:
-        _, model, firmware = identify_model(id_, said)
+        _, model, firmware = identify_model(id_, data)
         place, alarms = CONVENTIONS[servo.profile.protocol].addresses, 0
-        delay, level = said[place.RETURN_DELAY_TIME], said[place.STATUS_RETURN_LEVEL]
+        delay, level = data[place.RETURN_DELAY_TIME], data[place.STATUS_RETURN_LEVEL]
     if level < servo.protocol.full_level:
         bus.no_write_ack_ids |= {id_}
     if model != servo.profile.model_number:
@@ -145,11 +145,11 @@ def inspect(bus: Bus, servo: Expected, port: str = "") -> Iterator[Finding]:
         problem = f"has firmware {firmware}, older than the profile's {servo.profile.firmware_version}"
         fix = "update it with ROBOTIS' tools, or give the rig a profile of that firmware"
         yield Finding(label, problem, fix, False, "firmware", id_)
-    set_up = servo.registers  # one that counts otherwise than its rig takes for granted would go elsewhere
+    set_up = servo.registers  # if the servo counts differently than the rig assumes, goals lead to wrong positions
     names, counts = servo.protocol.names, servo.profile.units.counts
     if servo.profile.behaviour.multi_turn and model == servo.profile.model_number:
         ends = [servo.profile.register(name) for name in (names.low, names.high)]
-        limits = [end.decode(said[end.address : end.end]) for end in ends]
+        limits = [end.decode(data[end.address : end.end]) for end in ends]
         if limits == [counts, counts] and not {names.low, names.high} & (set_up or {}).keys():
             problem = f"is in its multi-turn mode ({names.low} and {names.high} are {counts}), which cannot be driven"
             yield Finding(label, problem, Remedy("servo write", id_, names.low, 0, port=port), True, "multi_turn", id_)
@@ -183,10 +183,10 @@ def inspect(bus: Bus, servo: Expected, port: str = "") -> Iterator[Finding]:
 
 
 def position_convention(bus: Bus, id: int, profile: FirmwareProfile) -> dict[str, int]:
-    """What says from where and which way a servo counts its position, of one that has such registers.
+    """Return Homing Offset and Drive Mode, the zero and the direction of Present Position, if the servo has them.
 
-    With its Operating Mode where that matters: Position Control Mode ignores a large offset. A mode that follows no
-    position counts as extended position does.
+    The result has the Operating Mode if the offset is large, because Position Control Mode ignores a large offset.
+    A mode without position control counts as Extended Position Control Mode does.
     """
     names = ("homing_offset", "drive_mode")
     convention = {name: read_register(bus, id, profile.registers[name]) for name in names if name in profile.registers}
@@ -197,7 +197,7 @@ def position_convention(bus: Bus, id: int, profile: FirmwareProfile) -> dict[str
 
 
 def checked_convention(bus: Bus, id: int, profile: FirmwareProfile, **line: Any) -> dict[str, int]:
-    """As `position_convention`, for a rig that is made now; refuses a servo whose position jumps with its mode."""
+    """Return `position_convention` for a new rig; raise `BusError` if the position jumps with the mode."""
     convention = position_convention(bus, id, profile)
     if convention.get("operating_mode") == OperatingMode.POSITION:
         why = f"servo {id} has homing_offset {convention['homing_offset']}, which its Position Control Mode (3) ignores"
@@ -207,14 +207,14 @@ def checked_convention(bus: Bus, id: int, profile: FirmwareProfile, **line: Any)
 
 
 def is_shared(bus: Bus, id: int) -> bool:
-    """Whether two servos have this id. They answer at the same time, and their calibration and positions differ."""
+    """Return whether two servos have this id. They answer at the same time, with different calibration and position."""
     whole, differing = bus.protocol(id).whole, bus.protocol(id).span_that_differs_between_units
     for _ in range(_LOOKS):
         if isinstance(bus.read_many([(id, *whole)])[0], CorruptPacket):
-            break  # a time-out may be the host's fault
+            break  # a time-out proves nothing: a busy host may cause it
     else:
         return False
-    # noise, or two servos so alike that an answer is intact now and then? Read only what differs, more often
+    # Noise, or two servos so similar that some replies are intact? Read only the registers that differ, more often.
     replies = bus.read_many([(id, *differing)] * _MORE_LOOKS)
     return sum(isinstance(answer, CorruptPacket) for answer in replies) >= _MORE_LOOKS // 4
 
@@ -225,16 +225,16 @@ def _collision(servo: Expected, port: str) -> Finding:
 
 
 def separate(port: str) -> Remedy:
-    """What gives each of two servos with one id its own."""
+    """Return the remedy for two servos with one id: give one of them another id."""
     says = "connect them one at a time and give one another id: {}"
     return Remedy("servo set-id", "OLD", "NEW", port=port, says=says)
 
 
 def measure_latency(bus: SerialBus, ids: Sequence[int], rounds: int = 20) -> float:
-    """Set the bus's time-out from what adapter and host need; returns it, s. The bus adds the slowest return delay."""
+    """Measure the delay of adapter and host; set and return the bus's latency, s. The bus adds the return delay."""
     overhead = []
-    for turn in range(rounds):
-        started, id_ = bus.clock.now(), ids[turn % len(ids)]
+    for number in range(rounds):
+        started, id_ = bus.clock.now(), ids[number % len(ids)]
         protocol = bus.protocol(id_)
         reply = bus.read_many([(id_, protocol.id_place, 1)])[0]
         if isinstance(reply, Reply):
@@ -248,7 +248,7 @@ def measure_latency(bus: SerialBus, ids: Sequence[int], rounds: int = 20) -> flo
 
 
 def require(findings: Sequence[Finding], port: str) -> None:
-    """Refuse to go on when a finding is fatal."""
+    """Raise a `BusError` if a finding is fatal; a `BusTimeout` for a single missing servo."""
     fatal = [finding for finding in findings if finding.fatal]
     if not fatal:
         return
@@ -262,7 +262,7 @@ def require(findings: Sequence[Finding], port: str) -> None:
 
 
 def identify_model(id: int, start: bytes) -> tuple[Protocol, int, int]:
-    """What a servo with packets of Protocol 1.0 speaks, its model and firmware, by the first bytes of its table."""
+    """Return protocol, model and firmware of a servo with packets of Protocol 1.0, by the first bytes of its table."""
     kinds = [kind for kind in PROTOCOLS.values() if kind.version == 1 and start[kind.id_place] == id] or [FIRST]
     candidates = [(kind, kind.number(start[kind.model_place :][:2]), start[kind.firmware_place]) for kind in kinds]
     known = (c for c in candidates if (profile := profile_for(*c[1:])) and profile.protocol == c[0].name)
@@ -275,7 +275,7 @@ def _shipped() -> list[FirmwareProfile]:
 
 
 def _own() -> list[FirmwareProfile]:
-    """The user's own profiles, without faulty ones: a rig that uses one gets the error."""
+    """Load the user's own profiles; skip faulty ones, because a rig that uses such a profile reports its error."""
     profiles = []
     for name in toml_tables.own_names(FOLDER):
         with suppress(ProfileError):
@@ -284,11 +284,10 @@ def _own() -> list[FirmwareProfile]:
 
 
 def profile_for(model: int | None, firmware: int | None = None, limit: int | None = None) -> FirmwareProfile | None:
-    """The profile of a model number, shipped or the user's own, if any.
+    """Return the shipped or the user's own profile of a model number, or None.
 
-    It has the newest firmware that is not newer than `firmware`.
-
-    Of models with one number (AX-12, AX-12A) the usual one, or whose highest supply is from the factory `limit`, 0.1 V.
+    Among several, it has the newest firmware that is not newer than `firmware`. Models may share a number (AX-12,
+    AX-12A): then the one whose factory value of the highest supply is `limit`, 0.1 V, is preferred, then the usual one.
     """
 
     def order(profile: FirmwareProfile) -> tuple[int, bool, bool, str]:
@@ -302,20 +301,20 @@ def profile_for(model: int | None, firmware: int | None = None, limit: int | Non
 
 
 def is_unknown(protocol: Protocol, model: int | None, *own: FirmwareProfile | None) -> bool:
-    """Whether the addresses of a servo's registers are not known, by its model number; `own`: profiles of a rig.
+    """Return whether the register addresses of a model number are unknown; `own`: profiles of a rig.
 
-    Such a servo gets no write: what is torque enable in one model is a limit or an indirect address in another. One
-    that did not say its model (None) is taken for a known one.
+    Such a servo gets no write: the address of Torque Enable in one model is a limit or an indirect address in another.
+    A servo whose model is not read (None) counts as known.
     """
     known = {profile.model_number for profile in (*_shipped(), *_own(), *own) if profile is not None}
     return not protocol.common_registers and model is not None and model not in known
 
 
 def unknown_model(id: int, model: int) -> BusError:
-    """What is wrong with a servo that `is_unknown`."""
+    """Return the error for a servo of an unknown model (`is_unknown`)."""
     return BusError(f"servo {id} is model {model}, unknown here: nothing was written to it", _UNKNOWN)
 
 
 def name_of(servo: Expected) -> str:
-    """What a person calls it: its name and its id."""
+    """Return name and id of a servo for messages."""
     return f"servo {servo.id}" if servo.name in {"", str(servo.id)} else f"{servo.name} (id {servo.id})"

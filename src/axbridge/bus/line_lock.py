@@ -1,7 +1,7 @@
 """The lock of a line: a signal handler can test it, and can defer a call until the line is free.
 
-A signal handler interrupts the main thread: it can neither use the line nor wait for it. A line can be reserved for one
-thread, so that no other thread of a program that ends writes any more.
+A signal handler interrupts the main thread, so it can neither use the line nor wait for it. A line can be reserved for
+one thread, so that no other thread writes while a program ends.
 """
 
 from __future__ import annotations
@@ -12,45 +12,45 @@ from contextlib import contextmanager
 
 from axbridge.errors import BusError, RobotStopped
 
-_POLL = 0.05  # s between two polls of a thread that waits until it may write
+_POLL = 0.05  # s between two tests of a thread that waits until it may write
 
 
 class BusLock:
-    """Wrap each transaction in ``with turn, turn.lock:``.
+    """Lock of transactions: wrap each one in ``with turn, turn.lock:``.
 
-    Two context managers: the interpreter enters and leaves a lock in one step, so no exception from a signal handler
-    can come between its `release` and its record of it.
+    It needs two context managers. The interpreter enters and leaves `lock` itself in one step, so an exception from a
+    signal handler cannot separate its release from the record of the release.
     """
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()  # of the thread whose turn it is
+        self.lock = threading.RLock()  # held by the thread in a transaction
         self._free = threading.Condition(self.lock)
-        self._calls: list[Callable[[], object]] = []
-        self.only: int | None = None  # the thread that alone may write
-        self._why: str | None = None  # others are refused with these words; None: they wait
-        self._holder: int | None = None  # the thread in `held`: it may write, others may not
+        self._calls: list[Callable[[], object]] = []  # deferred
+        self.only: int | None = None  # id of the only thread that may write; None: all may
+        self._why: str | None = None  # message of the error for other threads; None: they wait
+        self._holder: int | None = None  # id of the thread in `held`, which may write
 
     @property
     def held_by_me(self) -> bool:
-        """Whether this thread is in a transaction."""
+        """Return whether this thread is in a transaction."""
         return bool(self.lock._is_owned())  # type: ignore[attr-defined]  # noqa: SLF001 - as `threading.Condition` asks it
 
     def defer(self, call: Callable[[], object]) -> None:
-        """Let the main thread make this call as soon as it has left the transaction it is in; for signal handlers."""
+        """Make this call in the main thread when its current transaction ends; for signal handlers."""
         self._calls.append(call)
 
     def reserve(self, thread: int | None, why: str | None = None) -> None:
-        """From now on this thread alone may write; None: every thread again."""
+        """Allow only this thread to write from now on; None: every thread. With `why`, others get an error."""
         if why is None or self.only is None or self._why is not None:
             self.only, self._why = thread, why
 
     @property
     def refused(self) -> bool:
-        """Whether this thread's next write is refused."""
+        """Return whether this thread's next write raises `RobotStopped`."""
         return self._why is not None and not self._may_write()
 
     def wait_to_write(self) -> None:
-        """Wait until this thread may write; call it in a transaction, which others can come into meanwhile."""
+        """Wait until this thread may write, with the transaction's lock free; raise `RobotStopped` if refused."""
         while self.only is not None and not self._may_write():
             if self._why is not None:
                 raise RobotStopped(self._why, "the main thread may go on; others when Robot.resume() is called")
@@ -58,7 +58,7 @@ class BusLock:
 
     @contextmanager
     def held(self, patience: float) -> Iterator[None]:
-        """Keep other threads off the line, and write, whomever it is reserved for."""
+        """Hold the lock, and allow writes even if reserved for another thread; wait at most `patience` s."""
         with self:
             if not self.lock.acquire(timeout=patience):
                 raise BusError("another thread does not leave the line", "cut the servo supply")

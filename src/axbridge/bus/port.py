@@ -1,4 +1,4 @@
-"""A serial port, opened as dynamixel-sdk's port handler, whose reads wait in `poll` instead of spinning."""
+"""A serial port as dynamixel-sdk's port handler; its reads wait in `poll`, and not in a busy loop."""
 
 # ruff: noqa: N802  # dynamixel-sdk's method names
 
@@ -39,14 +39,14 @@ from axbridge.errors import PortError, Remedy
 from axbridge.files import fill_streams
 
 _T = TypeVar("_T")
-THERE = -math.inf  # s
-REPLY_DELAY = 0.0012  # s: return delay 254 at 3.16 µs a unit, and an interrupt that holds the reply up
+THERE = -math.inf  # deadline of `Port.receive` when bytes are known to be available
+REPLY_DELAY = 0.0012  # s: return delay 254 at 3.16 µs a unit, and an interrupt that delays the reply
 OLDEST_SDK = (4, 0, 5)
-_WRITE_PATIENCE = 0.5  # s: a port that takes no byte for so long is lost
-_READ_SIZE = 4096
-_FINE = 0.003  # s: waits so short are worth more than a millisecond's accuracy
-_MOST_COMMAND = 60  # characters of a command line that name a program well enough
-_FD_SETSIZE = 1024  # descriptors `select` can name
+_WRITE_PATIENCE = 0.5  # s: a port that accepts no byte for this time is lost
+_READ_SIZE = 4096  # bytes
+_FINE = 0.003  # s: shorter waits need a finer resolution than the 1 ms of `poll`
+_MOST_COMMAND = 60  # characters of a command line in a message
+_FD_SETSIZE = 1024  # `select` supports only descriptors below this number
 
 
 def check_sdk(port: str) -> None:
@@ -62,7 +62,7 @@ def check_sdk(port: str) -> None:
 
 
 class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
-    """An open port: a device path or pyserial URL, at any rate that the driver can make, not only at the SDK's."""
+    """An open port: a device path or pyserial URL, at any baud rate of the driver, not only those of the SDK."""
 
     def __init__(self, name: str, baud: int) -> None:
         super().__init__(name)
@@ -71,18 +71,18 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
         self.low_latency = False
         self.latency = self.adapter.latency
         self._behind: frozenset[str] = frozenset()
-        self.fd: int | None = None  # for a process that must outlive this one, too; None: the port has none
-        self.poller: Any = None  # a `select.poll` that watches it for bytes
+        self.fd: int | None = None  # descriptor, also for a process that outlives this one; None: the port has none
+        self.poller: Any = None  # a `select.poll` on `fd`
         self.ser: Any = None
-        self.tap: Callable[[bytes, bool], object] | None = None  # gets all bytes; True: they are sent, False: came
-        self.bridge: BridgeAt | None = None  # that has the port: this one goes through it, and may only ask
+        self.tap: Callable[[bytes, bool], object] | None = None  # gets all bytes; True: sent, False: received
+        self.bridge: BridgeAt | None = None  # the bridge that has the port: reads go through it, writes are refused
         self.baudrate = baud
         self.setupPort(baud)
 
-    # -- axbridge's side ----------------------------------------------------------------------------------------------
+    # -- interface of axbridge ----------------------------------------------------------------------------------------
 
     def send(self, frame: bytes) -> None:
-        """Hand `frame` to the driver; never flushes what was sent before."""
+        """Send `frame` to the driver, without flushing earlier frames; only reads go through a bridge."""
         if self.bridge is not None and not _asks(frame):
             raise PortError(self.port_name, *self._only_asks(self.bridge))
         self._send(frame)
@@ -103,9 +103,9 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
                 raise self._lost(failure) from failure
 
     def receive(self, deadline: float) -> bytes:
-        """Wait for bytes until `deadline` (`time.monotonic`); return what there is, or nothing when it passed.
+        """Wait for bytes until `deadline` (`time.monotonic`); return the available bytes, or none after the deadline.
 
-        `THERE` as deadline: the caller has seen that bytes wait at `fd`.
+        With the deadline `THERE` it does not wait: the caller has tested that bytes are available at `fd`.
         """
         data = self._receive(deadline)
         if data and self.tap is not None:
@@ -129,29 +129,29 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
         return data
 
     def until_next(self, longest: float) -> float:
-        """How long to wait for bytes on `fd` before `receive` is called all the same, s; at most `longest`."""
+        """Return how long to wait for bytes on `fd` before `receive` is called anyway, s; at most `longest`."""
         return longest
 
     def listen(self, deadline: float) -> bytes:
-        """All that comes until `deadline`."""
+        """Return all bytes that come until `deadline` (`time.monotonic`)."""
         received = b""
         while chunk := self.receive(deadline):
             received += chunk
         return received
 
     def drain(self, quiet: float) -> None:
-        """Read and forget until the line was silent for `quiet` seconds."""
-        end = time.monotonic() + 0.2  # a line that never falls silent is not waited for
+        """Read and discard bytes until none has come for `quiet` seconds, at most for 0.2 s."""
+        end = time.monotonic() + 0.2  # a line with constant traffic is never silent
         while time.monotonic() < end and self.receive(time.monotonic() + quiet):
             pass
 
     def returns(self, probe: bytes) -> bool:
-        """Whether the adapter returns what is sent: `probe`, which must be a packet without a reply."""
+        """Send `probe`, a packet without a reply, and return whether the adapter echoes it."""
         self.send(probe)
         return probe in self.listen(time.monotonic() + len(probe) * byte_seconds(self.baudrate) + self.latency)
 
     def refuse_bridge(self) -> None:
-        """Refuse a port that a bridge has, for who needs it alone."""
+        """Refuse a port that a bridge has, if the caller must be its only user."""
         if self.bridge is not None:
             raise PortError(self.port_name, *self._only_asks(self.bridge))
 
@@ -161,7 +161,7 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
 
     def _ready(self, wait: float) -> bool:
         if wait < _FINE and self.fd is not None and self.fd < _FD_SETSIZE:
-            return bool(select.select((self.fd,), (), (), wait)[0])  # poll knows whole milliseconds only
+            return bool(select.select((self.fd,), (), (), wait)[0])  # `poll` waits for whole milliseconds only
         return bool(self.poller.poll(wait * 1e3))
 
     def close(self) -> None:
@@ -170,14 +170,14 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
         self.is_open = self.is_using = False
         if self.ser is not None:
             connection = getattr(self.ser, "_socket", None)  # pyserial leaves a broken connection open
-            with contextlib.suppress(OSError):  # a lost port may fail to close, and is closed all the same
+            with contextlib.suppress(OSError):  # closing a lost port may raise, but frees it
                 self.ser.close()
             if connection is not None:
                 connection.close()
             self.ser = None
 
     def _slowly(self, use: Callable[[Any], _T]) -> _T:
-        """Let pyserial write or read, where the port has no descriptor."""
+        """Write or read by pyserial; for a port without a descriptor."""
         if self.ser is None:
             raise PortError(self.port_name, "the port is closed")
         try:
@@ -190,19 +190,19 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
         text = why if isinstance(why, str) else (why.strerror or str(why))
         return PortError(self.port_name, f"the port was lost: {text}", "check the USB cable and the adapter's power")
 
-    # -- dynamixel-sdk's side -----------------------------------------------------------------------------------------
+    # -- interface of dynamixel-sdk -----------------------------------------------------------------------------------
 
     def setupPort(self, cflag_baud: int) -> bool:
-        """Open and configure (SDK name). Nothing is sent to a line that has taken the name of the one opened first."""
+        """Open and configure the port (SDK name); refuse a name that now leads to another line."""
         self.close()
         behind = line_behind(self.port_name)
         if self._behind and not self._behind & behind and Path(self.port_name).exists():
             hint = "open it again if that one is meant, or end the program"
             raise PortError(self.port_name, "another line has this name now", hint)
-        fill_streams()  # a guard, a child process, has its own in their place
+        fill_streams()  # descriptors 0 to 2 must be in use: the guard process replaces them with its own
         name = self.port_name
         try:
-            # one program a port: two masters on one line garble each other's replies
+            # exclusive: two masters on one line corrupt each other's replies
             self.ser = serial.serial_for_url(name, baudrate=cflag_baud, timeout=0, exclusive=True)
         except (OSError, ValueError) as failure:
             self.bridge = bridge_at(name) if _is_busy(failure) else None
@@ -213,30 +213,30 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
         self._behind = self._behind or behind
         self.is_open = True
         self.tx_time_per_byte = byte_seconds(cflag_baud) * 1e3
-        # a pty and many drivers know no low-latency mode: then the latency timer's own value counts
+        # A pty and many drivers have no low-latency mode; then the value of the latency timer remains.
         with contextlib.suppress(OSError, ValueError, AttributeError, NotImplementedError):
             self.ser.set_low_latency_mode(True)
             self.low_latency = True
             self.adapter = identify_adapter(self.port_name)
             self.latency = self.adapter.latency
         with contextlib.suppress(OSError, ValueError, AttributeError):  # rfc2217:// has no descriptor
-            poll = select.poll()  # Windows has none: its ports are read by pyserial
+            poll = select.poll()  # Windows has no `poll`: pyserial reads its ports
             self.fd, self.poller = self.ser.fileno(), poll
             self.poller.register(self.fd, select.POLLIN)
             if name.startswith("socket://"):
                 with socket.socket(fileno=os.dup(self.fd)) as line:
-                    line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # each frame at once
+                    line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # send each frame immediately
         with contextlib.suppress(OSError):
             self.ser.reset_input_buffer()
         return True
 
     def _attach(self, address: str, baud: int) -> None:
-        """Open the address at which a bridge takes questions."""
+        """Open the address at which a bridge accepts reads."""
         try:
             self.ser = serial.serial_for_url(address, baudrate=baud, timeout=0)
         except (OSError, ValueError) as failure:
             raise _explain(address, baud, failure) from failure
-        self.latency = self.adapter.latency + REMOTE_MARGIN  # a question waits there until the line is free
+        self.latency = self.adapter.latency + REMOTE_MARGIN  # the bridge holds a read until the line is free
 
     def setBaudRate(self, baudrate: int) -> bool:
         """Change the rate of the open port, custom rates included (SDK name)."""
@@ -260,7 +260,7 @@ def _read_by(port: Any, deadline: float) -> bytes:
 
 
 def _in_use(port: str) -> tuple[str, str]:
-    """Name the program that has locked the port. A child process inherits the lock, and may outlive its parent."""
+    """Return problem and hint that name the lock's holder: a child process that inherits it may outlive its parent."""
     holders = _holders(port)
     if os.getpid() in holders:
         return "the port is in use by this program itself", "close the robot or bus that has it first"
@@ -271,7 +271,7 @@ def _in_use(port: str) -> tuple[str, str]:
 
 
 def _holders(port: str) -> dict[int, str]:
-    """Commands of processes that keep a lock on the port, without those (guards) that one of them has started."""
+    """Return process ids and commands of the processes with a lock on the port, without their children (guards)."""
     holders, parents = {}, {}
     for link in open_files():
         with contextlib.suppress(OSError):
@@ -287,12 +287,12 @@ def _holders(port: str) -> dict[int, str]:
 
 
 def _asks(frame: bytes) -> bool:
-    """Whether a packet changes nothing in any servo."""
+    """Return whether a packet only reads: it changes nothing in any servo."""
     return frame[7 if frame.startswith(HEADER + b"\0") else 4] in QUESTIONS
 
 
 def _is_busy(failure: Exception) -> bool:
-    """Whether another program has the port."""
+    """Return whether the port could not be opened because another program has it."""
     busy = {errno.EBUSY, errno.EAGAIN, errno.EWOULDBLOCK}
     return getattr(failure, "errno", None) in busy or "exclusively lock" in str(failure)
 

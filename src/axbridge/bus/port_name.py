@@ -1,4 +1,4 @@
-"""What is behind the name of a port: which kind of adapter, how slow it is, and whether it is the same as before."""
+"""Facts about a port's name: kind and latency of its adapter, and the line behind it."""
 
 from __future__ import annotations
 
@@ -16,46 +16,46 @@ from axbridge.errors import PortError, Remedy, plural
 
 Kind = Literal["ftdi", "cdc", "pty", "uart", "remote", "unknown"]
 
-# Adapters people drive AX-12s with: FTDI (USB2Dynamixel, U2D2), USB2AX, ROBOTIS OpenCM and OpenRB, CH340, CP210x.
+# common adapters for servos: FTDI (USB2Dynamixel, U2D2), USB2AX, ROBOTIS OpenCM and OpenRB, CH340, CP210x
 _VENDORS = {0x0403, 0x16D0, 0xFFF1, 0x2F5D, 0x1A86, 0x10C4}
-_LOCAL_MARGIN = 0.004  # s: what a busy host needs to wake us up, beyond the adapter's own latency
+_LOCAL_MARGIN = 0.004  # s; wake-up time of a busy host, in addition to the adapter's latency
 REMOTE_MARGIN = 0.100  # s
 _FTDI_DEFAULT_TIMER = 16  # ms
-_LONGEST_CHAIN = 8  # links
-_START_TIME = 19  # field of /proc/PID/stat behind the name of the program
+_LONGEST_CHAIN = 8  # symbolic links
+_START_TIME = 19  # index of the start time in /proc/PID/stat, after the program's name
 
 
 @dataclass(frozen=True)
 class Adapter:
-    """Facts about a port, a device path or URL."""
+    """Facts about the adapter of a port."""
 
     port: str
     kind: Kind  # ftdi: USB2Dynamixel, U2D2; cdc: USB2AX and other ttyACM; pty: a virtual bus; remote: a pyserial URL
-    latency_timer: int | None = None  # ms for which an FTDI chip collects bytes; None: no such timer
-    latency_file: Path | None = None  # where that can be set
+    latency_timer: int | None = None  # ms for which an FTDI chip collects bytes; None: no timer
+    latency_file: Path | None = None  # file that sets it
 
     @property
     def latency(self) -> float:
-        """Time to allow for the way through adapter and host, s, before any measurement."""
+        """Latency of adapter and host to assume before a measurement, s."""
         if self.kind == "remote":
             return REMOTE_MARGIN
         return (self.latency_timer or 0) * 1e-3 + _LOCAL_MARGIN
 
 
 def is_remote(port: str) -> bool:
-    """Whether `port` is a URL (``socket://``, ``rfc2217://``) and not a device."""
+    """Return whether `port` is a URL (``socket://``, ``rfc2217://``) and not a device."""
     return "://" in port
 
 
 def identify_adapter(port: str, sysfs: Path = Path("/sys/class/tty")) -> Adapter:
-    """Look at the port's name and, on Linux, its driver."""
+    """Identify the adapter from the port's name and, on Linux, its driver."""
     if is_remote(port):
         return Adapter(port, "remote")
     device = Path(os.path.realpath(port))
     if device.parent == Path("/dev/pts"):
         return Adapter(port, "pty")
     if not sys.platform.startswith("linux"):
-        # the driver's timer cannot be read here; FTDI devices are known by their usual names
+        # the latency timer cannot be read here; FTDI devices have this usual name
         ftdi = "usbserial" in device.name
         return Adapter(port, "ftdi" if ftdi else "unknown", _FTDI_DEFAULT_TIMER if ftdi else None)
     if device.name.startswith("ttyACM"):
@@ -67,7 +67,7 @@ def identify_adapter(port: str, sysfs: Path = Path("/sys/class/tty")) -> Adapter
 
 
 def connected() -> list[str]:
-    """Devices of the USB serial adapters there are (of kinds known for servos, if there are such)."""
+    """Return the devices of the USB serial adapters; only common servo adapters if there are any."""
     from serial.tools import list_ports
 
     ports = [port for port in list_ports.comports() if port.vid is not None]
@@ -76,7 +76,7 @@ def connected() -> list[str]:
 
 
 def find_port() -> str:
-    """The port meant by ``auto``: the only USB serial adapter there is, or the only one of a kind known for servos."""
+    """Return the port for ``auto``: the only USB serial adapter, or the only common servo adapter."""
     ports = connected()
     if not ports:
         says = "plug it in, name the port (--port; in Python port=), or start a virtual one: {}"
@@ -88,14 +88,14 @@ def find_port() -> str:
 
 
 def lock_of(link: Path) -> Path:
-    """The file beside a link of `axbridge serve` that is locked as long as its server runs."""
+    """Return the file beside a link of `axbridge serve` that its server locks while it runs."""
     return link.with_name(f".{link.name}.lock")
 
 
 def line_behind(name: str) -> frozenset[str]:
-    """Marks of what is behind a port's name, if known: a line that has none of them in common is another one.
+    """Return marks of the line behind a port's name, if known; two lines without a common mark are different.
 
-    They are a link that `axbridge serve` keeps, the holders of a pseudo-terminal's other end, an adapter's numbers.
+    Marks are a link of `axbridge serve`, the processes at a pseudo-terminal's other end, and an adapter's numbers.
     """
     if is_remote(name):
         return frozenset()
@@ -116,7 +116,7 @@ def line_behind(name: str) -> frozenset[str]:
 
 
 def is_served(port: str) -> bool:
-    """Whether `axbridge serve` is known to be behind a port: virtual servos. False for all network ports."""
+    """Return whether a port is known to have `axbridge serve` behind it. False for all network ports."""
     for mark in line_behind(port):
         kind, _, rest = mark.partition(" ")
         if kind == "link":
@@ -130,28 +130,28 @@ def is_served(port: str) -> bool:
 
 
 def busy_file(process: int) -> Path:
-    """Where `axbridge serve` in this process writes how many packets its busy computer has left unanswered, and when.
+    """Return the file in which `axbridge serve` in this process counts packets left unanswered by a busy computer.
 
-    The content is a number of packets and the moment of the latest one, s of `time.monotonic`.
+    It has the number of packets, and the time of the latest one, s of `time.monotonic`.
     """
     return Path(tempfile.gettempdir(), f"axbridge-busy-{process}")
 
 
 class BridgeAt(NamedTuple):
-    """The bridge that has a port: its process, and the address at which other programs may read."""
+    """The bridge on a port: its process, and the address at which other programs may read."""
 
     process: int
     address: str
 
 
 def bridge_file(port: str) -> Path:
-    """Where `axbridge bridge` on a port writes what `bridge_at` reads."""
+    """Return the file that `axbridge bridge` writes and `bridge_at` reads."""
     name = port if is_remote(port) else os.path.realpath(port)
     return Path(tempfile.gettempdir(), f"axbridge-bridge-{hashlib.sha256(name.encode()).hexdigest()[:16]}")
 
 
 def bridge_at(port: str) -> BridgeAt | None:
-    """The bridge on a port; None: there is none, or it is another user's."""
+    """Return the bridge on a port; None if there is none, or if it is another user's."""
     with contextlib.suppress(OSError, ValueError):
         file = bridge_file(port)
         process, address = file.read_text(encoding="ascii").split()
@@ -161,9 +161,9 @@ def bridge_at(port: str) -> BridgeAt | None:
 
 
 def server_behind(port: str) -> int | None:
-    """The process behind a pseudo-terminal, if a busy server has noted that it left packets unanswered; else None.
+    """Return the process behind a pseudo-terminal, if a busy server has left packets unanswered; else None.
 
-    Only Linux tells which one it is. To look for it takes tens of milliseconds; 0: it is not to be found.
+    The search works on Linux only and takes tens of milliseconds; 0: not found.
     """
     path = Path(os.path.realpath(port))
     if path.parent != Path("/dev/pts") or not any(Path(tempfile.gettempdir()).glob(busy_file(0).name[:-1] + "*")):
@@ -172,11 +172,11 @@ def server_behind(port: str) -> int | None:
 
 
 def unanswered_by(server: int | None, since: float) -> int:
-    """Packets that a busy `axbridge serve`, see `server_behind`, has left unanswered, all in all.
+    """Return the total number of packets that a busy `axbridge serve` has left unanswered.
 
     Args:
-        server: Its process.
-        since: S of `time.monotonic`; 0 is returned where the latest of these packets came before that.
+        server: Its process, from `server_behind`.
+        since: Time, s of `time.monotonic`; the result is 0 if the latest of these packets is older.
     """
     with contextlib.suppress(OSError, ValueError):
         file = busy_file(server or 0)
@@ -187,7 +187,7 @@ def unanswered_by(server: int | None, since: float) -> int:
 
 
 def too_busy(packets: int) -> str:
-    """What is said of a server that has left so many packets unanswered."""
+    """Return the message for a server that has left packets unanswered."""
     return (
         f"the computer was too busy: `axbridge serve` behind this port has left {plural(packets, 'packet')} unanswered"
     )
@@ -197,7 +197,7 @@ SERVE_PATIENTLY = "close other programs, or serve with --timing none, which answ
 
 
 def _is_kept(link: Path) -> bool | None:
-    """Whether the server of a link still runs; None: no server has made it, or another user's."""
+    """Return whether the server of a link still runs; None: no server made it, or another user's."""
     try:
         import fcntl
 
@@ -214,7 +214,7 @@ def _is_kept(link: Path) -> bool | None:
 
 
 def _holders_of(number: str) -> Iterator[str]:
-    """Processes that hold the master of a pseudo-terminal, with their start; of those we may look into."""
+    """Yield the accessible processes that hold the master of a pseudo-terminal, with their start times."""
     for link in open_files():
         with contextlib.suppress(OSError):
             if link.readlink().name != "ptmx":
@@ -226,7 +226,7 @@ def _holders_of(number: str) -> Iterator[str]:
 
 
 def open_files() -> Iterator[Path]:
-    """``/proc/PID/fd/N`` of all processes that we may look into; they end meanwhile, as they like."""
+    """Yield ``/proc/PID/fd/N`` of all accessible processes; a process may end during the search."""
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             yield from list((process / "fd").iterdir())

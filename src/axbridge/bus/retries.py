@@ -1,9 +1,9 @@
-"""How often a question to a servo is repeated. A line loses packets: by noise, a bad contact or a busy computer.
+"""Numbers of repetitions of instructions. A line loses packets by noise, a bad contact or a busy computer.
 
-The guard process has its own numbers (`axbridge.robot.safety.guard`), because it imports nothing of this package.
+The guard process has its own numbers (`axbridge.robot.safety.guard`), because it does not import this package.
 """
 
-QUESTION = 2  # repetitions of a ping, a read or a write; more would delay a control cycle in which a servo is gone
-SUPPORT = 2  # attempts of a group read, before its servo counts as one without that instruction
-CONFIRMED = 5  # attempts of what must be confirmed, torque off above all: no cycle waits for it
-RESTORE = 3  # attempts to restore a servo's own mode and limits in EEPROM, each of which may wear it
+QUESTION = 2  # repetitions of a ping, a read or a write; more would delay a control cycle with a missing servo
+SUPPORT = 2  # attempts of a group read before the servo counts as one without that instruction
+CONFIRMED = 5  # attempts of writes that must be confirmed, such as torque off; no cycle waits for them
+RESTORE = 3  # attempts to restore a servo's own mode and limits in EEPROM; each may wear the EEPROM

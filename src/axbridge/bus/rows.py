@@ -1,4 +1,4 @@
-"""Samples of servos as their registers have them: counts, one row a servo or whole columns."""
+"""Samples of servos in register counts: one row for each servo, or columns."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ import numpy.typing as npt
 from axbridge.bus.protocols.protocol import FIRST, Protocol
 from axbridge.units import from_sign_magnitude
 
-UNREAD = -1  # torque limit of a servo whose limit was not read, or shows no overload
+UNREAD = -1  # torque limit that was not read, or of a servo on which an overload does not change it
 
 Mask = npt.NDArray[np.bool_]
 
 
 class RawState(NamedTuple):
-    """One sample of a servo: register counts, speed and load with their signs.
+    """One sample of a servo: register counts, with signed speed and load.
 
     Attributes:
-        time: When the servo took it, s on the bus's clock; NaN before the first.
-        error: What is wrong, as `Protocol.alarms`.
-        torque_limit: As read last (it rotates: one servo a cycle), 0 after an overload shutdown. None where it is not
-            known, and where an overload takes Torque Enable away.
+        time: Time of the sample, s on the bus's clock; NaN before the first one.
+        error: Alarm bits as of `Protocol.alarms`.
+        torque_limit: Latest value read (one servo a cycle, in rotation); 0 after an overload shutdown. None if it is
+            not known, or if the servo sets Torque Enable to 0 instead.
     """
 
     time: float
@@ -39,9 +39,9 @@ class RawState(NamedTuple):
 
 
 class Rows(dict[str, npt.NDArray[Any]]):
-    """Columns of some servos' samples by the names of `RawState`; a torque limit that is not known is -1.
+    """Columns of servos' samples by the names of `RawState`; an unknown torque limit is -1.
 
-    The replies are kept one behind the other; a column is decoded when it is read.
+    The data of the replies are stored as one byte string; a column is decoded at its first use.
     """
 
     def __init__(self, known: Mapping[str, npt.NDArray[Any]], protocol: Protocol = FIRST, sent: bytes = b"") -> None:
@@ -54,14 +54,14 @@ class Rows(dict[str, npt.NDArray[Any]]):
 
     @classmethod
     def of(cls, samples: Iterable[RawState]) -> Rows:
-        """These samples."""
+        """Make a table of these samples."""
         rows = np.array([(*sample[:7], UNREAD) for sample in samples], float).reshape(-1, len(RawState._fields))
         columns = zip(RawState._fields, rows.T, strict=True)
         return cls({name: column if name == "time" else column.astype(int) for name, column in columns})
 
     @classmethod
     def unread(cls, count: int) -> Rows:
-        """Of servos that were never read."""
+        """Make a table of `count` servos that were not read yet."""
         return cls.of([RawState(math.nan, *[0] * 6)] * count)
 
 
@@ -73,12 +73,12 @@ def _format(protocol: Protocol) -> np.dtype[np.void]:
 
 @lru_cache(maxsize=8)
 def _signed(bit: int) -> npt.NDArray[np.int64]:
-    """Numbers of all words: magnitudes below a bit that says that they are negative."""
+    """Return the values of all 16-bit words as magnitudes with this sign bit."""
     return from_sign_magnitude(np.arange(1 << 16), bit)
 
 
 def decoded(protocol: Protocol, samples: bytes, name: str) -> npt.NDArray[np.int64]:
-    """A column of the bytes of usual reads, one behind the other."""
+    """Decode a column from the concatenated data of usual reads."""
     column = np.frombuffer(samples, _format(protocol))[name]
     bit = protocol.sign_bits.get(name)
     return _signed(bit)[column] if bit else column.astype(np.int64)

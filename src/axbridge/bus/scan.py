@@ -1,4 +1,4 @@
-"""Find the servos on a line: all ids of one baud rate within a second, as pings overlap with waits."""
+"""Find the servos on a line: all ids at one baud rate within a second, because pings do not wait for the time-out."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ from axbridge.config.registers import Instruction, Version
 from axbridge.errors import BusTimeout, CorruptPacket, PortError
 from axbridge.units import UNITS
 
-# of the manuals; of 57143 and 57600 one is near enough to the other
+# rates of the manuals; 57143 covers 57600, too
 BAUDS = (
     1_000_000, 500_000, 400_000, 250_000, 200_000, 128_000, 117_647, 57_143, 38_400, 19_231, 9_615, 2_000_000,
     2_250_000, 2_500_000, 3_000_000, 4_000_000, 4_500_000,
 )  # fmt: skip
-RATES = sorted({round(rate) for units in UNITS.values() for rate in units.bauds})  # bit/s that a servo can be set to
-_NEAR = 0.02  # of a rate: a servo receives at one that is 3 % off
-_FASTEST_FIRST = 3_000_000  # bit/s of Protocol 1.0: MX
-_GAP = 3  # bytes of time for each lower id, before a servo of Protocol 2.0 answers a PING to all
-_PASSES = 2  # a lost packet must not hide a servo
-_ANSWER = 6  # bytes
+RATES = sorted({round(rate) for units in UNITS.values() for rate in units.bauds})  # bit/s; all rates of all servos
+_NEAR = 0.02  # relative rate error; a servo still receives at 3 %
+_FASTEST_FIRST = 3_000_000  # bit/s; highest rate in Protocol 1.0 (MX)
+_GAP = 3  # byte times per lower id before a servo answers a broadcast PING in Protocol 2.0
+_PASSES = 2  # number of pings, because a lost packet must not hide a servo
+_ANSWER = 6  # bytes of a PING's status packet in Protocol 1.0
 
 
 @dataclass(frozen=True)
 class FoundServo:
-    """A servo that answered."""
+    """A servo that answered a PING."""
 
     id: int
-    model: int | None  # None: its answers were damaged (two servos with one id?), or it answers no READ
+    model: int | None  # None: damaged replies (perhaps two servos with one id), or no answer to READ
     firmware: int | None
-    mute: bool = False  # it answers PING and no READ: status return level 0
+    mute: bool = False  # answers PING but no READ: status return level 0
     protocol: Version = 1
 
 
 def scan(bus: SerialBus, ids: Iterable[int] = range(254), *, first: bool = True) -> list[FoundServo]:
-    """Ping `ids`, then read model and firmware of those that answered. The bus then has the protocol of each."""
+    """Ping `ids`, read model and firmware of the servos that answer, and set their protocols in the bus."""
     wanted = list(ids)
     second = [servo for servo in ping_all(bus) if servo.id in wanted]
     for servo in second:
@@ -58,10 +58,10 @@ def scan(bus: SerialBus, ids: Iterable[int] = range(254), *, first: bool = True)
     if not first:
         return second
     there: set[int] = set()
-    unclear: set[int] = set()  # something else came in the last sweep: two servos may share the id
-    for id_ in wanted:  # each may be there in Protocol 1.0, too
+    unclear: set[int] = set()  # ids with damaged replies in the latest pass: two servos may share the id
+    for id_ in wanted:  # a Protocol 1.0 servo may have the same id
         bus.set_protocol(id_, FIRST)
-    for _ in range(_PASSES):  # in the first one, a late answer may follow another's ping
+    for _ in range(_PASSES):  # in the first pass, a late reply may follow another servo's ping
         answered, unclear = _sweep(bus, [id_ for id_ in wanted if id_ not in there])
         there |= answered
     there |= {id_ for id_ in unclear - there if answers_ping(bus, id_, damaged=True)}
@@ -73,7 +73,7 @@ def scan(bus: SerialBus, ids: Iterable[int] = range(254), *, first: bool = True)
 
 
 def ping_all(bus: SerialBus) -> list[FoundServo]:
-    """Who speaks Protocol 2.0: one PING to all, twice. They answer by id, each in its own time."""
+    """Find all Protocol 2.0 servos by two broadcast PINGs; they answer in the order of their ids."""
     servos: dict[int, FoundServo] = {}
     frame, byte = v2.encode(BROADCAST, Instruction.PING), byte_seconds(bus.baud)
     for _ in range(_PASSES):
@@ -93,7 +93,7 @@ def ping_all(bus: SerialBus) -> list[FoundServo]:
 
 
 def has_feetech(bus: SerialBus) -> bool:
-    """Whether Feetech servos are on the line: they answer a broadcast PING in turn; the first one is identified."""
+    """Return whether Feetech servos are on the line, by the first servo that answers a broadcast PING."""
     bus.port.send(encode(BROADCAST, Instruction.PING))
     deadline = time.monotonic() + _GAP * (v2.MAX_ID + 1) * byte_seconds(bus.baud) + REPLY_DELAY + bus.latency
     packets = Decoder().feed(bus.port.listen(deadline))
@@ -102,7 +102,7 @@ def has_feetech(bus: SerialBus) -> bool:
 
 
 def all_bauds() -> list[int]:
-    """The rates to ask at, so that each rate of a servo is near to one of them: those of the manuals first."""
+    """Return rates for a scan such that every rate of a servo is near to one; the manuals' rates come first."""
     chosen = list(BAUDS)
     for rate in reversed(RATES):
         if all(abs(rate - other) > _NEAR * rate for other in chosen):
@@ -111,7 +111,7 @@ def all_bauds() -> list[int]:
 
 
 def _has_traffic(bus: SerialBus) -> bool:
-    """Whether a byte comes back from a PING to all in Protocol 1.0: several servos answer it at the same time."""
+    """Return whether any byte follows a broadcast PING in Protocol 1.0, which all servos answer at the same time."""
     frame = encode(BROADCAST, Instruction.PING)
     for _ in range(_PASSES):
         bus.port.send(frame)
@@ -124,7 +124,7 @@ def _has_traffic(bus: SerialBus) -> bool:
 
 
 def _sweep(bus: SerialBus, ids: list[int]) -> tuple[set[int], set[int]]:
-    """Who answered, also late, for an answer has its servo's id; and after whose ping came something else."""
+    """Ping each id once; return the ids that answered, also late, and those with other bytes after their ping."""
     port, echo = bus.port, bus.echo
     received = bytearray()
     garbled = set()
@@ -138,11 +138,11 @@ def _sweep(bus: SerialBus, ids: list[int]) -> tuple[set[int], set[int]]:
         while chunk := port.receive(deadline):
             received += chunk
             if len(received) - start >= wanted and received.endswith(bytes(answer), start, len(received) - 2):
-                break  # it has answered: no need to wait
+                break  # the reply is complete
         else:
             if len(received) - start > (len(frame) if echo else 0):
                 garbled.add(id_)
-    data = bytes(received) + port.listen(time.monotonic() + bus.latency + port.latency)  # stragglers
+    data = bytes(received) + port.listen(time.monotonic() + bus.latency + port.latency)  # with late replies
     for id_ in ids if echo else ():
         data = data.replace(encode(id_, Instruction.PING), b"", 1)
     there = {packet.id for packet in Decoder().feed(data) if not packet.params}.intersection(ids)
@@ -164,9 +164,9 @@ def _identify(bus: SerialBus, id: int) -> FoundServo:
 def scan_bauds(
     bus: SerialBus, bauds: Iterable[int], ids: Iterable[int] = range(254), progress: Callable[[int], None] | None = None
 ) -> dict[int, list[FoundServo]]:
-    """`scan` at several rates; the bus is at its own rate again afterwards.
+    """Run `scan` at several rates, then restore the bus's rate.
 
-    A rate that no manual lists is asked by a PING to all first, and left out where no byte comes back.
+    A rate that no manual lists is first tested by a broadcast PING, and skipped if no byte comes back.
     """
     wanted, rates, before = list(ids), list(bauds), bus.baud
     servos: dict[int, list[FoundServo]] = {}

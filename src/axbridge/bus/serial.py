@@ -1,8 +1,8 @@
-"""The bus on a real line, on a pseudo-terminal or behind a socket: one question at a time, never a wrong answer.
+"""The bus on a serial port, a pseudo-terminal or a socket: one request at a time, never a wrong reply.
 
-Replies carry no sequence number, so a late reply looks like the answer to the next question of the same length, and a
-reply may arrive twice. Where a late reply may come, the next question asks for another *number of bytes*: more
-registers in front or behind, which are cut off again. This needs no pause, and works on lines that reorder replies.
+Replies have no sequence number, so a late reply looks like the reply to the next request of the same length. A reply
+may also arrive twice. While a late reply may come, the next request reads another *number of bytes*: more registers
+before or behind the wanted ones, which are cut off. This needs no pause, and works on lines that reorder replies.
 docs/design.md ("Late replies") has the rules and their limits. An acknowledgement has a fixed length: while an old one
 may come, a write is confirmed by reading it back.
 """
@@ -28,20 +28,20 @@ from axbridge.config.registers import Address, Instruction
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError
 
 _BUSY = 6  # `retry_timeout_factor` of a virtual bus: its computer may be busy for 0.1 s
-LATE_WINDOW = 0.25  # s: a late reply comes within this time after a later question was answered
-_REMOTE_LATE_WINDOW = 2.0
-_RECENT = 2.0  # s: packets that a busy server left unanswered no longer ago may be the cause of a silence
+LATE_WINDOW = 0.25  # s: a late reply comes within this time after a later request was answered
+_REMOTE_LATE_WINDOW = 2.0  # s
+_RECENT = 2.0  # s: packets that a busy server left unanswered within this time may explain a missing reply
 DUPLICATE_REPLY_WINDOW = 0.005  # s: a reply that arrives twice does so within this time
-_QUIET = 0.001  # s: a pause that ends a damaged reply
-_CLOSING = 2.0  # s to wait for the end of another thread's transaction
-_READ_SIZE = 300  # bytes: more than any answer has
-_MOST_EXTRA = 24  # bytes a question may be lengthened by; at 1 Mbps so many last longer than DUPLICATE_REPLY_WINDOW
+_QUIET = 0.001  # s: a pause of this length ends a damaged reply
+_CLOSING = 2.0  # s: longest wait for the end of another thread's transaction
+_READ_SIZE = 300  # bytes: more than the longest reply
+_MOST_EXTRA = 24  # bytes added to a READ at most; at 1 Mbps so many READs take longer than DUPLICATE_REPLY_WINDOW
 _ECHO_PROBE = encode(BROADCAST, Instruction.READ, bytes((Address.ID, 1)))  # no servo answers a broadcast READ
 
 
 @dataclass(slots=True, eq=False)
 class _ReplyWindow:
-    """Replies of one servo and one length: until when a late one, and a duplicate, may come (`time.monotonic`)."""
+    """Times until which a late or a duplicate reply of one servo and one length may come (`time.monotonic`, s)."""
 
     late_until: float = 0.0  # 0: no late reply is expected
     duplicate_until: float = 0.0
@@ -49,7 +49,7 @@ class _ReplyWindow:
 
 @dataclass(slots=True, eq=False)
 class _ReplyRecord:
-    """Reply times of a servo by parameter bytes, and the two lengths that came last."""
+    """Reply windows of a servo by number of parameter bytes, and the windows of its two latest lengths."""
 
     counts: ServoStats
     answers: dict[int, _ReplyWindow] = field(default_factory=lambda: defaultdict(_ReplyWindow))
@@ -57,34 +57,34 @@ class _ReplyRecord:
     before: _ReplyWindow | None = None
 
     def note_reply(self, answers: _ReplyWindow) -> None:
-        """Note a reply of this length."""
+        """Note a reply now: a duplicate of this length may follow it."""
         answers.duplicate_until = time.monotonic() + DUPLICATE_REPLY_WINDOW
         if answers is not self.last:
             self.before, self.last = self.last, answers
 
     def latest_reply(self) -> float:
-        """Time after which no late reply can come, once the line answers; 0.0 if none is expected."""
+        """Return the time after which no late reply can come if the line answers; 0.0 if none is expected."""
         return max((window.late_until for window in self.answers.values()), default=0.0)
 
     def expire(self) -> None:
-        """Note that no late reply can come any more."""
+        """Clear the windows of all late replies."""
         for window in self.answers.values():
             window.late_until = 0.0
 
 
 @dataclass(slots=True, eq=False)
 class _Question:
-    """A READ as it may be sent for a request, and how its answer is known where that is plain to see."""
+    """A READ that answers a request, and the features by which its reply is recognised without a search."""
 
     id: int
-    count: int  # parameter bytes of the answer; those that are wanted are from `begin` to `end`
+    count: int  # parameter bytes of the reply; the request's bytes are from `begin` to `end`
     begin: int
     end: int
     frame: bytes
-    head: bytes  # first bytes of the answer
-    size: int  # bytes of the answer; 0: it has to be looked for
+    head: bytes  # first bytes of the reply
+    size: int  # bytes of the reply; 0: the reply must be searched for
     sending: float  # time of the frame on the line, s
-    least: float  # time of question and answer, s
+    least: float  # shortest time of frame and reply on the line, s
     answers: _ReplyWindow
     record: _ReplyRecord
 
@@ -94,18 +94,18 @@ class SerialBus(Bus):
 
     Args:
         port: Device path, pyserial URL (``socket://host:port``, ``rfc2217://host:port``), or ``auto``: the only
-            USB serial adapter there is.
+            USB serial adapter that is connected.
         baud: Bits per second.
         clock: Clock of the samples; several buses of a robot share one.
         retries: See `Bus`.
 
     Attributes:
-        latency: Time allowed for the way through adapter and host, s; `axbridge.bus.handshake` measures it.
-        echo: Whether the adapter returns what was sent (found out at open; stripped from then on).
+        latency: Allowance for the delay in adapter and host, s; `axbridge.bus.handshake` measures it.
+        echo: Whether the adapter returns the bytes sent (tested at open; the echo is then removed).
         stats: Counters since the bus was opened.
 
     Raises:
-        PortError: the port cannot be opened; says why and what to do.
+        PortError: the port cannot be opened.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class SerialBus(Bus):
         self.retries = retries
         self.stats = LineStats()
         self.echo = False
-        self._server: int | None = None  # process of a virtual bus behind the port; None: not looked for
+        self._server: int | None = None  # process of a virtual bus behind the port; None: not known yet
         self._ended = False
         self._byte = byte_seconds(baud)
         self.port = self._open_port()
@@ -125,8 +125,8 @@ class SerialBus(Bus):
         if self.port.adapter.kind == "pty":
             self.retry_timeout_factor = max(self.retry_timeout_factor, _BUSY)
         self._window = _REMOTE_LATE_WINDOW if self.remote else LATE_WINDOW
-        self._late_until = 0.0  # no late reply comes after this (`time.monotonic`); 0: none is expected
-        self._line_silent = False  # no reply since the last time-out: late replies do not expire
+        self._late_until = 0.0  # no late reply comes after this time (`time.monotonic`); 0: none is expected
+        self._line_silent = False  # no reply since the latest time-out: late replies do not expire
         self._reply_records: dict[int, _ReplyRecord] = {}
         self._questions: dict[Protocol, dict[tuple[int, int, int], list[_Question]]] = defaultdict(dict)  # by request
         try:
@@ -139,7 +139,7 @@ class SerialBus(Bus):
         return Port(self.port_name, self.baud)
 
     def _busy_server(self) -> str:
-        """What a busy virtual bus behind the port has noted in the last seconds; empty: nothing explains a silence."""
+        """Return a hint if a virtual bus behind the port was recently too busy to answer, else an empty string."""
         if self.port.adapter.kind != "pty":
             return ""
         if self._server is None:
@@ -149,32 +149,32 @@ class SerialBus(Bus):
 
     @property
     def remote(self) -> bool:
-        """Whether the port is a network port."""
+        """Return whether the port is a network port."""
         return self.port.adapter.kind == "remote"
 
-    # -- life ---------------------------------------------------------------------------------------------------------
+    # -- open and close -----------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Close the port for good, after the transaction under way; may be called twice."""
+        """Close the port finally, after the current transaction; may be called twice."""
         self._ended = True
         acquired = self.turn.lock.acquire(timeout=_CLOSING)
         try:
             self.port.close()
         finally:
-            self.turn.reserve(None)  # a thread that waits to write finds it closed
+            self.turn.reserve(None)  # a thread that waits to write continues, and gets the error of a closed port
             if acquired:
                 self.turn.lock.release()
 
     @property
     def closed(self) -> bool:
-        """Whether the port is closed or lost."""
+        """Return whether the port is closed or lost."""
         return not self.port.is_open
 
     def reopen(self, check: Callable[[], None] = lambda: None) -> None:
-        """See `Bus.reopen`: under the port's old name, when the same line is behind it; looks for echo again.
+        """See `Bus.reopen`: the name must lead to the same line as before; echo is tested again.
 
         Raises:
-            PortError: it is still away, or another one, or the bus was closed.
+            PortError: the port is still missing, is another line, or the bus was closed.
         """
         with self.turn, self.turn.lock:
             if self._ended:
@@ -190,10 +190,10 @@ class SerialBus(Bus):
                 raise
 
     def set_baud(self, baud: int) -> None:
-        """Talk at another rate from now on.
+        """Use another baud rate from now on.
 
         Raises:
-            PortError: the driver cannot make it, or the port is closed or lost.
+            PortError: the driver cannot set this rate, or the port is closed or lost.
         """
         with self.turn, self.turn.lock:
             if self.closed:
@@ -212,12 +212,12 @@ class SerialBus(Bus):
     # -- late replies -------------------------------------------------------------------------------------------------
 
     def _expect_late_reply(self, id: int, length: int) -> None:
-        """Servo `id` may still send a reply with `length` parameter bytes."""
+        """Note that servo `id` may still send a reply with `length` parameter bytes."""
         self._reply_record(id).answers[length].late_until = self._late_until = time.monotonic() + self._window
         self._line_silent = True
 
     def _may_reply_late(self, id: int, length: int) -> bool:
-        """Whether such a reply may still come."""
+        """Return whether servo `id` may still send a late reply with `length` parameter bytes."""
         return self._is_expected_late(self._reply_record(id).answers[length])
 
     def _is_expected_late(self, answers: _ReplyWindow) -> bool:
@@ -231,22 +231,22 @@ class SerialBus(Bus):
         return not self._late_until
 
     def _expire_all(self) -> None:
-        """Note that no late reply of any servo can come any more."""
+        """Clear the windows of all late replies of all servos."""
         self._late_until = 0.0
         for record in self._reply_records.values():
             record.expire()
 
     def _may_come(self, record: _ReplyRecord, answers: _ReplyWindow, due: float) -> bool:
-        """Whether an older answer of this length may come after `due`."""
+        """Return whether an older reply of this length may come after `due` (`time.monotonic`)."""
         held_back = self.stats.saw_duplicates and (answers is record.last or answers is record.before)
         return held_back or answers.duplicate_until > due or self._is_expected_late(answers)
 
-    # -- questions ----------------------------------------------------------------------------------------------------
+    # -- requests -----------------------------------------------------------------------------------------------------
 
     def _ping_once(self, id: int) -> Reply:
         protocol = self.protocol(id)
         if self._may_reply_late(id, protocol.ping_length):
-            if protocol.ping_length:  # its answer has data, which a READ does not tell
+            if protocol.ping_length:  # the reply to PING has data, so a READ cannot replace it
                 self._drain_late_replies(id)
                 return super()._ping_once(id)
             try:
@@ -258,17 +258,17 @@ class SerialBus(Bus):
         return super()._ping_once(id)
 
     def _read_ahead(self, requests: Sequence[tuple[int, int, int]]) -> list[Reply | BusError]:
-        """Answers to the first of these questions, up to one for whose answer an older reply could be taken.
+        """Read the first of these requests, up to one whose reply could be confused with an older reply.
 
-        The next servo is asked as soon as an answer is known to be whole. As little Python as possible runs between the
-        two: an answer is looked at, and the question after the next chosen, while the line is busy with the next.
+        The next READ is sent as soon as a reply is complete. As little Python as possible runs between the two. While
+        the line transfers the next READ, the reply is decoded, and the READ after it is chosen.
         """
         fd, answers = self.port.fd, list[Reply | BusError]()
         if fd is None or self.echo or self.port.tap is not None or not self._no_late_replies():
             return answers
         poll, read, write, clock = self.port.poller.poll, os.read, os.write, time.monotonic
         wait = (self.latency * self._patience + REPLY_DELAY) * 1e3
-        whole: tuple[_Question, float, bytes] | None = None  # an answer that was not looked at, and when it was asked
+        whole: tuple[_Question, float, bytes] | None = None  # complete reply that is not decoded, and its send time
         waiting, answer, now = None, b"", clock()
         following = self._plain_question(requests[0], now)
         try:
@@ -279,10 +279,10 @@ class SerialBus(Bus):
                 if whole is not None:
                     whole[0].answers.duplicate_until = now + DUPLICATE_REPLY_WINDOW
                 if question is not None and now < question.answers.duplicate_until:
-                    question = self._plain_question(request, now)  # the line is faster, or the same is asked twice
+                    question = self._plain_question(request, now)  # the line was fast, or a request is repeated
                 if question is None:
                     break
-                waiting = question  # before it goes out: a signal may be handled as the call ends
+                waiting = question  # set before the write: a signal handler may run when the call returns
                 write(fd, question.frame)
                 if whole is not None:
                     answers.append(_reply(*whole))
@@ -303,7 +303,7 @@ class SerialBus(Bus):
                 self._expect_late_reply(waiting.id, waiting.count)
             if isinstance(failure, PortError) or not isinstance(failure, OSError):
                 raise
-            waiting = None  # the port is lost, or its buffer is full: `_read_once` finds out which
+            waiting = None  # the port is lost, or its buffer is full: `_read_once` reports which
         finally:
             if whole is not None:
                 whole[0].answers.duplicate_until = clock() + DUPLICATE_REPLY_WINDOW
@@ -316,7 +316,7 @@ class SerialBus(Bus):
         return answers
 
     def _plain_question(self, request: tuple[int, int, int], due: float) -> _Question | None:
-        """The READ to send at `due` for this request, if no late reply can be taken for its answer."""
+        """Return the READ to send at `due`, if its reply needs no search and cannot be confused."""
         twice = self.stats.saw_duplicates
         question: _Question | None
         for question in self._questions[self.protocols.get(request[0], FIRST)].get(request, ()):
@@ -328,9 +328,9 @@ class SerialBus(Bus):
         return question if question is not None and question.size else None
 
     def _question(self, request: tuple[int, int, int], due: float) -> _Question | None:
-        """The READ to send at `due` for this request; None: an older answer may fit any.
+        """Return the READ to send at `due` for this request; None if an older reply may fit each possible READ.
 
-        It asks for more registers in front (or behind) where an old answer would fit.
+        It reads more registers before (or behind) the wanted ones if an older reply would fit.
         """
         id_, address, length = request
         protocol = self.protocol(id_)
@@ -353,13 +353,13 @@ class SerialBus(Bus):
         return None
 
     def _reply_record(self, id: int) -> _ReplyRecord:
-        """Reply times of a servo, or of replies that several servos share."""
+        """Return the reply record of a servo; of id 254, that of replies that several servos share."""
         if id not in self._reply_records:
             self._reply_records[id] = _ReplyRecord(ServoStats() if id == BROADCAST else self.stats.of(id))
         return self._reply_records[id]
 
     def _read_reply(self, question: _Question, received: bytes = b"", sent_at: float | None = None) -> Reply:
-        """The answer to a READ; see `_converse`."""
+        """Return the reply to a READ; see `_converse`."""
         packet, sampled = self._converse(question.frame, question.id, question.count, received, sent_at)
         return Reply(packet.code, packet.params[question.begin : question.end], sampled)
 
@@ -367,14 +367,14 @@ class SerialBus(Bus):
         if id in self.no_write_ack_ids or not self._may_reply_late(id, 0):
             return super()._write_once(frame, id)
         if super()._write_once(frame, id) is not None:
-            self._expect_late_reply(id, 0)  # this may have been an older acknowledgement
+            self._expect_late_reply(id, 0)  # this reply may have been an older acknowledgement
         return None
 
     def instruct(self, id: int, code: int, params: bytes = b"", *, answered: bool = True) -> Reply | None:
         """See `Bus.instruct`."""
         with self.turn, self.turn.lock:
             if answered and id != BROADCAST and id not in self.no_write_ack_ids:
-                self._drain_late_replies(id)  # an old acknowledgement must not confirm this: it cannot be read back
+                self._drain_late_replies(id)  # an old acknowledgement must not confirm it: it cannot be read back
             return super().instruct(id, code, params, answered=answered)
 
     # -- one transaction ----------------------------------------------------------------------------------------------
@@ -383,21 +383,21 @@ class SerialBus(Bus):
         question = self._question((id, address, length), time.monotonic())
         if question is None:
             known = self._questions[self.protocol(id)][id, address, length]
-            if all(self._is_expected_late(one.answers) for one in known):
+            if all(self._is_expected_late(candidate.answers) for candidate in known):
                 self._drain_late_replies(id)
             question = min(
                 (question for question in known if not self._is_expected_late(question.answers)),
                 key=lambda question: question.answers.duplicate_until,
             )
-            self.stats.count_stray(self.port.listen(question.answers.duplicate_until))  # until then
+            self.stats.count_stray(self.port.listen(question.answers.duplicate_until))
         return self._read_reply(question)
 
     def _common_span(self, protocol: Protocol, ids: Sequence[int], address: int, length: int) -> tuple[int, int] | None:
         now = time.monotonic()
         for first, count in _read_spans(protocol, address, length):
-            sent_at = [(self._reply_record(id_), count) for id_ in ids]
-            sent_at.append((self._reply_record(BROADCAST), len(ids) * (count + 4)))
-            if not any(self._may_come(record, record.answers[size], now) for record, size in sent_at):
+            replies = [(self._reply_record(id_), count) for id_ in ids]
+            replies.append((self._reply_record(BROADCAST), len(ids) * (count + 4)))
+            if not any(self._may_come(record, record.answers[size], now) for record, size in replies):
                 return first, count
         return None
 
@@ -419,10 +419,10 @@ class SerialBus(Bus):
             started = time.monotonic()
             waits = max(answers, size // SHORTEST_BLOCK) * REPLY_DELAY + self.latency * self._patience
             deadline = started + (len(frame) * (1 + self.echo) + size) * self._byte + waits
-            received, decoder, came = b"", protocol.decoder(), 0
-            while came < answers and (chunk := self.port.receive(deadline)):
+            received, decoder, count = b"", protocol.decoder(), 0
+            while count < answers and (chunk := self.port.receive(deadline)):
                 received += chunk
-                came += sum(protocol.is_answer(packet) for packet in decoder.feed(chunk))
+                count += sum(protocol.is_answer(packet) for packet in decoder.feed(chunk))
             return received, started + len(frame) * self._byte
 
     def _transfer(self, frame: bytes, id: int, length: int | None) -> tuple[Packet | None, float]:
@@ -432,18 +432,21 @@ class SerialBus(Bus):
                 self.port.send(frame)
                 now = self.clock.now() + len(frame) * self._byte
                 if id != BROADCAST and id not in self.no_write_ack_ids:
-                    self._expect_late_reply(id, 0)  # a servo at status return level 2 will acknowledge all the same
+                    self._expect_late_reply(id, 0)  # a servo at status return level 2 acknowledges it nevertheless
                 return None, now
             return self._converse(frame, id, length)
 
     def _converse(
         self, frame: bytes, id: int, length: int, received: bytes = b"", started: float | None = None
     ) -> tuple[Packet, float]:
-        """Send a question, unless it was sent when it `started` and `received` came since; return its answer."""
+        """Send a request; return its reply of `length` parameter bytes, and the time the servo had the request.
+
+        With `started` (`time.monotonic`) it was sent then, and `received` has come since.
+        """
         counts, protocol = self.stats.of(id), self.protocol(id)
         need = protocol.longest(length) + len(frame) * self.echo
         counts.asked += 1
-        if started is None and not self.echo:  # with an echo, the answer comes behind the echo
+        if started is None and not self.echo:  # with an echo, the reply follows the echo
             self._clear()
         answered = damaged = False
         try:
@@ -461,7 +464,7 @@ class SerialBus(Bus):
                     self._account(search.rest, frame)
                     record = self._reply_record(id)
                     record.note_reply(record.answers[length])
-                    if protocol.garbled(search.packet.code):  # not an answer: the question was damaged on its way
+                    if protocol.garbled(search.packet.code):  # no valid reply: the request arrived damaged
                         counts.corrupt += 1
                         raise CorruptPacket(id, received)
                     return search.packet, sampled
@@ -473,9 +476,9 @@ class SerialBus(Bus):
                     break
                 received += chunk
         finally:
-            if not answered:  # in time, or before a signal
+            if not answered:  # time-out, or an exception from a signal handler
                 self._expect_late_reply(id, length)
-                self._expect_late_reply(id, 0)  # it may refuse, late
+                self._expect_late_reply(id, 0)  # a refusal may also come late
         if self._account(received, frame) or damaged:
             counts.corrupt += 1
             raise CorruptPacket(id, received)
@@ -483,16 +486,16 @@ class SerialBus(Bus):
         raise BusTimeout(id, self._busy_server())
 
     def _clear(self) -> None:
-        """Discard bytes without a question: a duplicate, or the second reply where two servos have one id."""
+        """Discard bytes without a request: a duplicate, or a second servo's reply with the same id."""
         while received := self.port.receive(0):
             self.stats.count_stray(received)
 
     def _account(self, rest: bytes, frame: bytes) -> int:
-        """Count bytes besides the answer to `frame`; returns the number that are no packet."""
+        """Count bytes other than the reply to `frame`; return the number of bytes that belong to no packet."""
         return self.stats.count_stray(rest.replace(frame, b"") if self.echo else rest) if rest else 0
 
     def _drain_late_replies(self, id: int) -> None:
-        """Wait until no late reply of servo `id` can come any more."""
+        """Wait until no late reply of servo `id` can come."""
         record = self._reply_record(id)
         if self._line_silent and record.latest_reply():
             protocol = self.protocol(id)
@@ -504,7 +507,7 @@ class SerialBus(Bus):
 
 
 def _reply(question: _Question, sent_at: float, answer: bytes) -> Reply:
-    """A whole answer to a question; its reply time is noted."""
+    """Decode a complete reply, and count it in the servo's record."""
     record = question.record
     record.counts.asked += 1
     if record.last is not question.answers:
@@ -513,7 +516,7 @@ def _reply(question: _Question, sent_at: float, answer: bytes) -> Reply:
 
 
 def _read_spans(protocol: Protocol, address: int, length: int) -> Iterator[tuple[int, int]]:
-    """From where on, and how many bytes, one may ask for to get these: more in front each time, or behind."""
+    """Yield first address and length of READs with these registers: each one byte longer, in front or behind."""
     begin, end = protocol.readable_span(address, length)
-    for more in range(1 + min(_MOST_EXTRA, max(address - begin, end - address - length))):
-        yield (address - more if address - begin >= more else address), length + more
+    for extra in range(1 + min(_MOST_EXTRA, max(address - begin, end - address - length))):
+        yield (address - extra if address - begin >= extra else address), length + extra

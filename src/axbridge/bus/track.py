@@ -1,4 +1,4 @@
-"""A servo in the cycle: its states, the few figures beside them, and what goals and replies do to both. No I/O."""
+"""One servo of the cycle: its states and values, and how goals and replies change them. No I/O."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from axbridge.bus.rows import UNREAD, Rows
 from axbridge.bus.servo_state import ALLOWED, POWER_GAP, RUNNING, VERIFIED, Action, Event, Link, States
 from axbridge.errors import BusError
 
-BOOT = 0.1  # s: shortest start-up of a servo: a gap between replies below this is no loss of power
-_UPTIME = 10.0  # s after a servo was set up again: a gap without a failed read is no loss of power
+BOOT = 0.1  # s: shortest boot time of a servo; after a shorter gap between replies it cannot have lost power
+_UPTIME = 10.0  # s after a servo was set up again: a gap without a failed read does not count as a power loss
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0  # s between attempts at a missing servo or port
 
-Writes = dict[tuple[Protocol, int], dict[int, bytes]]  # data by id, by register
+Writes = dict[tuple[Protocol, int], dict[int, bytes]]  # data by protocol and register address, then by id
 
 
 @dataclass(frozen=True)
 class CycleServo:
-    """A servo of the cycle, and what may be written to it; limits are register counts, inclusive."""
+    """A servo of the cycle and its limits, in register counts, inclusive."""
 
     name: str
     id: int
     goal_range: tuple[int, int] = (0, 1023)
-    top_speed: int | None = None  # in joint mode 0 means "as fast as it can", and becomes this, too
+    top_speed: int | None = None  # also replaces 0, which means maximum speed in joint mode
     top_torque: int = 1023  # highest Torque Limit
     top_temperature: int = 255  # °C: above it torque is switched off, and goals are withheld until `Cycle.recover`
-    voltage_range: tuple[int, int] = (0, 255)  # 0.1 V: outside of it, likewise
+    voltage_range: tuple[int, int] = (0, 255)  # 0.1 V: outside it, the same
     protocol: Protocol = FIRST
 
 
 class Goal(NamedTuple):
-    """What to write: register counts. `torque_limit` None leaves the register alone.
+    """A goal in register counts. With `torque_limit` None the Torque Limit is not written.
 
     In wheel mode (`wheel`) Moving Speed is a duty or a signed speed, so neither it nor the position is clipped.
 
-    A servo with a mode of its own for what is no position gets its `speed` alone, a duty, a current or a signed speed,
-    in `register`.
+    If `register` is not 0, only `speed` is written, to that address: a duty, a current or a signed speed. Servos with
+    operating modes for these quantities use it.
     """
 
     position: int
@@ -47,59 +47,59 @@ class Goal(NamedTuple):
     torque_limit: int | None = None
     wheel: bool = False
     register: int = 0
-    held: bool = False  # where the joint is: not clipped
+    held: bool = False  # the position is the joint's present position, and is not clipped
 
 
 @dataclass(slots=True)
 class Retry:
-    """When the next attempt at a missing servo or port is due; each pause is twice as long as the one before."""
+    """Time of the next attempt to reach a missing servo or port; each pause is twice the previous one."""
 
     at: float = 0.0  # s on the bus's clock
     pause: float = _FIRST_PAUSE
 
     def wait(self, now: float) -> None:
-        """Begin the next pause."""
+        """Start the next pause at `now`, s on the bus's clock."""
         self.at, self.pause = now + self.pause, min(self.pause * 2, _LONGEST_PAUSE)
 
 
 @dataclass(slots=True, eq=False)
 class Track:
-    """One servo: what it is, its states, and what was written and read last."""
+    """One servo of the cycle: its states, and the values written and read last."""
 
     row: int
     servo: CycleServo
     protocol: Protocol
-    reads_alarm: bool  # its alarm, and whether it has torque, is read apart from its samples
+    reads_alarm: bool  # its alarm register and Torque Enable are read separately from its samples
     state: States = field(default_factory=States)
-    driven: bool = False  # there is a goal for it in this cycle
-    sent: bool = False  # it has gone out
-    goal: Goal | None = None  # the latest that went out to a position or a wheel
-    block: bytes = b""  # and its bytes
+    driven: bool = False  # this cycle has a goal for the servo
+    sent: bool = False  # that goal was sent
+    goal: Goal | None = None  # latest goal of a position or a wheel that was sent
+    block: bytes = b""  # its bytes
     written_torque: int | None = None
     torque_limit: int = UNREAD
-    cap: int | None = None  # torque limit that no goal exceeds
-    ramp: tuple[float, float] | None = None  # start and end of the torque's rise (bus clock)
+    cap: int | None = None  # highest torque limit of any goal; None: no cap
+    ramp: tuple[float, float] | None = None  # start and end of the limit's rise, bus clock
     retry: Retry = field(default_factory=Retry)
-    error: BusError | None = None  # of its latest read, if that failed
-    flags: int = 0  # its alarms; plain: enumerations are slow
+    error: BusError | None = None  # error of the latest read, if that failed
+    flags: int = 0  # its alarms; a plain integer, because enumerations are slow
     revived_at: float = -math.inf  # s on the bus's clock
-    polled_at: float = -math.inf  # when its Torque Enable was read last, s on the bus's clock
-    eeprom: bytes = b""  # by which it is identified when the port was lost; empty: taken for the same
+    polled_at: float = -math.inf  # latest read of Torque Enable, s on the bus's clock
+    eeprom: bytes = b""  # identifies the servo after a port was lost; empty: the servo is not checked
 
     @property
     def alarm_due(self) -> bool:
-        """Whether its alarm is to be read."""
+        """Return whether the alarm register must be read."""
         return self.reads_alarm and self.state.registers is not VERIFIED
 
     @property
     def usual_error(self) -> int:
-        """Its error byte as last reported: another one is a new alarm, or the end of one."""
+        """Return the error byte as last reported; another value begins or ends an alarm."""
         return self.protocol.alert * bool(self.flags) if self.reads_alarm else self.flags
 
-    # -- what is written to it ----------------------------------------------------------------------------------------
+    # -- writes to the servo ------------------------------------------------------------------------------------------
 
     def add_goal(self, goal: Goal, now: float, rows: Rows, soft_start: float, limits: Writes, blocks: Writes) -> None:
-        """Add what goes out to a servo for its goal to `blocks`, and a changed torque limit to `limits`."""
+        """Add the bytes of the goal to `blocks`, and a changed torque limit to `limits`."""
         servo, protocol = self.servo, self.protocol
         if self.state.start is not RUNNING:
             action = self.state.apply(Event.GOAL)
@@ -117,7 +117,7 @@ class Track:
             block = self.block
         elif goal.register:
             value, register = goal.speed, goal.register
-            if register == protocol.torque_limit:  # its duty is where the limit is otherwise
+            if register == protocol.torque_limit:  # in this mode the register is the goal duty, not a limit
                 value, torque = value if torque is None else min(max(value, -torque), torque), None
             self.goal = None
             block = protocol.endless_bytes(register, value)
@@ -136,41 +136,42 @@ class Track:
             self.add_limit(torque, limits)
 
     def add_limit(self, torque: int, limits: Writes) -> None:
-        """Add a torque limit."""
+        """Add a torque limit, counts, to `limits`."""
         limits.setdefault((self.protocol, self.protocol.torque_limit), {})[self.servo.id] = self.protocol.word(torque)
         self.written_torque = torque
 
-    def torque_at(self, now: float, asked: int | None = None) -> int | None:
-        """The torque limit at `now`, counts: during a rise a share of what is `asked`; None: not to be written."""
+    def torque_at(self, now: float, requested: int | None = None) -> int | None:
+        """Return the torque limit at `now`, counts, a share during a rise; None: do not write it."""
         top = min(self.servo.top_torque, self.protocol.full_torque)
         top = top if self.cap is None else min(self.cap, top)
-        final = top if asked is None else min(asked, top)
+        final = top if requested is None else min(requested, top)
         if self.ramp is not None:
             start, end = self.ramp
             if now >= end:
                 self.ramp = None
                 return final
             return max(round(final * max((now - start) / (end - start), 0.1)), min(final, 1))
-        return None if asked is None and self.cap is None else final
+        return None if requested is None and self.cap is None else final
 
-    # -- what its replies mean ----------------------------------------------------------------------------------------
+    # -- replies of the servo -----------------------------------------------------------------------------------------
 
     def examine(
         self, reply: Reply, address: int, last: float, soft_start: float, *, beyond: bool
     ) -> list[Action | None]:
-        """Take a reply into account that is out of the ordinary: an alarm, a return, a limit, torque registers in it.
+        """Apply a reply with an alarm, after a gap, `beyond` a limit or with torque registers; return actions.
 
-        The `last` reply before it was at that time, s; NaN: there was none.
+        `last` is the time of the previous reply, s; NaN before the first one. A servo that was missing for less than
+        `soft_start`, s, may continue at full torque.
         """
         state, protocol, error = self.state, self.protocol, reply.error & self.protocol.alarm_mask
         returned, was_quiet = state.missing, reply.time - last > BOOT
-        gap = self.driven and was_quiet and not self.reads_alarm  # others have a watchdog
+        gap = self.driven and was_quiet and not self.reads_alarm  # an alarm register comes with a Bus Watchdog
         power_gap = was_quiet if state.link is not Link.OK else gap and reply.time - self.revived_at > _UPTIME
         if state.link is not Link.OK:
             self.retry, self.error = Retry(), None
         actions = [state.apply(Event.REPLY)]
         if returned:
-            self.flags = 0  # so that its alarms are reported again
+            self.flags = 0  # its alarms are reported again
         if self.reads_alarm:
             if error != self.usual_error or returned or power_gap:
                 state.apply(Event.POWER_GAP if power_gap else Event.DOUBT)
@@ -182,22 +183,22 @@ class Track:
                 state.apply(Event.DOUBT)
             if address != protocol.usual[0]:
                 actions.append(self._judge_torque(reply, address, returned=returned, power_gap=power_gap))
-            if address > protocol.torque_enable and (gap or power_gap):  # a goal would switch it on
+            if address > protocol.torque_enable and (gap or power_gap):  # unread torque: a goal would switch it on
                 state.apply(Event.POWER_GAP if power_gap else Event.DOUBT)
         if returned:
-            self.written_torque = None  # it may have been without power: RAM registers are reset then
+            self.written_torque = None  # a loss of power resets RAM registers
             brief = reply.time - last < soft_start
-            kept = self.reads_alarm or bool(_torque(protocol, reply, address))  # reading the alarm shows it, too
-            if not (brief and kept):  # torque is still on, so the servo had power: replies were lost
+            torque_kept = self.reads_alarm or bool(_torque(protocol, reply, address))  # the alarm read tests it later
+            if not (brief and torque_kept):  # torque still on: only replies were lost
                 actions += state.apply(Event.RESTART), Action.VOID_GOALS
         if beyond:
             actions.append(state.apply(Event.BEYOND_LIMIT))
         return actions
 
     def _judge_torque(self, reply: Reply, address: int, *, returned: bool, power_gap: bool) -> Action | None:
-        """Withhold goals if the servo has shut itself down; else let `judge` say why its torque is off.
+        """Withhold goals if the servo has shut down; otherwise let `judge` find why its torque is off.
 
-        A wheel is driven by its speed, whatever its Torque Enable says.
+        A wheel turns by its Moving Speed even with Torque Enable 0, so `judge` is not used for a wheel that has power.
         """
         state, protocol, before, by_host = self.state, self.protocol, self.torque_limit, self.written_torque == 0
         self.torque_limit = limit = protocol.number(reply.data[protocol.torque_limit - address :][:2])
@@ -210,10 +211,10 @@ class Track:
             self.polled_at = reply.time
         if state.permission is not ALLOWED:
             return None
-        if self.ramp is None or doubtful:  # else the host raises its torque now
+        if self.ramp is None or doubtful:  # otherwise the host is raising its torque limit
             off = limit == 0 or (has_bit and returned) or (self.driven and not on)
             if limit == 0 and before == 0 and not (by_host or shut_down or doubtful):
-                self.written_torque = None  # the host has raised it again, and that packet was lost
+                self.written_torque = None  # the packet in which the host raised it again was lost
             elif (shut_down and off) or (limit == 0 and not by_host):
                 return state.apply(Event.WITHHOLD if shut_down else Event.OVERLOADED)
         goal = self.goal if self.sent else None
@@ -223,7 +224,7 @@ class Track:
         return None
 
     def judge_alarm(self, flags: int, *, on: bool, was_reset: bool) -> list[Action | None]:
-        """Take its alarm register into account, and whether it has torque."""
+        """Apply the alarm register and Torque Enable, and return the actions."""
         was_reset |= (power_gap := self.state.registers is POWER_GAP)
         self.state.apply(Event.REGISTERS_READ)
         rising, self.flags = flags & ~self.flags, flags
@@ -232,7 +233,7 @@ class Track:
         return [Action.NOTE_ALARM if rising else None, reason]
 
     def judge(self, *, on: bool, was_reset: bool) -> Action | None:
-        """Take into account that the torque is on, or off although the servo has goals."""
+        """Apply that the torque is on, or off although the servo has goals; return the action."""
         if on:
             return self.state.apply(Event.TORQUE_ON)
         if self.state.permission is not ALLOWED or not (was_reset or self.sent):
@@ -241,6 +242,6 @@ class Track:
 
 
 def _torque(protocol: Protocol, reply: Reply, address: int) -> int | None:
-    """Torque Enable in an answer from `address` on; None where it is not part of it."""
-    place = protocol.torque_enable - address
-    return reply.data[place] if place >= 0 else None
+    """Return Torque Enable from a reply's data from `address` on; None if it is not included."""
+    offset = protocol.torque_enable - address
+    return reply.data[offset] if offset >= 0 else None

@@ -1,7 +1,7 @@
-"""Bus Watchdogs: servos that have one stop when no packet has come for a while.
+"""Bus Watchdogs: a servo with this register stops when no packet has come for the watchdog's period.
 
-By the e-manual the torque stays on. A servo in a position mode holds, others get no drive; goals are refused until 0 is
-written to the watchdog.
+By the e-manual the torque stays on. A servo in a position mode holds its position; in other modes it is not driven.
+Goals are refused until 0 is written to the watchdog.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 
 from axbridge.bus.base import Bus, Reply
 
-PERIOD = 0.5  # s: some times what a busy computer keeps a thread waiting
+PERIOD = 0.5  # s: several times the delay of a thread on a busy computer
 _COUNTS = bytes((round(PERIOD / 0.02),))
 _OFF, _EXPIRED = b"\0", b"\xff"
 
@@ -19,16 +19,19 @@ class Watchdogs:
     """The watchdogs of the servos of one bus."""
 
     def __init__(self, bus: Bus) -> None:
-        self.wanted = False  # whether servos that get goals are to be armed
-        self.armed: frozenset[int] = frozenset()  # ids, as far as is known
-        self.maybe_armed: frozenset[int] = frozenset()  # ids of those that may be
+        self.wanted = False  # whether the watchdogs of servos that get goals are armed
+        self.armed: frozenset[int] = frozenset()  # ids whose watchdog was confirmed as armed
+        self.maybe_armed: frozenset[int] = frozenset()  # ids whose watchdog may be armed
         self._bus = bus
-        self._reset: set[int] = set()  # found off although they were armed
-        self._fed_at = 0.0
+        self._reset: set[int] = set()  # ids of armed watchdogs that were read as off
+        self._fed_at = 0.0  # time of the latest packet, s on the bus's clock
         self._doubt = False
 
     def arm(self, ids: Collection[int]) -> None:
-        """Arm those that are not, also where one has expired; what does not confirm it is armed the next time."""
+        """Arm the watchdogs of `ids` that are not in `armed`; writing 0 first resets an expired one.
+
+        One that is not confirmed stays out of `armed`, so the next call arms it again.
+        """
         new = [id_ for id_ in ids if id_ not in self.armed and self._bus.protocol(id_).watchdog is not None]
         if not new:
             return
@@ -41,16 +44,16 @@ class Watchdogs:
         self.armed |= {id_ for id_, value in self._read(new) if value == _COUNTS}
 
     def forget(self, ids: Iterable[int]) -> None:
-        """These may have been without power, or have expired: they are armed with their next goals."""
+        """Note that these may have lost power or expired: they are armed again with their next goals."""
         self.armed -= set(ids)
         self._reset -= set(ids)
 
     def was_reset(self, id: int) -> bool:
-        """Whether this one was armed, and is not any more: it has lost its power since."""
+        """Return whether an armed watchdog is off now: its servo has lost power since."""
         return id in self._reset or (id in self.armed and self._read([id]) == [(id, _OFF)])
 
     def note_answer(self) -> None:
-        """Note that a packet has just gone to all servos."""
+        """Note that a packet was just sent, which feeds all watchdogs."""
         if self.armed:
             now = self._bus.clock.now()
             self._doubt = self._doubt or now - self._fed_at > PERIOD / 2
@@ -58,16 +61,16 @@ class Watchdogs:
 
     @property
     def feed_due(self) -> bool:
-        """Whether they need a packet soon."""
+        """Return whether the watchdogs need a packet soon."""
         return bool(self.armed) and self._bus.clock.now() - self._fed_at > PERIOD / 4
 
     @property
     def doubtful(self) -> bool:
-        """Whether the line was silent for so long that one may have expired."""
+        """Return whether the line was silent for so long that a watchdog may have expired."""
         return bool(self.armed) and (self._doubt or self._bus.clock.now() - self._fed_at > PERIOD / 2)
 
     def poll(self) -> list[int]:
-        """Ask all that are armed, which feeds them; the ids of those that have expired."""
+        """Read all armed watchdogs, which feeds them; return the ids of those that have expired."""
         values = self._read(sorted(self.armed))
         self._doubt, self._fed_at = False, self._bus.clock.now()
         off = {id_ for id_, value in values if value == _OFF}

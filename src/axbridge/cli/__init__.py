@@ -1,4 +1,4 @@
-"""The command line, one file a verb: its module registers it with `app.app` when it is typed, as `VERBS` says."""
+"""The command line: one file per verb of `help.VERBS`, imported only when its verb is typed."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ verbs.load = lambda name: import_module(f"axbridge.cli.{name}")
 
 
 def main() -> None:
-    """Entry point of the `axbridge` program."""
+    """Run the `axbridge` program."""
     accept_interrupts()  # before the imports, which take up to a second
     open_streams()
     try:
         from axbridge.cli.app import load_typed, note, run
 
-        if "run" not in sys.argv[1:3]:  # of a script, Python says which line
+        if "run" not in sys.argv[1:3]:  # a warning of a user's script keeps its line number
             warnings.showwarning = lambda message, *_where: note(message)
         load_typed(sys.argv[1:])
     except KeyboardInterrupt:  # during the imports
@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def open_streams() -> None:
-    """Make standard streams something to read from and write to, whatever is written, in the terminal's letters."""
+    """Open missing standard streams; replace characters that the terminal's encoding lacks."""
     fill_streams()
     sys.stdin = sys.stdin or open(0, encoding="utf-8")  # noqa: SIM115
     sys.stdout = sys.stdout or open(1, "w", encoding="utf-8")  # noqa: SIM115
@@ -46,5 +46,5 @@ def open_streams() -> None:
 
 
 def _in_plain_letters(failure: UnicodeError) -> tuple[str, int]:
-    assert isinstance(failure, UnicodeEncodeError)  # nothing is decoded here
+    assert isinstance(failure, UnicodeEncodeError)  # output is only encoded
     return "".join(_PLAIN.get(letter, "?") for letter in failure.object[failure.start : failure.end]), failure.end

@@ -1,4 +1,4 @@
-"""The `axbridge` program: its verbs, and the one place where errors become two lines and an exit code."""
+"""The `axbridge` program: runs a verb, and turns its errors into two lines and an exit code."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _HARMLESS = {  # verbs that move no motor
     "compare", "conformance", "convert", "doctor", "export", "identify", "import", "info", "list", "monitor", "move",
     "plot", "ports", "profile", "rig", "scan", "sweep", "warmup",
 }  # fmt: skip
-_HINTS = {  # what people type
+_HINTS = {  # words that users type instead of the right verb
     "id": "servo set-id 1 7",
     "set-id": "servo set-id 1 7",
     "set-baud": "servo set-baud 1 500000",
@@ -73,16 +73,16 @@ def _main(
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
-    """Options before the verb; `run` looks for --debug itself, wherever it stands."""
+    """Declare the options before the verb; `run` reads --debug itself, at any place."""
 
 
 def emit_json(form: str, document: Mapping[str, Any]) -> None:
-    """Print one JSON document on stdout; NaN and infinity become null, as JSON has neither."""
+    """Print one JSON document on stdout; NaN and infinity become null, because JSON has neither."""
     print(dumps({"format": f"axbridge-{form}", **_finite(document)}, indent=2))
 
 
 def report(form: str, document: Mapping[str, Any], lines: Iterable[str], *, json: bool) -> None:
-    """Print what a verb has found or done: one JSON document for programs, or lines for people."""
+    """Print the result of a verb: one JSON document with `json`, else the lines."""
     if json:
         emit_json(form, document)
         return
@@ -91,7 +91,7 @@ def report(form: str, document: Mapping[str, Any], lines: Iterable[str], *, json
 
 
 def note(*texts: object, kind: str = "note") -> None:
-    """Say on stderr what somebody should know beside the result."""
+    """Print notes on stderr, one line each; stdout carries only the result."""
     for text in texts:
         print(printable(f"{kind}: {text}"), file=sys.stderr)
 
@@ -120,7 +120,7 @@ def run(arguments: list[str]) -> int:
     except typer.Exit as leave:
         return int(leave.exit_code)
     except typer.TyperException as misuse:
-        if not arguments:  # the help has been shown
+        if not arguments:  # typer has printed the help
             return MISUSE
         context = getattr(misuse, "ctx", None)
         typed = "axbridge" if context is None else context.command_path
@@ -129,12 +129,12 @@ def run(arguments: list[str]) -> int:
         return int(end.args[0])
     except KeyboardInterrupt:
         return _stopped(arguments, signals)
-    except typer.Abort:  # "no" to a question
+    except typer.Abort:  # the user answered no
         return _complain("nothing was changed", TERMINATED if signals else INTERRUPTED)
     except BrokenPipeError:
         return unread()
     except SystemExit as leave:
-        if isinstance(leave.__context__, BrokenPipeError):  # typer's way to take one
+        if isinstance(leave.__context__, BrokenPipeError):  # typer turns it into SystemExit
             return unread()
         raise
     except AxBridgeError as error:
@@ -153,20 +153,20 @@ def run(arguments: list[str]) -> int:
             raise
         why = f"{error.filename}: {error.strerror}" if error.filename else error.strerror or error
         return _complain(f"{why}\ncheck the path, its permissions and the free space", MISUSE)
-    if code == INTERRUPTED:  # typer's way to take a Ctrl-C
+    if code == INTERRUPTED:  # typer returns it after Ctrl-C
         return _stopped(arguments, signals)
     return code if isinstance(code, int) else DONE
 
 
 def _line_typed(arguments: list[str]) -> dict[str, str]:
-    """The --port and --baud among `arguments`, which a command about the same line needs, too."""
+    """Return --port and --baud of `arguments`, which the commands of hints for the same line need, too."""
     words = [word for typed in arguments for word in (typed.split("=", 1) if typed.startswith("--") else [typed])]
     return {option[2:]: value for option, value in pairwise(words) if option in {"--port", "--baud"}}
 
 
 def load_typed(arguments: list[str]) -> None:
-    """Import the verb that is typed, or is to be completed for a shell."""
-    asked = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")  # bash's, and other shells'
+    """Import the file of the typed verb, or of the verb that a shell completes."""
+    asked = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")  # set by bash; by other shells
     words = [word for word in arguments or asked.split()[1:] if word[:1] != "-"]
     if words and words[0] in PANELS:
         listed.load(listed.file_of(words[0]))
@@ -180,7 +180,7 @@ def _stopped(arguments: list[str], signals: list[int]) -> int:
 
 
 def _in_our_words(misuse: typer.TyperException) -> str:
-    """What typer complains about; what was meant is asked as everywhere else."""
+    """Return typer's message on wrong use, worded like our own errors."""
     from pydantic import ValidationError  # typer has imported it by now
 
     text = misuse.format_message()
@@ -221,14 +221,14 @@ def _too_many(words: list[str], context: Any) -> str:
 
 
 def unread() -> int:
-    """The reader of our output has gone, as `head` does: nothing more to say, and nothing wrong."""
+    """Discard further output when its reader has closed the pipe, as `head` does; return the exit code 0."""
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
     return DONE
 
 
 def _complain(text: str, code: int) -> int:
-    lines = printable(text, lines=True).splitlines()  # it may quote a file
+    lines = printable(text, lines=True).splitlines()  # a message may quote control characters of a file
     shown = "\n".join(line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}…" for line in lines)
     print(f"axbridge: {shown}", file=sys.stderr)
     return code

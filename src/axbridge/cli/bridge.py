@@ -1,4 +1,4 @@
-"""`axbridge bridge`: a program on one side, real servos on the other, and rules between them."""
+"""`axbridge bridge`: relay packets between a program and real servos, and apply safety rules to them."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def bridge(
         plain = f"{time.strftime('%H:%M:%S')} {notice.servo or '-'}  {notice.text}"
         try:
             print(json_text.dumps({"time": time.time(), **notice._asdict()}) if json else plain, flush=True)
-        except OSError as failure:  # as after `| head`: the robot still needs its bridge
+        except OSError as failure:  # stdout is closed, as after `| head`: the bridge must keep running
             unread()
             warn(f"notices are not printed any more: {failure.strerror}")
 
@@ -118,7 +118,7 @@ def bridge(
             backend = open_mixed(loaded, port, virtual)
             held.callback(backend.close)
             (bus,) = backend.buses.values()
-            assert isinstance(bus, SerialBus)  # of a real line
+            assert isinstance(bus, SerialBus)  # `open_mixed` gives every real line one
             line = bus.port
             packets = Packets(box.traffic.versions, lambda _, __, frame: frame)
         else:
@@ -132,7 +132,7 @@ def bridge(
         gaps = Gaps(box, readers, turn, 1 / poll if poll else None)
         sys.setswitchinterval(_SWITCH)
         gc.collect()
-        gc.freeze()  # what is there stays: to look through it again takes milliseconds
+        gc.freeze()  # a garbage collection of all existing objects takes milliseconds
         channel = held.enter_context(closing(opened()))
         if between is not None:
             between.run(channel, lambda: bool(stop or box.failure), gaps)

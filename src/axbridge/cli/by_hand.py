@@ -1,4 +1,4 @@
-"""Single keys, and the dialogue of `calibrate` and `verify` with a hand that leads the joints of a limp robot."""
+"""Single-key input, and the dialogue of `calibrate` and `verify` in which the user moves the joints of a limp robot."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from axbridge.robot.robot import Robot
 from axbridge.robot.watch import ServoLost, Watch
 
 YES, MOVE, SKIP, AGAIN, BACK, QUIT = "y", "w", "s", "r", "b", "q"
-END = "\x04"  # standard input has ended
-_PAUSE = 0.02  # s between two looks for a key
+END = "\x04"  # end of standard input
+_PAUSE = 0.02  # s; interval between two polls for a key
 KEYS = f"keys: {MOVE} moves it a little, {SKIP} leaves a joint out, {BACK} goes back, {QUIT} ends, any other goes on"
-_AWAY = 20.0  # s in which a servo that no longer answers may come back
+_AWAY = 20.0  # s; a servo that is missing for longer ends the procedure
 
 Found = TypeVar("Found")
 
 
 class Ended(Exception):
-    """The user has had enough."""
+    """The user ended the procedure, or standard input has ended."""
 
 
 def ask(
@@ -40,8 +40,12 @@ def ask(
     *,
     but: str = "",
 ) -> str:
-    """Ask, and wait for a key: one of `keys`, or any where that is empty, `but` not these."""
-    while key() not in {"", END}:  # struck too often: no motor moves because of that
+    """Print a question and return the pressed key: one of `keys` (empty: any key), except those in `but`.
+
+    Raises:
+        Ended: the key to quit was pressed, or standard input has ended.
+    """
+    while key() not in {"", END}:  # earlier key presses must not answer this question
         pass
     print(what, flush=True)
     while True:
@@ -58,10 +62,10 @@ def ask(
 
 @contextmanager
 def pressed() -> Iterator[Callable[[], str]]:
-    """Yield a function that returns the next key pressed, or ""; no terminal shows them, and a line end is none."""
+    """Yield a function that returns the next key pressed, or ""; echo is off, and line ends in a pipe are skipped."""
     try:
         number = sys.stdin.fileno()
-    except (OSError, ValueError, AttributeError):  # no standard input at all
+    except (OSError, ValueError, AttributeError):  # there is no standard input
         yield lambda: END
         return
     terminal = os.isatty(number)
@@ -98,17 +102,20 @@ def pressed() -> Iterator[Callable[[], str]]:
 
 
 class ManualProcedure(Generic[Found]):
-    """Asks for joint after joint, while the robot steps; `results` are those of each so far, by servo of the rig."""
+    """Asks about the joints one by one while the robot steps; `results` has the answer for each servo of the rig."""
 
     def __init__(self, rig: Rig, robot: Robot, key: Callable[[], str], show: Show) -> None:
         self.robot, self.results = robot, dict[str, Found]()
         self._key, self._show = key, show
         self._senses = {servo.name: positive_directions(rig).get(servo.joint) for servo in rig.servos}
         self._watch = Watch(robot)
-        self._limits: dict[str, dict[str, int]] = {}  # of servos that were moved, as they were
+        self._limits: dict[str, dict[str, int]] = {}  # original limit registers of moved servos
 
     def each(self, queue: list[str], step: Callable[[str, str], Found | str]) -> dict[str, Found]:
-        """`one(name, "1 of 2")` returns what it found of a joint, or the key that left it; it may add to `queue`."""
+        """Call `step(name, "1 of 2")` for each joint; return the results by name.
+
+        A step returns its result, or the key that left the joint. It may append joints to `queue`.
+        """
         place = 0
         while place < len(queue):
             name = queue[place]
@@ -131,7 +138,10 @@ class ManualProcedure(Generic[Found]):
     def turned(
         self, what: str, joint: str, meant: str, refuse: Callable[[str], None] = lambda _: None
     ) -> tuple[str, float, str]:
-        """Have a joint turned: the servo that moved, how far, rad, and "", or the key that was pressed instead."""
+        """Ask the user to turn a joint; return the servo that moved, its angle, rad, and "".
+
+        If the user presses the key to move, skip or go back, the result is "", 0 and that key.
+        """
         sense = self.sense(joint)
         before = self.angles()
         while True:
@@ -142,7 +152,7 @@ class ManualProcedure(Generic[Found]):
             now, start = self.angles(), dict(before)
             try:
                 if max(abs(now[name] - start[name]) for name in now) >= ENOUGH:
-                    before.update(now)  # a second try starts here
+                    before.update(now)  # a second try starts from these angles
                 name, angle = moved_most(start, now)
                 refuse(name)
             except UsageError as failure:
@@ -151,11 +161,11 @@ class ManualProcedure(Generic[Found]):
             return name, angle, ""
 
     def sense(self, joint: str) -> str:
-        """The way that counts as positive, in words."""
+        """Return a joint's positive direction in words."""
         return self._senses.get(joint) or "the way that shall count as positive"
 
     def nudge(self, name: str) -> bool:
-        """Move a servo a little, and say what came of it; whether that could be seen."""
+        """Move a servo a little and print the result; return whether the motion was large enough to be seen."""
         if not name:
             print("  it is not known which servo that is: nothing was moved", flush=True)
             return False
@@ -176,7 +186,7 @@ class ManualProcedure(Generic[Found]):
         self, what: str, before: Mapping[str, float] | None = None, name: str = "",
         follow: Callable[[], None] = lambda: None, keys: str = "",
     ) -> str:  # fmt: skip
-        """The key that was pressed; meanwhile the robot steps, and `follow` is called after each step."""
+        """Return the pressed key; step the robot while waiting, and call `follow` after each step."""
 
         def go_on() -> None:
             if self.robot.step() == -1:
@@ -190,15 +200,15 @@ class ManualProcedure(Generic[Found]):
 
         self._show("waiting for a key")
         struck = ask(self._key, what, keys, go_on, but=MOVE if name else "")
-        go_on()  # so that the angles are those after the key
+        go_on()  # read the angles again after the key
         return struck
 
     def angles(self) -> dict[str, float]:
-        """Where each servo is, rad."""
+        """Return the position of each servo, rad."""
         return {name: servo.position for name, servo in self.robot.items()}
 
     def _await_all(self, lost: ServoLost) -> None:
-        """Wait until every servo answers again, and make all limp: one may have been lost while it was moved."""
+        """Wait until every servo answers, then make all limp: a servo may have been lost while it was moved."""
         print(f"  {lost.message}: waiting until all answer; {QUIT} ends", flush=True)
         self._show("waiting for an answer")
         until = self.robot.time + _AWAY

@@ -77,7 +77,10 @@ def calibrate(
 
 
 def _calibrated(guide: ManualProcedure[Mounting], rig: Rig, queue: list[str]) -> dict[str, Mounting]:
-    """What was found, by name of the rig's servo; a joint whose servo turns out to be another's comes later."""
+    """Return the mounting of each servo of the rig, by name.
+
+    A joint is appended to the queue when its servo turns out to move another joint.
+    """
     servos, robot = {servo.name: servo for servo in rig.dynamixels}, guide.robot
 
     def step(name: str, count: str) -> Mounting | str:
@@ -109,7 +112,7 @@ def _calibrated(guide: ManualProcedure[Mounting], rig: Rig, queue: list[str]) ->
 
 
 def _zero_and_limits(guide: ManualProcedure[Mounting], name: str, turned: float) -> Mounting | str:
-    """Ask for the zero of a joint and its limits; returns the key that left it, or how its servo is mounted."""
+    """Ask for a joint's zero and limits; return the servo's mounting, or the key that left the joint."""
     servo, before = guide.robot[name], guide.angles()
     config, profile = servo.config, servo.dynamixel.profile
 
@@ -139,12 +142,15 @@ def _at(robot: Robot, bus: str, id: int | None) -> str:
 
 
 def _sign(robot: Robot, name: str) -> str:
-    """What shows on the robot which servo is meant."""
+    """Return how the robot shows which servo is meant."""
     return "its LED blinks" if "led" in robot[name].dynamixel.profile.registers else "it has no LED"
 
 
 def _meant(robot: Robot, servo: ServoConfig, taken: Mapping[str, str]) -> tuple[str, str]:
-    """The servo that should move a joint, "" when nobody can say; the same in words. `taken`: who moves another."""
+    """Return the servo that should move a joint ("" if unknown), and a sentence about it.
+
+    `taken` has the joint of each servo that is already assigned.
+    """
     name = _at(robot, servo.bus, servo.id)
     if name not in taken:
         return name, f"servo {servo.id} by the rig: {_sign(robot, name) if name else 'which does not answer'}"
@@ -156,7 +162,7 @@ def _meant(robot: Robot, servo: ServoConfig, taken: Mapping[str, str]) -> tuple[
 
 
 def _report(rig: Rig, servo: ServoConfig, mount: Mounting, queue: list[str]) -> list[str]:
-    """Say what was found; returns the joint that the rig gave this servo to, if it is not asked for anyway."""
+    """Print a servo's mounting; return the joint that the rig gave this servo to, unless the queue has it already."""
     other = "" if mount.id == servo.id else f" (the rig says {servo.id})"
     print(f"  {servo.name} is servo {mount.id}{other}, zero {mount.zero}, direction {mount.direction}", flush=True)
     if mount.reach is None:
@@ -189,7 +195,7 @@ def _write(rig: Rig, text: str, mounts: Mapping[str, Mounting], key: Callable[[]
         raise Ended
     if rig.path.read_bytes().decode() != text:
         raise UsageError(f"{rig.path} was changed meanwhile, by another program", "run it again")
-    place = rig.path.resolve()  # where a link leads
+    place = rig.path.resolve()  # the target of a symbolic link
     with replacing(place) as temporary:
         temporary.write_bytes(result.encode())
         shutil.copymode(place, temporary)

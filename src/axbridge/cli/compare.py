@@ -1,4 +1,4 @@
-"""`axbridge compare`: two recordings, or a recording and the simulator, side by side."""
+"""`axbridge compare`: compare two recordings, or a recording with its simulation."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def compare(
         raise UsageError("both a second recording and something to simulate are given", "give one of them")
     if model and rig is None:
         raise UsageError("--model needs the rig whose servos have it", "add --rig")
-    first, *more = model or [""]  # the rig's own
+    first, *more = model or [""]  # "": the rig's model
     if len(more) + (beside is not None) > 1:
         raise UsageError("a picture holds three walks at most", "give a second --model, or --beside")
     check_new(*(out or ()), force=force, sources=(recording, other, rig, *(model or ()), beside, again))
@@ -134,7 +134,7 @@ def _of_servo(result: Comparison, servo: str) -> Comparison:
 def _compared(
     reference: Recording, other: Path | None, rig: Rig | None, model: str | None, engine: str | None, show: Show
 ) -> Comparison:
-    """The reference beside the other recording, else beside its simulation on the rig, else beside its own goals."""
+    """Compare the reference with its simulation on the rig, else with the other recording, else with its own goals."""
     if rig is not None:
         show("simulating")
         simulated = simulate(reference, rig, model, engine=engine)
@@ -165,7 +165,7 @@ def _in_words(result: Comparison, floor: Comparison | None, walks: list[WalkSide
 
 
 def _labels(first: Recording, second: Recording) -> tuple[str, str]:
-    """What the two are: ``bench_arm, real`` and ``bench_arm, simulated``; with the files' names where that is alike."""
+    """Return labels such as ``bench_arm, real`` and ``bench_arm, simulated``; equal labels get the file names."""
     kinds = _kind(first), _kind(second)
     if kinds[0] != kinds[1]:
         return kinds

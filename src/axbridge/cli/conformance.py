@@ -1,4 +1,4 @@
-"""`axbridge conformance`: what a program that drives servos does when something goes wrong."""
+"""`axbridge conformance`: test how a program that drives servos behaves under faults."""
 
 from __future__ import annotations
 

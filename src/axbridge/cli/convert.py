@@ -1,4 +1,4 @@
-"""`axbridge convert`: a recording as CSV or Parquet, or as a bag of ROS 2."""
+"""`axbridge convert`: write a recording as CSV, Parquet or a ROS 2 bag."""
 
 from __future__ import annotations
 
@@ -54,5 +54,5 @@ def convert(
             servos = plural(len(loaded), "servo")
             at = f" at {rate:g} Hz" if rate is not None else ""
             said = f"wrote {table}: {servos}, {plural(rows, 'row')}{at}, {loaded.end - loaded.start:.1f} s"
-    # A pipe has the table on it: there the line goes beside it.
+    # the table itself may go to stdout through a pipe, so this line then goes to stderr
     typer.echo(said, err=not table.is_file() and not table.is_dir())

@@ -1,4 +1,4 @@
-"""`axbridge demo`: a servo, the published model of it, and the model that its own recordings give."""
+"""`axbridge demo`: compare a servo with its published model and with a model identified from its recordings."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ from axbridge.recording.stored import open_recording
 from axbridge.robot.open import open_robot
 from axbridge.testing.servo_bus import ServoBus, serve
 
-SHOWN, TAUGHT = 90.0, 65.0  # degrees: the step and fall that is compared; the one that the model is identified from
-TRIES = 4  # of a recording with a gap: the virtual bus is silent while this computer is too busy
+SHOWN, TAUGHT = 90.0, 65.0  # degrees; step and fall to compare; step and fall to identify from
+TRIES = 4  # a recording has gaps when this computer is too busy to run the virtual bus in time
 _FILES = ("sim.mcap", "identified.toml", "identified.mcap", "report.html", "report.png")
-STARTS, BUDGET = 2, 8.0  # searches, and s
+STARTS, BUDGET = 2, 8.0  # starting points of the fit; s
 
 
 @app.command()
@@ -80,7 +80,7 @@ def demo(
         typer.launch(str((out / "report.html").resolve()))
 
 
-_Outcome = tuple[str, dict[str, Any], list[str]]  # the name of a document, the document, and the same for people
+_Outcome = tuple[str, dict[str, Any], list[str]]  # format of a JSON document, the document, lines of text
 
 
 def _demo_arm(
@@ -96,14 +96,14 @@ def _demo_arm(
     config = loaded.servos[0]
     record = partial(_record, config.name, seed)
     alone = len(loaded.servos) == 1
-    teaches = alone and COMPILED  # as plain Python a fit takes hours
+    teaches = alone and COMPILED  # without compiled kernels a fit takes hours
     shown, taught = (out / path for path in _recordings(port))
     kind = shown.stem
     files = {kind: shown, "sim": out / "sim.mcap"}
     measured, published = "servo" if port else _virtual(loaded, config), loaded.model_of(config).name
-    # what moves behind the pseudo-terminal, which a recording of it names; a rig of real servos has none
+    # the recording names the model behind the pseudo-terminal; a rig of real servos has none
     behind = served(loaded) if port is None else loaded
-    # on a new machine the servo's process compiles what it needs, and this one, meanwhile, what the fit does
+    # while the servo's process compiles its kernels on a new machine, this process compiles those of the fit
     fit_code = Thread(target=_compile, args=(served(loaded),), daemon=True)
     with progress(f"starting the {measured}", quiet=quiet) as show:
         if teaches:
@@ -160,8 +160,8 @@ def _demo_arm(
 
 
 def _compile(rig: Rig) -> None:
-    """Let what simulates a recording for a fit be compiled."""
-    with suppress(AxBridgeError):  # the fit will say so
+    """Compile the kernels that a fit uses to simulate a recording."""
+    with suppress(AxBridgeError):  # the fit will report it
         simulate(load("xl330"), rig)
 
 
@@ -179,12 +179,12 @@ def _record(
     servo: str, seed: int, rig: Rig, backend: str, path: Path, angle: float, port: str | None = None,
     behind: Rig | None = None, *, show: Show,
 ) -> None:  # fmt: skip
-    """The paper's experiment: step to `angle` degrees and fall; the recording names the models of `behind`."""
+    """Record the paper's experiment: step to `angle` degrees and fall; the metadata names the models of `behind`."""
     facts = describe(behind or rig, seed=seed, experiment="step and fall")
     with (
         axbridge.open(rig, backend=backend, port=port, seed=seed) as robot,
         Recorder(path, facts | robot.origin) as recorder,
-        robot,  # motors are off before the recorder takes its time to compress
+        robot,  # closed before the recorder: motors must not wait for its compression
     ):
         side = "real" if backend == "real" else "simulated"
         step_and_fall(
@@ -202,11 +202,11 @@ def _virtual(rig: Rig, servo: ServoConfig) -> str:
 
 _WALK_FILES = {"recording": "walk.mcap", "report": "report.html", "picture": "report.png"}
 _STEPS = 6
-_MODELS = "ax12", "lima2009"  # of the virtual robot, and of its simulation: two that differ
+_MODELS = "ax12", "lima2009"  # the virtual robot's model, and a different one for its simulation
 
 
 def _demo_walk(rig: Rig, name: str, out: Path, seed: int, *, quiet: bool) -> _Outcome:
-    """Let a virtual robot walk, simulate it by another model, and write recording and pages."""
+    """Record a walk of a virtual robot, simulate it with another model, and write the report."""
     own = rig.model_of(rig.dynamixels[0]).name
     other = next(model for model in _MODELS if model != own)
     gait, files = Gait(steps=_STEPS), {what: out / file for what, file in _WALK_FILES.items()}
@@ -215,7 +215,7 @@ def _demo_walk(rig: Rig, name: str, out: Path, seed: int, *, quiet: bool) -> _Ou
     commands += [f"axbridge walk --rig {name} --steps 12", f"axbridge serve {name} --link /tmp/robot"]
     with progress("starting the simulator", quiet=quiet) as show, open_robot(rig, "sim", seed=seed) as robot:
         facts = describe(rig, seed=seed, experiment="walk", gait=asdict(gait)) | robot.origin
-        with Recorder(files["recording"], facts) as recorder, robot:  # the robot ends first
+        with Recorder(files["recording"], facts) as recorder, robot:  # the robot is closed first
             outcome = walk(robot, gait, recorder, progress=lambda part, share: show(f"{robot.name}: {part}", share))
     with progress("simulating", quiet=quiet) as show:
         walked = open_recording(files["recording"])

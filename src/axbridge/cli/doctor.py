@@ -1,4 +1,4 @@
-"""`axbridge doctor`: what is wrong with the line, and the command that repairs it."""
+"""`axbridge doctor`: find faults of adapter, line and servos, and print the commands that repair them."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from axbridge.config.toml_tables import shipped
 from axbridge.errors import Remedy
 from axbridge.units import Calibration
 
-PACKETS = 1000  # reads that measure how many are lost
-_NEAR = 3  # counts between a servo's own angle limit and the rig's that are no matter
+PACKETS = 1000  # reads to measure the loss rate
+_NEAR = 3  # counts; smaller differences between a servo's angle limit and the rig's are ignored
 _SHOWN = ("firmware_version", "return_delay_time", "status_return_level", "temperature_limit", "shutdown")
 
 
@@ -54,9 +54,7 @@ def doctor(
             reports.append(diagnose(bus, expected.servos, PACKETS, show))
             if loaded is not None:
                 examined(bus, expected, loaded, reports[-1])
-            if packets := unanswered_by(
-                server_behind(bus.port_name), began
-            ):  # a busy computer explains all that was lost
+            if packets := unanswered_by(server_behind(bus.port_name), began):  # explains all lost packets
                 server = Finding(bus.port_name, too_busy(packets), SERVE_PATIENTLY, fatal=False, kind="busy")
                 reports[-1].findings.insert(0, server)
     wrong = any(report.findings for report in reports)
@@ -74,14 +72,14 @@ def doctor(
 
 
 def report_findings(findings: Iterable[Finding], indent: str = "") -> None:
-    """What is wrong, and the command that repairs it."""
+    """Print each fault, and the command that repairs it."""
     for subject, problem, fix in grouped(findings):
-        typer.secho(wrapped(f"! {subject}: {problem}", indent), fg="red", bold=True)  # a pipe gets no colour
+        typer.secho(wrapped(f"! {subject}: {problem}", indent), fg="red", bold=True)  # without colour in a pipe
         print(f"{indent}  {fix}" if "axbridge " in fix or "sudo " in fix else wrapped(f"  {fix}", indent), flush=True)
 
 
 def wrapped(text: str, indent: str = "") -> str:
-    """Words for the terminal, none of them broken at its edge; in a pipe, one line. Commands are no such words."""
+    """Wrap a text at the terminal's width; in a pipe it stays one line. Do not use it for commands."""
     if not sys.stdout.isatty():
         return indent + text
     start = text[: len(text) - len(text.lstrip("! "))]
@@ -92,7 +90,7 @@ def wrapped(text: str, indent: str = "") -> str:
 
 
 def in_words(facts: dict[str, Any]) -> list[str]:
-    """What was measured on a line."""
+    """Return the measurements on a line as lines of text."""
     timer = "" if facts["latency_timer_ms"] is None else f", latency timer {facts['latency_timer_ms']} ms"
     low = ", low-latency mode" if facts["low_latency"] else ""
     echo = ", returns what is sent (stripped)" if facts["echo"] else ""
@@ -117,7 +115,7 @@ def in_words(facts: dict[str, Any]) -> list[str]:
 
 
 def examined(bus: SerialBus, line: ExpectedBus, rig: Rig, report: Diagnosis) -> dict[str, dict[str, int]]:
-    """The registers of each servo that answers, by name of both; what is wrong by them goes into the report."""
+    """Return the registers of each servo that answers, by servo and register; add their faults to the report."""
     configs = {servo.name: servo for servo in rig.servos}
     unreadable = {finding.id for finding in report.findings if finding.kind in {*UNREADABLE, "model"}}
     there = {servo["id"] for servo in report.facts["servos"]} - unreadable
@@ -133,7 +131,7 @@ def examined(bus: SerialBus, line: ExpectedBus, rig: Rig, report: Diagnosis) -> 
 
 
 def judge_levels(servo: Expected, config: ServoConfig, values: Mapping[str, int], port: str = "") -> list[Finding]:
-    """What keeps a servo from doing what the rig expects of it, or from protecting itself."""
+    """Return the register values that prevent what the rig expects, or that weaken the servo's own protection."""
     factory = {name: servo.profile.registers[name].initial for name in values}
     wanted = {**{name: value for name, value in factory.items() if isinstance(value, int)}, **config.registers}
     findings: list[Finding] = []
@@ -148,7 +146,7 @@ def judge_levels(servo: Expected, config: ServoConfig, values: Mapping[str, int]
     if allowed < most:
         problem = f"gives at most {allowed / full:.0%} of its torque: {names.most_torque} is {allowed}"
         say(problem, "torque", **{names.most_torque: most, names.torque: most})
-    elif 0 < limit < allowed:  # 0: it has shut itself down, which is said elsewhere
+    elif 0 < limit < allowed:  # 0: the servo has shut down; another finding reports that
         problem = f"gives at most {limit / full:.0%} of its torque: {names.torque} is {limit}"
         say(problem, "torque", **{names.torque: most})
     if (level := values["status_return_level"]) == servo.protocol.full_level - 1:

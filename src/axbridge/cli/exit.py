@@ -1,4 +1,4 @@
-"""The early end of a verb: SIGTERM taken like Ctrl-C, the exit code, and what became of motors and files, in words."""
+"""The early end of a verb: signals, exit codes, and a line about the state of motors and files."""
 
 from __future__ import annotations
 
@@ -17,33 +17,34 @@ from axbridge.errors import RecordingError
 if TYPE_CHECKING:
     from axbridge.config.rig import Rig
 
-INTERRUPTED, TERMINATED = 130, 143  # exit codes, as a shell has them of a program that a signal has ended
+INTERRUPTED, TERMINATED = 130, 143  # exit codes of a shell: 128 + SIGINT, 128 + SIGTERM
 _MOTORS = {"limp": "motors are off", "hold": "motors hold, as the rig says", "park": "motors are parked and off"}
 
 
 class Stopped(Exception):
-    """A verb that a signal or its user has ended early, and that has said what is left; with its exit code."""
+    """A verb has ended early and has printed why; the argument is its exit code."""
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM has come; like Ctrl-C, no `except Exception` holds it up."""
+    """SIGTERM or SIGHUP has arrived; like Ctrl-C, it passes `except Exception`."""
 
 
 def accept_interrupts() -> None:
-    """Let SIGINT end this program, although a shell without job control starts what is behind `&` with it ignored."""
+    """Restore SIGINT's handler: a shell without job control starts background programs with SIGINT ignored."""
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @contextmanager
 def terminable() -> Iterator[list[int]]:
-    """Raise `Terminated` in the block when SIGTERM or SIGHUP comes, but not in its children; yields a list for it.
+    """Raise `Terminated` on SIGTERM or SIGHUP in the block; yield the list of received signals.
 
-    A robot that is opened inside applies the rig's safety policy first, as it does for Ctrl-C.
+    Child processes keep the default action. A robot opened in the block applies the rig's safety policy first, as on
+    Ctrl-C.
     """
-    come: list[int] = []
+    received: list[int] = []
     if threading.current_thread() is not threading.main_thread():
-        yield come
+        yield received
         return
     owner = os.getpid()
 
@@ -51,17 +52,17 @@ def terminable() -> Iterator[list[int]]:
         if os.getpid() != owner:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
-        come.append(number)
+        received.append(number)
         raise Terminated
 
     before = {signal.SIGTERM: signal.signal(signal.SIGTERM, end)}
-    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as nohup has it
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup ignores it
         before[signal.SIGHUP] = signal.signal(signal.SIGHUP, end)
     try:
-        yield come
+        yield received
     finally:
         for number, handler in before.items():
-            if signal.getsignal(number) is end:  # else a robot that is open yet, or a script, has its own
+            if signal.getsignal(number) is end:  # else an open robot or a script has set another handler
                 signal.signal(number, handler)
 
 
@@ -78,23 +79,23 @@ def early_end(words: Callable[[BaseException], str], *others: type[Exception]) -
 
 @contextmanager
 def stopping(rig: Rig | None, left: Callable[[], str]) -> Iterator[None]:
-    """After Ctrl-C or SIGTERM in the block, which leaves its robot closed, say what became of motors and files."""
+    """After Ctrl-C or SIGTERM in the block, print the state of the motors and `left`; the block closes its robot."""
     with early_end(lambda _: f"stopped: {motors_after(rig)}; {left()}"):
         yield
 
 
 @contextmanager
 def interruptible(path: Path | None, rig: Rig | None, asked: Callable[[], bool] = lambda: False) -> Iterator[None]:
-    """The same of a block that records, and whose recorder is closed then."""
+    """As `stopping`, for a block that records to `path` and closes its recorder; `asked`: the block ended early."""
     before = _stamp(path)
-    with stopping(rig, lambda: _kept(path, before)):
+    with stopping(rig, lambda: _recording_state(path, before)):
         yield
     if asked():
-        print(f"stopped: {motors_after(rig)}; {_kept(path, before)}", file=sys.stderr)
+        print(f"stopped: {motors_after(rig)}; {_recording_state(path, before)}", file=sys.stderr)
 
 
 def motors_after(rig: Rig | None) -> str:
-    """What the motors do now that a robot of this rig is closed; None: of some rig."""
+    """Return the state of the motors after a robot of this rig is closed; None: the rig is unknown."""
     from axbridge.robot.safety.net import NETS
 
     if left := NETS.unconfirmed:
@@ -103,14 +104,14 @@ def motors_after(rig: Rig | None) -> str:
 
 
 def _stamp(path: Path | None) -> tuple[int, int] | None:
-    """What tells a file from another that takes its place."""
+    """Return inode and modification time, which change when the file is replaced."""
     if path is None or not path.is_file():
         return None
     status = path.stat()
     return status.st_ino, status.st_mtime_ns
 
 
-def _kept(path: Path | None, before: tuple[int, int] | None) -> str:
+def _recording_state(path: Path | None, before: tuple[int, int] | None) -> str:
     from axbridge.recording.stored import open_recording
 
     if path is None or _stamp(path) == before:

@@ -92,7 +92,7 @@ def bam(
 
 
 def _rig_or_model(name: str, rig: str | None = None) -> Rig:
-    """What is meant by a name or path: a rig, or a servo model, which is then put into `rig`."""
+    """Return a rig by name or path; for a servo model, `rig` with that model."""
     path = Path(name.partition(":")[0])
     if path.is_file():
         is_rig = not {"servo", "world"}.isdisjoint(toml_tables.read_toml(path, RigError))
@@ -104,5 +104,5 @@ def _rig_or_model(name: str, rig: str | None = None) -> Rig:
         return Rig.load(rig or "bench_arm").with_model(name)
     except ProfileError:
         if rig is None and not Path(name).is_file():
-            return Rig.load(name)  # which says what rigs there are
+            return Rig.load(name)  # its error lists the rigs
         raise

@@ -1,4 +1,4 @@
-"""The verbs, in the order of a first day, and their help: with an example of each, and no `<bool>` of a flag."""
+"""The verbs in the order in which a new user needs them, and their help with an example of each."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ VERBS = {
 }  # fmt: skip
 PANELS = {verb: panel for panel, verbs in VERBS.items() for verb in verbs}
 
-load: Callable[[str], object]  # imports a file of this folder, which registers its verb; the folder itself knows how
+load: Callable[[str], object]  # imports a verb's file; set by `axbridge.cli`
 
 EXAMPLES = {
     "bridge": "axbridge bridge so101 --port /dev/ttyACM0 --link ./arm",
@@ -77,12 +77,12 @@ EXAMPLES = {
 
 
 class Verbs(typer.core.TyperGroup):
-    """Verbs with their group and their example."""
+    """A group of verbs whose help shows panels and examples."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         inside = "" if self.name == "axbridge" else f"{self.name} "
-        if not inside:  # verbs that nobody has typed are in the list, too
+        if not inside:  # the list shows verbs whose files are not imported
             self.commands = {name: self.commands.get(name) or typer.core.TyperCommand(name) for name in PANELS}
         for name, command in self.commands.items():
             command.help = _flowing(command.help)
@@ -98,31 +98,31 @@ class Verbs(typer.core.TyperGroup):
                 command.rich_help_panel = PANELS[name]  # type: ignore[attr-defined]
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """A verb of this group and its arguments; a rig may come with or without --rig, whichever the verb declares."""
+        """Return a verb and its arguments; a rig may be given with or without --rig."""
         name, command, rest = super().resolve_command(ctx, args)
         return name, command, rest if command is None else _with_rig(command, rest)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """A verb of this group."""
+        """Return a verb; its flags show no type in the help."""
         command = super().get_command(ctx, cmd_name)
         if command is not None:
             _without_types(command.get_params(ctx))
-            if self.name == "axbridge":  # without docstrings (python -OO), those of a group have none
+            if self.name == "axbridge":  # python -OO drops the docstrings
                 command.help = command.help or _flowing(_summary(cmd_name))
         return command
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """The group's own options."""
+        """Return the group's own options."""
         return _without_types(super().get_params(ctx))
 
 
 def file_of(verb: str) -> str:
-    """Name of a verb's file; some verbs are words of Python."""
+    """Return the module name of a verb; keywords and builtins get an underscore."""
     return verb + "_" * (verb in {"import", "list"})
 
 
 def _summary(verb: str) -> str:
-    """The help of a verb whose file was not imported: of its function, or of the file where it is a group."""
+    """Return the docstring of a verb that is not imported: of its function, or of the file for a group."""
     file = ast.parse(Path(__file__).with_name(f"{file_of(verb)}.py").read_text(encoding="utf-8"))
     functions = (node for node in file.body if isinstance(node, ast.FunctionDef) and node.name == file_of(verb))
     return ast.get_docstring(next(functions, file)) or ""
@@ -133,13 +133,13 @@ def _arguments(command: Any) -> list[Any]:
 
 
 def _may_omit(command: Any) -> bool:
-    """Whether a word after all arguments of a verb can only be its rig."""
-    own = command.context_settings.get("allow_extra_args")  # of a script
+    """Return whether a word after all arguments of a verb can only be its rig."""
+    own = command.context_settings.get("allow_extra_args")  # `run` passes extra words to its script
     return not own and all(argument.nargs == 1 and argument.required for argument in _arguments(command))
 
 
 def _with_rig(command: Any, words: list[str]) -> list[str]:
-    """The words after a verb, with its rig where the verb declares it: as its first argument, or after --rig."""
+    """Move the rig to the place that the verb declares: its first argument, or after --rig."""
     kinds = {param.name: param.param_type_name for param in command.params}
     at = next((place for place, word in enumerate(words) if word.partition("=")[0] == "--rig"), None)
     if kinds.get("rig") == "argument" and at is not None:
@@ -150,7 +150,7 @@ def _with_rig(command: Any, words: list[str]) -> list[str]:
         return words
     options = [param for param in command.params if param.param_type_name == "option"]
     valued = {word for param in options if not param.is_flag for word in param.opts}
-    places, value = [], False  # where words stand that are neither options nor their values
+    places, value = [], False  # indices of words that are neither options nor their values
     for place, word in enumerate(words):
         if not value and (word[:1] != "-" or word[1:2].isdigit()):
             places.append(place)

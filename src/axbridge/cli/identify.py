@@ -1,4 +1,4 @@
-"""`axbridge identify`: recordings into a model that predicts them."""
+"""`axbridge identify`: fit a servo model to recordings."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def identify(
         raise UsageError("--out is missing", "add --out PARAMS.toml")
     check_new(out, html, force=force, sources=(*recordings, *(holdout or ()), *(again or ()), rig))
     for condition in fail_if or ():
-        parse_condition(condition, CONDITIONS)  # a mistake in it should not cost a fit
+        parse_condition(condition, CONDITIONS)  # before the fit, which takes minutes
     kept = {path.resolve() for path in holdout or ()}
     require("fitting a model", "scipy", "cma")
     if not COMPILED:
@@ -105,7 +105,7 @@ def identify(
             f"it predicts worse than {' and '.join(fit.verdict.worse)}: begin with another --model, or --free"
         )
     facts = summary(fit) | {"out": None if out is None else str(out), "failed": failed}
-    report("identify-1", facts, _in_words(fit), json=json)  # first: a disk that is full must not cost the fit
+    report("identify-1", facts, _in_words(fit), json=json)  # before writing: a full disk must not lose the result
     if out is not None:
         write_params(fit, out)
     with progress("writing the report", quiet=json):

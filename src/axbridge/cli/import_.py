@@ -1,4 +1,4 @@
-"""`axbridge import`: logs of other programs into recordings."""
+"""`axbridge import`: convert logs of other programs into recordings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`axbridge info`: what a recording holds."""
+"""`axbridge info`: print the contents of a recording."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def info(
     """Print what a recording holds: servos, samples, segments, its source, and whether it is whole."""
     with progress("reading", quiet=json):
         loaded = open_recording(recording)
-        servos = {name: _facts(name, loaded[name]) for name in loaded}  # one in memory at a time
+        servos = {name: _facts(name, loaded[name]) for name in loaded}  # holds one track in memory at a time
     facts: dict[str, Any] = {
         "path": str(recording),
         "complete": loaded.complete,

@@ -1,4 +1,4 @@
-"""`axbridge list`: what comes with axbridge."""
+"""`axbridge list`: list the files and experiments that axbridge ships."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def list_(
 
 
 def shipped_rigs() -> dict[str, str]:
-    """The description of each rig, by name."""
+    """Return the description of each rig, by name."""
     return {name: Rig.load(name).description for name in shipped_names(rig.FOLDER)}
 
 

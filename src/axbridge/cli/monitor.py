@@ -1,4 +1,4 @@
-"""`axbridge monitor`: all servos, live; beside their model also what is wrong with them."""
+"""`axbridge monitor`: show all servos live; with a model also the causes of deviations."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ _REDRAW = 0.2  # s
 _COLUMNS = ("servo", "id", "position", "speed", "load", "V", "°C", "torque limit", "errors", "loss")
 _OF_JOINTS = {"position": "position °", "speed": "speed °/s", "load": "load %"}
 _TEXTS = {"servo", "errors"}
-_LATEST = 5  # causes below the table
-_LOSSY = 0.001  # share: what is worse is coloured
+_LATEST = 5  # number of causes below the table
+_LOSSY = 0.001  # share of lost packets above which the cell is coloured
 
 
 @app.command()
@@ -94,11 +94,11 @@ def monitor(
     return HARDWARE if any(line.result.faults for line in lines) else DONE
 
 
-_Scales = dict[str, tuple[int, float, float, float]]  # by servo: zero, degrees, degrees/s and % that a count is
+_Scales = dict[str, tuple[int, float, float, float]]  # by servo: zero, counts; degrees, degrees/s and % per count
 
 
 def _scales(rig: str | None) -> _Scales:
-    """What counts are on the joints of a rig; nothing without one."""
+    """Return the conversion from counts to joint units for each servo; empty without a rig."""
     if rig is None:
         return {}
     scales, loaded = {}, Rig.load(rig)
@@ -114,20 +114,20 @@ def _columns(scales: _Scales) -> tuple[str, ...]:
 
 
 class _Line:
-    """The servos of a bus, and what they said in the latest cycle."""
+    """The servos of a bus and their states in the latest cycle."""
 
     def __init__(self, bus: SerialBus, servos: list[CycleServo], scales: _Scales) -> None:
         self.bus, self.cycle, self.scales = bus, Cycle(bus, servos), scales
         self.result = self.cycle.receive()
-        self._hot: dict[int, float] = {}  # °C, by id: from there on
+        self._hot: dict[int, float] = {}  # °C, by id; warm from this temperature on
         for servo in servos:
-            profile = FirmwareProfile.load(servo.protocol.usual_profile)  # the place is that of its family
-            with suppress(BusError):  # it is missing
+            profile = FirmwareProfile.load(servo.protocol.usual_profile)  # one address for the whole family
+            with suppress(BusError):  # the servo is missing
                 limit = read_register(bus, servo.id, profile.register("temperature_limit"))
                 self._hot[servo.id] = limit - HOT_MARGIN
 
     def rows(self) -> list[tuple[tuple[str, ...], frozenset[int]]]:
-        """Cells of each servo, and which of them say that something is wrong."""
+        """Return the cells of each servo, and the indices of those that show a fault."""
         rows = []
         for servo in self.cycle.servos:
             loss = self.bus.stats.of(servo.id).loss
@@ -157,12 +157,12 @@ class _Line:
         return rows
 
     def wire_share(self) -> float:
-        """Bare time of the bytes over the time that it took, 0..1."""
+        """Return the wire time of the bytes over the cycle's time, 0..1."""
         protocols = [servo.protocol for servo in self.cycle.servos]
         return min(wire_time(protocols, self.bus.baud) / max(self.result.spent, 1e-9), 1.0)
 
     def caption(self) -> str:
-        """How fast it is, and what was lost."""
+        """Return the cycle rate and the counts of lost packets as text."""
         times, stats = self.cycle.times.as_dict(), self.bus.stats
         kinds = "asked", "timeouts", "corrupt", "late"
         asked, lost, damaged, late = (sum(getattr(counts, kind) for counts in stats.servos.values()) for kind in kinds)
@@ -173,7 +173,7 @@ class _Line:
         )
 
     def document(self) -> dict[str, Any]:
-        """All of it, for programs."""
+        """Return states, faults and statistics for the JSON document."""
         return {
             "port": self.bus.port_name,
             "states": {name: state._asdict() for name, state in self.result.states.items()},
@@ -185,7 +185,7 @@ class _Line:
 
 
 def _plain(number: float, digits: int) -> str:
-    return f"{round(number, digits) + 0.0:.{digits}f}"  # no -0
+    return f"{round(number, digits) + 0.0:.{digits}f}"  # + 0.0 turns -0 into 0
 
 
 def _brief(fault: BusError) -> str:
@@ -209,7 +209,7 @@ def _watch(
     live: bool,
     said: bool,
 ) -> None:
-    """Read all lines for so long, or until Ctrl-C; what the twin names goes into `causes`."""
+    """Read all lines for `seconds`, or until Ctrl-C; append the twin's causes to `causes`."""
     begun = due = drawn = time.monotonic()
     with Live(transient=False, auto_refresh=False) if live else ExitStack() as screen:
         try:
@@ -237,7 +237,7 @@ def _in_words(cause: dict[str, Any]) -> str:
 
 def _table(lines: list[_Line], causes: list[dict[str, Any]]) -> Table:
     table = Table(box=None, padding=(0, 1, 0, 0), caption_justify="left", header_style="bold underline")
-    for name in _columns(lines[0].scales):  # as narrow as it goes: 18 servos fit on 80 x 24
+    for name in _columns(lines[0].scales):  # narrow columns: 18 servos fit on 80 x 24
         table.add_column(name.replace(" ", "\n"), no_wrap=True, justify="left" if name in _TEXTS else "right")
     table.caption = Text("\n".join([*(line.caption() for line in lines), *map(_in_words, causes[-_LATEST:])]))
     for row, wrong in (entry for line in lines for entry in line.rows()):

@@ -1,4 +1,4 @@
-"""`axbridge off`: every motor on the line off, now."""
+"""`axbridge off`: switch off every motor on the line."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from axbridge.cli.app import DONE, HARDWARE, app, report
 from axbridge.cli.options import BaudOption, JsonOption, PortOption, shared
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError, UsageError
 
-_PATIENCE = 0.02  # s: an answer that a busy computer keeps waiting is not lost
-_FREE = 5.0  # s in which the guard of a dead program lets the port go
+_PATIENCE = 0.02  # s; a busy computer may deliver a status packet so late
+_FREE = 5.0  # s; the guard of a dead program closes the port within this time
 
 
 @app.command()
@@ -33,7 +33,7 @@ def off(
 ) -> int:
     """Switch off every motor on the line now: by broadcast in each protocol, then servo by servo.
 
-    It prints who confirms that. The exit code is 3 if one does not confirm, or none answers. Then cut the supply. An
+    It prints which servos confirm. The exit code is 3 if one does not confirm, or none answers. Then cut the supply. An
     `axbridge bridge` on the line is ended first, because its program could switch the motors on again.
     """
     lines: list[dict[str, Any]] = []
@@ -42,7 +42,7 @@ def off(
         try:
             with patiently_opened(line) if _has_ended_bridge(line.port) else line.open() as bus:
                 said, name = _switched_off(bus, line, quiet=json), bus.port_name
-        except BusError as error:  # it must not spare the next line
+        except BusError as error:  # the other lines must still be switched off
             broken.append(error)
             continue
         lines.append({"port": name, **said})
@@ -71,7 +71,7 @@ def _has_ended_bridge(port: str) -> bool:
 
 def _switched_off(bus: SerialBus, line: ExpectedBus, *, quiet: bool) -> dict[str, list[str]]:
     broadcast_off(bus, line.servos)
-    from axbridge.cli.progress import progress  # which takes its time, too
+    from axbridge.cli.progress import progress  # imported after the broadcast, because it is slow
 
     said: dict[str, list[str]] = {"off": [], "unconfirmed": []}
     with progress("looking for servos", quiet=quiet) as show:
@@ -88,7 +88,7 @@ def _switched_off(bus: SerialBus, line: ExpectedBus, *, quiet: bool) -> dict[str
 
 
 def _unknown(scanned: Iterable[FoundServo], servos: Sequence[Expected]) -> dict[int, int | None]:
-    """Model numbers by id, of those servos whose registers are not known; a rig may have profiles of its own."""
+    """Return the model number by id for servos without a known profile; a rig's own profiles count as known."""
     own = {s.id: s.profile for s in servos}
     return {
         s.id: s.model for s in scanned if is_unknown(PROTOCOLS[s.protocol], s.model, own.get(s.id))
@@ -96,9 +96,10 @@ def _unknown(scanned: Iterable[FoundServo], servos: Sequence[Expected]) -> dict[
 
 
 def broadcast_off(bus: SerialBus, servos: Sequence[Expected] = ()) -> None:
-    """Switch every motor off, of silent servos, too; a broadcast has no answer, so it is sent a few times.
+    """Switch off every motor, also of servos that do not answer; each broadcast is sent `CONFIRMED` times.
 
-    Beside a servo of an unknown model, those of Protocol 2.0 that are known or of the rig (`servos`) are named.
+    A broadcast has no status packet. If a servo's model is unknown, the Protocol 2.0 write names known servos and those
+    of the rig (`servos`) instead.
     """
     for protocol in [kind for kind in PROTOCOLS.values() if kind is not FIRST and kind.common_registers] * CONFIRMED:
         bus.limp_all(protocol)
@@ -112,7 +113,7 @@ def broadcast_off(bus: SerialBus, servos: Sequence[Expected] = ()) -> None:
         elif listed:
             bus.limp_all(SECOND, listed)
     known = set(bus.protocols.values())
-    if not (known - {FIRST, SECOND} or (not known and has_feetech(bus))):  # of those, 24 is EEPROM
+    if not (known - {FIRST, SECOND} or (not known and has_feetech(bus))):  # address 24 of Feetech servos is EEPROM
         for _ in range(CONFIRMED):
             bus.limp_all(FIRST)
 
@@ -130,10 +131,10 @@ def _is_off(bus: SerialBus, id: int, attempts: int) -> bool:
 
 
 def powered(lines: Sequence[ExpectedBus]) -> list[str]:
-    """Servos that have torque, or do not say, by name; all are switched off then."""
+    """Return the names of servos that have torque or do not answer; then switch all off."""
     off = set()
     for line in lines:
-        with suppress(BusError), patiently_opened(line) as bus:  # a line that is gone must not spare the next
+        with suppress(BusError), patiently_opened(line) as bus:  # the other lines must still be switched off
             for servo in line.servos:
                 with suppress(BusError):
                     if read_patiently(bus, servo.id, servo.protocol.torque_enable, 1) == b"\0":
@@ -143,7 +144,7 @@ def powered(lines: Sequence[ExpectedBus]) -> list[str]:
 
 
 def read_patiently(bus: SerialBus, id: int, address: int, length: int, attempts: int = CONFIRMED) -> bytes:
-    """Bytes of a servo on a line that may lose packets."""
+    """Read bytes of a servo, with several attempts."""
     for _ in range(attempts - 1):
         with suppress(BusTimeout, CorruptPacket):
             return bus.read(id, address, length).data
@@ -151,7 +152,7 @@ def read_patiently(bus: SerialBus, id: int, address: int, length: int, attempts:
 
 
 def patiently_opened(line: ExpectedBus) -> SerialBus:
-    """The line, as soon as the guard of a dead program has let it go."""
+    """Open the line; wait until the guard of a dead program has closed it."""
     until = time.monotonic() + _FREE
     while True:
         try:
@@ -166,10 +167,10 @@ def patiently_opened(line: ExpectedBus) -> SerialBus:
 
 
 def buses_of(port: str | None, rig: str | None, baud: int) -> list[ExpectedBus]:
-    """The buses meant by the options of a verb."""
+    """Return the buses that a verb's options select."""
     if rig is None:
         return [ExpectedBus(port or "auto", baud)]
-    from axbridge.config.rig import Rig  # which takes its time: who has no rig should not wait for it
+    from axbridge.config.rig import Rig  # a slow import, needed only with a rig
     from axbridge.robot.backend import ports_of
 
     loaded = Rig.load(rig)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def known(what: str, *names: str) -> Callable[[str | None], str | None]:
-    """What refuses a name that is none of these."""
+    """Return a check that refuses other names, for an option's callback."""
 
     def check(name: str | None) -> str | None:
         if name is not None and name not in names:
@@ -31,7 +31,7 @@ def known(what: str, *names: str) -> Callable[[str | None], str | None]:
 
 
 def named_mcap(path: Path | None) -> Path | None:
-    """A recording's name, which says what it is."""
+    """Check that the name of a recording to write ends in .mcap or has no suffix."""
     if path is not None and path.suffix not in ("", ".mcap"):
         hint = f"name it {path.with_suffix('.mcap')}; `axbridge convert` makes a table of it"
         raise UsageError(f"{path}: a recording is no {path.suffix} file", hint)
@@ -39,14 +39,14 @@ def named_mcap(path: Path | None) -> Path | None:
 
 
 def names_rig(word: Path | None) -> bool:
-    """Whether a word in the place of a recording is a rig."""
+    """Return whether a word in the place of a recording names a rig."""
     if word is None or (word.is_file() and word.suffix != ".toml"):
         return False
     return ":" in word.name or word.suffix in {"", ".toml"}
 
 
 def opened(path: Path) -> Recording:
-    """A recording; if a part of its file cannot be read, that is said."""
+    """Open a recording; print a note if a part of its file cannot be read."""
     from axbridge.recording.stored import open_recording
 
     loaded = open_recording(path)
@@ -55,12 +55,12 @@ def opened(path: Path) -> Recording:
 
 
 def separated(names: str) -> list[str]:
-    """Names that are separated by commas."""
+    """Split a list of names at its commas."""
     return [name.strip() for name in names.split(",") if name.strip()]
 
 
 def ids_of(text: str) -> list[int]:
-    """Ids, separated by commas, with ranges as 1-6."""
+    """Parse ids separated by commas, with ranges such as 1-6."""
     ids: list[int] = []
     for part in separated(text):
         first, _, last = part.partition("-")
@@ -72,7 +72,7 @@ def ids_of(text: str) -> list[int]:
 
 
 def listed(text: str, known: Collection[str], what: str) -> list[str]:
-    """Names that were given, separated by commas."""
+    """Split a list of names at its commas, and refuse unknown ones."""
     names = separated(text)
     for name in names:
         if name not in known:
@@ -81,7 +81,7 @@ def listed(text: str, known: Collection[str], what: str) -> list[str]:
 
 
 def servo_of(rig: Rig, servo: str) -> ServoConfig:
-    """The servo of a rig that is meant by its name, or by its bus id."""
+    """Return the servo of a rig with this name or bus id."""
     matches = [s for s in rig.servos if s.name == servo] or [s for s in rig.servos if str(s.id) == servo]
     if not matches:
         known = ", ".join(s.name if s.id is None else f"{s.name} ({s.id})" for s in rig.servos)
@@ -92,13 +92,13 @@ def servo_of(rig: Rig, servo: str) -> ServoConfig:
 
 
 def servos_of(rig: Rig, servos: str) -> list[str]:
-    """Names of the servos meant by names or ids, separated by commas; all where none is."""
+    """Return the names of servos given by name or id, separated by commas; all servos if the text is empty."""
     chosen = {servo_of(rig, servo).name for servo in separated(servos)}
     return [servo.name for servo in rig.servos if not chosen or servo.name in chosen]
 
 
 def seconds(text: str) -> float:
-    """A time on the command line, s: 2m, 1.5s, 10ms; a number without a unit is seconds."""
+    """Parse a time such as 2m, 1.5s or 10ms; return s. A number without a unit is in seconds."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|min)?", text)
     if match is None:
         raise UsageError(f"{text!r} is no time", "write 10ms, 1.5s or 2m")
@@ -106,7 +106,7 @@ def seconds(text: str) -> float:
 
 
 def lined_up(rows: Sequence[Sequence[str]], filled: Callable[[str, int], str] = str.ljust) -> list[str]:
-    """Rows as lines, with their columns lined up."""
+    """Return table rows as lines with aligned columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(map(filled, row, widths)).rstrip() for row in rows]
 
@@ -123,7 +123,7 @@ _A_RIG = "Name of a rig, or path of its file; also pendulum:mass=0.2,length=0.15
 
 
 def _typed(context: typer.Context, option: typer.CallbackParam, value: str | None) -> str | None:
-    """A value of the command line: `open_robot` itself reads what the environment says, which counts for less."""
+    """Return a value from the command line only; `open_robot` reads the environment, at a lower priority."""
     source = context.get_parameter_source(option.name or "")
     return value if source is not None and source.name == "COMMANDLINE" else None
 
@@ -133,13 +133,13 @@ def _backend(context: typer.Context, option: typer.CallbackParam, value: str | N
     return _typed(context, option, value)
 
 
-# the first sentence of an option's help, and its other settings for typer; `--out` has no metavar, because the verb's
-# says what kind of file it is
+# first sentence of an option's help, and its settings for typer; each verb gives `--out` its own metavar, which names
+# the kind of file
 SHARED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "--again": ("A repeat of the same motion, to show the smallest possible error.", {"metavar": "REC.mcap"}),
     "--backend": (
         "real, sim, or twin (real, and simulated beside it); default: real with --port, else sim.",
-        # the callback acts before anything starts: a script may open its robot late, or never
+        # the callback refuses a wrong name at once: a script may open its robot late, or never
         {"envvar": "AXBRIDGE_BACKEND", "callback": _backend},
     ),
     "--baud": ("Bits per second.", {"metavar": "BAUD"}),
@@ -176,7 +176,7 @@ SHARED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 
 
 def shared(word: str, more: str = "", *words: str, **settings: Any) -> Any:
-    """An option of `SHARED`; a verb may add to its help, and other words for it."""
+    """Return an option of `SHARED`; `more` extends its help, `words` are further names for it."""
     first, usual = SHARED[word]
     return typer.Option(word, *words, help=f"{first} {more}".rstrip(), **{**usual, **settings})
 

@@ -1,4 +1,4 @@
-"""`axbridge play`: a move on a robot, real or simulated."""
+"""`axbridge play`: play a move on a real or simulated robot."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def play(
         if record is not None:
             facts = describe(loaded, seed=seed, experiment="play", move=str(move), pace=pace) | robot.origin
             recorder = stack.enter_context(Recorder(record, facts))
-            stack.callback(robot.close)  # motors are off before the recorder takes its time to compress
+            stack.callback(robot.close)  # closed before the recorder: motors must not wait for its compression
             stack.enter_context(RobotRecorder(robot, recorder)).mark(f"play {move.name}", kind="play")
         stop = stack.enter_context(_asked_to_stop())
         played = play_move(robot, loaded_move, pace=pace, joints=only, page=page, stop=stop, note=note)
@@ -84,7 +84,7 @@ def play(
 
 @contextmanager
 def _asked_to_stop() -> Iterator[Callable[[], bool]]:
-    """Yield whether Ctrl-C was pressed; a second one does what the first would have done."""
+    """Yield a function that returns whether Ctrl-C was pressed; a second Ctrl-C calls the previous handler."""
     asked: list[int] = []
     earlier = signal.getsignal(signal.SIGINT)
 

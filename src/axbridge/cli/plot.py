@@ -1,4 +1,4 @@
-"""`axbridge plot`: one recording, as a page or a picture."""
+"""`axbridge plot`: draw a recording as a page or a picture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`axbridge ports`: the adapters that are plugged in, by their names on this system."""
+"""`axbridge ports`: list the serial ports of this computer."""
 
 from __future__ import annotations
 

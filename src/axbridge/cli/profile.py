@@ -20,7 +20,7 @@ app.add_typer(profile, name="profile")
 
 @profile.callback()
 def _only() -> None:
-    """A group, although it has one verb."""
+    """Make typer treat this as a group, although it has only one verb."""
 
 
 @profile.command("from-model")

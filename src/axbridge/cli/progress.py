@@ -1,4 +1,4 @@
-"""How far a verb is: one line on a terminal; in a pipe a line after 1 s and every 10 s; nothing with ``--json``."""
+"""Progress of a verb: one line on a terminal; in a pipe a line after 1 s and every 10 s; nothing with ``--json``."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from typing import Protocol
 from axbridge.file_reading import printable
 from axbridge.jit import compiling, reporting
 
-_FIRST, _EVERY = 1.0, 10.0  # s until the first line in a pipe, and between two
+_FIRST, _EVERY = 1.0, 10.0  # s; first progress line in a pipe, and interval of further lines
 
 
 class Show(Protocol):
-    """Says what is under way, and the share of it that is done, 0..1, where that is known."""
+    """Shows the current activity, and the share of it that is done, 0..1, if known."""
 
     def __call__(self, what: str, share: float | None = None, /) -> None:
-        """Show it."""
+        """Show activity and share."""
 
 
 @contextmanager
 def progress(what: str, *, quiet: bool = False) -> Iterator[Show]:
-    """Say on stderr what the block does, how much of it is done, and since when."""
+    """Show on stderr the activity of the block, its progress and the elapsed time."""
     if quiet or sys.stderr is None:
         with reporting(lambda _done, _total: None):
             yield lambda _what, _share=None: None
@@ -38,7 +38,7 @@ def progress(what: str, *, quiet: bool = False) -> Iterator[Show]:
 
     text = TextColumn("{task.description}{task.fields[share]}{task.fields[kernels]}", markup=False)
     columns = SpinnerColumn(), text, TimeElapsedColumn()
-    # what a verb prints meanwhile goes above the line, but into a pipe where stdout is one
+    # other output of the verb is printed above the line, unless stdout is a pipe
     with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=sys.stdout.isatty()) as line:
         task = line.add_task(what, total=None, share="", kernels="")
         waits = False
@@ -46,7 +46,7 @@ def progress(what: str, *, quiet: bool = False) -> Iterator[Show]:
         def show(what: str, share: float | None = None, /) -> None:
             nonlocal waits
             before, waits = waits, what.startswith("waiting for")
-            if waits != before:  # the time that a person takes is not the program's
+            if waits != before:  # the clock does not count the user's time
                 line.reset(task)
             line.update(task, description=printable(what), share="" if share is None else f" {share:.0%}")
 
@@ -59,10 +59,10 @@ def progress(what: str, *, quiet: bool = False) -> Iterator[Show]:
 
 @contextmanager
 def _lines(what: str) -> Iterator[Show]:
-    """Yields what is told how far it is; a thread says so after 1 s and every 10 s."""
+    """Yield a `Show`; a thread prints its latest values after 1 s and every 10 s."""
     began = since = time.monotonic()
     latest: tuple[str, float | None] = what, None
-    first = 0.0  # the share at `since`: parts begin again at 0
+    first = 0.0  # share at `since`; each part starts again at 0
     over = threading.Event()
 
     def show(what: str, share: float | None = None, /) -> None:

@@ -1,4 +1,4 @@
-"""`axbridge record`: an experiment on a servo, real or simulated, into a recording."""
+"""`axbridge record`: run an experiment on a real or simulated servo and record it."""
 
 from __future__ import annotations
 
@@ -122,6 +122,6 @@ def record(
 
 
 def _in_words(path: Path, steps: int) -> str:
-    """How much was recorded."""
+    """Return length and number of samples of a recording as text."""
     loaded = open_recording(path)
     return f"{loaded.end - loaded.start:.1f} s, {plural(steps, 'sample')} of each servo"

@@ -105,7 +105,7 @@ def new(
 
 
 def _rig_of_urdf(name: Path, urdf: Path, profile: str | None, ids: list[int], only: Collection[str] = ()) -> Rig:
-    """A rig with a servo of that profile on each joint that turns, or on `only` these, within the URDF's limits."""
+    """Return a rig with one servo of that profile per revolute joint (of `only`), within the URDF's limits."""
     from axbridge.config.urdf import read_tree
 
     if urdf.is_file():

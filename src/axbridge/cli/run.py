@@ -1,4 +1,4 @@
-"""`axbridge run`: a controller script, Webots' or our own, on a rig."""
+"""`axbridge run`: run a Webots controller or a script that uses axbridge on a rig."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from axbridge.view.attach import watched
 from axbridge.webots import Session, install
 from axbridge.webots.session import say
 
-_STEP_PATIENCE = 0.4  # s in which a controller that steps hears that it is to end
+_STEP_PATIENCE = 0.4  # s; a controller that steps reads the request to end within this time
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
@@ -71,7 +71,12 @@ def run(
     backend = chosen_backend(backend, port)
     if port is not None and Path(port).exists():
         port = str(Path(port).resolve())
-    said = {"BACKEND": backend, "ENGINE": engine, "PORT": port, "REALTIME": "1" if view else None}  # as fast as a robot
+    said = {
+        "BACKEND": backend,
+        "ENGINE": engine,
+        "PORT": port,
+        "REALTIME": "1" if view else None,
+    }  # `view` shows it in real time
     said["MODEL"] = str(Path(model).resolve()) if model is not None and Path(model).is_file() else model
     os.environ.update({f"AXBRIDGE_{name}": value for name, value in said.items() if value is not None})
     session = None
@@ -82,7 +87,7 @@ def run(
     sys.argv = [str(script), *arguments]
     sys.path.insert(0, str(script.parent))
     record = None if record is None else record.resolve()
-    os.chdir(script.parent)  # where Webots runs its controllers
+    os.chdir(script.parent)  # Webots also runs a controller in its own folder
     asked: set[int] = set()
     with ExitStack() as held:
         held.enter_context(watched(wanted=view))
@@ -105,9 +110,10 @@ def run(
 
 @contextmanager
 def _recording(path: Path, rig: Rig | None, **facts: Any) -> Iterator[list[RobotRecorder]]:
-    """Record the first robot that this process opens; yields a list that has its log then.
+    """Record the first robot that this process opens; yield a list that gets its `RobotRecorder`.
 
-    The file is made when the robot is opened. At the end the robot is closed first: no motor waits for the disk.
+    The file is created when the robot is opened. At the end the robot is closed first, so that its motors do not wait
+    for the disk.
     """
     described = {} if rig is None else describe(rig, **facts)
     logs: list[RobotRecorder] = []
@@ -132,10 +138,10 @@ def _recording(path: Path, rig: Rig | None, **facts: Any) -> Iterator[list[Robot
 
 
 def _end_on_signals(session: Session | None, asked: set[int], close: Callable[[], None]) -> None:
-    """Ctrl-C and SIGTERM ask the controller to end, as Webots does; a second one does not ask.
+    """Make the first Ctrl-C or SIGTERM end the controller at its next step, as Webots does; a second ends it at once.
 
-    A controller that does not step cannot hear it: then Ctrl-C says how to go on, and SIGTERM comes again by itself.
-    A script without a controller's robot has nothing to hear it with: Ctrl-C interrupts it, as it does in Python.
+    If the controller does not step within `_STEP_PATIENCE`, Ctrl-C prints a hint, and SIGTERM is sent again. A script
+    that has opened no controller's robot is interrupted by Ctrl-C, as usual in Python.
     """
 
     def ask(number: int, frame: FrameType | None) -> None:
@@ -168,7 +174,7 @@ def _end_on_signals(session: Session | None, asked: set[int], close: Callable[[]
 
 
 def _execute(script: Path, *, controller: bool) -> int:
-    """Run the script as `__main__`; its exit status, 1 with its own traceback when it raised."""
+    """Run the script as `__main__`; return its exit status, or print its traceback and return 1."""
     module = {"__name__": "__main__", "__file__": str(script), "__builtins__": __builtins__}
     try:
         exec(compile(script.read_bytes(), str(script), "exec"), module)  # noqa: S102 - what this verb is for
@@ -179,10 +185,10 @@ def _execute(script: Path, *, controller: bool) -> int:
         return FAILED_CHECK
     except (KeyboardInterrupt, AxBridgeError):
         raise
-    except Exception as failure:  # whatever a script raises is shown as Python does
+    except Exception as failure:  # shown as Python shows it
         if isinstance(failure, ModuleNotFoundError) and failure.name == "controller" and not controller:
             raise UsageError(f"{script.name} is a Webots controller", "name its robot with --rig") from failure
-        below = failure.__traceback__.tb_next if failure.__traceback__ else None  # without our own frame
+        below = failure.__traceback__.tb_next if failure.__traceback__ else None  # without the frame of this function
         traceback.print_exception(type(failure), failure, below)
         return FAILED_CHECK
     return DONE

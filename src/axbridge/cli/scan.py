@@ -1,4 +1,4 @@
-"""`axbridge scan`: who is on the line."""
+"""`axbridge scan`: list the servos on the line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`axbridge serve`: a rig's servos on a pseudo-terminal, for any Dynamixel software."""
+"""`axbridge serve`: serve a rig's virtual servos on a pseudo-terminal or TCP port."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from axbridge.virtual.server import Console
 from axbridge.virtual.server import serve as serve_world
 from axbridge.virtual.world import World
 
-MEASURED = "ax12"  # the model of a real servo
+MEASURED = "ax12"  # the model identified from a real servo
 _STDIN = 0
 
 
@@ -74,18 +74,18 @@ def serve(
             raise UsageError(f"--tcp {tcp}: other machines could move the robot", hint)
         print(f"axbridge: everybody who reaches {tcp} can move the robot", file=sys.stderr)
     stop: list[int] = []
-    hung_up = getattr(signal, "SIGHUP", signal.SIGTERM)  # its terminal is closed; nohup has it ignored
+    hung_up = getattr(signal, "SIGHUP", signal.SIGTERM)  # sent when the terminal closes; ignored under nohup
     for number in (signal.SIGINT, signal.SIGTERM, *([hung_up] if signal.getsignal(hung_up) != signal.SIG_IGN else [])):
         signal.signal(number, lambda received, _frame: stop.append(received))
     if hasattr(signal, "SIGTTIN"):
-        signal.signal(signal.SIGTTIN, signal.SIG_IGN)  # in the background, the terminal's input is not ours
+        signal.signal(signal.SIGTTIN, signal.SIG_IGN)  # a background process must not stop when it reads the terminal
     loaded = served(with_usual_engine(Rig.load(rig), engine), model)
     if calibration is not None:
         loaded = calibrated(loaded, calibration)
     refuse_unsound(loaded)
     with progress(f"building {loaded.name}"):
         bank = supported(build_bank(loaded, seed=seed), loaded)
-        motors = RemoteBank(bank) if hasattr(os, "fork") else bank  # in a process of their own
+        motors = RemoteBank(bank) if hasattr(os, "fork") else bank  # simulates in a separate process
         world = World(loaded, seed=seed, timing="none" if timing == "none" else "wire", bank=motors)
 
     def ready() -> None:
@@ -112,13 +112,13 @@ def serve(
             else:
                 several = link is not None and len(world.lines) > 1
                 channels[name] = PtyChannel(line.baud, Path(f"{link}-{name}") if several else link)
-        has_stdin = sys.stdin is not None and os.name != "nt"  # Windows can wait for sockets only
+        has_stdin = sys.stdin is not None and os.name != "nt"  # on Windows `select` takes sockets only
         control = Control(world, channels) if json else None
         run_command = control.run_command if control else lambda text: _run_command(world, text)
         console = Console(_STDIN, run_command, _to_stdout if json else _to_stderr) if has_stdin else None
 
         def stopping() -> bool:
-            return bool(stop) or (json and console is not None and console.descriptor < 0)  # its test is gone
+            return bool(stop) or (json and console is not None and console.descriptor < 0)  # end of input
 
         lateness = serve_world(world, channels, stopping, ready, console)
     finally:
@@ -134,23 +134,24 @@ def serve(
 
 
 def served(rig: Rig, model: str | None = None) -> Rig:
-    """The rig as it is served: with this model, else with the measured one, because a server replaces hardware."""
+    """Return the rig with this model, else with the measured one: a served rig takes the place of hardware."""
     if model is not None:
         return rig.with_model(model)
     try:
         return rig.with_model(MEASURED)
-    except RigError:  # no servo's firmware has its law
+    except RigError:  # no servo's firmware has the model's control law
         return rig
 
 
 def calibrated(rig: Rig, path: Path) -> Rig:
-    """The rig whose servos hold what a calibration file of LeRobot says; which servo is meant, its id says.
+    """Return the rig with the registers of a LeRobot calibration file; servos are matched by id.
 
-    A homing offset beyond what Position Control Mode takes comes with the mode that LeRobot sets for it.
+    Position Control Mode ignores a Homing Offset beyond `MOST_OFFSET`: such a servo gets Extended Position Control
+    Mode, as LeRobot sets it.
 
     Raises:
-        RecordingError: it is no such file.
-        UsageError: the rig has several buses, no servo of an id, or one without a homing offset.
+        RecordingError: the file is no calibration.
+        UsageError: the rig has several buses, lacks a servo with such an id, or a servo has no Homing Offset.
     """
     arm = {joint.id: joint for joint in read_calibration(path).values()}
     if strange := arm.keys() - {servo.id for servo in rig.dynamixels}:
@@ -177,7 +178,7 @@ def calibrated(rig: Rig, path: Path) -> Rig:
 
 
 def _explain(rig: Rig, channels: dict[str, Channel], timing: str, faults: str, link: Path | None) -> None:
-    """What a person sees beside the line for programs."""
+    """Print the servos and the next command for a user at a terminal."""
     print(f"serving {rig.name}: {rig.description}" if rig.description else f"serving {rig.name}")
     served = rig.dynamixels
     width = max((len(servo.name) for servo in served), default=0)

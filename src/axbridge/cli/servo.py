@@ -36,15 +36,15 @@ app.add_typer(servo, name="servo")
 ServoArgument = Annotated[str, typer.Argument(metavar="ID|NAME", help="Its bus id, or its name in the rig.")]
 OfRigOption = Annotated[str | None, shared("--rig", "Take the servo's id, port and baud rate from it.")]
 _LAST_ID, _USUAL_BAUD = 253, 1_000_000
-_MOVERS = {  # registers that may give the motor power
+_MOVERS = {  # registers whose write may switch the motor on
     "goal_position", "moving_speed", "torque_enable", "goal_velocity", "goal_pwm", "goal_current",
 }  # fmt: skip
-_RADIANS = 3.2  # what is smaller and no round figure may have been meant in radians
+_RADIANS = 3.2  # a smaller angle with several decimals may have been meant in radians
 _SCOPES = {"": 0xFF, "id": 0x01, "id+baud": 0x02}
 
 
 class _Target(NamedTuple):
-    """A servo on an open line; `mute`: it answers PING alone, and is taken for an AX-12A."""
+    """A servo on an open line; `mute`: it answers PING only, and gets the AX-12A profile."""
 
     bus: SerialBus
     id: int
@@ -54,14 +54,14 @@ class _Target(NamedTuple):
 
     @property
     def silence(self) -> BusError:
-        """What is wrong with a servo that answers PING alone, and what repairs it."""
+        """Return the error for a servo that answers PING only, with the command that repairs it."""
         problem = f"servo {self.id} has status return level 0: it answers PING, but no read"
         return BusError(problem, commission.restore_status_return_level(self.id, "{} lets it answer", **self.line))
 
 
 @contextmanager
 def _line_of(servo: str, rig: str | None, port: str | None, baud: int, *, mute_too: bool = False) -> Iterator[_Target]:
-    """Open the line of a servo that is meant by its id, or by its name in a rig; it answers reads, or `mute_too`."""
+    """Open the line of a servo given by its id, or by its name in a rig; `mute_too`: also if it answers no reads."""
     number, port, baud, own = _address(servo, rig, port, baud)
     with SerialBus(port or "auto", baud) as bus:
         line = {"port": bus.port_name, "baud": None if baud == _USUAL_BAUD else baud}
@@ -77,9 +77,10 @@ _Said = tuple[str, dict[str, Any]] | tuple[str, dict[str, Any], BusError]
 def _verb(
     *, mute_too: bool = False, ask: Callable[..., None] = lambda _, **__: None, **settings: Any
 ) -> Callable[[Callable[..., _Said]], None]:
-    """Make a verb of what gets a servo, and returns what it did, for people and for programs, and what is wrong still.
+    """Register a function as a verb: it gets a `_Target`, and returns text, JSON facts and perhaps an error.
 
-    `ask` gets the servo's id and the verb's own arguments before the port is taken: `axbridge off` may need it.
+    `ask` is called with the servo's id and the verb's arguments before the port is opened, because `axbridge off` must
+    be able to open it while the user is asked.
     """
 
     def register(body: Callable[..., _Said]) -> None:
@@ -215,7 +216,7 @@ def set_baud(
         with suppress(BusTimeout, CorruptPacket), commission.unlocked(bus, number, register, number):
             bus.write(number, register.address, bytes((code,)))
             bus.set_baud(new)
-        bus.set_baud(new)  # which shows whether it was written
+        bus.set_baud(new)  # an answer at the new rate proves the write
         try:
             bus.ping(number)
         except BusTimeout as error:
@@ -249,7 +250,7 @@ def reset(
     if number != new:
         _refuse_taken(bus, new)
     scope = bytes((_SCOPES[keep],)) if scoped else b""
-    with suppress(BusTimeout, CorruptPacket):  # its new id shows whether it has done it
+    with suppress(BusTimeout, CorruptPacket):  # a ping of the new id shows below whether it was reset
         bus.instruct(number, Instruction.FACTORY_RESET, scope)
     bus.set_protocol(new, bus.protocol(number))
     timing, code = profile.timing, profile.register("baud_rate").initial
@@ -294,7 +295,7 @@ def torque(
             raise target.silence
         endless = bus.protocol(number).endless_goal(bus.read(number, *bus.protocol(number).mode).data)
         at = {register.address: name for name, register in profile.registers.items()}
-        goal = at[endless[0]] if endless else "goal_position"  # a wheel would turn as it did last
+        goal = at[endless[0]] if endless else "goal_position"  # else a servo in wheel mode would turn at its last goal
         present = 0 if endless else _position_with_torque(target)
         write_register(bus, number, profile, goal, present)
     (write_blindly if mute else write_register)(bus, number, profile, "torque_enable", int(state == "on"))
@@ -305,7 +306,7 @@ def torque(
 
 
 def _position_with_torque(target: _Target) -> int:
-    """The position of a servo as it will be when its torque is on; see `FirmwareProfile.turn`."""
+    """Return the Present Position that the servo will have once torque is on, counts; see `FirmwareProfile.turn`."""
     names = "present_position", "torque_enable", "operating_mode", "homing_offset"
     registers = target.profile.registers
     held = {name: read_register(target.bus, target.id, registers[name]) for name in names if name in registers}
@@ -338,14 +339,14 @@ def goto(
     alone = _one_of_rig(rig, servo) if rig else _rig_of_id(servo, port, baud)
     there = f"{alone.servos[0].name} is where it was"
     from axbridge.robot.calibration import reach_of
-    from axbridge.robot.open import open_robot  # half of this verb's imports, and no other of `servo` needs it
+    from axbridge.robot.open import open_robot  # slow to import, and no other verb of `servo` needs it
 
     with (
         stopping(alone, lambda: there),
         progress(f"{alone.servos[0].name} goes to {angle:g}°", quiet=json) as show,
         warnings.catch_warnings(),
     ):
-        warnings.simplefilter("ignore", ControlWarning)  # all of it is an error here
+        warnings.simplefilter("ignore", ControlWarning)  # each is raised as an error below
         with open_robot(alone, "real", port=port) as robot:
             joint = robot[0]
             if joint.name in robot.withheld:
@@ -382,7 +383,7 @@ def goto(
 
 
 def _one_of_rig(name: str, servo: str) -> Rig:
-    """A rig with nothing but this servo of it, by name or bus id, and what is coupled with it."""
+    """Return a rig with only this servo, by name or bus id, and the servos coupled to it."""
     rig = Rig.load(name)
     chosen = servo_of(rig, servo)
     base, coupled, _ = chosen.name.partition("::")
@@ -394,7 +395,7 @@ def _one_of_rig(name: str, servo: str) -> Rig:
 
 
 def _rig_of_id(servo: str, port: str | None, baud: int) -> Rig:
-    """A rig of the servo with this bus id, whose angles count from the middle of its range."""
+    """Return a rig of the servo with this bus id, whose zero is the middle of its range."""
     with _line_of(servo, None, port, baud) as target:
         profile, line = target.profile, {"port": target.bus.port_name, "baud": baud}
         held = checked_convention(target.bus, target.id, profile, **target.line)
@@ -407,7 +408,7 @@ def _rig_of_id(servo: str, port: str | None, baud: int) -> Rig:
 def _address(
     servo: str, rig: str | None, port: str | None, baud: int
 ) -> tuple[int, str | None, int, FirmwareProfile | None]:
-    """Id, port and baud rate of a servo that is meant by its id, or by its name in a rig, whose profile it is then."""
+    """Return id, port and baud rate of a servo given by id or by name in a rig, and its profile if the rig names it."""
     if rig is not None:
         alone = _one_of_rig(rig, servo)
         line = next(bus for bus in alone.buses if bus.name == alone.servos[0].bus)
@@ -419,12 +420,12 @@ def _address(
 
 
 def _identify(bus: SerialBus, id: int, own: FirmwareProfile | None = None) -> tuple[FirmwareProfile, bool]:
-    """Profile by the servo's model number, and whether it answers PING alone; the bus learns what it speaks.
+    """Return the profile for the servo's model number, and whether it answers PING only; set the bus's protocol for it.
 
-    An unknown model has its `own` profile, as a rig says, or the usual one where all share its common registers.
+    An unknown model gets the `own` profile of its rig, or the usual one of a protocol whose servos share registers.
 
     Raises:
-        BusError: the servo is of a model whose registers are not known.
+        BusError: the registers of the servo's model are not known.
     """
     length = Address.STATUS_RETURN_LEVEL + 1
     try:
@@ -436,11 +437,11 @@ def _identify(bus: SerialBus, id: int, own: FirmwareProfile | None = None) -> tu
         if is_unknown(SECOND, named[0], own):
             raise unknown_model(id, named[0]) from None
         profile = profile_for(*named) or own
-        assert profile is not None  # it is known
+        assert profile is not None  # `is_unknown` has excluded the other case
         mute = not commission.answers_reads(bus, id)
         full = not mute and read_register(bus, id, profile.register("status_return_level")) == SECOND.full_level
     else:
-        if data is None or len(data) < length:  # it answers PING alone, or refused
+        if data is None or len(data) < length:  # it answers PING only, or refused the read
             bus.no_write_ack_ids |= {id} if data is None else set()
             return FirmwareProfile.load("ax-12a"), data is None
         protocol, model, firmware = identify_model(id, data)

@@ -1,4 +1,4 @@
-"""`axbridge sweep`: one robot with many values of its parameters."""
+"""`axbridge sweep`: simulate a robot with many values of its parameters."""
 
 from __future__ import annotations
 

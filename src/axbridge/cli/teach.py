@@ -86,7 +86,7 @@ def teach(
 def _hand(
     robot: Robot, names: tuple[str, ...], key: Callable[[], str], seconds: float, save: Callable[[Move], None]
 ) -> Taught:
-    """Take down what the hand does for `seconds`, or between two keys; a failure loses nothing of it."""
+    """Record the hand-guided motion for `seconds`, or between two keys; after a failure, save the motion so far."""
     capture = Capture(robot, names)
     if not seconds:
         print(f"soft: {', '.join(names)}\nlead it to the start, then press a key", file=sys.stderr)
@@ -95,7 +95,7 @@ def _hand(
     try:
         capture.run(lambda passed: passed >= seconds if seconds else bool(key()))
     except (BusError, KeyboardInterrupt):
-        with suppress(UsageError):  # nothing had moved yet
+        with suppress(UsageError):  # raised if nothing has moved yet
             save(capture.taught().move)
         raise
     taught = capture.taught()
@@ -106,7 +106,7 @@ def _hand(
 
 
 def _poses(robot: Robot, names: tuple[str, ...], key: Callable[[], str], save: Callable[[Move], None]) -> None:
-    """Take a pose for every key, until q; a failure loses none of them."""
+    """Record a pose for every key, until q; after a failure, save the poses so far."""
     print(f"soft: {', '.join(names)}\na key takes a pose, q ends", file=sys.stderr)
     keys: list[Key] = []
     try:

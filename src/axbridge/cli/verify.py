@@ -1,4 +1,4 @@
-"""`axbridge verify`: the first hour of a real robot, step by step, with a hand on the switch."""
+"""`axbridge verify`: check a new real robot step by step, with the user's hand on the supply switch."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ from axbridge.robot.robot import Robot
 from axbridge.robot.twin.residuals import tolerance
 
 _OTHER_SENSE, _OTHER_JOINT = "o", "x"
-_MOVING = ("motion", "walk")  # steps that would tear at a robot whose rig is wrong
+_MOVING = ("motion", "walk")  # steps that could damage a robot whose rig is wrong
 
 KEPT, PAGE, TEXT = "verify.json", "verify.html", "verify.txt"
 _COMMENTS = """
@@ -77,20 +77,20 @@ _MOVES = {
     "motion": "At half torque {servo} goes to {step:.0f}° and swings by {swing:.0f}°; others hold: keep it upright.",
     "walk": "At half torque all joints go to the walk-ready pose, and the legs take {steps} steps: hold it in the air.",
 }
-SHARE = 0.2  # of a servo's torque: it holds a joint that hands carry, and a finger stops it
-_HALF = 0.5  # likewise, where it moves
-LIMP = {"safety": {"on_exit": "limp"}}  # motors are off at every end, whatever the rig says itself
-_OFTEN = 0.1  # share of the steps: more late ones are no hiccup
-_STARTS = 30.0  # s in which the program that holds the motors has begun
-_DIES = 10.0  # s in which it ends
-_SNAPS = 3.0  # degrees: a motor that comes on where it is does not move so far
-_SETTLES = 0.3  # s
-_HOLDS = 20.0  # s at most: nobody has to end it
+SHARE = 0.2  # share of a servo's torque: holds a joint that the user supports, and a finger can stop it
+_HALF = 0.5  # share of a servo's torque in steps that move
+LIMP = {"safety": {"on_exit": "limp"}}  # replaces the rig's on_exit: motors are off at every end
+_OFTEN = 0.1  # share of late steps above which the control period is too short
+_STARTS = 30.0  # s; time limit for the program that holds the motors to start
+_DIES = 10.0  # s; time limit for it to end
+_SNAPS = 3.0  # degrees; largest motion when torque comes on at the present position
+_SETTLES = 0.3  # s from torque on to the measurement
+_HOLDS = 20.0  # s; the program ends by itself after this time
 _STEP, _SWING = math.radians(35), math.radians(20)
-ENDS = -_SWING, _STEP  # between them the servo moves, rad
-_APPROACH = 0.8  # s
-_CYCLES = 2  # of the sine
-_BEHIND = 12.0  # degrees behind its goal at the worst moment: what lags less is no more than slow
+ENDS = -_SWING, _STEP  # range of the motion, rad
+_APPROACH = 0.8  # s to the start position
+_CYCLES = 2  # periods of the sine
+_BEHIND = 12.0  # degrees; a joint with a larger error behind its goal did not follow
 
 
 @app.command()
@@ -123,7 +123,7 @@ def verify(
         if "walk" in wanted:
             raise UsageError(f"rig {loaded.name} has no legs that walk", "leave the step walk out")
     for line in task.lines:
-        SerialBus(line.port, line.baud).close()  # a dead port is named before the first question
+        SerialBus(line.port, line.baud).close()  # a port error must come before the first question
     begun: list[str] = []
 
     def left(end: BaseException) -> str:
@@ -149,7 +149,7 @@ def verify(
 
 @dataclass
 class _Run:
-    """Asks, does the steps, shows and keeps what came of them; `outcomes` are those of an earlier run to begin with."""
+    """Runs the steps, and prints and saves their outcomes; `outcomes` starts with those of an earlier run."""
 
     task: Task
     outcomes: dict[str, StepOutcome]
@@ -158,7 +158,7 @@ class _Run:
     motion: Comparison | None = None
 
     def do(self, queue: list[str], begun: list[str]) -> None:
-        """Do these steps; what is done goes into `begun`."""
+        """Run these steps; append to `begun` once the motors have been switched off."""
         print(f"{self.task.rig.name}, servos: {len(self.task.rig.dynamixels)}, steps: {len(queue)}.")
         print("All motors go off now, and are off between the steps and at the end: hold the robot.")
         self._ask(f"keys: {YES} goes on, {QUIT} ends", YES)
@@ -172,7 +172,7 @@ class _Run:
                 pass
 
     def _again(self, name: str) -> bool:
-        """Ask for a step, do it, show what came of it; whether it is to be done again."""
+        """Ask for a step, run it and print its outcome; return whether the user wants to repeat it."""
         before = self.outcomes.get(name)
         if before is not None and before.state == "done":
             print(f"  done on {before.when}:")
@@ -255,14 +255,14 @@ class _Run:
         return StepOutcome(facts, lines, judge_mounting(task.rig, off, turns, task.lines[0].port))
 
     def _keep(self, name: str, outcome: StepOutcome) -> None:
-        """Keep what came of a step, and write the page again."""
+        """Save the outcome of a step, and write the page again."""
         task, folder = self.task, self.task.folder
         self.outcomes[name] = outcome
         save(folder / KEPT, task.rig, self.outcomes)
         motion, path = self.outcomes.get("motion"), folder / "motion.mcap"
         if motion is None or motion.state != "done":
             self.motion = None
-        elif self.motion is None and path.is_file():  # of an earlier run
+        elif self.motion is None and path.is_file():  # recorded by an earlier run
             self.motion = compared(path, task.rig, motion.facts["servo"])
         ports = {name for line in task.lines for name in (line.port, str(Path(line.port).resolve()))}
         paths = {str(task.rig.path): "RIG", str(task.rig.path.resolve()): "RIG", str(Path.home()): "~"}
@@ -270,7 +270,7 @@ class _Run:
         write_report(folder, task.rig, self.outcomes, private, self.motion)
 
     def summed_up(self) -> int:
-        """Say where everything is; the exit code."""
+        """Print the verdict and the files; return the exit code."""
         colour, words = verdict(self.task.rig, self.outcomes)
         print(f"\nmotors are off; {words}")
         print(f"promises  {counted(self.outcomes)}")
@@ -284,7 +284,7 @@ class _Run:
 
 
 def _turned(guide: ManualProcedure[JointTurn], name: str, count: str) -> JointTurn | str:
-    """What moved when one joint was turned; or the key that left it."""
+    """Return the servo that moved when a joint was turned, or the key that left the joint."""
     what = f"{count}: turn {name} (id {guide.robot[name].config.id})"
     which = (
         f"did it go {guide.sense(name)}? {YES}; {_OTHER_SENSE}: the other way; {_OTHER_JOINT}: another joint moved; "
@@ -309,23 +309,23 @@ def _report(outcome: StepOutcome) -> None:
     report_findings(outcome.findings, "  ")
 
 
-# ---- the steps: each measures something on the robot, and says what is wrong by that
+# ---- the steps: each measures on the robot and returns its findings
 
 
 @dataclass(frozen=True)
 class StepOutcome:
-    """What came of a step: plain data for page and promises, the same in words, and the faults."""
+    """Outcome of a step: data for page and promises, lines of text, and the faults."""
 
     facts: dict[str, Any] = field(default_factory=dict)
     lines: Sequence[str] = ()
     findings: Sequence[Finding] = ()
-    state: Literal["done", "skipped", "failed"] = "done"  # failed: it was not finished, for the reason in its lines
+    state: Literal["done", "skipped", "failed"] = "done"  # failed: not finished; `lines` has the reason
     when: str = field(default_factory=lambda: f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC")
 
 
 @dataclass(frozen=True)
 class Task:
-    """What is wanted: a rig that ends limp, and how the user calls it."""
+    """Settings of a run: the rig with on_exit limp, the user's name for it, its lines, and the options."""
 
     rig: Rig
     called: str
@@ -336,7 +336,7 @@ class Task:
 
 
 def measure_line(task: Task, show: Show) -> StepOutcome:
-    """Examine each line as `axbridge doctor` does, and whether the limp robot keeps its period."""
+    """Examine each line as `axbridge doctor` does, and count late steps of the limp robot."""
     facts: dict[str, Any] = {"lines": [], "servos": {}, "unjudged": {}}
     lines: list[str] = []
     findings: list[Finding] = []
@@ -371,7 +371,7 @@ def measure_line(task: Task, show: Show) -> StepOutcome:
 
 
 def judge_lateness(late: Sequence[float], period: float) -> list[Finding]:
-    """Whether the control period is too short for this line and this computer; all in ms."""
+    """Return a finding if the control period is too short for this line and computer; all in ms."""
     count = sum(lateness > 0 for lateness in late)
     problem = f"{count} of {len(late)} steps of {period:g} ms came late"
     fix = "close other programs, remove what makes the line slow, or give the rig a longer basic_time_step_ms"
@@ -379,7 +379,7 @@ def judge_lateness(late: Sequence[float], period: float) -> list[Finding]:
 
 
 def measure_endings(task: Task, show: Show) -> StepOutcome:
-    """End a program that holds one servo, then all, by each signal; then ask every servo."""
+    """End a program that holds one servo, then all, by each signal; then read every servo's torque."""
     names = [servo.name for line in task.lines for servo in line.servos]
     facts: dict[str, Any] = {"endings": [], "unjudged": {}}
     numbers = [signal.SIGTERM, signal.SIGKILL]
@@ -400,7 +400,7 @@ def measure_endings(task: Task, show: Show) -> StepOutcome:
 
 
 def _ended(task: Task, held: Sequence[str], number: signal.Signals) -> dict[str, Any]:
-    """One ending: how far servos went when torque came on, and which had torque how long after."""
+    """End a program that holds `held`; return the motion at torque on, the servos still on, and the time, s."""
     command = [sys.executable, "-m", "axbridge.cli.verify", task.called, task.port or "", ",".join(held)]
     pipe = subprocess.PIPE
     with (
@@ -417,12 +417,12 @@ def _ended(task: Task, held: Sequence[str], number: signal.Signals) -> dict[str,
                 raise BusError(f"the program that should hold the motors did not get so far: {words}", "try again")
             started = time.monotonic()
             child.send_signal(number)
-            with suppress(subprocess.TimeoutExpired):  # who has torque then is found
+            with suppress(subprocess.TimeoutExpired):  # `powered` then shows the servos with torque
                 child.wait(_DIES)
             on = powered(task.lines)
             return {"moved_deg": math.degrees(float(line)), "on": on, "seconds": time.monotonic() - started}
         finally:
-            child.terminate()  # it is asked first, so that it switches motors off
+            child.terminate()  # SIGTERM first, so that it switches the motors off
             try:
                 child.wait(_DIES)
             except subprocess.TimeoutExpired:
@@ -430,9 +430,9 @@ def _ended(task: Task, held: Sequence[str], number: signal.Signals) -> dict[str,
 
 
 def hold(rig: Rig, port: str, names: list[str]) -> None:
-    """Switch these servos on where they are, at little torque, and hold until standard input ends.
+    """Hold these servos at their positions with little torque until standard input ends, 20 s at most.
 
-    It ends when the program that has started this one is dead. It prints how far one went, rad.
+    Standard input also ends when the parent process dies. Print the largest motion at torque on, rad.
     """
     with open_robot(rig.overridden(LIMP), "real", port=port or None) as robot:
         before = {name: robot[name].read("present_position") for name in names}
@@ -451,13 +451,13 @@ def hold(rig: Rig, port: str, names: list[str]) -> None:
 
 
 def driven(before: int, now: int, goal: int) -> int:
-    """How far a servo went to its goal when torque came on, counts: its load may move it, too."""
+    """Return a servo's motion towards its goal at torque on, counts; motion the other way is due to its load."""
     gone, asked = now - before, goal - before
     return min(abs(gone), abs(asked)) if gone * asked > 0 else 0
 
 
 def judge_endings(facts: Mapping[str, Any], lines: Sequence[ExpectedBus]) -> list[Finding]:
-    """Motors that stayed on, and motors that jumped when they came on."""
+    """Return findings for motors that stayed on, and for motors that jumped at torque on."""
     findings = []
     for ending in facts["endings"]:
         findings += _left_on(lines, ending["on"], ending["signal"], ending["signal"])
@@ -476,7 +476,7 @@ def _left_on(lines: Sequence[ExpectedBus], on: Sequence[str], after: str, kind: 
 
 
 def suited(rig: Rig) -> str:
-    """The servo for the motion: of those that may go so far, the one that carries least."""
+    """Return the servo for the motion: of those whose limits allow it, the one that carries the fewest links."""
     low, high = ENDS
     able = [servo for servo in rig.servos if servo.soft_limits[0] <= low and high <= servo.soft_limits[1]]
     if not able:
@@ -493,17 +493,17 @@ def suited(rig: Rig) -> str:
 
 
 def measure_motion(task: Task, path: Path, show: Show) -> None:
-    """Move one servo at half its torque, and record all at `path`; the others hold."""
+    """Move one servo at half its torque while the others hold; record all to `path`."""
     about = describe(task.rig, experiment="step, sine")
     with open_robot(task.rig, "real", port=task.port) as robot, Recorder(path, about | robot.origin) as recorder, robot:
         conduct(robot, suited(task.rig), recorder, 1.2 if task.quick else 4.0, show)
 
 
 def conduct(robot: Robot, servo: str, recorder: Recorder, period: float, progress: Progress = unseen) -> None:
-    """The motion itself: a step of half a period, and a sine."""
+    """Run the motion: a step of half a period, then a sine; `period` in s."""
     for joint in robot.values():
         joint.set_available_torque(_HALF * joint.max_torque)
-        joint.torque_on()  # where it is
+        joint.torque_on()  # its goal is the present position
     robot[servo].goto(0.0, _APPROACH)
     with RobotRecorder(robot, recorder) as log:
         run = ExperimentRun(robot, log, [servo], robot.basic_time_step, progress)
@@ -517,7 +517,7 @@ def conduct(robot: Robot, servo: str, recorder: Recorder, period: float, progres
 
 
 def compared(path: Path, rig: Rig, servo: str) -> Comparison:
-    """A recording of `measure_motion` beside its simulation, in which the robot hangs upright."""
+    """Compare a recording of `measure_motion` with its simulation, in which the base is fixed."""
     recording = open_recording(path)
     held = rig if rig.world is None else rig.overridden({"world": {"fixed_base": True, "ground": False}})
     alone = replace(recording, tracks={servo: recording[servo]})
@@ -525,11 +525,11 @@ def compared(path: Path, rig: Rig, servo: str) -> Comparison:
 
 
 def judge_motion(rig: Rig, comparison: Comparison, path: Path) -> StepOutcome:
-    """Whether a servo does what its model says, by its RMS distance in each part."""
+    """Return the outcome: the RMS distance of a servo from its model, and a finding if it is too large."""
     (pair,) = comparison.pairs
     name, servo = pair.name, next(value for value in rig.servos if value.name == pair.name)
     model = rig.model_of(servo)
-    # of the parts in which the motor says where the joint goes, degrees
+    # degrees; only the parts in which the motor drives the joint
     rmse = {part.kind: part.deviation.rmse for part in pair.parts if part.kind in {"step", "sine"}}
     listed = ", ".join(f"{kind} {value:.2f}° RMS" for kind, value in rmse.items())
     allowed = math.degrees(tolerance(rig, servo, model).wrong)
@@ -545,7 +545,7 @@ def judge_motion(rig: Rig, comparison: Comparison, path: Path) -> StepOutcome:
 
 
 def measure_steps(task: Task, path: Path, show: Show) -> StepOutcome:
-    """Let the robot take some steps in the air; how far are its joints behind their goals?"""
+    """Let the robot take some steps in the air, and measure how far its joints are behind their goals."""
     gait = Gait(steps=2 if task.quick else 10)
     about = describe(task.rig, experiment="walk in the air", gait=asdict(gait))
     with open_robot(task.rig, "real", port=task.port) as robot, Recorder(path, about | robot.origin) as recorder, robot:
@@ -555,7 +555,9 @@ def measure_steps(task: Task, path: Path, show: Show) -> StepOutcome:
     tracks = {name: track.between(part.start, part.end) for name, track in recording.items()}
     walked = replace(recording, tracks=tracks)
     weakest = min(float(np.nanmin(track.voltage)) for track in walked.values())
-    behind = {pair.name: (pair.aligned or pair.plain).worst for pair in following(walked).pairs}  # lateness taken out
+    behind = {
+        pair.name: (pair.aligned or pair.plain).worst for pair in following(walked).pairs
+    }  # without the constant delay
     worst = max(behind, key=lambda name: behind[name])
     facts = {"steps": gait.steps, "seconds": outcome.seconds, "behind_deg": behind, "weakest_v": weakest}
     lag = f"{worst} was {behind[worst]:.1f}° behind its goal at most"
@@ -564,7 +566,7 @@ def measure_steps(task: Task, path: Path, show: Show) -> StepOutcome:
 
 
 def judge_steps(rig: Rig, behind: Mapping[str, float]) -> list[Finding]:
-    """Joints that did not follow, by how far each was behind its goal, degrees."""
+    """Return a finding for each joint that was too far behind its goal, degrees."""
     fix = f"look what holds it, and at its supply; then axbridge verify --rig {rig.path} --only joints"
     problem = "was {:.0f}° behind its goal, though it carried nothing but itself"
     slow = [(f"{servo.name} (id {servo.id})", servo.id, behind.get(servo.name, 0.0)) for servo in rig.servos]
@@ -572,14 +574,14 @@ def judge_steps(rig: Rig, behind: Mapping[str, float]) -> list[Finding]:
 
 
 def with_what_is_left_on(lines: Sequence[ExpectedBus], outcome: StepOutcome) -> StepOutcome:
-    """What a step found, and whether its motors are off now that it has ended."""
+    """Add findings for motors that are still on after a step to its outcome."""
     left = _left_on(lines, powered(lines), "its program had ended")
     return replace(outcome, findings=[*outcome.findings, *left])
 
 
 @contextmanager
 def torque_limits_kept(lines: Sequence[ExpectedBus]) -> Iterator[None]:
-    """Give every servo its torque limit back after the block: a killed program cannot do that."""
+    """Restore every servo's torque limit after the block, because a killed program cannot restore it."""
     before: list[dict[int, bytes]] = []
     for line in lines:
         with patiently_opened(line) as bus:
@@ -590,13 +592,13 @@ def torque_limits_kept(lines: Sequence[ExpectedBus]) -> Iterator[None]:
         yield
     finally:
         for line, limits in zip(lines, before, strict=True):
-            with suppress(BusError), patiently_opened(line) as bus:  # must not hide the first error
+            with suppress(BusError), patiently_opened(line) as bus:  # must not hide the error of the block
                 for servo in line.servos:
                     for _ in range(CONFIRMED):
                         bus.sync_write(servo.protocol.torque_limit, {servo.id: limits[servo.id]})
 
 
-# ---- kept for the next run, judged by the promises of the docs, and shown as page and text
+# ---- outcomes: saved for the next run, judged by the promises of the docs, written as page and text
 
 
 Outcomes = Mapping[str, StepOutcome]
@@ -609,13 +611,13 @@ class _Kept:
 
 
 def save(path: Path, rig: Rig, outcomes: Outcomes) -> None:
-    """Keep what came of the steps so far, by name."""
+    """Save the outcomes of the steps so far, by name."""
     with writing(path):
         write_whole(path, TypeAdapter(_Kept).dump_json(_Kept(rig.name, dict(outcomes)), indent=1, fallback=float))
 
 
 def load(path: Path, rig: Rig) -> dict[str, StepOutcome]:
-    """What an earlier run kept; nothing where there is no file."""
+    """Load the outcomes of an earlier run; empty without a file."""
     if not path.exists():
         return {}
     hint = "name another folder with --out, or add --force"
@@ -629,7 +631,7 @@ def load(path: Path, rig: Rig) -> dict[str, StepOutcome]:
 
 
 class Promise(NamedTuple):
-    """What a page of the docs promises, the step that shows it, and the kind of finding that breaks it."""
+    """A promise of a page of the docs, the step that tests it, and the kind of finding that breaks it."""
 
     page: str
     words: str
@@ -651,14 +653,14 @@ PROMISES = (
 )
 
 
-_MARKS = {  # of a promise: class, mark and word
+_MARKS = {  # by verdict of a promise: CSS class, mark and word
     "seen": ("kept", "✓", "kept"), "not kept": ("broken", "✗", "not kept"),
     "cannot be judged here": ("open", "?", "cannot be judged here"), "not tried": ("untried", "–", "not tried"),
 }  # fmt: skip
 
 
 def judged(outcomes: Outcomes) -> list[tuple[Promise, str, str]]:
-    """Every promise, its verdict, and why."""
+    """Return every promise with its verdict and the reason."""
     verdicts = []
     for promise in PROMISES:
         outcome = outcomes.get(promise.step)
@@ -674,13 +676,13 @@ def judged(outcomes: Outcomes) -> list[tuple[Promise, str, str]]:
 
 
 def counted(outcomes: Outcomes) -> str:
-    """How many promises there are of each verdict, in words."""
+    """Return the number of promises of each verdict as text."""
     verdicts = [verdict for _, verdict, _ in judged(outcomes)]
     return ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in _MARKS)
 
 
 def verdict(rig: Rig, outcomes: Outcomes) -> tuple[str, str]:
-    """The colour of the page's light, and whether the robot has passed, with what is wrong, unknown or not done."""
+    """Return the CSS class of the result, and the result in words with all open points."""
     states = {name: outcomes[name].state if name in outcomes else "not done" for name in STEPS}
     if not can_walk(rig):
         states.pop("walk", None)
@@ -701,7 +703,7 @@ def verdict(rig: Rig, outcomes: Outcomes) -> tuple[str, str]:
 def write_report(
     folder: Path, rig: Rig, outcomes: Outcomes, private: Mapping[str, str], motion: Comparison | None
 ) -> None:
-    """Write the page, and the same as a text; both can be sent, because they say nothing of what is `private`."""
+    """Write the page and the text; both can be sent to others, because words in `private` are replaced."""
     colour, words = verdict(rig, outcomes)
     laid = f", laid over {rig.bases[-1].stem}" if rig.bases else ""
     robot = f"rig {rig.name}, as it comes with axbridge" if rig.comes_along else f"a rig of the owner's{laid}"
@@ -739,7 +741,7 @@ def _unknown(rig: Rig, outcomes: Outcomes) -> int:
 
 
 def _card(rig: Rig, name: str, title: str, outcomes: Outcomes) -> tuple[list[str], str]:
-    """A step as lines and as part of the page: what came of it, its promises, what is wrong, and what repairs that."""
+    """Return a step as lines of text and as HTML: its outcome, promises, faults and repairs."""
     outcome = outcomes.get(name)
     state = "untried"
     if outcome is not None and outcome.state != "skipped":

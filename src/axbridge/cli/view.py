@@ -1,4 +1,4 @@
-"""`axbridge view`: the live page of a robot, real or simulated; or a recording, seen again."""
+"""`axbridge view`: show a robot live on a page in the browser, or play recordings on it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from axbridge.view.attach import attach
 from axbridge.view.replay import replay_page
 from axbridge.view.web_server import WebServer
 
-_LONGEST_SLEEP = 4e6  # s, 46 days; there are systems that refuse more
+_LONGEST_SLEEP = 4e6  # s, 46 days; some systems refuse more
 
 
 @app.command()
@@ -59,10 +59,10 @@ def view(
     With recordings, the page plays them beside each other, or one beside a simulation of it.
     """
     paths = list(recordings or ())
-    if rig is None and paths and opt.names_rig(paths[-1]):  # as everywhere, it needs no --rig
+    if rig is None and paths and opt.names_rig(paths[-1]):  # the word --rig may be left out
         rig = str(paths.pop())
     if paths:
-        check_new(out, force=force, sources=(*paths, rig, model))  # before it is simulated
+        check_new(out, force=force, sources=(*paths, rig, model))  # before the simulation, which takes a while
         replay = _replay(paths, rig, model, engine)
         if out is None:
             with early_end(lambda _: "stopped: the page is closed"):
@@ -96,11 +96,11 @@ def view(
             robot = open_robot(loaded, backend, port=port, seed=seed, realtime=realtime)
         note(f"{loaded.name}: {origin_in_words(robot.origin)}")
         with robot:
-            if backend == "sim":  # nobody gets hurt
+            if backend == "sim":  # a simulation cannot hurt anyone
                 for servo in robot.values():
                     servo.torque_on()
             page = attach(robot, port=page_port, host=host, browser=browser, say=partial(print, flush=True))
-            page.run(duration or math.inf)  # the page is closed with the robot, after its motors are off
+            page.run(duration or math.inf)  # the robot closes the page after its motors are off
 
 
 def _replay(paths: list[Path], rig: str | None, model: str | None, engine: str | None) -> str:

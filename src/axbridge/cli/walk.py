@@ -1,4 +1,4 @@
-"""`axbridge walk`: a Bioloid walks, real or simulated."""
+"""`axbridge walk`: let a real or simulated Bioloid walk."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from axbridge.recording.recorder import Recorder
 from axbridge.robot.open import chosen_backend, open_robot
 from axbridge.view.attach import watched
 
-_SLOWER = 1.05  # times the time of the plan
+_SLOWER = 1.05  # ratio of measured to planned time above which a note is printed
 
 
 @app.command()
@@ -78,7 +78,10 @@ def walk(
         else:
             check(robot, gait)
             facts = describe(loaded, seed=seed, experiment="walk", gait=asdict(gait)) | robot.origin
-            with Recorder(record, facts) as recorder, robot:  # the robot ends first: no motor waits for the disk
+            with (
+                Recorder(record, facts) as recorder,
+                robot,
+            ):  # motors must not wait for the disk: the robot closes first
                 outcome = walk_with(robot, gait, recorder, progress=show)
     if outcome.seconds > _SLOWER * gait.duration:
         note(f"it took {outcome.seconds:.1f} s: the line or this computer was too slow (see `axbridge doctor`)")

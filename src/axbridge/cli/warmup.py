@@ -1,4 +1,4 @@
-"""`axbridge warmup`: compile all kernels now, so that nothing waits for them later."""
+"""`axbridge warmup`: compile all kernels in advance."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from axbridge.jit import COMPILED, cache_folder, compile_first, kernels
 from axbridge.recording.sample_logs import load
 from axbridge.sim.engines.choice import installed
 
-_PLAY = {"motor": {"armature": 0.004, "backlash": 0.01}}  # backlash takes other kernels
+_PLAY = {"motor": {"armature": 0.004, "backlash": 0.01}}  # backlash uses other kernels
 
 
 @app.command()

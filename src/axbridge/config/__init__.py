@@ -1,1 +1,1 @@
-"""What a robot is, as data: TOML in, frozen objects out; errors name file and key."""
+"""Robots, servo models and profiles as data: TOML files become frozen objects; errors name file and key."""

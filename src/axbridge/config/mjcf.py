@@ -1,7 +1,6 @@
-"""A robot in MJCF as a URDF: MuJoCo compiles it, so includes, defaults and classes count, and the tree is read off.
+"""Convert a robot from MJCF to URDF: MuJoCo compiles the file, with includes, defaults and classes.
 
-What stands for a servo there is left out, because the servo model brings it: actuators, and of joints the damping, the
-armature and the dry friction.
+Actuators, and the damping, armature and dry friction of joints are left out, because the servo model has them.
 """
 
 from __future__ import annotations
@@ -26,26 +25,26 @@ _AGAIN = "give a robot of hinges and slides, each on its own"
 
 
 class FromMjcf(NamedTuple):
-    """What an MJCF file says, as files for a rig."""
+    """The robot of an MJCF file, as files for a rig."""
 
     urdf: str
-    meshes: dict[str, bytes]  # STL files, by the name that the URDF has for them
-    joints: tuple[str, ...]  # that turn and have an actuator; all that turn where there is no actuator
-    free: bool  # whether its base stands free
-    height: float  # of the base link above the floor, m; 0 where it is bolted down
-    dropped: tuple[str, ...]  # what was left out, in words
+    meshes: dict[str, bytes]  # STL files, by their name in the URDF
+    joints: tuple[str, ...]  # revolute joints with an actuator; without any actuator, all revolute joints
+    free: bool  # whether the base is free
+    height: float  # of the base link above the floor, m; 0 for a fixed base
+    dropped: tuple[str, ...]  # descriptions of the parts that were left out
 
     def files(self, folder: Path) -> dict[Path, str | bytes]:
-        """The content of each file of a rig in this folder."""
+        """Return the content of each file of a rig in this folder, by path."""
         meshes = {folder / name: data for name, data in self.meshes.items()}
         return {folder / f"{folder.name}.urdf": self.urdf, **meshes}
 
 
 def find_mjcf(name: str) -> Path:
-    """The MJCF file of that path, or of that robot of the package `mujoco-menagerie`.
+    """Find an MJCF file by path, or by the name of a robot of the package `mujoco-menagerie`.
 
     Raises:
-        RigError: there is neither.
+        RigError: no file and no robot has that name.
     """
     path = Path(name)
     if path.is_file():
@@ -57,18 +56,18 @@ def find_mjcf(name: str) -> Path:
 
     try:
         robot = menagerie.get(name)
-        return Path(robot.xml(robot.default_model))  # it is fetched at the first use
+        return Path(robot.xml(robot.default_model))  # downloaded at the first use
     except menagerie.MenagerieError as failure:
         why = f"no such file, and not to be had from mujoco-menagerie: {failure}"
         raise RigError(path, "", why, "give the path of a file") from failure
 
 
 def read_mjcf(path: Path) -> FromMjcf:
-    """Compile an MJCF file, and write its robot as a URDF.
+    """Compile an MJCF file, and convert its robot to a URDF.
 
     Raises:
         UnsupportedOperation: MuJoCo is not installed.
-        RigError: MuJoCo cannot compile it, or it has what a URDF cannot say: ball joints, tendons, loops.
+        RigError: MuJoCo cannot compile it, or a URDF cannot express it: ball joints, tendons, loops.
     """
     require("reading MJCF", "mujoco", "trimesh")
     import mujoco
@@ -77,7 +76,7 @@ def read_mjcf(path: Path) -> FromMjcf:
     try:
         model = mujoco.MjModel.from_xml_path(str(path))
     except ValueError as failure:
-        why = " ".join(str(failure).split())  # it has several lines
+        why = " ".join(str(failure).split())  # MuJoCo's message has several lines
         raise RigError(path, "", f"MuJoCo cannot compile it: {why}", "correct the file") from failure
     _refuse(mujoco, model, path)
     roots = sorted({int(model.body_rootid[body]) for body in model.jnt_bodyid})
@@ -123,14 +122,14 @@ def _refuse(mujoco: Any, model: Any, path: Path) -> None:
 
 
 def _height(mujoco: Any, model: Any, root: int) -> float:
-    """Height of the base, m; higher than in the file where the robot would begin inside the floor, all joints at 0."""
+    """Return the height of the base, m; raised if the robot, with all joints at 0, would start inside the floor."""
     data = mujoco.MjData(model)
     mujoco.mj_kinematics(model, data)
     height, lowest = float(model.body_pos[root, 2]), 0.0
     for geom in range(model.ngeom):
         if model.body_rootid[model.geom_bodyid[geom]] == root and model.geom_contype[geom]:
             centre, half = model.geom_aabb[geom, :3], model.geom_aabb[geom, 3:]
-            up = data.geom_xmat[geom].reshape(3, 3)[2]  # the upward share of its axes
+            up = data.geom_xmat[geom].reshape(3, 3)[2]  # z components of its axes
             lowest = min(lowest, float(data.geom_xpos[geom, 2] + up @ centre - np.abs(up) @ half))
     return math.ceil((height - lowest) * 1e4) / 1e4
 
@@ -141,7 +140,7 @@ def _joints_of(model: Any, body: int) -> range:
 
 
 class _Writer:
-    """Writes links and joints; the frame of a link is its body's, moved to where its last joint is."""
+    """Writes links and joints; a link has its body's frame, moved to the body's last joint."""
 
     def __init__(self, mujoco: Any, model: Any) -> None:
         self._mujoco, self._model = mujoco, model
@@ -155,7 +154,7 @@ class _Writer:
         return ET.tostring(self._robot, encoding="unicode") + "\n"
 
     def write(self, root: int, *, free: bool) -> None:
-        """The robot whose root body this is."""
+        """Write the robot with this root body."""
         model, shifts = self._model, dict[int, FloatArray]()
         if not free:
             ET.SubElement(self._robot, "link", name="world")
@@ -233,12 +232,12 @@ class _Writer:
             shape = "capsule" if kind == kinds.mjGEOM_CAPSULE else "cylinder"
             return ET.Element(shape, radius=f"{size[0]:.9g}", length=f"{2 * size[1]:.9g}")
         if kind != kinds.mjGEOM_MESH:
-            return None  # planes, and what a URDF has no word for
+            return None  # a plane, or a shape that URDF lacks
         mesh = int(model.geom_dataid[geom])
         first, count = int(model.mesh_vertadr[mesh]), int(model.mesh_vertnum[mesh])
         begin, faces = int(model.mesh_faceadr[mesh]), int(model.mesh_facenum[mesh])
         given = model.mesh(mesh).name
-        plain = re.sub(r"\W+", "_", given)  # it may be a path
+        plain = re.sub(r"\W+", "_", given)  # the name may be a path
         name = f"meshes/{plain if plain == given else f'{plain}_{mesh}'}.stl"
         vertices = model.mesh_vert[first : first + count]
         self.meshes[name] = trimesh.Trimesh(vertices, model.mesh_face[begin : begin + faces], process=False).export(

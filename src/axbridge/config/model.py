@@ -1,7 +1,7 @@
 """Parameters of the servo model as data: motor, friction, controller, sensor.
 
-What a model file leaves out comes from the servo's firmware profile, and a rig may override it. Sources: Lima et al.
-2009, equations (1)-(6); SimTwo.
+Values that a model file leaves out come from the servo's firmware profile; a rig may override both. Sources: Lima et
+al. 2009, equations (1)-(6); SimTwo.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ class MotorParams(toml_tables.TomlTable):
     inductance: float = Field(ge=0)  # La, H
     torque_constant: float = Field(gt=0)  # Ks, N·m/A = V·s/rad, motor side
     gear_ratio: float = Field(gt=0)  # N, motor turns per output turn
-    # share of the motor torque that arrives at the output shaft, 0..1
+    # share of the motor torque that reaches the output shaft, 0..1
     efficiency: float = Field(default=1.0, gt=0, le=1)
-    # share by which the torque towards positive angles exceeds that, and towards negative ones falls short of it:
-    # brushes turned off their neutral place push harder one way
+    # share by which the torque is larger towards positive angles and smaller towards negative ones; brushes off their
+    # neutral position cause it
     asymmetry: float = Field(default=0.0, ge=-0.5, le=0.5)
     armature: float = Field(default=0.0, ge=0)  # rotor inertia reflected to the output, kg·m²
-    # play between gear and output shaft, rad: the joint is free within it, and the rotor turns on its own
+    # play between gear and output shaft, rad: within it, joint and rotor move independently
     backlash: float = Field(default=0.0, ge=0, le=0.2)
     resistance_per_duty: float = Field(default=0.0, ge=0)  # added to Ra in proportion to |duty|, ohm
-    # share of Ra added for each kelvin that the servo reports above `ambient_temperature`. More than the 0.0039 of
-    # its wire, because the winding warms more than the sensor beside it
+    # share of Ra added per kelvin of Present Temperature above `ambient_temperature`; larger than copper's 0.0039,
+    # because the winding warms more than the sensor beside it
     resistance_per_kelvin: float = Field(default=0.0, ge=0)
-    # share of full duty that the bridge swallows: less does not reach the motor; full duty stays full
+    # share of full duty lost in the H-bridge: smaller duties have no effect; full duty stays full
     dead_duty: float = Field(default=0.0, ge=0, le=0.5)
     max_current: float = Field(default=0.0, ge=0)  # drive limit, A; 0 = none
     current_step: float = Field(default=0.0, ge=0)  # largest change of current in one millisecond, A; 0 = none
-    # what `max_current` limits: the `motor`'s current, or the `supply`'s, which flows during the on-time of the PWM
-    # alone (so the motor's may be 1/duty times that)
+    # current that `max_current` limits: of the `motor`, or of the `supply`, which flows only during the PWM's on-time
+    # (the motor's may then be 1/duty times as large)
     current_limit: Literal["motor", "supply"] = "motor"
     thermal_resistance: float = Field(default=4.0, ge=0)  # winding to air, K/W
     thermal_time: float = Field(default=120.0, gt=0)  # time constant of the winding's temperature, s
-    ambient_temperature: float = 25.0  # what a servo starts with, and to which `resistance` belongs, degC
+    ambient_temperature: float = 25.0  # temperature at the start, and of `resistance`, degC
 
     @model_validator(mode="after")
     def _check_play(self) -> MotorParams:
@@ -60,7 +60,7 @@ class MotorParams(toml_tables.TomlTable):
 
     @property
     def output_constant(self) -> float:
-        """Ks·N, V·s/rad at the output shaft (N·m/A before gear loss)."""
+        """Return Ks·N, V·s/rad at the output shaft (N·m/A before gear loss)."""
         return self.torque_constant * self.gear_ratio
 
 
@@ -72,15 +72,15 @@ class FrictionParams(toml_tables.TomlTable):
     coulomb: float = Field(ge=0)  # Fc, N·m
     viscous: float = Field(ge=0)  # Bv, N·m·s/rad
     stribeck: float = Field(default=0.0, ge=0)  # added at rest, N·m
-    stribeck_speed: float = Field(default=0.2, gt=0)  # speed at which that has faded to 1/e, rad/s
-    stribeck_exponent: float = Field(default=1.0, gt=0)  # shape of the fading
+    stribeck_speed: float = Field(default=0.2, gt=0)  # speed at which `stribeck` has decayed to 1/e, rad/s
+    stribeck_exponent: float = Field(default=1.0, gt=0)  # exponent of the decay
     load: float = Field(default=0.0, ge=0)  # N·m of friction per N·m through the gear
     load_stribeck: float = Field(default=0.0, ge=0)  # added at rest to `load`
-    # M5: N·m per N·m of external torque alone; `load` is then of the motor's alone
+    # M5: N·m per N·m of external torque; `load` then counts motor torque only
     load_external: float = Field(default=0.0, ge=0)
     load_external_stribeck: float = Field(default=0.0, ge=0)  # M5: added at rest to `load_external`
     quadratic: float = Field(default=0.0, ge=0)  # M6: N·m·s²/rad²
-    # dry friction of the output shaft, on the joint's side of `backlash`, N·m; with any law
+    # dry friction of the output shaft, on the joint's side of `backlash`, N·m; for every law
     output: float = Field(default=0.0, ge=0)
 
 
@@ -91,39 +91,39 @@ class ControllerParams(toml_tables.TomlTable):
     law: Literal["state_feedback", "compliance", "pid"]
     k_theta: float = Field(default=0.0, ge=0)  # Kθ, V/rad, output side (state_feedback)
     k_omega: float = 0.0  # Kω, V·s/rad, output side (state_feedback)
-    # the loop runs this often; 0 = every internal step of the simulation (at most 1 ms)
+    # period of the loop; 0 = every internal step of the simulation (at most 1 ms)
     period_ms: float = Field(default=0.0, ge=0)
     # weight of the new sample in the low-passed speed used by the law, 0..1 (1 = unfiltered)
     speed_filter: float = Field(default=1.0, gt=0, le=1)
     p_duty: float = Field(default=0.0, ge=0)  # duty per count of position error and unit of the P gain register (pid)
     i_duty: float = Field(default=0.0, ge=0)  # duty per count·s and unit of the I gain register (pid)
     d_duty: float = Field(default=0.0, ge=0)  # duty per count/s and unit of the D gain register (pid)
-    # identified compliance slope, rad, in place of the registers'; 0 = as the registers say (compliance)
+    # identified compliance slope, rad, that replaces the registers'; 0 = the registers' (compliance)
     slope: float = Field(default=0.0, ge=0)
-    # identified punch, duty 0..1, in place of the register's; -1 = as the register says (compliance)
+    # identified punch, duty 0..1, that replaces the register's; -1 = the register's (compliance)
     punch: float = Field(default=-1.0, ge=-1, le=1)
 
 
 class SensorParams(toml_tables.TomlTable):
-    """What is between the shaft and the registers."""
+    """Errors and delays between the shaft and the registers."""
 
-    latency_ms: float = Field(default=0.0, ge=0)  # a command acts this long after its packet ended, ms
+    latency_ms: float = Field(default=0.0, ge=0)  # time from the end of a packet until its command acts, ms
     position_noise: float = Field(default=0.0, ge=0)  # standard deviation of the position reading, rad
     angle_offset: float = 0.0  # reading minus true angle, rad
-    # time constant by which the position that the firmware's own loop sees follows the reading, ms: all that makes
-    # the loop late - filter, period, computing - in one
+    # time constant of the low-pass between reading and the firmware's position loop, ms: one value for filter, period
+    # and computing time
     lag_ms: float = Field(default=0.0, ge=0)
-    quantised: bool = False  # whether the firmware's own loop sees the position in whole counts
+    quantised: bool = False  # whether the firmware's position loop uses whole counts
 
 
 class PredictionParams(toml_tables.TomlTable):
-    """How far off a model may be that was identified from recordings; nothing is simulated by it."""
+    """Expected errors of a model that was identified from recordings; they do not affect the simulation."""
 
-    # root mean square error of the position in recordings that the fit never saw, rad
+    # root mean square position error in recordings that were not used for the fit, rad
     held_out_error: float | None = Field(default=None, gt=0)
-    # share by which its intervals (95 %) let the duty be off with which it holds a load
+    # relative uncertainty (95 % intervals) of the duty that holds a load
     load_share: float | None = Field(default=None, ge=0)
-    # how far apart the best starts of the search end in what they predict, root mean square over the recordings, rad
+    # root mean square difference between the predictions of the best starts of the search, rad
     chance: float | None = Field(default=None, ge=0)
 
 
@@ -133,14 +133,14 @@ class ServoModel(toml_tables.TomlTable):
     name: str = Field(min_length=1)  # the model's name
     description: str = ""
     provenance: str = ""  # where the numbers come from, in a sentence
-    # firmware profile of the servo that it is a model of: rigs that name no profile have it, and servos of other
-    # families cannot have this model; "" = unknown
+    # firmware profile of the modelled servo: the default of rigs that name no profile; servos of other families cannot
+    # have this model; "" = unknown
     profile: str = ""
     motor: MotorParams
     friction: FrictionParams
     controller: ControllerParams
     sensor: SensorParams = SensorParams()
-    prediction: PredictionParams = PredictionParams()  # what it is worth, where it was measured
+    prediction: PredictionParams = PredictionParams()  # expected errors, if measured
     path: Path = Path()
 
     @classmethod
@@ -152,7 +152,7 @@ class ServoModel(toml_tables.TomlTable):
         Args:
             path_or_name: ``lima2009``, ``ax12``, … or the path of a TOML file.
             profile: Supplies the motor and friction constants that the model does not set.
-            overrides: Tables laid over the file's, as a rig gives them: ``{"motor": {"armature": 0.004}}``.
+            overrides: Tables that replace the file's values, as in a rig: ``{"motor": {"armature": 0.004}}``.
 
         Raises:
             ProfileError: no such model, or a mistake in it; names file, key and the fix.
@@ -165,7 +165,7 @@ class ServoModel(toml_tables.TomlTable):
 
 
 def profile_of_model(path_or_name: str | Path) -> str | None:
-    """The profile that a model's file, or one of its bases, names; None where none does.
+    """Return the profile that a model's file or one of its bases names, else None.
 
     Raises:
         ProfileError: no such model, or no readable TOML.
@@ -176,7 +176,7 @@ def profile_of_model(path_or_name: str | Path) -> str | None:
 
 
 def to_toml(model: ServoModel, notes: Mapping[str, str] = MappingProxyType({})) -> str:
-    """A model as a file, for ``model = "…"`` in a rig; a note by ``table.key`` stands behind its value."""
+    """Return a model as TOML text; `notes` has comments for values, by ``table.key``."""
     tables = model.model_dump(exclude={"path"})
     lines = [f"format = {FORMAT}"]
     lines += [f"{key} = {toml_tables.written(tables[key])}" for key in ("name", "description", "provenance", "profile")]

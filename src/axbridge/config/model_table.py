@@ -1,7 +1,7 @@
 """ROBOTIS' `.model` control tables (dynamixel_hardware_interface, param/dxl_model) as profiles.
 
-Such a table has addresses, sizes, names and some units. Access, ranges and factory values are those of registers of
-the same name and size in the nearest known profile; of the others nothing is known.
+Such a table has addresses, sizes, names and some units. Access, ranges and factory values come from registers of the
+same name and size in the nearest known profile; for other registers they are unknown.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ _HINT = "give a table of a servo with Torque Enable at 64, of ROBOTIS' dynamixel
 
 
 class FromModel(NamedTuple):
-    """A profile made of a table."""
+    """A profile made from a control table."""
 
     text: str  # TOML
-    nearest: str  # the profile that the rest was taken from
-    unknown: tuple[str, ...]  # registers of which address and size are known alone
-    left_out: tuple[str, ...]  # names that share bytes with another
+    nearest: str  # profile that supplied the other values
+    unknown: tuple[str, ...]  # registers of which only address and size are known
+    left_out: tuple[str, ...]  # registers left out because they share bytes with another
 
 
 def profile_of_model(path: Path, name: str) -> FromModel:
-    """Read a `.model` file.
+    """Make a profile from a `.model` file.
 
     Raises:
-        ProfileError: it is no control table of a servo of Protocol 2.0.
+        ProfileError: the file is no control table of a Protocol 2.0 servo.
     """
     with reading(partial(ProfileError, path, ""), _HINT):
         refuse_other_kind(path, partial(ProfileError, path, ""), but="a control table of ROBOTIS (.model)")
@@ -110,7 +110,7 @@ def _text(
 
 
 def _model_number(path: Path) -> int | None:
-    """That of a table, by the list beside it; `_fw52` in its name is a firmware."""
+    """Return the model number of a table from the list beside it; `_fw52` in a file name is a firmware version."""
     numbers = path.with_name(_NUMBERS)
     wanted = {path.name, re.sub(r"_fw\d+(?=\.model$)", "", path.name)}
     rows = numbers.read_text(encoding="utf-8").splitlines() if numbers.is_file() else []

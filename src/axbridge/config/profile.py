@@ -1,4 +1,4 @@
-"""A servo model as data: its control table, how its firmware behaves, its timing, its motor."""
+"""A servo model as data: control table, firmware behaviour, timing and motor constants."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from axbridge.file_reading import snake_case
 from axbridge.units import RPM, UNITS, Units, UnitsName, bits_to_signed, from_sign_magnitude, sign_magnitude
 
 FOLDER = "firmware_profiles"
-HOT_MARGIN = 5  # °C below its own limit, where a servo switches itself off
+HOT_MARGIN = 5  # °C; a servo is hot from this margin below its Temperature Limit, at which it shuts down
 _INDIRECT = re.compile(r"indirect_data_(\d+)")
-_ADDRESSES_1 = 256  # of Protocol 1.0
+_ADDRESSES_1 = 256  # number of addresses in Protocol 1.0
 _BIG_ENDIAN = [name for name, convention in CONVENTIONS.items() if convention.byteorder == "big"]
 _M06_UNLOCKED = range(Address.TORQUE_ENABLE, Address.PRESENT_POSITION)  # writable under Lock, manual of 2006
 
 
 class Area(str, Enum):
-    """Where a register lives: EEPROM survives a power cycle, RAM does not."""
+    """Memory of a register: EEPROM keeps its value without power, RAM does not."""
 
     EEPROM = "eeprom"
     RAM = "ram"
@@ -53,41 +53,41 @@ class Register(toml_tables.TomlTable):
     initial: int | str = 0  # factory value, or `@name`: copied from that register at power-on
     minimum: int = Field(default=0, alias="min")  # lowest value a write may carry
     maximum: int = Field(default=255, alias="max")  # highest value a write may carry
-    unit: str = ""  # what one count is, in words; "" for a plain number
+    unit: str = ""  # unit of one count; "" for a plain number
     signed: bool = False  # two's complement
-    # the bit that is the sign of a magnitude in those below it; 0: there is none
+    # sign bit of a sign-magnitude value; 0: none
     sign_bit: int = Field(default=0, ge=0, le=15)
-    byteorder: Literal["little", "big"] = "little"  # as its protocol has it
+    byteorder: Literal["little", "big"] = "little"  # as in its protocol
 
     @property
     def end(self) -> int:
-        """First address after the register."""
+        """Return the first address after the register."""
         return self.address + self.size
 
     @property
     def writable(self) -> bool:
-        """Whether a WRITE may change it."""
+        """Return whether a WRITE may change the register."""
         return self.access == "rw"
 
     @property
     def span(self) -> tuple[int, int]:
-        """Lowest and highest value that its bytes can say."""
+        """Return the lowest and highest value that the register's bytes can represent."""
         most = (1 << (self.sign_bit or 8 * self.size - self.signed)) - 1
         return (-most if self.sign_bit else ~most if self.signed else 0), most
 
     def decode(self, data: bytes | bytearray) -> int:
-        """The value that its bytes say."""
+        """Return the value of the register's bytes."""
         value = int.from_bytes(data, self.byteorder, signed=self.signed)
         return from_sign_magnitude(value, self.sign_bit) if self.sign_bit else value
 
     def encode(self, value: int) -> bytes:
-        """The bytes that say a value of its `span`."""
+        """Return the bytes of a value within `span`."""
         value = sign_magnitude(value, self.sign_bit) if self.sign_bit else value
         return value.to_bytes(self.size, self.byteorder, signed=self.signed)
 
 
 class Behaviour(toml_tables.TomlTable):
-    """What firmwares of Protocol 1.0 do differently (the flags of a profile); the defaults are the AX-12A's."""
+    """Differences between Protocol 1.0 firmwares (the flags of a profile); the defaults are the AX-12A's."""
 
     goal_outside_limits: Literal["reject", "clamp"] = "reject"
     auto_torque_on_goal: bool = True
@@ -108,50 +108,49 @@ class Behaviour(toml_tables.TomlTable):
     speed_quirk: Literal["none", "stale", "garbage_high_bits"] = "none"
 
     def locks(self, address: int, length: int) -> bool:
-        """Whether Lock = 1 keeps a write of `length` bytes at `address` out."""
+        """Return whether Lock = 1 refuses a write of `length` bytes at `address`."""
         if self.lock_scope == "m06":
             return address not in _M06_UNLOCKED or address + length - 1 not in _M06_UNLOCKED
         return self.lock_scope == "eeprom" and address < EEPROM_END
 
 
 class Timing(toml_tables.TomlTable):
-    """When replies leave, and how the receiver behaves."""
+    """Timing of replies, and limits of the receiver."""
 
     # reply delay at return delay 0, µs, by instruction name (PING, READ, WRITE; others as WRITE)
     reply_us: dict[str, float] = {"PING": 18.0, "READ": 22.0, "WRITE": 24.0}
     reply_us_per_byte: float = 6.0  # added per parameter byte of a WRITE or REG_WRITE, µs
     return_delay_us_per_unit: float = 3.16  # one unit of the return delay register, µs (documented 2.0; 3.16 measured)
-    isr_period_us: float = 1000.0  # period of the motor-control interrupt that can hold a reply up, µs
-    isr_length_us: float = 130.0  # how long it holds up, µs
-    # the servo hears nothing this long per EEPROM byte that changes, after its reply, µs
+    isr_period_us: float = 1000.0  # period of the motor-control interrupt, which can delay a reply, µs
+    isr_length_us: float = 130.0  # length of that delay, µs
+    # after its reply, the servo receives nothing for this time per changed EEPROM byte, µs
     eeprom_deaf_us_per_byte: float = 6000.0
-    rx_buffer: int = 143  # longest packet it takes, bytes
+    rx_buffer: int = 143  # longest packet accepted, bytes
     inter_byte_timeout_ms: float = 100.0  # a longer pause inside a packet discards it, ms
-    baud_tolerance: float = 0.03  # relative baud error still understood
-    boot_ms: float = 100.0  # power-on to the first packet heard, ms
+    baud_tolerance: float = 0.03  # largest relative baud error at which packets are received
+    boot_ms: float = 100.0  # power-on to the first packet received, ms
 
     def eeprom_wait(self, count: int) -> float:
-        """How long to leave a servo alone after writing `count` EEPROM bytes, s: half as long again as it is deaf."""
+        """Return the pause after a write of `count` EEPROM bytes, s: 1.5 times the write time."""
         return 1.5e-6 * self.eeprom_deaf_us_per_byte * count
 
 
 class Protection(toml_tables.TomlTable):
-    """When the firmware calls a load an overload. No manual gives figures: these are a design choice."""
+    """When the firmware reports an overload. No manual gives figures: these are a design choice."""
 
-    overload_duty: float = Field(default=0.95, gt=0, le=1)  # share of the torque limit that counts as "all it may give"
-    # below this share of the no-load speed the shaft counts as standing
+    overload_duty: float = Field(default=0.95, gt=0, le=1)  # share of the torque limit that counts as full torque
+    # share of the no-load speed below which the shaft counts as stalled
     overload_speed: float = Field(default=0.05, ge=0, le=1)
-    overload_s: float = Field(default=1.5, gt=0)  # both at once for this long is an overload, s
+    overload_s: float = Field(default=1.5, gt=0)  # full torque at stall for this time is an overload, s
     reset_voltage: float = Field(default=4.5, ge=0)  # below this supply the controller resets, V
-    # share of its torque that the host leaves a joint that pushes hard and does not move, unless its rig says
-    # otherwise; 1 = all of it
+    # share of its torque that the host leaves a stalled joint, unless the rig sets `stall`; 1 = all of it
     stall: float = Field(default=1.0, gt=0, le=1)
 
 
 class Electrics(toml_tables.TomlTable):
     """Data-sheet figures at the output shaft."""
 
-    nominal_voltage: float = Field(gt=0)  # voltage the figures are given at, V
+    nominal_voltage: float = Field(gt=0)  # voltage of the figures, V
     stall_torque: float = Field(gt=0)  # N·m
     no_load_speed: float = Field(gt=0)  # rpm
 
@@ -160,24 +159,24 @@ class FirmwareProfile(toml_tables.TomlTable):
     """One servo model."""
 
     name: str = Field(min_length=1)  # the profile's name
-    description: str = ""  # what lists of profiles say of it
-    protocol: Version = 1  # version of the protocol it speaks
+    description: str = ""  # text in lists of profiles
+    protocol: Version = 1  # version of its protocol
     model_number: int = Field(ge=0, le=0xFFFF)  # value of the model number register
     firmware_version: int = Field(default=24, ge=0, le=255)  # value of that register
-    instructions: tuple[str, ...]  # names of the instructions it knows
-    # family of register units. It also chooses the drive (`robot/connection.py`) and the virtual servo's firmware
+    instructions: tuple[str, ...]  # names of the supported instructions
+    # family of register units. It also selects the drive (`robot/connection.py`) and the virtual servo's firmware
     # (`FIRMWARES` in `virtual/servo.py`)
     units_name: UnitsName = Field(alias="units")
     # control table by register name. A file may write equal neighbours as one entry with `count`
     registers: dict[str, Register]
     behaviour: Behaviour = Behaviour()  # firmware flags
     timing: Timing = Timing()  # reply timing and receiver limits
-    protection: Protection = Protection()  # when an overload is one
+    protection: Protection = Protection()  # conditions of an overload
     electrics: Electrics  # data-sheet figures
-    # motor constants; the rig's servo model takes what it does not set from here (`axbridge.config.model`)
+    # motor constants, the defaults of servo models that do not set them (`axbridge.config.model`)
     motor: dict[str, float] = {}
     friction: dict[str, Any] = {}  # friction constants, likewise
-    model: str = "lima2009"  # servo model of the simulation that fits it best: rigs that name none have it
+    model: str = "lima2009"  # default servo model of the simulation
     path: Path = Path()  # file it came from
 
     @classmethod
@@ -191,17 +190,17 @@ class FirmwareProfile(toml_tables.TomlTable):
 
     @property
     def units(self) -> Units:
-        """Counts to SI."""
+        """Return the factors from counts to SI units."""
         return UNITS[self.units_name]
 
     @cached_property
     def size(self) -> int:
-        """Bytes in the control table: one more than the highest address used."""
+        """Return the bytes of the control table: one more than the highest address used."""
         return max(register.end for register in self.registers.values())
 
     @cached_property
     def pointers(self) -> dict[int, int]:
-        """Address of each byte of indirect data, and that of the register that holds the address it stands for."""
+        """Return, by address of each Indirect Data byte, the address of its Indirect Address register."""
         return {
             register.address: self.registers[f"indirect_address_{match[1]}"].address
             for name, register in self.registers.items()
@@ -210,22 +209,22 @@ class FirmwareProfile(toml_tables.TomlTable):
 
     @property
     def eeprom_end(self) -> int:
-        """First RAM address."""
+        """Return the first RAM address."""
         return int(CONVENTIONS[self.protocol].addresses.TORQUE_ENABLE)
 
     @property
     def maker(self) -> str:
-        """Whose it is; servos of two makers cannot share a line."""
+        """Return the maker; servos of two makers cannot share a line."""
         return CONVENTIONS[self.protocol].maker
 
     @property
     def names(self) -> Names:
-        """What it calls the registers that all servos have."""
+        """Return the names of the registers that all servos have."""
         return CONVENTIONS[self.protocol].names
 
     @property
     def operating_modes(self) -> tuple[int, ...]:
-        """Values that Operating Mode takes, of servos that have one: those of current need a Goal Current."""
+        """Allowed values of Operating Mode; empty without that register. Current modes need a Goal Current."""
         if "operating_mode" not in self.registers:
             return ()
         if self.protocol != 2:
@@ -235,10 +234,10 @@ class FirmwareProfile(toml_tables.TomlTable):
         )
 
     def turn(self, registers: Mapping[str, int]) -> tuple[int, int] | None:
-        """Lowest and highest position that a servo with these `registers` may have when its torque has come on.
+        """Return the lowest and highest position that a servo with these `registers` can have after torque on, counts.
 
-        In Position Control Mode an X servo puts its count back into one turn then, and adds its Homing Offset
-        (e-manual, Present Position). None: it keeps the count that it had.
+        In Position Control Mode an X servo then wraps its count into one turn, and adds its Homing Offset (e-manual,
+        Present Position). None: the servo keeps its count.
         """
         if self.protocol != 2 or registers.get("operating_mode", OperatingMode.POSITION) != OperatingMode.POSITION:
             return None
@@ -248,40 +247,40 @@ class FirmwareProfile(toml_tables.TomlTable):
         return offset, offset + self.units.counts
 
     def counts_turns(self, registers: Mapping[str, int]) -> bool:
-        """Whether a servo with these `registers` counts whole turns: an X servo in another mode than position."""
+        """Return whether a servo with these `registers` counts turns: an X servo not in Position Control Mode."""
         return self.protocol == 2 and self.turn(registers) is None
 
     def reach(self, registers: Mapping[str, int]) -> tuple[int, int]:
-        """Lowest and highest goal that an X servo with these `registers` takes and reaches, counts; see `turn`."""
+        """Return the lowest and highest goal that an X servo with these `registers` can reach, counts; see `turn`."""
         if (turn := self.turn(registers)) is not None:
             return max(turn[0], 0), min(turn[1], self.units.counts)
         goals = self.register("goal_position")
         return goals.minimum, goals.maximum
 
     def put_back(self, position: int, registers: Mapping[str, int]) -> int:
-        """The position that a servo has when torque comes on while it reads `position`; see `turn`."""
+        """Return the position after torque on of a servo that now reads `position`, counts; see `turn`."""
         turn = self.turn(registers)
         return position if turn is None else turn[0] + (position - turn[0]) % (self.units.counts + 1)
 
     @property
     def p_gain(self) -> int:
-        """Factory value of the position loop's P gain, of servos whose law is a pid."""
+        """Return the factory value of the P gain, for servos with a PID position loop."""
         name = "position_p_gain" if "position_p_gain" in self.registers else "p_gain"
         return int(self.register(name).initial)
 
     def hot_from(self, registers: Mapping[str, int]) -> int:
-        """Temperature, °C, from which a servo that holds these registers is hot: `HOT_MARGIN` below its own limit."""
+        """Return the temperature from which a servo with these registers is hot, °C: `HOT_MARGIN` below its limit."""
         return registers.get("temperature_limit", int(self.register("temperature_limit").initial)) - HOT_MARGIN
 
     def register_name(self, word: str, prefix: str = "") -> str:
-        """The register that is meant by its name, its address or the e-manual's words (``Goal Position``).
+        """Return the name of a register given by name, by address or in the e-manual's words (``Goal Position``).
 
         Args:
-            word: What was typed.
-            prefix: What the name may begin with and the word does not: ``present_`` for ``position``.
+            word: The typed text.
+            prefix: Prefix that may be left out: ``present_`` for ``position``.
 
         Raises:
-            ProfileError: this model has none.
+            ProfileError: the model has no such register.
         """
         if word.isdecimal():
             name_at = next((name for name, register in self.registers.items() if register.address == int(word)), None)
@@ -295,10 +294,10 @@ class FirmwareProfile(toml_tables.TomlTable):
         return name
 
     def register(self, name: str) -> Register:
-        """The register called `name`.
+        """Return the register called `name`.
 
         Raises:
-            ProfileError: this model has none; lists the names close to it.
+            ProfileError: the model has no such register; the hint lists similar names.
         """
         if name in self.registers:
             return self.registers[name]
@@ -308,7 +307,7 @@ class FirmwareProfile(toml_tables.TomlTable):
     @model_validator(mode="before")
     @classmethod
     def _write_out(cls, data: Any) -> Any:
-        """Write equal neighbours out: ``led_4 = { address = 70, count = 2 }`` is ``led_4`` at 70, ``led_5`` at 71."""
+        """Expand entries with ``count``: ``led_4 = { address = 70, count = 2 }`` gives ``led_4`` and ``led_5``."""
         registers = data.get("registers") if isinstance(data, Mapping) else None
         if not isinstance(registers, Mapping):
             return data
@@ -356,7 +355,7 @@ class FirmwareProfile(toml_tables.TomlTable):
 
 
 def _listed(names: Iterable[str]) -> list[str]:
-    """Names in order; numbered ones together: ``led_1 to led_4``."""
+    """Return the names in order; numbered names are grouped: ``led_1 to led_4``."""
     numbered: dict[str, list[int]] = {}
     plain: list[str] = []
     for name in names:
@@ -370,7 +369,7 @@ def _listed(names: Iterable[str]) -> list[str]:
 
 
 def _neighbours(name: str, entry: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """The registers that an entry with ``count`` means; ``each`` is what the factory value grows by."""
+    """Return the registers of an entry with ``count``; ``each`` is the increment of the factory value."""
     register = {key: value for key, value in entry.items() if key not in {"count", "each"}}
     count, each = entry["count"], entry.get("each", 0)
     address, size, initial = register.get("address"), register.get("size", 1), register.get("initial", 0)
@@ -398,16 +397,16 @@ def _load(path: Path) -> FirmwareProfile:
 _SCALED = re.compile(r"([\d.]+) (us|V|deg/s\^2|mA|ms|mV/ms|rev/min\^2)$")
 _FLAGS = {"error bits": ErrorFlag, "hardware error bits": HardwareError, "Feetech error bits": FeetechError}
 _NAMES = {"us": "µs", "deg/s^2": "°/s²", "rev/min^2": "rev/min²"}
-_OR_MS = ", or ms"  # of the profile registers: time, if Drive Mode says so
+_OR_MS = ", or ms"  # unit of the profile registers when Drive Mode selects the time-based profile
 
 
 def compliance_slope(written: int) -> int:
-    """Counts over which the duty rises: the highest power of two not above the byte written, at least 2."""
+    """Return the counts over which the duty rises: the largest power of two not above the byte written, at least 2."""
     return max(2, 1 << max(written.bit_length() - 1, 0))
 
 
 def in_units(profile: FirmwareProfile, name: str, values: Mapping[str, int]) -> str:
-    """A register's value with its unit; "" for a plain number. Angles count from position 0, as in ROBOTIS' manual."""
+    """Return a register's value with its unit; "" for a plain number. Angles start at position 0 (e-manual)."""
     value, unit, units = values[name], profile.registers[name].unit, profile.units
     wheel = values.get("cw_angle_limit") == values.get("ccw_angle_limit") == 0
     if name == "moving_speed" and wheel and profile.units_name == "ax":

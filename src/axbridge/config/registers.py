@@ -1,4 +1,4 @@
-"""What a protocol gives all its servos: instructions, and the registers that code names; a profile has all of them."""
+"""Instructions, and the registers that the code addresses by name; every profile of a protocol has them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from enum import IntEnum, IntFlag
 from typing import Literal, NamedTuple
 
 Version = Literal[1, 2, "sts", "scs"]
-"""A protocol as profiles name it: Dynamixel 1.0 and 2.0, Feetech's STS and SMS servos, and their SCS servos."""
+"""Protocol in a profile: Dynamixel 1.0 or 2.0, ``sts`` for Feetech's STS and SMS servos, ``scs`` for SCS servos."""
 
 
 class Instruction(IntEnum):
-    """Instruction codes of Protocol 2.0; the others have fewer."""
+    """Instruction codes of Protocol 2.0; other protocols have fewer."""
 
     PING = 0x01
     READ = 0x02
@@ -31,9 +31,9 @@ class Instruction(IntEnum):
     FAST_BULK_READ = 0x9A
 
 
-SYNC_READS = frozenset({Instruction.SYNC_READ, Instruction.FAST_SYNC_READ})  # list ids
-GROUP_READS = SYNC_READS | {Instruction.BULK_READ, Instruction.FAST_BULK_READ}  # by several servos, in turn
-QUESTIONS = GROUP_READS | {Instruction.PING, Instruction.READ}  # change nothing in a servo
+SYNC_READS = frozenset({Instruction.SYNC_READ, Instruction.FAST_SYNC_READ})  # with a list of ids
+GROUP_READS = SYNC_READS | {Instruction.BULK_READ, Instruction.FAST_BULK_READ}  # several servos reply in turn
+QUESTIONS = GROUP_READS | {Instruction.PING, Instruction.READ}  # change no register
 
 
 _ONLY_2 = {
@@ -44,7 +44,7 @@ _FEETECH = tuple(code for code in Instruction if code < Instruction.CLEAR or cod
 
 
 class Address(IntEnum):
-    """First byte of a register of Protocol 1.0; its name in a profile is the same in small letters."""
+    """Addresses of Protocol 1.0; profiles have the names in lower case."""
 
     MODEL_NUMBER = 0
     FIRMWARE_VERSION = 2
@@ -65,7 +65,7 @@ class Address(IntEnum):
 
 
 class XAddress(IntEnum):
-    """First byte of a register of the X series and MX(2.0); its name in a profile is the same in small letters."""
+    """Addresses of the X series and MX(2.0); profiles have the names in lower case."""
 
     MODEL_NUMBER = 0
     FIRMWARE_VERSION = 6
@@ -95,7 +95,7 @@ class XAddress(IntEnum):
 
 
 class FeetechAddress(IntEnum):
-    """First byte of a register of Feetech's servos; its name in a profile is the same in small letters."""
+    """Addresses of Feetech's servos; profiles have the names in lower case."""
 
     FIRMWARE_VERSION = 0
     MODEL_NUMBER = 3
@@ -126,43 +126,43 @@ class OperatingMode(IntEnum):
 
 
 class DriveMode(IntFlag):
-    """Bits of the Drive Mode of these servos."""
+    """Bits of Drive Mode of the same servos."""
 
     REVERSE = 0x01  # positions grow clockwise
     TIMED = 0x04  # the profile registers are times, ms
     TORQUE_ON_BY_GOAL = 0x08
 
 
-MOST_OFFSET = 1024  # counts: Position Control Mode ignores a Homing Offset beyond it (e-manual, Homing Offset)
+MOST_OFFSET = 1024  # counts; Position Control Mode ignores a larger Homing Offset (e-manual, Homing Offset)
 POSITION_MODES = {OperatingMode.POSITION, OperatingMode.EXTENDED_POSITION, OperatingMode.CURRENT_BASED_POSITION}
-CURRENT_MODES = {OperatingMode.CURRENT, OperatingMode.CURRENT_BASED_POSITION}  # of servos that have a Goal Current
-GOAL_CURRENT = 102  # there
-ENDLESS_GOALS: dict[int, tuple[int, int]] = {  # by mode that follows no position: address and bytes of its goal
+CURRENT_MODES = {OperatingMode.CURRENT, OperatingMode.CURRENT_BASED_POSITION}  # need a Goal Current
+GOAL_CURRENT = 102  # address, in servos that have it
+ENDLESS_GOALS: dict[int, tuple[int, int]] = {  # modes without position control: address and size of the goal
     OperatingMode.PWM: (int(XAddress.GOAL_PWM), 2),
     OperatingMode.CURRENT: (GOAL_CURRENT, 2),
     OperatingMode.VELOCITY: (int(XAddress.GOAL_VELOCITY), 4),
 }
-X_BLOCKS = (  # where the X series has register after register, as begin and end: a read across a gap may be refused
+X_BLOCKS = (  # address ranges (first, end) without gaps in the X series: a read across a gap may be refused
     (0, 14), (20, 28), (31, 38), (44, 56), (63, 66), (68, 71), (76, 86), (88, 92), (98, 99), (100, 102), (104, 147),
 )  # fmt: skip
 
 
 class Names(NamedTuple):
-    """What the servos of a protocol call the registers that all have."""
+    """Names of the registers that all servos of a protocol have."""
 
-    low: str  # their own limits of the position
-    high: str  # their own limits of the position
-    speed: str  # limit of the speed of a goal
-    torque: str  # limit of the torque until the supply is switched off
-    most_torque: str  # the highest that this may be
-    voltage: str  # of the supply, as measured
+    low: str  # lower position limit
+    high: str  # upper position limit
+    speed: str  # speed limit towards a goal
+    torque: str  # torque limit in RAM
+    most_torque: str  # its initial value, in EEPROM
+    voltage: str  # measured supply
 
 
 class Convention(NamedTuple):
-    """What all servos of a protocol have in common, beside its packets."""
+    """Common properties of all servos of a protocol, apart from its packets."""
 
-    addresses: type[Address | XAddress | FeetechAddress]  # each profile has all of them
-    instructions: tuple[Instruction, ...]  # of which each servo knows some
+    addresses: type[Address | XAddress | FeetechAddress]  # every profile has all of them
+    instructions: tuple[Instruction, ...]  # each servo supports some of them
     names: Names
     maker: str = "Dynamixel"  # servos of two makers cannot share a line
     byteorder: Literal["little", "big"] = "little"
@@ -182,12 +182,12 @@ CONVENTIONS: Mapping[Version, Convention] = {
     ),
     2: Convention(XAddress, tuple(Instruction), _X_NAMES),
     "sts": Convention(FeetechAddress, (*_FEETECH, Instruction.SYNC_READ), _FEETECH_NAMES, "Feetech"),
-    "scs": Convention(  # max_torque is the only limit that they have
+    "scs": Convention(  # max_torque is their only torque limit
         FeetechAddress, _FEETECH, _FEETECH_NAMES._replace(torque="max_torque"), "Feetech", "big"
     ),
 }
-EEPROM_END = int(Address.TORQUE_ENABLE)  # first RAM address of Protocol 1.0; a profile knows its own
-CALIBRATION = 20  # of the position sensor, four bytes: AX only
-REALTIME_TICK = 50  # MX only
-TABLE_SIZE = 50  # bytes that every servo has
-PRESENT = struct.Struct("<HHHBB")  # one read from Present Position on: position, speed, load, voltage, temperature
+EEPROM_END = int(Address.TORQUE_ENABLE)  # first RAM address of Protocol 1.0; see `FirmwareProfile.eeprom_end`
+CALIBRATION = 20  # address; four bytes for the position sensor, AX only
+REALTIME_TICK = 50  # address; MX only
+TABLE_SIZE = 50  # bytes of the smallest control table
+PRESENT = struct.Struct("<HHHBB")  # from Present Position: position, speed, load, voltage, temperature

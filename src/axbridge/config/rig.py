@@ -1,4 +1,4 @@
-"""A rig as data: which servo is which joint, on which bus, in which world; its tables are in `rig_tables`.
+"""A rig as data: the servo of each joint, the buses and the world; its tables are in `rig_tables`.
 
 Angles are rad, lengths m, torques N·m, times in the unit the key says.
 """
@@ -38,15 +38,15 @@ from axbridge.file_reading import FORMAT, printable, reading, refuse_other_kind,
 from axbridge.units import Calibration
 
 if TYPE_CHECKING:
-    from axbridge.config.urdf import Shape, Tree  # numpy takes a while
+    from axbridge.config.urdf import Shape, Tree  # imports numpy, which is slow
 
 
 FOLDER = "hil_rigs"
-_NEAR_SEAM = math.radians(1)  # limits that were rounded may end so far beyond the end of the turn
-_OPTIONS = re.compile(r"(.+?):(\w+=[^,=:/\\]*(?:,\w+=[^,=:/\\]*)*)")  # and no drive letter of a path
-_LONGEST = 60  # characters of what stands in the braces that are shown
+_NEAR_SEAM = math.radians(1)  # rounded limits may exceed the end of the turn by this angle
+_OPTIONS = re.compile(r"(.+?):(\w+=[^,=:/\\]*(?:,\w+=[^,=:/\\]*)*)")  # does not match the drive letter of a path
+_LONGEST = 60  # characters shown of a text in braces
 _PLACE = re.compile(r"\$\{([^{}]*)\}")
-_NOT_A_SETTING = {  # registers that a rig must not write: opening it would rename a servo, or move it
+_NOT_A_SETTING = {  # registers that a rig must not set: opening the rig would rename or move a servo
     "id": Remedy("servo set-id", says="`id = …` of the [[servo]] says which servo is meant; {} gives it another id"),
     "baud_rate": Remedy("servo set-baud", says="`baud = …` of the [[bus]] says it; {} gives a servo another rate"),
     **dict.fromkeys(("torque_enable", "goal_position", "goal_velocity", "moving_speed"), "leave it to programs"),
@@ -56,24 +56,24 @@ _NOT_A_SETTING = {  # registers that a rig must not write: opening it would rena
 class Rig(toml_tables.TomlTable):
     """A robot, its buses and its world."""
 
-    name: str = Field(min_length=1)  # of the rig
+    name: str = Field(min_length=1)  # the rig's name
     description: str = ""  # what it is, in a sentence
-    # lines that the servos are on
+    # the servos' lines
     buses: tuple[BusConfig, ...] = Field(default=(BusConfig(),), alias="bus", min_length=1)
     world: WorldConfig | None = None  # the simulated world; a rig without one drives real servos only
     parameters: dict[str, Parameter] = {}  # numbers that the URDF names
     robot: RobotConfig = RobotConfig()  # control period and battery
-    safety: SafetyConfig = SafetyConfig()  # what happens to the motors when the program ends
-    bridge: BridgeConfig = BridgeConfig()  # what `axbridge bridge` lets other programs do
-    webots: WebotsConfig = WebotsConfig()  # what Webots controllers see
+    safety: SafetyConfig = SafetyConfig()  # state of the motors when the program ends
+    bridge: BridgeConfig = BridgeConfig()  # rules of `axbridge bridge` for other programs
+    webots: WebotsConfig = WebotsConfig()  # settings for Webots controllers
     view: ViewConfig = ViewConfig()  # the live page
     servos: tuple[ServoConfig, ...] = Field(alias="servo", min_length=1)  # in the order of the file
-    sensors: tuple[SensorConfig, ...] = Field(default=(), alias="sensor")  # what it senses with beside them
-    # file it came from; its URDF, profile and model files are looked for beside it, then beside its bases
+    sensors: tuple[SensorConfig, ...] = Field(default=(), alias="sensor")  # other sensors
+    # the rig file; its URDF, profile and model files are searched beside it, then beside its bases
     path: Path = Path()
-    # files it was laid over by `base`, nearest first; empty for most
-    bases: tuple[Path, ...] = Field(default=(), exclude=True)  # where things are on this machine is no fact of a robot
-    _urdf: str | None = None  # of the world, instead of the file's
+    # files named by `base`, nearest first; empty for most rigs
+    bases: tuple[Path, ...] = Field(default=(), exclude=True)  # paths of this machine do not describe a robot
+    _urdf: str | None = None  # text that replaces the URDF file
 
     def __repr__(self) -> str:
         return f"<Rig {self.name!r}: {plural(len(self.servos), 'servo')}, from {self.path}>"
@@ -82,7 +82,7 @@ class Rig(toml_tables.TomlTable):
 
     @classmethod
     def load(cls, path_or_name: str | Path) -> Rig:
-        """Load a rig by name (``bench_arm``) or path, parameters behind a colon: ``pendulum:mass=0.2,length=0.15``.
+        """Load a rig by name (``bench_arm``) or path; parameters follow a colon: ``pendulum:mass=0.2,length=0.15``.
 
         Raises:
             RigError: no such rig, or a mistake in it or its parameters; names file, key and the fix.
@@ -91,7 +91,7 @@ class Rig(toml_tables.TomlTable):
         path = toml_tables.find_toml(name, FOLDER, RigError)
         chain = toml_tables.load_chain(path, FOLDER, RigError)
         table: dict[str, Any] = {}
-        for place in reversed(range(len(chain))):  # each base by itself, so that a mistake is named with its own file
+        for place in reversed(range(len(chain))):  # checks each base alone, so that an error names its own file
             file, over = chain[place]
             table = _laid_over(table, over)
             bases = tuple(base for base, _ in chain[place + 1 :])
@@ -100,10 +100,10 @@ class Rig(toml_tables.TomlTable):
         return rig.overridden({"parameters": options}) if options else rig
 
     def overridden(self, tables_over: Mapping[str, Any]) -> Rig:
-        """This rig with top-level tables laid over, as written in a file: ``{"world": {"time_step_ms": 1.0}}``.
+        """Return the rig with keys of top-level tables replaced: ``{"world": {"time_step_ms": 1.0}}``.
 
         Raises:
-            RigError: the result is no valid rig, or a parameter is set that this one does not have.
+            RigError: the result is no valid rig, or the rig has no such parameter.
         """
         values = dict(tables_over.get("parameters", {}))
         for name, value in values.items():
@@ -119,7 +119,7 @@ class Rig(toml_tables.TomlTable):
         return changed if self._urdf is None else changed.with_urdf(self._urdf)
 
     def with_engine(self, name: str | None) -> Rig:
-        """This rig in a world of that engine: ``bullet``, ``mujoco``, ``none`` or ``auto``; None leaves it as it is.
+        """Return the rig with that engine: ``bullet``, ``mujoco``, ``none`` or ``auto``; None: unchanged.
 
         Raises:
             RigError: there is no such engine, it cannot move the rig's ideal joints, or the rig has no world.
@@ -130,10 +130,10 @@ class Rig(toml_tables.TomlTable):
         return self.overridden({"world": {"engine": name}})
 
     def with_model(self, name: str | None) -> Rig:
-        """This rig with that servo model, pure, in every Dynamixel whose firmware has its position law.
+        """Return the rig with that servo model, without `params`, in every Dynamixel whose firmware has its law.
 
         Args:
-            name: Of a model, or a parameter file; None leaves the rig as it is.
+            name: Name of a model, or a parameter file; None: unchanged.
 
         Raises:
             RigError, ProfileError: there is no such model, it has a mistake, or it fits no servo of the rig.
@@ -150,7 +150,7 @@ class Rig(toml_tables.TomlTable):
 
     @property
     def dynamixels(self) -> tuple[ServoConfig, ...]:
-        """The servos that are no ideal joints."""
+        """The servos that are not ideal joints."""
         return tuple(servo for servo in self.servos if servo.drive == "dynamixel")
 
     @property
@@ -159,20 +159,20 @@ class Rig(toml_tables.TomlTable):
         return {servo.joint: servo.position for servo in self.servos}
 
     def with_servos(self, change: Callable[[ServoConfig], Mapping[str, Any]]) -> Rig:
-        """This rig with other values in its servos: those that `change` gives for each, which are not checked."""
+        """Return the rig with the values that `change` returns for each servo; they are not checked."""
         return self.model_copy(update={"servos": tuple(s.model_copy(update=change(s)) for s in self.servos)})
 
     def with_buses(self, **values: Any) -> Rig:
-        """This rig with these values in all of its buses; they are not checked."""
+        """Return the rig with these values in all buses; they are not checked."""
         return self.model_copy(update={"buses": tuple(bus.model_copy(update=values) for bus in self.buses)})
 
     def has_law(self, servo: ServoConfig, law: str) -> bool:
-        """Whether a servo's firmware has the registers that a position law needs."""
+        """Return whether a servo's firmware has the registers that a position law needs."""
         needed = {"compliance": {"cw_compliance_slope"}, "pid": {"p_gain", "position_p_gain"}}.get(law)
         return needed is None or not needed.isdisjoint(self.profile_of(servo).registers)
 
     def _misfit(self, servo: ServoConfig, model: ServoModel) -> str | None:
-        """Why a servo cannot have a model: its firmware lacks the law's registers, or is of another family."""
+        """Return why a servo cannot have a model, else None: registers of the law are missing, or another family."""
         law, profile = model.controller.law, self.profile_of(servo)
         if not self.has_law(servo, law):
             return f"{model.name!r} has the law {law}, for which a {profile.name} has no registers"
@@ -183,7 +183,7 @@ class Rig(toml_tables.TomlTable):
 
     @model_validator(mode="after")
     def _fill_in(self) -> Rig:
-        """Give servos the profile or model, and the zero, that they leave out; these stay unset."""
+        """Set the default profile or model, and zero, of servos without them; the fields still count as unset."""
         defaults: dict[tuple[str, str], dict[str, str]] = {}
 
         def chosen(servo: ServoConfig) -> dict[str, str]:
@@ -193,7 +193,7 @@ class Rig(toml_tables.TomlTable):
             key = servo.profile if "profile" in given else "", servo.model
             if key not in defaults:
                 profile = servo.profile
-                with suppress(ProfileError, RigError):  # `profile_of` and `model_of` name the mistake
+                with suppress(ProfileError, RigError):  # `profile_of` and `model_of` raise it later
                     if "model" in given:
                         profile = profile_of_model(self._beside(servo.model) or servo.model) or profile
                         defaults[key] = {"profile": profile}
@@ -209,7 +209,7 @@ class Rig(toml_tables.TomlTable):
                     values["zero"] = self._profile(servo.model_copy(update=values)).units.middle
             servos.append(servo.model_copy(update=values) if values else servo)
             servos[-1].model_fields_set.difference_update(values)
-        self.__dict__["servos"] = tuple(servos)  # frozen
+        self.__dict__["servos"] = tuple(servos)  # because the object is frozen
         return self
 
     @model_validator(mode="after")
@@ -250,12 +250,12 @@ class Rig(toml_tables.TomlTable):
 
     @property
     def comes_along(self) -> bool:
-        """Whether it comes with axbridge: it is no file of the user's own, to be written to."""
+        """Whether axbridge ships the rig; then its file must not be written."""
         return toml_tables.shipped(FOLDER).resolve() in self.path.resolve().parents
 
     @property
     def physics_step_ms(self) -> float:
-        """Physics step of the world: as it says, but the basic time step for ideal joints alone, as in Webots.
+        """Physics step of the world, ms; if all joints are ideal and none is set, the basic time step, as in Webots.
 
         Raises:
             RigError: the rig has no world.
@@ -273,14 +273,14 @@ class Rig(toml_tables.TomlTable):
 
     @property
     def control_step_ms(self) -> float:
-        """How often controllers of ideal joints run: every basic step, but not more often than the physics."""
+        """Period of the controllers of ideal joints, ms: the basic time step, but at least the physics step."""
         return max(self.robot.basic_time_step_ms, self.physics_step_ms) if self.world else self.robot.basic_time_step_ms
 
     def urdf_path(self) -> Path:
-        """The URDF of the world; the recording that keeps it (`with_urdf`).
+        """Return the path of the world's URDF, or of the recording that contains it (`with_urdf`).
 
         Raises:
-            RigError: the rig has no world, or the file is not there.
+            RigError: the rig has no world, or the file does not exist.
         """
         name = self._simulated().urdf
         path = self.path if self._urdf is not None else self._beside(name)
@@ -290,30 +290,30 @@ class Rig(toml_tables.TomlTable):
         return path
 
     def _beside(self, name: str) -> Path | None:
-        """A file that the rig names: beside the rig, else beside the nearest base that has it."""
+        """Find a file that the rig names: beside the rig, else beside the nearest base."""
         places = (file.parent / name for file in (self.path, *self.bases))
         with reading(partial(RigError, self.path, ""), "give the name of a file beside the rig"):
             return next((place for place in places if place.is_file()), None)
 
     def urdf_text(self) -> str:
-        """The URDF of the world with the rig's parameters in it.
+        """Return the text of the world's URDF with the rig's parameters filled in.
 
         Raises:
-            RigError: as `urdf_path`; the file names what is no parameter of the rig, or leaves one of them out.
+            RigError: as `urdf_path`; the file names an unknown parameter, or does not use one of the rig's.
         """
         return self._urdf or filled(self.urdf_path(), self.parameters, self.path)
 
     def with_urdf(self, text: str) -> Rig:
-        """This rig with that URDF, as a recording keeps it: parameters are filled in, and there need be no file."""
+        """Return the rig with this URDF text, as in a recording: parameters are filled in, and no file is needed."""
         copy = self.model_copy()
         copy._urdf = text  # noqa: SLF001 - its own
         return copy
 
     def tree(self, *, fixed_base: bool | None = None) -> Tree:
-        """The links and joints of the world.
+        """Return the links and joints of the world.
 
         Args:
-            fixed_base: Whether the base link is bolted down; by default as the world says.
+            fixed_base: Whether the base link is fixed; default: the world's setting.
 
         Raises:
             RigError: as `urdf_text`; the URDF is wrong, see `read_tree`.
@@ -326,7 +326,7 @@ class Rig(toml_tables.TomlTable):
         return read_tree(self.urdf_path(), fixed_base=fixed, kinematic=kinematic, text=self.urdf_text())
 
     def shapes(self, element: Literal["collision", "visual"]) -> tuple[Shape, ...]:
-        """What the links touch things with, or what they look like.
+        """Return the collision or visual shapes of the links.
 
         Raises:
             RigError: as `urdf_text`; a shape is wrong, see `read_shapes`.
@@ -336,7 +336,7 @@ class Rig(toml_tables.TomlTable):
         return read_shapes(self.urdf_path(), element, self.urdf_text())
 
     def stops_of(self, servo: ServoConfig) -> tuple[float, float]:
-        """Ends of a joint's travel, rad: the rig's, else the URDF's; ±inf = none.
+        """Return the hard stops of a joint, rad: the rig's, else the URDF's; ±inf = none.
 
         Raises:
             RigError: as `tree`.
@@ -349,10 +349,10 @@ class Rig(toml_tables.TomlTable):
         return joint.low, joint.high
 
     def profile_of(self, servo: ServoConfig) -> FirmwareProfile:
-        """The firmware profile of a servo, from beside the rig or by name.
+        """Return the firmware profile of a servo: a file beside the rig, or by name.
 
         Raises:
-            RigError: no such profile; the servo's zero or its bus's baud rate is none of that model.
+            RigError: no such profile, or the model cannot have the servo's zero or its bus's baud rate.
             ProfileError: a mistake in the profile.
         """
         profile = self._profile(servo)
@@ -378,7 +378,7 @@ class Rig(toml_tables.TomlTable):
         return profile
 
     def _check_registers(self, servo: ServoConfig, profile: FirmwareProfile) -> None:
-        """Refuse what the servo does not have or take, and what would rename it or move it when it is opened."""
+        """Refuse unknown registers and values, and registers that would rename or move the servo at opening."""
         for name, value in servo.registers.items():
             register = profile.registers.get(name)
             if register is None:
@@ -401,9 +401,10 @@ class Rig(toml_tables.TomlTable):
             raise RigError(self.path, f"servo.{servo.name}.registers.{names.low}", why, hint)
 
     def _check_turn(self, servo: ServoConfig, profile: FirmwareProfile) -> None:
-        """Refuse an offset that the servo ignores, and a range across the end of its turn: torque would turn it round.
+        """Refuse a Homing Offset that the servo ignores, and limits across the end of its turn.
 
-        Both hold in Position Control Mode alone; see `FirmwareProfile.turn`.
+        Beyond that end torque on changes the count by a turn, so the joint would turn round. Applies to Position
+        Control Mode only; see `FirmwareProfile.turn`.
         """
         turn, offset = profile.turn(servo.registers), servo.registers.get("homing_offset", 0)
         if turn is None:
@@ -430,7 +431,7 @@ class Rig(toml_tables.TomlTable):
             return FirmwareProfile.load(beside or servo.profile)
 
     def model_of(self, servo: ServoConfig, name: str | None = None) -> ServoModel:
-        """The servo model of a servo: the rig's, or `name` instead (then without the rig's overrides)."""
+        """Return the servo model of a servo: the rig's, or `name` without the rig's overrides."""
         overrides = servo.params if name is None else {}
         profile = self.profile_of(servo)
         with self._naming(servo, "model") if name is None else nullcontext():
@@ -443,14 +444,14 @@ class Rig(toml_tables.TomlTable):
         return model
 
     def supply_of(self, servo: ServoConfig) -> float:
-        """What feeds a servo at no load, V."""
+        """Return the supply voltage of a servo without load, V."""
         if servo.supply_voltage is not None:
             return servo.supply_voltage
         return next(bus for bus in self.buses if bus.name == servo.bus).supply_voltage
 
     @contextmanager
     def _naming(self, servo: ServoConfig, key: str) -> Iterator[None]:
-        """A name that leads nowhere and a wrong constant are the rig's mistakes; one in a file is that file's."""
+        """Raise a `RigError` for an unknown name or wrong constant of the rig; pass a mistake inside another file."""
         try:
             yield
         except ProfileError as failure:
@@ -465,12 +466,12 @@ class Rig(toml_tables.TomlTable):
 
 
 def _laid_over(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """A rig's tables on those of its base: buses, servos and sensors are merged by name, new ones come last."""
+    """Merge a rig's tables into those of its base: buses, servos and sensors by name; new entries come last."""
     lists = {}
     for key, default in (("bus", BusConfig().name), ("servo", None), ("sensor", None)):
         both = base.get(key), over.get(key)
         if all(isinstance(value, list) and all(isinstance(table, Mapping) for table in value) for value in both):
-            lists[key] = _merged_by_name(*both, default)  # else its check says so
+            lists[key] = _merged_by_name(*both, default)  # else validation reports it
     return toml_tables.merged(base, {**over, **lists})
 
 
@@ -478,22 +479,22 @@ def _merged_by_name(base: Any, over: Any, default: str | None) -> list[Mapping[s
     result = list(base)
     places = {name: index for index, table in enumerate(base) if (name := table.get("name", default)) is not None}
     for table in over:
-        place = places.pop(table.get("name", default), None)  # a second of one name is a mistake: its check finds it
+        place = places.pop(table.get("name", default), None)  # validation reports a second entry of this name
         if place is None:
             result.append(table)
             continue
         below = dict(result[place])
         if "model" not in table and table.get("profile", below.get("profile")) != below.get("profile"):
-            below.pop("model", None)  # of the other servo: this one has its profile's own
+            below.pop("model", None)  # belongs to the base's profile; the new profile has its own
             below.pop("params", None)
         if table.get("model", below.get("model")) != below.get("model"):
-            below.pop("params", None)  # constants of the other model
+            below.pop("params", None)  # constants of the base's model
         result[place] = toml_tables.merged(below, table)
     return result
 
 
 def _unique(table: str, key: str, entries: Sequence[Any], counts: Callable[[Any], bool] = lambda _: True) -> None:
-    """Refuse a value of `key` that two entries of a table have; an id on one bus."""
+    """Refuse a value of `key` that two entries of a table share; `counts` selects the entries."""
     seen: set[object] = set()
     for index, entry in enumerate(entries):
         value = getattr(entry, key)
@@ -507,7 +508,7 @@ def _unique(table: str, key: str, entries: Sequence[Any], counts: Callable[[Any]
 
 
 def split_options(rig: str | Path) -> tuple[str | Path, dict[str, float]]:
-    """A rig's name or path, and the parameters behind it: ``pendulum:mass=0.2,length=0.15``."""
+    """Split ``pendulum:mass=0.2,length=0.15`` into the rig's name or path and its parameters."""
     if not isinstance(rig, str | os.PathLike):
         raise UsageError(f"{rig!r} is no rig", 'give a name such as "bench_arm", the path of a file, or a Rig')
     match = _OPTIONS.fullmatch(str(rig))
@@ -524,7 +525,7 @@ def split_options(rig: str | Path) -> tuple[str | Path, dict[str, float]]:
 
 
 def filled(urdf: Path, parameters: Mapping[str, Parameter], rig: Path) -> str:
-    """Text of a URDF with a rig's parameters in it."""
+    """Return the text of a URDF with a rig's parameters filled in."""
     known = f"parameters of the rig: {', '.join(parameters) or 'none'}; add others to [parameters]; no arithmetic"
     with reading(partial(RigError, urdf, ""), known):
         refuse_other_kind(urdf, partial(RigError, urdf, ""), but="a URDF")
@@ -541,10 +542,10 @@ def filled(urdf: Path, parameters: Mapping[str, Parameter], rig: Path) -> str:
 
 
 def rig_schema() -> dict[str, Any]:
-    """JSON Schema (draft 2020-12) of a rig file, a description beside each key.
+    """Return the JSON Schema (draft 2020-12) of a rig file, with a description of each key.
 
-    Written by hand are only the keys of the file that are no fields of a `Rig`: ``base`` with what it makes optional,
-    and ``format``.
+    The keys ``base`` and ``format`` are added by hand, because they are no fields of `Rig`; ``base`` makes other keys
+    optional.
     """
     schema = Rig.model_json_schema(by_alias=True)
     places = {"Rig": schema, **schema["$defs"]}

@@ -1,4 +1,4 @@
-"""A rig looked at as a whole: its URDF and its servos put together, and what was assumed where the file is silent."""
+"""Check a whole rig: its URDF against its servos; list the defaults that were assumed."""
 
 from __future__ import annotations
 
@@ -29,30 +29,30 @@ from axbridge.errors import ErrorFlag, ProfileError, RigError, UnsupportedOperat
 from axbridge.rotations import about
 from axbridge.units import Calibration
 
-_LISTED = ("profile", "model", "zero", "direction")  # defaults that `check` lists when a file leaves them out
-_SIDES = ("the front", "the left", "above", "behind", "the right", "below")  # where x, y, z, -x, -y, -z point
-_TOWARDS = ("forward", "to the robot's left", "up", "back", "to the robot's right", "down")  # likewise
-_MOST_STOP = 7 * math.tau  # rad: more turns than a rig may give a servo
-_MINDS_VOLTAGE = int(ErrorFlag.INPUT_VOLTAGE)  # its bit has the same place in all families
+_LISTED = ("profile", "model", "zero", "direction")  # keys whose defaults `check` lists
+_SIDES = ("the front", "the left", "above", "behind", "the right", "below")  # sides in direction of x, y, z, -x, -y, -z
+_TOWARDS = ("forward", "to the robot's left", "up", "back", "to the robot's right", "down")  # likewise, motions
+_MOST_STOP = 7 * math.tau  # rad; a larger stop was probably meant in degrees
+_MINDS_VOLTAGE = int(ErrorFlag.INPUT_VOLTAGE)  # the same bit in all families
 _ROUNDED_VOLTS = 1e-6  # V
-_IN_FLOOR = 0.002  # m: engines push out what begins so deep without a jump
-_LEVER = 0.03  # m from a joint's axis: what hangs nearer to it shows no way
-_NEAR = 0.94  # cosine of 20°: so near to a side an axis points there
+_IN_FLOOR = 0.002  # m; engines push a robot out of this depth without a jump
+_LEVER = 0.03  # m; a centre of mass nearer to the joint's axis shows no direction
+_NEAR = 0.94  # cosine of 20°: largest angle between an axis and its side
 
 
 @dataclass(frozen=True)
 class RigSummary:
-    """What a sound rig looks like."""
+    """Summary of a rig without mistakes."""
 
-    tree: tuple[str, ...]  # the links and joints, drawn; one line each. Empty without a world.
-    assumed: tuple[str, ...]  # what was taken for granted, a sentence each
+    tree: tuple[str, ...]  # one line per link or joint; empty without a world
+    assumed: tuple[str, ...]  # one sentence per assumption
 
 
 def check_rig(rig: Rig) -> RigSummary:
-    """Put everything together that a rig names: profiles, models, URDF, joints.
+    """Check a rig with its profiles, models, URDF and joints; return its summary.
 
     Raises:
-        RigError, ProfileError: there is a mistake; all of them are listed at once.
+        RigError, ProfileError: there are mistakes; the error lists all of them.
     """
     refuse_unsound(rig)
     tree = None if rig.world is None else rig.tree()
@@ -60,7 +60,7 @@ def check_rig(rig: Rig) -> RigSummary:
 
 
 def refuse_unsound(rig: Rig) -> None:
-    """Raise one error with all mistakes of a rig: what `axbridge rig check` finds, a simulation does not begin with."""
+    """Raise one error with all mistakes of a rig; a simulation calls it before it starts, too."""
     errors: list[RigError | ProfileError] = []
     for check in (_servo_mistakes, _supply_mistakes, _world_mistakes):
         try:
@@ -72,7 +72,7 @@ def refuse_unsound(rig: Rig) -> None:
 
 
 def _servo_mistakes(rig: Rig) -> Iterable[RigError | ProfileError]:
-    """Profiles and models that do not fit, and angles that are no radians."""
+    """Yield profiles and models that do not fit, and angles that are not in radians."""
     for servo in rig.dynamixels:
         try:
             rig.model_of(servo)
@@ -87,12 +87,12 @@ def _servo_mistakes(rig: Rig) -> Iterable[RigError | ProfileError]:
 
 
 def _most_turned(profile: FirmwareProfile, registers: Mapping[str, int]) -> float:
-    """The largest angle that can be meant for a servo: a turn, unless it counts turns or is a wheel; rad."""
+    """Return the largest plausible angle of a servo, rad: a turn, or inf if it is endless."""
     return math.inf if _is_endless(profile, registers) else math.tau
 
 
 def _is_endless(profile: FirmwareProfile, registers: Mapping[str, int]) -> bool:
-    """Whether a servo with these registers is no joint: its limits are equal, or its mode is not the factory's."""
+    """Return whether a servo has no position limits: they are equal, or its mode is not the factory's."""
 
     def value(name: str) -> int | str:
         return registers.get(name, profile.register(name).initial)
@@ -107,12 +107,12 @@ def _meant_degrees(angle: float) -> str:
 
 
 def _supply_mistakes(rig: Rig) -> Iterable[RigError]:
-    """Supplies that are more than a servo takes, unless the rig has told it not to mind (its register `shutdown`)."""
+    """Yield supplies above a servo's limit, unless the rig's `shutdown` register disables that alarm."""
     high: dict[tuple[str, float, str, float, float], list[str]] = {}
     for servo in rig.dynamixels:
         try:
             profile = rig.profile_of(servo)
-        except (RigError, ProfileError):  # named by `_servo_mistakes`
+        except (RigError, ProfileError):  # reported by `_servo_mistakes`
             continue
         limit = servo.registers.get("max_voltage_limit", profile.register("max_voltage_limit").initial)
         volts, most = rig.supply_of(servo), int(limit) * profile.units.voltage
@@ -128,7 +128,7 @@ def _supply_mistakes(rig: Rig) -> Iterable[RigError]:
 
 
 def _world_mistakes(rig: Rig) -> Iterable[RigError]:
-    """What does not fit together in URDF and rig, or cannot stand where it begins."""
+    """Yield contradictions between URDF and rig, and robots that cannot start at their position."""
     if rig.world is None:
         for ideal in (servo for servo in rig.servos if servo.drive == "ideal"):
             why = f"{ideal.name!r} is ideal, and there is no world to move it in"
@@ -140,7 +140,7 @@ def _world_mistakes(rig: Rig) -> Iterable[RigError]:
     except RigError as mistake:
         yield mistake
         sound = False
-    except UnsupportedOperation:  # nothing here reads meshes; an engine that needs them will say so
+    except UnsupportedOperation:  # trimesh is missing; an engine that needs meshes reports it
         sound = False
     tree = rig.tree()
     joints = {joint.name: joint for joint in tree.joints}
@@ -164,7 +164,7 @@ def _world_mistakes(rig: Rig) -> Iterable[RigError]:
 
 
 def _travel_mistakes(rig: Rig, servo: ServoConfig, joint: JointFacts, path: Path) -> Iterable[RigError]:
-    """Stops of the URDF in degrees, and a start outside the stops."""
+    """Yield stops of the URDF in degrees, and a start position outside the stops."""
     degrees = [end for end in (joint.low, joint.high) if _MOST_STOP < abs(end) < math.inf]
     for end in degrees:
         why = f"its limit {end:g} rad is {abs(end) / math.tau:.2g} turns, more than a servo makes"
@@ -178,7 +178,7 @@ def _travel_mistakes(rig: Rig, servo: ServoConfig, joint: JointFacts, path: Path
 
 
 def _floor_mistakes(rig: Rig, tree: Tree) -> Iterable[RigError]:
-    """A free robot that has nothing to stand on, or begins inside the floor."""
+    """Yield mistakes of a free robot: no collision shape, or a start inside the floor."""
     assert rig.world is not None
     shapes = rig.shapes("collision")
     if not shapes:
@@ -195,9 +195,9 @@ def _floor_mistakes(rig: Rig, tree: Tree) -> Iterable[RigError]:
 
 
 def _lowest(tree: Tree, shape: Shape, turned: list[FloatArray], place: list[FloatArray]) -> float:
-    """Height of the lowest point of a shape above the base's frame, m."""
+    """Return the height of the lowest point of a shape above the base's frame, m."""
     link = tree.links.index(shape.link)
-    up = (turned[link] @ shape.turn)[2]  # the upward share of its axes
+    up = (turned[link] @ shape.turn)[2]  # z components of its axes
     centre = float((place[link] + turned[link] @ shape.place)[2])
     if shape.kind == "mesh":
         assert shape.file is not None
@@ -210,7 +210,7 @@ def _lowest(tree: Tree, shape: Shape, turned: list[FloatArray], place: list[Floa
 
 
 def _frames(tree: Tree, pose: FloatArray) -> tuple[list[FloatArray], list[FloatArray]]:
-    """Rotation and place of each link's frame in that of the base, with the joints at `pose` (rad or m)."""
+    """Return rotation and position of each link's frame in the base's frame, with the joints at `pose` (rad or m)."""
     turned, place = [np.eye(3)], [np.zeros(3)]
     for link in range(1, len(tree.links)):
         parent, axis, dof = tree.parent[link], tree.axis[link], tree.dof[link]
@@ -225,10 +225,10 @@ def _frames(tree: Tree, pose: FloatArray) -> tuple[list[FloatArray], list[FloatA
 
 
 def positive_directions(rig: Rig) -> dict[str, str]:
-    """The way each joint turns towards larger angles, in words, by joint: seen from the end that its axis points to.
+    """Return each joint's positive direction in words, by joint, as seen from the end of its axis.
 
-    The robot stands at 0 rad and looks along x; y is its left, z is up. Where what hangs on a joint goes one way, that
-    is said, too.
+    All joints are at 0 rad; the robot looks along x, y is its left, z is up. The text also names the direction in which
+    the carried links move, if they mainly move to one side.
     """
     if rig.world is None:
         return {}
@@ -236,7 +236,7 @@ def positive_directions(rig: Rig) -> dict[str, str]:
     turned, place = _frames(tree, tree.pose({}))
     mass = tree.mass.copy()
     moment = np.array([tree.mass[link] * (place[link] + turned[link] @ tree.centre[link]) for link in range(len(mass))])
-    for link in range(len(mass) - 1, 0, -1):  # children come after their parents
+    for link in range(len(mass) - 1, 0, -1):  # parents have lower indices
         mass[tree.parent[link]] += mass[link]
         moment[tree.parent[link]] += moment[link]
     directions = {}
@@ -255,7 +255,7 @@ def positive_directions(rig: Rig) -> dict[str, str]:
 
 
 def _side_of(vector: FloatArray) -> tuple[int, float]:
-    """The side that a vector points to most, as an index of `_SIDES`, and the cosine of the angle to it."""
+    """Return the side nearest to a vector's direction, as an index of `_SIDES`, and the cosine of their angle."""
     towards = np.concatenate([vector, -vector])
     side = int(np.argmax(towards))
     length = float(np.linalg.norm(vector))
@@ -263,15 +263,15 @@ def _side_of(vector: FloatArray) -> tuple[int, float]:
 
 
 def _drawn(rig: Rig, tree: Tree) -> Iterable[str]:
-    """The tree of links, children below their parent."""
-    assert rig.world is not None  # `check_rig` has seen to it
+    """Yield the lines of the tree of links, children below their parent."""
+    assert rig.world is not None  # checked by `check_rig`
     yield f"{tree.links[0]}, {'bolted down' if rig.world.fixed_base else 'free'}"
     children: dict[int, list[int]] = {}
     for link, parent in enumerate(tree.parent.tolist()):
         children.setdefault(parent, []).append(link)
     servos = {servo.joint: servo for servo in rig.servos}
     waiting = [(link, "") for link in reversed(children.get(0, ()))]
-    while waiting:  # a chain may be longer than Python calls itself
+    while waiting:  # no recursion: a chain may exceed Python's limit
         link, indent = waiting.pop()
         last = link == children[int(tree.parent[link])][-1]
         yield f"{indent}{'└─ ' if last else '├─ '}{_branch(rig, servos, tree, link)}"
@@ -301,7 +301,7 @@ def _axis(tree: Tree, link: int) -> str:
 
 
 def _joint_range(rig: Rig, servo: ServoConfig | None, joint: JointFacts) -> tuple[float, float]:
-    """Where a joint may go: within the soft limits, the stops of the rig, else of the URDF, and the servo's counts."""
+    """Return the range of a joint within its soft limits, its stops (the rig's, else the URDF's) and its counts."""
     low, high = joint.low, joint.high
     if servo is None:
         return low, high
@@ -324,7 +324,7 @@ def _range(low: float, high: float, *, linear: bool) -> str:
 
 
 def _assumed(rig: Rig, tree: Tree | None) -> Iterable[str]:
-    """What the file does not say, and what is taken instead."""
+    """Yield a sentence for each default that the file leaves unset."""
     used = {servo.bus for servo in rig.dynamixels}
     for bus in rig.buses:
         if "port" not in bus.model_fields_set and bus.name in used:
@@ -349,7 +349,7 @@ def _assumed(rig: Rig, tree: Tree | None) -> Iterable[str]:
 
 
 def _servo_defaults(rig: Rig) -> Iterable[str]:
-    """Servos that leave the same out share a sentence."""
+    """Yield a sentence for each set of defaults, with all its servos."""
     defaulted: dict[str, list[str]] = {}
     for servo in rig.dynamixels:
         left_out = (key for key in _LISTED if key not in servo.model_fields_set)

@@ -1,4 +1,4 @@
-"""The files of a rig: values of servos changed in its text, where every comment and order stays, and a copy of all."""
+"""Edit servo values in the text of a rig file without changing comments or order; copy a rig's files."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _KEY = r"(?P<head>\s*{key}\s*=\s*)(?P<value>\"[^\"]*\"|'[^']*'|{{[^{{}}#]*}}|[^\
 
 
 def edited(text: str, changes: Mapping[str, Mapping[str, Value]], path: Path) -> str:
-    """The text of a rig file with values of some servos set where they stand, and new ones where others have them."""
+    """Return the text of a rig file with new values of some servos; existing values are replaced in their lines."""
     if not changes:
         return text
     lines = text.splitlines(keepends=True)
     for name, values in changes.items():
         lines = _with_servo(lines, name, values)
     result = "".join(lines)
-    mark = "\ufeff"  # Windows' editors put it in front
+    mark = "\ufeff"  # byte order mark of Windows editors
     wanted = parse_toml(text.removeprefix(mark), path, RigError)
     servos = wanted.setdefault("servo", [])
     for name, values in changes.items():
@@ -60,7 +60,7 @@ def edited(text: str, changes: Mapping[str, Mapping[str, Value]], path: Path) ->
 
 
 def _with_servo(lines: Sequence[str], name: str, values: Mapping[str, Value]) -> list[str]:
-    """The lines with one servo's values."""
+    """Return the lines with new values of one servo."""
     end_of_line = "\r\n" if lines and lines[0].endswith("\r\n") else "\n"
     begin, end = _table_of(lines, name)
     before, block, after = list(lines[:begin]), list(lines[begin:end]), list(lines[end:])
@@ -76,7 +76,7 @@ def _with_servo(lines: Sequence[str], name: str, values: Mapping[str, Value]) ->
 
 
 def _table_of(lines: Sequence[str], name: str) -> tuple[int, int]:
-    """The lines (first, end) of the [[servo]] of that name, without tables below it; an empty span: none."""
+    """Return the lines (first, end) of the [[servo]] of that name, without its subtables; equal if there is none."""
     wanted = re.compile(rf"\s*name\s*=\s*([\"']){re.escape(name)}\1\s*(#.*)?$")
     heads = [index for index, line in enumerate(lines) if re.match(r"\s*\[", line)]
     for head, end in pairwise([*heads, len(lines)]):
@@ -86,7 +86,7 @@ def _table_of(lines: Sequence[str], name: str) -> tuple[int, int]:
 
 
 def _with_value(block: Sequence[str], key: str, value: Value, end_of_line: str) -> list[str]:
-    """The lines of one table with one value; a comment behind it stays in its column where there is room."""
+    """Return the lines of a table with one value set; a trailing comment keeps its column if there is room."""
     result = list(block)
     keys = (re.match(r"\s*([A-Za-z0-9_-]+)\s*=", line) for line in block)
     places = {match[1]: index for index, match in enumerate(keys) if match}
@@ -96,7 +96,7 @@ def _with_value(block: Sequence[str], key: str, value: Value, end_of_line: str) 
         result.insert(after + 1, f"{key} = {written(value)}{end_of_line}")
         return result
     match = re.fullmatch(_KEY.format(key=re.escape(key)), block[places[key]].rstrip("\r\n"))
-    if match is not None:  # else the value is spread over lines: the check of the whole finds it
+    if match is not None:  # else the value has several lines: the check of the whole text refuses it
         new = written(value)
         room = max(len(match["value"]) + len(match["gap"]) - len(new), 1) if match["rest"] else 0
         result[places[key]] = match["head"] + new + " " * room + (match["rest"] or "") + end_of_line
@@ -107,7 +107,7 @@ _NAME = re.compile(r'^name[ \t]*=[ \t]*"[^"\n]*"', re.MULTILINE)
 
 
 def files_of(rig: Rig) -> list[Path]:
-    """The rig file, and those that it names in its own folder and below: URDF, meshes, profiles, models."""
+    """Return the rig file, and the files in its folder that it names: URDF, meshes, profiles, models."""
     folder = rig.path.resolve().parent
     paths = [rig.path.resolve()]
     if rig.world is not None:
@@ -119,7 +119,7 @@ def files_of(rig: Rig) -> list[Path]:
 
 
 def copy_rig(rig: Rig, folder: Path) -> list[Path]:
-    """Copy a rig into `folder`, which is new or empty; the rig is called after it."""
+    """Copy a rig into a new or empty folder, and name it after the folder; return the files."""
     home = shipped(FOLDER).resolve()
     for base in rig.bases:
         if home not in base.parents:
@@ -137,7 +137,7 @@ def copy_rig(rig: Rig, folder: Path) -> list[Path]:
         write_whole(target, text)
         for path, place in pairs:
             write_whole(place, path.read_bytes())
-    except BaseException:  # a copy is whole, or not there
+    except BaseException:  # leave no partial copy
         shutil.rmtree(folder, ignore_errors=True)
         if existed:
             folder.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""The tables of a rig file: a bus, a servo, a sensor, the world, and what else is said of a robot once."""
+"""The tables of a rig file: bus, servo, sensor, world and settings of the robot."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pydantic import Field, field_validator, model_validator
 from axbridge.config import toml_tables
 
 SensorKind = Literal["imu", "gps", "force-3d", "force", "bumper", "distance"]
-_SHORTEST, _LONGEST = 0.01, 60_000.0  # ms, of a step: 100 kHz to a minute
-_ROUNDING = 1e-4  # share by which a physics step differs from a whole rate where it was rounded
+_SHORTEST, _LONGEST = 0.01, 60_000.0  # ms; steps from 100 kHz to a minute
+_ROUNDING = 1e-4  # largest relative difference between a rounded physics step and a whole rate
 
 
 class BusConfig(toml_tables.TomlTable):
@@ -24,17 +24,17 @@ class BusConfig(toml_tables.TomlTable):
     # voltage of the supply, V (simulation; real servos measure it)
     supply_voltage: float = Field(default=11.1, gt=0, le=24)
     supply_resistance: float = Field(default=0.0, ge=0)  # internal resistance of the supply, ohm (simulation)
-    # `wire`: a transaction takes its time in the simulation, too; `none`: it takes none
+    # simulated time of a transaction: `wire`: as on a real line; `none`: 0
     bus_timing: Literal["wire", "none"] = "wire"
 
 
 class Parameter(toml_tables.TomlTable):
     """A number that the URDF names as ``${name}``; in a rig also just the number."""
 
-    value: float  # what it is, unless somebody says otherwise
+    value: float  # default value
     unit: str = ""  # its unit, for messages
-    min: float | None = None  # lowest that makes sense
-    max: float | None = None  # highest
+    min: float | None = None  # lowest allowed value
+    max: float | None = None  # highest allowed value
 
     @model_validator(mode="before")
     @classmethod
@@ -55,12 +55,12 @@ class WorldConfig(toml_tables.TomlTable):
     """The simulated world."""
 
     urdf: str  # robot description beside the rig file
-    # `bullet`, `mujoco`, `none`: each joint on its own, or `auto`: Bullet where it is installed and no joint is ideal,
-    # else MuJoCo, else none
+    # `bullet`, `mujoco`, `none` (each joint alone) or `auto`: Bullet if it is installed and no joint is ideal, else
+    # MuJoCo, else none
     engine: Literal["auto", "bullet", "mujoco", "none"] = "auto"
     fixed_base: bool = True  # whether the base link is bolted down
     gravity: tuple[float, float, float] = (0.0, 0.0, -9.81)  # m/s²
-    # physics step. A rig of ideal joints alone takes its basic time step when this is left out
+    # physics step; default if all joints are ideal: the basic time step
     time_step_ms: float = Field(default=1000 / 240, ge=_SHORTEST, le=100)
     self_collision: bool = False  # whether the robot's links collide with each other
     ground: bool = False  # whether there is a floor at z = 0
@@ -70,7 +70,7 @@ class WorldConfig(toml_tables.TomlTable):
     @field_validator("time_step_ms")
     @classmethod
     def _whole_rate(cls, value: float) -> float:
-        """4.1667 means 1/240 s: taken as it is written, steps of 20 ms would end up to a substep after the motors."""
+        """Round to a whole rate: 4.1667 ms means 1/240 s; else a 20 ms step would end up to a substep late."""
         exact = 1000 / round(1000 / value) if value < 1000 else value
         return exact if abs(value - exact) < _ROUNDING * exact else value
 
@@ -79,8 +79,8 @@ class RobotConfig(toml_tables.TomlTable):
     """Webots' Robot node."""
 
     basic_time_step_ms: float = Field(default=20.0, ge=_SHORTEST, le=_LONGEST)  # default control period
-    # J now, J at most, recharge W; absent = no battery. As in Webots, the recharge needs a Charger: no rig has one,
-    # so that a battery only empties
+    # J now, J at most, recharge W; absent = no battery. As in Webots, recharging needs a Charger; no rig has one, so
+    # the battery only discharges
     battery: tuple[float, float, float] | None = None
     cpu_consumption: float = Field(default=0.0, ge=0)  # W
 
@@ -93,21 +93,20 @@ class RobotConfig(toml_tables.TomlTable):
 
 
 class SafetyConfig(toml_tables.TomlTable):
-    """What happens to the motors when the program ends, fails or falls silent, and what they are spared."""
+    """State of the motors when the program ends, fails or stops stepping, and their limits."""
 
     # `limp`: torque off; `hold`: stay powered where they are; `park`: go to `park`, then limp
     on_exit: Literal["limp", "hold", "park"] = "limp"
     park: dict[str, float] = {}  # position by servo name, rad
-    # apply `on_exit` when the controller has not called `step` for so long; absent = never
+    # time without a call of `step` after which `on_exit` is applied; absent = never
     stale_command_ms: float | None = Field(default=None, gt=0, le=_LONGEST)
-    # time the torque limit takes to rise when a servo comes back after a loss of power or port, or after more than
-    # this time
+    # rise time of the torque limit after a servo has lost power or port, or has been missing for longer than this time
     soft_start_ms: float = Field(default=500.0, ge=0, le=_LONGEST)
-    # a servo hotter than this, °C, is switched off; absent = its firmware's own limit alone
+    # temperature above which a servo is switched off, °C; absent = only its firmware's limit
     max_temperature: float | None = Field(default=None, gt=0, le=150)
-    voltage: tuple[float, float] | None = None  # lowest and highest supply, V, likewise
-    # share of its torque that a joint is left when it pushes hard for 0.2 s and does not move; 1 = all of it; absent
-    # = as its profile says, 1 for Dynamixels
+    voltage: tuple[float, float] | None = None  # lowest and highest supply, V; outside it a servo is switched off
+    # share of its torque that a joint keeps after a stall of 0.2 s; 1 = all of it; absent = the profile's value, 1 for
+    # Dynamixels
     stall: float | None = Field(default=None, gt=0, le=1)
 
     @model_validator(mode="after")
@@ -120,61 +119,61 @@ class SafetyConfig(toml_tables.TomlTable):
 
 
 class BridgeConfig(toml_tables.TomlTable):
-    """The rules of `axbridge bridge`. When its program is gone it applies `on_exit` of `[safety]`."""
+    """Rules of `axbridge bridge`. When its program has ended, it applies `on_exit` of `[safety]`."""
 
-    # positions, speeds, torques, currents and duties beyond those of the servos become the nearest that is allowed
+    # positions, speeds, torques, currents and duties beyond the servos' limits are clipped
     limits: bool = True
-    # speed limit on the way to a first goal that is more than 0.26 rad (15°) away, rad/s; 0 = that of the program
+    # speed limit towards a first goal that is more than 0.26 rad (15°) away, rad/s; 0 = the program's
     far_goal_speed: float = Field(default=0.785, ge=0, le=10)
     torque_on: bool = True  # a servo's goal becomes its position before its torque comes on
-    # share of its torque that a servo is left when it pushes hard for 0.2 s and does not move; 1 = all of it; absent =
-    # as `[safety]` says, else 0.3 for servos of the X and STS series and 1 for others
+    # share of its torque that a servo keeps after a stall of 0.2 s; 1 = all of it; absent = that of `[safety]`, else
+    # 0.3 for the X and STS series and 1 for other servos
     stall: float | None = Field(default=None, gt=0, le=1)
-    # alarms are named, and a servo beyond `max_temperature` or `voltage` of `[safety]` is switched off
+    # alarms are reported, and a servo outside `max_temperature` or `voltage` of `[safety]` is switched off
     alarms: bool = True
-    # EEPROM writes, ids, baud rates and factory resets take effect, as with `--allow-service`
+    # let EEPROM writes, ids, baud rates and factory resets pass, as `--allow-service`
     allow_service: bool = False
 
 
 class ViewConfig(toml_tables.TomlTable):
     """The live page."""
 
-    # when the last page is closed: `go on`: nothing happens; `limp`: every motor is switched off
+    # action when the last page is closed: `go on`: none; `limp`: every motor is switched off
     on_close: Literal["go on", "limp"] = "go on"
 
 
 class WebotsConfig(toml_tables.TomlTable):
-    """What Webots controllers see beside the servos."""
+    """Settings for Webots controllers."""
 
-    # basic time step that they read; by default the robot's
+    # basic time step of the controllers; default: the robot's
     time_step_ms: float | None = Field(default=None, ge=_SHORTEST, le=_LONGEST)
-    # device name in a controller -> servo, or one of its devices: `LeftKneeS = "left_knee_sensor"`
+    # device name in a controller -> servo or device of a servo: `LeftKneeS = "left_knee_sensor"`
     aliases: dict[str, str] = {}
-    devices: dict[str, str] = {}  # names of devices that no backend has -> their Webots class: `eye = "Camera"`
-    controller_args: tuple[str, ...] = ()  # arguments of the controller, when the command line gives none
-    synchronization: bool = True  # False: the simulation is paced by the wall clock, and `step` tells how late it was
+    devices: dict[str, str] = {}  # devices that axbridge does not provide -> their Webots class: `eye = "Camera"`
+    controller_args: tuple[str, ...] = ()  # default arguments of the controller
+    synchronization: bool = True  # False: the simulation runs in real time, and `step` returns its lateness
     model: str = ""  # Robot.getModel()
     custom_data: str = ""  # Robot.getCustomData()
-    project_path: str = ""  # Robot.getProjectPath(); by default the controller's folder
+    project_path: str = ""  # Robot.getProjectPath(); default: the controller's folder
 
 
 class SensorConfig(toml_tables.TomlTable):
-    """Something that the robot senses with, beside its servos."""
+    """A sensor of the robot, apart from its servos."""
 
-    name: str = Field(min_length=1)  # what programs call it
-    # `imu` (how it is turned, turns and is pushed), `gps` (where it is), `force-3d` (what pushes its link), `force`
-    # (what presses on its face), `bumper` (whether anything touches its link) or `distance` (to the floor)
+    name: str = Field(min_length=1)  # its name in programs
+    # `imu` (orientation, angular rate, acceleration), `gps` (position), `force-3d` (contact force on its link), `force`
+    # (contact force on its face), `bumper` (contact of its link) or `distance` (to the floor)
     kind: SensorKind
-    link: str | None = None  # of the URDF, that it sits on; absent = the base link
+    link: str | None = None  # link of the URDF that carries it; absent = the base link
     position: tuple[float, float, float] = (0.0, 0.0, 0.0)  # in the link's frame, m
-    # roll, pitch and yaw in the link's frame, rad; face and beam of a sensor look along its x axis
+    # roll, pitch and yaw in the link's frame, rad; face and beam of a sensor point along its x axis
     rotation: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    # standard deviation of a simulated reading, m or N; an imu's has names of its own
+    # standard deviation of a simulated reading, m or N; an imu has its own noise keys
     noise: float = Field(default=0.0, ge=0)
-    range: float = Field(default=1.0, gt=0)  # how far a `distance` sees, m
+    range: float = Field(default=1.0, gt=0)  # range of a `distance` sensor, m
     orientation_noise: float = Field(default=0.0, ge=0)  # of a simulated imu, rad
     rate_noise: float = Field(default=0.0, ge=0)  # of a simulated imu, rad/s
-    rate_bias: tuple[float, float, float] = (0.0, 0.0, 0.0)  # what a simulated imu always adds to x, y and z, rad/s
+    rate_bias: tuple[float, float, float] = (0.0, 0.0, 0.0)  # constant error of a simulated imu about x, y and z, rad/s
     acceleration_noise: float = Field(default=0.0, ge=0)  # of a simulated imu, m/s²
     acceleration_bias: tuple[float, float, float] = (0.0, 0.0, 0.0)  # likewise, m/s²
     port: str | None = None  # of the real imu, device path or pyserial URL; absent = the real robot has no such sensor
@@ -184,45 +183,45 @@ class SensorConfig(toml_tables.TomlTable):
     def _check_kind(self) -> SensorConfig:
         takes = {"name", "kind", "link", "position", "rotation", *_OF_KIND.get(self.kind, ("noise",))}
         for key in sorted(self.model_fields_set - takes):
-            if getattr(self, key) != type(self).model_fields[key].default:  # a recording keeps what is usual, too
+            if getattr(self, key) != type(self).model_fields[key].default:  # a recording contains default values, too
                 why = f"a sensor of kind {self.kind!r} has no {key}"
                 raise toml_tables.Misfit(key, why, f"it has: {', '.join(sorted(takes))}")
         return self
 
 
-_OF_KIND = {  # what a sensor may say beside its name and place
+_OF_KIND = {  # keys that a sensor may have, besides name and mounting
     "imu": (
         "orientation_noise", "rate_noise", "rate_bias", "acceleration_noise", "acceleration_bias", "port", "baud",
     ),
     "distance": ("noise", "range"),
     "bumper": (),
 }  # fmt: skip
-_SEVEN_TURNS = 7 * math.tau  # rad, the most that a servo counts in multi-turn mode
+_SEVEN_TURNS = 7 * math.tau  # rad; largest range in multi-turn mode
 
 
 class ServoConfig(toml_tables.TomlTable):
-    """One joint and what drives it. A sliding joint has m, m/s and N in place of rad, rad/s and N·m."""
+    """One joint and its drive. A sliding joint has m, m/s and N instead of rad, rad/s and N·m."""
 
-    name: str = Field(min_length=1)  # what programs call it; `group::member` couples servos, as in Webots
+    name: str = Field(min_length=1)  # its name in programs; `group::member` couples servos, as in Webots
     joint: str = Field(min_length=1)  # joint of the URDF
     # `dynamixel`, or `ideal`: a velocity-driven joint motor with a force limit, in simulation only
     drive: Literal["dynamixel", "ideal"] = "dynamixel"
-    bus: str = "main"  # name of the line it is on
+    bus: str = "main"  # name of its line
     id: int | None = Field(default=None, ge=0, le=253)  # its number on that line
-    # firmware profile by name, or a .toml beside the rig; left out: that of the model, else ax-12a
+    # firmware profile by name, or a .toml beside the rig; default: that of the model, else ax-12a
     profile: str = "ax-12a"
-    zero: int = 512  # Present Position at 0 rad, counts; left out: the middle of the profile's range
-    direction: Literal[1, -1] = 1  # 1, or -1 when the joint turns against the servo
-    model: str = ""  # servo model of the simulation by name, or a .toml beside the rig; left out: the profile's own
+    zero: int = 512  # Present Position at 0 rad, counts; default: the middle of the profile's range
+    direction: Literal[1, -1] = 1  # 1, or -1 if joint and servo turn in opposite directions
+    model: str = ""  # servo model of the simulation by name, or a .toml beside the rig; default: the profile's
     params: dict[str, dict[str, Any]] = {}  # single constants of the model: `{ motor = { armature = 0.004 } }`
-    registers: dict[str, int] = {}  # register values that the servo should have; written when they differ
+    registers: dict[str, int] = {}  # register values to set at opening, if they differ
     min_position: float = 0.0  # lower soft limit, rad; both limits 0 = off
     max_position: float = 0.0  # upper soft limit, rad
     min_stop: float = 0.0  # lower hard stop of the joint, rad; both stops 0 = the URDF's
     max_stop: float = 0.0  # upper hard stop of the joint, rad
-    # rad/s; left out: the data sheet's no-load speed, for an ideal drive 10
+    # rad/s; default: the data sheet's no-load speed, for an ideal drive 10
     max_velocity: float | None = Field(default=None, gt=0)
-    # N·m; left out: the data sheet's stall torque, for an ideal drive 10; 0 = a passive ideal joint
+    # N·m; default: the data sheet's stall torque, for an ideal drive 10; 0 = a passive ideal joint
     max_torque: float | None = Field(default=None, ge=0)
     acceleration: float = -1.0  # rad/s²; -1 = unlimited
     control_pid: tuple[float, float, float] = (10.0, 0.0, 0.0)  # gains of the controller "pid"
@@ -233,9 +232,9 @@ class ServoConfig(toml_tables.TomlTable):
     spring_constant: float = Field(default=0.0, ge=0)  # of the joint, N·m/rad
     damping_constant: float = Field(default=0.0, ge=0)  # of the joint, N·m·s/rad
     static_friction: float = Field(default=0.0, ge=0)  # of the joint, N·m
-    # of a regulator of its own, V (simulation); absent = its bus's
+    # voltage of the servo's own regulator, V (simulation); absent = its bus's supply
     supply_voltage: float | None = Field(default=None, gt=0, le=24)
-    position: float = 0.0  # at the start of a simulation, rad; the nearest one within the limits
+    position: float = 0.0  # at the start of a simulation, rad; clipped to the limits
     resolution: float = Field(default=0.0, ge=0)  # of the position sensor, rad; 0 = none
     noise: float = Field(default=0.0, ge=0)  # of the position sensor, rad
 
@@ -258,7 +257,7 @@ class ServoConfig(toml_tables.TomlTable):
             why = f"both limits are at {self.max_position:g} rad"
             raise toml_tables.Misfit("max_position", why, "leave the joint room to move, or leave both out")
         bottom, top = self.soft_limits
-        object.__setattr__(self, "position", min(max(self.position, bottom), top))  # as Webots starts a joint
+        object.__setattr__(self, "position", min(max(self.position, bottom), top))  # as in Webots
         if self.min_stop != 0 and self.min_stop == self.max_stop:
             raise toml_tables.Misfit("max_stop", f"both stops are at {self.max_stop:g}", "leave the joint room to move")
         if self.min_stop < self.max_stop:

@@ -1,10 +1,10 @@
-"""What the `<ros2_control>` of a URDF says of its servos: ids, port, rate and registers, in the dialects in use.
+"""Read ids, port, baud rate and registers of servos from the `<ros2_control>` element of a URDF, in three dialects.
 
-- dynamixel_hardware and its like: ``<joint name="j"><param name="id">2</param></joint>``; there a servo is at
+- dynamixel_hardware and similar: ``<joint name="j"><param name="id">2</param></joint>``; the servo's angle is
   ``gear_ratio`` times (the joint's angle plus ``offset``), rad.
-- feetech_ros2_driver: likewise, but ``offset`` is the count at 0 rad, and ``p_cofficient`` (so spelt) the P gain.
-- dynamixel_hardware_interface of ROBOTIS: ``<gpio name="dxl1"><param name="ID">11</param></gpio>``, further parameters
-  are registers, and a matrix says which servo moves which joint, and which way round.
+- feetech_ros2_driver: the same, but ``offset`` is the count at 0 rad, and ``p_cofficient`` (sic) is the P gain.
+- dynamixel_hardware_interface of ROBOTIS: ``<gpio name="dxl1"><param name="ID">11</param></gpio>``; further parameters
+  are registers, and a matrix maps servos to joints, with their directions.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from axbridge.file_reading import snake_case
 _MATRIX = "transmission_to_joint_matrix"
 _VELOCITY = 1  # Operating Mode of X and STS servos
 _EXPAND = "expand it first: xacro FILE > robot.urdf"
-_PLACE = {"offset": "0", "gear_ratio": "1"}  # how a joint sits on its servo, and what goes without saying
+_PLACE = {"offset": "0", "gear_ratio": "1"}  # mounting of a joint on its servo, with defaults
 
 
 class Ros2Servo(NamedTuple):
     """A servo of a joint."""
 
     id: int
-    zero: int | None  # the count at 0 rad, where the file says it
-    registers: dict[str, int]  # by name, as a profile has them
-    offset: float = 0.0  # rad from the middle of the servo's range to where the joint is at 0
-    direction: int = 1  # -1: the joint turns against the servo
+    zero: int | None  # count at 0 rad, if the file has it
+    registers: dict[str, int]  # by their names in a profile
+    offset: float = 0.0  # rad from the middle of the servo's range to the joint's zero
+    direction: int = 1  # -1: joint and servo turn in opposite directions
 
 
 class Ros2Control(NamedTuple):
-    """What it says of a robot."""
+    """The servos of a robot and their line."""
 
     servos: dict[str, Ros2Servo]  # by joint
     port: str | None
@@ -46,10 +46,10 @@ class Ros2Control(NamedTuple):
 
 
 def read_ros2_control(path: Path) -> Ros2Control | None:
-    """The servos that a URDF names for ros2_control; None where it names none.
+    """Read the servos that a URDF has for ros2_control; return None if it has none.
 
     Raises:
-        RigError: it is a xacro file, no XML, or what it says of its servos does not fit together.
+        RigError: it is a xacro file or no XML, or its servo parameters are inconsistent.
     """
     try:
         root = ET.fromstring(path.read_bytes())  # noqa: S314 - the user's own file
@@ -85,7 +85,7 @@ def _params(element: ET.Element | None) -> dict[str, str]:
 
 
 def _mode(joint: ET.Element) -> dict[str, int]:
-    """The mode that command interfaces mean: that of positions goes without saying."""
+    """Return the Operating Mode for a joint's command interfaces; empty for the default, position control."""
     commands = {one.get("name") for one in joint.findall("command_interface")}
     return {"operating_mode": _VELOCITY} if commands == {"velocity"} else {}
 
@@ -124,7 +124,7 @@ def _number(path: Path, name: str, text: str) -> float:
 def _moved(
     path: Path, joints: list[str], gpios: list[dict[str, str]], hardware: Mapping[str, str]
 ) -> dict[str, dict[str, str]]:
-    """The servo of each joint, as the matrix says; without one, in their order."""
+    """Return the servo of each joint by the matrix; without one, in their order."""
     if not gpios:
         return {}
     numbers = [float(one) for one in re.findall(r"-?\d+(?:\.\d+)?", hardware.get(_MATRIX, ""))]

@@ -1,4 +1,4 @@
-"""TOML files into validated, frozen objects; every mistake is named with file, key and the fix."""
+"""Convert TOML files to validated, frozen objects; errors name file, key and the fix."""
 
 from __future__ import annotations
 
@@ -36,28 +36,28 @@ FileError = type[ProfileError] | type[RigError] | type[MoveError]
 
 _OWN = ("path", "bases")
 _CORRECT = "correct the file, or begin with a shipped one"
-_LONGEST = 80  # characters of a wrong value that are shown
-_FIRST = re.compile(r"^(?!(?:rad|m|kg|s|rpm)\b)[a-z]+(?=[ ,'-]|$)")  # a word, and no unit
+_LONGEST = 80  # characters shown of a wrong value
+_FIRST = re.compile(r"^(?!(?:rad|m|kg|s|rpm)\b)[a-z]+(?=[ ,'-]|$)")  # a word that is no unit
 
 
 def _frozen(value: Any) -> Any:
-    """Lists as tuples, at every depth."""
+    """Return the value with lists as tuples, at every depth."""
     if isinstance(value, Mapping):
         return {key: _frozen(below) for key, below in value.items()}
     return tuple(_frozen(below) for below in value) if isinstance(value, list | tuple) else value
 
 
 def _steers(value: Any) -> bool:
-    """Whether a string, or one of a list or of a table's keys, has characters that would steer a terminal."""
+    """Return whether a string, an item of a list or a key of a table has terminal control characters."""
     if isinstance(value, str):
         return controls(value)
     return isinstance(value, Mapping | tuple) and any(isinstance(part, str) and controls(part) for part in value)
 
 
 class TomlTable(BaseModel):
-    """Base of the schemas. Types are taken strictly, so that ``id = true`` is no number; TOML's arrays are tuples.
+    """Base of the schemas. Types are strict, so that ``id = true`` is no number; TOML arrays become tuples.
 
-    Names are printed, so control characters are a mistake in every text.
+    Control characters are refused in every text, because names are printed.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, strict=True)
@@ -78,7 +78,7 @@ class TomlTable(BaseModel):
 
 
 class Misfit(ValueError):
-    """Values that do not fit together, found by a schema's own check; `key` is below the table that is checked."""
+    """A mistake found by a schema's own check; `key` is relative to the checked table."""
 
     def __init__(self, key: str, message: str, hint: str) -> None:
         self.key = key
@@ -90,7 +90,7 @@ T = TypeVar("T", bound=TomlTable)
 
 
 def described(table: type[TomlTable]) -> dict[str, str]:
-    """What the comment behind each field says, or the one above it: a sentence for the pages and the schema."""
+    """Return the comment behind or above each field as a sentence, for the pages and the schema."""
     texts, above = {}, ""
     for line in inspect.getsource(table).splitlines():
         code, _, said = line.partition("  # ")
@@ -104,14 +104,14 @@ def described(table: type[TomlTable]) -> dict[str, str]:
 
 
 def shipped(folder: str) -> Path:
-    """The folder of shipped data (``firmware_profiles``, ``hil_rigs``, …), in the wheel or in a checkout."""
+    """Return a folder of shipped data (``firmware_profiles``, ``hil_rigs``, …), in the wheel or in a checkout."""
     package = Path(__file__).resolve().parents[1]
     in_wheel = package / "_data" / folder
     return in_wheel if in_wheel.is_dir() else package.parents[1] / folder
 
 
 def own_folders(folder: str) -> list[Path]:
-    """Folders of the user's own profiles (``./profiles`` and those of ``AXBRIDGE_PROFILES``), or of models in them."""
+    """Return the user's profile folders (``./profiles`` and those of ``AXBRIDGE_PROFILES``), or a subfolder of each."""
     first, _, below = folder.partition("/")
     if first != "firmware_profiles":
         return []
@@ -120,12 +120,12 @@ def own_folders(folder: str) -> list[Path]:
 
 
 def shipped_names(folder: str) -> list[str]:
-    """Names that can be loaded from a shipped folder: ``name.toml`` and ``name/name.toml``, sorted."""
+    """Return the names in a shipped folder, from ``name.toml`` and ``name/name.toml``, sorted."""
     return _names_in(shipped(folder))
 
 
 def own_names(folder: str) -> list[str]:
-    """Names that can be loaded from the user's own folders, sorted."""
+    """Return the names in the user's own folders, sorted."""
     return sorted({name for root in own_folders(folder) for name in _names_in(root)})
 
 
@@ -136,7 +136,7 @@ def _names_in(root: Path) -> list[str]:
 
 
 def find_toml(name: str | Path, folder: str, error: FileError) -> Path:
-    """The file meant by a path or by a name: of what is shipped, or in the user's own folders."""
+    """Return the file for a path, or for a name in the shipped folder or the user's own folders."""
     given = Path(name)
     with reading(partial(error, name, ""), "give a name, or the path of a .toml file"):
         places = [given] if given.suffix == ".toml" or given.is_file() else []
@@ -150,7 +150,7 @@ def find_toml(name: str | Path, folder: str, error: FileError) -> Path:
 
 
 def _places(name: str, folder: str) -> list[Path]:
-    """Where a name may be: among what is shipped, then in the user's own folders."""
+    """Return the candidate files of a name: in the shipped folder, then in the user's own folders."""
     roots = (shipped(folder), *own_folders(folder))
     return [root / place for root in roots for place in (f"{name}.toml", f"{name}/{name}.toml")]
 
@@ -165,7 +165,7 @@ def read_toml(path: Path, error: FileError) -> dict[str, Any]:
     """Parse one TOML file."""
     with reading(partial(error, path, ""), _CORRECT):
         refuse_other_kind(path, partial(error, path, ""))
-        return parse_toml(regular(path).read_text(encoding="utf-8-sig"), path, error)  # with Windows' mark in front
+        return parse_toml(regular(path).read_text(encoding="utf-8-sig"), path, error)  # accepts a byte order mark
 
 
 def parse_toml(text: str, path: Path, error: FileError) -> dict[str, Any]:
@@ -178,14 +178,14 @@ def parse_toml(text: str, path: Path, error: FileError) -> dict[str, Any]:
 
 
 def written(value: Any) -> str:
-    """A number, a text, a truth value or a table of them as TOML."""
+    """Return a number, string, boolean or table of them as TOML."""
     if isinstance(value, Mapping):
         return f"{{ {', '.join(f'{key} = {written(item)}' for key, item in value.items())} }}"
     return repr(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """`over` on top of `base`, table by table; anything but a table replaces."""
+    """Merge `over` into `base`, table by table; other values replace those of `base`."""
     result = dict(base)
     for key, value in over.items():
         below = result.get(key)
@@ -194,10 +194,10 @@ def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def load_chain(path: Path, folder: str, error: FileError) -> list[tuple[Path, dict[str, Any]]]:
-    """Read a TOML file, the one its ``base`` key names, that one's base, and so on.
+    """Read a TOML file and the chain of its ``base`` files.
 
-    A base is a file or a folder beside the file that names it, else a name in `folder`: never a matter of where the
-    program was started.
+    A base is a file or folder beside the file that names it, else a name in `folder`; the working directory does not
+    matter.
     """
     chain: list[tuple[Path, dict[str, Any]]] = []
     current: Path | None = path.resolve()
@@ -205,7 +205,7 @@ def load_chain(path: Path, folder: str, error: FileError) -> list[tuple[Path, di
         if any(current == before for before, _ in chain):
             raise error(path, "base", "the chain of bases leads back to this file", "remove one `base` of the circle")
         table = read_toml(current, error)
-        for key in _OWN:  # fields of the objects, not of the files
+        for key in _OWN:  # these fields are not allowed in files
             if key in table:
                 raise error(current, key, "unknown key", "leave it out: the file knows where it is")
         check_format(table.pop("format", 1), partial(error, current, "format"))
@@ -218,13 +218,13 @@ def load_chain(path: Path, folder: str, error: FileError) -> list[tuple[Path, di
 
 
 def _find_base(base: str, path: Path, folder: str, error: FileError) -> Path:
-    """The file that `path` calls its base."""
+    """Return the file that `path` names as its base."""
     with reading(partial(error, path, "base"), 'write base = "NAME", or the path of a .toml'):
         given = path.parent / Path(base).expanduser()
         places = [given]
         if given.suffix != ".toml":
             beside = [given.with_name(f"{given.name}.toml"), given / f"{given.name}.toml"]
-            places = [file for file in beside if file.resolve() != path]  # a copy may have the name of its base
+            places = [file for file in beside if file.resolve() != path]  # a copy may have its base's name
             places += _places(base, folder)
         if place := next(filter(Path.is_file, places), None):
             return place.resolve()
@@ -232,7 +232,7 @@ def _find_base(base: str, path: Path, folder: str, error: FileError) -> Path:
 
 
 def load_table(path: Path, folder: str, error: FileError) -> dict[str, Any]:
-    """Read a TOML file and lay it over the chain of its bases, table by table."""
+    """Read a TOML file merged over the chain of its bases, table by table."""
     result: dict[str, Any] = {}
     for _, table in reversed(load_chain(path, folder, error)):
         result = merged(result, table)
@@ -258,7 +258,7 @@ def validate(schema: type[T], table: Mapping[str, Any], path: Path, error: FileE
 
 
 def _by_name(table: Any, where: Sequence[str | int]) -> str:
-    """The place of a mistake as people call it: ``servo.left_knee.id``; ``servo.#2.id`` where it has no name."""
+    """Return the key of a mistake with names: ``servo.left_knee.id``; ``servo.#2.id`` if the entry has no name."""
     parts = []
     below = table
     for part in where:
@@ -273,7 +273,7 @@ def _by_name(table: Any, where: Sequence[str | int]) -> str:
 
 
 def _explain(first: Any) -> tuple[str, str]:
-    """Message and hint for one pydantic error."""
+    """Return message and hint for a pydantic error."""
     if first["type"] == "missing":
         last = first["loc"][-1]
         return ("too few values", f"give at least {last + 1}") if isinstance(last, int) else (

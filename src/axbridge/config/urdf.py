@@ -1,7 +1,7 @@
-"""A URDF as numbers: the tree of links and joints that the dynamics need, and its shapes and meshes, checked.
+"""Read and check a URDF: the tree of links and joints for the dynamics, shapes and meshes.
 
-Engines read the same files in C and C++, and trust them. So links are checked here first, and of meshes (STL and OBJ)
-engines get what was understood here, in a file of our own.
+Engines read the same files in C and C++ without checks. So links are checked here first, and engines get meshes (STL
+and OBJ) as files that are written from the checked data.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from axbridge.errors import RigError, RigWarning, listed, plural, require
 from axbridge.file_reading import reading, regular
 from axbridge.rotations import matrix_of_roll_pitch_yaw
 
-FIXED, TURNS, SLIDES = 0, 1, 2  # what a joint does: `Tree.kind`
+FIXED, TURNS, SLIDES = 0, 1, 2  # kinds of joints in `Tree.kind`
 
-# What a link without mass gets where two axes cross, or a frame is attached: Webots' dummy, a 1 mm sphere of water.
+# inertia of links without mass, at crossing axes or attached frames: Webots' dummy, a 1 mm sphere of water
 DUMMY_MASS = 4.2e-6  # kg
 DUMMY_INERTIA = 1.7e-12  # kg·m²
-_ROUNDED = 0.01  # by so much figures of inertia may be off for being rounded
+_ROUNDED = 0.01  # relative tolerance for rounded inertias
 _KINDS = {"fixed": FIXED, "revolute": TURNS, "continuous": TURNS, "prismatic": SLIDES}
-_FRICTION = 0.5  # of a link whose <contact> says nothing
+_FRICTION = 0.5  # coefficient of a link without <contact>
 _CORRECT = "correct the URDF"
-_LONGEST_LINK = 5.0  # m: no servo of a profile moves a longer link
+_LONGEST_LINK = 5.0  # m; longer meshes are taken for millimetres
 
 
 @dataclass(frozen=True)
@@ -44,48 +44,48 @@ class JointFacts:
     linear: bool  # whether it slides (m) instead of turning (rad)
     low: float  # lower stop of the URDF, rad or m; -inf for none
     high: float  # upper stop
-    damping: float = 0.0  # of the URDF's `<dynamics>`, N·m·s/rad or N·s/m
-    friction: float = 0.0  # likewise, dry friction, N·m or N
+    damping: float = 0.0  # from the URDF's `<dynamics>`, N·m·s/rad or N·s/m
+    friction: float = 0.0  # dry friction from `<dynamics>`, N·m or N
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What a link touches things with, or looks like."""
+    """A collision or visual shape of a link."""
 
     link: str
     kind: str  # `box`, `cylinder`, `capsule`, `sphere` or `mesh`; cylinder and capsule lie along z
-    # edges of a box; radius and length of a cylinder, of a capsule between its balls; radius of a sphere; scale of a
-    # mesh, without unit. m
+    # edges of a box; radius and length of a cylinder; of a capsule, length between its balls' centres; radius of a
+    # sphere, m; scale of a mesh, without unit
     size: tuple[float, ...]
-    file: Path | None  # of a mesh
-    place: FloatArray  # its centre in the link frame, (3,), m
-    turn: FloatArray  # likewise, (3, 3)
-    colour: tuple[float, float, float] | None  # red, green, blue, 0..1; None where the file says nothing
-    friction: float  # of the link on what has 1, as `<contact><lateral_friction>` says; of what touches things alone
+    file: Path | None  # mesh file
+    place: FloatArray  # centre in the link frame, (3,), m
+    turn: FloatArray  # rotation in the link frame, (3, 3)
+    colour: tuple[float, float, float] | None  # red, green, blue, 0..1; None if the file has none
+    friction: float  # `<contact><lateral_friction>` of a collision shape: coefficient against a surface with 1
 
 
-@dataclass(frozen=True, eq=False)  # each is itself: what is built of it can be kept
+@dataclass(frozen=True, eq=False)  # compared by identity, so that it can be a key of a cache
 class Tree:
-    """Links in an order in which every parent comes before its children; link 0 is the base."""
+    """Links, ordered so that every parent comes before its children; link 0 is the base."""
 
     joints: tuple[JointFacts, ...]  # movable joints, in the order of the links they move
     links: tuple[str, ...]
     parent: IntArray  # index of each link's parent, (links,); -1 for the base
-    kind: IntArray  # its joint: FIXED, TURNS or SLIDES
-    dof: IntArray  # index of its joint among `joints`, -1 where fixed
+    kind: IntArray  # kind of each link's joint: FIXED, TURNS or SLIDES
+    dof: IntArray  # index of each link's joint in `joints`, -1 for a fixed one
     place: FloatArray  # joint frame in the parent link: position, (links, 3), m
     turn: FloatArray  # joint frame in the parent link: rotation, (links, 3, 3)
     axis: FloatArray  # in the joint frame, (links, 3), unit length
     mass: FloatArray  # kg
     centre: FloatArray  # centre of mass in the link frame, (links, 3), m
     inertia: FloatArray  # about the centre of mass, in the link frame, (links, 3, 3), kg·m²
-    dummies: tuple[str, ...] = ()  # links that had no inertial figures and got the dummy's
-    weightless: tuple[str, ...] = ()  # joints that move nothing but such links
+    dummies: tuple[str, ...] = ()  # links without <inertial>, which got the dummy's
+    weightless: tuple[str, ...] = ()  # joints that move only such links
     fixed: tuple[str, ...] = ()  # names of the fixed joints
 
     @property
     def names(self) -> list[str]:
-        """Of the movable joints."""
+        """Names of the movable joints."""
         return [joint.name for joint in self.joints]
 
     @property
@@ -94,7 +94,7 @@ class Tree:
         return {self.joints[dof].name: link for link, dof in enumerate(self.dof.tolist()) if dof >= 0}
 
     def pose(self, positions: Mapping[str, float]) -> FloatArray:
-        """Positions of all joints, (joints,), rad or m: those that are given, by name, and 0."""
+        """Return the positions of all joints, (joints,), rad or m; joints that are not given are at 0."""
         return np.array([positions.get(name, 0.0) for name in self.names])
 
 
@@ -114,7 +114,7 @@ def read_tree(path: Path, *, fixed_base: bool, kinematic: Collection[str] = (), 
 
 def _root(path: Path, text: str | None) -> ET.Element:
     try:
-        # The user's own file; entities are not resolved from outside.
+        # the user's own file; ElementTree resolves no external entities
         return ET.fromstring(regular(path).read_bytes() if text is None else text)  # noqa: S314
     except ET.ParseError as failure:
         raise RigError(path, "", f"not a readable URDF: {failure}", "give a valid URDF file") from failure
@@ -134,7 +134,7 @@ def _tree(path: Path, root: ET.Element, kinematic: Collection[str], *, fixed_bas
     if len(bases) != 1:
         raise RigError(path, "", f"{len(bases)} links have no parent: {listed(bases, 10)}", "join them into one tree")
     order, parent = [bases[0]], [-1]
-    for index, name in enumerate(order):  # grows while it is read
+    for index, name in enumerate(order):  # the loop appends to `order`
         for child in below.get(name, ()):
             order.append(child)
             parent.append(index)
@@ -152,7 +152,7 @@ def _tree(path: Path, root: ET.Element, kinematic: Collection[str], *, fixed_bas
     whole = "inertial/mass", "inertial/inertia"
     if bare := [name for name in heavy if any(links[name].find(part) is None for part in whole)]:
         named = [joint.get("name", "") for joint in moving.values()]
-        if unknown := [joint for joint in kinematic if joint not in named]:  # it would have moved one of them
+        if unknown := [joint for joint in kinematic if joint not in named]:  # unknown joints are reported first
             raise RigError(path, listed(unknown, 10), "no joint has this name", f"its joints: {', '.join(named)}")
         hint = "add <inertial> with <mass> and <inertia>: without it PyBullet takes 1 kg and 1 kg·m²"
         raise RigError(path, ", ".join(bare), "no mass or inertia", hint)
@@ -182,7 +182,7 @@ def _tree(path: Path, root: ET.Element, kinematic: Collection[str], *, fixed_bas
 
 @contextmanager
 def _collected(mistakes: list[RigError]) -> Iterator[None]:
-    """Keep a mistake, so that those of the other links are found, too."""
+    """Append a mistake to `mistakes`, so that the other links are checked, too."""
     try:
         yield
     except RigError as mistake:
@@ -190,7 +190,7 @@ def _collected(mistakes: list[RigError]) -> Iterator[None]:
 
 
 def read_shapes(path: Path, element: Literal["collision", "visual"], text: str | None = None) -> tuple[Shape, ...]:
-    """Shapes of a URDF that `read_tree` has accepted; visual meshes that are not there are left out."""
+    """Return the shapes of a URDF that `read_tree` has accepted; missing visual meshes are left out."""
     with reading(partial(RigError, path, ""), _CORRECT):
         return tuple(_shapes(path, _root(path, text), element))
 
@@ -224,7 +224,7 @@ def _shapes(path: Path, root: ET.Element, element: Literal["collision", "visual"
         raise RigError.of(path, mistakes)
 
 
-_SIZES = {  # attributes that say how large, and of how many numbers each is
+_SIZES = {  # size attributes, and how many numbers each has
     "box": {"size": 3},
     "cylinder": {"radius": 1, "length": 1},
     "capsule": {"radius": 1, "length": 1},
@@ -249,11 +249,11 @@ def _colour(path: Path, material: ET.Element) -> tuple[float, float, float] | No
 def with_checked_meshes(
     path: Path, text: str | None, keep: Callable[[Mesh], Path] | None = None, *, pictures: bool = True
 ) -> str | None:
-    """What a URDF says, for an engine: its meshes read whole; without those of `<visual>` that are not there."""
+    """Return the text of a URDF for an engine, with checked meshes and without missing visual ones."""
     with reading(partial(RigError, path, ""), _CORRECT):
         root = _root(path, text)
-        list(_shapes(path, root, "collision"))  # raises what is wrong with one
-        soft = root.findall("deformable") + root.findall("reduced_deformable")  # Bullet's own, with meshes of their own
+        list(_shapes(path, root, "collision"))  # raises the error of a wrong shape
+        soft = root.findall("deformable") + root.findall("reduced_deformable")  # Bullet's extensions, which have meshes
         for body in soft:
             root.remove(body)
         changed, mistakes = bool(soft), list[RigError]()
@@ -266,7 +266,7 @@ def with_checked_meshes(
                         changed = True
                         continue
                     for mesh, file in files:
-                        assert file is not None  # `_shapes` has seen to it
+                        assert file is not None  # checked by `_shapes`
                         with _collected(mistakes):
                             understood = read_mesh(file)
                             _check_unit(path, link.get("name", ""), mesh, understood)
@@ -279,7 +279,7 @@ def with_checked_meshes(
 
 
 def _check_unit(path: Path, name: str, mesh: ET.Element, understood: Mesh) -> None:
-    """Refuse a mesh without a scale that is as long as no link: its unit is the millimetre."""
+    """Refuse a mesh without a scale that is longer than any link: its unit is probably the millimetre."""
     longest = float(np.ptp(understood.corners, axis=0).max())
     if longest > _LONGEST_LINK and mesh.get("scale") is None:
         why = f"its mesh {mesh.get('filename')!r} is {longest:.3g} m long: its unit is the millimetre"
@@ -287,7 +287,7 @@ def _check_unit(path: Path, name: str, mesh: ET.Element, understood: Mesh) -> No
 
 
 def _mesh_file(path: Path, mesh: ET.Element) -> Path | None:
-    """Where a mesh is: beside the URDF, or in its package in one of the folders above; None where it is not."""
+    """Find a mesh beside the URDF, or in its package in a parent folder; return None if it is missing."""
     name = mesh.get("filename", "").removeprefix("file://")
     places = [path.parent / name]
     if name.startswith("package://"):
@@ -304,16 +304,16 @@ def _dummies(
     moving: Mapping[str, ET.Element],
     kinematic: Collection[str],
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Links that may be without `<inertial>`, and the joints that move nothing else.
+    """Return the links that need no `<inertial>`, and the joints that move only such links.
 
-    Such a link is fixed to one with mass (a frame), or moved by a joint in `kinematic`.
+    Such a link is fixed to a link with mass (a frame), or is moved by a joint in `kinematic`.
     """
     bare = {name for name in order[1:] if links[name].find("inertial") is None}
-    carrier = {order[0]: order[0]}  # link -> the link of its rigid group that a joint moves
+    carrier = {order[0]: order[0]}  # link -> the link of its rigid group that is moved by a joint
     for index, name in enumerate(order[1:], start=1):
         fixed = moving[name].get("type") == "fixed"
         carrier[name] = carrier[order[parent[index]]] if fixed else name
-    heavy = {order[0]}  # carriers with mass in what they carry
+    heavy = {order[0]}  # groups with mass in themselves or in the links they carry
     for index in range(len(order) - 1, 0, -1):
         name = order[index]
         if name not in bare:
@@ -342,7 +342,7 @@ def _joint(path: Path, element: ET.Element) -> tuple[int, JointFacts | None]:
         return 0, None
     low, high = -math.inf, math.inf
     limit = element.find("limit")
-    if limit is None and kind != "continuous":  # PyBullet refuses it with a message of its own
+    if limit is None and kind != "continuous":  # PyBullet's own message for it is unclear
         hint = "" if kind == "prismatic" else ', or type="continuous"'
         raise RigError(path, name, f"a {kind} joint without <limit>", f"add <limit lower=… upper=…/>{hint}")
     if limit is not None and kind != "continuous":
@@ -376,7 +376,7 @@ def _axis(path: Path, element: ET.Element) -> FloatArray:
 
 def _inertial(path: Path, name: str, link: ET.Element) -> tuple[float, FloatArray, FloatArray]:
     weight, tensor = link.find("inertial/mass"), link.find("inertial/inertia")
-    assert weight is not None  # `_tree` has seen to it
+    assert weight is not None  # checked by `_tree`
     assert tensor is not None
     mass = _number(path, name, weight.get("value", ""))
     keys = ("ixx", "ixy", "ixz"), ("ixy", "iyy", "iyz"), ("ixz", "iyz", "izz")
@@ -414,27 +414,26 @@ def _number(path: Path, name: str, text: str) -> float:
 
 
 _MESHES = (".stl", ".obj")
-_LARGEST = 2_000_000  # triangles: more than any robot has
-_LONGEST = 500_000_000  # bytes: so many triangles as text
+_LARGEST = 2_000_000  # triangles; larger meshes are refused
+_LONGEST = 500_000_000  # bytes; the size of so many triangles as text
 _AGAIN = "export the mesh again, as STL or OBJ"
 
 
 @dataclass(frozen=True)
 class Mesh:
-    """Triangles."""
+    """A triangle mesh."""
 
     corners: FloatArray  # (n, 3), in the file's unit
-    # corners of each triangle, (m, 3): the objects of an OBJ file one by one, of each of which Bullet makes a convex
-    # body
+    # corner indices of each triangle, (m, 3), by object of an OBJ file: Bullet makes a convex body of each object
     parts: tuple[IntArray, ...]
 
     @property
     def triangles(self) -> IntArray:
-        """All of them, (m, 3)."""
+        """Corner indices of all triangles, (m, 3)."""
         return np.concatenate(self.parts)
 
     def file(self) -> bytes:
-        """Content of an OBJ file that says this."""
+        """Return the mesh as the content of an OBJ file."""
         lines = [f"v {x!r} {y!r} {z!r}" for x, y, z in self.corners.tolist()]
         for number, part in enumerate(self.parts):
             lines += [f"o part{number}", *(f"f {a} {b} {c}" for a, b, c in (part + 1).tolist())]
@@ -468,17 +467,17 @@ def read_mesh(path: Path) -> Mesh:
 
 
 def _parsed(data: bytes, kind: str) -> list[tuple[FloatArray, IntArray]]:
-    """Corners and triangles of each part, as trimesh reads them, in the file's order; no other file is opened."""
+    """Return corners and triangles of each part in the file's order; trimesh opens no other file."""
     require("reading a mesh", "trimesh")
     import trimesh
 
     options = {"skip_materials": True, "split_objects": True, "split_groups": True} if kind == ".obj" else {}
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # the only word of numpy about a text that is no number
+            warnings.simplefilter("error")  # numpy only warns about a text that is no number
             scene = trimesh.load_scene(BytesIO(data), file_type=kind[1:], process=False, **options)
     except Warning as said:
         raise ValueError(str(said)) from said
     meshes = [mesh for mesh in scene.geometry.values() if isinstance(mesh, trimesh.Trimesh) and len(mesh.faces)]
     shapes = [(np.asarray(mesh.vertices, np.float64), np.asarray(mesh.faces, np.int64)) for mesh in meshes]
-    return shapes[::-1] if kind == ".obj" else shapes  # trimesh takes an OBJ's parts from its end
+    return shapes[::-1] if kind == ".obj" else shapes  # trimesh returns an OBJ's parts in reverse order

@@ -1,9 +1,9 @@
-"""For tests: virtual servos for those of a servo driver, and the contracts of every `Bus` and physics `Engine`.
+"""Virtual servos to test a servo driver, and the contracts of every `Bus` and physics `Engine`.
 
-`serve` runs virtual servos beside a test, as `ServoBus`; in pytest the fixture `servo_bus` is one, new for each test
+`serve` runs virtual servos beside a test, as `ServoBus`; the pytest fixture `servo_bus` gives each test a new one
 (docs/test-your-driver.md).
 
-The contracts that every `Bus` and every physics `Engine` fulfil, as functions: run them on your own.
+`check_bus` and `check_engine` test a `Bus` or an `Engine` of your own:
 
 >>> from axbridge import Rig
 >>> from axbridge.testing import check_bus
@@ -14,8 +14,8 @@ The contracts that every `Bus` and every physics `Engine` fulfil, as functions: 
 'a servo that is there answers a ping'
 
 `check_bus` needs one servo that answers writes, and a bus that knows its protocol. It switches the servo's LED (of a
-Feetech servo, its acceleration) and puts it back; it moves nothing. No test framework is needed: a broken promise is an
-`AssertionError` that says which one.
+Feetech servo, its acceleration) and restores it; it moves nothing. No test framework is needed: a broken promise raises
+an `AssertionError` with its name.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["LoggedPacket", "ServoBus", "check_bus", "check_engine", "serve"]
 
 
 def __getattr__(name: str) -> Any:
-    """The contracts import half of axbridge, which every run of pytest would wait for."""
+    """Import a contract at its first use: it imports half of axbridge, which would delay every run of pytest."""
     if name == "check_bus":
         from axbridge.testing.bus_contract import check_bus
 

@@ -1,4 +1,4 @@
-"""The contract of every `Bus`. Some transactions are lost on purpose, to see what the bus does then."""
+"""The contract of every `Bus`. It also drops some transactions on purpose, to test the repetitions."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from axbridge.errors import AxBridgeError, BusTimeout, PortError, UsageError
 
 
 def kept(module: Mapping[str, Any], takes: tuple[str, ...], run: Callable[[Callable[..., None]], None]) -> list[str]:
-    """The names of the promises, all kept: functions of a module that take these arguments, each named after it.
+    """Run each promise of a module, and return their names; a promise is a function with exactly these parameters.
 
-    `run` makes what is checked, and calls a promise with it. An AssertionError says which one was broken.
+    `run` creates the object under test and calls the promise with it. A broken promise raises an AssertionError.
     """
     names = []
     for check in [function for function in module.values() if inspect.isfunction(function)]:
@@ -37,20 +37,20 @@ def check_bus(make_bus: Callable[[], Bus], *, id: int = 1, absent: int = 252) ->
     """Check every promise of the bus contract, each on a bus of its own.
 
     Args:
-        make_bus: Opens the bus; called once a promise, and the bus is closed each time.
-        id: A servo that is there.
+        make_bus: Opens the bus; called for each promise, after which the bus is closed.
+        id: Id of a present servo.
         absent: An id that no servo has.
 
     Returns:
         The names of the promises kept.
 
     Raises:
-        AssertionError: one was broken; the message is its name and what was seen.
+        AssertionError: a promise was broken; the message has its name and the observed behaviour.
     """
 
     def run(check: Callable[[Bus, int, int], None]) -> None:
         with closing(make_bus()) as bus:
-            for other in (absent, BROADCAST):  # all in one protocol
+            for other in (absent, BROADCAST):  # all in the servo's protocol
                 bus.set_protocol(other, bus.protocol(id))
             check(bus, id, absent)
 
@@ -58,7 +58,7 @@ def check_bus(make_bus: Callable[[], Bus], *, id: int = 1, absent: int = 252) ->
 
 
 def _spare(bus: Bus, id: int) -> int:
-    """A register that takes 0 and 1, and moves nothing: a lamp, or of Feetech servos the acceleration."""
+    """Return the address of a register that may be 0 or 1 and moves nothing: LED, or Feetech's acceleration."""
     return bus.protocol(id).torque_enable + 1
 
 
@@ -113,14 +113,14 @@ def _a_registered_write_waits_for_its_action(bus: Bus, id: int, absent: int) -> 
 
 
 class _Losses:
-    """Loses the next transactions of a bus, by plan: the question ("question") or the answer ("answer")."""
+    """Drops the next transactions of a bus by `plan`: the instruction ("question") or the status ("answer")."""
 
     def __init__(self, bus: Bus, *plan: str) -> None:
         self._plan = list(plan)
         self._inside = False
         self.asked = self.writes = 0
         self._find = bus.protocol(BROADCAST).decoder().feed
-        for name in ("_transfer", "_read_once"):  # all that a bus asks goes through one of them
+        for name in ("_transfer", "_read_once"):  # every transaction uses one of them
             setattr(bus, name, self._losing(getattr(bus, name)))
 
     def _losing(self, ask: Callable[..., Any]) -> Callable[..., Any]:

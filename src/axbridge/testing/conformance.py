@@ -1,7 +1,7 @@
-"""What a program that drives servos does when something goes wrong: one fault a run, on virtual servos.
+"""Test how a program that drives servos behaves under faults: one fault per run, on virtual servos.
 
-The program is run as it is, and judged from outside: by its exit status, by the numbers that it prints, and by the
-torque that is left on. So it should move something, print what it reads, and end.
+The program is run unchanged, and judged by its exit status, the numbers that it prints, and the motors that it leaves
+on. So it should move something, print the values that it reads, and end.
 """
 
 from __future__ import annotations
@@ -21,19 +21,20 @@ from axbridge.errors import Remedy, UsageError
 from axbridge.testing.servo_bus import LoggedPacket, ServoBus, Timing, serve
 
 GOES_ON, REPORTS, WRONG, LEFT_ON, HANGS = "goes on", "reports", "wrong value", "motor left on", "hangs"
-BAD = {WRONG, LEFT_ON, HANGS}  # outcomes that harm; where several are true, the last one is named
+BAD = {WRONG, LEFT_ON, HANGS}  # harmful outcomes
 _NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w.])")
-_SHARE = 0.02  # of a number, by which it may differ from that of the clean runs
-_LEAST, _COUNT = 0.02, 2.0  # by which a number, and a whole number, may differ at least
-_SLOWER, _MORE = 4.0, 5.0  # times the clean run, and s on top of it, after which a program hangs
+_SHARE = 0.02  # allowed relative difference of a number from the clean runs
+_LEAST, _COUNT = 0.02, 2.0  # smallest allowed difference of numbers, and of whole numbers
+_SLOWER, _MORE = 4.0, 5.0  # a program hangs after this many times the clean run's time plus this many s
 
 
 @dataclass(frozen=True)
 class Case:
-    """One fault: a spec of `axbridge.testing.ServoBus.inject`, and registers of all servos that are set before.
+    """One fault: a spec of `axbridge.testing.ServoBus.inject`, and registers to set in all servos before the run.
 
-    In a spec ``{answer}`` is the number of the middle one of all answers of the clean run, ``{next}`` the one after it,
-    ``{write}`` that of the middle write, ``{packet}`` that of the middle packet, and ``{id}`` the servo asked most.
+    In a spec, numbers of the clean run are filled in: ``{answer}`` of the middle status packet, ``{next}`` of the one
+    after it, ``{write}`` of the middle write, ``{packet}`` of the middle instruction packet. ``{id}`` is the servo with
+    the most status packets.
     """
 
     name: str
@@ -75,11 +76,11 @@ CASES = (
 
 @dataclass(frozen=True)
 class Ran:
-    """What came of one run of the program."""
+    """Result of one run of the program."""
 
-    code: int | None  # exit status; None: it had to be ended
-    numbers: tuple[float, ...]  # that it printed
-    said: str  # the last line of what it said on stderr, else of what it printed
+    code: int | None  # exit status; None: it was killed
+    numbers: tuple[float, ...]  # numbers in its output
+    said: str  # last line on stderr, else on stdout
     seconds: float
     powered: tuple[int, ...]  # ids of motors that were left on
     packets: tuple[LoggedPacket, ...]
@@ -87,12 +88,12 @@ class Ran:
 
 @dataclass(frozen=True)
 class Finding:
-    """What a program did with a fault."""
+    """Behaviour of the program under a fault."""
 
     case: str
     outcome: str  # GOES_ON, REPORTS, WRONG, LEFT_ON or HANGS
-    packet: str  # the first packet that was struck
-    note: str  # what the program said last, where it did not go on
+    packet: str  # the first packet with a fault
+    note: str  # the program's last line, if it did not go on
     seconds: float
 
 
@@ -104,17 +105,17 @@ def check_driver(
     seed: int = 0,
     report: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Finding]:
-    """Run a program with each fault of `CASES` that the rig's servos can have; the first finding is of no fault.
+    """Run a program with each fault of `CASES` that the rig's servos can have; the first finding is without a fault.
 
     Args:
-        command: The program and its arguments, ``{port}`` in the place of the port.
-        rig: Whose virtual servos it drives.
+        command: The program and its arguments, with ``{port}`` for the port.
+        rig: Rig of the virtual servos.
         timing: See `axbridge.testing.serve`.
-        seed: Of the faults that strike a share of packets.
+        seed: Seed of random faults.
         report: Called with the name of each case before it is run.
 
     Raises:
-        UsageError: no ``{port}`` in the command, no such program, or one that fails without a fault.
+        UsageError: no ``{port}`` in the command, no such program, or the program fails without a fault.
         PortError: the servos cannot be served.
     """
     if not any("{port}" in word for word in command):
@@ -171,8 +172,8 @@ def _run(bus: ServoBus, command: Sequence[str], case: Case | None, clean: Ran | 
         try:
             out, err = program.communicate(timeout=patience)
             code: int | None = program.returncode
-        except BaseException as failure:  # a signal, too: else its session outlives this one
-            os.killpg(program.pid, signal.SIGKILL)  # also what it has started
+        except BaseException as failure:  # also for a signal: else the program outlives this process
+            os.killpg(program.pid, signal.SIGKILL)  # with its child processes
             if not isinstance(failure, subprocess.TimeoutExpired):
                 raise
             (out, err), code = program.communicate(), None
@@ -204,7 +205,7 @@ def _asked_most(packets: Sequence[LoggedPacket]) -> int:
 
 
 def _answering(packets: Sequence[LoggedPacket]) -> list[int]:
-    """The id of each answer of one servo; the one answer to a fast read has none."""
+    """Return the id of each status packet of a single servo; the shared answer to a fast read is left out."""
     return [one.id for one in packets if one.kind == "status" and one.id != BROADCAST]
 
 
@@ -213,7 +214,7 @@ def _judged(case: Case, ran: Ran, clean: Sequence[Ran], *, unplugged: bool) -> F
     packet = "" if struck is None else f"{number}: {struck.kind} of {struck.id}"
     if ran.code is None:
         outcome = HANGS
-    elif ran.powered and not unplugged:  # without a line no program can switch a motor off
+    elif ran.powered and not unplugged:  # an unplugged program cannot switch a motor off
         outcome = LEFT_ON
     elif ran.code != 0:
         outcome = REPORTS
@@ -223,7 +224,7 @@ def _judged(case: Case, ran: Ran, clean: Sequence[Ran], *, unplugged: bool) -> F
 
 
 def _alike(numbers: Sequence[float], clean: Sequence[Ran]) -> bool:
-    """Whether numbers are those of the clean runs, as closely as these are each other's."""
+    """Return whether numbers agree with the clean runs within the tolerances and the runs' own difference."""
     first, second = (one.numbers for one in clean)
     if not len(numbers) == len(first) == len(second):
         return False

@@ -1,4 +1,4 @@
-"""The contract of every physics `Engine`: small robots, whose motion is compared with textbook figures."""
+"""The contract of every physics `Engine`: the motion of small robots is compared with textbook results."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def check_engine(make_engine: Callable[[Scene], Engine]) -> list[str]:
         The names of the promises kept.
 
     Raises:
-        AssertionError: one was broken; the message is its name and what was seen.
+        AssertionError: a promise was broken; the message has its name and the observed behaviour.
     """
     with tempfile.TemporaryDirectory(prefix="axbridge-") as folder:
         return kept(globals(), ("build",), lambda check: check(partial(_build, make_engine, Path(folder))))
@@ -48,14 +48,14 @@ _Build = Callable[..., closing[Engine]]
 
 
 def _build(make: Callable[[Scene], Engine], folder: Path, *parts: str, **scene: Any) -> closing[Engine]:
-    """An engine of a robot of these links and joints; `scene` are fields of `Scene`."""
+    """Return an engine with a robot of these links and joints; `scene` are fields of `Scene`."""
     urdf = folder / "robot.urdf"
     urdf.write_text(f'<robot name="check">{"".join(parts)}</robot>')
     return closing(make(Scene(urdf, time_step=_STEP, **scene)))
 
 
 class _CheckMotor(IdealJoint):
-    """An ideal joint on the shaft that a check commands, by a speed and a most torque."""
+    """An ideal joint on the shaft with a fixed set-point: speed and largest torque."""
 
     def __init__(self, *row: float, **config: Any) -> None:
         super().__init__(ServoConfig(name="motor", joint="shaft", drive="ideal", **config))
@@ -67,7 +67,7 @@ class _CheckMotor(IdealJoint):
 
 
 def _link(name: str, mass: float, inertia: float, drop: float = 0.0, box: float = 0.0) -> str:
-    """A ball of mass `drop` m below the link's frame; with a box of that edge around its frame to touch things with."""
+    """Return a link with its mass `drop` m below its frame, and with a collision box of edge `box` m at its frame."""
     moments = f'ixx="{inertia}" iyy="{inertia}" izz="{inertia}" ixy="0" ixz="0" iyz="0"'
     shape = f'<collision><geometry><box size="{box} {box} {box}"/></geometry></collision>' if box else ""
     body = f'<origin xyz="0 0 {-drop}"/><mass value="{mass}"/><inertia {moments}/>'
@@ -75,7 +75,7 @@ def _link(name: str, mass: float, inertia: float, drop: float = 0.0, box: float 
 
 
 def _joint(name: str, parent: str, child: str, drop: float = 0.0, kind: str = "continuous", limit: str = "") -> str:
-    """A joint `drop` m below its parent's frame. It turns about -y, so that a positive angle swings towards x."""
+    """Return a joint `drop` m below its parent's frame; its axis is -y, so a positive angle swings towards x."""
     return (
         f'<joint name="{name}" type="{kind}"><parent link="{parent}"/><child link="{child}"/>'
         f'<origin xyz="0 0 {-drop}"/><axis xyz="0 -1 0"/>{limit}</joint>'
@@ -83,7 +83,7 @@ def _joint(name: str, parent: str, child: str, drop: float = 0.0, kind: str = "c
 
 
 _BASE = _link("base", 1.0, 1.0)
-_INERTIA, _MASS, _DROP = 1e-3, 0.1, 0.06  # of the arm: about its centre, kg·m²; kg; m
+_INERTIA, _MASS, _DROP = 1e-3, 0.1, 0.06  # of the arm: about its centre of mass, kg·m²; kg; m below the shaft
 _ARM = _BASE, _link("arm", _MASS, _INERTIA, _DROP), _joint("shaft", "base", "arm")
 _ABOUT_SHAFT = _INERTIA + _MASS * _DROP**2
 _WEIGHT = _MASS * _G * _DROP  # N·m
@@ -98,7 +98,7 @@ def _ahead(
     friction: float = 0.0,
     backlash: float = 0.0,
 ) -> float:
-    """Let servos that give this torque, 1 N·m at most, drive every joint for so long, in whole steps."""
+    """Drive every joint with this torque (1 N·m at most) for `seconds`, in whole steps; return the first torque."""
     motor = MotorParams(
         resistance=1e-5, inductance=0.0, torque_constant=1e-6, gear_ratio=1.0, armature=armature, backlash=backlash,
         thermal_resistance=0.0,
@@ -204,7 +204,7 @@ def _joints_of_a_chain_move_each_other(build: _Build) -> None:
 
 
 def _a_rotor_that_meets_its_joint_shares_its_momentum(build: _Build) -> None:
-    with build(*_ARM, gravity=_NOTHING) as engine:  # it turns alone for 60 ms, through half its play
+    with build(*_ARM, gravity=_NOTHING) as engine:  # the motor turns alone for 60 ms, through half the play
         _ahead(engine, 0.05, torque=0.02, armature=0.004, backlash=0.018)
         _near(float(engine.state()[1][0]), 0.0, 1e-9, "the speed of the joint before that")
     with build(*_ARM, gravity=_NOTHING) as engine:
@@ -240,7 +240,7 @@ def _a_base_that_stands_free_falls_turns_and_can_be_placed(build: _Build) -> Non
 def _a_joint_can_be_put_somewhere_at_rest_and_the_others_stay(build: _Build) -> None:
     parts = (*_ARM, _link("hand", 0.05, 1e-4, 0.02), _joint("wrist", "arm", "hand", 2 * _DROP))
     with build(*parts, joints=("shaft", "wrist"), start={"shaft": 0.4, "wrist": -0.3}) as engine:
-        _ahead(engine, 0.1 + engine.time_step)  # in the middle of a physics step, where steps have a middle
+        _ahead(engine, 0.1 + engine.time_step)  # to the middle of a physics step, if the engine has substeps
         before = engine.state()[0][1]
         engine.place_joint(0, 1.1)
         (shaft, wrist), (speed, _) = engine.state()
@@ -298,7 +298,7 @@ def _a_link_tells_how_it_moves(build: _Build) -> None:
 
 def _the_floor_carries_what_stands_on_it_by_weight_and_friction(build: _Build) -> None:
     box = _link("base", 1.0, 2e-3, box=0.1), _link("arm", 0.1, 1e-4, 0.0), _joint("shaft", "base", "arm")
-    slope = 1.0, 0.5, -_G  # m/s²: friction has to hold it back
+    slope = 1.0, 0.5, -_G  # m/s²; friction must hold the body
     with build(*box, fixed_base=False, ground=True, base_height=0.051, gravity=slope) as engine:
         assert engine.contacts() == [], "nothing touches before the first step"
         pushes, places = [], []

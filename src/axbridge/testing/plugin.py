@@ -14,19 +14,19 @@ _MARKER = "servo_bus(rig, *, faults='', timing='none', seed=0): which virtual se
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the rig of tests that name none."""
+    """Add the option for the default rig."""
     group = parser.getgroup("axbridge")
     group.addoption("--servo-bus", metavar="RIG", default="bench_arm", help="Rig of the fixture servo_bus.")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker known."""
+    """Register the marker."""
     config.addinivalue_line("markers", _MARKER)
 
 
 @pytest.fixture(scope="session")
 def _servo_buses() -> Iterator[tuple[ExitStack, dict[str, ServoBus]]]:
-    """The servers of this process, one a rig, which live until the last test."""
+    """Yield the servers of this process, one per rig; they run until the last test."""
     with ExitStack() as servers:
         yield servers, {}
 
@@ -35,7 +35,7 @@ def _servo_buses() -> Iterator[tuple[ExitStack, dict[str, ServoBus]]]:
 def servo_bus(
     request: pytest.FixtureRequest, _servo_buses: tuple[ExitStack, dict[str, ServoBus]]
 ) -> Iterator[ServoBus]:
-    """Virtual servos on a serial port, as new for each test; see `axbridge.testing.ServoBus`."""
+    """Yield virtual servos on a serial port, reset for each test; see `axbridge.testing.ServoBus`."""
     marker = request.node.get_closest_marker("servo_bus")
     options: dict[str, Any] = dict(marker.kwargs) if marker else {}
     named = marker.args[0] if marker and marker.args else options.pop("rig", None)

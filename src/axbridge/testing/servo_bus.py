@@ -1,4 +1,4 @@
-"""Virtual servos in a process of their own, for the tests of a servo driver."""
+"""Virtual servos in a separate process, for tests of a servo driver."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ from typing import Any, Literal, NamedTuple
 from axbridge.errors import PortError, UsageError
 
 Timing = Literal["wire", "none"]
-_PATIENCE = 30.0  # s to wait for an answer
-_END = 10.0  # s to wait for a server to end before it is killed
+_PATIENCE = 30.0  # s; time limit for a reply of the server
+_END = 10.0  # s; time limit for its end, after which it is killed
 
 
 class LoggedPacket(NamedTuple):
     """A packet that went over the line, from the program (an instruction) or from a servo (a status)."""
 
-    time: float  # when it ended, s of simulated time
+    time: float  # end of the packet, s of simulated time
     id: int
-    kind: str  # the instruction in small letters, or `status`
-    data: bytes  # parameters; of a read or write without the address
+    kind: str  # the instruction in lower case, or `status`
+    data: bytes  # parameters; without the address of a read or write
     address: int | None = None  # of a read or write to one servo
     error: int | None = None  # the error byte of a status
-    fault: str = ""  # what struck it, as `drop`
+    fault: str = ""  # the fault applied to it, such as `drop`
 
 
 class ServoBus:
-    """Virtual servos on a serial port, and a hand on them: what a test sets, and what it looks at.
+    """Virtual servos on a serial port; a test can set faults and registers, and read their state without packets.
 
-    Ids are those of the rig. Angles are in radians, on the joint's side, as the rig has them.
+    Ids are those of the rig. Angles are the rig's joint angles, rad.
     """
 
     def __init__(self, server: subprocess.Popen[str], command: str) -> None:
         self._server, self._command = server, command
-        first = self._answer(None)  # the first time on a machine it compiles
+        first = self._answer(None)  # slow once per machine, because kernels are compiled
         if "ready" not in first:
             raise PortError("virtual bus", f"it did not start: {first}", f"see why: {command}")
-        self.ports: dict[str, str] = first["ports"]  # by the name of the bus
+        self.ports: dict[str, str] = first["ports"]  # by name of the bus
 
     @property
     def port(self) -> str:
@@ -53,14 +53,14 @@ class ServoBus:
 
     @property
     def running(self) -> bool:
-        """Whether the server's process is still there."""
+        """Whether the server's process is running."""
         return self._server.poll() is None
 
     def inject(self, spec: str) -> None:
         """Set faults from now on, as ``axbridge serve --faults``: ``dead:3``, ``drop=0.01``, ``corrupt#3:read:5``.
 
         Raises:
-            UsageError: the spec has a mistake, or names an id that is not there.
+            UsageError: the spec has a mistake, or names an unknown id.
         """
         self._do("inject", spec=spec)
 
@@ -69,11 +69,11 @@ class ServoBus:
         self._do("clear")
 
     def registers(self, id: int) -> dict[str, int]:
-        """All registers of a servo as they are now, by name; no packet is sent."""
+        """Return all registers of a servo, by name, without sending a packet."""
         return dict(self._do("registers", id=id))
 
     def write(self, id: int, name: str, value: int) -> None:
-        """Write a register as a packet would, but without one.
+        """Write a register with the effects of a WRITE, without sending a packet.
 
         Raises:
             UsageError: there is no such servo or register, or the servo refuses the value.
@@ -87,36 +87,36 @@ class ServoBus:
 
     @property
     def positions(self) -> dict[str, float]:
-        """Where each joint is, rad, by the servo's name."""
+        """Position of each joint, rad, by the servo's name."""
         return dict(self._do("positions"))
 
     def place(self, name: str, position: float) -> None:
-        """Put a joint there, rad, at rest, as by a hand; it stays within its stops.
+        """Put a joint at this position, rad, at rest; the position is clipped to its stops.
 
         Raises:
-            UsageError: there is no servo of that name.
+            UsageError: no servo has that name.
         """
         self._do("place", name=name, position=position)
 
     @property
     def packets(self) -> list[LoggedPacket]:
-        """The packets since the start of the test, in order, at most 20,000."""
+        """Return the packets since the start of the test, in order, at most 20,000."""
         return [LoggedPacket(**{**one, "data": bytes.fromhex(one["data"])}) for one in self._do("packets")]
 
     def reboot(self) -> None:
-        """Switch every servo off and on: EEPROM is kept, RAM is reset, torque is off."""
+        """Switch every servo's power off and on: EEPROM is kept, RAM is reset, torque is off."""
         self._do("reboot")
 
     def unplug(self) -> None:
-        """Pull the adapter: the port hangs up, and there is none under its name; servos keep their power."""
+        """Unplug the adapter: the port hangs up and its name vanishes; servos keep their power."""
         self._do("unplug")
 
     def plug(self) -> None:
-        """Put the adapter back, under the same name."""
+        """Plug the adapter in again, under the same name."""
         self.ports = self._do("plug")
 
     def reset(self, *, faults: str = "", timing: Timing | None = None, seed: int = 0) -> None:
-        """Begin again with new servos, limp at the start of the rig, and with these faults; the port hangs up once.
+        """Start again with new servos, limp at the rig's start position, and these faults; the port hangs up once.
 
         Raises:
             UsageError: the spec of the faults has a mistake.
@@ -125,7 +125,7 @@ class ServoBus:
 
     def _do(self, command: str, **arguments: Any) -> Any:
         assert self._server.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # `_answer` says why
+        with contextlib.suppress(BrokenPipeError):  # `_answer` reports the cause
             self._server.stdin.write(json.dumps({"command": command, **arguments}) + "\n")
             self._server.stdin.flush()
         said = self._answer()
@@ -162,14 +162,14 @@ def serve(
 
     Args:
         rig: A name in `hil_rigs/`, or the path of a rig file.
-        faults: What goes wrong from the start, see `ServoBus.inject`.
-        timing: ``none``: answers come at once, which suits tests on a busy machine; ``wire``: as on a real line.
-        seed: Of faults that strike a share of packets.
-        engine: ``none``: joints on their own; or an engine of the extra `sim`; None: the rig's.
-        model: Servo model; by default that of a real servo.
+        faults: Faults from the start, see `ServoBus.inject`.
+        timing: ``none``: replies are immediate, for tests on a busy machine; ``wire``: as on a real line.
+        seed: Seed of random faults.
+        engine: ``none``: each joint alone; or an engine of the extra `sim`; None: the rig's.
+        model: Servo model; default: the one identified from a real servo.
 
     Raises:
-        PortError: it does not start; the message says why.
+        PortError: the server does not start; the message has the cause.
     """
     options = [
         *("--timing", timing, "--seed", str(seed)),

@@ -1,1 +1,1 @@
-"""The virtual servo, byte for byte and in time, and the line that it is on."""
+"""The virtual servo with its packets and timing, and the line that it is on."""

@@ -1,4 +1,4 @@
-"""Protections of a servo's firmware: supply, temperature and load; when it shuts down, and how the host recovers it."""
+"""Firmware protections against wrong supply voltage, high temperature and overload; shutdown and recovery."""
 
 from __future__ import annotations
 
@@ -17,49 +17,52 @@ _DUTY, _SPEED, _VOLTS, _TEMPERATURE = map(int, (State.DUTY, State.SPEED, State.V
 
 
 class AlarmLimits(NamedTuple):
-    """Limits of the state of a servo without alarms, inside of which none comes: `Alarms.poll` would change nothing."""
+    """State limits of a servo without alarms; while the state is inside them, `Alarms.poll` changes nothing."""
 
-    lowest: float  # -V, so that each is an upper limit
+    lowest: float  # -V: negated, so that every field is an upper limit
     highest: float  # V
     hottest: float  # degC
-    duty: float  # its magnitude, as of the current
-    current: float = math.inf  # A
+    duty: float  # magnitude
+    current: float = math.inf  # A, magnitude
 
 
 class Alarms:
-    """The state bits of one servo's error byte, or its Hardware Error Status, and the shutdown they lead to."""
+    """Status bits of one servo's error byte or Hardware Error Status, and the shutdown that they cause."""
 
     def __init__(self, profile: FirmwareProfile, table: ControlTable) -> None:
         self._behaviour = profile.behaviour
-        self._latched = "hardware_error_status" in table  # nothing but a reboot takes a shutdown back
+        self._latched = "hardware_error_status" in table  # only a reboot ends a shutdown
         self._limit = "pwm_limit" if self._latched else "torque_limit"
         self._table = table
         self._stalled_since: float | None = None
-        self.bits: int = 0  # what is wrong now
-        self.tripped: int = 0  # what has taken the torque away and waits for recovery
-        self.overloaded: bool = False  # whatever the load is (a fault)
+        self.bits: int = 0  # present alarms
+        self.tripped: int = 0  # alarms that switched the torque off and wait for recovery
+        self.overloaded: bool = False  # overload at any load (a fault)
         protection = profile.protection
-        self._share = protection.overload_duty / profile.units.full_scale  # of the duty, for each count of its limit
+        self._duty_per_count = protection.overload_duty / profile.units.full_scale
         self._by_torque_limit = not self._latched and self._behaviour.shutdown_effect == "torque_limit_zero"
-        self._standing = protection.overload_speed * profile.electrics.no_load_speed * RPM
-        self._patience = protection.overload_s
-        self._reset = protection.reset_voltage
+        self._standstill_speed = protection.overload_speed * profile.electrics.no_load_speed * RPM
+        self._overload_time = protection.overload_s
+        self._reset_volts = protection.reset_voltage
         self.configure()
 
     def configure(self) -> None:
-        """Take over the limits of the EEPROM area."""
+        """Read the limits from the EEPROM area."""
         table = self._table
         self._voltages = table["min_voltage_limit"], table["max_voltage_limit"]
         self._hottest = table["temperature_limit"]
 
     def reset(self) -> None:
-        """Forget everything, as at power-on."""
+        """Clear all alarms, as at power-on."""
         self.bits = self.tripped = 0
         self.overloaded = False
         self._stalled_since = None
 
     def poll(self, state: list[float], time: float, *, driven: bool, hot: float | None) -> int:
-        """Renew `bits` from a row of the state array, or the temperature `hot`; return what demands a shutdown now."""
+        """Update `bits` from a row of the state array; return the alarms that now require a shutdown.
+
+        `hot`, degC, replaces the temperature of the state.
+        """
         bits = 0
         lowest, highest = self._voltages
         if not lowest <= round(state[_VOLTS] / VOLT_PER_COUNT) <= highest:
@@ -72,26 +75,26 @@ class Alarms:
         return bits and bits & self._table["shutdown"] & ~self.tripped
 
     def limits(self, *, driven: bool) -> AlarmLimits | None:
-        """The limits as they are now; None while an alarm is there, or begins."""
+        """Return the present limits; None while an alarm is set or a stall is being timed."""
         if self.bits or self.tripped or self.overloaded or self._stalled_since is not None:
             return None
         lowest, highest = self._voltages
         duty = self._pushing_duty if driven else math.inf
-        return AlarmLimits(-max(lowest / 10, self._reset), highest / 10, self._hottest, math.nextafter(duty, 0.0))
+        return AlarmLimits(-max(lowest / 10, self._reset_volts), highest / 10, self._hottest, math.nextafter(duty, 0.0))
 
     @property
     def _pushing_duty(self) -> float:
-        """The duty of a driven motor from which on it counts as pushing."""
-        return self._share * self._table[self._limit] or math.inf
+        """Smallest duty at which a driven motor counts as pushing."""
+        return self._duty_per_count * self._table[self._limit] or math.inf
 
     def overload(self) -> int:
-        """Make the load an overload until recovery; return the alarms that demand a shutdown now."""
+        """Set the overload alarm until recovery; return the alarms that now require a shutdown."""
         self.overloaded = True
         self.bits |= _OVERLOAD
         return _OVERLOAD & self._table["shutdown"]
 
     def shut_down(self, flags: int) -> None:
-        """Take the torque away for these alarms, in the register that this firmware uses for it."""
+        """Switch the torque off for these alarms, through the register that this firmware uses."""
         self.bits |= flags
         self.tripped |= flags
         if self._by_torque_limit:
@@ -100,7 +103,7 @@ class Alarms:
             self._table["torque_enable"] = 0
 
     def recover(self, *, torque_enable: bool) -> None:
-        """The host asks for torque again after a shutdown, by Torque Enable or else by Torque Limit."""
+        """End a shutdown that is not latched; the host has written Torque Enable, or else Torque Limit."""
         if self._behaviour.overload_latched and self.tripped & _OVERLOAD:
             if self._by_torque_limit:
                 self._table["torque_limit"] = 0
@@ -116,18 +119,18 @@ class Alarms:
 
     @property
     def may_start(self) -> bool:
-        """Whether a goal or a speed may switch the torque on: not after a shutdown that took Torque Enable away."""
+        """Whether a goal or a speed may switch the torque on; not after a shutdown that cleared Torque Enable."""
         return self._by_torque_limit or not self.tripped
 
     def _stalled(self, state: list[float], time: float, driven: bool) -> bool:
-        """Whether the shaft has stood against all the torque it may give for too long."""
+        """Return whether the shaft has stood still at the overload duty for longer than the overload time."""
         if not (driven and abs(state[_DUTY]) >= self._pushing_duty and self._stands(state)):
             self._stalled_since = None
             return False
         if self._stalled_since is None:
             self._stalled_since = time
-        return time - self._stalled_since >= self._patience
+        return time - self._stalled_since >= self._overload_time
 
     def _stands(self, state: list[float]) -> bool:
-        """Whether the shaft is too slow to count as turning."""
-        return abs(state[_SPEED]) <= self._standing
+        """Return whether the shaft is too slow to count as turning."""
+        return abs(state[_SPEED]) <= self._standstill_speed

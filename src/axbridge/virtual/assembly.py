@@ -19,7 +19,10 @@ _PENDULUM_STEP = 1 / 240  # s
 
 
 def build_bank(rig: Rig, *, seed: int = 0, ideal: Iterable[IdealJoint] | None = None) -> ServoBank:
-    """The bank of a rig's Dynamixels in its world; `ideal` are the joints that have none."""
+    """Build the motor bank of a rig's Dynamixel servos in its world.
+
+    `ideal` are the joints with an ideal drive; by default those of the rig.
+    """
     names = [bus.name for bus in rig.buses]
     configs = rig.dynamixels
     regulated = [config.name for config in configs if config.supply_voltage is not None]
@@ -35,7 +38,7 @@ def build_bank(rig: Rig, *, seed: int = 0, ideal: Iterable[IdealJoint] | None = 
     ]
     if ideal is None:
         ideal = [IdealJoint(config) for config in rig.servos if config.drive == "ideal"]
-    engine = _engine(rig, configs, list(ideal))
+    engine = _build_rig_engine(rig, configs, list(ideal))
     for config in configs:
         if engine.kinds[engine.joints.index(config.joint)] == "prismatic":
             engine.close()
@@ -54,12 +57,12 @@ def build_bank(rig: Rig, *, seed: int = 0, ideal: Iterable[IdealJoint] | None = 
         row[Passive.SPRING] = config.spring_constant
         row[Passive.DAMPING] += config.damping_constant
         row[Passive.FRICTION] += config.static_friction
-    _say_what_is_odd(bank, rig, configs, servos)
+    _warn_of_weak_motors(bank, rig, configs, servos)
     return bank
 
 
-def _say_what_is_odd(bank: ServoBank, rig: Rig, configs: Sequence[ServoConfig], servos: list[BankServo]) -> None:
-    """Warn of servos that cannot move or cannot hold what they carry at the start."""
+def _warn_of_weak_motors(bank: ServoBank, rig: Rig, configs: Sequence[ServoConfig], servos: list[BankServo]) -> None:
+    """Warn about servos that cannot move, or cannot hold their load at the start."""
     loads = bank.engine.load()
     for config, servo in zip(configs, servos, strict=True):
         joint = bank.joints.index(config.joint)
@@ -75,8 +78,8 @@ def _say_what_is_odd(bank: ServoBank, rig: Rig, configs: Sequence[ServoConfig], 
             warnings.warn(f"{text} at most: it will sink", RigWarning, stacklevel=4)
 
 
-def _engine(rig: Rig, configs: Sequence[ServoConfig], ideal: list[IdealJoint]) -> Engine:
-    """That of its world; in a rig without a world every Dynamixel swings a pendulum of its own."""
+def _build_rig_engine(rig: Rig, configs: Sequence[ServoConfig], ideal: list[IdealJoint]) -> Engine:
+    """Build the engine of the rig's world; without a world, each Dynamixel drives its own pendulum."""
     if rig.world is not None:
         return build_engine(rig.world.engine, Scene.of(rig, ideal))
     if ideal:

@@ -1,6 +1,6 @@
-"""Firmware of AX servos, and of MX servos with Protocol 1.0: what their registers do.
+"""Firmware of AX servos, and of MX servos with Protocol 1.0: effects of their registers.
 
-Behaviour that differs between firmwares is a flag of the profile.
+The profile has a flag for each behaviour that differs between firmwares.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _GOALS = struct.Struct("<HH")  # Goal Position and Moving Speed
 _TURN = 2 * math.pi
 _ACCELERATION_UNIT = math.radians(8.583)  # rad/s² per count of the MX goal acceleration
 _COMPLIANCE = Command.MARGIN_CW, Command.MARGIN_CCW, Command.SLOPE_CW, Command.SLOPE_CCW, Command.PUNCH
-_SPEED_TIME = 0.19  # s, of the difference of positions that is Present Speed: 300° / 27.7 rad/s, answers.ros.org 211471
-_LOAD_PER_SPEED = 2  # counts of Present Load a count that Present Speed is wrong (likewise)
-_BUSY = 0.1  # s after a goal in which a servo at rest still counts as moving: latency and stiction
+_SPEED_TIME = 0.19  # s over which Present Speed differentiates the position: 300° / 27.7 rad/s, answers.ros.org 211471
+_LOAD_PER_SPEED = 2  # error of Present Load in counts per count of error in Present Speed (same source)
+_MOVING_TIME = 0.1  # s after a goal during which a servo at rest still reads as moving: latency and stiction
 
 
 class AxFirmware(Firmware):
-    """Of one servo."""
+    """Firmware of one AX servo, or one MX servo with Protocol 1.0."""
 
     EFFECTS: ClassVar = {
         "torque_enable": "_switch",
@@ -38,14 +38,14 @@ class AxFirmware(Firmware):
         "lock": "_lock",
     }
     REST: ClassVar = ("moving", "realtime_tick")
-    _lost_turns = 0  # counts: whole turns that a multi-turn position has lost without power
+    _lost_turns = 0  # counts: whole turns that a multi-turn position lost at power-off
     _last_position = -1
     _wheel_drive = False  # driven in wheel mode although Torque Enable reads 0
-    _busy_until = 0.0
+    _moving_until = 0.0
 
     def begin(self, time: float) -> None:
         self._wheel_drive = False
-        self._last_position, self._busy_until = -1, 0.0
+        self._last_position, self._moving_until = -1, 0.0
         super().begin(time)
 
     def forget_turns(self, time: float) -> None:
@@ -54,12 +54,12 @@ class AxFirmware(Firmware):
         self.copy_present(time)
 
     def _raw(self, reading: float) -> int:
-        """The count of a shaft at `reading`, rad, with all its turns."""
+        """Return the position count at `reading` (rad), whole turns included."""
         return round(self.zero + reading / self.units.position)
 
     def configure(self) -> None:
         self._goal = self.profile.registers["goal_position"].address
-        self._middle = (0.5 * self.units.counts - self.zero) * self.units.position  # of the turn that is seen, rad
+        self._middle = (0.5 * self.units.counts - self.zero) * self.units.position  # rad: middle of the sensor's range
         low, high, counts = self.table["cw_angle_limit"], self.table["ccw_angle_limit"], self.units.counts
         wheel, behaviour = low == high == 0, self.profile.behaviour
         self.mode = Mode.JOINT
@@ -80,11 +80,11 @@ class AxFirmware(Firmware):
     def locked(self, address: int, length: int, *, own: bool) -> bool:  # noqa: ARG002
         if not self.table.get("lock"):
             return False
-        lock = self.profile.registers["lock"]  # it stays writable: 1 is all it takes
+        lock = self.profile.registers["lock"]  # Lock itself stays writable, but its range then allows only 1
         return (address, length) != (lock.address, lock.size) and self.profile.behaviour.locks(address, length)
 
     def followed(self) -> tuple[int, int] | None:
-        """See `Firmware.followed`; not for wheels and several turns, and with a faulty sensor."""
+        """See `Firmware.followed`; None also in wheel and multi-turn mode, and with a stuck sensor."""
         plain = self.driven and self.mode is Mode.JOINT and not self.multi_turn and self.stuck is None
         return None if not plain or self.locked(self._goal, _GOALS.size, own=True) else (self._goal, _GOALS.size)
 
@@ -93,7 +93,7 @@ class AxFirmware(Firmware):
         if not low <= position <= high or position > units.counts or speed > units.full_scale:
             return None
         self.table.data[self._goal : self._goal + len(goals)] = goals
-        self._busy_until = time + _BUSY
+        self._moving_until = time + _MOVING_TIME
         return (position - self.zero) * units.position + self._turns(reading), speed * units.speed
 
     def _switch(self, _: str, written: Written) -> None:
@@ -108,21 +108,21 @@ class AxFirmware(Firmware):
     def _new_goal(self, _: str, written: Written) -> None:
         if self.mode is Mode.JOINT and self.profile.behaviour.auto_torque_on_goal and self.alarms.may_start:
             self.table.data[_TORQUE] = 1
-        self._busy_until = written.time + _BUSY
+        self._moving_until = written.time + _MOVING_TIME
 
     def _new_speed(self, _: str, written: Written) -> None:
         if self.mode is not Mode.JOINT and self.alarms.may_start:
             if self.profile.behaviour.auto_torque_in_wheel:
                 self.table["torque_enable"] = 1
             self._wheel_drive = True
-        self._busy_until = written.time + _BUSY
+        self._moving_until = written.time + _MOVING_TIME
 
     def _new_limit(self, _: str, written: Written) -> None:
         if written.values["torque_limit"] and self.alarms.tripped:
             self.alarms.recover(torque_enable=False)
 
     def _lock(self, _: str, written: Written) -> None:
-        self.ranges["lock"] = written.values["lock"], 1  # what is locked stays so until the power goes
+        self.ranges["lock"] = written.values["lock"], 1  # a lock lasts until power-off
 
     def shut_down(self, flags: int) -> None:
         if self.profile.behaviour.shutdown_effect == "torque_enable_off":
@@ -140,28 +140,28 @@ class AxFirmware(Firmware):
         if self.multi_turn:
             divider = max(self.table.get("resolution_divider", 1), 1)
             return max(-32768, min(32767, (count - self._lost_turns) // divider + self.table.get("multi_turn_offset")))
-        if not 0 <= count <= self.units.counts:  # in the dead zone the wiper touches neither end: the nearer one here
+        if not 0 <= count <= self.units.counts:  # in the dead zone the wiper has no contact: report the nearer end
             count = round(self.zero + (reading - self._turns(reading)) / self.units.position)
         return max(0, min(self.units.counts, count))
 
     def _turns(self, reading: float) -> float:
-        """Whole turns, rad, that the sensor at `reading` (rad) does not tell: it sees the angle within one turn.
+        """Return the whole turns in `reading`, in rad: the sensor only measures the angle within one turn.
 
-        They change in the middle of the dead zone. 0 where positions go beyond a turn.
+        The turn number changes in the middle of the dead zone. In multi-turn mode the result is 0.
         """
         if self.multi_turn:
             return 0.0
         return round((reading - self._middle) / _TURN) * _TURN
 
     def _is_dead(self, reading: float) -> bool:
-        """Whether the sensor sees nothing of a shaft at `reading`, rad."""
+        """Return whether `reading` (rad) is in the sensor's dead zone."""
         return not -0.5 <= self.zero + (reading - self._turns(reading)) / self.units.position <= self.units.counts + 0.5
 
     def _misread(self, counts: SensorCounts, state: list[float]) -> SensorCounts:
-        """Speed and load as the dead zone spoils them.
+        """Return the counts with the errors in speed and load that the dead zone causes.
 
-        Present Speed is a difference of positions: 0 while the position stays at an end, and more than any motor
-        reaches when it jumps to the other one. Present Load is wrong along with it, and overflows.
+        Present Speed is a difference of positions. It is 0 while the position stays at one end, and above the motor's
+        maximum speed when the position jumps to the other end. Present Load has an error in proportion, and overflows.
         """
         reading, wheel = state[_READING], self.mode is not Mode.JOINT
         before = reading - state[_SPEED] * _SPEED_TIME
@@ -190,19 +190,19 @@ class AxFirmware(Firmware):
         return position, speed, *others
 
     def scale(self) -> Scale | None:
-        """See `Firmware.scale`; not of wheels with a dead zone, and of several turns."""
+        """See `Firmware.scale`; None in wheel mode with a dead zone, and in multi-turn mode."""
         plain = not self.multi_turn and self.profile.behaviour.speed_quirk == "none"
         return self._scale(self.zero, 0) if plain and (self.mode is Mode.JOINT or not self._has_dead_zone) else None
 
     def refresh_rest(self, counts: SensorCounts, state: list[float], time: float) -> None:  # noqa: ARG002
         table = self.table
         powered = self.driven and table["torque_limit"] != 0  # a shutdown leaves Torque Enable at 1
-        table["moving"] = int(powered and self._is_moving(counts, busy=time < self._busy_until))
+        table["moving"] = int(powered and self._is_moving(counts, busy=time < self._moving_until))
         if "realtime_tick" in table:
             table["realtime_tick"] = self.tick(time)
 
     def _is_moving(self, counts: SensorCounts, *, busy: bool) -> bool:
-        """Whether the servo is on its way: away from the goal, and turning or about to."""
+        """Return whether the servo is away from its goal, and turns or is about to."""
         table = self.table
         if self.mode is not Mode.JOINT:
             return counts.speed != 0 and bits_to_signed(table["moving_speed"]) != 0
@@ -223,12 +223,12 @@ class AxFirmware(Firmware):
         if not limit:
             row[Command.TORQUE] = 0.0
         row[Command.MODE] = float(mode)
-        row[Command.GOAL] = (goal - self.zero) * units.position + turned  # in the turn that the sensor sees
+        row[Command.GOAL] = (goal - self.zero) * units.position + turned  # in the turn that the sensor measures
         row[Command.SPEED] = (bits_to_signed(speed) if mode is Mode.WHEEL_SPEED else speed) * units.speed
         row[Command.DUTY] = bits_to_signed(speed) / units.full_scale if mode is Mode.WHEEL_DUTY else 0.0
         row[Command.TORQUE_LIMIT] = limit / units.full_scale
         row[Command.ACCELERATION] = table.get("goal_acceleration") * _ACCELERATION_UNIT
-        if self.stuck is not None and mode is Mode.JOINT:  # it pushes for ever, by the compliance law; without, fully
+        if self.stuck is not None and mode is Mode.JOINT:  # constant error: constant duty
             error = row[Command.GOAL] - (self.stuck - self.zero) * units.position
             row[Command.MODE] = float(Mode.WHEEL_DUTY)
             row[Command.DUTY] = plain_python(compliance)(error, *(row[column] for column in _COMPLIANCE))

@@ -1,4 +1,4 @@
-"""What clients of a virtual bus connect to: a pseudo-terminal, or a TCP port for ``socket://`` and other systems."""
+"""Ports for clients of a virtual bus: a pseudo-terminal, or a TCP port for ``socket://`` and other systems."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ from axbridge.virtual.wake_latency import Awake, wake_on_time
 # struct termios2 of Linux: four flag words, line discipline, 19 control characters, input and output speed.
 _TERMIOS2 = struct.Struct("=4IB19s2I")
 _TCGETS2 = 0x802C542A
-_CHUNK = 4096  # bytes of one read, and of all that wait to be fetched: the kernel keeps as many for a real adapter
-_FULL = 1e-3  # s to wait while no client takes them
-_MOST_HELD = 65536  # bytes of a TCP client that wait for the line, 0.7 s at 1 Mbit/s; more is lost
-_MOST_READS = 16  # of them in one go
+_CHUNK = 4096  # bytes per read, and of all unread arrivals: the kernel buffers as many for a real adapter
+_FULL_PAUSE = 1e-3  # s between checks while the arrivals fill the buffer
+_MOST_HELD = 65536  # bytes of a TCP client that are held for the line, 0.7 s at 1 Mbit/s; more are lost
+_MOST_READS = 16  # reads per call of `hold`
 _TCSETS2 = 0x402C542B
 _CBAUD, _BOTHER = 0o010017, 0o010000
 _TIOCGEXCL = 0x80045440  # Linux
@@ -45,13 +45,13 @@ _CLOSED, _OPENED = 0x08 | 0x10, 0x20  # inotify: IN_CLOSE_WRITE and IN_CLOSE_NOW
 _EVENT = struct.Struct("=iIII")  # struct inotify_event: watch, mask, cookie, length of the name
 _MOST_UNREAD = 2048  # bytes
 _TRIALS = 200
-_CLAIMS, _CLAIM_PAUSE = 5, 0.02  # attempts to lock a link, and the pause between them, s
-_OTHERWISE = "serve on TCP: --tcp 127.0.0.1:7000"
-_TAKEN = b"axbridge: this bus has a client already; it takes another one when that has left\n"
+_LOCK_ATTEMPTS, _LOCK_PAUSE = 5, 0.02  # attempts to lock a link, and the pause between them, s
+_TCP_HINT = "serve on TCP: --tcp 127.0.0.1:7000"
+_OCCUPIED_NOTICE = b"axbridge: this bus has a client already; it takes another one when that has left\n"
 
 
 class Arrival(NamedTuple):
-    """Bytes from a client: when it sent them, s on the monotonic clock, and the bits per second it had set, if any."""
+    """Bytes from a client: send time in s on the monotonic clock, and the bits per second it set, if any."""
 
     data: bytes
     time: float
@@ -59,7 +59,7 @@ class Arrival(NamedTuple):
 
 
 class Listener:
-    """A thread in a blocking read of one end of the terminal.
+    """A thread that blocks in a read of one end of the terminal.
 
     It does not receive bytes that a client discards: a TCOFLUSH right after a write (pypot flushes before every packet)
     removes bytes that the kernel has not yet moved to this end.
@@ -69,20 +69,20 @@ class Listener:
         self.ready_fd, self._waker = os.pipe()  # readable when there are arrivals
         self._end = end
         self._arrivals: deque[Arrival] = deque()
-        self._over = False
+        self._stopping = False
         self._thread = threading.Thread(target=self._listen, name="pty listener", daemon=True)
         self._thread.start()
 
     def arrivals(self) -> list[Arrival]:
-        """What has come since the last call; for use when `ready_fd` is readable."""
+        """Return the arrivals since the last call; call it when `ready_fd` is readable."""
         os.read(self.ready_fd, _CHUNK)
         return [self._arrivals.popleft() for _ in range(len(self._arrivals))]
 
     def close(self, other: int) -> None:
-        """Stop listening; `other` is the other end of the terminal, to wake the thread by."""
-        self._over = True
+        """Stop the thread; a byte written to `other`, the other end of the terminal, ends its read."""
+        self._stopping = True
         os.set_blocking(other, False)
-        with contextlib.suppress(BlockingIOError):  # it is full: then the thread is not waiting for more
+        with contextlib.suppress(BlockingIOError):  # the buffer is full, so the read does not block
             os.write(other, b"\0")
         os.set_blocking(other, True)
         self._thread.join()
@@ -93,41 +93,42 @@ class Listener:
         wake_on_time()
         _block_signals()
         while True:
-            while sum(len(arrival.data) for arrival in list(self._arrivals)) >= _CHUNK and not self._over:
-                time.sleep(_FULL)
+            while sum(len(arrival.data) for arrival in list(self._arrivals)) >= _CHUNK and not self._stopping:
+                time.sleep(_FULL_PAUSE)
             data = os.read(self._end, _CHUNK)
             now = time.monotonic()
-            if self._over:
+            if self._stopping:
                 return
             self._arrivals.append(Arrival(data, now, baud(self._end) or None))
             os.write(self._waker, b"!")
 
 
 class DirectReader:
-    """Reads one end of the terminal in the thread that waits for it: for who must pass bytes on at once."""
+    """Reads one end of the terminal in the calling thread, for a relay that must pass bytes on without delay."""
 
     def __init__(self, end: int) -> None:
         self.ready_fd = end
 
     def arrivals(self) -> list[Arrival]:
-        """What has come; for use when `ready_fd` is readable."""
+        """Return the bytes that have arrived; call it when `ready_fd` is readable."""
         data = os.read(self.ready_fd, _CHUNK)
         return [Arrival(data, time.monotonic(), baud(self.ready_fd) or None)]
 
     def close(self, other: int) -> None:
-        """Nothing is left to stop."""
+        """Do nothing: there is no thread to stop."""
 
 
 class Unlocker:
-    """A thread that ends a client's exclusive use of the terminal (TIOCEXCL) when that client has gone.
+    """A thread that ends a client's exclusive use of the terminal (TIOCEXCL) after that client has closed it.
 
-    The kernel keeps it while the slave is open in any process, and the server always has it open. So after a client was
-    killed only root could open it. Only Linux reports when a file is closed; elsewhere there is no thread.
+    The kernel keeps the flag while any process has the slave open, and the server always has. Without this thread only
+    root could open the terminal after a client was killed. Only Linux reports when a file is closed; elsewhere there is
+    no thread.
     """
 
     def __init__(self, slave: int) -> None:
         self._slave = slave
-        self.clients: int | None = None  # how often it is open, without the server's own; None: the system does not say
+        self.clients: int | None = None  # number of opens besides the server's; None: the system does not report it
         self._events = -1
         if sys.platform != "linux":
             return
@@ -135,15 +136,15 @@ class Unlocker:
         self._events = self._libc.inotify_init1(os.O_CLOEXEC)
         self._watched = self._libc.inotify_add_watch(self._events, os.ttyname(slave).encode(), _CLOSED | _OPENED)
         self.clients = 0 if self._watched >= 0 else None
-        self._over = False
+        self._stopping = False
         self._thread = threading.Thread(target=self._watch, name="pty unlocker", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """Stop watching, before the slave is closed."""
+        """Stop watching; call it before the slave is closed."""
         if self._events >= 0:
-            self._over = True
-            self._libc.inotify_rm_watch(self._events, self._watched)  # which is an event
+            self._stopping = True
+            self._libc.inotify_rm_watch(self._events, self._watched)  # this causes an event that ends the read
             self._thread.join()
             os.close(self._events)
 
@@ -151,18 +152,18 @@ class Unlocker:
         _block_signals()
         while True:
             masks: list[int] = []
-            with contextlib.suppress(OSError):  # this system gives none
+            with contextlib.suppress(OSError):  # the system has no inotify
                 data = os.read(self._events, _CHUNK)
                 masks = [mask for _, mask, _, _ in _EVENT.iter_unpack(data[: len(data) // _EVENT.size * _EVENT.size])]
-            if self._over or self._watched < 0:
+            if self._stopping or self._watched < 0:
                 return
-            self.clients = (self.clients or 0) + sum(bool(one & _OPENED) - bool(one & _CLOSED) for one in masks)
+            self.clients = (self.clients or 0) + sum(bool(mask & _OPENED) - bool(mask & _CLOSED) for mask in masks)
             if not any(mask & _CLOSED for mask in masks):
                 continue
             with contextlib.suppress(OSError):
                 if any(fcntl.ioctl(self._slave, _TIOCGEXCL, bytes(4))):
-                    fcntl.ioctl(self._slave, termios.TIOCNXCL)  # at once: the search takes some 10 ms
-                    if self._has_client():  # what was closed was another one's
+                    fcntl.ioctl(self._slave, termios.TIOCNXCL)  # first, because the search takes about 10 ms
+                    if self._has_client():  # another client has closed it
                         fcntl.ioctl(self._slave, termios.TIOCEXCL)
 
     def _has_client(self) -> bool:
@@ -175,13 +176,13 @@ class Unlocker:
 
 
 def _block_signals() -> None:
-    """In a thread: signals are for the main one."""
+    """Block all signals in this thread, so that the main thread handles them."""
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
 
 
 def _settings(descriptor: int) -> tuple[Any, ...] | None:
-    """The fields of `_TERMIOS2`; None where the system does not tell."""
+    """Return the fields of `_TERMIOS2`; None if the system does not report them."""
     try:
         return _TERMIOS2.unpack(fcntl.ioctl(descriptor, _TCGETS2, bytes(_TERMIOS2.size)))
     except OSError:
@@ -189,13 +190,13 @@ def _settings(descriptor: int) -> tuple[Any, ...] | None:
 
 
 def baud(descriptor: int) -> int:
-    """Bits per second that the client has set; 0 where the system does not tell."""
+    """Return the bits per second that the client has set; 0 if the system does not report them."""
     fields = _settings(descriptor)
     return int(fields[7]) if fields else 0
 
 
 class _Ends(NamedTuple):
-    """One pseudo-terminal, and the listener of its master."""
+    """Both ends of a pseudo-terminal, the listener of its master and the unlocker of its slave."""
 
     master: int
     slave: int
@@ -204,10 +205,10 @@ class _Ends(NamedTuple):
 
 
 class PtyChannel:
-    """One pseudo-terminal; clients open its slave end like any serial port.
+    """One pseudo-terminal; clients open its slave end like a serial port.
 
-    It keeps the slave open, so that clients may come and go. The line sets the speed, from that of the client. `baud`
-    is the rate of a client that sets none, and `link` a symbolic link that keeps pointing at the slave.
+    It keeps the slave open, so that clients can connect and disconnect. The client's speed sets that of the line.
+    `baud` is the rate for a client that sets none. `link` is a symbolic link to the slave, renewed at each `plug`.
     """
 
     def __init__(
@@ -215,35 +216,35 @@ class PtyChannel:
     ) -> None:
         self._listen = listen
         if _MISSING:
-            raise PortError("pty", f"no pseudo-terminal: {_MISSING}", _OTHERWISE)
+            raise PortError("pty", f"no pseudo-terminal: {_MISSING}", _TCP_HINT)
         self._initial_baud = int(baud)
         self._link = link
         self._lock = -1
         self._ends: _Ends | None = None
         self.address = ""
-        self.transit = self._delay = 0.0  # out and in
+        self.transit = self._delay = 0.0  # s, from `write` to the client and from the client to here
         if link is not None:
-            self._claim(link)
+            self._lock_link(link)
         self.plug()
 
     @property
     def port(self) -> str:
-        """What clients open: the link, which stays, or the terminal."""
+        """The port for clients: the permanent link, or the terminal."""
         return str(self._link or self.address)
 
     def descriptors(self) -> tuple[int, ...]:
-        """What to wait on; nothing while it is unplugged."""
+        """File descriptors to wait on; none while it is unplugged."""
         return (self._ends.listener.ready_fd,) if self._ends else ()
 
     def plug(self) -> None:
-        """Open the pseudo-terminal (again) and point the link at it."""
+        """Open a pseudo-terminal and point the link at it."""
         try:
             master, slave = pty.openpty()
         except OSError as failure:
-            raise PortError("pty", f"no pseudo-terminal: {failure}", _OTHERWISE) from failure
+            raise PortError("pty", f"no pseudo-terminal: {failure}", _TCP_HINT) from failure
         tty.setraw(slave)
         _set_baud(slave, self._initial_baud)
-        first = not self.transit  # it is the machine's, and the same for the next terminal
+        first = not self.transit  # the transit times depend on the machine only: measure them once
         if first:
             client = self._listen(slave)
             self.transit = _transit(master, client)
@@ -259,59 +260,59 @@ class PtyChannel:
             temporary.replace(self._link)
 
     def unplug(self) -> None:
-        """Pull the adapter: clients see the port hang up."""
+        """Unplug the adapter: clients see the port hang up."""
         ends, self._ends = self._ends, None
         if ends is not None:
             if self._link is not None:
-                self._link.unlink(missing_ok=True)  # the number may be another's next
+                self._link.unlink(missing_ok=True)  # another program may get this terminal number next
             ends.unlocker.close()
             ends.listener.close(ends.slave)
             os.close(ends.master)
             os.close(ends.slave)
 
     def receive(self) -> list[Arrival]:
-        """What has come from the client since the last call."""
+        """Return the bytes from the client since the last call."""
         if self._ends is None:
             return []
         return [Arrival(data, time - self._delay, baud) for data, time, baud in self._ends.listener.arrivals()]
 
     @property
     def clients(self) -> int | None:
-        """How often clients have it open; None where the system does not say."""
+        """Number of times that clients have it open; None if the system does not report it."""
         return self._ends.unlocker.clients if self._ends else 0
 
     @property
     def occupied(self) -> bool | None:
-        """Whether a client has it open; None where the system does not say."""
+        """Whether a client has it open; None if the system does not report it."""
         return None if self.clients is None else self.clients > 0
 
-    waits = False  # bytes that wait are in the kernel, and their client with them
-    left = False  # a terminal that the server itself has open does not say
+    waits = False  # the kernel buffers bytes, and blocks the client when its buffer is full
+    left = False  # a hang-up is not visible while the server has the slave open
 
     def hold(self) -> None:
-        """Do nothing: the kernel keeps what comes, and lets its client wait."""
+        """Do nothing: the kernel buffers bytes and blocks the client."""
 
     def write(self, data: bytes) -> None:
-        """Hand bytes to the client; what does not fit because it never reads is lost, as in a real adapter."""
+        """Send bytes to the client; as in a real adapter, bytes that an idle client leaves unread are lost."""
         if self._ends is not None and _unread(self._ends.slave) < _MOST_UNREAD:
             with contextlib.suppress(OSError):
                 os.write(self._ends.master, data)
 
     def close(self) -> None:
-        """Close the pseudo-terminal and take the link away; may be called twice."""
+        """Close the pseudo-terminal and remove the link; may be called twice."""
         self.unplug()
         if self._lock >= 0 and self._link is not None:
             lock_of(self._link).unlink(missing_ok=True)
             os.close(self._lock)
             self._lock = -1
 
-    def _claim(self, link: Path) -> None:
+    def _lock_link(self, link: Path) -> None:
         if link.exists() and not link.is_symlink():
             raise UsageError(f"{link} is in the way of the link", "give another --link")
         try:
             self._lock = os.open(lock_of(link), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
             _lock_now(self._lock)
-            link.unlink(missing_ok=True)  # of a server that was killed
+            link.unlink(missing_ok=True)  # left by a server that was killed
         except BlockingIOError:
             os.close(self._lock)
             self._lock = -1
@@ -323,34 +324,34 @@ class PtyChannel:
 
 
 def _lock_now(file: int) -> None:
-    """Lock it; clients lock it for a moment to find out whether the server runs."""
-    for attempt in range(_CLAIMS):
+    """Lock the file; retry, because clients lock it briefly to find out whether the server runs."""
+    for attempt in range(_LOCK_ATTEMPTS):
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            if attempt == _CLAIMS - 1:
+            if attempt == _LOCK_ATTEMPTS - 1:
                 raise
-            time.sleep(_CLAIM_PAUSE)
+            time.sleep(_LOCK_PAUSE)
         else:
             return
 
 
 def _unread(slave: int) -> int:
-    """Bytes that wait for the client; a write beyond the kernel's buffer of 4096 would block."""
+    """Return the number of bytes that the client has not read; a write beyond the kernel's 4096 would block."""
     return int.from_bytes(fcntl.ioctl(slave, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
 def _transit(end: int, listener: Listener | DirectReader) -> float:
-    """The shortest time, s, from a write to this end until it is noticed at the other: the machine's own."""
+    """Return the machine's shortest time, s, from a write to `end` until the listener of the other end sees it."""
     awake = Awake()
     awake.hold()
-    taken = []
+    delays = []
     for _ in range(_TRIALS):
-        begun = time.monotonic()
+        sent_at = time.monotonic()
         os.write(end, b"\0")
-        taken += [arrival.time - begun for arrival in listener.arrivals()]
+        delays += [arrival.time - sent_at for arrival in listener.arrivals()]
     awake.release()
-    return min(taken)
+    return min(delays)
 
 
 def _set_baud(descriptor: int, baud: int) -> None:
@@ -362,7 +363,7 @@ def _set_baud(descriptor: int, baud: int) -> None:
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """``HOST:PORT`` into its parts; an IPv6 host stands in brackets."""
+    """Split ``HOST:PORT`` into its parts; an IPv6 host is in brackets."""
     host, colon, port = text.rpartition(":")
     if not colon or not host or not port.isdigit() or int(port) > 65535:
         raise UsageError(f"{text!r} is no TCP address", "write HOST:PORT, as in 127.0.0.1:7000")
@@ -370,7 +371,7 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
+    """Return whether only this machine can reach an address."""
     if host == "localhost":
         return True
     try:
@@ -380,33 +381,33 @@ def is_loopback(host: str) -> bool:
 
 
 class TcpChannel:
-    """Listens on a TCP port, 0: any free one; the line keeps its baud rate, because a socket has none.
+    """A TCP port for clients; port 0 takes any free one. A socket has no baud rate, so the line keeps its own.
 
     One client at a time: bytes of a second client are discarded, so that they do not move the robot when the first one
-    leaves. Bytes that a client sent faster than the line carries are discarded when it leaves.
+    leaves. When a client leaves, its bytes that wait for the line are discarded.
     """
 
     def __init__(self, host: str, port: int) -> None:
-        self._wanted = (host, port)
+        self._bind_address = (host, port)
         self._listener: socket.socket | None = None
         self._client: socket.socket | None = None
-        self._held = bytearray()  # from the client, until the line is free
+        self._held = bytearray()  # bytes from the client that wait for the line
         self.address = ""
-        self.transit = 0.0  # the distance of the other end is not known
+        self.transit = 0.0  # s: the network delay is unknown
         self.plug()
 
     @property
     def port(self) -> str:
-        """What clients open."""
+        """Address for clients."""
         return self.address
 
     def descriptors(self) -> tuple[int, ...]:
-        """What to wait on; nothing while it is unplugged."""
+        """File descriptors to wait on; none while it is unplugged."""
         return tuple(end.fileno() for end in (self._listener, self._client) if end is not None)
 
     def plug(self) -> None:
         """Listen for clients."""
-        host, port = self._wanted
+        host, port = self._bind_address
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listener = socket.socket(family, socket.SOCK_STREAM)
         try:
@@ -421,11 +422,11 @@ class TcpChannel:
             ) from failure
         self._listener = listener
         bound = listener.getsockname()[1]
-        self._wanted = (host, bound)
+        self._bind_address = (host, bound)
         self.address = f"socket://{f'[{host}]' if ':' in host else host}:{bound}"
 
     def unplug(self) -> None:
-        """Hang up and stop listening."""
+        """Disconnect the client and stop listening."""
         self._hang_up()
         if self._listener is not None:
             self._listener.close()
@@ -434,14 +435,14 @@ class TcpChannel:
     close = unplug
 
     def hold(self) -> None:
-        """Keep what comes while the line is busy, and see whether the client has left and whether another one asks."""
+        """Hold arriving bytes while the line is busy; detect that the client has left, or that another one connects."""
         for _ in range(_MOST_READS):
             if not self._read():
                 break
-        self._accept()  # after that, so that one that has left is not in the way of the next
+        self._accept()  # after the reads, so that a client that has left does not block the next one
 
     def receive(self) -> list[Arrival]:
-        """What has come from the client, oldest first, at most 4096 bytes; takes a client in, or sends it away."""
+        """Return bytes from the client, oldest first, at most 4096; accept a client, or refuse a second one."""
         if not self._held:
             self._read()
         data = bytes(self._held[:_CHUNK])
@@ -450,7 +451,7 @@ class TcpChannel:
         return [Arrival(data, time.monotonic(), None)] if data else []
 
     def _read(self) -> bool:
-        """Read from the client once; whether anything came. What is beyond `_MOST_HELD` is lost."""
+        """Read from the client once; return whether bytes came. Bytes beyond `_MOST_HELD` are lost."""
         if self._client is None:
             return False
         try:
@@ -469,7 +470,7 @@ class TcpChannel:
             return
         try:
             client, _ = self._listener.accept()
-        except OSError:  # no client, or no longer
+        except OSError:  # no client waits, or it has disconnected
             return
         client.setblocking(False)
         if self._client is None:
@@ -477,14 +478,14 @@ class TcpChannel:
             self._client = client
             return
         with contextlib.suppress(OSError), client:
-            client.send(_TAKEN)
-            client.recv(_CHUNK)  # else closing takes the words back
+            client.send(_OCCUPIED_NOTICE)
+            client.recv(_CHUNK)  # unread bytes would make close() discard the message
 
-    left = False  # since the server looked last, a client has
+    left = False  # whether a client has left since the server last reset this flag
 
     @property
     def clients(self) -> int | None:
-        """How many clients are connected."""
+        """Number of connected clients."""
         return int(self._client is not None)
 
     @property
@@ -498,7 +499,7 @@ class TcpChannel:
         return bool(self._held)
 
     def write(self, data: bytes) -> None:
-        """Hand bytes to the client; without one, or when it never reads, they are lost."""
+        """Send bytes to the client; they are lost without a client, or when it does not read."""
         if self._client is not None:
             with contextlib.suppress(OSError):
                 self._client.send(data)
@@ -507,9 +508,9 @@ class TcpChannel:
         if self._client is not None:
             self._client.close()
             self._client = None
-            self._held.clear()  # it must not move the robot without a client
+            self._held.clear()  # these bytes must not move the robot after the client has left
             self.left = True
 
 
 Channel = PtyChannel | TcpChannel
-"""What clients connect to, at `address`; `transit` is how long bytes take from `write` to them, s, beside the wire."""
+"""A port for clients at `address`; `transit` is the delay, s, from `write` to the client, without the wire's time."""

@@ -1,4 +1,4 @@
-"""What a receiver makes of frames that overlap on one wire: idle high, every driver can only pull low."""
+"""Bytes received when frames overlap on one wire: it is high when idle, and each driver can only pull it low."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import numpy as np
 
 from axbridge.bus.protocols.packet import BITS_PER_BYTE
 
-_OVERSAMPLING = 16  # samples a bit, as a UART takes
+_OVERSAMPLING = 16  # samples per bit, as in a UART
 
 
 class Transmission(NamedTuple):
-    """Bytes on the wire, without gaps: their first start bit, s, and their bits per second."""
+    """Bytes on the wire without gaps: start of the first start bit, s, and bits per second."""
 
     start: float
     data: bytes
@@ -20,12 +20,12 @@ class Transmission(NamedTuple):
 
     @property
     def end(self) -> float:
-        """Last stop bit, s."""
+        """End of the last stop bit, s."""
         return self.start + len(self.data) * BITS_PER_BYTE / self.baud
 
 
 def overlay(frames: list[Transmission], baud: float) -> list[Transmission]:
-    """Frames as a receiver at `baud` gets them: those that do not overlap unchanged, others as their wired AND."""
+    """Return frames as a receiver at `baud` gets them; overlapping frames become their wired AND."""
     received: list[Transmission] = []
     group: list[Transmission] = []
     for frame in sorted(frames, key=lambda f: f.start):
@@ -53,7 +53,7 @@ def _merge(group: list[Transmission], baud: float) -> Transmission:
 
 
 def _receive(level: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> bytes:
-    """Bytes a UART samples: each bit in its middle, counted from the falling edge of the start bit."""
+    """Return the bytes that a UART samples: each bit in its middle, counted from the falling edge of the start bit."""
     data = bytearray()
     position = 0
     middles = (np.arange(1, 9) * _OVERSAMPLING) + _OVERSAMPLING // 2
@@ -67,7 +67,7 @@ def _receive(level: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> bytes:
             break
         data.append(int(np.packbits(level[edge + middles], bitorder="little")[0]))
         position = edge + frame - _OVERSAMPLING // 2
-        if not level[position]:  # framing error: the line is low where the stop bit belongs
+        if not level[position]:  # framing error: the line is low at the stop bit
             rise = np.flatnonzero(level[position:])
             if not len(rise):
                 break

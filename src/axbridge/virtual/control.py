@@ -1,8 +1,8 @@
-"""A served world under a test's hand: one JSON object a line in, one a line out.
+"""Commands that let a test control a served world: one JSON object per line, answered by one per line.
 
-``{"command": "inject", "spec": "dead:3"}`` is answered by ``{"ok": true, "result": null}``, and a mistake by
-``{"ok": false, "error": "…", "hint": "…"}``. `axbridge.testing.ServoBus` has the same words as methods, and says what
-each does; tests in other languages write the lines themselves.
+``{"command": "inject", "spec": "dead:3"}`` is answered by ``{"ok": true, "result": null}``, and a wrong command by
+``{"ok": false, "error": "…", "hint": "…"}``. `axbridge.testing.ServoBus` has the same commands as documented methods;
+tests in other languages write the lines themselves.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from axbridge.virtual.line import Line, Logged
 from axbridge.virtual.servo import VirtualServo
 from axbridge.virtual.world import World
 
-_MOST = 20_000  # packets that are kept
+_LOG_LENGTH = 20_000  # packets in the log of a line
 _HINT = 'write a line such as {"command": "inject", "spec": "drop=0.1"}'
 _checked = validate_call(config=ConfigDict(strict=True))
 _ADDRESSED = {Instruction.READ, Instruction.WRITE, Instruction.REG_WRITE}
 
 
 class Control:
-    """Carries out commands on a world that is served."""
+    """Executes commands on a served world."""
 
     def __init__(self, world: World, channels: Mapping[str, Channel]) -> None:
         self._world = world
@@ -41,12 +41,12 @@ class Control:
         self._watch()
 
     def ready(self) -> str:
-        """The line for a client that may connect: the port of the first bus, and those of all."""
+        """Return the line that reports readiness: the port of the first bus, and the ports of all."""
         ports = self._ports()
         return json.dumps({"ready": next(iter(ports.values()), None), "ports": ports})
 
     def run_command(self, text: str) -> str:
-        """Carry out one line; return the answer."""
+        """Execute one line; return the answer."""
         try:
             given = json.loads(text)
             command = given.pop("command", None) if isinstance(given, dict) else None
@@ -54,7 +54,7 @@ class Control:
             if act is None:
                 raise UsageError(f"no command {command!r}", f"there are: {', '.join(COMMANDS)}")
             result = act(**given)
-            self._world.sleep_until(self._world.now())  # what was set for now happens before the answer
+            self._world.sleep_until(self._world.now())  # faults due now strike before the answer
             self._plug()
         except AxBridgeError as mistake:
             return json.dumps({"ok": False, "error": mistake.message, "hint": mistake.hint})
@@ -101,12 +101,12 @@ class Control:
     @_checked
     def _do_powered(self) -> list[int]:
         servos = self._world.servos.values()
-        return sorted(one.id for one in servos if one.firmware.powered and one.table.get("torque_enable"))
+        return sorted(servo.id for servo in servos if servo.firmware.powered and servo.table.get("torque_enable"))
 
     @_checked
     def _do_positions(self) -> dict[str, float]:
         reading = self._world.bank.state[:, State.READING].tolist()
-        return {name: self._directions[name] * reading[one.row] for name, one in self._world.servos.items()}
+        return {name: self._directions[name] * reading[servo.row] for name, servo in self._world.servos.items()}
 
     @_checked
     def _do_place(self, name: str, position: FiniteFloat) -> None:
@@ -116,8 +116,8 @@ class Control:
 
     @_checked
     def _do_packets(self) -> list[dict[str, Any]]:
-        logged = ((line, one) for line in self._world.lines.values() for one in line.log or ())
-        return [_in_words(line, one) for line, one in sorted(logged, key=lambda pair: pair[1].time)]
+        logged = ((line, packet) for line in self._world.lines.values() for packet in line.log or ())
+        return [_packet_record(line, packet) for line, packet in sorted(logged, key=lambda pair: pair[1].time)]
 
     @_checked
     def _do_reboot(self) -> None:
@@ -139,17 +139,17 @@ class Control:
         self, faults: str = "", timing: Literal["wire", "none"] | None = None, seed: int = 0
     ) -> dict[str, str]:
         for channel in self._channels.values():
-            channel.unplug()  # whoever had it open sees it hang up
+            channel.unplug()  # the client sees the port hang up
         self._world.reset(seed=seed, timing=timing or self._timing, faults=faults)
         self._watch()
         self._plug()
         return self._ports()
 
-    # -- what they need -----------------------------------------------------------------------------------------------
+    # -- their parts --------------------------------------------------------------------------------------------------
 
     def _watch(self) -> None:
         for line in self._world.lines.values():
-            line.log = deque(maxlen=_MOST)
+            line.log = deque(maxlen=_LOG_LENGTH)
 
     def _plug(self) -> None:
         for name, channel in self._channels.items():
@@ -160,9 +160,10 @@ class Control:
 
     def _servo(self, id: int) -> VirtualServo:
         servos = self._world.servos.values()
-        servo = next((one for one in servos if one.table["id"] == id), None)
+        servo = next((servo for servo in servos if servo.table["id"] == id), None)
         if servo is None:
-            raise UsageError(f"no servo has id {id}", f"there are: {', '.join(str(one.table['id']) for one in servos)}")
+            ids = ", ".join(str(servo.table["id"]) for servo in servos)
+            raise UsageError(f"no servo has id {id}", f"there are: {ids}")
         return servo
 
 
@@ -170,19 +171,19 @@ COMMANDS = sorted(name.removeprefix("_do_") for name in vars(Control) if name.st
 
 
 def match_plug(line: Line, channel: Channel) -> None:
-    """Unplug or plug a channel where its line was."""
+    """Plug or unplug a channel as its line is."""
     if line.plugged != bool(channel.descriptors()):
         channel.plug() if line.plugged else channel.unplug()
 
 
-def _in_words(line: Line, logged: Logged) -> dict[str, Any]:
-    """A packet as a test wants to read it."""
-    packet, said = logged.packet, {"time": round(logged.time, 6), "id": logged.packet.id}
+def _packet_record(line: Line, logged: Logged) -> dict[str, Any]:
+    """Return a packet as a JSON object, for tests."""
+    packet, common = logged.packet, {"time": round(logged.time, 6), "id": logged.packet.id}
     if logged.answer:
-        return {**said, "kind": "status", "error": packet.code, "data": packet.params.hex(" "), "fault": logged.fault}
+        return {**common, "kind": "status", "error": packet.code, "data": packet.params.hex(" "), "fault": logged.fault}
     known = packet.code in set(Instruction)
     kind = Instruction(packet.code).name.lower() if known else f"0x{packet.code:02x}"
-    protocol = next((one.protocol for one in line.servos if one.protocol.version == logged.version), PROTOCOLS[1])
+    protocol = next((servo.protocol for servo in line.servos if servo.protocol.version == logged.version), PROTOCOLS[1])
     width = protocol.address_size if packet.code in _ADDRESSED else 0
     address = {"address": int.from_bytes(packet.params[:width], "little")} if width else {}
-    return {**said, "kind": kind, **address, "data": packet.params[width:].hex(" "), "fault": logged.fault}
+    return {**common, "kind": kind, **address, "data": packet.params[width:].hex(" "), "fault": logged.fault}

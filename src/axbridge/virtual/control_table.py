@@ -1,4 +1,4 @@
-"""The control table: bytes, addresses and rules of access. Integers only; no physics, no time."""
+"""The control table: bytes, addresses and access rules. Integers only; no physics, no time."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import NamedTuple
 
 from axbridge.config.profile import Area, FirmwareProfile, Register
 
-# By bytes, and whether signed.
+# by size in bytes, and whether signed
 FORMS = {(1, False): "B", (1, True): "b", (2, False): "H", (2, True): "h", (4, False): "I", (4, True): "i"}
 
 
 class RegisterShare(NamedTuple):
-    """One register's share of an address range."""
+    """The part of an address range that belongs to one register."""
 
     name: str  # "" for an address that no register uses
-    offset: int  # where the share starts in the range; negative: the range begins inside the register
-    whole: bool  # whether the range covers all of it
+    offset: int  # start of the part in the range; negative: the range begins inside the register
+    whole: bool  # whether the range covers the whole register
     writable: bool
-    limits: tuple[int, int]  # what may be written
+    limits: tuple[int, int]  # smallest and largest writable value
 
 
 class ControlTable:
@@ -32,7 +32,7 @@ class ControlTable:
         self.data: bytearray = bytearray(self.size)
         self._place = {name: (r.address, r.size, _plain(r)) for name, r in profile.registers.items()}
         self._at = {address: name for name, r in profile.registers.items() for address in range(r.address, r.end)}
-        # The registers that a range touches, in order, by its address and length.
+        # Parts of the registers in a range, in order, by its address and length.
         self.shares: Callable[[int, int], tuple[RegisterShare, ...]] = cache(self._find_shares)
         self.factory_reset()
         self.power_on()
@@ -41,14 +41,14 @@ class ControlTable:
         return name in self._place
 
     def __getitem__(self, name: str) -> int:
-        """Value of a register."""
+        """Return the value of a register."""
         address, size, plain = self._place[name]
         if plain is None:
             return self._profile.registers[name].decode(self.data[address : address + size])
         return plain.unpack_from(self.data, address)[0]  # type: ignore[no-any-return]
 
     def __setitem__(self, name: str, value: int) -> None:
-        """Store a value as it is, by the firmware's own hand: no rule is checked."""
+        """Store a value as the firmware does: without access rules, clipped or truncated to the register's size."""
         address, size, plain = self._place[name]
         if plain is None:
             register = self._profile.registers[name]
@@ -58,7 +58,7 @@ class ControlTable:
             self.data[address : address + size] = (value & (1 << 8 * size) - 1).to_bytes(size, "little")
 
     def get(self, name: str, default: int = 0) -> int:
-        """Value of a register, or `default` when this model has no such register."""
+        """Return the value of a register, or `default` if this model does not have it."""
         return self[name] if name in self._place else default
 
     def factory_reset(self) -> None:
@@ -68,13 +68,13 @@ class ControlTable:
         self["firmware_version"] = self._profile.firmware_version
 
     def power_on(self) -> None:
-        """Give the RAM area its factory values; ``@name`` registers copy the register they name."""
+        """Set the RAM area to its factory values; ``@name`` registers copy the named register."""
         ram = self._profile.eeprom_end
         self.data[ram:] = bytes(self.size - ram)
         self._load(Area.RAM)
 
     def start(self, name: str) -> None:
-        """Reset a register to its factory value or that of the register it copies."""
+        """Reset a register to its factory value, or to the value of the register that it copies."""
         source = self._profile.registers[name].initial
         self[name] = source if isinstance(source, int) else self[source.removeprefix("@")]
 
@@ -99,7 +99,7 @@ class ControlTable:
         return tuple(shares)
 
     def patched(self, share: RegisterShare, data: bytes) -> int:
-        """What a register is to hold after a write of `data`: as it is, with those bytes replaced that they cover."""
+        """Return a register's value after a write of `data`; bytes that the write does not cover stay."""
         name, offset = share.name, share.offset
         address, size, plain = self._place[name]
         if share.whole and plain is not None:
@@ -111,6 +111,6 @@ class ControlTable:
 
 
 def _plain(register: Register) -> struct.Struct | None:
-    """How its bytes are a number; None where it has a coding of its own."""
+    """Return the register's `struct` format; None if sign or byte order need `Register.decode`."""
     coded = register.sign_bit or register.byteorder == "big"
     return None if coded else struct.Struct("<" + FORMS[register.size, register.signed])

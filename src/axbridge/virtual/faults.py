@@ -1,10 +1,10 @@
-"""Faults of lines, adapters, supplies and servos, one entry each in one table: its words, what it does, how it heals.
+"""Faults of lines, adapters, supplies and servos: one table with the spec syntax, start and end of each.
 
 ``drop=0.01,late=0.01:40ms,echo,brownout@2s,overload:3@4s``: shares of packets, switches, and events with their time
-after the spec was set. The same seed gives the same mishaps. ``drop#3:read:5`` strikes the third read of servo 5 alone,
-and ``dead:3#10`` the tenth packet: such faults meet the same packet on any machine. Of a question that is no read,
-``drop``, ``corrupt`` and ``truncate`` strike the question itself; else the answer is struck. ``status`` in the place
-of an instruction counts answers. A new fault is an entry of `FAULTS`.
+after the spec was set. The same seed gives the same mishaps. ``drop#3:read:5`` strikes only the third read of servo 5,
+and ``dead:3#10`` the tenth packet; these faults strike the same packet on any machine. ``drop``, ``corrupt`` and
+``truncate`` strike the instruction packet unless it is a read; for a read they strike the status packet. ``status`` in
+the place of an instruction counts status packets. A new fault is an entry of `FAULTS`.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from axbridge.virtual.line import STATUS, Line
 from axbridge.virtual.mishaps import Fault, Turn
 from axbridge.virtual.servo import VirtualServo
 
-_BROWNOUT = 2.5  # V: below what any profile resets at
-_COUNTED = {STATUS, *(one.name.lower() for one in Instruction)}
+_BROWNOUT = 2.5  # V: below the reset voltage of every profile
+_INSTRUCTIONS = {STATUS, *(instruction.name.lower() for instruction in Instruction)}
 _TIME = r"(?:\d+(?:\.\d+)?)(?:ms|s)?"
 
 
 @dataclass(frozen=True)
 class Targets:
-    """What faults strike."""
+    """Lines, servos and supply that faults act on."""
 
-    lines: Collection[Line]  # those that faults of bytes strike
-    servos: Collection[VirtualServo]  # those of the rig
-    supply: FloatArray  # V, (servos,): what feeds each motor, to be written
-    rated_supply: FloatArray  # as long as nothing is wrong
-    copy_of: Callable[[VirtualServo], VirtualServo]  # makes a second servo with the same registers, and no motor
+    lines: Collection[Line]  # lines whose bytes are damaged
+    servos: Collection[VirtualServo]  # servos of the rig
+    supply: FloatArray  # V, (servos,): supply of each motor, written by faults
+    rated_supply: FloatArray  # V, (servos,): supply without faults
+    copy_of: Callable[[VirtualServo], VirtualServo]  # makes a second servo with the same registers, without a motor
     now: Callable[[], float]  # s
 
 
@@ -45,19 +45,22 @@ Act = Callable[[Targets, Fault], None]
 
 @dataclass(frozen=True)
 class FaultKind:
-    """What one word of a spec means."""
+    """One fault of a spec."""
 
     example: str  # the word in a spec
-    says: str  # what happens, for the docs
-    start: Act  # begins it; also a rate or switch that is turned off (its share is 0)
-    end: Act  # heals an event; a fault without an id means every servo
-    form: Literal["rate", "switch", "event"] = "event"  # a share of packets; on or off; at a time, perhaps for a while
-    of_servo: bool = False  # an event that needs an id
-    lasts: bool = False  # an event whose length, or a rate whose delay, may be given
-    usually: float | None = None  # how long it lasts when no length is given, s; None = for good
+    says: str  # description for the docs
+    start: Act  # starts the fault; also called for a rate or switch that is turned off (share 0)
+    end: Act  # ends an event; a fault without an id applies to every servo
+    form: Literal["rate", "switch", "event"] = "event"  # share of packets; on or off; at a time
+    of_servo: bool = False  # the event needs an id
+    lasts: bool = False  # the event may have a duration, or the rate a delay
+    usually: float | None = None  # default duration, s; None: permanent
 
     def grammar(self, *, counted: bool = False) -> tuple[str, str]:
-        """What may stand behind its name: as a pattern, and for a person; `counted`: where a packet is counted to."""
+        """Return the syntax after the fault's name, as a pattern and in words.
+
+        With `counted`, the syntax of a fault that strikes a packet by its number.
+        """
         duration = rf"(?::(?P<duration>{_TIME}))?" if self.lasts else ""
         if counted and self.form != "event":
             return duration, "#NUMBER[:INSTRUCTION][:ID], as drop#3:read:5"
@@ -71,11 +74,11 @@ class FaultKind:
         return f"{id_}{duration}(?:@(?P<at>{_TIME}))?", f"{words}, times as 40ms or 2s"
 
 
-# ---- what they do
+# ---- actions
 
 
 def _nothing(targets: Targets, fault: Fault) -> None:
-    """It passes without help."""
+    """Do nothing: this event needs no end."""
 
 
 def _set_share(targets: Targets, fault: Fault) -> None:
@@ -87,7 +90,7 @@ def _rate(example: str, says: str, *, lasts: bool = False) -> FaultKind:
     return FaultKind(example, says, _set_share, _set_share, "rate", lasts=lasts)
 
 
-def _set_deaf(targets: Targets, fault: Fault) -> None:
+def _set_rewrite(targets: Targets, fault: Fault) -> None:
     for servo in targets.servos:
         servo.writes_unchanged = fault.share > 0
 
@@ -141,8 +144,8 @@ FAULTS: Mapping[str, FaultKind] = {
     "duplicate": _rate("duplicate=0.01", "the adapter delivers a reply twice"),
     "echo": FaultKind("echo", "the adapter returns what the host sends", _set_share, _set_share, "switch"),
     "deaf": FaultKind(
-        "deaf", "servos burn EEPROM bytes that keep their value, too, and hear nothing meanwhile", _set_deaf, _set_deaf,
-        "switch",
+        "deaf", "servos also rewrite EEPROM bytes that keep their value, and receive nothing meanwhile",
+        _set_rewrite, _set_rewrite, "switch",
     ),
     "unplug": FaultKind(
         "unplug:2s@5s", "the adapter is unplugged; without a time, until the end", _each_line(Line.unplug), _PLUG,
@@ -161,7 +164,7 @@ FAULTS: Mapping[str, FaultKind] = {
         _each(VirtualServo.restore_id), of_servo=True,
     ),
     "dead": FaultKind(
-        "dead:3@4s", "servo 3 has no power: silent and limp until `none`, then it starts with its RAM reset",
+        "dead:3@4s", "servo 3 has no power: no replies and no torque until `none`, then it starts with its RAM reset",
         _each(VirtualServo.die), _each(VirtualServo.revive), of_servo=True,
     ),
     "overload": FaultKind(
@@ -174,7 +177,7 @@ FAULTS: Mapping[str, FaultKind] = {
         of_servo=True, lasts=True,
     ),
     "stuck": FaultKind(
-        "stuck:3:1s", "servo 3's position reading stands still", _each(VirtualServo.stick), _each(VirtualServo.unstick),
+        "stuck:3:1s", "servo 3's position reading is frozen", _each(VirtualServo.stick), _each(VirtualServo.unstick),
         of_servo=True, lasts=True,
     ),
     "collision": FaultKind(
@@ -187,7 +190,7 @@ FAULTS: Mapping[str, FaultKind] = {
 
 
 def parse_faults(spec: str) -> tuple[Fault, ...]:
-    """Read a fault spec."""
+    """Parse a fault spec."""
     return tuple(_parse_item(item.strip()) for item in spec.split(",") if item.strip())
 
 
@@ -206,16 +209,16 @@ def _parse_item(item: str) -> Fault:
     facts = match.groupdict() if match else {}
     share = float(facts.get("share") or kind.form == "switch")
     id_ = int(facts["id"]) if facts.get("id") else None
-    turn = _turn(packet) if counted else None
+    turn = _parse_turn(packet) if counted else None
     if not match or share > 1.0 or (id_ or 0) > MAX_ID or (counted and (turn is None or facts.get("at"))):
         raise UsageError(f"fault {item!r} is not complete or has too much", f"write {name}{words}")
     return Fault(name, share, id_, _seconds(facts.get("duration")), _seconds(facts.get("at")) or 0.0, turn)
 
 
-def _turn(text: str) -> Turn | None:
-    """The packet that is counted to, ``3:read:5``; None where that cannot be read."""
+def _parse_turn(text: str) -> Turn | None:
+    """Parse a packet number such as ``3:read:5``; return None if the text is not valid."""
     match = re.fullmatch(r"([1-9]\d{0,8})(?::([a-z_]+))?(?::(\d+))?", text)
-    if not match or (match[2] or STATUS) not in _COUNTED or int(match[3] or 0) > MAX_ID:
+    if not match or (match[2] or STATUS) not in _INSTRUCTIONS or int(match[3] or 0) > MAX_ID:
         return None
     return Turn(int(match[1]), match[2] or "", int(match[3]) if match[3] else None)
 

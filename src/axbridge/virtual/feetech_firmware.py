@@ -1,4 +1,7 @@
-"""What Feetech's STS, SMS and SCS servos make of their registers. What no table says is listed in docs/servos.md."""
+"""Firmware of Feetech's STS, SMS and SCS servos: effects of their registers.
+
+docs/servos.md lists the behaviour that no register table defines.
+"""
 
 from __future__ import annotations
 
@@ -15,26 +18,27 @@ from axbridge.virtual.control_table import ControlTable
 from axbridge.virtual.firmware import Firmware, Scale, SensorCounts, Written
 
 _OVERLOAD, _OVERCURRENT = int(FeetechError.OVERLOAD), int(FeetechError.OVERCURRENT)
-_SET_MIDDLE = 128  # in Torque Enable
+_SET_MIDDLE = 128  # value of Torque Enable
 _MANY_TURNS = 0x10  # bit of Phase
-_BACKWARDS = 0x400  # bit of Goal Time where that is a duty
+_BACKWARDS = 0x400  # bit of Goal Time, where Goal Time is a duty
 _MOST_DUTY = 0.97  # measured by BAM (feetech/actuator.py)
-_AMPERE = 0.0065  # A a count of Present Current
-_TICK = 0.01  # s a count of the protection times
-_ACCELERATION = 100  # counts/s² a count of Acceleration
+_AMPERE = 0.0065  # A per count of Present Current
+_TICK = 0.01  # s per count of the protection times
+_ACCELERATION = 100  # counts/s² per count of Acceleration
 _POSITION, _VELOCITY, _PWM, _STEP = range(4)  # Operating Mode
 
 
 class _Alarms(Alarms):
-    """An overload leaves Protective Torque; what else Unloading Condition names takes the torque away.
+    """An overload reduces the torque to Protective Torque; other alarms in Unloading Condition switch the torque off.
 
-    Both it and over-current are reported until the torque is switched. A goal on the other side ends an overload, too.
+    Overload and over-current are reported until Torque Enable is written. A goal in the other direction also ends an
+    overload.
     """
 
     def __init__(self, profile: FirmwareProfile, table: ControlTable) -> None:
         super().__init__(profile, table)
-        self._above: dict[str, float] = {}  # since when a quantity is above its limit, s
-        self.pushed = 0.0  # the duty with which it was overloaded; until then, the latest
+        self._above: dict[str, float] = {}  # s: time at which a quantity rose above its limit
+        self.pushed = 0.0  # duty at the overload; before one, the latest duty
 
     def reset(self) -> None:
         super().reset()
@@ -66,7 +70,7 @@ class _Alarms(Alarms):
         if flags & ~_OVERLOAD:
             self._table["torque_enable"] = 0
 
-    def recover(self, *, torque_enable: bool) -> None:  # noqa: ARG002 - it is the same by a goal
+    def recover(self, *, torque_enable: bool) -> None:  # noqa: ARG002 - a goal has the same effect
         self.reset()
 
     def _stalled(self, state: list[float], time: float, driven: bool) -> bool:
@@ -76,14 +80,14 @@ class _Alarms(Alarms):
             self.pushed = state[State.DUTY]
         return self._lasts("load", time, self._table["protection_time"], high=high)
 
-    def _lasts(self, what: str, time: float, ticks: int, *, high: bool) -> bool:
+    def _lasts(self, quantity: str, time: float, ticks: int, *, high: bool) -> bool:
         if not high:
-            self._above.pop(what, None)
-        return high and time - self._above.setdefault(what, time) >= ticks * _TICK
+            self._above.pop(quantity, None)
+        return high and time - self._above.setdefault(quantity, time) >= ticks * _TICK
 
 
 class FeetechFirmware(Firmware):
-    """Of one servo."""
+    """Firmware of one Feetech servo."""
 
     EFFECTS: ClassVar = {
         "operating_mode": "_new_mode",
@@ -93,9 +97,9 @@ class FeetechFirmware(Firmware):
     REST: ClassVar = ("status", "moving", "present_current", "goal_position_echo")
     ALARMS: ClassVar = _Alarms
     alarms: _Alarms
-    _goal_time_speed = 0.0  # rad/s by Goal Time; 0: Goal Time says nothing
-    _step = 0.0  # goal of the step mode, rad
-    _lost_turns = 0  # counts: whole turns before its power came
+    _goal_time_speed = 0.0  # rad/s, from Goal Time; 0: Goal Time is 0
+    _step = 0.0  # rad: goal in step mode
+    _lost_turns = 0  # counts: whole turns before power-on
 
     def __init__(
         self, table: ControlTable, profile: FirmwareProfile, zero: int, state_at: Callable[[float], list[float]]
@@ -107,10 +111,10 @@ class FeetechFirmware(Firmware):
         self.keep()
 
     def keep(self) -> None:
-        self._kept = self.table.data[: self.profile.eeprom_end]
+        self._stored_eeprom = self.table.data[: self.profile.eeprom_end]
 
     def begin(self, time: float) -> None:
-        self.table.data[: len(self._kept)] = self._kept  # writes while it was locked are lost
+        self.table.data[: len(self._stored_eeprom)] = self._stored_eeprom  # writes made while Lock was 1 are lost
         super().begin(time)
 
     def forget_turns(self, time: float) -> None:
@@ -126,7 +130,7 @@ class FeetechFirmware(Firmware):
     # -- writes ------------------------------------------------------------------------------------------------------
 
     def followed(self) -> tuple[int, int] | None:
-        """See `Firmware.followed`; in position mode alone, and not after a shutdown."""
+        """See `Firmware.followed`; None also outside position mode and after a shutdown."""
         plain = self.driven and self.mode == _POSITION and self.stuck is None and not self.alarms.tripped
         return (self.protocol.goal, self._goals.size) if plain and self.table["torque_enable"] == 1 else None
 
@@ -140,14 +144,14 @@ class FeetechFirmware(Firmware):
         return self._goal(reading), self._approach_speed
 
     def apply(self, written: Written) -> None:
-        if not self.table["lock"]:  # what is written now lasts, whatever follows
+        if not self.table["lock"]:  # Lock is 0 now: the values outlast power-off, even if this packet sets Lock
             self._store_eeprom(written.values)
         super().apply(written)
 
     def _store_eeprom(self, names: Iterable[str]) -> None:
         for register in map(self.profile.register, names):
-            if register.end <= len(self._kept):
-                self._kept[register.address : register.end] = self.table.data[register.address : register.end]
+            if register.end <= len(self._stored_eeprom):
+                self._stored_eeprom[register.address : register.end] = self.table.data[register.address : register.end]
 
     def copy_present(self, time: float) -> None:
         super().copy_present(time)
@@ -169,7 +173,7 @@ class FeetechFirmware(Firmware):
             self.copy_present(written.time)
 
     def _set_middle(self, time: float) -> None:
-        """Let the present place be the middle of the turn: by the homing offset, and for good."""
+        """Make the present position the middle of the turn by writing Homing Offset to the EEPROM."""
         if "homing_offset" not in self.table:
             return
         self.table["homing_offset"] = self._encoder(self.state_at(time)[State.READING]) % self._turn - self._turn // 2
@@ -179,7 +183,7 @@ class FeetechFirmware(Firmware):
     def _new_goal(self, name: str, written: Written) -> None:
         table, state = self.table, self.state_at(written.time)
         if name != "goal_position" and self.mode in {_POSITION, _STEP}:
-            return  # they count with the next goal
+            return  # these take effect with the next goal
         if self.profile.behaviour.auto_torque_on_goal and not self.alarms.tripped & ~_OVERLOAD:
             table["torque_enable"] = 1
         begin = state[State.REFERENCE] if self.driven else state[State.READING]
@@ -190,25 +194,25 @@ class FeetechFirmware(Firmware):
         self._goal_time_speed = abs(self._goal(begin) - begin) * 1e3 / table["goal_time"] if table["goal_time"] else 0.0
 
     def _direction(self, reading: float) -> float:
-        """A number with the sign of the motion that the mode's goal asks for, from `reading` (rad)."""
+        """Return a number with the sign of the motion to the mode's goal from `reading`, rad."""
         if self.mode == _VELOCITY:
             return self.table["goal_velocity"]
         return self._duty if self.mode == _PWM else self._goal(reading) - reading
 
     @property
     def _duty(self) -> float:
-        """The duty that Goal Time is in the PWM mode, -1 to 1."""
+        """Duty in PWM mode, -1 to 1, from Goal Time."""
         duty = self.table["goal_time"]
-        share = min(duty & ~_BACKWARDS, self.units.full_scale) / self.units.full_scale  # higher: all of it, measured
+        share = min(duty & ~_BACKWARDS, self.units.full_scale) / self.units.full_scale  # higher: full, measured
         return -share if duty & _BACKWARDS else share
 
     # -- readings ----------------------------------------------------------------------------------------------------
 
     @property
     def _offset(self) -> int:
-        """Counts that are taken off the encoder's: Homing Offset, but in the velocity and PWM modes nothing.
+        """Homing Offset, counts, which is subtracted from the encoder count; 0 in the velocity and PWM modes.
 
-        Two users have measured that independently; the step mode was not measured.
+        Two users have measured these modes independently; the step mode was not measured.
         """
         return 0 if self.mode in {_VELOCITY, _PWM} else self.table.get("homing_offset")
 
@@ -216,11 +220,11 @@ class FeetechFirmware(Firmware):
         return round(self._encoder_zero + reading / self.units.position)
 
     def _turns(self, reading: float) -> int:
-        """Counts of whole turns that the position of a shaft at `reading` (rad) does not tell."""
+        """Return the whole turns, in counts, that Present Position leaves out at `reading`, rad."""
         return self._lost_turns if self.table.get("phase") & _MANY_TURNS else self._turns_at(reading)
 
     def _turns_at(self, reading: float) -> int:
-        """Counts of whole turns of a shaft at `reading` (rad)."""
+        """Return the whole turns of a shaft at `reading` (rad), in counts."""
         count = self._encoder_zero + reading / self.units.position - self._offset
         return math.floor((count + 0.5) / self._turn) * self._turn
 
@@ -232,7 +236,7 @@ class FeetechFirmware(Firmware):
         return self._scale(self._encoder_zero, self._offset + turns)
 
     def _goal(self, reading: float) -> float:
-        """The shaft's angle, rad, that the goal means while the sensor sees it at `reading` (rad)."""
+        """Return the shaft's angle (rad) at the goal, for a shaft at `reading` (rad)."""
         if self.mode == _STEP:
             return self._step
         count = self.table["goal_position"] + self._offset + self._turns(reading)
@@ -241,8 +245,8 @@ class FeetechFirmware(Firmware):
     def refresh_rest(self, counts: SensorCounts, state: list[float], time: float) -> None:  # noqa: ARG002
         table = self.table
         table["status"] = self.alarms.bits
-        going = self.driven and abs(self._goal(state[State.READING]) - state[State.REFERENCE]) > self.units.position
-        table["moving"] = int(abs(counts.speed) > table.get("moving_threshold") or (going and self.mode == _POSITION))
+        is_far = self.driven and abs(self._goal(state[State.READING]) - state[State.REFERENCE]) > self.units.position
+        table["moving"] = int(abs(counts.speed) > table.get("moving_threshold") or (is_far and self.mode == _POSITION))
         if "present_current" in table:
             table["present_current"] = round(abs(state[State.CURRENT]) / _AMPERE)
             table["goal_position_echo"] = table["goal_position"]
@@ -251,12 +255,12 @@ class FeetechFirmware(Firmware):
 
     @property
     def _top_speed(self) -> int:
-        """Counts of speed, at most."""
+        """Maximum speed, counts."""
         return self.table["max_velocity"] * self.table.get("velocity_unit", 50)
 
     @property
     def _approach_speed(self) -> float:
-        """Limit of the speed on the way to a goal, rad/s; Goal Time may ask for less."""
+        """Speed limit on the way to a goal, rad/s; Goal Time can set a lower one."""
         top = self._top_speed
         return min(abs(self.table["goal_velocity"]) or top, top) * self.units.speed
 
@@ -278,6 +282,6 @@ class FeetechFirmware(Firmware):
         elif mode == _PWM:
             row[Command.MODE] = float(Mode.WHEEL_DUTY)
             row[Command.DUTY] = self._duty
-        elif self.stuck is not None:  # it pushes for ever
+        elif self.stuck is not None:  # constant error: constant push
             row[Command.MODE] = float(Mode.WHEEL_DUTY)
             row[Command.DUTY] = math.copysign(1.0, table["goal_position"] - self.stuck)

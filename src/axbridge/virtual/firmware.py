@@ -1,8 +1,8 @@
 """Base of the firmwares: effects of writes, values of readings, and the command row of the motor.
 
 The profile has the registers' addresses, sizes, access, factory values and ranges. A firmware adds the named effects of
-writes (`EFFECTS`), readings that are no plain copy of the motor's state, and command columns that are no plain copy of
-a register (`_COPIES`).
+writes (`EFFECTS`), readings that do not follow directly from the motor's state, and command columns that do not follow
+directly from a register. Direct copies are in `_COPIES`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _share(value: int, units: Units) -> float:
     return value / units.full_scale
 
 
-_COPIES: Mapping[str, tuple[Command, Convert]] = {  # by register, whatever family has it
+_COPIES: Mapping[str, tuple[Command, Convert]] = {  # by register, for all servo families
     "cw_compliance_margin": (Command.MARGIN_CW, _angle),
     "cw_dead_zone": (Command.MARGIN_CW, _angle),
     "ccw_compliance_margin": (Command.MARGIN_CCW, _angle),
@@ -63,7 +63,7 @@ _COPIES: Mapping[str, tuple[Command, Convert]] = {  # by register, whatever fami
 
 
 class Written(NamedTuple):
-    """Registers that a packet has changed: their values, those before, and when, s."""
+    """Registers that a packet has written: their values, the previous values, and the time, s."""
 
     values: Mapping[str, int]
     before: Mapping[str, int]
@@ -81,30 +81,30 @@ class SensorCounts(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """How the registers of `BLOCK` follow the motor's state: round(state / unit · factor + zero) - shift, in counts.
+    """Registers of `BLOCK`, in counts, from the motor's state: round(state / unit · factor + zero) - shift.
 
-    It holds for counts from `low` to `high`. Each is of the readings of `SensorCounts`, in their order.
+    It holds for counts from `low` to `high`. Each field has one value per reading, in the order of `SensorCounts`.
     """
 
-    size: tuple[float, ...]  # bytes; below 0: the high one comes first
+    size: tuple[float, ...]  # bytes; negative: high byte first
     unit: tuple[float, ...]
     factor: tuple[float, ...]
     zero: tuple[float, ...]
     shift: tuple[float, ...]
     low: tuple[float, ...]
     high: tuple[float, ...]
-    sign: tuple[float, ...]  # what the bit is worth that says that a magnitude is negative; 0: there is none
+    sign: tuple[float, ...]  # value of the sign bit of a sign-magnitude word; 0: no sign bit
 
 
 class Firmware(ABC):
-    """Firmware of one servo, without packets. `state_at` gives its row of the state array at a time, s."""
+    """Firmware of one servo, without packets. `state_at` returns its row of the state array at a time, s."""
 
-    EFFECTS: ClassVar[Mapping[str, str]]  # by register, the method that lets a write take effect, in their order
-    # First and last of the registers that follow the motor and are renewed together, and those that stand elsewhere.
+    EFFECTS: ClassVar[Mapping[str, str]]  # by register, in order of execution: the method that a write calls
+    # First and last register of the block that follows the motor, and the other registers that follow it.
     BLOCK: ClassVar[tuple[str, str]] = "present_position", "present_temperature"
     REST: ClassVar[tuple[str, ...]]
     ALARMS: ClassVar[type[Alarms]] = Alarms
-    goal_range: tuple[float, float] = _ANYWHERE  # what its own limits let pass
+    goal_range: tuple[float, float] = _ANYWHERE  # goals inside the position limits
 
     def __init__(
         self, table: ControlTable, profile: FirmwareProfile, zero: int, state_at: Callable[[float], list[float]]
@@ -116,10 +116,10 @@ class Firmware(ABC):
         self.units = profile.units
         self.protocol = PROTOCOLS[profile.protocol]
         self.powered = False
-        self.powered_at = 0.0  # s, when its power came: its tick counts from there
-        self.stuck: int | None = None  # the position that a stuck sensor reports whatever the shaft does
+        self.powered_at = 0.0  # s: power-on, where Realtime Tick starts
+        self.stuck: int | None = None  # position count that a stuck sensor reports
         self.hot: float | None = None  # degC, reported instead of the simulated temperature (a fault)
-        self.ranges: dict[str, tuple[int, int]] = {}  # instead of the table's, for registers whose mode decides
+        self.ranges: dict[str, tuple[int, int]] = {}  # replace the table's: they depend on the mode
         self.alarms = self.ALARMS(profile, table)
         registers = profile.registers
         start, end = registers[self.BLOCK[0]].address, registers[self.BLOCK[1]].end
@@ -130,41 +130,41 @@ class Firmware(ABC):
         self._most = (1 << min(self._sign_bits[1:])) - 1
         rest = [registers[name] for name in self.REST if name in registers]
         whole = min(start, *(register.address for register in rest)), max(end, *(register.end for register in rest))
-        self.refreshed = whole[0], start, end, whole[1]  # addresses of all that follow the motor; the block's inside
+        self.refreshed = whole[0], start, end, whole[1]  # addresses: of all readings, and of the block inside
         self._effects = [(name, getattr(self, effect)) for name, effect in self.EFFECTS.items()]
         self._copies = [(int(to), name, convert) for name, (to, convert) in _COPIES.items() if name in registers]
         self.configure()
 
     def begin(self, time: float) -> None:
-        """Fill the RAM area that depends on more than the table, after power-on: the goal is where the shaft is.
+        """Set the RAM state that depends on more than the table after power-on; the goal is the present position.
 
-        What is kept beside the table is as at first, too.
+        Subclasses also reset their own state here.
         """
         self.powered_at = time
         self.configure()
         self.forget_turns(time)
 
     def forget_turns(self, time: float) -> None:
-        """Let the position be the absolute one within a turn, and the goal be there."""
-        self.copy_present(time)  # not all count turns
+        """Reduce the position to one turn, and set the goal to it."""
+        self.copy_present(time)  # the base class counts no turns
 
-    def keep(self) -> None:  # noqa: B027 - most keep all that is written
-        """Let all that the EEPROM area holds now outlast the power."""
+    def keep(self) -> None:  # noqa: B027 - most firmwares store each write at once
+        """Store the present EEPROM area, so that it outlasts power-off."""
 
     @abstractmethod
     def configure(self) -> None:
-        """Take over what the EEPROM area says of modes and limits."""
+        """Read the modes and limits from the EEPROM area."""
 
     # -- writes ------------------------------------------------------------------------------------------------------
 
-    def locked(self, address: int, length: int, *, own: bool) -> bool:  # noqa: ARG002 - by the second id some are
-        """Whether this range may not be written now; `own`: to its own id."""
+    def locked(self, address: int, length: int, *, own: bool) -> bool:  # noqa: ARG002 - subclasses use the arguments
+        """Return whether this range is write-protected now; `own`: the packet has the servo's own id."""
         return False
 
     def validate_goal(self, values: dict[str, int]) -> tuple[int, dict[str, int] | None]:
-        """Error bits of values that are to be set together, and what is set in the end (None: nothing).
+        """Return error bits for values that are written together, and the values to store (None: store nothing).
 
-        A goal outside its own limits is clipped, or refused with all else.
+        A goal outside the position limits is clipped, or rejects all values.
         """
         goal, (low, high) = values.get("goal_position"), self.goal_range
         if goal is None or low <= goal <= high:
@@ -175,51 +175,51 @@ class Firmware(ABC):
         return error, {**values, "goal_position": int(min(max(goal, low), high))}
 
     def apply(self, written: Written) -> None:
-        """Let a write take effect, register by register."""
+        """Execute the effects of a write, register by register."""
         for name, effect in self._effects:
             if name in written.values:
                 effect(name, written)
 
     @abstractmethod
     def followed(self) -> tuple[int, int] | None:
-        """Address and length of a write of goals that it does nothing with but follow, as it is now; None: of none."""
+        """Return address and length of a write of goals that has no other effect now; None if there is none."""
 
     @abstractmethod
     def follow(self, goals: bytes, reading: float, time: float) -> tuple[float, float] | None:
-        """Take over such a write; goal, rad, and speed limit, rad/s, of a shaft that the sensor sees at `reading`, rad.
+        """Store such a write; return goal (rad) and speed limit (rad/s) for a shaft at `reading` (rad).
 
-        None, and nothing is taken over, where it would refuse the goals or clip them.
+        Return None and store nothing if the servo would reject or clip the goals.
         """
 
     def switches_on(self, written: Written) -> bool:
-        """Whether a write to Torque Enable has brought the torque on."""
+        """Return whether a write to Torque Enable has switched the torque on."""
         return bool(self.table["torque_enable"] and not written.before["torque_enable"])
 
     def copy_present(self, time: float) -> None:
-        """Make the goal where the shaft is."""
+        """Set the goal to the present position."""
         self.refresh(time)
         self.table["goal_position"] = self.table["present_position"]
 
     def shut_down(self, flags: int) -> None:
-        """Take the torque away for these alarms."""
+        """Switch the torque off for these alarms."""
         self.alarms.shut_down(flags)
 
-    def feed(self, time: float) -> bool:  # noqa: ARG002 - only a watchdog cares
-        """A packet for it, or for all, has come; whether that has changed what the motor is to do."""
+    def feed(self, time: float) -> bool:  # noqa: ARG002 - only a watchdog uses it
+        """Note a packet for this servo or for all; return whether the motor's command has changed."""
         return False
 
-    def watch(self, time: float) -> bool:  # noqa: ARG002 - only a watchdog cares
-        """Look at the time; whether that has changed what the motor is to do."""
+    def watch(self, time: float) -> bool:  # noqa: ARG002 - only a watchdog uses it
+        """Check the watchdog at `time`, s; return whether the motor's command has changed."""
         return False
 
     def alarm_limits(self) -> AlarmLimits | None:
-        """Limits of the state inside of which nothing is to be watched, as they are now; None: there are none."""
+        """Return state limits inside of which no alarm or watchdog needs polling now; None if there are none."""
         return self.alarms.limits(driven=self.driven) if self.powered and self.hot is None else None
 
     # -- readings ----------------------------------------------------------------------------------------------------
 
     def tick(self, time: float) -> int:
-        """Realtime Tick: ms since its power came."""
+        """Return Realtime Tick: ms since power-on."""
         return int((time - self.powered_at) * 1000) & 0x7FFF
 
     @property
@@ -229,26 +229,26 @@ class Firmware(ABC):
 
     @property
     def side(self) -> int:
-        """1, or -1 where the position falls while the shaft's angle rises."""
+        """1, or -1 if the position falls when the shaft's angle rises."""
         return 1
 
     def position(self, state: list[float]) -> int:
-        """Present Position of a row of the state array."""
+        """Return Present Position for a row of the state array."""
         return self.count(state[_READING]) if self.stuck is None else self.stuck
 
     @abstractmethod
     def count(self, reading: float) -> int:
-        """The position that its sensor makes of a shaft at `reading`, rad."""
+        """Return the position count for a shaft at `reading`, rad."""
 
     def refreshes_block(self, address: int, end: int) -> bool:
-        """Whether a read from `address` to `end` has registers of `BLOCK`, and none of `REST`."""
+        """Return whether a read from `address` to `end` includes registers of `BLOCK`, and none of `REST`."""
         first, begin, last, _ = self.refreshed
         return begin < end <= last and (address >= begin or first == begin) and address < end
 
     def refresh(self, time: float, state: list[float] | None = None, *, all_: bool = True) -> None:
-        """Write the present registers, from a row of the state array: that of `time` (s) when it is not given.
+        """Write the readings from `state`, a row of the state array; by default that of `time` (s).
 
-        Without `all_`, `REST` is left as it is.
+        Without `all_`, `REST` stays as it is.
         """
         state, units = self.state_at(time) if state is None else state, self.units
         voltage = round(state[_VOLTAGE] / units.voltage)
@@ -265,11 +265,11 @@ class Firmware(ABC):
             self.refresh_rest(counts, state, time)
 
     def scale(self) -> Scale | None:
-        """The readings as a function of the motor's state alone, as it is now; None: more decides on them."""
+        """Return the readings as a function of the motor's state alone; None if they depend on more."""
         return None
 
     def _scale(self, zero: int, shift: int) -> Scale | None:
-        """That of a servo whose sensor counts from `zero`, which is shifted then, within one turn."""
+        """Return the scale of a sensor that counts from `zero` within one turn, minus `shift`."""
         if self.stuck is not None or self.hot is not None:
             return None
         units, most, order = self.units, self._most, 1 if self.protocol.byteorder == "little" else -1
@@ -279,20 +279,20 @@ class Firmware(ABC):
             (1.0, 1.0, float(units.full_load * self.driven), 1.0, 1.0),
             (zero, 0.0, 0.0, 0.0, 0.0),
             (shift, 0.0, 0.0, 0.0, 0.0),
-            (1.0, -most, -most, 0.0, 0.0),  # at an end of its range a position may stand for many
+            (1.0, -most, -most, 0.0, 0.0),  # without the ends of the position range: counts are clipped there
             (units.counts - 1.0, most, most, _BYTE - 1.0, _BYTE - 1.0),
             (*((1 << bit if bit else 0) for bit in self._sign_bits), 0.0, 0.0),
         )
 
     def load(self, state: list[float]) -> int:
-        """Present Load of a driven motor: its duty."""
+        """Return Present Load of a driven motor: its duty."""
         return round(state[_DUTY] * self.units.full_load)
 
     def block(self, counts: SensorCounts, state: list[float], time: float) -> tuple[int, ...]:  # noqa: ARG002
-        """What stands in the registers of `BLOCK`."""
+        """Return the words of the registers of `BLOCK`."""
         position, speed, load, voltage, temperature = counts
         if position >= 0 and 0 <= speed <= self._most and 0 <= load <= self._most:
-            return counts  # most often
+            return counts  # the usual case
         position, speed, load = map(_coded, (position, speed, load), self._sign_bits)
         return position, speed, load, voltage, temperature
 
@@ -303,7 +303,7 @@ class Firmware(ABC):
     # -- the motor ---------------------------------------------------------------------------------------------------
 
     def command(self, reading: float, *, driven: bool) -> list[float]:
-        """The row of `Command` for a shaft that the sensor sees at `reading` (rad)."""
+        """Return the row of `Command` for a shaft at `reading` (rad)."""
         row = [0.0] * len(Command)
         row[Command.TORQUE] = float(driven)
         for column, name, convert in self._copies:
@@ -313,11 +313,11 @@ class Firmware(ABC):
 
     @abstractmethod
     def drive(self, row: list[float], reading: float) -> None:
-        """Fill in what is no plain copy of a register."""
+        """Set the columns that do not follow directly from a register."""
 
 
 def _coded(value: int, sign_bit: int) -> int:
-    """What a word holds: a magnitude below the bit that is its sign; where there is none, the number itself."""
+    """Return the word for a value: sign and magnitude, clipped below the sign bit; without a sign bit, the value."""
     if not sign_bit:
         return value
     most = (1 << sign_bit) - 1

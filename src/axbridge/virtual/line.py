@@ -1,6 +1,6 @@
 """The half-duplex line between a host and virtual servos: bytes and times in, bytes and times out.
 
-The same object serves in process and behind a pseudo-terminal. It has no clock: its owner passes bytes to `send`,
+The same class serves in process and behind a pseudo-terminal. It has no clock: its owner passes bytes to `send`,
 advances the world to `next_due` and calls `collect`.
 """
 
@@ -31,15 +31,15 @@ _READING = int(State.READING)
 STATUS = "status"
 _READS = {Instruction.READ, Instruction.SYNC_READ, Instruction.BULK_READ, *_FAST_READS}
 _WRITES = {Instruction.WRITE, Instruction.REG_WRITE, Instruction.SYNC_WRITE, Instruction.BULK_WRITE}
-_CODES: Mapping[str, Collection[int]] = {  # what an instruction of a turn means
-    **{one.name.lower(): {one} for one in Instruction}, "read": _READS, "write": _WRITES,
+_CODES: Mapping[str, Collection[int]] = {  # codes that match the instruction of a `Turn`
+    **{instruction.name.lower(): {instruction} for instruction in Instruction}, "read": _READS, "write": _WRITES,
 }  # fmt: skip
-_ON_QUESTION = {"drop", "corrupt", "truncate"}  # faults that strike a question, unless it is a read
-_READ_FRAME = 2 + OVERHEAD  # bytes of a READ
+_INSTRUCTION_FAULTS = {"drop", "corrupt", "truncate"}  # strike the instruction packet, unless it is a read or a ping
+_READ_FRAME = 2 + OVERHEAD  # bytes of a READ packet
 
 
 class Delivery(NamedTuple):
-    """Bytes that reach the host, and when the last of them has, s."""
+    """Bytes that reach the host, and when the last of them arrives, s."""
 
     due: float
     data: bytes
@@ -48,15 +48,15 @@ class Delivery(NamedTuple):
 class Logged(NamedTuple):
     """A packet that went over the line."""
 
-    time: float  # when it ended, s
-    version: int  # of Dynamixel's protocol, whose packets it has
-    packet: Packet  # its code is the instruction; of an answer, the error byte
+    time: float  # s, end of the packet
+    version: int  # Dynamixel protocol version of the packet
+    packet: Packet  # its code is the instruction; in a status packet, the error byte
     answer: bool
-    fault: str  # the one that struck it, or ""
+    fault: str  # faults that struck it, or ""
 
 
 class ScheduledRead(NamedTuple):
-    """A READ to come: when its question has arrived and the sample is taken, s, and when its answer has."""
+    """A planned READ: arrival of the instruction packet and time of the sample (s), and arrival of its reply (s)."""
 
     servo: VirtualServo
     address: int
@@ -66,7 +66,7 @@ class ScheduledRead(NamedTuple):
 
 
 class _Interrupts:
-    """The motor-control interrupt of one servo: its phase is free, its period a little off."""
+    """The motor-control interrupt of one servo: random phase, and a period with a small random error."""
 
     def __init__(self, servo: VirtualServo, rng: random.Random) -> None:
         timing = servo.profile.timing
@@ -75,23 +75,23 @@ class _Interrupts:
         self._phase = rng.uniform(0, self._period)
 
     def hold_up(self, start: float, duration: float, byte: float) -> tuple[float, float]:
-        """Start and duration of a status packet once the interrupt has had its share of both."""
+        """Return start and duration of a status packet with the delays that the interrupt causes."""
         if not self._length:
             return start, duration
         into = (start - self._phase) % self._period
         if into < self._length:
             start += self._length - into
             into = self._length
-        if into + duration > self._period:  # it strikes inside the packet: the transmitter has two bytes in store
+        if into + duration > self._period:  # inside the packet: the transmitter has buffered two bytes
             duration += max(self._length - 2 * byte, 0.0)
         return start, duration
 
 
 class Line:
-    """One line, at the rate that the host has set, bits per second.
+    """One line, at the host's rate, bits per second.
 
-    Timing ``wire``: every byte takes its 10 bit times and servos their delays; ``none``: nothing takes time.
-    The seed is that of the servos' interrupt phases and of mishaps.
+    Timing ``wire``: each byte takes 10 bit times, and servos have their delays. Timing ``none``: nothing takes time.
+    The seed determines the phases of the servos' interrupts, and mishaps.
     """
 
     def __init__(
@@ -105,48 +105,48 @@ class Line:
         self.servos: list[VirtualServo] = []
         self.baud: float = float(baud)
         self.timing = timing
-        self.packets: int = 0  # of the host, that have ended
-        self.version: int = 0  # another one each time that a servo comes, goes, or has another id, rate or power
+        self.packets: int = 0  # packets of the host that have ended
+        self.version: int = 0  # changes when a servo is added or removed, or its id, rate or power changes
         self.mishaps: Mishaps = Mishaps(seed)
         self.plugged: bool = True
-        self.expected: list[tuple[Fault, int]] = []  # faults that wait for a packet, and how many are left until it
-        self.on_turn: Callable[[Fault], None] = lambda _: None  # an event whose packet came
-        self.script: Callable[[ReceivedPacket], list[tuple[float, bytes]] | None] | None = None  # see `_recite`
-        self.log: deque[Logged] | None = None  # packets, where somebody wants to see them
-        self._struck: list[Fault] = []  # what strikes the answers to the packet that is carried out
+        self.expected: list[tuple[Fault, int]] = []  # that wait for a packet, with the packets left until it
+        self.on_turn: Callable[[Fault], None] = lambda _: None  # starts an event whose packet came
+        self.script: Callable[[ReceivedPacket], list[tuple[float, bytes]] | None] | None = None  # see `_run_script`
+        self.log: deque[Logged] | None = None  # packets, if a log is kept
+        self._struck: list[Fault] = []  # faults for the replies to the present packet
         self._rng = random.Random(seed)
         self._interrupts: dict[int, _Interrupts] = {}
-        self._by_id: dict[tuple[int, int], list[VirtualServo]] = {}  # by version of the packets and id
+        self._by_id: dict[tuple[int, int], list[VirtualServo]] = {}  # by protocol version and id
         self._listeners_by_id: dict[int, tuple[VirtualServo, float, _Interrupts]] = {}
-        self._listed_at = -1, 0.0  # version and rate
+        self._listed_at = -1, 0.0  # version and rate of `_listeners_by_id`
         for servo in servos:
             self.add(servo)
         self._framing = Framing(servo.protocol.version for servo in self.servos)
-        self._inbox: deque[tuple[float, float, ReceivedPacket]] = deque()  # start and end on the line
+        self._inbox: deque[tuple[float, float, ReceivedPacket]] = deque()  # with start and end on the line, s
         self._outbox: list[Delivery] = []  # by due time
-        self._replying: list[tuple[float, float]] = []  # start and end of replies on the line
-        self.host_free: float = 0.0  # when the host's last byte has left, s
+        self._replying: list[tuple[float, float]] = []  # start and end of replies on the line, s
+        self.host_free: float = 0.0  # s: end of the host's last byte
         self._pause = min((s.profile.timing.inter_byte_timeout_ms for s in self.servos), default=100.0) * 1e-3
 
     def add(self, servo: VirtualServo) -> None:
-        """Put one more servo on the line."""
+        """Add a servo to the line."""
         self.servos.append(servo)
         self._interrupts[id(servo)] = _Interrupts(servo, self._rng)
         servo.changed = self._renew_index
         self._renew_index()
 
     def remove(self, servo: VirtualServo) -> None:
-        """Take a servo off the line."""
+        """Remove a servo from the line."""
         self.servos.remove(servo)
         self._renew_index()
 
     def expect(self, fault: Fault) -> None:
-        """Let a fault strike the packet of its turn."""
+        """Let a fault strike the packet of its `turn`."""
         assert fault.turn is not None
         self.expected.append((fault, fault.turn.number))
 
     def _due(self, matches: Callable[[Turn], bool]) -> list[Fault]:
-        """The faults whose packet has come; the others that match wait for one packet less."""
+        """Return the faults whose packet has come, and count down the others that match."""
         due, left = [], []
         for fault, number in self.expected:
             assert fault.turn is not None
@@ -159,12 +159,12 @@ class Line:
         return due
 
     def seconds(self, count: int) -> float:
-        """Time that `count` bytes of the host take on the line, s."""
+        """Return the time that `count` bytes of the host take on the line, s."""
         return count * BITS_PER_BYTE / self.baud if self.timing == "wire" else 0.0
 
     @property
     def next_due(self) -> float | None:
-        """When something happens next if the host stays silent, s; None when nothing will."""
+        """Time of the next event if the host sends nothing more, s; None if there is none."""
         packet = self._inbox[0][1] if self._inbox else None
         delivery = self._outbox[0].due if self._outbox else None
         if packet is None or delivery is None:
@@ -172,7 +172,7 @@ class Line:
         return min(packet, delivery)
 
     def send(self, data: bytes, time: float) -> None:
-        """The host hands bytes to its adapter at `time` (s)."""
+        """Send bytes of the host from `time` (s) on."""
         if not self.plugged:
             return
         start = max(time, self.host_free)
@@ -191,7 +191,7 @@ class Line:
             self._inbox.append((done - self.seconds(received.size), done, received))
 
     def collect(self, time: float) -> list[Delivery]:
-        """Execute the packets that have ended by `time` (s); return the bytes that have reached the host by then."""
+        """Execute the packets that end by `time` (s); return the bytes that reach the host by then."""
         self.execute(time)
         outbox = self._outbox
         if not outbox or outbox[0].due > time:
@@ -202,23 +202,23 @@ class Line:
         return arrived
 
     def execute(self, time: float) -> None:
-        """Execute the packets that have ended by `time` (s)."""
+        """Execute the packets that end by `time` (s)."""
         inbox = self._inbox
         while inbox and inbox[0][1] <= time:
             self._execute(*inbox.popleft())
 
     def drop_replies(self) -> None:
-        """Throw away what has not reached the host yet."""
+        """Discard bytes that have not reached the host yet."""
         self._outbox.clear()
 
     def schedule_reads(
         self, requests: Iterable[tuple[int, int, int]], time: float, until: float, patience: float
     ) -> list[ScheduledRead]:
-        """Times at which READs of `(id, address, length)` arrive and are answered, each sent after the reply before.
+        """Schedule READs of `(id, address, length)`, each sent after the previous reply.
 
-        They end before the first for which packets could come to anything else: nobody or several have that id, the
-        servo would not hear or refuse it, or take longer than `patience` (s) to begin, or it would be heard at `until`
-        (s) or later.
+        The schedule ends before the first READ with another possible result: the id has no servo or several; the servo
+        is busy or refuses the READ; its reply begins after more than `patience` (s); or the READ arrives at `until` (s)
+        or later.
         """
         reads: list[ScheduledRead] = []
         start = max(time, self.host_free)
@@ -234,21 +234,22 @@ class Line:
             start = sent
             if wire:
                 duration = (length + OVERHEAD) * byte
-                begin, taken = interrupts.hold_up(sent + delay, duration, byte)
-                start = begin + taken
+                begin, airtime = interrupts.hold_up(sent + delay, duration, byte)
+                start = begin + airtime
                 if start - sent > patience + duration:
                     break
             reads.append(ScheduledRead(servo, address, length, sent, start))
         return reads
 
     def _listeners(self) -> dict[int, tuple[VirtualServo, float, _Interrupts]]:
-        """By id, the servos that a READ of Protocol 1.0 reaches: alone with their id, with power and at this rate.
+        """Return the servos that a READ of Protocol 1.0 reaches, by id: unique id, powered, at the line's rate.
 
-        With what a byte of theirs takes, s, and their interrupts.
+        Each comes with the duration of one of its bytes, s, and its interrupts.
         """
         if self._listed_at != (self.version, self.baud):
             self._listed_at = self.version, self.baud
-            alone = ((id_, one) for (version, id_), (one, *more) in self._by_id.items() if version == 1 and not more)
+            by_id = self._by_id.items()
+            alone = ((id_, servo) for (version, id_), (servo, *more) in by_id if version == 1 and not more)
             self._listeners_by_id = {
                 id_: (servo, BITS_PER_BYTE / servo.baud, self._interrupts[id(servo)])
                 for id_, servo in alone
@@ -257,14 +258,14 @@ class Line:
         return self._listeners_by_id
 
     def record_reads(self, reads: list[ScheduledRead]) -> None:
-        """These reads have been carried out."""
+        """Update the line as after these reads."""
         self._outbox.clear()
         self._replying.clear()
         self.packets += len(reads)
         self.host_free = reads[-1].sent
 
     def _is_quiet(self, start: float) -> bool:
-        """Whether a host that speaks from `start` on meets no faults, and no bytes of its own or of servos."""
+        """Return whether packets from `start` on meet no fault, log or script, and no earlier packets or replies."""
         return (
             self.plugged
             and not self.mishaps.shares
@@ -278,23 +279,23 @@ class Line:
         )
 
     def unplug(self) -> None:
-        """Pull the adapter: nothing on its way arrives."""
+        """Unplug the adapter: bytes on their way are lost."""
         self.plugged = False
         self.clear()
 
     def clear(self) -> None:
-        """Lose everything on its way, in either direction, a packet that has begun, too."""
+        """Discard all bytes on their way, in both directions, and an incomplete packet."""
         self._framing.reset()
         self._inbox.clear()
         self._outbox.clear()
         self._replying.clear()
 
     def plug(self) -> None:
-        """Put the adapter back."""
+        """Plug the adapter in again."""
         self.plugged = True
 
     def _renew_index(self) -> None:
-        """A servo has another id, or power: note the ids again."""
+        """Index the servos again after a change of id or power."""
         self.version += 1
         self._by_id = {}
         for servo in self.servos:
@@ -304,12 +305,12 @@ class Line:
 
     def _execute(self, start: float, end: float, received: ReceivedPacket) -> None:
         self.packets += 1
-        if self.script is not None and self._recite(self.script, start, end, received):
+        if self.script is not None and self._run_script(self.script, start, end, received):
             return
         version, packet, size, _ = received
         servos: Sequence[VirtualServo]
         if self.expected or self.log is not None:
-            lost, packet = self._strike_question(version, packet, end)
+            lost, packet = self._strike_instruction(version, packet, end)
             if lost:
                 return
         servos = [servo for servo in self._by_id.get((version, packet.id), ()) if self._receives(servo, start, size)]
@@ -320,7 +321,7 @@ class Line:
             servos = self._follow(servos, packet, end)
         replies: list[tuple[VirtualServo, Status, float]] = []
         for servo in servos:
-            baud = servo.baud  # its answer still has this rate, whatever the packet changes
+            baud = servo.baud  # the reply has this rate, even if the packet changes it
             status = servo.handle(packet, end)
             if status is not None:
                 replies.append((servo, status, baud))
@@ -330,56 +331,56 @@ class Line:
         if replies:
             self._answer(replies, end)
 
-    def _recite(
+    def _run_script(
         self,
         script: Callable[[ReceivedPacket], list[tuple[float, bytes]] | None],
         start: float,
         end: float,
         received: ReceivedPacket,
     ) -> bool:
-        """Answer as a script says, by delays from the start of the packet; whether it knows the packet."""
+        """Answer as a script says, with delays from the start of the packet; return whether the script did."""
         answers = script(received)
         for delay, data in answers or ():
             self._deliver(max(start + delay, end), data)
         return answers is not None
 
-    def _strike_question(self, version: int, packet: Packet, end: float) -> tuple[bool, Packet]:
-        """Apply the faults that are due to a question, and log it; whether it is lost, and the packet as it arrives."""
-        protocol = next((one.protocol for one in self.servos if one.protocol.version == version), PROTOCOLS[1])
+    def _strike_instruction(self, version: int, packet: Packet, end: float) -> tuple[bool, Packet]:
+        """Apply the due faults to an instruction packet and log it; return whether it is lost, and the packet."""
+        protocol = next((servo.protocol for servo in self.servos if servo.protocol.version == version), PROTOCOLS[1])
         several = protocol.reads(packet) if packet.code in _READS and packet.code != Instruction.READ else ()
         written = protocol.blocks(packet) or ()
-        asked = {packet.id, *(id_ for id_, _, _ in several), *(id_ for _, data in written for id_ in data)}
+        addressed = {packet.id, *(id_ for id_, _, _ in several), *(id_ for _, data in written for id_ in data)}
 
         def matches(turn: Turn) -> bool:
             named = not turn.instruction or packet.code in _CODES.get(turn.instruction, ())
-            return named and (turn.id is None or turn.id in asked)
+            return named and (turn.id is None or turn.id in addressed)
 
         due, self._struck = self._due(matches), []
         for fault in due:
             if fault.kind not in RATES:
                 self.on_turn(fault)
-            elif fault.kind in _ON_QUESTION and packet.code not in _READS and packet.code != Instruction.PING:
+            elif fault.kind in _INSTRUCTION_FAULTS and packet.code not in _READS and packet.code != Instruction.PING:
                 packet = packet._replace(intact=False)
             else:
                 self._struck.append(fault)
         if self.log is not None:
-            self.log.append(Logged(end, version, packet, answer=False, fault=",".join(one.kind for one in due)))
-        return any(one.kind in {"drop", "truncate"} for one in due) and not packet.intact, packet
+            self.log.append(Logged(end, version, packet, answer=False, fault=",".join(fault.kind for fault in due)))
+        return any(fault.kind in {"drop", "truncate"} for fault in due) and not packet.intact, packet
 
     @staticmethod
     def _follow(servos: Sequence[VirtualServo], packet: Packet, end: float) -> Sequence[VirtualServo]:
-        """Hand goals of a SYNC_WRITE to the motors in one call; return the servos that must handle the packet."""
+        """Send goals of a SYNC_WRITE to the motors in one call; return the servos that must handle the packet."""
         ((address, blocks),) = blocks_of(servos[0].protocol, packet)
         motors, others, rows, goals = servos[0].motors, [], [], []
         for servo in servos:
             goal, data = None, blocks.get(servo.id, b"")
             if servo.followed == (address, len(data)) and servo.motors is motors:
-                servo.feed(end)  # which may stop it
+                servo.feed(end)  # this may stop the servo
                 if servo.followed:
                     goal = servo.firmware.follow(data, motors.state.item(servo.row, _READING), end)
             if goal is None:
                 others.append(servo)
-            elif goal != servo.goal:  # else the motor has it already, or will have it first
+            elif goal != servo.goal:  # an equal goal is set or queued already
                 servo.goal = goal
                 rows.append(servo.row)
                 goals.append(goal)
@@ -388,7 +389,7 @@ class Line:
         return others
 
     def _fast_read(self, servos: Sequence[VirtualServo], packet: Packet, end: float) -> None:
-        """One answer of several servos: each adds its block, until one is missing."""
+        """Answer a fast read with one packet: each servo adds its block, until one is missing."""
         reads = SECOND.reads(packet)
         blocks: list[v2.Block] = []
         first: tuple[VirtualServo, float] | None = None
@@ -396,11 +397,11 @@ class Line:
             servo.feed(end)
         rows = np.array([servo.row for servo in servos], dtype=int)
         states = servos[0].motors.sampled(rows, [end] * len(rows)).tolist() if servos else ()
-        asked = {servo.id: (servo, state) for servo, state in zip(servos, states, strict=True)}
+        servos_by_id = {servo.id: (servo, state) for servo, state in zip(servos, states, strict=True)}
         for id_, address, length in reads:
-            if id_ not in asked:
+            if id_ not in servos_by_id:
                 break
-            servo, state = asked[id_]
+            servo, state = servos_by_id[id_]
             if (part := servo.fast_block(address, length, end, state)) is None:
                 break
             first = first or (servo, part[1])
@@ -414,12 +415,12 @@ class Line:
         self._answer([(first[0], Status(frame, first[1]), first[0].baud)], end)
 
     def _start_eeprom_write(self, servo: VirtualServo, end: float, busy: float) -> None:
-        """A servo writes to its EEPROM or restarts, from `busy` on, after a packet that ended at `end`."""
+        """Make a servo busy from `busy` on, after a packet that ended at `end`: it writes to its EEPROM or restarts."""
         eeprom_write_time, servo.eeprom_write_time = servo.eeprom_write_time, 0.0
         servo.busy_until = max(servo.busy_until, busy + eeprom_write_time if self.timing == "wire" else end)
 
     def _receives(self, servo: VirtualServo, start: float, size: int) -> bool:
-        """Whether a servo understands a packet of `size` bytes that begins at `start` (s)."""
+        """Return whether a servo receives a packet of `size` bytes that begins at `start` (s)."""
         if not servo.firmware.powered or (start < servo.busy_until and self.timing == "wire"):
             return False
         timing, off = servo.profile.timing, servo.baud - self.baud
@@ -438,7 +439,7 @@ class Line:
             self._put(begin, begin + duration, status.frame, end)
             return
         frames: list[Transmission] = []
-        finished: dict[int, float] = {}  # id -> end of its packet, for the replies behind it
+        finished: dict[int, float] = {}  # id -> end of its packet, for the replies that follow it
         for servo, status, baud in sorted(replies, key=lambda reply: len(reply[1].after)):
             free = end
             for id_ in status.after:
@@ -453,7 +454,7 @@ class Line:
             self._put(frame.start, frame.end, frame.data, end)
 
     def _put(self, begin: float, finish: float, data: bytes, now: float) -> None:
-        """A reply on the line from `begin` to `finish`, unless the host, or a servo asked before, still speaks then."""
+        """Put a reply on the line from `begin` to `finish`, unless it overlaps the host or an earlier reply."""
         if begin < self.host_free:
             self._collide(begin)
             return
@@ -468,28 +469,28 @@ class Line:
         if self.expected or self._struck or self.log is not None:
             struck = self._faults_of_answer(due, data)
             if struck:
-                for when, what in self.mishaps.strike(struck[0], due, data):
-                    self._deliver(when, what)
+                for time, reply in self.mishaps.strike(struck[0], due, data):
+                    self._deliver(time, reply)
                 return
         if not self.mishaps.shares:
             self._deliver(due, data)
             return
-        for when, what in self.mishaps.deliver(due, data):
-            self._deliver(when, what)
+        for time, reply in self.mishaps.deliver(due, data):
+            self._deliver(time, reply)
 
     def _faults_of_answer(self, due: float, data: bytes) -> list[Fault]:
-        """Log an answer; return the faults that strike it."""
+        """Log a status packet; return the faults that strike it."""
         version: Literal[1, 2] = 2 if data.startswith(v2.HEADER) else 1
         packets = PROTOCOLS[version].decoder().feed(data)
-        packet = packets[0] if packets else Packet(BROADCAST, 0, data, intact=False)  # of servos that speak at once
+        packet = packets[0] if packets else Packet(BROADCAST, 0, data, intact=False)  # of servos that reply at once
         due_now = self._due(lambda turn: turn.instruction == STATUS and turn.id in {None, packet.id})
-        for fault in (one for one in due_now if one.kind not in RATES):
+        for fault in (fault for fault in due_now if fault.kind not in RATES):
             self.on_turn(fault)
-        by_packet = [one for one in self._struck if one.turn is None or one.turn.id in {None, packet.id}]
-        self._struck = [one for one in self._struck if one not in by_packet]
-        struck = [one for one in due_now if one.kind in RATES] + by_packet
+        by_packet = [fault for fault in self._struck if fault.turn is None or fault.turn.id in {None, packet.id}]
+        self._struck = [fault for fault in self._struck if fault not in by_packet]
+        struck = [fault for fault in due_now if fault.kind in RATES] + by_packet
         if self.log is not None:
-            kinds = ",".join(one.kind for one in (*due_now, *by_packet))
+            kinds = ",".join(fault.kind for fault in (*due_now, *by_packet))
             self.log.append(Logged(due, version, packet, answer=True, fault=kinds))
         return struck
 
@@ -499,7 +500,7 @@ class Line:
             self._outbox.sort(key=lambda delivery: delivery.due)
 
     def _interrupted(self, start: float, end: float) -> bool:
-        """Whether bytes overlap a servo's reply; then both are damaged."""
+        """Return whether bytes overlap with a servo's reply, and remove that reply: both are damaged."""
         cut = [span for span in self._replying if span[0] < end and span[1] > start]
         if not cut:
             return False
@@ -509,5 +510,5 @@ class Line:
         return True
 
     def _collide(self, begin: float) -> None:
-        """A servo began while the host was still sending: what the host sends from then on is lost."""
+        """Discard the host's packets that end after `begin`, when a servo begins to reply while the host sends."""
         self._inbox = deque(entry for entry in self._inbox if entry[1] <= begin)

@@ -1,4 +1,4 @@
-"""Faults of a line: random packets, in either direction, are damaged, lost or delayed."""
+"""Faults of a line: packets in either direction are damaged, lost or delayed at random."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ _LATE = 0.04  # s
 
 
 class Turn(NamedTuple):
-    """A packet by its place in the order: the `number`-th (from 1) of those that match, since the spec was set."""
+    """A packet by its number, from 1, among the packets that match since the spec was set."""
 
     number: int
-    instruction: str = ""  # small letters; `status`: an answer; `read` and `write`: also those to several; "": any
-    id: int | None = None  # of the servo that is asked, or answers; None: any
+    instruction: str = ""  # lower case; `status`: a status packet; `read`, `write`: also group instructions; "": any
+    id: int | None = None  # of the servo that the packet addresses, or that answers; None: any
 
 
 @dataclass(frozen=True)
 class Fault:
-    """One item of a spec."""
+    """One fault of a parsed spec."""
 
     kind: str  # key of `axbridge.virtual.faults.FAULTS`, or "none"
-    share: float = 0.0  # of packets, 0..1, of a rate; 1 for a switch, 0 for one turned off ("echo=0")
-    id: int | None = None  # servo it strikes
-    duration: float | None = None  # how long it lasts, or how late a reply is, s; None = its default
-    at: float = 0.0  # when it strikes, s after the spec was set
-    turn: Turn | None = None  # the packet that it strikes, instead of a share or a time
+    share: float = 0.0  # share of packets, 0..1, for a rate; 1 for a switch, 0 for a switch turned off ("echo=0")
+    id: int | None = None  # id of the servo
+    duration: float | None = None  # s: length of an event, or delay of a late reply; None: its default
+    at: float = 0.0  # s after the spec was set
+    turn: Turn | None = None  # the packet to strike, instead of a share or a time
 
 
 def _invert_bit(data: bytes, rng: random.Random) -> bytes:
@@ -35,18 +35,18 @@ def _invert_bit(data: bytes, rng: random.Random) -> bytes:
     return data[:place] + bytes((data[place] ^ 1 << rng.randrange(8),)) + data[place + 1 :]
 
 
-DAMAGE: Mapping[str, Callable[[bytes, random.Random], bytes]] = {  # they strike a packet in this order
+DAMAGE: Mapping[str, Callable[[bytes, random.Random], bytes]] = {  # applied in this order
     "drop": lambda _data, _dice: b"",
     "corrupt": _invert_bit,
     "truncate": lambda data, rng: data[: rng.randrange(len(data))],
     "noise": lambda data, rng: rng.randbytes(rng.randint(1, 3)) + data,
 }
 
-RATES = {*DAMAGE, "late", "duplicate"}  # what strikes a share of packets, or one
+RATES = {*DAMAGE, "late", "duplicate"}  # faults of a share of packets, or of one packet
 
 
 class Mishaps:
-    """What the rates do to the bytes of one line."""
+    """Applies the rates to the bytes of one line."""
 
     def __init__(self, seed: int = 0) -> None:
         self._random = random.Random(seed)
@@ -55,7 +55,7 @@ class Mishaps:
         self.echo: bool = False  # whether the adapter returns what the host sends
 
     def set(self, fault: Fault) -> None:
-        """Take over a rate, or the adapter's echo."""
+        """Set a rate, or the adapter's echo."""
         if fault.kind == "echo":
             self.echo = fault.share > 0
             return
@@ -66,7 +66,7 @@ class Mishaps:
             self.late = _LATE if fault.duration is None else fault.duration
 
     def damage(self, data: bytes) -> bytes:
-        """Bytes as they arrive at the other end, in either direction; b"" when they are lost."""
+        """Return the bytes that arrive at the other end, in either direction; b"" if they are lost."""
         shares = self.shares
         if not shares or not data:
             return data
@@ -80,7 +80,7 @@ class Mishaps:
 
     @staticmethod
     def strike(fault: Fault, due: float, data: bytes) -> list[tuple[float, bytes]]:
-        """A reply that this fault strikes, as the host gets it; the same reply is struck in the same way."""
+        """Return a reply struck by `fault`, as times and bytes; the same reply gets the same damage."""
         if fault.kind in DAMAGE:
             damaged = DAMAGE[fault.kind](data, random.Random(f"{fault} {data.hex()}"))
             return [(due, damaged)] if damaged else []
@@ -89,7 +89,7 @@ class Mishaps:
         return [(due, data)] * 2
 
     def deliver(self, due: float, data: bytes) -> list[tuple[float, bytes]]:
-        """A reply as the adapter hands it to the host: when, and what."""
+        """Return a reply as the adapter delivers it after random faults: times and bytes."""
         data = self.damage(data)
         if not data:
             return []

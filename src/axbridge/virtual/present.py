@@ -1,8 +1,8 @@
-"""Readings and alarms of many servos at once, by one kernel each.
+"""Readings and alarms of many servos at once, with one kernel each.
 
-A servo takes part while its firmware can give its readings as a function of the motor's state alone (`Firmware.scale`),
-and limits of that state inside of which no alarm begins (`Firmware.alarm_limits`). Each other servo, and a reading
-outside of these ranges, is left to the firmware. Both give the same bytes.
+The kernels need the readings as a function of the motor's state alone (`Firmware.scale`), and state limits inside of
+which no alarm begins (`Firmware.alarm_limits`). The firmware handles servos that give none, and states outside of these
+ranges. Both give the same bytes.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _ZEROS, _BEYOND = (0.0,) * len(_READ), (np.inf,) * len(_READ)
 _NO_SCALE = Scale(_ZEROS, _BEYOND, _ZEROS, _ZEROS, _ZEROS, _BEYOND, _BEYOND, _ZEROS)
 _SIZE, _UNIT, _FACTOR, _ZERO, _SHIFT, _LOW, _HIGH, _SIGN = range(len(_NO_SCALE))
 _NEVER = AlarmLimits(*[-np.inf] * len(AlarmLimits._fields))
-_LONGEST = 1 + 2 * len(_READ)  # bytes of a mark and of the readings
+_LONGEST = 1 + 2 * len(_READ)  # bytes of the flag and the readings
 
 
 class Readings:
-    """Answers to READs of the servos on a line."""
+    """Reads registers of the servos on a line."""
 
     def __init__(self) -> None:
         self._scales: list[Scale | None] = []
@@ -42,9 +42,9 @@ class Readings:
         times: Sequence[float],
         states: FloatArray,
     ) -> list[bytes]:
-        """Bytes of each servo's registers by its row of `State` at its time, s."""
+        """Return the bytes of each servo's registers, from its row of `State` at its time, s."""
         scales = [servo.scale for servo in servos]
-        if scales != self._scales:  # one was written to, or others are read
+        if scales != self._scales:  # a servo was written to, or the READs are for other servos
             self._scales = scales
             self._rows = np.array([_NO_SCALE if scale is None else scale for scale in scales])
             self._blocks = np.zeros((len(scales), _LONGEST), dtype=np.uint8)
@@ -63,14 +63,14 @@ class Readings:
 
 
 class Watch:
-    """Finds the servos whose alarms are to be polled."""
+    """Finds the servos whose alarms need polling."""
 
     def __init__(self) -> None:
         self._alarm_limits: list[AlarmLimits | None] = []
         self._limits = np.zeros((0, len(_NEVER)))
 
     def polled(self, servos: Sequence[VirtualServo], states: FloatArray) -> list[int]:
-        """Places of the servos whose rows of `State` may raise or end an alarm."""
+        """Return the indices of the servos whose rows of `State` may start or end an alarm."""
         limits = [servo.alarm_limits for servo in servos]
         if limits != self._alarm_limits:
             self._alarm_limits = limits
@@ -84,7 +84,7 @@ class Watch:
 
 @jit
 def _count(states: FloatArray, scales: FloatArray, blocks: npt.NDArray[np.uint8]) -> None:
-    """Write 1 and the bytes of the readings into each row of `blocks`, (servos, _LONGEST); 0 where a scale ends."""
+    """Write 1 and the readings' bytes to each row of `blocks`, (servos, _LONGEST); 0 if a count is out of range."""
     for row in range(len(states)):
         blocks[row, 0] = place = 1
         for reading in range(len(_READ)):
@@ -95,7 +95,7 @@ def _count(states: FloatArray, scales: FloatArray, blocks: npt.NDArray[np.uint8]
                 blocks[row, 0] = 0
                 break
             number = int(scale[_SIGN] - count if count < 0.0 and scale[_SIGN] > 0.0 else count)
-            size = int(scale[_SIZE])  # below 0: the high byte comes first
+            size = int(scale[_SIZE])  # negative: high byte first
             for byte in range(abs(size)):
                 blocks[row, place + (byte if size > 0 else -size - 1 - byte)] = number >> 8 * byte & 255
             place += abs(size)
@@ -103,7 +103,7 @@ def _count(states: FloatArray, scales: FloatArray, blocks: npt.NDArray[np.uint8]
 
 @jit
 def _first_beyond(states: FloatArray, limits: FloatArray, first: int) -> int:
-    """The first row from `first` on that is beyond its limits (rows of `AlarmLimits`); the number of rows: none is."""
+    """Return the first row from `first` on above its limits (rows of `AlarmLimits`); else the number of rows."""
     for row in range(first, len(states)):
         limit, volts = limits[row], states[row, State.VOLTAGE]
         if not (

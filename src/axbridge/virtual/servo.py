@@ -1,7 +1,7 @@
 """The virtual servo: packets, power, and one path each for register writes and reads.
 
-It does not depend on the line, and its only times are those of its own firmware. It owns a control table and one row of
-a bank of motors. Packets and refusals belong to its protocol, effects of registers to its `Firmware`.
+It does not depend on the line, and its only times are those of its own firmware. It has a control table and one row of
+a bank of motors. Its protocol defines packets and error codes, its `Firmware` the effects of registers.
 """
 
 from __future__ import annotations
@@ -33,31 +33,31 @@ FIRMWARES: Mapping[str, type[Firmware]] = {  # by family of units
 }  # fmt: skip
 _VOLTS, _READING = int(State.VOLTAGE), int(State.READING)
 _STORE, _RESTORE = b"\x01CTRL", b"\x02CTRL"
-_HOTTER = 10.0  # degC above the limit that an overheated servo reads
-_GAP = 3  # bytes of silence for each id that does not answer a broadcast ping
+_HOTTER = 10.0  # degC above the temperature limit, reading of an overheated servo
+_GAP = 3  # bytes of silence per id that does not answer a broadcast ping
 _GROUP_READS = {Instruction.SYNC_READ, Instruction.BULK_READ}
 _GROUP_WRITES = {Instruction.SYNC_WRITE, Instruction.BULK_WRITE}
 
 
 class Status(NamedTuple):
-    """An answer: the status packet, and when."""
+    """A status packet and its time."""
 
     frame: bytes
-    delay: float  # from the end of the instruction packet to the first start bit, without interruptions, s
+    delay: float  # s from the end of the instruction packet to the first start bit, without interrupts
     after: tuple[int, ...] = ()  # ids of the servos that answer first
-    gap: float = math.inf  # how long it waits for each of those that does not answer, s; infinite: for ever
+    gap: float = math.inf  # s: wait for each of those that does not answer; infinite: no reply without it
 
 
 @lru_cache(maxsize=16)
 def blocks_of(protocol: Protocol, packet: Packet) -> Sequence[tuple[int, Mapping[int, bytes]]]:
-    """See `Protocol.blocks`: each servo on a line asks for those of the same packet."""
+    """See `Protocol.blocks`; cached because each servo on a line needs the blocks of the same packet."""
     return protocol.blocks(packet) or ()
 
 
 class VirtualServo:
-    """One servo: a model, row `index` of a bank of motors, and what its registers hold beside the factory's values.
+    """One servo: a profile, row `index` of a bank of motors, and register values that differ from the factory's.
 
-    It is switched on at `time` (s). `zero` is the position count at 0 rad.
+    It is powered at `time` (s). `zero` is the position count at 0 rad.
     """
 
     id: int
@@ -76,14 +76,14 @@ class VirtualServo:
         self.profile = profile
         self.protocol: Protocol = PROTOCOLS[profile.protocol]
         self.table: ControlTable = ControlTable(profile)
-        self.changed: Callable[[], None] = lambda: None  # its id, baud rate or power may be another: the line's index
-        self.eeprom_write_time: float = 0.0  # s after its answer, by the last packet: the line takes it over
-        self.writes_unchanged = False  # also EEPROM bytes that keep their value (a fault)
-        self.dead = False  # a fault: without power, whatever the supply is
+        self.changed: Callable[[], None] = lambda: None  # the line's index: id, baud rate or power may have changed
+        self.eeprom_write_time: float = 0.0  # s after the reply, of the last packet; the line takes it over
+        self.writes_unchanged = False  # rewrites also EEPROM bytes that keep their value (a fault)
+        self.dead = False  # without power at any supply voltage (a fault)
         self.row = index
         self.followed: tuple[int, int] | None = None  # see `Firmware.followed`
-        self.goal: tuple[float, float] | None = None  # rad and rad/s, that the motor got since its latest command
-        self.scale: Scale | None = None  # see `Firmware.scale`; and `Firmware.alarm_limits`
+        self.goal: tuple[float, float] | None = None  # rad and rad/s, set since the motor's latest command
+        self.scale: Scale | None = None  # see `Firmware.scale`; likewise `alarm_limits`
         self.alarm_limits: AlarmLimits | None = None
         self.zero = zero
         self.motors = motors
@@ -108,25 +108,25 @@ class VirtualServo:
 
     @property
     def _answering(self) -> int:
-        """What it answers, by Dynamixel's levels: 0 a PING alone, 1 reads, too, 2 everything."""
+        """Status return level in Dynamixel's numbers: 0 only PING, 1 also reads, 2 all instructions."""
         return self.table.data[self._level] + 2 - self.protocol.full_level
 
     @property
     def ids(self) -> tuple[int, ...]:
-        """Ids it listens to: its own, and the secondary id that it may share with others."""
+        """Ids that the servo accepts: its own, and the secondary id that it may share with others."""
         second = self.table.get("secondary_shadow_id", self.id)
         return (self.id,) if second > v2.MAX_ID or second == self.id else (self.id, second)
 
     # -- power -------------------------------------------------------------------------------------------------------
 
     def power_off(self, time: float) -> None:
-        """Take the supply away: silent and limp; the EEPROM keeps its bytes."""
+        """Switch the supply off: no replies, no torque; the EEPROM keeps its bytes."""
         self.firmware.powered = False
         self.push(time)
         self.changed()
 
     def power_on(self, time: float, registers: Mapping[str, int] | None = None) -> None:
-        """Start up: RAM as from the factory, with these values on top, torque off, goal where the shaft is."""
+        """Start up: factory RAM with `registers` on top, torque off, goal at the present position."""
         table, ram = self.table, self.profile.eeprom_end
         self.firmware.powered = not self.dead
         self.alarms.reset()
@@ -144,21 +144,21 @@ class VirtualServo:
         self.push(time)
 
     def power_cycle(self, time: float) -> None:
-        """Off and on again."""
+        """Switch the supply off and on again."""
         self.power_off(time)
         self.power_on(time)
 
     def _restart(self, time: float, eeprom_write_time: float) -> None:
-        """Off and on again by a packet: deaf after its answer, s, not before."""
+        """Restart because of a packet: the servo is busy for `eeprom_write_time` (s) after its reply, not before."""
         self.power_cycle(time)
         self.eeprom_write_time, self.busy_until = eeprom_write_time, time
 
     # -- packets -----------------------------------------------------------------------------------------------------
 
     def handle(self, packet: Packet, time: float) -> Status | None:
-        """Execute one packet whose last byte arrived at `time` (s); return the answer, None for silence.
+        """Execute a packet whose last byte arrived at `time` (s); return its status packet, or None.
 
-        Effects of the packet count after its status: the answer carries the old id, level and delay.
+        Effects of the packet come after its status packet, which has the old id, level and delay.
         """
         broadcast, own = packet.id == BROADCAST, packet.id == self.id
         if not self.listens or packet.status or not (broadcast or packet.id in self.ids):
@@ -191,14 +191,14 @@ class VirtualServo:
         return Status(self.protocol.encode_status(packet.id, error | bits), delay)
 
     def feed(self, time: float) -> None:
-        """A packet for it, or for all, has come at `time` (s)."""
+        """Note a packet for this servo or for all at `time` (s)."""
         if self.firmware.feed(time):
             self.push(time)
 
     def fast_block(self, address: int, length: int, time: float, state: list[float]) -> tuple[v2.Block, float] | None:
-        """Its part of the answer to a fast read, and the delay of an answer; None where it stays silent.
+        """Return this servo's block of the reply to a fast read, and the reply's delay; None without a reply.
 
-        `state` is as of `peek`.
+        `state` is as in `peek`.
         """
         if not self.listens or not self._answering or Instruction.FAST_SYNC_READ not in self._known:
             return None
@@ -206,9 +206,9 @@ class VirtualServo:
         return v2.Block(self.id, error | self._state_bits, data.ljust(length, b"\0")), self._delay(Instruction.READ)
 
     def peek(self, address: int, length: int, time: float, state: list[float] | None = None) -> bytes:
-        """Register bytes as they are at `time` (s); fewer past the end of the table.
+        """Return register bytes as they are at `time` (s); fewer past the end of the table.
 
-        Indirect data is what it points to. `state` is the row of the state array at that time, where it is known.
+        Indirect Data is read through its pointers. `state` is the row of the state array at that time, if known.
         """
         firmware, registers, end = self.firmware, self.table.data, address + length
         first, _, _, whole = firmware.refreshed
@@ -221,7 +221,7 @@ class VirtualServo:
         return bytes(data)
 
     def read_delay(self, address: int, length: int) -> float | None:
-        """Delay of the answer to a READ of these registers, as in `Status`; None where they cannot be read just so."""
+        """Return the delay of the reply to a READ of these registers, as in `Status`; None without a plain reply."""
         if self._answering < 1 or address < 0 or length < 0 or address + length > self.table.size:
             return None
         return self._read_delay
@@ -231,12 +231,12 @@ class VirtualServo:
 
     @property
     def listens(self) -> bool:
-        """Whether it gets packets: with power, and unless its Protocol Type is 1.0; those of radios leave it 2.0."""
+        """Whether it receives packets: powered, and Protocol Type is not 1.0; radio protocols count as 2.0."""
         return self.firmware.powered and self.table.get("protocol_type") != 1
 
     @property
     def _state_bits(self) -> int:
-        """What each answer says beside its error: what is wrong, or that something is."""
+        """Bits that each status packet adds to its error: the alarms, or the alert bit."""
         bits, alert = self.alarms.bits, self.protocol.alert
         return alert if bits and alert else bits
 
@@ -257,13 +257,13 @@ class VirtualServo:
     def _read(self, params: bytes, time: float) -> tuple[int, bytes] | None:
         width = self.protocol.address_size
         if len(params) != 2 * width:
-            return self._short, b""
+            return self._length_error, b""
         return self._data(int.from_bytes(params[:width], "little"), int.from_bytes(params[width:], "little"), time)
 
     def _data(
         self, address: int, length: int, time: float, state: list[float] | None = None
     ) -> tuple[int, bytes] | None:
-        """Error and register bytes; None for silence. Between registers there are zeros."""
+        """Return error and register bytes, None without a reply. Addresses without a register read 0."""
         beyond, table = self.profile.behaviour.out_of_table, self.table
         inside = address + length <= table.size
         if not self.protocol.gaps:
@@ -273,7 +273,7 @@ class VirtualServo:
         return None if beyond == "silent" else (self.protocol.refusals.access, b"")
 
     def _answer_in_turn(self, packet: Packet, time: float) -> Status | None:
-        """Each servo answers after those listed before it."""
+        """Return the reply to a group read; servos reply in the order of its list."""
         before: list[int] = []
         for id_, address, length in self.protocol.reads(packet):
             if id_ == self.id:
@@ -283,7 +283,7 @@ class VirtualServo:
         return None
 
     def _execute(self, code: int, params: bytes, time: float, *, broadcast: bool, own: bool) -> int | None:
-        """Carry out an instruction that is answered without data; return its error, None for silence."""
+        """Execute an instruction whose status packet has no data; return the error, None without a reply."""
         protocol = self.protocol
         if code not in self._known:
             return protocol.refusals.unknown
@@ -291,10 +291,10 @@ class VirtualServo:
             width = protocol.address_size
             address, data = int.from_bytes(params[:width], "little"), params[width:]
             if not data:
-                return self._short
+                return self._length_error
             if code == Instruction.WRITE:
                 return self.write(address, data, time, own=own or broadcast)
-            return self._register(address, data, own=own or broadcast)
+            return self._register_write(address, data, own=own or broadcast)
         if code == Instruction.ACTION:
             return self._action(time)
         if code == Instruction.REBOOT:
@@ -306,15 +306,15 @@ class VirtualServo:
             return self._factory_reset(params, time, broadcast=broadcast)
         if code == Instruction.CLEAR:
             return self._clear(params, time)
-        return self._keep(params, time) if code == Instruction.BACKUP else protocol.refusals.unknown
+        return self._control_table_backup(params, time) if code == Instruction.BACKUP else protocol.refusals.unknown
 
     @property
-    def _short(self) -> int:
-        """The error for parameters of another length than the instruction has."""
+    def _length_error(self) -> int:
+        """Error for parameters of the wrong length."""
         refusals = self.protocol.refusals
         return refusals.short if self.profile.behaviour.short_instruction == "reply_0x40" else refusals.length
 
-    def _register(self, address: int, data: bytes, *, own: bool) -> int | None:
+    def _register_write(self, address: int, data: bytes, *, own: bool) -> int | None:
         error, values = self._checked(address, data, own=own)
         if values is not None:
             self._registered = address, data
@@ -329,12 +329,12 @@ class VirtualServo:
         return self.write(*registered, time)
 
     def _factory_reset(self, params: bytes, time: float, *, broadcast: bool) -> int | None:
-        table, kept = self.table, self.protocol.resets.get(params)
-        if self.profile.behaviour.reset_0x06 == "ignore" or (broadcast and not kept):
-            return None  # all would have the same id
-        if kept is None:
+        table, preserved = self.table, self.protocol.resets.get(params)
+        if self.profile.behaviour.reset_0x06 == "ignore" or (broadcast and not preserved):
+            return None  # all servos would have the same id
+        if preserved is None:
             return self.protocol.refusals.value
-        values = {name: table[name] for name in kept}
+        values = {name: table[name] for name in preserved}
         table.factory_reset()
         for name, value in values.items():
             table[name] = value
@@ -345,7 +345,7 @@ class VirtualServo:
         return 0
 
     def _clear(self, params: bytes, time: float) -> int:
-        """Forget the turns; the goal is where the shaft is, else it would turn them back."""
+        """Clear the turns and set the goal to the present position; with the old goal the shaft would turn back."""
         if params != v2.CLEAR_TURNS:
             return self.protocol.refusals.value
         self.firmware.refresh(time)
@@ -355,8 +355,8 @@ class VirtualServo:
         self.push(time)
         return 0
 
-    def _keep(self, params: bytes, time: float) -> int:
-        """Control Table Backup: keep all registers, or take them back and restart."""
+    def _control_table_backup(self, params: bytes, time: float) -> int:
+        """Execute Control Table Backup: store all registers, or restore them and restart."""
         if params not in {_STORE, _RESTORE}:
             return self.protocol.refusals.value
         if self.table["torque_enable"] or (params == _RESTORE and not self._backup):
@@ -369,17 +369,17 @@ class VirtualServo:
         self._restart(time, self.profile.timing.boot_ms * 1e-3)
         return 0
 
-    # -- the way into the registers ----------------------------------------------------------------------------------
+    # -- access to the registers -------------------------------------------------------------------------------------
 
     def target(self, place: int) -> int:
-        """The address that a byte acts on: another one for indirect data."""
+        """Return the address that a byte acts on: that of the pointer for Indirect Data."""
         pointer = self._pointers.get(place)
         if pointer is None:
             return place
         return int.from_bytes(self.table.data[pointer : pointer + 2], "little")
 
     def _runs(self, address: int, data: bytes) -> Iterator[tuple[int, bytes]]:
-        """What a write goes to in the end: neighbouring bytes together."""
+        """Split a write into runs of adjacent target addresses."""
         if not self._pointers.keys() & range(address, address + len(data)):
             yield address, data
             return
@@ -393,7 +393,7 @@ class VirtualServo:
         yield begin, run
 
     def _checked(self, address: int, data: bytes, *, own: bool) -> tuple[int | None, dict[str, int] | None]:
-        """The error (None: silence), and the values to set (None: nothing is set)."""
+        """Return the error (None: no reply), and the values to set (None: no change)."""
         refusals, behaviour, firmware = self.protocol.refusals, self.profile.behaviour, self.firmware
         table, ranges = self.table, firmware.ranges
         if address + len(data) > table.size:
@@ -417,7 +417,7 @@ class VirtualServo:
         return firmware.validate_goal(values)
 
     def write(self, address: int, data: bytes, time: float, *, own: bool = True) -> int | None:
-        """Write register bytes as a packet to its own id would; the error, None for silence."""
+        """Write register bytes as a packet to the servo's own id does; return the error, None without a reply."""
         error, values = self._checked(address, data, own=own)
         if not values:
             return error
@@ -436,7 +436,7 @@ class VirtualServo:
         return error
 
     def configure(self) -> None:
-        """Take over what the EEPROM area says."""
+        """Read the settings in the EEPROM area."""
         table = self.table
         self.id = table["id"]
         self.baud = self.profile.units.baud(table["baud_rate"])
@@ -449,55 +449,55 @@ class VirtualServo:
     # -- motor and alarms --------------------------------------------------------------------------------------------
 
     def push(self, time: float) -> None:
-        """Hand the registers to the motor."""
+        """Send the registers' command to the motor."""
         self.goal = None
         self.followed = self.firmware.followed() if Instruction.SYNC_WRITE in self._known else None
         reading = float(self.motors.state[self.row, _READING])
         self.motors.set_command(self.row, self.firmware.command(reading, driven=self.firmware.driven), time)
-        self._note_limits()
+        self._update_limits()
 
-    def _note_limits(self) -> None:
-        """Note by which states its readings are plain, and no alarm comes: the line and the world use it."""
+    def _update_limits(self) -> None:
+        """Update the scale and the alarm limits, which the line and the world read."""
         self.scale, self.alarm_limits = self.firmware.scale(), self.firmware.alarm_limits()
 
     def _state_at(self, time: float) -> list[float]:
-        """Its row of the state array at `time` (s)."""
+        """Return its row of the state array at `time` (s)."""
         (state,) = self.motors.sampled(self._rows, (time,)).tolist()
         return state  # type: ignore[no-any-return]
 
     # -- faults ------------------------------------------------------------------------------------------------------
 
     def die(self, time: float) -> None:
-        """Lose power until `revive`, whatever the supply is: silent and limp."""
+        """Lose power until `revive`, at any supply voltage: no replies, no torque."""
         self.dead = True
         self.power_off(time)
 
     def shift_id(self, time: float) -> None:  # noqa: ARG002
-        """Take the next id, as another program may have given it."""
+        """Take the next id, as if another program had set it."""
         self.id = (self.table["id"] + 1) % (self.protocol.max_id + 1)
         self.changed()
 
     def restore_id(self, time: float) -> None:  # noqa: ARG002
-        """End the fault: its id is that of its register."""
+        """End the fault: take the id of the register again."""
         self.id = self.table["id"]
         self.changed()
 
     def revive(self, time: float) -> None:  # noqa: ARG002
-        """End the fault: `monitor` starts the servo if the supply is there."""
+        """End the fault: `monitor` starts the servo if the supply voltage is high enough."""
         self.dead = False
 
     def overheat(self, time: float) -> None:  # noqa: ARG002
-        """Let the temperature sensor report more than the limit, whatever the motor's is."""
+        """Let the temperature reading exceed the limit, at any motor temperature."""
         self.firmware.hot = self.table["temperature_limit"] + _HOTTER
-        self._note_limits()
+        self._update_limits()
 
     def cool(self, time: float) -> None:  # noqa: ARG002
-        """Let the temperature sensor work again."""
+        """Let the temperature reading follow the motor again."""
         self.firmware.hot = None
-        self._note_limits()
+        self._update_limits()
 
     def stick(self, time: float) -> None:
-        """Freeze the position reading from now on, for the host and for the servo's own loop."""
+        """Freeze the position reading, for the host and for the servo's control loop."""
         self.firmware.stuck = self.firmware.position(self.motors.state[self.row].tolist())
         self.push(time)
 
@@ -507,7 +507,7 @@ class VirtualServo:
         self.push(time)
 
     def monitor(self, state: list[float], time: float) -> None:
-        """Watch supply, temperature and load (a row of the state array); shut down where the firmware must."""
+        """Check supply, temperature, load (a row of the state array) and watchdog; shut down if the firmware must."""
         firmware = self.firmware
         if state[_VOLTS] < self.profile.protection.reset_voltage:
             if firmware.powered:
@@ -521,14 +521,14 @@ class VirtualServo:
             self._shut_down(fatal, time)
         if firmware.watch(time):
             self.push(time)
-        self._note_limits()
+        self._update_limits()
 
     def overload(self, time: float) -> None:
-        """Take the load for an overload from now on, until the host recovers the servo."""
+        """Set the overload alarm until the host recovers the servo."""
         self.monitor(self.motors.state[self.row].tolist(), time)
         if fatal := self.alarms.overload():
             self._shut_down(fatal, time)
-        self._note_limits()
+        self._update_limits()
 
     def _shut_down(self, flags: int, time: float) -> None:
         self.firmware.shut_down(flags)
@@ -536,7 +536,7 @@ class VirtualServo:
 
 
 def loop_row(profile: FirmwareProfile, zero: int, written: Mapping[str, int]) -> list[float]:
-    """One row of `Command` after power-on, driven."""
+    """Return one row of `Command` of a driven motor after power-on."""
     table = ControlTable(profile)
     for name, value in written.items():
         if name in table:

@@ -1,4 +1,4 @@
-"""Wake-up latency: settings of Linux for a server that answers within microseconds."""
+"""Wake-up latency: Linux settings for a server that answers within microseconds."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ import struct
 import sys
 
 _PR_SET_TIMERSLACK = 29
-_LATENCY = "/dev/cpu_dma_latency"  # open with a 0 in it: no core sleeps deeper than it can wake from in 0 µs
+_LATENCY = "/dev/cpu_dma_latency"  # 0 written to it limits the wake-up latency of all cores to 0 µs while it is open
 
 
 def wake_on_time() -> None:
-    """Make this thread wake up on time. Linux only: no timer slack (50 µs), and a priority where that is allowed."""
+    """Make this thread wake up on time. Linux only: no timer slack (50 µs), and real-time priority if permitted."""
     if sys.platform != "linux":
         return
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1000, 0, 0, 0)
-    with contextlib.suppress(OSError):  # for root, or with the rtprio limit set: these threads sleep most of the time
+    with contextlib.suppress(OSError):  # for root, or with the rtprio limit set; these threads mostly sleep
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
 
 
 class Awake:
-    """Keeps idle cores from sleeping, between `hold` and `release`; does nothing without the right to.
+    """Keeps idle cores from sleeping, between `hold` and `release`; has no effect without the permission.
 
-    A core takes some 40 µs to wake, and a packet on a pseudo-terminal wakes three: a 240 µs transaction is half as long
-    again. (Linux: PM quality of service, for root and who may write to `/dev/cpu_dma_latency`.)
+    A core takes about 40 µs to wake, and a packet on a pseudo-terminal wakes three cores. A 240 µs transaction then
+    takes half as long again. Linux: PM quality of service, for root and users that may write to the file.
     """
 
     def __init__(self) -> None:
         self._request = -1
 
     def hold(self) -> None:
-        """Keep the processor awake from now on, where the system lets us."""
+        """Keep the cores awake from now on, if the system permits it."""
         if self._request >= 0 or sys.platform != "linux":
             return
         with contextlib.suppress(OSError):
@@ -41,7 +41,7 @@ class Awake:
             os.write(self._request, struct.pack("i", 0))
 
     def release(self) -> None:
-        """No longer; may be called twice."""
+        """Let the cores sleep again; may be called twice."""
         if self._request >= 0:
             os.close(self._request)
             self._request = -1

@@ -1,4 +1,4 @@
-"""A whole rig, simulated: engine, motors, virtual servos and lines; it is also their clock."""
+"""A simulated rig: engine, motors, virtual servos and lines; it is also their clock."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ from axbridge.virtual.mishaps import Fault
 from axbridge.virtual.present import Watch
 from axbridge.virtual.servo import VirtualServo
 
-_PAST = 0.05  # s: so long ago is what a busy line of many servos may still bring
-_WATCH = 0.02  # s between two looks of the firmware at temperature, supply and load
+_SAMPLE_AGE = 0.05  # s: maximum age of a sample; a busy line of many servos needs it
+_WATCH_PERIOD = 0.02  # s between firmware checks of temperature, supply and load
 
 
 class _NullMotor:
-    """A bank as a second servo on the same shaft sees it: it moves nothing."""
+    """Bank for a second servo on the same shaft: reads the state and moves nothing."""
 
     def __init__(self, state: FloatArray) -> None:
         self.state = state
 
     def set_command(self, index: int, row: list[float], time: float) -> None:
-        """Take a command, and move nothing."""
+        """Ignore the command."""
 
     def set_goals(self, rows: list[int], goals: list[tuple[float, float]], time: float) -> None:
-        """Take goals, and move nothing."""
+        """Ignore the goals."""
 
-    def sampled(self, rows: IntArray, times: Sequence[float]) -> FloatArray:  # noqa: ARG002 - time passes
-        """As they are now."""
+    def sampled(self, rows: IntArray, times: Sequence[float]) -> FloatArray:  # noqa: ARG002 - only the present state
+        """Return the present state."""
         return self.state[rows]
 
 
 class World:
-    """A simulated rig; `timing` and `bank` replace those of the rig, `faults` is a spec as of `inject`.
+    """A simulated rig; `timing` and `bank` replace those of the rig, `faults` is a spec as in `inject`.
 
     Raises:
         RigError, ProfileError: the rig cannot be built.
@@ -67,23 +67,23 @@ class World:
     ) -> None:
         self.rig = rig
         self.ideal: dict[str, IdealJoint] = {s.name: IdealJoint(s) for s in rig.servos if s.drive == "ideal"}
-        self.engine: Engine | None = None  # what moves the robot, unless the motors were given
+        self.engine: Engine | None = None  # None if the bank was given
         if bank is None:
             from axbridge.virtual.assembly import build_bank
 
             bank = own = build_bank(rig, seed=seed, ideal=self.ideal.values())
             self.engine = own.engine
         self.bank = bank
-        self._rated = bank.supply.copy()  # V, of each motor
+        self._rated = bank.supply.copy()  # V, supply of each motor
         self._now = 0.0
-        self._fill(seed, timing)
+        self._build(seed, timing)
         if faults:
             self.inject(faults)
 
-    def _fill(self, seed: int, timing: Literal["wire", "none"] | None) -> None:
-        """Make servos and lines, as they come from the factory, with what the rig writes into their registers."""
+    def _build(self, seed: int, timing: Literal["wire", "none"] | None) -> None:
+        """Build servos with factory values and the rig's registers, and the lines."""
         rig = self.rig
-        self.next_watch: float = self._now + _WATCH  # when the firmware looks at its alarms next, s
+        self.next_watch: float = self._now + _WATCH_PERIOD  # s: next check of the alarms
         configs = rig.dynamixels
         buses = {bus.name: bus for bus in rig.buses}
         self.servos: dict[str, VirtualServo] = {  # by name
@@ -99,7 +99,7 @@ class World:
         }
         self._rows = list(self.servos.values())
         self._alarms = Watch()
-        self.lines: dict[str, Line] = {  # by the name of the bus
+        self.lines: dict[str, Line] = {  # by name of the bus
             bus.name: Line(
                 [self.servos[config.name] for config in configs if config.bus == bus.name],
                 baud=bus.baud,
@@ -109,10 +109,10 @@ class World:
             for place, bus in enumerate(rig.buses)
         }
         self._targets = Targets(self.lines.values(), self._rows, self.bank.supply, self._rated, self._copy_of, self.now)
-        self._events: list[tuple[float, int, Fault, bool]] = []  # when, which first, what, whether it ends
+        self._events: list[tuple[float, int, Fault, bool]] = []  # time, order, fault, whether it ends
         self._order = itertools.count()  # of events at the same time
         for line in self.lines.values():
-            line.on_turn = self._strike_now
+            line.on_turn = self._strike_on_packet
 
     @property
     def engine_name(self) -> str:
@@ -125,7 +125,7 @@ class World:
         return self._now
 
     def sleep_until(self, due: float, before_change: Callable[[], None] = lambda: None) -> None:
-        """Advance the simulation to `due`; alarms and faults happen on the way, `before_change` is called first."""
+        """Advance the simulation to `due`; run alarms and faults on the way, and `before_change` before each."""
         while self.next_watch <= due:
             self._move_to(self.next_watch)
             self._watch(before_change)
@@ -133,24 +133,24 @@ class World:
 
     @property
     def next_event(self) -> float:
-        """When the next fault strikes or ends, s; infinite: none is to come."""
+        """Time when the next fault starts or ends, s; infinite without one."""
         return self._events[0][0] if self._events else math.inf
 
     def truths(self, servos: Sequence[str], times: Sequence[float]) -> FloatArray:
-        """Angle (rad) and torque (N·m) of shafts, servo side, each at a time (s) of its own, (servos, 2).
+        """Return angle (rad) and torque (N·m) of shafts, servo side, each at its own time (s), (servos, 2).
 
-        NaN when that was more than 50 ms ago.
+        NaN for times more than 50 ms ago.
         """
-        kept = [self._now - _PAST <= time <= self._now for time in times]
+        recent = [self._now - _SAMPLE_AGE <= time <= self._now for time in times]
         rows = np.array([self.servos[servo].row for servo in servos], dtype=int)
-        known = [time if is_kept else self._now for time, is_kept in zip(times, kept, strict=True)]
+        known = [time if is_recent else self._now for time, is_recent in zip(times, recent, strict=True)]
         states = self.bank.sampled(rows, known)[:, [State.ANGLE, State.TORQUE]]
-        return np.where(np.array(kept, dtype=bool)[:, None], states, math.nan)
+        return np.where(np.array(recent, dtype=bool)[:, None], states, math.nan)
 
     def sample(self, servo: str, time: float | None = None) -> RawState:
-        """What a bus would read of a servo now, or would have read at `time` (s), at most 50 ms ago.
+        """Return a servo's registers as a bus reads them now, or at `time` (s), at most 50 ms ago.
 
-        No packet is sent, which would take time.
+        It sends no packet, so that no time passes.
         """
         read, when = self.servos[servo], self._now if time is None else time
         data = read.peek(*read.protocol.usual, when)
@@ -159,11 +159,11 @@ class World:
         return RawState(when, position, speed, load, voltage, temperature, read.alarms.bits)
 
     def energy(self) -> float:
-        """What the motors have drawn since the start, J: the integral of U·i."""
+        """Return the energy that the motors have drawn since the start, J: the integral of U·i."""
         return float(self.bank.state[:, State.ENERGY].sum())
 
     def place(self, servo: str, angle: float) -> None:
-        """Put a servo's shaft at an angle (rad, servo side, as its sensor has it), at rest, as by a hand."""
+        """Put a servo's shaft at an angle (rad, servo side, as read by its sensor), at rest."""
         self.bank.place(self.servos[servo].row, angle)
 
     def inject(self, faults: str | Iterable[Fault]) -> None:
@@ -191,17 +191,17 @@ class World:
                 for line in self.lines.values():
                     line.expect(fault)
             elif FAULTS[fault.kind].form == "event":
-                self._later(fault.at, fault)
+                self._schedule(fault.at, fault)
             else:
                 FAULTS[fault.kind].start(self._targets, fault)
         self.next_watch = min(self.next_watch, max(self.next_event, self._now))
 
     def reset(self, *, seed: int = 0, timing: Literal["wire", "none"] | None = None, faults: str = "") -> None:
-        """Begin again, without faults: new servos, limp at the start, on new lines; time goes on."""
+        """Restart without faults: new servos on new lines, motors at the start without torque; time continues."""
         self.inject("none")
         self.bank.supply[:] = self._rated
         self.bank.reset()
-        self._fill(seed, timing)
+        self._build(seed, timing)
         self.inject(faults)
 
     def power_cycle(self) -> None:
@@ -214,17 +214,17 @@ class World:
         self.bank.close()
 
     def _watch(self, before_change: Callable[[], None]) -> None:
-        """Let faults strike, and every servo's firmware look at its alarms."""
+        """Strike the due faults, and check the alarms of every servo."""
         while self.next_event <= self._now:
             before_change()
             self._strike(*heapq.heappop(self._events)[2:])
         for row in self._alarms.polled(self._rows, self.bank.state):
             before_change()
             self._rows[row].monitor(self.bank.state[row].tolist(), self._now)
-        self.next_watch = min(self._now + _WATCH, self.next_event)
+        self.next_watch = min(self._now + _WATCH_PERIOD, self.next_event)
 
     def _strike(self, fault: Fault, ends: bool) -> None:
-        """An event begins, or one that passes ends."""
+        """Start an event, or end one."""
         kind = FAULTS[fault.kind]
         if ends:
             kind.end(self._targets, fault)
@@ -232,18 +232,18 @@ class World:
         kind.start(self._targets, fault)
         lasts = kind.usually if fault.duration is None else fault.duration
         if lasts is not None:
-            self._later(lasts, fault, ends=True)
+            self._schedule(lasts, fault, ends=True)
 
-    def _strike_now(self, fault: Fault) -> None:
-        """The packet came at which it strikes."""
+    def _strike_on_packet(self, fault: Fault) -> None:
+        """Strike a fault whose packet has come."""
         self._strike(fault, ends=False)
         self.next_watch = min(self.next_watch, self.next_event)
 
-    def _later(self, delay: float, fault: Fault, *, ends: bool = False) -> None:
+    def _schedule(self, delay: float, fault: Fault, *, ends: bool = False) -> None:
         heapq.heappush(self._events, (self._now + delay, next(self._order), fault, ends))
 
     def _copy_of(self, servo: VirtualServo) -> VirtualServo:
-        """A second servo with this one's registers, and no motor."""
+        """Return a second servo with the same registers and without a motor."""
         copy = VirtualServo(servo.profile, _NullMotor(self.bank.state), servo.row, zero=servo.zero, time=self._now)
         copy.table.data[:] = servo.table.data
         copy.firmware.keep()
@@ -258,8 +258,8 @@ class World:
 
 
 def initial_registers(config: ServoConfig, profile: FirmwareProfile, bus: BusConfig) -> dict[str, int]:
-    """Registers of a servo of a rig that differ from the factory's: id, baud rate, and those the rig names."""
+    """Return a servo's registers that differ from the factory's: id, baud rate, and those in the rig."""
     assert config.id is not None  # checked by the rig
     baud = profile.units.baud_register(bus.baud)
-    assert baud is not None  # `Rig.profile_of` has seen to it
+    assert baud is not None  # checked by `Rig.profile_of`
     return {"id": config.id, "baud_rate": baud, **config.registers}

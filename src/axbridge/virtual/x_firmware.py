@@ -1,7 +1,7 @@
-"""Firmware of the X series, and of MX servos with Protocol 2.0: what their registers do.
+"""Firmware of the X series, and of MX servos with Protocol 2.0: effects of their registers.
 
-Assumptions where the e-manual is silent are listed in docs/servos.md. Goals and readings are those of the host:
-reversed by Drive Mode, shifted by Homing Offset, without turns lost at power-off. The loop has the shaft's angle.
+docs/servos.md lists the assumptions where the e-manual has no statement. Goals and readings are the host's: reversed
+by Drive Mode, shifted by Homing Offset, without turns lost at power-off. The control loop uses the shaft's angle.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from axbridge.virtual.firmware import Firmware, SensorCounts, Written
 _TURN = 4096  # counts
 _GOALS = struct.Struct("<Ii")  # Profile Velocity and Goal Position
 _ACCELERATION = 214.577 * RPM / 60  # rad/s² per count of Profile Acceleration
-_FEW = 12  # counts from the goal that count as arrived, about 1 degree: no manual gives a figure
-_FAR = 200  # counts behind the trajectory that count as not following it: likewise
+_ARRIVED = 12  # counts from the goal that count as arrived, about 1 degree; assumed, no manual gives a figure
+_FOLLOWING_ERROR = 200  # counts behind the trajectory that count as a following error; assumed
 _WATCHDOG_UNIT = 0.02  # s
-_RATE = 1000.0  # runs of the velocity loop in a second: no manual says so
+_LOOP_RATE = 1000.0  # Hz, velocity loop; assumed
 
 
-_MODES = {  # what the loop does, and which goal it follows
+_MODES = {  # mode of the control loop, and its goal register
     OperatingMode.CURRENT: (Mode.CURRENT, "goal_current"),
     OperatingMode.VELOCITY: (Mode.SPEED, "goal_velocity"),
     OperatingMode.POSITION: (Mode.JOINT, "goal_position"),
@@ -37,7 +37,7 @@ _MODES = {  # what the loop does, and which goal it follows
     OperatingMode.PWM: (Mode.WHEEL_DUTY, "goal_pwm"),
 }
 _LIMITS = {"goal_pwm": "pwm_limit", "goal_current": "current_limit", "goal_velocity": "velocity_limit"}
-_LIMITS["profile_acceleration"] = "acceleration_limit"  # of MX alone
+_LIMITS["profile_acceleration"] = "acceleration_limit"  # MX only
 _RESET_BY_MODE = (
     "velocity_i_gain", "velocity_p_gain", "position_d_gain", "position_i_gain", "position_p_gain",
     "feedforward_2nd_gain", "feedforward_1st_gain",
@@ -46,7 +46,7 @@ _RESET_BY_MODE = (
 
 
 class Approach(NamedTuple):
-    """How the trajectory nears the goal: what the profile registers made of it when the goal was written."""
+    """Speed and ramp of the trajectory to the goal, from the profile registers when the goal was written."""
 
     speed: float = 0.0  # rad/s; 0 = at once
     acceleration: float = 0.0  # rad/s²; 0 = at once
@@ -54,7 +54,7 @@ class Approach(NamedTuple):
 
     @classmethod
     def of(cls, table: ControlTable, profile: FirmwareProfile, distance: float) -> Approach:
-        """What the profile registers make of a goal `distance` rad away."""
+        """Return the approach to a goal `distance` rad away."""
         velocity, acceleration = table["profile_velocity"], table["profile_acceleration"]
         if velocity == 0:
             return cls()
@@ -70,7 +70,7 @@ class Approach(NamedTuple):
 
     @classmethod
     def to_speed(cls, table: ControlTable, change: float) -> Approach:
-        """What Profile Acceleration makes of a goal velocity that differs by `change` rad/s."""
+        """Return the approach to a goal velocity that differs by `change` rad/s."""
         acceleration = table["profile_acceleration"]
         if table["drive_mode"] & DriveMode.TIMED:
             return cls(acceleration=abs(change) / (acceleration * 1e-3) if acceleration else 0.0)
@@ -78,7 +78,7 @@ class Approach(NamedTuple):
 
 
 class XFirmware(Firmware):
-    """Of one servo."""
+    """Firmware of one X servo, or one MX servo with Protocol 2.0."""
 
     EFFECTS: ClassVar = {
         "operating_mode": "_new_mode",
@@ -89,13 +89,13 @@ class XFirmware(Firmware):
     REST: ClassVar = ("hardware_error_status",)
     _lost_turns = 0  # counts: whole turns
     _approach = Approach()
-    _fed = 0.0  # when the latest packet came
-    _mounted = 0  # side on which the shaft's angle grows with the position, as the registers were at first
+    _fed_at = 0.0  # s, time of the latest packet
+    _mounted = 0  # 1 or -1: initial side, from the registers at the first start; 0 before
 
     def begin(self, time: float) -> None:
         self.table["torque_enable"] = self.table.get("startup_configuration") & 1
         self.table["registered_instruction"] = 0
-        self._fed = time
+        self._fed_at = time
         super().begin(time)
 
     def configure(self) -> None:
@@ -117,7 +117,7 @@ class XFirmware(Firmware):
         return address < self.profile.eeprom_end and not (own and not self.table["torque_enable"])
 
     def followed(self) -> tuple[int, int] | None:
-        """See `Firmware.followed`; not where the way to a goal depends on where it begins."""
+        """See `Firmware.followed`; None also where the trajectory depends on its start."""
         table, accelerates = self.table, self.table["profile_acceleration"] or self._approach.acceleration
         depends = accelerates or table["drive_mode"] & DriveMode.TIMED
         plain = self.driven and self.mode in POSITION_MODES and self.stuck is None and not self._expired
@@ -137,18 +137,18 @@ class XFirmware(Firmware):
         return (error, None) if error else super().validate_goal(values)
 
     def _refusal(self, name: str, value: int) -> int:
-        """The error for a value that the register's range allows; 0 for none."""
+        """Return the error for a value inside the register's range; 0 for none."""
         table = self.table
         if name == "operating_mode":
             return 0 if value in self.profile.operating_modes else StatusError.RANGE
         if name == "torque_enable" and value and self.alarms.tripped:
-            return StatusError.RESULT  # nothing but a reboot brings it back
+            return StatusError.RESULT  # only a reboot ends the shutdown
         if (name.startswith("goal_") or (name == "bus_watchdog" and value)) and self._expired:
-            return StatusError.RANGE  # until 0 is written to the watchdog
+            return StatusError.RANGE  # until 0 is written to Bus Watchdog
         return 0 if abs(value) <= table.get(_LIMITS.get(name, ""), abs(value)) else StatusError.LIMIT
 
     def _new_mode(self, _: str, written: Written) -> None:
-        """Another operating mode: what was set for the old one is reset."""
+        """Reset the settings of the old operating mode."""
         table = self.table
         if written.before["operating_mode"] == table["operating_mode"]:
             return
@@ -162,8 +162,8 @@ class XFirmware(Firmware):
             self._switch_on(written)
 
     def _switch_on(self, written: Written) -> None:
-        """Torque comes on: the goal is where the shaft is, unless it was given in the same packet."""
-        self._fed = written.time
+        """Set the goal to the present position at torque-on, unless the same packet has a goal."""
+        self._fed_at = written.time
         goal = written.values.get("goal_position")
         if self.mode is OperatingMode.POSITION:
             self.forget_turns(written.time)
@@ -189,18 +189,18 @@ class XFirmware(Firmware):
 
     @property
     def _expired(self) -> bool:
-        """Whether the Bus Watchdog has stopped it."""
+        """Whether the Bus Watchdog has stopped the servo."""
         return self.table["bus_watchdog"] < 0
 
     def feed(self, time: float) -> bool:
-        stopped, self._fed = self.watch(time), time
+        stopped, self._fed_at = self.watch(time), time
         return stopped
 
     def watch(self, time: float) -> bool:
-        """Stop where no packet has come for too long; by the manual torque stays on: it holds."""
+        """Stop when no packet came for too long; by the e-manual, torque stays on and the servo holds."""
         table = self.table
         period = table["bus_watchdog"]
-        if period <= 0 or not self.driven or time - self._fed <= period * _WATCHDOG_UNIT:
+        if period <= 0 or not self.driven or time - self._fed_at <= period * _WATCHDOG_UNIT:
             return False
         table["bus_watchdog"] = -1
         table["profile_acceleration"] = table["profile_velocity"] = table["goal_velocity"] = 0
@@ -215,11 +215,11 @@ class XFirmware(Firmware):
 
     @property
     def side(self) -> int:
-        """1, or -1 where directions are turned round since it was mounted."""
+        """1, or -1 if Drive Mode has reversed the direction since the servo was built in."""
         return self._mounted * self._side
 
     def forget_turns(self, time: float) -> None:
-        """Let the position be the absolute one within a turn, and the goal be there."""
+        """Reduce the position to one turn, and set the goal to it."""
         state = self.state_at(time)
         self._lost_turns = self._raw(state[State.READING]) // _TURN * _TURN
         self._approach = Approach()
@@ -227,7 +227,7 @@ class XFirmware(Firmware):
         self.table["goal_position"] = self.table["present_position"]
 
     def _angle(self, count: int) -> float:
-        """The shaft's angle, rad, of a position as the host sees it."""
+        """Return the shaft's angle, rad, at a position count of the host."""
         encoder = self._side * (count - self._shift) + self._lost_turns
         return self._mounted * (encoder - self._encoder_zero) * self.units.position
 
@@ -250,11 +250,11 @@ class XFirmware(Firmware):
         ongoing = steers and planned != table["goal_position"]
         status = 0
         if steers:
-            status = approach.shape | 0x02 * ongoing | 0x08 * (abs(planned - position) > _FAR)
-            status |= abs(table["goal_position"] - position) <= _FEW
+            status = approach.shape | 0x02 * ongoing | 0x08 * (abs(planned - position) > _FOLLOWING_ERROR)
+            status |= abs(table["goal_position"] - position) <= _ARRIVED
         follows = driven and self.mode not in {OperatingMode.PWM, OperatingMode.CURRENT}
         ramp = state[State.REFERENCE_SPEED] if follows else 0.0
-        if ongoing and approach.acceleration == 0.0:  # then the loop keeps no speed of its own
+        if ongoing and approach.acceleration == 0.0:  # without a ramp, the loop has no reference speed
             ramp = math.copysign(approach.speed, self._angle(table["goal_position"]) - state[State.REFERENCE])
         return (
             self.tick(time),
@@ -288,15 +288,15 @@ class XFirmware(Firmware):
             row[Command.SPEED] = side * table["goal_velocity"] * units.speed
             count = units.full_scale * units.speed  # of velocity: KvP/128 and, in each run, KvI/65536 counts of duty
             row[Command.SPEED_P] = table["velocity_p_gain"] / 128 / count
-            row[Command.SPEED_I] = table["velocity_i_gain"] / 65536 / count * _RATE
+            row[Command.SPEED_I] = table["velocity_i_gain"] / 65536 / count * _LOOP_RATE
         elif mode in POSITION_MODES:
             row[Command.GOAL] = self._angle(table["goal_position"])
             row[Command.SPEED] = approach.speed
             row[Command.CURRENT] = abs(row[Command.CURRENT])
-            row[Command.FULL_CURRENT] = units.full_scale * 1e-3  # a count of what the law asks for is 1 mA (assumed)
+            row[Command.FULL_CURRENT] = units.full_scale * 1e-3  # a count of the law's output is 1 mA (assumed)
         else:
             row[Command.CURRENT] *= 0.0 if stopped else side
-        if self.stuck is not None and mode in POSITION_MODES:  # the loop pushes for ever, by its integral at the latest
+        if self.stuck is not None and mode in POSITION_MODES:  # constant error: full push, by the integral at last
             ahead = math.copysign(1.0, row[Command.GOAL] - self._angle(self.stuck))
             row[Command.MODE] = float(Mode.CURRENT if mode is OperatingMode.CURRENT_BASED_POSITION else Mode.WHEEL_DUTY)
             row[Command.DUTY], row[Command.CURRENT] = ahead, ahead * row[Command.CURRENT]

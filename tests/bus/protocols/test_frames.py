@@ -18,10 +18,10 @@ BOTH = pytest.mark.parametrize("protocol", [PROTOCOLS[1], PROTOCOLS[2]], ids=["1
 JUNK = st.binary(max_size=12).filter(lambda data: b"\xff" not in data)
 
 
-def search(protocol, heard, id_, length, *, echo=False, refusable=True):
-    """What is found of the answer to a READ."""
+def search(protocol, received, id_, length, *, echo=False, refusable=True):
+    """Search for the reply to a READ."""
     return protocol.find_answer(
-        heard, protocol.read_frame(id_, 36, length), id_, length, echo=echo, refusable=refusable
+        received, protocol.read_frame(id_, 36, length), id_, length, echo=echo, refusable=refusable
     )
 
 
@@ -44,55 +44,55 @@ def test_published_packets_are_built_byte_for_byte(packet, frame):
 
 @BOTH
 @given(id_=IDS, data=st.binary(max_size=20), before=JUNK, after=JUNK)
-def test_an_answer_is_found_between_junk(protocol, id_, data, before, after):
+def test_a_reply_is_found_between_junk(protocol, id_, data, before, after):
     raw = protocol.encode_status(id_, 0, data)
-    found = search(protocol, before + raw + after, id_, len(data))
-    if found.packet is None:  # one byte behind it may make it look like a longer, damaged one
+    result = search(protocol, before + raw + after, id_, len(data))
+    if result.packet is None:  # the byte behind it may make it look like a longer, damaged packet
         assert v1.may_be_other(raw, after[:3])
     else:
-        assert (found.packet.params, found.rest) == (data, before + after)
+        assert (result.packet.params, result.rest) == (data, before + after)
 
 
 @BOTH
 @given(id_=IDS, data=st.binary(max_size=20), late=st.binary(max_size=20))
-def test_an_answer_counts_whatever_packet_is_behind_it(protocol, id_, data, late):
+def test_a_reply_is_found_before_any_other_packet(protocol, id_, data, late):
     behind = protocol.encode_status(id_, 0, late)
-    found = search(protocol, protocol.encode_status(id_, 0, data) + behind, id_, len(data))
-    assert (found.packet.params, found.rest) == (data, behind)
+    result = search(protocol, protocol.encode_status(id_, 0, data) + behind, id_, len(data))
+    assert (result.packet.params, result.rest) == (data, behind)
 
 
 @BOTH
 @given(id_=IDS, data=st.binary(min_size=1, max_size=20), stray=st.integers(0, 255), draw=st.data())
-def test_no_changed_byte_and_no_stray_one_passes(protocol, id_, data, stray, draw):
+def test_a_reply_with_a_changed_or_an_added_byte_is_refused(protocol, id_, data, stray, draw):
     raw = protocol.encode_status(id_, 0, data)
     at = draw.draw(st.integers(0, len(raw) - 1))
     if raw[at] != stray:
         assert search(protocol, raw[:at] + bytes((stray,)) + raw[at + 1 :], id_, len(data)).packet is None
-    for more in (stray, raw[-1]) if at >= 4 else ():  # the last one has the right sum
-        found = search(protocol, raw[:at] + bytes((more,)) + raw[at:], id_, len(data))
-        assert found.packet is None or found.packet.params == data
+    for more in (stray, raw[-1]) if at >= 4 else ():  # a repeated checksum leaves the sum correct
+        result = search(protocol, raw[:at] + bytes((more,)) + raw[at:], id_, len(data))
+        assert result.packet is None or result.packet.params == data
 
 
 @BOTH
 @given(id_=IDS, length=st.integers(1, 4), echo=st.booleans())
-def test_an_echo_alone_is_never_an_answer(protocol, id_, length, echo):
+def test_an_echo_alone_is_no_reply(protocol, id_, length, echo):
     question = protocol.read_frame(id_, 36, length)
     assert search(protocol, question, id_, length, echo=echo).packet is None
 
 
 @BOTH
-def test_another_servos_answer_or_another_length_is_not_taken_and_a_refusal_only_if_none_is_owed(protocol):
+def test_a_reply_needs_the_id_and_the_length_and_a_refusal_counts_only_if_none_may_come_late(protocol):
     for who, params in ((2, b"\x01\x02"), (1, b"\x01\x02\x03"), (1, b"")):
         assert search(protocol, protocol.encode_status(who, 0, params), 1, 2).packet is None
     refusal = protocol.encode_status(1, 4 if protocol.version == 2 else 8)
     assert search(protocol, refusal, 1, 2).packet
     assert not search(protocol, refusal, 1, 2, refusable=False).packet
-    alarm = protocol.encode_status(1, v2.ALERT if protocol.version == 2 else 0x20)  # of something else
+    alarm = protocol.encode_status(1, v2.ALERT if protocol.version == 2 else 0x20)  # an alarm is no refusal
     assert not search(protocol, alarm, 1, 2).packet
 
 
 @given(st.lists(st.tuples(IDS, st.binary(min_size=4, max_size=4)), min_size=1, max_size=5), st.data())
-def test_a_damaged_fast_answer_gives_the_servos_before_the_damage(parts, data):
+def test_a_damaged_fast_reply_gives_the_servos_before_the_damage(parts, data):
     blocks = [v2.Block(id_, 0, block) for id_, block in parts]
     frame = bytearray(v2.encode_fast_status(blocks))
     (packet,) = v2.Decoder().feed(frame)
@@ -105,7 +105,7 @@ def test_a_damaged_fast_answer_gives_the_servos_before_the_damage(parts, data):
 
 
 @given(st.binary(max_size=60), IDS, st.sampled_from(list(Instruction)), DATA, st.lists(st.integers(1, 9), max_size=40))
-def test_packets_come_back_however_they_are_cut_and_whatever_was_before(junk, id_, code, params, cuts):
+def test_packets_are_decoded_from_any_chunks_and_after_any_junk(junk, id_, code, params, cuts):
     frame = v2.encode(id_, code, params)
     stream = b"\xff\xfd" + frame + v2.encode_status(id_, 0x83, params)
     decoder, packets, sizes = v2.Decoder(), [], []
@@ -120,14 +120,14 @@ def test_packets_come_back_however_they_are_cut_and_whatever_was_before(junk, id
     assert decoder.fed == decoder.skipped + sum(sizes)
 
 
-def test_a_header_without_an_end_is_given_up_for_the_next_one():
+def test_an_incomplete_packet_is_skipped_when_the_next_header_comes():
     for lost in ("ff ff fd 00 ff", "ff ff fd 00 01 02 00", "ff ff fd 00 01 ff ff", "ff ff"):
-        heard = bytes.fromhex(lost) + v2.encode(1, Instruction.PING)
-        assert v2.Decoder().feed(heard) == [Packet(1, Instruction.PING, b"")]
+        received = bytes.fromhex(lost) + v2.encode(1, Instruction.PING)
+        assert v2.Decoder().feed(received) == [Packet(1, Instruction.PING, b"")]
 
 
 @pytest.mark.parametrize(("id_", "params"), [(-1, b""), (253, b""), (255, b""), (1, bytes(1022))])
-def test_ids_that_no_servo_may_have_and_packets_longer_than_any_buffer_are_refused(id_, params):
+def test_impossible_ids_and_packets_longer_than_any_buffer_are_refused(id_, params):
     with pytest.raises(UsageError, match=r"neither 0\.\.252 nor 254|at most 1021"):
         v2.encode(id_, Instruction.WRITE, params)
 
@@ -140,28 +140,28 @@ FULL = {3: b"\1\2", 250: b"\3\4", 7: b"\5\6"}
     [
         (1, FIRST.sync_write_params(30, FULL).hex(), FULL),
         (2, SECOND.sync_write_params(30, FULL).hex(), FULL),
-        (1, "1e 01 03 aa 03 bb", {3: b"\xaa"}),  # of two blocks for one id the first counts
+        (1, "1e 01 03 aa 03 bb", {3: b"\xaa"}),  # the first of two blocks for one id counts
         *((1, bad, {}) for bad in ("", "1e", "1e 00", "1e 02 03", "1e 02 03 aa", "1e 01 03 aa 04")),
         (2, "74 00 04 00 01 02 03", {}),
     ],
 )
-def test_blocks_of_a_sync_write_are_found_by_id_where_lengths_fit(protocol, params, blocks):
+def test_blocks_of_a_sync_write_are_found_by_id_if_the_lengths_fit(protocol, params, blocks):
     packet = Packet(BROADCAST, Instruction.SYNC_WRITE, bytes.fromhex(params))
     assert PROTOCOLS[protocol].blocks(packet)[0][1] == blocks
 
 
-def test_parts_of_bulk_packets_that_are_not_whole_are_none():
+def test_incomplete_blocks_of_bulk_packets_are_ignored():
     assert SECOND.reads(Packet(BROADCAST, Instruction.BULK_READ, b"\1\2\3")) == []
     packet = Packet(BROADCAST, Instruction.BULK_WRITE, b"\1\x74\0\4\0abcd\2\x41\0\1\0")
     assert SECOND.blocks(packet) == [(116, {1: b"abcd"})]
 
 
-# -- words of Feetech's servos
+# -- registers of Feetech's servos
 
 
 @pytest.mark.parametrize("profile", ["sts3215", "sts3250", "scs0009"])
 @given(data=st.data())
-def test_a_register_says_what_was_put_into_it(profile, data):
+def test_a_register_decodes_the_value_that_was_encoded(profile, data):
     registers = FirmwareProfile.load(profile).registers
     at = registers[data.draw(st.sampled_from(sorted(registers)))]
     value = data.draw(st.integers(*at.span))
@@ -177,60 +177,60 @@ def test_a_register_says_what_was_put_into_it(profile, data):
         ("present_position", -5, "05 80"),
     ],
 )
-def test_signs_of_feetech_servos_are_a_bit_beside_a_magnitude(name, value, data):
+def test_feetech_servos_encode_a_sign_bit_and_a_magnitude(name, value, data):
     assert FirmwareProfile.load("sts3215").register(name).encode(value) == bytes.fromhex(data)
 
 
 @pytest.mark.parametrize("name", ["sts", "scs"])
 @given(values=st.lists(st.tuples(st.integers(0, 252), st.binary(min_size=8, max_size=8)), min_size=1, max_size=20))
-def test_what_servos_answer_together_is_told_apart(name, values):
+def test_replies_to_a_group_read_are_split_by_servo(name, values):
     protocol = PROTOCOLS[name]
-    heard = b"".join(protocol.encode_status(id_, 0, data) for id_, data in values)
-    found = protocol.group_answers(Instruction.SYNC_READ, heard, [id_ for id_, _ in values], 8)
-    assert found == {id_: (0, data) for id_, data in values}
+    received = b"".join(protocol.encode_status(id_, 0, data) for id_, data in values)
+    result = protocol.group_answers(Instruction.SYNC_READ, received, [id_ for id_, _ in values], 8)
+    assert result == {id_: (0, data) for id_, data in values}
 
 
-# -- one byte lost, doubled or added on the way
+# -- one byte lost or added on the line
 
 WORDS = {1: b"\xff\x07\0\0\0\0\x78\x1e", 2: b"\0\x08\xff\xff\0\0\x79\x1f", 3: b"\xff\xff\x04\x02\0\0\xff\0"}
 ANSWERS = {"sync": WORDS, "checksum FF": {id_: bytes((0xF3 - id_, 0, 0, 0, 0, 0, 0, 1)) for id_ in WORDS}}
 
 
-def damaged(heard):
-    """Everything that these bytes become when one of them is lost, or one is added; a doubled one is one of them."""
-    for place in range(len(heard) + 1):
-        yield heard[:place] + heard[place + 1 :]
+def damaged(received):
+    """Yield these bytes with each byte removed, and with each possible byte added at each place."""
+    for place in range(len(received) + 1):
+        yield received[:place] + received[place + 1 :]
         for stray in range(256):
-            yield heard[:place] + bytes((stray,)) + heard[place:]
+            yield received[:place] + bytes((stray,)) + received[place:]
 
 
 @pytest.mark.parametrize("values", ANSWERS.values(), ids=ANSWERS)
 @pytest.mark.parametrize("name", ["sts", 2, "fast"])
-def test_an_answer_of_several_with_a_byte_lost_or_added_gives_no_wrong_value(name, values):
+def test_a_group_reply_with_a_byte_lost_or_added_gives_no_wrong_value(name, values):
     protocol = SECOND if name == "fast" else PROTOCOLS[name]
     code = Instruction.FAST_SYNC_READ if name == "fast" else Instruction.SYNC_READ
     whole = {id_: (0, data) for id_, data in values.items()}
-    heard = (
+    received = (
         v2.encode_fast_status([v2.Block(id_, 0, data) for id_, data in values.items()])
         if name == "fast"
         else b"".join(protocol.encode_status(id_, 0, data) for id_, data in values.items())
     )
-    assert protocol.group_answers(code, heard, list(values), 8) == whole
-    for got in damaged(heard):
+    assert protocol.group_answers(code, received, list(values), 8) == whole
+    for got in damaged(received):
         assert protocol.group_answers(code, got, list(values), 8).items() <= whole.items(), got.hex(" ")
 
 
 @pytest.mark.parametrize("values", ANSWERS.values(), ids=ANSWERS)
 @pytest.mark.parametrize("name", [1, 2, "sts", "scs"])
-def test_an_answer_with_a_byte_lost_or_added_gives_no_wrong_value_before_another_answer(name, values):
+def test_a_reply_with_a_byte_lost_or_added_gives_no_wrong_value_before_another_reply(name, values):
     protocol = PROTOCOLS[name]
     question = protocol.read_frame(1, 36, 8)
     for id_, data in values.items():
         answer = protocol.encode_status(id_, 0, data)
         for behind in (b"", answer, protocol.encode_status(4, 0, b"")):
             for got in damaged(answer):
-                found = protocol.find_answer(got + behind, question, id_, 8, echo=False, refusable=True).packet
-                assert found is None or found.params == data, (got + behind).hex(" ")
+                result = protocol.find_answer(got + behind, question, id_, 8, echo=False, refusable=True).packet
+                assert result is None or result.params == data, (got + behind).hex(" ")
 
 
 # -- receive buffers
@@ -255,7 +255,7 @@ def test_the_goals_of_fifteen_x_servos_are_one_packet_and_those_of_thirty_ax_are
 # -- torque off
 
 
-def test_a_frame_that_switches_servos_off_is_for_all_only_where_all_models_have_the_same_torque_switch():
+def test_a_torque_off_is_broadcast_only_if_all_models_have_torque_enable_at_the_same_address():
     assert FIRST.limp_frame([1, 2]) == FIRST.limp_frame() == FIRST.write_frame(BROADCAST, 24, b"\0")
     assert SECOND.limp_frame() == SECOND.write_frame(BROADCAST, 64, b"\0")
     (packet,) = v2.Decoder().feed(SECOND.limp_frame([1, 2]))

@@ -1,4 +1,4 @@
-"""dynamixel-sdk, as a program uses it that waits for a busy computer."""
+"""dynamixel-sdk in a program that tolerates time-outs of a busy computer."""
 
 import time
 
@@ -13,12 +13,12 @@ def opened(name):
 
 
 def done(ask, *arguments):
-    """What a call gives, with no error of the servo; asked again while a busy computer lets it time out."""
+    """Return the result of a call without a servo error; repeat the call after time-outs of a busy computer."""
     end = time.monotonic() + 60
     while True:
         try:
             answer = ask(*arguments)
-        except IndexError:  # this SDK takes the late answer to another question for this one's
+        except IndexError:  # this SDK takes a late reply for the reply to this packet
             assert time.monotonic() < end
             continue
         *value, result, error = answer if isinstance(answer, tuple) else (answer, 0)

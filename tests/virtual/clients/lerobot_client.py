@@ -1,6 +1,6 @@
 """LeRobot's own bus, Koch follower and Koch leader on served arms: python lerobot_client.py PORT LEADERS_PORT FOLDER.
 
-Two parts of a calibration are a hand's: it asks for them on standard output, and for ENTER, which is LeRobot's way.
+Two parts of a calibration are done by hand: LeRobot asks for them on standard output, and waits for ENTER.
 """
 
 import sys
@@ -18,7 +18,7 @@ MODELS = {
     "wrist_flex": (4, "xl330-m288"), "wrist_roll": (5, "xl330-m288"), "gripper": (6, "xl330-m288"),
 }  # fmt: skip
 
-# Its bus by itself
+# The bus alone
 bus = DynamixelMotorsBus(port, {name: Motor(*one, MotorNormMode.DEGREES) for name, one in MODELS.items()})
 bus.connect()
 assert bus.broadcast_ping() == {1: 1060, 2: 1060, 3: 1200, 4: 1200, 5: 1200, 6: 1200}
@@ -33,7 +33,7 @@ assert follower.is_calibrated
 ranges = {name: (one.range_min, one.range_max) for name, one in follower.calibration.items()}
 for name in ("shoulder_lift", "elbow_flex", "wrist_flex", "gripper"):
     low, high = ranges[name]
-    assert 1000 < high - low < 2600, (name, ranges[name])  # from end to end, nearly
+    assert 1000 < high - low < 2600, (name, ranges[name])  # nearly from end to end
 seen = follower.get_observation()
 assert set(seen) == {f"{name}.pos" for name in MODELS}
 goal = {**dict.fromkeys(seen, 20.0), "gripper.pos": 60.0}
@@ -45,13 +45,13 @@ while max(abs(seen[name] - goal[name]) for name in seen) > 6:
 follower.disconnect()
 assert not follower.is_connected
 
-# Calibrated from now on
+# Calibrated from here on
 again = KochFollower(KochFollowerConfig(port=port, id="follower", calibration_dir=folder))
 again.connect()
 assert again.calibration == follower.calibration
 again.disconnect()
 
-# The leader: limp but for its trigger
+# The leader: without torque except for its trigger
 (folder / "leader.json").write_bytes((folder / "follower.json").read_bytes())
 leader = KochLeader(KochLeaderConfig(port=leaders_port, id="leader", calibration_dir=folder))
 leader.connect()

@@ -1,6 +1,6 @@
 """LeRobot's own bus, SO-101 follower and leader on served arms: python lerobot_so101.py PORT LEADERS_PORT FOLDER.
 
-ENTER on standard input takes the calibration files, which it writes.
+ENTER on standard input accepts the calibration files that it writes.
 """
 
 import json
@@ -18,7 +18,7 @@ NAMES = ("shoulder_pan", "shoulder_lift", "elbow_flex", "wrist_flex", "wrist_rol
 KEYS = {f"{name}.pos" for name in NAMES}
 LOW, HIGH = 1200, 3000
 
-# Its bus by itself
+# The bus alone
 bus = FeetechMotorsBus(port, {name: Motor(n, "sts3215", MotorNormMode.DEGREES) for n, name in enumerate(NAMES, 1)})
 bus.connect()
 assert bus.broadcast_ping() == dict.fromkeys(range(1, 7), 777)
@@ -50,7 +50,7 @@ while max(abs(seen[name] - goal[name]) for name in seen) > 3:
     assert time.monotonic() < end, seen
 assert follower.bus.read("Max_Torque_Limit", "gripper") == 500
 
-# The leader, limp, leads it
+# The leader without torque leads the follower
 leader = SO101Leader(SO101LeaderConfig(port=leaders_port, id="leader", calibration_dir=folder))
 leader.connect()
 assert set(leader.bus.sync_read("Torque_Enable", normalize=False).values()) == {0}
@@ -64,7 +64,7 @@ assert max(abs(seen[name] - action[name]) for name in seen) < 3, (seen, action)
 leader.disconnect()
 follower.disconnect()
 
-# Calibrated from now on, and limp
+# Calibrated from here on, without torque
 again = SO101Follower(SO101FollowerConfig(port=port, id="follower", calibration_dir=folder))
 again.connect()
 assert again.calibration == follower.calibration

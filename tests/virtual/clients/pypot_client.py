@@ -20,7 +20,7 @@ with DxlIO(sys.argv[1], baudrate=1_000_000) as io:
         assert abs(goal - goals[id_]) < 0.3, (id_, goal)
     assert abs(io.get_present_position([1])[0] - goals[1]) < 9
     io.set_moving_speed(dict.fromkeys(ids, 50))
-    time.sleep(0.1)  # its next packet begins with a flush of this one, which nobody acknowledges
+    time.sleep(0.1)  # its next packet begins with a flush, which would discard this one; it has no reply
     assert all(abs(speed - 50) < 1 for speed in io.get_moving_speed(ids))
     io.change_id({5: 30})
     time.sleep(0.1)

@@ -1,6 +1,6 @@
-"""What ros2_control's dynamixel_hardware puts on the wire, with dynamixel-sdk: python ros2_control.py PORT.
+"""The packets of ros2_control's dynamixel_hardware, with dynamixel-sdk: python ros2_control.py PORT.
 
-Read off its workbench_driver.cpp: ping; torque off, Operating Mode, torque on; then in each cycle a sync read of
+From its workbench_driver.cpp: ping; torque off, Operating Mode, torque on; then in each cycle a sync read of
 position, velocity and load or current in one window, and a sync write of the goals.
 """
 
@@ -35,7 +35,7 @@ goals = GroupSyncWrite(port, packets, GOAL, 4)
 
 
 def state():
-    """Positions, rad, velocities and efforts, in counts, of all."""
+    """Return positions (rad), velocities and efforts (counts) of all servos."""
     done(states.txRxPacket)
     return [
         (
@@ -61,8 +61,8 @@ while True:
     if share == 1.0 and all(abs(now[id_ - 1][0] - goal) < 0.03 for id_, goal in wanted.items()):
         break
     assert time.monotonic() - began < 30, now
-assert fastest > 0  # a velocity was seen, in its own place
-assert now[1][2] != 0  # and the load of the arm's weight
+assert fastest > 0  # the velocity is in its own place
+assert now[1][2] != 0  # and so is the load of the arm's weight
 for id_ in IDS:
     done(packets.write1ByteTxRx, port, id_, TORQUE, 0)
 port.closePort()

@@ -19,7 +19,7 @@ except Exception:  # noqa: BLE001 - its own kind
     first.close()
 else:
     sys.exit("the port was opened twice")
-controller = opened()  # and again when the first has closed it
+controller = opened()  # and again after the first has closed it
 assert controller.scan().keys() == {1, 2, *IDS}
 assert set(controller.broadcast_scan()) == {1, 2, *IDS}
 assert not controller.ping(9)

@@ -26,7 +26,7 @@ table = good(packets.readTxRx(port, 1, 0, 50))
 assert len(table) == 50
 assert table[:2] == [12, 0]
 position = good(packets.read2ByteTxRx(port, 1, 36))
-assert abs(position - (table[36] | table[37] << 8)) < 60, (position, table[36:38])  # limp arms swing
+assert abs(position - (table[36] | table[37] << 8)) < 60, (position, table[36:38])  # arms without torque swing
 
 good(packets.write2ByteTxRx(port, 1, 30, 600))
 several = GroupSyncWrite(port, packets, 30, 4)

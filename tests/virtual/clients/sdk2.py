@@ -11,13 +11,13 @@ OPERATING_MODE, TORQUE, P_GAIN, PWM, GOAL, POSITION, TEMPERATURE = 11, 64, 84, 1
 
 port, packets = opened(sys.argv[1]), PacketHandler(2.0)
 
-# Who is there
+# Scan
 assert [done(packets.ping, port, id_) for id_ in IDS] == [1060, 1060, 1200, 1200, 1200, 1200]
 found, result = packets.broadcastPing(port)
 assert result == COMM_SUCCESS
 assert found == {1: [1060, 46], 2: [1060, 46], **{id_: [1200, 52] for id_ in (3, 4, 5, 6)}}
 
-# One byte, two, four
+# One, two and four bytes
 for id_ in IDS:
     done(packets.write1ByteTxRx, port, id_, OPERATING_MODE, 4)
     done(packets.write1ByteTxRx, port, id_, TORQUE, 1)
@@ -30,7 +30,7 @@ while (refused := packets.write1ByteTxRx(port, 3, 7, 9))[0] != COMM_SUCCESS:
     pass
 assert refused[1] == 7  # an id while torque is on: access error
 
-# All at once
+# Group instructions
 write = GroupSyncWrite(port, packets, GOAL, 4)
 for id_ in IDS:
     assert write.addParam(id_, list((2048 + 50 * id_).to_bytes(4, "little")))
@@ -39,7 +39,7 @@ read = GroupSyncRead(port, packets, POSITION, 4)
 for id_ in IDS:
     read.addParam(id_)
 end = time.monotonic() + 60
-while True:  # until they stand
+while True:  # until they stand still
     done(read.txRxPacket)
     slow = [read.getData(id_, POSITION, 4) for id_ in IDS]
     done(read.fastSyncRead)
@@ -60,17 +60,17 @@ for ask in (bulk.txRxPacket, bulk.fastBulkRead):
     assert (bulk.getData(1, P_GAIN, 2), bulk.getData(3, PWM, 2)) == (700, 500)
     assert 20 < bulk.getData(6, TEMPERATURE, 1) < 60
 
-# Registered, and carried out by one packet
+# REG_WRITE and ACTION
 done(packets.regWriteTxRx, port, 4, GOAL, 4, list((2100).to_bytes(4, "little")))
 assert done(packets.read4ByteTxRx, port, 4, GOAL) != 2100
 while done(packets.read4ByteTxRx, port, 4, GOAL) != 2100:
-    packets.action(port, 4)  # once more after a lost answer finds nothing to do
+    packets.action(port, 4)  # a repeat after a lost reply has no effect
 
-# What looks like a header, in a packet that this SDK does not stuff
+# Bytes like a header, in a packet that this SDK does not stuff
 done(packets.writeTxRx, port, 3, 208, 4, [0xFF, 0xFF, 0xFD, 0x00])
 assert done(packets.read4ByteTxRx, port, 3, 208) == 0x00FDFFFF
 
-# Turns forgotten, and a new start
+# CLEAR and restart
 done(packets.write1ByteTxRx, port, 5, TORQUE, 0)
 end = time.monotonic() + 60
 while packets.clearMultiTurn(port, 5) != (COMM_SUCCESS, 0):

@@ -1,1 +1,1 @@
-"""Packets of Dynamixel protocols: bytes alone."""
+"""Packets of Dynamixel protocols: bytes, without I/O."""

@@ -1,6 +1,6 @@
-"""All protocols, by the names that profiles use: those of ROBOTIS and of Feetech.
+"""All protocols of ROBOTIS and Feetech servos, by the names that profiles use.
 
-Sources of Feetech's registers: their memory tables of SMS/STS and SCSCL; LeRobot's `motors/feetech`.
+Sources of Feetech's registers: Feetech's memory tables of SMS/STS and SCSCL; LeRobot's `motors/feetech`.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ _X_GOAL_SIZES = dict(ENDLESS_GOALS.values())  # by address
 _BULK = struct.Struct("<BHH")  # id, address, length
 _TORQUE, _PRESENT = int(FeetechAddress.TORQUE_ENABLE), int(FeetechAddress.PRESENT_POSITION)
 _END = FeetechAddress.PRESENT_TEMPERATURE + 1
-_LIMIT = 48  # Torque Limit of STS and SMS; there SCS have their lock
+_LIMIT = 48  # address of Torque Limit of STS and SMS; SCS servos have their lock at this address
 _VELOCITY, _TIME = (int(FeetechAddress.GOAL_VELOCITY), 2), (int(FeetechAddress.GOAL_TIME), 2)
-_STEPS = int(FeetechAddress.GOAL_POSITION), 2  # a way, not a place
-_ENDLESS = {1: _VELOCITY, 2: _TIME, 3: _STEPS}  # by Operating Mode; 0 follows a position. Goal Time is the duty in 2
-_SIGNS = {_VELOCITY[0]: 15, _TIME[0]: 10}
+_STEPS = int(FeetechAddress.GOAL_POSITION), 2  # in step mode a distance
+_ENDLESS = {1: _VELOCITY, 2: _TIME, 3: _STEPS}  # by Operating Mode; in 2 Goal Time is the duty
+_SIGNS = {_VELOCITY[0]: 15, _TIME[0]: 10}  # sign bit by address
 
 
 class _Second(Protocol):
-    """The X series, and MX servos with other firmware."""
+    """Protocol 2.0 of the X series, and of MX servos with Protocol 2.0 firmware."""
 
     name: Version = 2
     title = "Protocol 2.0"
@@ -39,7 +39,7 @@ class _Second(Protocol):
     longest_packet = 1024
     address_size = 2
     bulk_entry = _BULK.size
-    eeprom_seconds_per_byte = 0.0  # LeRobot writes one after the other, and is answered
+    eeprom_seconds_per_byte = 0.0  # LeRobot writes EEPROM registers without pauses, and gets replies
     refusals = Refusals(
         StatusError.RESULT, StatusError.INSTRUCTION, StatusError.RANGE, StatusError.LENGTH, StatusError.LENGTH,
         StatusError.ACCESS, StatusError.CRC, StatusError.LIMIT,
@@ -51,7 +51,7 @@ class _Second(Protocol):
     ping_slots = True
     group_reads = int(Instruction.FAST_SYNC_READ), int(Instruction.SYNC_READ)
     usual_profile = "xl430-w250"
-    common_registers = False  # torque enable: X 64, XL-320 24, P 512 (e-manual, control tables)
+    common_registers = False  # address of Torque Enable: X 64, XL-320 24, P 512 (e-manual, control tables)
     torque_limit = int(XAddress.GOAL_PWM)
     full_torque = 885
     goal = int(XAddress.PROFILE_VELOCITY)
@@ -59,7 +59,7 @@ class _Second(Protocol):
     goal_wakes = False
     identity = 0, XAddress.PROTOCOL_TYPE + 1
     usual = with_limit = with_torque = _X_PRESENT
-    sample = (  # the load is the duty
+    sample = (  # the load is Present PWM
         ("position", "<i4", 8), ("speed", "<i4", 4), ("load", "<i2", 0), ("voltage", "<u2", 20),
         ("temperature", "u1", 22),
     )  # fmt: skip
@@ -68,7 +68,7 @@ class _Second(Protocol):
     alert = v2.ALERT
     alarms: type[ServoFlags] = HardwareError
     refusing = v2.NUMBER
-    shuts_down = sum(HardwareError)  # each that its Shutdown may name
+    shuts_down = sum(HardwareError)  # all bits that the Shutdown register may have
     read_errors = tuple(number | alert for number in range(8) for alert in (0, v2.ALERT))
     watchdog: int | None = int(XAddress.BUS_WATCHDOG)
     mode = int(XAddress.OPERATING_MODE), 1
@@ -107,11 +107,11 @@ class _Second(Protocol):
         address, length = (int.from_bytes(params[place : place + 2], "little") for place in (0, 2))
         return [(id_, address, length) for id_ in params[4:]]
 
-    def answer_head(self, id: int, length: int) -> bytes:  # noqa: ARG002 - it is stuffed
+    def answer_head(self, id: int, length: int) -> bytes:  # noqa: ARG002 - the reply may be stuffed
         return b""
 
     def longest(self, length: int) -> int:
-        return length + length // 3 + v2.OVERHEAD + 1  # stuffing; the error byte
+        return length + length // 3 + v2.OVERHEAD + 1  # byte stuffing; the error byte
 
     def is_answer(self, packet: Packet) -> bool:
         return packet.status
@@ -156,11 +156,11 @@ class _Second(Protocol):
 
 
 class _Sts(Protocol):
-    """STS and SMS: packets of Protocol 1.0, registers of their own, and a SYNC READ."""
+    """STS and SMS: packets of Protocol 1.0, Feetech's registers, and a SYNC READ."""
 
     name: Version = "sts"
     title = "Feetech STS"
-    refusals = Refusals()  # it says nothing of an instruction, only of itself
+    refusals = Refusals()  # the error byte has only alarms, and no errors of an instruction
     group_reads: tuple[int, ...] = (int(Instruction.SYNC_READ),)
     ping_slots = True
     full_level = 1
@@ -170,7 +170,7 @@ class _Sts(Protocol):
     torque_limit = _LIMIT
     full_torque = 1000
     goal = int(FeetechAddress.GOAL_POSITION)
-    goal_wakes = False  # nothing is known of it: a goal may, and need not
+    goal_wakes = False  # not known, so torque is switched on separately
     identity = 0, _TORQUE
     usual = _PRESENT, _END - _PRESENT
     with_limit = _LIMIT, _END - _LIMIT
@@ -188,7 +188,7 @@ class _Sts(Protocol):
     park_speed, park_near = 751, 23
     blocked_share = 0.3
     _goal = struct.Struct("<HHH")  # Goal Position, Goal Time, Goal Velocity
-    room = 73  # bytes that all of them have
+    room = 73  # bytes of the table that all STS and SMS servos have
 
     def revival(self, id: int, **line: Any) -> Remedy:
         return Remedy("servo torque", id, "on", **line)
@@ -218,12 +218,12 @@ class _Scs(_Sts):
     ping_slots = False
     usual_profile = "scs0009"
     lock: int | None = 48
-    torque_limit = int(FeetechAddress.MAX_TORQUE)  # while the lock is 1 it is no more than a word in RAM
+    torque_limit = int(FeetechAddress.MAX_TORQUE)  # while the lock is 1, a write changes only RAM
     with_limit = with_torque = torque_limit, _END - torque_limit
     sample = tuple((name, form.replace("<", ">"), place) for name, form, place in FIRST.sample)
     mode = modes = int(FeetechAddress.MIN_POSITION_LIMIT), 4
     park_speed, park_near = 225, 7
-    blocked_share = 1.0  # its only limit of the torque is in the EEPROM
+    blocked_share = 1.0  # the only torque limit is in the EEPROM
     _goal = struct.Struct(">HHH")
     room = FeetechAddress.MOVING + 1
 

@@ -1,4 +1,4 @@
-"""What packets of both protocols have in common."""
+"""Code that both packet protocols share: packets, search results and the base of the decoders."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ BITS_PER_BYTE = 10  # 8N1
 
 
 class Packet(NamedTuple):
-    """One packet off the line."""
+    """One packet from the line."""
 
     id: int
-    code: int  # instruction, or the error byte of a status packet; a line of Protocol 1.0 does not say which
+    code: int  # instruction, or error byte of a status packet; packets of Protocol 1.0 do not show which
     params: bytes
-    intact: bool = True  # whether the checksum was right
-    status: bool = False  # whether it is an answer, where the protocol says so
+    intact: bool = True  # whether the checksum was correct
+    status: bool = False  # whether it is marked as a status packet; Protocol 1.0 has no mark
 
 
 class Search(NamedTuple):
-    """Result of the search for the right answer among echoes, junk, late replies and false packets."""
+    """Result of the search for the expected reply among echoes, junk, late replies and false packets."""
 
-    packet: Packet | None  # None: it is not there (yet)
+    packet: Packet | None  # None: it has not come (yet)
     rest: bytes  # other bytes, without the echo
-    damaged: bool  # whether something that looks like the answer is there, but broken
-    echo: bool  # whether the adapter echoes: as given, or because the question itself came back
+    damaged: bool  # whether a damaged packet that looks like the reply has come
+    echo: bool  # whether the adapter echoes: as given, or because the request itself came back
 
 
 class ByteStream(ABC):
-    """Received bytes that are no packet yet, with a count of those taken: shared by the decoders of both protocols."""
+    """Buffer of received bytes and packet boundaries: base class of the decoders of both protocols."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
-        self._consumed = 0  # bytes that have left the buffer, as packets or as junk
-        self.skipped = 0  # bytes dropped as junk
-        self.ends: list[int] = []  # of each packet of the latest `feed`: by how many bytes in all it was complete
-        self.sizes: list[int] = []  # and its bytes on the line, stuffed ones included
+        self._consumed = 0  # bytes removed from the buffer, as packets or as junk
+        self.skipped = 0  # bytes removed as junk
+        self.ends: list[int] = []  # end of each packet of the latest `feed`, counted in bytes since creation
+        self.sizes: list[int] = []  # its size on the line, with stuffed bytes
 
     def feed(self, data: Iterable[int]) -> list[Packet]:
-        """Take in bytes; return the packets that are complete now, in order, damaged ones with ``intact=False``."""
+        """Add bytes; return the packets that are complete now, in order, damaged ones with ``intact=False``."""
         self._buffer.extend(data)
         packets: list[Packet] = []
         self.ends, self.sizes = [], []
@@ -56,25 +56,25 @@ class ByteStream(ABC):
 
     @abstractmethod
     def _size(self) -> int:
-        """Bytes of the packet that is next, once junk before it is skipped; 0: it is not complete yet."""
+        """Skip junk before the next packet, and return the packet's size in bytes; 0: it is not complete yet."""
 
     @staticmethod
     @abstractmethod
     def _packet(frame: bytes) -> Packet:
-        """The packet that a whole frame is."""
+        """Decode a complete frame."""
 
     @property
     def fed(self) -> int:
-        """Bytes taken in since creation."""
+        """Return the number of bytes added since creation."""
         return self._consumed + len(self._buffer)
 
     @property
     def pending(self) -> int:
-        """Bytes held back because they may be the start of a packet."""
+        """Return the number of buffered bytes that may be the start of a packet."""
         return len(self._buffer)
 
     def reset(self) -> None:
-        """Forget a packet in progress, as a servo does after the inter-byte time-out."""
+        """Discard an incomplete packet, as a servo does after the inter-byte time-out."""
         self._skip(len(self._buffer))
 
     def _skip(self, count: int) -> None:
@@ -84,10 +84,10 @@ class ByteStream(ABC):
 
 
 def byte_seconds(baud: float) -> float:
-    """Time of one byte on the line, s.
+    """Return the time of one byte on the line, s.
 
     Raises:
-        UsageError: no byte takes a time at this rate.
+        UsageError: the rate is not positive.
     """
     if baud <= 0:
         raise UsageError(f"{baud} is no baud rate", "give bits per second, such as 1000000")

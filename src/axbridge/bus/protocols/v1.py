@@ -1,4 +1,4 @@
-"""Dynamixel Protocol 1.0 packets: encode, and decode from any chunking of bytes. No I/O.
+"""Dynamixel Protocol 1.0 packets: encode, and decode from chunks of any size. No I/O.
 
 Instruction packet ``FF FF ID LEN INST P1..PN CHK``, status packet ``FF FF ID LEN ERR P1..PN CHK``, with
 ``LEN = N + 2`` and ``CHK = ~(ID + LEN + code + P1 + .. + PN) & 0xFF`` (e-manual, "Protocol 1.0").
@@ -13,12 +13,12 @@ from axbridge.errors import ErrorFlag, UsageError
 HEADER = b"\xff\xff"
 MAX_ID = 253
 OVERHEAD = 6  # header, id, length, code, checksum
-SUM_OK = 0xFD  # low byte of the sum over a whole intact packet: 0xFF + 0xFF + 0xFF
+SUM_OK = 0xFD  # low byte of the sum over a complete intact packet: 0xFF + 0xFF + 0xFF
 _REFUSED = int(ErrorFlag.RANGE | ErrorFlag.CHECKSUM | ErrorFlag.INSTRUCTION)
 
 
 def checksum(body: bytes) -> int:
-    """Checksum over id, length, code and parameters."""
+    """Return the checksum over id, length, code and parameters."""
     return ~sum(body) & 0xFF
 
 
@@ -33,7 +33,7 @@ def encode(id: int, code: int, params: bytes = b"") -> bytes:
 
 
 def whole_packet(data: bytes) -> Packet | None:
-    """The packet that `data` is from first byte to last, whatever its checksum; None when it is not just one."""
+    """Decode `data` if it is exactly one packet, even with a wrong checksum; else return None."""
     if len(data) < OVERHEAD or data[:2] != HEADER or data[3] != len(data) - 4 or data[2] == 0xFF:
         return None
     return _packet(data)
@@ -44,7 +44,7 @@ def _packet(frame: bytes) -> Packet:
 
 
 class Decoder(ByteStream):
-    """Finds packets in a byte stream, however it is cut into chunks; a third ``FF`` is junk: no servo has id 255."""
+    """Finds packets in a byte stream of any chunks; a third ``FF`` is junk, because no servo has id 255."""
 
     _packet = staticmethod(_packet)
 
@@ -67,7 +67,7 @@ class Decoder(ByteStream):
 
 
 def find_answer(buffer: bytes, frame: bytes, id: int, length: int, *, echo: bool, refusable: bool) -> Search:
-    """See `axbridge.bus.protocols.protocol.Protocol.find_answer`; `buffer` are the bytes behind an echo."""
+    """See `axbridge.bus.protocols.protocol.Protocol.find_answer`; `buffer` has the bytes behind an echo."""
     damaged = False
     for size in (length, 0) if length and refusable else (length,):
         refusal = size != length
@@ -77,7 +77,7 @@ def find_answer(buffer: bytes, frame: bytes, id: int, length: int, *, echo: bool
             raw = buffer[at:end]
             if sum(raw) & 0xFF == SUM_OK and (not refusal or raw[4] & _REFUSED):
                 if raw == frame and frame[4] == Instruction.READ and not echo:
-                    echo = True  # missed at open
+                    echo = True  # not detected at open
                 elif not may_be_other(raw, buffer[end : end + 3]):
                     return Search(Packet(id, raw[4], raw[5:-1]), buffer[:at] + buffer[end:], damaged, echo)
             damaged = damaged or not refusal
@@ -86,15 +86,15 @@ def find_answer(buffer: bytes, frame: bytes, id: int, length: int, *, echo: bool
 
 
 def ends_packet(following: bytes) -> bool:
-    """Whether nothing, or the header of another packet, follows the end of a packet; a third ``FF`` is no header."""
+    """Return whether no byte, or another packet's header, follows the end of a packet; ``FF FF FF`` is no header."""
     return not following or (following.startswith(HEADER) and following[2:3] != b"\xff")
 
 
 def may_be_other(raw: bytes, following: bytes) -> bool:
-    """Whether `raw`, intact as it looks, could be a damaged packet that is longer by one byte, or shorter by one.
+    """Return whether `raw`, with a correct checksum, could be a damaged packet with one byte too many or too few.
 
-    Longer: a stray byte in it, its checksum behind it; that passes the 8-bit checksum once in 256 times. Shorter: it
-    lost a byte FF, and the first FF of the next header is in the place of its checksum.
+    Too many: a stray byte is in it, and its checksum is behind it. One of 256 such packets passes the 8-bit checksum.
+    Too few: it lost a byte FF, and the first FF of the next header stands in the place of its checksum.
     """
     if ends_packet(following):
         return False

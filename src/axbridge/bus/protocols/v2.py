@@ -1,9 +1,9 @@
-"""Dynamixel Protocol 2.0 packets: encode, and decode from any chunking of bytes. No I/O.
+"""Dynamixel Protocol 2.0 packets: encode, and decode from chunks of any size. No I/O.
 
-Instruction packet ``FF FF FD 00 ID LEN_L LEN_H INST P1..PN CRC_L CRC_H``, status packet the same with INST = 0x55 and
-an error byte before the parameters. ``LEN`` counts all that follows it. Whatever looks like a header between LEN and
-CRC is broken up by one more FD ("byte stuffing"), which LEN counts. The CRC is that of polynomial 0x8005 from 0 on,
-over all bytes before it (e-manual, "Protocol 2.0").
+Instruction packet ``FF FF FD 00 ID LEN_L LEN_H INST P1..PN CRC_L CRC_H``; a status packet has INST = 0x55 and an error
+byte before the parameters. ``LEN`` counts all bytes after it. A byte FD is inserted after each ``FF FF FD`` between LEN
+and CRC ("byte stuffing"); LEN counts it. The CRC has the polynomial 0x8005 and the initial value 0, and covers all
+bytes before it (e-manual, "Protocol 2.0").
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from typing import NamedTuple
 from axbridge.bus.protocols.packet import BROADCAST, ByteStream, Packet, Search
 from axbridge.errors import UsageError
 
-CLEAR_TURNS = bytes.fromhex("0144584c22")  # parameters of CLEAR: forget whole turns of Present Position
+CLEAR_TURNS = bytes.fromhex("0144584c22")  # parameters of CLEAR: remove whole turns from Present Position
 HEADER = b"\xff\xff\xfd"
 STATUS = 0x55
-ALERT = 0x80  # bit of the error byte: look at Hardware Error Status
-NUMBER = 0x7F  # the others: what was wrong with the instruction; 0: nothing
+ALERT = 0x80  # bit of the error byte: Hardware Error Status is not 0
+NUMBER = 0x7F  # other bits of the error byte: error number of the instruction; 0: none
 MAX_ID = 252
 OVERHEAD = 10  # header, reserved byte, id, length, instruction, CRC
 _BEFORE_LENGTH_ENDS = 7  # bytes from the header to the length
-_LONGEST = 1024  # bytes that LEN may count: the buffers of dynamixel-sdk; more is a damaged length
+_LONGEST = 1024  # highest LEN: the buffer size of dynamixel-sdk; a higher one is damaged
 
 
 class Block(NamedTuple):
-    """One servo's part of the answer to a fast read: its id, error byte and registers."""
+    """One servo's part of the reply to a fast read: id, error byte and registers."""
 
     id: int
     error: int
@@ -48,7 +48,7 @@ _CRC = _crc_table()
 
 
 def crc(data: Iterable[int], value: int = 0) -> int:
-    """CRC-16 of `data`, going on from `value`."""
+    """Return the CRC-16 of `data`, continued from `value`."""
     for byte in data:
         value = (value << 8 & 0xFFFF) ^ _CRC[value >> 8 ^ byte]
     return value
@@ -60,12 +60,12 @@ def encode(id: int, code: int, params: bytes = b"") -> bytes:
 
 
 def encode_status(id: int, code: int, params: bytes = b"") -> bytes:
-    """Build a status packet, whose code is its error byte."""
+    """Build a status packet; `code` is its error byte."""
     return _frame(id, bytes((STATUS, code)) + params)
 
 
 def encode_fast_status(blocks: Sequence[Block]) -> bytes:
-    """Build the one answer of several servos to a fast read; the CRC behind each block is that of all before it."""
+    """Build the shared reply of several servos to a fast read; the CRC behind each block covers all bytes before it."""
     if not blocks:
         raise UsageError("a fast read is answered by one servo at least")
     length = 1 + sum(4 + len(block.data) for block in blocks)
@@ -81,7 +81,7 @@ def encode_fast_status(blocks: Sequence[Block]) -> bytes:
 
 
 def fast_blocks(packet: Packet, lengths: Sequence[int]) -> list[Block]:
-    """The servos' parts of the answer to a fast read, as far as they are whole."""
+    """Return the blocks of a fast read's reply, of these data lengths, up to a damaged one."""
     raw = bytes((packet.code,)) + packet.params
     head = HEADER + bytes((0, BROADCAST)) + (len(raw) + 3).to_bytes(2, "little") + bytes((STATUS,))
     value, blocks, place = crc(head), [], 0
@@ -101,12 +101,12 @@ def fast_blocks(packet: Packet, lengths: Sequence[int]) -> list[Block]:
     return blocks
 
 
-@lru_cache(maxsize=4)  # a long answer is decoded as it comes in, and when it is used
+@lru_cache(maxsize=4)  # a long reply is decoded twice: when it comes in, and when it is used
 def _packet(frame: bytes) -> Packet:
-    """The packet that a whole frame is."""
+    """Decode a complete frame."""
     intact = crc(frame[:-2]).to_bytes(2, "little") == frame[-2:]
     id_, code, body = frame[4], frame[7], frame[8:-2]
-    if code == STATUS and id_ == BROADCAST:  # fast reads are not stuffed
+    if code == STATUS and id_ == BROADCAST:  # replies to fast reads have no byte stuffing
         return Packet(id_, body[0] if body else 0, body[1:], intact, status=True)
     body = body.replace(HEADER + b"\xfd", HEADER)
     if code == STATUS:
@@ -115,7 +115,7 @@ def _packet(frame: bytes) -> Packet:
 
 
 class Decoder(ByteStream):
-    """Finds packets in a byte stream, however it is cut; a length or an id that none can have is junk."""
+    """Finds packets in a byte stream of any chunks; an impossible length or id is junk."""
 
     _packet = staticmethod(_packet)
 
@@ -123,7 +123,7 @@ class Decoder(ByteStream):
         buffer = self._buffer
         while True:
             start = buffer.find(HEADER)
-            if start < 0:  # its last bytes may be the start of one
+            if start < 0:  # the last bytes may be the start of a header
                 self._skip(len(buffer) - (2 if buffer.endswith(b"\xff\xff") else buffer.endswith(b"\xff")))
                 return 0
             self._skip(start)
@@ -146,12 +146,12 @@ def _frame(id: int, body: bytes) -> bytes:
 
 
 def find_answer(buffer: bytes, frame: bytes, id: int, length: int, *, echo: bool, refusable: bool) -> Search:
-    """See `axbridge.bus.protocols.protocol.Protocol.find_answer`; packets say whether they are answers."""
+    """See `axbridge.bus.protocols.protocol.Protocol.find_answer`; status packets are marked."""
     decoder = Decoder()
     damaged = False
     for packet, end, size in zip(decoder.feed(buffer), decoder.ends, decoder.sizes, strict=True):
         if not packet.status:
-            echo = echo or buffer[end - size : end] == frame  # missed at open
+            echo = echo or buffer[end - size : end] == frame  # not detected at open
         elif packet.id == id:
             refusal = not packet.params and bool(packet.code & NUMBER)
             if packet.intact and (len(packet.params) == length or (refusal and refusable)):
