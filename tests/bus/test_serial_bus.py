@@ -10,6 +10,7 @@ import pytest
 
 from axbridge.bus.handshake import Expected, handshake, require
 from axbridge.bus.port_name import busy_file
+from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.serial import LATE_WINDOW, SerialBus
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.registers import Instruction
@@ -46,6 +47,28 @@ def test_a_late_reply_never_answers_the_next_read(line, bus, late, address):
         assert reads < 5000
         (reply,) = bus.read_many([(1, address, 2)])
         assert int.from_bytes(reply.data, "little") == 777
+
+
+@pytest.mark.parametrize(
+    ("profile", "address", "data", "extra"),
+    [("ax-12a", 25, b"\1", 1), ("ax-12a", 26, b"\1", 1), ("sts3215", 44, b"\6\1", 2), ("sts3215", 46, b"\7\2", 2)],
+)  # `extra`: how much a bit error adds to the length of the packet
+def test_a_write_of_damaged_length_changes_no_other_register_when_it_is_repeated(profile, address, data, extra):
+    with PtyLine({1: profile}) as line, SerialBus(line.port) as bus:
+        bus.set_protocol(1, PROTOCOLS[FirmwareProfile.load(profile).protocol])
+        damaged = iter([extra])
+        heard = line._script.damage
+
+        def damage(frame):
+            heard(frame)
+            return frame[:3] + bytes((frame[3] + next(damaged, 0),)) + frame[4:] if frame[4:5] == b"\3" else frame
+
+        line._script.damage = damage
+        beyond = address + len(data)
+        before = bus.read(1, beyond, 2).data
+        bus.write(1, address, data)
+        assert next(damaged, None) is None
+        assert (bus.read(1, address, len(data)).data, bus.read(1, beyond, 2).data) == (data, before)
 
 
 @pytest.mark.parametrize(("pause", "lost"), [(1.2 * LATE_WINDOW, 1), (0.0, 3)], ids=["seldom", "often"])

@@ -479,6 +479,8 @@ class SerialBus(Bus):
             if not answered:  # time-out, or an exception from a signal handler
                 self._expect_late_reply(id, length)
                 self._expect_late_reply(id, 0)  # a refusal may also come late
+        if length == 0 and protocol.resync:  # perhaps a write
+            self.port.send(protocol.resync)
         if self._account(received, frame) or damaged:
             counts.corrupt += 1
             raise CorruptPacket(id, received)

@@ -378,7 +378,9 @@ def goto(
     report("servo-goto-1", facts, [text], json=json)
     if arrived:
         return DONE
-    print(f"it did not get to {angle:g}°: something holds it, or its load is too heavy", file=sys.stderr)
+    far = abs(math.degrees(end) - angle)
+    why = "something holds it, or its load is too heavy for its torque and gain"
+    print(f"it did not get to {angle:g}°, {far:.1f}° are left: {why}", file=sys.stderr)
     return HARDWARE
 
 

@@ -35,6 +35,7 @@ class _Second(Protocol):
     name: Version = 2
     title = "Protocol 2.0"
     version: Literal[1, 2] = 2
+    resync = b""  # a CRC does not match by rule
     max_id = v2.MAX_ID
     longest_packet = 1024
     address_size = 2

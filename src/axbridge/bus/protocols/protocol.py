@@ -99,6 +99,9 @@ class Protocol:
     park_speed, park_near = 100, 6  # counts: 11 rpm, about 2 degrees
     blocked_share = 1.0  # share of torque for a blocked joint behind a bridge; AX and MX shut down in an overload
     room = TABLE_SIZE  # bytes from address 0 on that one READ may include
+    # Sent after a write without a reply. A bit error can make the length of a packet 1 or 2 too large; then its sum and
+    # the header of the next packet always complete a valid packet, which writes too many bytes. Zeros make it invalid.
+    resync = b"\0\0"
     _goal = struct.Struct("<hH")
     _search = staticmethod(v1.find_answer)
 
