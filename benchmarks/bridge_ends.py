@@ -102,6 +102,7 @@ def main() -> None:
     options.add_argument("--seed", type=int, default=1)
     given = options.parse_args()
     random.seed(given.seed)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell ignores it
     rigs = [(family, policy) for policy in POLICIES for family in RIGS]
     due = [end for _ in range(-(-given.ends // len(ENDS))) for end in random.sample(ENDS, len(ENDS))][: given.ends]
     times, powered, wrong, done = defaultdict(list), 0, 0, 0

@@ -131,7 +131,7 @@ def test_a_humanoid_stands_and_is_told_when_it_has_fallen():
 
 
 def test_a_served_robot_is_the_same_class_in_real_time_and_goes_limp_while_a_learner_thinks():
-    with pytest.raises(UsageError, match="nothing of it can be drawn"):
+    with pytest.raises(UsageError, match="whose parameters cannot be drawn"):
         gymnasium.make("axbridge/Reach-v0", backend="real", port="/dev/null", randomise=Randomisation())
     with serving("bench_arm") as port, gymnasium.make("axbridge/Reach-v0", backend="twin", port=port) as environment:
         environment.reset(seed=2)

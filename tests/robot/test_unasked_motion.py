@@ -1,6 +1,7 @@
 """No joint moves without a command: torque comes on at the present position, also beyond a limit."""
 
 import math
+from contextlib import closing
 from itertools import product
 
 import pytest
@@ -118,13 +119,13 @@ def motion(family, event, where):
         servo.set_position(OLD_GOAL)
         run(first, 1.0)
         assert servo.truth.position == pytest.approx(OLD_GOAL, abs=0.1)
-        robot = event(first, servo, PLACES[where]) or first
-        servo, begun = robot["horn"], shaft(robot)
-        moved = max(run(robot, 1.0, lambda: abs(shaft(robot) - begun)))
-        assert servo.torque_enabled
-        servo.set_position(OLD_GOAL)  # it is no more held than it should be
-        run(robot, 4.0)
-        assert servo.position == pytest.approx(OLD_GOAL, abs=0.1)
+        with event(first, servo, PLACES[where]) or first as robot:
+            servo, begun = robot["horn"], shaft(robot)
+            moved = max(run(robot, 1.0, lambda: abs(shaft(robot) - begun)))
+            assert servo.torque_enabled
+            servo.set_position(OLD_GOAL)  # it is no more held than it should be
+            run(robot, 4.0)
+            assert servo.position == pytest.approx(OLD_GOAL, abs=0.1)
     return moved
 
 
@@ -160,10 +161,10 @@ def test_the_servos_own_limits_are_said_and_kept(family):
         drive = robot["horn"].dynamixel
         names = drive.protocol.names
         drive.write(names.high, drive.calibration.goal(0.4))
-        again = Connection(rig, robot._connection.backend)
-        with pytest.warns(ControlWarning, match=f"'horn' goes from .* to 0.[34].*{names.high}"):
-            again.open(lambda _: (drive.limits.low, drive.limits.high), lambda _: None)
-        assert again.drives["horn"].limits.high == pytest.approx(0.4, abs=0.01)
+        with closing(Connection(rig, robot._connection.backend)) as again:
+            with pytest.warns(ControlWarning, match=f"'horn' goes from .* to 0.[34].*{names.high}"):
+                again.open(lambda _: (drive.limits.low, drive.limits.high), lambda _: None)
+            assert again.drives["horn"].limits.high == pytest.approx(0.4, abs=0.01)
 
 
 MOST_TORQUE = {"ax-12a": "max_torque", "mx-28": "max_torque", "xl430": "pwm_limit", "sts3215": "max_torque"}
