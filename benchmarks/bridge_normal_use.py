@@ -50,7 +50,7 @@ print(cycles, "cycles")
 
 
 def watched(name: str, here: Station, program: subprocess.Popen[str], until: float, *reasons: str) -> int:
-    """Print each notice until the program has ended, or it is time; how many there were without a reason."""
+    """Print each notice until the program ends or until `until`; return the number of notices without a reason."""
     known, begun = 0, time.monotonic()
     while program.poll() is None and time.monotonic() < until:
         time.sleep(1.0)
@@ -59,6 +59,8 @@ def watched(name: str, here: Station, program: subprocess.Popen[str], until: flo
             print(f"{name} after {time.monotonic() - begun:.0f} s: {notice}", flush=True)
         known = len(notices)
         print(f"{name}: {time.monotonic() - begun:.0f} s, {known} notices", end="\r", file=sys.stderr, flush=True)
+    if program.poll():
+        sys.exit(f"{name} ended with an error after {time.monotonic() - begun:.0f} s; {known} notices until then")
     return known
 
 
