@@ -401,3 +401,17 @@ def test_off_ends_a_bridge_while_its_program_drives_the_robot(options, said):
                 )
             assert program.wait(10) != 0
         assert not line.powered
+
+
+@pytest.mark.ci
+def test_a_missing_servo_is_a_time_out_for_a_program_that_reads_through_the_bridge():
+    line = PtyLine(dict.fromkeys(range(1, 3), "ax-12a"))
+    with line, start("bridge", "pan_tilt", "--port", line.port) as program:
+        ready = program.stdout.readline()
+        assert ready.startswith("ready: "), ready + program.communicate()[1]
+        with SerialBus(line.port) as bus:
+            assert bus.port.bridge is not None
+            with pytest.raises(BusTimeout):
+                bus.ping(9)
+            assert bus.ping(1)
+        program.terminate()

@@ -24,7 +24,7 @@ from axbridge.bus.protocols.v1 import SUM_OK, encode
 from axbridge.bus.retries import QUESTION
 from axbridge.bus.stats import LineStats, ServoStats
 from axbridge.clock import WallClock
-from axbridge.config.registers import Address, Instruction
+from axbridge.config.registers import QUESTIONS, Address, Instruction
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError
 
 _BUSY = 6  # `retry_timeout_factor` of a virtual bus: its computer may be busy for 0.1 s
@@ -479,7 +479,7 @@ class SerialBus(Bus):
             if not answered:  # time-out, or an exception from a signal handler
                 self._expect_late_reply(id, length)
                 self._expect_late_reply(id, 0)  # a refusal may also come late
-        if length == 0 and protocol.resync:  # perhaps a write
+        if protocol.resync and frame[4] not in QUESTIONS:
             self.port.send(protocol.resync)
         if self._account(received, frame) or damaged:
             counts.corrupt += 1
