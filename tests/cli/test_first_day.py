@@ -232,8 +232,8 @@ def test_a_rig_from_a_scan_is_valid_and_moves_the_servos(served, said):
     said("rig", "new", "mine", "--port", port)
     made, known = Rig.load("mine"), Rig.load(name)
     for one, other in zip(made.servos, known.servos, strict=True):
-        profile = made.profile_of(one)
-        assert (one.id, profile.model_number) == (other.id, known.profile_of(other).model_number)
+        profile = made.specs[one.name].profile
+        assert (one.id, profile.model_number) == (other.id, known.specs[other.name].profile.model_number)
         assert one.model == profile.model
         assert (one.supply_voltage or made.buses[0].supply_voltage) == profile.electrics.nominal_voltage
     said("rig", "check", "mine")

@@ -178,7 +178,7 @@ def test_own_profiles_are_found_by_name_and_by_the_servos_model_number(where, tm
     assert profile_for(1220).name == "xc330"
     servo = {"name": "a", "joint": "a", "id": 1, "profile": "xc330", "zero": 2048}
     rig = Rig.model_validate({"name": "r", "servo": [servo]})
-    assert rig.model_of(rig.servos[0]).name == "xc330"
+    assert rig.specs[rig.servos[0].name].model.name == "xc330"
     with pytest.raises(ProfileError, match="xc330"):
         FirmwareProfile.load("xc33")
     monkeypatch.chdir("/")

@@ -44,8 +44,8 @@ def test_every_shipped_rig_loads_with_its_profiles_and_models(name):
     rig = Rig.load(name)
     for servo in rig.servos:
         if servo.drive == "dynamixel":
-            rig.profile_of(servo)
-            rig.model_of(servo)
+            assert rig.specs[servo.name].profile
+            assert rig.specs[servo.name].model
     assert rig.name == name
     jsonschema.validate(read_toml(find_toml(name, FOLDER, RigError), RigError), rig_schema())
 
@@ -100,7 +100,7 @@ def test_an_unknown_file_name_is_a_mistake_of_the_rig(load, tmp_path):
     for key in ("profile", "model"):
         rig = load(GOOD.replace("id = 2", f'id = 2\n{key} = "nowhere"'))
         with pytest.raises(RigError, match="no such file or name") as caught:
-            rig.model_of(rig.servos[1])
+            assert rig.specs[rig.servos[1].name].model
         assert (caught.value.path, caught.value.key) == (tmp_path / "arm.toml", f"servo.b.{key}")
 
 
@@ -135,7 +135,7 @@ def test_an_unknown_file_name_is_a_mistake_of_the_rig(load, tmp_path):
 def test_registers_and_values_that_a_servo_lacks_are_refused_by_name(load, change, words):
     rig = load(GOOD.replace("id = 1", change))
     with pytest.raises(RigError, match=words):
-        rig.profile_of(rig.servos[0])
+        assert rig.specs[rig.servos[0].name].profile
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_registers_and_values_that_a_servo_lacks_are_refused_by_name(load, chang
 )
 def test_offsets_that_count_and_ranges_within_a_turn_are_taken(load, settings):
     rig = load(GOOD.replace("id = 1", f'id = 1\nprofile = "xl430-w250"\n{settings}'))
-    assert rig.profile_of(rig.servos[0]).name == "xl430-w250"
+    assert rig.specs[rig.servos[0].name].profile.name == "xl430-w250"
 
 
 def test_overrides_are_checked_like_the_file(load):
@@ -164,14 +164,14 @@ def test_stops_without_a_world_are_those_of_the_rig_or_none(load):
     rig = load(
         GOOD.replace('[world]\nurdf = "arm.urdf"\n', "").replace("id = 2", "id = 2\nmin_stop = -1\nmax_stop = 1")
     )
-    assert [rig.stops_of(servo) for servo in rig.servos] == [(-math.inf, math.inf), (-1.0, 1.0)]
+    assert [rig.specs[servo.name].stops for servo in rig.servos] == [(-math.inf, math.inf), (-1.0, 1.0)]
 
 
 def test_a_model_with_a_mistake_is_named_with_its_own_file(load, tmp_path):
     (tmp_path / "mine.toml").write_text('name = "mine"\n[controller]\nlaw = "magic"\n')
     rig = load(GOOD.replace("id = 2", 'id = 2\nmodel = "mine.toml"'))
     with pytest.raises(ProfileError) as caught:
-        rig.model_of(rig.servos[1])
+        assert rig.specs[rig.servos[1].name].model
     assert (caught.value.path, caught.value.key) == (tmp_path / "mine.toml", "controller.law")
 
 
@@ -194,10 +194,10 @@ def test_a_servo_model_that_fits_no_servo_is_refused():
 
 def test_a_servo_models_file_is_meant_as_seen_from_here(tmp_path, monkeypatch):
     source = Rig.load("bench_arm").with_model("ax12")
-    (tmp_path / "ax12.toml").write_bytes(source.model_of(source.servos[0]).path.read_bytes())
+    (tmp_path / "ax12.toml").write_bytes(source.specs[source.servos[0].name].model.path.read_bytes())
     monkeypatch.chdir(tmp_path)
     changed = Rig.load("bench_arm").with_model("ax12.toml")
-    assert changed.model_of(changed.servos[0]).path == tmp_path / "ax12.toml"
+    assert changed.specs[changed.servos[0].name].model.path == tmp_path / "ax12.toml"
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_a_servo_has_its_profiles_own_model_and_its_models_own_profile(given, pr
     for one in (rig, rig.overridden({"world": {"gui": True}})):
         servo = one.servos[0]
         assert (servo.profile, servo.model) == (profile, model)
-        assert one.model_of(servo).name == model.removesuffix(".toml")
+        assert one.specs[servo.name].model.name == model.removesuffix(".toml")
 
 
 @pytest.mark.parametrize("base", ["bare_horn", "bench_arm"])
@@ -266,7 +266,7 @@ def test_a_model_of_another_family_is_refused_by_check_and_open_alike(profile, m
 
 def test_a_regulator_feeds_its_servo_and_the_bus_the_others():
     rig = Rig.load("koch")
-    assert [rig.supply_of(servo) for servo in rig.servos] == [12.0, 12.0, 5.0, 5.0, 5.0, 5.0]
+    assert [rig.specs[servo.name].supply for servo in rig.servos] == [12.0, 12.0, 5.0, 5.0, 5.0, 5.0]
 
 
 @pytest.mark.parametrize(
@@ -321,8 +321,8 @@ def write(folders, text, name="over.toml"):
 def test_files_of_the_base_are_found_beside_it_from_any_folder(folders):
     rig = Rig.load(write(folders, 'base = "../base/arm.toml"\nname = "over"\n'))
     assert rig.urdf_path() == folders / "base" / "arm.urdf"
-    assert rig.profile_of(rig.servos[1]).name == "mine"
-    assert rig.model_of(rig.servos[1]).name == "ident"
+    assert rig.specs[rig.servos[1].name].profile.name == "mine"
+    assert rig.specs[rig.servos[1].name].model.name == "ident"
     assert rig.overridden({"world": {"time_step_ms": 1.0}}).urdf_path() == folders / "base" / "arm.urdf"
     assert str(folders) not in str(describe(rig)["rig"])  # a recording has no paths of this machine
     (folders / "mine" / "arm.urdf").write_text("<robot/>")
@@ -365,10 +365,10 @@ id = 9
 
 def test_constants_of_the_bases_model_do_not_change_another_model(folders):
     plain = Rig.load(write(folders, 'base = "../base/arm.toml"'))
-    assert plain.model_of(plain.servos[1]).motor.armature == 0.5
+    assert plain.specs[plain.servos[1].name].model.motor.armature == 0.5
     text = 'base = "../base/arm.toml"\n[[servo]]\nname = "b"\nmodel = "lima2009"\n'
     other = Rig.load(write(folders, text))
-    assert other.model_of(other.servos[1]).motor.armature == 0.0
+    assert other.specs[other.servos[1].name].model.motor.armature == 0.0
 
 
 def test_a_servo_given_twice_on_top_of_a_base_is_a_mistake(folders):
@@ -452,7 +452,7 @@ def test_a_model_whose_law_the_servo_has_no_registers_for_is_refused(load):
     words = r"servo\.horn\.model: 'ax12' has the law compliance, for which a xl330-m288 has"
     rig = load(HORN + 'model = "ax12"')
     with pytest.raises(RigError, match=words):
-        rig.model_of(rig.servos[0])  # as in `rig check` and at opening
+        assert rig.specs[rig.servos[0].name].model  # as in `rig check` and at opening
 
 
 def test_a_supply_and_a_zero_that_are_another_servos_are_said(load):

@@ -52,9 +52,9 @@ def test_every_servo_draws_its_own_values_by_the_seed(fit):
     rig = Rig.load("pan_tilt")
     first, again, other = (randomisation.drawn(rig, np.random.default_rng(seed)) for seed in (1, 1, 2))
     assert first == again != other
-    pan, tilt = (first.model_of(servo) for servo in first.servos)
+    pan, tilt = (first.specs[servo.name].model for servo in first.servos)
     assert pan.motor.efficiency != tilt.motor.efficiency
-    assert 0 < pan.sensor.latency_ms - rig.model_of(rig.servos[0]).sensor.latency_ms < 4
+    assert 0 < pan.sensor.latency_ms - rig.specs[rig.servos[0].name].model.sensor.latency_ms < 4
     assert first.buses[0].supply_voltage != rig.buses[0].supply_voltage
     assert randomisation.faults() == "drop=0.01,late=0.002"
 
@@ -78,7 +78,7 @@ def test_ranges_draw_each_servo_and_each_link_by_itself_and_the_seed_decides():
     rig = Rig.load("bioloid")
     first, again, other = (randomisation.drawn(rig, np.random.default_rng(seed)) for seed in (1, 1, 2))
     assert first == again != other
-    models = [first.model_of(servo) for servo in first.servos]
+    models = [first.specs[servo.name].model for servo in first.servos]
     dry = [model.friction.coulomb + model.friction.output for model in models]
     assert 0.02 <= min(dry) < max(dry) <= 0.06
     assert len(set(dry)) == len(dry)

@@ -38,12 +38,12 @@ def test_latency_comes_later_and_friction_falls_slower():
 def test_friction_is_all_dry_friction_on_both_sides_of_the_play():
     """Most friction of an ax12 is behind the backlash; earlier only the part before it was scaled."""
     rig = Rig.load("bench_arm").with_model("ax12")
-    before, after = (one.model_of(one.servos[0]).friction for one in (rig, changed(rig, {"friction": 0.06})))
+    before, after = (one.specs[one.servos[0].name].model.friction for one in (rig, changed(rig, {"friction": 0.06})))
     assert before.output > before.coulomb > 0
     assert after.coulomb + after.output == pytest.approx(0.06)
     assert after.output / after.coulomb == pytest.approx(before.output / before.coulomb)
     alone = changed(rig, {"friction.coulomb": 0.06})
-    assert alone.model_of(alone.servos[0]).friction.output == before.output
+    assert alone.specs[alone.servos[0].name].model.friction.output == before.output
 
 
 @pytest.mark.ci

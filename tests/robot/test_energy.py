@@ -105,7 +105,7 @@ def test_the_power_is_that_of_a_winding_as_warm_as_the_servo_says(temperature):
     """P = U·i with U = d·V and i = U / (R·(1 + k·(T - T0)) + r·d), for a shaft that stands."""
     with axbridge.open(axbridge.Rig.load("xl330_pendulum").with_model("xl330")) as robot:
         (servo,), bank = robot.values(), robot.simulation.world.bank
-        motor = robot.rig.model_of(servo.config).motor
+        motor = robot.rig.specs[servo.config.name].model.motor
         bank.passive[0, Passive.FRICTION] = 9.0  # it stands
         bank.state[0, State.TEMPERATURE] = temperature
         servo.set_duty(0.5)

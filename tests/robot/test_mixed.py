@@ -31,7 +31,7 @@ PROFILES = ["ax-12a", "xl330-m288", "sts3215", "scs0009"]
 
 def rig_of(profile, ids=IDS):
     rig = make_rig(ids, profile, return_delay_time=0)
-    volts = rig.profile_of(rig.servos[0]).electrics.nominal_voltage
+    volts = rig.specs[rig.servos[0].name].profile.electrics.nominal_voltage
     return rig.overridden({"bus": [{"name": "main", "supply_voltage": volts}]})
 
 
@@ -44,7 +44,7 @@ def mixed(profile, **line):
         with closing(backend):
             (bus,) = backend.buses.values()
             for id_ in (*IDS, BROADCAST):
-                bus.set_protocol(id_, PROTOCOLS[rig.profile_of(rig.servos[0]).protocol])
+                bus.set_protocol(id_, PROTOCOLS[rig.specs[rig.servos[0].name].profile.protocol])
             yield real, bus, backend.world
 
 

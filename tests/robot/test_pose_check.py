@@ -27,7 +27,7 @@ def beyond(name, degrees):
 def counts(rig, pose):
     """Return Present Position by id."""
     return {
-        servo.id: Calibration(rig.profile_of(servo).units, servo.zero, servo.direction).goal(pose[servo.name])
+        servo.id: Calibration(rig.specs[servo.name].profile.units, servo.zero, servo.direction).goal(pose[servo.name])
         for servo in rig.servos
     }
 

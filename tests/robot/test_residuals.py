@@ -32,7 +32,9 @@ def alarms(real, seconds, model="bench_arm", seed=1):
     found, moving = [], MOVING[model]
     with axbridge.open(real, seed=seed) as robot, axbridge.open(model, seed=2) as twin:
         configs = {name: servo.config for name, servo in twin.items()}
-        residuals = Residuals({name: tolerance(twin.rig, one, twin.rig.model_of(one)) for name, one in configs.items()})
+        residuals = Residuals(
+            {name: tolerance(twin.rig, one, twin.rig.specs[one.name].model) for name, one in configs.items()}
+        )
         while robot.time < seconds:
             for one in (robot, twin):
                 for name in moving:
@@ -98,7 +100,9 @@ def test_a_passive_twin_names_an_extra_load_of_another_programs_servos(heavy, na
     rig = Rig.load(name)
     sim = open_sim(Rig.load(heavy(factor, name)))
     bus = sim.buses["main"]
-    known = [CycleServo(one.name, one.id, protocol=PROTOCOLS[rig.profile_of(one).protocol]) for one in rig.servos]
+    known = [
+        CycleServo(one.name, one.id, protocol=PROTOCOLS[rig.specs[one.name].profile.protocol]) for one in rig.servos
+    ]
     cycle, id_ = Cycle(bus, known), next(one.id for one in rig.servos if one.name == servo)
     bus.write(id_, cycle.servos_by_name[servo].protocol.torque_enable, b"\1")
     bus.write(id_, address, goal)
@@ -122,7 +126,7 @@ def test_a_model_that_is_a_little_off_in_all_motion_is_called_stale_once_and_not
 
 def test_the_tolerance_follows_from_the_models_held_out_error():
     rig = Rig.load("bench_arm")
-    servo, model = rig.servos[0], rig.model_of(rig.servos[0])
+    servo, model = rig.servos[0], rig.specs[rig.servos[0].name].model
 
     def told(**prediction):
         return tolerance(rig, servo, model.model_copy(update={"prediction": PredictionParams(**prediction)}))
@@ -136,7 +140,7 @@ def test_the_tolerance_follows_from_the_models_held_out_error():
 
 def test_one_step_of_a_loop_that_sees_whole_counts_is_no_load():
     rig = Rig.load("bench_arm").with_model("ax12")
-    step = tolerance(rig, rig.servos[0], rig.model_of(rig.servos[0])).step
+    step = tolerance(rig, rig.servos[0], rig.specs[rig.servos[0].name].model).step
     assert 0.031 < step < 0.041  # slope 32: a count of error is a 32nd of full duty
 
 
@@ -173,10 +177,10 @@ def test_a_hot_servo_is_named_before_it_switches_itself_off_and_one_that_has_not
 def test_heat_and_shutdowns_are_judged_by_the_servo_of_the_rig(rig, hot, alarm):
     rig = Rig.load(rig)
     servo = rig.dynamixels[0]
-    allowed = tolerance(rig, servo, rig.model_of(servo))
+    allowed = tolerance(rig, servo, rig.specs[servo.name].model)
     assert (allowed.hot, allowed.shuts_down & alarm) == (hot, alarm)
     changed = servo.model_copy(update={"registers": {**servo.registers, "temperature_limit": 55}})
-    assert tolerance(rig, changed, rig.model_of(servo)).hot == 50
+    assert tolerance(rig, changed, rig.specs[servo.name].model).hot == 50
 
 
 def test_no_cause_is_named_while_steps_are_late_and_a_cause_is_there_until_it_is_gone():

@@ -84,7 +84,7 @@ class Station:
         rig = Rig.load("bioloid")
         walk = Walk.of(rig, Gait(steps=8))
         servos = [servo for servo in rig.servos if servo.name in walk.angles(0.0)]
-        mounted = [Calibration(rig.profile_of(servo).units, servo.zero, servo.direction) for servo in servos]
+        mounted = [Calibration(rig.specs[servo.name].profile.units, servo.zero, servo.direction) for servo in servos]
         rows = []
         for number in range(int(walk.gait.duration / 0.02)):
             angles = walk.angles(number * 0.02)

@@ -137,7 +137,7 @@ class Line:
             return {servo.name: [self._read(bus, servo, name) for name in names] for servo in self.loaded.servos}
 
     def _read(self, bus, servo, name):
-        registers = self.loaded.profile_of(servo).registers
+        registers = self.loaded.specs[servo.name].profile.registers
         if name not in registers:
             return -1
         return registers[name].decode(bus.read(servo.id, registers[name].address, registers[name].size).data)
@@ -150,7 +150,7 @@ class Line:
         bus = until(begun, LONGEST)
         bus.latency = 1.0  # s: a busy machine may stop virtual servos for a while
         for servo in self.loaded.servos:
-            bus.set_protocol(servo.id, PROTOCOLS[self.loaded.profile_of(servo).protocol])
+            bus.set_protocol(servo.id, PROTOCOLS[self.loaded.specs[servo.name].profile.protocol])
         return bus
 
     def wrong(self, policy):
@@ -159,7 +159,7 @@ class Line:
         asked = self.registers("torque_enable", "goal_position", "present_position", *GIVEN_BACK)
         for servo in self.loaded.servos:
             on, goal, present, *kept = asked[servo.name]
-            profile = self.loaded.profile_of(servo)
+            profile = self.loaded.specs[servo.name].profile
             away = abs(goal - present) * profile.units.position if policy == "hold" else 0.0
             if on != (policy == "hold"):
                 found.append(f"{servo.name}: {STILL_ON if on else 'limp'}")

@@ -39,7 +39,7 @@ class Humanoid:
         self.bank = build_bank(rig)
         self.world = self.bank.engine
         self.on = {"physicsClientId": self.world.client}
-        self.factory = factory(rig.profile_of(rig.servos[0]))
+        self.factory = factory(rig.specs[rig.servos[0].name].profile)
 
     def pose(self, angles=None, *, torque=True):
         """Send every servo to an angle (rad, joint side; default: the rig's standing pose)."""

@@ -102,7 +102,7 @@ def make_rig(ids=(1,), profile="ax-12a", **registers):
 def make_world(ids=(1,), profile="ax-12a", timing="wire", seed=0, volts=None, **registers):
     """Their world, with fake motors; `volts` is the supply, as a rule what suits the first servo."""
     rig = make_rig(ids, profile, **registers)
-    volts = rig.profile_of(rig.servos[0]).electrics.nominal_voltage if volts is None else volts
+    volts = rig.specs[rig.servos[0].name].profile.electrics.nominal_voltage if volts is None else volts
     return World(rig, seed=seed, timing=timing, bank=FakeBank(len(ids), volts))
 
 

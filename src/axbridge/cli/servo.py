@@ -415,7 +415,7 @@ def _address(
         alone = _one_of_rig(rig, servo)
         line = next(bus for bus in alone.buses if bus.name == alone.servos[0].bus)
         if alone.servos[0].id is not None:
-            return alone.servos[0].id, port or line.port, line.baud, alone.profile_of(alone.servos[0])
+            return alone.servos[0].id, port or line.port, line.baud, alone.specs[alone.servos[0].name].profile
     if not (servo.isascii() and servo.isdigit() and int(servo) <= _LAST_ID):
         raise UsageError(f"{servo!r} is no bus id, and names are a rig's", "give an id, 0..253, or add --rig")
     return int(servo), port, baud, None

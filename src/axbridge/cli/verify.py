@@ -528,7 +528,7 @@ def judge_motion(rig: Rig, comparison: Comparison, path: Path) -> StepOutcome:
     """Return the outcome: the RMS distance of a servo from its model, and a finding if it is too large."""
     (pair,) = comparison.pairs
     name, servo = pair.name, next(value for value in rig.servos if value.name == pair.name)
-    model = rig.model_of(servo)
+    model = rig.specs[servo.name].model
     # degrees; only the parts in which the motor drives the joint
     rmse = {part.kind: part.deviation.rmse for part in pair.parts if part.kind in {"step", "sine"}}
     listed = ", ".join(f"{kind} {value:.2f}° RMS" for kind, value in rmse.items())
@@ -707,7 +707,7 @@ def write_report(
     colour, words = verdict(rig, outcomes)
     laid = f", laid over {rig.bases[-1].stem}" if rig.bases else ""
     robot = f"rig {rig.name}, as it comes with axbridge" if rig.comes_along else f"a rig of the owner's{laid}"
-    kinds = Counter(rig.profile_of(servo).name for servo in rig.dynamixels)
+    kinds = Counter(rig.specs[servo.name].profile.name for servo in rig.dynamixels)
     today = f"{datetime.now(timezone.utc):%Y-%m-%d}"
     head = [
         f"Promises: {counted(outcomes)}.",

@@ -115,12 +115,12 @@ class _ServoDraw:
     def of(cls, recording: Recording, rig: Rig, servo: ServoConfig, model: ServoModel, time: FloatArray) -> _ServoDraw:
         """Simulate a servo's loop along the measured motion; `time` has every millisecond, s, (n,)."""
         track, side = recording[servo.name], servo.direction
-        count = rig.profile_of(servo).units.position
+        count = rig.specs[servo.name].profile.units.position
         params = pack(model, count)
         position, speed = _motion(track, time)
         volts = resample(track.time, track.voltage, time, beyond=None)
         if np.isnan(volts).any():
-            volts = np.full_like(time, rig.supply_of(servo))
+            volts = np.full_like(time, rig.specs[servo.name].supply)
         steady = SteadyServo.of(params)
         warm = resample(track.time, track.temperature, time, beyond=None)
         if not np.isnan(warm).any():

@@ -85,14 +85,15 @@ def visible(recording: Recording, rig: Rig) -> Recording:
 
 def _in_closed_form(recording: Recording, rig: Rig, chosen_model: str | None) -> Recording:
     servo = rig.servos[0]
-    model = rig.model_of(servo, chosen_model)
+    spec = rig.specs[servo.name]
+    model = spec.model if chosen_model is None else spec.load_model(chosen_model)
     track = only_track(recording, rig)
     runs = runs_of([recording], rig)
     unseen = runs.driven == Regime.FOLLOWED
     if unseen.all():
         why = "has the arm where its sensor cannot see it all the time"
         raise RecordingError(recording.path, why, "record it with smaller duties")
-    row = pack(model, rig.profile_of(servo).units.position)
+    row = pack(model, spec.profile.units.position)
     position = np.where(unseen, np.nan, servo.direction * rollouts(row[None], runs)[0])
     simulated = Track.of(
         track.name, track.time, command=track.command, position=position, torque_enabled=track.torque_enabled
@@ -111,7 +112,7 @@ def _start(rig: Rig, servo: ServoConfig, started: Mapping[str, float]) -> float:
     """Return a joint's start position, rad: the first recorded one, within its hard stops."""
     if servo.name not in started:
         return servo.position
-    low, high = rig.stops_of(servo)
+    low, high = rig.specs[servo.name].stops
     return min(max(started[servo.name], low), high)
 
 
@@ -182,7 +183,7 @@ def _through_robot(recording: Recording, rig: Rig, model: str | None, seed: int)
     at, moved = _columns(base_poses)
     ours = np.asarray(recording.cycles.get("time", at))  # base poses are interpolated at the recorded cycles
     base = {name: np.interp(ours, at, np.unwrap(column)) for name, column in moved.items()}
-    used_model = placed.model_of(placed.servos[0])
+    used_model = placed.specs[placed.servos[0].name].model
     return replace(
         recording,
         path=Path(f"{rig.name} with {used_model.name}"),

@@ -268,6 +268,11 @@ class FirmwareProfile(toml_tables.TomlTable):
         name = "position_p_gain" if "position_p_gain" in self.registers else "p_gain"
         return int(self.register(name).initial)
 
+    def has_law(self, law: str) -> bool:
+        """Return whether the firmware has the registers that a position law of a model needs."""
+        needed = {"compliance": {"cw_compliance_slope"}, "pid": {"p_gain", "position_p_gain"}}.get(law)
+        return needed is None or not needed.isdisjoint(self.registers)
+
     def hot_from(self, registers: Mapping[str, int]) -> int:
         """Return the temperature from which a servo with these registers is hot, °C: `HOT_MARGIN` below its limit."""
         return registers.get("temperature_limit", int(self.register("temperature_limit").initial)) - HOT_MARGIN

@@ -75,11 +75,11 @@ def _servo_mistakes(rig: Rig) -> Iterable[RigError | ProfileError]:
     """Yield profiles and models that do not fit, and angles that are not in radians."""
     for servo in rig.dynamixels:
         try:
-            rig.model_of(servo)
+            profile, _ = rig.specs[servo.name].profile, rig.specs[servo.name].model
         except (RigError, ProfileError) as mistake:
             yield mistake
             continue
-        most = _most_turned(rig.profile_of(servo), servo.registers)
+        most = _most_turned(profile, servo.registers)
         for key in ("min_position", "max_position", "min_stop", "max_stop", "position"):
             if abs(angle := getattr(servo, key)) > most:
                 why = f"{angle:g} rad is {abs(angle) / math.tau:.2g} turns, and a {servo.profile} makes less than one"
@@ -111,11 +111,11 @@ def _supply_mistakes(rig: Rig) -> Iterable[RigError]:
     high: dict[tuple[str, float, str, float, float], list[str]] = {}
     for servo in rig.dynamixels:
         try:
-            profile = rig.profile_of(servo)
+            profile = rig.specs[servo.name].profile
         except (RigError, ProfileError):  # reported by `_servo_mistakes`
             continue
         limit = servo.registers.get("max_voltage_limit", profile.register("max_voltage_limit").initial)
-        volts, most = rig.supply_of(servo), int(limit) * profile.units.voltage
+        volts, most = rig.specs[servo.name].supply, int(limit) * profile.units.voltage
         minds = servo.registers.get("shutdown", _MINDS_VOLTAGE) & _MINDS_VOLTAGE
         if minds and volts > most + _ROUNDED_VOLTS:
             key = f"bus.{servo.bus}" if servo.supply_voltage is None else f"servo.{servo.name}"
@@ -308,7 +308,7 @@ def _joint_range(rig: Rig, servo: ServoConfig | None, joint: JointFacts) -> tupl
     if servo.min_stop < servo.max_stop:
         low, high = servo.min_stop, servo.max_stop
     low, high = max(low, servo.soft_limits[0]), min(high, servo.soft_limits[1])
-    profile = None if servo.drive == "ideal" else rig.profile_of(servo)
+    profile = None if servo.drive == "ideal" else rig.specs[servo.name].profile
     if profile is None or _is_endless(profile, servo.registers):
         return low, high
     mounted = Calibration(profile.units, servo.zero, servo.direction)

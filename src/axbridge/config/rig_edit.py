@@ -114,7 +114,7 @@ def files_of(rig: Rig) -> list[Path]:
         paths.append(rig.urdf_path().resolve())
         paths += [shape.file.resolve() for shape in (*rig.shapes("collision"), *rig.shapes("visual")) if shape.file]
     for servo in rig.dynamixels:
-        paths += [rig.profile_of(servo).path.resolve(), rig.model_of(servo).path.resolve()]
+        paths += [rig.specs[servo.name].profile.path.resolve(), rig.specs[servo.name].model.path.resolve()]
     return [path for path in dict.fromkeys(paths) if path.is_file() and folder in path.parents]
 
 

@@ -84,7 +84,7 @@ def to_mjcf(rig: Rig, note: str = "") -> str:
 
 def left_out(rig: Rig) -> list[str]:
     """Return the parts of the rig's servo models that MJCF does not support, in words."""
-    models = [rig.model_of(servo) for servo in rig.dynamixels]
+    models = [rig.specs[servo.name].model for servo in rig.dynamixels]
     straight = "margin, punch, dead duty, lag and quantised readings of the loop (one straight line instead)"
     parts = {straight: any(model.controller.law == "compliance" for model in models)}
     for model in models:
@@ -147,11 +147,11 @@ def _contacts(mujoco: Any, spec: Any, rig: Rig, *, ground: bool, self_collision:
 
 def _drive(mujoco: Any, spec: Any, rig: Rig, servo: ServoConfig) -> None:
     """Add motor, gear, friction and loop of one servo to its joint."""
-    model = rig.model_of(servo)
+    model = rig.specs[servo.name].model
     motor, friction = model.motor, model.friction
-    units = rig.profile_of(servo).units
+    units = rig.specs[servo.name].profile.units
     row = settings_of(rig, servo, {})
-    supply = rig.supply_of(servo)
+    supply = rig.specs[servo.name].supply
     k_theta, k_integral, k_omega = _gains(model, row, units.position, supply)
     most_volts = float(motor_duty(min(row[Command.TORQUE_LIMIT], 1.0), motor.dead_duty)) * supply
     joint = spec.joint(servo.joint)

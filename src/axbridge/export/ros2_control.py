@@ -42,7 +42,7 @@ def to_ros2_control(rig: Rig, link: str) -> dict[str, str]:
 
 
 def _snippet(rig: Rig, bus: BusConfig, link: str) -> str:
-    feetech = rig.profile_of(rig.dynamixels[0]).maker == "Feetech"
+    feetech = rig.specs[rig.dynamixels[0].name].profile.maker == "Feetech"
     root = ET.Element("robot")
     control = ET.SubElement(root, "ros2_control", name=rig.name, type="system")
     hardware = ET.SubElement(control, "hardware")
@@ -70,7 +70,7 @@ def _counts(rig: Rig, servo: ServoConfig) -> dict[str, object]:
 
 def _turn(rig: Rig, servo: ServoConfig) -> dict[str, object]:
     """Return zero and direction: dynamixel_hardware sends the servo to `gear_ratio` times (joint + `offset`), rad."""
-    units = rig.profile_of(servo).units
+    units = rig.specs[servo.name].profile.units
     offset = servo.direction * (servo.zero - units.middle) * units.position
     return ({"gear_ratio": -1} if servo.direction == -1 else {}) | ({"offset": round(offset, 6)} if offset else {})
 

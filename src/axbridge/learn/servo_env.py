@@ -100,7 +100,8 @@ class ServoEnv(gymnasium.Env[Observation, Observation]):  # type: ignore[misc]  
             raise UsageError(f"a step_ms of {step_ms!r}", "give ms, such as 20")
         self.start = np.array([servo.position for servo in self.rig.servos])
         self._fault_masks = {
-            servo.name: PROTOCOLS[self.rig.profile_of(servo).protocol].fault_mask for servo in self.rig.dynamixels
+            servo.name: PROTOCOLS[self.rig.specs[servo.name].profile.protocol].fault_mask
+            for servo in self.rig.dynamixels
         }
         self._lost: dict[str, tuple[float, str]] = {}
         self._stepped = 0.0
@@ -279,9 +280,9 @@ def _limits(rig: Rig) -> tuple[FloatArray, FloatArray]:
     """Return the lowest and highest goals within the rig's limits and the registers' ranges, (n,) each, rad."""
     ends = []
     for servo in rig.servos:
-        low, high = np.clip(servo.soft_limits, *rig.stops_of(servo))
+        low, high = np.clip(servo.soft_limits, *rig.specs[servo.name].stops)
         if servo.drive == "dynamixel":
-            lowest, highest = Calibration(rig.profile_of(servo).units, servo.zero, servo.direction).range
+            lowest, highest = Calibration(rig.specs[servo.name].profile.units, servo.zero, servo.direction).range
             low, high = max(low, lowest), min(high, highest)
         ends.append((low, high))
     low_ends, high_ends = np.array(ends).T

@@ -460,7 +460,9 @@ def _feed_forward(
         servo = body.servos.get(body.tree.joints[column].name)
         if servo is not None and servo.drive == "dynamixel":
             moving = (servo.direction * values[:, column] for values in (speed, faster, torque))
-            ahead = goal_offset(rig.model_of(servo), rig.profile_of(servo), rig.supply_of(servo), *moving)
+            ahead = goal_offset(
+                rig.specs[servo.name].model, rig.specs[servo.name].profile, rig.specs[servo.name].supply, *moving
+            )
             lead[:, column] = servo.direction * ahead
     return lead
 

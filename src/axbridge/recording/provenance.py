@@ -51,8 +51,8 @@ def describe(
         facts["profiles"] = {}
         facts["models"] = {}
         for servo in rig.dynamixels:
-            profile = rig.profile_of(servo).model_dump(mode="json", by_alias=True, exclude={"path"})
-            model = rig.model_of(servo).model_dump(mode="json", exclude={"path"})
+            profile = rig.specs[servo.name].profile.model_dump(mode="json", by_alias=True, exclude={"path"})
+            model = rig.specs[servo.name].model.model_dump(mode="json", exclude={"path"})
             facts["profiles"][profile["name"]] = _digest(profile)
             facts["models"][servo.name] = {**model, "hash": _digest(model)}
     return facts | more

@@ -42,8 +42,8 @@ _DRIVES = {"x": XDrive, "sts": FeetechDrive, "scs": FeetechDrive}  # by family o
 
 def drive_of(rig: Rig, servo: ServoConfig, bus: Bus) -> BusDrive:
     """Return the drive of a rig's servo on a bus."""
-    profile = rig.profile_of(servo)
-    return _DRIVES.get(profile.units_name, BusDrive)(servo, profile, rig.model_of(servo), bus)
+    profile = rig.specs[servo.name].profile
+    return _DRIVES.get(profile.units_name, BusDrive)(servo, profile, rig.specs[servo.name].model, bus)
 
 
 class Connection:

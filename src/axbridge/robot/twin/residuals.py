@@ -240,19 +240,19 @@ def tolerance(rig: Rig, servo: ServoConfig, model: ServoModel) -> Tolerance:
     step = _loop_step(rig, servo, model) / (1.0 - dead) if model.sensor.quantised else 0.0
     if rig.world is not None and not rig.world.fixed_base:
         step = math.inf
-    profile = rig.profile_of(servo)
+    profile = rig.specs[servo.name].profile
     hot, shuts_down = profile.hot_from(servo.registers), PROTOCOLS[profile.protocol].shuts_down
     return Tolerance(_OFF * error, _WRONG * error, share, _STEPS * step, dead, hot, shuts_down)
 
 
 def residuals_of(rig: Rig) -> Residuals:
     """Return the comparison of a rig's servos with their models."""
-    return Residuals({servo.name: tolerance(rig, servo, rig.model_of(servo)) for servo in rig.dynamixels})
+    return Residuals({servo.name: tolerance(rig, servo, rig.specs[servo.name].model) for servo in rig.dynamixels})
 
 
 def _loop_step(rig: Rig, servo: ServoConfig, model: ServoModel) -> float:
     """Return the duty that the loop adds for one count of error."""
-    profile, law = rig.profile_of(servo), model.controller
+    profile, law = rig.specs[servo.name].profile, model.controller
     row = loop_row(profile, servo.zero, servo.registers)
     if law.law == "compliance":
         slope = law.slope or max(row[Command.SLOPE_CW], profile.units.position)
