@@ -1,6 +1,9 @@
+import copy
 import math
+import pickle
 import sys
 import time
+from dataclasses import FrozenInstanceError
 
 import jsonschema  # comes with nbclient
 import pytest
@@ -527,3 +530,25 @@ def test_an_alias_of_itself_is_refused(tmp_path):
     path.write_text('name = "arm"\n[webots]\naliases = { eye = "eye" }\n[[servo]]\nname = "a"\njoint = "j"\nid = 1\n')
     with pytest.raises(RigError, match=r"webots.aliases.eye: is an alias of itself"):
         Rig.load(path)
+
+
+def test_a_servo_is_resolved_once_and_again_in_a_changed_rig():
+    rig = Rig.load("bioloid")
+    first, second = (rig.specs[servo.name] for servo in rig.servos[:2])
+    assert rig.specs[rig.servos[0].name] is first
+    assert first.model is first.model is second.model  # the file is read once for equal servos
+    with pytest.raises(FrozenInstanceError):
+        first.config = second.config
+    heavier = rig.with_servos(lambda _: {"params": {"motor": {"armature": 0.5}}})
+    for changed, armature in (
+        (heavier, 0.5),
+        (rig.with_model("lima2009"), 0.0),
+        *(
+            (again(rig), first.model.motor.armature)
+            for again in (copy.deepcopy, lambda r: pickle.loads(pickle.dumps(r)))
+        ),
+    ):
+        spec = changed.specs[first.config.name]
+        assert (spec.rig is changed, spec.model.motor.armature) == (True, armature)
+    assert rig == Rig.load("bioloid")
+    assert len(pickle.dumps(rig)) < 1.1 * len(pickle.dumps(Rig.load("bioloid")))

@@ -10,7 +10,6 @@ from axbridge.cli.app import MISUSE, run
 from axbridge.config.rig import Rig
 from axbridge.errors import ControlWarning, RigError
 from axbridge.robot.pose_check import impossible
-from axbridge.units import Calibration
 from tests.support.pty_line import PtyLine
 from tests.support.waiting import until
 
@@ -26,10 +25,7 @@ def beyond(name, degrees):
 
 def counts(rig, pose):
     """Return Present Position by id."""
-    return {
-        servo.id: Calibration(rig.specs[servo.name].profile.units, servo.zero, servo.direction).goal(pose[servo.name])
-        for servo in rig.servos
-    }
+    return {servo.id: rig.specs[servo.name].calibration.goal(pose[servo.name]) for servo in rig.servos}
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -31,10 +32,7 @@ def alarms(real, seconds, model="bench_arm", seed=1):
     """Return the causes named while `real` moves beside a model, with their times, s."""
     found, moving = [], MOVING[model]
     with axbridge.open(real, seed=seed) as robot, axbridge.open(model, seed=2) as twin:
-        configs = {name: servo.config for name, servo in twin.items()}
-        residuals = Residuals(
-            {name: tolerance(twin.rig, one, twin.rig.specs[one.name].model) for name, one in configs.items()}
-        )
+        residuals = Residuals({name: tolerance(spec, spec.model) for name, spec in twin.rig.specs.items()})
         while robot.time < seconds:
             for one in (robot, twin):
                 for name in moving:
@@ -126,10 +124,10 @@ def test_a_model_that_is_a_little_off_in_all_motion_is_called_stale_once_and_not
 
 def test_the_tolerance_follows_from_the_models_held_out_error():
     rig = Rig.load("bench_arm")
-    servo, model = rig.servos[0], rig.specs[rig.servos[0].name].model
+    spec = rig.specs[rig.servos[0].name]
 
     def told(**prediction):
-        return tolerance(rig, servo, model.model_copy(update={"prediction": PredictionParams(**prediction)}))
+        return tolerance(spec, spec.model.model_copy(update={"prediction": PredictionParams(**prediction)}))
 
     assert told() == Tolerance()
     rough, fine = told(held_out_error=0.05, load_share=0.4), told(held_out_error=0.01, load_share=0.16)
@@ -140,7 +138,8 @@ def test_the_tolerance_follows_from_the_models_held_out_error():
 
 def test_one_step_of_a_loop_that_sees_whole_counts_is_no_load():
     rig = Rig.load("bench_arm").with_model("ax12")
-    step = tolerance(rig, rig.servos[0], rig.specs[rig.servos[0].name].model).step
+    spec = rig.specs[rig.servos[0].name]
+    step = tolerance(spec, spec.model).step
     assert 0.031 < step < 0.041  # slope 32: a count of error is a 32nd of full duty
 
 
@@ -177,10 +176,11 @@ def test_a_hot_servo_is_named_before_it_switches_itself_off_and_one_that_has_not
 def test_heat_and_shutdowns_are_judged_by_the_servo_of_the_rig(rig, hot, alarm):
     rig = Rig.load(rig)
     servo = rig.dynamixels[0]
-    allowed = tolerance(rig, servo, rig.specs[servo.name].model)
+    spec = rig.specs[servo.name]
+    allowed = tolerance(spec, spec.model)
     assert (allowed.hot, allowed.shuts_down & alarm) == (hot, alarm)
     changed = servo.model_copy(update={"registers": {**servo.registers, "temperature_limit": 55}})
-    assert tolerance(rig, changed, rig.specs[servo.name].model).hot == 50
+    assert tolerance(replace(spec, config=changed), spec.model).hot == 50
 
 
 def test_no_cause_is_named_while_steps_are_late_and_a_cause_is_there_until_it_is_gone():

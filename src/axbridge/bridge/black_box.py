@@ -60,7 +60,7 @@ class BlackBox:
     def __init__(self, rig: Rig, recorder: Recorder | None = None) -> None:
         self._recorder = recorder
         no_bus = cast(Bus, None)  # the drives only convert counts
-        self._drives = [drive_of(rig, servo, no_bus) for servo in rig.dynamixels]
+        self._drives = [drive_of(rig.specs[servo.name], no_bus) for servo in rig.dynamixels]
         self._scales = Scales(self._drives)
         self._names = tuple(self._scales.servos)
         self._servos = [Known(drive.config.name, drive.id, drive.profile, drive.protocol) for drive in self._drives]

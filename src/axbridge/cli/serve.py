@@ -184,8 +184,8 @@ def _explain(rig: Rig, channels: dict[str, Channel], timing: str, faults: str, l
     width = max((len(servo.name) for servo in served), default=0)
     for servo in served:
         on = f"  bus {servo.bus}" if len(channels) > 1 else ""
-        name = rig.specs[servo.name].model.name
-        print(f"  {servo.name:<{width}}  id {servo.id}  {rig.specs[servo.name].profile.name}, model {name}{on}")
+        spec = rig.specs[servo.name]
+        print(f"  {servo.name:<{width}}  id {servo.id}  {spec.profile.name}, model {spec.model.name}{on}")
     linked = f"link {link}{'-BUS' * (len(channels) > 1)}" if link else "no link"
     print(f"{linked}; timing {timing}; faults: {faults or 'none'}")
     port = str(link) if link and len(channels) == 1 else next(iter(channels.values())).address

@@ -18,8 +18,7 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.comparison.recorded_runs import only_track, runs_of, unseen
 from axbridge.config.model import ServoModel
-from axbridge.config.rig import Rig
-from axbridge.config.rig_tables import ServoConfig
+from axbridge.config.rig import Rig, ServoSpec
 from axbridge.errors import RecordingError
 from axbridge.recording.provenance import describe
 from axbridge.recording.recording import COMMANDS, Recording, Track
@@ -108,11 +107,12 @@ def _in_closed_form(recording: Recording, rig: Rig, chosen_model: str | None) ->
     )
 
 
-def _start(rig: Rig, servo: ServoConfig, started: Mapping[str, float]) -> float:
+def _start(spec: ServoSpec, started: Mapping[str, float]) -> float:
     """Return a joint's start position, rad: the first recorded one, within its hard stops."""
+    servo = spec.config
     if servo.name not in started:
         return servo.position
-    low, high = rig.specs[servo.name].stops
+    low, high = spec.stops
     return min(max(started[servo.name], low), high)
 
 
@@ -136,7 +136,7 @@ def _through_robot(recording: Recording, rig: Rig, model: str | None, seed: int)
     }
     sent = {name: track.sent for name, track in tracks.items()}
     meant = rig.with_model(model)
-    placed = meant.with_servos(lambda servo: {"position": _start(meant, servo, started)})
+    placed = meant.with_servos(lambda servo: {"position": _start(meant.specs[servo.name], started)})
     # The recorded times include the packets' times, and the recorded limits include the stall watch's reductions.
     placed = placed.with_buses(bus_timing="none")
     placed = placed.overridden({"safety": {"stall": 1.0}})

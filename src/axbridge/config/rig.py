@@ -381,6 +381,10 @@ class ServoSpec:
             RigError, ProfileError: as `profile`; no such model, a mistake in it, or it does not fit the servo.
         """
         profile, chosen = self.profile, self.config.model
+        alike = (profile, chosen, self.config.params)
+        for other in self.rig.specs.values():  # each file is read once
+            if "model" in vars(other) and (other.profile, other.config.model, other.config.params) == alike:
+                return other.model
         with self._naming("model"):
             model = ServoModel.load(self.rig.beside(chosen) or chosen, profile, self.config.params)
         if why := self.misfit(model):
@@ -401,6 +405,11 @@ class ServoSpec:
             return -math.inf, math.inf
         joints = self.rig.tree(fixed_base=True).joints
         return next((joint.low, joint.high) for joint in joints if joint.name == self.config.joint)
+
+    @property
+    def calibration(self) -> Calibration:
+        """The conversion between joint angles and counts."""
+        return Calibration(self.profile.units, self.config.zero, self.config.direction)
 
     @property
     def supply(self) -> float:

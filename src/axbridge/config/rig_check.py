@@ -27,7 +27,6 @@ from axbridge.config.urdf import (
 )
 from axbridge.errors import ErrorFlag, ProfileError, RigError, UnsupportedOperation, listed
 from axbridge.rotations import about
-from axbridge.units import Calibration
 
 _LISTED = ("profile", "model", "zero", "direction")  # keys whose defaults `check` lists
 _SIDES = ("the front", "the left", "above", "behind", "the right", "below")  # sides in direction of x, y, z, -x, -y, -z
@@ -74,8 +73,9 @@ def refuse_unsound(rig: Rig) -> None:
 def _servo_mistakes(rig: Rig) -> Iterable[RigError | ProfileError]:
     """Yield profiles and models that do not fit, and angles that are not in radians."""
     for servo in rig.dynamixels:
+        spec = rig.specs[servo.name]
         try:
-            profile, _ = rig.specs[servo.name].profile, rig.specs[servo.name].model
+            profile, _ = spec.profile, spec.model
         except (RigError, ProfileError) as mistake:
             yield mistake
             continue
@@ -111,11 +111,11 @@ def _supply_mistakes(rig: Rig) -> Iterable[RigError]:
     high: dict[tuple[str, float, str, float, float], list[str]] = {}
     for servo in rig.dynamixels:
         try:
-            profile = rig.specs[servo.name].profile
+            profile, volts = rig.specs[servo.name].profile, rig.specs[servo.name].supply
         except (RigError, ProfileError):  # reported by `_servo_mistakes`
             continue
         limit = servo.registers.get("max_voltage_limit", profile.register("max_voltage_limit").initial)
-        volts, most = rig.specs[servo.name].supply, int(limit) * profile.units.voltage
+        most = int(limit) * profile.units.voltage
         minds = servo.registers.get("shutdown", _MINDS_VOLTAGE) & _MINDS_VOLTAGE
         if minds and volts > most + _ROUNDED_VOLTS:
             key = f"bus.{servo.bus}" if servo.supply_voltage is None else f"servo.{servo.name}"
@@ -311,8 +311,7 @@ def _joint_range(rig: Rig, servo: ServoConfig | None, joint: JointFacts) -> tupl
     profile = None if servo.drive == "ideal" else rig.specs[servo.name].profile
     if profile is None or _is_endless(profile, servo.registers):
         return low, high
-    mounted = Calibration(profile.units, servo.zero, servo.direction)
-    first, last = sorted(map(mounted.angle, (0, profile.units.counts)))
+    first, last = rig.specs[servo.name].calibration.range
     return max(low, first), min(high, last)
 
 

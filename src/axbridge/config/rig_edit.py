@@ -113,8 +113,8 @@ def files_of(rig: Rig) -> list[Path]:
     if rig.world is not None:
         paths.append(rig.urdf_path().resolve())
         paths += [shape.file.resolve() for shape in (*rig.shapes("collision"), *rig.shapes("visual")) if shape.file]
-    for servo in rig.dynamixels:
-        paths += [rig.specs[servo.name].profile.path.resolve(), rig.specs[servo.name].model.path.resolve()]
+    for spec in (rig.specs[servo.name] for servo in rig.dynamixels):
+        paths += [spec.profile.path.resolve(), spec.model.path.resolve()]
     return [path for path in dict.fromkeys(paths) if path.is_file() and folder in path.parents]
 
 

@@ -26,7 +26,6 @@ from axbridge.robot.simulation import hold_up
 from axbridge.robot.trajectory_time import REPLY_TIMEOUT
 from axbridge.rotations import matrix
 from axbridge.servo.checks import is_no_angle
-from axbridge.units import Calibration
 
 require("an environment", "gymnasium")
 import gymnasium  # noqa: E402
@@ -280,9 +279,10 @@ def _limits(rig: Rig) -> tuple[FloatArray, FloatArray]:
     """Return the lowest and highest goals within the rig's limits and the registers' ranges, (n,) each, rad."""
     ends = []
     for servo in rig.servos:
-        low, high = np.clip(servo.soft_limits, *rig.specs[servo.name].stops)
+        spec = rig.specs[servo.name]
+        low, high = np.clip(servo.soft_limits, *spec.stops)
         if servo.drive == "dynamixel":
-            lowest, highest = Calibration(rig.specs[servo.name].profile.units, servo.zero, servo.direction).range
+            lowest, highest = spec.calibration.range
             low, high = max(low, lowest), min(high, highest)
         ends.append((low, high))
     low_ends, high_ends = np.array(ends).T

@@ -21,7 +21,7 @@ from axbridge.bus.commission import apply_registers
 from axbridge.bus.cycle import Cycle, CycleServo, Goal
 from axbridge.bus.handshake import Expected, Finding, handshake, require
 from axbridge.bus.rows import Mask, Rows
-from axbridge.config.rig import Rig
+from axbridge.config.rig import Rig, ServoSpec
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import BusError, PortError, UsageError, warn
 from axbridge.robot.backend import SIMULATION, Backend, call_all
@@ -40,10 +40,9 @@ _NEAR = math.radians(1)  # no warning if the servo's own limits are less than th
 _DRIVES = {"x": XDrive, "sts": FeetechDrive, "scs": FeetechDrive}  # by family of units
 
 
-def drive_of(rig: Rig, servo: ServoConfig, bus: Bus) -> BusDrive:
-    """Return the drive of a rig's servo on a bus."""
-    profile = rig.specs[servo.name].profile
-    return _DRIVES.get(profile.units_name, BusDrive)(servo, profile, rig.specs[servo.name].model, bus)
+def drive_of(spec: ServoSpec, bus: Bus) -> BusDrive:
+    """Return the drive of a servo on a bus."""
+    return _DRIVES.get(spec.profile.units_name, BusDrive)(spec.config, spec.profile, spec.model, bus)
 
 
 class Connection:
@@ -335,7 +334,7 @@ class Connection:
     def _drive(self, config: ServoConfig) -> Drive:
         simulated = self.backend.simulated
         if config.drive == "dynamixel":
-            return drive_of(self.rig, config, self.backend.buses[config.bus])
+            return drive_of(self.rig.specs[config.name], self.backend.buses[config.bus])
         assert simulated is not None  # `open_real` refuses ideal joints
         return IdealDrive(config, simulated.ideal[config.name])
 

@@ -212,7 +212,7 @@ class PassiveTwin:
 
     def __init__(self, rig: Rig, buses: Mapping[str, Bus]) -> None:
         self._buses = list(buses.values())
-        self._drives = {servo.name: drive_of(rig, servo, buses[servo.bus]) for servo in rig.dynamixels}
+        self._drives = {servo.name: drive_of(rig.specs[servo.name], buses[servo.bus]) for servo in rig.dynamixels}
         self._scales = Scales(list(self._drives.values()))
         self._residuals = residuals_of(rig)
         self._modes: dict[str, bytearray] = {}  # control tables with the modes at the first read
