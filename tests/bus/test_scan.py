@@ -6,9 +6,9 @@ import pytest
 from axbridge.bus.diagnose import check_loss
 from axbridge.bus.scan import FoundServo, all_bauds, scan, scan_bauds
 from axbridge.bus.serial import SerialBus
-from axbridge.config.registers import Instruction
+from axbridge.config.registers import UNITS, Instruction
 from axbridge.errors import PortError
-from axbridge.units import UNITS, nearest_baud
+from axbridge.units import nearest_baud
 from tests.support.pty_line import PtyLine
 
 

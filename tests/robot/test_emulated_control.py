@@ -9,10 +9,10 @@ import axbridge
 from axbridge import ControlWarning, UnsupportedOperation, webots
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
+from axbridge.config.registers import AX
 from axbridge.robot.drives.shaft_speed import TurnCounter
 from axbridge.servo.columns import State, pack
 from axbridge.servo.steady import SteadyServo
-from axbridge.units import AX
 from axbridge.webots import uninstall
 from axbridge.webots.robot import Robot as WebotsRobot
 from tests.support.ideal_world import Bench

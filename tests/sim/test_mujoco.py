@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import axbridge
+from axbridge.config.registers import AX
 from axbridge.config.rig import Rig
 from axbridge.errors import RigError, RigWarning, UnsupportedOperation, UsageError
 from axbridge.rotations import roll_pitch_yaw
@@ -12,7 +13,6 @@ from axbridge.sim.engine import Scene
 from axbridge.sim.engines import choice
 from axbridge.sim.engines.mujoco.engine import MujocoEngine
 from axbridge.sim.support import supported
-from axbridge.units import AX
 from axbridge.virtual.assembly import build_bank
 from axbridge.virtual.world import World
 from tests.support.ideal_world import Bench

@@ -25,8 +25,8 @@ from axbridge.errors import RecordingError
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.recording import COMMANDS
 from axbridge.recording.step_format import Source
-from axbridge.robot.connection import drive_of
 from axbridge.robot.drives.bus_drive import BusDrive
+from axbridge.robot.drives.known import drive_of
 from axbridge.robot.samples import Samples, Scales
 from axbridge.units import bits_to_signed
 

@@ -25,7 +25,7 @@ from axbridge.cli.help import Verbs
 from axbridge.cli.options import BaudOption, JsonOption, PortOption, RigOption, servo_of, shared
 from axbridge.cli.progress import progress
 from axbridge.config.profile import FirmwareProfile, in_units
-from axbridge.config.registers import CONVENTIONS, Address, Instruction
+from axbridge.config.registers import FAMILIES, Address, Instruction
 from axbridge.config.rig import Rig
 from axbridge.errors import BusError, BusTimeout, ControlWarning, CorruptPacket, HardwareError, Remedy, UsageError
 from axbridge.units import nearest_baud
@@ -449,6 +449,6 @@ def _identify(bus: SerialBus, id: int, own: FirmwareProfile | None = None) -> tu
         protocol, model, firmware = identify_model(id, data)
         bus.set_protocol(id, protocol)
         profile = profile_for(model, firmware) or own or FirmwareProfile.load(protocol.usual_profile)
-        mute, full = False, data[CONVENTIONS[protocol.name].addresses.STATUS_RETURN_LEVEL] >= protocol.full_level
+        mute, full = False, data[FAMILIES[protocol.name].addresses.STATUS_RETURN_LEVEL] >= protocol.full_level
     bus.no_write_ack_ids = bus.no_write_ack_ids - {id} if full else bus.no_write_ack_ids | {id}
     return profile, mute

@@ -16,20 +16,18 @@ from typing import Any
 
 import numpy as np
 
-from axbridge.bus.base import Bus
 from axbridge.bus.commission import apply_registers
 from axbridge.bus.cycle import Cycle, CycleServo, Goal
 from axbridge.bus.handshake import Expected, Finding, handshake, require
 from axbridge.bus.rows import Mask, Rows
-from axbridge.config.rig import Rig, ServoSpec
+from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import BusError, PortError, UsageError, warn
 from axbridge.robot.backend import SIMULATION, Backend, call_all
 from axbridge.robot.drives.bus_drive import BusDrive
 from axbridge.robot.drives.drive import Drive
-from axbridge.robot.drives.feetech import FeetechDrive
 from axbridge.robot.drives.ideal import IdealDrive
-from axbridge.robot.drives.x_drive import XDrive
+from axbridge.robot.drives.known import drive_of
 from axbridge.robot.safety.net import NETS, Safety
 from axbridge.robot.sensors import Sample, Sensor, SerialImu, SimulatedSensor
 from axbridge.state import BusEvent
@@ -37,12 +35,6 @@ from axbridge.state import BusEvent
 _log = logging.getLogger(__name__)
 _STDERR = 2
 _NEAR = math.radians(1)  # no warning if the servo's own limits are less than this within the rig's
-_DRIVES = {"x": XDrive, "sts": FeetechDrive, "scs": FeetechDrive}  # by family of units
-
-
-def drive_of(spec: ServoSpec, bus: Bus) -> BusDrive:
-    """Return the drive of a servo on a bus."""
-    return _DRIVES.get(spec.profile.units_name, BusDrive)(spec.config, spec.profile, spec.model, bus)
 
 
 class Connection:

@@ -22,8 +22,9 @@ from axbridge.config.rig import Rig
 from axbridge.errors import AxBridgeError, BusError, BusTimeout, CorruptPacket, PortError
 from axbridge.jit import compile_first
 from axbridge.robot.backend import Backend, call_all, open_real, open_sim
-from axbridge.robot.connection import Connection, drive_of
+from axbridge.robot.connection import Connection
 from axbridge.robot.drives.bus_drive import BusDrive
+from axbridge.robot.drives.known import drive_of
 from axbridge.robot.samples import Samples, Scales
 from axbridge.robot.servo import Servo
 from axbridge.robot.twin.residuals import residuals_of
