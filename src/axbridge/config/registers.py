@@ -219,6 +219,5 @@ FAMILIES: Mapping[Version, Family] = {
 UNITS: Mapping[str, Units] = {name: units for family in FAMILIES.values() for name, units in family.units.items()}
 EEPROM_END = int(Address.TORQUE_ENABLE)  # first RAM address of Protocol 1.0; see `FirmwareProfile.eeprom_end`
 CALIBRATION = 20  # address; four bytes for the position sensor, AX only
-REALTIME_TICK = 50  # address; MX only
 TABLE_SIZE = 50  # bytes of the smallest control table
 PRESENT = struct.Struct("<HHHBB")  # from Present Position: position, speed, load, voltage, temperature

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
@@ -34,6 +34,7 @@ from axbridge.config.rig_tables import (
     ViewConfig,
     WebotsConfig,
     WorldConfig,
+    meant_degrees,
 )
 from axbridge.errors import ProfileError, Remedy, RigError, UsageError, nearest, plural
 from axbridge.file_reading import FORMAT, printable, reading, refuse_other_kind, regular
@@ -182,30 +183,17 @@ class Rig(toml_tables.TomlTable):
     @model_validator(mode="after")
     def _fill_in(self) -> Rig:
         """Set the default profile or model, and zero, of servos without them; the fields still count as unset."""
-        defaults: dict[tuple[str, str], dict[str, str]] = {}
-
-        def chosen(servo: ServoConfig) -> dict[str, str]:
-            given = servo.model_fields_set & {"profile", "model"}
-            if servo.drive == "ideal" or len(given) == 2:
-                return {}
-            key = servo.profile if "profile" in given else "", servo.model
-            if key not in defaults:
-                profile = servo.profile
-                with suppress(ProfileError, RigError):  # `ServoSpec` raises it later
-                    if "model" in given:
-                        profile = profile_of_model(self.beside(servo.model) or servo.model) or profile
-                        defaults[key] = {"profile": profile}
-                    else:
-                        defaults[key] = {"model": ServoSpec(self, servo).load_profile().model}
-            return defaults.get(key, {})
-
+        named = cache(lambda model: profile_of_model(self.beside(model) or model))
         servos = []
         for servo in self.servos:
-            values: dict[str, str | int] = {**chosen(servo)}
-            if servo.drive == "dynamixel" and "zero" not in servo.model_fields_set:
-                with suppress(ProfileError, RigError):
-                    chosen_profile = ServoSpec(self, servo.model_copy(update=values)).load_profile()
-                    values["zero"] = chosen_profile.units.middle
+            given, values = servo.model_fields_set, dict[str, str | int]()
+            if servo.drive == "dynamixel" and not given >= {"profile", "model", "zero"}:
+                with suppress(ProfileError, RigError):  # `ServoSpec` raises it later
+                    if "model" in given and "profile" not in given:
+                        values["profile"] = named(servo.model) or servo.profile
+                    profile = ServoSpec(self, servo.model_copy(update=values)).load_profile()
+                    values |= {} if "model" in given else {"model": profile.model}
+                    values |= {} if "zero" in given else {"zero": profile.units.middle}
             servos.append(servo.model_copy(update=values) if values else servo)
             servos[-1].model_fields_set.difference_update(values)
         self.__dict__["servos"] = tuple(servos)  # because the object is frozen
@@ -229,8 +217,7 @@ class Rig(toml_tables.TomlTable):
             low, high = (end if math.isfinite(end) else math.copysign(math.tau, end) for end in servo.soft_limits)
             if angle is not None and not low <= angle <= high:
                 why = f"{angle:g} rad is beyond the limits of {servo.name!r}, {low:g} to {high:g} rad"
-                hint = f"angles are in radians: {angle:g} degrees are {math.radians(angle):.4g}"
-                raise toml_tables.Misfit(f"safety.park.{servo.name}", why, hint)
+                raise toml_tables.Misfit(f"safety.park.{servo.name}", why, meant_degrees(angle))
         for index, sensor in enumerate(self.sensors):
             if sensor.name in servos:
                 why = f"{sensor.name!r} is a servo of this rig"
@@ -399,10 +386,9 @@ class ServoSpec:
         Raises:
             RigError: as `Rig.tree`.
         """
-        if self.config.min_stop < self.config.max_stop:
-            return self.config.min_stop, self.config.max_stop
-        if self.rig.world is None:
-            return -math.inf, math.inf
+        own = self.config.stops(-math.inf, math.inf)
+        if self.rig.world is None or own != (-math.inf, math.inf):
+            return own
         joints = self.rig.tree(fixed_base=True).joints
         return next((joint.low, joint.high) for joint in joints if joint.name == self.config.joint)
 

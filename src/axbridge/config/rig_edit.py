@@ -18,18 +18,8 @@ Value = int | float | str | dict[str, int]
 
 _SERVO = re.compile(r"\s*\[\[\s*servo\s*\]\]")
 _ORDER = (
-    "name",
-    "joint",
-    "drive",
-    "bus",
-    "id",
-    "profile",
-    "zero",
-    "direction",
-    "model",
-    "min_position",
-    "max_position",
-)
+    "name", "joint", "drive", "bus", "id", "profile", "zero", "direction", "model", "min_position", "max_position",
+)  # fmt: skip
 _KEY = r"(?P<head>\s*{key}\s*=\s*)(?P<value>\"[^\"]*\"|'[^']*'|{{[^{{}}#]*}}|[^\s#\[{{]+)(?P<gap>\s*)(?P<rest>#.*)?"
 
 
