@@ -184,14 +184,15 @@ class Rig(toml_tables.TomlTable):
     def _fill_in(self) -> Rig:
         """Set the default profile or model, and zero, of servos without them; the fields still count as unset."""
         named = cache(lambda model: profile_of_model(self.beside(model) or model))
-        servos = []
+        first, servos = self.servos[0], []
+        loaded = cache(lambda name: ServoSpec(self, first.model_copy(update={"profile": name})).load_profile())
         for servo in self.servos:
             given, values = servo.model_fields_set, dict[str, str | int]()
             if servo.drive == "dynamixel" and not given >= {"profile", "model", "zero"}:
                 with suppress(ProfileError, RigError):  # `ServoSpec` raises it later
                     if "model" in given and "profile" not in given:
                         values["profile"] = named(servo.model) or servo.profile
-                    profile = ServoSpec(self, servo.model_copy(update=values)).load_profile()
+                    profile = loaded(values.get("profile", servo.profile))
                     values |= {} if "model" in given else {"model": profile.model}
                     values |= {} if "zero" in given else {"zero": profile.units.middle}
             servos.append(servo.model_copy(update=values) if values else servo)
