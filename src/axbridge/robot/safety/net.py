@@ -284,8 +284,8 @@ class Safety:
         return "hold" if self.policy == "hold" else "limp"
 
     def _unconfirmed(self, cycles: Sequence[Cycle]) -> dict[str, BusError]:
-        names = {name for cycle in cycles for name in cycle.servos_by_name} - self._absent()
-        return {name: BusError("the policy was interrupted") for name in names}
+        names, absent = (name for cycle in cycles for name in cycle.servos_by_name), self._absent()
+        return {name: BusError("the policy was interrupted") for name in names if name not in absent}
 
     def _park(self, cycles: Sequence[Cycle]) -> None:
         """Move to the park pose if that is the policy and was not done yet."""
