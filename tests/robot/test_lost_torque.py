@@ -126,9 +126,14 @@ def test_a_servo_that_was_without_power_goes_on_softly_from_where_it_is_and_that
 def test_servos_without_power_are_set_up_again_in_the_order_of_the_rig(driven):
     robot, servo, _ = driven("bioloid")  # the order of 18 names in a set is another one in nearly each process
     revive, revived = robot._connection.revive, []
-    robot._connection.revive = lambda name, *, on: (revived.append(name), revive(name, on=on))[1]
+
+    def note(name, *, on):
+        revived.append(name)
+        return revive(name, on=on)
+
+    robot._connection.revive = note
+    lose_power_while_nobody_steps(robot, servo)
     with pytest.warns(ControlWarning, match="without power until now: all servos"):
-        lose_power_while_nobody_steps(robot, servo)
         step_until(robot, lambda: len(revived) >= len(robot), 10.0)
     assert revived == list(robot)
 
