@@ -123,6 +123,21 @@ def test_a_servo_that_was_without_power_goes_on_softly_from_where_it_is_and_that
     assert (robot.causes, robot.withheld) == ({}, frozenset())
 
 
+def test_servos_without_power_are_set_up_again_in_the_order_of_the_rig(driven):
+    robot, servo, _ = driven("bioloid")  # the order of 18 names in a set is another one in nearly each process
+    revive, revived = robot._connection.revive, []
+
+    def note(name, *, on):
+        revived.append(name)
+        return revive(name, on=on)
+
+    robot._connection.revive = note
+    lose_power_while_nobody_steps(robot, servo)
+    with pytest.warns(ControlWarning, match="without power until now: all servos"):
+        step_until(robot, lambda: len(revived) >= len(robot), 10.0)
+    assert revived == list(robot)
+
+
 @pytest.mark.parametrize("name", ROBOTS)
 def test_torque_that_another_program_switches_off_is_said_and_stays_off_until_somebody_wants_it_back(
     driven, name, monkeypatch

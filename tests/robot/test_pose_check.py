@@ -65,12 +65,12 @@ def test_two_feet_cannot_be_in_the_same_place():
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("default::axbridge.errors.ControlWarning")
 @pytest.mark.parametrize("verb", [["walk"], ["play", "sample:bow"]], ids=lambda verb: verb[0])
 def test_a_verb_that_moves_the_whole_robot_moves_nothing_then(line, verb, capsys):
     pose = beyond("left_knee", -15)
     stand(line, pose)
-    assert run([*verb, "--rig", "bioloid", "--backend", "real", "--port", line.port]) == MISUSE
+    with pytest.warns(ControlWarning, match="'left_knee' .* beyond its limit"):
+        assert run([*verb, "--rig", "bioloid", "--backend", "real", "--port", line.port]) == MISUSE
     said = capsys.readouterr().err
     words = "left_knee stands at", "nothing has moved, and all motors are off", "axbridge verify", "axbridge calibrate"
     assert [word for word in words if word not in said] == []
