@@ -151,8 +151,8 @@ def _in_words(result: Comparison, floor: Comparison | None, walks: list[WalkSide
     errors = tables.errors_beside(*sides)
     names = ("perfect_servo", "delay_and_lag", "model", "repeat")
     simpler = {
-        servo: {name: {"mae": one.mae, "rmse": one.rmse} for name, one in zip(names, every, strict=False)}
-        for servo, every in errors.items()
+        servo: {name: {"mae": error.mae, "rmse": error.rmse} for name, error in zip(names, beside, strict=False)}
+        for servo, beside in errors.items()
     }
     figures = summary(result) | ({"walks": document(walks)} if walks else {}) | {"while_driven": simpler}
     lines = [printable(walk_headline(walks) or tables.headline(result), lines=True), ""]
@@ -170,8 +170,8 @@ def _labels(first: Recording, second: Recording) -> tuple[str, str]:
     if kinds[0] != kinds[1]:
         return kinds
     alike = first.path.stem == second.path.stem
-    one, other = (f"{side.path if alike else side.path.stem} ({kinds[0]})" for side in (first, second))
-    return one, other
+    left, right = (f"{side.path if alike else side.path.stem} ({kinds[0]})" for side in (first, second))
+    return left, right
 
 
 def _kind(recording: Recording) -> str:

@@ -42,8 +42,8 @@ def conformance(
     if junit is not None:
         write_junit(findings, junit, Path(command[-1] if "{port}" not in command[-1] else command[0]).name)
     rows = [("fault", "outcome", "packet", "what it said")]
-    rows += [(one.case, one.outcome, one.packet or "-", one.note[:80]) for one in findings]
-    failed = sum(one.outcome in BAD for one in findings)
+    rows += [(finding.case, finding.outcome, finding.packet or "-", finding.note[:80]) for finding in findings]
+    failed = sum(finding.outcome in BAD for finding in findings)
     lines = [*lined_up(rows), f"{len(findings)} runs, {failed} harmful"]
-    report("conformance-1", {"rig": rig, "findings": [asdict(one) for one in findings]}, lines, json=json)
+    report("conformance-1", {"rig": rig, "findings": [asdict(finding) for finding in findings]}, lines, json=json)
     return FAILED_CHECK if failed else DONE

@@ -107,8 +107,7 @@ def _stamp(path: Path | None) -> tuple[int, int] | None:
     """Return inode and modification time, which change when the file is replaced."""
     if path is None or not path.is_file():
         return None
-    status = path.stat()
-    return status.st_ino, status.st_mtime_ns
+    return path.stat().st_ino, path.stat().st_mtime_ns
 
 
 def _recording_state(path: Path | None, before: tuple[int, int] | None) -> str:

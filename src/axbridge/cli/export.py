@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 
 from axbridge import __version__
-from axbridge.cli.app import app, report
-from axbridge.cli.help import Verbs
+from axbridge.cli.app import group, report
 from axbridge.cli.options import ForceOption, JsonOption, RigArgument, servo_of, shared
 from axbridge.config import toml_tables
 from axbridge.config.rig import FOLDER, Rig
@@ -20,8 +19,7 @@ from axbridge.export.mjcf import left_out, to_mjcf
 from axbridge.export.ros2_control import to_ros2_control
 from axbridge.files import check_new, write_whole
 
-export = typer.Typer(cls=Verbs, no_args_is_help=True, help=__doc__)
-app.add_typer(export, name="export")
+export = group("export", __doc__)
 
 OnRig = Annotated[str | None, shared("--rig", "It gets the model; default: bench_arm.")]
 

@@ -8,8 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from axbridge.cli.app import app, note, report
-from axbridge.cli.help import Verbs
+from axbridge.cli.app import group, note, report
 from axbridge.cli.options import ForceOption, JsonOption, MoveArgument, RigOption, shared
 from axbridge.cli.progress import progress
 from axbridge.config.rig import Rig
@@ -20,8 +19,7 @@ from axbridge.motion.files import load_move, save_move
 from axbridge.motion.moves import Move
 from axbridge.motion.mtn import in_sevens, load_mtn, save_mtn
 
-move = typer.Typer(cls=Verbs, no_args_is_help=True, help=__doc__)
-app.add_typer(move, name="move")
+move = group("move", __doc__)
 
 MoveRigOption = Annotated[str | None, shared("--rig", "Its ids are those of a .mtn file.")]
 

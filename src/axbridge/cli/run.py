@@ -71,16 +71,11 @@ def run(
     backend = chosen_backend(backend, port)
     if port is not None and Path(port).exists():
         port = str(Path(port).resolve())
-    said = {
-        "BACKEND": backend,
-        "ENGINE": engine,
-        "PORT": port,
-        "REALTIME": "1" if view else None,
-    }  # `view` shows it in real time
-    said["MODEL"] = str(Path(model).resolve()) if model is not None and Path(model).is_file() else model
-    os.environ.update({f"AXBRIDGE_{name}": value for name, value in said.items() if value is not None})
-    session = None
-    arguments = context.args
+    model = str(Path(model).resolve()) if model is not None and Path(model).is_file() else model
+    realtime = "1" if view else None
+    settings = {"BACKEND": backend, "ENGINE": engine, "PORT": port, "REALTIME": realtime, "MODEL": model}
+    os.environ.update({f"AXBRIDGE_{name}": value for name, value in settings.items() if value is not None})
+    session, arguments = None, context.args
     if loaded is not None:
         session = install(loaded, backend, port=port, duration=duration, project=script.parent)
         arguments = arguments or list(loaded.webots.controller_args)

@@ -19,9 +19,8 @@ from axbridge.bus.handshake import checked_convention, identify_model, is_shared
 from axbridge.bus.protocols.known import PROTOCOLS, SECOND
 from axbridge.bus.scan import ping_all
 from axbridge.bus.serial import SerialBus
-from axbridge.cli.app import DONE, HARDWARE, app, note, report
+from axbridge.cli.app import DONE, HARDWARE, group, note, report
 from axbridge.cli.exit import motors_after, stopping
-from axbridge.cli.help import Verbs
 from axbridge.cli.options import BaudOption, JsonOption, PortOption, RigOption, servo_of, shared
 from axbridge.cli.progress import progress
 from axbridge.config.profile import FirmwareProfile, in_units
@@ -30,8 +29,7 @@ from axbridge.config.rig import Rig
 from axbridge.errors import BusError, BusTimeout, ControlWarning, CorruptPacket, HardwareError, Remedy, UsageError
 from axbridge.units import nearest_baud
 
-servo = typer.Typer(cls=Verbs, no_args_is_help=True, help=__doc__)
-app.add_typer(servo, name="servo")
+servo = group("servo", __doc__)
 
 ServoArgument = Annotated[str, typer.Argument(metavar="ID|NAME", help="Its bus id, or its name in the rig.")]
 OfRigOption = Annotated[str | None, shared("--rig", "Take the servo's id, port and baud rate from it.")]
@@ -276,9 +274,10 @@ def reboot(target: _Target) -> _Said:
         raise BusTimeout(number, f"servo {number} was asked to reboot, and has not answered since")
     after = 0 if status is None else read_register(bus, number, status)
     had, has = (HardwareError(value).describe() if value else "" for value in (before, after))
-    said = f"servo {number} has restarted" + (f"; it had: {had}" if had else ""), {"id": number, "had": had, "has": has}
+    text = f"servo {number} has restarted" + (f"; it had: {had}" if had else "")
+    facts = {"id": number, "had": had, "has": has}
     still = BusError(f"servo {number} still reports: {has}", "remove the cause, then reboot it again")
-    return (*said, still) if after else said
+    return (text, facts, still) if after else (text, facts)
 
 
 @_verb(mute_too=True)
@@ -310,9 +309,8 @@ def _position_with_torque(target: _Target) -> int:
     names = "present_position", "torque_enable", "operating_mode", "homing_offset"
     registers = target.profile.registers
     held = {name: read_register(target.bus, target.id, registers[name]) for name in names if name in registers}
-    return (
-        held["present_position"] if held["torque_enable"] else target.profile.put_back(held["present_position"], held)
-    )
+    present = held["present_position"]
+    return present if held["torque_enable"] else target.profile.put_back(present, held)
 
 
 @servo.command(context_settings={"ignore_unknown_options": True})  # an angle may be negative

@@ -83,13 +83,13 @@ def _news(page: LivePage, commands: Commands) -> str:
     """Return all texts of the page as JSON, for `web/page.js`."""
     robot, picture, now = page.robot, page.picture, monotonic()
     level, trouble = _trouble(page, now)
-    said, number, time = page.said
+    latest, number, time = page.message
     document: dict[str, Any] = {
         "state": _state(page),
         "level": level,
         "trouble": trouble,
         "stopped": robot.stopped,
-        "said": {"text": said if now - time < _MESSAGE_TIME else "", "number": number},
+        "said": {"text": latest if now - time < _MESSAGE_TIME else "", "number": number},
         "speed": page.actions.share,
         "torques": [_number(servo.goals.torque) for servo in robot.values()],
         "poses": [START, *commands.poses.poses],

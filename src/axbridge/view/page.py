@@ -119,7 +119,7 @@ class LivePage:
 
     def __init__(self, robot: Robot, port: int | None, host: str) -> None:
         self.robot = robot
-        self.said = "", 0, 0.0  # latest message, number of messages so far, and its time (monotonic)
+        self.message = "", 0, 0.0  # latest message, number of messages so far, and its time (monotonic)
         self.events = Events()
         self.requests = Requests(self.report)
         self.actions = Actions(robot)
@@ -274,7 +274,7 @@ class LivePage:
     def report(self, text: str) -> None:
         """Show a message on every page."""
         text = text.replace("\n", "; ")
-        self.said = text, self.said[1] + 1, monotonic()
+        self.message = text, self.message[1] + 1, monotonic()
         self.events.note(self.robot.time, text)
         self._fresh.set()
 
@@ -446,7 +446,7 @@ class LivePage:
     def _draw(self) -> None:
         """Publish the newest picture, at most 25 times a second and twice while nothing moves, and new texts."""
         sent = words = 0.0
-        said, kept = "", None
+        latest, kept = "", None
         shown: Picture | None = None
         least = np.array([_counts(self.robot, name) for name in self.robot])
         while not self._done.is_set():
@@ -460,8 +460,8 @@ class LivePage:
                     sent, shown, drawn = now, picture, frame(picture)
                     self._frames.append(drawn)
                     self.server.publish("frame", drawn)
-            if now - words >= _WORDS and (message := self._news()) != said:
-                words, said = now, message
+            if now - words >= _WORDS and (message := self._news()) != latest:
+                words, latest = now, message
                 self.server.publish("words", message)
 
     def _mind_last_page(self, *, watched: bool, now: float) -> None:
