@@ -82,7 +82,7 @@ def test_a_changed_id_zero_and_direction_are_found_and_the_comments_stay(tmp_pat
     ]
 
 
-def test_servos_of_2_0_are_found_with_what_they_count_by_and_a_wiggle_moves_them(tmp_path):
+def test_homing_offset_and_drive_mode_of_protocol_2_servos_are_written_to_the_rig(tmp_path):
     mine = copy_rig(Rig.load("head_gripper"), tmp_path / "mine")[0]
     held = {"homing_offset": 200, "drive_mode": 1}
     real = write_built(tmp_path / "built", mine, {"gripper": {"id": 9, "zero": 1800, "registers": held}})
@@ -97,13 +97,13 @@ def test_servos_of_2_0_are_found_with_what_they_count_by_and_a_wiggle_moves_them
     assert code == DONE, err
     assert "gripper has homing_offset 200, drive_mode 1: its zero and direction hold with that" in err
     assert "+registers = { homing_offset = 200, drive_mode = 1 }" in said
-    found = {servo.name: servo for servo in Rig.load(mine).servos}
-    one = found["gripper"]
-    assert (one.id, one.zero, one.direction) == (9, 1800, 1)
-    assert one.registers == held
-    assert one.min_position == pytest.approx(-1.0, abs=0.01)
-    assert one.max_position == pytest.approx(0.8, abs=0.01)
-    assert found["pan"].registers == {}
+    servos = {servo.name: servo for servo in Rig.load(mine).servos}
+    gripper = servos["gripper"]
+    assert (gripper.id, gripper.zero, gripper.direction) == (9, 1800, 1)
+    assert gripper.registers == held
+    assert gripper.min_position == pytest.approx(-1.0, abs=0.01)
+    assert gripper.max_position == pytest.approx(0.8, abs=0.01)
+    assert servos["pan"].registers == {}
 
 
 def test_swapped_ids_are_found_and_the_other_joint_is_calibrated_too(tmp_path, mine):
@@ -127,7 +127,7 @@ def test_swapped_ids_are_found_and_the_other_joint_is_calibrated_too(tmp_path, m
     assert (tilt.min_position, tilt.max_position) == (-1.2, 1.2)
 
 
-def test_keys_go_back_leave_out_and_end_and_nothing_is_written_then(mine):
+def test_keys_go_back_skip_a_joint_and_end_without_writing(mine):
     before = mine.read_bytes()
     with led(mine) as (port, tell), wizard_of(mine, port) as wizard:
         wizard.until("  1 turn it", press=" ")
@@ -232,7 +232,7 @@ def test_an_impossible_calibration_is_refused_in_two_lines(mine, options, code, 
     assert refused.count("\n") == 2
 
 
-def test_a_servo_without_an_led_is_not_said_to_blink_and_a_jump_of_its_count_is_named(tmp_path):
+def test_a_servo_without_led_and_a_jump_of_its_count_are_reported(tmp_path):
     mine = write_feetech_comb(tmp_path, 2)
     before = Rig.load(mine).servos[0]
     with led(mine) as (port, tell), wizard_of(mine, port, "--joints", "s1") as wizard:

@@ -49,8 +49,8 @@ def table(line):
 )
 def test_a_verb_for_a_servo_of_an_unknown_model_names_it_and_writes_nothing(line, on_line, table, words):
     line.heard.clear()
-    told = on_line("servo", *words, code=3)
-    assert "servo 1 is model 350, unknown here: nothing was written to it" in told
+    refused = on_line("servo", *words, code=3)
+    assert "servo 1 is model 350, unknown here: nothing was written to it" in refused
     asked = {code for id_, code, *_ in line.heard if id_ == STRANGE}
     assert asked <= {Instruction.PING, Instruction.READ}
 
@@ -59,26 +59,26 @@ def test_a_verb_for_a_servo_of_an_unknown_model_names_it_and_writes_nothing(line
 def test_off_switches_known_servos_off_beside_one_of_an_unknown_model_and_does_not_confirm_that_one(
     line, on_line, table
 ):
-    told = json.loads(on_line("off", "--json", code=3))["lines"][0]
-    assert told["off"] == ["servo 2", "servo 3"]
-    assert told["unconfirmed"] == ["servo 1 is model 350, unknown here, and got no write"]
+    answers = json.loads(on_line("off", "--json", code=3))["lines"][0]
+    assert answers["off"] == ["servo 2", "servo 3"]
+    assert answers["unconfirmed"] == ["servo 1 is model 350, unknown here, and got no write"]
     assert line[KNOWN].table["torque_enable"] == line.tables[AX][24] == 0
 
 
 @pytest.mark.slow
 def test_doctor_names_an_unknown_model_and_advises_no_write_to_it(line, on_line, table):
-    found = json.loads(on_line("doctor", "--json", code=1))["lines"][0]["findings"]
-    (one,) = (finding for finding in found if finding["id"] == STRANGE)
-    assert one["problem"] == "is model 350 (unknown)"
-    assert "axbridge servo" not in one["fix"]
+    findings = json.loads(on_line("doctor", "--json", code=1))["lines"][0]["findings"]
+    (finding,) = (finding for finding in findings if finding["id"] == STRANGE)
+    assert finding["problem"] == "is model 350 (unknown)"
+    assert "axbridge servo" not in finding["fix"]
 
 
 @pytest.mark.slow
 def test_monitor_leaves_a_servo_of_an_unknown_model_out_and_says_so(line, on_line, table):
-    told = on_line("monitor", "--duration", 0.2)
-    assert "servo 1 is model 350, unknown here" in told
-    assert "id 1\t" not in told
-    assert "id 2\t" in told
+    output = on_line("monitor", "--duration", 0.2)
+    assert "servo 1 is model 350, unknown here" in output
+    assert "id 1\t" not in output
+    assert "id 2\t" in output
 
 
 @pytest.mark.slow

@@ -121,7 +121,7 @@ def slide(tab, servo, share):
 
 
 @pytest.mark.ci
-def test_the_page_asks_no_other_host_moves_the_served_servo_and_says_when_its_program_has_ended(opened, desk):
+def test_the_page_loads_from_its_own_host_moves_the_servo_and_reports_the_end_of_its_program(opened, desk):
     with serving("bench_arm") as port:
         command = [sys.executable, "-m", "axbridge", "view", "--rig", "bench_arm", "--backend", "real", "--port", port]
         start = [*command, "--no-open", "--page-port", "0"]
@@ -184,7 +184,7 @@ def test_all_off_switches_every_motor_off_within_50_ms(comb, tab, press):
     assert any(seconds() < 0.05 for _ in range(5))  # the others: this computer was busy
 
 
-def test_all_off_works_while_the_page_is_too_busy_to_draw_and_what_it_shows_is_old(comb, tab):
+def test_all_off_works_while_the_page_is_too_busy_to_draw(comb, tab):
     line, robot, page = comb
     switch_on(line, page)
     busy = "const end = performance.now() + 400; while (performance.now() < end);"
@@ -245,7 +245,7 @@ def test_a_typed_number_is_not_overwritten_and_is_sent_on_enter_or_on_leaving_th
     tab.click("tr[data-servo=s1] td:nth-child(2)")
     page.requests.ask("test", lambda: page.actions.move("s1", 0.0))
     tab.wait_for(f"Number({field}.value) === 0")
-    for text, leave, wanted, told in (
+    for text, leave, wanted, message in (
         ("-40", lambda: tab.key("Enter", "Enter", 13), -40, ""),
         ("12,5", lambda: tab.key("Tab", "Tab", 9), 12.5, ""),
         ("4e1", lambda: tab.key("Enter", "Enter", 13), None, "is no number"),
@@ -262,7 +262,7 @@ def test_a_typed_number_is_not_overwritten_and_is_sent_on_enter_or_on_leaving_th
         assert targets == sorted(targets)  # on its way, and to none of the digits
         leave()
         if wanted is None:
-            tab.wait_for(f"{TEXT}.includes('{told}')")
+            tab.wait_for(f"{TEXT}.includes('{message}')")
             before = servo.target_position
             wait_until(lambda before=before: servo.target_position > before)  # it goes on as it was
         else:
@@ -305,7 +305,7 @@ def test_registers_are_read_and_a_doubtful_value_is_written_by_the_second_button
 
 
 @pytest.mark.ci
-def test_at_twice_the_size_everything_has_its_room_and_the_systems_dark_mode_is_taken(comb, tab, opened):
+def test_the_page_fits_at_twice_the_size_and_uses_the_dark_mode_of_the_system(comb, tab, opened):
     zoomed = opened("about:blank")
     zoomed.call("Emulation.setDeviceMetricsOverride", width=700, height=450, deviceScaleFactor=2, mobile=False)
     zoomed.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
@@ -320,7 +320,7 @@ def test_at_twice_the_size_everything_has_its_room_and_the_systems_dark_mode_is_
     zoomed.call("Page.close")
 
 
-def test_a_browser_without_webgl_gets_a_still_picture_and_everything_else(comb, tmp_path):
+def test_a_browser_without_webgl_gets_a_still_picture_and_a_working_stop(comb, tmp_path):
     line, robot, page = comb
     with browsing(tmp_path, *SIZE, graphics=False) as opened:
         tab = opened(page.url)
@@ -336,7 +336,7 @@ def test_a_browser_without_webgl_gets_a_still_picture_and_everything_else(comb, 
 
 
 @pytest.mark.filterwarnings("ignore:.*the motors keep their last goals:axbridge.errors.ControlWarning")
-def test_a_lost_port_shows_red_and_a_frozen_page_holds_nobody_up_and_wakes_in_the_present(comb, tab):
+def test_a_lost_port_is_shown_and_a_frozen_page_continues_with_the_present_state(comb, tab):
     line, robot, _ = comb
     line.unplug()
     tab.wait_for("document.querySelector('#said.bad')?.textContent.includes('port lost: looking for it')")
@@ -352,7 +352,7 @@ def test_a_lost_port_shows_red_and_a_frozen_page_holds_nobody_up_and_wakes_in_th
 
 
 @pytest.mark.ci
-def test_two_pages_see_the_same_and_the_robot_goes_on_when_they_are_closed(comb, tab, opened):
+def test_two_pages_show_the_same_and_the_robot_continues_when_they_are_closed(comb, tab, opened):
     line, robot, page = comb
     second = opened(page.url)
     second.wait_for("window.axbridge?.body?.drawn")
@@ -382,7 +382,7 @@ def test_a_killed_browser_leaves_the_motors_off_where_the_rig_says_so(tmp_path, 
         assert raised == []
 
 
-def test_a_ghost_is_drawn_where_a_servo_is_elsewhere_than_its_model_and_an_arrow_says_how_far(tmp_path, desk, opened):
+def test_a_ghost_and_an_arrow_show_the_difference_between_a_servo_and_its_model(tmp_path, desk, opened):
     with (
         PtyLine((1, 2)) as line,
         axbridge.open(write_comb(tmp_path, 2), backend="twin", port=line.port) as robot,
@@ -447,7 +447,7 @@ def replay(desk):
 
 
 @pytest.mark.ci
-def test_a_link_opens_a_moment_with_the_figures_of_the_recording_and_it_plays_from_there(opened, replay):
+def test_a_link_opens_a_moment_of_the_recording_and_plays_from_there(opened, replay):
     recording, page = replay
     track = recording["shoulder"]
     tab = opened(f"{page.as_uri()}#t=2.1&servo=shoulder")
