@@ -27,7 +27,7 @@ from axbridge.robot.open import open_robot
 from axbridge.robot.robot import Robot
 
 
-@app.command()
+@app.command(epilog="--rig my_head --port /dev/ttyUSB0")
 def calibrate(
     rig: RigOption,
     port: PortOption = None,

@@ -32,7 +32,7 @@ _WALKS = "a second --model or --beside is for walks, and not all of these are wa
 _KINDS = {"sim": "simulated", "real": "real", "twin": "real", "imported": "imported"}
 
 
-@app.command()
+@app.command(epilog="real.mcap --rig bench_arm --out report.html")
 def compare(
     recording: Annotated[Path, typer.Argument(metavar="REAL.mcap", help="The recording to compare with.")],
     other: Annotated[

@@ -18,7 +18,7 @@ from axbridge.testing.conformance import BAD, check_driver, write_junit
 from axbridge.testing.servo_bus import Timing
 
 
-@app.command()
+@app.command(epilog="--rig koch -- python my_driver.py {port}")
 def conformance(
     command: Annotated[list[str], typer.Argument(metavar="-- COMMAND…", help="The program, {port} for its port.")],
     rig: RigOption,

@@ -16,7 +16,7 @@ from axbridge.recording.csv_parquet import write_csv, write_parquet
 from axbridge.recording.ros2 import check_bag, write_ros2
 
 
-@app.command()
+@app.command(epilog="step.mcap step.csv --wide --rate 50")
 def convert(
     recording: Annotated[Path, typer.Argument(metavar="FILE.mcap", help="A recording.")],
     table: Annotated[Path, typer.Argument(metavar="FILE.csv", help="A .csv or .parquet; with --ros2 a folder.")],

@@ -46,7 +46,7 @@ _FILES = ("sim.mcap", "identified.toml", "identified.mcap", "report.html", "repo
 STARTS, BUDGET = 2, 8.0  # starting points of the fit; s
 
 
-@app.command()
+@app.command(epilog="--out my-demo")
 def demo(
     out: Annotated[Path, shared("--out", "A folder for all of it.", metavar="FOLDER")] = Path("axbridge-demo"),
     rig: RigOption = "bench_arm",

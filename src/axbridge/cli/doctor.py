@@ -32,7 +32,7 @@ _NEAR = 3  # counts; smaller differences between a servo's angle limit and the r
 _SHOWN = ("firmware_version", "return_delay_time", "status_return_level", "temperature_limit", "shutdown")
 
 
-@app.command()
+@app.command(epilog="--port /dev/ttyUSB0")
 def doctor(
     port: PortOption = None,
     rig: Annotated[str | None, shared("--rig", "Check that its servos answer.")] = None,

@@ -24,7 +24,7 @@ export = group("export", __doc__)
 OnRig = Annotated[str | None, shared("--rig", "It gets the model; default: bench_arm.")]
 
 
-@export.command()
+@export.command(epilog="bench_arm --out arm.xml")
 def mujoco(
     source: Annotated[str, typer.Argument(metavar="PARAMS.toml|RIG", help="A rig, or the parameters of a servo.")],
     out: Annotated[Path, shared("--out", "MJCF for MuJoCo >= 3.12.", metavar="ROBOT.xml")],
@@ -50,7 +50,7 @@ def mujoco(
     report("export-mujoco-1", {"rig": robot.name, "out": str(out), "left_out": lost}, lines, json=json)
 
 
-@export.command()
+@export.command(epilog="koch --out my_robot")
 def ros2(
     rig: RigArgument,
     out: Annotated[Path, shared("--out", "A folder for both files.", metavar="FOLDER")] = Path(),
@@ -66,7 +66,7 @@ def ros2(
     report("export-ros2-1", {"out": [str(path) for path in files]}, [f"wrote {path}" for path in files], json=json)
 
 
-@export.command()
+@export.command(epilog="bench_arm --out ax12.json")
 def bam(
     source: Annotated[str, typer.Argument(metavar="PARAMS.toml|RIG", help="Parameters of a servo, or a rig.")],
     out: Annotated[Path, shared("--out", metavar="M4.json")],

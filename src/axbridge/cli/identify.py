@@ -22,7 +22,7 @@ from axbridge.fit.result import Fit, summary, write_params
 from axbridge.jit import COMPILED
 
 
-@app.command()
+@app.command(epilog="falls.mcap sine.mcap --rig bench_arm --model ax12 --out my_servo.toml")
 def identify(
     recordings: Annotated[list[Path], typer.Argument(metavar="REC.mcap...", help="Recordings to fit.")],
     *,

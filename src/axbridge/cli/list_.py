@@ -21,7 +21,7 @@ from axbridge.recording.sample_logs import SAMPLES
 from axbridge.virtual.faults import FAULTS
 
 
-@app.command("list")
+@app.command("list", epilog="rigs")
 def list_(
     what: Annotated[
         str, typer.Argument(metavar="[KIND]", help="rigs, models, profiles, moves, samples, experiments or faults.")

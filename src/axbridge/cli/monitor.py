@@ -40,7 +40,7 @@ _LATEST = 5  # number of causes below the table
 _LOSSY = 0.001  # share of lost packets above which the cell is coloured
 
 
-@app.command()
+@app.command(epilog="--port /dev/ttyUSB0")
 def monitor(
     port: PortOption = None,
     rig: Annotated[str | None, shared("--rig", "Read its servos.")] = None,

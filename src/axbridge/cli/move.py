@@ -24,7 +24,7 @@ move = group("move", __doc__)
 MoveRigOption = Annotated[str | None, shared("--rig", "Its ids are those of a .mtn file.")]
 
 
-@move.command()
+@move.command(epilog="bow.mtn bow.json --rig bioloid")
 def convert(
     source: MoveArgument,
     target: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write; its ending says the kind.")],
@@ -48,7 +48,7 @@ def convert(
     print(f"wrote {target}")
 
 
-@move.command()
+@move.command(epilog="sample:bow")
 def info(source: MoveArgument, *, rig: MoveRigOption = None, json: JsonOption = False) -> None:
     """Say which pages a move has, how long they take and where they lead."""
     move, notes = load_move(source, None if rig is None else Rig.load(rig))
@@ -69,7 +69,7 @@ def info(source: MoveArgument, *, rig: MoveRigOption = None, json: JsonOption = 
     report("move-info-1", {"start": move.start, "joints": move.joints, "pages": pages}, lines, json=json)
 
 
-@move.command()
+@move.command(epilog="sample:bow less.json --rig bioloid")
 def optimise(
     source: MoveArgument,
     target: Annotated[Path, typer.Argument(metavar="OUT", help="The .json file to write: a pose every 20 ms.")],
@@ -100,7 +100,7 @@ def optimise(
     report("move-optimise-1", {**document, "seconds": best.seconds, "move": str(target)}, lines, json=json)
 
 
-@move.command()
+@move.command(epilog="> move.schema.json")
 def schema() -> None:
     """Print the JSON schema of a move's .json file."""
     print(dumps(Move.model_json_schema(), indent=2))

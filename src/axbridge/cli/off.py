@@ -24,7 +24,7 @@ _PATIENCE = 0.02  # s; a busy computer may deliver a status packet so late
 _FREE = 5.0  # s; the guard of a dead program closes the port within this time
 
 
-@app.command()
+@app.command(epilog="--port /dev/ttyUSB0")
 def off(
     port: PortOption = None,
     rig: Annotated[str | None, shared("--rig", "Use its lines; every servo of it must confirm.")] = None,

@@ -25,7 +25,7 @@ from axbridge.recording.robot_recorder import RobotRecorder, recording_of
 from axbridge.robot.open import open_robot
 
 
-@app.command()
+@app.command(epilog="sample:bow --rig bioloid")
 def play(
     move: opt.MoveArgument,
     *,

@@ -21,7 +21,7 @@ def _only() -> None:
     """Make typer treat this as a group, although it has only one verb."""
 
 
-@profile.command("from-model")
+@profile.command("from-model", epilog="xm430_w350.model")
 def from_model(
     table: Annotated[Path, typer.Argument(metavar="FILE.model", help="Of ROBOTIS' dynamixel_hardware_interface.")],
     out: Annotated[Path | None, shared("--out", "Default: profiles/NAME.toml.", metavar="PROFILE.toml")] = None,

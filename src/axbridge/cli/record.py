@@ -25,7 +25,7 @@ from axbridge.recording.stored import open_recording
 from axbridge.robot.open import chosen_backend
 
 
-@app.command()
+@app.command(epilog="step --rig bench_arm --angle 45 --out step.mcap")
 def record(
     experiment: Annotated[
         str, typer.Argument(help=f"{', '.join(NAMES)}, or protocol: all that a good identification needs, a file each.")

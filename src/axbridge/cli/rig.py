@@ -33,14 +33,14 @@ from axbridge.sim.engines.choice import check_size, with_usual_engine
 rig = group("rig", __doc__)
 
 
-@rig.command("list")
+@rig.command("list", epilog="")
 def list_(*, json: opt.JsonOption = False) -> None:
     """List the rigs that come with axbridge."""
     rigs = shipped_rigs()
     report("rig-list-1", {"rigs": rigs}, opt.lined_up(list(rigs.items())), json=json)
 
 
-@rig.command()
+@rig.command(epilog="my_head --port /dev/ttyUSB0")
 def new(
     name: Annotated[Path, typer.Argument(metavar="NAME", help="Of the rig, and of a new folder for it.")],
     port: opt.PortOption = None,
@@ -148,7 +148,7 @@ def _rig_of_urdf(name: Path, urdf: Path, profile: str | None, ids: list[int], on
     return validate(Rig, table, urdf, RigError)
 
 
-@rig.command()
+@rig.command(epilog="pan_tilt")
 def show(rig: opt.RigArgument, *, json: opt.JsonOption = False) -> None:
     """Print what a rig is: its files, buses, world and servos."""
     loaded = Rig.load(rig)
@@ -184,7 +184,7 @@ def _row(servo: ServoConfig) -> tuple[str, ...]:
     return servo.name, str(servo.id), servo.bus, servo.joint, servo.profile, servo.model, limits
 
 
-@rig.command()
+@rig.command(epilog="pan_tilt my_head")
 def copy(rig: opt.RigArgument, folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.")]) -> None:
     """Copy a rig and its files into a new folder, to change them. The copy gets the folder's name."""
     name, numbers = split_options(rig)
@@ -196,7 +196,7 @@ def copy(rig: opt.RigArgument, folder: Annotated[Path, typer.Argument(metavar="D
     print(f"next: change it, then `axbridge rig check {folder}`")
 
 
-@rig.command()
+@rig.command(epilog="my_head")
 def check(
     rig: Annotated[str, typer.Argument(metavar="FILE", help="Rig file, folder or name.")],
     json: opt.JsonOption = False,
@@ -214,7 +214,7 @@ def check(
     report("rig-check-1", {"file": str(loaded.path), "servos": count, "assumed": checked.assumed}, lines, json=json)
 
 
-@rig.command()
+@rig.command(epilog="> rig.schema.json")
 def schema() -> None:
     """Print the JSON schema of rig files, for editors that complete and check while you type."""
     print(json.dumps(rig_schema(), indent=2, ensure_ascii=False))

@@ -35,7 +35,9 @@ from axbridge.webots.session import say
 _STEP_PATIENCE = 0.4  # s; a controller that steps reads the request to end within this time
 
 
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+@app.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True}, epilog="my_controller.py --rig bioloid"
+)
 def run(
     context: typer.Context,
     script: Annotated[Path, typer.Argument(help="The script; words after it are its own, and after -- options, too.")],

@@ -37,7 +37,7 @@ MEASURED = "ax12"  # the model identified from a real servo
 _STDIN = 0
 
 
-@app.command()
+@app.command(epilog="bench_arm --link /tmp/arm --faults drop=0.01")
 def serve(
     rig: RigArgument,
     *,

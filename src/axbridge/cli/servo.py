@@ -37,6 +37,7 @@ _LAST_ID, _USUAL_BAUD = 253, 1_000_000
 _MOVERS = {  # registers whose write may switch the motor on
     "goal_position", "moving_speed", "torque_enable", "goal_velocity", "goal_pwm", "goal_current",
 }  # fmt: skip
+_NEGATIVE = {"ignore_unknown_options": True}  # an argument may be a negative number
 _RADIANS = 3.2  # a smaller angle with several decimals may have been meant in radians
 _SCOPES = {"": 0xFF, "id": 0x01, "id+baud": 0x02}
 
@@ -106,7 +107,7 @@ def _verb(
     return register
 
 
-@_verb()
+@_verb(epilog="1 --port /dev/ttyUSB0")
 def info(target: _Target) -> _Said:
     """Print every register of a servo, in counts and in units."""
     profile, title = target.profile, PROTOCOLS[target.profile.protocol].title
@@ -119,7 +120,7 @@ def info(target: _Target) -> _Said:
     return "\n".join(rows), facts
 
 
-@_verb()
+@_verb(epilog="1 present_position present_voltage --port /dev/ttyUSB0")
 def read(
     target: _Target,
     registers: Annotated[
@@ -132,7 +133,7 @@ def read(
     return "\n".join(f"{name} {value}" for name, value in values.items()), {"id": target.id, "registers": values}
 
 
-@_verb(mute_too=True, context_settings={"ignore_unknown_options": True})  # a value may be negative
+@_verb(mute_too=True, context_settings=_NEGATIVE, epilog="1 led 1 --port /dev/ttyUSB0")
 def write(
     target: _Target,
     register: Annotated[str, typer.Argument(metavar="REGISTER", help="Its name or address, as `servo info` lists it.")],
@@ -166,7 +167,7 @@ def write(
     return "\n".join(lines), {"id": number, "register": register, "value": value, "eeprom_bytes": worn}
 
 
-@_verb()
+@_verb(epilog="1 7 --port /dev/ttyUSB0")
 def set_id(
     target: _Target,
     new: Annotated[int, typer.Argument(metavar="NEW", min=0, max=253, help="Its id from now on.")],
@@ -196,7 +197,7 @@ def _refuse_taken(bus: SerialBus, new: int) -> None:
     raise BusError(f"id {new} is taken: a servo answers to it", "choose another id, or unplug that servo first")
 
 
-@_verb()
+@_verb(epilog="1 500000 --port /dev/ttyUSB0")
 def set_baud(
     target: _Target,
     new: Annotated[int, typer.Argument(metavar="NEW_BAUD", help="Bits per second from now on.")],
@@ -233,7 +234,7 @@ def _agreed(number: int, *, keep: str, yes: bool) -> None:
         typer.confirm(what, abort=True, err=True)
 
 
-@_verb(ask=_agreed)
+@_verb(ask=_agreed, epilog="1 --port /dev/ttyUSB0")
 def reset(
     target: _Target,
     keep: Annotated[str, typer.Option(metavar="id|id+baud", help="Keep these registers; Protocol 2.0 only.")] = "",
@@ -262,7 +263,7 @@ def reset(
     return text, {"id": new, "before": number, "baud": default}
 
 
-@_verb()
+@_verb(epilog="1 --port /dev/ttyUSB0")
 def reboot(target: _Target) -> _Said:
     """Restart a servo: its torque goes off, and a shut-down after an overload or a fault is cleared."""
     bus, number, profile, *_ = target
@@ -280,7 +281,7 @@ def reboot(target: _Target) -> _Said:
     return (text, facts, still) if after else (text, facts)
 
 
-@_verb(mute_too=True)
+@_verb(mute_too=True, epilog="1 off --port /dev/ttyUSB0")
 def torque(
     target: _Target,
     state: Annotated[str, typer.Argument(metavar="on|off", help="What the motor shall be.")],
@@ -313,7 +314,7 @@ def _position_with_torque(target: _Target) -> int:
     return present if held["torque_enable"] else target.profile.put_back(present, held)
 
 
-@servo.command(context_settings={"ignore_unknown_options": True})  # an angle may be negative
+@servo.command(context_settings=_NEGATIVE, epilog="1 30 --port /dev/ttyUSB0")
 def goto(
     servo: ServoArgument,
     angle: Annotated[float, typer.Argument(metavar="DEGREES", help="0 is the middle of its range, or the rig's zero.")],

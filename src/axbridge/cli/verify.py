@@ -92,7 +92,7 @@ _CYCLES = 2  # periods of the sine
 _BEHIND = 12.0  # degrees; a joint with a larger error behind its goal did not follow
 
 
-@app.command()
+@app.command(epilog="--rig bioloid --port /dev/ttyUSB0")
 def verify(
     rig: opt.RigOption,
     port: opt.PortOption = None,

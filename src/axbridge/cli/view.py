@@ -29,7 +29,7 @@ from axbridge.view.web_server import WebServer
 _LONGEST_SLEEP = 4e6  # s, 46 days; some systems refuse more
 
 
-@app.command()
+@app.command(epilog="--rig bioloid")
 def view(
     recordings: Annotated[
         list[Path] | None,

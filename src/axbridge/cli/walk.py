@@ -26,7 +26,7 @@ from axbridge.view.attach import watched
 _SLOWER = 1.05  # ratio of measured to planned time above which a note is printed
 
 
-@app.command()
+@app.command(epilog="--rig bioloid --steps 6")
 def walk(
     *,
     rig: opt.RigOption,
