@@ -156,21 +156,15 @@ def test_a_warning_is_one_plain_line(tmp_path):
     assert re.fullmatch(r"note: servo 'shaft' has no torque, .*reports overload\n", done.stderr)
 
 
-def test_a_pipe_gets_progress_and_remaining_time_every_ten_seconds(capsys, monkeypatch):
+def test_a_pipe_gets_a_first_progress_line_soon_and_then_the_remaining_time_at_intervals(capsys, monkeypatch):
     monkeypatch.setattr("axbridge.cli.progress._FIRST", 0.01)
-    monkeypatch.setattr("axbridge.cli.progress._EVERY", 0.02)
+    monkeypatch.setattr("axbridge.cli.progress._EVERY", 0.5)
     with progress("searching") as show:
-        time.sleep(0.5)  # time before this part does not count
+        until(lambda: re.fullmatch(r"searching, \d s so far\n", capsys.readouterr().err))
+        time.sleep(0.3)  # time before this part does not count
         show("start 2", 0.0)
         show("start 2", 0.25)
         until(lambda: re.search(r"start 2 25%, \d s so far, about [01] s left\n", capsys.readouterr().err))
-
-
-def test_a_pipe_gets_the_first_progress_line_soon(capsys, monkeypatch):
-    monkeypatch.setattr("axbridge.cli.progress._FIRST", 0.01)
-    monkeypatch.setattr("axbridge.cli.progress._EVERY", 600.0)
-    with progress("searching"):
-        until(lambda: re.fullmatch(r"searching, \d s so far\n", capsys.readouterr().err))
 
 
 WAITING = """

@@ -26,6 +26,7 @@ from tests.support.warm import serving
 pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")]
 
 SIZE = 1024, 768
+DRAWN = "window.axbridge?.body?.drawn"
 TEXT = "document.body.innerText"
 GOAL = "[...document.querySelectorAll('td.track input')].map(one => Number(one.value))"
 
@@ -82,7 +83,7 @@ def comb(desk):
 @pytest.fixture(scope="module")
 def shared_tab(comb, opened):
     tab = opened(comb[2].url)
-    tab.wait_for("window.axbridge?.body?.drawn")
+    tab.wait_for(DRAWN)
     return tab
 
 
@@ -96,6 +97,10 @@ def tab(comb, shared_tab):
     wait_until(lambda: not robot.stopped and not any(table[24] for table in line.tables.values()))
     shared_tab.wait_for(f"{TEXT}.includes('all motors are limp') || {TEXT}.includes('all motors are off')")
     return shared_tab
+
+
+def wait_until_stopped(line, robot, seconds=120):
+    wait_until(lambda: robot.stopped and not any(table[24] for table in line.tables.values()), seconds)
 
 
 def switch_on(line, page):
@@ -129,7 +134,7 @@ def test_the_page_loads_from_its_own_host_moves_the_servo_and_reports_the_end_of
             try:
                 url = view.stdout.readline().split()[1]
                 tab = opened(url)
-                tab.wait_for("window.axbridge?.body?.drawn")
+                tab.wait_for(DRAWN)
                 limp = tab.picture()
                 slide(tab, "shoulder", 0.3)
                 tab.wait_for("document.querySelector('.on input').checked")  # its motor is on
@@ -191,7 +196,7 @@ def test_all_off_works_while_the_page_is_too_busy_to_draw(comb, tab):
     tab.run(f"window.busy = setInterval(() => {{ {busy} }}, 410)")
     try:
         tab.key("Escape", "Escape", 27)
-        wait_until(lambda: robot.stopped and not any(table[24] for table in line.tables.values()), 5)
+        wait_until_stopped(line, robot, 5)
     finally:
         tab.run("clearInterval(window.busy)")
     page.release()
@@ -216,20 +221,18 @@ ELEMENTS = {
 def test_space_and_escape_switch_every_motor_off_and_do_nothing_else_whatever_has_the_focus(comb, tab, element):
     line, robot, page = comb
     drawer, find = ELEMENTS[element]
-    # not the field of the goal, which a motor that is off has not
-    state = (
-        "JSON.stringify([...document.querySelectorAll('aside input[type=range], aside select')].map(one => one.value))"
-    )
+    fields = "document.querySelectorAll('aside input[type=range], aside select')"  # not the goal: it is empty when off
+    state = f"JSON.stringify([...{fields}].map(one => one.value))"
     if drawer:
-        tab.run(f"document.querySelector('[data-drawer={drawer}]').ariaPressed === 'true' || "
-                f"document.querySelector('[data-drawer={drawer}]').click()")  # fmt: skip
+        button = f"document.querySelector('[data-drawer={drawer}]')"
+        tab.run(f"{button}.ariaPressed === 'true' || {button}.click()")
     for key in ((" ", "Space", 32), ("Escape", "Escape", 27)):
         switch_on(line, page)
         tab.wait_for(f"{TEXT}.includes('3 of 3 motors are on')")
         tab.run(f"{find}.focus()")
         before = tab.run(state)
         tab.key(*key)
-        wait_until(lambda: robot.stopped and not any(table[24] for table in line.tables.values()))
+        wait_until_stopped(line, robot)
         tab.wait_for(f"{TEXT}.includes('all motors are off')")
         assert tab.run(state) == before
         tab.click("#release")
@@ -310,7 +313,7 @@ def test_the_page_fits_at_twice_the_size_and_uses_the_dark_mode_of_the_system(co
     zoomed.call("Emulation.setDeviceMetricsOverride", width=700, height=450, deviceScaleFactor=2, mobile=False)
     zoomed.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
     zoomed.call("Page.navigate", url=comb[2].url)
-    zoomed.wait_for("window.axbridge?.body?.drawn")
+    zoomed.wait_for(DRAWN)
     assert zoomed.run("getComputedStyle(document.body).backgroundColor") == "rgb(20, 24, 29)"
     assert zoomed.run("document.documentElement.scrollWidth <= innerWidth")
     for part, least in (("canvas", 200), ("#servos", 300), ("#off", 100), ("#curves", 600)):
@@ -330,7 +333,7 @@ def test_a_browser_without_webgl_gets_a_still_picture_and_a_working_stop(comb, t
         for press in (lambda: tab.key(" ", "Space", 32), lambda: tab.click("#off")):
             switch_on(line, page)
             press()
-            wait_until(lambda: robot.stopped and not any(table[24] for table in line.tables.values()))
+            wait_until_stopped(line, robot)
             page.release()
             wait_until(lambda: not robot.stopped)
 
@@ -355,7 +358,7 @@ def test_a_lost_port_is_shown_and_a_frozen_page_continues_with_the_present_state
 def test_two_pages_show_the_same_and_the_robot_continues_when_they_are_closed(comb, tab, opened):
     line, robot, page = comb
     second = opened(page.url)
-    second.wait_for("window.axbridge?.body?.drawn")
+    second.wait_for(DRAWN)
     slide(second, "s1", 0.8)
     there = second.wait_for(f"{GOAL}[0] > 40 && {GOAL}[0]")
     tab.call("Page.bringToFront")
@@ -390,7 +393,7 @@ def test_a_ghost_and_an_arrow_show_the_difference_between_a_servo_and_its_model(
         stepping(robot) as raised,
     ):
         tab = opened(page.url)
-        tab.wait_for("window.axbridge?.body?.drawn")
+        tab.wait_for(DRAWN)
         switch_on(line, page)
         tab.wait_for("axbridge.body.ghosts[0].moved.every(one => !one)")  # they do the same
         there = int.from_bytes(line.tables[2][36:38], "little")
@@ -451,7 +454,7 @@ def test_a_link_opens_a_moment_of_the_recording_and_plays_from_there(opened, rep
     recording, page = replay
     track = recording["shoulder"]
     tab = opened(f"{page.as_uri()}#t=2.1&servo=shoulder")
-    tab.wait_for("window.axbridge?.body?.drawn")
+    tab.wait_for(DRAWN)
     time_ = track.time - recording.start
     sample = int(np.argmin(np.abs(time_ - 2.1)))
     assert tab.run("axbridge.held") == pytest.approx(time_[sample], abs=1e-4)
