@@ -134,7 +134,7 @@ def test_the_doctor_lists_servos_without_group_reads_and_duplicate_ids(line, cap
     assert run(["doctor", "--port", line.port]) in {0, 1}  # a busy machine may reduce the rate
     report = capsys.readouterr().out
     assert "servos: 3 of Protocol 1.0; 1-2 of Protocol 2.0\n" in report
-    assert "ids 2 do not know the fast sync read" in report
+    assert "ids 2 have no fast sync read" in report
     line.set(3, id=2)
     assert "one servo speaks Protocol 1.0, one 2.0" in on_line("doctor", code=1)
 
@@ -150,7 +150,7 @@ def test_a_reset_keeps_the_registers_of_its_option(line, on_line):
 
 def test_id_253_is_refused_on_a_line_with_protocol_2(line, on_line):
     refused = on_line("servo", "set-id", 3, 253, code=3)
-    assert "id 253 is no id beside servos of Protocol 2.0" in refused
+    assert "id 253 is impossible beside servos of Protocol 2.0" in refused
     assert "id 1 is taken" in on_line("servo", "set-id", 3, 1, code=3)
     on_line("servo", "set-id", 1, 9)
     assert on_line("servo", "read", 9, "id") == "id 9\n"

@@ -76,7 +76,7 @@ def diagnosed(said, port, *words):
         ({34: b"\xc8\0"}, "torque", "at most 20% of its torque: torque_limit is 200", "torque_limit 1023"),
         ({14: b"\xc8\0", 34: b"\xc8\0"}, "torque", "at most 20% of its torque: max_torque is 200",
          "max_torque 1023 --port PORT && axbridge servo write 1 torque_limit 1023"),
-        ({11: b"\x5a"}, "temperature_limit", "lets itself get 90 °C hot", "temperature_limit 70"),
+        ({11: b"\x5a"}, "temperature_limit", "allows itself a temperature of 90 °C", "temperature_limit 70"),
         ({18: b"\4"}, "protection", "does not switch itself off", "shutdown 36"),
         ({8: b"\x20\3"}, "angle_limits", "goes from 0 to 800 by its own angle limits, and the rig sends it from",
          "ccw_angle_limit 1023"),

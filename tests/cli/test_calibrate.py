@@ -62,13 +62,8 @@ def test_a_changed_id_zero_and_direction_are_found_and_the_comments_stay(tmp_pat
         assert tell("register torque_enable") == [0, 0]
     assert code == DONE, err
     assert "seen from above" in said
-    for line in (
-        "-id = 2  # the lower one",
-        "+id = 9  # the lower one",
-        "-zero = 512",
-        "+zero = 390",
-        "+direction = -1",
-    ):
+    changes = "-id = 2  # the lower one", "+id = 9  # the lower one", "-zero = 512", "+zero = 390", "+direction = -1"
+    for line in changes:
         assert f"\n{line}\n" in said
     pan, tilt = Rig.load(mine).servos
     assert (pan.id, pan.zero, pan.direction) == (1, 512, 1)
@@ -110,7 +105,7 @@ def test_swapped_ids_are_found_and_the_other_joint_is_calibrated_too(tmp_path, m
     real = write_built(tmp_path / "built", mine, {"pan": {"id": 2}, "tilt": {"id": 1}})
     with led(real) as (port, tell), wizard_of(mine, port, "--joints", "pan") as wizard:
         lead(wizard, tell, 0)
-        wizard.until("servo 2 is tilt's by the rig: tilt comes, too")
+        wizard.until("the rig gives servo 2 to tilt: tilt is calibrated, too")
         wizard.until("joint 2 of 2: tilt, servo 1, the only one left (servo 2, by the rig, moves pan): its LED blinks")
         wizard.until("  1 turn it")
         assert {pan for pan, _ in blinked(tell, 1)} == {0}
@@ -206,7 +201,7 @@ def test_a_servo_without_replies_for_a_moment_only_repeats_its_joint(mine, wiggl
             wiggle(wizard, tell, 1)
         tell("pause 2")
         wizard.until("missing: waiting until all answer")
-        wizard.until("all answer again: tilt once more; what was found before is kept")
+        wizard.until("all answer again: tilt once more; earlier results are kept")
         assert tell("register torque_enable") == [0, 0]
         lead(wizard, tell, 1)
         wizard.until("write it?", press="y")
@@ -238,7 +233,7 @@ def test_a_servo_without_led_and_a_jump_of_its_count_are_reported(tmp_path):
     with led(mine) as (port, tell), wizard_of(mine, port, "--joints", "s1") as wizard:
         wizard.until("joint 1 of 1: s1, servo 1 by the rig: it has no LED\n")
         lead(wizard, tell, 0, ends=(1.5, 3.0, 3.4))
-        wizard.until("this already: nothing is written")
+        wizard.until("these values already: nothing is written")
         code, _, err = wizard.end()
     assert code == DONE, err
     assert "s1 jumped by more than half a turn" in err

@@ -176,7 +176,7 @@ def test_a_servo_with_a_weak_motor_is_not_its_model(tmp_path):
     real = rig.model_copy(update={"servos": (rig.servos[0].model_copy(update={"params": weak}),)})
     (finding,) = moved(rig, real, tmp_path / "motion.mcap").findings
     assert finding.kind == "model"
-    assert "RMS away from what its model lima2009 does; 2.5° are within its word" in finding.problem
+    assert "RMS away from what its model lima2009 does; 2.5° are allowed" in finding.problem
     assert f"axbridge identify {tmp_path / 'motion.mcap'} --rig" in finding.fix
 
 

@@ -16,12 +16,12 @@ import axbridge
 from axbridge.bus.serial import SerialBus
 from axbridge.cli import app
 from axbridge.config.registers import Instruction
-from axbridge.recording.provenance import describe
 from tests.support.browser import CHROMIUM, browsing
 from tests.support.pty_line import PtyLine
 from tests.support.robot_files import write_comb
 from tests.support.waiting import until as wait_until
 from tests.support.warm import serving
+from tests.view.test_replay import record_swing
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")]
 
@@ -436,17 +436,9 @@ def test_eighteen_servos_at_50_steps_a_second_are_shown_while_both_cores_are_bus
 
 @pytest.fixture(scope="module")
 def replay(desk):
-    with (
-        axbridge.open("bench_arm") as robot,
-        axbridge.Recorder(desk / "swing.mcap", describe(robot.rig, backend="sim")) as recorder,
-        axbridge.RobotRecorder(robot, recorder),
-    ):
-        robot.step(500)  # limp: it has no goal
-        for step in range(150):
-            robot["shoulder"].set_position(0.5 * math.sin(0.1 * step))
-            robot.step(20)
+    recording = record_swing(desk / "swing.mcap", 150, limp_ms=500)
     assert app.run(["view", "swing.mcap", "--out", "page.html", "--force"]) == app.DONE
-    return axbridge.open_recording(desk / "swing.mcap"), desk / "page.html"
+    return recording, desk / "page.html"
 
 
 @pytest.mark.ci

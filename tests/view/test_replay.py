@@ -19,18 +19,24 @@ from axbridge.view.replay import replay_page
 pytest.importorskip("websockets")
 
 
-@pytest.fixture
-def recording(tmp_path):
-    path = tmp_path / "swing.mcap"
+def record_swing(path, steps=100, limp_ms=0):
+    """Record a sine of a simulated servo, after a time in which it is limp and has no goal."""
     with (
         axbridge.open("bench_arm") as robot,
         axbridge.Recorder(path, describe(robot.rig, backend="sim")) as recorder,
         axbridge.RobotRecorder(robot, recorder),
     ):
-        for step in range(100):
+        if limp_ms:
+            robot.step(limp_ms)
+        for step in range(steps):
             robot["shoulder"].set_position(0.5 * math.sin(0.1 * step))
-            robot.step()
+            robot.step(20)
     return axbridge.open_recording(path)
+
+
+@pytest.fixture
+def recording(tmp_path):
+    return record_swing(tmp_path / "swing.mcap")
 
 
 def description_of(page):

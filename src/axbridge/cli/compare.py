@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from axbridge.cli.app import DONE, FAILED_CHECK, app, note, report
-from axbridge.cli.options import MODELS, EngineOption, ForceOption, JsonOption, names_rig, servo_of, shared
+from axbridge.cli.options import MODELS, EngineOption, ForceOption, JsonOption, check_needs, names_rig, servo_of, shared
 from axbridge.cli.progress import Show, progress
 from axbridge.comparison import tables
 from axbridge.comparison.comparison import Comparison, check, following, lacks, summary
@@ -65,8 +65,7 @@ def compare(
         rig, other = str(other), None
     if other is not None and (rig is not None or engine is not None):
         raise UsageError("both a second recording and something to simulate are given", "give one of them")
-    if model and rig is None:
-        raise UsageError("--model needs the rig whose servos have it", "add --rig")
+    check_needs(rig, model=model)
     first, *more = model or [""]  # "": the rig's model
     if len(more) + (beside is not None) > 1:
         raise UsageError("a picture holds three walks at most", "give a second --model, or --beside")

@@ -67,7 +67,7 @@ def identify(
 ) -> int:
     """Fit a servo model to recordings, and say how sure each parameter is."""
     if prove and out is not None:
-        raise UsageError("a fit of made-up data is no model to keep", "leave --out out")
+        raise UsageError("a fit of simulated data (--prove) gives no model to keep", "leave --out out")
     if not prove and out is None:
         raise UsageError("--out is missing", "add --out PARAMS.toml")
     check_new(out, html, force=force, sources=(*recordings, *(holdout or ()), *(again or ()), rig))

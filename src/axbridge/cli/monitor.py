@@ -21,11 +21,11 @@ from axbridge.bus.stats import wire_time
 from axbridge.cli.app import DONE, HARDWARE, app, emit_json, note
 from axbridge.cli.exit import Terminated
 from axbridge.cli.off import buses_of
-from axbridge.cli.options import BaudOption, EngineOption, JsonOption, PortOption, shared
+from axbridge.cli.options import BaudOption, EngineOption, JsonOption, PortOption, check_needs, shared
 from axbridge.cli.progress import progress
 from axbridge.config.profile import HOT_MARGIN, FirmwareProfile
 from axbridge.config.rig import Rig
-from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError, RigError, UsageError
+from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError, RigError
 from axbridge.robot.twin.residuals import REMEDIES
 from axbridge.robot.twin.twin import PassiveTwin
 from axbridge.sim.engines.choice import with_usual_engine
@@ -57,8 +57,7 @@ def monitor(
     In a pipe or with --json it prints one table after --duration (default: 1 s); reasons to a pipe at once, until
     Ctrl-C. The exit code is 3 if a servo does not answer.
     """
-    if model is not None and rig is None:
-        raise UsageError("--model needs the robot that it is simulated on", "add --rig")
+    check_needs(rig, model=model)
     live = sys.stdout.isatty() and not json
     twin, causes = None, list[dict[str, Any]]()
     with ExitStack() as stack:

@@ -33,7 +33,7 @@ def convert(
 ) -> None:
     """Write a move as another kind of file.
 
-    From .mtn to .mtn every page stays as it is, with a right checksum; one of more than 7 steps goes on on free pages.
+    From .mtn to .mtn each page is kept, with a correct checksum; a page of more than 7 steps continues on free pages.
     """
     check_new(target, force=force, sources=(source,))
     if source.suffix.lower() == target.suffix.lower() == ".mtn":
@@ -87,7 +87,7 @@ def optimise(
     loaded = Rig.load(rig)
     move, notes = load_move(source, loaded)
     note(*notes)
-    with progress("searching the way of least energy", quiet=json):
+    with progress("searching the motion of least energy", quiet=json):
         best = least_energy(loaded, move)
     best.move.save(target)
     document = {"energy": best.joules, "minimum_jerk": best.minimum_jerk, "saved": best.saved}

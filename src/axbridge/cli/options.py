@@ -44,6 +44,13 @@ def named_mcap(path: Path | None) -> Path | None:
     return path
 
 
+def check_needs(rig: str | None, **options: object) -> None:
+    """Refuse options of a simulation without the rig that is simulated."""
+    for name, value in options.items():
+        if rig is None and value not in (None, []):
+            raise UsageError(f"--{name} needs the rig that is simulated", "add --rig")
+
+
 def names_rig(word: Path | None) -> bool:
     """Return whether a word in the place of a recording names a rig."""
     if word is None or (word.is_file() and word.suffix != ".toml"):

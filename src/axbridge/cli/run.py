@@ -164,7 +164,7 @@ def _end_on_signals(session: Session | None, asked: set[int], close: Callable[[]
         if number == signal.SIGTERM:
             os.kill(os.getpid(), number)
         else:
-            say("axbridge: heard Ctrl-C: the controller ends at its next step; Ctrl-C again ends it now")
+            say("axbridge: Ctrl-C: the controller ends at its next step; a second Ctrl-C ends it now")
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, ask)

@@ -146,7 +146,7 @@ def write(
     register = target.profile.register_name(register)
     if register in {"id", "baud_rate"}:
         other = "set-id" if register == "id" else "set-baud"
-        hint = f"use `axbridge servo {other}`, which looks before it does"
+        hint = f"use `axbridge servo {other}`, which also checks that the change is possible"
         raise UsageError(f"{register} is not changed by write", hint)
     bus, number, profile, mute, line = target
     if mute:
@@ -180,7 +180,7 @@ def set_id(
     if number != new:
         _refuse_taken(bus, new)
         if new == _LAST_ID and ping_all(bus):
-            problem = f"id {new} is no id beside servos of Protocol 2.0, whose packets all begin like one to it"
+            problem = f"id {new} is impossible beside servos of Protocol 2.0: their packets begin like one to id {new}"
             raise BusError(problem, "choose another id")
         write_register(bus, number, profile, "id", new)
     return f"servo {number} is servo {new} now", {"id": new, "before": number}
@@ -284,7 +284,7 @@ def reboot(target: _Target) -> _Said:
 @_verb(mute_too=True, epilog="1 off --port /dev/ttyUSB0")
 def torque(
     target: _Target,
-    state: Annotated[str, typer.Argument(metavar="on|off", help="What the motor shall be.")],
+    state: Annotated[str, typer.Argument(metavar="on|off", help="The new state of the motor.")],
 ) -> _Said:
     """Switch torque on or off. When on, the servo holds its position, also after this program has ended."""
     if state not in {"on", "off"}:
@@ -334,7 +334,7 @@ def goto(
     if 0 < abs(angle) < _RADIANS and angle != round(angle, 1):
         note(f"{angle:g} is taken for degrees; {angle:g} rad are {math.degrees(angle):.1f}°")
     if duration is not None and not 0 < duration < math.inf:
-        raise UsageError(f"a way of {duration:g} s is not positive and finite", "give seconds")
+        raise UsageError(f"a duration of {duration:g} s is not positive and finite", "give seconds")
     alone = _one_of_rig(rig, servo) if rig else _rig_of_id(servo, port, baud)
     there = f"{alone.servos[0].name} is where it was"
     from axbridge.robot.calibration import reach_of

@@ -286,9 +286,7 @@ class _Run:
 def _turned(guide: ManualProcedure[JointTurn], name: str, count: str) -> JointTurn | str:
     """Return the servo that moved when a joint was turned, or the key that left the joint."""
     what = f"{count}: turn {name} (id {guide.robot[name].config.id})"
-    which = (
-        f"did it go {guide.sense(name)}? {YES}; {_OTHER_SENSE}: the other way; {_OTHER_JOINT}: another joint moved; "
-    )
+    others = f"{_OTHER_SENSE}: the other way; {_OTHER_JOINT}: another joint moved; {AGAIN}: show it again"
     while True:
         servo, angle, struck = guide.turned(what, name, name)
         if struck in {SKIP, BACK}:
@@ -298,7 +296,8 @@ def _turned(guide: ManualProcedure[JointTurn], name: str, count: str) -> JointTu
             return JointTurn(name, servo, 1 if angle > 0 else -1, "hand")
         while guide.nudge(name):
             keys = YES + _OTHER_SENSE + _OTHER_JOINT + AGAIN
-            if (struck := guide.ask(f"    {which}{AGAIN}: show it again", keys=keys)) != AGAIN:
+            question = f"    did it go {guide.sense(name)}? {YES}; {others}"
+            if (struck := guide.ask(question, keys=keys)) != AGAIN:
                 moved = "" if struck == _OTHER_JOINT else name
                 return JointTurn(name, moved, -1 if struck == _OTHER_SENSE else 1, "nudge")
 
@@ -413,8 +412,8 @@ def _ended(task: Task, held: Sequence[str], number: signal.Signals) -> dict[str,
             line = child.stdout.readline() if ready else ""
             if not line:
                 output.seek(0)
-                words = " ".join(output.read().split()) or "it says nothing"
-                raise BusError(f"the program that should hold the motors did not get so far: {words}", "try again")
+                words = " ".join(output.read().split()) or "it printed nothing"
+                raise BusError(f"the program that holds the motors did not start: {words}", "try again")
             started = time.monotonic()
             child.send_signal(number)
             with suppress(subprocess.TimeoutExpired):  # `powered` then shows the servos with torque
@@ -536,7 +535,7 @@ def judge_motion(rig: Rig, comparison: Comparison, path: Path) -> StepOutcome:
     listed = ", ".join(f"{kind} {value:.2f}° RMS" for kind, value in rmse.items())
     allowed = math.degrees(tolerance(rig, servo, model).wrong)
     rms = math.sqrt(sum(value**2 for value in rmse.values()) / len(rmse))
-    problem = f"is {rms:.1f}° RMS away from what its model {model.name} does; {allowed:.1f}° are within its word"
+    problem = f"is {rms:.1f}° RMS away from what its model {model.name} does; {allowed:.1f}° are allowed"
     fix = (
         f"look what it carries, and what holds it; if nothing does, identify it: axbridge identify {path} "
         f"--rig {rig.path} --servo {name} --model ax12 --out {name}.toml"

@@ -140,10 +140,8 @@ class ServoBus:
         if not line:
             self._server.kill()
             text = self._server.communicate()[1].strip().removeprefix("axbridge: ")
-            why, _, hint = text.partition("\n")
-            raise PortError(
-                "virtual bus", why or f"no answer for {_PATIENCE:.0f} s", hint or f"see why: {self._command}"
-            )
+            why, _, hint = (text or f"no answer for {_PATIENCE:.0f} s").partition("\n")
+            raise PortError("virtual bus", why, hint or f"see why: {self._command}")
         answer: dict[str, Any] = json.loads(line)
         return answer
 

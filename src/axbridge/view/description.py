@@ -31,14 +31,10 @@ def described(rig: Rig, names: list[str], ranges: Mapping[str, tuple[float, floa
         dof, sliding = int(tree.dof[link]), bool(tree.kind[link] == SLIDES)
         servo = joints.get(tree.joints[dof].name, "") if dof >= 0 else ""
         slides |= {servo} if sliding else set()
-        links.append(
-            {
-                "parent": parent, "servo": names.index(servo) if servo in names else -1, "slides": sliding,
-                "place": _numbers(tree.place[link]), "turn": _numbers(tree.turn[link]),
-                "axis": _numbers(tree.axis[link]), "centre": _numbers(tree.centre[link]),
-                "mass": round(float(tree.mass[link]), 5),
-            }
-        )  # fmt: skip
+        vectors = {name: _numbers(getattr(tree, name)[link]) for name in ("place", "turn", "axis", "centre")}
+        moved_by = names.index(servo) if servo in names else -1
+        mass = round(float(tree.mass[link]), 5)
+        links.append({"parent": parent, "servo": moved_by, "slides": sliding, **vectors, "mass": mass})
     shapes = () if tree is None else rig.shapes("visual")
     return {
         "name": rig.name,
