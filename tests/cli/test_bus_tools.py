@@ -423,7 +423,7 @@ def arm():
 
 
 @pytest.mark.parametrize(("degrees", "count"), [("30", MIDDLE + 30 * COUNTS), ("-12.5", MIDDLE - 12.5 * COUNTS)])
-def test_goto_by_id_moves_to_degrees_from_the_middle_and_switches_the_motor_off(arm, said, degrees, count):
+def test_goto_by_id_starts_from_the_middle_and_switches_the_motor_off(arm, said, degrees, count):
     port, tell = arm
     gone = said("servo", "goto", "2", degrees, "--port", port)
     assert tell("register goal_position")[1] == pytest.approx(count, abs=0.51)

@@ -34,7 +34,7 @@ def test_a_scan_lists_models_and_protocols(line, on_line):
 @pytest.mark.parametrize(
     ("profile", "model", "volts"), [("sts3215", "sts3215", 7.4), ("sts3215-12v", "sts3215_12v", 12)]
 )
-def test_a_scanned_rig_distinguishes_servos_of_one_model_number_by_their_voltage(tmp_path, profile, model, volts):
+def test_a_scanned_rig_distinguishes_servos_of_one_number_by_voltage(tmp_path, profile, model, volts):
     with serving(write_feetech_comb(tmp_path, 1, profile, supply=volts)) as port:
         made = rig_of_scan("mine", port)
     assert (made.servos[0].profile, made.servos[0].model) == (profile, model)

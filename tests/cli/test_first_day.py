@@ -109,18 +109,13 @@ def test_a_servo_is_given_by_id_or_name_and_a_rig_with_or_without_the_word_rig(n
     assert drawn["out"] == "step.plot.html"  # the comparison's page has the shorter name
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["record", "step", "bench_arm"],
-        ["export", "bam", "bench_arm", "--out", "m.json"],
-        ["identify", "step.mcap", "--rig", "bench_arm", "--model", "ax12", "--out", "p.toml"],
-    ],
-    ids=lambda words: words[0],
-)
+@pytest.mark.parametrize("command", [
+    "record step bench_arm", "export bam bench_arm --out m.json",
+    "identify step.mcap --rig bench_arm --model ax12 --out p.toml",
+])  # fmt: skip
 @pytest.mark.parametrize("named", ["elbow", "7"])
-def test_an_unknown_servo_of_a_rig_is_refused_with_the_known_ones(words, named, said):
-    refused = said(*words, "--servo", named, code=MISUSE)
+def test_an_unknown_servo_of_a_rig_is_refused_with_the_known_ones(command, named, said):
+    refused = said(*command.split(), "--servo", named, code=MISUSE)
     assert f"rig bench_arm has no servo '{named}'\nit has: shoulder (1)" in refused
     assert list(Path().iterdir()) == []
 

@@ -156,7 +156,7 @@ def test_a_warning_is_one_plain_line(tmp_path):
     assert re.fullmatch(r"note: servo 'shaft' has no torque, .*reports overload\n", done.stderr)
 
 
-def test_a_pipe_gets_a_first_progress_line_soon_and_then_the_remaining_time_at_intervals(capsys, monkeypatch):
+def test_a_pipe_gets_a_first_progress_line_and_the_remaining_time_at_intervals(capsys, monkeypatch):
     monkeypatch.setattr("axbridge.cli.progress._FIRST", 0.01)
     monkeypatch.setattr("axbridge.cli.progress._EVERY", 0.5)
     with progress("searching") as show:

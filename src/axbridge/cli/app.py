@@ -139,7 +139,7 @@ def run(arguments: list[str]) -> int:
     except typer.Abort:  # the user answered no
         return _complain("nothing was changed", TERMINATED if signals else INTERRUPTED)
     except (BrokenPipeError, SystemExit) as end:
-        if not isinstance(end, BrokenPipeError) and not isinstance(end.__context__, BrokenPipeError):
+        if not any(isinstance(error, BrokenPipeError) for error in (end, end.__context__)):
             raise  # typer turns a BrokenPipeError into SystemExit
         return unread()
     except (AxBridgeError, MemoryError, OSError) as error:
@@ -152,7 +152,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _message(error: AxBridgeError | MemoryError | OSError, arguments: list[str]) -> str:
-    """Return the cause of an error and the next step; a command for the typed line gets its port and rate."""
+    """Return cause and next step; a command for the typed line gets its port and rate."""
     if isinstance(error, AxBridgeError):
         remedy = error.remedy
         if remedy is not None and remedy.verb.split()[0] in _OF_A_LINE and not remedy.options:

@@ -42,8 +42,8 @@ def conformance(
     if junit is not None:
         write_junit(findings, junit, Path(command[-1] if "{port}" not in command[-1] else command[0]).name)
     rows = [("fault", "outcome", "packet", "what it said")]
-    rows += [(finding.case, finding.outcome, finding.packet or "-", finding.note[:80]) for finding in findings]
-    failed = sum(finding.outcome in BAD for finding in findings)
+    rows += [(run.case, run.outcome, run.packet or "-", run.note[:80]) for run in findings]
+    failed = sum(run.outcome in BAD for run in findings)
     lines = [*lined_up(rows), f"{len(findings)} runs, {failed} harmful"]
-    report("conformance-1", {"rig": rig, "findings": [asdict(finding) for finding in findings]}, lines, json=json)
+    report("conformance-1", {"rig": rig, "findings": list(map(asdict, findings))}, lines, json=json)
     return FAILED_CHECK if failed else DONE

@@ -25,7 +25,7 @@ load: Callable[[str], object]  # imports a verb's file; set by `axbridge.cli`
 
 
 class Verbs(typer.core.TyperGroup):
-    """A group of verbs whose help shows panels and examples; a command's epilog has the arguments of its example."""
+    """Verbs in panels, with examples: the epilog of a command has the arguments of its example."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)

@@ -67,7 +67,7 @@ def identify(
 ) -> int:
     """Fit a servo model to recordings, and say how sure each parameter is."""
     if prove and out is not None:
-        raise UsageError("a fit of simulated data (--prove) gives no model to keep", "leave --out out")
+        raise UsageError("--prove fits simulated data: it gives no model", "leave --out out")
     if not prove and out is None:
         raise UsageError("--out is missing", "add --out PARAMS.toml")
     check_new(out, html, force=force, sources=(*recordings, *(holdout or ()), *(again or ()), rig))
@@ -81,10 +81,10 @@ def identify(
     names = [servo_of(robot, name).name for name in servo or ()]
     with progress("reading", quiet=json) as show:
         fit = fit_to(
-            [opened(path) for path in recordings if path.resolve() not in kept], robot, model, method=method,
-            friction=friction, servo=names or None, loads=load or (), free=free or (), starts=starts,
-            budget=seconds(budget), seed=seed, where=executor, prove=prove, report=show,
-            held_out=[opened(path) for path in holdout or ()], again=[opened(path) for path in again or ()],
+            [opened(path) for path in recordings if path.resolve() not in kept], robot, model,
+            method=method, friction=friction, servo=names or None, loads=load or (), starts=starts,
+            held_out=[opened(path) for path in holdout or ()], free=free or (), seed=seed, report=show,
+            again=[opened(path) for path in again or ()], budget=seconds(budget), where=executor, prove=prove,
             before=None if json else lambda lines: note(*lines, kind="before"),
         )  # fmt: skip
     failed = [failure for condition in fail_if or () for failure in check(fit, condition)]

@@ -200,8 +200,8 @@ def _twin_of(rig: str, model: str, engine: str | None, lines: list[_Line]) -> Pa
 
 
 def _watch(
-    lines: list[_Line], twin: PassiveTwin | None, causes: list[dict[str, Any]], seconds: float, *, live: bool,
-    print_causes: bool,
+    lines: list[_Line], twin: PassiveTwin | None, causes: list[dict[str, Any]], seconds: float,
+    *, live: bool, print_causes: bool,
 ) -> None:  # fmt: skip
     """Read all lines for `seconds`, or until Ctrl-C; append the twin's causes to `causes`."""
     begun = due = drawn = time.monotonic()

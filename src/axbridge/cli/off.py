@@ -87,10 +87,10 @@ def _switched_off(bus: SerialBus, line: ExpectedBus, *, quiet: bool) -> dict[str
     return answers
 
 
-def _unknown(scanned: Iterable[FoundServo], servos: Sequence[Expected]) -> dict[int, int | None]:
+def _unknown(servos: Iterable[FoundServo], expected: Sequence[Expected]) -> dict[int, int | None]:
     """Return the model number by id for servos without a known profile; a rig's own profiles count as known."""
-    own = {s.id: s.profile for s in servos}
-    return {s.id: s.model for s in scanned if is_unknown(PROTOCOLS[s.protocol], s.model, own.get(s.id))}
+    own = {s.id: s.profile for s in expected}
+    return {s.id: s.model for s in servos if is_unknown(PROTOCOLS[s.protocol], s.model, own.get(s.id))}
 
 
 def broadcast_off(bus: SerialBus, servos: Sequence[Expected] = ()) -> None:

@@ -62,8 +62,8 @@ def play(
         ExitStack() as stack,
     ):
         if record is not None:
-            recording = recording_of(robot, record, loaded, seed=seed, experiment="play", move=str(move), pace=pace)
-            recorder = stack.enter_context(recording)
+            facts = {"seed": seed, "experiment": "play", "move": str(move), "pace": pace}
+            recorder = stack.enter_context(recording_of(robot, record, loaded, **facts))
             stack.enter_context(RobotRecorder(robot, recorder)).mark(f"play {move.name}", kind="play")
         stop = stack.enter_context(_asked_to_stop())
         played = play_move(robot, loaded_move, pace=pace, joints=only, page=page, stop=stop, note=note)

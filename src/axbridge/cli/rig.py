@@ -129,13 +129,13 @@ def _rig_of_urdf(name: Path, urdf: Path, profile: str | None, ids: list[int], on
     for joint, id_ in zip(joints, ids, strict=True):
         servo: dict[str, object] = {"name": joint.name, "joint": joint.name, "id": id_, "profile": profile}
         servo |= {"zero": kind.units.middle, "model": kind.model}
-        if control is not None and (settings := control.servos.get(joint.name)) is not None:
-            offset = round(settings.offset / kind.units.position)
-            servo |= {"zero": kind.units.middle + offset if settings.zero is None else settings.zero}
-            servo |= {"direction": settings.direction} if settings.direction != 1 else {}
-            registers = {key: value for key, value in settings.registers.items() if key in kind.registers}
+        if control is not None and (entry := control.servos.get(joint.name)) is not None:
+            offset = round(entry.offset / kind.units.position)
+            servo |= {"zero": kind.units.middle + offset if entry.zero is None else entry.zero}
+            servo |= {"direction": entry.direction} if entry.direction != 1 else {}
+            registers = {key: value for key, value in entry.registers.items() if key in kind.registers}
             servo |= {"registers": registers} if registers else {}
-            unknown |= settings.registers.keys() - registers.keys()
+            unknown |= entry.registers.keys() - registers.keys()
         if math.isfinite(joint.low) and math.isfinite(joint.high):
             servo |= {"min_position": max(joint.low, -reach), "max_position": min(joint.high, reach)}
         servos.append(servo)
@@ -164,10 +164,10 @@ def show(rig: opt.RigArgument, *, json: opt.JsonOption = False) -> None:
     header = ("servo", "id", "bus", "joint", "profile", "model", "limits")
     lines += opt.lined_up([header, *(_row(servo) for servo in loaded.servos)])
     buses = {bus.name: {"port": bus.port, "baud": bus.baud, "supply_v": bus.supply_voltage} for bus in loaded.buses}
-    servos = {}
+    servos, keys = {}, {"drive", "id", "bus", "joint", "profile", "model"}
     for servo in loaded.servos:
         limits = dict(zip(("lowest_rad", "highest_rad"), servo.soft_limits, strict=True))
-        servos[servo.name] = servo.model_dump(include={"drive", "id", "bus", "joint", "profile", "model"}) | limits
+        servos[servo.name] = servo.model_dump(include=keys) | limits
     document = {
         "name": loaded.name, "description": loaded.description, "file": str(loaded.path),
         "bases": [str(base) for base in loaded.bases], "urdf": urdf, "buses": buses, "servos": servos,

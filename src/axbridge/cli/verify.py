@@ -403,17 +403,17 @@ def _ended(task: Task, held: Sequence[str], number: signal.Signals) -> dict[str,
     command = [sys.executable, "-m", "axbridge.cli.verify", task.called, task.port or "", ",".join(held)]
     pipe = subprocess.PIPE
     with (
-        tempfile.TemporaryFile("w+", errors="replace") as output,
-        subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=output, errors="replace") as child,
+        tempfile.TemporaryFile("w+", errors="replace") as words,
+        subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=words, errors="replace") as child,
     ):
         try:
             assert child.stdout is not None
             ready = select.select([child.stdout], [], [], _STARTS)[0]
             line = child.stdout.readline() if ready else ""
             if not line:
-                output.seek(0)
-                words = " ".join(output.read().split()) or "it printed nothing"
-                raise BusError(f"the program that holds the motors did not start: {words}", "try again")
+                words.seek(0)
+                why = " ".join(words.read().split()) or "it printed nothing"
+                raise BusError(f"the program that holds the motors did not start: {why}", "try again")
             started = time.monotonic()
             child.send_signal(number)
             with suppress(subprocess.TimeoutExpired):  # `powered` then shows the servos with torque
@@ -548,9 +548,10 @@ def judge_motion(rig: Rig, comparison: Comparison, path: Path) -> StepOutcome:
 def measure_steps(task: Task, path: Path, show: Show) -> StepOutcome:
     """Let the robot take some steps in the air, and measure how far its joints are behind their goals."""
     gait = Gait(steps=2 if task.quick else 10)
+    about = {"experiment": "walk in the air", "gait": asdict(gait)}
     with (
         open_robot(task.rig, "real", port=task.port) as robot,
-        recording_of(robot, path, task.rig, experiment="walk in the air", gait=asdict(gait)) as recorder,
+        recording_of(robot, path, task.rig, **about) as recorder,
     ):
         outcome = walk(robot, gait, recorder, hanging=True, progress=show)
     recording = open_recording(path)
@@ -587,8 +588,8 @@ def torque_limits_kept(lines: Sequence[ExpectedBus]) -> Iterator[None]:
     before: list[dict[int, bytes]] = []
     for line in lines:
         with patiently_opened(line) as bus:
-            registers = {servo.id: servo.protocol.torque_limit for servo in line.servos}
-            before.append({id_: read_patiently(bus, id_, address, 2) for id_, address in registers.items()})
+            places = {servo.id: servo.protocol.torque_limit for servo in line.servos}
+            before.append({id_: read_patiently(bus, id_, at, 2) for id_, at in places.items()})
     try:
         yield
     finally:

@@ -53,8 +53,8 @@ def walk(
     upright until it stands. Ctrl-C switches its motors off. The exit code is 1 if the simulated robot fell.
     """
     gait = Gait(
-        steps=steps, period=period, step_length=step_length / 100, side_step=side_step / 100, turn=math.radians(turn),
-        step_height=step_height / 100, feedback=feedback,
+        steps=steps, period=period, step_length=step_length / 100, side_step=side_step / 100,
+        turn=math.radians(turn), step_height=step_height / 100, feedback=feedback,
     )  # fmt: skip
     require("planning a walk", "scipy", "mujoco")
     loaded = Rig.load(rig).with_engine(engine).with_model(model)
@@ -71,7 +71,8 @@ def walk(
             outcome = walk_with(robot, gait, progress=show)
         else:
             check(robot, gait)
-            with recording_of(robot, record, loaded, seed=seed, experiment="walk", gait=asdict(gait)) as recorder:
+            facts = {"seed": seed, "experiment": "walk", "gait": asdict(gait)}
+            with recording_of(robot, record, loaded, **facts) as recorder:
                 outcome = walk_with(robot, gait, recorder, progress=show)
     if outcome.seconds > _SLOWER * gait.duration:
         note(f"it took {outcome.seconds:.1f} s: the line or this computer was too slow (see `axbridge doctor`)")

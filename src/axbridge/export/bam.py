@@ -35,7 +35,8 @@ _TERMS = {  # BAM's keys of those `TERMS` that its files have
     "load_external": "load_friction_external",
     "load_external_stribeck": "load_friction_external_stribeck",
 }
-_APART = {"load": "load_friction_motor", "load_stribeck": "load_friction_motor_stribeck"}  # with both kinds of load
+# their other names in laws with both kinds of load
+_APART = {"load": "load_friction_motor", "load_stribeck": "load_friction_motor_stribeck"}
 _QUADRATIC = ("load_friction_motor_quad", "load_friction_external_quad")
 
 
@@ -61,12 +62,13 @@ def _model(path: Path, document: Any) -> ServoModel:
     if kind not in ERROR_GAINS:
         problem = f"{path}: the position loop of {kind!r} is in BAM's code and not in its files"
         raise UnsupportedOperation(problem, f"known here: {', '.join(ERROR_GAINS)}")
-    lost = "its quadratic terms, which are of the torque at rest (ours is of the speed)"
-    left_out = f"left out: {lost}" if any(document.get(key) for key in _QUADRATIC) else "nothing of it is left out"
+    left = "nothing of it is left out"
+    if any(document.get(key) for key in _QUADRATIC):
+        left = "left out: its quadratic terms, which are of the torque at rest (ours is of the speed)"
     tables: dict[str, Any] = {
         "name": f"{kind}_{law.lower()}",
         "description": f"{kind} with friction {law}, from BAM",
-        "provenance": f"BAM's {path.name}; its error gain {ERROR_GAINS[kind]:.6g} 1/rad; {left_out}",
+        "provenance": f"BAM's {path.name}; its error gain {ERROR_GAINS[kind]:.6g} 1/rad; {left}",
         "motor": {"inductance": 0.0, "gear_ratio": 1.0},
         "friction": {"law": law},
         "controller": {"law": "pid", "p_duty": ERROR_GAINS[kind] * UNITS[_UNITS[kind]].position},

@@ -141,12 +141,12 @@ def check_driver(
 def write_junit(findings: Sequence[Finding], path: Path, name: str) -> None:
     """Write findings as a JUnit file: a harmful outcome is a failure."""
     suite = ET.Element("testsuite", name=name, tests=str(len(findings)))
-    suite.set("failures", str(sum(finding.outcome in BAD for finding in findings)))
-    for finding in findings:
-        case = ET.SubElement(suite, "testcase", classname=name, name=finding.case, time=f"{finding.seconds:.3f}")
-        if finding.outcome in BAD:
-            ET.SubElement(case, "failure", message=finding.outcome).text = f"{finding.packet}\n{finding.note}"
-        ET.SubElement(case, "system-out").text = finding.outcome
+    suite.set("failures", str(sum(run.outcome in BAD for run in findings)))
+    for run in findings:
+        case = ET.SubElement(suite, "testcase", classname=name, name=run.case, time=f"{run.seconds:.3f}")
+        if run.outcome in BAD:
+            ET.SubElement(case, "failure", message=run.outcome).text = f"{run.packet}\n{run.note}"
+        ET.SubElement(case, "system-out").text = run.outcome
     ET.ElementTree(suite).write(path, encoding="utf-8", xml_declaration=True)
 
 
@@ -210,7 +210,7 @@ def _answering(packets: Sequence[LoggedPacket]) -> list[int]:
 
 
 def _judged(case: Case, ran: Ran, clean: Sequence[Ran], *, unplugged: bool) -> Finding:
-    number, struck = next(((place, logged) for place, logged in enumerate(ran.packets, 1) if logged.fault), (0, None))
+    number, struck = next(((n, hit) for n, hit in enumerate(ran.packets, 1) if hit.fault), (0, None))
     packet = "" if struck is None else f"{number}: {struck.kind} of {struck.id}"
     if ran.code is None:
         outcome = HANGS

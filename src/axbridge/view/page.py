@@ -134,7 +134,7 @@ class LivePage:
         self.rate = self.wanted = 0.0  # steps a second; requested ones if steps are late, else 0
         self._asked = self._delayed = 0.0  # ms since the latest `_poll_line`: requested step time, and delays
         self.cycle = math.nan  # median time of a bus cycle, ms
-        self.packets: Mapping[str, tuple[int, int, int]] = {}  # lost, damaged and late so far, by servo
+        self.packets: Mapping[str, tuple[int, int, int]] = {}  # lost, damaged and late, by servo
         self._line_due = self._due = 0.0
         self._fresh = threading.Event()
         self._done = threading.Event()
@@ -257,7 +257,7 @@ class LivePage:
         names = {(servo.bus, servo.id): servo.name for servo in self.robot.rig.servos}
         packets: dict[str, tuple[int, int, int]] = {}
         statistics = self.robot.bus_statistics
-        self.cycle = max((1000 * facts["cycle"]["p50"] for facts in statistics.values()), default=0.0)
+        self.cycle = 1000 * max((facts["cycle"]["p50"] for facts in statistics.values()), default=0.0)
         for bus, facts in statistics.items():
             for id_, line in ((facts["line"] or {}).get("servos") or {}).items():
                 if (name := names.get((bus, int(id_)))) is not None:

@@ -42,15 +42,16 @@ def replay_page(rig: Rig, recordings: Sequence[Recording], labels: Sequence[str]
         _described(recording, names, label or recording.path.name, most, _BESIDE if number else _COLUMNS)
         for number, (recording, label) in enumerate(zip(recordings, labels or [""] * len(recordings), strict=True))
     ]
+    title = " beside ".join(entry["label"] for entry in entries)
     notes = [f"{recording.path.name} {recording.flaw}" for recording in recordings if recording.flaw]
     every = max(math.ceil(len(first[names[0]]) / most), 1)
     notes += [f"of {every} samples one is here"] if every > 1 else []
     description = {
         **described(rig, names, {name: _ends(rig, name, first[name]) for name in names}),
-        "kind": "recording", "notes": [" beside ".join(entry["label"] for entry in entries), *notes],
+        "kind": "recording", "notes": [title, *notes],
         "recordings": entries, "flags": _flags(first),
     }  # fmt: skip
-    return page(f"{' beside '.join(entry['label'] for entry in entries)} – axbridge", description, live=False)
+    return page(f"{title} – axbridge", description, live=False)
 
 
 def _described(
