@@ -291,7 +291,7 @@ def test_allow_remote_listens_on_all_addresses_with_a_warning(rig):
     with server(rig, "--tcp", "0.0.0.0:0", "--allow-remote") as served:
         assert served.address.startswith("socket://0.0.0.0:")
         assert served.stop() == 0
-    assert "everybody who reaches" in served.said
+    assert "every program that reaches" in served.said
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds the motors' process by /proc")

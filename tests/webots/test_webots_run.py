@@ -113,7 +113,7 @@ def test_a_controller_that_never_steps_is_ended_by_sigterm_and_hears_of_ctrl_c(t
             running.send_signal(number)
             if number == signal.SIGINT:
                 assert running.stderr.readline().strip() == "note: bench_arm: real servos"
-                assert running.stderr.readline().startswith("axbridge: heard Ctrl-C")
+                assert running.stderr.readline().startswith("axbridge: Ctrl-C: the controller ends at its next step")
                 running.send_signal(number)
             assert running.wait(10) == (-number if number == signal.SIGTERM else 130)
         with axbridge.open("bench_arm", backend="real", port=port) as robot:
