@@ -25,7 +25,7 @@ def test_axes_are_lists_and_ranges_in_one_string_or_several():
 
 
 @pytest.mark.ci
-def test_latency_comes_later_and_friction_falls_slower():
+def test_latency_delays_a_step_and_friction_slows_a_fall():
     rig, done = Rig.load("bench_arm"), []
     rows = sweep(rig, parse_axes(["latency=0,30"]), "step.delay", report=lambda *shares: done.append(shares))
     early, late = (row.figures["delay"] for row in rows)
@@ -47,7 +47,7 @@ def test_friction_is_all_dry_friction_on_both_sides_of_the_play():
 
 
 @pytest.mark.ci
-def test_the_verb_prints_a_table_and_asks_back(tmp_path, capsys, monkeypatch):
+def test_the_verb_prints_a_table_and_refuses_wrong_options(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     said = ["sweep", "bench_arm", "--over", "supply=9.6,11.1", "--metric", "step.rise"]
     assert run([*said, "--out", "table.csv"]) == 0
@@ -69,7 +69,7 @@ def test_the_verb_prints_a_table_and_asks_back(tmp_path, capsys, monkeypatch):
 
 
 @pytest.mark.ci  # tests/fit/test_identify_run.py asks a cluster in `make test`
-def test_a_dask_cluster_gives_the_same_and_may_lose_a_worker(tmp_path):
+def test_a_dask_cluster_gives_the_same_rows_after_the_loss_of_a_worker(tmp_path):
     pytest.importorskip("distributed")
     script = textwrap.dedent("""
         import os, signal

@@ -79,7 +79,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize(("family", "offset"), [("sts3215", 1500), ("sts3215", -1500), ("xl330-m288", 1500)])
-def test_a_change_of_mode_leaves_the_position_where_it_is(family, offset):
+def test_a_change_of_mode_does_not_change_the_reported_position(family, offset):
     with axbridge.open(rig_of(family, offset, zero=2048)) as robot:
         servo, seen = robot["horn"], []
         for command in (*COMMANDS.values(), *reversed(COMMANDS.values())):
@@ -89,7 +89,7 @@ def test_a_change_of_mode_leaves_the_position_where_it_is(family, offset):
     assert max(seen) < MOST
 
 
-def test_a_feetech_servo_that_was_left_in_an_endless_mode_is_where_it_is():
+def test_the_position_of_a_feetech_servo_left_in_an_endless_mode_is_correct():
     rig = rig_of("sts3215", 1500, min_position=-0.5, max_position=0.5)
     with PtyLine({1: "sts3215"}) as line:
         line.set(1, homing_offset=1500, operating_mode=1, present_position=2048 + 1500)
@@ -140,7 +140,7 @@ def test_a_first_goal_that_may_be_a_turn_away_is_refused_until_the_position_is_c
 
 
 @pytest.mark.parametrize(("turns", "more"), [(0.4, {}), (0.4, {"min_position": -2.6, "max_position": 2.6})])
-def test_a_first_goal_within_half_a_turn_is_taken(turns, more):
+def test_a_first_goal_within_half_a_turn_is_accepted(turns, more):
     with found_at(turns, **more) as (robot, table):
         robot["horn"].set_position(-0.4 if not more else -2.5)
         robot.step(20)

@@ -43,7 +43,7 @@ def test_a_port_for_the_simulator_is_refused():
         axbridge.open("bench_arm", "sim", port="/dev/x")
 
 
-def test_a_port_given_to_open_is_opened():
+def test_open_uses_the_given_port():
     with pytest.raises(PortError, match="no such port"):
         axbridge.open("bench_arm", port="/dev/none")
 
@@ -79,7 +79,7 @@ def test_a_port_of_the_environment_leaves_a_simulation_a_simulation(said, monkey
     assert "simulated (mujoco)" in said("info", "a.mcap")
 
 
-def test_a_robot_on_a_served_line_says_that_its_servos_are_virtual(tmp_path):
+def test_the_origin_of_a_robot_on_a_served_bus_is_virtual_servos(tmp_path):
     link = tmp_path / "arm"
     with serving("bare_horn", "--link", link), axbridge.open("bare_horn", port=str(link)) as robot:
         assert robot.origin == {"backend": "real", "servos": "virtual"}

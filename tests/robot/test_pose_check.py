@@ -71,7 +71,7 @@ def test_two_feet_cannot_be_in_the_same_place():
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default::axbridge.errors.ControlWarning")
 @pytest.mark.parametrize("verb", [["walk"], ["play", "sample:bow"]], ids=lambda verb: verb[0])
-def test_a_verb_that_moves_the_whole_robot_moves_nothing_then(line, verb, capsys):
+def test_a_verb_that_moves_the_whole_robot_is_refused_in_an_impossible_pose(line, verb, capsys):
     pose = beyond("left_knee", -15)
     stand(line, pose)
     assert run([*verb, "--rig", "bioloid", "--backend", "real", "--port", line.port]) == MISUSE
@@ -120,7 +120,7 @@ def test_the_pose_is_checked_again_after_a_change_of_backend(line):
 
 
 @pytest.mark.slow
-def test_the_page_says_so_and_stays(line, tmp_path, monkeypatch):
+def test_the_page_reports_the_impossible_pose_and_keeps_running(line, tmp_path, monkeypatch):
     pytest.importorskip("websockets")
     monkeypatch.chdir(tmp_path)
     stand(line, beyond("left_knee", -15))

@@ -46,7 +46,7 @@ def box(tmp_path):
 
 
 @pytest.mark.parametrize("engine", ["bullet", "mujoco"])
-def test_what_stands_feels_its_weight_and_knows_its_place(box, engine):
+def test_sensors_of_a_standing_box_measure_its_weight_and_position(box, engine):
     robot = box(
         'name = "imu"\nkind = "imu"',
         'name = "place"\nkind = "gps"\nposition = [0.02, 0.03, 0.05]',
@@ -65,7 +65,7 @@ def test_what_stands_feels_its_weight_and_knows_its_place(box, engine):
     assert robot.sensors["eye"].distance == pytest.approx(0.15 / math.sin(math.pi / 3), abs=3e-3)
 
 
-def test_what_falls_feels_nothing_and_what_hangs_upside_down_feels_its_weight_turned(box):
+def test_sensors_of_a_falling_box_measure_no_acceleration_and_no_contact(box):
     robot = box(
         'name = "imu"\nkind = "imu"\nrotation = [3.14159265, 0, 0]',
         'name = "toe"\nkind = "bumper"',
@@ -82,7 +82,7 @@ def test_what_falls_feels_nothing_and_what_hangs_upside_down_feels_its_weight_tu
     assert robot.sensors["eye"].distance == 0.7
 
 
-def test_an_imu_off_the_axis_feels_the_turn(box):
+def test_an_imu_off_the_axis_measures_the_rate_and_the_centripetal_acceleration(box):
     robot = box('name = "imu"\nkind = "imu"\nlink = "arm"\nposition = [0.2, 0, 0]')
     robot["wheel"].set_position(math.inf)
     robot["wheel"].set_velocity(5.0)
@@ -93,7 +93,7 @@ def test_an_imu_off_the_axis_feels_the_turn(box):
     assert push == pytest.approx((-(rates[2] ** 2) * 0.2, 0, G), abs=0.3)
 
 
-def test_noise_and_bias_are_as_the_rig_says_and_the_same_for_the_same_seed(box):
+def test_noise_and_bias_are_those_of_the_rig_and_equal_for_equal_seeds(box):
     imu = (
         'name = "imu"\nkind = "imu"\nrate_noise = 0.1\nrate_bias = [1, 0, 0]\nacceleration_noise = 0.5\n'
         "acceleration_bias = [0, 0, 2]\norientation_noise = 0.02"
@@ -193,7 +193,7 @@ def test_a_damaged_line_is_no_sample(line):
     assert parsed(line, 0.0) is None
 
 
-def test_the_latest_line_counts_and_an_old_one_does_not(board):
+def test_the_latest_line_of_an_imu_is_used_and_an_old_line_is_not(board):
     with contextlib.closing(SerialImu(str(board.link), 57_600)) as imu:
         assert imu.read(0.0).acceleration == pytest.approx((0, 0, 9.80665))
         until(lambda: b"#ox" in board.heard and b"#o1" in board.heard)
@@ -210,7 +210,7 @@ def test_the_latest_line_counts_and_an_old_one_does_not(board):
         imu.close()  # and once more
 
 
-def test_a_port_that_says_nothing_or_is_not_there_is_an_error(board, monkeypatch):
+def test_an_imu_port_without_data_or_without_a_device_is_an_error(board, monkeypatch):
     monkeypatch.setattr("axbridge.robot.sensors._START", 0.1)
     board.line = b"hello\n"
     with pytest.raises(axbridge.PortError, match="no line of an IMU"):
@@ -219,7 +219,7 @@ def test_a_port_that_says_nothing_or_is_not_there_is_an_error(board, monkeypatch
         SerialImu("/dev/there-is-none", 57_600)
 
 
-def test_a_real_robot_says_that_its_imu_is_lost_and_back(board, caplog):
+def test_a_real_robot_reports_that_its_imu_is_lost_and_found(board, caplog):
     sensors = [{"name": "imu", "kind": "imu", "port": str(board.link)}, {"name": "unplugged", "kind": "imu"}]
     rig = Rig.load("bench_arm").overridden({"sensor": sensors})
     with serving("bench_arm") as port, axbridge.open(rig, backend="real", port=port) as robot:

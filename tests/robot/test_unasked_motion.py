@@ -136,7 +136,7 @@ def test_no_event_moves_a_joint(family, event, where):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_torque_beyond_a_limit_is_said(family):
+def test_torque_on_beyond_a_limit_is_reported(family):
     with axbridge.open(rig_of(family)) as robot:
         lead(robot, PLACES["beyond a limit"])
         with pytest.warns(ControlWarning, match="'horn' .*: it is at 0\\.[45].*, beyond its limit 0.200, and stays"):
@@ -155,7 +155,7 @@ def test_limits_without_zero_hold_for_goals_and_for_the_start_of_a_simulation(fa
 
 
 @pytest.mark.parametrize("family", [name for name in FAMILIES if "d" not in name[6:]])
-def test_the_servos_own_limits_are_said_and_kept(family):
+def test_the_servos_own_limits_are_reported_and_kept(family):
     rig = rig_of(family, min_position=0.0, max_position=0.0)
     with axbridge.open(rig) as robot:
         drive = robot["horn"].dynamixel

@@ -192,6 +192,6 @@ QUICK = [("ax-12a", torque_on), ("sts3215", power_cycle)]
     ("row", "event"),
     [*QUICK, *(pytest.param(*case, marks=pytest.mark.ci) for case in product(LONG, EVENTS) if case not in QUICK)],
 )
-def test_no_event_moves_a_joint_on_a_line(benches, row, event):
+def test_no_event_moves_a_joint_of_a_served_servo(benches, row, event):
     moved = {where: motion(benches(row), event, place) for where, place in TABLE[row][2].items()}
     assert max(moved.values()) < MOST, moved

@@ -82,7 +82,7 @@ def held(robot):
 
 
 @pytest.mark.parametrize(("fails", "trouble"), [*((count, None) for count in (0, 1, 99)), (1, KeyboardInterrupt())])
-def test_a_wheel_is_a_joint_after_close_or_the_command_that_repairs_it_is_said(robot, fails, trouble, capfd):
+def test_close_makes_a_wheel_a_joint_or_prints_the_command_that_repairs_it(robot, fails, trouble, capfd):
     joint, wheel, what = FAMILIES[robot.name]
     turn(robot)
     assert held(robot) == wheel
@@ -96,7 +96,7 @@ def test_a_wheel_is_a_joint_after_close_or_the_command_that_repairs_it_is_said(r
     assert (f"(id 1) may still be {what}" in said) == (mending in said) == (fails == 99)
 
 
-def test_a_wheel_whose_making_seemed_to_fail_is_a_joint_after_close(robot):
+def test_close_restores_a_joint_whose_change_to_a_wheel_was_not_confirmed(robot):
     joint, wheel, _ = FAMILIES[robot.name]
     next(iter(robot.values())).torque_on()
     robot.step(20)

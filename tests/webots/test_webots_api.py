@@ -95,7 +95,7 @@ def test_the_other_devices_of_a_joint_have_their_own_names(controller):
     assert robot.getDevice("ShoulderRS").getMotor().getName() == "ShoulderR"
 
 
-def test_facts_of_the_robot_of_which_a_process_has_one(controller, capsys):
+def test_facts_of_the_one_robot_of_a_process(controller, capsys):
     robot = controller.Robot()
     assert (robot.getName(), robot.name, robot.getModel(), robot.getCustomData()) == ("toy", "toy", "Toy 2", "hello")
     assert repr(robot.getBasicTimeStep()) == "32.0"
@@ -191,7 +191,7 @@ def test_what_absent_devices_return_has_the_type_that_webots_gives(controller):
     assert robot.getFromDef("ARM") is None  # as in Webots, when there is no such node
 
 
-def test_stars_subclasses_split_steps_and_old_names(controller):
+def test_star_imports_subclasses_split_steps_and_old_names_work(controller):
     exec("from controller import *", names := {})
     assert names["Robot"] is controller.Robot
     from controller import pen
