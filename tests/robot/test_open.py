@@ -3,7 +3,6 @@
 import pytest
 
 import axbridge
-from axbridge.errors import PortError, UsageError
 from axbridge.recording.provenance import origin_in_words
 from axbridge.robot.open import chosen_backend
 from tests.support.warm import serving, start
@@ -36,16 +35,6 @@ def test_a_given_port_means_the_real_backend_and_a_variable_does_not(given, envi
     for name, value in environment.items():
         monkeypatch.setenv(f"AXBRIDGE_{name}", value)
     assert chosen_backend(*given) == chosen
-
-
-def test_a_port_for_the_simulator_is_refused():
-    with pytest.raises(UsageError, match="the simulator has no port, and /dev/x is given"):
-        axbridge.open("bench_arm", "sim", port="/dev/x")
-
-
-def test_open_uses_the_given_port():
-    with pytest.raises(PortError, match="no such port"):
-        axbridge.open("bench_arm", port="/dev/none")
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,10 @@ from tests.support.warm import serving
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize(("registers", "limit"), [({}, 1023), ({"torque_limit": 800, "led": 1}, 800)])
+@pytest.mark.parametrize(
+    ("registers", "limit"),
+    [pytest.param({}, 1023, marks=pytest.mark.ci), ({"torque_limit": 800, "led": 1}, 800)],
+)
 def test_a_servo_that_is_shut_down_at_open_stays_limp_until_recover(registers, limit):
     rig = axbridge.Rig.load("bench_arm")
     (servo,) = rig.servos
@@ -71,9 +74,9 @@ def test_a_first_goal_that_is_far_away_is_approached_slowly_and_later_ones_are_n
         servo.torque_on()
         run(robot, 0.6)
         speeds = []
-        for goal in (0.8, 0.0):
+        for goal in (0.6, 0.0):
             servo.set_position(goal)
-            speeds.append(max(run(robot, 1.8, lambda: abs(servo.velocity))))
+            speeds.append(max(run(robot, 1.2, lambda: abs(servo.velocity))))
         assert speeds[0] < math.radians(75)  # 45, and what a load makes of it
         assert speeds[1] > 1.5 * speeds[0]
 

@@ -11,7 +11,7 @@ import pytest
 import axbridge
 from axbridge.errors import BusTimeout, RigError
 from tests.robot import test_count_jumps as offsets
-from tests.robot.test_unasked_motion import FAMILIES, LIMIT, OVERHEATS, rig_of
+from tests.robot.test_unasked_motion import FAMILIES, LIMIT, recover, rig_of, stop_and_resume, torque_on
 from tests.support.hand import led
 from tests.support.robot_files import write_rig
 from tests.support.waiting import run
@@ -69,30 +69,6 @@ def bench(folder, row):
     path = write_rig(rig, folder / "bench.toml")
     with led(str(path), "none", "own") as (port, tell):
         yield Bench(path, turn, port, tell)
-
-
-def torque_on(bench, place):
-    bench.servo.torque_off()
-    bench.lead(place)
-    bench.servo.torque_on()
-
-
-def stop_and_resume(bench, place):
-    bench.robot.stop()
-    bench.lead(place)
-    bench.robot.resume()
-    bench.servo.torque_on()
-
-
-def recover(bench, place):
-    kind = "overheat:1" if bench.servo.dynamixel.profile.name in OVERHEATS else "overload:1"
-    bench.tell(kind)
-    run(bench.robot, 0.3)
-    assert bench.robot.withheld == {"horn"}
-    bench.tell("none")
-    run(bench.robot, 0.1)
-    bench.lead(place)
-    bench.servo.recover()
 
 
 def power_cycle(bench, place):

@@ -299,7 +299,7 @@ def test_a_bus_does_not_answer_while_its_motors_are_behind_and_reports_it_at_the
     with serve(timing="wire") as served, SerialBus(served.port) as bus:
         motors = served_by(server := served_by(os.getpid()))
         until(lambda: answers(bus))
-        for process, seconds in ((motors, 0.3), (server, 4.0)):
+        for process, seconds in ((motors, 0.3), (server, 2.0)):
             os.kill(process, signal.SIGSTOP)
             time.sleep(seconds)
             if process == motors:  # dropped, and not executed later
