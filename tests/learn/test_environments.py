@@ -52,19 +52,19 @@ def test_actions_and_observations_are_radians_within_the_rigs_limits():
         for _ in range(60):
             observation, *_ = environment.step(environment.action_space.high)
         assert observation[:3] == pytest.approx(environment.action_space.high, abs=math.radians(3))
-        for action, said in (
+        for action, message in (
             ([math.nan, 0.0, 0.0], "not all finite"),
             ([0.1, 0.2], "expected 3 goals, got 2"),
             ([0.0, -1.3, 0.0], r"goal -1.3 rad of .* is outside of -1.200 to"),
             (["a", 0.0, 0.0], r"\['a', 0.0, 0.0\] are no goals"),
             ([90.0, 0.0, 0.0], "radians\\? 90° is 1.571"),
         ):
-            with pytest.raises(UsageError, match=said):
+            with pytest.raises(UsageError, match=message):
                 environment.unwrapped.step(action)
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"randomise": True}, "randomise is a Randomisation, not bool"),
         ({"randomise": {"friction": (0, 1)}}, "randomise is a Randomisation, not dict"),
@@ -76,8 +76,8 @@ def test_actions_and_observations_are_radians_within_the_rigs_limits():
         ({"span": "x"}, "a span of 'x'"),
     ],
 )
-def test_a_wrong_option_is_named(options, said):
-    with pytest.raises(UsageError, match=said):
+def test_a_wrong_option_is_named(options, message):
+    with pytest.raises(UsageError, match=message):
         gymnasium.make("axbridge/Reach-v0", **options)
 
 

@@ -49,8 +49,8 @@ def test_friction_is_all_dry_friction_on_both_sides_of_the_play():
 @pytest.mark.ci
 def test_the_verb_prints_a_table_and_refuses_wrong_options(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    said = ["sweep", "bench_arm", "--over", "supply=9.6,11.1", "--metric", "step.rise"]
-    assert run([*said, "--out", "table.csv"]) == 0
+    command = ["sweep", "bench_arm", "--over", "supply=9.6,11.1", "--metric", "step.rise"]
+    assert run([*command, "--out", "table.csv"]) == 0
     table = capsys.readouterr().out.splitlines()
     assert (table[0].split(), len(table)) == (["supply_V", "rise_s"], 4)
     head, *rows = (line.split(",") for line in (tmp_path / "table.csv").read_text().splitlines())
@@ -58,11 +58,11 @@ def test_the_verb_prints_a_table_and_refuses_wrong_options(tmp_path, capsys, mon
     slow, fast = (float(rise) for _, rise in rows)
     assert slow > 1.1 * fast
     for wrong, words in (
-        ([*said[:-1], "stepp"], "did you mean 'step'?"),
-        ([*said[:-1], "step.rice"], "it has: delay, rise"),
-        ([*said[:3], "efficiency=2"], "efficiency"),
-        ([*said[:3], "supply=-5"], "supply_voltage: must be more than 0"),
-        ([*said, "--executor", "ray://x"], "dask://HOST:PORT"),
+        ([*command[:-1], "stepp"], "did you mean 'step'?"),
+        ([*command[:-1], "step.rice"], "it has: delay, rise"),
+        ([*command[:3], "efficiency=2"], "efficiency"),
+        ([*command[:3], "supply=-5"], "supply_voltage: must be more than 0"),
+        ([*command, "--executor", "ray://x"], "dask://HOST:PORT"),
     ):
         assert run(wrong) == 2
         assert words in capsys.readouterr().err

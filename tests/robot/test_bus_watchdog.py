@@ -83,11 +83,11 @@ def held(line, register, *joints):
 def test_joints_stop_within_the_period_although_host_and_guard_are_killed(line):
     with Warm("-c", OPEN + RUN, line.port) as driver:
         guard = int(driver.stdout.readline())
-        said = [driver.stdout.readline() for _ in range(20)]
+        lines = [driver.stdout.readline() for _ in range(20)]
         os.kill(guard, signal.SIGKILL)
         driver.kill()
-        said += driver.stdout.read().splitlines()
-        last = [float(part) for part in said[-1].split()]
+        lines += driver.stdout.read().splitlines()
+        last = [float(part) for part in lines[-1].split()]
         driver.wait()
     time.sleep(3 * PERIOD)  # without packets, which would feed the watchdogs
     moving = "shoulder_pan", "elbow_flex", "wrist_roll", "gripper"

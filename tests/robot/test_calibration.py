@@ -26,15 +26,15 @@ def test_the_servo_that_moved_most_is_selected():
 
 
 @pytest.mark.parametrize(
-    ("now", "said"),
+    ("now", "message"),
     [
         ({"servo 1": 2.7}, "no servo has moved"),
         ({"servo 1": 3.0, "servo 2": 2.3}, "servo 1 by .23°, servo 2 by -17°"),
         ({"servo 3": 5.1}, "servo 3 jumped from 57° to 292°"),
     ],
 )
-def test_an_ambiguous_motion_is_refused(now, said):
-    with pytest.raises(UsageError, match=said):
+def test_an_ambiguous_motion_is_refused(now, message):
+    with pytest.raises(UsageError, match=message):
         moved_most(BEFORE, BEFORE | now)
 
 
@@ -82,9 +82,9 @@ def test_two_servos_of_one_id_are_refused():
 
 
 def test_the_positive_direction_is_described_as_seen():
-    ways = positive_directions(RIG)
-    assert ways["pan"] == "counter-clockwise, seen from above"
-    assert ways["tilt"] in {f"counter-clockwise, seen from the {side}" for side in ("left", "right")}
+    directions = positive_directions(RIG)
+    assert directions["pan"] == "counter-clockwise, seen from above"
+    assert directions["tilt"] in {f"counter-clockwise, seen from the {side}" for side in ("left", "right")}
 
 
 @pytest.fixture

@@ -137,9 +137,9 @@ def test_no_command_gives_a_feetech_servo_more_than_its_own_max_torque(tmp_path,
         servo.set_velocity(1.0)
         run(robot, 0.1)
         getattr(servo, command)(0.95 if command == "set_duty" else 0.95 * servo.max_torque)
-        felt = run(robot, 0.5, lambda: (servo.load, servo.read("torque_limit")))
-        assert 0.4 < felt[-1][0] == max(load for load, _ in felt) <= 0.5
-        assert max(limit for _, limit in felt) == 500
+        loads = run(robot, 0.5, lambda: (servo.load, servo.read("torque_limit")))
+        assert 0.4 < loads[-1][0] == max(load for load, _ in loads) <= 0.5
+        assert max(limit for _, limit in loads) == 500
 
 
 @pytest.mark.parametrize("temperature", [33.0, 67.0])

@@ -60,14 +60,14 @@ def test_a_joint_stays_where_its_count_jumps(family, offset, event):
             run(robot, 0.3)
             event(Bench(robot), place)
             begun = shaft(robot)
-            ways = run(robot, 0.4, lambda begun=begun: abs(shaft(robot) - begun))
+            distances = run(robot, 0.4, lambda begun=begun: abs(shaft(robot) - begun))
             if robot.withheld:
                 servo.recover()
-                ways += run(robot, 0.4, lambda begun=begun: abs(shaft(robot) - begun))
+                distances += run(robot, 0.4, lambda begun=begun: abs(shaft(robot) - begun))
             assert servo.torque_enabled
             assert math.remainder(servo.position - shaft(robot), math.tau) == pytest.approx(0.0, abs=0.01)
-            moved[place] = max(ways)
-    assert max(moved.values()) < MOST, {f"{place:.2f}": f"{math.degrees(way):.1f}°" for place, way in moved.items()}
+            moved[place] = max(distances)
+    assert max(moved.values()) < MOST, {place: math.degrees(distance) for place, distance in moved.items()}
 
 
 COMMANDS = {
@@ -115,7 +115,7 @@ def found_at(turns, mode=4, **more):
             yield robot, line[1].table
 
 
-WAYS = {
+FIRST_GOALS = {
     "set_position": lambda robot: robot["horn"].set_position(0.0),
     "set_positions": lambda robot: robot.set_positions([0.0]),
     "goto": lambda robot: robot.goto({"horn": 0.0}, 0.1),
@@ -127,9 +127,9 @@ WAYS = {
 def test_a_first_goal_that_may_be_a_turn_away_is_refused_until_the_position_is_confirmed(mode):
     with found_at(1.5, mode) as (robot, table):
         servo = robot["horn"]
-        for way in WAYS.values():
+        for give_goal in FIRST_GOALS.values():
             with pytest.raises(UsageError, match="found at 9.425 rad, and 0.000 is more .*no limits") as refused:
-                way(robot)
+                give_goal(robot)
             assert "set_position(servo.position)" in refused.value.hint
         assert table["torque_enable"] == 0
         servo.set_position(servo.position)

@@ -157,10 +157,10 @@ def test_webots_pid_runs_on_the_host_with_controller_pid(wheel_rig):
 
 @pytest.mark.parametrize("controller", ["firmware", "pid"])
 def test_a_rig_with_an_acceleration_warns_that_the_host_emulates_it(wheel_rig, controller):
-    with pytest.warns(ControlWarning) as said:
+    with pytest.warns(ControlWarning) as caught:
         axbridge.open(wheel_rig(acceleration=4.0, controller=controller)).close()
-    assert "has no acceleration limit: the host raises and lowers its speed" in str(said[0].message)
-    assert len(said) == (2 if controller == "pid" else 1)
+    assert "has no acceleration limit: the host raises and lowers its speed" in str(caught[0].message)
+    assert len(caught) == (2 if controller == "pid" else 1)
 
 
 @pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning")

@@ -125,8 +125,8 @@ def test_an_overload_is_reported_and_recover_ends_it(robot, servo, family):
         assert robot.causes == {servo.name: ["overload"]}
     else:
         robot.simulation.inject(f"overload:{servo.config.id}")
-        said = f"{servo.name!r} has no torque, and stays limp until recover.*overload"
-        with pytest.warns(ControlWarning, match=said):
+        message = f"{servo.name!r} has no torque, and stays limp until recover.*overload"
+        with pytest.warns(ControlWarning, match=message):
             run(robot, 0.2)
         assert servo.errors == (AxError if family == "ax-12a" else HardwareError).OVERLOAD
         assert (robot.causes, robot.withheld) == ({servo.name: ["torque off", "overload"]}, {servo.name})

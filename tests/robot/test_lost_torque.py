@@ -132,7 +132,7 @@ def test_torque_that_another_program_switches_off_is_reported_and_stays_off_unti
         insisting.setattr(robot._connection, "receive", lambda: switch(robot, virtual, on=False) or receive())
         with pytest.warns(ControlWarning, match=words):
             step_until(robot, lambda: "torque off" in kinds(robot, servo.name), 1.0)
-    for _ in range(50):  # it is said once
+    for _ in range(50):  # it is reported once
         servo.set_position(1.2)  # as a loop does that knows nothing of it
         robot.step(20)
     assert (servo.torque_enabled, servo.goals.enabled, virtual.table["torque_enable"]) == (False, False, 0)
@@ -144,13 +144,13 @@ def test_torque_that_another_program_switches_off_is_reported_and_stays_off_unti
     assert servo.position == pytest.approx(1.2, abs=0.06)
 
 
-@pytest.mark.parametrize("who", ["the program", "the other"])
-def test_torque_that_is_switched_on_again_rises_softly(driven, who):
+@pytest.mark.parametrize("by", ["the program", "the other"])
+def test_torque_that_is_switched_on_again_rises_softly(driven, by):
     robot, servo, virtual = driven("koch")
     switch(robot, virtual, on=False)
     with pytest.warns(ControlWarning, match="'wrist_roll' has no torque"):
         run(robot, 1.0)
-    if who == "the program":
+    if by == "the program":
         servo.torque_on()
         assert servo.torque_enabled
     else:
@@ -267,7 +267,7 @@ def test_a_servo_that_lost_its_turn_count_does_not_turn_to_its_old_goal():
 def drive_into_the_stop(robot):
     """Return the time from the block until the torque is reduced, s on the robot's clock."""
     servo, stood = robot["s1"], None
-    servo.set_position(0.05)  # near: else the way to a first goal is gentle
+    servo.set_position(0.05)  # near: a far first goal is approached slowly
     robot.step(20)
     servo.set_position(1.5)
     for _ in range(150):

@@ -124,14 +124,14 @@ def test_the_tolerance_follows_from_the_models_held_out_error():
     rig = Rig.load("bench_arm")
     servo, model = rig.servos[0], rig.model_of(rig.servos[0])
 
-    def told(**prediction):
+    def tolerance_of(**prediction):
         return tolerance(rig, servo, model.model_copy(update={"prediction": PredictionParams(**prediction)}))
 
-    assert told() == Tolerance()
-    rough, fine = told(held_out_error=0.05, load_share=0.4), told(held_out_error=0.01, load_share=0.16)
+    assert tolerance_of() == Tolerance()
+    rough, fine = tolerance_of(held_out_error=0.05, load_share=0.4), tolerance_of(held_out_error=0.01, load_share=0.16)
     assert (rough.off, rough.wrong, rough.share) == (0.2, 0.125, 0.4)
     assert (fine.off, fine.wrong, fine.share) == (0.04, 0.025, 0.16)
-    assert told(held_out_error=1e-6, load_share=0.0).off > math.radians(1)  # counts alone make such differences
+    assert tolerance_of(held_out_error=1e-6, load_share=0.0).off > math.radians(1)  # counts alone make such differences
 
 
 def test_the_duty_of_one_count_is_within_the_tolerance_of_a_load():

@@ -285,26 +285,26 @@ def test_open_reads_each_position_or_names_the_servo_that_does_not_answer(line, 
 def test_a_robot_survives_an_unplugged_adapter(line, caplog):
     with driven(line) as robot:
         line.unplug()
-        with warnings.catch_warnings(record=True) as said:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             for _ in range(20):
                 robot.step(20)
-        reasons = [str(one.message) for one in said]
+        reasons = [str(one.message) for one in caught]
         assert "the port was lost" in reasons[0]
         assert reasons[0].endswith("the motors keep their last goals until it is back (all servos)")
-        assert said[0].filename == __file__
-        assert len(set(reasons)) == len(reasons)  # each is said once
+        assert caught[0].filename == __file__
+        assert len(set(reasons)) == len(reasons)  # each is reported once
         assert all(isinstance(error, PortError) for error in robot.last_step.errors.values())
         assert robot.bus_statistics["main"]["line"]["servos"][1]["asked"] > 0
         line.power_cycle()
         line.replug()
         end, seen = time.monotonic() + 5, set()
-        with warnings.catch_warnings(record=True) as said:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             while robot.last_step.errors and time.monotonic() < end:
                 robot.step(20)
                 seen |= {event.kind for event in robot.last_step.events}
-        assert "without power until now: hip" in str(said[0].message)
+        assert "without power until now: hip" in str(caught[0].message)
         assert not robot.last_step.errors
         assert {"port back", "returned", "without power"} <= seen
         assert "every port is back" in caplog.text

@@ -363,7 +363,7 @@ def test_a_robot_that_holds_is_not_limped_by_a_guard_when_its_program_ends(line,
     if disarmed:
         first.disarm()
     NETS.leave_for_good()
-    time.sleep(0.2)  # a guard that was not told off acts within milliseconds
+    time.sleep(0.2)  # a guard that still watches acts within milliseconds
     assert line.powered == [1, 2, 3]
 
 
@@ -404,7 +404,7 @@ def test_each_of_several_signals_is_handled_once(line, cycle):
         for _ in range(4):
             signal.raise_signal(signal.SIGTERM)
         switch(line, 1, 2, 3)  # the program goes on
-        time.sleep(1.5)  # who notices signals that the main thread does not take up has looked at all four
+        time.sleep(1.5)  # the thread that waits for unhandled signals has seen all four
         assert line.powered == [1, 2, 3]
     assert len(seen) == 4
 
@@ -425,10 +425,10 @@ def test_neither_the_watchdog_nor_the_guard_ends_a_park_early(line, cycle):
 def test_a_missing_guard_is_a_warning_and_an_error_leaves_no_net_armed(line, cycle, monkeypatch, strict):
     monkeypatch.setattr(sys, "executable", "/nonexistent/python")
     before = signal.getsignal(signal.SIGTERM)
-    said = (
+    expected = (
         pytest.raises(BusError, match="no guard process.*\n") if strict else pytest.warns(RuntimeWarning, match="no gu")
     )
-    with said, safety.Safety([cycle], stale_command_ms=3000) as watched:
+    with expected, safety.Safety([cycle], stale_command_ms=3000) as watched:
         watched.feed()
     assert signal.getsignal(signal.SIGTERM) == before
     NETS.leave_for_good()

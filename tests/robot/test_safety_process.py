@@ -29,13 +29,13 @@ from axbridge.robot.safety.net import Safety
 bus = SerialBus(sys.argv[1])
 cycle = Cycle(bus, [CycleServo("hip", 1), CycleServo("knee", 2)])
 with Safety([cycle]) as safety:
-    step = 0
-    while True:
+    for step in range(100_000):
         safety.feed()
         cycle.exchange({"hip": Goal(500, 100), "knee": Goal(500, 100)})
-        step += 1
         if step == 10:
             print("running", flush=True)
+            if sys.argv[2:] == ["leave"]:
+                break
         time.sleep(0.005)
 """
 

@@ -86,8 +86,8 @@ def test_an_imu_off_the_axis_measures_the_rate_and_the_centripetal_acceleration(
     robot = box('name = "imu"\nkind = "imu"\nlink = "arm"\nposition = [0.2, 0, 0]')
     robot["wheel"].set_position(math.inf)
     robot["wheel"].set_velocity(5.0)
-    felt = run(robot, 1.2, lambda: (*robot.imu.rates, *robot.imu.acceleration))
-    rates, push = np.split(np.mean(felt[-20:], axis=0), 2)
+    measured = run(robot, 1.2, lambda: (*robot.imu.rates, *robot.imu.acceleration))
+    rates, push = np.split(np.mean(measured[-20:], axis=0), 2)
     assert rates == pytest.approx((0, 0, rates[2]), abs=0.05)
     assert 4.5 < rates[2] < 5.1  # the box turns a little against it
     assert push == pytest.approx((-(rates[2] ** 2) * 0.2, 0, G), abs=0.3)
@@ -119,7 +119,7 @@ def test_a_sensor_on_no_link_is_an_error_of_the_rig(box, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("sensor", "said"),
+    ("sensor", "message"),
     [
         ('name = "wheel"\nkind = "gps"', "'wheel' is a servo of this rig"),
         ('name = "a"\nkind = "gps"\nport = "/dev/ttyUSB1"', "a sensor of kind 'gps' has no port"),
@@ -127,8 +127,8 @@ def test_a_sensor_on_no_link_is_an_error_of_the_rig(box, tmp_path):
         ('name = "a"\nkind = "sonar"', "kind"),
     ],
 )
-def test_a_wrong_sensor_is_refused(box, sensor, said):
-    with pytest.raises(axbridge.RigError, match=said):
+def test_a_wrong_sensor_is_refused(box, sensor, message):
+    with pytest.raises(axbridge.RigError, match=message):
         box(sensor)
 
 
@@ -233,7 +233,7 @@ def test_a_real_robot_reports_that_its_imu_is_lost_and_found(board, caplog):
         assert robot.imu is None
         board.line = LEVEL
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # said once
+            warnings.simplefilter("error")  # one warning
             run(robot, 0.3)
         assert robot.imu is not None
         assert "sensor 'imu' is back" in caplog.text

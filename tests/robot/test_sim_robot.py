@@ -87,9 +87,11 @@ def test_torque_comes_on_where_the_arm_is_and_a_limp_one_falls_and_gets_no_goals
 
 
 def test_targets_are_clipped_with_a_warning_and_impossible_ones_refused(arm):
-    with pytest.warns(ControlWarning, match=r"^servo 'shoulder' \(rad\): too big requested position: 3 > 2.6") as said:
+    with pytest.warns(
+        ControlWarning, match=r"^servo 'shoulder' \(rad\): too big requested position: 3 > 2.6"
+    ) as caught:
         arm.set_position(3)
-    assert [one.filename for one in said] == [__file__]
+    assert [one.filename for one in caught] == [__file__]
     assert arm.target_position == arm.max_position
     with pytest.warns(ControlWarning, match="NaN"):
         arm.set_position(math.nan)
@@ -124,9 +126,9 @@ def test_a_wrong_backend_or_servo_is_named(robot):
 @pytest.mark.parametrize("degrees", [90, -45, 180, 3600])  # the last two are beyond the limits in degrees, too
 def test_a_goal_in_degrees_is_refused_with_its_value_in_radians(robot, arm, degrees):
     arm.set_position(0.3)
-    for way in (arm.set_position, lambda goal: arm.goto(goal, 1.0), lambda goal: robot.set_positions([goal])):
+    for command in (arm.set_position, lambda goal: arm.goto(goal, 1.0), lambda goal: robot.set_positions([goal])):
         with pytest.raises(UsageError, match=rf"radians\? {degrees}° is {math.radians(degrees):.3f}: give math"):
-            way(degrees)
+            command(degrees)
         assert arm.target_position == 0.3
 
 
@@ -183,8 +185,10 @@ def test_a_pose_is_reached_together_and_smoothly(pair):
     assert pair.time == pytest.approx(0.8, abs=0.1)
     assert pair.positions == pytest.approx([1.0, -0.5], abs=0.02)
     pan, tilt = np.array(seen)[:40].T
-    assert tilt == pytest.approx(-0.5 * pan, abs=1e-9)  # both on the same way
-    assert np.abs(np.diff(pan, n=2)).max() / 0.02**2 < 5.78 * 1.0 / 0.8**2  # rad/s²: 10/sqrt(3) of way over time²
+    assert tilt == pytest.approx(-0.5 * pan, abs=1e-9)  # both follow the same profile
+    assert (
+        np.abs(np.diff(pan, n=2)).max() / 0.02**2 < 5.78 * 1.0 / 0.8**2
+    )  # rad/s²: 10/sqrt(3) of the distance over time²
 
 
 def test_two_threads_move_different_servos_and_a_later_goto_replaces_an_earlier_one(pair):
@@ -200,19 +204,19 @@ def test_two_threads_move_different_servos_and_a_later_goto_replaces_an_earlier_
 
 def test_a_trajectory_that_is_too_fast_for_the_servo_takes_longer_with_a_warning(pair):
     words = r"^servo 'pan': 0.1 s are too short for its speed: it takes 0.61 s"
-    with pytest.warns(ControlWarning, match=words) as said:
+    with pytest.warns(ControlWarning, match=words) as caught:
         assert pair.goto({"tilt": 0.1, "pan": 2.0}, 0.1)
-    assert [one.filename for one in said] == [__file__]
+    assert [one.filename for one in caught] == [__file__]
     assert pair.time >= 0.6
 
 
 def test_a_goal_beyond_the_limits_is_clipped_with_one_warning_at_the_callers_line(pair):
     for goto in (lambda: pair.goto({"tilt": 1.5}, 1.0), lambda: pair["tilt"].goto(1.5, 1.0)):
-        with pytest.warns(ControlWarning) as said:
+        with pytest.warns(ControlWarning) as caught:
             assert goto()
         assert not pair["pan"].torque_enabled
-        assert [str(one.message) for one in said] == ["servo 'tilt' (rad): too big requested position: 1.5 > 1.2"]
-        assert [one.filename for one in said] == [__file__]
+        assert [str(one.message) for one in caught] == ["servo 'tilt' (rad): too big requested position: 1.5 > 1.2"]
+        assert [one.filename for one in caught] == [__file__]
 
 
 def test_wrong_names_positions_and_times_of_goto_are_refused_before_a_motion(pair):

@@ -62,7 +62,7 @@ def test_a_limp_arm_comes_to_rest_on_the_table(engine):
 def test_the_model_follows_a_real_arm_with_less_than_twice_its_repeatability():
     names = [servo.name for servo in RIG.servos]
     real, again = (
-        trimmed(import_arm_folder(REAL / name, RIG), None, 8.0) for name in ("step_response", "step_response_again")
+        trimmed(import_arm_folder(REAL / name, RIG), None, 4.0) for name in ("step_response", "step_response_again")
     )
     model = simulate(real, RIG)
     joints = [name for name in names if name != "gripper"]

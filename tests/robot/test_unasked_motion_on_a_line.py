@@ -109,11 +109,11 @@ def goto(bench, place):
     goal = min(here, high) - math.copysign(math.radians(3), here - (low + high) / 2)
     arguments = ("--rig", str(bench.path), "--port", bench.port, "--", "horn", f"{math.degrees(goal):.2f}")
     ended = type_command("servo", "goto", *arguments)
-    way, (down, up) = goal - here, bench.tell("moved")
+    distance, (down, up) = goal - here, bench.tell("moved")
     if ended.returncode:  # where it stands is no pose of the rig, or the goal is beyond its limits
         assert "this cannot be" in ended.stderr or "is out of the limits" in ended.stderr, ended.stderr
-        way = 0.0
-    return max(up - max(way, 0.0), min(way, 0.0) - down)
+        distance = 0.0
+    return max(up - max(distance, 0.0), min(distance, 0.0) - down)
 
 
 EVENTS = (torque_on, stop_and_resume, recover, power_cycle, switch, reopen, goto)

@@ -79,8 +79,8 @@ def test_new_gains_reset_the_integral_but_a_new_target_does_not(bench):
     robot = bench.open({"control_pid": [2.0, 5.0, 0.0]})
     servo = robot["j0"]
     servo.set_position(0.1)
-    *_, x = ways = list(row(10, 0.1, gains=(2.0, 5.0, 0.0)))
-    total = sum(0.1 - place for place in (0.0, *ways[:-1])) * H
+    *_, x = path = list(row(10, 0.1, gains=(2.0, 5.0, 0.0)))
+    total = sum(0.1 - place for place in (0.0, *path[:-1])) * H
     assert positions(robot, "j0", 10)[-1] == pytest.approx(x, abs=1e-4)
     servo.set_position(x)  # no error any more, but the integral goes on
     assert positions(robot, "j0", 1)[0] == pytest.approx(x + H * 5 * total, abs=1e-4)

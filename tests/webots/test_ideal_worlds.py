@@ -80,7 +80,7 @@ def test_a_motor_moves_a_link_on_a_spring_and_both_come_to_rest(opened):
     passive = "max_torque = 0\nspring_constant = 5.0\ndamping_constant = 0.5"
     robot = opened(arm, tip, *joints, gravity=0, motor="", spring=passive)
     robot["motor"].set_position(1.0)
-    assert max(map(abs, positions(robot, "spring", 150))) > 0.05  # the spring gave way on the way
+    assert max(map(abs, positions(robot, "spring", 150))) > 0.05  # the spring was deflected during the motion
     assert [servo.position for servo in robot.values()] == pytest.approx([1.0, 0.0], abs=1e-3)
 
 

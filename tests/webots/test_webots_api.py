@@ -67,17 +67,17 @@ def test_devices_are_found_by_name_alias_and_index(controller, capsys):
     assert "did you mean 'shoulder'?" in capsys.readouterr().err
     for asked, alias in (("shoulder_motor", "shoulder"), ("sensor of shoulder", "shoulder_sensor"), ("m1", "")):
         assert robot.getDevice(asked) is None
-        said = capsys.readouterr().err
-        assert f'aliases = {{ "{asked}" = "{alias}' in said
-        assert "DistanceSensor" not in said
+        errors = capsys.readouterr().err
+        assert f'aliases = {{ "{asked}" = "{alias}' in errors
+        assert "DistanceSensor" not in errors
     assert robot.getDevice("ElbowR") is None
     assert "  it is an alias of 'elbow'; it has: shoulder, " in capsys.readouterr().err
     missing = controller.Motor("nobody")
     missing.setPosition(1.0)
     assert missing.getMaxVelocity() == 0
-    said = capsys.readouterr().err
-    assert '"nobody" device not found' in said
-    assert "invalid device tag" in said
+    errors = capsys.readouterr().err
+    assert '"nobody" device not found' in errors
+    assert "invalid device tag" in errors
     assert robot.getMotor("shoulder") is motor
     assert "DEPRECATION: Robot.getMotor is deprecated, please use Robot.getDevice instead." in capsys.readouterr().err
 
@@ -169,8 +169,8 @@ def test_absent_devices_warn_once(controller, capsys):
     assert isinstance(robot.getGPS("gps"), controller.GPS)
     assert math.isnan(robot.getDevice("gps").getValues()[0])
     assert robot.getDevice("camera") is None  # its name does not say what it is
-    said = capsys.readouterr().err
-    assert said.count('Camera "eye": this robot has none') == 1
+    errors = capsys.readouterr().err
+    assert errors.count('Camera "eye": this robot has none') == 1
     led = robot.getLED("led0")
     led.set(1)
     assert led.get() == 1
@@ -365,8 +365,8 @@ def test_a_loop_beyond_a_limit_is_warned_once(controller, capsys):
         motor.setVelocity(11 + step)
         motor.setVelocity(-1)  # refused
         robot.step(32)
-    said = capsys.readouterr().err.splitlines()
-    assert [line.split("position")[0].split("velocity")[0] for line in said] == [
+    errors = capsys.readouterr().err.splitlines()
+    assert [line.split("position")[0].split("velocity")[0] for line in errors] == [
         "Warning: shoulder: requested ",
         "Warning: shoulder: negative ",
         "Warning: shoulder: too big requested ",

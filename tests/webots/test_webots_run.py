@@ -144,10 +144,13 @@ def test_the_step_after_the_end_ends_the_process(tmp_path):
 
 
 def test_bad_input_is_two_lines_and_exit_code_2():
-    for arguments, said in (("nowhere.py", "bench_arm"), "no such script"), ((__file__, "no_such"), "no such file or"):
+    for arguments, message in (
+        (("nowhere.py", "bench_arm"), "no such script"),
+        ((__file__, "no_such"), "no such file or"),
+    ):
         done = warm.run("run", arguments[0], "--rig", arguments[1])
         assert done.returncode == 2
-        assert said in done.stderr
+        assert message in done.stderr
         assert len(done.stderr.strip().splitlines()) <= 2
 
 
@@ -236,9 +239,9 @@ def test_ctrl_c_leaves_the_motor_off_and_a_complete_recording(tmp_path, kind):
         process = start("run", script, "--rig", "bench_arm", *ON_BUS, port, "--record", path)
         until(lambda: has_grown(path))
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=30)
         with axbridge.open("bench_arm", backend="real", port=port) as robot:
             assert robot["shoulder"].read("torque_enable") == 0
-    assert process.returncode == (0 if kind == "webots" else 130), said
-    assert f"\nstopped: motors are off; {path} is whole and holds " in said
+    assert process.returncode == (0 if kind == "webots" else 130), errors
+    assert f"\nstopped: motors are off; {path} is whole and holds " in errors
     assert open_recording(path).complete
