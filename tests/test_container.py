@@ -4,18 +4,13 @@ import json
 import re
 import shlex
 import subprocess
-import sys
 import zipfile
 
 import pytest
 
 from axbridge import __version__
+from axbridge.config.toml_tables import tomllib
 from tests.support.installed import ROOT, installed, settings
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 IMAGE = (ROOT / "Dockerfile").read_text()
 PAGE = (ROOT / "docs" / "install.md").read_text()

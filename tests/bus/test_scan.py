@@ -132,7 +132,7 @@ def test_servos_are_found_at_every_baud_rate_of_their_register(rate):
     with PtyLine((1, 2)) as line, SerialBus(line.port) as bus:
         for servo in line._line.servos:
             servo.baud = rate
-        found = scan_bauds(bus, all_bauds(), range(4))
+        found = scan_bauds(bus, all_bauds(), (1, 2))
     servos_by_baud = {baud: [servo.id for servo in servos] for baud, servos in found.items() if servos}
     assert servos_by_baud
     assert all(abs(baud - rate) <= 0.03 * rate and ids == [1, 2] for baud, ids in servos_by_baud.items())

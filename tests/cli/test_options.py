@@ -100,7 +100,7 @@ with axbridge.open("bench_arm") as robot:
         pytest.param("walk bioloid --steps 1 --period 0.8 --record it.mcap --model lima2009", marks=pytest.mark.ci),
     ],
 )
-def test_the_servos_of_the_simulation_have_it(command, said):
+def test_the_servos_of_the_simulation_have_the_given_model(command, said):
     arm = Page(keys=(Key(positions={"left_shoulder_swing": 0.2}, time=0.1),))
     Move(pages={"1": arm}).save("raise.json")
     said(*command.split())
@@ -109,7 +109,7 @@ def test_the_servos_of_the_simulation_have_it(command, said):
 
 
 @pytest.mark.slow
-def test_a_script_that_opens_its_robot_by_name_gets_it_and_a_file_is_found_from_there(tmp_path, monkeypatch, said):
+def test_a_script_that_opens_its_robot_by_name_gets_the_given_model(tmp_path, monkeypatch, said):
     monkeypatch.setenv("AXBRIDGE_MODEL", "")  # restored after the test
     rig = Rig.load("bench_arm")
     mine = rig.specs[rig.servos[0].name].model.model_copy(update={"name": "mine"})

@@ -153,7 +153,7 @@ def test_feetech_registers_are_where_another_program_has_them(name, controller):
     ("word", "name"),
     [("LED", "led"), ("25", "led"), ("Goal Position", "goal_position"), ("30", "goal_position"), ("ID", "id")],
 )
-def test_a_register_is_meant_by_its_address_and_by_the_manuals_words(word, name):
+def test_a_register_is_found_by_its_address_and_by_the_manuals_name(word, name):
     assert FirmwareProfile.load("ax-12a").register_name(word) == name
 
 

@@ -151,7 +151,7 @@ def test_registers_and_values_that_a_servo_lacks_are_refused_by_name(load, chang
         "zero = 2048\nregisters = { homing_offset = -512 }",
     ],
 )
-def test_offsets_that_count_and_ranges_within_a_turn_are_taken(load, settings):
+def test_effective_offsets_and_ranges_within_a_turn_are_accepted(load, settings):
     rig = load(GOOD.replace("id = 1", f'id = 1\nprofile = "xl430-w250"\n{settings}'))
     assert rig.specs[rig.servos[0].name].profile.name == "xl430-w250"
 
@@ -178,7 +178,7 @@ def test_a_model_with_a_mistake_is_named_with_its_own_file(load, tmp_path):
     assert (caught.value.path, caught.value.key) == (tmp_path / "mine.toml", "controller.law")
 
 
-def test_another_servo_model_is_pure_and_in_every_servo_whose_firmware_has_its_law(load):
+def test_with_model_replaces_the_model_of_every_servo_that_has_its_law(load):
     mixed = GOOD + 'params = { motor = { armature = 0.004 } }\n[[servo]]\nname = "c"\njoint = "c"\ndrive = "ideal"\n'
     changed = load(mixed).with_model("ax12")
     assert [(servo.model, servo.params) for servo in changed.servos] == [("ax12", {}), ("ax12", {}), ("", {})]
@@ -195,7 +195,7 @@ def test_a_servo_model_that_fits_no_servo_is_refused():
         Rig.load("bench_arm").with_model("ax21")
 
 
-def test_a_servo_models_file_is_meant_as_seen_from_here(tmp_path, monkeypatch):
+def test_the_path_of_a_model_file_is_relative_to_the_working_directory(tmp_path, monkeypatch):
     source = Rig.load("bench_arm").with_model("ax12")
     (tmp_path / "ax12.toml").write_bytes(source.specs[source.servos[0].name].model.path.read_bytes())
     monkeypatch.chdir(tmp_path)
@@ -235,7 +235,7 @@ def test_a_servo_has_its_profiles_own_model_and_its_models_own_profile(given, pr
         ('profile = "ax-18a"\nmodel = "ax12"', "ax12", 0.4),
     ],
 )
-def test_another_profile_than_the_bases_brings_its_own_model(base, given, model, slope, load, tmp_path):
+def test_a_profile_that_differs_from_the_bases_selects_its_own_model(base, given, model, slope, load, tmp_path):
     name = Rig.load(base).servos[0].name
     middle = (
         f'base = "{base}"\n[[servo]]\nname = "{name}"\nmodel = "ax12"\nparams = {{ controller = {{ slope = 0.4 }} }}\n'
@@ -267,7 +267,7 @@ def test_a_model_of_another_family_is_refused_by_check_and_open_alike(profile, m
         assert f'write model = "{FirmwareProfile.load(profile).model}"' in caught.value.hint
 
 
-def test_a_regulator_feeds_its_servo_and_the_bus_the_others():
+def test_a_servo_with_a_regulator_has_its_voltage_and_the_others_that_of_the_bus():
     rig = Rig.load("koch")
     assert [rig.specs[servo.name].supply for servo in rig.servos] == [12.0, 12.0, 5.0, 5.0, 5.0, 5.0]
 
@@ -387,7 +387,7 @@ def test_a_mistake_in_the_base_is_named_with_its_own_file(folders):
     assert caught.value.path == folders / "base" / "arm.toml"
 
 
-def test_a_missing_urdf_is_said_to_belong_beside_the_base(folders):
+def test_the_error_for_a_missing_urdf_names_the_path_beside_the_base(folders):
     (folders / "base" / "arm.urdf").unlink()
     rig = Rig.load(write(folders, 'base = "../base/arm.toml"'))
     with pytest.raises(RigError, match=str(folders / "base" / "arm.urdf")):
@@ -400,7 +400,7 @@ def test_bases_that_lead_in_a_circle_are_named(folders):
         Rig.load(write(folders, 'base = "two.toml"', "one.toml"))
 
 
-def test_a_base_of_a_base_is_taken_along(folders):
+def test_a_rig_inherits_from_the_base_of_its_base(folders):
     write(folders, 'base = "../base/arm.toml"\n[[servo]]\nname = "a"\nmax_position = 1.0\nmin_position = -1.0\n')
     rig = Rig.load(write(folders, 'base = "over"\n[[servo]]\nname = "b"\nid = 8\n', "third.toml"))
     assert rig.servos[0].soft_limits == (-1.0, 1.0)
@@ -427,7 +427,7 @@ def rig(tmp_path):
 CHAIN = JOINT.format("hip", "base", "thigh") + JOINT.format("knee", "thigh", "shank")
 
 
-def test_a_wrong_name_of_an_ideal_joint_is_said_before_the_mass_that_its_link_seems_to_lack(rig):
+def test_a_wrong_joint_name_is_reported_before_a_missing_mass(rig):
     wrong = SERVO.format("knees") + 'drive = "ideal"\n'
     with pytest.raises(RigError, match="knees: no joint has this name\nits joints: hip, knee"):
         check_rig(rig(HEAVY.format("base") + HEAVY.format("thigh") + LINK.format("shank") + CHAIN, wrong))
@@ -439,7 +439,7 @@ def test_all_links_without_mass_are_named_at_once(rig):
         check_rig(rig(links, SERVO.format("hip") + "id = 1\n" + SERVO.format("knee") + "id = 2\n"))
 
 
-def test_it_is_said_that_a_robot_is_bolted_down_and_of_a_bus_only_where_one_is_used(rig):
+def test_the_assumptions_name_a_fixed_base_and_a_bus_only_if_one_is_used(rig):
     links = HEAVY.format("base") + HEAVY.format("thigh") + JOINT.format("hip", "base", "thigh")
     ideal = check_rig(rig(links, SERVO.format("hip") + 'drive = "ideal"\n')).assumed
     assert "base is bolted down: fixed_base = true, and no floor" in ideal
@@ -458,7 +458,7 @@ def test_a_model_whose_law_the_servo_has_no_registers_for_is_refused(load):
         assert rig.specs[rig.servos[0].name].model  # as in `rig check` and at opening
 
 
-def test_a_supply_and_a_zero_that_are_another_servos_are_said(load):
+def test_a_supply_or_a_zero_of_another_servo_model_is_reported(load):
     with pytest.raises(RigError, match="12 V is more voltage than horn .xl330-m288. takes: 7 V at most"):
         check_rig(load(HORN + 'model = "xl330"'))
     assumed = check_rig(load(HORN + 'model = "xl330"\nsupply_voltage = 5.0')).assumed

@@ -137,10 +137,10 @@ def held_bioloid():
     return World(rig, bank=supported(bank, rig)), bank.engine
 
 
-def advance_world(world, seconds, step=0.01):
+def advance_world(world, seconds):
     end = world.now() + seconds
     while world.now() < end:
-        world.sleep_until(world.now() + step)
+        world.sleep_until(world.now() + 0.01)
 
 
 def start_counts(world):

@@ -41,7 +41,7 @@ from tests.support.waiting import until
 from tests.support.warm import Warm
 
 SWING = 0.03  # rad
-LIVES_ON = 4.0  # s that a program lives after its end has begun: its motors must be off before
+LIVES_ON = 2.5  # s that a program lives after its end has begun: its motors must be off before
 LONGEST = 30.0  # s that an end may take, on a busy machine
 NEAR = {1: 3.0}  # degrees between goal and position of a servo that holds a load; the loops of others have no integral
 FAR = 15.0
@@ -55,24 +55,11 @@ SENT |= TWICE
 AGAIN = {"park": 0.3}  # s between the two signals: a park is under way by then
 AT_ONCE = 0.02  # s between them where it does not park: it is being closed
 OWN = ("script", "exception", "sys.exit")
-SUDDEN = (
-    "SIGKILL",
-    "os._exit",
-    "exec",
-    "exec with inherited descriptors",
-    "kernel killed",
-)  # nothing of the program runs any more
+# ends after which nothing of the program runs any more
+SUDDEN = ("SIGKILL", "os._exit", "exec", "exec with inherited descriptors", "kernel killed")
 HANGS = ("hang", "hang with the interpreter locked", "SIGSTOP")  # it lives, and its command is stale
-CODES = {
-    "script": 0,
-    "exception": 1,
-    "sys.exit": 5,
-    "os._exit": 6,
-    "exec": 0,
-    "exec with inherited descriptors": 0,
-    "caught": 0,
-    "own handler": 7,
-}
+CODES = dict.fromkeys(("script", "exec", "exec with inherited descriptors", "caught"), 0)
+CODES |= {"exception": 1, "sys.exit": 5, "os._exit": 6, "own handler": 7}
 ORPHAN = "SIGKILL of its parent alone"
 ALL = (*OWN, *SENT, "os._exit", "exec")
 IN_CLOSE = ("interrupt during close, restart", "interrupt during close, close")

@@ -136,11 +136,11 @@ class Wire:
         reply = self(v1.encode(id, Instruction.WRITE, bytes((address, *data))))
         return reply[4] if reply else None
 
-    def read(self, address, length, id=1, *, signed=False):
+    def read(self, address, length, id=1):
         """Of Protocol 1.0: a number."""
         reply = self(v1.encode(id, Instruction.READ, bytes((address, length))))
         assert reply[4] & ErrorFlag.RANGE == 0, reply
-        return int.from_bytes(reply[5:-1], "little", signed=signed)
+        return int.from_bytes(reply[5:-1], "little")
 
     def wait(self, seconds):
         self.world.sleep_until(self.world.now() + seconds)

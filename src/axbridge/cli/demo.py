@@ -34,8 +34,7 @@ from axbridge.jit import COMPILED, LIGHTEN
 from axbridge.motion.experiments import step_and_fall
 from axbridge.motion.gait import Gait, can_walk
 from axbridge.motion.walking import WalkOutcome, walk
-from axbridge.recording.provenance import describe
-from axbridge.recording.recorder import Recorder
+from axbridge.recording.robot_recorder import recording_of
 from axbridge.recording.sample_logs import load
 from axbridge.recording.stored import open_recording
 from axbridge.robot.open import open_robot
@@ -47,7 +46,7 @@ _FILES = ("sim.mcap", "identified.toml", "identified.mcap", "report.html", "repo
 STARTS, BUDGET = 2, 8.0  # starting points of the fit; s
 
 
-@app.command()
+@app.command(epilog="--out my-demo")
 def demo(
     out: Annotated[Path, shared("--out", "A folder for all of it.", metavar="FOLDER")] = Path("axbridge-demo"),
     rig: RigOption = "bench_arm",
@@ -180,11 +179,9 @@ def _record(
     behind: Rig | None = None, *, show: Show,
 ) -> None:  # fmt: skip
     """Record the paper's experiment: step to `angle` degrees and fall; the metadata names the models of `behind`."""
-    facts = describe(behind or rig, seed=seed, experiment="step and fall")
     with (
         axbridge.open(rig, backend=backend, port=port, seed=seed) as robot,
-        Recorder(path, facts | robot.origin) as recorder,
-        robot,  # closed before the recorder: motors must not wait for its compression
+        recording_of(robot, path, behind or rig, seed=seed, experiment="step and fall") as recorder,
     ):
         side = "real" if backend == "real" else "simulated"
         step_and_fall(
@@ -214,8 +211,8 @@ def _demo_walk(rig: Rig, name: str, out: Path, seed: int, *, quiet: bool) -> _Ou
     commands = [f"axbridge {verb} {files['recording']}{more}" for verb, more in seen.items()]
     commands += [f"axbridge walk --rig {name} --steps 12", f"axbridge serve {name} --link /tmp/robot"]
     with progress("starting the simulator", quiet=quiet) as show, open_robot(rig, "sim", seed=seed) as robot:
-        facts = describe(rig, seed=seed, experiment="walk", gait=asdict(gait)) | robot.origin
-        with Recorder(files["recording"], facts) as recorder, robot:  # the robot is closed first
+        facts = {"seed": seed, "experiment": "walk", "gait": asdict(gait)}
+        with recording_of(robot, files["recording"], rig, **facts) as recorder:
             outcome = walk(robot, gait, recorder, progress=lambda part, share: show(f"{robot.name}: {part}", share))
     with progress("simulating", quiet=quiet) as show:
         walked = open_recording(files["recording"])

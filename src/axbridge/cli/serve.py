@@ -37,7 +37,7 @@ MEASURED = "ax12"  # the model identified from a real servo
 _STDIN = 0
 
 
-@app.command()
+@app.command(epilog="bench_arm --link /tmp/arm --faults drop=0.01")
 def serve(
     rig: RigArgument,
     *,
@@ -72,7 +72,7 @@ def serve(
         if not allow_remote:
             hint = "serve on 127.0.0.1, or add --allow-remote"
             raise UsageError(f"--tcp {tcp}: other machines could move the robot", hint)
-        print(f"axbridge: everybody who reaches {tcp} can move the robot", file=sys.stderr)
+        print(f"axbridge: every program that reaches {tcp} can move the robot", file=sys.stderr)
     stop: list[int] = []
     hung_up = getattr(signal, "SIGHUP", signal.SIGTERM)  # sent when the terminal closes; ignored under nohup
     for number in (signal.SIGINT, signal.SIGTERM, *([hung_up] if signal.getsignal(hung_up) != signal.SIG_IGN else [])):

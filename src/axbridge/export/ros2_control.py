@@ -62,9 +62,8 @@ def _snippet(rig: Rig, bus: BusConfig, link: str) -> str:
 def _counts(rig: Rig, servo: ServoConfig) -> dict[str, object]:
     if servo.direction == -1:
         why = f"{servo.name} turns against its joint (direction = -1), and feetech_ros2_driver has no key for that"
-        raise UsageError(
-            f"rig {rig.name}: {why}", "turn the axis of the joint round in the URDF, and write direction = 1"
-        )
+        hint = "turn the axis of the joint round in the URDF, and write direction = 1"
+        raise UsageError(f"rig {rig.name}: {why}", hint)
     return {"offset": servo.zero}
 
 

@@ -148,7 +148,7 @@ class Residuals:
                 load, twin_load = (motor_duty(sample.load, watched.allowed.dead) for sample in (state, twin))
                 row = _Row(time, goal, state.position, at, load, twin_load, state.voltage, twin.voltage)
                 causes |= _causes(watched, row)
-            for cause in causes:
+            for cause in sorted(causes):
                 gone = _STALE if cause == "stale model" else _GONE
                 if time - watched.seen.get(cause, -math.inf) > gone:
                     named_causes.append((cause, name))
