@@ -1,5 +1,7 @@
 """The choice of the backend, the meaning of a given port, and the origin of the samples."""
 
+from pathlib import Path
+
 import pytest
 
 import axbridge
@@ -41,6 +43,22 @@ def test_a_given_port_means_the_real_backend_and_a_variable_does_not(given, envi
 def test_a_port_for_the_simulator_is_refused():
     with pytest.raises(UsageError, match="the simulator has no port, and /dev/x is given"):
         axbridge.open("bench_arm", "sim", port="/dev/x")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"port": 3}, "a port is given as text, not 3"),
+        ({"port": Path("/dev/x")}, "a port is given as text, not "),
+        ({"seed": -1}, "a seed is a whole number of 0 or more, not -1"),
+        ({"seed": 1.5}, "a seed is a whole number of 0 or more, not 1.5"),
+        ({"virtual": 30}, "virtual servos stand beside real ones"),
+        ({"virtual": [30], "backend": "real", "port": "/dev/none"}, "has no servo '30' that could be virtual"),
+    ],
+)
+def test_an_option_of_a_wrong_type_is_refused_in_words(given, said):
+    with pytest.raises(UsageError, match=said):
+        axbridge.open("pan_tilt", **given)
 
 
 def test_a_port_given_to_open_is_opened():
