@@ -36,6 +36,14 @@ def test_a_urdf_without_a_profile_is_refused(urdf, said):
     assert "add --profile" in said("rig", "new", "mine", "--urdf", urdf, code=2)
 
 
+@pytest.mark.parametrize("name", [".", "..", "/"])
+def test_a_folder_without_a_name_of_its_own_is_refused(name, urdf, said):
+    for source in ((), ("--urdf", urdf, "--profile", "ax-12a")):
+        assert f"{name} has no name for the rig\ngive the name of a new folder\n" in said(
+            "rig", "new", name, *source, code=2
+        )
+
+
 def test_an_existing_rig_is_replaced_only_with_force(urdf, said):
     made = ("rig", "new", "mine", "--urdf", urdf, "--profile", "ax-12a")
     said(*made)
