@@ -120,7 +120,7 @@ def main(name, faults="none", model=""):
         hand = HandledBank(build_bank(rig.with_model(model if model != "own" else None)), np.array(directions))
         bank = RemoteBank(hand)
     else:
-        volts = np.array([rig.supply_of(servo) for servo in rig.servos])  # an XL330 bears 7 V at most
+        volts = np.array([rig.specs[servo.name].supply for servo in rig.servos])  # an XL330 bears 7 V at most
         bank = hand = HandledBank(FakeBank(len(directions), volts), np.array(directions))
     channel = PtyChannel(1_000_000, None)
 
