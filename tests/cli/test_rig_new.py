@@ -25,6 +25,14 @@ def test_each_joint_of_a_urdf_gets_a_servo_of_the_profile(profile, urdf, said):
     check_rig(rig)
 
 
+@pytest.mark.parametrize("name", [".", "..", "/"])
+def test_a_folder_without_a_name_of_its_own_is_refused(name, urdf, said):
+    for source in ((), ("--urdf", urdf, "--profile", "ax-12a")):
+        assert f"{name} has no name for the rig\ngive the name of a new folder\n" in said(
+            "rig", "new", name, *source, code=2
+        )
+
+
 def test_an_existing_rig_is_replaced_only_with_force(urdf, said):
     command = ("rig", "new", "mine", "--urdf", urdf, "--profile", "ax-12a")
     said(*command)

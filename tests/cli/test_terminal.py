@@ -9,6 +9,7 @@ import sys
 import time
 from contextlib import suppress
 from io import StringIO
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from rich.console import Console
 from axbridge.bus.cycle import CycleServo
 from axbridge.bus.serial import SerialBus
 from axbridge.cli import monitor
+from axbridge.cli.app import MISUSE
 from axbridge.cli.progress import progress
 from axbridge.file_reading import controls
 from axbridge.recording.recording import Event, Recording, Track
@@ -61,6 +63,13 @@ def test_a_verb_works_with_closed_streams_and_its_file_gets_no_printed_text(walk
     assert done.returncode == 0
     assert len(table.read_text().splitlines()) == 51
     assert table.read_text().startswith("servo,")  # the file has no printed text
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_an_error_that_cannot_be_printed_still_has_its_exit_code(tmp_path):
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "axbridge", "info", str(tmp_path / "missing.mcap")]
+        assert subprocess.run(command, stderr=full, timeout=120, check=False).returncode == MISUSE
 
 
 def test_a_terminal_without_a_degree_sign_gets_the_word(walk):

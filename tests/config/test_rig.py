@@ -99,6 +99,12 @@ def test_a_mistake_is_named_with_file_servo_and_key(load, tmp_path, change, key,
     assert words in str(caught.value)
 
 
+def test_a_folder_without_a_rig_is_not_called_missing(tmp_path):
+    (tmp_path / "arm").mkdir()
+    with pytest.raises(RigError, match=r"this folder has no arm\.toml"):
+        Rig.load(tmp_path / "arm")
+
+
 def test_an_unknown_file_name_is_a_mistake_of_the_rig(load, tmp_path):
     for key in ("profile", "model"):
         rig = load(GOOD.replace("id = 2", f'id = 2\n{key} = "nowhere"'))

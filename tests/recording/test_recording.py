@@ -187,6 +187,12 @@ def test_a_file_that_is_no_recording_is_refused(tmp_path, content, message):
         open_recording(path)
 
 
+def test_a_segment_that_begins_after_the_last_sample_does_not_end_before_it_begins():
+    track = Track.of("hip", np.array([0.0, 1.0]), position=np.zeros(2))
+    marks = tuple(Event(time, "segment", {"name": "part"}) for time in (0.0, 1.9))
+    assert [(s.start, s.end) for s in Recording("x", {"hip": track}, marks).segments] == [(0.0, 1.9), (1.9, 1.9)]
+
+
 def test_a_recording_without_samples_is_described_as_such(tmp_path):
     path = tmp_path / "x.mcap"
     with Recorder(path, {"backend": "sim"}) as recorder:

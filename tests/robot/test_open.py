@@ -1,8 +1,11 @@
 """The choice of the backend, the meaning of a given port, and the origin of the samples."""
 
+from pathlib import Path
+
 import pytest
 
 import axbridge
+from axbridge.errors import UsageError
 from axbridge.recording.provenance import origin_in_words
 from axbridge.robot.open import chosen_backend
 from tests.support.warm import serving, start
@@ -35,6 +38,22 @@ def test_a_given_port_means_the_real_backend_and_a_variable_does_not(given, envi
     for name, value in environment.items():
         monkeypatch.setenv(f"AXBRIDGE_{name}", value)
     assert chosen_backend(*given) == chosen
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"port": 3}, "a port is given as text, not 3"),
+        ({"port": Path("/dev/x")}, "a port is given as text, not "),
+        ({"seed": -1}, "a seed is a whole number of 0 or more, not -1"),
+        ({"seed": 1.5}, "a seed is a whole number of 0 or more, not 1.5"),
+        ({"virtual": 30}, "virtual servos stand beside real ones"),
+        ({"virtual": [30], "backend": "real", "port": "/dev/none"}, "has no servo '30' that could be virtual"),
+    ],
+)
+def test_an_option_of_a_wrong_type_is_refused_in_words(given, said):
+    with pytest.raises(UsageError, match=said):
+        axbridge.open("pan_tilt", **given)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import axbridge
-from axbridge import ControlWarning, UnknownServo, UnsupportedOperation, UsageError
+from axbridge import ControlWarning, ProfileError, UnknownServo, UnsupportedOperation, UsageError
 from axbridge.robot.backend import _PacedClock
 from tests.support.waiting import run, until
 
@@ -121,6 +121,19 @@ def test_a_wrong_backend_or_servo_is_named(robot):
     with pytest.raises(KeyError, match="it has: shoulder"):
         robot["knee"]
     assert "knee" not in robot
+
+
+@pytest.mark.parametrize("pose", [[0.3], "shoulder", None, np.zeros(1), 0.3])
+def test_a_pose_without_names_is_refused(robot, pose):
+    with pytest.raises(UsageError, match=r"has no names\nwrite robot.goto\(\{'shoulder': 0.3\}, 1.0\)"):
+        robot.goto(pose, 1.0)
+
+
+def test_a_register_that_is_no_name_is_refused(arm):
+    with pytest.raises(ProfileError, match="no such register"):
+        arm.read(36)
+    with pytest.raises(ProfileError, match="no such register"):
+        arm.write(25, 1)
 
 
 @pytest.mark.parametrize("degrees", [90, -45, 180, 3600])  # the last two are beyond the limits in degrees, too

@@ -447,6 +447,18 @@ def test_a_taken_port_and_a_missing_package_are_reported(page, arm, monkeypatch)
         arm.view(open=False)
 
 
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ({"port": 99999}, "port 99999 of 127.0.0.1 is taken, or none of yours"),
+        ({"host": "192.0.2.1"}, "192.0.2.1 is no address of this computer"),
+    ],
+)
+def test_an_address_that_cannot_be_had_is_refused(arm, address, said):
+    with pytest.raises(UsageError, match=said):
+        arm.view(**address, open=False)
+
+
 def test_the_plain_page_stops_the_robot_without_a_script_and_for_no_other_page(page, arm):
     arm["shoulder"].set_position(0.2)
     arm.step()

@@ -219,6 +219,16 @@ def run_pytest(folder, *options):
 
 
 @pytest.mark.ci
+def test_a_misspelt_option_of_the_marker_is_named(tmp_path):
+    (tmp_path / "test_driver.py").write_text(
+        "import pytest\n@pytest.mark.servo_bus('bench_arm', fault='echo')\ndef test_it(servo_bus): pass\n"
+    )
+    output = run_pytest(tmp_path)
+    assert "the marker servo_bus has no option fault\n" in output
+    assert "it is servo_bus(rig, *, faults=" in output
+
+
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("page", "why"),
     [("README.md", "IndexError: list index out of range"), ("docs/lesson.md", "There is no status packet!")],

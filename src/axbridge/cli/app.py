@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from itertools import pairwise
 from json import dumps
 from pathlib import Path
@@ -236,5 +237,6 @@ def unread() -> int:
 def _complain(text: str, code: int) -> int:
     lines = printable(text, lines=True).splitlines()  # a message may quote control characters of a file
     shown = "\n".join(line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}…" for line in lines)
-    print(f"axbridge: {shown}", file=sys.stderr)
+    with suppress(OSError):  # nothing can be written to it, as on a full disk: the exit code says it, too
+        print(f"axbridge: {shown}", file=sys.stderr)
     return code

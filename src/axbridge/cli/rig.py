@@ -64,6 +64,8 @@ def new(
     if name.is_file():
         refuse_other_kind(name, lambda what, hint: UsageError(f"{name} {what}", hint))
         raise UsageError(f"{name} is a file", "give the name of a new folder")
+    if name.name in {"", ".."}:  # a rig has the name of its folder
+        raise UsageError(f"{name} has no name for the rig", "give the name of a new folder")
     if urdf is not None and mjcf is not None:
         raise UsageError("--urdf and --mjcf are both given", "give one of them")
     path = name / f"{name.name}.toml"

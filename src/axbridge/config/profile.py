@@ -308,7 +308,7 @@ class FirmwareProfile(toml_tables.TomlTable):
         """
         if name in self.registers:
             return self.registers[name]
-        hint = f"{nearest(name, self.registers)}it has: {', '.join(_listed(self.registers))}"
+        hint = f"{nearest(str(name), self.registers)}it has: {', '.join(_listed(self.registers))}"
         raise ProfileError(self.path, f"registers.{name}", f"{self.name} has no such register", hint)
 
     @model_validator(mode="before")

@@ -146,7 +146,8 @@ def find_toml(name: str | Path, folder: str, error: FileError) -> Path:
             places += _places(str(given), folder)
         if path := next(filter(Path.is_file, places), None):
             return path
-    raise error(name, "", "no such file or name", _known(str(name), folder))
+    problem = f"this folder has no {given.resolve().name}.toml" if given.is_dir() else "no such file or name"
+    raise error(name, "", problem, _known(str(name), folder))
 
 
 def _places(name: str, folder: str) -> list[Path]:

@@ -302,6 +302,6 @@ class Recording(Mapping[str, Track]):
         marks = [event for event in self.events if event.name == "segment"]
         ends = [*(event.time for event in marks[1:]), np.nextafter(self.end, np.inf)][: len(marks)]
         return tuple(
-            Segment(str(mark.data.get("name", "segment")), mark.time, float(end), mark.data)
+            Segment(str(mark.data.get("name", "segment")), mark.time, max(float(end), mark.time), mark.data)
             for mark, end in zip(marks, ends, strict=True)
         )

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from axbridge.config.rig import Rig
 from axbridge.config.rig_check import refuse_unsound
 from axbridge.errors import UsageError
@@ -61,7 +63,8 @@ def open_robot(
 
     Raises:
         UsageError: an unknown backend, an engine that is not installed, `realtime=False` on a real backend, a port for
-            ``sim``; `virtual` on another backend than ``real``, with an unknown servo, or with all servos of a bus.
+            ``sim`` or one that is no text, a seed that is no whole number of 0 or more; `virtual` on another backend
+            than ``real``, with an unknown servo, or with all servos of a bus.
         RigError, ProfileError: the rig or something it names is wrong.
         BusError: a port cannot be opened, or a servo does not answer.
     """
@@ -70,13 +73,15 @@ def open_robot(
         loaded = loaded.overridden(overrides)
     loaded = with_usual_engine(loaded, engine).with_model(model)
 
-    virtual = (virtual,) if isinstance(virtual, str) else tuple(virtual)
+    if not (isinstance(seed, int | np.integer) and seed >= 0):
+        raise UsageError(f"a seed is a whole number of 0 or more, not {seed!r}", "write seed=1")
+    patterns = tuple(map(str, [virtual] if isinstance(virtual, str | int) else virtual))  # an id may be a number
 
     def opener(name: str, port: str | None) -> Backend:
         realtime_ = realtime if name == "sim" else None
-        return _backend(loaded, name, port, seed, realtime_, virtual if name == "real" else ())
+        return _backend(loaded, name, port, seed, realtime_, patterns if name == "real" else ())
 
-    first = _backend(loaded, chosen_backend(backend, port), port, seed, realtime, virtual)
+    first = _backend(loaded, chosen_backend(backend, port), port, seed, realtime, patterns)
     robot = Robot(loaded, first, opener, seed)
     try:
         for attend in _attending:
@@ -101,6 +106,8 @@ def chosen_backend(backend: str | None = None, port: str | None = None) -> str:
 def _backend(
     rig: Rig, name: str, port: str | None, seed: int, realtime: bool | None, virtual: tuple[str, ...]
 ) -> Backend:
+    if not isinstance(port, str | None):
+        raise UsageError(f"a port is given as text, not {port!r}", 'write port="/dev/ttyUSB0", or port="COM3"')
     if virtual and name != "real":
         raise UsageError(f"virtual servos stand beside real ones, and the backend is {name}", 'take backend="real"')
     if name in {"sim", "twin"}:

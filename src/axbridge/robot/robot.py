@@ -343,11 +343,14 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
 
         Raises:
             UsageError: a duration that is not positive or longer than a day, a position that is not finite or in
-                degrees; or the robot is closed.
+                degrees, a pose without names; or the robot is closed.
             UnknownServo: the robot has no such servo.
             BusError: as `step`.
         """
         self._connection.refuse_closed()
+        if not isinstance(pose, Mapping):
+            hint = f"write robot.goto({{{next(iter(self))!r}: 0.3}}, 1.0)"
+            raise UsageError(f"a pose has positions by servo name, and {repr(pose)[:40]} has no names", hint)
         duration = checks.number(duration, "a duration")
         if not 0 < duration <= _LONGEST_GOTO:
             raise UsageError(f"a way of {duration:g} s: 0 to {_LONGEST_GOTO:g} s can be had", "give seconds")

@@ -270,7 +270,7 @@ class Servo(CommandedByMethods):
             BusError: the servo does not answer.
             RobotStopped: the value would switch the motor on while the robot is stopped.
         """
-        goal = register.startswith("goal_") or register == "moving_speed"  # these can start a motor without torque
+        goal = str(register).startswith("goal_") or register == "moving_speed"  # these can start a motor without torque
         if self._joint.stopped and (goal or (register, value) == ("torque_enable", 1)):
             self._joint.switch_on()  # raises RobotStopped
         self.dynamixel.write(register, value)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from axbridge.errors import UsageError
 from axbridge.testing.servo_bus import ServoBus, serve
 
 _MARKER = "servo_bus(rig, *, faults='', timing='none', seed=0): which virtual servos the fixture serves, and how"
@@ -39,6 +40,10 @@ def servo_bus(
     marker = request.node.get_closest_marker("servo_bus")
     options: dict[str, Any] = dict(marker.kwargs) if marker else {}
     named = marker.args[0] if marker and marker.args else options.pop("rig", None)
+    if unknown := sorted(options.keys() - {"faults", "timing", "seed"}):
+        raise UsageError(
+            f"the marker servo_bus has no option {', '.join(unknown)}", f"it is {_MARKER.partition(': ')[0]}"
+        )
     rig = str(named or request.config.getoption("--servo-bus"))
     servers, known = _servo_buses
     bus = known.get(rig)

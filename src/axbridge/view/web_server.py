@@ -89,11 +89,13 @@ class WebServer:
         self._thread.start()
         wanted = [port] if port is not None else [*range(_FIRST_PORT, _FIRST_PORT + _PORTS), 0]
         for candidate in wanted:
-            with suppress(OSError):
+            with suppress(OSError, OverflowError):  # no such port number
                 self._server = asyncio.run_coroutine_threadsafe(self._listen(host, candidate), self._loop).result()
                 break
         if self._server is None:
             self.stop()
+            if port is None:
+                raise UsageError(f"{host} is no address of this computer", "give one of its addresses, or leave it out")
             hint = "leave --page-port out, or choose another"
             raise UsageError(f"port {port} of {host} is taken, or none of yours", hint)
         bound_port = next(iter(self._server.sockets)).getsockname()[1]

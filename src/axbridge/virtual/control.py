@@ -61,7 +61,9 @@ class Control:
         except ValidationError as mistake:
             error = mistake.errors()[0]
             argument = ".".join(map(str, error["loc"]))
-            return json.dumps({"ok": False, "error": f"{argument}: {misfit_in_words(error)}", "hint": _HINT})
+            return json.dumps(
+                {"ok": False, "error": f"{argument}: {misfit_in_words(error)}", "hint": "nothing was done"}
+            )
         except (ValueError, RecursionError) as mistake:
             return json.dumps({"ok": False, "error": f"no JSON: {mistake}", "hint": _HINT})
         return json.dumps({"ok": True, "result": result})
