@@ -2,14 +2,20 @@
 
 import math
 import signal
+import time
 from itertools import pairwise
 
 import pytest
 
+import axbridge
 from axbridge.cli.app import DONE, HARDWARE, MISUSE
+from axbridge.cli.by_hand import ManualProcedure
+from axbridge.config.registers import Instruction
 from axbridge.config.rig import Rig
 from axbridge.config.rig_edit import copy_rig
+from axbridge.robot.watch import ServoLost
 from tests.support.hand import Typist, led
+from tests.support.pty_line import PtyLine
 from tests.support.robot_files import write_built, write_feetech_comb
 from tests.support.waiting import until
 
@@ -210,6 +216,26 @@ def test_a_servo_without_replies_for_a_moment_only_repeats_its_joint(mine, wiggl
     assert code == DONE, said + err
     for servo in Rig.load(mine).servos:
         assert servo.max_position == pytest.approx(0.8, abs=2 * COUNT)
+
+
+def test_a_servo_that_is_lost_again_while_all_are_made_limp_is_waited_for_again(mine):
+    begun = []
+
+    def mishap(packet):
+        if packet.code == Instruction.WRITE and not begun:
+            begun.append(time.monotonic())
+        return "drop" if begun and time.monotonic() < begun[0] + 0.3 else "ok"
+
+    def step(_name, _count):
+        if not begun:
+            raise ServoLost("pan: missing")
+        return "done"
+
+    with PtyLine((1, 2)) as line, axbridge.open(mine, backend="real", port=line.port) as robot:
+        guide = ManualProcedure(Rig.load(mine), robot, lambda: "", lambda _: None)
+        line.mishap = mishap
+        assert guide.each(["pan"], step) == {}
+    assert begun
 
 
 def wiggle(wizard, tell, row):

@@ -227,8 +227,8 @@ def test_a_rig_from_a_scan_is_valid_and_moves_the_servos(served, said):
     said("rig", "new", "mine", "--port", port)
     made, source = Rig.load("mine"), Rig.load(name)
     for servo, original in zip(made.servos, source.servos, strict=True):
-        profile = made.profile_of(servo)
-        assert (servo.id, profile.model_number) == (original.id, source.profile_of(original).model_number)
+        profile = made.specs[servo.name].profile
+        assert (servo.id, profile.model_number) == (original.id, source.specs[original.name].profile.model_number)
         assert servo.model == profile.model
         assert (servo.supply_voltage or made.buses[0].supply_voltage) == profile.electrics.nominal_voltage
     said("rig", "check", "mine")

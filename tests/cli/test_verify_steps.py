@@ -173,7 +173,7 @@ def test_a_servo_equal_to_its_model_is_well_within_tolerance(name, tmp_path):
 
 def test_a_servo_with_a_weak_motor_is_not_its_model(tmp_path):
     rig = Rig.load("bench_arm")
-    weak = {"motor": {"torque_constant": 0.3 * rig.model_of(rig.servos[0]).motor.torque_constant}}
+    weak = {"motor": {"torque_constant": 0.3 * rig.specs[rig.servos[0].name].model.motor.torque_constant}}
     real = rig.model_copy(update={"servos": (rig.servos[0].model_copy(update={"params": weak}),)})
     (finding,) = moved(rig, real, tmp_path / "motion.mcap").findings
     assert finding.kind == "model"

@@ -43,7 +43,7 @@ def log(tmp_path_factory):
 def test_published_parameters_have_the_same_error_as_in_bam(published, log, name):
     document, runs = log
     rig = Rig.load("xl330_pendulum")
-    row = pack(from_bam(published / f"{name}.json"), rig.profile_of(rig.servos[0]).units.position)
+    row = pack(from_bam(published / f"{name}.json"), rig.specs[rig.servos[0].name].profile.units.position)
     ours = np.degrees(np.mean(np.abs(rollouts(row[None], runs)[0] - runs.position)))
     theirs = bam_bench.mean_error(PUBLISHED[name], document, ERROR_GAINS["xl330"])
     assert theirs > 4.0  # else nothing would be told by the next line
@@ -82,7 +82,7 @@ def test_an_export_never_replaces_what_it_reads(published, monkeypatch, capsys):
 @pytest.mark.parametrize("latency_ms", [20.0, 0.0])
 def test_gear_loss_becomes_resistance_and_left_out_parts_are_reported(latency_ms):
     rig = Rig.load("pan_tilt")
-    model = rig.model_of(rig.servos[0])
+    model = rig.specs[rig.servos[0].name].model
     model = model.model_copy(update={"sensor": model.sensor.model_copy(update={"latency_ms": latency_ms})})
     document, lost = to_bam(model, "ax12")
     motor = model.motor

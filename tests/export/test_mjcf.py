@@ -56,7 +56,7 @@ def test_gear_loss_does_not_make_the_motor_faster_and_latency_is_kept():
         mujoco.mj_step(model, data)
     assert 0.020 <= data.time < 0.024
     mujoco.mj_step(model, data, round((2.0 - data.time) / model.opt.timestep))
-    free = rig.buses[0].supply_voltage / rig.model_of(rig.servos[0]).motor.output_constant
+    free = rig.buses[0].supply_voltage / rig.specs[rig.servos[0].name].model.motor.output_constant
     assert 0.9 * free < data.qvel[0] < free
 
 

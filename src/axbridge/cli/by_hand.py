@@ -214,10 +214,11 @@ class ManualProcedure(Generic[Found]):
         while True:
             if self.robot.step() == -1 or self._key().lower() in {QUIT, END}:
                 raise Ended
-            if not self.robot.last_step.errors:
-                break
+            with suppress(BusTimeout):  # it was there only for a moment
+                if not self.robot.last_step.errors:
+                    for name in self.robot:
+                        give_back(self.robot, name, self._limits.get(name, {}))
+                    break
             if self.robot.time > until:
                 raise lost
-        for name in self.robot:
-            give_back(self.robot, name, self._limits.get(name, {}))
         self._watch = Watch(self.robot)

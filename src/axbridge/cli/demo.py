@@ -99,7 +99,7 @@ def _demo_arm(
     shown, taught = (out / path for path in _recordings(port))
     kind = shown.stem
     files = {kind: shown, "sim": out / "sim.mcap"}
-    measured, published = "servo" if port else _virtual(loaded, config), loaded.model_of(config).name
+    measured, published = "servo" if port else _virtual(loaded, config), loaded.specs[config.name].model.name
     # the recording names the model behind the pseudo-terminal; a rig of real servos has none
     behind = served(loaded) if port is None else loaded
     # while the servo's process compiles its kernels on a new machine, this process compiles those of the fit
@@ -135,7 +135,7 @@ def _demo_arm(
     if teaches:
         files |= {"model": out / "identified.toml", "identified": out / "identified.mcap"}
         with progress("identifying a model", quiet=quiet):
-            law = MEASURED if "cw_compliance_slope" in loaded.profile_of(config).registers else "pendulum-servo"
+            law = MEASURED if "cw_compliance_slope" in loaded.specs[config.name].profile.registers else "pendulum-servo"
             fit = identify([taught], loaded, law, starts=STARTS, budget=BUDGET, seed=seed, richer=False)
             write_params(fit, files["model"])
         with progress("starting the simulator, identified model", quiet=quiet) as show:
@@ -193,7 +193,7 @@ def _record(
 def _virtual(rig: Rig, servo: ServoConfig) -> str:
     if servo.drive != "dynamixel":
         return "virtual servo"
-    profile = rig.profile_of(servo)
+    profile = rig.specs[servo.name].profile
     return f"virtual {'AX-12' if profile.units_name == 'ax' else profile.name.upper()}"
 
 
@@ -204,7 +204,7 @@ _MODELS = "ax12", "lima2009"  # the virtual robot's model, and a different one f
 
 def _demo_walk(rig: Rig, name: str, out: Path, seed: int, *, quiet: bool) -> _Outcome:
     """Record a walk of a virtual robot, simulate it with another model, and write the report."""
-    own = rig.model_of(rig.dynamixels[0]).name
+    own = rig.specs[rig.dynamixels[0].name].model.name
     other = next(model for model in _MODELS if model != own)
     gait, files = Gait(steps=_STEPS), {what: out / file for what, file in _WALK_FILES.items()}
     seen = {"info": "", "view": "", "compare": f" --rig {name} --model {other}"}

@@ -82,7 +82,7 @@ def bam(
     chosen = servo_of(robot, servo) if servo else next(iter(robot.dynamixels), None)
     if chosen is None or chosen.drive != "dynamixel":
         raise UsageError(f"rig {robot.name} has no Dynamixel {servo or ''}".rstrip(), "name another servo or rig")
-    document, lost = to_bam(robot.model_of(chosen), actuator or robot.profile_of(chosen).name)
+    document, lost = to_bam(robot.specs[chosen.name].model, actuator or robot.specs[chosen.name].profile.name)
     write_whole(out, dumps(document, indent=2) + "\n")
     wrote = f"wrote {out}: friction {document['model'].upper()} of {chosen.name}"
     lines = [wrote, *(f"not in it: {words}" for words in lost)]

@@ -102,7 +102,7 @@ def _scales(rig: str | None) -> _Scales:
         return {}
     scales, loaded = {}, Rig.load(rig)
     for servo in loaded.dynamixels:
-        units, turn = loaded.profile_of(servo).units, servo.direction * math.degrees(1)
+        units, turn = loaded.specs[servo.name].profile.units, servo.direction * math.degrees(1)
         share = 100 * servo.direction / units.full_scale
         scales[servo.name] = servo.zero, turn * units.position, turn * units.speed, share
     return scales

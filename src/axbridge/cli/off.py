@@ -177,7 +177,7 @@ def buses_of(port: str | None, rig: str | None, baud: int) -> list[ExpectedBus]:
     if port and len(loaded.buses) > 1:
         raise UsageError(f"rig {loaded.name} has {len(loaded.buses)} buses, but --port names one", "leave --port out")
     servos = [
-        (servo.bus, Expected(servo.name, servo.id, loaded.profile_of(servo), servo.registers))
+        (servo.bus, Expected(servo.name, servo.id, loaded.specs[servo.name].profile, servo.registers))
         for servo in loaded.dynamixels if servo.id is not None
     ]  # fmt: skip
     return [

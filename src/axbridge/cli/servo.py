@@ -24,7 +24,7 @@ from axbridge.cli.exit import motors_after, stopping
 from axbridge.cli.options import BaudOption, JsonOption, PortOption, RigOption, servo_of, shared
 from axbridge.cli.progress import progress
 from axbridge.config.profile import FirmwareProfile, in_units
-from axbridge.config.registers import CONVENTIONS, Address, Instruction
+from axbridge.config.registers import FAMILIES, Address, Instruction
 from axbridge.config.rig import Rig
 from axbridge.errors import BusError, BusTimeout, ControlWarning, CorruptPacket, HardwareError, Remedy, UsageError
 from axbridge.units import nearest_baud
@@ -414,7 +414,7 @@ def _address(
         alone = _one_of_rig(rig, servo)
         line = next(bus for bus in alone.buses if bus.name == alone.servos[0].bus)
         if alone.servos[0].id is not None:
-            return alone.servos[0].id, port or line.port, line.baud, alone.profile_of(alone.servos[0])
+            return alone.servos[0].id, port or line.port, line.baud, alone.specs[alone.servos[0].name].profile
     if not (servo.isascii() and servo.isdigit() and int(servo) <= _LAST_ID):
         raise UsageError(f"{servo!r} is no bus id, and names are a rig's", "give an id, 0..253, or add --rig")
     return int(servo), port, baud, None
@@ -448,6 +448,6 @@ def _identify(bus: SerialBus, id: int, own: FirmwareProfile | None = None) -> tu
         protocol, model, firmware = identify_model(id, data)
         bus.set_protocol(id, protocol)
         profile = profile_for(model, firmware) or own or FirmwareProfile.load(protocol.usual_profile)
-        mute, full = False, data[CONVENTIONS[protocol.name].addresses.STATUS_RETURN_LEVEL] >= protocol.full_level
+        mute, full = False, data[FAMILIES[protocol.name].addresses.STATUS_RETURN_LEVEL] >= protocol.full_level
     bus.no_write_ack_ids = bus.no_write_ack_ids - {id} if full else bus.no_write_ack_ids | {id}
     return profile, mute

@@ -500,11 +500,11 @@ def judge_motion(rig: Rig, comparison: Comparison, path: Path) -> StepOutcome:
     """Return the outcome: the RMS distance of a servo from its model, and a finding if it is too large."""
     (pair,) = comparison.pairs
     name, servo = pair.name, next(value for value in rig.servos if value.name == pair.name)
-    model = rig.model_of(servo)
+    model = rig.specs[name].model
     # degrees; only the parts in which the motor drives the joint
     rmse = {part.kind: part.deviation.rmse for part in pair.parts if part.kind in {"step", "sine"}}
     listed = ", ".join(f"{kind} {value:.2f}° RMS" for kind, value in rmse.items())
-    allowed = math.degrees(tolerance(rig, servo, model).wrong)
+    allowed = math.degrees(tolerance(rig.specs[name], model).wrong)
     rms = math.sqrt(sum(value**2 for value in rmse.values()) / len(rmse))
     problem = f"is {rms:.1f}° RMS away from what its model {model.name} does; {allowed:.1f}° are allowed"
     fix = (

@@ -155,7 +155,7 @@ def write_report(
     colour, words = verdict(rig, outcomes)
     laid = f", laid over {rig.bases[-1].stem}" if rig.bases else ""
     robot = f"rig {rig.name}, as it comes with axbridge" if rig.comes_along else f"a rig of the owner's{laid}"
-    kinds = Counter(rig.profile_of(servo).name for servo in rig.dynamixels)
+    kinds = Counter(rig.specs[servo.name].profile.name for servo in rig.dynamixels)
     today = f"{datetime.now(timezone.utc):%Y-%m-%d}"
     head = [
         f"Promises: {counted(outcomes)}.",

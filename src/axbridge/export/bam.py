@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from axbridge.config.model import ServoModel
+from axbridge.config.registers import UNITS
 from axbridge.errors import ProfileError, UnsupportedOperation
 from axbridge.file_reading import reading, refuse_other_kind, regular
 from axbridge.servo.friction import TERMS
-from axbridge.units import UNITS
 
 # Duty per rad of error and unit of the P gain register, for BAM's voltage-driven servos. `_UNITS` has the units of
 # their position counts.

@@ -24,7 +24,7 @@ def described(rig: Rig, names: list[str], ranges: Mapping[str, tuple[float, floa
     """Return servos and body for `web/page.js` and `web/body.js`; `ranges` are the ends of sliders, rad or m."""
     joints = {servo.joint: servo.name for servo in rig.servos}
     tree = None if rig.world is None else rig.tree()
-    hot = {servo.name: {"hot": rig.profile_of(servo).hot_from(servo.registers)} for servo in rig.dynamixels}
+    hot = {servo.name: {"hot": rig.specs[servo.name].profile.hot_from(servo.registers)} for servo in rig.dynamixels}
     links: list[dict[str, Any]] = []
     slides: set[str] = set()
     for link, parent in enumerate(()) if tree is None else enumerate(tree.parent.tolist()):

@@ -170,7 +170,7 @@ class LivePage:
     def begin(self, receive: Callable[[str], None], words: Callable[[], str]) -> None:
         """Start observing the robot; `receive` handles requests of pages, `words` returns the texts to show."""
         self.receive, self._news = receive, words
-        used = [self.robot.rig.model_of(servo) for servo in self.robot.rig.dynamixels]
+        used = [self.robot.rig.specs[servo.name].model for servo in self.robot.rig.dynamixels]
         guessed = sorted({model.name for model in used if model.prediction == PredictionParams()})
         if guessed and self.robot.backend == "twin":
             models = ", ".join(guessed)
