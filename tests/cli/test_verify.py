@@ -11,7 +11,7 @@ import pytest
 
 from axbridge.bus.serial import SerialBus
 from axbridge.cli.app import FAILED_CHECK, MISUSE
-from axbridge.cli.verify import PROMISES
+from axbridge.cli.verify_report import PROMISES
 from axbridge.config.registers import Address
 from axbridge.config.rig import Rig
 from axbridge.recording.stored import open_recording

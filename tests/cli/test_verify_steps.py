@@ -15,8 +15,9 @@ from axbridge.bus.protocols.packet import BROADCAST
 from axbridge.bus.serial import SerialBus
 from axbridge.cli import off
 from axbridge.cli import verify as steps
+from axbridge.cli import verify_report as report
 from axbridge.cli.off import broadcast_off, powered
-from axbridge.cli.verify import PAGE, PROMISES, STEPS, TEXT, counted, judged, load, save, verdict, write_report
+from axbridge.cli.verify_report import PAGE, PROMISES, STEPS, TEXT, StepOutcome, judged, verdict, write_report
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.registers import Address, Instruction
 from axbridge.config.rig import Rig
@@ -183,8 +184,8 @@ def test_a_servo_with_a_weak_motor_is_not_its_model(tmp_path):
 def test_a_finding_breaks_its_promise_and_what_cannot_be_judged_is_neither_seen_nor_broken():
     on = steps.judge_endings({"endings": [ENDING | {"on": ["left_knee"]}]}, [ExpectedBus("P", 1_000_000, (KNEE,))])
     outcomes = {
-        "endings": steps.StepOutcome(findings=tuple(on)),
-        "line": steps.StepOutcome({"unjudged": {"echo": "this adapter returns nothing"}}),
+        "endings": StepOutcome(findings=tuple(on)),
+        "line": StepOutcome({"unjudged": {"echo": "this adapter returns nothing"}}),
     }
     verdicts = {promise.broken: (verdict, why) for promise, verdict, why in judged(outcomes)}
     assert verdicts["SIGKILL"][0] == "not kept"
@@ -193,15 +194,15 @@ def test_a_finding_breaks_its_promise_and_what_cannot_be_judged_is_neither_seen_
     assert verdicts["echo"] == ("cannot be judged here", "this adapter returns nothing")
     assert verdicts["powered"][0] == "not tried"
     assert all((ROOT / "docs" / promise.page).exists() and promise.step in STEPS for promise in PROMISES)
-    assert counted(outcomes) == "7 seen, 1 not kept, 1 cannot be judged here, 1 not tried"
+    assert report.counted(outcomes) == "7 seen, 1 not kept, 1 cannot be judged here, 1 not tried"
 
 
 def test_a_step_that_failed_or_was_not_done_is_not_passed(tmp_path):
     why = ("servo 1 did not answer", "check power and wiring", "it was not finished")
     outcomes = {
-        "line": steps.StepOutcome(),
-        "joints": steps.StepOutcome(lines=("left out",), state="skipped"),
-        "endings": steps.StepOutcome(lines=why, state="failed"),
+        "line": StepOutcome(),
+        "joints": StepOutcome(lines=("left out",), state="skipped"),
+        "endings": StepOutcome(lines=why, state="failed"),
     }
     write_report(tmp_path, Rig.load("bioloid"), outcomes, {}, None)
     text = (tmp_path / TEXT).read_text(encoding="utf-8")
@@ -214,9 +215,9 @@ def test_only_a_robot_whose_steps_are_all_done_has_passed():
     bioloid, head = BIOLOID, Rig.load("pan_tilt")
 
     def joints(turned, *findings):
-        return {"joints": steps.StepOutcome({"turns": [{}] * turned}, findings=findings)}
+        return {"joints": StepOutcome({"turns": [{}] * turned}, findings=findings)}
 
-    done = {name: steps.StepOutcome() for name in STEPS} | joints(18)
+    done = {name: StepOutcome() for name in STEPS} | joints(18)
     assert verdict(bioloid, done) == ("kept", "passed: nothing to repair")
     assert verdict(bioloid, done | joints(17)) == ("open", "not complete: 1 of 18 directions unknown")
     del done["walk"]
@@ -233,7 +234,7 @@ def test_text_and_page_name_neither_person_nor_computer_nor_adapter(tmp_path):
         Finding(port, "81 Hz", f"axbridge doctor --port {port}", False, "rate"),
         Finding("pan (id 1)", "turns the other way", f"axbridge calibrate --rig {rig.path}", True, "direction", 1),
     )
-    outcomes = {"line": steps.StepOutcome(lines=(f"{port}: gone", str(rig.path)), findings=findings, state="failed")}
+    outcomes = {"line": StepOutcome(lines=(f"{port}: gone", str(rig.path)), findings=findings, state="failed")}
     private = {port: "PORT", str(rig.path): "RIG", str(tmp_path): "FOLDER", str(Path.home()): "~"}
     write_report(tmp_path, rig, outcomes, private, None)
     page, text = ((tmp_path / file).read_text(encoding="utf-8") for file in (PAGE, TEXT))
@@ -248,14 +249,12 @@ def test_text_and_page_name_neither_person_nor_computer_nor_adapter(tmp_path):
 def test_outcomes_are_saved_and_loaded_again(tmp_path):
     rig = Rig.load("bench_arm")
     finding = Finding("shoulder (id 1)", "lost 3 of 9 answers", "check its cable", False, "loss", 1)
-    outcomes = {
-        "line": steps.StepOutcome({"volts": np.float64(12.0)}, ["told"], [finding], "failed", "2026-01-02 03:04 UTC")
-    }
-    save(tmp_path / "verify.json", rig, outcomes)
-    assert load(tmp_path / "verify.json", rig) == outcomes
-    assert load(tmp_path / "nothing.json", rig) == {}
+    outcomes = {"line": StepOutcome({"volts": np.float64(12.0)}, ["told"], [finding], "failed", "2026-01-02 03:04 UTC")}
+    report.save(tmp_path / "verify.json", rig, outcomes)
+    assert report.load(tmp_path / "verify.json", rig) == outcomes
+    assert report.load(tmp_path / "nothing.json", rig) == {}
     with pytest.raises(UsageError, match="is of rig bench_arm, not of bioloid"):
-        load(tmp_path / "verify.json", Rig.load("bioloid"))
+        report.load(tmp_path / "verify.json", Rig.load("bioloid"))
 
 
 @pytest.mark.parametrize(
@@ -264,4 +263,4 @@ def test_outcomes_are_saved_and_loaded_again(tmp_path):
 def test_a_file_of_another_program_is_refused(tmp_path, content):
     (tmp_path / "verify.json").write_text(content, encoding="latin-1")
     with pytest.raises(UsageError, match="is not what `axbridge verify` wrote"):
-        load(tmp_path / "verify.json", Rig.load("bench_arm"))
+        report.load(tmp_path / "verify.json", Rig.load("bench_arm"))
