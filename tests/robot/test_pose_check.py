@@ -122,7 +122,7 @@ def test_the_page_reports_the_impossible_pose_and_keeps_running(line, tmp_path, 
     stand(line, beyond("left_knee", -15))
     with axbridge.open("bioloid", backend="real", port=line.port) as robot, robot.view(port=0, open=False) as page:
         page.requests.ask("torque", lambda: page.actions.torque(list(robot), on=True))
-        until(lambda: page.run(0.1) or "left_knee stands at" in page.said[0], 20.0)
+        until(lambda: page.run(0.1) or "left_knee stands at" in page.message[0], 20.0)
         begun = robot.time
         page.run(0.1)
         assert robot.time > begun
