@@ -11,9 +11,10 @@ from axbridge.sim.bank import BankServo, ServoBank
 
 R, L, K, BV, FC = 8.0, 5e-3, 0.006810 * 254, 0.01278, 1.71e-5
 K_THETA, K_OMEGA = 30.0, -1.2
+SUPPLY, GRAVITY = 9.6, 9.81  # V, m/s²
 
 
-def paper_servo(inertia, weight_moment, *, armature=0.0, supply=9.6, goal=None, start=0.0, duration=1.0, samples=200):
+def paper_servo(inertia, weight_moment, *, armature=0.0, goal=None, start=0.0, duration=1.0, samples=200):
     """Angles (samples,) of equations (1)-(6) with voltage limit; goal None = torque off. rad, s, N·m."""
 
     def rates(_, y):
@@ -21,7 +22,7 @@ def paper_servo(inertia, weight_moment, *, armature=0.0, supply=9.6, goal=None, 
         friction = FC * math.tanh(speed / 1e-4) + BV * speed
         if goal is None:
             return [speed, (-friction - weight_moment * math.sin(angle)) / (inertia + armature), 0.0]
-        volts = min(max(K_THETA * (goal - angle) - K_OMEGA * speed, -supply), supply)
+        volts = min(max(K_THETA * (goal - angle) - K_OMEGA * speed, -SUPPLY), SUPPLY)
         torque = K * current - friction - weight_moment * math.sin(angle)
         return [speed, torque / (inertia + armature), (volts - K * speed - R * current) / L]
 
@@ -77,14 +78,14 @@ def left_alone(engine, seconds, spring=0.0):
     bank.advance((round(seconds / engine.time_step) + 0.01) * engine.time_step)
 
 
-def write_pendulum(path: Path, inertia: float, weight_moment: float, gravity: float = 9.81) -> Path:
+def write_pendulum(path: Path, inertia: float, weight_moment: float) -> Path:
     """A URDF pendulum about y that hangs down at 0 rad: its inertia about the shaft and m·g·l are given."""
-    mass = max(weight_moment / gravity / 0.05, 1e-4)
-    lever = weight_moment / gravity / mass
+    mass = max(weight_moment / GRAVITY / 0.05, 1e-4)
+    lever = weight_moment / GRAVITY / mass
     about_centre = inertia - mass * lever * lever
     if about_centre <= 0:  # a shorter, heavier one
         mass *= 4 * mass * lever * lever / inertia
-        lever = weight_moment / gravity / mass
+        lever = weight_moment / GRAVITY / mass
         about_centre = inertia - mass * lever * lever
     path.write_text(f"""<robot name="pendulum">
   <link name="base"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>

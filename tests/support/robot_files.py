@@ -42,12 +42,12 @@ def write_comb(folder, count=18, delay=0, extra="", world=True, more=""):
     return rig
 
 
-def write_feetech_comb(folder, count=2, profile="sts3215", supply=7.4, extra="", more=""):
+def write_feetech_comb(folder, count=2, profile="sts3215", supply=7.4, more=""):
     """The same with servos by Feetech."""
     known = folder / profile if profile.endswith(".toml") else profile
     loaded = FirmwareProfile.load(known)
     zero = loaded.units.counts // 2 + 1
-    extra = f"bus = [{{ supply_voltage = {supply} }}]\n{extra}"
+    extra = f"bus = [{{ supply_voltage = {supply} }}]\n"
     model = "sts3215" if loaded.protocol == "sts" else loaded.model
     more = f'profile = "{profile}"\nmodel = "{model}"\nzero = {zero}\n{more}'
     return write_comb(folder, count, extra=extra, more=more)

@@ -30,9 +30,9 @@ def run(robot, seconds, look=lambda: None):
     return found
 
 
-def has_grown(path, size=20_000):
+def has_grown(path):
     """Whether a recording has begun to fill."""
-    return path.is_file() and path.stat().st_size > size
+    return path.is_file() and path.stat().st_size > 20_000
 
 
 def be_patient():
