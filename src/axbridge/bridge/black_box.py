@@ -99,7 +99,7 @@ class BlackBox:
     def is_pause(self) -> bool:
         """Whether the bridge may send a packet: the program's packet is answered, or its reply is overdue."""
         assert self._relay is not None  # `watch` was called before
-        return self._relay.idle > (_GIVEN_UP if self.traffic.pending else _GAP)
+        return not self._undecoded and self._relay.idle > (_GIVEN_UP if self.traffic.pending else _GAP)
 
     def note_change(self, packet: bytes, instead: bytes) -> None:
         """Record a packet that a rule has changed."""
@@ -111,8 +111,8 @@ class BlackBox:
         if said:
             self._record(lambda recorder: recorder.event(self.time, "notice", **notice._asdict()))
 
-    def work(self) -> None:
-        """Decode the bytes that have passed; call it when the line is idle."""
+    def work(self, until: Callable[[], bool] = lambda: False) -> None:
+        """Decode the bytes that have passed, but no more of them when `until()` is true."""
         byte = 0.0 if self._port is None else byte_seconds(self._port.baudrate)
         while self._undecoded:
             passed, source, data = self._undecoded.popleft()
@@ -122,6 +122,8 @@ class BlackBox:
                 before, self._sender = self.traffic.questions, source
                 self.traffic.sent(data, passed, byte)
                 self._program += (self.traffic.questions - before) * (source is Source.PROGRAM)
+            if until():
+                return
         if self._news and self.time - self._news_at > _PAUSE:
             self._write_row(self.time)
 
