@@ -108,9 +108,8 @@ class Bridge:
             relay.step(_TICK)
             try:
                 self._check_program(relay)
-                if beside is None:
-                    self._box.work()
-                else:
+                self._box.work(relay.bytes_wait)
+                if beside is not None:
                     beside(relay)
                 if relay.port.fd is not None and self._box.is_pause:
                     self._protector.watch()

@@ -114,7 +114,7 @@ class Gaps:
         self._polled_at: dict[int, float] = {}
 
     def __call__(self, relay: Relay) -> None:
-        """Decode while servos reply or the line is idle, and send reads while it is idle."""
+        """Receive the packets of readers, and send reads while the line is idle."""
         box, now = self._box, time.monotonic()
         if relay.called or not relay.others:
             self._readers.listen()
@@ -123,8 +123,7 @@ class Gaps:
         while questions and now - questions[0][0] > _READER_TIMEOUT:
             questions.popleft()
         urgent = bool(questions) and now - questions[0][0] > _MAX_WAIT
-        box.work(relay.bytes_wait)
-        if relay.port.fd is None or not (box.is_pause or (urgent and not box.traffic.pending)):
+        if relay.port.fd is None or not (box.is_pause or (urgent and not box.pending)):
             return
         with contextlib.suppress(PortError), self._turn, self._turn.lock:  # the relay also detects a lost port
             if questions:

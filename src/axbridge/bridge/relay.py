@@ -21,7 +21,7 @@ _SILENCE = 0.15  # s of silence after a packet that was passed on incomplete, so
 _NEXT_PACKET_TIME = 0.0005  # s in which a program that waits for nothing else sends its next packet
 _REPLY_TIME = 0.002  # s in which a reply begins; a wake-up of the bridge before it may delay it
 _HAND_OVER_TIME = 0.0001  # s that the system needs to hand bytes over to the line
-_STEP = 0.01  # s after which a step without a pause ends after the next packet; after twice this time it ends anyway
+_MIN_STEP = 0.01  # s: minimum duration of a step without a pause
 _SAME_BAUD = 0.03  # share by which two baud rates may differ, so that bytes are still received
 _REOPEN_PERIOD = 0.1  # s between attempts to open a lost port
 
@@ -90,6 +90,7 @@ class Relay:
         self.passing = False  # true while bytes of the program are written to the port
         self.others: Sequence[int] = ()  # other descriptors that end a wait
         self.called = False  # whether one of them ended the latest step
+        self.behind = False  # whether a step must return while servos reply, because the program makes no pause
         self._packets, self._say = packets, say
         self._quiet_until = 0.0
         self._tried_at = 0.0
@@ -107,17 +108,16 @@ class Relay:
     def step(self, wait: float) -> None:
         """Relay for about `wait` s; while the port is lost, unplug the program's port.
 
-        It returns in a pause, so that work between two steps delays nothing. Without a pause it returns when a packet
-        is handed over to the line, because its reply takes longer than the work.
+        It returns in a pause, so that work between two steps delays nothing. While it is `behind` it returns when a
+        packet is handed over to the line, because its reply takes longer.
         """
-        end = time.monotonic() + max(wait, _STEP)
+        end = time.monotonic() + max(wait, _MIN_STEP)
         try:
             if self.port.fd is None:
                 self._reopen(wait)
                 return
-            while (wait := self._pass(wait)) and (late := time.monotonic() - end) < _STEP:
-                if late > 0.0 and wait == _REPLY_TIME:
-                    wait = _HAND_OVER_TIME
+            while (wait := self._pass(wait)) and time.monotonic() < end:
+                pass
         except PortError as lost:
             self.lose(lost)
 
@@ -161,7 +161,9 @@ class Relay:
         if self._packets is not None and self._packets.held and (incomplete := self._packets.overdue()):
             self._send(incomplete)
             self._quiet_until = time.monotonic() + _SILENCE
-        return _REPLY_TIME if data and not self.called else 0.0
+        if not data or self.called:
+            return 0.0
+        return _HAND_OVER_TIME if self.behind else _REPLY_TIME
 
     def _send(self, data: bytes) -> None:
         self.passing = True

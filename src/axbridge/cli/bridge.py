@@ -107,6 +107,10 @@ def bridge(
         for line in [json_text.dumps({"summary": summary})] if json else in_words(summary):
             print(line, flush=True)
 
+    def discard(record: Path) -> None:
+        if not ready and record.is_file():  # a bridge that did not start leaves nothing in the way of the next one
+            record.unlink()
+
     if poll and record is None:
         raise UsageError("--poll takes samples for a recording", "add --record FILE.mcap")
     check_new(record, force=force)
@@ -115,6 +119,7 @@ def bridge(
     with ExitStack() as held:
         recorder = None
         if record is not None:
+            held.callback(discard, record)
             facts = describe(loaded, experiment="bridge", backend="real")
             served = {"servos": "virtual"} if is_served(device) else {}
             recorder = held.enter_context(Recorder(record, facts | served))
@@ -149,6 +154,7 @@ def bridge(
             box.watch(line, relay)
             while not stop:
                 relay.step(_TICK)
+                box.work(relay.bytes_wait)
                 gaps(relay)
     if record is not None and not json:
         print(f"wrote {record}: {plural(box.rows, 'row')}")
