@@ -8,6 +8,7 @@ from contextlib import ExitStack, closing, contextmanager
 
 import numpy as np
 import pytest
+import serial
 
 from axbridge.bridge.black_box import BlackBox
 from axbridge.bridge.bridge import Bridge
@@ -18,6 +19,7 @@ from axbridge.bridge.rules import Notice
 from axbridge.bridge.summary import in_words
 from axbridge.bus.line_lock import BusLock
 from axbridge.bus.port import Port
+from axbridge.bus.protocols import v1
 from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import PortError, RecordingError, UsageError
@@ -64,6 +66,7 @@ def bridged(path=None, profile="ax-12a", *, watch=False, poll=None):
             box.watch(port, between)
             while not over.is_set():
                 between.step(0.005)
+                box.work(between.bytes_wait)
                 gaps(between)
 
         run = relay if watch else lambda: bridge.run(channel, lambda: over.is_set() or box.failure, gaps)
@@ -146,6 +149,22 @@ def test_every_byte_is_recorded_with_its_sender(tmp_path):
     answers = PROTOCOLS[1].decoder().feed(b"".join(one.data for one in found if one.source is Source.SERVOS))
     assert len(answers) >= len(heard)
     assert [one.time for one in found] == sorted(one.time for one in found)
+
+
+def test_bytes_are_passed_on_before_the_packets_until_then_are_decoded():
+    box = BlackBox(make_rig(IDS, dict.fromkeys(IDS, "ax-12a")))
+    with ExitStack() as held:
+        line = held.enter_context(PtyLine(dict.fromkeys(IDS, "ax-12a")))
+        port = held.enter_context(closing(Port(line.port, 1_000_000)))
+        channel = held.enter_context(closing(PtyChannel(1_000_000, listen=DirectReader)))
+        relay, program = Relay(channel, port), held.enter_context(serial.Serial(channel.address, 1_000_000))
+        box.watch(port, relay)
+        for _ in range(2):
+            port.send(v1.encode(1, 3, bytes((25, 1))))
+        program.write(v1.encode(1, 3, bytes((25, 0))))
+        until(relay.bytes_wait)
+        box.work(relay.bytes_wait)
+        assert (box.traffic.questions, box.pending) == (1, True)
 
 
 def test_a_program_gets_only_the_replies_to_its_own_packets_even_if_they_are_late():

@@ -305,6 +305,19 @@ def test_reopening_the_port_at_once_does_not_end_the_program(monkeypatch):
         assert line[1].table["torque_enable"] == 0
 
 
+def test_a_program_at_another_baud_rate_reaches_no_servo_and_the_exit_policy_still_does():
+    with bridged() as (line, port, notices):
+        with client(port, line) as bus:
+            write(bus, line, 1, "torque_enable", 1)
+            with serial.Serial(port, 57_600) as other:
+                other.write(v1.encode(1, 3, bytes((25, 1))))
+                until(lambda: notices)
+        until(lambda: notices[-1].rule == "exit")
+        assert "57600 baud" in notices[0].text
+        assert [line[1].table[name] for name in ("led", "torque_enable")] == [0, 0]
+        assert notices[-1].text == "client gone: limp (2 of 2 confirmed)"
+
+
 @pytest.mark.parametrize("drives", [True, False])
 def test_after_one_of_two_programs_leaves_the_other_must_write_to_keep_torque(drives):
     with bridged() as (line, port, notices), serial.Serial(port, 1_000_000) as other:

@@ -40,3 +40,31 @@ def test_a_bridge_works_while_its_output_is_not_read(tmp_path):
         bridge.terminate()
         assert b"notices are not printed any more: Broken pipe" in bridge.stderr.read()
         assert bridge.wait() == 0
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (("--link", "here"), "here is in the way of the link\ngive another --link\n"),
+        (("--link", "arm", "--tcp", "127.0.0.1:0"), "a program opens either --link or --tcp\ngive one of them\n"),
+    ],
+)
+def test_a_bridge_that_no_program_could_use_has_no_summary_and_no_recording(tmp_path, options, why):
+    (tmp_path / "here").touch()
+    with serve() as bus:
+        command = [
+            sys.executable,
+            "-m",
+            "axbridge",
+            "bridge",
+            "bench_arm",
+            "--port",
+            bus.port,
+            *options,
+            "--record",
+            "run.mcap",
+        ]
+        ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", f"axbridge: {why}")
+    assert not (tmp_path / "run.mcap").exists()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -32,6 +32,8 @@ from axbridge.units import bits_to_signed
 
 _SPACING = 0.005  # s: minimum time between two rows of the table
 _GAP = 0.003  # s without a byte: the program has no packet in progress
+_BATCH = 8  # chunks of bytes that wait for a pause; with more the bridge decodes while servos reply
+_MOST_UNDECODED = 64  # chunks; with more it decodes at once
 _GIVEN_UP = 0.1  # s after which no program waits for a reply any more
 PATIENCE = 0.03  # s that the bridge waits for replies to its own packets: adapters delay a reply by up to 16 ms
 _PAUSE = 0.2  # s without new values after which an open row is written
@@ -52,7 +54,6 @@ class BlackBox:
 
     Attributes:
         traffic: Decoder and counters of the line.
-        passed_at: Time of the last byte (`time.monotonic`).
         failure: The error that ended recording.
         rows: Number of rows so far.
     """
@@ -70,7 +71,6 @@ class BlackBox:
         self._start, self._start_ns = time.monotonic(), time.time_ns()
         self._port: Port | None = None
         self._relay: Relay | None = None
-        self.passed_at = 0.0
         self.failure: RecordingError | None = None
         self._program = 0  # packets of the program
         self.rows: int = 0
@@ -99,7 +99,12 @@ class BlackBox:
     def is_pause(self) -> bool:
         """Whether the bridge may send a packet: the program's packet is answered, or its reply is overdue."""
         assert self._relay is not None  # `watch` was called before
-        return self._relay.idle > (_GIVEN_UP if self.traffic.pending else _GAP)
+        return self._relay.idle > (_GIVEN_UP if self.pending else _GAP)
+
+    @property
+    def pending(self) -> bool:
+        """Whether a reply to the latest packet may still come."""
+        return bool(self._undecoded) or self.traffic.pending
 
     def note_change(self, packet: bytes, instead: bytes) -> None:
         """Record a packet that a rule has changed."""
@@ -111,8 +116,8 @@ class BlackBox:
         if said:
             self._record(lambda recorder: recorder.event(self.time, "notice", **notice._asdict()))
 
-    def work(self) -> None:
-        """Decode the bytes that have passed; call it when the line is idle."""
+    def work(self, until: Callable[[], bool] = lambda: False) -> None:
+        """Decode the bytes that have passed, `until()` there are others to pass on."""
         byte = 0.0 if self._port is None else byte_seconds(self._port.baudrate)
         while self._undecoded:
             passed, source, data = self._undecoded.popleft()
@@ -122,6 +127,10 @@ class BlackBox:
                 before, self._sender = self.traffic.questions, source
                 self.traffic.sent(data, passed, byte)
                 self._program += (self.traffic.questions - before) * (source is Source.PROGRAM)
+            if len(self._undecoded) < _MOST_UNDECODED and until():
+                return
+        if self._relay is not None:
+            self._relay.behind = False
         if self._news and self.time - self._news_at > _PAUSE:
             self._write_row(self.time)
 
@@ -166,13 +175,14 @@ class BlackBox:
                 self.failure = failure
 
     def _record_bytes(self, data: bytes, sent: bool) -> None:
-        self.passed_at = time.monotonic()
-        passed = self.passed_at - self._start
+        passed = self.time
         program = self._relay is not None and self._relay.passing
         source = (Source.PROGRAM if program else Source.BRIDGE) if sent else Source.SERVOS
         if self._recorder is not None:
             self._record(lambda recorder: recorder.packet(passed, source, data))
         self._undecoded.append((passed, source, data))
+        if self._relay is not None:
+            self._relay.behind = len(self._undecoded) >= _BATCH
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 
@@ -188,7 +198,7 @@ class BlackBox:
             if kind == "sample" and self._sender is Source.PROGRAM:
                 self._program_sampled_at[id_] = when
             elif kind == "sample" and when - self._program_sampled_at.get(id_, -math.inf) < _SAMPLED:
-                kind, read = "reading", set(place).difference(range(*_bounds(protocol.present_position)))
+                kind, read = "reading", set(place).difference(_places(protocol.present_position))
         elif goal or servo.endless_goal in place:
             kind = "goal"
         else:
@@ -279,13 +289,13 @@ _SOURCES = {  # by column, the counts that it is computed from
 }  # fmt: skip
 
 
-def _covers(place: range, span: Sequence[int]) -> bool:
+def _places(span: Span) -> range:
+    return range(span[0], sum(span))
+
+
+def _covers(place: range, span: Span) -> bool:
     """Return whether a range of addresses covers a whole span of registers."""
-    return span[0] in place and span[0] + span[1] - 1 in place
-
-
-def _bounds(span: Span) -> tuple[int, int]:
-    return span[0], span[0] + span[1]
+    return span[0] in place and sum(span) - 1 in place
 
 
 def _scaled(counts: int | None, unit: float) -> float:

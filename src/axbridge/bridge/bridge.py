@@ -82,6 +82,9 @@ class Bridge:
             self._read_tables()
             bus.latency = max(bus.latency, PATIENCE)  # else the program gets late replies to the bridge's packets
             rules = rig.bridge.model_copy(update={"allow_service": allow_service or rig.bridge.allow_service})
+            self._baud = (
+                None if rules.allow_service else bus.port.baudrate
+            )  # without service the servos keep their rate
             self._protector = Protector(bus, self._box, rules, self._notify)
         except BaseException:
             self._connection.close()
@@ -95,7 +98,7 @@ class Bridge:
     ) -> None:
         """Relay until `stopping()`, checked every 5 ms; `beside` (`Gaps`) is called between two packets."""
         packets = Packets(self._versions, self._examine)
-        relay = Relay(channel, self._bus.port, packets, say=self._say)
+        relay = Relay(channel, self._bus.port, packets, self._say, self._baud)
         self._box.watch(relay.port, relay)
         fed_at = -math.inf
         while not stopping():
@@ -105,9 +108,8 @@ class Bridge:
             relay.step(_TICK)
             try:
                 self._check_program(relay)
-                if beside is None:
-                    self._box.work()
-                else:
+                self._box.work(relay.bytes_wait)
+                if beside is not None:
                     beside(relay)
                 if relay.port.fd is not None and self._box.is_pause:
                     self._protector.watch()

@@ -21,7 +21,6 @@ from axbridge.config.registers import QUESTIONS, Instruction
 from axbridge.errors import PortError
 from axbridge.virtual.framing import Framing
 
-_DECODE_DELAY = 0.0005  # s without a byte before decoding: until then the program's next packet may come
 _MAX_WAIT = 0.1  # s that a read of a second program waits for a gap; then it is sent between two packets of the first
 _READER_TIMEOUT = 0.5  # s after which a reader no longer waits for the reply
 _MAX_REPLY_BYTES = 150  # bytes of the longest reply
@@ -112,11 +111,10 @@ class Gaps:
 
     def __init__(self, box: BlackBox, readers: Readers, turn: BusLock, poll: float | None = None) -> None:
         self._box, self._readers, self._turn, self._poll = box, readers, turn, poll
-        self._sent_at = 0.0
         self._polled_at: dict[int, float] = {}
 
     def __call__(self, relay: Relay) -> None:
-        """Decode while servos reply or the line is idle, and send reads while it is idle."""
+        """Receive the packets of readers, and send reads while the line is idle."""
         box, now = self._box, time.monotonic()
         if relay.called or not relay.others:
             self._readers.listen()
@@ -125,10 +123,7 @@ class Gaps:
         while questions and now - questions[0][0] > _READER_TIMEOUT:
             questions.popleft()
         urgent = bool(questions) and now - questions[0][0] > _MAX_WAIT
-        if relay.sent_at != self._sent_at or now - box.passed_at > _DECODE_DELAY or urgent:
-            self._sent_at = relay.sent_at
-            box.work()
-        if relay.port.fd is None or not (box.is_pause or (urgent and not box.traffic.pending)):
+        if relay.port.fd is None or not (box.is_pause or (urgent and not box.pending)):
             return
         with contextlib.suppress(PortError), self._turn, self._turn.lock:  # the relay also detects a lost port
             if questions:

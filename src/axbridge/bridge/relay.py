@@ -19,8 +19,10 @@ Examine = Callable[[int, Packet, bytes], bytes]
 _PATIENCE = 0.1  # s that an incomplete packet is held; servos also discard it then (inter-byte time-out)
 _SILENCE = 0.15  # s of silence after a packet that was passed on incomplete, so that its servo discards it
 _NEXT_PACKET_TIME = 0.0005  # s in which a program that waits for nothing else sends its next packet
+_REPLY_TIME = 0.002  # s in which a reply begins; a wake-up of the bridge before it may delay it
 _HAND_OVER_TIME = 0.0001  # s that the system needs to hand bytes over to the line
 _MIN_STEP = 0.01  # s: minimum duration of a step without a pause
+_SAME_BAUD = 0.03  # share by which two baud rates may differ, so that bytes are still received
 _REOPEN_PERIOD = 0.1  # s between attempts to open a lost port
 
 
@@ -70,7 +72,8 @@ class Packets:
 class Relay:
     """Relay between one program on a channel and one port.
 
-    With `packets` None every byte passes at once, unchanged.
+    With `packets` None every byte passes at once, unchanged. `baud` is the rate of the servos: at another rate a packet
+    reaches no servo, and the bridge must still reach them, so its bytes end here. None: the port follows the program.
     """
 
     def __init__(
@@ -79,12 +82,15 @@ class Relay:
         port: Port,
         packets: Packets | None = None,
         say: Callable[[str], object] = lambda _: None,
+        baud: int | None = None,
     ) -> None:
         self.channel, self.port = channel, port
+        self._baud, self._refused_baud = baud, 0.0
         self.sent_at = self._received_at = time.monotonic()  # time of the last bytes of the program, and of a servo
         self.passing = False  # true while bytes of the program are written to the port
         self.others: Sequence[int] = ()  # other descriptors that end a wait
         self.called = False  # whether one of them ended the latest step
+        self.behind = False  # whether a step must return while servos reply, because the program makes no pause
         self._packets, self._say = packets, say
         self._quiet_until = 0.0
         self._tried_at = 0.0
@@ -94,11 +100,16 @@ class Relay:
         """Time without bytes in either direction, s."""
         return time.monotonic() - max(self.sent_at, self._received_at)
 
+    def bytes_wait(self) -> bool:
+        """Return whether bytes wait to be passed on."""
+        ends = [end for end in (self.port.fd, *self.channel.descriptors()) if end is not None]
+        return bool(select.select(ends, [], [], 0.0)[0])
+
     def step(self, wait: float) -> None:
         """Relay for about `wait` s; while the port is lost, unplug the program's port.
 
-        It returns in a pause, so that work between two steps delays nothing. After a reply the next packet may follow
-        at once. After a packet the system needs the processor to hand it over, but its reply takes longer.
+        It returns in a pause, so that work between two steps delays nothing. While it is `behind` it returns when a
+        packet is handed over to the line, because its reply takes longer.
         """
         end = time.monotonic() + max(wait, _MIN_STEP)
         try:
@@ -141,7 +152,8 @@ class Relay:
         self.called = not set(ready).isdisjoint(self.others)
         if self.channel.waits or not set(ready).isdisjoint(program):
             for arrival in self.channel.receive():
-                self._set_baud(arrival.baud)
+                if not self._set_baud(arrival.baud):
+                    continue
                 if out := arrival.data if self._packets is None else self._packets.feed(arrival.data):
                     self._send(out)
                 self.sent_at = time.monotonic()
@@ -149,7 +161,9 @@ class Relay:
         if self._packets is not None and self._packets.held and (incomplete := self._packets.overdue()):
             self._send(incomplete)
             self._quiet_until = time.monotonic() + _SILENCE
-        return _HAND_OVER_TIME if data and not self.called else 0.0
+        if not data or self.called:
+            return 0.0
+        return _HAND_OVER_TIME if self.behind else _REPLY_TIME
 
     def _send(self, data: bytes) -> None:
         self.passing = True
@@ -158,12 +172,19 @@ class Relay:
         finally:
             self.passing = False
 
-    def _set_baud(self, baud: float | None) -> None:
-        """Set the port to the program's baud rate."""
-        if baud and round(baud) != self.port.baudrate:
+    def _set_baud(self, baud: float | None) -> bool:
+        """Set the port to the program's baud rate; return whether its bytes may pass."""
+        if self._baud is not None and baud and abs(baud / self._baud - 1) > _SAME_BAUD:
+            if baud != self._refused_baud:
+                self._say(f"the program has set {baud:.0f} baud, and the servos have {self._baud}: they get no packets")
+            self._refused_baud = baud
+            return False
+        self._refused_baud = 0.0
+        if self._baud is None and baud and round(baud) != self.port.baudrate:
             before = self.port.baudrate
             try:
                 self.port.setBaudRate(round(baud))
             except PortError as refused:
                 self._say(refused.message)
                 self.port.setBaudRate(before)
+        return True

@@ -67,6 +67,8 @@ def bridge(
     """
     if tcp and not is_loopback(parse_address(tcp)[0]):
         raise UsageError(f"--tcp {tcp}: other machines could move the robot", "take 127.0.0.1")
+    if tcp and link is not None:
+        raise UsageError("a program opens either --link or --tcp", "give one of them")
     stop: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda received, _frame: stop.append(received))
@@ -85,19 +87,29 @@ def bridge(
         box.note(notice)
         notify(notice)
 
+    ready = False  # whether a program may have used the bridge
+
     def opened() -> Channel:
         channel: Channel = (
             TcpChannel(*parse_address(tcp)) if tcp else PtyChannel(loaded.buses[0].baud, link, DirectReader)
         )
         text = json_text.dumps({"ready": channel.address}) if json else f"ready: {channel.address}"
         print(text, flush=True)
+        nonlocal ready
+        ready = True
         return channel
 
     def finish() -> None:
         box.close()
+        if not ready:
+            return
         summary = box.summary()
         for line in [json_text.dumps({"summary": summary})] if json else in_words(summary):
             print(line, flush=True)
+
+    def discard(record: Path) -> None:
+        if not ready and record.is_file():  # a bridge that did not start leaves nothing in the way of the next one
+            record.unlink()
 
     if poll and record is None:
         raise UsageError("--poll takes samples for a recording", "add --record FILE.mcap")
@@ -107,6 +119,7 @@ def bridge(
     with ExitStack() as held:
         recorder = None
         if record is not None:
+            held.callback(discard, record)
             facts = describe(loaded, experiment="bridge", backend="real")
             served = {"servos": "virtual"} if is_served(device) else {}
             recorder = held.enter_context(Recorder(record, facts | served))
@@ -141,6 +154,7 @@ def bridge(
             box.watch(line, relay)
             while not stop:
                 relay.step(_TICK)
+                box.work(relay.bytes_wait)
                 gaps(relay)
     if record is not None and not json:
         print(f"wrote {record}: {plural(box.rows, 'row')}")
