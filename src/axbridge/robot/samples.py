@@ -22,7 +22,6 @@ from axbridge.servo.steady import SteadyServo
 from axbridge.state import SERVO_ROW, ServoState, StepTable
 
 Truths = Callable[[Sequence[str], Sequence[float]], FloatArray]
-_FEW = 8  # servos; up to this number plain floats are faster than arrays
 
 
 class Scales:
@@ -146,13 +145,8 @@ class Samples(StepTable):
     def _modelled(self, figure: Callable[[SteadyServo, Any, Any, Any, Any], Any]) -> FloatArray:
         """Return a quantity of the motor models from temperature, duty, supply and speed; 0 if the motor is off."""
         asked = [self._bus_column(quantity) for quantity in ("temperature", "load", "voltage", "velocity")]
-        if len(self._time) > _FEW:
-            with np.errstate(all="ignore"):
-                return np.where(self._powered, figure(self._scales.steady, *asked), 0.0)
-        drives = zip(
-            self._scales.on_bus, self._powered, zip(*(column.tolist() for column in asked), strict=True), strict=True
-        )
-        return np.array([figure(drive.steady, *values) if on else 0.0 for drive, on, values in drives], dtype=float)
+        with np.errstate(all="ignore"):
+            return np.where(self._powered, figure(self._scales.steady, *asked), 0.0)
 
 
 class Sampling:
