@@ -73,7 +73,7 @@ class Answers:
         """Add the next row."""
         if isinstance(answer, BusError):
             self.failures[len(self.data)] = answer
-            answer = _NO_REPLY
+            answer = Reply(0, b"", math.nan)
         self.errors.append(answer.error)
         self.data.append(answer.data)
         self.times.append(answer.time)
@@ -82,9 +82,6 @@ class Answers:
         """Return each row as a reply or an error."""
         replies = map(Reply, self.errors, self.data, self.times)
         return [self.failures.get(row, reply) for row, reply in enumerate(replies)]
-
-
-_NO_REPLY = Reply(0, b"", math.nan)
 
 
 class Bus(ABC):
@@ -203,11 +200,10 @@ class Bus(ABC):
             answers = Answers()
             while (done := len(answers.data)) < len(single):
                 self._read_next(single[done:], answers)
-            if not group:
-                return answers
-            rest, answers = iter(answers.singly()), Answers()
-            for row in range(len(requests)):
-                answers.add(group[row] if row in group else next(rest))
+            if group:
+                rest, answers = iter(answers.singly()), Answers()
+                for row in range(len(requests)):
+                    answers.add(group[row] if row in group else next(rest))
             return answers
 
     def _read_next(self, requests: Sequence[tuple[int, int, int]], answers: Answers) -> None:

@@ -205,15 +205,13 @@ class Cycle:
             for track in self._all:
                 track.driven = track.sent = False
         fresh = np.zeros(len(self._all), dtype=bool)
-        if self._port_error is None or self._port_is_back(started):
-            self._read(fresh, started)
-        faults = {}
-        if False in fresh.tolist():
-            faults = {
-                track.servo.name: self._port_error or track.error or BusTimeout(track.servo.id)
-                for track, is_fresh in zip(self._all, fresh.tolist(), strict=True)
-                if not is_fresh
-            }
+        answered = self._read(started) if self._port_error is None or self._port_is_back(started) else []
+        fresh[answered] = True
+        faults = {
+            track.servo.name: self._port_error or track.error or BusTimeout(track.servo.id)
+            for track in (self._all if len(answered) < len(self._all) else ())
+            if track.row not in answered
+        }
         started_at, self._started_at = self._started_at, None
         self._spent += self.bus.clock.now() - started
         self.times.add(started_at, self._spent)
@@ -298,28 +296,28 @@ class Cycle:
             track.state.apply(Event.DOUBT)
             self._steady = False
         if doubtful:
-            self._read(np.zeros(len(self._all), dtype=bool), now)
+            self._read(now)
 
     def _is_quiet(self, track: Track, now: float) -> bool:
         """Return whether the last reply of a driven servo is so old that it may have lost power since."""
         return track.driven and now - self._times[track.row] > BOOT  # False before the first sample, whose time is NaN
 
-    def _read(self, fresh: Mask, now: float) -> None:
+    def _read(self, now: float) -> list[int]:
+        """Read the servos that are due; return the rows of those that answered."""
         irregular = [] if self._steady else [track for track in self._all if track.state.irregular]
         waiting = [track for track in irregular if track.state.missing and now < track.retry.at]
         due = [track for track in self._all if track not in waiting] if waiting else self._all
         if not due:
-            return
+            return []
         requests = self._requests(due, now, regular=not irregular)
         try:
             _, answers = self.bus.exchange((), requests)
         except PortError as error:
             self._lose_port(error)
-            return
+            return []
         answered = self._store(due, requests, answers, irregular)
-        fresh[answered] = True
         for track in () if self._steady else due:
-            if track.alarm_due and fresh[track.row]:
+            if track.alarm_due and track.row in answered:
                 self._read_alarm(track)
             if track.state.permission is servo_state.LIMPING and not track.state.missing:
                 self._limp(track)
@@ -329,6 +327,7 @@ class Cycle:
         self._steady = self._steady or not any(track.state.irregular for track in self._all)
         if len(answered) == len(self._all):
             self._complete_at = now
+        return answered
 
     def _requests(self, due: list[Track], now: float, *, regular: bool) -> list[tuple[int, int, int]]:
         """Return id, address and length of the read of each servo; `regular`: no servo is irregular."""
