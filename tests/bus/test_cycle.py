@@ -5,13 +5,15 @@ import pytest
 from axbridge.bus.cycle import Cycle, CycleServo, Goal
 from axbridge.bus.protocols.known import PROTOCOLS, SECOND
 from axbridge.bus.protocols.protocol import FIRST
-from axbridge.bus.rows import decoded
+from axbridge.bus.rows import decoded, replaced
 from axbridge.bus.serial import SerialBus
 from axbridge.bus.stats import wire_time
 from axbridge.config import toml_tables
 from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import BusTimeout, ErrorFlag, HardwareError
+from axbridge.virtual.bus import VirtualBus
 from tests.support.pty_line import PtyLine
+from tests.support.virtual_rig import make_world
 
 SERVOS = [CycleServo("hip", 1), CycleServo("knee", 2), CycleServo("ankle", 3)]
 X = {"protocol": SECOND, "goal_range": (0, 4095)}
@@ -41,6 +43,19 @@ def test_a_sampled_position_has_the_sign_of_its_register(name):
         if register.minimum <= value <= register.maximum:
             sample = bytes(register.address - place) + register.encode(value)
             assert decoded(protocol, sample.ljust(length, b"\0"), "position").tolist() == [value]
+            other = bytes(range(length))
+            changed = replaced(protocol, other, "position", value)
+            assert decoded(protocol, changed, "position").tolist() == [value]
+            assert decoded(protocol, changed, "load") == decoded(protocol, other, "load")
+
+
+def test_a_position_corrected_after_torque_on_stays_while_the_servo_does_not_answer():
+    world = make_world((1, 2), "xl430-w250")
+    cycle = Cycle(VirtualBus(world), [CycleServo("hip", 1, **X), CycleServo("knee", 2, **X)])
+    cycle.receive()
+    cycle.place("hip", -5000)
+    world.inject("dead:1")
+    assert [cycle.receive().rows["position"].tolist() for _ in range(2)] == [[-5000, 2048]] * 2
 
 
 def test_each_servo_gets_goals_and_gives_samples_in_its_own_registers(mixed):

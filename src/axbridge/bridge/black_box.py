@@ -19,7 +19,7 @@ from axbridge.bus.base import Bus
 from axbridge.bus.port import Port
 from axbridge.bus.protocols.packet import byte_seconds
 from axbridge.bus.protocols.protocol import Protocol, Span
-from axbridge.bus.rows import UNREAD, RawState, Rows
+from axbridge.bus.rows import UNREAD, RawState, Rows, decoded
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError
 from axbridge.recording.recorder import Recorder
@@ -251,9 +251,8 @@ class BlackBox:
             held = b"".join(
                 bytes(self._servos[place].held.get(at, 0) for at in range(begin, begin + size)) for place in places
             )
-            counts = Rows({}, protocol, held)
             for name, form, offset in protocol.sample:
-                columns[name][places] = counts[name]
+                columns[name][places] = decoded(protocol, held, name)
                 span = range(begin + offset, begin + offset + np.dtype(form).itemsize)
                 fresh[name][places] = [self._read[self._servos[place].id].issuperset(span) for place in places]
         for place, servo in enumerate(self._servos):

@@ -53,6 +53,37 @@ class Reply(NamedTuple):
     time: float
 
 
+class Answers:
+    """Answers to a list of READs, as columns with a row for each request.
+
+    Attributes:
+        data: Register bytes; empty without a reply.
+        errors: Error bytes; 0 without a reply.
+        times: Times of the samples, s on the bus's clock; NaN without a reply.
+        failures: Why there is no reply, by row.
+    """
+
+    def __init__(self) -> None:
+        self.data: list[bytes] = []
+        self.errors: list[int] = []
+        self.times: list[float] = []
+        self.failures: dict[int, BusError] = {}
+
+    def add(self, answer: Reply | BusError) -> None:
+        """Add the next row."""
+        if isinstance(answer, BusError):
+            self.failures[len(self.data)] = answer
+            answer = Reply(0, b"", math.nan)
+        self.errors.append(answer.error)
+        self.data.append(answer.data)
+        self.times.append(answer.time)
+
+    def singly(self) -> list[Reply | BusError]:
+        """Return each row as a reply or an error."""
+        replies = map(Reply, self.errors, self.data, self.times)
+        return [self.failures.get(row, reply) for row, reply in enumerate(replies)]
+
+
 class Bus(ABC):
     """A half-duplex line with servos.
 
@@ -159,31 +190,32 @@ class Bus(ABC):
         Raises:
             PortError: the line is lost.
         """
+        return self._read_each(requests).singly()
+
+    def _read_each(self, requests: Sequence[tuple[int, int, int]]) -> Answers:
+        """Read by group reads as far as possible, then singly; see `read_many`."""
         with self.turn, self.turn.lock:
-            if not self.protocols:
-                return self._read_in_turn(requests)
-            group = self._read_together(requests)
-            singly = iter(self._read_in_turn([request for place, request in enumerate(requests) if place not in group]))
-            return [group[place] if place in group else next(singly) for place in range(len(requests))]
+            group = self._read_together(requests) if self.protocols else {}
+            single = [request for row, request in enumerate(requests) if row not in group] if group else requests
+            answers = Answers()
+            while (done := len(answers.data)) < len(single):
+                self._read_next(single[done:], answers)
+            if group:
+                rest, answers = iter(answers.singly()), Answers()
+                for row in range(len(requests)):
+                    answers.add(group[row] if row in group else next(rest))
+            return answers
 
-    def _read_in_turn(self, requests: Sequence[tuple[int, int, int]]) -> list[Reply | BusError]:
-        answers: list[Reply | BusError] = []
-        while (done := len(answers)) < len(requests):
-            answers += self._read_ahead(requests[done:])
-            if done == len(answers):
-                try:
-                    answers.append(self._read_once(*requests[done]))
-                except (BusTimeout, CorruptPacket) as error:
-                    answers.append(error)
-        return answers
-
-    def _read_ahead(self, _: Sequence[tuple[int, int, int]]) -> Sequence[Reply | BusError]:
-        """Read the first of these requests by a faster method, if the line has one; return the replies."""
-        return ()
+    def _read_next(self, requests: Sequence[tuple[int, int, int]], answers: Answers) -> None:
+        """Read the first of these requests, and add its answer. A line may read several."""
+        try:
+            answers.add(self._read_once(*requests[0]))
+        except (BusTimeout, CorruptPacket) as error:
+            answers.add(error)
 
     def exchange(
         self, writes: Iterable[tuple[int, Mapping[int, bytes]]], reads: Sequence[tuple[int, int, int]]
-    ) -> tuple[float, list[Reply | BusError]]:
+    ) -> tuple[float, Answers]:
         """Carry out one control cycle: send the writes, then the reads.
 
         Args:
@@ -191,7 +223,7 @@ class Bus(ABC):
             reads: Requests as of `read_many`.
 
         Returns:
-            Time at which the servos had the writes, s on the bus's clock (-inf without writes), and the replies.
+            Time at which the servos had the writes, s on the bus's clock (-inf without writes), and the answers.
 
         Raises:
             PortError: the line is lost.
@@ -203,7 +235,7 @@ class Bus(ABC):
             for first in range(0, len(ids), room):
                 part = data if len(ids) <= room else {id_: data[id_] for id_ in ids[first : first + room]}
                 received_at = self.sync_write(address, part)
-        return received_at, self.read_many(reads) if reads else []
+        return received_at, self._read_each(reads) if reads else Answers()
 
     @cached_property
     def rewritten(self) -> dict[int, set[int]]:

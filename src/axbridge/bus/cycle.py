@@ -18,14 +18,14 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from axbridge.bus import servo_state
-from axbridge.bus.base import Bus, Reply
+from axbridge.bus.base import Answers, Bus, Reply
 from axbridge.bus.protocols.packet import BROADCAST
-from axbridge.bus.rows import UNREAD, Mask, RawState, Rows, decoded
+from axbridge.bus.rows import UNREAD, Mask, RawState, Rows, replaced
 from axbridge.bus.servo_state import Action, Event
 from axbridge.bus.stats import CycleTimes
 from axbridge.bus.track import BOOT, CycleServo, Goal, Retry, Track, Writes
@@ -68,9 +68,6 @@ class CycleResult(NamedTuple):
         return states
 
 
-_Answers = list[tuple[Track, Reply, int]]  # the int is the first address of the reply's data
-
-
 class Cycle:
     """Sends goals to all servos of one bus, and reads their states, in the order of `servos`.
 
@@ -92,15 +89,21 @@ class Cycle:
         self._tracks = {s.name: Track(row, s, s.protocol, s.protocol.reads_alarm) for row, s in enumerate(servos)}
         self._all = list(self._tracks.values())
         self._usual = [(track.servo.id, *track.protocol.usual) for track in self._all]
-        self._steady = False  # no track is `irregular`: all replies can be stored at once
-        self._steady_at = -math.inf  # time of the latest replies of all servos, s on the bus's clock
+        self._steady = False  # no track is `irregular`
+        self._complete_at = -math.inf  # start of the latest reads that all servos answered, s on the bus's clock
         self._reads_alarms = any(track.reads_alarm for track in self._all)
         self._kinds = list(dict.fromkeys(servo.protocol for servo in servos))
         self._watched = any(protocol.watchdog is not None for protocol in self._kinds)
-        self._rows = Rows.unread(len(servos))
+        self._blocks = [bytes(servo.protocol.usual[1]) for servo in servos]  # data of the latest samples
+        self._times = [math.nan] * len(servos)  # of the latest samples, s on the bus's clock
         self._usual_errors = [0] * len(servos)  # last reported error bytes: another value begins or ends an alarm
-        self._supply_at = min((at for name, _, at in servos[0].protocol.sample if name in _SUPPLY), default=0)
-        self._supplied: list[bytes] = []  # bytes from `_supply_at` on, with voltage and temperature within limits
+        self._supplied = [b""] * len(servos)  # latest part of a sample with voltage and temperature within limits
+        self._layouts = [  # row, first address of a sample, and place of voltage and temperature in it
+            (row, kind.usual[0], min(at for name, _, at in kind.sample if name in _SUPPLY))
+            for row, kind in enumerate(servo.protocol for servo in servos)
+        ]
+        self._places = {kind: [track.row for track in self._all if track.protocol is kind] for kind in self._kinds}
+        self._rows = self._table(Rows.unread(len(servos)))
         self._hottest = np.array([servo.top_temperature for servo in servos])
         self._volts = np.array([servo.voltage_range for servo in servos]).reshape(-1, 2).T
         self._probe = 0  # index of the servo whose torque limit is read in this cycle
@@ -202,15 +205,13 @@ class Cycle:
             for track in self._all:
                 track.driven = track.sent = False
         fresh = np.zeros(len(self._all), dtype=bool)
-        if self._port_error is None or self._port_is_back(started):
-            self._read(fresh, started)
-        faults = {}
-        if False in fresh.tolist():
-            faults = {
-                track.servo.name: self._port_error or track.error or BusTimeout(track.servo.id)
-                for track, is_fresh in zip(self._all, fresh.tolist(), strict=True)
-                if not is_fresh
-            }
+        answered = self._read(started) if self._port_error is None or self._port_is_back(started) else []
+        fresh[answered] = True
+        faults = {
+            track.servo.name: self._port_error or track.error or BusTimeout(track.servo.id)
+            for track in (self._all if len(answered) < len(self._all) else ())
+            if track.row not in answered
+        }
         started_at, self._started_at = self._started_at, None
         self._spent += self.bus.clock.now() - started
         self.times.add(started_at, self._spent)
@@ -242,7 +243,9 @@ class Cycle:
 
     def place(self, name: str, position: int) -> None:
         """Store the present position, counts, after torque on: an X servo may change its count."""
-        self._correct(self._tracks[name], "position", position)
+        track = self._tracks[name]
+        self._blocks[track.row] = replaced(track.protocol, self._blocks[track.row], "position", position)
+        self._rows = self._table(self._rows)
 
     def withhold(self, name: str) -> None:
         """Send no goals to a servo until `recover`."""
@@ -285,149 +288,122 @@ class Cycle:
 
     def _read_after_pause(self, goals: Iterable[str], now: float) -> None:
         """Read all servos if one with a goal may have lost power since its last reply: it would jump to the goal."""
-        if self._port_error is not None or self._is_steady(now):
+        if self._port_error is not None or now - self._complete_at <= BOOT:
             return
-        quiet = self._quiet(now)
-        if quiet.any():
-            tracks = (self._tracks[name] for name in goals)
-            doubtful = [track for track in tracks if quiet[track.row] and track.driven and not track.state.missing]
-            for track in doubtful:
-                track.state.apply(Event.DOUBT)
-                self._steady = False
-            if doubtful:
-                self._read(np.zeros(len(self._all), dtype=bool), now)
+        tracks = (self._tracks[name] for name in goals)
+        doubtful = [track for track in tracks if self._is_quiet(track, now) and not track.state.missing]
+        for track in doubtful:
+            track.state.apply(Event.DOUBT)
+            self._steady = False
+        if doubtful:
+            self._read(now)
 
-    def _quiet(self, now: float) -> Mask:
-        """Return a mask of the servos whose last reply is so old that they may have lost power."""
-        return now - self._rows["time"] > BOOT  # False before the first sample, whose time is NaN
+    def _is_quiet(self, track: Track, now: float) -> bool:
+        """Return whether the last reply of a driven servo is so old that it may have lost power since."""
+        return track.driven and now - self._times[track.row] > BOOT  # False before the first sample, whose time is NaN
 
-    def _is_steady(self, now: float) -> bool:
-        """Return whether no servo is irregular and all have answered within the last 50 ms."""
-        return self._steady and now - self._steady_at < BOOT / 2
-
-    def _read(self, fresh: Mask, now: float) -> None:
-        steady = self._is_steady(now)
-        due = self._all
-        if not steady:
-            due = [track for track in self._all if not track.state.missing or now >= track.retry.at]
-            if not due:
-                return
-        requests = self._requests(due, now, steady=steady)
+    def _read(self, now: float) -> list[int]:
+        """Read the servos that are due; return the rows of those that answered."""
+        irregular = [] if self._steady else [track for track in self._all if track.state.irregular]
+        waiting = [track for track in irregular if track.state.missing and now < track.retry.at]
+        due = [track for track in self._all if track not in waiting] if waiting else self._all
+        if not due:
+            return []
+        requests = self._requests(due, now, regular=not irregular)
         try:
             _, answers = self.bus.exchange((), requests)
         except PortError as error:
             self._lose_port(error)
-            return
-        if steady and self._store_usual(requests, answers):
-            fresh[:] = True
-            if self._reads_alarms:
-                self.watchdogs.note_answer()
-                self._poll_torques(due, now)
-            if self._steady:
-                self._steady_at = now
-            return
-        replies: _Answers = []
-        for track, answer, (_, address, length) in zip(due, answers, requests, strict=True):
-            if isinstance(answer, Reply) and len(answer.data) == length:
-                if track.state.link is servo_state.UNIDENTIFIED:
-                    self._recognise(track, answer)
-                else:
-                    replies.append((track, answer, address))
-            else:
-                refused = BusTimeout(track.servo.id, "it refused the read: is this an AX or MX servo?")
-                self._note_failure(track, answer if isinstance(answer, BusError) else refused)
-        if replies:
-            self._store(replies, fresh, steady=steady)
-        alarm_servo_answered = False
-        for track in () if steady and self._steady and not self._reads_alarms else due:
-            if track.alarm_due and fresh[track.row]:
+            return []
+        answered = self._store(due, requests, answers, irregular)
+        for track in () if self._steady else due:
+            if track.alarm_due and track.row in answered:
                 self._read_alarm(track)
-            alarm_servo_answered = alarm_servo_answered or (track.reads_alarm and bool(fresh[track.row]))
             if track.state.permission is servo_state.LIMPING and not track.state.missing:
                 self._limp(track)
-        if alarm_servo_answered:
+        if self._reads_alarms and any(self._all[row].reads_alarm for row in answered):
             self.watchdogs.note_answer()
             self._poll_torques(due, now)
         self._steady = self._steady or not any(track.state.irregular for track in self._all)
-        if self._steady and len(replies) == len(self._all):
-            self._steady_at = now
+        if len(answered) == len(self._all):
+            self._complete_at = now
+        return answered
 
-    def _requests(self, due: list[Track], now: float, *, steady: bool) -> list[tuple[int, int, int]]:
-        """Return id, address and length of the read of each servo."""
+    def _requests(self, due: list[Track], now: float, *, regular: bool) -> list[tuple[int, int, int]]:
+        """Return id, address and length of the read of each servo; `regular`: no servo is irregular."""
         self._probe = (self._probe + 1) % len(due)
-        requests = self._usual.copy() if steady else [self._usual[track.row] for track in due]
+        requests = [self._usual[track.row] for track in due]
         probed, kind = due[self._probe], due[self._probe].protocol
         is_due = probed.driven and now - probed.polled_at > _TORQUE_PERIOD
         requests[self._probe] = probed.servo.id, *(kind.with_torque if is_due else kind.with_limit)
-        if steady:
-            return requests
-        quiet = self._quiet(now)
-        for place, track in enumerate(due):
-            state, paused = track.state, track.driven and quiet[track.row]
+        for place, track in () if regular and now - self._complete_at <= BOOT else enumerate(due):
+            state = track.state
             if state.link is servo_state.UNIDENTIFIED:
                 requests[place] = track.servo.id, *track.protocol.identity
             elif (
                 state.missing
                 or state.registers is not servo_state.VERIFIED
                 or state.torque is servo_state.OFF_BY_OTHER
-                or paused
+                or self._is_quiet(track, now)
             ):
                 requests[place] = track.servo.id, *track.protocol.with_torque
         return requests
 
-    def _store_usual(self, requests: Sequence[tuple[int, int, int]], answers: Sequence[Reply | BusError]) -> bool:
-        """Store all replies at once; return False, and store none, if one of them must be examined."""
-        replies = [answer for answer in answers if isinstance(answer, Reply)]
-        if len(self._kinds) > 1 or len(replies) < len(self._all):
-            return False
-        errors, data, times = zip(*replies, strict=True)
-        if [*errors] != self._usual_errors or max(times) - self._steady_at > BOOT:  # the process may have been paused
-            return False
-        probed, reply = self._all[self._probe], replies[self._probe]
-        protocol, address, blocks = probed.protocol, requests[self._probe][1], [*data]
-        begin, length = protocol.usual
-        blocks[self._probe] = reply.data[begin - address :]
-        samples = b"".join(blocks)
-        if len(samples) != length * len(replies):
-            return False
-        known = {name: self._rows[name] for name in ("time", "error", "torque_limit")}
-        rows, supplied = Rows(known, protocol, samples), [block[self._supply_at :] for block in blocks]
-        if supplied != self._supplied:
-            if self._beyond(rows).any():
-                return False
-            self._supplied = supplied
-        self._rows = rows
-        if address != begin:
-            limit = protocol.number(reply.data[protocol.torque_limit - address :][:2])
-            if address <= protocol.torque_enable or limit == 0 or limit != probed.torque_limit:
-                self._examine(probed, reply, address, beyond=False)
-                self._steady = self._steady and not probed.state.irregular  # another thread may start a soft start
-        rows["time"] = np.array(times)
-        return True
+    def _store(
+        self, due: list[Track], requests: list[tuple[int, int, int]], answers: Answers, irregular: list[Track]
+    ) -> list[int]:
+        """Store the answers, and examine each one that is not normal; return the rows of the samples."""
+        odd, changed, failed, strange = set[int](), list[int](), list[int](), {track.row for track in irregular}
+        blocks, usual_errors, supplied, last = self._blocks, self._usual_errors, self._supplied, self._times
+        self._times = times = last.copy()
+        layouts = self._layouts if due is self._all else [self._layouts[track.row] for track in due]
+        for place, ((row, begin, supply), (_, address, length), data, error, time) in enumerate(
+            zip(layouts, requests, answers.data, answers.errors, answers.times, strict=True)
+        ):
+            if len(data) != length or (row in strange and due[place].state.link is servo_state.UNIDENTIFIED):
+                failed.append(place)
+                continue
+            if address == begin:
+                blocks[row] = block = data
+            else:
+                blocks[row] = block = data[begin - address :]
+                if due[place].shows_change(data, address):
+                    odd.add(place)
+            times[row] = time
+            if block[supply:] != supplied[row]:
+                changed.append(place)
+            if error != usual_errors[row] or time - last[row] > BOOT or row in strange:  # False before the first sample
+                odd.add(place)
+        for place in failed:
+            track, data = due[place], answers.data[place]
+            refused = BusTimeout(track.servo.id, "it refused the read: is this an AX or MX servo?")
+            if len(data) == requests[place][2]:
+                self._recognise(track, data)
+            else:
+                self._note_failure(track, answers.failures.get(place, refused))
+        self._rows = self._table(self._rows)
+        outside, beyond = self._beyond(self._rows).tolist() if changed else [], set[int]()
+        for place in changed:
+            row, _, supply = layouts[place]
+            if outside[row]:
+                beyond.add(place)
+            else:
+                supplied[row] = blocks[row][supply:]
+        for place in sorted(odd | beyond):
+            track, reply = due[place], Reply(answers.errors[place], answers.data[place], answers.times[place])
+            address = requests[place][1]
+            actions = track.examine(reply, address, last[track.row], self.soft_start, beyond=place in beyond)
+            self._carry_out(track, *actions)
+            self._steady = self._steady and not track.state.irregular  # another thread may start a soft start
+        return [track.row for place, track in enumerate(due) if place not in failed]
 
-    def _store(self, replies: _Answers, fresh: Mask, *, steady: bool) -> None:
-        """Store replies, a column at a time, and examine each one that is not normal."""
-        rows = _places(replies, len(self._all))
-        times = np.array([reply.time for _, reply, _ in replies])
-        # Results of earlier cycles keep the old table.
-        self._rows = table = Rows({name: self._rows[name].copy() for name in RawState._fields})
-        for protocol in self._kinds:
-            part = replies if len(self._kinds) == 1 else [item for item in replies if item[0].protocol is protocol]
-            if part:
-                begin = protocol.usual[0]
-                samples = b"".join([reply.data[begin - address :] for _, reply, address in part])
-                own = _places(part, len(self._all))
-                for name, *_ in protocol.sample:
-                    table[name][own] = decoded(protocol, samples, name)
-        beyond = self._beyond(table)[rows]
-        was_quiet = times - table["time"][rows] > BOOT  # NaN before the first sample
-        fresh[rows] = True
-        for (track, reply, address), out, quiet in zip(replies, beyond.tolist(), was_quiet.tolist(), strict=True):
-            odd = out or quiet or reply.error & track.protocol.alarm_mask != self._usual_errors[track.row]
-            if odd or address != track.protocol.usual[0] or (not steady and track.state.irregular):
-                self._examine(track, reply, address, beyond=out)
-                self._steady = self._steady and not track.state.irregular
-        table["time"][rows] = times
+    def _table(self, known: Rows) -> Rows:
+        """Return the latest samples; alarms and torque limits as in `known`, which later changes copy."""
+        columns = {"time": np.array(self._times), "error": known["error"], "torque_limit": known["torque_limit"]}
+        return Rows(
+            columns,
+            {kind: (rows, b"".join([self._blocks[row] for row in rows])) for kind, rows in self._places.items()},
+        )
 
     def _beyond(self, rows: Rows) -> Mask:
         """Return a mask of the servos beyond their limits of supply voltage or temperature."""
@@ -504,11 +480,6 @@ class Cycle:
         else:
             track.state.apply(Event.OFF_CONFIRMED)
 
-    def _examine(self, track: Track, reply: Reply, address: int, *, beyond: bool) -> None:
-        """Apply a reply that is not normal to the servo's states."""
-        last = self._rows["time"].item(track.row)
-        self._carry_out(track, *track.examine(reply, address, last, self.soft_start, beyond=beyond))
-
     def _note_failure(self, track: Track, error: BusError) -> None:
         track.error = error
         self._steady = False
@@ -549,26 +520,21 @@ class Cycle:
         requests = [(track.servo.id, *track.protocol.identity) for track in known]
         for track, answer in zip(known, self.bus.read_many(requests), strict=True):
             track.state.apply(Event.IDENTIFIED if isinstance(answer, Reply) else Event.NO_IDENTITY)
-            if isinstance(answer, Reply) and not self._is_same(track, answer):
+            if isinstance(answer, Reply) and not self._is_same(track, answer.data):
                 servo, port = track.servo, getattr(self.bus, "port_name", "")
                 raise PortError(port, f"{servo.name!r} (id {servo.id}) is another servo than before", _OTHER_ROBOT)
 
-    def _recognise(self, track: Track, reply: Reply) -> None:
+    def _recognise(self, track: Track, eeprom: bytes) -> None:
         """Compare the EEPROM of a servo that answers late on a port that is back; another servo gets no goals."""
-        if self._is_same(track, reply):
+        if self._is_same(track, eeprom):
             track.state.apply(Event.IDENTIFIED)
             track.retry.at = 0.0
         else:
             self._note_failure(track, BusError(f"servo {track.servo.id} is another one than before", _OTHER_ROBOT))
 
-    def _is_same(self, track: Track, reply: Reply) -> bool:
+    def _is_same(self, track: Track, eeprom: bytes) -> bool:
         written = self.bus.rewritten.get(track.servo.id, set()) | self.bus.rewritten.get(BROADCAST, set())
-        return len(reply.data) == len(track.eeprom) and all(
+        return len(eeprom) == len(track.eeprom) and all(
             before == now or address in written
-            for address, (before, now) in enumerate(zip(track.eeprom, reply.data, strict=True))
+            for address, (before, now) in enumerate(zip(track.eeprom, eeprom, strict=True))
         )
-
-
-def _places(replies: _Answers, count: int) -> Any:
-    """Return the rows of these replies, as an index into columns of `count` rows."""
-    return slice(None) if len(replies) == count else np.array([track.row for track, _, _ in replies])

@@ -64,6 +64,8 @@ def check_sdk(port: str) -> None:
 class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
     """An open port: a device path or pyserial URL, at any baud rate of the driver, not only those of the SDK."""
 
+    mixes = False  # whether servos reply whose bytes do not come at `fd`
+
     def __init__(self, name: str, baud: int) -> None:
         super().__init__(name)
         check_sdk(name)

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from axbridge.bus.protocols.protocol import FIRST, Protocol
-from axbridge.units import from_sign_magnitude
+from axbridge.bus.protocols.protocol import Protocol
+from axbridge.units import from_sign_magnitude, sign_magnitude
 
 UNREAD = -1  # torque limit that was not read, or of a servo on which an overload does not change it
 
@@ -41,15 +41,20 @@ class RawState(NamedTuple):
 class Rows(dict[str, npt.NDArray[Any]]):
     """Columns of servos' samples by the names of `RawState`; an unknown torque limit is -1.
 
-    The data of the replies are stored as one byte string; a column is decoded at its first use.
+    `sent` has by protocol the rows of its servos, and the joined data of their usual reads. A column is decoded at its
+    first use.
     """
 
-    def __init__(self, known: Mapping[str, npt.NDArray[Any]], protocol: Protocol = FIRST, sent: bytes = b"") -> None:
+    def __init__(
+        self, known: Mapping[str, npt.NDArray[Any]], sent: Mapping[Protocol, tuple[list[int], bytes]] | None = None
+    ) -> None:
         super().__init__(known)
-        self._protocol, self._sent = protocol, sent
+        self._sent = sent or {}
 
     def __missing__(self, name: str) -> npt.NDArray[np.int64]:
-        self[name] = column = decoded(self._protocol, self._sent, name)
+        self[name] = column = np.empty(len(self["time"]), np.int64)
+        for protocol, (rows, samples) in self._sent.items():
+            column[slice(None) if len(self._sent) == 1 else rows] = decoded(protocol, samples, name)
         return column
 
     @classmethod
@@ -81,4 +86,12 @@ def decoded(protocol: Protocol, samples: bytes, name: str) -> npt.NDArray[np.int
     """Decode a column from the concatenated data of usual reads."""
     column = np.frombuffer(samples, _format(protocol))[name]
     bit = protocol.sign_bits.get(name)
-    return _signed(bit)[column] if bit else column.astype(np.int64)
+    return _signed(bit)[column] if bit else column
+
+
+def replaced(protocol: Protocol, sample: bytes, name: str, value: int) -> bytes:
+    """Return the data of a usual read with another value in one column."""
+    kind, place, *_ = _format(protocol).fields[name]  # type: ignore[index]  # it has fields
+    word = sign_magnitude(value, protocol.sign_bits[name]) if name in protocol.sign_bits else value
+    data = word.to_bytes(kind.itemsize, protocol.byteorder, signed=word < 0)
+    return sample[:place] + data + sample[place + kind.itemsize :]

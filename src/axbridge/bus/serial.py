@@ -14,18 +14,19 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
-from axbridge.bus.base import SHORTEST_BLOCK, Bus, Reply
+from axbridge.bus.base import SHORTEST_BLOCK, Answers, Bus, Reply
 from axbridge.bus.port import REPLY_DELAY, Port
 from axbridge.bus.port_name import SERVE_PATIENTLY, find_port, server_behind, too_busy, unanswered_by
 from axbridge.bus.protocols.packet import BROADCAST, Packet, byte_seconds
-from axbridge.bus.protocols.protocol import FIRST, Protocol
+from axbridge.bus.protocols.protocol import Protocol
 from axbridge.bus.protocols.v1 import SUM_OK, encode
 from axbridge.bus.retries import QUESTION
 from axbridge.bus.stats import LineStats, ServoStats
 from axbridge.clock import WallClock
 from axbridge.config.registers import QUESTIONS, Address, Instruction
-from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError
+from axbridge.errors import BusTimeout, CorruptPacket, PortError
 
 _BUSY = 6  # `retry_timeout_factor` of a virtual bus: its computer may be busy for 0.1 s
 LATE_WINDOW = 0.25  # s: a late reply comes within this time after a later request was answered
@@ -239,7 +240,9 @@ class SerialBus(Bus):
     def _may_come(self, record: _ReplyRecord, answers: _ReplyWindow, due: float) -> bool:
         """Return whether an older reply of this length may come after `due` (`time.monotonic`)."""
         held_back = self.stats.saw_duplicates and (answers is record.last or answers is record.before)
-        return held_back or answers.duplicate_until > due or self._is_expected_late(answers)
+        return (
+            held_back or answers.duplicate_until > due or (answers.late_until > 0 and self._is_expected_late(answers))
+        )
 
     # -- requests -----------------------------------------------------------------------------------------------------
 
@@ -257,38 +260,35 @@ class SerialBus(Bus):
                 return Reply(reply.error, b"", reply.time)
         return super()._ping_once(id)
 
-    def _read_ahead(self, requests: Sequence[tuple[int, int, int]]) -> list[Reply | BusError]:
-        """Read the first of these requests, up to one whose reply could be confused with an older reply.
+    def _read_next(self, requests: Sequence[tuple[int, int, int]], answers: Answers) -> None:
+        """Read these requests, up to one whose reply must be searched for or could be confused with an older reply.
 
-        The next READ is sent as soon as a reply is complete. As little Python as possible runs between the two. While
-        the line transfers the next READ, the reply is decoded, and the READ after it is chosen.
+        The next READ is sent as soon as a reply is complete. As little Python as possible runs between the two: a READ
+        is chosen while the line transfers the one before it, and replies are decoded at the end.
         """
-        fd, answers = self.port.fd, list[Reply | BusError]()
-        if fd is None or self.echo or self.port.tap is not None or not self._no_late_replies():
-            return answers
-        poll, read, write, clock = self.port.poller.poll, os.read, os.write, time.monotonic
+        port, fd = self.port, self.port.fd
+        plain = fd is not None and not (self.echo or port.mixes or port.tap is not None) and self._no_late_replies()
+        question = following = self._question(requests[0], time.monotonic()) if plain else None
+        if fd is None or following is None or not following.size:
+            super()._read_next(requests, answers)
+            return
+        poll, read, write, clock = port.poller.poll, os.read, os.write, time.monotonic
         wait = (self.latency * self._patience + REPLY_DELAY) * 1e3
-        whole: tuple[_Question, float, bytes] | None = None  # complete reply that is not decoded, and its send time
-        waiting, answer, now = None, b"", clock()
-        following = self._plain_question(requests[0], now)
+        complete: list[tuple[_Question, float, bytes]] = []  # with the time of sending
+        waiting, answer, sent_at = None, b"", 0.0
         try:
-            if following is not None and poll(0):
+            if poll(0):
                 self._clear()
             for place, request in enumerate(requests, 1):
-                question, now = following, clock()
-                if whole is not None:
-                    whole[0].answers.duplicate_until = now + DUPLICATE_REPLY_WINDOW
-                if question is not None and now < question.answers.duplicate_until:
-                    question = self._plain_question(request, now)  # the line was fast, or a request is repeated
-                if question is None:
+                question, sent_at = following, clock()
+                if question is not None and sent_at < question.answers.duplicate_until:
+                    question = self._question(request, sent_at)  # the line was fast, or a request is repeated
+                if question is None or not question.size:
                     break
                 waiting = question  # set before the write: a signal handler may run when the call returns
                 write(fd, question.frame)
-                if whole is not None:
-                    answers.append(_reply(*whole))
-                    whole = None
                 if place < len(requests):
-                    following = self._plain_question(requests[place], now + question.least)
+                    following = self._question(requests[place], sent_at + question.least)
                 answer = read(fd, _READ_SIZE) if poll(question.least * 1e3 + wait) else b""
                 if (
                     len(answer) != question.size
@@ -297,60 +297,53 @@ class SerialBus(Bus):
                     or answer == question.frame
                 ):
                     break
-                whole, waiting = (question, now, answer), None
+                waiting = None
+                question.record.counts.asked += 1
+                question.record.note_reply(question.answers)
+                complete.append((question, sent_at, answer))
         except BaseException as failure:
             if waiting is not None:
                 self._expect_late_reply(waiting.id, waiting.count)
             if isinstance(failure, PortError) or not isinstance(failure, OSError):
                 raise
             waiting = None  # the port is lost, or its buffer is full: `_read_once` reports which
-        finally:
-            if whole is not None:
-                whole[0].answers.duplicate_until = clock() + DUPLICATE_REPLY_WINDOW
-                answers.append(_reply(*whole))
+        answers.data += [answer[5 + question.begin : 5 + question.end] for question, _, answer in complete]
+        answers.errors += [answer[4] for _, _, answer in complete]
+        answers.times += [sent_at + question.sending for question, sent_at, _ in complete]
         if waiting is not None:
             try:
-                answers.append(self._read_reply(waiting, answer, now))
+                answers.add(self._read_reply(waiting, answer, sent_at))
             except (BusTimeout, CorruptPacket) as error:
-                answers.append(error)
-        return answers
-
-    def _plain_question(self, request: tuple[int, int, int], due: float) -> _Question | None:
-        """Return the READ to send at `due`, if its reply needs no search and cannot be confused."""
-        twice = self.stats.saw_duplicates
-        question: _Question | None
-        for question in self._questions[self.protocols.get(request[0], FIRST)].get(request, ()):
-            past = question.record
-            if question.answers.duplicate_until <= due and not (twice and question.answers in {past.last, past.before}):
-                break
-        else:
-            question = self._question(request, due)
-        return question if question is not None and question.size else None
+                answers.add(error)
 
     def _question(self, request: tuple[int, int, int], due: float) -> _Question | None:
         """Return the READ to send at `due` for this request; None if an older reply may fit each possible READ.
 
         It reads more registers before (or behind) the wanted ones if an older reply would fit.
         """
-        id_, address, length = request
-        protocol = self.protocol(id_)
-        known = self._questions[protocol].setdefault(request, [])
-        for number, (first, count) in enumerate(_read_spans(protocol, address, length)):
-            if number == len(known):
-                frame, head = protocol.read_frame(id_, first, count), protocol.answer_head(id_, count)
-                size, sending = protocol.longest(count) if head else 0, len(frame) * self._byte
-                record, least, begin = self._reply_record(id_), sending + size * self._byte, address - first
-                known.append(
-                    _Question(
-                        *(id_, count, begin, begin + length, frame, head, size, sending, least),
-                        record.answers[count],
-                        record,
-                    )
-                )
-            question = known[number]
+        for question in self._possible(request):
             if not self._may_come(question.record, question.answers, due):
                 return question
         return None
+
+    def _possible(self, request: tuple[int, int, int]) -> Iterator[_Question]:
+        """Yield the READs that answer this request, the shortest first."""
+        id_, address, length = request
+        protocol = self.protocol(id_)
+        known = self._questions[protocol].setdefault(request, [])
+        yield from known
+        for first, count in islice(_read_spans(protocol, address, length), len(known), None):
+            frame, head = protocol.read_frame(id_, first, count), protocol.answer_head(id_, count)
+            size, sending = protocol.longest(count) if head else 0, len(frame) * self._byte
+            record, least, begin = self._reply_record(id_), sending + size * self._byte, address - first
+            known.append(
+                _Question(
+                    *(id_, count, begin, begin + length, frame, head, size, sending, least),
+                    record.answers[count],
+                    record,
+                )
+            )
+            yield known[-1]
 
     def _reply_record(self, id: int) -> _ReplyRecord:
         """Return the reply record of a servo; of id 254, that of replies that several servos share."""
@@ -506,15 +499,6 @@ class SerialBus(Bus):
         while time.monotonic() < until:
             self.port.receive(until)
         record.expire()
-
-
-def _reply(question: _Question, sent_at: float, answer: bytes) -> Reply:
-    """Decode a complete reply, and count it in the servo's record."""
-    record = question.record
-    record.counts.asked += 1
-    if record.last is not question.answers:
-        record.before, record.last = record.last, question.answers
-    return Reply(answer[4], answer[5 + question.begin : 5 + question.end], sent_at + question.sending)
 
 
 def _read_spans(protocol: Protocol, address: int, length: int) -> Iterator[tuple[int, int]]:

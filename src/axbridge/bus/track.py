@@ -195,6 +195,11 @@ class Track:
             actions.append(state.apply(Event.BEYOND_LIMIT))
         return actions
 
+    def shows_change(self, data: bytes, address: int) -> bool:
+        """Return whether data from `address` on have Torque Enable, or another torque limit than before, or 0."""
+        limit = self.protocol.number(data[self.protocol.torque_limit - address :][:2])
+        return address <= self.protocol.torque_enable or limit == 0 or limit != self.torque_limit
+
     def _judge_torque(self, reply: Reply, address: int, *, returned: bool, power_gap: bool) -> Action | None:
         """Withhold goals if the servo has shut down; otherwise let `judge` find why its torque is off.
 

@@ -16,14 +16,13 @@ import re
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any, NamedTuple
 
-from axbridge.bus.base import Reply
 from axbridge.bus.line_lock import BusLock
 from axbridge.bus.port import REPLY_DELAY, Port
 from axbridge.bus.protocols import v2
@@ -85,11 +84,13 @@ class _Answer(NamedTuple):
 
 
 class MixedPort(Port):
-    """A port with real servos, and with the world's servos whose ids are in `virtual`."""
+    """A port with real servos, and with the world's servos whose ids are in `virtual`.
+
+    It `mixes` only after a scan has found no real servo with these ids.
+    """
 
     def __init__(self, name: str, baud: int, world: _World, bus: str, turn: BusLock) -> None:
         self.virtual: frozenset[int] = frozenset()
-        self.mixes = False  # whether virtual servos reply: only after a scan has found no real servo with their ids
         self.echoes = False  # whether the adapter echoes sent bytes, which are removed here
         self._world, self._turn = world, turn
         self._line = world.world.lines[bus]
@@ -310,9 +311,6 @@ class MixedBus(SerialBus):
         self.port.echoes, self.echo = self.echo, False
         self.port.virtual = self.virtual_ids = frozenset(self._virtual)
         self.port.mixes = True
-
-    def _read_ahead(self, _: Sequence[tuple[int, int, int]]) -> list[Reply | BusError]:
-        return []  # reading ahead uses the descriptor, which has no bytes of virtual servos
 
 
 def chosen(rig: Rig, patterns: Iterable[str]) -> tuple[ServoConfig, ...]:

@@ -22,7 +22,6 @@ from axbridge.servo.steady import SteadyServo
 from axbridge.state import SERVO_ROW, ServoState, StepTable
 
 Truths = Callable[[Sequence[str], Sequence[float]], FloatArray]
-_FEW = 8  # servos; up to this number plain floats are faster than arrays
 
 
 class Scales:
@@ -32,8 +31,8 @@ class Scales:
         self.truths = truths
         self.drives = drives
         self.on_bus = [drive for drive in drives if isinstance(drive, BusDrive)]
-        self.rows = np.array([row for row, drive in enumerate(drives) if isinstance(drive, BusDrive)], dtype=int)
-        self.whole = len(self.on_bus) == len(drives)
+        rows = [row for row, drive in enumerate(drives) if isinstance(drive, BusDrive)]
+        self.rows: Any = slice(None) if len(rows) == len(drives) else np.array(rows, dtype=int)
         self.servos: Mapping[str, int] = {drive.config.name: row for row, drive in enumerate(drives)}
         self.flags = [drive.flags for drive in drives]
 
@@ -84,33 +83,26 @@ class Samples(StepTable):
         super().__init__(scales.servos, scales.flags)
         self._scales, self._raw, self._time, self._powered = scales, raw, time, powered
         self._sensors, self._others = sensors or {}, others
+        self._truths: FloatArray | None = None  # cache of true position and torque
         self._gaps = math.isnan(sum(time.tolist()))  # a servo was never read
         self._columns: dict[str, FloatArray] = {}  # cache
-        self._on_bus: dict[str, FloatArray] = self._columns if scales.whole else {}
 
     def column(self, quantity: str) -> FloatArray:
         """Return one of `SERVO_COLUMNS`, (servos,)."""
         values = self._columns.get(quantity)
         if values is None:
-            values = self._bus_column(quantity)
-            if self._others is not None and len(values) < len(self.servos):
+            values = self._converted(quantity)
+            if self._gaps and quantity != "power":
+                values = np.where(np.isnan(self._time), math.nan, values)
+            if self._others is not None:
                 joined = self._others[quantity].copy()
                 joined[self._scales.rows] = values
                 values = joined
             self._columns[quantity] = values
         return values
 
-    def _bus_column(self, quantity: str) -> FloatArray:
-        """Return the column of the servos on buses."""
-        values = self._on_bus.get(quantity)
-        if values is None:
-            values = self._converted(quantity)
-            if self._gaps and quantity != "power":
-                values = np.where(np.isnan(self._time), math.nan, values)
-            self._on_bus[quantity] = values
-        return values
-
     def _converted(self, quantity: str) -> FloatArray:
+        """Return the column of the servos on buses."""
         scales, raw = self._scales, self._raw
         match quantity:
             case "time":
@@ -136,23 +128,20 @@ class Samples(StepTable):
                 drawn = self._modelled(lambda servo, temperature, *drive: servo.at(temperature).power(*drive))
                 return np.where(drawn > 0.0, drawn, 0.0)
             case "true_position" | "true_torque" if scales.truths is not None:
-                truths = scales.truths([drive.config.name for drive in scales.on_bus], raw["time"].tolist())
-                angles, torques = truths.T * scales.direction
-                self._on_bus |= {"true_position": angles, "true_torque": torques}
-                return self._on_bus[quantity]
+                if self._truths is None:
+                    truths = scales.truths([drive.config.name for drive in scales.on_bus], raw["time"].tolist())
+                    self._truths = truths.T * scales.direction
+                return np.asarray(self._truths[int(quantity == "true_torque")])
             case _:
                 return np.full(len(self._time), math.nan)
 
     def _modelled(self, figure: Callable[[SteadyServo, Any, Any, Any, Any], Any]) -> FloatArray:
         """Return a quantity of the motor models from temperature, duty, supply and speed; 0 if the motor is off."""
-        asked = [self._bus_column(quantity) for quantity in ("temperature", "load", "voltage", "velocity")]
-        if len(self._time) > _FEW:
-            with np.errstate(all="ignore"):
-                return np.where(self._powered, figure(self._scales.steady, *asked), 0.0)
-        drives = zip(
-            self._scales.on_bus, self._powered, zip(*(column.tolist() for column in asked), strict=True), strict=True
-        )
-        return np.array([figure(drive.steady, *values) if on else 0.0 for drive, on, values in drives], dtype=float)
+        asked = [
+            self.column(quantity)[self._scales.rows] for quantity in ("temperature", "load", "voltage", "velocity")
+        ]
+        with np.errstate(all="ignore"):
+            return np.where(self._powered, figure(self._scales.steady, *asked), 0.0)
 
 
 class Sampling:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from axbridge.bus.base import SHORTEST_BLOCK, Bus, Reply
+from axbridge.bus.base import SHORTEST_BLOCK, Answers, Bus
 from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.protocols.packet import Packet
 from axbridge.bus.protocols.protocol import Protocol
@@ -59,43 +59,46 @@ class VirtualBus(Bus):
         if self._line is not None and self._line.timing == "wire":
             super()._rest(seconds)
 
-    def _read_ahead(self, requests: Sequence[tuple[int, int, int]]) -> list[Reply]:
+    def _read_next(self, requests: Sequence[tuple[int, int, int]], answers: Answers) -> None:
         """Answer the READs that the line can schedule before the next fault, usually in one advance of the world."""
-        line, world = self._line, self._world
-        if line is None:
-            return []
-        start, answers = min(self._next_start, world.now()), list[Reply]()
-        reads = line.schedule_reads(requests, start, world.next_event, _GRACE)
-        if not reads:
-            return answers
+        line, world, done = self._line, self._world, 0
+        start = min(self._next_start, world.now())
+        reads = [] if line is None else line.schedule_reads(requests, start, world.next_event, _GRACE)
+        if line is None or not reads:
+            super()._read_next(requests, answers)
+            return
         self._next_start = math.inf
 
         def answer() -> None:
             """Answer the READs sent so far, before alarms change registers."""
-            sent_reads = [read for read in reads[len(answers) :] if read.sent < world.now()]
-            answers.extend(self._answers(sent_reads) if sent_reads else ())
+            nonlocal done
+            sent = [read for read in reads[done:] if read.sent < world.now()]
+            self._answer(sent, answers)
+            done += len(sent)
 
         while reads and world.next_watch <= reads[-1].due:
             version = line.version
             world.sleep_until(world.next_watch, answer)
-            if len(answers) < len(reads) and world.now() - reads[len(answers)].sent > _MAX_SAMPLE_AGE:
+            if done < len(reads) and world.now() - reads[done].sent > _MAX_SAMPLE_AGE:
                 answer()
-            if line.version != version and len(answers) < len(reads):  # a servo lost power or has it again
-                del reads[len(answers) :]
+            if line.version != version and done < len(reads):  # a servo lost power or has it again
+                del reads[done:]
                 self._next_start = reads[-1].due if reads else start
         if reads:
             world.sleep_until(reads[-1].due)
-            if len(answers) < len(reads):
-                answers += self._answers(reads[len(answers) :])
+            self._answer(reads[done:], answers)
             line.record_reads(reads)
-        return answers
+        else:
+            super()._read_next(requests, answers)
 
-    def _answers(self, reads: Sequence[ScheduledRead]) -> Iterator[Reply]:
-        """Return replies with the present registers, and with sensor readings sampled when each READ arrived."""
-        servos, addresses, lengths, sent, _ = zip(*reads, strict=True)
-        states = self._world.bank.sampled(np.array([servo.row for servo in servos]), sent)
-        data = self._readings.read(servos, addresses, lengths, sent, states)
-        return map(Reply, [servo.alarms.bits for servo in servos], data, sent)
+    def _answer(self, reads: Sequence[ScheduledRead], answers: Answers) -> None:
+        """Answer with the present registers, and with sensor readings sampled when each READ arrived."""
+        if reads:
+            servos, addresses, lengths, sent, _ = zip(*reads, strict=True)
+            states = self._world.bank.sampled(np.array([servo.row for servo in servos]), sent)
+            answers.data += self._readings.read(servos, addresses, lengths, sent, states)
+            answers.errors += [servo.alarms.bits for servo in servos]
+            answers.times += sent
 
     def _transfer(self, frame: bytes, id: int, length: int | None) -> tuple[Packet | None, float]:
         line, sent = self._send_frame(frame)

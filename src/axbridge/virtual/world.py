@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from axbridge.arrays import FloatArray, IntArray
-from axbridge.bus.rows import RawState, Rows
+from axbridge.bus.rows import RawState, decoded
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import BusConfig, ServoConfig
@@ -154,8 +154,9 @@ class World:
         """
         read, when = self.servos[servo], self._now if time is None else time
         data = read.peek(*read.protocol.usual, when)
-        counts = Rows({}, read.protocol, data)
-        position, speed, load, voltage, temperature = (int(counts[name][0]) for name in RawState._fields[1:6])
+        position, speed, load, voltage, temperature = (
+            int(decoded(read.protocol, data, name)[0]) for name in RawState._fields[1:6]
+        )
         return RawState(when, position, speed, load, voltage, temperature, read.alarms.bits)
 
     def energy(self) -> float:
