@@ -13,7 +13,7 @@ from axbridge.jit import plain as plain_python
 from axbridge.servo.columns import Command, Mode, State
 from axbridge.servo.position_laws import compliance
 from axbridge.units import FULL_SCALE, bits_to_signed, sign_magnitude
-from axbridge.virtual.firmware import Firmware, Scale, SensorCounts, Written
+from axbridge.virtual.firmware import Firmware, SensorCounts, Written
 
 _TORQUE = int(Address.TORQUE_ENABLE)
 _READING, _SPEED = int(State.READING), int(State.SPEED)
@@ -166,7 +166,7 @@ class AxFirmware(Firmware):
         return counts._replace(speed=speed, load=int(math.copysign(abs(load) % (self.units.full_load + 1), load)))
 
     def block(self, counts: SensorCounts, state: list[float], time: float) -> tuple[int, ...]:
-        sure = self.mode is Mode.JOINT and 0 < counts.position < self.units.counts
+        sure = self.mode is _JOINT and 0 < counts.position < self.units.counts
         counts = self._misread(counts, state) if self._has_dead_zone and not sure else counts
         words, quirk = super().block(counts, state, time), self.profile.behaviour.speed_quirk
         if abs(counts.speed) > FULL_SCALE:  # RX-64: 3154, AX-12: 3408 (DynamixelSDK 436)
@@ -180,11 +180,6 @@ class AxFirmware(Firmware):
             speed |= 0x0800
         self._last_position = counts.position
         return position, speed, *others
-
-    def scale(self) -> Scale | None:
-        """See `Firmware.scale`; None in wheel mode with a dead zone, and in multi-turn mode."""
-        plain = not self.multi_turn and self.profile.behaviour.speed_quirk == "none"
-        return self._scale(self.zero, 0) if plain and (self.mode is Mode.JOINT or not self._has_dead_zone) else None
 
     def refresh_rest(self, counts: SensorCounts, state: list[float], time: float) -> None:  # noqa: ARG002
         table = self.table
