@@ -68,6 +68,7 @@ class AxFirmware(Firmware):
             self._wheel_drive = False
         self.multi_turn = not wheel and behaviour.multi_turn and low == high == counts
         self._has_dead_zone = not self.multi_turn and (counts + 1.5) * self.units.position < _TURN
+        self._is_exact = behaviour.speed_quirk == "none" and self.mode is _JOINT  # outside the dead zone
         self.ranges = {} if self.multi_turn else {"goal_position": (0, counts)}
         if not wheel:
             self.ranges["moving_speed"] = (0, self.units.full_scale)
@@ -166,8 +167,9 @@ class AxFirmware(Firmware):
         return counts._replace(speed=speed, load=int(math.copysign(abs(load) % (self.units.full_load + 1), load)))
 
     def block(self, counts: SensorCounts, state: list[float], time: float) -> tuple[int, ...]:
-        sure = self.mode is _JOINT and 0 < counts.position < self.units.counts
-        counts = self._misread(counts, state) if self._has_dead_zone and not sure else counts
+        if self._is_exact and 0 < counts.position < self.units.counts and abs(counts.speed) <= FULL_SCALE:
+            return super().block(counts, state, time)
+        counts = self._misread(counts, state) if self._has_dead_zone else counts
         words, quirk = super().block(counts, state, time), self.profile.behaviour.speed_quirk
         if abs(counts.speed) > FULL_SCALE:  # RX-64: 3154, AX-12: 3408 (DynamixelSDK 436)
             words = (words[0], sign_magnitude(counts.speed, 10) & 0xFFFF, *words[2:])

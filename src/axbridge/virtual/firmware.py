@@ -245,13 +245,13 @@ class Firmware(ABC):
         """1, or -1 if the position falls when the shaft's angle rises."""
         return 1
 
-    def position(self, state: list[float]) -> int:
-        """Return Present Position for a row of the state array."""
-        return self.count(state[_READING]) if self.stuck is None else self.stuck
-
     @abstractmethod
     def count(self, reading: float) -> int:
         """Return the position count for a shaft at `reading`, rad."""
+
+    def position(self, state: list[float]) -> int:
+        """Return Present Position for a row of the state array."""
+        return self.count(state[_READING]) if self.stuck is None else self.stuck
 
     def refresh(self, time: float, state: list[float] | None = None, *, all_: bool = True) -> None:
         """Write the readings from `state`, a row of the state array; by default that of `time` (s).
@@ -278,10 +278,12 @@ class Firmware(ABC):
 
     def block(self, counts: SensorCounts, state: list[float], time: float) -> tuple[int, ...]:  # noqa: ARG002
         """Return the words of the registers of `BLOCK`."""
-        position, speed, load, voltage, temperature = counts
-        if position >= 0 and 0 <= speed <= self._most and 0 <= load <= self._most:
-            return counts  # the usual case
-        position, speed, load = map(_coded, (position, speed, load), self._sign_bits)
+        (position, speed, load, voltage, temperature), most, bits = counts, self._most, self._sign_bits
+        if position >= 0 and -most <= speed <= most and -most <= load <= most:  # the usual case
+            speed = speed if speed >= 0 else (1 << bits[1]) - speed
+            load = load if load >= 0 else (1 << bits[2]) - load
+        else:
+            position, speed, load = map(_coded, (position, speed, load), bits)
         return position, speed, load, voltage, temperature
 
     @abstractmethod
