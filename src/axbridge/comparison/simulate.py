@@ -18,8 +18,7 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.comparison.recorded_runs import only_track, runs_of, unseen
 from axbridge.config.model import ServoModel
-from axbridge.config.rig import Rig
-from axbridge.config.rig_tables import ServoConfig
+from axbridge.config.rig import Rig, ServoSpec
 from axbridge.errors import RecordingError
 from axbridge.recording.provenance import describe
 from axbridge.recording.recording import COMMANDS, Recording, Track
@@ -85,14 +84,15 @@ def visible(recording: Recording, rig: Rig) -> Recording:
 
 def _in_closed_form(recording: Recording, rig: Rig, chosen_model: str | None) -> Recording:
     servo = rig.servos[0]
-    model = rig.model_of(servo, chosen_model)
+    spec = rig.specs[servo.name]
+    model = spec.model if chosen_model is None else spec.load_model(chosen_model)
     track = only_track(recording, rig)
     runs = runs_of([recording], rig)
     unseen = runs.driven == Regime.FOLLOWED
     if unseen.all():
         why = "has the arm where its sensor cannot see it all the time"
         raise RecordingError(recording.path, why, "record it with smaller duties")
-    row = pack(model, rig.profile_of(servo).units.position)
+    row = pack(model, spec.profile.units.position)
     position = np.where(unseen, np.nan, servo.direction * rollouts(row[None], runs)[0])
     simulated = Track.of(
         track.name, track.time, command=track.command, position=position, torque_enabled=track.torque_enabled
@@ -107,11 +107,12 @@ def _in_closed_form(recording: Recording, rig: Rig, chosen_model: str | None) ->
     )
 
 
-def _start(rig: Rig, servo: ServoConfig, started: Mapping[str, float]) -> float:
+def _start(spec: ServoSpec, started: Mapping[str, float]) -> float:
     """Return a joint's start position, rad: the first recorded one, within its hard stops."""
+    servo = spec.config
     if servo.name not in started:
         return servo.position
-    low, high = rig.stops_of(servo)
+    low, high = spec.stops
     return min(max(started[servo.name], low), high)
 
 
@@ -135,7 +136,7 @@ def _through_robot(recording: Recording, rig: Rig, model: str | None, seed: int)
     }
     sent = {name: track.sent for name, track in tracks.items()}
     meant = rig.with_model(model)
-    placed = meant.with_servos(lambda servo: {"position": _start(meant, servo, started)})
+    placed = meant.with_servos(lambda servo: {"position": _start(meant.specs[servo.name], started)})
     # The recorded times include the packets' times, and the recorded limits include the stall watch's reductions.
     placed = placed.with_buses(bus_timing="none")
     placed = placed.overridden({"safety": {"stall": 1.0}})
@@ -182,7 +183,7 @@ def _through_robot(recording: Recording, rig: Rig, model: str | None, seed: int)
     at, moved = _columns(base_poses)
     ours = np.asarray(recording.cycles.get("time", at))  # base poses are interpolated at the recorded cycles
     base = {name: np.interp(ours, at, np.unwrap(column)) for name, column in moved.items()}
-    used_model = placed.model_of(placed.servos[0])
+    used_model = placed.specs[placed.servos[0].name].model
     return replace(
         recording,
         path=Path(f"{rig.name} with {used_model.name}"),

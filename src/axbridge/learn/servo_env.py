@@ -26,7 +26,6 @@ from axbridge.robot.simulation import hold_up
 from axbridge.robot.trajectory_time import REPLY_TIMEOUT
 from axbridge.rotations import matrix
 from axbridge.servo.checks import is_no_angle
-from axbridge.units import Calibration
 
 require("an environment", "gymnasium")
 import gymnasium  # noqa: E402
@@ -100,7 +99,8 @@ class ServoEnv(gymnasium.Env[Observation, Observation]):  # type: ignore[misc]  
             raise UsageError(f"a step_ms of {step_ms!r}", "give ms, such as 20")
         self.start = np.array([servo.position for servo in self.rig.servos])
         self._fault_masks = {
-            servo.name: PROTOCOLS[self.rig.profile_of(servo).protocol].fault_mask for servo in self.rig.dynamixels
+            servo.name: PROTOCOLS[self.rig.specs[servo.name].profile.protocol].fault_mask
+            for servo in self.rig.dynamixels
         }
         self._lost: dict[str, tuple[float, str]] = {}
         self._stepped = 0.0
@@ -279,9 +279,10 @@ def _limits(rig: Rig) -> tuple[FloatArray, FloatArray]:
     """Return the lowest and highest goals within the rig's limits and the registers' ranges, (n,) each, rad."""
     ends = []
     for servo in rig.servos:
-        low, high = np.clip(servo.soft_limits, *rig.stops_of(servo))
+        spec = rig.specs[servo.name]
+        low, high = np.clip(servo.soft_limits, *spec.stops)
         if servo.drive == "dynamixel":
-            lowest, highest = Calibration(rig.profile_of(servo).units, servo.zero, servo.direction).range
+            lowest, highest = spec.calibration.range
             low, high = max(low, lowest), min(high, highest)
         ends.append((low, high))
     low_ends, high_ends = np.array(ends).T
