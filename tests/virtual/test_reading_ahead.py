@@ -1,10 +1,14 @@
 from functools import partial
 from itertools import product
+from random import Random
 
+import numpy as np
 import pytest
 
 from axbridge.bus.base import Reply
+from axbridge.servo.columns import State
 from axbridge.virtual.bus import VirtualBus
+from axbridge.virtual.present import Readings
 from axbridge.virtual.world import World
 from tests.support.virtual_rig import make_rig, make_world
 
@@ -12,12 +16,12 @@ IDS = (1, 2, 3, 4, 5, 6, 7)
 
 
 class PacketBus(VirtualBus):
-    """Sends a packet for every read; each servo handles its own goals and polls its alarms."""
+    """Sends a packet for every read; each servo computes its own goals, readings and alarms."""
 
     def __init__(self, world):
         super().__init__(world)
         for servo in world.servos.values():
-            servo.firmware.follow = servo.firmware.alarm_limits = lambda *_: None
+            servo.firmware.follow = servo.firmware.scale = servo.firmware.alarm_limits = lambda *_: None
             servo.push(world.now())
 
     def _read_ahead(self, requests):
@@ -149,3 +153,21 @@ def test_goals_set_in_one_call_equal_those_of_each_servo(profile):
     (together, followed), (alone, _) = (pursuit(profile, alone=alone) for alone in (False, True))
     assert together == alone
     assert followed > len(IDS)
+
+
+@pytest.mark.parametrize("profile", ["ax-12a", "mx-28", "xl430-w250", "sts3215", "scs0009"])
+@pytest.mark.parametrize("driven", [True, False])
+def test_many_servos_report_any_state_as_single_servos_do(profile, driven):
+    random = Random(profile)
+    world = make_world(range(1, 41), profile, seed=1)
+    servos = list(world.servos.values())
+    span = servos[0].protocol.usual
+    for servo in servos:
+        servo.write(servo.protocol.torque_enable, bytes((driven,)), 0.0)
+    for width in (0.1, 0.4, 1.0, 12.0):
+        states = np.array([[random.gauss(0.0, width) for _ in State] for _ in servos])
+        states[::2, [State.VOLTAGE, State.TEMPERATURE]] += 12.0
+        together = Readings().read(servos, *zip(*[(*span, 0.0)] * len(servos), strict=True), states)
+        tables = [bytes(servo.table.data) for servo in servos]
+        assert together == [servo.peek(*span, 0.0, row) for servo, row in zip(servos, states.tolist(), strict=True)]
+        assert tables == [bytes(servo.table.data) for servo in servos]

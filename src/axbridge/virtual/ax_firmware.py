@@ -13,7 +13,7 @@ from axbridge.jit import plain as plain_python
 from axbridge.servo.columns import Command, Mode, State
 from axbridge.servo.position_laws import compliance
 from axbridge.units import FULL_SCALE, bits_to_signed, sign_magnitude
-from axbridge.virtual.firmware import Firmware, SensorCounts, Written
+from axbridge.virtual.firmware import Firmware, Scale, SensorCounts, Written
 
 _TORQUE = int(Address.TORQUE_ENABLE)
 _READING, _SPEED = int(State.READING), int(State.SPEED)
@@ -68,7 +68,6 @@ class AxFirmware(Firmware):
             self._wheel_drive = False
         self.multi_turn = not wheel and behaviour.multi_turn and low == high == counts
         self._has_dead_zone = not self.multi_turn and (counts + 1.5) * self.units.position < _TURN
-        self._is_exact = behaviour.speed_quirk == "none" and self.mode is _JOINT  # outside the dead zone
         self.ranges = {} if self.multi_turn else {"goal_position": (0, counts)}
         if not wheel:
             self.ranges["moving_speed"] = (0, self.units.full_scale)
@@ -167,9 +166,8 @@ class AxFirmware(Firmware):
         return counts._replace(speed=speed, load=int(math.copysign(abs(load) % (self.units.full_load + 1), load)))
 
     def block(self, counts: SensorCounts, state: list[float], time: float) -> tuple[int, ...]:
-        if self._is_exact and 0 < counts.position < self.units.counts and abs(counts.speed) <= FULL_SCALE:
-            return super().block(counts, state, time)
-        counts = self._misread(counts, state) if self._has_dead_zone else counts
+        sure = self.mode is Mode.JOINT and 0 < counts.position < self.units.counts
+        counts = self._misread(counts, state) if self._has_dead_zone and not sure else counts
         words, quirk = super().block(counts, state, time), self.profile.behaviour.speed_quirk
         if abs(counts.speed) > FULL_SCALE:  # RX-64: 3154, AX-12: 3408 (DynamixelSDK 436)
             words = (words[0], sign_magnitude(counts.speed, 10) & 0xFFFF, *words[2:])
@@ -182,6 +180,11 @@ class AxFirmware(Firmware):
             speed |= 0x0800
         self._last_position = counts.position
         return position, speed, *others
+
+    def scale(self) -> Scale | None:
+        """See `Firmware.scale`; None in wheel mode with a dead zone, and in multi-turn mode."""
+        plain = not self.multi_turn and self.profile.behaviour.speed_quirk == "none"
+        return self._scale(self.zero, 0) if plain and (self.mode is Mode.JOINT or not self._has_dead_zone) else None
 
     def refresh_rest(self, counts: SensorCounts, state: list[float], time: float) -> None:  # noqa: ARG002
         table = self.table

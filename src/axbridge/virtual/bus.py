@@ -13,7 +13,7 @@ from axbridge.bus.protocols.packet import Packet
 from axbridge.bus.protocols.protocol import Protocol
 from axbridge.errors import BusTimeout, CorruptPacket, PortError
 from axbridge.virtual.line import Line, ScheduledRead
-from axbridge.virtual.servo import VirtualServo
+from axbridge.virtual.present import Readings
 from axbridge.virtual.world import World
 
 _GRACE = 0.003  # s in addition to the reply's length: the longest return delay is 0.8 ms, interrupts take 0.3 ms
@@ -39,6 +39,7 @@ class VirtualBus(Bus):
         self._world = world
         self._line: Line | None = world.lines[name]
         self.baud = round(self._line.baud)
+        self._readings = Readings()
         self._next_start = math.inf  # s: earliest start of the next packet, if the world has advanced past it
         for servo in self._line.servos:
             self.set_protocol(servo.id, PROTOCOLS[servo.profile.protocol])
@@ -92,8 +93,8 @@ class VirtualBus(Bus):
     def _answers(self, reads: Sequence[ScheduledRead]) -> Iterator[Reply]:
         """Return replies with the present registers, and with sensor readings sampled when each READ arrived."""
         servos, addresses, lengths, sent, _ = zip(*reads, strict=True)
-        states = self._world.bank.sampled(np.array([servo.row for servo in servos]), sent).tolist()
-        data = map(VirtualServo.peek, servos, addresses, lengths, sent, states)
+        states = self._world.bank.sampled(np.array([servo.row for servo in servos]), sent)
+        data = self._readings.read(servos, addresses, lengths, sent, states)
         return map(Reply, [servo.alarms.bits for servo in servos], data, sent)
 
     def _transfer(self, frame: bytes, id: int, length: int | None) -> tuple[Packet | None, float]:

@@ -14,7 +14,7 @@ from axbridge.errors import FeetechError
 from axbridge.servo.columns import Command, Mode, State
 from axbridge.virtual.alarms import AlarmLimits, Alarms
 from axbridge.virtual.control_table import ControlTable
-from axbridge.virtual.firmware import Firmware, SensorCounts, Written
+from axbridge.virtual.firmware import Firmware, Scale, SensorCounts, Written
 
 _OVERLOAD, _OVERCURRENT = int(FeetechError.OVERLOAD), int(FeetechError.OVERCURRENT)
 _SET_MIDDLE = 128  # value of Torque Enable
@@ -124,10 +124,6 @@ class FeetechFirmware(Firmware):
         low, high = self.table["min_position_limit"], self.table["max_position_limit"]
         free = low == high == 0
         self.mode = self.table.get("operating_mode", _PWM if free else _POSITION)
-        # Subtracted from the encoder count; 0 in the velocity and PWM modes. Two users have measured these modes
-        # independently; the step mode was not measured.
-        self._offset = 0 if self.mode in {_VELOCITY, _PWM} else self.table.get("homing_offset")
-        self._counts_turns = bool(self.table.get("phase") & _MANY_TURNS)
         self.goal_range = (-math.inf, math.inf) if free or self.mode != _POSITION else (low, high)
         super().configure()
 
@@ -172,7 +168,6 @@ class FeetechFirmware(Firmware):
             return
         self.table["homing_offset"] = self._encoder(self.state_at(time)[State.READING]) % self._turn - self._turn // 2
         self._store_eeprom(["homing_offset"])
-        self.configure()
         self.copy_present(time)
 
     def _new_goal(self, name: str, written: Written) -> None:
@@ -208,12 +203,20 @@ class FeetechFirmware(Firmware):
 
     # -- readings ----------------------------------------------------------------------------------------------------
 
+    @property
+    def _offset(self) -> int:
+        """Homing Offset, counts, which is subtracted from the encoder count; 0 in the velocity and PWM modes.
+
+        Two users have measured these modes independently; the step mode was not measured.
+        """
+        return 0 if self.mode in {_VELOCITY, _PWM} else self.table.get("homing_offset")
+
     def _encoder(self, reading: float) -> int:
         return round(self._encoder_zero + reading / self.units.position)
 
     def _turns(self, reading: float) -> int:
         """Return the whole turns, in counts, that Present Position leaves out at `reading`, rad."""
-        return self._lost_turns if self._counts_turns else self._turns_at(reading)
+        return self._lost_turns if self.table.get("phase") & _MANY_TURNS else self._turns_at(reading)
 
     def _turns_at(self, reading: float) -> int:
         """Return the whole turns of a shaft at `reading` (rad), in counts."""
@@ -222,6 +225,10 @@ class FeetechFirmware(Firmware):
 
     def count(self, reading: float) -> int:
         return self._encoder(reading) - self._offset - self._turns(reading)
+
+    def scale(self) -> Scale | None:
+        turns = self._lost_turns if self.table.get("phase") & _MANY_TURNS else 0
+        return self._scale(self._encoder_zero, self._offset + turns)
 
     def _goal(self, reading: float) -> float:
         """Return the shaft's angle (rad) at the goal, for a shaft at `reading` (rad)."""

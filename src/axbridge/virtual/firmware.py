@@ -80,6 +80,22 @@ class SensorCounts(NamedTuple):
     temperature: int
 
 
+class Scale(NamedTuple):
+    """Registers of `BLOCK`, in counts, from the motor's state: round(state / unit · factor + zero) - shift.
+
+    It holds for counts from `low` to `high`. Each field has one value per reading, in the order of `SensorCounts`.
+    """
+
+    size: tuple[float, ...]  # bytes; negative: high byte first
+    unit: tuple[float, ...]
+    factor: tuple[float, ...]
+    zero: tuple[float, ...]
+    shift: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    sign: tuple[float, ...]  # value of the sign bit of a sign-magnitude word; 0: no sign bit
+
+
 class Firmware(ABC):
     """Firmware of one servo, without packets. `state_at` returns its row of the state array at a time, s."""
 
@@ -245,13 +261,18 @@ class Firmware(ABC):
         """1, or -1 if the position falls when the shaft's angle rises."""
         return 1
 
+    def position(self, state: list[float]) -> int:
+        """Return Present Position for a row of the state array."""
+        return self.count(state[_READING]) if self.stuck is None else self.stuck
+
     @abstractmethod
     def count(self, reading: float) -> int:
         """Return the position count for a shaft at `reading`, rad."""
 
-    def position(self, state: list[float]) -> int:
-        """Return Present Position for a row of the state array."""
-        return self.count(state[_READING]) if self.stuck is None else self.stuck
+    def refreshes_block(self, address: int, end: int) -> bool:
+        """Return whether a read from `address` to `end` includes registers of `BLOCK`, and none of `REST`."""
+        first, begin, last, _ = self.refreshed
+        return begin < end <= last and (address >= begin or first == begin) and address < end
 
     def refresh(self, time: float, state: list[float] | None = None, *, all_: bool = True) -> None:
         """Write the readings from `state`, a row of the state array; by default that of `time` (s).
@@ -272,18 +293,36 @@ class Firmware(ABC):
         if all_:
             self.refresh_rest(counts, state, time)
 
+    def scale(self) -> Scale | None:
+        """Return the readings as a function of the motor's state alone; None if they depend on more."""
+        return None
+
+    def _scale(self, zero: int, shift: int) -> Scale | None:
+        """Return the scale of a sensor that counts from `zero` within one turn, minus `shift`."""
+        if self.stuck is not None or self.hot is not None:
+            return None
+        units, most, order = self.units, self._most, 1 if self.protocol.byteorder == "little" else -1
+        return Scale(
+            (2.0 * order, 2.0 * order, 2.0 * order, 1.0, 1.0),
+            (units.position, units.speed, 1.0, units.voltage, 1.0),
+            (1.0, 1.0, float(units.full_load * self.driven), 1.0, 1.0),
+            (zero, 0.0, 0.0, 0.0, 0.0),
+            (shift, 0.0, 0.0, 0.0, 0.0),
+            (1.0, -most, -most, 0.0, 0.0),  # without the ends of the position range: counts are clipped there
+            (units.counts - 1.0, most, most, _BYTE - 1.0, _BYTE - 1.0),
+            (*((1 << bit if bit else 0) for bit in self._sign_bits), 0.0, 0.0),
+        )
+
     def load(self, state: list[float]) -> int:
         """Return Present Load of a driven motor: its duty."""
         return round(state[_DUTY] * self.units.full_load)
 
     def block(self, counts: SensorCounts, state: list[float], time: float) -> tuple[int, ...]:  # noqa: ARG002
         """Return the words of the registers of `BLOCK`."""
-        (position, speed, load, voltage, temperature), most, bits = counts, self._most, self._sign_bits
-        if position >= 0 and -most <= speed <= most and -most <= load <= most:  # the usual case
-            speed = speed if speed >= 0 else (1 << bits[1]) - speed
-            load = load if load >= 0 else (1 << bits[2]) - load
-        else:
-            position, speed, load = map(_coded, (position, speed, load), bits)
+        position, speed, load, voltage, temperature = counts
+        if position >= 0 and 0 <= speed <= self._most and 0 <= load <= self._most:
+            return counts  # the usual case
+        position, speed, load = map(_coded, (position, speed, load), self._sign_bits)
         return position, speed, load, voltage, temperature
 
     @abstractmethod

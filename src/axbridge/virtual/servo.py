@@ -25,7 +25,7 @@ from axbridge.virtual.alarms import AlarmLimits
 from axbridge.virtual.ax_firmware import AxFirmware
 from axbridge.virtual.control_table import ControlTable
 from axbridge.virtual.feetech_firmware import FeetechFirmware
-from axbridge.virtual.firmware import Firmware, Written
+from axbridge.virtual.firmware import Firmware, Scale, Written
 from axbridge.virtual.x_firmware import XFirmware
 
 FIRMWARES: Mapping[str, type[Firmware]] = {  # by family of units
@@ -83,7 +83,8 @@ class VirtualServo:
         self.row = index
         self.followed: tuple[int, int] | None = None  # address and length of goals, while `Firmware.only_aims`
         self.goal: tuple[float, float] | None = None  # rad and rad/s, set since the motor's latest command
-        self.alarm_limits: AlarmLimits | None = None  # see `Firmware.alarm_limits`
+        self.scale: Scale | None = None  # see `Firmware.scale`; likewise `alarm_limits`
+        self.alarm_limits: AlarmLimits | None = None
         self.zero = zero
         self.motors = motors
         self._rows = np.array([index])
@@ -209,10 +210,9 @@ class VirtualServo:
         Indirect Data is read through its pointers. `state` is the row of the state array at that time, if known.
         """
         firmware, registers, end = self.firmware, self.table.data, address + length
-        first, begin, last, whole = firmware.refreshed
+        first, _, _, whole = firmware.refreshed
         if self._pointers or (address < whole and end > first):
-            in_block = address < end and begin < end <= last and (address >= begin or first == begin)
-            firmware.refresh(time, state, all_=not in_block)
+            firmware.refresh(time, state, all_=not firmware.refreshes_block(address, end))
         data = registers[address:end]
         if self._pointers:
             for place in self._pointers.keys() & range(address, end):
@@ -454,7 +454,11 @@ class VirtualServo:
         self.followed = self.firmware.goals if plain else None
         reading = float(self.motors.state[self.row, _READING])
         self.motors.set_command(self.row, self.firmware.command(reading, driven=self.firmware.driven), time)
-        self.alarm_limits = self.firmware.alarm_limits()
+        self._update_limits()
+
+    def _update_limits(self) -> None:
+        """Update the scale and the alarm limits, which the line and the world read."""
+        self.scale, self.alarm_limits = self.firmware.scale(), self.firmware.alarm_limits()
 
     def _state_at(self, time: float) -> list[float]:
         """Return its row of the state array at `time` (s)."""
@@ -485,12 +489,12 @@ class VirtualServo:
     def overheat(self, time: float) -> None:  # noqa: ARG002
         """Let the temperature reading exceed the limit, at any motor temperature."""
         self.firmware.hot = self.table["temperature_limit"] + _HOTTER
-        self.alarm_limits = self.firmware.alarm_limits()
+        self._update_limits()
 
     def cool(self, time: float) -> None:  # noqa: ARG002
         """Let the temperature reading follow the motor again."""
         self.firmware.hot = None
-        self.alarm_limits = self.firmware.alarm_limits()
+        self._update_limits()
 
     def stick(self, time: float) -> None:
         """Freeze the position reading, for the host and for the servo's control loop."""
@@ -517,14 +521,14 @@ class VirtualServo:
             self._shut_down(fatal, time)
         if firmware.watch(time):
             self.push(time)
-        self.alarm_limits = self.firmware.alarm_limits()
+        self._update_limits()
 
     def overload(self, time: float) -> None:
         """Set the overload alarm until the host recovers the servo."""
         self.monitor(self.motors.state[self.row].tolist(), time)
         if fatal := self.alarms.overload():
             self._shut_down(fatal, time)
-        self.alarm_limits = self.firmware.alarm_limits()
+        self._update_limits()
 
     def _shut_down(self, flags: int, time: float) -> None:
         self.firmware.shut_down(flags)
