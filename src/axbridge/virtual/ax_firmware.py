@@ -6,7 +6,6 @@ The profile has a flag for each behaviour that differs between firmwares.
 from __future__ import annotations
 
 import math
-import struct
 from typing import ClassVar
 
 from axbridge.config.registers import Address
@@ -18,7 +17,7 @@ from axbridge.virtual.firmware import Firmware, Scale, SensorCounts, Written
 
 _TORQUE = int(Address.TORQUE_ENABLE)
 _READING, _SPEED = int(State.READING), int(State.SPEED)
-_GOALS = struct.Struct("<HH")  # Goal Position and Moving Speed
+_JOINT = Mode.JOINT  # often read; an enum takes longer
 _TURN = 2 * math.pi
 _ACCELERATION_UNIT = math.radians(8.583)  # rad/s² per count of the MX goal acceleration
 _COMPLIANCE = Command.MARGIN_CW, Command.MARGIN_CCW, Command.SLOPE_CW, Command.SLOPE_CCW, Command.PUNCH
@@ -38,6 +37,7 @@ class AxFirmware(Firmware):
         "lock": "_lock",
     }
     REST: ClassVar = ("moving", "realtime_tick")
+    GOALS: ClassVar = ("goal_position", "moving_speed")
     _lost_turns = 0  # counts: whole turns that a multi-turn position lost at power-off
     _last_position = -1
     _wheel_drive = False  # driven in wheel mode although Torque Enable reads 0
@@ -58,7 +58,6 @@ class AxFirmware(Firmware):
         return round(self.zero + reading / self.units.position)
 
     def configure(self) -> None:
-        self._goal = self.profile.registers["goal_position"].address
         self._middle = (0.5 * self.units.counts - self.zero) * self.units.position  # rad: middle of the sensor's range
         low, high, counts = self.table["cw_angle_limit"], self.table["ccw_angle_limit"], self.units.counts
         wheel, behaviour = low == high == 0, self.profile.behaviour
@@ -74,6 +73,7 @@ class AxFirmware(Firmware):
             self.ranges["moving_speed"] = (0, self.units.full_scale)
         goal = self.profile.registers["goal_position"]
         self.goal_range = (goal.minimum, goal.maximum) if self.multi_turn else (low, high)
+        super().configure()
 
     # -- writes ------------------------------------------------------------------------------------------------------
 
@@ -83,18 +83,9 @@ class AxFirmware(Firmware):
         lock = self.profile.registers["lock"]  # Lock itself stays writable, but its range then allows only 1
         return (address, length) != (lock.address, lock.size) and self.profile.behaviour.locks(address, length)
 
-    def followed(self) -> tuple[int, int] | None:
-        """See `Firmware.followed`; None also in wheel and multi-turn mode, and with a stuck sensor."""
+    def only_aims(self) -> bool:
         plain = self.driven and self.mode is Mode.JOINT and not self.multi_turn and self.stuck is None
-        return None if not plain or self.locked(self._goal, _GOALS.size, own=True) else (self._goal, _GOALS.size)
-
-    def follow(self, goals: bytes, reading: float, time: float) -> tuple[float, float] | None:
-        (position, speed), (low, high), units = _GOALS.unpack(goals), self.goal_range, self.units
-        if not low <= position <= high or position > units.counts or speed > units.full_scale:
-            return None
-        self.table.data[self._goal : self._goal + len(goals)] = goals
-        self._moving_until = time + _MOVING_TIME
-        return (position - self.zero) * units.position + self._turns(reading), speed * units.speed
+        return plain and not self.locked(*self.goals, own=True)
 
     def _switch(self, _: str, written: Written) -> None:
         if not written.values["torque_enable"]:
@@ -106,8 +97,9 @@ class AxFirmware(Firmware):
             self.copy_present(written.time)
 
     def _new_goal(self, _: str, written: Written) -> None:
-        if self.mode is Mode.JOINT and self.profile.behaviour.auto_torque_on_goal and self.alarms.may_start:
-            self.table.data[_TORQUE] = 1
+        data, mode = self.table.data, self.mode
+        if not data[_TORQUE] and self.profile.behaviour.auto_torque_on_goal and mode is Mode.JOINT:
+            data[_TORQUE] = self.alarms.may_start
         self._moving_until = written.time + _MOVING_TIME
 
     def _new_speed(self, _: str, written: Written) -> None:
@@ -212,19 +204,23 @@ class AxFirmware(Firmware):
 
     # -- the motor ---------------------------------------------------------------------------------------------------
 
-    def drive(self, row: list[float], reading: float) -> None:
-        table, units, mode = self.table, self.units, self.mode
-        turned = self._turns(reading) if mode is Mode.JOINT and self.stuck is None else 0.0
-        speed, limit, goal = table["moving_speed"], table["torque_limit"], table["goal_position"]
+    def set_point(self, reading: float, *goals: int) -> tuple[float, float]:
+        """See `Firmware.set_point`; the goal is in the turn that the sensor measures."""
+        (goal, speed), table, units = goals, self.table, self.units
         if self.multi_turn:
-            goal = (goal - table.get("multi_turn_offset")) * max(
-                table.get("resolution_divider", 1), 1
-            ) + self._lost_turns
+            divider = max(table.get("resolution_divider", 1), 1)
+            goal = (goal - table.get("multi_turn_offset")) * divider + self._lost_turns
+        turned = self._turns(reading) if self.mode is _JOINT and self.stuck is None else 0.0
+        return (goal - self.zero) * units.position + turned, speed * units.speed
+
+    def drive(self, row: list[float]) -> None:
+        table, units, mode = self.table, self.units, self.mode
+        speed, limit = table["moving_speed"], table["torque_limit"]
         if not limit:
             row[Command.TORQUE] = 0.0
         row[Command.MODE] = float(mode)
-        row[Command.GOAL] = (goal - self.zero) * units.position + turned  # in the turn that the sensor measures
-        row[Command.SPEED] = (bits_to_signed(speed) if mode is Mode.WHEEL_SPEED else speed) * units.speed
+        if mode is Mode.WHEEL_SPEED:
+            row[Command.SPEED] = bits_to_signed(speed) * units.speed
         row[Command.DUTY] = bits_to_signed(speed) / units.full_scale if mode is Mode.WHEEL_DUTY else 0.0
         row[Command.TORQUE_LIMIT] = limit / units.full_scale
         row[Command.ACCELERATION] = table.get("goal_acceleration") * _ACCELERATION_UNIT

@@ -6,7 +6,6 @@ docs/servos.md lists the behaviour that no register table defines.
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Callable, Iterable
 from typing import ClassVar
 
@@ -95,6 +94,7 @@ class FeetechFirmware(Firmware):
         **dict.fromkeys(("goal_position", "goal_velocity", "goal_time"), "_new_goal"),
     }
     REST: ClassVar = ("status", "moving", "present_current", "goal_position_echo")
+    GOALS: ClassVar = ("goal_position", "goal_time", "goal_velocity")
     ALARMS: ClassVar = _Alarms
     alarms: _Alarms
     _goal_time_speed = 0.0  # rad/s, from Goal Time; 0: Goal Time is 0
@@ -107,7 +107,6 @@ class FeetechFirmware(Firmware):
         super().__init__(table, profile, zero, state_at)
         self._turn = round(math.tau / self.units.position)
         self._encoder_zero = zero + table.get("homing_offset")
-        self._goals = struct.Struct(("<" if self.protocol.byteorder == "little" else ">") + "HHH")
         self.keep()
 
     def keep(self) -> None:
@@ -126,22 +125,13 @@ class FeetechFirmware(Firmware):
         free = low == high == 0
         self.mode = self.table.get("operating_mode", _PWM if free else _POSITION)
         self.goal_range = (-math.inf, math.inf) if free or self.mode != _POSITION else (low, high)
+        super().configure()
 
     # -- writes ------------------------------------------------------------------------------------------------------
 
-    def followed(self) -> tuple[int, int] | None:
-        """See `Firmware.followed`; None also outside position mode and after a shutdown."""
+    def only_aims(self) -> bool:
         plain = self.driven and self.mode == _POSITION and self.stuck is None and not self.alarms.tripped
-        return (self.protocol.goal, self._goals.size) if plain and self.table["torque_enable"] == 1 else None
-
-    def follow(self, goals: bytes, reading: float, time: float) -> tuple[float, float] | None:  # noqa: ARG002
-        (position, duration, velocity), (low, high) = self._goals.unpack(goals), self.goal_range
-        most = min(high, self.profile.registers["goal_position"].maximum)
-        if duration or not low <= position <= most or velocity > self.profile.registers["goal_velocity"].maximum:
-            return None
-        self.table.data[self.protocol.goal : self.protocol.goal + len(goals)] = goals
-        self._goal_time_speed = 0.0
-        return self._goal(reading), self._approach_speed
+        return plain and self.table["torque_enable"] == 1
 
     def apply(self, written: Written) -> None:
         if not self.table["lock"]:  # Lock is 0 now: the values outlast power-off, even if this packet sets Lock
@@ -181,17 +171,22 @@ class FeetechFirmware(Firmware):
         self.copy_present(time)
 
     def _new_goal(self, name: str, written: Written) -> None:
-        table, state = self.table, self.state_at(written.time)
+        table, overloaded = self.table, self.alarms.tripped & _OVERLOAD
         if name != "goal_position" and self.mode in {_POSITION, _STEP}:
             return  # these take effect with the next goal
         if self.profile.behaviour.auto_torque_on_goal and not self.alarms.tripped & ~_OVERLOAD:
             table["torque_enable"] = 1
+        self._goal_time_speed = 0.0
+        if not (table["goal_time"] or overloaded or self.mode == _STEP):
+            return  # nothing depends on the motor's state
+        state = self.state_at(written.time)
         begin = state[State.REFERENCE] if self.driven else state[State.READING]
         if self.mode == _STEP:
             self._step = begin + table["goal_position"] * self.units.position
-        if self.alarms.tripped & _OVERLOAD and self._direction(state[State.READING]) * self.alarms.pushed < 0.0:
+        if overloaded and self._direction(state[State.READING]) * self.alarms.pushed < 0.0:
             self.alarms.recover(torque_enable=False)
-        self._goal_time_speed = abs(self._goal(begin) - begin) * 1e3 / table["goal_time"] if table["goal_time"] else 0.0
+        if table["goal_time"]:
+            self._goal_time_speed = abs(self._goal(begin) - begin) * 1e3 / table["goal_time"]
 
     def _direction(self, reading: float) -> float:
         """Return a number with the sign of the motion to the mode's goal from `reading`, rad."""
@@ -258,22 +253,17 @@ class FeetechFirmware(Firmware):
         """Maximum speed, counts."""
         return self.table["max_velocity"] * self.table.get("velocity_unit", 50)
 
-    @property
-    def _approach_speed(self) -> float:
-        """Speed limit on the way to a goal, rad/s; Goal Time can set a lower one."""
+    def set_point(self, reading: float, *goals: int) -> tuple[float, float]:  # noqa: ARG002
         top = self._top_speed
-        return min(abs(self.table["goal_velocity"]) or top, top) * self.units.speed
+        speed = min(abs(self.table["goal_velocity"]) or top, top) * self.units.speed
+        return self._goal(reading), min(speed, self._goal_time_speed or math.inf)
 
-    def drive(self, row: list[float], reading: float) -> None:
+    def drive(self, row: list[float]) -> None:
         table, units, mode = self.table, self.units, self.mode
         most = min(table[self.profile.names.torque] / units.full_scale, _MOST_DUTY)
         if self.alarms.tripped & _OVERLOAD:
             most = min(most, table["protective_torque"] / 100)
         row[Command.TORQUE_LIMIT] = most
-        row[Command.GOAL] = self._goal(reading)
-        row[Command.SPEED] = self._approach_speed
-        if self._goal_time_speed:
-            row[Command.SPEED] = min(row[Command.SPEED], self._goal_time_speed)
         row[Command.ACCELERATION] = table["acceleration"] * _ACCELERATION * units.position
         if mode == _VELOCITY:
             row[Command.MODE] = float(Mode.WHEEL_SPEED)

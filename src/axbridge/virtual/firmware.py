@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar, NamedTuple
 
 from axbridge.bus.protocols.known import PROTOCOLS
-from axbridge.config.profile import FirmwareProfile, compliance_slope
+from axbridge.config.profile import FirmwareProfile, Register, compliance_slope
 from axbridge.servo.columns import Command, State
 from axbridge.units import Units, sign_magnitude
 from axbridge.virtual.alarms import AlarmLimits, Alarms
@@ -103,6 +103,7 @@ class Firmware(ABC):
     # First and last register of the block that follows the motor, and the other registers that follow it.
     BLOCK: ClassVar[tuple[str, str]] = "present_position", "present_temperature"
     REST: ClassVar[tuple[str, ...]]
+    GOALS: ClassVar[tuple[str, ...]]  # registers of a goal and its speed limit, from `Protocol.goal` on
     ALARMS: ClassVar[type[Alarms]] = Alarms
     goal_range: tuple[float, float] = _ANYWHERE  # goals inside the position limits
 
@@ -124,8 +125,9 @@ class Firmware(ABC):
         registers = profile.registers
         start, end = registers[self.BLOCK[0]].address, registers[self.BLOCK[1]].end
         block = {register.address: register for register in registers.values() if start <= register.address < end}
-        forms = [FORMS[register.size, register.signed] for _, register in sorted(block.items())]
-        self._block = struct.Struct(("<" if self.protocol.byteorder == "little" else ">") + "".join(forms))
+        self._block = self._layout(register for _, register in sorted(block.items()))
+        self._goals = self._layout(registers[name] for name in self.GOALS)
+        self.goals = self.protocol.goal, self._goals.size  # address and length of a write of goals
         self._sign_bits = [self.protocol.sign_bits.get(name, 0) for name in ("position", "speed", "load")]
         self._most = (1 << min(self._sign_bits[1:])) - 1
         rest = [registers[name] for name in self.REST if name in registers]
@@ -134,6 +136,11 @@ class Firmware(ABC):
         self._effects = [(name, getattr(self, effect)) for name, effect in self.EFFECTS.items()]
         self._copies = [(int(to), name, convert) for name, (to, convert) in _COPIES.items() if name in registers]
         self.configure()
+
+    def _layout(self, registers: Iterable[Register]) -> struct.Struct:
+        """Return the format of adjacent registers, without sign bits."""
+        forms = (FORMS[register.size, register.signed] for register in registers)
+        return struct.Struct(("<" if self.protocol.byteorder == "little" else ">") + "".join(forms))
 
     def begin(self, time: float) -> None:
         """Set the RAM state that depends on more than the table after power-on; the goal is the present position.
@@ -151,9 +158,13 @@ class Firmware(ABC):
     def keep(self) -> None:  # noqa: B027 - most firmwares store each write at once
         """Store the present EEPROM area, so that it outlasts power-off."""
 
-    @abstractmethod
     def configure(self) -> None:
-        """Read the modes and limits from the EEPROM area."""
+        """Read the modes and limits from the EEPROM area; subclasses first set `ranges` and `goal_range`."""
+        self._accepted: list[range] = []  # values of each register of `GOALS` that are neither rejected nor clipped
+        for name in self.GOALS:
+            register, bounds = self.profile.registers[name], self.goal_range if name == "goal_position" else _ANYWHERE
+            low, high = self.ranges.get(name, (register.minimum, register.maximum))
+            self._accepted.append(range(int(max(low, bounds[0])), int(min(high, bounds[1])) + 1))
 
     # -- writes ------------------------------------------------------------------------------------------------------
 
@@ -181,14 +192,32 @@ class Firmware(ABC):
                 effect(name, written)
 
     @abstractmethod
-    def followed(self) -> tuple[int, int] | None:
-        """Return address and length of a write of goals that has no other effect now; None if there is none."""
+    def only_aims(self) -> bool:
+        """Return whether a write of `GOALS` now changes nothing of the motor's command but goal and speed limit."""
+
+    def follow(self, goals: bytes, reading: float, written: Written) -> tuple[float, float] | None:
+        """Store `GOALS` while `only_aims`; return the new set-point, see `set_point`.
+
+        Return None and store nothing if the servo would reject or clip the goals. `written` has no values.
+        """
+        words = self._goals.unpack(goals)
+        for word, accepted in zip(words, self._accepted, strict=True):
+            if word not in accepted:
+                return None
+        address = self.goals[0]
+        self.table.data[address : address + len(goals)] = goals
+        self._new_goal("goal_position", written)
+        return self.set_point(reading, *words)
 
     @abstractmethod
-    def follow(self, goals: bytes, reading: float, time: float) -> tuple[float, float] | None:
-        """Store such a write; return goal (rad) and speed limit (rad/s) for a shaft at `reading` (rad).
+    def _new_goal(self, name: str, written: Written) -> None:
+        """Execute the effects of a write to a goal register."""
 
-        Return None and store nothing if the servo would reject or clip the goals.
+    @abstractmethod
+    def set_point(self, reading: float, *goals: int) -> tuple[float, float]:
+        """Return goal (rad) and speed limit (rad/s) of the position modes, from the words of `GOALS`.
+
+        The shaft is at `reading` (rad).
         """
 
     def switches_on(self, written: Written) -> bool:
@@ -308,11 +337,13 @@ class Firmware(ABC):
         row[Command.TORQUE] = float(driven)
         for column, name, convert in self._copies:
             row[column] = convert(self.table[name], self.units)
-        self.drive(row, reading)
+        words = self._goals.unpack_from(self.table.data, self.goals[0])
+        row[Command.GOAL], row[Command.SPEED] = self.set_point(reading, *words)
+        self.drive(row)
         return row
 
     @abstractmethod
-    def drive(self, row: list[float], reading: float) -> None:
+    def drive(self, row: list[float]) -> None:
         """Set the columns that do not follow directly from a register."""
 
 

@@ -21,6 +21,7 @@ from axbridge.bus.protocols.v1 import OVERHEAD
 from axbridge.config.registers import Instruction
 from axbridge.servo.columns import State
 from axbridge.virtual.collision import Transmission, overlay
+from axbridge.virtual.firmware import Written
 from axbridge.virtual.framing import Framing, ReceivedPacket
 from axbridge.virtual.mishaps import RATES, Fault, Mishaps, Turn
 from axbridge.virtual.servo import Status, VirtualServo, blocks_of
@@ -371,13 +372,13 @@ class Line:
     def _follow(servos: Sequence[VirtualServo], packet: Packet, end: float) -> Sequence[VirtualServo]:
         """Send goals of a SYNC_WRITE to the motors in one call; return the servos that must handle the packet."""
         ((address, blocks),) = blocks_of(servos[0].protocol, packet)
-        motors, others, rows, goals = servos[0].motors, [], [], []
+        motors, others, rows, goals, written = servos[0].motors, [], [], [], Written({}, {}, end)
         for servo in servos:
             goal, data = None, blocks.get(servo.id, b"")
             if servo.followed == (address, len(data)) and servo.motors is motors:
                 servo.feed(end)  # this may stop the servo
                 if servo.followed:
-                    goal = servo.firmware.follow(data, motors.state.item(servo.row, _READING), end)
+                    goal = servo.firmware.follow(data, motors.state.item(servo.row, _READING), written)
             if goal is None:
                 others.append(servo)
             elif goal != servo.goal:  # an equal goal is set or queued already

@@ -81,7 +81,7 @@ class VirtualServo:
         self.writes_unchanged = False  # rewrites also EEPROM bytes that keep their value (a fault)
         self.dead = False  # without power at any supply voltage (a fault)
         self.row = index
-        self.followed: tuple[int, int] | None = None  # see `Firmware.followed`
+        self.followed: tuple[int, int] | None = None  # address and length of goals, while `Firmware.only_aims`
         self.goal: tuple[float, float] | None = None  # rad and rad/s, set since the motor's latest command
         self.scale: Scale | None = None  # see `Firmware.scale`; likewise `alarm_limits`
         self.alarm_limits: AlarmLimits | None = None
@@ -450,7 +450,8 @@ class VirtualServo:
     def push(self, time: float) -> None:
         """Send the registers' command to the motor."""
         self.goal = None
-        self.followed = self.firmware.followed() if Instruction.SYNC_WRITE in self._known else None
+        plain = Instruction.SYNC_WRITE in self._known and self.firmware.only_aims()
+        self.followed = self.firmware.goals if plain else None
         reading = float(self.motors.state[self.row, _READING])
         self.motors.set_command(self.row, self.firmware.command(reading, driven=self.firmware.driven), time)
         self._update_limits()

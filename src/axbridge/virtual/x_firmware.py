@@ -7,7 +7,6 @@ by Drive Mode, shifted by Homing Offset, without turns lost at power-off. The co
 from __future__ import annotations
 
 import math
-import struct
 from typing import ClassVar, NamedTuple
 
 from axbridge.config.profile import FirmwareProfile
@@ -20,7 +19,6 @@ from axbridge.virtual.control_table import ControlTable
 from axbridge.virtual.firmware import Firmware, SensorCounts, Written
 
 _TURN = 4096  # counts
-_GOALS = struct.Struct("<Ii")  # Profile Velocity and Goal Position
 _ACCELERATION = 214.577 * RPM / 60  # rad/s² per count of Profile Acceleration
 _ARRIVED = 12  # counts from the goal that count as arrived, about 1 degree; assumed, no manual gives a figure
 _FOLLOWING_ERROR = 200  # counts behind the trajectory that count as a following error; assumed
@@ -87,6 +85,7 @@ class XFirmware(Firmware):
     }
     BLOCK: ClassVar = "realtime_tick", "present_temperature"
     REST: ClassVar = ("hardware_error_status",)
+    GOALS: ClassVar = ("profile_velocity", "goal_position")
     _lost_turns = 0  # counts: whole turns
     _approach = Approach()
     _fed_at = 0.0  # s, time of the latest packet
@@ -110,27 +109,21 @@ class XFirmware(Firmware):
             self._mounted, self._encoder_zero = self._side, self._side * (self.zero - self._shift)
         limits = table["min_position_limit"], table["max_position_limit"]
         self.goal_range = limits if self.mode is OperatingMode.POSITION else (-math.inf, math.inf)
+        super().configure()
 
     # -- writes ------------------------------------------------------------------------------------------------------
 
     def locked(self, address: int, length: int, *, own: bool) -> bool:  # noqa: ARG002
         return address < self.profile.eeprom_end and not (own and not self.table["torque_enable"])
 
-    def followed(self) -> tuple[int, int] | None:
-        """See `Firmware.followed`; None also where the trajectory depends on its start."""
-        table, accelerates = self.table, self.table["profile_acceleration"] or self._approach.acceleration
-        depends = accelerates or table["drive_mode"] & DriveMode.TIMED
+    def only_aims(self) -> bool:
         plain = self.driven and self.mode in POSITION_MODES and self.stuck is None and not self._expired
-        return (self.protocol.goal, _GOALS.size) if plain and not depends else None
+        return plain and not (self._depends_on_start or self._approach.acceleration)
 
-    def follow(self, goals: bytes, reading: float, time: float) -> tuple[float, float] | None:  # noqa: ARG002
-        (velocity, position), (low, high), table = _GOALS.unpack(goals), self.goal_range, self.table
-        goal, fastest = self.profile.registers["goal_position"], self.profile.registers["profile_velocity"].maximum
-        if not (low <= position <= high and goal.minimum <= position <= goal.maximum and velocity <= fastest):
-            return None
-        table.data[self.protocol.goal : self.protocol.goal + len(goals)] = goals
-        self._approach = Approach.of(table, self.profile, 0.0)
-        return self._angle(position), self._approach.speed
+    @property
+    def _depends_on_start(self) -> bool:
+        """Whether the trajectory to a goal depends on its start: it has a ramp or a duration."""
+        return bool(self.table["profile_acceleration"] or self.table["drive_mode"] & DriveMode.TIMED)
 
     def validate_goal(self, values: dict[str, int]) -> tuple[int, dict[str, int] | None]:
         error = next((error for name, value in values.items() if (error := self._refusal(name, value))), 0)
@@ -173,14 +166,16 @@ class XFirmware(Firmware):
 
     def _new_goal(self, name: str, written: Written) -> None:
         table = self.table
-        starts = table["drive_mode"] & DriveMode.TORQUE_ON_BY_GOAL and _MODES[self.mode][1] == name
-        if starts and not table["torque_enable"] and not self.alarms.tripped:
+        starts = not table["torque_enable"] and table["drive_mode"] & DriveMode.TORQUE_ON_BY_GOAL
+        if starts and _MODES[self.mode][1] == name and not self.alarms.tripped:
             table["torque_enable"] = 1
             self._switch_on(written)
         if name == "goal_position":
-            state = self.state_at(written.time)
-            begin = state[State.REFERENCE] if self.driven else state[State.READING]
-            self._approach = Approach.of(table, self.profile, self._angle(table[name]) - begin)
+            distance = 0.0
+            if self._depends_on_start:
+                state = self.state_at(written.time)
+                distance = self._angle(table[name]) - state[State.REFERENCE if self.driven else State.READING]
+            self._approach = Approach.of(table, self.profile, distance)
         elif name == "goal_velocity" and self.mode is OperatingMode.VELOCITY:
             speed = self.side * table[name] * self.units.speed
             self._approach = Approach.to_speed(table, speed - self.state_at(written.time)[State.REFERENCE_SPEED])
@@ -275,7 +270,10 @@ class XFirmware(Firmware):
 
     # -- the motor ---------------------------------------------------------------------------------------------------
 
-    def drive(self, row: list[float], reading: float) -> None:  # noqa: ARG002
+    def set_point(self, reading: float, *goals: int) -> tuple[float, float]:  # noqa: ARG002
+        return self._angle(goals[1]), self._approach.speed
+
+    def drive(self, row: list[float]) -> None:
         table, approach, stopped = self.table, self._approach, self._expired
         units, mode, side = self.units, self.mode, self.side
         most, pwm = table["pwm_limit"], table["goal_pwm"]
@@ -284,14 +282,14 @@ class XFirmware(Firmware):
         row[Command.DUTY] = 0.0 if stopped else side * pwm / units.full_scale
         row[Command.CURRENT] = table.get("goal_current") * 1e-3
         row[Command.ACCELERATION] = approach.acceleration
+        if mode not in POSITION_MODES:
+            row[Command.GOAL] = row[Command.SPEED] = 0.0
         if mode is OperatingMode.VELOCITY:
             row[Command.SPEED] = side * table["goal_velocity"] * units.speed
             count = units.full_scale * units.speed  # of velocity: KvP/128 and, in each run, KvI/65536 counts of duty
             row[Command.SPEED_P] = table["velocity_p_gain"] / 128 / count
             row[Command.SPEED_I] = table["velocity_i_gain"] / 65536 / count * _LOOP_RATE
         elif mode in POSITION_MODES:
-            row[Command.GOAL] = self._angle(table["goal_position"])
-            row[Command.SPEED] = approach.speed
             row[Command.CURRENT] = abs(row[Command.CURRENT])
             row[Command.FULL_CURRENT] = units.full_scale * 1e-3  # a count of the law's output is 1 mA (assumed)
         else:

@@ -209,11 +209,8 @@ class BulletEngine(AheadEngine):
             place, orientation = bullet.getBasePositionAndOrientation(self.body, **self._on)
             linear, angular = bullet.getBaseVelocity(self.body, **self._on)
             _BASE_ROW.pack_into(self._base.motion.data, 0, *place, *orientation, *linear, *angular)
-        contacts = Contacts(self._contacts(), _ANCHOR, _SLOW, self.physics_step)
-        anchored = joint_dynamics(
-            as_tuple(self._chain), as_tuple(self._base), as_tuple(contacts), self._positions, self._speeds, inertia,
-            load,
-        )  # fmt: skip
+        contacts = as_tuple(Contacts(self._contacts(), _ANCHOR, _SLOW, self.physics_step))
+        anchored = joint_dynamics(*self._tree_arrays, contacts, self._positions, self._speeds, inertia, load)
         self.resting = anchored > 0
         return inertia, load
 
@@ -320,6 +317,7 @@ class BulletEngine(AheadEngine):
         frame = np.array(place), np.array(bullet.getMatrixFromQuaternion(orientation)).reshape(3, 3)
         self._base = Base(np.zeros(BASE), *frame, np.array(scene.gravity), scene.fixed_base)
         self._base.motion[:7] = sum(self._pose(), ())
+        self._tree_arrays = as_tuple(self._chain), as_tuple(self._base)
         bullet.performCollisionDetection(**self._on)
 
     def _prepare(self, start: tuple[float, ...]) -> list[int]:
