@@ -300,8 +300,6 @@ class Recording(Mapping[str, Track]):
     def segments(self) -> tuple[Segment, ...]:
         """The experiment's parts in order; empty when none were marked."""
         marks = [event for event in self.events if event.name == "segment"]
-        ends = [*(event.time for event in marks[1:]), np.nextafter(self.end, np.inf)][: len(marks)]
-        return tuple(
-            Segment(str(mark.data.get("name", "segment")), mark.time, float(end), mark.data)
-            for mark, end in zip(marks, ends, strict=True)
-        )
+        ends = [*(event.time for event in marks[1:]), float(np.nextafter(self.end, np.inf))]
+        names = [str(mark.data.get("name", "segment")) for mark in marks]
+        return tuple(Segment(n, mark.time, end, mark.data) for n, mark, end in zip(names, marks, ends, strict=False))
