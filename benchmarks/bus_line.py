@@ -17,34 +17,16 @@ from pathlib import Path
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
 from axbridge.config.rig import Rig
-from axbridge.servo.columns import Command, State
-from axbridge.sim.bank import GOAL
 from axbridge.virtual.channel import PtyChannel
 from axbridge.virtual.server import serve
 from axbridge.virtual.world import World
+from tests.support.virtual_rig import FakeBank
 
 
-class StillBank:
+class StillBank(FakeBank):
     """Servos whose shafts do not move."""
-
-    def __init__(self, count: int) -> None:
-        self.command = np.zeros((count, len(Command)))
-        self.state = np.zeros((count, len(State)))
-        self.state[:, State.VOLTAGE] = 11.1
-        self.state[:, State.TEMPERATURE] = 30.0
-        self.supply = np.array([11.1])
-        self.time = self.foresight = self.behind = 0.0
-        self.ambient = 25.0
-        self.temperature_offset = np.zeros(count)
-
-    def set_command(self, index: int, row: np.ndarray, time: float) -> None:  # noqa: ARG002
-        """Take a command in."""
-        self.command[index] = row
-
-    def set_goals(self, rows: list[int], goals: list[tuple[float, float]], time: float) -> None:  # noqa: ARG002
-        """Take goals in."""
-        self.command[rows, GOAL] = goals
 
     def sampled(self, rows: Sequence[int], times: Sequence[float]) -> np.ndarray:  # noqa: ARG002
         """States: always the same."""
@@ -53,9 +35,6 @@ class StillBank:
     def advance(self, until: float) -> None:
         """Let time pass."""
         self.time = max(self.time, until)
-
-    def close(self) -> None:
-        """Nothing to do."""
 
 
 def main(count: int, timing: str, faults: str, seed: int, folder: str, profiles: Sequence[str]) -> None:

@@ -94,7 +94,7 @@ def bench_arm(engine, goal, start):
     bank.set_command(0, goal_row(goal), 0.0)
     times, angles = followed(bank, 1.0)
     bank.close()
-    arm, armature = arm_of(rig, servo), rig.model_of(servo).motor.armature
+    arm, armature = arm_of(rig, servo), rig.specs[servo.name].model.motor.armature
     found, truth, _ = paper_servo(
         arm.inertia, arm.gravity, armature=armature, goal=goal, start=start, duration=times[-1], samples=5000
     )

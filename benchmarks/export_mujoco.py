@@ -33,7 +33,7 @@ class Move:
 
 def moves_of(rig):
     (servo,) = rig.servos
-    (low, high), (bottom, top) = servo.soft_limits, rig.stops_of(servo)
+    (low, high), (bottom, top) = servo.soft_limits, rig.specs[servo.name].stops
     low, high = max(low, bottom + CLEAR), min(high, top - CLEAR)
     limp = np.full(round(SECONDS / SAMPLE), np.nan)
     for size in (10, 30, 90, -90):

@@ -25,7 +25,7 @@ def rollouts_per_second(count):
         position=flat, velocity=flat, supply=9.6 * one, inertia=7.2e-4 * one, gravity=0.081 * one, phase=0 * one,
         temperature=25 * one, passive=FREE[None], settings=np.zeros((1, len(Command))),
     )  # fmt: skip
-    sets = np.tile(packed(rig.model_of(rig.servos[0], "ax12"), rig), (count, 1))
+    sets = np.tile(packed(rig.specs[rig.servos[0].name].load_model("ax12"), rig), (count, 1))
     sets[:, Param.ARMATURE] = np.linspace(0.001, 0.01, count)
     rollouts(sets[:1], runs)
     start = time.perf_counter()

@@ -97,7 +97,7 @@ def made(case: Case, folder: Path) -> tuple[Path, Path]:
         toml = toml.replace("max_stop = 2.617", f"max_stop = {case.stop}")
     (folder / "arm.toml").write_text(toml)
     right = rig.with_model("ax12")
-    model = right.model_of(right.servos[0])
+    model = right.specs[right.servos[0].name].model
     tables = {table: getattr(model, table).model_copy(update=changes) for table, changes in case.model.items()}
     (folder / "servo.toml").write_text(to_toml(model.model_copy(update=tables)))
     return folder / "arm.toml", folder / "servo.toml"

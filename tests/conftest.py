@@ -11,8 +11,8 @@ import pytest
 
 from tests.support.made_once import made_once
 from tests.support.real_time import pytest_runtest_protocol  # noqa: F401 - a hook
-from tests.support.verbs import remember_parameters
 from tests.support.waiting import be_patient
+from tests.support.warm import remember_parameters
 
 be_patient()
 remember_parameters()

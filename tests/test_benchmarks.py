@@ -24,7 +24,6 @@ SMALLEST = {
     "first_run.py": ("import", "version"),
     "identify_coverage.py": ("--starts", "1", "--generations", "2"),
     "identify_gains.py": (str(LOGS), "--leave-out", "none", "--starts", "1", "--budget", "5"),
-    "line_soak.py": ("--transactions", "500"),
     "plant_cost.py": ("--turns", "1"),
     "plant_rollouts.py": ("--sets", "20"),
     "quick.py": ("1", "20", "50"),

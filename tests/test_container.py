@@ -4,18 +4,13 @@ import json
 import re
 import shlex
 import subprocess
-import sys
 import zipfile
 
 import pytest
 
 from axbridge import __version__
+from axbridge.config.toml_tables import tomllib
 from tests.support.installed import ROOT, installed, settings
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 IMAGE = (ROOT / "Dockerfile").read_text()
 PAGE = (ROOT / "docs" / "install.md").read_text()
@@ -100,7 +95,7 @@ def test_installed_wheel_finds_its_data_without_the_checkout(tmp_path_factory, t
     _, env = installed(tmp_path_factory)
     code = (
         "import axbridge; from axbridge.config.rig import Rig; rig = Rig.load('bench_arm');"
-        "print(axbridge.__file__); print(rig.model_of(rig.servos[0]).name, rig.urdf_path().is_file())"
+        "print(axbridge.__file__); print(rig.specs[rig.servos[0].name].model.name, rig.urdf_path().is_file())"
     )
     command = [env / "bin" / "python", "-c", code]
     finished = subprocess.run(command, cwd=tmp_path, env=settings(env), capture_output=True, text=True)

@@ -101,7 +101,7 @@ def test_the_page_has_something_to_type_or_a_picture_within_ten_lines(page):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_what_a_page_cannot_do_stands_behind_what_it_can(page):
+def test_the_limits_of_a_page_come_after_its_functions(page):
     headings = re.findall(r"(?m)^## (.*)", page.read_text())
     while headings and (headings[-1] == "Where to go next" or LIMITS.match(headings[-1])):
         headings.pop()

@@ -70,6 +70,7 @@ def test_torque_control_makes_a_spring(on):
     assert arm.position == pytest.approx(0.5, abs=0.15)  # friction and weight deflect it
 
 
+@pytest.mark.parametrize("on", ["sim", pytest.param("real", marks=pytest.mark.ci)], indirect=True)
 def test_an_arm_repeats_a_taught_move(on):
     result = on("teach_by_hand.py")
     assert axbridge.Move.load("taught.json") == result["move"]

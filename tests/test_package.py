@@ -182,12 +182,3 @@ def test_the_repr_of_a_rig_a_recording_and_a_comparison_describes_it_in_one_line
     assert repr(comparison.pairs[0]).startswith("<Pair 'knee': ")
     move = axbridge.Move(pages={"1": Page(keys=(Key(positions={"knee": 1.0}, time=1.5),))})
     assert repr(move) == "<Move of 1 page, from '1': 1.50 s>"
-
-
-@pytest.mark.slow
-def test_the_repr_of_a_robot_and_its_servos_describes_them_in_one_line():
-    with axbridge.open("bench_arm", backend="sim") as robot:
-        assert repr(robot) == "<Robot 'bench_arm' on sim: 1 servo, 0.00 s after the start>"
-        assert repr(robot["shoulder"]) == "<Servo 'shoulder' at 0.000 rad, limp>"
-        assert repr(robot.simulation).endswith(", bolted down>")
-    assert repr(robot).endswith(": 1 servo, closed>")

@@ -63,7 +63,7 @@ def test_every_function_on_links_uses_parameters_and_accepts_a_link_without_mass
     signs(rig)
     suited(rig)
     Body.of(rig, {servo.joint: servo.position for servo in rig.servos})
-    rig.stops_of(rig.servos[0])
+    assert rig.specs[rig.servos[0].name].stops
     impossible(rig, start, dict.fromkeys(start, (-9.0, 9.0)))
     rig.shapes("visual")
 

@@ -7,8 +7,8 @@ import pytest
 import typer.main
 
 from axbridge.cli.app import app
-from axbridge.cli.help import EXAMPLES
 from axbridge.config.toml_tables import shipped_names
+from tests.cli.test_help import verbs
 from tools import site_pages
 from tools.reference_pages import DOCS, PAGES
 
@@ -26,9 +26,9 @@ def pages():
 @pytest.mark.slow
 def test_the_command_line_page_has_every_verb_with_its_example_and_its_options(pages):
     page = pages["cli.md"]
-    for verb, example in EXAMPLES.items():
+    for verb, command in verbs():
         assert f"# {verb}\n" in page
-        assert f"$ {example}\n" in page
+        assert f"$ {command.epilog.removeprefix('Example: ')}\n" in page
     record = page.split("### record\n")[1].split("\n### ")[0]
     options = typer.main.get_command(app).commands["record"].params
     assert all(f"`{name}`" in record for option in options if option.name != "experiment" for name in option.opts[:1])

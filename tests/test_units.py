@@ -7,11 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from axbridge.config.registers import AX, MX, X
 from axbridge.units import (
-    AX,
-    MX,
     Calibration,
-    X,
     bits_to_signed,
     from_sign_magnitude,
     sign_magnitude,

@@ -130,7 +130,7 @@ def figure_11() -> None:
         passive=FREE[None],
         settings=np.zeros((1, len(Command))),
     )
-    base = packed(RIG.model_of(RIG.servos[0], "lima2009"), RIG)
+    base = packed(RIG.specs[RIG.servos[0].name].load_model("lima2009"), RIG)
     true = rollouts(base[None], runs)[0]
     k_theta, k_omega = np.linspace(15, 45, 61), np.linspace(-1.6, 0.4, 61)
     sets = np.tile(base, (61 * 61, 1))

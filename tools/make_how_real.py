@@ -22,6 +22,7 @@ import numpy as np
 
 import axbridge
 from axbridge.comparison.recorded_runs import packed, runs_of
+from axbridge.config.registers import AX
 from axbridge.config.rig import Rig
 from axbridge.fit.least_squares import misfits, polish
 from axbridge.fit.prediction import predicted
@@ -31,7 +32,6 @@ from axbridge.recording import import_wizard
 from axbridge.recording.import_logs import import_log
 from axbridge.recording.import_wizard import GivenGoal
 from axbridge.servo.columns import Param
-from axbridge.units import AX
 
 ROOT = Path(__file__).resolve().parents[1]
 STEPS = ROOT / "docs" / "real" / "ax12a_steps"

@@ -1,15 +1,11 @@
-"""Units of register counts; no other module defines them.
-
-Sources: ROBOTIS e-manual, AX-12A, MX-28, XL330 and XL430 control tables ("Goal Position", "Moving Speed", "Present
-Load", "Present Voltage", "Goal PWM", "Baud Rate"); Feetech, SMS/STS and SCSCL memory tables.
-"""
+"""Conversion of register counts; the units of each family are in `config/registers.py`."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,10 +16,7 @@ RPM = 2 * math.pi / 60  # rad/s
 
 VOLT_PER_COUNT = 0.1
 FULL_SCALE = 1023  # duty, torque limit and load: this count is 100 %
-_DIVISORS = tuple(2_000_000 / (value + 1) for value in range(255))
-_MX_BAUDS = (*_DIVISORS[:250], 2_250_000.0, 2_500_000.0, 3_000_000.0, *_DIVISORS[253:])
-_FEETECH_BAUDS = 1e6, 500_000.0, 250_000.0, 128_000.0, 115_200.0, 57_600.0, 38_400.0, 19_200.0
-_X_BAUDS = (9_600.0, 57_600.0, 115_200.0, 1e6, 2e6, 3e6, 4e6, 4.5e6)  # the XL330 ends at 4 M
+DIVISORS = tuple(2_000_000 / (value + 1) for value in range(255))  # bit/s by value of the baud rate register of an AX
 _BAUD_TOLERANCE = 0.03  # largest relative error of the baud rate at which a UART still receives
 _ALMOST_A_TURN = 0.95 * math.tau  # rad; the largest range of a common arm's joint is 330°
 _DIRECTION_BIT = 10  # set means clockwise
@@ -40,7 +33,7 @@ class Units:
     full_scale: int = FULL_SCALE  # count of 100 % duty or torque limit
     full_load: int = FULL_SCALE  # count of Present Load that means 100 %
     top_speed: int = FULL_SCALE  # highest count of a speed limit
-    bauds: tuple[float, ...] = _DIVISORS  # bit/s by value of the baud rate register
+    bauds: tuple[float, ...] = DIVISORS  # bit/s by value of the baud rate register
 
     @property
     def middle(self) -> int:
@@ -50,7 +43,7 @@ class Units:
     @property
     def rates(self) -> str:
         """Return the baud rates to choose from, bit/s, as text of a hint."""
-        if self.bauds[:2] == _DIVISORS[:2]:
+        if self.bauds[:2] == DIVISORS[:2]:
             return "2000000/(n+1): 1000000, 500000, 250000, 200000, 115200, 57600, …"
         return ", ".join(str(round(baud)) for baud in self.bauds)
 
@@ -62,24 +55,6 @@ class Units:
         """Return the register value nearest to `baud`; None when its rate differs by more than a UART tolerates."""
         rate = nearest_baud(baud, self.bauds)
         return self.bauds.index(rate) if abs(rate - baud) <= _BAUD_TOLERANCE * rate else None
-
-
-AX = Units(position=math.radians(300 / 1023), speed=0.111 * RPM, counts=1023)
-MX = Units(position=math.radians(360 / 4096), speed=0.114 * RPM, counts=4095, bauds=_MX_BAUDS)
-X = Units(
-    position=math.radians(360 / 4096), speed=0.229 * RPM, counts=4095, full_scale=885, full_load=1000, top_speed=2047,
-    bauds=_X_BAUDS,
-)  # fmt: skip
-STS = Units(
-    position=math.radians(360 / 4096), speed=math.radians(360 / 4096), counts=4095, full_scale=1000, full_load=1000,
-    top_speed=32767, bauds=_FEETECH_BAUDS,
-)  # fmt: skip
-SCS = Units(
-    position=math.radians(300 / 1024), speed=math.radians(300 / 1024), counts=1023, full_scale=1000, full_load=1000,
-    top_speed=32767, bauds=_FEETECH_BAUDS,
-)  # fmt: skip
-UnitsName = Literal["ax", "mx", "x", "sts", "scs"]
-UNITS: Mapping[str, Units] = {"ax": AX, "mx": MX, "x": X, "sts": STS, "scs": SCS}
 
 
 def nearest_baud(baud: float, rates: Iterable[float]) -> float:

@@ -30,7 +30,7 @@ def bridged(profile="ax-12a", *, virtual=(), bridge=None, servo=None, registers=
     """Return servos, the bridge's port, and its notices."""
     ids = (*IDS, *virtual)
     rig = make_rig(ids, dict.fromkeys(ids, profile), return_delay_time=0)
-    volts = rig.profile_of(rig.servos[0]).electrics.nominal_voltage
+    volts = rig.specs[rig.servos[0].name].profile.electrics.nominal_voltage
     bus = [{"name": "main", "supply_voltage": volts}]
     rig = rig.overridden({"safety": safety, "bridge": bridge or {}, "bus": bus})
     if servo:

@@ -104,6 +104,7 @@ def test_the_support_of_group_reads_stays_unknown_while_a_servo_does_not_answer(
 
 
 PROFILES = {1: "xl430-w250", 2: "xl430-w250", 3: "ax-12a", 5: "ax-12a", 7: "sts3215", 8: "sts3215"}
+PAIRS = (3, 5), (1, 2), (1, 3), (7, 8)  # of Protocol 1.0, of 2.0, of both, of Feetech
 PLACES = {1: (116, 4), 2: (116, 4), 3: (36, 2), 5: (36, 2), 7: (56, 2), 8: (56, 2)}
 
 
@@ -112,8 +113,13 @@ def set_position(line, id_, turn):
     line.set(id_, **{"goal_position" if id_ < 3 else "present_position": turn})
 
 
-@pytest.mark.parametrize("echo", [False, True], ids=["", "echo"])
-@pytest.mark.parametrize("ids", [(3, 5), (1, 2), (1, 3), (7, 8)], ids=["1.0", "2.0", "both", "Feetech"])
+@pytest.mark.parametrize(
+    ("ids", "echo"),
+    [
+        *((ids, False) for ids in PAIRS),
+        *(pytest.param(ids, True, marks=() if ids == (1, 3) else pytest.mark.ci) for ids in PAIRS),
+    ],
+)
 @pytest.mark.slow
 def test_a_faulty_line_neither_returns_nor_writes_wrong_values(ids, echo):
     dice = random.Random(3)

@@ -152,10 +152,10 @@ def test_missing_ports_and_remote_ports_have_no_marks(tmp_path):
 def test_a_process_that_ends_while_open_files_are_listed_is_no_error():
     with subprocess.Popen(["sleep", "60"]) as child:
         files = open_files()
-        assert next(files).parts[:2] == ("/", "proc")
+        assert next(files).path
         child.kill()
         child.wait()
-        assert any(file.parts[2] == str(os.getpid()) for file in files)
+        assert any(file.process == str(os.getpid()) for file in files)
 
 
 def written(line, id, address):

@@ -26,29 +26,33 @@ def line(monkeypatch):
         yield made
 
 
+def rig_of_one(**settings):
+    servo = {"name": "x", "joint": "x", "id": 1, "profile": "xl330-m288", "zero": 2048}
+    return Rig.model_validate({"name": "one", "servo": [servo | settings]})
+
+
 def test_a_scan_lists_the_protocol_of_each_servo(on_line):
     assert on_line("scan", "--ids", "0-9").splitlines() == [
         " 1000000 baud  id   1  xl330-m288, firmware 52, Protocol 2.0",
         " 1000000 baud  id   2  xl430-w250, firmware 46, Protocol 2.0",
         " 1000000 baud  id   3  ax-12a, firmware 24",
     ]
-    found = json.loads(on_line("scan", "--ids", "2-3", "--json"))["bauds"]["1000000"]
-    assert [(servo["id"], servo["protocol"]) for servo in found] == [(2, 2), (3, 1)]
+    servos = json.loads(on_line("scan", "--ids", "2-3", "--json"))["bauds"]["1000000"]
+    assert [(servo["id"], servo["protocol"]) for servo in servos] == [(2, 2), (3, 1)]
 
 
 def test_registers_of_four_bytes_are_read_and_written_by_name_while_torque_is_off(line, on_line):
     line.set(1, torque_enable=1)
     refused = on_line("servo", "write", 1, "homing_offset", -1000, code=3)
-    assert (
-        f"its EEPROM takes nothing while its torque is on: `axbridge servo torque 1 off --port {line.port}`" in refused
-    )
+    off = f"`axbridge servo torque 1 off --port {line.port}`"
+    assert f"its EEPROM takes nothing while its torque is on: {off}" in refused
     on_line("servo", "torque", 1, "off")
     written = on_line("servo", "write", 1, "homing_offset", -1000)
     assert "homing_offset is -1000 (4 EEPROM bytes written)" in written
     assert "homing_offset -1000\n" in on_line("servo", "read", 1, "homing_offset", "present_position")
-    told = on_line("servo", "info", 2)
-    assert told.startswith("servo 2: xl430-w250, firmware 46, Protocol 2.0\n")
-    assert " 132  ram    r   present_position" in told
+    registers = on_line("servo", "info", 2)
+    assert registers.startswith("servo 2: xl430-w250, firmware 46, Protocol 2.0\n")
+    assert " 132  ram    r   present_position" in registers
     assert "servo 3: ax-12a, firmware 24, Protocol 1.0" in on_line("servo", "info", 3)
 
 
@@ -63,22 +67,22 @@ def test_a_model_without_a_shipped_profile_is_read_by_the_rigs_profile(line, on_
 
 def test_a_shutdown_servo_is_reported_and_rebooted(line, on_line):
     line[1].firmware.shut_down(0x24)
-    told = on_line("doctor", code=1)
-    assert "has shut itself down, or will: overheating, overload" in told
-    assert f"axbridge servo reboot 1 --port {line.port}" in told
+    report = on_line("doctor", code=1)
+    assert "has shut itself down, or will: overheating, overload" in report
+    assert f"axbridge servo reboot 1 --port {line.port}" in report
     assert "servo 1 has restarted; it had: overheating, overload" in on_line("servo", "reboot", 1)
     assert line[1].table["hardware_error_status"] == 0
     assert "cannot be rebooted" in on_line("servo", "reboot", 3, code=2)
 
 
-def test_the_monitor_shows_both(line, on_line):
+def test_the_monitor_shows_servos_of_both_protocols(line, on_line):
     line.set(1, present_velocity=-7)
     line.set(3, present_speed=-9)
     states = json.loads(on_line("monitor", "--duration", 0.1, "--json"))["lines"][0]["states"]
     assert {name: state["voltage"] for name, state in states.items()} == {"id 1": 50, "id 2": 111, "id 3": 121}
     rows = [row.split("\t") for row in on_line("monitor", "--duration", 0.1).splitlines()[1:4]]
-    found = [(row[0], row[3], row[-2]) for row in rows]
-    assert found == [("id 1", "-7", "none"), ("id 2", "0", "none"), ("id 3", "-9", "none")]
+    shown = [(row[0], row[3], row[-2]) for row in rows]
+    assert shown == [("id 1", "-7", "none"), ("id 2", "0", "none"), ("id 3", "-9", "none")]
 
 
 @pytest.mark.parametrize(
@@ -87,48 +91,39 @@ def test_the_monitor_shows_both(line, on_line):
 )
 def test_a_servo_with_another_position_convention_is_reported_and_not_driven(line, on_line, register, held, words):
     line.set(1, **{register: held})
-    servos = [{"name": "x", "joint": "x", "id": 1, "profile": "xl330-m288", "zero": 2048}]
-    rig = Rig.model_validate({"name": "one", "servo": servos})
+    rig, right = rig_of_one(), rig_of_one(registers={register: held})
     with pytest.raises(BusError, match=f"x .id 1. {words}, by its {register} {held}") as refused:
         open_robot(rig, "real", port=line.port)
     assert refused.value.hint.startswith("add that to the rig to keep the calibration")
     assert f"axbridge servo write 1 {register} 0 --port {line.port}" in refused.value.hint
     assert line[1].table["torque_enable"] == 0
-    told = rig.overridden({"servo": [servos[0] | {"registers": {register: held}}]})
-    with open_robot(told, "real", port=line.port) as robot:
+    with open_robot(right, "real", port=line.port) as robot:
         assert robot["x"].read(register) == held
     on_line("servo", "write", 1, register, 0)
     open_robot(rig, "real", port=line.port).close()
-    open_robot(told, "real", port=line.port).close()  # opening writes the rig's registers
+    open_robot(right, "real", port=line.port).close()  # opening writes the rig's registers
     assert line[1].table[register] == held
 
 
 @pytest.mark.parametrize(("mode", "counted"), [(4, 4), (5, 5), (1, 4), (16, 4)])
 def test_a_large_offset_is_written_to_the_rig_with_a_mode_that_adds_it(line, mode, counted):
     line.set(1, homing_offset=1500, operating_mode=mode)
-    servos = [{"name": "x", "joint": "x", "id": 1, "profile": "xl330-m288", "zero": 2048}]
-    rig = Rig.model_validate({"name": "one", "servo": servos})
     lacks = f"registers = {{ homing_offset = 1500, operating_mode = {counted} }}"
     with pytest.raises(BusError, match=f"its rig lacks {lacks}"):
-        open_robot(rig, "real", port=line.port)
-    found = next(one for one in rig_of_scan("new", line.port).servos if one.id == 1)
-    assert found.registers == {"homing_offset": 1500, "drive_mode": 0, "operating_mode": counted}
-    with open_robot(
-        rig.overridden({"servo": [{**servos[0], "registers": found.registers}]}), "real", port=line.port
-    ) as one:
-        one.step(20)
-        before = one["x"].position
-        one["x"].torque_on()
-        one.step(20)
-        assert one["x"].position == pytest.approx(before, abs=0.01)
+        open_robot(rig_of_one(), "real", port=line.port)
+    (registers,) = (servo.registers for servo in rig_of_scan("new", line.port).servos if servo.id == 1)
+    assert registers == {"homing_offset": 1500, "drive_mode": 0, "operating_mode": counted}
+    with open_robot(rig_of_one(registers=registers), "real", port=line.port) as robot:
+        robot.step(20)
+        before = robot["x"].position
+        robot["x"].torque_on()
+        robot.step(20)
+        assert robot["x"].position == pytest.approx(before, abs=0.01)
 
 
 def test_a_large_offset_that_position_mode_ignores_is_refused_with_the_command_that_ends_it(line, on_line):
     line.set(1, homing_offset=1500, operating_mode=3)
-    rig = Rig.model_validate(
-        {"name": "one", "servo": [{"name": "x", "joint": "x", "id": 1, "profile": "xl330-m288", "zero": 2048}]}
-    )
-    for use in (lambda: open_robot(rig, "real", port=line.port), lambda: rig_of_scan("new", line.port)):
+    for use in (lambda: open_robot(rig_of_one(), "real", port=line.port), lambda: rig_of_scan("new", line.port)):
         with pytest.raises(BusError, match="ignores, and each other mode adds") as refused:
             use()
         assert "axbridge servo write 1 homing_offset 0 --port" in refused.value.hint
@@ -137,9 +132,9 @@ def test_a_large_offset_that_position_mode_ignores_is_refused_with_the_command_t
 
 def test_the_doctor_lists_servos_without_group_reads_and_duplicate_ids(line, capsys, on_line):
     assert run(["doctor", "--port", line.port]) in {0, 1}  # a busy machine may reduce the rate
-    told = capsys.readouterr().out
-    assert "servos: 3 of Protocol 1.0; 1-2 of Protocol 2.0\n" in told
-    assert "ids 2 do not know the fast sync read" in told
+    report = capsys.readouterr().out
+    assert "servos: 3 of Protocol 1.0; 1-2 of Protocol 2.0\n" in report
+    assert "ids 2 have no fast sync read" in report
     line.set(3, id=2)
     assert "one servo speaks Protocol 1.0, one 2.0" in on_line("doctor", code=1)
 
@@ -155,7 +150,7 @@ def test_a_reset_keeps_the_registers_of_its_option(line, on_line):
 
 def test_id_253_is_refused_on_a_line_with_protocol_2(line, on_line):
     refused = on_line("servo", "set-id", 3, 253, code=3)
-    assert "id 253 is no id beside servos of Protocol 2.0" in refused
+    assert "id 253 is impossible beside servos of Protocol 2.0" in refused
     assert "id 1 is taken" in on_line("servo", "set-id", 3, 1, code=3)
     on_line("servo", "set-id", 1, 9)
     assert on_line("servo", "read", 9, "id") == "id 9\n"

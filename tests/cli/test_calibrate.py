@@ -2,14 +2,20 @@
 
 import math
 import signal
+import time
 from itertools import pairwise
 
 import pytest
 
+import axbridge
 from axbridge.cli.app import DONE, HARDWARE, MISUSE
+from axbridge.cli.by_hand import ManualProcedure
+from axbridge.config.registers import Instruction
 from axbridge.config.rig import Rig
 from axbridge.config.rig_edit import copy_rig
+from axbridge.robot.watch import ServoLost
 from tests.support.hand import Typist, led
+from tests.support.pty_line import PtyLine
 from tests.support.robot_files import write_built, write_feetech_comb
 from tests.support.waiting import until
 
@@ -62,13 +68,8 @@ def test_a_changed_id_zero_and_direction_are_found_and_the_comments_stay(tmp_pat
         assert tell("register torque_enable") == [0, 0]
     assert code == DONE, err
     assert "seen from above" in said
-    for line in (
-        "-id = 2  # the lower one",
-        "+id = 9  # the lower one",
-        "-zero = 512",
-        "+zero = 390",
-        "+direction = -1",
-    ):
+    changes = "-id = 2  # the lower one", "+id = 9  # the lower one", "-zero = 512", "+zero = 390", "+direction = -1"
+    for line in changes:
         assert f"\n{line}\n" in said
     pan, tilt = Rig.load(mine).servos
     assert (pan.id, pan.zero, pan.direction) == (1, 512, 1)
@@ -82,7 +83,7 @@ def test_a_changed_id_zero_and_direction_are_found_and_the_comments_stay(tmp_pat
     ]
 
 
-def test_servos_of_2_0_are_found_with_what_they_count_by_and_a_wiggle_moves_them(tmp_path):
+def test_homing_offset_and_drive_mode_of_protocol_2_servos_are_written_to_the_rig(tmp_path):
     mine = copy_rig(Rig.load("head_gripper"), tmp_path / "mine")[0]
     held = {"homing_offset": 200, "drive_mode": 1}
     real = write_built(tmp_path / "built", mine, {"gripper": {"id": 9, "zero": 1800, "registers": held}})
@@ -97,20 +98,20 @@ def test_servos_of_2_0_are_found_with_what_they_count_by_and_a_wiggle_moves_them
     assert code == DONE, err
     assert "gripper has homing_offset 200, drive_mode 1: its zero and direction hold with that" in err
     assert "+registers = { homing_offset = 200, drive_mode = 1 }" in said
-    found = {servo.name: servo for servo in Rig.load(mine).servos}
-    one = found["gripper"]
-    assert (one.id, one.zero, one.direction) == (9, 1800, 1)
-    assert one.registers == held
-    assert one.min_position == pytest.approx(-1.0, abs=0.01)
-    assert one.max_position == pytest.approx(0.8, abs=0.01)
-    assert found["pan"].registers == {}
+    servos = {servo.name: servo for servo in Rig.load(mine).servos}
+    gripper = servos["gripper"]
+    assert (gripper.id, gripper.zero, gripper.direction) == (9, 1800, 1)
+    assert gripper.registers == held
+    assert gripper.min_position == pytest.approx(-1.0, abs=0.01)
+    assert gripper.max_position == pytest.approx(0.8, abs=0.01)
+    assert servos["pan"].registers == {}
 
 
 def test_swapped_ids_are_found_and_the_other_joint_is_calibrated_too(tmp_path, mine):
     real = write_built(tmp_path / "built", mine, {"pan": {"id": 2}, "tilt": {"id": 1}})
     with led(real) as (port, tell), wizard_of(mine, port, "--joints", "pan") as wizard:
         lead(wizard, tell, 0)
-        wizard.until("servo 2 is tilt's by the rig: tilt comes, too")
+        wizard.until("the rig gives servo 2 to tilt: tilt is calibrated, too")
         wizard.until("joint 2 of 2: tilt, servo 1, the only one left (servo 2, by the rig, moves pan): its LED blinks")
         wizard.until("  1 turn it")
         assert {pan for pan, _ in blinked(tell, 1)} == {0}
@@ -127,7 +128,7 @@ def test_swapped_ids_are_found_and_the_other_joint_is_calibrated_too(tmp_path, m
     assert (tilt.min_position, tilt.max_position) == (-1.2, 1.2)
 
 
-def test_keys_go_back_leave_out_and_end_and_nothing_is_written_then(mine):
+def test_keys_go_back_skip_a_joint_and_end_without_writing(mine):
     before = mine.read_bytes()
     with led(mine) as (port, tell), wizard_of(mine, port) as wizard:
         wizard.until("  1 turn it", press=" ")
@@ -206,7 +207,7 @@ def test_a_servo_without_replies_for_a_moment_only_repeats_its_joint(mine, wiggl
             wiggle(wizard, tell, 1)
         tell("pause 2")
         wizard.until("missing: waiting until all answer")
-        wizard.until("all answer again: tilt once more; what was found before is kept")
+        wizard.until("all answer again: tilt once more; earlier results are kept")
         assert tell("register torque_enable") == [0, 0]
         lead(wizard, tell, 1)
         wizard.until("write it?", press="y")
@@ -215,6 +216,26 @@ def test_a_servo_without_replies_for_a_moment_only_repeats_its_joint(mine, wiggl
     assert code == DONE, said + err
     for servo in Rig.load(mine).servos:
         assert servo.max_position == pytest.approx(0.8, abs=2 * COUNT)
+
+
+def test_a_servo_that_is_lost_again_while_all_are_made_limp_is_waited_for_again(mine):
+    begun = []
+
+    def mishap(packet):
+        if packet.code == Instruction.WRITE and not begun:
+            begun.append(time.monotonic())
+        return "drop" if begun and time.monotonic() < begun[0] + 0.3 else "ok"
+
+    def step(_name, _count):
+        if not begun:
+            raise ServoLost("pan: missing")
+        return "done"
+
+    with PtyLine((1, 2)) as line, axbridge.open(mine, backend="real", port=line.port) as robot:
+        guide = ManualProcedure(Rig.load(mine), robot, lambda: "", lambda _: None)
+        line.mishap = mishap
+        assert guide.each(["pan"], step) == {}
+    assert begun
 
 
 def wiggle(wizard, tell, row):
@@ -232,13 +253,13 @@ def test_an_impossible_calibration_is_refused_in_two_lines(mine, options, code, 
     assert refused.count("\n") == 2
 
 
-def test_a_servo_without_an_led_is_not_said_to_blink_and_a_jump_of_its_count_is_named(tmp_path):
+def test_a_servo_without_led_and_a_jump_of_its_count_are_reported(tmp_path):
     mine = write_feetech_comb(tmp_path, 2)
     before = Rig.load(mine).servos[0]
     with led(mine) as (port, tell), wizard_of(mine, port, "--joints", "s1") as wizard:
         wizard.until("joint 1 of 1: s1, servo 1 by the rig: it has no LED\n")
         lead(wizard, tell, 0, ends=(1.5, 3.0, 3.4))
-        wizard.until("this already: nothing is written")
+        wizard.until("these values already: nothing is written")
         code, _, err = wizard.end()
     assert code == DONE, err
     assert "s1 jumped by more than half a turn" in err

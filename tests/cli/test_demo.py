@@ -41,7 +41,7 @@ def test_the_demo_leaves_whole_recordings_a_model_a_report_and_a_picture(demo):
 
 
 @pytest.mark.alone  # its servo lives in real time
-def test_the_demo_shows_a_gap_between_two_servos_and_the_identified_model_predicts_the_step_it_has_not_seen(demo):
+def test_the_identified_model_predicts_an_unseen_step_better_than_the_published_one(demo):
     shoulder = demo["servos"]["shoulder"]
     step = next(part for part in shoulder["segments"] if part["name"] == "step")["step"]
     fall = next(part for part in shoulder["segments"] if part["name"] == "fall")["fall_time_s"]
@@ -53,7 +53,7 @@ def test_the_demo_shows_a_gap_between_two_servos_and_the_identified_model_predic
     assert demo["identified"]["rmse_deg"] < 0.2 * demo["rmse_deg"]  # a busy computer distorts the recorded steps
 
 
-def test_a_rig_of_several_servos_has_its_model_compared_and_none_identified(tmp_path, said):
+def test_a_rig_of_several_servos_is_compared_and_no_model_is_identified(tmp_path, said):
     shown = said("demo", "--rig", "pan_tilt", "--out", "here")
     assert not (tmp_path / "here" / "identified.toml").exists()
     (_, info, *info_words), (_, compare, *compare_words), last = (

@@ -28,7 +28,7 @@ def terminated(process, number=signal.SIGTERM, seconds=60):
 
 
 @pytest.mark.parametrize(("shown", "left"), [("pan_tilt", "motors are off; "), ("log.mcap xl330_pendulum", "")])
-def test_view_shows_its_page_until_it_is_ended_and_says_so(shown, left, tmp_path):
+def test_view_shows_its_page_until_sigterm_and_reports_the_end(shown, left, tmp_path):
     pytest.importorskip("websockets")
     write_recording(samples.load("xl330"), tmp_path / "log.mcap")
     with start("view", *shown.split(), "--no-open", "--page-port", "0", cwd=tmp_path) as page:
@@ -67,8 +67,8 @@ SLEEPER = "import pathlib, subprocess, time; nap = subprocess.Popen(['sleep', '9
 def below(process):
     """Return all descendants of a process."""
     children = (task / "children" for task in Path(f"/proc/{process}/task").iterdir())
-    found = [int(one) for child in children for one in child.read_text().split()]
-    return [one for child in found for one in (child, *below(child))]
+    processes = [int(process) for child in children for process in child.read_text().split()]
+    return [process for child in processes for process in (child, *below(child))]
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds its processes in /proc")
@@ -176,7 +176,7 @@ main()
 
 
 @pytest.mark.parametrize("file", ["cli.app", "cli.view", "robot.robot"])
-def test_ctrl_c_ends_a_verb_that_was_started_with_it_ignored_while_it_is_still_imported(file):
+def test_ctrl_c_during_the_imports_ends_a_verb_that_was_started_with_sigint_ignored(file):
     command = [sys.executable, "-c", _IGNORED.format(file=file)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 130

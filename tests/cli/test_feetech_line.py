@@ -27,14 +27,14 @@ def test_a_scan_lists_models_and_protocols(line, on_line):
     assert on_line("scan", "--ids", "0-9").splitlines() == [
         f" 1000000 baud  id   {id_}  {line.profile}, firmware 3, {title}" for id_ in (1, 2)
     ]
-    found = json.loads(on_line("scan", "--ids", "1", "--json"))["bauds"]["1000000"]
-    assert [servo["protocol"] for servo in found] == [PROTOCOLS[line.profile[:3]].name]
+    servos = json.loads(on_line("scan", "--ids", "1", "--json"))["bauds"]["1000000"]
+    assert [servo["protocol"] for servo in servos] == [PROTOCOLS[line.profile[:3]].name]
 
 
 @pytest.mark.parametrize(
     ("profile", "model", "volts"), [("sts3215", "sts3215", 7.4), ("sts3215-12v", "sts3215_12v", 12)]
 )
-def test_a_rig_of_what_answers_tells_servos_of_one_number_by_their_voltage(tmp_path, profile, model, volts):
+def test_a_scanned_rig_distinguishes_servos_of_one_number_by_voltage(tmp_path, profile, model, volts):
     with serving(write_feetech_comb(tmp_path, 1, profile, supply=volts)) as port:
         made = rig_of_scan("mine", port)
     assert (made.servos[0].profile, made.servos[0].model) == (profile, model)
@@ -57,14 +57,14 @@ def test_the_doctor_reports_faults_of_feetech_servos(tmp_path, said):
     rig.write_text(text.replace("return_delay_time = 0", "return_delay_time = 250, firmware_minor = 9", 1))
     with serving(rig) as port:
         said("servo", "write", 2, "lock", 0, "--port", port)
-        told = said("doctor", "--port", port, code=1)
+        report = said("doctor", "--port", port, code=1)
     for finding in (
         "12.0 V at its terminals, and takes 8.0 V at most",
         "sts3215 servos: have several firmwares, 3.10: ids 2; 3.9: ids 1",
         "servo 2: has an open EEPROM (lock 0)",
         "servo 1: waits 500 µs before each answer",
     ):
-        assert finding in told, told
+        assert finding in report, report
 
 
 def test_off_writes_only_torque_goto_ends_limp_and_servos_with_reboot_are_rebooted(line, on_line):

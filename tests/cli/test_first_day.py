@@ -37,11 +37,11 @@ def test_off_names_the_servo_of_a_rig_that_does_not_confirm(said):
         line.tables[1][24] = line.tables[2][24] = 1
         line.deaf = {2}
         said("off", "--port", line.port)  # all servos that answer are off
-        told = said("off", "--rig", "pan_tilt", "--port", line.port, code=HARDWARE)
+        output = said("off", "--rig", "pan_tilt", "--port", line.port, code=HARDWARE)
         assert line.tables[1][24] == 0
-    assert "off and confirmed: pan (id 1)\n" in told
-    assert "not confirmed: tilt (id 2)\n" in told
-    assert "cut the servo supply" in told
+    assert "off and confirmed: pan (id 1)\n" in output
+    assert "not confirmed: tilt (id 2)\n" in output
+    assert "cut the servo supply" in output
 
 
 PORTS = {  # by case: connected ports, typed port, message
@@ -60,7 +60,7 @@ PORTS = {  # by case: connected ports, typed port, message
         if case != "two" or verb in (["off"], ["scan"], ["view"])  # verbs without a port option
     ],
 )
-def test_a_dead_port_and_none_or_two_to_choose_from_are_named_in_two_lines(verb, there, port, why, said, monkeypatch):
+def test_a_dead_port_no_port_and_two_ports_are_reported_in_two_lines(verb, there, port, why, said, monkeypatch):
     monkeypatch.setattr("axbridge.bus.port_name.connected", lambda: there)
     refused = said(*verb, *port, code=HARDWARE)
     assert why in refused
@@ -98,7 +98,7 @@ def test_a_recording_is_drawn_as_page_or_picture(out, said):
 
 
 @pytest.mark.parametrize("named", ["1", "shoulder"])
-def test_a_servo_is_meant_by_id_or_name_and_a_rig_comes_with_or_without_its_word(named, said):
+def test_a_servo_is_given_by_id_or_name_and_a_rig_with_or_without_the_word_rig(named, said):
     made = ["record", "step", "bench_arm", "--servo", named, "--angle", "5", "--duration", "0.1"]
     said(*made)
     said(*made, "--rig=bench_arm", code=MISUSE)  # two rigs
@@ -109,18 +109,13 @@ def test_a_servo_is_meant_by_id_or_name_and_a_rig_comes_with_or_without_its_word
     assert drawn["out"] == "step.plot.html"  # the comparison's page has the shorter name
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["record", "step", "bench_arm"],
-        ["export", "bam", "bench_arm", "--out", "m.json"],
-        ["identify", "step.mcap", "--rig", "bench_arm", "--model", "ax12", "--out", "p.toml"],
-    ],
-    ids=lambda words: words[0],
-)
+@pytest.mark.parametrize("command", [
+    "record step bench_arm", "export bam bench_arm --out m.json",
+    "identify step.mcap --rig bench_arm --model ax12 --out p.toml",
+])  # fmt: skip
 @pytest.mark.parametrize("named", ["elbow", "7"])
-def test_an_unknown_servo_of_a_rig_is_refused_with_the_known_ones(words, named, said):
-    refused = said(*words, "--servo", named, code=MISUSE)
+def test_an_unknown_servo_of_a_rig_is_refused_with_the_known_ones(command, named, said):
+    refused = said(*command.split(), "--servo", named, code=MISUSE)
     assert f"rig bench_arm has no servo '{named}'\nit has: shoulder (1)" in refused
     assert list(Path().iterdir()) == []
 
@@ -167,7 +162,7 @@ def test_a_copy_is_sound_moves_and_has_the_name_of_its_folder(said, name):
     assert axbridge.Rig.load("mine").urdf_path().parent.resolve() == Path("mine").resolve()
 
 
-def test_a_copy_goes_into_no_folder_that_has_something_in_it_and_drops_no_numbers_that_were_given(said):
+def test_a_rig_is_not_copied_into_a_folder_with_files_or_with_given_parameters(said):
     Path("notes.txt").touch()
     refused = said("rig", "copy", "pan_tilt", ".", code=2)
     assert refused == "axbridge: . is no empty folder\ngive the name of a new folder\n"
@@ -230,12 +225,12 @@ def test_off_switches_every_motor_off_and_lists_confirmed_servos(served, said):
 def test_a_rig_from_a_scan_is_valid_and_moves_the_servos(served, said):
     name, port = served
     said("rig", "new", "mine", "--port", port)
-    made, known = Rig.load("mine"), Rig.load(name)
-    for one, other in zip(made.servos, known.servos, strict=True):
-        profile = made.profile_of(one)
-        assert (one.id, profile.model_number) == (other.id, known.profile_of(other).model_number)
-        assert one.model == profile.model
-        assert (one.supply_voltage or made.buses[0].supply_voltage) == profile.electrics.nominal_voltage
+    made, source = Rig.load("mine"), Rig.load(name)
+    for servo, original in zip(made.servos, source.servos, strict=True):
+        profile = made.specs[servo.name].profile
+        assert (servo.id, profile.model_number) == (original.id, source.specs[original.name].profile.model_number)
+        assert servo.model == profile.model
+        assert (servo.supply_voltage or made.buses[0].supply_voltage) == profile.electrics.nominal_voltage
     said("rig", "check", "mine")
     said("servo", "goto", "servo_1", "5", "--rig", "mine")
     said("rig", "new", "mine", "--port", port, code=MISUSE)  # it is there
@@ -243,16 +238,16 @@ def test_a_rig_from_a_scan_is_valid_and_moves_the_servos(served, said):
 
 def test_every_verb_accepts_a_servos_name_and_reports_in_json(served, said):
     name, port = served
-    one, where = Rig.load(name).servos[0], ("--rig", name, "--port", port)
-    assert said("servo", "read", one.name, "id", *where) == f"id {one.id}\n"
+    servo, where = Rig.load(name).servos[0], ("--rig", name, "--port", port)
+    assert said("servo", "read", servo.name, "id", *where) == f"id {servo.id}\n"
     for typed, facts in (
         ("write NAME led 1", {"value": 1}),
         ("goto NAME 0 --duration 1", {"arrived": True}),
         ("set-baud NAME 1000000", {"baud": 1_000_000, "exactly": 1_000_000}),
     ):
         verb, _, *more = typed.split()
-        found = json.loads(said("servo", verb, one.name, *more, *where, "--json"))
-        assert found | facts | {"format": f"axbridge-servo-{verb}-1", "id": one.id} == found
+        document = json.loads(said("servo", verb, servo.name, *more, *where, "--json"))
+        assert document | facts | {"format": f"axbridge-servo-{verb}-1", "id": servo.id} == document
     assert "no servo 'tail'" in said("servo", "info", "tail", *where, code=MISUSE)
 
 

@@ -134,9 +134,9 @@ def test_optimise_writes_a_move_that_takes_less_and_can_be_played(tmp_path, said
     path, out = tmp_path / "swing.json", tmp_path / "less.json"
     Move(pages={"1": Page(keys=tuple(Key(positions={"shoulder": at}, time=1.0) for at in (0.0, 1.5)))}).save(path)
     optimise = ("move", "optimise", path)
-    found = json.loads(said(*optimise, out, "--rig", "bench_arm", "--json"))
-    assert found["energy"] < 0.95 * found["minimum_jerk"]
-    assert found["seconds"] == 1.0
+    document = json.loads(said(*optimise, out, "--rig", "bench_arm", "--json"))
+    assert document["energy"] < 0.95 * document["minimum_jerk"]
+    assert document["seconds"] == 1.0
     assert "takes" not in said("play", out, "--rig", "bench_arm")  # no joint has to be spared
     assert "--force" in said(*optimise, out, "--rig", "bench_arm", code=app.MISUSE)
     assert "is no .json file" in said(*optimise, "less.mtn", "--rig", "bench_arm", code=app.MISUSE)
@@ -208,9 +208,9 @@ def test_a_hand_teaches_between_two_keys_and_the_arm_repeats_it(hand, tmp_path, 
         code, out, err = teacher.end()
     assert code == 0, err
     if as_json:
-        found = json.loads(out)
-        assert (found["format"], found["out"], found["clipped"]) == ("axbridge-teach-1", str(path), {})
-        assert found["poses"] > 1
+        document = json.loads(out)
+        assert (document["format"], document["out"], document["clipped"]) == ("axbridge-teach-1", str(path), {})
+        assert document["poses"] > 1
     else:
         assert f"wrote {path}: " in out
         assert "smoothed  by " in out

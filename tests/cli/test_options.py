@@ -87,7 +87,7 @@ import sys
 import axbridge
 with axbridge.open("bench_arm") as robot:
     robot.step()
-    print(robot.rig.model_of(robot.rig.servos[0]).name, *sys.argv[1:])
+    print(robot.rig.specs[robot.rig.servos[0].name].model.name, *sys.argv[1:])
 """
 
 
@@ -100,7 +100,7 @@ with axbridge.open("bench_arm") as robot:
         pytest.param("walk bioloid --steps 1 --period 0.8 --record it.mcap --model lima2009", marks=pytest.mark.ci),
     ],
 )
-def test_the_servos_of_the_simulation_have_it(command, said):
+def test_the_servos_of_the_simulation_have_the_given_model(command, said):
     arm = Page(keys=(Key(positions={"left_shoulder_swing": 0.2}, time=0.1),))
     Move(pages={"1": arm}).save("raise.json")
     said(*command.split())
@@ -109,10 +109,10 @@ def test_the_servos_of_the_simulation_have_it(command, said):
 
 
 @pytest.mark.slow
-def test_a_script_that_opens_its_robot_by_name_gets_it_and_a_file_is_found_from_there(tmp_path, monkeypatch, said):
+def test_a_script_that_opens_its_robot_by_name_gets_the_given_model(tmp_path, monkeypatch, said):
     monkeypatch.setenv("AXBRIDGE_MODEL", "")  # restored after the test
     rig = Rig.load("bench_arm")
-    mine = rig.model_of(rig.servos[0]).model_copy(update={"name": "mine"})
+    mine = rig.specs[rig.servos[0].name].model.model_copy(update={"name": "mine"})
     (tmp_path / "mine.toml").write_text(to_toml(mine))
     (tmp_path / "scripts").mkdir()
     (tmp_path / "scripts" / "it.py").write_text(SCRIPT)
@@ -142,7 +142,7 @@ def test_an_unknown_model_is_refused_with_the_known_ones(verb, tmp_path, said):
 @pytest.mark.slow
 def test_open_has_the_model_as_an_argument(monkeypatch):
     with axbridge.open("bioloid", model="lima2009") as robot:
-        assert {robot.rig.model_of(servo).name for servo in robot.rig.servos} == {"lima2009"}
+        assert {robot.rig.specs[servo.name].model.name for servo in robot.rig.servos} == {"lima2009"}
     monkeypatch.setenv("AXBRIDGE_MODEL", "ax12")  # the default of a shell for robots opened by name
     for rig, model in (("bench_arm", "ax12"), (Rig.load("bench_arm"), "lima2009")):
         with axbridge.open(rig) as robot:

@@ -25,20 +25,21 @@ def test_each_joint_of_a_urdf_gets_a_servo_of_the_profile(profile, urdf, said):
     check_rig(rig)
 
 
-def test_ids_may_be_given(urdf, said):
-    said("rig", "new", "mine", "--urdf", urdf, "--profile", "ax-12a", "--ids", "6,5,4,3,2,1")
-    assert [servo.id for servo in Rig.load("mine").servos] == [6, 5, 4, 3, 2, 1]
-    for ids, words in (("1,2", "6 joints of arm.urdf turn"), ("1,2,3,4,5,5", "5 appears twice")):
-        assert words in said("rig", "new", "other", "--urdf", urdf, "--profile", "ax-12a", "--ids", ids, code=2)
-
-
-def test_a_urdf_without_a_profile_is_refused(urdf, said):
-    assert "add --profile" in said("rig", "new", "mine", "--urdf", urdf, code=2)
-
-
 def test_an_existing_rig_is_replaced_only_with_force(urdf, said):
-    made = ("rig", "new", "mine", "--urdf", urdf, "--profile", "ax-12a")
-    said(*made)
-    assert "replace it with --force" in said(*made, "--ids", "6,5,4,3,2,1", code=2)
-    said(*made, "--ids", "6,5,4,3,2,1", "--force")
-    assert Rig.load("mine").servos[0].id == 6
+    command = ("rig", "new", "mine", "--urdf", urdf, "--profile", "ax-12a")
+    said(*command)
+    assert "replace it with --force" in said(*command, "--ids", "6,5,4,3,2,1", code=2)
+    said(*command, "--ids", "6,5,4,3,2,1", "--force")
+    assert [servo.id for servo in Rig.load("mine").servos] == [6, 5, 4, 3, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ("--profile ax-12a --ids 1,2", "6 joints of arm.urdf turn"),
+        ("--profile ax-12a --ids 1,2,3,4,5,5", "5 appears twice"),
+        ("", "add --profile"),
+    ],
+)
+def test_wrong_ids_and_a_missing_profile_are_refused(urdf, said, options, why):
+    assert why in said("rig", "new", "mine", "--urdf", urdf, *options.split(), code=2)

@@ -67,10 +67,10 @@ class Person(Typist):
         if "hold every joint at 0°" in line:
             self.tell("all 0.0")
             return self.press(" ")
-        if found := re.search(r" of \d+: turn (\w+) \(id", line):
-            if self.turned and found[1] not in self.turned:
+        if joint := re.search(r" of \d+: turn (\w+) \(id", line):
+            if self.turned and joint[1] not in self.turned:
                 return self.press("s")
-            self.tell(f"{self.rows[found[1]]} {TURNED}")
+            self.tell(f"{self.rows[joint[1]]} {TURNED}")
             return self.press(" ")
         if "r does it again, any other key goes on" in line and self.tries:
             step = self.said.rpartition("y does it, s leaves it out")[2]
@@ -88,8 +88,9 @@ def kept(folder):
 
 def findings(folder):
     """Return the findings without those of a busy machine: (servo's id, kind, problem, fix)."""
-    found = [one for step in kept(folder).values() for one in step["findings"]]
-    return [(one["id"], one["kind"], one["problem"], one["fix"]) for one in found if one["kind"] not in LATE]
+    listed = [finding for step in kept(folder).values() for finding in step["findings"]]
+    keys = "id", "kind", "problem", "fix"
+    return [tuple(finding[key] for key in keys) for finding in listed if finding["kind"] not in LATE]
 
 
 AX = {"torque_limit": 1023, "alarm_led": 36}
@@ -112,7 +113,7 @@ LONG = [pytest.mark.ci, pytest.mark.alone]
         *(pytest.param(name, marks=pytest.mark.ci) for name in ("head_gripper", "comb of Feetech")),
     ],
 )
-def test_a_right_robot_comes_through_and_page_and_text_say_what_was_seen(tmp_path, name):
+def test_a_correct_robot_passes_and_page_and_text_report_each_promise(tmp_path, name):
     out, (held, nudged), walks = tmp_path / "out", RIGHT[name], name == "bioloid"
     if name == "comb of Feetech":
         (tmp_path / "rig").mkdir()
@@ -200,8 +201,8 @@ def test_faults_are_reported_with_servo_and_repair_command(tmp_path, kind):
     with led(real) as (port, tell), Person(name, real, port, tell, out, "--only", steps, **more) as person:
         assert person.follow() == FAILED_CHECK, person.said + person.err
     assert "failed" not in [step["state"] for step in kept(out).values()], person.said
-    found = sorted(findings(out)) if kind == "weak and late" else findings(out)
-    for (*facts, problem, fix), (*wanted, words, command) in zip(found, expected, strict=True):
+    reported = sorted(findings(out)) if kind == "weak and late" else findings(out)
+    for (*facts, problem, fix), (*wanted, words, command) in zip(reported, expected, strict=True):
         assert facts == wanted
         assert words in problem
         assert command in fix
@@ -271,15 +272,15 @@ def test_a_step_in_which_every_joint_was_left_out_has_judged_nothing(tmp_path, d
     assert kept(tmp_path / "out")["joints"]["state"] == "skipped"
 
 
-def test_without_a_yes_nothing_is_sent_and_closed_input_counts_as_no(tmp_path, desk):
+def test_nothing_is_sent_when_standard_input_is_closed(tmp_path, desk):
     real, port, tell = desk
     with SerialBus(port) as bus:
         bus.write(1, Address.TORQUE_ENABLE, b"\1")
     with Person("pan_tilt", real, port, tell, tmp_path / "out") as person:
         person.process.stdin.close()
         assert person.process.wait(30) == 130
-        told = person.process.stderr.read()
-        assert told == "stopped (no more keys can be read): no motor was moved; nothing was written\n"
+        stderr = person.process.stderr.read()
+        assert stderr == "stopped (no more keys can be read): no motor was moved; nothing was written\n"
     assert tell("register torque_enable") == [1, 0]
     assert not (tmp_path / "out").exists()
 
@@ -302,7 +303,7 @@ def test_a_signal_while_a_servo_is_compared_leaves_every_motor_off(tmp_path, des
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_the_program_that_holds_the_motors_does_not_outlive_the_one_that_has_started_it(tmp_path, desk, number):
+def test_the_program_that_holds_the_motors_ends_with_its_parent(tmp_path, desk, number):
     *_, tell = desk
     with Person("pan_tilt", *desk, tmp_path / "out", "--only", "endings") as person:
         person.follow(until="y does it, s leaves it out", press="y")

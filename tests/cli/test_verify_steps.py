@@ -46,13 +46,13 @@ def test_one_command_repairs_all_that_is_wrong_with_a_rig_of_ones_own(tmp_path):
         turned("left_knee", way=-1), turned("right_knee", way=-1), turned("left_hip_swing", "right_hip_swing"),
         turned("left_ankle_swing", ""),
     ]  # fmt: skip
-    found = judge_mounting(own, {"left_elbow": 0.2}, turns, "/dev/ttyUSB0")
-    problems = {one.subject.partition(" (")[0]: (one.kind, one.problem) for one in found}
+    findings = judge_mounting(own, {"left_elbow": 0.2}, turns, "/dev/ttyUSB0")
+    problems = {finding.subject.partition(" (")[0]: (finding.kind, finding.problem) for finding in findings}
     assert list(problems) == ["left_knee", "right_knee", "left_hip_swing", "left_ankle_swing", "left_elbow"]
     other = next(servo.id for servo in BIOLOID.servos if servo.name == "right_hip_swing")
     assert problems["left_hip_swing"] == ("id", f"is moved by servo {other}, which the rig gives to right_hip_swing")
     assert problems["left_ankle_swing"] == ("id", "moves another joint than the rig says: its id is another servo's")
-    (fix,) = {one.fix for one in found}
+    (fix,) = {finding.fix for finding in findings}
     assert fix.startswith(f"axbridge calibrate --rig {own.path} --joints left_elbow,right_hip_swing,left_hip_swing,")
     assert fix.endswith(" --port /dev/ttyUSB0")
 
@@ -60,11 +60,11 @@ def test_one_command_repairs_all_that_is_wrong_with_a_rig_of_ones_own(tmp_path):
 def test_a_motor_that_stays_on_is_fatal_and_a_jump_is_reported():
     lines = [ExpectedBus("P", 1_000_000, (KNEE,))]
     assert steps.judge_endings({"endings": [ENDING]}, lines) == []
-    (found,) = steps.judge_endings({"endings": [ENDING | {"on": ["left_knee"]}]}, lines)
-    assert found.fatal
-    assert found.problem == "still had torque, or did not answer, after SIGKILL"
-    (found,) = steps.judge_endings({"endings": [ENDING | {"moved_deg": 9.0}]}, lines)
-    assert "moved by 9° when torque came on" in found.problem
+    (finding,) = steps.judge_endings({"endings": [ENDING | {"on": ["left_knee"]}]}, lines)
+    assert finding.fatal
+    assert finding.problem == "still had torque, or did not answer, after SIGKILL"
+    (finding,) = steps.judge_endings({"endings": [ENDING | {"moved_deg": 9.0}]}, lines)
+    assert "moved by 9° when torque came on" in finding.problem
 
 
 # it sank, with its goal where it was and above; it is on its way to an old goal, and there
@@ -81,8 +81,8 @@ def test_a_control_period_that_is_not_kept_and_a_joint_that_does_not_follow_in_t
     assert late.problem == "6 of 50 steps of 20 ms came late"
     behind = {servo.name: 5.0 for servo in BIOLOID.servos}
     assert steps.judge_steps(BIOLOID, behind) == []
-    (found,) = steps.judge_steps(BIOLOID, behind | {"left_knee": 25.0})
-    assert found.subject == "left_knee (id 14)"
+    (finding,) = steps.judge_steps(BIOLOID, behind | {"left_knee": 25.0})
+    assert finding.subject == "left_knee (id 14)"
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def test_motors_with_torque_or_without_replies_are_listed_and_switched_off(line)
 
 
 @pytest.mark.slow
-def test_torque_limits_are_given_back_whatever_ends_the_block_on_a_line_that_loses_every_second_answer(line):
+def test_torque_limits_are_restored_after_an_error_on_a_line_that_loses_every_second_answer(line):
     other = PtyLine((3,))  # lost at the end
     line.tables[1][34:36] = (700).to_bytes(2, "little")
     fates = itertools.cycle(["drop", "ok"])
@@ -144,7 +144,7 @@ def test_torque_limits_are_given_back_whatever_ends_the_block_on_a_line_that_los
         assert [int.from_bytes(bus.read(id_, 34, 2).data, "little") for id_ in (1, 2)] == [700, 1023]
 
 
-def test_a_rig_that_parks_or_holds_is_limp_at_the_end_of_its_first_hour():
+def test_verify_leaves_the_motors_of_a_rig_that_parks_off():
     table = {"name": "one", "servo": [{"name": "a", "joint": "a", "id": 1}],
              "safety": {"on_exit": "park", "park": {"a": 0.1}, "stale_command_ms": 200}}  # fmt: skip
     safety = Rig.model_validate(table).overridden(steps.LIMP).safety
@@ -164,20 +164,20 @@ def moved(rig, real, path):
 @pytest.mark.parametrize("name", ["bench_arm", pytest.param("bioloid", marks=pytest.mark.ci)])
 def test_a_servo_equal_to_its_model_is_well_within_tolerance(name, tmp_path):
     rig = Rig.load(name)
-    found = moved(rig, rig, tmp_path / "motion.mcap")
-    assert found.findings == []
-    assert set(found.facts["rmse_deg"]) == {"step", "sine"}
-    assert max(found.facts["rmse_deg"].values()) < 0.5
+    outcome = moved(rig, rig, tmp_path / "motion.mcap")
+    assert outcome.findings == []
+    assert set(outcome.facts["rmse_deg"]) == {"step", "sine"}
+    assert max(outcome.facts["rmse_deg"].values()) < 0.5
 
 
 def test_a_servo_with_a_weak_motor_is_not_its_model(tmp_path):
     rig = Rig.load("bench_arm")
-    weak = {"motor": {"torque_constant": 0.3 * rig.model_of(rig.servos[0]).motor.torque_constant}}
+    weak = {"motor": {"torque_constant": 0.3 * rig.specs[rig.servos[0].name].model.motor.torque_constant}}
     real = rig.model_copy(update={"servos": (rig.servos[0].model_copy(update={"params": weak}),)})
-    (found,) = moved(rig, real, tmp_path / "motion.mcap").findings
-    assert found.kind == "model"
-    assert "RMS away from what its model lima2009 does; 2.5° are within its word" in found.problem
-    assert f"axbridge identify {tmp_path / 'motion.mcap'} --rig" in found.fix
+    (finding,) = moved(rig, real, tmp_path / "motion.mcap").findings
+    assert finding.kind == "model"
+    assert "RMS away from what its model lima2009 does; 2.5° are allowed" in finding.problem
+    assert f"axbridge identify {tmp_path / 'motion.mcap'} --rig" in finding.fix
 
 
 def test_a_finding_breaks_its_promise_and_what_cannot_be_judged_is_neither_seen_nor_broken():
@@ -186,17 +186,17 @@ def test_a_finding_breaks_its_promise_and_what_cannot_be_judged_is_neither_seen_
         "endings": steps.StepOutcome(findings=tuple(on)),
         "line": steps.StepOutcome({"unjudged": {"echo": "this adapter returns nothing"}}),
     }
-    found = {promise.broken: (verdict, why) for promise, verdict, why in judged(outcomes)}
-    assert found["SIGKILL"][0] == "not kept"
-    assert "left_knee (id 14) still had torque, or did not answer, after SIGKILL" in found["SIGKILL"][1]
-    assert found["SIGTERM"] == ("seen", "step endings")
-    assert found["echo"] == ("cannot be judged here", "this adapter returns nothing")
-    assert found["powered"][0] == "not tried"
+    verdicts = {promise.broken: (verdict, why) for promise, verdict, why in judged(outcomes)}
+    assert verdicts["SIGKILL"][0] == "not kept"
+    assert "left_knee (id 14) still had torque, or did not answer, after SIGKILL" in verdicts["SIGKILL"][1]
+    assert verdicts["SIGTERM"] == ("seen", "step endings")
+    assert verdicts["echo"] == ("cannot be judged here", "this adapter returns nothing")
+    assert verdicts["powered"][0] == "not tried"
     assert all((ROOT / "docs" / promise.page).exists() and promise.step in STEPS for promise in PROMISES)
     assert counted(outcomes) == "7 seen, 1 not kept, 1 cannot be judged here, 1 not tried"
 
 
-def test_a_step_that_failed_or_was_not_done_is_no_all_clear(tmp_path):
+def test_a_step_that_failed_or_was_not_done_is_not_passed(tmp_path):
     why = ("servo 1 did not answer", "check power and wiring", "it was not finished")
     outcomes = {
         "line": steps.StepOutcome(),
@@ -206,8 +206,8 @@ def test_a_step_that_failed_or_was_not_done_is_no_all_clear(tmp_path):
     write_report(tmp_path, Rig.load("bioloid"), outcomes, {}, None)
     text = (tmp_path / TEXT).read_text(encoding="utf-8")
     assert text.startswith("NOT PASSED: endings failed; joints skipped; motion, walk not done. Promises: ")
-    told = "\n  ".join(("motors off when a program is ended", "failed", *why, "then axbridge verify --rig "))
-    assert re.search(re.escape(told) + ".*bioloid.toml --only endings\n", text)
+    card = "\n  ".join(("motors off when a program is ended", "failed", *why, "then axbridge verify --rig "))
+    assert re.search(re.escape(card) + ".*bioloid.toml --only endings\n", text)
 
 
 def test_only_a_robot_whose_steps_are_all_done_has_passed():
@@ -226,7 +226,7 @@ def test_only_a_robot_whose_steps_are_all_done_has_passed():
     assert verdict(head, done | joints(2, finding)) == ("broken", "NOT PASSED: 1 to repair")
 
 
-def test_the_text_and_the_page_say_nothing_of_person_computer_or_adapter(tmp_path):
+def test_text_and_page_name_neither_person_nor_computer_nor_adapter(tmp_path):
     rig = Rig.load(copy_rig(Rig.load("pan_tilt"), tmp_path / "anns_head")[0])
     port = "/dev/serial/by-id/usb-FTDI_USB__-__Serial_A4012345-if00-port0"
     findings = (

@@ -317,7 +317,7 @@ def runs(position, *, driven=Regime.OFF, goal=0.0):
 
 def params(**values):
     rig = Rig.load("bench_arm")
-    row = packed(rig.model_of(rig.servos[0]), rig)
+    row = packed(rig.specs[rig.servos[0].name].model, rig)
     for name, value in values.items():
         row[Param[name]] = value
     return row[None]
@@ -395,7 +395,7 @@ def test_goals_act_at_their_send_times_and_samples_have_their_own_times():
 
 def test_a_joint_whose_reading_is_beyond_its_stop_starts_at_the_stop():
     rig = Rig.load("bioloid").overridden({"world": {"fixed_base": True, "ground": False}})
-    low, _ = rig.stops_of(next(servo for servo in rig.servos if servo.name == "left_knee"))
+    low, _ = rig.specs["left_knee"].stops
     time = np.arange(0.0, 0.1, rig.robot.basic_time_step_ms / 1000)
     where = np.full(len(time), low - 0.01)
     limp = Track.of("left_knee", time, position=where, command=where, torque_enabled=np.zeros(len(time)))

@@ -340,7 +340,7 @@ def mean_error(runs, row):
 
 
 def truth(alone):
-    return pack(alone.model_of(alone.servos[0]), alone.profile_of(alone.servos[0]).units.position)
+    return pack(alone.specs[alone.servos[0].name].model, alone.specs[alone.servos[0].name].profile.units.position)
 
 
 @pytest.mark.parametrize("name", ["knee", "hip_swing"])

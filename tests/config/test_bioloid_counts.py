@@ -132,7 +132,7 @@ def test_the_servos_reach_every_angle_within_the_limits():
 
 
 @pytest.mark.parametrize("name", ["bioloid_head", "leg"])
-def test_its_other_rigs_count_as_it_does(name):
+def test_the_other_bioloid_rigs_have_the_same_counts(name):
     def mounted(rig):
         return {servo.id: (servo.zero, servo.direction, servo.soft_limits) for servo in rig.servos if servo.id < 19}
 

@@ -124,18 +124,18 @@ def world(tmp_path, request):
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_mesh_that_makes_no_sense_is_refused_before_an_engine_sees_it(world, name):
+def test_an_invalid_mesh_is_refused_before_an_engine_reads_it(world, name):
     with pytest.raises(RigError, match=rf"{name}: .+\n.+"):
         world(name, HOSTILE[name])  # <COLLADA/> crashed the process here
 
 
-def test_an_engine_without_a_window_gets_no_mesh_that_is_only_to_look_at(world):
+def test_an_engine_without_a_window_loads_no_visual_mesh(world):
     world("bare.dae", b"<COLLADA/>", "visual").close()
 
 
 @pytest.mark.parametrize(("name", "content"), [("box.stl", stl()), ("box.obj", obj())])
 @pytest.mark.slow
-def test_a_body_stands_on_its_mesh(world, name, content):
+def test_a_body_rests_on_its_collision_mesh(world, name, content):
     world = world(name, content, fixed_base=False, ground=True, base_height=0.01)
     left_alone(world, 0.5)
     place, orientation = world.base()

@@ -153,7 +153,7 @@ def test_feetech_registers_are_where_another_program_has_them(name, controller):
     ("word", "name"),
     [("LED", "led"), ("25", "led"), ("Goal Position", "goal_position"), ("30", "goal_position"), ("ID", "id")],
 )
-def test_a_register_is_meant_by_its_address_and_by_the_manuals_words(word, name):
+def test_a_register_is_found_by_its_address_and_by_the_manuals_name(word, name):
     assert FirmwareProfile.load("ax-12a").register_name(word) == name
 
 
@@ -178,7 +178,7 @@ def test_own_profiles_are_found_by_name_and_by_the_servos_model_number(where, tm
     assert profile_for(1220).name == "xc330"
     servo = {"name": "a", "joint": "a", "id": 1, "profile": "xc330", "zero": 2048}
     rig = Rig.model_validate({"name": "r", "servo": [servo]})
-    assert rig.model_of(rig.servos[0]).name == "xc330"
+    assert rig.specs[rig.servos[0].name].model.name == "xc330"
     with pytest.raises(ProfileError, match="xc330"):
         FirmwareProfile.load("xc33")
     monkeypatch.chdir("/")

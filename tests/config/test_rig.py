@@ -1,6 +1,9 @@
+import copy
 import math
+import pickle
 import sys
 import time
+from dataclasses import FrozenInstanceError
 
 import jsonschema  # comes with nbclient
 import pytest
@@ -44,8 +47,8 @@ def test_every_shipped_rig_loads_with_its_profiles_and_models(name):
     rig = Rig.load(name)
     for servo in rig.servos:
         if servo.drive == "dynamixel":
-            rig.profile_of(servo)
-            rig.model_of(servo)
+            assert rig.specs[servo.name].profile
+            assert rig.specs[servo.name].model
     assert rig.name == name
     jsonschema.validate(read_toml(find_toml(name, FOLDER, RigError), RigError), rig_schema())
 
@@ -100,7 +103,7 @@ def test_an_unknown_file_name_is_a_mistake_of_the_rig(load, tmp_path):
     for key in ("profile", "model"):
         rig = load(GOOD.replace("id = 2", f'id = 2\n{key} = "nowhere"'))
         with pytest.raises(RigError, match="no such file or name") as caught:
-            rig.model_of(rig.servos[1])
+            assert rig.specs[rig.servos[1].name].model
         assert (caught.value.path, caught.value.key) == (tmp_path / "arm.toml", f"servo.b.{key}")
 
 
@@ -135,7 +138,7 @@ def test_an_unknown_file_name_is_a_mistake_of_the_rig(load, tmp_path):
 def test_registers_and_values_that_a_servo_lacks_are_refused_by_name(load, change, words):
     rig = load(GOOD.replace("id = 1", change))
     with pytest.raises(RigError, match=words):
-        rig.profile_of(rig.servos[0])
+        assert rig.specs[rig.servos[0].name].profile
 
 
 @pytest.mark.parametrize(
@@ -148,9 +151,9 @@ def test_registers_and_values_that_a_servo_lacks_are_refused_by_name(load, chang
         "zero = 2048\nregisters = { homing_offset = -512 }",
     ],
 )
-def test_offsets_that_count_and_ranges_within_a_turn_are_taken(load, settings):
+def test_effective_offsets_and_ranges_within_a_turn_are_accepted(load, settings):
     rig = load(GOOD.replace("id = 1", f'id = 1\nprofile = "xl430-w250"\n{settings}'))
-    assert rig.profile_of(rig.servos[0]).name == "xl430-w250"
+    assert rig.specs[rig.servos[0].name].profile.name == "xl430-w250"
 
 
 def test_overrides_are_checked_like_the_file(load):
@@ -164,18 +167,18 @@ def test_stops_without_a_world_are_those_of_the_rig_or_none(load):
     rig = load(
         GOOD.replace('[world]\nurdf = "arm.urdf"\n', "").replace("id = 2", "id = 2\nmin_stop = -1\nmax_stop = 1")
     )
-    assert [rig.stops_of(servo) for servo in rig.servos] == [(-math.inf, math.inf), (-1.0, 1.0)]
+    assert [rig.specs[servo.name].stops for servo in rig.servos] == [(-math.inf, math.inf), (-1.0, 1.0)]
 
 
 def test_a_model_with_a_mistake_is_named_with_its_own_file(load, tmp_path):
     (tmp_path / "mine.toml").write_text('name = "mine"\n[controller]\nlaw = "magic"\n')
     rig = load(GOOD.replace("id = 2", 'id = 2\nmodel = "mine.toml"'))
     with pytest.raises(ProfileError) as caught:
-        rig.model_of(rig.servos[1])
+        assert rig.specs[rig.servos[1].name].model
     assert (caught.value.path, caught.value.key) == (tmp_path / "mine.toml", "controller.law")
 
 
-def test_another_servo_model_is_pure_and_in_every_servo_whose_firmware_has_its_law(load):
+def test_with_model_replaces_the_model_of_every_servo_that_has_its_law(load):
     mixed = GOOD + 'params = { motor = { armature = 0.004 } }\n[[servo]]\nname = "c"\njoint = "c"\ndrive = "ideal"\n'
     changed = load(mixed).with_model("ax12")
     assert [(servo.model, servo.params) for servo in changed.servos] == [("ax12", {}), ("ax12", {}), ("", {})]
@@ -192,12 +195,12 @@ def test_a_servo_model_that_fits_no_servo_is_refused():
         Rig.load("bench_arm").with_model("ax21")
 
 
-def test_a_servo_models_file_is_meant_as_seen_from_here(tmp_path, monkeypatch):
+def test_the_path_of_a_model_file_is_relative_to_the_working_directory(tmp_path, monkeypatch):
     source = Rig.load("bench_arm").with_model("ax12")
-    (tmp_path / "ax12.toml").write_bytes(source.model_of(source.servos[0]).path.read_bytes())
+    (tmp_path / "ax12.toml").write_bytes(source.specs[source.servos[0].name].model.path.read_bytes())
     monkeypatch.chdir(tmp_path)
     changed = Rig.load("bench_arm").with_model("ax12.toml")
-    assert changed.model_of(changed.servos[0]).path == tmp_path / "ax12.toml"
+    assert changed.specs[changed.servos[0].name].model.path == tmp_path / "ax12.toml"
 
 
 @pytest.mark.parametrize(
@@ -219,7 +222,7 @@ def test_a_servo_has_its_profiles_own_model_and_its_models_own_profile(given, pr
     for one in (rig, rig.overridden({"world": {"gui": True}})):
         servo = one.servos[0]
         assert (servo.profile, servo.model) == (profile, model)
-        assert one.model_of(servo).name == model.removesuffix(".toml")
+        assert one.specs[servo.name].model.name == model.removesuffix(".toml")
 
 
 @pytest.mark.parametrize("base", ["bare_horn", "bench_arm"])
@@ -232,7 +235,7 @@ def test_a_servo_has_its_profiles_own_model_and_its_models_own_profile(given, pr
         ('profile = "ax-18a"\nmodel = "ax12"', "ax12", 0.4),
     ],
 )
-def test_another_profile_than_the_bases_brings_its_own_model(base, given, model, slope, load, tmp_path):
+def test_a_profile_that_differs_from_the_bases_selects_its_own_model(base, given, model, slope, load, tmp_path):
     name = Rig.load(base).servos[0].name
     middle = (
         f'base = "{base}"\n[[servo]]\nname = "{name}"\nmodel = "ax12"\nparams = {{ controller = {{ slope = 0.4 }} }}\n'
@@ -264,9 +267,9 @@ def test_a_model_of_another_family_is_refused_by_check_and_open_alike(profile, m
         assert f'write model = "{FirmwareProfile.load(profile).model}"' in caught.value.hint
 
 
-def test_a_regulator_feeds_its_servo_and_the_bus_the_others():
+def test_a_servo_with_a_regulator_has_its_voltage_and_the_others_that_of_the_bus():
     rig = Rig.load("koch")
-    assert [rig.supply_of(servo) for servo in rig.servos] == [12.0, 12.0, 5.0, 5.0, 5.0, 5.0]
+    assert [rig.specs[servo.name].supply for servo in rig.servos] == [12.0, 12.0, 5.0, 5.0, 5.0, 5.0]
 
 
 @pytest.mark.parametrize(
@@ -321,8 +324,8 @@ def write(folders, text, name="over.toml"):
 def test_files_of_the_base_are_found_beside_it_from_any_folder(folders):
     rig = Rig.load(write(folders, 'base = "../base/arm.toml"\nname = "over"\n'))
     assert rig.urdf_path() == folders / "base" / "arm.urdf"
-    assert rig.profile_of(rig.servos[1]).name == "mine"
-    assert rig.model_of(rig.servos[1]).name == "ident"
+    assert rig.specs[rig.servos[1].name].profile.name == "mine"
+    assert rig.specs[rig.servos[1].name].model.name == "ident"
     assert rig.overridden({"world": {"time_step_ms": 1.0}}).urdf_path() == folders / "base" / "arm.urdf"
     assert str(folders) not in str(describe(rig)["rig"])  # a recording has no paths of this machine
     (folders / "mine" / "arm.urdf").write_text("<robot/>")
@@ -365,10 +368,10 @@ id = 9
 
 def test_constants_of_the_bases_model_do_not_change_another_model(folders):
     plain = Rig.load(write(folders, 'base = "../base/arm.toml"'))
-    assert plain.model_of(plain.servos[1]).motor.armature == 0.5
+    assert plain.specs[plain.servos[1].name].model.motor.armature == 0.5
     text = 'base = "../base/arm.toml"\n[[servo]]\nname = "b"\nmodel = "lima2009"\n'
     other = Rig.load(write(folders, text))
-    assert other.model_of(other.servos[1]).motor.armature == 0.0
+    assert other.specs[other.servos[1].name].model.motor.armature == 0.0
 
 
 def test_a_servo_given_twice_on_top_of_a_base_is_a_mistake(folders):
@@ -384,7 +387,7 @@ def test_a_mistake_in_the_base_is_named_with_its_own_file(folders):
     assert caught.value.path == folders / "base" / "arm.toml"
 
 
-def test_a_missing_urdf_is_said_to_belong_beside_the_base(folders):
+def test_the_error_for_a_missing_urdf_names_the_path_beside_the_base(folders):
     (folders / "base" / "arm.urdf").unlink()
     rig = Rig.load(write(folders, 'base = "../base/arm.toml"'))
     with pytest.raises(RigError, match=str(folders / "base" / "arm.urdf")):
@@ -397,7 +400,7 @@ def test_bases_that_lead_in_a_circle_are_named(folders):
         Rig.load(write(folders, 'base = "two.toml"', "one.toml"))
 
 
-def test_a_base_of_a_base_is_taken_along(folders):
+def test_a_rig_inherits_from_the_base_of_its_base(folders):
     write(folders, 'base = "../base/arm.toml"\n[[servo]]\nname = "a"\nmax_position = 1.0\nmin_position = -1.0\n')
     rig = Rig.load(write(folders, 'base = "over"\n[[servo]]\nname = "b"\nid = 8\n', "third.toml"))
     assert rig.servos[0].soft_limits == (-1.0, 1.0)
@@ -424,7 +427,7 @@ def rig(tmp_path):
 CHAIN = JOINT.format("hip", "base", "thigh") + JOINT.format("knee", "thigh", "shank")
 
 
-def test_a_wrong_name_of_an_ideal_joint_is_said_before_the_mass_that_its_link_seems_to_lack(rig):
+def test_a_wrong_joint_name_is_reported_before_a_missing_mass(rig):
     wrong = SERVO.format("knees") + 'drive = "ideal"\n'
     with pytest.raises(RigError, match="knees: no joint has this name\nits joints: hip, knee"):
         check_rig(rig(HEAVY.format("base") + HEAVY.format("thigh") + LINK.format("shank") + CHAIN, wrong))
@@ -436,7 +439,7 @@ def test_all_links_without_mass_are_named_at_once(rig):
         check_rig(rig(links, SERVO.format("hip") + "id = 1\n" + SERVO.format("knee") + "id = 2\n"))
 
 
-def test_it_is_said_that_a_robot_is_bolted_down_and_of_a_bus_only_where_one_is_used(rig):
+def test_the_assumptions_name_a_fixed_base_and_a_bus_only_if_one_is_used(rig):
     links = HEAVY.format("base") + HEAVY.format("thigh") + JOINT.format("hip", "base", "thigh")
     ideal = check_rig(rig(links, SERVO.format("hip") + 'drive = "ideal"\n')).assumed
     assert "base is bolted down: fixed_base = true, and no floor" in ideal
@@ -452,10 +455,10 @@ def test_a_model_whose_law_the_servo_has_no_registers_for_is_refused(load):
     words = r"servo\.horn\.model: 'ax12' has the law compliance, for which a xl330-m288 has"
     rig = load(HORN + 'model = "ax12"')
     with pytest.raises(RigError, match=words):
-        rig.model_of(rig.servos[0])  # as in `rig check` and at opening
+        assert rig.specs[rig.servos[0].name].model  # as in `rig check` and at opening
 
 
-def test_a_supply_and_a_zero_that_are_another_servos_are_said(load):
+def test_a_supply_or_a_zero_of_another_servo_model_is_reported(load):
     with pytest.raises(RigError, match="12 V is more voltage than horn .xl330-m288. takes: 7 V at most"):
         check_rig(load(HORN + 'model = "xl330"'))
     assumed = check_rig(load(HORN + 'model = "xl330"\nsupply_voltage = 5.0')).assumed
@@ -527,3 +530,25 @@ def test_an_alias_of_itself_is_refused(tmp_path):
     path.write_text('name = "arm"\n[webots]\naliases = { eye = "eye" }\n[[servo]]\nname = "a"\njoint = "j"\nid = 1\n')
     with pytest.raises(RigError, match=r"webots.aliases.eye: is an alias of itself"):
         Rig.load(path)
+
+
+def test_a_servo_is_resolved_once_and_again_in_a_changed_rig():
+    rig = Rig.load("bioloid")
+    first, second = (rig.specs[servo.name] for servo in rig.servos[:2])
+    assert rig.specs[rig.servos[0].name] is first
+    assert first.model is first.model is second.model  # the file is read once for equal servos
+    with pytest.raises(FrozenInstanceError):
+        first.config = second.config
+    heavier = rig.with_servos(lambda _: {"params": {"motor": {"armature": 0.5}}})
+    for changed, armature in (
+        (heavier, 0.5),
+        (rig.with_model("lima2009"), 0.0),
+        *(
+            (again(rig), first.model.motor.armature)
+            for again in (copy.deepcopy, lambda r: pickle.loads(pickle.dumps(r)))
+        ),
+    ):
+        spec = changed.specs[first.config.name]
+        assert (spec.rig is changed, spec.model.motor.armature) == (True, armature)
+    assert rig == Rig.load("bioloid")
+    assert len(pickle.dumps(rig)) < 1.1 * len(pickle.dumps(Rig.load("bioloid")))

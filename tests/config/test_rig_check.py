@@ -38,7 +38,6 @@ URDF = (
     f'<link name="thigh">{INERTIAL.format("1e-3")}</link><link name="shank">{INERTIAL.format("1e-3")}</link>'
     f"{JOINT.format('hip', 'base', 'thigh')}{JOINT.format('knee', 'thigh', 'shank')}</robot>"
 )
-HIP = 'name = "hip"\njoint = "hip"\nid = 1\n'
 KNEE = 'joint = "knee"\nid = 2\n'
 LIMIT = 'lower="-2.5" upper="2.5"'
 X = 'profile = "xl330-m288"\nzero = 2048\n'

@@ -115,7 +115,7 @@ def test_without_ros2_control_the_result_is_none(tmp_path):
 def test_a_rig_that_was_written_for_ros2_control_is_read_back(said, tmp_path, rig):
     assert f"wrote {rig}.launch.py" in said("export", "ros2", rig)
     own = Rig.load(rig)
-    units = own.profile_of(own.dynamixels[0]).units
+    units = own.specs[own.dynamixels[0].name].profile.units
     found = read_ros2_control(tmp_path / f"{rig}.ros2_control.xacro")
     assert {joint: one.id for joint, one in found.servos.items()} == {one.joint: one.id for one in own.dynamixels}
     for one in own.dynamixels:

@@ -113,7 +113,7 @@ def test_parameters_are_set_behind_the_name_in_python_and_in_a_rig_built_on_anot
     assert heavy.parameters["mass"].max == Rig.load("pendulum").parameters["mass"].max
 
 
-def test_the_urdf_of_a_world_has_them_in_it():
+def test_the_urdf_of_a_world_contains_the_parameters():
     text = Rig.load("pendulum:mass=0.25,length=0.2").urdf_text()
     assert '<mass value="0.25"/>' in text
     assert '<origin xyz="0 0 -0.2"/>' in text

@@ -61,6 +61,6 @@ class _Stubborn(VirtualBus):
         (_Forgetful, "a read returns exactly the bytes asked for"),
     ],
 )
-def test_a_bus_that_breaks_the_contract_is_told_which_promise(kind, promise):
+def test_the_error_names_the_promise_that_a_bus_breaks(kind, promise):
     with pytest.raises(AssertionError, match=promise):
         check_bus(lambda: kind(make_world()))

@@ -41,7 +41,7 @@ def frictionless(scene):
     return engine
 
 
-def test_an_engine_that_breaks_the_contract_is_told_which_promise():
+def test_the_error_names_the_promise_that_an_engine_breaks():
     with pytest.raises(AssertionError, match="dry friction holds up to its limit: the angle of a joint"):
         check_engine(frictionless)
 

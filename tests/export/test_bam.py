@@ -40,10 +40,10 @@ def log(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", sorted(PUBLISHED))
-def test_published_parameters_err_as_much_as_in_bam(published, log, name):
+def test_published_parameters_have_the_same_error_as_in_bam(published, log, name):
     document, runs = log
     rig = Rig.load("xl330_pendulum")
-    row = pack(from_bam(published / f"{name}.json"), rig.profile_of(rig.servos[0]).units.position)
+    row = pack(from_bam(published / f"{name}.json"), rig.specs[rig.servos[0].name].profile.units.position)
     ours = np.degrees(np.mean(np.abs(rollouts(row[None], runs)[0] - runs.position)))
     theirs = bam_bench.mean_error(PUBLISHED[name], document, ERROR_GAINS["xl330"])
     assert theirs > 4.0  # else nothing would be told by the next line
@@ -51,7 +51,7 @@ def test_published_parameters_err_as_much_as_in_bam(published, log, name):
 
 
 @pytest.mark.parametrize("name", sorted(PUBLISHED))
-def test_out_again_it_is_the_same_file_but_for_what_is_named(published, name):
+def test_an_exported_import_differs_only_in_the_reported_parts(published, name):
     back, lost = to_bam(from_bam(published / f"{name}.json"), "xl330")
     quadratic = {key for key in PUBLISHED[name] if key.endswith("quad")}
     for key, value in PUBLISHED[name].items():
@@ -80,9 +80,9 @@ def test_an_export_never_replaces_what_it_reads(published, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("latency_ms", [20.0, 0.0])
-def test_gear_loss_goes_into_the_resistance_and_what_is_lost_is_named(latency_ms):
+def test_gear_loss_becomes_resistance_and_left_out_parts_are_reported(latency_ms):
     rig = Rig.load("pan_tilt")
-    model = rig.model_of(rig.servos[0])
+    model = rig.specs[rig.servos[0].name].model
     model = model.model_copy(update={"sensor": model.sensor.model_copy(update={"latency_ms": latency_ms})})
     document, lost = to_bam(model, "ax12")
     motor = model.motor
@@ -102,7 +102,7 @@ def test_gear_loss_goes_into_the_resistance_and_what_is_lost_is_named(latency_ms
         ({"R": -1.0}, "out of range"),
     ],
 )
-def test_a_file_that_cannot_be_used_says_why(published, change, words, capsys):
+def test_an_unusable_file_is_refused_with_the_reason(published, change, words, capsys):
     (published / "bad.json").write_text(json.dumps(PUBLISHED["m1"] | change))
     assert run(["import", str(published / "bad.json"), str(published / "bad.toml")]) == 2
     assert words in capsys.readouterr().err

@@ -34,7 +34,7 @@ def test_the_papers_servo_moves_as_in_axbridge():
 
 
 @pytest.mark.ci
-def test_what_mjcf_leaves_out_of_an_ax12_is_named_and_matters_in_fast_motion():
+def test_parts_of_an_ax12_that_mjcf_lacks_are_reported_and_matter_in_fast_motion():
     rig = Rig.load("bench_arm").with_model("ax12")
     found = differences(rig)
     assert max(value for name, value in found.items() if name.startswith("step")) < 0.7
@@ -56,11 +56,11 @@ def test_gear_loss_does_not_make_the_motor_faster_and_latency_is_kept():
         mujoco.mj_step(model, data)
     assert 0.020 <= data.time < 0.024
     mujoco.mj_step(model, data, round((2.0 - data.time) / model.opt.timestep))
-    free = rig.buses[0].supply_voltage / rig.model_of(rig.servos[0]).motor.output_constant
+    free = rig.buses[0].supply_voltage / rig.specs[rig.servos[0].name].model.motor.output_constant
     assert 0.9 * free < data.qvel[0] < free
 
 
-def test_a_humanoid_stands_in_mujoco_and_goes_limp_when_told():
+def test_a_humanoid_stands_in_mujoco_and_goes_limp_when_its_actuators_are_disabled():
     model, data = loaded(Rig.load("bioloid"))
     mujoco.mj_step(model, data, round(2.0 / model.opt.timestep))
     assert data.qpos[2] > 0.27
@@ -81,7 +81,7 @@ def test_the_verb_writes_a_file_that_says_what_is_missing(tmp_path, capsys):
     assert "already there" in capsys.readouterr().err
 
 
-def test_a_model_alone_is_put_on_an_arm_and_nonsense_is_told_what_there_is(tmp_path, capsys):
+def test_a_model_alone_is_exported_on_an_arm_and_an_unknown_name_lists_the_rigs(tmp_path, capsys):
     assert run(["export", "mujoco", "ax12", "--out", str(tmp_path / "ax12.xml")]) == 0
     assert "ax12.xml: bench_arm, " in capsys.readouterr().out
     for wrong, said in (("bench_arn", "did you mean 'bench_arm'?"), ("xl330", "'xl330' fits no servo of this rig")):

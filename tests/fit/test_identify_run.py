@@ -59,11 +59,11 @@ def test_a_fit_finds_its_truth_and_writes_a_model_that_rigs_can_use(tmp_path, sp
     assert fit.row[Param.NOISE] == pytest.approx(math.radians(0.1), rel=0.3)
     path = tmp_path / "mine.toml"
     write_params(fit, path)
-    model = RIG.model_of(RIG.servos[0], str(path))
+    model = RIG.specs[RIG.servos[0].name].load_model(str(path))
     assert model.name == "mine"
     np.testing.assert_allclose(packed(model, RIG), fit.row, rtol=1e-9, atol=1e-12)
     assert model.prediction.held_out_error == pytest.approx(math.radians(held[0].rmse), rel=0.01)
-    plain = packed(RIG.model_of(RIG.servos[0], "ax12"), RIG)
+    plain = packed(RIG.specs[RIG.servos[0].name].load_model("ax12"), RIG)
     result, expected = (SteadyServo.of(row).duty(0.1, 9.6, 0.0) for row in (fit.row, plain))
     assert abs(result / expected - 1) < model.prediction.load_share < 0.5  # the truth is within the interval
 
@@ -224,7 +224,7 @@ def test_a_fit_recovers_an_x_servo_from_recordings_through_its_registers(
     assert result["mae_deg"] < 0.1
     assert result["held_out_mae_deg"] < 0.4
     bench = Rig.load("xl330_pendulum")
-    true = bench.model_of(bench.servos[0], model).model_dump()  # the paper's model has no armature
+    true = bench.specs[bench.servos[0].name].load_model(model).model_dump()  # the paper's model has no armature
     outside = {}
     for name, estimate in result["parameters"].items():
         table, key = name.split(".")
@@ -270,13 +270,13 @@ def test_the_verdict_names_each_model_that_predicts_better_than_the_fit(fit):
 
 def test_a_fit_starts_from_a_model_by_name_or_file_and_frees_the_given_parameters(tmp_path):
     rig = RIG.with_servos(lambda _: {"profile": "ax-18a", "model": "ax18"})
-    truth = packed(rig.model_of(rig.servos[0]), rig)
+    truth = packed(rig.specs[rig.servos[0].name].model, rig)
     data = ax12_data(truth)[:1]
     quick = {"starts": 1, "generations": 2, "budget": 1.0, "richer": False, "where": map}
     named = identify(data, rig, "ax18", free=["motor.torque_constant"], **quick)
     assert named.kind == "ax12"
     assert "motor.torque_constant" in [unknown.name for unknown in named.unknowns]
-    assert named.base.motor.gear_ratio == rig.model_of(rig.servos[0]).motor.gear_ratio
+    assert named.base.motor.gear_ratio == rig.specs[rig.servos[0].name].model.motor.gear_ratio
     write_params(named, tmp_path / "mine.toml")
     again = identify(data, rig, str(tmp_path / "mine.toml"), **quick)
     assert again.base.name == "mine"

@@ -31,7 +31,7 @@ def rolled(environment, seed, steps=15):
 
 @pytest.mark.filterwarnings("ignore:.*symmetric and normalized space:UserWarning")  # actions are rad
 @pytest.mark.parametrize("name", ["axbridge/Reach-v0", pytest.param("axbridge/BioloidStand-v0", marks=pytest.mark.ci)])
-def test_gymnasium_finds_nothing_wrong(name):
+def test_environments_pass_gymnasiums_check(name):
     environment = gymnasium.make(name, backend="sim")
     check_env(environment.unwrapped, skip_render_check=True)
     environment.close()
@@ -52,19 +52,19 @@ def test_actions_and_observations_are_radians_within_the_rigs_limits():
         for _ in range(60):
             observation, *_ = environment.step(environment.action_space.high)
         assert observation[:3] == pytest.approx(environment.action_space.high, abs=math.radians(3))
-        for action, said in (
+        for action, message in (
             ([math.nan, 0.0, 0.0], "not all finite"),
             ([0.1, 0.2], "expected 3 goals, got 2"),
             ([0.0, -1.3, 0.0], r"goal -1.3 rad of .* is outside of -1.200 to"),
             (["a", 0.0, 0.0], r"\['a', 0.0, 0.0\] are no goals"),
             ([90.0, 0.0, 0.0], "radians\\? 90° is 1.571"),
         ):
-            with pytest.raises(UsageError, match=said):
+            with pytest.raises(UsageError, match=message):
                 environment.unwrapped.step(action)
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"randomise": True}, "randomise is a Randomisation, not bool"),
         ({"randomise": {"friction": (0, 1)}}, "randomise is a Randomisation, not dict"),
@@ -76,8 +76,8 @@ def test_actions_and_observations_are_radians_within_the_rigs_limits():
         ({"span": "x"}, "a span of 'x'"),
     ],
 )
-def test_a_wrong_option_is_named(options, said):
-    with pytest.raises(UsageError, match=said):
+def test_a_wrong_option_is_named(options, message):
+    with pytest.raises(UsageError, match=message):
         gymnasium.make("axbridge/Reach-v0", **options)
 
 
@@ -103,7 +103,7 @@ def test_a_picture_shows_the_robot_where_it_is(engine):
 
 
 @pytest.mark.parametrize("step_ms", [20, pytest.param(50, marks=pytest.mark.ci)])
-def test_a_robot_that_stands_free_stands_in_a_task_that_does_nothing_for_it(step_ms):
+def test_a_free_robot_stands_in_a_task_without_support(step_ms):
     class Upright(ServoEnv):
         def judge(self, robot):
             return robot.simulation.base[0][2] / robot.simulation.base_start[0][2], False, {}
@@ -114,7 +114,7 @@ def test_a_robot_that_stands_free_stands_in_a_task_that_does_nothing_for_it(step
     assert min(heights) > 0.95
 
 
-def test_a_humanoid_stands_and_is_told_when_it_has_fallen():
+def test_a_humanoid_stands_and_a_fall_ends_the_episode():
     with gymnasium.make("axbridge/BioloidStand-v0") as environment:
         environment.reset(seed=1)
         start = environment.unwrapped.start
@@ -130,7 +130,7 @@ def test_a_humanoid_stands_and_is_told_when_it_has_fallen():
         assert "fault" not in info
 
 
-def test_a_served_robot_is_the_same_class_in_real_time_and_goes_limp_while_a_learner_thinks():
+def test_an_environment_on_a_served_robot_runs_in_real_time_and_goes_limp_in_a_pause():
     with pytest.raises(UsageError, match="whose parameters cannot be drawn"):
         gymnasium.make("axbridge/Reach-v0", backend="real", port="/dev/null", randomise=Randomisation())
     with serving("bench_arm") as port, gymnasium.make("axbridge/Reach-v0", backend="twin", port=port) as environment:
@@ -155,7 +155,7 @@ def test_a_served_robot_is_the_same_class_in_real_time_and_goes_limp_while_a_lea
 
 
 @pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning")  # that it stays limp
-def test_an_overload_ends_the_episode_and_says_so():
+def test_an_overload_ends_the_episode_with_its_fault():
     with gymnasium.make("axbridge/Reach-v0") as environment:
         environment.reset(seed=2)
         environment.unwrapped.robot.simulation.inject("overload:1")

@@ -44,7 +44,7 @@ def test_draws_have_the_spread_and_correlation_of_the_fit(fit):
     assert np.percentile(efficiency, (16, 84)) - 0.6 == pytest.approx([-0.1 / 1.96, 0.05 / 1.96], rel=0.1)
     assert np.corrcoef(efficiency, armature)[0, 1] == pytest.approx(0.89, abs=0.03)
     assert abs(np.corrcoef(efficiency, coulomb)[0, 1]) < 0.05
-    assert np.histogram(coulomb, 4, (0.0, 0.2))[0] == pytest.approx(500, abs=80)  # what is not told is even
+    assert np.histogram(coulomb, 4, (0.0, 0.2))[0] == pytest.approx(500, abs=80)  # not identified: even
 
 
 def test_every_servo_draws_its_own_values_by_the_seed(fit):
@@ -52,9 +52,9 @@ def test_every_servo_draws_its_own_values_by_the_seed(fit):
     rig = Rig.load("pan_tilt")
     first, again, other = (randomisation.drawn(rig, np.random.default_rng(seed)) for seed in (1, 1, 2))
     assert first == again != other
-    pan, tilt = (first.model_of(servo) for servo in first.servos)
+    pan, tilt = (first.specs[servo.name].model for servo in first.servos)
     assert pan.motor.efficiency != tilt.motor.efficiency
-    assert 0 < pan.sensor.latency_ms - rig.model_of(rig.servos[0]).sensor.latency_ms < 4
+    assert 0 < pan.sensor.latency_ms - rig.specs[rig.servos[0].name].model.sensor.latency_ms < 4
     assert first.buses[0].supply_voltage != rig.buses[0].supply_voltage
     assert randomisation.faults() == "drop=0.01,late=0.002"
 
@@ -78,7 +78,7 @@ def test_ranges_draw_each_servo_and_each_link_by_itself_and_the_seed_decides():
     rig = Rig.load("bioloid")
     first, again, other = (randomisation.drawn(rig, np.random.default_rng(seed)) for seed in (1, 1, 2))
     assert first == again != other
-    models = [first.model_of(servo) for servo in first.servos]
+    models = [first.specs[servo.name].model for servo in first.servos]
     dry = [model.friction.coulomb + model.friction.output for model in models]
     assert 0.02 <= min(dry) < max(dry) <= 0.06
     assert len(set(dry)) == len(dry)
@@ -106,27 +106,17 @@ def test_a_link_of_twice_the_mass_needs_twice_the_torque():
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("kind", "options", "message"),
     [
-        ({"ranges": {"fricton": (0.0, 0.1)}}, "did you mean 'friction'"),
-        ({"ranges": {"friction": (0.1, 0.0)}}, "0.1 to 0 is no range"),
-        ({"ranges": {"friction": 0.1}}, "no lowest and highest value"),
-        ({"ranges": {"mass": (0.0, 1.0)}}, "mass: 0 is too little"),
-        ({"ranges": [0.1]}, "ranges is a dict"),
-        ({"ranges": {"friction": (-0.1, 0.1)}}, "friction: -0.1 is negative"),
-        ({"supplies": Supply(11.1, 0.3)}, "supplies is a list of Supply"),
-        ({"parameters": [1]}, "parameters is a list of Parameters"),
-        ({"line": 0.1}, "line is a LineQuality"),
-    ],
-)
-def test_an_invalid_randomisation_is_refused_when_it_is_created(options, said):
-    with pytest.raises(UsageError, match=said):
-        Randomisation(**options)
-
-
-@pytest.mark.parametrize(
-    ("kind", "options", "said"),
-    [
+        (Randomisation, {"ranges": {"fricton": (0.0, 0.1)}}, "did you mean 'friction'"),
+        (Randomisation, {"ranges": {"friction": (0.1, 0.0)}}, "0.1 to 0 is no range"),
+        (Randomisation, {"ranges": {"friction": 0.1}}, "no lowest and highest value"),
+        (Randomisation, {"ranges": {"mass": (0.0, 1.0)}}, "mass: 0 is too little"),
+        (Randomisation, {"ranges": [0.1]}, "ranges is a dict"),
+        (Randomisation, {"ranges": {"friction": (-0.1, 0.1)}}, "friction: -0.1 is negative"),
+        (Randomisation, {"supplies": Supply(11.1, 0.3)}, "supplies is a list of Supply"),
+        (Randomisation, {"parameters": [1]}, "parameters is a list of Parameters"),
+        (Randomisation, {"line": 0.1}, "line is a LineQuality"),
         (LineQuality, {"loss": 2}, "loss = 2 of a LineQuality\ngive a number from 0 to 1"),
         (LineQuality, {"late": "x"}, "late = 'x' of a LineQuality"),
         (LineQuality, {"jitter": math.nan}, "jitter = nan of a LineQuality"),
@@ -134,8 +124,8 @@ def test_an_invalid_randomisation_is_refused_when_it_is_created(options, said):
         (Supply, {"voltage": "12", "resistance": 0.1}, "voltage = '12' of a Supply"),
     ],
 )
-def test_a_line_and_a_supply_refuse_invalid_numbers(kind, options, said):
-    with pytest.raises(UsageError, match=said):
+def test_wrong_values_of_a_randomisation_a_line_or_a_supply_are_refused(kind, options, message):
+    with pytest.raises(UsageError, match=message):
         kind(**options)
 
 

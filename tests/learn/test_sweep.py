@@ -25,7 +25,7 @@ def test_axes_are_lists_and_ranges_in_one_string_or_several():
 
 
 @pytest.mark.ci
-def test_latency_comes_later_and_friction_falls_slower():
+def test_latency_delays_a_step_and_friction_slows_a_fall():
     rig, done = Rig.load("bench_arm"), []
     rows = sweep(rig, parse_axes(["latency=0,30"]), "step.delay", report=lambda *shares: done.append(shares))
     early, late = (row.figures["delay"] for row in rows)
@@ -38,19 +38,19 @@ def test_latency_comes_later_and_friction_falls_slower():
 def test_friction_is_all_dry_friction_on_both_sides_of_the_play():
     """Most friction of an ax12 is behind the backlash; earlier only the part before it was scaled."""
     rig = Rig.load("bench_arm").with_model("ax12")
-    before, after = (one.model_of(one.servos[0]).friction for one in (rig, changed(rig, {"friction": 0.06})))
+    before, after = (one.specs[one.servos[0].name].model.friction for one in (rig, changed(rig, {"friction": 0.06})))
     assert before.output > before.coulomb > 0
     assert after.coulomb + after.output == pytest.approx(0.06)
     assert after.output / after.coulomb == pytest.approx(before.output / before.coulomb)
     alone = changed(rig, {"friction.coulomb": 0.06})
-    assert alone.model_of(alone.servos[0]).friction.output == before.output
+    assert alone.specs[alone.servos[0].name].model.friction.output == before.output
 
 
 @pytest.mark.ci
-def test_the_verb_prints_a_table_and_asks_back(tmp_path, capsys, monkeypatch):
+def test_the_verb_prints_a_table_and_refuses_wrong_options(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    said = ["sweep", "bench_arm", "--over", "supply=9.6,11.1", "--metric", "step.rise"]
-    assert run([*said, "--out", "table.csv"]) == 0
+    command = ["sweep", "bench_arm", "--over", "supply=9.6,11.1", "--metric", "step.rise"]
+    assert run([*command, "--out", "table.csv"]) == 0
     table = capsys.readouterr().out.splitlines()
     assert (table[0].split(), len(table)) == (["supply_V", "rise_s"], 4)
     head, *rows = (line.split(",") for line in (tmp_path / "table.csv").read_text().splitlines())
@@ -58,18 +58,18 @@ def test_the_verb_prints_a_table_and_asks_back(tmp_path, capsys, monkeypatch):
     slow, fast = (float(rise) for _, rise in rows)
     assert slow > 1.1 * fast
     for wrong, words in (
-        ([*said[:-1], "stepp"], "did you mean 'step'?"),
-        ([*said[:-1], "step.rice"], "it has: delay, rise"),
-        ([*said[:3], "efficiency=2"], "efficiency"),
-        ([*said[:3], "supply=-5"], "supply_voltage: must be more than 0"),
-        ([*said, "--executor", "ray://x"], "dask://HOST:PORT"),
+        ([*command[:-1], "stepp"], "did you mean 'step'?"),
+        ([*command[:-1], "step.rice"], "it has: delay, rise"),
+        ([*command[:3], "efficiency=2"], "efficiency"),
+        ([*command[:3], "supply=-5"], "supply_voltage: must be more than 0"),
+        ([*command, "--executor", "ray://x"], "dask://HOST:PORT"),
     ):
         assert run(wrong) == 2
         assert words in capsys.readouterr().err
 
 
 @pytest.mark.ci  # tests/fit/test_identify_run.py asks a cluster in `make test`
-def test_a_dask_cluster_gives_the_same_and_may_lose_a_worker(tmp_path):
+def test_a_dask_cluster_gives_the_same_rows_after_the_loss_of_a_worker(tmp_path):
     pytest.importorskip("distributed")
     script = textwrap.dedent("""
         import os, signal

@@ -11,6 +11,7 @@ import pytest
 
 from axbridge.cli import app, import_  # noqa: F401 - registers it
 from axbridge.comparison.comparison import following, summary
+from axbridge.config.registers import AX
 from axbridge.errors import RecordingError, UsageError
 from axbridge.recording.csv_parquet import write_csv, write_parquet
 from axbridge.recording.import_logs import import_log, parse_columns
@@ -20,7 +21,6 @@ from axbridge.recording.provenance import rig_of
 from axbridge.recording.recording import Track, in_order
 from axbridge.recording.sample_quality import findings, sample_facts
 from axbridge.recording.stored import open_recording
-from axbridge.units import AX
 
 REAL = Path(__file__).parents[2] / "docs" / "real"
 LOG, STEPS = REAL / "xl330_pendulum" / "xl330_kp400_lift_and_drop.json", REAL / "ax12a_steps"

@@ -20,9 +20,9 @@ robot = axbridge.open("koch", backend="real", port=sys.argv[1])
 roll, pan, elbow, gripper = (robot[name] for name in ("wrist_roll", "shoulder_pan", "elbow_flex", "gripper"))
 """
 RUN = """
-roll.set_position(-2.5)
+roll.set_position(-1.2)
 gripper.set_position(0.0)
-while roll.position != roll.position or roll.position > -2.4:
+while roll.position != roll.position or roll.position > -1.1:
     robot.step(20)
 roll.set_position(math.inf)
 roll.set_velocity(1.0)
@@ -37,9 +37,9 @@ while True:
 """
 SLOW = """
 roll.set_position(0.5)
-for _ in range(3):
+for _ in range(2):
     robot.step(20)
-    time.sleep(1.0)
+    time.sleep(0.8)
 print([servo.read("bus_watchdog") for servo in (roll, pan)], roll.torque_enabled, flush=True)
 """
 STOPPED = """
@@ -83,11 +83,11 @@ def held(line, register, *joints):
 def test_joints_stop_within_the_period_although_host_and_guard_are_killed(line):
     with Warm("-c", OPEN + RUN, line.port) as driver:
         guard = int(driver.stdout.readline())
-        said = [driver.stdout.readline() for _ in range(20)]
+        lines = [driver.stdout.readline() for _ in range(20)]
         os.kill(guard, signal.SIGKILL)
         driver.kill()
-        said += driver.stdout.read().splitlines()
-        last = [float(part) for part in said[-1].split()]
+        lines += driver.stdout.read().splitlines()
+        last = [float(part) for part in lines[-1].split()]
         driver.wait()
     time.sleep(3 * PERIOD)  # without packets, which would feed the watchdogs
     moving = "shoulder_pan", "elbow_flex", "wrist_roll", "gripper"

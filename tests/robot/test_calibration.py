@@ -21,20 +21,20 @@ PAN, TILT = RIG.servos
 REGISTERS = ("torque_enable", "torque_limit", "moving_speed", "led", "cw_angle_limit", "ccw_angle_limit")
 
 
-def test_the_servo_that_moved_is_found_though_its_neighbour_gave_way_a_little():
+def test_the_servo_that_moved_most_is_selected():
     assert moved_most(BEFORE, {"servo 1": 2.7, "servo 2": 2.2, "servo 3": 1.0}) == ("servo 2", pytest.approx(-0.4))
 
 
 @pytest.mark.parametrize(
-    ("now", "said"),
+    ("now", "message"),
     [
         ({"servo 1": 2.7}, "no servo has moved"),
         ({"servo 1": 3.0, "servo 2": 2.3}, "servo 1 by .23°, servo 2 by -17°"),
         ({"servo 3": 5.1}, "servo 3 jumped from 57° to 292°"),
     ],
 )
-def test_an_ambiguous_motion_is_refused(now, said):
-    with pytest.raises(UsageError, match=said):
+def test_an_ambiguous_motion_is_refused(now, message):
+    with pytest.raises(UsageError, match=message):
         moved_most(BEFORE, BEFORE | now)
 
 
@@ -68,7 +68,7 @@ def test_an_ambiguous_motion_is_refused(now, said):
         ),
     ],
 )
-def test_only_what_differs_changes_limits_end_at_the_stops_and_what_is_strange_is_told(servo, found, values, noted):
+def test_only_different_values_change_limits_end_at_the_stops_and_doubts_are_noted(servo, found, values, noted):
     changed, notes = changes(RIG, servo, Mounting("main", *found))
     assert changed == values
     assert len(notes) == len(noted)
@@ -82,9 +82,9 @@ def test_two_servos_of_one_id_are_refused():
 
 
 def test_the_positive_direction_is_described_as_seen():
-    ways = positive_directions(RIG)
-    assert ways["pan"] == "counter-clockwise, seen from above"
-    assert ways["tilt"] in {f"counter-clockwise, seen from the {side}" for side in ("left", "right")}
+    directions = positive_directions(RIG)
+    assert directions["pan"] == "counter-clockwise, seen from above"
+    assert directions["tilt"] in {f"counter-clockwise, seen from the {side}" for side in ("left", "right")}
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ def test_an_led_that_was_on_blinks_and_is_on_afterwards(robot):
     assert robot["pan"].read("led") == 1
 
 
-def test_a_servo_moves_one_way_and_back_with_little_torque_and_is_limp_and_as_it_was_then(robot):
+def test_a_nudge_moves_a_servo_and_back_with_little_torque_and_restores_its_registers(robot):
     robot["pan"].write("moving_speed", 77)
     before, seen, torques, others = held(robot), [], set(), set()
 

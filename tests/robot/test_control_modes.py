@@ -52,7 +52,7 @@ def command(servo, mode):
 
 
 @pytest.mark.parametrize(("robot", "before", "after"), pairs(ROWS), indirect=["robot"])
-def test_after_a_change_of_mode_the_new_command_acts_and_no_speed_is_higher_than_those_asked_for(robot, before, after):
+def test_after_a_change_of_mode_the_new_command_acts_and_no_speed_exceeds_the_commanded_ones(robot, before, after):
     servo = robot["horn"]
     if before == "torque":
         servo.set_torque(0.05 * servo.max_torque)
@@ -117,11 +117,12 @@ def test_an_acceleration_limit_acts_without_a_limit_of_the_speed(tmp_path, profi
         if not of_the_rig:
             servo.set_acceleration(acceleration)
         servo.set_position(1.5)
-        turned = run(robot, 1.0, lambda: servo.position)
+        turned, speeds = zip(*run(robot, 3.0, lambda: (servo.position, servo.velocity)), strict=True)
         assert turned[9] < acceleration * 0.2**2 / 2 + 0.01
         assert turned[34] == pytest.approx(acceleration * 0.7**2 / 2, rel=0.35)
-        run(robot, 2.0)
-        assert servo.position == pytest.approx(1.5, abs=0.06)
+        if profile not in {"sts3215", "scs0009"}:  # Feetech servos approach a first goal slowly
+            assert max(speeds) == pytest.approx(math.sqrt(acceleration * 1.5), rel=0.15)  # a triangle over 1.5 rad
+        assert turned[-1] == pytest.approx(1.5, abs=0.06)
 
 
 @pytest.mark.parametrize("command", ["set_torque", "set_duty", "set_available_torque"])
@@ -136,13 +137,13 @@ def test_no_command_gives_a_feetech_servo_more_than_its_own_max_torque(tmp_path,
         servo.set_velocity(1.0)
         run(robot, 0.1)
         getattr(servo, command)(0.95 if command == "set_duty" else 0.95 * servo.max_torque)
-        felt = run(robot, 0.5, lambda: (servo.load, servo.read("torque_limit")))
-        assert 0.4 < felt[-1][0] == max(load for load, _ in felt) <= 0.5
-        assert max(limit for _, limit in felt) == 500
+        loads = run(robot, 0.5, lambda: (servo.load, servo.read("torque_limit")))
+        assert 0.4 < loads[-1][0] == max(load for load, _ in loads) <= 0.5
+        assert max(limit for _, limit in loads) == 500
 
 
 @pytest.mark.parametrize("temperature", [33.0, 67.0])
-def test_a_warm_motor_gives_the_torque_that_is_asked_for(tmp_path, temperature):
+def test_a_warm_motor_gives_the_commanded_torque(tmp_path, temperature):
     """The resistance of an XL330 grows by 2.06 % a kelvin."""
     with axbridge.open(write_horn(tmp_path, "xl330-m288", more="min_stop = -0.1\nmax_stop = 0.1")) as robot:
         servo = robot["horn"]
@@ -159,7 +160,7 @@ SLOW = [pytest.param(*WHEELS[0], 0.3), *(pytest.param(*wheel, 0.3, marks=pytest.
 @pytest.mark.parametrize(
     ("profile", "direction", "speed"), [*((*wheel, speed) for wheel in WHEELS for speed in (1.0, -1.0, 3.0)), *SLOW]
 )
-def test_a_wheel_keeps_its_speed_where_its_sensor_sees_nothing(tmp_path, profile, direction, speed):
+def test_a_wheel_keeps_its_speed_in_the_dead_zone(tmp_path, profile, direction, speed):
     with axbridge.open(write_horn(tmp_path, profile, more=f"direction = {direction}")) as robot:
         servo = robot["horn"]
         servo.set_position(math.inf)
@@ -174,7 +175,7 @@ def test_a_wheel_keeps_its_speed_where_its_sensor_sees_nothing(tmp_path, profile
         assert turned == pytest.approx(places, abs=math.radians(3))
 
 
-def test_a_wheel_that_is_switched_off_where_its_sensor_sees_nothing_is_not_said_to_turn(tmp_path):
+def test_a_wheel_that_is_switched_off_in_the_dead_zone_has_velocity_0(tmp_path):
     with axbridge.open(write_horn(tmp_path, "ax-12a")) as robot:
         servo = robot["horn"]
         servo.set_position(math.inf)

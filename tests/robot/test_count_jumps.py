@@ -11,7 +11,7 @@ from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig
 from axbridge.errors import RigError, UsageError
 from axbridge.view.actions import Actions
-from tests.robot.test_unasked_motion import lead, power_cycle, recover, shaft, stop_and_resume, torque_on
+from tests.robot.test_unasked_motion import Bench, lead, power_cycle, recover, shaft, stop_and_resume, torque_on
 from tests.support.pairs import pairs
 from tests.support.pty_line import PtyLine
 from tests.support.waiting import run
@@ -58,16 +58,16 @@ def test_a_joint_stays_where_its_count_jumps(family, offset, event):
             lead(robot, 0.0)
             servo.set_position(0.2)
             run(robot, 0.3)
-            event(robot, servo, place)
+            event(Bench(robot), place)
             begun = shaft(robot)
-            ways = run(robot, 0.4, lambda begun=begun: abs(shaft(robot) - begun))
+            distances = run(robot, 0.4, lambda begun=begun: abs(shaft(robot) - begun))
             if robot.withheld:
                 servo.recover()
-                ways += run(robot, 0.4, lambda begun=begun: abs(shaft(robot) - begun))
+                distances += run(robot, 0.4, lambda begun=begun: abs(shaft(robot) - begun))
             assert servo.torque_enabled
             assert math.remainder(servo.position - shaft(robot), math.tau) == pytest.approx(0.0, abs=0.01)
-            moved[place] = max(ways)
-    assert max(moved.values()) < MOST, {f"{place:.2f}": f"{math.degrees(way):.1f}°" for place, way in moved.items()}
+            moved[place] = max(distances)
+    assert max(moved.values()) < MOST, {place: math.degrees(distance) for place, distance in moved.items()}
 
 
 COMMANDS = {
@@ -79,7 +79,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize(("family", "offset"), [("sts3215", 1500), ("sts3215", -1500), ("xl330-m288", 1500)])
-def test_a_change_of_mode_leaves_the_position_where_it_is(family, offset):
+def test_a_change_of_mode_does_not_change_the_reported_position(family, offset):
     with axbridge.open(rig_of(family, offset, zero=2048)) as robot:
         servo, seen = robot["horn"], []
         for command in (*COMMANDS.values(), *reversed(COMMANDS.values())):
@@ -89,7 +89,7 @@ def test_a_change_of_mode_leaves_the_position_where_it_is(family, offset):
     assert max(seen) < MOST
 
 
-def test_a_feetech_servo_that_was_left_in_an_endless_mode_is_where_it_is():
+def test_the_position_of_a_feetech_servo_left_in_an_endless_mode_is_correct():
     rig = rig_of("sts3215", 1500, min_position=-0.5, max_position=0.5)
     with PtyLine({1: "sts3215"}) as line:
         line.set(1, homing_offset=1500, operating_mode=1, present_position=2048 + 1500)
@@ -115,7 +115,7 @@ def found_at(turns, mode=4, **more):
             yield robot, line[1].table
 
 
-WAYS = {
+FIRST_GOALS = {
     "set_position": lambda robot: robot["horn"].set_position(0.0),
     "set_positions": lambda robot: robot.set_positions([0.0]),
     "goto": lambda robot: robot.goto({"horn": 0.0}, 0.1),
@@ -127,9 +127,9 @@ WAYS = {
 def test_a_first_goal_that_may_be_a_turn_away_is_refused_until_the_position_is_confirmed(mode):
     with found_at(1.5, mode) as (robot, table):
         servo = robot["horn"]
-        for way in WAYS.values():
+        for give_goal in FIRST_GOALS.values():
             with pytest.raises(UsageError, match="found at 9.425 rad, and 0.000 is more .*no limits") as refused:
-                way(robot)
+                give_goal(robot)
             assert "set_position(servo.position)" in refused.value.hint
         assert table["torque_enable"] == 0
         servo.set_position(servo.position)
@@ -140,7 +140,7 @@ def test_a_first_goal_that_may_be_a_turn_away_is_refused_until_the_position_is_c
 
 
 @pytest.mark.parametrize(("turns", "more"), [(0.4, {}), (0.4, {"min_position": -2.6, "max_position": 2.6})])
-def test_a_first_goal_within_half_a_turn_is_taken(turns, more):
+def test_a_first_goal_within_half_a_turn_is_accepted(turns, more):
     with found_at(turns, **more) as (robot, table):
         robot["horn"].set_position(-0.4 if not more else -2.5)
         robot.step(20)

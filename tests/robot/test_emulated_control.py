@@ -9,23 +9,19 @@ import axbridge
 from axbridge import ControlWarning, UnsupportedOperation, webots
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
+from axbridge.config.registers import AX
 from axbridge.robot.drives.shaft_speed import TurnCounter
 from axbridge.servo.columns import State, pack
 from axbridge.servo.steady import SteadyServo
-from axbridge.units import AX
 from axbridge.webots import uninstall
 from axbridge.webots.robot import Robot as WebotsRobot
 from tests.support.ideal_world import Bench
+from tests.support.robot_files import write_horn
 from tests.support.waiting import run
 from tests.support.warm import serving
 
 pytestmark = pytest.mark.slow
 
-WHEEL = """<robot name="wheel">
-  <link name="base"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>
-  <link name="disc"><inertial><mass value="1"/><inertia ixx="0.05" iyy="0.05" izz="0.05" ixy="0" ixz="0" iyz="0"/></inertial></link>
-  <joint name="axle" type="continuous"><parent link="base"/><child link="disc"/><axis xyz="0 0 1"/></joint>
-</robot>"""
 PROFILE = FirmwareProfile.load("ax-12a")
 SERVO = SteadyServo.of(pack(ServoModel.load("ax12", PROFILE), PROFILE.units.position))
 END = math.radians(150)
@@ -34,16 +30,11 @@ VOLTS = 12.0
 
 @pytest.fixture
 def wheel_rig(tmp_path):
-    """A flywheel of 0.05 kg·m² on an AX-12 at 12 V."""
+    """A flywheel of 0.05 kg·m² on an AX-12."""
 
-    def write(**keys):
-        (tmp_path / "wheel.urdf").write_text(WHEEL)
-        path = tmp_path / "wheel.toml"
-        servo = {"name": "axle", "joint": "axle", "id": 1, **keys}
-        lines = "\n".join(f"{key} = {value!r}".replace("'", '"') for key, value in servo.items())
-        world = '[[bus]]\nsupply_voltage = 12.0\n[world]\nurdf = "wheel.urdf"\n'
-        path.write_text(f'name = "wheel"\n{world}[[servo]]\n{lines}')
-        return path
+    def write(model="ax12", **keys):
+        lines = "\n".join(f"{key} = {value!r}".replace("'", '"') for key, value in keys.items())
+        return write_horn(tmp_path, "ax-12a", 0.05, lines, model)
 
     return write
 
@@ -56,7 +47,7 @@ def true_torque(robot):
 @pytest.mark.parametrize("torque", [0.2, 0.5, 1.0])
 def test_torque_at_stall_is_what_was_commanded(wheel_rig, model, torque):
     with axbridge.open(wheel_rig(model=model, min_stop=-0.3, max_stop=0.3)) as robot:
-        servo = robot["axle"]
+        servo = robot["horn"]
         with pytest.warns(ControlWarning, match="no current sensor"):
             servo.set_torque(torque)
         run(robot, 1.5)
@@ -70,7 +61,7 @@ def test_torque_at_stall_is_what_was_commanded(wheel_rig, model, torque):
 @pytest.mark.parametrize("torque", [0.2, 0.5, 1.0])
 def test_torque_in_motion_is_what_was_commanded_while_the_supply_suffices(wheel_rig, model, torque):
     with axbridge.open(wheel_rig(model=model, position=-2.0)) as robot:
-        servo = robot["axle"]
+        servo = robot["horn"]
         servo.set_torque(torque)
         run(robot, 0.1)
         seen = []
@@ -88,7 +79,7 @@ def test_torque_in_motion_is_what_was_commanded_while_the_supply_suffices(wheel_
 @pytest.mark.parametrize(("speed", "limit"), [(4.0, 0.0), (-4.0, 1.0)])
 def test_a_wheel_that_becomes_a_joint_again_goes_to_its_goal_within_the_turn_it_is_in(wheel_rig, speed, limit):
     with axbridge.open(wheel_rig(model="ax12")) as robot:
-        servo = robot["axle"]
+        servo = robot["horn"]
         servo.set_position(math.inf)
         servo.set_velocity(speed)
         while not abs(servo.truth.position) >= 3 * 2 * math.pi:
@@ -104,14 +95,14 @@ def test_a_wheel_that_becomes_a_joint_again_goes_to_its_goal_within_the_turn_it_
 
 
 @pytest.mark.parametrize("model", ["lima2009", "ax12"])
-def test_a_controller_sees_a_wheel_turn_on_through_the_dead_zone(wheel_rig, model, capsys):
+def test_a_controller_reads_a_wheels_turns_through_the_dead_zone(wheel_rig, model, capsys):
     session = webots.install(wheel_rig(model=model), "sim")
     robot = WebotsRobot()
-    motor, sensor = robot.getDevice("axle"), robot.getDevice("axle_sensor")
+    motor, sensor = robot.getDevice("horn"), robot.getDevice("horn_sensor")
     sensor.enable(20)
     motor.setPosition(math.inf)
     motor.setVelocity(3.0)
-    servo = session.robot["axle"]
+    servo = session.robot["horn"]
     found = run(robot, 6.0, lambda: (sensor.getValue(), servo.truth.position, servo.position))
     seen, truth, read = zip(*found, strict=True)
     assert truth[-1] > 2 * 2 * math.pi
@@ -130,7 +121,7 @@ def test_a_controller_sees_a_wheel_turn_on_through_the_dead_zone(wheel_rig, mode
 @pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning")
 def test_a_wheel_switched_off_and_on_stands_still_and_one_left_behind_becomes_a_joint_again(wheel_rig):
     with axbridge.open(wheel_rig(model="ax12")) as robot:
-        servo = robot["axle"]
+        servo = robot["horn"]
         servo.set_position(math.inf)
         servo.set_velocity(2.0)
         run(robot, 0.2)
@@ -144,30 +135,17 @@ def test_a_wheel_switched_off_and_on_stands_still_and_one_left_behind_becomes_a_
     with left_behind.open("a") as file:
         file.write("\n[servo.registers]\ncw_angle_limit = 0\nccw_angle_limit = 0\n")
     with axbridge.open(left_behind) as robot:
-        robot["axle"].set_position(0.3)
+        robot["horn"].set_position(0.3)
         run(robot, 2.0)
-        assert robot["axle"].position == pytest.approx(0.3, abs=0.05)
+        assert robot["horn"].position == pytest.approx(0.3, abs=0.05)
 
 
-def test_an_acceleration_limit_is_a_ramp_of_the_speed(wheel_rig):
-    with axbridge.open(wheel_rig(model="ax12", position=-1.0)) as robot:
-        servo = robot["axle"]
-        with pytest.warns(ControlWarning, match="the host raises and lowers its speed"):
-            servo.set_acceleration(4.0)
-        servo.set_position(0.8)
-        speeds = run(robot, 1.5, lambda: servo.velocity)
-        assert max(speeds) == pytest.approx(math.sqrt(4.0 * 1.8), rel=0.15)  # a triangle over 1.8 rad
-        assert (speeds[29] - speeds[9]) / 0.4 == pytest.approx(4.0, rel=0.15)
-        run(robot, 2.0)  # so heavy a disc is braked late, and comes back
-        assert servo.position == pytest.approx(0.8, abs=0.03)
-
-
-def test_webots_pid_runs_on_the_host_when_the_rig_says_so(wheel_rig):
+def test_webots_pid_runs_on_the_host_with_controller_pid(wheel_rig):
     rig = wheel_rig(model="ax12", controller="pid", control_pid=[3.0, 0.0, 0.0])
     with pytest.warns(ControlWarning, match="Webots' PID runs on the host"):
         robot = axbridge.open(rig)
     with robot:
-        servo = robot["axle"]
+        servo = robot["horn"]
         servo.set_position(0.6)
         run(robot, 0.5)
         assert servo.position == pytest.approx(0.6 * (1 - math.exp(-3 * 0.5)), abs=0.12)
@@ -178,11 +156,11 @@ def test_webots_pid_runs_on_the_host_when_the_rig_says_so(wheel_rig):
 
 
 @pytest.mark.parametrize("controller", ["firmware", "pid"])
-def test_an_acceleration_in_the_rig_says_that_the_host_sees_to_it(wheel_rig, controller):
-    with pytest.warns(ControlWarning) as said:
+def test_a_rig_with_an_acceleration_warns_that_the_host_emulates_it(wheel_rig, controller):
+    with pytest.warns(ControlWarning) as caught:
         axbridge.open(wheel_rig(acceleration=4.0, controller=controller)).close()
-    assert "has no acceleration limit" in str(said[0].message)
-    assert len(said) == (2 if controller == "pid" else 1)
+    assert "has no acceleration limit: the host raises and lowers its speed" in str(caught[0].message)
+    assert len(caught) == (2 if controller == "pid" else 1)
 
 
 @pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning")

@@ -39,7 +39,7 @@ def paper_energy(goal, duration):
 
 @pytest.mark.parametrize("resistance", [0.0, 0.1, 0.5, 2.0])
 @pytest.mark.parametrize("duty", [1.0, 0.4])
-def test_eighteen_stalled_servos_lower_the_voltage_as_ohm_says(tmp_path, resistance, duty):
+def test_eighteen_stalled_servos_lower_the_voltage_by_ohms_law(tmp_path, resistance, duty):
     extra = f'[[bus]]\nname = "main"\nsupply_voltage = 11.1\nsupply_resistance = {resistance}'
     bank = build_bank(Rig.load(write_comb(tmp_path, 18, extra=extra)).with_model("lima2009"))
     row = np.zeros(len(Command))
@@ -105,7 +105,7 @@ def test_the_power_is_that_of_a_winding_as_warm_as_the_servo_says(temperature):
     """P = U·i with U = d·V and i = U / (R·(1 + k·(T - T0)) + r·d), for a shaft that stands."""
     with axbridge.open(axbridge.Rig.load("xl330_pendulum").with_model("xl330")) as robot:
         (servo,), bank = robot.values(), robot.simulation.world.bank
-        motor = robot.rig.model_of(servo.config).motor
+        motor = robot.rig.specs[servo.config.name].model.motor
         bank.passive[0, Passive.FRICTION] = 9.0  # it stands
         bank.state[0, State.TEMPERATURE] = temperature
         servo.set_duty(0.5)
@@ -121,7 +121,7 @@ def test_the_power_is_that_of_a_winding_as_warm_as_the_servo_says(temperature):
 
 
 @pytest.mark.parametrize("direction", [1, -1])
-def test_a_simulated_step_has_the_joint_itself_and_the_torque_it_felt(tmp_path, direction):
+def test_a_simulated_step_has_the_true_position_and_torque_of_the_joint(tmp_path, direction):
     with axbridge.open(Rig.load("bench_arm").with_servos(lambda _: {"direction": direction})) as robot:
         found = recorded(tmp_path / "step.mcap", robot)
     track, step = found["shoulder"], next(s for s in found.segments if s.data.get("target", 0) > 1)

@@ -114,7 +114,7 @@ def test_an_ideal_joint_refuses_a_duty(tmp_path):
         next(iter(robot.values())).set_duty(0.5)
 
 
-def test_an_overload_is_named_and_recover_ends_it(robot, servo, family):
+def test_an_overload_is_reported_and_recover_ends_it(robot, servo, family):
     servo.set_position(0.3)
     run(robot, 1.0)
     virtual = robot.simulation.world.servos[servo.name]
@@ -125,8 +125,8 @@ def test_an_overload_is_named_and_recover_ends_it(robot, servo, family):
         assert robot.causes == {servo.name: ["overload"]}
     else:
         robot.simulation.inject(f"overload:{servo.config.id}")
-        said = f"{servo.name!r} has no torque, and stays limp until recover.*overload"
-        with pytest.warns(ControlWarning, match=said):
+        message = f"{servo.name!r} has no torque, and stays limp until recover.*overload"
+        with pytest.warns(ControlWarning, match=message):
             run(robot, 0.2)
         assert servo.errors == (AxError if family == "ax-12a" else HardwareError).OVERLOAD
         assert (robot.causes, robot.withheld) == ({servo.name: ["torque off", "overload"]}, {servo.name})
@@ -147,7 +147,7 @@ def test_an_overload_is_named_and_recover_ends_it(robot, servo, family):
 
 
 @pytest.mark.parametrize("family", FEETECH, indirect=True)
-def test_a_first_goal_that_is_far_away_is_approached_gently_and_later_ones_are_not(robot, servo):
+def test_a_feetech_servo_approaches_a_far_first_goal_slowly_also_in_a_simulation(robot, servo):
     speeds = []
     for goal in (1.2, 0.0):
         servo.set_position(goal)
@@ -170,7 +170,7 @@ def test_close_restores_the_mode_with_few_eeprom_writes(tmp_path):
 
 
 @pytest.mark.parametrize("mode", [1, 2, 3])
-def test_a_mode_that_another_program_left_is_ended_before_a_goal_is_given(mode, tmp_path):
+def test_a_mode_left_by_another_program_is_changed_before_the_first_goal(mode, tmp_path):
     with axbridge.open(write_feetech_comb(tmp_path)) as robot:
         robot["s1"].write("operating_mode", mode)
         robot["s1"].torque_on()
@@ -179,22 +179,7 @@ def test_a_mode_that_another_program_left_is_ended_before_a_goal_is_given(mode, 
         assert robot["s1"].position == pytest.approx(0.0, abs=0.02)
 
 
-def test_a_wheel_that_was_without_power_stands_until_its_next_command(tmp_path):
-    with axbridge.open(write_feetech_comb(tmp_path)) as robot:
-        servo = robot["s1"]
-        servo.set_position(math.inf)
-        servo.set_velocity(0.5)
-        run(robot, 0.5)
-        robot.simulation.world.servos["s1"].power_cycle(robot.time)
-        with pytest.warns(ControlWarning, match="without power until now: s1"):
-            run(robot, 1.0)
-        assert servo.velocity == pytest.approx(0.0, abs=0.02)
-        servo.set_velocity(0.5)
-        run(robot, 3.0)
-        assert servo.velocity == pytest.approx(0.5, abs=0.2)
-
-
-def test_makers_do_not_share_a_line(tmp_path):
+def test_servos_of_two_makers_on_one_bus_are_refused(tmp_path):
     rig = write_comb(tmp_path, 2)
     rig.write_text(rig.read_text().replace('name = "s2"', 'name = "s2"\nprofile = "sts3215"\nzero = 2048'))
     with pytest.raises(RigError, match="a Feetech servo cannot be on the bus of 's1', which is a Dynamixel"):
@@ -219,7 +204,7 @@ def koch():
         yield made
 
 
-def test_speed_and_acceleration_are_the_servos_own(koch):
+def test_speed_and_acceleration_are_written_to_the_servos_profile_registers(koch):
     pan = koch["shoulder_pan"]
     assert pan.capabilities["acceleration"] == pan.capabilities["velocity"] == "native"
     pan.set_velocity(1.0)
@@ -237,7 +222,7 @@ def test_speed_and_acceleration_are_the_servos_own(koch):
     assert values(pan, "profile_acceleration", "profile_velocity") == (0, 0)
 
 
-def test_mode_and_profile_of_a_servo_are_changed_while_it_is_driven_and_put_back():
+def test_mode_and_profile_registers_are_changed_for_a_goal_and_restored():
     with opened("koch", "elbow_flex", operating_mode=1, drive_mode=4, position_p_gain=700) as robot:
         one = robot["elbow_flex"]
         one.set_position(0.3)
@@ -252,7 +237,7 @@ def test_mode_and_profile_of_a_servo_are_changed_while_it_is_driven_and_put_back
 @pytest.mark.parametrize(
     "registers", [{"homing_offset": 300}, {"drive_mode": 1}, {"drive_mode": 1, "homing_offset": -90}]
 )
-def test_zero_and_direction_hold_with_the_registers_that_the_rig_names(registers):
+def test_zero_and_direction_are_correct_with_offset_and_reverse_mode(registers):
     with opened("koch", "shoulder_pan", **registers) as robot:
         pan = robot["shoulder_pan"]
         pan.set_position(0.5)
@@ -265,21 +250,7 @@ def test_zero_and_direction_hold_with_the_registers_that_the_rig_names(registers
         assert pan.truth.position == pytest.approx(0.5, abs=0.03)
 
 
-def test_both_kinds_move_on_one_line_and_are_off_after_close():
-    with axbridge.open("head_gripper") as robot:
-        pan, gripper = robot["pan"], robot["gripper"]
-        pan.set_position(0.4)
-        gripper.set_position(0.4)
-        run(robot, 2.0)
-        assert [pan.position, gripper.position] == pytest.approx([0.4, 0.4], abs=0.05)
-        (cycle,) = robot._connection.cycles.values()
-        assert hold(cycle) == {}
-        assert [servo.read("torque_enable") for servo in (pan, gripper)] == [1, 1]
-        assert robot._connection.limp() == {}
-        assert [servo.read("torque_enable") for servo in (pan, gripper)] == [0, 0]
-
-
-def test_it_turns_by_its_own_loop_of_the_speed_and_counts_its_turns(koch):
+def test_a_speed_uses_the_servos_velocity_mode_and_counts_turns(koch):
     roll = koch["wrist_roll"]  # light, and free for 5.8 rad
     assert roll.capabilities["wheel"] == "native"
     roll.set_position(-2.5)
@@ -298,7 +269,7 @@ def test_it_turns_by_its_own_loop_of_the_speed_and_counts_its_turns(koch):
     assert 0.5 < roll.velocity < 1.0
 
 
-def test_a_duty_is_its_pwm_mode_and_a_cap_of_the_torque_outlives_it(swing):
+def test_a_duty_uses_pwm_mode_and_keeps_the_torque_cap(swing):
     servo = swing["pendulum"]
     assert servo.capabilities["duty"] == "native"
     servo.set_available_torque(servo.max_torque / 2)
@@ -312,7 +283,7 @@ def test_a_duty_is_its_pwm_mode_and_a_cap_of_the_torque_outlives_it(swing):
 
 
 @pytest.mark.parametrize("torque", [0.1, -0.2])
-def test_a_torque_is_its_loop_of_the_current(swing, torque):
+def test_a_torque_uses_the_servos_current_mode(swing, torque):
     servo = swing["pendulum"]
     assert servo.capabilities["torque"] == "native"
     servo.set_torque(torque)
@@ -322,7 +293,7 @@ def test_a_torque_is_its_loop_of_the_current(swing, torque):
     assert servo.read("goal_current") * torque > 0
 
 
-def test_without_a_loop_of_the_current_a_torque_is_a_duty(koch):
+def test_a_servo_without_current_mode_emulates_a_torque_by_a_duty(koch):
     pan = koch["shoulder_pan"]
     assert pan.capabilities["torque"] == "emulated"
     with pytest.warns(ControlWarning, match="motor model"):
@@ -332,7 +303,7 @@ def test_without_a_loop_of_the_current_a_torque_is_a_duty(koch):
     assert pan.velocity > 0.1
 
 
-def test_a_rig_that_asks_for_extended_positions_has_turns():
+def test_extended_position_mode_reaches_a_goal_beyond_a_turn():
     with opened("xl330_pendulum", "pendulum", operating_mode=4) as robot:
         servo = robot["pendulum"]
         assert servo.capabilities["extended_position"] == "native"
@@ -342,7 +313,7 @@ def test_a_rig_that_asks_for_extended_positions_has_turns():
         assert servo.position == pytest.approx(10.0, abs=0.8)  # its loop has no integral, and it swings 0.49 kg
 
 
-def test_a_rig_that_asks_for_positions_by_current_has_its_torque_capped_by_current():
+def test_current_based_position_mode_limits_the_torque_by_the_current():
     with opened("xl330_pendulum", "pendulum", operating_mode=5) as robot:
         servo = robot["pendulum"]
         assert servo.capabilities["available_torque"] == "native"
@@ -356,7 +327,7 @@ def test_a_rig_that_asks_for_positions_by_current_has_its_torque_capped_by_curre
         assert servo.read("goal_pwm") == servo.read("pwm_limit")
 
 
-def test_an_error_that_does_not_shut_it_down_does_not_keep_it_off(swing):
+def test_an_error_outside_shutdown_does_not_keep_the_torque_off(swing):
     servo = swing["pendulum"]  # its supply is above its limit, and its Shutdown says that this does not matter
     run(swing, 0.5)
     assert servo.read("hardware_error_status") == 1
@@ -379,7 +350,7 @@ def test_hold_stops_servos_that_turn(koch):
     assert koch["gripper"].read("torque_enable") == 1
 
 
-def test_a_servo_that_refuses_names_its_hardware_error():
+def test_a_refused_write_names_the_hardware_error():
     servo = {"name": "horn", "joint": "horn", "id": 1, "profile": "xl330-m288", "zero": 2048}
     rig = Rig.load("bare_horn").overridden({"servo": [servo]})  # at 12 V
     with Robot(rig, open_sim(rig)) as robot:

@@ -31,7 +31,7 @@ PROFILES = ["ax-12a", "xl330-m288", "sts3215", "scs0009"]
 
 def rig_of(profile, ids=IDS):
     rig = make_rig(ids, profile, return_delay_time=0)
-    volts = rig.profile_of(rig.servos[0]).electrics.nominal_voltage
+    volts = rig.specs[rig.servos[0].name].profile.electrics.nominal_voltage
     return rig.overridden({"bus": [{"name": "main", "supply_voltage": volts}]})
 
 
@@ -44,7 +44,7 @@ def mixed(profile, **line):
         with closing(backend):
             (bus,) = backend.buses.values()
             for id_ in (*IDS, BROADCAST):
-                bus.set_protocol(id_, PROTOCOLS[rig.profile_of(rig.servos[0]).protocol])
+                bus.set_protocol(id_, PROTOCOLS[rig.specs[rig.servos[0].name].profile.protocol])
             yield real, bus, backend.world
 
 
@@ -112,7 +112,7 @@ def test_a_fast_read_has_one_answer_of_all(code):
 
 @pytest.mark.real_time
 @pytest.mark.parametrize(("profile", "code"), GROUP_READS[::3])
-def test_a_late_real_servo_delays_those_behind_it_and_a_silent_one_silences_them(profile, code):
+def test_in_a_group_read_a_late_real_servo_delays_later_ones_and_a_missing_one_ends_it(profile, code):
     with mixed(profile, mishap=lambda packet: 0.03 if packet.code == code else "ok") as (real, bus, _):
         answers = read_all(bus, code)
         assert [packet.id for packet, _ in answers] == list(ORDER)
@@ -123,7 +123,7 @@ def test_a_late_real_servo_delays_those_behind_it_and_a_silent_one_silences_them
 
 @pytest.mark.real_time
 @pytest.mark.parametrize("profile", ["xl330-m288", "sts3215"])
-def test_a_ping_to_all_is_answered_by_id_and_waits_for_nobody(profile):
+def test_a_broadcast_ping_is_answered_in_order_of_ids_without_waiting_for_a_missing_servo(profile):
     with mixed(profile) as (real, bus, _):
         ping = bus.protocol(1).encode(BROADCAST, Instruction.PING)
         assert [packet.id for packet, _ in heard(bus, ping, 4)] == [1, 2, 3, 4]
@@ -236,51 +236,54 @@ def test_virtual_servos_are_chosen_by_names_and_ids(patterns, names):
         (UsageError, "the backend is twin", {"virtual": ["s1"], "backend": "twin"}),
     ],
 )
-def test_what_cannot_be_virtual_is_refused_in_words(kind, words, options):
+def test_an_impossible_choice_of_virtual_servos_is_refused(kind, words, options):
     with pytest.raises(kind) as refused:
         axbridge.open(rig_of("ax-12a"), **{"backend": "real", "port": "/dev/none", **options})
     assert refused.match(f"(?s){words}")
 
 
-@pytest.mark.real_time
-def test_a_robot_says_which_servos_are_virtual_and_moves_all():
-    with PtyLine(REAL) as real, axbridge.open(rig_of("ax-12a"), port=real.port, virtual=VIRTUAL) as robot:
-        assert robot.origin == {"backend": "real", "engine": "pendulums", "virtual": "s1, s3"}
-        assert origin_in_words(robot.origin) == "real servos, and simulated ones (pendulums): s1, s3"
-        for servo in robot.values():
-            servo.set_position(0.05)
-        robot.step()
-        assert real.powered == list(REAL)
-        assert all(servo.torque_enabled for servo in robot.values())
-        assert robot.last_step.errors == {}
-    assert real.powered == []
-
-
-@pytest.mark.real_time
-def test_a_mixed_line_is_lost_with_its_port_and_comes_back_with_it(tmp_path):
+@pytest.fixture
+def driven(tmp_path):
+    """Return real servos and a robot whose servos all have a goal; the real motors must be off after the test."""
     with PtyLine(REAL, link=tmp_path / "line") as real:
         with axbridge.open(rig_of("ax-12a"), port=real.port, virtual=VIRTUAL) as robot:
             for servo in robot.values():
-                servo.set_position(0.0)
+                servo.set_position(0.05)
             robot.step()
-            real.unplug()
-            with pytest.warns(axbridge.ControlWarning, match="the port was lost"):
-                robot.step()
-            assert robot.last_step.errors.keys() == {"s1", "s2", "s3", "s4"}
-            real.replug()
-            until(lambda: robot.step() >= 0 and not robot.last_step.errors)
-            assert real.powered == list(REAL)
+            yield real, robot
         assert real.powered == []
 
 
 @pytest.mark.real_time
-def test_a_real_servo_without_replies_is_the_only_one_missing():
-    with PtyLine(REAL) as real, axbridge.open(rig_of("ax-12a"), port=real.port, virtual=VIRTUAL) as robot:
-        real.deaf.add(2)
+def test_the_origin_names_the_virtual_servos_and_all_servos_get_torque(driven):
+    real, robot = driven
+    assert robot.origin == {"backend": "real", "engine": "pendulums", "virtual": "s1, s3"}
+    assert origin_in_words(robot.origin) == "real servos, and simulated ones (pendulums): s1, s3"
+    assert real.powered == list(REAL)
+    assert all(servo.torque_enabled for servo in robot.values())
+    assert robot.last_step.errors == {}
+
+
+@pytest.mark.real_time
+def test_a_mixed_line_is_lost_with_its_port_and_comes_back_with_it(driven):
+    real, robot = driven
+    real.unplug()
+    with pytest.warns(axbridge.ControlWarning, match="the port was lost"):
         robot.step()
-        assert robot.last_step.errors.keys() == {"s2"}
-        real.deaf.clear()
-        until(lambda: robot.step() >= 0 and not robot.last_step.errors)
+    assert robot.last_step.errors.keys() == {"s1", "s2", "s3", "s4"}
+    real.replug()
+    until(lambda: robot.step() >= 0 and not robot.last_step.errors)
+    assert real.powered == list(REAL)
+
+
+@pytest.mark.real_time
+def test_a_real_servo_without_replies_is_the_only_one_missing(driven):
+    real, robot = driven
+    real.deaf.add(2)
+    robot.step()
+    assert robot.last_step.errors.keys() == {"s2"}
+    real.deaf.clear()
+    until(lambda: robot.step() >= 0 and not robot.last_step.errors)
 
 
 _HOLDS = """
@@ -309,21 +312,16 @@ def test_real_motors_are_off_when_the_program_with_the_virtual_ones_is_gone(numb
 
 
 @pytest.mark.real_time
-def test_a_world_that_fails_silences_the_virtual_servos_alone(monkeypatch):
-    with PtyLine(REAL) as real, axbridge.open(rig_of("ax-12a"), port=real.port, virtual=VIRTUAL) as robot:
-        for servo in robot.values():
-            servo.set_position(0.0)
-        robot.step()
+def test_a_simulation_error_stops_only_the_virtual_servos(driven, monkeypatch):
+    real, robot = driven
 
-        def fail(_):
-            raise SimulationDiverged("j1", 0.0)
+    def fail(_):
+        raise SimulationDiverged("j1", 0.0)
 
-        monkeypatch.setattr(robot.simulation.world, "sleep_until", fail)
-        robot.step()
-        assert robot.last_step.errors.keys() == {"s1", "s3"}
-        assert real.powered == list(REAL)
-        robot.close()
-        assert real.powered == []
+    monkeypatch.setattr(robot.simulation.world, "sleep_until", fail)
+    robot.step()
+    assert robot.last_step.errors.keys() == {"s1", "s3"}
+    assert real.powered == list(REAL)
 
 
 @pytest.mark.ci

@@ -3,7 +3,6 @@
 import pytest
 
 import axbridge
-from axbridge.errors import PortError, UsageError
 from axbridge.recording.provenance import origin_in_words
 from axbridge.robot.open import chosen_backend
 from tests.support.warm import serving, start
@@ -38,16 +37,6 @@ def test_a_given_port_means_the_real_backend_and_a_variable_does_not(given, envi
     assert chosen_backend(*given) == chosen
 
 
-def test_a_port_for_the_simulator_is_refused():
-    with pytest.raises(UsageError, match="the simulator has no port, and /dev/x is given"):
-        axbridge.open("bench_arm", "sim", port="/dev/x")
-
-
-def test_a_port_given_to_open_is_opened():
-    with pytest.raises(PortError, match="no such port"):
-        axbridge.open("bench_arm", port="/dev/none")
-
-
 @pytest.mark.parametrize(
     "verb",
     ["record step --rig bare_horn", "walk --rig bioloid", "play sample:bow --rig bioloid", "view --rig bare_horn"],
@@ -79,7 +68,7 @@ def test_a_port_of_the_environment_leaves_a_simulation_a_simulation(said, monkey
     assert "simulated (mujoco)" in said("info", "a.mcap")
 
 
-def test_a_robot_on_a_served_line_says_that_its_servos_are_virtual(tmp_path):
+def test_the_origin_of_a_robot_on_a_served_bus_is_virtual_servos(tmp_path):
     link = tmp_path / "arm"
     with serving("bare_horn", "--link", link), axbridge.open("bare_horn", port=str(link)) as robot:
         assert robot.origin == {"backend": "real", "servos": "virtual"}

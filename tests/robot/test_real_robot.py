@@ -15,8 +15,11 @@ from tests.support.warm import serving
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize(("registers", "limit"), [({}, 1023), ({"torque_limit": 800, "led": 1}, 800)])
-def test_a_servo_found_shut_down_stays_limp_until_it_is_recovered(registers, limit):
+@pytest.mark.parametrize(
+    ("registers", "limit"),
+    [pytest.param({}, 1023, marks=pytest.mark.ci), ({"torque_limit": 800, "led": 1}, 800)],
+)
+def test_a_servo_that_is_shut_down_at_open_stays_limp_until_recover(registers, limit):
     rig = axbridge.Rig.load("bench_arm")
     (servo,) = rig.servos
     rig = rig.model_copy(update={"servos": (servo.model_copy(update={"registers": registers}),)})
@@ -38,7 +41,7 @@ def test_a_servo_found_shut_down_stays_limp_until_it_is_recovered(registers, lim
 
 
 @pytest.mark.parametrize(("rig", "id_"), [("bench_arm", 1), ("koch", 5), ("so101", 6)])
-def test_a_servo_that_is_overloaded_at_the_start_is_named_with_the_cause(rig, id_):
+def test_the_cause_of_a_servo_overloaded_at_open_is_reported(rig, id_):
     with serving(rig, "--faults", f"overload:{id_}") as port:
         with pytest.warns(axbridge.ControlWarning, match="had shut itself down and stays limp"):
             robot = axbridge.open(rig, backend="real", port=port)
@@ -71,9 +74,9 @@ def test_a_first_goal_that_is_far_away_is_approached_slowly_and_later_ones_are_n
         servo.torque_on()
         run(robot, 0.6)
         speeds = []
-        for goal in (0.8, 0.0):
+        for goal in (0.6, 0.0):
             servo.set_position(goal)
-            speeds.append(max(run(robot, 1.8, lambda: abs(servo.velocity))))
+            speeds.append(max(run(robot, 1.2, lambda: abs(servo.velocity))))
         assert speeds[0] < math.radians(75)  # 45, and what a load makes of it
         assert speeds[1] > 1.5 * speeds[0]
 
@@ -87,7 +90,7 @@ def port():
         yield device
 
 
-def test_two_buses_that_mean_one_adapter_are_named(port, tmp_path):
+def test_two_buses_on_one_adapter_are_refused(port, tmp_path):
     link = tmp_path / "second"
     link.symlink_to(port)
     servos = [{"name": name, "joint": name, "id": 1, "bus": name} for name in ("left", "right")]

@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -31,8 +32,7 @@ def alarms(real, seconds, model="bench_arm", seed=1):
     """Return the causes named while `real` moves beside a model, with their times, s."""
     found, moving = [], MOVING[model]
     with axbridge.open(real, seed=seed) as robot, axbridge.open(model, seed=2) as twin:
-        configs = {name: servo.config for name, servo in twin.items()}
-        residuals = Residuals({name: tolerance(twin.rig, one, twin.rig.model_of(one)) for name, one in configs.items()})
+        residuals = Residuals({name: tolerance(spec, spec.model) for name, spec in twin.rig.specs.items()})
         while robot.time < seconds:
             for one in (robot, twin):
                 for name in moving:
@@ -76,7 +76,7 @@ def walled():
         ("bench_arm", walled, "blocked"),
     ],
 )
-def test_a_cause_is_named_within_a_second(heavy, rig, difference, cause):
+def test_a_cause_is_reported_within_a_second(heavy, rig, difference, cause):
     found = alarms(difference() if callable(difference) else heavy(difference, rig), 1.2, rig)
     assert {name for _, name in found} == {cause}
     assert found[0][0] < 1.0
@@ -98,7 +98,9 @@ def test_a_passive_twin_names_an_extra_load_of_another_programs_servos(heavy, na
     rig = Rig.load(name)
     sim = open_sim(Rig.load(heavy(factor, name)))
     bus = sim.buses["main"]
-    known = [CycleServo(one.name, one.id, protocol=PROTOCOLS[rig.profile_of(one).protocol]) for one in rig.servos]
+    known = [
+        CycleServo(one.name, one.id, protocol=PROTOCOLS[rig.specs[one.name].profile.protocol]) for one in rig.servos
+    ]
     cycle, id_ = Cycle(bus, known), next(one.id for one in rig.servos if one.name == servo)
     bus.write(id_, cycle.servos_by_name[servo].protocol.torque_enable, b"\1")
     bus.write(id_, address, goal)
@@ -113,7 +115,7 @@ def test_a_passive_twin_names_an_extra_load_of_another_programs_servos(heavy, na
     assert {one for _, one in found} <= {servo}
 
 
-def test_a_model_that_is_a_little_off_in_all_motion_is_called_stale_once_and_nothing_else():
+def test_a_model_with_a_small_error_in_all_motion_is_reported_once_as_stale():
     worn = Rig.load("bench_arm").with_servos(lambda _: {"params": {"friction": {"viscous": 0.06}}})
     found = alarms(worn, 12.0)
     assert [name for _, name in found] == ["stale model"]
@@ -122,21 +124,22 @@ def test_a_model_that_is_a_little_off_in_all_motion_is_called_stale_once_and_not
 
 def test_the_tolerance_follows_from_the_models_held_out_error():
     rig = Rig.load("bench_arm")
-    servo, model = rig.servos[0], rig.model_of(rig.servos[0])
+    spec = rig.specs[rig.servos[0].name]
 
-    def told(**prediction):
-        return tolerance(rig, servo, model.model_copy(update={"prediction": PredictionParams(**prediction)}))
+    def tolerance_of(**prediction):
+        return tolerance(spec, spec.model.model_copy(update={"prediction": PredictionParams(**prediction)}))
 
-    assert told() == Tolerance()
-    rough, fine = told(held_out_error=0.05, load_share=0.4), told(held_out_error=0.01, load_share=0.16)
+    assert tolerance_of() == Tolerance()
+    rough, fine = tolerance_of(held_out_error=0.05, load_share=0.4), tolerance_of(held_out_error=0.01, load_share=0.16)
     assert (rough.off, rough.wrong, rough.share) == (0.2, 0.125, 0.4)
     assert (fine.off, fine.wrong, fine.share) == (0.04, 0.025, 0.16)
-    assert told(held_out_error=1e-6, load_share=0.0).off > math.radians(1)  # counts alone make such differences
+    assert tolerance_of(held_out_error=1e-6, load_share=0.0).off > math.radians(1)  # counts alone make such differences
 
 
-def test_one_step_of_a_loop_that_sees_whole_counts_is_no_load():
+def test_the_duty_of_one_count_is_within_the_tolerance_of_a_load():
     rig = Rig.load("bench_arm").with_model("ax12")
-    step = tolerance(rig, rig.servos[0], rig.model_of(rig.servos[0])).step
+    spec = rig.specs[rig.servos[0].name]
+    step = tolerance(spec, spec.model).step
     assert 0.031 < step < 0.041  # slope 32: a count of error is a 32nd of full duty
 
 
@@ -144,7 +147,7 @@ def state(time, position, load=0.0, temperature=30.0):
     return ServoState(time, position, 0.0, 0.0, load, 11.1, temperature, ErrorFlag(0))
 
 
-def test_a_joint_that_moves_away_from_a_goal_that_stands_slips_once_and_a_limp_one_never_does():
+def test_a_powered_joint_that_moves_away_from_its_goal_is_reported_once_as_slipping():
     for goal, expected in ((0.5, [(pytest.approx(0.4, abs=0.15), "slipping")]), (math.nan, [])):
         residuals, found = Residuals({"a": Tolerance()}), []
         for step in range(60):
@@ -155,7 +158,7 @@ def test_a_joint_that_moves_away_from_a_goal_that_stands_slips_once_and_a_limp_o
         assert found == expected
 
 
-def test_a_hot_servo_is_named_before_it_switches_itself_off_and_one_that_has_not_answered_is_not_judged():
+def test_overheating_is_reported_below_the_shutdown_limit_and_only_for_servos_that_answered():
     residuals = Residuals({"a": Tolerance(), "b": Tolerance()})
     assert residuals.update(0.0, {"a": state(0.0, 0.0, temperature=64)}, {}, {"a": 0.0}) == []
     assert residuals.update(1.0, {"a": state(1.0, 0.0, temperature=66)}, {}, {"a": 0.0}) == [("overheating", "a")]
@@ -170,16 +173,17 @@ def test_a_hot_servo_is_named_before_it_switches_itself_off_and_one_that_has_not
         ("bioloid", 65, ErrorFlag.OVERHEATING),
     ],
 )
-def test_heat_and_shutdowns_are_judged_by_the_servo_of_the_rig(rig, hot, alarm):
+def test_temperature_limit_and_shutdown_alarms_are_those_of_the_rigs_servo(rig, hot, alarm):
     rig = Rig.load(rig)
     servo = rig.dynamixels[0]
-    allowed = tolerance(rig, servo, rig.model_of(servo))
+    spec = rig.specs[servo.name]
+    allowed = tolerance(spec, spec.model)
     assert (allowed.hot, allowed.shuts_down & alarm) == (hot, alarm)
     changed = servo.model_copy(update={"registers": {**servo.registers, "temperature_limit": 55}})
-    assert tolerance(rig, changed, rig.model_of(servo)).hot == 50
+    assert tolerance(replace(spec, config=changed), spec.model).hot == 50
 
 
-def test_no_cause_is_named_while_steps_are_late_and_a_cause_is_there_until_it_is_gone():
+def test_no_cause_is_reported_in_late_steps_and_a_cause_is_present_until_it_ends():
     def look(steps, late, load=0.4):
         nonlocal time
         found = []
@@ -198,7 +202,7 @@ def test_no_cause_is_named_while_steps_are_late_and_a_cause_is_there_until_it_is
 
 
 @pytest.mark.slow
-def test_a_twin_names_the_cause_in_its_step_and_asks_the_simulation_by_no_packet(heavy):
+def test_a_twin_reports_the_cause_in_its_step_without_packets_to_the_simulation(heavy):
     with (
         serving(str(heavy(1.5)), "--model", "lima2009") as port,
         axbridge.open("bench_arm", backend="twin", port=port) as twin,
@@ -216,7 +220,7 @@ def test_a_twin_names_the_cause_in_its_step_and_asks_the_simulation_by_no_packet
 
 
 @pytest.mark.slow
-def test_a_twin_takes_the_place_to_which_a_hand_has_led_its_servo_and_raises_no_alarm():
+def test_a_twin_follows_a_limp_servo_that_a_hand_moves_without_an_alarm():
     def steps(count):
         found = run(robot, 0.02 * count, lambda: robot.last_step.events)
         return [event.kind for events in found for event in events if event.kind in REMEDIES]
@@ -245,7 +249,7 @@ def test_a_twin_takes_the_place_to_which_a_hand_has_led_its_servo_and_raises_no_
 
 @pytest.mark.ci
 @pytest.mark.slow
-def test_a_humanoid_that_is_held_until_its_motors_bear_it_raises_no_alarm_and_nor_does_its_twin_fall():
+def test_a_humanoid_that_is_held_at_the_start_causes_no_alarm_and_its_twin_stands():
     with serving("bioloid") as port, axbridge.open("bioloid", backend="twin", port=port) as robot:
         for servo in robot.values():
             servo.set_position(servo.config.position)

@@ -138,7 +138,7 @@ def test_an_exception_at_any_line_of_close_leaves_no_motor_on_no_port_open_and_n
     gc.collect()  # what was lost, while its warnings are ignored
 
 
-def test_stop_ends_a_park_of_a_robot_that_is_being_closed_and_resume_lets_no_thread_command_it(line):
+def test_stop_ends_the_park_of_a_close_and_resume_allows_no_command_to_a_closed_robot(line):
     robot = opened(line, on_exit="park", park={"hip": 1.0})
     robot["hip"].torque_on()
     drive = robot["hip"].dynamixel
@@ -152,7 +152,7 @@ def test_stop_ends_a_park_of_a_robot_that_is_being_closed_and_resume_lets_no_thr
     assert isinstance(late.exception(), PortError)
 
 
-def test_motors_that_were_limped_stay_off_until_the_program_asks_for_them_anew(line):
+def test_motors_switched_off_by_the_watchdog_stay_off_until_a_new_command(line):
     with driven(line, stale_command_ms=100) as robot:
         until(lambda: not line.powered)
         run(robot, 0.2)
@@ -192,7 +192,7 @@ def test_a_motor_that_is_switched_on_while_another_thread_stops_the_robot_goes_o
         assert line.powered == []
 
 
-def test_a_motor_that_another_thread_switches_off_while_a_goal_is_on_its_way_goes_off_again(line, monkeypatch):
+def test_a_motor_that_another_thread_switches_off_during_a_goal_is_off_afterwards(line, monkeypatch):
     with driven(line) as robot, ThreadPoolExecutor(1) as other:
         drive = robot["hip"].dynamixel
         goal = drive.command(robot._joints["hip"].setpoints, robot._joints["hip"].sample, 0.02)
@@ -226,7 +226,7 @@ def test_a_servo_that_never_replied_is_not_reported_as_powered(line, capfd):
     assert (capfd.readouterr().err, NETS.unconfirmed) == ("", [])
 
 
-def test_servos_that_were_not_heard_yet_when_the_program_ends_are_no_cause_for_alarm(line, capfd, monkeypatch):
+def test_servos_not_read_yet_when_the_program_ends_are_not_reported_as_powered(line, capfd, monkeypatch):
     line.deaf.update((1, 2))
     monkeypatch.setattr(connection, "handshake", lambda *_, **__: sys.exit(7))  # as a signal's handler does
     with pytest.raises(SystemExit):
@@ -248,7 +248,7 @@ def test_a_failed_change_of_mode_does_not_stop_the_goals_of_other_servos(line):
         assert [int.from_bytes(table[30:32], "little") for table in line.tables.values()] == [501, 532]
 
 
-def test_a_servo_that_falls_silent_is_named_until_a_net_watches_again(line, capfd):
+def test_a_servo_that_stops_answering_is_named_until_a_net_is_armed_again(line, capfd):
     with driven(line) as robot:
         robot["knee"].torque_on()
         line.deaf.add(2)
@@ -263,7 +263,7 @@ def test_a_servo_that_falls_silent_is_named_until_a_net_watches_again(line, capf
 
 
 @pytest.mark.parametrize("lost", [4, math.inf])
-def test_a_robot_knows_where_each_servo_is_before_it_is_handed_out_or_says_which_one_does_not_answer(line, lost):
+def test_open_reads_each_position_or_names_the_servo_that_does_not_answer(line, lost):
     states = []
 
     def mishap(packet):
@@ -285,26 +285,26 @@ def test_a_robot_knows_where_each_servo_is_before_it_is_handed_out_or_says_which
 def test_a_robot_survives_an_unplugged_adapter(line, caplog):
     with driven(line) as robot:
         line.unplug()
-        with warnings.catch_warnings(record=True) as said:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             for _ in range(20):
                 robot.step(20)
-        reasons = [str(one.message) for one in said]
+        reasons = [str(one.message) for one in caught]
         assert "the port was lost" in reasons[0]
         assert reasons[0].endswith("the motors keep their last goals until it is back (all servos)")
-        assert said[0].filename == __file__
-        assert len(set(reasons)) == len(reasons)  # each is said once
+        assert caught[0].filename == __file__
+        assert len(set(reasons)) == len(reasons)  # each is reported once
         assert all(isinstance(error, PortError) for error in robot.last_step.errors.values())
         assert robot.bus_statistics["main"]["line"]["servos"][1]["asked"] > 0
         line.power_cycle()
         line.replug()
         end, seen = time.monotonic() + 5, set()
-        with warnings.catch_warnings(record=True) as said:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             while robot.last_step.errors and time.monotonic() < end:
                 robot.step(20)
                 seen |= {event.kind for event in robot.last_step.events}
-        assert "without power until now: hip" in str(said[0].message)
+        assert "without power until now: hip" in str(caught[0].message)
         assert not robot.last_step.errors
         assert {"port back", "returned", "without power"} <= seen
         assert "every port is back" in caplog.text
@@ -344,7 +344,7 @@ def test_a_change_of_backend_keeps_a_shut_down_servo_off(line):
         assert not robot["hip"].torque_enabled
 
 
-def test_a_joint_that_was_a_wheel_is_held_as_the_others_are():
+def test_a_joint_that_was_a_wheel_is_held():
     servo = {"name": "hip", "joint": "a", "id": 1, "profile": "xl430-w250", "zero": 2048}
     with PtyLine({1: "xl430-w250"}) as line:
         rig = Rig.model_validate({"name": "arm", "safety": {"on_exit": "hold"}, "servo": [servo]})
@@ -361,7 +361,7 @@ def in_thread(call):
         return other.submit(call)
 
 
-def test_after_ctrl_c_that_was_caught_other_threads_may_not_move_the_robot_until_it_is_resumed(line):
+def test_after_a_caught_ctrl_c_other_threads_cannot_move_the_robot_until_resume(line):
     with driven(line) as robot:
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
@@ -379,7 +379,7 @@ def test_after_ctrl_c_that_was_caught_other_threads_may_not_move_the_robot_until
 
 
 @pytest.mark.filterwarnings("ignore:.*has no torque:axbridge.errors.ControlWarning")
-def test_after_ctrl_c_that_was_caught_the_main_thread_goes_on_with_several_lines():
+def test_after_a_caught_ctrl_c_the_main_thread_drives_several_buses_again():
     x = "xl430-w250"
     names = "a1", "a2", "b1", "b2"
     servos = [{"name": n, "joint": n, "bus": n[0], "id": int(n[1]), "profile": x} for n in names]
@@ -402,7 +402,7 @@ def test_after_ctrl_c_that_was_caught_the_main_thread_goes_on_with_several_lines
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 @pytest.mark.parametrize("end", ["closes it", "gets a signal"])
-def test_a_forked_child_cannot_drive_its_parents_robot_and_leaves_it_and_its_guard_alone(line, end):
+def test_a_forked_child_cannot_drive_or_close_its_parents_robot(line, end):
     with driven(line) as robot, ThreadPoolExecutor(1) as other:
         other.submit(robot._stepping.acquire).result()  # another thread steps, which the child does not have
         heard = len(line.heard)

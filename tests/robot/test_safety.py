@@ -76,7 +76,7 @@ def test_hold_keeps_powered_servos_where_they_are_and_wakes_no_other(line, cycle
     assert line.powered == [1]
 
 
-def test_leaving_twice_does_not_switch_a_parked_robot_on_again(line, cycle):
+def test_a_second_exit_does_not_switch_a_parked_robot_on_again(line, cycle):
     with pytest.raises(KeyboardInterrupt), safety.Safety([cycle], "park", park_pose={"hip": 501}, guard=False):
         signal.raise_signal(signal.SIGINT)  # parks, and then the context is left
     assert not line.powered
@@ -116,7 +116,7 @@ def test_a_signal_or_stop_while_the_watchdog_parks_leaves_nothing_powered_at_onc
         assert not line.powered
 
 
-def test_a_bus_that_fails_in_no_foreseen_way_does_not_spare_the_others(line, cycle):
+def test_a_release_continues_on_other_buses_after_an_unexpected_error(line, cycle):
     broken = SimpleNamespace(bus=cycle.bus, servos_by_name={"wrist": SERVOS[0]})  # nobody knows its `servos`
     errors = safety.Safety([broken, cycle], guard=False).release()
     assert not line.powered
@@ -144,7 +144,22 @@ def test_a_signal_in_the_middle_of_a_transaction_waits_for_its_end(line, cycle, 
     assert line.powered == ([1, 2, 3] if policy == "hold" else [])
 
 
-def test_a_signal_finds_the_line_free_after_an_exception_in_the_middle_of_a_cycle(line, cycle):
+def test_a_signal_does_not_warn_of_motors_that_are_off_where_all_replies_are_lost_for_a_moment(line, cycle, capfd):
+    cycle.bus.latency = 0.004  # as on a fast adapter: all attempts of `limp` end within a tenth of a second
+    lost_from = []
+
+    def mishap(_packet):
+        lost_from[:] = lost_from or [time.monotonic()]
+        return "drop" if time.monotonic() < lost_from[0] + 0.5 else "ok"
+
+    with safety.Safety([cycle], guard=False):
+        line.mishap = mishap
+        interrupt()
+    assert capfd.readouterr().err == ""
+    assert not line.powered
+
+
+def test_the_bus_is_unlocked_for_a_signal_after_an_exception_in_a_cycle(line, cycle):
     cycle._store = lambda *_, **__: 1 / 0
     failure = None
     with safety.Safety([cycle], guard=False):
@@ -167,7 +182,7 @@ def kept(cycle, monkeypatch):
 
 
 @pytest.mark.usefixtures("kept")
-def test_a_line_that_another_thread_keeps_is_reported(cycle):
+def test_a_bus_that_another_thread_locks_is_reported(cycle):
     errors = safety.Safety([cycle], guard=False).release()
     assert set(errors) == {"hip", "knee", "ankle"}
     assert "another thread" in errors["hip"].message
@@ -188,7 +203,7 @@ def test_hold_repeats_a_goal_that_did_not_arrive(line, cycle):
     assert line.powered == [1, 2, 3]
 
 
-def test_a_servo_that_holds_has_the_torque_that_it_was_about_to_get(line, cycle):
+def test_hold_ends_a_soft_start_and_gives_the_full_torque_limit(line, cycle):
     cycle.send({"hip": Goal(512, 100, 700), "knee": Goal(512, 100)})
     cycle.soften(["hip", "knee"], 60.0)
     settle(cycle)
@@ -204,7 +219,7 @@ def test_a_servo_that_does_not_hold_is_limped_and_the_others_hold(line, cycle):
 
 
 @pytest.mark.parametrize("policy", ["park", "hold"])
-def test_a_policy_that_fails_in_no_foreseen_way_ends_limp(line, cycle, monkeypatch, policy):
+def test_a_policy_that_raises_an_unexpected_error_switches_the_motors_off(line, cycle, monkeypatch, policy):
     monkeypatch.setattr(cycle, "exchange", lambda goals: 1 / 0)
     monkeypatch.setattr(safety, "hold", lambda cycle: 1 / 0)
     assert safety.Safety([cycle], policy, park_pose={"hip": 900}, guard=False).release() == {}
@@ -212,7 +227,7 @@ def test_a_policy_that_fails_in_no_foreseen_way_ends_limp(line, cycle, monkeypat
 
 
 @pytest.mark.parametrize("trouble", ["not confirmed", "port closed here"])
-def test_what_the_policy_does_not_switch_off_is_left_to_the_guard(line, cycle, trouble, capfd):
+def test_the_guard_switches_off_what_the_policy_did_not(line, cycle, trouble, capfd):
     def mishap(packet):
         if packet.code == 3:  # the guard tells them one by one
             line.frozen.clear()
@@ -228,7 +243,7 @@ def test_what_the_policy_does_not_switch_off_is_left_to_the_guard(line, cycle, t
     assert capfd.readouterr().err == ""
 
 
-def test_a_net_whose_wait_for_the_guard_was_interrupted_waits_again_when_it_is_left_once_more(line, cycle, monkeypatch):
+def test_a_second_exit_waits_for_the_guard_after_an_interrupted_first_exit(line, cycle, monkeypatch):
     line.deaf.add(2)
     watched = safety.Safety([cycle])
     watched.arm()
@@ -276,7 +291,7 @@ def test_goals_of_a_program_that_was_stopped_before_they_went_out_are_dropped(li
         assert not line.powered
 
 
-def test_a_watchdog_repeats_what_was_not_confirmed(line, cycle, capfd):
+def test_the_watchdog_repeats_a_torque_off_that_was_not_confirmed(line, cycle, capfd):
     line.frozen.add(24)
     with safety.Safety([cycle], stale_command_ms=30, guard=False) as watched:
         watched.feed()
@@ -285,32 +300,29 @@ def test_a_watchdog_repeats_what_was_not_confirmed(line, cycle, capfd):
         until(lambda: not line.powered, 3)
 
 
-def test_a_guard_that_was_killed_is_replaced(line, cycle):
-    with safety.Safety([cycle]) as watched:
-        first = watched._guard.pid
-        watched._guard.kill()
-        watched._guard.wait()
-        watched.feed()
-        guard = watched._guard
-        assert guard.pid != first
-    assert guard.poll() == 0  # it leaves with its controller
+@pytest.mark.usefixtures("kept")
+def test_a_watchdog_goes_on_with_servos_on_a_line_that_another_thread_keeps(cycle):
+    watched = safety.Safety([cycle], guard=False)
+    assert list(watched._limp_again(watched.release())) == ["hip", "knee", "ankle"]
 
 
-def test_a_guard_that_was_killed_is_replaced_where_a_broken_pipe_ends_the_program(line, cycle):
-    before = signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+@pytest.mark.parametrize("broken_pipe", [signal.SIG_IGN, signal.SIG_DFL], ids=["raises", "ends the program"])
+def test_a_guard_that_was_killed_is_replaced_whatever_a_broken_pipe_does(line, cycle, broken_pipe):
+    before = signal.signal(signal.SIGPIPE, broken_pipe)
     try:
         with safety.Safety([cycle]) as watched:
             first = watched._guard
             first.kill()
             first.wait()
             watched.feed()
-            assert watched._guard.pid != first.pid
-        assert not line.powered
+            guard = watched._guard
+            assert guard.pid != first.pid
     finally:
         signal.signal(signal.SIGPIPE, before)
+    assert (guard.poll(), line.powered) == (0, [])  # it ends with its controller
 
 
-def test_a_guard_has_the_port_that_was_lost_and_found_within_a_step(tmp_path):
+def test_a_guard_gets_a_port_that_was_lost_and_reopened_within_a_step(tmp_path):
     with PtyLine(link=tmp_path / "port") as line, SerialBus(line.port) as bus:
         cycle = Cycle(bus, SERVOS[:1])
         watched = safety.Safety([cycle])
@@ -328,7 +340,7 @@ def test_a_guard_has_the_port_that_was_lost_and_found_within_a_step(tmp_path):
         watched.disarm()
 
 
-def test_a_silent_controller_that_lives_holds_whatever_its_guard_would_do(line, cycle):
+def test_a_stale_controller_holds_and_replaces_a_killed_guard(line, cycle):
     with safety.Safety([cycle], "hold", stale_command_ms=200) as watched:
         watched.feed()
         until(lambda: watched.stale)
@@ -339,7 +351,7 @@ def test_a_silent_controller_that_lives_holds_whatever_its_guard_would_do(line, 
 
 
 @pytest.mark.parametrize("policy", ["limp", "park", "hold"])
-def test_when_the_program_ends_no_thread_of_it_reaches_the_line_any_more(line, cycle, policy):
+def test_no_thread_writes_to_the_line_after_the_program_has_ended(line, cycle, policy):
     over = threading.Event()
 
     def drive():
@@ -364,20 +376,20 @@ def test_when_the_program_ends_no_thread_of_it_reaches_the_line_any_more(line, c
     assert not thread.is_alive()
 
 
-@pytest.mark.parametrize("way", ["changed its backend", "two robots"])
-def test_a_robot_that_holds_is_not_limped_by_a_guard_when_its_program_ends(line, cycle, way):
+@pytest.mark.parametrize("disarmed", [True, False], ids=["changed its backend", "two robots"])
+def test_a_robot_that_holds_is_not_limped_by_a_guard_when_its_program_ends(line, cycle, disarmed):
     first, second = (safety.Safety([cycle], "hold") for _ in range(2))
     first.arm()
     second.arm()
-    if way == "changed its backend":
+    if disarmed:
         first.disarm()
     NETS.leave_for_good()
-    time.sleep(0.2)  # a guard that was not told off acts within milliseconds
+    time.sleep(0.2)  # a guard that still watches acts within milliseconds
     assert line.powered == [1, 2, 3]
 
 
 @pytest.mark.usefixtures("kept")
-def test_a_line_that_a_thread_keeps_to_the_end_is_left_to_the_guard(line, cycle):
+def test_the_guard_switches_off_a_bus_that_a_thread_locks_until_the_end(line, cycle):
     watched = safety.Safety([cycle])
     watched.arm()
     NETS.leave_for_good()
@@ -388,7 +400,7 @@ def test_a_line_that_a_thread_keeps_to_the_end_is_left_to_the_guard(line, cycle)
     assert not line.powered
 
 
-def test_a_signal_in_the_middle_of_a_goal_finds_the_motors_off_afterwards(line, cycle, monkeypatch):
+def test_motors_are_off_after_a_signal_during_a_goal_packet(line, cycle, monkeypatch):
     write = cycle.bus.sync_write
 
     def interrupted(address, data):
@@ -406,19 +418,19 @@ def test_a_signal_in_the_middle_of_a_goal_finds_the_motors_off_afterwards(line, 
         assert not line.powered
 
 
-def test_signals_that_come_one_after_the_other_are_taken_up_once_each(line, cycle):
+def test_each_of_several_signals_is_handled_once(line, cycle):
     seen = []
     signal.signal(signal.SIGTERM, lambda number, _: seen.append(number))
     with safety.Safety([cycle], guard=False):
         for _ in range(4):
             signal.raise_signal(signal.SIGTERM)
         switch(line, 1, 2, 3)  # the program goes on
-        time.sleep(1.5)  # who notices signals that the main thread does not take up has looked at all four
+        time.sleep(1.5)  # the thread that waits for unhandled signals has seen all four
         assert line.powered == [1, 2, 3]
     assert len(seen) == 4
 
 
-def test_a_park_takes_its_time_whatever_the_watchdog_and_the_guard_are_told(line, cycle):
+def test_neither_the_watchdog_nor_the_guard_ends_a_park_early(line, cycle):
     with safety.Safety([cycle], "park", park_pose={"hip": 700}, stale_command_ms=30) as watched:
         watched.feed()
         arrived = threading.Timer(0.4, lambda: line.tables[1].__setitem__(slice(36, 38), (700).to_bytes(2, "little")))
@@ -431,22 +443,20 @@ def test_a_park_takes_its_time_whatever_the_watchdog_and_the_guard_are_told(line
 
 
 @pytest.mark.parametrize("strict", [False, True])
-def test_a_missing_guard_is_a_warning_or_where_warnings_are_errors_one_that_leaves_no_net_behind(
-    line, cycle, monkeypatch, strict
-):
+def test_a_missing_guard_is_a_warning_and_an_error_leaves_no_net_armed(line, cycle, monkeypatch, strict):
     monkeypatch.setattr(sys, "executable", "/nonexistent/python")
     before = signal.getsignal(signal.SIGTERM)
-    said = (
+    expected = (
         pytest.raises(BusError, match="no guard process.*\n") if strict else pytest.warns(RuntimeWarning, match="no gu")
     )
-    with said, safety.Safety([cycle], stale_command_ms=3000) as watched:
+    with expected, safety.Safety([cycle], stale_command_ms=3000) as watched:
         watched.feed()
     assert signal.getsignal(signal.SIGTERM) == before
     NETS.leave_for_good()
     assert line.powered == ([1, 2, 3] if strict else [])  # it never was this net's
 
 
-def test_a_net_that_was_taken_down_under_another_one_only_passes_signals_on(line, cycle):
+def test_a_disarmed_net_below_another_one_only_passes_signals_on(line, cycle):
     first, second = (safety.Safety([cycle], guard=False) for _ in range(2))
     before = signal.getsignal(signal.SIGINT)
     first.arm()
@@ -458,7 +468,7 @@ def test_a_net_that_was_taken_down_under_another_one_only_passes_signals_on(line
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_a_controller_that_falls_silent_is_limped_and_starts_again_from_where_it_is(line, cycle):
+def test_a_controller_that_stops_feeding_loses_torque_and_restarts_softly_from_the_present_position(line, cycle):
     cycle.exchange({"hip": Goal(900, 0)})
     with safety.Safety([cycle], stale_command_ms=30, guard=False) as watched:
         watched.feed()
@@ -478,7 +488,7 @@ def test_a_controller_that_falls_silent_is_limped_and_starts_again_from_where_it
         assert int.from_bytes(line.tables[1][34:36], "little") < 600  # and softly
 
 
-def test_a_hot_servo_is_told_until_it_confirms(line):
+def test_torque_off_is_repeated_until_a_hot_servo_confirms_it(line):
     with SerialBus(line.port, retries=0) as bus:
         cycle = Cycle(bus, [CycleServo("hip", 1, top_temperature=60)])
         cycle.exchange({"hip": Goal(900, 0)})
@@ -494,7 +504,7 @@ def test_a_hot_servo_is_told_until_it_confirms(line):
         assert line.powered == [2, 3]
 
 
-def test_a_net_in_simulated_time_passes_a_signal_on_to_a_real_one(line, cycle):
+def test_a_net_in_simulated_time_passes_a_signal_on_to_the_net_of_a_real_bus(line, cycle):
     class Simulated:
         bus = type("Bus", (), {"clock": object(), "turn": None})
         servos, servos_by_name = (), {}

@@ -29,13 +29,13 @@ from axbridge.robot.safety.net import Safety
 bus = SerialBus(sys.argv[1])
 cycle = Cycle(bus, [CycleServo("hip", 1), CycleServo("knee", 2)])
 with Safety([cycle]) as safety:
-    step = 0
-    while True:
+    for step in range(100_000):
         safety.feed()
         cycle.exchange({"hip": Goal(500, 100), "knee": Goal(500, 100)})
-        step += 1
         if step == 10:
             print("running", flush=True)
+            if sys.argv[2:] == ["leave"]:
+                break
         time.sleep(0.005)
 """
 
@@ -85,7 +85,7 @@ print(os.getpid(), flush=True)
 """
 
 
-def test_a_child_that_outlives_its_parent_and_keeps_the_port_is_named(line):
+def test_the_error_names_a_child_that_keeps_the_port_after_its_parent_ended(line):
     done = subprocess.run(
         [sys.executable, "-c", LEFT_BEHIND, line.port], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True
     )
@@ -133,7 +133,7 @@ def holder(port):
     return int(found)
 
 
-def test_who_has_the_port_is_named_without_its_guard_which_goes_with_it(line):
+def test_the_error_names_the_process_that_uses_the_port_and_not_its_guard(line):
     with Warm("-c", CONTROLLER, line.port, stderr=subprocess.DEVNULL) as controller:
         try:
             assert controller.stdout.readline() == "running\n"
@@ -206,10 +206,10 @@ def other(request, tmp_path_factory):
     [
         *(("feetech", "main thread", "SIGTERM", policy) for policy in ("limp", "hold", "park")),
         *(("feetech", way, "SIGKILL", "limp") for way in ("main thread", "wheel")),
-        *(("mixed", "main thread", how, "limp") for how in ("SIGTERM", "SIGKILL")),
+        *(("mixed", "main thread", *end) for end in (("SIGTERM", "hold"), ("SIGKILL", "limp"))),
         *(("X", "wheel", how, "limp") for how in ("script", "exception", "SIGTERM", "SIGKILL")),
     ],
     indirect=["other"],
 )
-def test_a_program_leaves_no_motor_on_whatever_its_servos_speak(other, way, how, policy):
+def test_a_program_leaves_no_motor_on_with_every_servo_family(other, way, how, policy):
     assert not ends.end(other, way, how, policy=policy).wrong

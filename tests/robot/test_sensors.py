@@ -46,7 +46,7 @@ def box(tmp_path):
 
 
 @pytest.mark.parametrize("engine", ["bullet", "mujoco"])
-def test_what_stands_feels_its_weight_and_knows_its_place(box, engine):
+def test_sensors_of_a_standing_box_measure_its_weight_and_position(box, engine):
     robot = box(
         'name = "imu"\nkind = "imu"',
         'name = "place"\nkind = "gps"\nposition = [0.02, 0.03, 0.05]',
@@ -65,7 +65,7 @@ def test_what_stands_feels_its_weight_and_knows_its_place(box, engine):
     assert robot.sensors["eye"].distance == pytest.approx(0.15 / math.sin(math.pi / 3), abs=3e-3)
 
 
-def test_what_falls_feels_nothing_and_what_hangs_upside_down_feels_its_weight_turned(box):
+def test_sensors_of_a_falling_box_measure_no_acceleration_and_no_contact(box):
     robot = box(
         'name = "imu"\nkind = "imu"\nrotation = [3.14159265, 0, 0]',
         'name = "toe"\nkind = "bumper"',
@@ -82,18 +82,18 @@ def test_what_falls_feels_nothing_and_what_hangs_upside_down_feels_its_weight_tu
     assert robot.sensors["eye"].distance == 0.7
 
 
-def test_an_imu_off_the_axis_feels_the_turn(box):
+def test_an_imu_off_the_axis_measures_the_rate_and_the_centripetal_acceleration(box):
     robot = box('name = "imu"\nkind = "imu"\nlink = "arm"\nposition = [0.2, 0, 0]')
     robot["wheel"].set_position(math.inf)
     robot["wheel"].set_velocity(5.0)
-    felt = run(robot, 1.2, lambda: (*robot.imu.rates, *robot.imu.acceleration))
-    rates, push = np.split(np.mean(felt[-20:], axis=0), 2)
+    measured = run(robot, 1.2, lambda: (*robot.imu.rates, *robot.imu.acceleration))
+    rates, push = np.split(np.mean(measured[-20:], axis=0), 2)
     assert rates == pytest.approx((0, 0, rates[2]), abs=0.05)
     assert 4.5 < rates[2] < 5.1  # the box turns a little against it
     assert push == pytest.approx((-(rates[2] ** 2) * 0.2, 0, G), abs=0.3)
 
 
-def test_noise_and_bias_are_as_the_rig_says_and_the_same_for_the_same_seed(box):
+def test_noise_and_bias_are_those_of_the_rig_and_equal_for_equal_seeds(box):
     imu = (
         'name = "imu"\nkind = "imu"\nrate_noise = 0.1\nrate_bias = [1, 0, 0]\nacceleration_noise = 0.5\n'
         "acceleration_bias = [0, 0, 2]\norientation_noise = 0.02"
@@ -119,7 +119,7 @@ def test_a_sensor_on_no_link_is_an_error_of_the_rig(box, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("sensor", "said"),
+    ("sensor", "message"),
     [
         ('name = "wheel"\nkind = "gps"', "'wheel' is a servo of this rig"),
         ('name = "a"\nkind = "gps"\nport = "/dev/ttyUSB1"', "a sensor of kind 'gps' has no port"),
@@ -127,8 +127,8 @@ def test_a_sensor_on_no_link_is_an_error_of_the_rig(box, tmp_path):
         ('name = "a"\nkind = "sonar"', "kind"),
     ],
 )
-def test_a_wrong_sensor_is_refused(box, sensor, said):
-    with pytest.raises(axbridge.RigError, match=said):
+def test_a_wrong_sensor_is_refused(box, sensor, message):
+    with pytest.raises(axbridge.RigError, match=message):
         box(sensor)
 
 
@@ -193,7 +193,7 @@ def test_a_damaged_line_is_no_sample(line):
     assert parsed(line, 0.0) is None
 
 
-def test_the_latest_line_counts_and_an_old_one_does_not(board):
+def test_the_latest_line_of_an_imu_is_used_and_an_old_line_is_not(board):
     with contextlib.closing(SerialImu(str(board.link), 57_600)) as imu:
         assert imu.read(0.0).acceleration == pytest.approx((0, 0, 9.80665))
         until(lambda: b"#ox" in board.heard and b"#o1" in board.heard)
@@ -210,7 +210,7 @@ def test_the_latest_line_counts_and_an_old_one_does_not(board):
         imu.close()  # and once more
 
 
-def test_a_port_that_says_nothing_or_is_not_there_is_an_error(board, monkeypatch):
+def test_an_imu_port_without_data_or_without_a_device_is_an_error(board, monkeypatch):
     monkeypatch.setattr("axbridge.robot.sensors._START", 0.1)
     board.line = b"hello\n"
     with pytest.raises(axbridge.PortError, match="no line of an IMU"):
@@ -219,7 +219,7 @@ def test_a_port_that_says_nothing_or_is_not_there_is_an_error(board, monkeypatch
         SerialImu("/dev/there-is-none", 57_600)
 
 
-def test_a_real_robot_says_that_its_imu_is_lost_and_back(board, caplog):
+def test_a_real_robot_reports_that_its_imu_is_lost_and_found(board, caplog):
     sensors = [{"name": "imu", "kind": "imu", "port": str(board.link)}, {"name": "unplugged", "kind": "imu"}]
     rig = Rig.load("bench_arm").overridden({"sensor": sensors})
     with serving("bench_arm") as port, axbridge.open(rig, backend="real", port=port) as robot:
@@ -233,7 +233,7 @@ def test_a_real_robot_says_that_its_imu_is_lost_and_back(board, caplog):
         assert robot.imu is None
         board.line = LEVEL
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # said once
+            warnings.simplefilter("error")  # one warning
             run(robot, 0.3)
         assert robot.imu is not None
         assert "sensor 'imu' is back" in caplog.text

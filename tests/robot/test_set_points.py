@@ -41,7 +41,7 @@ def robot(request, tmp_path_factory):
 
 
 @pytest.mark.parametrize("setter", SETTERS)
-def test_what_is_no_number_is_one_error_and_moves_nothing(robot, setter):
+def test_a_set_point_that_is_no_number_is_an_error_and_changes_nothing(robot, setter):
     servo = next(iter(robot.values()))
     before = set_points(servo)
     for value in NO_NUMBERS:
@@ -55,7 +55,7 @@ def test_what_is_no_number_is_one_error_and_moves_nothing(robot, setter):
 
 @pytest.mark.parametrize("setter", [name for name in SETTERS if name != "duration"])
 @pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning")
-def test_numbers_that_no_servo_reaches_end_no_program(robot, setter):
+def test_extreme_numbers_are_clipped_or_refused(robot, setter):
     servo = next(iter(robot.values()))
     for value in ODD_NUMBERS:
         with suppress(UsageError, UnsupportedOperation):
@@ -64,7 +64,7 @@ def test_numbers_that_no_servo_reaches_end_no_program(robot, setter):
         assert math.isfinite(servo.position), value
 
 
-def test_times_that_are_none_are_refused(robot):
+def test_invalid_durations_are_refused(robot):
     servo, before = next(iter(robot.values())), robot.time
     for value in (*NO_NUMBERS, math.nan, math.inf, 1e308, 0, -1):
         with pytest.raises(UsageError):
@@ -76,7 +76,7 @@ def test_times_that_are_none_are_refused(robot):
     assert robot.time == before
 
 
-def test_no_end_of_acceleration_is_no_limit(robot):
+def test_an_infinite_acceleration_is_no_limit(robot):
     servo = next(iter(robot.values()))
     servo.set_acceleration(math.inf)
     assert servo.acceleration == -1

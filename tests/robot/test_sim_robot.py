@@ -49,7 +49,7 @@ def step_to_quarter_turn(time_step_ms):
     return curve, fastest
 
 
-def test_the_step_ends_where_the_paper_says_takes_as_long_and_depends_on_no_physics_step():
+def test_end_and_rise_time_of_a_step_are_the_papers_with_every_physics_step():
     coarse, fast_coarse = step_to_quarter_turn(1000 / 240)
     fine, fast_fine = step_to_quarter_turn(1.0)
     ends = [list(curve.values())[-1] for curve in (coarse, fine)]
@@ -87,9 +87,11 @@ def test_torque_comes_on_where_the_arm_is_and_a_limp_one_falls_and_gets_no_goals
 
 
 def test_targets_are_clipped_with_a_warning_and_impossible_ones_refused(arm):
-    with pytest.warns(ControlWarning, match=r"^servo 'shoulder' \(rad\): too big requested position: 3 > 2.6") as said:
+    with pytest.warns(
+        ControlWarning, match=r"^servo 'shoulder' \(rad\): too big requested position: 3 > 2.6"
+    ) as caught:
         arm.set_position(3)
-    assert [one.filename for one in said] == [__file__]
+    assert [one.filename for one in caught] == [__file__]
     assert arm.target_position == arm.max_position
     with pytest.warns(ControlWarning, match="NaN"):
         arm.set_position(math.nan)
@@ -122,22 +124,22 @@ def test_a_wrong_backend_or_servo_is_named(robot):
 
 
 @pytest.mark.parametrize("degrees", [90, -45, 180, 3600])  # the last two are beyond the limits in degrees, too
-def test_degrees_are_asked_about_and_move_nothing(robot, arm, degrees):
+def test_a_goal_in_degrees_is_refused_with_its_value_in_radians(robot, arm, degrees):
     arm.set_position(0.3)
-    for way in (arm.set_position, lambda goal: arm.goto(goal, 1.0), lambda goal: robot.set_positions([goal])):
+    for command in (arm.set_position, lambda goal: arm.goto(goal, 1.0), lambda goal: robot.set_positions([goal])):
         with pytest.raises(UsageError, match=rf"radians\? {degrees}° is {math.radians(degrees):.3f}: give math"):
-            way(degrees)
+            command(degrees)
         assert arm.target_position == 0.3
 
 
-def test_a_program_that_wants_them_clipped_says_so(arm):
+def test_the_option_clip_clips_a_goal_in_degrees(arm):
     with pytest.warns(ControlWarning, match=r"too big requested position: 90 > 2\.\d+ \(radians\? 90° is 1.571\)"):
         arm.set_position(90, clip=True)
     arm.set_position(95, clip=True)  # a loop hears of it once
     assert arm.target_position == arm.max_position
 
 
-def test_an_observer_sees_the_report_and_all_states_of_each_step_until_it_leaves_and_its_error_ends_it(robot, arm):
+def test_an_observer_gets_report_and_states_of_each_step_and_its_error_is_raised(robot, arm):
     seen = []
     leave = robot.observe(lambda report, states: seen.append((report, states["shoulder"].time)))
     robot.step(20)
@@ -153,7 +155,7 @@ def test_an_observer_sees_the_report_and_all_states_of_each_step_until_it_leaves
         robot.step(20)
 
 
-def test_what_only_a_simulation_can_do_is_in_one_place(robot, arm):
+def test_the_simulation_object_has_truth_base_and_shadow(robot, arm):
     simulation = robot.simulation
     assert simulation.base is None
     assert simulation.truth("shoulder").position == pytest.approx(arm.position, abs=0.01)
@@ -162,7 +164,7 @@ def test_what_only_a_simulation_can_do_is_in_one_place(robot, arm):
     assert simulation.shadow() == {}
 
 
-def test_a_step_without_goals_says_when_the_motor_was_switched_off_and_not_when_it_had_confirmed(robot, arm):
+def test_a_step_without_goals_reports_the_time_at_which_the_motor_was_switched_off(robot, arm):
     world = robot.simulation.world
     arm.torque_on()
     robot.step(20)
@@ -183,11 +185,13 @@ def test_a_pose_is_reached_together_and_smoothly(pair):
     assert pair.time == pytest.approx(0.8, abs=0.1)
     assert pair.positions == pytest.approx([1.0, -0.5], abs=0.02)
     pan, tilt = np.array(seen)[:40].T
-    assert tilt == pytest.approx(-0.5 * pan, abs=1e-9)  # both on the same way
-    assert np.abs(np.diff(pan, n=2)).max() / 0.02**2 < 5.78 * 1.0 / 0.8**2  # rad/s²: 10/sqrt(3) of way over time²
+    assert tilt == pytest.approx(-0.5 * pan, abs=1e-9)  # both follow the same profile
+    assert (
+        np.abs(np.diff(pan, n=2)).max() / 0.02**2 < 5.78 * 1.0 / 0.8**2
+    )  # rad/s²: 10/sqrt(3) of the distance over time²
 
 
-def test_threads_may_each_lead_their_servos_and_a_later_goto_takes_over_that_of_another(pair):
+def test_two_threads_move_different_servos_and_a_later_goto_replaces_an_earlier_one(pair):
     goals = []
     pair.observe(lambda *_: goals.append(pair["pan"].goals.position))
     with ThreadPoolExecutor(2) as pool:
@@ -198,24 +202,24 @@ def test_threads_may_each_lead_their_servos_and_a_later_goto_takes_over_that_of_
     assert np.nanmax(np.abs(np.diff(goals))) < 0.1  # rad: no leap from one's goal to the other's
 
 
-def test_a_way_too_fast_for_the_servo_takes_longer_and_says_so(pair):
+def test_a_trajectory_that_is_too_fast_for_the_servo_takes_longer_with_a_warning(pair):
     words = r"^servo 'pan': 0.1 s are too short for its speed: it takes 0.61 s"
-    with pytest.warns(ControlWarning, match=words) as said:
+    with pytest.warns(ControlWarning, match=words) as caught:
         assert pair.goto({"tilt": 0.1, "pan": 2.0}, 0.1)
-    assert [one.filename for one in said] == [__file__]
+    assert [one.filename for one in caught] == [__file__]
     assert pair.time >= 0.6
 
 
-def test_a_goal_beyond_the_limits_is_clipped_once_and_said_in_the_line_that_gave_it(pair):
+def test_a_goal_beyond_the_limits_is_clipped_with_one_warning_at_the_callers_line(pair):
     for goto in (lambda: pair.goto({"tilt": 1.5}, 1.0), lambda: pair["tilt"].goto(1.5, 1.0)):
-        with pytest.warns(ControlWarning) as said:
+        with pytest.warns(ControlWarning) as caught:
             assert goto()
         assert not pair["pan"].torque_enabled
-        assert [str(one.message) for one in said] == ["servo 'tilt' (rad): too big requested position: 1.5 > 1.2"]
-        assert [one.filename for one in said] == [__file__]
+        assert [str(one.message) for one in caught] == ["servo 'tilt' (rad): too big requested position: 1.5 > 1.2"]
+        assert [one.filename for one in caught] == [__file__]
 
 
-def test_wrong_names_positions_and_times_are_refused_before_anything_moves(pair):
+def test_wrong_names_positions_and_times_of_goto_are_refused_before_a_motion(pair):
     with pytest.raises(UnknownServo, match="elbow"):
         pair.goto({"elbow": 0.0}, 1.0)
     wrong = [*((goal, 1.0) for goal in (math.nan, math.inf)), *((0.0, s) for s in (0.0, -1.0, math.nan, math.inf))]
@@ -225,7 +229,7 @@ def test_wrong_names_positions_and_times_are_refused_before_anything_moves(pair)
     assert not pair["pan"].torque_enabled
 
 
-def test_arrays_follow_the_rigs_order_and_one_with_degrees_in_it_gives_no_servo_a_goal(pair):
+def test_arrays_are_in_the_rigs_order_and_an_array_with_degrees_gives_no_goal(pair):
     with pytest.raises(UsageError, match="-60 rad is no angle of servo 'tilt', which goes from -1.200 to 1.200"):
         pair.set_positions([0.5, -60])
     assert not pair["pan"].torque_enabled
@@ -237,9 +241,10 @@ def test_arrays_follow_the_rigs_order_and_one_with_degrees_in_it_gives_no_servo_
         pair.set_positions([0.0])
 
 
-def test_a_repr_says_what_a_thing_is(pair):
+def test_the_repr_of_a_robot_and_a_servo_describes_them(pair):
     assert repr(pair) == "<Robot 'pan_tilt' on sim: 2 servos, 0.00 s after the start>"
     assert repr(pair["pan"]) == "<Servo 'pan' at 0.000 rad, limp>"
+    assert repr(pair.simulation).endswith(", bolted down>")
     pair.close()
     assert repr(pair).endswith("closed>")
 
@@ -288,7 +293,7 @@ def steps(clock, count):
 
 
 @pytest.mark.parametrize("cost", [1.5, 2.5, 20])
-def test_a_slow_simulation_goes_on_at_its_own_pace_and_says_so(cost, caplog):
+def test_a_slow_simulation_runs_at_its_own_pace_with_a_message(cost, caplog):
     wall, world, clock = paced(cost)
     steps(clock, 200)
     first = wall.time
@@ -308,7 +313,7 @@ def test_a_fast_simulation_keeps_to_the_wall(caplog):
     assert not caplog.text
 
 
-def test_what_a_frozen_process_missed_is_not_made_up_for(caplog):
+def test_a_paced_clock_does_not_catch_up_after_the_process_was_stopped(caplog):
     wall, world, clock = paced(0.1)
     steps(clock, 10)
     before, asleep = world.time, wall.time
@@ -330,7 +335,7 @@ UNSENT = {
 
 @pytest.mark.parametrize("command", UNSENT)
 @pytest.mark.filterwarnings("ignore:.*has no current sensor:axbridge.errors.ControlWarning")
-def test_a_command_that_no_step_has_sent_is_named_at_the_end_of_a_program_that_waited_for_it(command, monkeypatch):
+def test_close_names_a_command_that_was_never_sent_if_the_program_waited(command, monkeypatch):
     with axbridge.open("bench_arm") as robot:
         UNSENT[command](robot)  # the last one of a loop: it ends at once
     monkeypatch.setattr("axbridge.robot.robot._WAITED", 0.01)

@@ -52,29 +52,41 @@ def shaft(robot):
     return world.truths(["horn"], [world.now()])[0, 0]
 
 
-def torque_on(robot, servo, place):
-    servo.torque_off()
-    lead(robot, place)
-    servo.torque_on()
+class Bench:
+    """A simulated servo, a hand that moves its shaft, and the program that drives it."""
+
+    def __init__(self, robot):
+        self.robot, self.servo, self.tell = robot, robot["horn"], robot.simulation.inject
+
+    def lead(self, place):
+        lead(self.robot, place)
 
 
-def stop_and_resume(robot, servo, place):
-    robot.stop()
-    lead(robot, place)
-    robot.resume()
-    servo.torque_on()
+def torque_on(bench, place):
+    bench.servo.torque_off()
+    bench.lead(place)
+    bench.servo.torque_on()
 
 
-def recover(robot, servo, place):
-    robot.simulation.inject("overheat:1" if servo.dynamixel.profile.name in OVERHEATS else "overload:1")
-    run(robot, 0.2)
-    assert robot.withheld == {"horn"}
-    robot.simulation.inject("none")
-    lead(robot, place)
-    servo.recover()
+def stop_and_resume(bench, place):
+    bench.robot.stop()
+    bench.lead(place)
+    bench.robot.resume()
+    bench.servo.torque_on()
 
 
-def power_cycle(robot, servo, place):
+def recover(bench, place):
+    bench.tell("overheat:1" if bench.servo.dynamixel.profile.name in OVERHEATS else "overload:1")
+    run(bench.robot, 0.3)
+    assert bench.robot.withheld == {"horn"}
+    bench.tell("none")
+    run(bench.robot, 0.1)
+    bench.lead(place)
+    bench.servo.recover()
+
+
+def power_cycle(bench, place):
+    robot = bench.robot
     robot.simulation.world.power_cycle()
     robot.simulation.world.place("horn", place)
     while "without power" not in {event.kind for event in robot.last_step.events}:
@@ -82,27 +94,27 @@ def power_cycle(robot, servo, place):
         robot.step(20)
 
 
-def switch(robot, servo, place):
+def switch(bench, place):
     """Change the backend; the joint starts at the rig's `position`, where no old goal applies."""
-    robot.switch("sim")
+    bench.robot.switch("sim")
 
 
-def reopen(robot, servo, place):
+def reopen(bench, place):
     """Open the robot in a next program, with the servo in the state that this one has left."""
-    servo.torque_off()
-    lead(robot, place)
-    again = Robot(robot.rig, robot._connection.backend)
+    bench.servo.torque_off()
+    bench.lead(place)
+    again = Robot(bench.robot.rig, bench.robot._connection.backend)
     again["horn"].torque_on()
     return again
 
 
-def goto(robot, servo, place):
+def goto(bench, place):
     """Start a trajectory at the position of the limp joint."""
-    servo.torque_off()
-    lead(robot, place)
+    bench.servo.torque_off()
+    bench.lead(place)
     goal, seen = min(place, LIMIT), []
-    leave = robot.observe(lambda *_: seen.append(shaft(robot)))
-    servo.goto(goal, 0.5)
+    leave = bench.robot.observe(lambda *_: seen.append(shaft(bench.robot)))
+    bench.servo.goto(goal, 0.5)
     leave()
     assert goal - 2 * MOST < min(seen)  # it falls before torque comes on, or overshoots
     assert max(seen) < place + MOST
@@ -119,7 +131,7 @@ def motion(family, event, where):
         servo.set_position(OLD_GOAL)
         run(first, 1.0)
         assert servo.truth.position == pytest.approx(OLD_GOAL, abs=0.1)
-        with event(first, servo, PLACES[where]) or first as robot:
+        with event(Bench(first), PLACES[where]) or first as robot:
             servo, begun = robot["horn"], shaft(robot)
             moved = max(run(robot, 1.0, lambda: abs(shaft(robot) - begun)))
             assert servo.torque_enabled
@@ -136,7 +148,7 @@ def test_no_event_moves_a_joint(family, event, where):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_torque_beyond_a_limit_is_said(family):
+def test_torque_on_beyond_a_limit_is_reported(family):
     with axbridge.open(rig_of(family)) as robot:
         lead(robot, PLACES["beyond a limit"])
         with pytest.warns(ControlWarning, match="'horn' .*: it is at 0\\.[45].*, beyond its limit 0.200, and stays"):
@@ -155,7 +167,7 @@ def test_limits_without_zero_hold_for_goals_and_for_the_start_of_a_simulation(fa
 
 
 @pytest.mark.parametrize("family", [name for name in FAMILIES if "d" not in name[6:]])
-def test_the_servos_own_limits_are_said_and_kept(family):
+def test_the_servos_own_limits_are_reported_and_kept(family):
     rig = rig_of(family, min_position=0.0, max_position=0.0)
     with axbridge.open(rig) as robot:
         drive = robot["horn"].dynamixel
@@ -217,6 +229,6 @@ def test_a_torque_limit_of_the_rig_stays(family, event):
         servo.set_position(0.1)
         run(robot, 0.5)
         assert servo.read(LIMITS[family]) == 300
-        event(robot, servo, 0.2)
+        event(Bench(robot), 0.2)
         run(robot, 1.0)
         assert servo.read(LIMITS[family]) == 300

@@ -11,7 +11,7 @@ import pytest
 import axbridge
 from axbridge.errors import BusTimeout, RigError
 from tests.robot import test_count_jumps as offsets
-from tests.robot.test_unasked_motion import FAMILIES, LIMIT, OVERHEATS, rig_of
+from tests.robot.test_unasked_motion import FAMILIES, LIMIT, recover, rig_of, stop_and_resume, torque_on
 from tests.support.hand import led
 from tests.support.robot_files import write_rig
 from tests.support.waiting import run
@@ -71,30 +71,6 @@ def bench(folder, row):
         yield Bench(path, turn, port, tell)
 
 
-def torque_on(bench, place):
-    bench.servo.torque_off()
-    bench.lead(place)
-    bench.servo.torque_on()
-
-
-def stop_and_resume(bench, place):
-    bench.robot.stop()
-    bench.lead(place)
-    bench.robot.resume()
-    bench.servo.torque_on()
-
-
-def recover(bench, place):
-    kind = "overheat:1" if bench.servo.dynamixel.profile.name in OVERHEATS else "overload:1"
-    bench.tell(kind)
-    run(bench.robot, 0.3)
-    assert bench.robot.withheld == {"horn"}
-    bench.tell("none")
-    run(bench.robot, 0.1)
-    bench.lead(place)
-    bench.servo.recover()
-
-
 def power_cycle(bench, place):
     """A second loss within 10 s may look like another program that switches an AX off: then it stays limp."""
     bench.tell("power-cycle")
@@ -133,11 +109,11 @@ def goto(bench, place):
     goal = min(here, high) - math.copysign(math.radians(3), here - (low + high) / 2)
     arguments = ("--rig", str(bench.path), "--port", bench.port, "--", "horn", f"{math.degrees(goal):.2f}")
     ended = type_command("servo", "goto", *arguments)
-    way, (down, up) = goal - here, bench.tell("moved")
+    distance, (down, up) = goal - here, bench.tell("moved")
     if ended.returncode:  # where it stands is no pose of the rig, or the goal is beyond its limits
         assert "this cannot be" in ended.stderr or "is out of the limits" in ended.stderr, ended.stderr
-        way = 0.0
-    return max(up - max(way, 0.0), min(way, 0.0) - down)
+        distance = 0.0
+    return max(up - max(distance, 0.0), min(distance, 0.0) - down)
 
 
 EVENTS = (torque_on, stop_and_resume, recover, power_cycle, switch, reopen, goto)
@@ -192,6 +168,6 @@ QUICK = [("ax-12a", torque_on), ("sts3215", power_cycle)]
     ("row", "event"),
     [*QUICK, *(pytest.param(*case, marks=pytest.mark.ci) for case in product(LONG, EVENTS) if case not in QUICK)],
 )
-def test_no_event_moves_a_joint_on_a_line(benches, row, event):
+def test_no_event_moves_a_joint_of_a_served_servo(benches, row, event):
     moved = {where: motion(benches(row), event, place) for where, place in TABLE[row][2].items()}
     assert max(moved.values()) < MOST, moved

@@ -52,7 +52,7 @@ class Troubled:
 
 
 AX = {"cw_angle_limit": 0, "ccw_angle_limit": 0}
-FAMILIES = {  # registers of a joint and of a wheel, and what is said of one that may still be a wheel
+FAMILIES = {  # registers of a joint and of a wheel, and the words for one that may still be a wheel
     "bench_arm": (AX | {"ccw_angle_limit": 1023}, AX, "a wheel"),
     "xl330_pendulum": ({"operating_mode": 3}, {"operating_mode": 1}, "in another mode"),
 }
@@ -82,21 +82,21 @@ def held(robot):
 
 
 @pytest.mark.parametrize(("fails", "trouble"), [*((count, None) for count in (0, 1, 99)), (1, KeyboardInterrupt())])
-def test_a_wheel_is_a_joint_after_close_or_the_command_that_repairs_it_is_said(robot, fails, trouble, capfd):
+def test_close_makes_a_wheel_a_joint_or_prints_the_command_that_repairs_it(robot, fails, trouble, capfd):
     joint, wheel, what = FAMILIES[robot.name]
     turn(robot)
     assert held(robot) == wheel
     give_trouble(robot, fails, trouble=trouble)
     with pytest.raises(KeyboardInterrupt) if trouble else nullcontext():
         robot.close()
-    said = capfd.readouterr().err
+    errors = capfd.readouterr().err
     register, value = list(joint.items())[-1]
     assert held(robot) == (wheel if fails == 99 else joint)
-    mending = f"axbridge servo write 1 {register} {value}"
-    assert (f"(id 1) may still be {what}" in said) == (mending in said) == (fails == 99)
+    repair = f"axbridge servo write 1 {register} {value}"
+    assert (f"(id 1) may still be {what}" in errors) == (repair in errors) == (fails == 99)
 
 
-def test_a_wheel_whose_making_seemed_to_fail_is_a_joint_after_close(robot):
+def test_close_restores_a_joint_whose_change_to_a_wheel_was_not_confirmed(robot):
     joint, wheel, _ = FAMILIES[robot.name]
     next(iter(robot.values())).torque_on()
     robot.step(20)

@@ -12,10 +12,10 @@ AX, MX = FirmwareProfile.load("ax-12a"), FirmwareProfile.load("mx-28")
 R = 8.0  # ohm
 
 
-def bank_of(model="lima2009", count=1, supply=12.0, resistance=0.0, mass=1e-3, overrides=None, profile=AX):
+def bank_of(model="lima2009", count=1, mass=1e-3, overrides=None, profile=AX):
     engine = Pendulums([f"j{k}" for k in range(count)], time_step=1e-3, mass=mass, length=0.1)
     servo_model = ServoModel.load(model, profile, overrides)
-    return servo_bank(engine, servo_model, profile=profile, supply=supply, resistance=resistance)
+    return servo_bank(engine, servo_model, profile=profile, supply=12.0)
 
 
 def test_a_torque_limit_caps_the_duty_in_every_mode():

@@ -60,7 +60,7 @@ def test_the_three_rigs_have_the_same_links_joints_and_servos():
         assert servo | {"name": f"left_{name}", "joint": f"left_{name}"} == servos[f"left_{name}"]
 
 
-def test_it_stands_as_low_and_as_tilted_as_the_servos_springs_let_it():
+def test_a_standing_bioloid_is_as_low_and_as_tilted_as_its_servos_springs_allow():
     """The feet have 30 g, on light joints: residual forces of the contact solver must not shift them (a slip at 8 s)."""
     robot = Humanoid(model="lima2009")
     robot.pose()
@@ -77,7 +77,7 @@ def test_it_stands_as_low_and_as_tilted_as_the_servos_springs_let_it():
 
 
 @pytest.mark.parametrize("impulse", [(0.1, 0, 0), (-0.1, 0, 0), (0, 0.1, 0)])
-def test_it_stays_upright_after_a_push(robot, impulse):
+def test_a_bioloid_stays_upright_after_a_push(robot, impulse):
     robot.pose()
     robot.watch(1.0)
     robot.push(impulse)

@@ -222,10 +222,9 @@ def test_a_robot_with_its_foot_as_the_base_is_the_same_robot():
 SQUARE = np.array([(0, 0), (0.1, 0), (0.1, 0.06), (0, 0.06)])
 
 
-@pytest.mark.parametrize(("point", "margin"), [((0.05, 0.03), 0.03), ((0.01, 0.03), 0.01), ((0.05, 0.08), -0.02)])
-def test_the_margin_is_the_distance_to_the_nearest_edge(point, margin):
-    assert inside(point, SQUARE) == pytest.approx(margin, abs=1e-6)
-
-
-def test_a_sole_on_its_edge_has_no_margin():
-    assert inside((0.05, 0.0), SQUARE * (1, 0)) == pytest.approx(0.0, abs=1e-6)
+@pytest.mark.parametrize(
+    ("point", "width", "margin"),
+    [((0.05, 0.03), 1, 0.03), ((0.01, 0.03), 1, 0.01), ((0.05, 0.08), 1, -0.02), ((0.05, 0.0), 0, 0.0)],
+)
+def test_the_margin_is_the_distance_to_the_nearest_edge_also_of_a_sole_on_its_edge(point, width, margin):
+    assert inside(point, SQUARE * (1, width)) == pytest.approx(margin, abs=1e-6)

@@ -43,14 +43,8 @@ def test_without_a_display_the_gui_is_refused(engine, monkeypatch):
 
 
 @pytest.mark.skipif(shutil.which("Xvfb") is None, reason="needs Xvfb (apt install xvfb)")
-@pytest.mark.parametrize(
-    ("engine", "end"),
-    [
-        pytest.param("bullet", "robot.close()", marks=pytest.mark.ci),
-        ("mujoco", "robot.close()"),
-        pytest.param("mujoco", "", marks=pytest.mark.ci),
-    ],
-)
+@pytest.mark.ci
+@pytest.mark.parametrize(("engine", "end"), [("bullet", "robot.close()"), ("mujoco", "robot.close()"), ("mujoco", "")])
 def test_a_world_with_a_window_runs_in_real_time_and_its_window_closes(engine, end, screen):
     env = {**os.environ, "LP_NUM_THREADS": "1", "DISPLAY": screen, "WAYLAND_DISPLAY": ""}
     command = [sys.executable, "-c", SHOW.replace("ENGINE", repr(engine)).replace("END", end)]

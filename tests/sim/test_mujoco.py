@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import axbridge
+from axbridge.config.registers import AX
 from axbridge.config.rig import Rig
 from axbridge.errors import RigError, RigWarning, UnsupportedOperation, UsageError
 from axbridge.rotations import roll_pitch_yaw
@@ -12,7 +13,6 @@ from axbridge.sim.engine import Scene
 from axbridge.sim.engines import choice
 from axbridge.sim.engines.mujoco.engine import MujocoEngine
 from axbridge.sim.support import supported
-from axbridge.units import AX
 from axbridge.virtual.assembly import build_bank
 from axbridge.virtual.world import World
 from tests.support.ideal_world import Bench
@@ -137,10 +137,10 @@ def held_bioloid():
     return World(rig, bank=supported(bank, rig)), bank.engine
 
 
-def advance_world(world, seconds, step=0.01):
+def advance_world(world, seconds):
     end = world.now() + seconds
     while world.now() < end:
-        world.sleep_until(world.now() + step)
+        world.sleep_until(world.now() + 0.01)
 
 
 def start_counts(world):

@@ -58,7 +58,7 @@ def recordings():
 
 def sets(model, law, count, **values):
     rig = Rig.load("bench_arm")
-    base = packed(rig.model_of(rig.servos[0], "lima2009" if model == "lima2009" else "ax12"), rig)
+    base = packed(rig.specs[rig.servos[0].name].load_model("lima2009" if model == "lima2009" else "ax12"), rig)
     base[[Param.RESISTANCE_PER_DUTY, Param.RESISTANCE_PER_KELVIN, Param.OFFSET]] = 2.0, 0.004, 0.01
     if model == "pendulum-servo":
         base[[Param.LAW, Param.P_DUTY, Param.I_DUTY, Param.D_DUTY]] = 2, 4e-5, 1e-5, 1e-7
@@ -96,7 +96,7 @@ def test_a_joint_continues_its_motion_after_followed_samples():
         speed_limit=np.zeros(n), duty=np.full(n, JOINT_MODE), cap=np.ones(n), position=np.zeros(n), velocity=np.zeros(n),
     )  # fmt: skip
     rig = Rig.load("bench_arm")
-    params = packed(rig.model_of(rig.servos[0], "ax12"), rig)[None]  # its sensor has a lag of 11.3 ms
+    params = packed(rig.specs[rig.servos[0].name].load_model("ax12"), rig)[None]  # its sensor has a lag of 11.3 ms
     whole = rollouts(params, runs)
     driven = np.where(time < 0.4, Regime.FOLLOWED, Regime.ON).astype(np.int64)
     after = rollouts(params, runs._replace(driven=driven, position=whole[0], velocity=np.gradient(whole[0], time)))
@@ -192,7 +192,7 @@ def test_simulating_a_recording_of_duty_control_of_a_robot_is_refused():
 def test_a_full_speed_set_point_is_no_limit_unless_the_rig_has_one():
     """At full speed the register is 0 (no limit), but the recorded set-point is the no-load speed."""
     arm = Rig.load("bench_arm").with_model("ax12")
-    full = arm.profile_of(arm.servos[0]).electrics.no_load_speed * 2 * np.pi / 60
+    full = arm.specs[arm.servos[0].name].profile.electrics.no_load_speed * 2 * np.pi / 60
     time = np.arange(0, 1.0, 0.02)
     recording = Recording(
         Path("a.mcap"),

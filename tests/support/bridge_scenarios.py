@@ -19,7 +19,6 @@ from pathlib import Path
 from axbridge.config.rig import Rig
 from axbridge.motion.gait import Gait, Walk
 from axbridge.testing import serve
-from axbridge.units import Calibration
 
 CLIENT = Path(__file__).with_name("bridge_client.py")
 LIMITS = {"pan": 2.0, "tilt": 1.2}  # rad, either way
@@ -84,7 +83,7 @@ class Station:
         rig = Rig.load("bioloid")
         walk = Walk.of(rig, Gait(steps=8))
         servos = [servo for servo in rig.servos if servo.name in walk.angles(0.0)]
-        mounted = [Calibration(rig.profile_of(servo).units, servo.zero, servo.direction) for servo in servos]
+        mounted = [rig.specs[servo.name].calibration for servo in servos]
         rows = []
         for number in range(int(walk.gait.duration / 0.02)):
             angles = walk.angles(number * 0.02)

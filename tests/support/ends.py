@@ -41,7 +41,7 @@ from tests.support.waiting import until
 from tests.support.warm import Warm
 
 SWING = 0.03  # rad
-LIVES_ON = 4.0  # s that a program lives after its end has begun: its motors must be off before
+LIVES_ON = 2.5  # s that a program lives after its end has begun: its motors must be off before
 LONGEST = 30.0  # s that an end may take, on a busy machine
 NEAR = {1: 3.0}  # degrees between goal and position of a servo that holds a load; the loops of others have no integral
 FAR = 15.0
@@ -55,24 +55,11 @@ SENT |= TWICE
 AGAIN = {"park": 0.3}  # s between the two signals: a park is under way by then
 AT_ONCE = 0.02  # s between them where it does not park: it is being closed
 OWN = ("script", "exception", "sys.exit")
-SUDDEN = (
-    "SIGKILL",
-    "os._exit",
-    "exec",
-    "exec with inherited descriptors",
-    "kernel killed",
-)  # nothing of the program runs any more
+# ends after which nothing of the program runs any more
+SUDDEN = ("SIGKILL", "os._exit", "exec", "exec with inherited descriptors", "kernel killed")
 HANGS = ("hang", "hang with the interpreter locked", "SIGSTOP")  # it lives, and its command is stale
-CODES = {
-    "script": 0,
-    "exception": 1,
-    "sys.exit": 5,
-    "os._exit": 6,
-    "exec": 0,
-    "exec with inherited descriptors": 0,
-    "caught": 0,
-    "own handler": 7,
-}
+CODES = dict.fromkeys(("script", "exec", "exec with inherited descriptors", "caught"), 0)
+CODES |= {"exception": 1, "sys.exit": 5, "os._exit": 6, "own handler": 7}
 ORPHAN = "SIGKILL of its parent alone"
 ALL = (*OWN, *SENT, "os._exit", "exec")
 IN_CLOSE = ("interrupt during close, restart", "interrupt during close, close")
@@ -137,7 +124,7 @@ class Line:
             return {servo.name: [self._read(bus, servo, name) for name in names] for servo in self.loaded.servos}
 
     def _read(self, bus, servo, name):
-        registers = self.loaded.profile_of(servo).registers
+        registers = self.loaded.specs[servo.name].profile.registers
         if name not in registers:
             return -1
         return registers[name].decode(bus.read(servo.id, registers[name].address, registers[name].size).data)
@@ -150,7 +137,7 @@ class Line:
         bus = until(begun, LONGEST)
         bus.latency = 1.0  # s: a busy machine may stop virtual servos for a while
         for servo in self.loaded.servos:
-            bus.set_protocol(servo.id, PROTOCOLS[self.loaded.profile_of(servo).protocol])
+            bus.set_protocol(servo.id, PROTOCOLS[self.loaded.specs[servo.name].profile.protocol])
         return bus
 
     def wrong(self, policy):
@@ -159,7 +146,7 @@ class Line:
         asked = self.registers("torque_enable", "goal_position", "present_position", *GIVEN_BACK)
         for servo in self.loaded.servos:
             on, goal, present, *kept = asked[servo.name]
-            profile = self.loaded.profile_of(servo)
+            profile = self.loaded.specs[servo.name].profile
             away = abs(goal - present) * profile.units.position if policy == "hold" else 0.0
             if on != (policy == "hold"):
                 found.append(f"{servo.name}: {STILL_ON if on else 'limp'}")

@@ -30,22 +30,19 @@ class Fall:
 class Humanoid:
     """The bioloid rig, driven below the registers."""
 
-    def __init__(self, *, name="bioloid", model=None, time_step=None):
-        rig = Rig.load(name).with_model(model)
-        if time_step is not None:
-            world = rig.world.model_copy(update={"time_step_ms": time_step * 1000})
-            rig = rig.model_copy(update={"world": world})
+    def __init__(self, model=None):
+        rig = Rig.load("bioloid").with_model(model)
         self.servos = rig.servos
         self.bank = build_bank(rig)
         self.world = self.bank.engine
         self.on = {"physicsClientId": self.world.client}
-        self.factory = factory(rig.profile_of(rig.servos[0]))
+        self.factory = factory(rig.specs[rig.servos[0].name].profile)
 
-    def pose(self, angles=None, *, torque=True):
+    def pose(self, angles=None):
         """Send every servo to an angle (rad, joint side; default: the rig's standing pose)."""
         for index, servo in enumerate(self.servos):
             goal = servo.direction * (servo.position if angles is None else angles[index])
-            command(self.bank, index, TORQUE=torque, GOAL=goal, **self.factory)
+            command(self.bank, index, GOAL=goal, **self.factory)
 
     def step(self):
         """One physics step."""
@@ -71,19 +68,19 @@ class Humanoid:
         """Roll and pitch of the torso, deg."""
         return np.degrees(pybullet.getEulerFromQuaternion(self.world.base()[1]))[:2]
 
-    def drop(self, seed, height=0.2, seconds=5.0):
-        """Let it fall from a random attitude into a random pose, its lowest point `height` above the floor."""
+    def drop(self, seed):
+        """Let it fall from a random attitude into a random pose, its lowest point 0.2 m above the floor, for 5 s."""
         random = np.random.default_rng(seed)
         attitude = random.normal(size=4)
         attitude = tuple(attitude / np.linalg.norm(attitude))
         angles = [random.uniform(*servo.soft_limits) for servo in self.servos]
         self.world.place_base(((0, 0, 1), attitude))
         lowest = min(pybullet.getAABB(self.world.body, i, **self.on)[0][2] for i in range(-1, self.links()))
-        self.world.place_base(((0, 0, 1 - lowest + height), attitude))
+        self.world.place_base(((0, 0, 1 - lowest + 0.2), attitude))
         self.pose(angles)
         low, high = np.array(self.world.limits).T
         seen, touching, impact = Fall(math.inf, 0.0, 0.0, 0.0), set(), -1.0
-        while self.bank.time < seconds:
+        while self.bank.time < 5.0:
             self.step()
             positions, speeds = self.world.state()
             pressed = [(c[3], c[9]) for c in pybullet.getContactPoints(self.world.body, **self.on) if c[9] > 0]

@@ -54,11 +54,10 @@ def order(bank, goal, index=0):
     command(bank, index, **({"TORQUE": 0} if goal is None else {"GOAL": goal}))
 
 
-def servo_bank(engine, model, *joints, profile, supply=9.6, direction=1, resistance=0.0):
+def servo_bank(engine, model, *joints, profile, supply=9.6):
     """Servos of one kind on these joints, or on all, on one supply, V."""
     count = profile.units.position
-    servos = [BankServo(joint, model, direction, count, 0) for joint in joints or engine.joints]
-    return ServoBank(engine, servos, [supply], supply_resistance=[resistance])
+    return ServoBank(engine, [BankServo(joint, model, 1, count, 0) for joint in joints or engine.joints], [supply])
 
 
 def watched(bank, duration):

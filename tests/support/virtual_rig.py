@@ -102,7 +102,7 @@ def make_rig(ids=(1,), profile="ax-12a", **registers):
 def make_world(ids=(1,), profile="ax-12a", timing="wire", seed=0, volts=None, **registers):
     """Their world, with fake motors; `volts` is the supply, as a rule what suits the first servo."""
     rig = make_rig(ids, profile, **registers)
-    volts = rig.profile_of(rig.servos[0]).electrics.nominal_voltage if volts is None else volts
+    volts = rig.specs[rig.servos[0].name].profile.electrics.nominal_voltage if volts is None else volts
     return World(rig, seed=seed, timing=timing, bank=FakeBank(len(ids), volts))
 
 
@@ -136,11 +136,11 @@ class Wire:
         reply = self(v1.encode(id, Instruction.WRITE, bytes((address, *data))))
         return reply[4] if reply else None
 
-    def read(self, address, length, id=1, *, signed=False):
+    def read(self, address, length, id=1):
         """Of Protocol 1.0: a number."""
         reply = self(v1.encode(id, Instruction.READ, bytes((address, length))))
         assert reply[4] & ErrorFlag.RANGE == 0, reply
-        return int.from_bytes(reply[5:-1], "little", signed=signed)
+        return int.from_bytes(reply[5:-1], "little")
 
     def wait(self, seconds):
         self.world.sleep_until(self.world.now() + seconds)

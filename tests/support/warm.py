@@ -15,6 +15,8 @@ import socket
 import struct
 import subprocess
 import sys
+from concurrent import futures
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -26,46 +28,98 @@ _NUMBER = struct.Struct("i")
 _MOST = 1 << 17  # bytes of a request
 
 
-class Warm(subprocess.Popen):
-    """What `python -m MODULE …` or `python -c CODE …` does; its streams are text, and pipes where nothing else is said."""
+class Warm:
+    """What `python -m MODULE …` or `python -c CODE …` does: as a `subprocess.Popen` whose streams are text.
 
-    def __init__(self, *arguments, python=sys.executable, **options):
-        self._python = str(python)
-        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-        super().__init__([str(one) for one in arguments], text=True, **{**pipes, **options})
+    A stream is a pipe, or what is given: a file, a descriptor, `subprocess.DEVNULL`, or None for this process's own.
+    """
 
-    def _execute_child(self, args, _executable, _preexec, _close, _pass, cwd, env, _info, _flags, _shell, *streams):
-        stdin, ours_in, ours_out, stdout, ours_err, stderr = streams[:6]
-        theirs = [number if stream < 0 else stream for number, stream in enumerate((stdin, stdout, stderr))]
-        self._told, told = os.pipe()
-        request = {"arguments": args, "cwd": str(cwd or Path.cwd()), "env": dict(env or os.environ)}
-        request["session"] = streams[11]
-        socket.send_fds(_begun(self._python)[0], [json.dumps(request).encode()], [*theirs, told])
-        os.close(told)
-        for ours, stream in ((ours_in, stdin), (ours_out, stdout), (ours_err, stderr)):
-            if ours >= 0:
-                os.close(stream)
-        (self.pid,) = _NUMBER.unpack(os.read(self._told, _NUMBER.size))
-        self._child_created = True
+    def __init__(self, *arguments, python=sys.executable, cwd=None, env=None, start_new_session=False, **streams):
+        self._arguments = [str(one) for one in arguments]
+        self.returncode, self._reads = None, None
+        kinds = {"stdin": "w", "stdout": "r", "stderr": "r"}  # of our ends
+        theirs = [self._connect(name, mode, streams.get(name, subprocess.PIPE)) for name, mode in kinds.items()]
+        self._end, end = os.pipe()
+        request = {"arguments": self._arguments, "cwd": str(cwd or Path.cwd()), "env": dict(env or os.environ)}
+        request["session"] = start_new_session
+        socket.send_fds(_begun(str(python))[0], [json.dumps(request).encode()], [*theirs, end])
+        for descriptor in (*theirs, end):
+            os.close(descriptor)
+        (self.pid,) = _NUMBER.unpack(os.read(self._end, _NUMBER.size))
 
-    def __exit__(self, kind, *error):
-        if kind is not None and self.returncode is None:
+    def _connect(self, name, mode, given):
+        """Set our end of a stream, if it is a pipe; return the descriptor of the other end."""
+        setattr(self, name, None)
+        if given == subprocess.PIPE:
+            theirs, ours = os.pipe() if mode == "w" else os.pipe()[::-1]
+            setattr(self, name, os.fdopen(ours, mode))
+            return theirs
+        if given == subprocess.DEVNULL:
+            return os.open(os.devnull, os.O_RDWR)
+        own = ("stdin", "stdout", "stderr").index(name)
+        return os.dup(own if given is None else given if isinstance(given, int) else given.fileno())
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        if kind is not None:
             self.kill()  # a failed assertion is told, not waited for
-        super().__exit__(kind, *error)
+        self._close()
+        self.wait()
 
-    def _try_wait(self, wait_flags):
-        if wait_flags & os.WNOHANG and not select.select([self._told], (), (), 0)[0]:
-            return 0, 0
-        (status,) = _NUMBER.unpack(os.read(self._told, _NUMBER.size))
-        os.close(self._told)
-        return self.pid, status
+    def _close(self):
+        for stream in filter(None, (self.stdin, self.stdout, self.stderr)):
+            with suppress(BrokenPipeError):
+                stream.close()
 
-    def _internal_poll(self, *_, **__):
-        if self.returncode is None:
-            pid, status = self._try_wait(os.WNOHANG)
-            if pid:
-                self._handle_exitstatus(status)
+    def poll(self):
+        """Return the exit status, as `subprocess` has it; None while it runs."""
+        return self._status(0.0)
+
+    def _status(self, timeout):
+        if self.returncode is None and select.select([self._end], (), (), timeout)[0]:
+            (status,) = _NUMBER.unpack(os.read(self._end, _NUMBER.size))
+            os.close(self._end)
+            self.returncode = os.waitstatus_to_exitcode(status)
         return self.returncode
+
+    def wait(self, timeout=None):
+        if self._status(timeout) is None:
+            raise subprocess.TimeoutExpired(self._arguments, timeout)
+        return self.returncode
+
+    def communicate(self, timeout=None):
+        """Close its input; return the rest of its output and of its errors when it has ended."""
+        if self._reads is None:
+            if self.stdin is not None:
+                with suppress(BrokenPipeError):
+                    self.stdin.close()
+            readers = ThreadPoolExecutor(2)
+            self._reads = [stream and readers.submit(stream.read) for stream in (self.stdout, self.stderr)]
+            readers.shutdown(wait=False)
+        if futures.wait(filter(None, self._reads), timeout).not_done:
+            raise subprocess.TimeoutExpired(self._arguments, timeout)
+        self.wait(timeout)
+        self._close()
+        return tuple(read and read.result() for read in self._reads)
+
+    def send_signal(self, number):
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self):
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self):
+        self.send_signal(signal.SIGKILL)
+
+
+def remember_parameters():
+    """Let typer read the signature of a verb once: it reads those of all imported verbs whichever is typed, in 60 ms."""
+    import typer.main
+
+    typer.main.get_params_from_function = cache(typer.main.get_params_from_function)
 
 
 def start(*arguments, **options):
@@ -112,8 +166,7 @@ def _import_all():
     from pkgutil import iter_modules
 
     import typer.main
-    from verbs import remember_parameters  # of this folder
-    from waiting import be_patient
+    from waiting import be_patient  # of this folder
 
     from axbridge import cli
     from axbridge.cli.app import app

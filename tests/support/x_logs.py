@@ -11,11 +11,8 @@ COUNT = 2 * np.pi / 4096
 ZERO = 2048
 
 
-def through_registers(log, rig, *, aside=0.0, late=0.0):
-    """Where a virtual servo says it was at the times of a log, rad, whose goals are written to it when they went out.
-
-    It starts `aside` (rad) of its first reading, and everything is written `late` (s).
-    """
+def through_registers(log, rig):
+    """The positions that a virtual servo reports at the times of a log, rad; it gets the log's goals at their times."""
     (track,) = log.values()
     metadata = log.metadata
     written = {**rig.servos[0].registers, **metadata["registers"][track.name], "return_delay_time": 0}
@@ -24,14 +21,10 @@ def through_registers(log, rig, *, aside=0.0, late=0.0):
     sim = open_sim(rig)
     bus, world = sim.buses["main"], sim.world
     bus.set_protocol(1, SECOND)
-    world.place(rig.servos[0].name, track.position[0] + aside)
+    world.place(rig.servos[0].name, track.position[0])
     world.bank.state[0, State.TEMPERATURE] = track.temperature.mean()
-    sent = track.sent + late
-    begin = world.now() - min(sent[0], track.time[0])
-    turns = [
-        *((time, 0, index) for index, time in enumerate(track.time)),
-        *((time, 1, i) for i, time in enumerate(sent)),
-    ]
+    begin = world.now() - min(track.sent[0], track.time[0])
+    turns = [(time, writes, i) for writes, times in enumerate((track.time, track.sent)) for i, time in enumerate(times)]
     position, driven = np.empty(len(track)), False
     for time, writes, index in sorted(turns):
         world.sleep_until(begin + time)

@@ -43,7 +43,7 @@ def test_a_run_is_judged_by_exit_status_numbers_and_torque(found, outcome):
     assert _judged(CASE, found, CLEAN, unplugged=False).outcome == outcome
 
 
-def test_a_motor_is_no_fault_of_a_program_whose_line_is_gone():
+def test_a_motor_left_on_after_the_line_was_unplugged_is_no_failure():
     assert _judged(CASE, ran(code=1, powered=(2,)), CLEAN, unplugged=True).outcome == "reports"
 
 

@@ -16,16 +16,17 @@ import axbridge
 from axbridge.bus.serial import SerialBus
 from axbridge.cli import app
 from axbridge.config.registers import Instruction
-from axbridge.recording.provenance import describe
 from tests.support.browser import CHROMIUM, browsing
 from tests.support.pty_line import PtyLine
 from tests.support.robot_files import write_comb
 from tests.support.waiting import until as wait_until
 from tests.support.warm import serving
+from tests.view.test_replay import record_swing
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")]
 
 SIZE = 1024, 768
+DRAWN = "window.axbridge?.body?.drawn"
 TEXT = "document.body.innerText"
 GOAL = "[...document.querySelectorAll('td.track input')].map(one => Number(one.value))"
 
@@ -82,7 +83,7 @@ def comb(desk):
 @pytest.fixture(scope="module")
 def shared_tab(comb, opened):
     tab = opened(comb[2].url)
-    tab.wait_for("window.axbridge?.body?.drawn")
+    tab.wait_for(DRAWN)
     return tab
 
 
@@ -96,6 +97,10 @@ def tab(comb, shared_tab):
     wait_until(lambda: not robot.stopped and not any(table[24] for table in line.tables.values()))
     shared_tab.wait_for(f"{TEXT}.includes('all motors are limp') || {TEXT}.includes('all motors are off')")
     return shared_tab
+
+
+def wait_until_stopped(line, robot, seconds=120):
+    wait_until(lambda: robot.stopped and not any(table[24] for table in line.tables.values()), seconds)
 
 
 def switch_on(line, page):
@@ -121,7 +126,7 @@ def slide(tab, servo, share):
 
 
 @pytest.mark.ci
-def test_the_page_asks_no_other_host_moves_the_served_servo_and_says_when_its_program_has_ended(opened, desk):
+def test_the_page_loads_from_its_own_host_moves_the_servo_and_reports_the_end_of_its_program(opened, desk):
     with serving("bench_arm") as port:
         command = [sys.executable, "-m", "axbridge", "view", "--rig", "bench_arm", "--backend", "real", "--port", port]
         start = [*command, "--no-open", "--page-port", "0"]
@@ -129,7 +134,7 @@ def test_the_page_asks_no_other_host_moves_the_served_servo_and_says_when_its_pr
             try:
                 url = view.stdout.readline().split()[1]
                 tab = opened(url)
-                tab.wait_for("window.axbridge?.body?.drawn")
+                tab.wait_for(DRAWN)
                 limp = tab.picture()
                 slide(tab, "shoulder", 0.3)
                 tab.wait_for("document.querySelector('.on input').checked")  # its motor is on
@@ -184,14 +189,14 @@ def test_all_off_switches_every_motor_off_within_50_ms(comb, tab, press):
     assert any(seconds() < 0.05 for _ in range(5))  # the others: this computer was busy
 
 
-def test_all_off_works_while_the_page_is_too_busy_to_draw_and_what_it_shows_is_old(comb, tab):
+def test_all_off_works_while_the_page_is_too_busy_to_draw(comb, tab):
     line, robot, page = comb
     switch_on(line, page)
     busy = "const end = performance.now() + 400; while (performance.now() < end);"
     tab.run(f"window.busy = setInterval(() => {{ {busy} }}, 410)")
     try:
         tab.key("Escape", "Escape", 27)
-        wait_until(lambda: robot.stopped and not any(table[24] for table in line.tables.values()), 5)
+        wait_until_stopped(line, robot, 5)
     finally:
         tab.run("clearInterval(window.busy)")
     page.release()
@@ -216,20 +221,18 @@ ELEMENTS = {
 def test_space_and_escape_switch_every_motor_off_and_do_nothing_else_whatever_has_the_focus(comb, tab, element):
     line, robot, page = comb
     drawer, find = ELEMENTS[element]
-    # not the field of the goal, which a motor that is off has not
-    state = (
-        "JSON.stringify([...document.querySelectorAll('aside input[type=range], aside select')].map(one => one.value))"
-    )
+    fields = "document.querySelectorAll('aside input[type=range], aside select')"  # not the goal: it is empty when off
+    state = f"JSON.stringify([...{fields}].map(one => one.value))"
     if drawer:
-        tab.run(f"document.querySelector('[data-drawer={drawer}]').ariaPressed === 'true' || "
-                f"document.querySelector('[data-drawer={drawer}]').click()")  # fmt: skip
+        button = f"document.querySelector('[data-drawer={drawer}]')"
+        tab.run(f"{button}.ariaPressed === 'true' || {button}.click()")
     for key in ((" ", "Space", 32), ("Escape", "Escape", 27)):
         switch_on(line, page)
         tab.wait_for(f"{TEXT}.includes('3 of 3 motors are on')")
         tab.run(f"{find}.focus()")
         before = tab.run(state)
         tab.key(*key)
-        wait_until(lambda: robot.stopped and not any(table[24] for table in line.tables.values()))
+        wait_until_stopped(line, robot)
         tab.wait_for(f"{TEXT}.includes('all motors are off')")
         assert tab.run(state) == before
         tab.click("#release")
@@ -245,7 +248,7 @@ def test_a_typed_number_is_not_overwritten_and_is_sent_on_enter_or_on_leaving_th
     tab.click("tr[data-servo=s1] td:nth-child(2)")
     page.requests.ask("test", lambda: page.actions.move("s1", 0.0))
     tab.wait_for(f"Number({field}.value) === 0")
-    for text, leave, wanted, told in (
+    for text, leave, wanted, message in (
         ("-40", lambda: tab.key("Enter", "Enter", 13), -40, ""),
         ("12,5", lambda: tab.key("Tab", "Tab", 9), 12.5, ""),
         ("4e1", lambda: tab.key("Enter", "Enter", 13), None, "is no number"),
@@ -262,7 +265,7 @@ def test_a_typed_number_is_not_overwritten_and_is_sent_on_enter_or_on_leaving_th
         assert targets == sorted(targets)  # on its way, and to none of the digits
         leave()
         if wanted is None:
-            tab.wait_for(f"{TEXT}.includes('{told}')")
+            tab.wait_for(f"{TEXT}.includes('{message}')")
             before = servo.target_position
             wait_until(lambda before=before: servo.target_position > before)  # it goes on as it was
         else:
@@ -305,12 +308,12 @@ def test_registers_are_read_and_a_doubtful_value_is_written_by_the_second_button
 
 
 @pytest.mark.ci
-def test_at_twice_the_size_everything_has_its_room_and_the_systems_dark_mode_is_taken(comb, tab, opened):
+def test_the_page_fits_at_twice_the_size_and_uses_the_dark_mode_of_the_system(comb, tab, opened):
     zoomed = opened("about:blank")
     zoomed.call("Emulation.setDeviceMetricsOverride", width=700, height=450, deviceScaleFactor=2, mobile=False)
     zoomed.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
     zoomed.call("Page.navigate", url=comb[2].url)
-    zoomed.wait_for("window.axbridge?.body?.drawn")
+    zoomed.wait_for(DRAWN)
     assert zoomed.run("getComputedStyle(document.body).backgroundColor") == "rgb(20, 24, 29)"
     assert zoomed.run("document.documentElement.scrollWidth <= innerWidth")
     for part, least in (("canvas", 200), ("#servos", 300), ("#off", 100), ("#curves", 600)):
@@ -320,7 +323,7 @@ def test_at_twice_the_size_everything_has_its_room_and_the_systems_dark_mode_is_
     zoomed.call("Page.close")
 
 
-def test_a_browser_without_webgl_gets_a_still_picture_and_everything_else(comb, tmp_path):
+def test_a_browser_without_webgl_gets_a_still_picture_and_a_working_stop(comb, tmp_path):
     line, robot, page = comb
     with browsing(tmp_path, *SIZE, graphics=False) as opened:
         tab = opened(page.url)
@@ -330,13 +333,13 @@ def test_a_browser_without_webgl_gets_a_still_picture_and_everything_else(comb, 
         for press in (lambda: tab.key(" ", "Space", 32), lambda: tab.click("#off")):
             switch_on(line, page)
             press()
-            wait_until(lambda: robot.stopped and not any(table[24] for table in line.tables.values()))
+            wait_until_stopped(line, robot)
             page.release()
             wait_until(lambda: not robot.stopped)
 
 
 @pytest.mark.filterwarnings("ignore:.*the motors keep their last goals:axbridge.errors.ControlWarning")
-def test_a_lost_port_shows_red_and_a_frozen_page_holds_nobody_up_and_wakes_in_the_present(comb, tab):
+def test_a_lost_port_is_shown_and_a_frozen_page_continues_with_the_present_state(comb, tab):
     line, robot, _ = comb
     line.unplug()
     tab.wait_for("document.querySelector('#said.bad')?.textContent.includes('port lost: looking for it')")
@@ -352,10 +355,10 @@ def test_a_lost_port_shows_red_and_a_frozen_page_holds_nobody_up_and_wakes_in_th
 
 
 @pytest.mark.ci
-def test_two_pages_see_the_same_and_the_robot_goes_on_when_they_are_closed(comb, tab, opened):
+def test_two_pages_show_the_same_and_the_robot_continues_when_they_are_closed(comb, tab, opened):
     line, robot, page = comb
     second = opened(page.url)
-    second.wait_for("window.axbridge?.body?.drawn")
+    second.wait_for(DRAWN)
     slide(second, "s1", 0.8)
     there = second.wait_for(f"{GOAL}[0] > 40 && {GOAL}[0]")
     tab.call("Page.bringToFront")
@@ -382,7 +385,7 @@ def test_a_killed_browser_leaves_the_motors_off_where_the_rig_says_so(tmp_path, 
         assert raised == []
 
 
-def test_a_ghost_is_drawn_where_a_servo_is_elsewhere_than_its_model_and_an_arrow_says_how_far(tmp_path, desk, opened):
+def test_a_ghost_and_an_arrow_show_the_difference_between_a_servo_and_its_model(tmp_path, desk, opened):
     with (
         PtyLine((1, 2)) as line,
         axbridge.open(write_comb(tmp_path, 2), backend="twin", port=line.port) as robot,
@@ -390,7 +393,7 @@ def test_a_ghost_is_drawn_where_a_servo_is_elsewhere_than_its_model_and_an_arrow
         stepping(robot) as raised,
     ):
         tab = opened(page.url)
-        tab.wait_for("window.axbridge?.body?.drawn")
+        tab.wait_for(DRAWN)
         switch_on(line, page)
         tab.wait_for("axbridge.body.ghosts[0].moved.every(one => !one)")  # they do the same
         there = int.from_bytes(line.tables[2][36:38], "little")
@@ -433,25 +436,17 @@ def test_eighteen_servos_at_50_steps_a_second_are_shown_while_both_cores_are_bus
 
 @pytest.fixture(scope="module")
 def replay(desk):
-    with (
-        axbridge.open("bench_arm") as robot,
-        axbridge.Recorder(desk / "swing.mcap", describe(robot.rig, backend="sim")) as recorder,
-        axbridge.RobotRecorder(robot, recorder),
-    ):
-        robot.step(500)  # limp: it has no goal
-        for step in range(150):
-            robot["shoulder"].set_position(0.5 * math.sin(0.1 * step))
-            robot.step(20)
+    recording = record_swing(desk / "swing.mcap", 150, limp_ms=500)
     assert app.run(["view", "swing.mcap", "--out", "page.html", "--force"]) == app.DONE
-    return axbridge.open_recording(desk / "swing.mcap"), desk / "page.html"
+    return recording, desk / "page.html"
 
 
 @pytest.mark.ci
-def test_a_link_opens_a_moment_with_the_figures_of_the_recording_and_it_plays_from_there(opened, replay):
+def test_a_link_opens_a_moment_of_the_recording_and_plays_from_there(opened, replay):
     recording, page = replay
     track = recording["shoulder"]
     tab = opened(f"{page.as_uri()}#t=2.1&servo=shoulder")
-    tab.wait_for("window.axbridge?.body?.drawn")
+    tab.wait_for(DRAWN)
     time_ = track.time - recording.start
     sample = int(np.argmin(np.abs(time_ - 2.1)))
     assert tab.run("axbridge.held") == pytest.approx(time_[sample], abs=1e-4)

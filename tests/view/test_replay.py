@@ -19,21 +19,27 @@ from axbridge.view.replay import replay_page
 pytest.importorskip("websockets")
 
 
-@pytest.fixture
-def recording(tmp_path):
-    path = tmp_path / "swing.mcap"
+def record_swing(path, steps=100, limp_ms=0):
+    """Record a sine of a simulated servo, after a time in which it is limp and has no goal."""
     with (
         axbridge.open("bench_arm") as robot,
         axbridge.Recorder(path, describe(robot.rig, backend="sim")) as recorder,
         axbridge.RobotRecorder(robot, recorder),
     ):
-        for step in range(100):
+        if limp_ms:
+            robot.step(limp_ms)
+        for step in range(steps):
             robot["shoulder"].set_position(0.5 * math.sin(0.1 * step))
-            robot.step()
+            robot.step(20)
     return axbridge.open_recording(path)
 
 
-def told(page):
+@pytest.fixture
+def recording(tmp_path):
+    return record_swing(tmp_path / "swing.mcap")
+
+
+def description_of(page):
     return json.loads(re.search(r'<script type="application/json" id="robot">(.*?)</script>', page, re.DOTALL)[1])
 
 
@@ -44,8 +50,8 @@ def numbers(text, low, step):
 
 
 def test_the_page_holds_every_sample_as_it_was_measured(recording):
-    found = told(replay_page(rig_of(recording), [recording, recording], ["real", "simulated"]))
-    track, (first, second) = recording.tracks["shoulder"], found["recordings"]
+    description = description_of(replay_page(rig_of(recording), [recording, recording], ["real", "simulated"]))
+    track, (first, second) = recording.tracks["shoulder"], description["recordings"]
     assert [first["label"], second["label"]] == ["real", "simulated"]
     times = np.frombuffer(b64decode(first["times"]), "<f4")
     np.testing.assert_allclose(times, track.time - recording.start, atol=1e-5)
@@ -63,37 +69,37 @@ def test_a_long_recording_keeps_its_page_small_and_the_page_says_so(recording):
     hour = replace(recording, tracks={"shoulder": Track.of("shoulder", time_, **columns)})
     page = replay_page(rig, [hour])
     assert len(page) < 2_000_000
-    assert any("samples one is here" in note for note in told(page)["notes"])
+    assert any("samples one is here" in note for note in description_of(page)["notes"])
 
 
-def test_nothing_that_a_recording_says_can_end_the_script_of_the_page(recording):
+def test_text_in_a_recording_cannot_end_the_script_of_the_page(recording):
     texts = ["</script><script>alert(1)</script>", "<!--<script>", "</SCRIPT >", "\u2028 & <b>"]
     hostile = replace(recording, events=tuple(Event(recording.start, text) for text in texts))
     page = replay_page(rig_of(recording), [hostile], ["<b>&"])
     assert not any(text in page for text in texts)
     assert "<title>&lt;b&gt;&amp;" in page
-    assert [text for _, text in told(page)["flags"]] == sorted(texts)
+    assert [text for _, text in description_of(page)["flags"]] == sorted(texts)
 
 
-def test_a_recording_of_another_robot_is_refused_by_name_wherever_it_stands(recording):
+def test_a_recording_of_another_robot_is_refused_by_name(recording):
     stranger = replace(recording, tracks={"pan": recording.tracks["shoulder"]}, path=recording.path.with_name("b.mcap"))
     for both in ([recording, stranger], [stranger, recording]):
         with pytest.raises(RecordingError, match=r"b\.mcap: holds nothing of rig bench_arm"):
             replay_page(rig_of(recording), both)
 
 
-def test_one_joint_of_a_robot_can_be_seen(recording):
+def test_a_recording_of_one_joint_of_a_robot_is_shown(recording):
     pan = replace(recording, tracks={"pan": recording.tracks["shoulder"]})
-    assert len(told(replay_page(axbridge.Rig.load("pan_tilt"), [pan]))["servos"]) == 1
+    assert len(description_of(replay_page(axbridge.Rig.load("pan_tilt"), [pan]))["servos"]) == 1
 
 
-def test_a_robot_without_a_body_or_a_position_is_shown_all_the_same(recording):
+def test_a_recording_without_body_or_positions_is_shown(recording):
     rig = rig_of(recording).model_copy(update={"world": None})
     track = recording.tracks["shoulder"]
     blind = replace(recording, tracks={"shoulder": Track.of("shoulder", track.time, command=track.command)})
-    found = told(replay_page(rig, [blind]))
-    assert (found["links"], found["recordings"][0]["columns"]["position"]) == ([], [None])
-    assert found["servos"][0]["ends"][0] < found["servos"][0]["ends"][1]
+    description = description_of(replay_page(rig, [blind]))
+    assert (description["links"], description["recordings"][0]["columns"]["position"]) == ([], [None])
+    assert description["servos"][0]["ends"][0] < description["servos"][0]["ends"][1]
 
 
 def test_the_verb_plays_two_recordings_and_writes_a_page_but_replaces_none_without_force(recording, tmp_path, said):
@@ -109,9 +115,7 @@ def test_the_verb_plays_two_recordings_and_writes_a_page_but_replaces_none_witho
     assert beside.startswith("page: http://127.0.0.1:")
 
 
-def test_a_script_that_runs_with_a_page_shows_its_robot_at_a_pace_at_which_one_can_watch_it(
-    tmp_path, said, monkeypatch
-):
+def test_a_script_that_runs_with_a_page_is_shown_in_real_time(tmp_path, said, monkeypatch):
     monkeypatch.setattr("webbrowser.open", lambda _: True)
     monkeypatch.setenv("AXBRIDGE_REALTIME", "")  # the verb sets it; taken back at the end
     (tmp_path / "swing.py").write_text(

@@ -93,7 +93,7 @@ class Talk:
         pipes = dict.fromkeys(("stdin", "stdout"), subprocess.PIPE)
         self.process = subprocess.Popen(command, stderr=subprocess.STDOUT, env={**os.environ, **env}, **pipes)
         os.set_blocking(self.process.stdout.fileno(), False)
-        self.said, self._heard = "", 0
+        self.output, self._heard = "", 0
 
     def __enter__(self):
         return self
@@ -113,9 +113,9 @@ class Talk:
 
     def _says(self, text):
         ended = self.process.poll() is not None
-        self.said += (self.process.stdout.read() or b"").decode()
-        place = self.said.find(text, self._heard)
-        assert place >= 0 or not ended, self.said[-3000:]
+        self.output += (self.process.stdout.read() or b"").decode()
+        place = self.output.find(text, self._heard)
+        assert place >= 0 or not ended, self.output[-3000:]
         self._heard = place + len(text) if place >= 0 else self._heard
         return place >= 0
 

@@ -79,7 +79,11 @@ GOLDEN = {  # by profile, id: instruction and status packets, by topic
 
 @pytest.mark.parametrize(
     ("profile", "id_", "exchanges"),
-    [pytest.param(*who, one, id=f"{who[0]}, {name}") for who, all_ in GOLDEN.items() for name, one in all_.items()],
+    [
+        pytest.param(*servo, packets, id=f"{servo[0]}, {name}")
+        for servo, all_ in GOLDEN.items()
+        for name, packets in all_.items()
+    ],
 )
 def test_golden_packets(profile, id_, exchanges):
     wire = Wire(make_world((id_,), profile), patience=0.03)

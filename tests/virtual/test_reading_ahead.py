@@ -28,7 +28,7 @@ class PacketBus(VirtualBus):
         return []
 
 
-def told(answers):
+def comparable(answers):
     return [a if isinstance(a, Reply) else (type(a), a.args) for a in answers]
 
 
@@ -44,7 +44,7 @@ def history(kind, world, rounds=18, disturb=None):
         world.sleep_until(world.now() + 0.004 * (turn % 3))
         spans = [protocol.with_limit if turn % len(IDS) == id_ - 1 else protocol.usual for id_ in IDS]
         requests = [(id_, *span) for id_, span in zip(IDS, spans, strict=True)]
-        seen.append((told(bus.read_many(requests)), world.now()))
+        seen.append((comparable(bus.read_many(requests)), world.now()))
     tables = [bytes(servo.table.data) for servo in world.servos.values()]
     line = world.lines["main"]
     return seen, tables, line.host_free, line.packets, world.next_watch, world.bank.command.tolist()

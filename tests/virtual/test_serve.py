@@ -37,7 +37,7 @@ def rig(tmp_path_factory):
 class Server:
     def __init__(self, process):
         self.process = process
-        self.said = ""
+        self.errors = ""
         self.address = process.stdout.readline().removeprefix("ready: ").strip()
 
     def tell(self, text):
@@ -49,7 +49,7 @@ class Server:
 
     def stop(self, number=signal.SIGTERM):
         self.process.send_signal(number)
-        out, self.said = self.process.communicate(timeout=10)
+        out, self.errors = self.process.communicate(timeout=10)
         assert out == ""
         return self.process.returncode
 
@@ -86,8 +86,8 @@ def test_a_signal_ends_the_server_and_removes_the_link(rig, tmp_path, number):
             assert ask(port) == PONG
         assert served.stop(number) == 0
     assert not list(tmp_path.iterdir())
-    assert f"linked: {link}\n" in served.said  # programs use the terminal's name, users the link's
-    assert re.search(r"served 1 packet, \d+ late by more than 100 µs, worst \d+ µs", served.said)
+    assert f"linked: {link}\n" in served.errors  # programs use the terminal's name, users the link's
+    assert re.search(r"served 1 packet, \d+ late by more than 100 µs, worst \d+ µs", served.errors)
 
 
 def test_a_link_never_points_to_a_number_that_is_not_its_servers(tmp_path, monkeypatch):
@@ -156,10 +156,10 @@ def test_servos_hold_the_calibration_of_their_arm_and_read_the_same_at_0_rad(nam
     world = World(calibrated(Rig.load(name).with_engine("none"), tmp_path / "arm.json"), timing="none")
     try:
         for joint, more in (("shoulder_pan", pan), ("shoulder_lift", {}), ("gripper", gripper)):
-            said = CALIBRATION.get(joint, {"homing_offset": 0, "range_min": 0, "range_max": 4095})
+            entry = CALIBRATION.get(joint, {"homing_offset": 0, "range_min": 0, "range_max": 4095})
             table = world.servos[joint].table
             held = [table[key] for key in ("homing_offset", "min_position_limit", "max_position_limit")]
-            assert held == [said["homing_offset"], said["range_min"], said["range_max"]]
+            assert held == [entry["homing_offset"], entry["range_min"], entry["range_max"]]
             assert {key: table[key] for key in more} == more
             assert table["present_position"] == 2048
     finally:
@@ -291,7 +291,7 @@ def test_allow_remote_listens_on_all_addresses_with_a_warning(rig):
     with server(rig, "--tcp", "0.0.0.0:0", "--allow-remote") as served:
         assert served.address.startswith("socket://0.0.0.0:")
         assert served.stop() == 0
-    assert "everybody who reaches" in served.said
+    assert "every program that reaches" in served.errors
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds the motors' process by /proc")
@@ -299,7 +299,7 @@ def test_a_bus_does_not_answer_while_its_motors_are_behind_and_reports_it_at_the
     with serve(timing="wire") as served, SerialBus(served.port) as bus:
         motors = served_by(server := served_by(os.getpid()))
         until(lambda: answers(bus))
-        for process, seconds in ((motors, 0.3), (server, 4.0)):
+        for process, seconds in ((motors, 0.3), (server, 2.0)):
             os.kill(process, signal.SIGSTOP)
             time.sleep(seconds)
             if process == motors:  # dropped, and not executed later
@@ -341,9 +341,11 @@ def test_scan_and_doctor_report_a_busy_server_and_no_cable_fault(capsys):
             assert app.run(["doctor", "--port", port]) == app.FAILED_CHECK
         finally:
             os.kill(motors, signal.SIGCONT)
-        for said in (seen, capsys.readouterr().out):
-            assert re.search(r"the computer was too busy: `axbridge serve` behind this port has left \d+ packets", said)
-            assert "--timing none" in said
+        for output in (seen, capsys.readouterr().out):
+            assert re.search(
+                r"the computer was too busy: `axbridge serve` behind this port has left \d+ packets", output
+            )
+            assert "--timing none" in output
 
 
 def answers(bus):

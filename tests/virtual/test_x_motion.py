@@ -70,5 +70,5 @@ def test_a_servo_with_registers_follows_a_real_log_as_its_model_does():
     (plain,), (log,) = simulate(real, rig).values(), real.values()
     through = through_registers(real, rig)
     assert np.degrees(np.abs(through - plain.position).mean()) < 0.08  # 0.19 with goals as late as their samples
-    off, off_plain = (np.degrees(np.abs(way - log.position).mean()) for way in (through, plain.position))
+    off, off_plain = (np.degrees(np.abs(path - log.position).mean()) for path in (through, plain.position))
     assert off < off_plain + 0.02 < 2.5

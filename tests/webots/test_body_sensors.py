@@ -97,7 +97,7 @@ def test_sensors_return_their_types(controller):
     assert gps.getSpeedVector() == gps.speed_vector == pytest.approx([0, 0, 0], abs=0.01)
 
 
-def test_what_the_rig_lacks_is_still_an_absent_device(controller, capsys):
+def test_a_device_that_the_rig_lacks_is_an_absent_device(controller, capsys):
     robot = controller.Robot()
     heel = robot.getDevice("heel")
     heel.enable(32)
@@ -107,7 +107,7 @@ def test_what_the_rig_lacks_is_still_an_absent_device(controller, capsys):
     assert math.isnan(robot.getDistanceSensor("ds1").getValue())
 
 
-def test_a_sensor_of_a_name_of_its_own_is_found_and_listed(controller):
+def test_a_sensor_is_found_and_listed_by_its_own_name(controller):
     robot = controller.Robot()
     assert type(robot.getDevice("imu_gyro")).__name__ == "Gyro"
     assert type(robot.getAccelerometer("whatever")).__name__ == "Accelerometer"

@@ -64,7 +64,7 @@ def row(steps, target=None, gains=(10.0, 0.0, 0.0), speed=10.0, faster=math.inf,
         ),
     ],
 )  # fmt: skip
-def test_a_motor_goes_where_its_control_and_its_torque_lead(bench, servo, target, model, beyond):
+def test_a_motor_moves_as_its_controller_and_its_torque_limit_predict(bench, servo, target, model, beyond):
     robot = bench.open(servo, gravity=GRAVITY if "com" in servo else 0.0)
     assert robot["j0"].type == ("linear" if "kind" in servo else "rotational")
     if target is not None:
@@ -79,8 +79,8 @@ def test_new_gains_reset_the_integral_but_a_new_target_does_not(bench):
     robot = bench.open({"control_pid": [2.0, 5.0, 0.0]})
     servo = robot["j0"]
     servo.set_position(0.1)
-    *_, x = ways = list(row(10, 0.1, gains=(2.0, 5.0, 0.0)))
-    total = sum(0.1 - place for place in (0.0, *ways[:-1])) * H
+    *_, x = path = list(row(10, 0.1, gains=(2.0, 5.0, 0.0)))
+    total = sum(0.1 - place for place in (0.0, *path[:-1])) * H
     assert positions(robot, "j0", 10)[-1] == pytest.approx(x, abs=1e-4)
     servo.set_position(x)  # no error any more, but the integral goes on
     assert positions(robot, "j0", 1)[0] == pytest.approx(x + H * 5 * total, abs=1e-4)
@@ -125,7 +125,7 @@ def test_static_friction_is_a_threshold(bench, torque, moves):
     assert x == pytest.approx((torque - 0.3) / INERTIA * H * H * 55 if moves else 0.0, abs=1e-6)
 
 
-def test_a_motor_holds_its_initial_position_against_gravity_and_says_with_what(bench):
+def test_a_motor_holds_its_initial_position_and_reports_its_torque(bench):
     robot = bench.controlled({"com": 0.2, "position": 0.3}, gravity=GRAVITY)
     motor, sensor = robot.getDevice("j0"), robot.getDevice("j0_sensor")
     motor.enableTorqueFeedback(64)
@@ -314,7 +314,7 @@ def test_limits_become_those_of_the_first_motor_scaled(bench, caplog):
         robot["m::A"].set_position(3.0)
 
 
-def test_a_motor_coupled_with_nothing_and_a_multiplier_of_zero_are_said(bench):
+def test_a_warning_names_a_motor_without_a_partner_and_a_multiplier_of_zero(bench):
     with pytest.warns(ControlWarning, match=r"'lone::a' is coupled with nothing"):
         bench.open({"name": "lone::a"})
     with pytest.warns(ControlWarning, match="must not be 0; it becomes 1"):
@@ -388,7 +388,7 @@ def test_noise_is_gaussian_and_the_same_for_the_same_seed(bench):
     assert statistics.stdev(readings[0]) == pytest.approx(0.05, rel=0.15)
 
 
-def test_soft_limits_clip_targets_with_the_words_of_webots(bench):
+def test_soft_limits_clip_targets_with_the_messages_of_webots(bench):
     robot = bench.open({"min_position": -1.63, "max_position": 1.51})
     servo = robot["j0"]
     with pytest.warns(ControlWarning, match="too big requested position: 100 > 1.51"):

@@ -67,17 +67,17 @@ def test_devices_are_found_by_name_alias_and_index(controller, capsys):
     assert "did you mean 'shoulder'?" in capsys.readouterr().err
     for asked, alias in (("shoulder_motor", "shoulder"), ("sensor of shoulder", "shoulder_sensor"), ("m1", "")):
         assert robot.getDevice(asked) is None
-        said = capsys.readouterr().err
-        assert f'aliases = {{ "{asked}" = "{alias}' in said
-        assert "DistanceSensor" not in said
+        errors = capsys.readouterr().err
+        assert f'aliases = {{ "{asked}" = "{alias}' in errors
+        assert "DistanceSensor" not in errors
     assert robot.getDevice("ElbowR") is None
     assert "  it is an alias of 'elbow'; it has: shoulder, " in capsys.readouterr().err
     missing = controller.Motor("nobody")
     missing.setPosition(1.0)
     assert missing.getMaxVelocity() == 0
-    said = capsys.readouterr().err
-    assert '"nobody" device not found' in said
-    assert "invalid device tag" in said
+    errors = capsys.readouterr().err
+    assert '"nobody" device not found' in errors
+    assert "invalid device tag" in errors
     assert robot.getMotor("shoulder") is motor
     assert "DEPRECATION: Robot.getMotor is deprecated, please use Robot.getDevice instead." in capsys.readouterr().err
 
@@ -95,7 +95,7 @@ def test_the_other_devices_of_a_joint_have_their_own_names(controller):
     assert robot.getDevice("ShoulderRS").getMotor().getName() == "ShoulderR"
 
 
-def test_facts_of_the_robot_of_which_a_process_has_one(controller, capsys):
+def test_facts_of_the_one_robot_of_a_process(controller, capsys):
     robot = controller.Robot()
     assert (robot.getName(), robot.name, robot.getModel(), robot.getCustomData()) == ("toy", "toy", "Toy 2", "hello")
     assert repr(robot.getBasicTimeStep()) == "32.0"
@@ -169,8 +169,8 @@ def test_absent_devices_warn_once(controller, capsys):
     assert isinstance(robot.getGPS("gps"), controller.GPS)
     assert math.isnan(robot.getDevice("gps").getValues()[0])
     assert robot.getDevice("camera") is None  # its name does not say what it is
-    said = capsys.readouterr().err
-    assert said.count('Camera "eye": this robot has none') == 1
+    errors = capsys.readouterr().err
+    assert errors.count('Camera "eye": this robot has none') == 1
     led = robot.getLED("led0")
     led.set(1)
     assert led.get() == 1
@@ -191,7 +191,7 @@ def test_what_absent_devices_return_has_the_type_that_webots_gives(controller):
     assert robot.getFromDef("ARM") is None  # as in Webots, when there is no such node
 
 
-def test_stars_subclasses_split_steps_and_old_names(controller):
+def test_star_imports_subclasses_split_steps_and_old_names_work(controller):
     exec("from controller import *", names := {})
     assert names["Robot"] is controller.Robot
     from controller import pen
@@ -365,8 +365,8 @@ def test_a_loop_beyond_a_limit_is_warned_once(controller, capsys):
         motor.setVelocity(11 + step)
         motor.setVelocity(-1)  # refused
         robot.step(32)
-    said = capsys.readouterr().err.splitlines()
-    assert [line.split("position")[0].split("velocity")[0] for line in said] == [
+    errors = capsys.readouterr().err.splitlines()
+    assert [line.split("position")[0].split("velocity")[0] for line in errors] == [
         "Warning: shoulder: requested ",
         "Warning: shoulder: negative ",
         "Warning: shoulder: too big requested ",

@@ -104,7 +104,7 @@ while True:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_controller_that_never_steps_is_ended_by_sigterm_and_hears_of_ctrl_c(tmp_path, number):
+def test_sigterm_or_a_second_ctrl_c_ends_a_controller_that_never_steps(tmp_path, number):
     script = tmp_path / "stuck.py"
     script.write_text(NEVER_STEPS)
     with serving("bench_arm") as port:
@@ -113,14 +113,14 @@ def test_a_controller_that_never_steps_is_ended_by_sigterm_and_hears_of_ctrl_c(t
             running.send_signal(number)
             if number == signal.SIGINT:
                 assert running.stderr.readline().strip() == "note: bench_arm: real servos"
-                assert running.stderr.readline().startswith("axbridge: heard Ctrl-C")
+                assert running.stderr.readline().startswith("axbridge: Ctrl-C: the controller ends at its next step")
                 running.send_signal(number)
             assert running.wait(10) == (-number if number == signal.SIGTERM else 130)
         with axbridge.open("bench_arm", backend="real", port=port) as robot:
             assert robot["shoulder"].read("torque_enable") == 0
 
 
-def test_a_script_that_opens_a_simulation_is_paced_when_the_command_said_so_and_hears_how_late_it_is(monkeypatch):
+def test_a_simulation_is_paced_with_axbridge_realtime_and_step_returns_its_lateness(monkeypatch):
     monkeypatch.setenv("AXBRIDGE_REALTIME", "1")
     with axbridge.open("bench_arm") as robot:
         began = time.monotonic()
@@ -144,10 +144,13 @@ def test_the_step_after_the_end_ends_the_process(tmp_path):
 
 
 def test_bad_input_is_two_lines_and_exit_code_2():
-    for arguments, said in (("nowhere.py", "bench_arm"), "no such script"), ((__file__, "no_such"), "no such file or"):
+    for arguments, message in (
+        (("nowhere.py", "bench_arm"), "no such script"),
+        ((__file__, "no_such"), "no such file or"),
+    ):
         done = warm.run("run", arguments[0], "--rig", arguments[1])
         assert done.returncode == 2
-        assert said in done.stderr
+        assert message in done.stderr
         assert len(done.stderr.strip().splitlines()) <= 2
 
 
@@ -185,7 +188,7 @@ def test_a_webots_controller_is_recorded(tmp_path, backend):
     assert facts["rig"]["name"] == "bench_arm"
 
 
-def test_a_script_of_ones_own_is_recorded_and_its_second_robot_is_not(tmp_path):
+def test_the_first_robot_of_a_script_is_recorded_and_the_second_is_not(tmp_path):
     done, path = ended(tmp_path, OWN + OWN.replace("0.6", "-0.5"), "--record", "run.mcap")
     assert done.returncode == 0, done.stderr
     note = f"note: {path} holds the first robot that the script opened, not this one"
@@ -196,7 +199,7 @@ def test_a_script_of_ones_own_is_recorded_and_its_second_robot_is_not(tmp_path):
     assert len(track) == 51
 
 
-def test_a_script_without_a_robot_leaves_no_file_and_says_so(tmp_path):
+def test_a_script_without_a_robot_leaves_no_file_and_a_message(tmp_path):
     done, path = ended(tmp_path, "print('hello')", "--record", "run.mcap")
     assert (done.returncode, done.stdout, path.exists()) == (0, "hello\n", False)
     assert "nothing was recorded: the script opened no robot" in done.stderr
@@ -229,16 +232,16 @@ def test_a_script_that_raises_shows_its_own_traceback_and_leaves_a_whole_recordi
 
 
 @pytest.mark.parametrize("kind", FOREVER)
-def test_ctrl_c_leaves_the_motor_off_and_says_what_is_kept(tmp_path, kind):
+def test_ctrl_c_leaves_the_motor_off_and_a_complete_recording(tmp_path, kind):
     script, path = tmp_path / "forever.py", tmp_path / "run.mcap"
     script.write_text(FOREVER[kind])
     with serving("bench_arm") as port:
         process = start("run", script, "--rig", "bench_arm", *ON_BUS, port, "--record", path)
         until(lambda: has_grown(path))
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=30)
         with axbridge.open("bench_arm", backend="real", port=port) as robot:
             assert robot["shoulder"].read("torque_enable") == 0
-    assert process.returncode == (0 if kind == "webots" else 130), said
-    assert f"\nstopped: motors are off; {path} is whole and holds " in said
+    assert process.returncode == (0 if kind == "webots" else 130), errors
+    assert f"\nstopped: motors are off; {path} is whole and holds " in errors
     assert open_recording(path).complete

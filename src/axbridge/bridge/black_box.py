@@ -25,8 +25,8 @@ from axbridge.errors import RecordingError
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.recording import COMMANDS
 from axbridge.recording.step_format import Source
-from axbridge.robot.connection import drive_of
 from axbridge.robot.drives.bus_drive import BusDrive
+from axbridge.robot.drives.known import drive_of
 from axbridge.robot.samples import Samples, Scales
 from axbridge.units import bits_to_signed
 
@@ -60,7 +60,7 @@ class BlackBox:
     def __init__(self, rig: Rig, recorder: Recorder | None = None) -> None:
         self._recorder = recorder
         no_bus = cast(Bus, None)  # the drives only convert counts
-        self._drives = [drive_of(rig, servo, no_bus) for servo in rig.dynamixels]
+        self._drives = [drive_of(rig.specs[servo.name], no_bus) for servo in rig.dynamixels]
         self._scales = Scales(self._drives)
         self._names = tuple(self._scales.servos)
         self._servos = [Known(drive.config.name, drive.id, drive.profile, drive.protocol) for drive in self._drives]

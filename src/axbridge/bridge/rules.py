@@ -151,7 +151,7 @@ def powered(protocol: Protocol, packet: Packet, table: Table) -> set[int]:
 def beyond(servo: Known) -> dict[str, int]:
     """Return the permitted values, by name, of speed and torque registers that exceed the rig's limits."""
     values = {}
-    for name in {servo.protocol.names.speed, servo.protocol.names.torque, "goal_current"}:
+    for name in dict.fromkeys((servo.protocol.names.speed, servo.protocol.names.torque, "goal_current")):
         present = servo.value(name)
         if present is None or servo.profile.register(name).address < servo.profile.eeprom_end:
             continue

@@ -23,14 +23,14 @@ from axbridge.bus.protocols.protocol import FIRST, Protocol
 from axbridge.bus.serial import SerialBus
 from axbridge.config import toml_tables
 from axbridge.config.profile import FOLDER, FirmwareProfile
-from axbridge.config.registers import CONVENTIONS, MOST_OFFSET, POSITION_MODES, DriveMode, OperatingMode
+from axbridge.config.registers import FAMILIES, MOST_OFFSET, POSITION_MODES, DriveMode, OperatingMode
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, HardwareError, ProfileError, Remedy
 
 _NOT_BESIDE_2 = v2.HEADER[2]  # id of Protocol 1.0 that is not possible on a line with Protocol 2.0
 UNREADABLE = frozenset({"missing", "collision", "status_level"})  # kinds of findings: the servo answers no READ
 _UNKNOWN = "name a profile of this model in a rig; to switch its motor off, cut the servo supply"
 _LOOKS, _MORE_LOOKS = 4, 16  # reads that distinguish noise from two servos with one id
-_FIRST_FAMILIES = [CONVENTIONS[kind.name].addresses for kind in PROTOCOLS.values() if kind.version == 1]
+_FIRST_FAMILIES = [FAMILIES[kind.name].addresses for kind in PROTOCOLS.values() if kind.version == 1]
 _SETTINGS = 1 + max(place.SHUTDOWN for place in _FIRST_FAMILIES)  # bytes with model and settings of a servo
 START = 1 + max(  # bytes that identify the family, the model and the firmware
     max(place.ID, place.MODEL_NUMBER + 1, place.FIRMWARE_VERSION) for place in _FIRST_FAMILIES
@@ -132,7 +132,7 @@ def inspect(bus: Bus, servo: Expected, port: str = "") -> Iterator[Finding]:
         return
     else:
         _, model, firmware = identify_model(id_, data)
-        place, alarms = CONVENTIONS[servo.profile.protocol].addresses, 0
+        place, alarms = FAMILIES[servo.profile.protocol].addresses, 0
         delay, level = data[place.RETURN_DELAY_TIME], data[place.STATUS_RETURN_LEVEL]
     if level < servo.protocol.full_level:
         bus.no_write_ack_ids |= {id_}

@@ -272,13 +272,11 @@ def _in_use(port: str) -> tuple[str, str]:
 
 def _holders(port: str) -> dict[int, str]:
     """Return process ids and commands of the processes with a lock on the port, without their children (guards)."""
-    holders, parents = {}, {}
-    for link in open_files():
+    holders, parents, device = {}, {}, os.path.realpath(port)
+    for file in open_files():
         with contextlib.suppress(OSError):
-            if os.path.realpath(link) != os.path.realpath(port):
-                continue
-            process = link.parents[1]
-            if "FLOCK" in (process / "fdinfo" / link.name).read_text():
+            if file.path == device and "FLOCK" in file.info():
+                process = Path("/proc", file.process)
                 words = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").split()
                 words[:2] = (Path(word).name for word in words[:2])  # interpreter and script
                 parents[int(process.name)] = int((process / "stat").read_text().rpartition(")")[2].split()[1])

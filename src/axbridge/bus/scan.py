@@ -15,9 +15,8 @@ from axbridge.bus.protocols.packet import BROADCAST, byte_seconds
 from axbridge.bus.protocols.protocol import FIRST
 from axbridge.bus.protocols.v1 import Decoder, encode
 from axbridge.bus.serial import SerialBus
-from axbridge.config.registers import Instruction, Version
+from axbridge.config.registers import UNITS, Instruction, Version
 from axbridge.errors import BusTimeout, CorruptPacket, PortError
-from axbridge.units import UNITS
 
 # rates of the manuals; 57143 covers 57600, too
 BAUDS = (

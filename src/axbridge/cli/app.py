@@ -76,6 +76,13 @@ def _main(
     """Declare the options before the verb; `run` reads --debug itself, at any place."""
 
 
+def group(name: str, about: str | None) -> typer.Typer:
+    """Return a new group of verbs, such as `servo`."""
+    verbs = typer.Typer(cls=Verbs, no_args_is_help=True, help=about)
+    app.add_typer(verbs, name=name)
+    return verbs
+
+
 def emit_json(form: str, document: Mapping[str, Any]) -> None:
     """Print one JSON document on stdout; NaN and infinity become null, because JSON has neither."""
     print(dumps({"format": f"axbridge-{form}", **_finite(document)}, indent=2))
@@ -131,31 +138,30 @@ def run(arguments: list[str]) -> int:
         return _stopped(arguments, signals)
     except typer.Abort:  # the user answered no
         return _complain("nothing was changed", TERMINATED if signals else INTERRUPTED)
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit) as end:
+        if not any(isinstance(error, BrokenPipeError) for error in (end, end.__context__)):
+            raise  # typer turns a BrokenPipeError into SystemExit
         return unread()
-    except SystemExit as leave:
-        if isinstance(leave.__context__, BrokenPipeError):  # typer turns it into SystemExit
-            return unread()
-        raise
-    except AxBridgeError as error:
+    except (AxBridgeError, MemoryError, OSError) as error:
         if debug:
             raise
-        remedy = error.remedy
-        if remedy is not None and remedy.verb.split()[0] in _OF_A_LINE and not remedy.options:
-            error.hint = remedy.within(remedy.says, **_line_typed(arguments))
-        return _complain(str(error), HARDWARE if isinstance(error, BusError) else MISUSE)
-    except MemoryError as error:
-        if debug:
-            raise
-        return _complain(f"no memory left: {error}\nraise the limit of this process, or close other programs", MISUSE)
-    except OSError as error:
-        if debug:
-            raise
-        why = f"{error.filename}: {error.strerror}" if error.filename else error.strerror or error
-        return _complain(f"{why}\ncheck the path, its permissions and the free space", MISUSE)
+        return _complain(_message(error, arguments), HARDWARE if isinstance(error, BusError) else MISUSE)
     if code == INTERRUPTED:  # typer returns it after Ctrl-C
         return _stopped(arguments, signals)
     return code if isinstance(code, int) else DONE
+
+
+def _message(error: AxBridgeError | MemoryError | OSError, arguments: list[str]) -> str:
+    """Return cause and next step; a command for the typed line gets its port and rate."""
+    if isinstance(error, AxBridgeError):
+        remedy = error.remedy
+        if remedy is not None and remedy.verb.split()[0] in _OF_A_LINE and not remedy.options:
+            error.hint = remedy.within(remedy.says, **_line_typed(arguments))
+        return str(error)
+    if isinstance(error, MemoryError):
+        return f"no memory left: {error}\nraise the limit of this process, or close other programs"
+    why = f"{error.filename}: {error.strerror}" if error.filename else error.strerror or error
+    return f"{why}\ncheck the path, its permissions and the free space"
 
 
 def _line_typed(arguments: list[str]) -> dict[str, str]:
@@ -213,11 +219,11 @@ def _in_our_words(misuse: typer.TyperException) -> str:
 
 
 def _too_many(words: list[str], context: Any) -> str:
-    said = f"{'one word' if len(words) == 1 else f'{len(words)} words'} too many: {' '.join(words)}"
+    text = f"{'one word' if len(words) == 1 else f'{len(words)} words'} too many: {' '.join(words)}"
     takes_port = context is not None and any(param.name == "port" for param in context.command.params)
     if takes_port and re.match(r"/|COM\d+$|\w+://", words[0]) and not Path(words[0]).is_file():
-        said += f"; did you mean --port {words[0]}?"
-    return said
+        text += f"; did you mean --port {words[0]}?"
+    return text
 
 
 def unread() -> int:

@@ -39,7 +39,7 @@ _TICK = 0.02  # s
 _SWITCH = 0.0005  # s that the thread of the recorder may hold a packet up
 
 
-@app.command()
+@app.command(epilog="so101 --port /dev/ttyACM0 --link ./arm")
 def bridge(
     rig: RigArgument,
     port: PortOption = None,

@@ -89,9 +89,8 @@ def pressed() -> Iterator[Callable[[], str]]:
         import termios
         import tty
     except ImportError as failure:  # as on Windows
-        raise UsageError(
-            f"single keys cannot be read from a terminal here ({failure})", "pipe them in, or do without: see --help"
-        ) from failure
+        problem = f"single keys cannot be read from a terminal here ({failure})"
+        raise UsageError(problem, "pipe them in, or do without: see --help") from failure
     before = termios.tcgetattr(number)
     tty.setcbreak(number)
     try:
@@ -123,7 +122,7 @@ class ManualProcedure(Generic[Found]):
                 answer = step(name, f"{place + 1} of {len(queue)}")
             except ServoLost as lost:
                 self._await_all(lost)
-                print(f"  all answer again: {name} once more; what was found before is kept", flush=True)
+                print(f"  all answer again: {name} once more; earlier results are kept", flush=True)
                 continue
             if answer == BACK:
                 place = max(place - 1, 0)
@@ -162,7 +161,7 @@ class ManualProcedure(Generic[Found]):
 
     def sense(self, joint: str) -> str:
         """Return a joint's positive direction in words."""
-        return self._senses.get(joint) or "the way that shall count as positive"
+        return self._senses.get(joint) or "in the direction that is to be positive"
 
     def nudge(self, name: str) -> bool:
         """Move a servo a little and print the result; return whether the motion was large enough to be seen."""
@@ -215,10 +214,11 @@ class ManualProcedure(Generic[Found]):
         while True:
             if self.robot.step() == -1 or self._key().lower() in {QUIT, END}:
                 raise Ended
-            if not self.robot.last_step.errors:
-                break
+            with suppress(BusTimeout):  # it was there only for a moment
+                if not self.robot.last_step.errors:
+                    for name in self.robot:
+                        give_back(self.robot, name, self._limits.get(name, {}))
+                    break
             if self.robot.time > until:
                 raise lost
-        for name in self.robot:
-            give_back(self.robot, name, self._limits.get(name, {}))
         self._watch = Watch(self.robot)

@@ -27,7 +27,7 @@ from axbridge.robot.open import open_robot
 from axbridge.robot.robot import Robot
 
 
-@app.command()
+@app.command(epilog="--rig my_head --port /dev/ttyUSB0")
 def calibrate(
     rig: RigOption,
     port: PortOption = None,
@@ -169,7 +169,7 @@ def _report(rig: Rig, servo: ServoConfig, mount: Mounting, queue: list[str]) -> 
         print("  it was not led to its ends: its limits stay as they are", flush=True)
     new = [s for s in rig.servos if (s.bus, s.id) == (mount.bus, mount.id) and s.name not in queue]
     for s in new:
-        print(f"  servo {s.id} is {s.name}'s by the rig: {s.name} comes, too", flush=True)
+        print(f"  the rig gives servo {s.id} to {s.name}: {s.name} is calibrated, too", flush=True)
     return [s.name for s in new]
 
 
@@ -183,7 +183,7 @@ def _write(rig: Rig, text: str, mounts: Mapping[str, Mounting], key: Callable[[]
                 new[servo.name] = values
             note(*notes)
     if not new:
-        print(f"{rig.path} says all of this already: nothing is written")
+        print(f"{rig.path} has these values already: nothing is written")
         return new
     tables = [{**servo.model_dump(exclude_unset=True), **new.get(servo.name, {})} for servo in rig.servos]
     check_rig(rig.overridden({"servo": tables}))

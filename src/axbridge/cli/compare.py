@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from axbridge.cli.app import DONE, FAILED_CHECK, app, note, report
-from axbridge.cli.options import MODELS, EngineOption, ForceOption, JsonOption, names_rig, servo_of, shared
+from axbridge.cli.options import MODELS, EngineOption, ForceOption, JsonOption, check_needs, names_rig, servo_of, shared
 from axbridge.cli.progress import Show, progress
 from axbridge.comparison import tables
 from axbridge.comparison.comparison import Comparison, check, following, lacks, summary
@@ -32,7 +32,7 @@ _WALKS = "a second --model or --beside is for walks, and not all of these are wa
 _KINDS = {"sim": "simulated", "real": "real", "twin": "real", "imported": "imported"}
 
 
-@app.command()
+@app.command(epilog="real.mcap --rig bench_arm --out report.html")
 def compare(
     recording: Annotated[Path, typer.Argument(metavar="REAL.mcap", help="The recording to compare with.")],
     other: Annotated[
@@ -65,8 +65,7 @@ def compare(
         rig, other = str(other), None
     if other is not None and (rig is not None or engine is not None):
         raise UsageError("both a second recording and something to simulate are given", "give one of them")
-    if model and rig is None:
-        raise UsageError("--model needs the rig whose servos have it", "add --rig")
+    check_needs(rig, model=model)
     first, *more = model or [""]  # "": the rig's model
     if len(more) + (beside is not None) > 1:
         raise UsageError("a picture holds three walks at most", "give a second --model, or --beside")
@@ -151,8 +150,8 @@ def _in_words(result: Comparison, floor: Comparison | None, walks: list[WalkSide
     errors = tables.errors_beside(*sides)
     names = ("perfect_servo", "delay_and_lag", "model", "repeat")
     simpler = {
-        servo: {name: {"mae": one.mae, "rmse": one.rmse} for name, one in zip(names, every, strict=False)}
-        for servo, every in errors.items()
+        servo: {name: {"mae": error.mae, "rmse": error.rmse} for name, error in zip(names, beside, strict=False)}
+        for servo, beside in errors.items()
     }
     figures = summary(result) | ({"walks": document(walks)} if walks else {}) | {"while_driven": simpler}
     lines = [printable(walk_headline(walks) or tables.headline(result), lines=True), ""]
@@ -170,8 +169,8 @@ def _labels(first: Recording, second: Recording) -> tuple[str, str]:
     if kinds[0] != kinds[1]:
         return kinds
     alike = first.path.stem == second.path.stem
-    one, other = (f"{side.path if alike else side.path.stem} ({kinds[0]})" for side in (first, second))
-    return one, other
+    left, right = (f"{side.path if alike else side.path.stem} ({kinds[0]})" for side in (first, second))
+    return left, right
 
 
 def _kind(recording: Recording) -> str:

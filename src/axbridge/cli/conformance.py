@@ -18,7 +18,7 @@ from axbridge.testing.conformance import BAD, check_driver, write_junit
 from axbridge.testing.servo_bus import Timing
 
 
-@app.command()
+@app.command(epilog="--rig koch -- python my_driver.py {port}")
 def conformance(
     command: Annotated[list[str], typer.Argument(metavar="-- COMMAND…", help="The program, {port} for its port.")],
     rig: RigOption,
@@ -42,8 +42,8 @@ def conformance(
     if junit is not None:
         write_junit(findings, junit, Path(command[-1] if "{port}" not in command[-1] else command[0]).name)
     rows = [("fault", "outcome", "packet", "what it said")]
-    rows += [(one.case, one.outcome, one.packet or "-", one.note[:80]) for one in findings]
-    failed = sum(one.outcome in BAD for one in findings)
+    rows += [(run.case, run.outcome, run.packet or "-", run.note[:80]) for run in findings]
+    failed = sum(run.outcome in BAD for run in findings)
     lines = [*lined_up(rows), f"{len(findings)} runs, {failed} harmful"]
-    report("conformance-1", {"rig": rig, "findings": [asdict(one) for one in findings]}, lines, json=json)
+    report("conformance-1", {"rig": rig, "findings": list(map(asdict, findings))}, lines, json=json)
     return FAILED_CHECK if failed else DONE

@@ -16,7 +16,7 @@ from axbridge.recording.csv_parquet import write_csv, write_parquet
 from axbridge.recording.ros2 import check_bag, write_ros2
 
 
-@app.command()
+@app.command(epilog="step.mcap step.csv --wide --rate 50")
 def convert(
     recording: Annotated[Path, typer.Argument(metavar="FILE.mcap", help="A recording.")],
     table: Annotated[Path, typer.Argument(metavar="FILE.csv", help="A .csv or .parquet; with --ros2 a folder.")],
@@ -48,11 +48,11 @@ def convert(
         show("writing")
         if ros2:
             counts = write_ros2(loaded, table, force=force)
-            said = f"wrote {table}: {', '.join(f'{count} {topic}' for topic, count in counts.items())}"
+            text = f"wrote {table}: {', '.join(f'{count} {topic}' for topic, count in counts.items())}"
         else:
             rows = (write_parquet if table.suffix == ".parquet" else write_csv)(loaded, table, wide=wide, rate=rate)
             servos = plural(len(loaded), "servo")
             at = f" at {rate:g} Hz" if rate is not None else ""
-            said = f"wrote {table}: {servos}, {plural(rows, 'row')}{at}, {loaded.end - loaded.start:.1f} s"
+            text = f"wrote {table}: {servos}, {plural(rows, 'row')}{at}, {loaded.end - loaded.start:.1f} s"
     # the table itself may go to stdout through a pipe, so this line then goes to stderr
-    typer.echo(said, err=not table.is_file() and not table.is_dir())
+    typer.echo(text, err=not table.is_file() and not table.is_dir())

@@ -34,8 +34,7 @@ from axbridge.jit import COMPILED, LIGHTEN
 from axbridge.motion.experiments import step_and_fall
 from axbridge.motion.gait import Gait, can_walk
 from axbridge.motion.walking import WalkOutcome, walk
-from axbridge.recording.provenance import describe
-from axbridge.recording.recorder import Recorder
+from axbridge.recording.robot_recorder import recording_of
 from axbridge.recording.sample_logs import load
 from axbridge.recording.stored import open_recording
 from axbridge.robot.open import open_robot
@@ -47,7 +46,7 @@ _FILES = ("sim.mcap", "identified.toml", "identified.mcap", "report.html", "repo
 STARTS, BUDGET = 2, 8.0  # starting points of the fit; s
 
 
-@app.command()
+@app.command(epilog="--out my-demo")
 def demo(
     out: Annotated[Path, shared("--out", "A folder for all of it.", metavar="FOLDER")] = Path("axbridge-demo"),
     rig: RigOption = "bench_arm",
@@ -100,7 +99,7 @@ def _demo_arm(
     shown, taught = (out / path for path in _recordings(port))
     kind = shown.stem
     files = {kind: shown, "sim": out / "sim.mcap"}
-    measured, published = "servo" if port else _virtual(loaded, config), loaded.model_of(config).name
+    measured, published = "servo" if port else _virtual(loaded, config), loaded.specs[config.name].model.name
     # the recording names the model behind the pseudo-terminal; a rig of real servos has none
     behind = served(loaded) if port is None else loaded
     # while the servo's process compiles its kernels on a new machine, this process compiles those of the fit
@@ -136,7 +135,7 @@ def _demo_arm(
     if teaches:
         files |= {"model": out / "identified.toml", "identified": out / "identified.mcap"}
         with progress("identifying a model", quiet=quiet):
-            law = MEASURED if "cw_compliance_slope" in loaded.profile_of(config).registers else "pendulum-servo"
+            law = MEASURED if "cw_compliance_slope" in loaded.specs[config.name].profile.registers else "pendulum-servo"
             fit = identify([taught], loaded, law, starts=STARTS, budget=BUDGET, seed=seed, richer=False)
             write_params(fit, files["model"])
         with progress("starting the simulator, identified model", quiet=quiet) as show:
@@ -180,11 +179,9 @@ def _record(
     behind: Rig | None = None, *, show: Show,
 ) -> None:  # fmt: skip
     """Record the paper's experiment: step to `angle` degrees and fall; the metadata names the models of `behind`."""
-    facts = describe(behind or rig, seed=seed, experiment="step and fall")
     with (
         axbridge.open(rig, backend=backend, port=port, seed=seed) as robot,
-        Recorder(path, facts | robot.origin) as recorder,
-        robot,  # closed before the recorder: motors must not wait for its compression
+        recording_of(robot, path, behind or rig, seed=seed, experiment="step and fall") as recorder,
     ):
         side = "real" if backend == "real" else "simulated"
         step_and_fall(
@@ -196,7 +193,7 @@ def _record(
 def _virtual(rig: Rig, servo: ServoConfig) -> str:
     if servo.drive != "dynamixel":
         return "virtual servo"
-    profile = rig.profile_of(servo)
+    profile = rig.specs[servo.name].profile
     return f"virtual {'AX-12' if profile.units_name == 'ax' else profile.name.upper()}"
 
 
@@ -207,15 +204,15 @@ _MODELS = "ax12", "lima2009"  # the virtual robot's model, and a different one f
 
 def _demo_walk(rig: Rig, name: str, out: Path, seed: int, *, quiet: bool) -> _Outcome:
     """Record a walk of a virtual robot, simulate it with another model, and write the report."""
-    own = rig.model_of(rig.dynamixels[0]).name
+    own = rig.specs[rig.dynamixels[0].name].model.name
     other = next(model for model in _MODELS if model != own)
     gait, files = Gait(steps=_STEPS), {what: out / file for what, file in _WALK_FILES.items()}
     seen = {"info": "", "view": "", "compare": f" --rig {name} --model {other}"}
     commands = [f"axbridge {verb} {files['recording']}{more}" for verb, more in seen.items()]
     commands += [f"axbridge walk --rig {name} --steps 12", f"axbridge serve {name} --link /tmp/robot"]
     with progress("starting the simulator", quiet=quiet) as show, open_robot(rig, "sim", seed=seed) as robot:
-        facts = describe(rig, seed=seed, experiment="walk", gait=asdict(gait)) | robot.origin
-        with Recorder(files["recording"], facts) as recorder, robot:  # the robot is closed first
+        facts = {"seed": seed, "experiment": "walk", "gait": asdict(gait)}
+        with recording_of(robot, files["recording"], rig, **facts) as recorder:
             outcome = walk(robot, gait, recorder, progress=lambda part, share: show(f"{robot.name}: {part}", share))
     with progress("simulating", quiet=quiet) as show:
         walked = open_recording(files["recording"])

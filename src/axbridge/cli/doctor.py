@@ -32,7 +32,7 @@ _NEAR = 3  # counts; smaller differences between a servo's angle limit and the r
 _SHOWN = ("firmware_version", "return_delay_time", "status_return_level", "temperature_limit", "shutdown")
 
 
-@app.command()
+@app.command(epilog="--port /dev/ttyUSB0")
 def doctor(
     port: PortOption = None,
     rig: Annotated[str | None, shared("--rig", "Check that its servos answer.")] = None,
@@ -104,7 +104,7 @@ def in_words(facts: dict[str, Any]) -> list[str]:
         f"servos: {'; '.join(parts) or 'none'}",
     ]
     if slow := facts.get("no_fast_sync_read"):
-        lines.append(f"ids {ranges(slow)} do not know the fast sync read (their firmware is older)")
+        lines.append(f"ids {ranges(slow)} have no fast sync read (their firmware is older)")
     if "rate_hz" in facts:
         lines.append(
             f"full exchange: {facts['rate_hz']:.0f} Hz of {facts['wire_limit_hz']:.0f} Hz the line allows "
@@ -153,7 +153,7 @@ def judge_levels(servo: Expected, config: ServoConfig, values: Mapping[str, int]
         problem = f"acknowledges no write (status return level {level}): each is read back"
         say(problem, "status", status_return_level=servo.protocol.full_level)
     if values["temperature_limit"] > wanted["temperature_limit"]:
-        problem = f"lets itself get {values['temperature_limit']} °C hot"
+        problem = f"allows itself a temperature of {values['temperature_limit']} °C"
         say(problem, "temperature_limit", temperature_limit=wanted["temperature_limit"])
     if wanted["shutdown"] & ~values["shutdown"]:
         say("does not switch itself off when it is overloaded or hot", "protection", shutdown=wanted["shutdown"])

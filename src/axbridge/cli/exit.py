@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -77,11 +77,9 @@ def early_end(words: Callable[[BaseException], str], *others: type[Exception]) -
         raise Stopped(TERMINATED if isinstance(end, Terminated) else INTERRUPTED) from None
 
 
-@contextmanager
-def stopping(rig: Rig | None, left: Callable[[], str]) -> Iterator[None]:
+def stopping(rig: Rig | None, left: Callable[[], str]) -> AbstractContextManager[None]:
     """After Ctrl-C or SIGTERM in the block, print the state of the motors and `left`; the block closes its robot."""
-    with early_end(lambda _: f"stopped: {motors_after(rig)}; {left()}"):
-        yield
+    return early_end(lambda _: f"stopped: {motors_after(rig)}; {left()}")
 
 
 @contextmanager
@@ -107,8 +105,7 @@ def _stamp(path: Path | None) -> tuple[int, int] | None:
     """Return inode and modification time, which change when the file is replaced."""
     if path is None or not path.is_file():
         return None
-    status = path.stat()
-    return status.st_ino, status.st_mtime_ns
+    return path.stat().st_ino, path.stat().st_mtime_ns
 
 
 def _recording_state(path: Path | None, before: tuple[int, int] | None) -> str:

@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 
 from axbridge import __version__
-from axbridge.cli.app import app, report
-from axbridge.cli.help import Verbs
+from axbridge.cli.app import group, report
 from axbridge.cli.options import ForceOption, JsonOption, RigArgument, servo_of, shared
 from axbridge.config import toml_tables
 from axbridge.config.rig import FOLDER, Rig
@@ -20,13 +19,12 @@ from axbridge.export.mjcf import left_out, to_mjcf
 from axbridge.export.ros2_control import to_ros2_control
 from axbridge.files import check_new, write_whole
 
-export = typer.Typer(cls=Verbs, no_args_is_help=True, help=__doc__)
-app.add_typer(export, name="export")
+export = group("export", __doc__)
 
 OnRig = Annotated[str | None, shared("--rig", "It gets the model; default: bench_arm.")]
 
 
-@export.command()
+@export.command(epilog="bench_arm --out arm.xml")
 def mujoco(
     source: Annotated[str, typer.Argument(metavar="PARAMS.toml|RIG", help="A rig, or the parameters of a servo.")],
     out: Annotated[Path, shared("--out", "MJCF for MuJoCo >= 3.12.", metavar="ROBOT.xml")],
@@ -52,7 +50,7 @@ def mujoco(
     report("export-mujoco-1", {"rig": robot.name, "out": str(out), "left_out": lost}, lines, json=json)
 
 
-@export.command()
+@export.command(epilog="koch --out my_robot")
 def ros2(
     rig: RigArgument,
     out: Annotated[Path, shared("--out", "A folder for both files.", metavar="FOLDER")] = Path(),
@@ -68,7 +66,7 @@ def ros2(
     report("export-ros2-1", {"out": [str(path) for path in files]}, [f"wrote {path}" for path in files], json=json)
 
 
-@export.command()
+@export.command(epilog="bench_arm --out ax12.json")
 def bam(
     source: Annotated[str, typer.Argument(metavar="PARAMS.toml|RIG", help="Parameters of a servo, or a rig.")],
     out: Annotated[Path, shared("--out", metavar="M4.json")],
@@ -84,7 +82,7 @@ def bam(
     chosen = servo_of(robot, servo) if servo else next(iter(robot.dynamixels), None)
     if chosen is None or chosen.drive != "dynamixel":
         raise UsageError(f"rig {robot.name} has no Dynamixel {servo or ''}".rstrip(), "name another servo or rig")
-    document, lost = to_bam(robot.model_of(chosen), actuator or robot.profile_of(chosen).name)
+    document, lost = to_bam(robot.specs[chosen.name].model, actuator or robot.specs[chosen.name].profile.name)
     write_whole(out, dumps(document, indent=2) + "\n")
     wrote = f"wrote {out}: friction {document['model'].upper()} of {chosen.name}"
     lines = [wrote, *(f"not in it: {words}" for words in lost)]

@@ -1,4 +1,4 @@
-"""The verbs in the order in which a new user needs them, and their help with an example of each."""
+"""The verbs in the order in which a new user needs them, and the form of their help."""
 
 from __future__ import annotations
 
@@ -23,61 +23,9 @@ PANELS = {verb: panel for panel, verbs in VERBS.items() for verb in verbs}
 
 load: Callable[[str], object]  # imports a verb's file; set by `axbridge.cli`
 
-EXAMPLES = {
-    "bridge": "axbridge bridge so101 --port /dev/ttyACM0 --link ./arm",
-    "calibrate": "axbridge calibrate --rig my_head --port /dev/ttyUSB0",
-    "compare": "axbridge compare real.mcap --rig bench_arm --out report.html",
-    "conformance": "axbridge conformance --rig koch -- python my_driver.py {port}",
-    "convert": "axbridge convert step.mcap step.csv --wide --rate 50",
-    "demo": "axbridge demo --out my-demo",
-    "doctor": "axbridge doctor --port /dev/ttyUSB0",
-    "export bam": "axbridge export bam bench_arm --out ax12.json",
-    "export mujoco": "axbridge export mujoco bench_arm --out arm.xml",
-    "export ros2": "axbridge export ros2 koch --out my_robot",
-    "identify": "axbridge identify falls.mcap sine.mcap --rig bench_arm --model ax12 --out my_servo.toml",
-    "import": "axbridge import sample:xl330 pendulum.mcap",
-    "info": "axbridge info step.mcap",
-    "monitor": "axbridge monitor --port /dev/ttyUSB0",
-    "off": "axbridge off --port /dev/ttyUSB0",
-    "profile from-model": "axbridge profile from-model xm430_w350.model",
-    "record": "axbridge record step --rig bench_arm --angle 45 --out step.mcap",
-    "move convert": "axbridge move convert bow.mtn bow.json --rig bioloid",
-    "move info": "axbridge move info sample:bow",
-    "move optimise": "axbridge move optimise sample:bow less.json --rig bioloid",
-    "move schema": "axbridge move schema > move.schema.json",
-    "play": "axbridge play sample:bow --rig bioloid",
-    "rig check": "axbridge rig check my_head",
-    "rig copy": "axbridge rig copy pan_tilt my_head",
-    "rig list": "axbridge rig list",
-    "list": "axbridge list rigs",
-    "plot": "axbridge plot step.mcap --out step.png",
-    "ports": "axbridge ports",
-    "rig new": "axbridge rig new my_head --port /dev/ttyUSB0",
-    "rig schema": "axbridge rig schema > rig.schema.json",
-    "rig show": "axbridge rig show pan_tilt",
-    "run": "axbridge run my_controller.py --rig bioloid",
-    "scan": "axbridge scan --port /dev/ttyUSB0 --baud all",
-    "serve": "axbridge serve bench_arm --link /tmp/arm --faults drop=0.01",
-    "servo goto": "axbridge servo goto 1 30 --port /dev/ttyUSB0",
-    "servo info": "axbridge servo info 1 --port /dev/ttyUSB0",
-    "servo read": "axbridge servo read 1 present_position present_voltage --port /dev/ttyUSB0",
-    "servo reboot": "axbridge servo reboot 1 --port /dev/ttyUSB0",
-    "servo reset": "axbridge servo reset 1 --port /dev/ttyUSB0",
-    "servo set-baud": "axbridge servo set-baud 1 500000 --port /dev/ttyUSB0",
-    "servo set-id": "axbridge servo set-id 1 7 --port /dev/ttyUSB0",
-    "servo torque": "axbridge servo torque 1 off --port /dev/ttyUSB0",
-    "servo write": "axbridge servo write 1 led 1 --port /dev/ttyUSB0",
-    "sweep": "axbridge sweep bench_arm --over latency=0:40:5 --metric step.overshoot",
-    "teach": "axbridge teach --rig bench_arm --port /dev/ttyUSB0 --out wave.json",
-    "verify": "axbridge verify --rig bioloid --port /dev/ttyUSB0",
-    "view": "axbridge view --rig bioloid",
-    "warmup": "axbridge warmup",
-    "walk": "axbridge walk --rig bioloid --steps 6",
-}
-
 
 class Verbs(typer.core.TyperGroup):
-    """A group of verbs whose help shows panels and examples."""
+    """Verbs in panels, with examples: the epilog of a command has the arguments of its example."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -91,9 +39,8 @@ class Verbs(typer.core.TyperGroup):
                     positional = any("RIG" in (argument.metavar or "") for argument in _arguments(command))
                     free = "The word --rig may be left out."
                     option.help += f" {free if positional or _may_omit(command) else 'Write --rig NAME.'}"  # type: ignore[attr-defined]
-            example = EXAMPLES.get(inside + name)
-            if example is not None:
-                command.epilog = f"Example: {example}"
+            if command.epilog is not None:
+                command.epilog = f"Example: axbridge {inside}{name} {command.epilog}".rstrip()
             if not inside:
                 command.rich_help_panel = PANELS[name]  # type: ignore[attr-defined]
 

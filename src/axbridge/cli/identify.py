@@ -22,7 +22,7 @@ from axbridge.fit.result import Fit, summary, write_params
 from axbridge.jit import COMPILED
 
 
-@app.command()
+@app.command(epilog="falls.mcap sine.mcap --rig bench_arm --model ax12 --out my_servo.toml")
 def identify(
     recordings: Annotated[list[Path], typer.Argument(metavar="REC.mcap...", help="Recordings to fit.")],
     *,
@@ -67,7 +67,7 @@ def identify(
 ) -> int:
     """Fit a servo model to recordings, and say how sure each parameter is."""
     if prove and out is not None:
-        raise UsageError("a fit of made-up data is no model to keep", "leave --out out")
+        raise UsageError("--prove fits simulated data: it gives no model", "leave --out out")
     if not prove and out is None:
         raise UsageError("--out is missing", "add --out PARAMS.toml")
     check_new(out, html, force=force, sources=(*recordings, *(holdout or ()), *(again or ()), rig))
@@ -81,35 +81,22 @@ def identify(
     names = [servo_of(robot, name).name for name in servo or ()]
     with progress("reading", quiet=json) as show:
         fit = fit_to(
-            [opened(path) for path in recordings if path.resolve() not in kept],
-            robot,
-            model,
-            method=method,
-            friction=friction,
-            servo=names or None,
-            loads=load or (),
-            held_out=[opened(path) for path in holdout or ()],
-            starts=starts,
-            budget=seconds(budget),
-            free=free or (),
-            seed=seed,
-            where=executor,
-            again=[opened(path) for path in again or ()],
-            prove=prove,
+            [opened(path) for path in recordings if path.resolve() not in kept], robot, model,
+            method=method, friction=friction, servo=names or None, loads=load or (), starts=starts,
+            held_out=[opened(path) for path in holdout or ()], free=free or (), seed=seed, report=show,
+            again=[opened(path) for path in again or ()], budget=seconds(budget), where=executor, prove=prove,
             before=None if json else lambda lines: note(*lines, kind="before"),
-            report=show,
-        )
+        )  # fmt: skip
     failed = [failure for condition in fail_if or () for failure in check(fit, condition)]
     if not prove and fit.verdict.worse:
-        failed.append(
-            f"it predicts worse than {' and '.join(fit.verdict.worse)}: begin with another --model, or --free"
-        )
+        worse = " and ".join(fit.verdict.worse)
+        failed.append(f"it predicts worse than {worse}: begin with another --model, or --free")
     facts = summary(fit) | {"out": None if out is None else str(out), "failed": failed}
     report("identify-1", facts, _in_words(fit), json=json)  # before writing: a full disk must not lose the result
     if out is not None:
         write_params(fit, out)
-    with progress("writing the report", quiet=json):
-        if html is not None:
+    if html is not None:
+        with progress("writing the report", quiet=json):
             write_page(fit, html)
     lines = [f"wrote {path}" for path in (out, html) if path is not None]
     lines += [] if out is None else [f"next: axbridge compare {recordings[0]} --rig {rig} --model {out}"]

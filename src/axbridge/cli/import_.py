@@ -37,7 +37,7 @@ _COLUMN = (
 )
 
 
-@app.command("import")
+@app.command("import", epilog="sample:xl330 pendulum.mcap")
 def import_(
     log: Annotated[str, typer.Argument(metavar="LOG", help=_LOGS)],
     recording: Annotated[Path, typer.Argument(metavar="FILE.mcap", help="What to write; BAM's parameters: a .toml.")],

@@ -19,7 +19,7 @@ from axbridge.recording.sample_quality import findings
 from axbridge.recording.stored import open_recording
 
 
-@app.command()
+@app.command(epilog="step.mcap")
 def info(
     recording: Annotated[Path, typer.Argument(metavar="FILE.mcap", help="A recording.")],
     json: JsonOption = False,

@@ -9,8 +9,9 @@ import typer
 
 from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.cli.app import app, report
-from axbridge.cli.options import JsonOption, lined_up, listed
+from axbridge.cli.options import JsonOption, check_known, lined_up, separated
 from axbridge.config import model, profile, rig
+from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig
 from axbridge.config.toml_tables import find_toml, load_table, own_names, shipped_names
 from axbridge.errors import ProfileError
@@ -20,7 +21,7 @@ from axbridge.recording.sample_logs import SAMPLES
 from axbridge.virtual.faults import FAULTS
 
 
-@app.command("list")
+@app.command("list", epilog="rigs")
 def list_(
     what: Annotated[
         str, typer.Argument(metavar="[KIND]", help="rigs, models, profiles, moves, samples, experiments or faults.")
@@ -28,8 +29,9 @@ def list_(
     json: JsonOption = False,
 ) -> None:
     """List what comes with axbridge: rigs, models, profiles, moves, samples of recordings, experiments, faults."""
-    chosen = listed(what, list(_KINDS), "kind of thing") or list(_KINDS)
-    by_kind = {kind: _KINDS[kind]() for kind in chosen}
+    kinds = separated(what)
+    check_known("kind", _KINDS, *kinds)
+    by_kind = {kind: _KINDS[kind]() for kind in kinds or _KINDS}
     lines: list[str] = []
     for kind, things in by_kind.items():
         lines += [] if what else [f"{kind}:"]
@@ -42,22 +44,18 @@ def shipped_rigs() -> dict[str, str]:
     return {name: Rig.load(name).description for name in shipped_names(rig.FOLDER)}
 
 
+def _names(folder: str) -> list[str]:
+    return [*shipped_names(folder), *own_names(folder)]
+
+
 def _models() -> dict[str, str]:
-    files = {
-        name: find_toml(name, model.FOLDER, ProfileError)
-        for name in [*shipped_names(model.FOLDER), *own_names(model.FOLDER)]
-    }
+    files = {name: find_toml(name, model.FOLDER, ProfileError) for name in _names(model.FOLDER)}
     return {name: str(load_table(path, model.FOLDER, ProfileError)["description"]) for name, path in files.items()}
 
 
 def _profiles() -> dict[str, str]:
-    loaded = {
-        name: profile.FirmwareProfile.load(name)
-        for name in [*shipped_names(profile.FOLDER), *own_names(profile.FOLDER)]
-    }
-    return {
-        name: f"{PROTOCOLS[profile.protocol].title}, model {profile.model_number}" for name, profile in loaded.items()
-    }
+    loaded = {name: FirmwareProfile.load(name) for name in _names(profile.FOLDER)}
+    return {name: f"{PROTOCOLS[kind.protocol].title}, model {kind.model_number}" for name, kind in loaded.items()}
 
 
 def _experiments() -> dict[str, str]:

@@ -21,11 +21,11 @@ from axbridge.bus.stats import wire_time
 from axbridge.cli.app import DONE, HARDWARE, app, emit_json, note
 from axbridge.cli.exit import Terminated
 from axbridge.cli.off import buses_of
-from axbridge.cli.options import BaudOption, EngineOption, JsonOption, PortOption, shared
+from axbridge.cli.options import BaudOption, EngineOption, JsonOption, PortOption, check_needs, shared
 from axbridge.cli.progress import progress
 from axbridge.config.profile import HOT_MARGIN, FirmwareProfile
 from axbridge.config.rig import Rig
-from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError, RigError, UsageError
+from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError, RigError
 from axbridge.robot.twin.residuals import REMEDIES
 from axbridge.robot.twin.twin import PassiveTwin
 from axbridge.sim.engines.choice import with_usual_engine
@@ -40,7 +40,7 @@ _LATEST = 5  # number of causes below the table
 _LOSSY = 0.001  # share of lost packets above which the cell is coloured
 
 
-@app.command()
+@app.command(epilog="--port /dev/ttyUSB0")
 def monitor(
     port: PortOption = None,
     rig: Annotated[str | None, shared("--rig", "Read its servos.")] = None,
@@ -57,8 +57,7 @@ def monitor(
     In a pipe or with --json it prints one table after --duration (default: 1 s); reasons to a pipe at once, until
     Ctrl-C. The exit code is 3 if a servo does not answer.
     """
-    if model is not None and rig is None:
-        raise UsageError("--model needs the robot that it is simulated on", "add --rig")
+    check_needs(rig, model=model)
     live = sys.stdout.isatty() and not json
     twin, causes = None, list[dict[str, Any]]()
     with ExitStack() as stack:
@@ -81,8 +80,8 @@ def monitor(
         if model is not None and rig is not None:
             with progress("building the simulation", quiet=json):
                 twin = stack.enter_context(closing(_twin_of(rig, model, engine, lines)))
-        for_ever = live or (twin is not None and not json)
-        _watch(lines, twin, causes, duration or (math.inf if for_ever else 1.0), live=live, said=not (live or json))
+        seconds = duration or (math.inf if live or (twin is not None and not json) else 1.0)
+        _watch(lines, twin, causes, seconds, live=live, print_causes=not (live or json))
     if json:
         document = {"lines": [line.document() for line in lines]}
         emit_json("monitor-1", document | ({} if model is None else {"causes": causes}))
@@ -103,7 +102,7 @@ def _scales(rig: str | None) -> _Scales:
         return {}
     scales, loaded = {}, Rig.load(rig)
     for servo in loaded.dynamixels:
-        units, turn = loaded.profile_of(servo).units, servo.direction * math.degrees(1)
+        units, turn = loaded.specs[servo.name].profile.units, servo.direction * math.degrees(1)
         share = 100 * servo.direction / units.full_scale
         scales[servo.name] = servo.zero, turn * units.position, turn * units.speed, share
     return scales
@@ -190,7 +189,7 @@ def _plain(number: float, digits: int) -> str:
 
 def _brief(fault: BusError) -> str:
     words = {BusTimeout: "no answer", CorruptPacket: "damaged answer", PortError: "port lost"}
-    return next((said for kind, said in words.items() if isinstance(fault, kind)), fault.message)
+    return next((text for kind, text in words.items() if isinstance(fault, kind)), fault.message)
 
 
 def _twin_of(rig: str, model: str, engine: str | None, lines: list[_Line]) -> PassiveTwin:
@@ -201,14 +200,9 @@ def _twin_of(rig: str, model: str, engine: str | None, lines: list[_Line]) -> Pa
 
 
 def _watch(
-    lines: list[_Line],
-    twin: PassiveTwin | None,
-    causes: list[dict[str, Any]],
-    seconds: float,
-    *,
-    live: bool,
-    said: bool,
-) -> None:
+    lines: list[_Line], twin: PassiveTwin | None, causes: list[dict[str, Any]], seconds: float,
+    *, live: bool, print_causes: bool,
+) -> None:  # fmt: skip
     """Read all lines for `seconds`, or until Ctrl-C; append the twin's causes to `causes`."""
     begun = due = drawn = time.monotonic()
     with Live(transient=False, auto_refresh=False) if live else ExitStack() as screen:
@@ -221,7 +215,7 @@ def _watch(
                 states = {name: state for line in lines for name, state in line.result.states.items()}
                 for cause, name in () if twin is None else twin.update(time.monotonic(), states):
                     causes.append({"time": time.monotonic() - begun, "servo": name, "cause": cause})
-                    if said:
+                    if print_causes:
                         print(_in_words(causes[-1]), flush=True)
                 if isinstance(screen, Live) and time.monotonic() - drawn > _REDRAW:
                     drawn = time.monotonic()

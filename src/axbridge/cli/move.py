@@ -8,8 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from axbridge.cli.app import app, note, report
-from axbridge.cli.help import Verbs
+from axbridge.cli.app import group, note, report
 from axbridge.cli.options import ForceOption, JsonOption, MoveArgument, RigOption, shared
 from axbridge.cli.progress import progress
 from axbridge.config.rig import Rig
@@ -20,13 +19,12 @@ from axbridge.motion.files import load_move, save_move
 from axbridge.motion.moves import Move
 from axbridge.motion.mtn import in_sevens, load_mtn, save_mtn
 
-move = typer.Typer(cls=Verbs, no_args_is_help=True, help=__doc__)
-app.add_typer(move, name="move")
+move = group("move", __doc__)
 
 MoveRigOption = Annotated[str | None, shared("--rig", "Its ids are those of a .mtn file.")]
 
 
-@move.command()
+@move.command(epilog="bow.mtn bow.json --rig bioloid")
 def convert(
     source: MoveArgument,
     target: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write; its ending says the kind.")],
@@ -35,7 +33,7 @@ def convert(
 ) -> None:
     """Write a move as another kind of file.
 
-    From .mtn to .mtn every page stays as it is, with a right checksum; one of more than 7 steps goes on on free pages.
+    From .mtn to .mtn each page is kept, with a correct checksum; a page of more than 7 steps continues on free pages.
     """
     check_new(target, force=force, sources=(source,))
     if source.suffix.lower() == target.suffix.lower() == ".mtn":
@@ -50,7 +48,7 @@ def convert(
     print(f"wrote {target}")
 
 
-@move.command()
+@move.command(epilog="sample:bow")
 def info(source: MoveArgument, *, rig: MoveRigOption = None, json: JsonOption = False) -> None:
     """Say which pages a move has, how long they take and where they lead."""
     move, notes = load_move(source, None if rig is None else Rig.load(rig))
@@ -71,7 +69,7 @@ def info(source: MoveArgument, *, rig: MoveRigOption = None, json: JsonOption = 
     report("move-info-1", {"start": move.start, "joints": move.joints, "pages": pages}, lines, json=json)
 
 
-@move.command()
+@move.command(epilog="sample:bow less.json --rig bioloid")
 def optimise(
     source: MoveArgument,
     target: Annotated[Path, typer.Argument(metavar="OUT", help="The .json file to write: a pose every 20 ms.")],
@@ -89,7 +87,7 @@ def optimise(
     loaded = Rig.load(rig)
     move, notes = load_move(source, loaded)
     note(*notes)
-    with progress("searching the way of least energy", quiet=json):
+    with progress("searching the motion of least energy", quiet=json):
         best = least_energy(loaded, move)
     best.move.save(target)
     document = {"energy": best.joules, "minimum_jerk": best.minimum_jerk, "saved": best.saved}
@@ -102,7 +100,7 @@ def optimise(
     report("move-optimise-1", {**document, "seconds": best.seconds, "move": str(target)}, lines, json=json)
 
 
-@move.command()
+@move.command(epilog="> move.schema.json")
 def schema() -> None:
     """Print the JSON schema of a move's .json file."""
     print(dumps(Move.model_json_schema(), indent=2))

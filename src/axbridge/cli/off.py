@@ -24,7 +24,7 @@ _PATIENCE = 0.02  # s; a busy computer may deliver a status packet so late
 _FREE = 5.0  # s; the guard of a dead program closes the port within this time
 
 
-@app.command()
+@app.command(epilog="--port /dev/ttyUSB0")
 def off(
     port: PortOption = None,
     rig: Annotated[str | None, shared("--rig", "Use its lines; every servo of it must confirm.")] = None,
@@ -41,13 +41,13 @@ def off(
     for line in buses_of(port, rig, baud):
         try:
             with patiently_opened(line) if _has_ended_bridge(line.port) else line.open() as bus:
-                said, name = _switched_off(bus, line, quiet=json), bus.port_name
+                answers, name = _switched_off(bus, line, quiet=json), bus.port_name
         except BusError as error:  # the other lines must still be switched off
             broken.append(error)
             continue
-        lines.append({"port": name, **said})
-        words.append(f"{name}: off and confirmed: {', '.join(said['off']) or 'nobody'}")
-        words += [f"{name}: not confirmed: {', '.join(said['unconfirmed'])}"] if said["unconfirmed"] else []
+        lines.append({"port": name, **answers})
+        words.append(f"{name}: off and confirmed: {', '.join(answers['off']) or 'none'}")
+        words += [f"{name}: not confirmed: {', '.join(answers['unconfirmed'])}"] if answers["unconfirmed"] else []
     confirmed = not broken and all(line["off"] and not line["unconfirmed"] for line in lines)
     words += [] if confirmed else ["a motor may still have power: cut the servo supply"]
     if lines:
@@ -73,26 +73,24 @@ def _switched_off(bus: SerialBus, line: ExpectedBus, *, quiet: bool) -> dict[str
     broadcast_off(bus, line.servos)
     from axbridge.cli.progress import progress  # imported after the broadcast, because it is slow
 
-    said: dict[str, list[str]] = {"off": [], "unconfirmed": []}
+    answers: dict[str, list[str]] = {"off": [], "unconfirmed": []}
     with progress("looking for servos", quiet=quiet) as show:
         servos = scan(bus)
         answering, unknown = {servo.id: f"servo {servo.id}" for servo in servos}, _unknown(servos, line.servos)
         bus.latency = max(bus.latency, _PATIENCE)
         for id_, name in sorted({**answering, **{servo.id: name_of(servo) for servo in line.servos}}.items()):
             if id_ in unknown:
-                said["unconfirmed"].append(f"{name} is model {unknown[id_]}, unknown here, and got no write")
+                answers["unconfirmed"].append(f"{name} is model {unknown[id_]}, unknown here, and got no write")
                 continue
             show(f"asking {name}")
-            said["off" if _is_off(bus, id_, CONFIRMED if id_ in answering else 1) else "unconfirmed"].append(name)
-    return said
+            answers["off" if _is_off(bus, id_, CONFIRMED if id_ in answering else 1) else "unconfirmed"].append(name)
+    return answers
 
 
-def _unknown(scanned: Iterable[FoundServo], servos: Sequence[Expected]) -> dict[int, int | None]:
+def _unknown(servos: Iterable[FoundServo], expected: Sequence[Expected]) -> dict[int, int | None]:
     """Return the model number by id for servos without a known profile; a rig's own profiles count as known."""
-    own = {s.id: s.profile for s in servos}
-    return {
-        s.id: s.model for s in scanned if is_unknown(PROTOCOLS[s.protocol], s.model, own.get(s.id))
-    }  # fmt: skip
+    own = {s.id: s.profile for s in expected}
+    return {s.id: s.model for s in servos if is_unknown(PROTOCOLS[s.protocol], s.model, own.get(s.id))}
 
 
 def broadcast_off(bus: SerialBus, servos: Sequence[Expected] = ()) -> None:
@@ -179,7 +177,7 @@ def buses_of(port: str | None, rig: str | None, baud: int) -> list[ExpectedBus]:
     if port and len(loaded.buses) > 1:
         raise UsageError(f"rig {loaded.name} has {len(loaded.buses)} buses, but --port names one", "leave --port out")
     servos = [
-        (servo.bus, Expected(servo.name, servo.id, loaded.profile_of(servo), servo.registers))
+        (servo.bus, Expected(servo.name, servo.id, loaded.specs[servo.name].profile, servo.registers))
         for servo in loaded.dynamixels if servo.id is not None
     ]  # fmt: skip
     return [

@@ -18,13 +18,19 @@ if TYPE_CHECKING:
     from axbridge.recording.recording import Recording
 
 
-def known(what: str, *names: str) -> Callable[[str | None], str | None]:
-    """Return a check that refuses other names, for an option's callback."""
+def check_known(what: str, known: Collection[str], *names: str) -> None:
+    """Refuse an unknown name, with the known ones in the hint."""
+    for name in names:
+        if name not in known:
+            hint = f"{nearest(name, known)}known {what}s: {', '.join(known)}"
+            raise UsageError(f"no {what} {name!r}", hint)
+
+
+def one_of(what: str, *known: str) -> Callable[[str | None], str | None]:
+    """Return an option's callback that refuses other values."""
 
     def check(name: str | None) -> str | None:
-        if name is not None and name not in names:
-            hint = nearest(name, [other for other in names if other != "auto"])
-            raise UsageError(f"no {what} {name!r}", f"{hint}known {what}s: {', '.join(names)}")
+        check_known(what, known, *([] if name is None else [name]))
         return name
 
     return check
@@ -36,6 +42,13 @@ def named_mcap(path: Path | None) -> Path | None:
         hint = f"name it {path.with_suffix('.mcap')}; `axbridge convert` makes a table of it"
         raise UsageError(f"{path}: a recording is no {path.suffix} file", hint)
     return path
+
+
+def check_needs(rig: str | None, **options: object) -> None:
+    """Refuse options of a simulation without the rig that is simulated."""
+    for name, value in options.items():
+        if rig is None and value not in (None, []):
+            raise UsageError(f"--{name} needs the rig that is simulated", "add --rig")
 
 
 def names_rig(word: Path | None) -> bool:
@@ -71,21 +84,12 @@ def ids_of(text: str) -> list[int]:
     return ids
 
 
-def listed(text: str, known: Collection[str], what: str) -> list[str]:
-    """Split a list of names at its commas, and refuse unknown ones."""
-    names = separated(text)
-    for name in names:
-        if name not in known:
-            raise UsageError(f"there is no {what} {name!r}", f"there are: {', '.join(known)}")
-    return names
-
-
 def servo_of(rig: Rig, servo: str) -> ServoConfig:
     """Return the servo of a rig with this name or bus id."""
     matches = [s for s in rig.servos if s.name == servo] or [s for s in rig.servos if str(s.id) == servo]
     if not matches:
-        known = ", ".join(s.name if s.id is None else f"{s.name} ({s.id})" for s in rig.servos)
-        raise UnknownServo(servo, f"rig {rig.name} has no servo {servo!r}", f"it has: {known}")
+        servos = ", ".join(s.name if s.id is None else f"{s.name} ({s.id})" for s in rig.servos)
+        raise UnknownServo(servo, f"rig {rig.name} has no servo {servo!r}", f"it has: {servos}")
     if len(matches) > 1:
         raise UsageError(f"{' and '.join(s.name for s in matches)} have id {servo}", "give a name")
     return matches[0]
@@ -129,7 +133,7 @@ def _typed(context: typer.Context, option: typer.CallbackParam, value: str | Non
 
 
 def _backend(context: typer.Context, option: typer.CallbackParam, value: str | None) -> str | None:
-    known("backend", "real", "sim", "twin")(value)
+    one_of("backend", "real", "sim", "twin")(value)
     return _typed(context, option, value)
 
 
@@ -148,11 +152,11 @@ SHARED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "--ids": ("Ids of servos.", {"metavar": "IDS"}),
     "--link": ("A link to make to the port.", {}),
     "--tcp": ("Serve on HOST:PORT, for socket:// clients.", {}),
-    "--timing": ("wire, or none: answer at once.", {"callback": known("timing", "wire", "none")}),
+    "--timing": ("wire, or none: answer at once.", {"callback": one_of("timing", "wire", "none")}),
     "--profile": ("A servo's profile.", {"metavar": "NAME|FILE.toml"}),
     "--engine": (
         "Simulate with bullet, mujoco or none (joints on their own); default: the rig's, else what is installed.",
-        {"callback": known("engine", "auto", "bullet", "mujoco", "none")},
+        {"callback": one_of("engine", "auto", "bullet", "mujoco", "none")},
     ),
     "--executor": ("A dask cluster; default: this machine's cores.", {"metavar": "dask://HOST:PORT"}),
     "--fail-if": ("Exit code 1 if this is true; repeat.", {"metavar": "METRIC>N"}),

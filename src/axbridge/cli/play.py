@@ -20,13 +20,12 @@ from axbridge.config.rig import Rig
 from axbridge.files import check_new
 from axbridge.motion.files import load_move
 from axbridge.motion.player import play as play_move
-from axbridge.recording.provenance import describe, origin_in_words
-from axbridge.recording.recorder import Recorder
-from axbridge.recording.robot_recorder import RobotRecorder
+from axbridge.recording.provenance import origin_in_words
+from axbridge.recording.robot_recorder import RobotRecorder, recording_of
 from axbridge.robot.open import open_robot
 
 
-@app.command()
+@app.command(epilog="sample:bow --rig bioloid")
 def play(
     move: opt.MoveArgument,
     *,
@@ -63,9 +62,8 @@ def play(
         ExitStack() as stack,
     ):
         if record is not None:
-            facts = describe(loaded, seed=seed, experiment="play", move=str(move), pace=pace) | robot.origin
-            recorder = stack.enter_context(Recorder(record, facts))
-            stack.callback(robot.close)  # closed before the recorder: motors must not wait for its compression
+            facts = {"seed": seed, "experiment": "play", "move": str(move), "pace": pace}
+            recorder = stack.enter_context(recording_of(robot, record, loaded, **facts))
             stack.enter_context(RobotRecorder(robot, recorder)).mark(f"play {move.name}", kind="play")
         stop = stack.enter_context(_asked_to_stop())
         played = play_move(robot, loaded_move, pace=pace, joints=only, page=page, stop=stop, note=note)

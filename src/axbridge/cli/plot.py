@@ -17,7 +17,7 @@ from axbridge.errors import UsageError
 from axbridge.files import check_new
 
 
-@app.command()
+@app.command(epilog="step.mcap --out step.png")
 def plot(
     recording: Annotated[Path, typer.Argument(metavar="FILE.mcap", help="A recording.")],
     out: Annotated[Path | None, shared("--out", "Default: FILE.plot.html.", metavar="PAGE.html|PICTURE.png")] = None,

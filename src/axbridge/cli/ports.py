@@ -9,7 +9,7 @@ from axbridge.cli.app import DONE, HARDWARE, app, report
 from axbridge.cli.options import JsonOption, lined_up
 
 
-@app.command()
+@app.command(epilog="")
 def ports(*, json: JsonOption = False) -> int:
     """List the serial ports of this computer; --port takes their names. The exit code is 3 without a USB adapter."""
     likely = connected()

@@ -7,15 +7,13 @@ from typing import Annotated
 
 import typer
 
-from axbridge.cli.app import app, report
-from axbridge.cli.help import Verbs
+from axbridge.cli.app import group, report
 from axbridge.cli.options import ForceOption, JsonOption, shared
 from axbridge.config.model_table import profile_of_model
 from axbridge.errors import plural
 from axbridge.files import check_new, write_whole
 
-profile = typer.Typer(cls=Verbs, no_args_is_help=True, help=__doc__)
-app.add_typer(profile, name="profile")
+profile = group("profile", __doc__)
 
 
 @profile.callback()
@@ -23,7 +21,7 @@ def _only() -> None:
     """Make typer treat this as a group, although it has only one verb."""
 
 
-@profile.command("from-model")
+@profile.command("from-model", epilog="xm430_w350.model")
 def from_model(
     table: Annotated[Path, typer.Argument(metavar="FILE.model", help="Of ROBOTIS' dynamixel_hardware_interface.")],
     out: Annotated[Path | None, shared("--out", "Default: profiles/NAME.toml.", metavar="PROFILE.toml")] = None,

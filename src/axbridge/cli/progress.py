@@ -76,10 +76,9 @@ def _lines(what: str) -> Iterator[Show]:
         while not over.wait(wait):
             wait = _EVERY
             now, (what, share) = time.monotonic(), latest
-            done = "" if share is None else f" {share:.0%}"
-            left = (
-                f", about {(now - since) * (1 - share) / (share - first):.0f} s left" if share and share > first else ""
-            )
+            done, left = "" if share is None else f" {share:.0%}", ""
+            if share and share > first:
+                left = f", about {(now - since) * (1 - share) / (share - first):.0f} s left"
             if what:
                 print(f"{printable(what)}{done}, {now - began:.0f} s so far{left}", file=sys.stderr, flush=True)
 

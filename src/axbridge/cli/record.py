@@ -17,7 +17,7 @@ from axbridge.cli.progress import progress
 from axbridge.comparison.comparison import following
 from axbridge.comparison.png import write_png
 from axbridge.config.rig import Rig
-from axbridge.errors import UsageError, nearest, plural
+from axbridge.errors import UsageError, plural
 from axbridge.files import check_new
 from axbridge.motion.experiments import NAMES, PROTOCOL, Options, recorded
 from axbridge.recording.provenance import origin_in_words
@@ -25,7 +25,7 @@ from axbridge.recording.stored import open_recording
 from axbridge.robot.open import chosen_backend
 
 
-@app.command()
+@app.command(epilog="step --rig bench_arm --angle 45 --out step.mcap")
 def record(
     experiment: Annotated[
         str, typer.Argument(help=f"{', '.join(NAMES)}, or protocol: all that a good identification needs, a file each.")
@@ -61,9 +61,7 @@ def record(
 
     First the servo goes gently, at 60°/s or slower, to where the experiment begins; then it moves at full speed.
     """
-    if experiment not in (names := [*NAMES, "protocol"]):
-        hint = f"{nearest(experiment, names)}experiments: {', '.join(names)}"
-        raise UsageError(f"there is no experiment {experiment!r}", hint)
+    opt.check_known("experiment", [*NAMES, "protocol"], experiment)
     period_ms = None if tick is None else 1e3 * opt.seconds(tick)
     if period_ms is not None and period_ms >= 1000:
         raise UsageError(f"--tick {tick} is too long", f"write --tick {period_ms / 1e3:g}ms if you mean milliseconds")

@@ -14,8 +14,7 @@ from typing import Annotated
 import typer
 
 from axbridge.cli import options as opt
-from axbridge.cli.app import app, note, report
-from axbridge.cli.help import Verbs
+from axbridge.cli.app import group, note, report
 from axbridge.cli.list_ import shipped_rigs
 from axbridge.config.mjcf import find_mjcf, read_mjcf
 from axbridge.config.profile import FirmwareProfile
@@ -31,18 +30,17 @@ from axbridge.files import check_new, write_whole
 from axbridge.robot.calibration import rig_of_scan
 from axbridge.sim.engines.choice import check_size, with_usual_engine
 
-rig = typer.Typer(cls=Verbs, no_args_is_help=True, help=__doc__)
-app.add_typer(rig, name="rig")
+rig = group("rig", __doc__)
 
 
-@rig.command("list")
+@rig.command("list", epilog="")
 def list_(*, json: opt.JsonOption = False) -> None:
     """List the rigs that come with axbridge."""
     rigs = shipped_rigs()
     report("rig-list-1", {"rigs": rigs}, opt.lined_up(list(rigs.items())), json=json)
 
 
-@rig.command()
+@rig.command(epilog="my_head --port /dev/ttyUSB0")
 def new(
     name: Annotated[Path, typer.Argument(metavar="NAME", help="Of the rig, and of a new folder for it.")],
     port: opt.PortOption = None,
@@ -69,29 +67,29 @@ def new(
     if urdf is not None and mjcf is not None:
         raise UsageError("--urdf and --mjcf are both given", "give one of them")
     path = name / f"{name.name}.toml"
-    made = None if mjcf is None else read_mjcf(find_mjcf(mjcf))
-    files = {} if made is None else made.files(name)
+    body = None if mjcf is None else read_mjcf(find_mjcf(mjcf))
+    files = {} if body is None else body.files(name)
     check_new(path, *files, force=force)
     lines = [f"name = {written(name.name)}"]
-    if mjcf is not None and made is not None:
+    if mjcf is not None and body is not None:
         with TemporaryDirectory() as folder:
             urdf = Path(folder, f"{name.name}.urdf")
-            urdf.write_text(made.urdf, encoding="utf-8")
-            drawn = _rig_of_urdf(name, urdf, profile, opt.ids_of(ids), made.joints)
-        standing = [f"base_height = {made.height:.9g}", "ground = true", "fixed_base = false"] if made.free else []
+            urdf.write_text(body.urdf, encoding="utf-8")
+            made = _rig_of_urdf(name, urdf, profile, opt.ids_of(ids), body.joints)
+        standing = [f"base_height = {body.height:.9g}", "ground = true", "fixed_base = false"] if body.free else []
         lines += [f"description = {written(f'made of {Path(mjcf).name}')}", "", "[world]"]
         lines += [f'urdf = "{urdf.name}"', *standing]
-        note(f"left out, because the servo model brings it: {', '.join(made.dropped) or 'nothing'}")
+        note(f"left out, because the servo model brings it: {', '.join(body.dropped) or 'nothing'}")
     elif urdf is not None:
-        drawn = _rig_of_urdf(name, urdf, profile, opt.ids_of(ids))
+        made = _rig_of_urdf(name, urdf, profile, opt.ids_of(ids))
         lines += [f"description = {written(f'made of {urdf.name}')}", "", "[world]"]
         lines.append(f"urdf = {written(Path(os.path.relpath(urdf, name)).as_posix())}")
     elif profile is not None or ids:
         raise UsageError("--profile and --ids are for the joints of a file", "add --urdf FILE.urdf or --mjcf FILE.xml")
     else:
-        drawn = rig_of_scan(name.name, port, baud)
+        made = rig_of_scan(name.name, port, baud)
         lines.append('description = "what answered when it was made"')
-    for table, entries in (("bus", drawn.buses), ("servo", drawn.servos)):
+    for table, entries in (("bus", made.buses), ("servo", made.servos)):
         for entry in entries:
             lines += ["", f"[[{table}]]"]
             values = entry.model_dump(exclude_unset=True)
@@ -99,7 +97,7 @@ def new(
     for file, content in {**files, path: "\n".join(lines) + "\n"}.items():
         write_whole(file, content)
     named = "" if urdf is not None else "name them, then "
-    print(f"wrote {path}: {plural(len(drawn.servos), 'servo')}\nnext: {named}`axbridge rig check {name}`")
+    print(f"wrote {path}: {plural(len(made.servos), 'servo')}\nnext: {named}`axbridge rig check {name}`")
     if urdf is None:
         print("compare and identify need what the servos move, too: [world] urdf, docs/rigs.md")
 
@@ -117,30 +115,27 @@ def _rig_of_urdf(name: Path, urdf: Path, profile: str | None, ids: list[int], on
         profile = Path(os.path.relpath(profile, name)).as_posix()
     control = None if only else read_ros2_control(urdf)
     only = only if control is None or ids else control.servos
-    joints = [
-        joint
-        for joint in read_tree(urdf, fixed_base=True).joints
-        if not (joint.linear or (only and joint.name not in only))
-    ]
+    turning = [joint for joint in read_tree(urdf, fixed_base=True).joints if not joint.linear]
+    joints = [joint for joint in turning if not only or joint.name in only]
     if control is not None:
         ids = ids or [control.servos[joint.name].id for joint in joints]
-    numbers = ids or list(range(1, len(joints) + 1))
-    if len(numbers) != len(joints):
-        turning = f"{plural(len(joints), 'joint')} of {urdf.name} turn: {', '.join(joint.name for joint in joints)}"
-        raise UsageError(turning, f"give {plural(len(joints), 'id')}, as 1-6 or 1,2,5, or leave --ids out")
+    ids = ids or list(range(1, len(joints) + 1))
+    if len(ids) != len(joints):
+        problem = f"{plural(len(joints), 'joint')} of {urdf.name} turn: {', '.join(joint.name for joint in joints)}"
+        raise UsageError(problem, f"give {plural(len(joints), 'id')}, as 1-6 or 1,2,5, or leave --ids out")
     most = int(kind.register("max_voltage_limit").initial) * kind.units.voltage
     reach = math.floor(kind.units.counts / 2 * kind.units.position * 1000) / 1000
     servos, unknown = [], set[str]()
-    for joint, number in zip(joints, numbers, strict=True):
-        servo: dict[str, object] = {"name": joint.name, "joint": joint.name, "id": number, "profile": profile}
+    for joint, id_ in zip(joints, ids, strict=True):
+        servo: dict[str, object] = {"name": joint.name, "joint": joint.name, "id": id_, "profile": profile}
         servo |= {"zero": kind.units.middle, "model": kind.model}
-        if control is not None and (said := control.servos.get(joint.name)) is not None:
-            turned = round(said.offset / kind.units.position)
-            servo |= {"zero": kind.units.middle + turned if said.zero is None else said.zero}
-            servo |= {"direction": said.direction} if said.direction != 1 else {}
-            registers = {key: value for key, value in said.registers.items() if key in kind.registers}
+        if control is not None and (entry := control.servos.get(joint.name)) is not None:
+            offset = round(entry.offset / kind.units.position)
+            servo |= {"zero": kind.units.middle + offset if entry.zero is None else entry.zero}
+            servo |= {"direction": entry.direction} if entry.direction != 1 else {}
+            registers = {key: value for key, value in entry.registers.items() if key in kind.registers}
             servo |= {"registers": registers} if registers else {}
-            unknown |= said.registers.keys() - registers.keys()
+            unknown |= entry.registers.keys() - registers.keys()
         if math.isfinite(joint.low) and math.isfinite(joint.high):
             servo |= {"min_position": max(joint.low, -reach), "max_position": min(joint.high, reach)}
         servos.append(servo)
@@ -153,7 +148,7 @@ def _rig_of_urdf(name: Path, urdf: Path, profile: str | None, ids: list[int], on
     return validate(Rig, table, urdf, RigError)
 
 
-@rig.command()
+@rig.command(epilog="pan_tilt")
 def show(rig: opt.RigArgument, *, json: opt.JsonOption = False) -> None:
     """Print what a rig is: its files, buses, world and servos."""
     loaded = Rig.load(rig)
@@ -169,23 +164,15 @@ def show(rig: opt.RigArgument, *, json: opt.JsonOption = False) -> None:
     header = ("servo", "id", "bus", "joint", "profile", "model", "limits")
     lines += opt.lined_up([header, *(_row(servo) for servo in loaded.servos)])
     buses = {bus.name: {"port": bus.port, "baud": bus.baud, "supply_v": bus.supply_voltage} for bus in loaded.buses}
-    servos = {
-        servo.name: {
-            **servo.model_dump(include={"drive", "id", "bus", "joint", "profile", "model"}),
-            **dict(zip(("lowest_rad", "highest_rad"), servo.soft_limits, strict=True)),
-        }
-        for servo in loaded.servos
-    }
+    servos, keys = {}, {"drive", "id", "bus", "joint", "profile", "model"}
+    for servo in loaded.servos:
+        limits = dict(zip(("lowest_rad", "highest_rad"), servo.soft_limits, strict=True))
+        servos[servo.name] = servo.model_dump(include=keys) | limits
     document = {
-        "name": loaded.name,
-        "description": loaded.description,
-        "file": str(loaded.path),
-        "bases": [str(base) for base in loaded.bases],
-        "urdf": urdf,
-        "buses": buses,
-        "servos": servos,
+        "name": loaded.name, "description": loaded.description, "file": str(loaded.path),
+        "bases": [str(base) for base in loaded.bases], "urdf": urdf, "buses": buses, "servos": servos,
         "parameters": {name: parameter.model_dump() for name, parameter in loaded.parameters.items()},
-    }
+    }  # fmt: skip
     report("rig-show-1", document, lines, json=json)
 
 
@@ -197,7 +184,7 @@ def _row(servo: ServoConfig) -> tuple[str, ...]:
     return servo.name, str(servo.id), servo.bus, servo.joint, servo.profile, servo.model, limits
 
 
-@rig.command()
+@rig.command(epilog="pan_tilt my_head")
 def copy(rig: opt.RigArgument, folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.")]) -> None:
     """Copy a rig and its files into a new folder, to change them. The copy gets the folder's name."""
     name, numbers = split_options(rig)
@@ -209,7 +196,7 @@ def copy(rig: opt.RigArgument, folder: Annotated[Path, typer.Argument(metavar="D
     print(f"next: change it, then `axbridge rig check {folder}`")
 
 
-@rig.command()
+@rig.command(epilog="my_head")
 def check(
     rig: Annotated[str, typer.Argument(metavar="FILE", help="Rig file, folder or name.")],
     json: opt.JsonOption = False,
@@ -227,7 +214,7 @@ def check(
     report("rig-check-1", {"file": str(loaded.path), "servos": count, "assumed": checked.assumed}, lines, json=json)
 
 
-@rig.command()
+@rig.command(epilog="> rig.schema.json")
 def schema() -> None:
     """Print the JSON schema of rig files, for editors that complete and check while you type."""
     print(json.dumps(rig_schema(), indent=2, ensure_ascii=False))

@@ -32,10 +32,11 @@ from axbridge.view.attach import watched
 from axbridge.webots import Session, install
 from axbridge.webots.session import say
 
+_OF_SCRIPT = {"allow_extra_args": True, "ignore_unknown_options": True}  # they go to the script
 _STEP_PATIENCE = 0.4  # s; a controller that steps reads the request to end within this time
 
 
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+@app.command(context_settings=_OF_SCRIPT, epilog="my_controller.py --rig bioloid")
 def run(
     context: typer.Context,
     script: Annotated[Path, typer.Argument(help="The script; words after it are its own, and after -- options, too.")],
@@ -71,16 +72,11 @@ def run(
     backend = chosen_backend(backend, port)
     if port is not None and Path(port).exists():
         port = str(Path(port).resolve())
-    said = {
-        "BACKEND": backend,
-        "ENGINE": engine,
-        "PORT": port,
-        "REALTIME": "1" if view else None,
-    }  # `view` shows it in real time
-    said["MODEL"] = str(Path(model).resolve()) if model is not None and Path(model).is_file() else model
-    os.environ.update({f"AXBRIDGE_{name}": value for name, value in said.items() if value is not None})
-    session = None
-    arguments = context.args
+    model = str(Path(model).resolve()) if model is not None and Path(model).is_file() else model
+    realtime = "1" if view else None  # the page shows it in real time
+    env = {"BACKEND": backend, "ENGINE": engine, "PORT": port, "REALTIME": realtime, "MODEL": model}
+    os.environ.update({f"AXBRIDGE_{name}": value for name, value in env.items() if value is not None})
+    session, arguments = None, context.args
     if loaded is not None:
         session = install(loaded, backend, port=port, duration=duration, project=script.parent)
         arguments = arguments or list(loaded.webots.controller_args)
@@ -167,7 +163,7 @@ def _end_on_signals(session: Session | None, asked: set[int], close: Callable[[]
         if number == signal.SIGTERM:
             os.kill(os.getpid(), number)
         else:
-            say("axbridge: heard Ctrl-C: the controller ends at its next step; Ctrl-C again ends it now")
+            say("axbridge: Ctrl-C: the controller ends at its next step; a second Ctrl-C ends it now")
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, ask)

@@ -18,7 +18,7 @@ from axbridge.errors import UsageError
 from axbridge.units import nearest_baud
 
 
-@app.command()
+@app.command(epilog="--port /dev/ttyUSB0 --baud all")
 def scan(
     port: PortOption = None,
     baud: Annotated[str, shared("--baud", "`all` asks at every rate that a servo can be set to.")] = "1000000",

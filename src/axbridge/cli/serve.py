@@ -37,7 +37,7 @@ MEASURED = "ax12"  # the model identified from a real servo
 _STDIN = 0
 
 
-@app.command()
+@app.command(epilog="bench_arm --link /tmp/arm --faults drop=0.01")
 def serve(
     rig: RigArgument,
     *,
@@ -72,7 +72,7 @@ def serve(
         if not allow_remote:
             hint = "serve on 127.0.0.1, or add --allow-remote"
             raise UsageError(f"--tcp {tcp}: other machines could move the robot", hint)
-        print(f"axbridge: everybody who reaches {tcp} can move the robot", file=sys.stderr)
+        print(f"axbridge: every program that reaches {tcp} can move the robot", file=sys.stderr)
     stop: list[int] = []
     hung_up = getattr(signal, "SIGHUP", signal.SIGTERM)  # sent when the terminal closes; ignored under nohup
     for number in (signal.SIGINT, signal.SIGTERM, *([hung_up] if signal.getsignal(hung_up) != signal.SIG_IGN else [])):
@@ -163,7 +163,7 @@ def calibrated(rig: Rig, path: Path) -> Rig:
     def held(servo: ServoConfig) -> dict[str, dict[str, int]]:
         if (joint := arm.get(servo.id)) is None:
             return {}
-        profile = rig.profile_of(servo)
+        profile = rig.specs[servo.name].profile
         if "homing_offset" not in profile.registers:
             raise UsageError(f"an {profile.name} has no homing offset", "serve the rig of that arm")
         registers = {**servo.registers, "homing_offset": joint.homing_offset, profile.names.low: joint.range_min}
@@ -184,8 +184,8 @@ def _explain(rig: Rig, channels: dict[str, Channel], timing: str, faults: str, l
     width = max((len(servo.name) for servo in served), default=0)
     for servo in served:
         on = f"  bus {servo.bus}" if len(channels) > 1 else ""
-        name = rig.model_of(servo).name
-        print(f"  {servo.name:<{width}}  id {servo.id}  {rig.profile_of(servo).name}, model {name}{on}")
+        spec = rig.specs[servo.name]
+        print(f"  {servo.name:<{width}}  id {servo.id}  {spec.profile.name}, model {spec.model.name}{on}")
     linked = f"link {link}{'-BUS' * (len(channels) > 1)}" if link else "no link"
     print(f"{linked}; timing {timing}; faults: {faults or 'none'}")
     port = str(link) if link and len(channels) == 1 else next(iter(channels.values())).address

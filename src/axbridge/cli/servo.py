@@ -19,19 +19,17 @@ from axbridge.bus.handshake import checked_convention, identify_model, is_shared
 from axbridge.bus.protocols.known import PROTOCOLS, SECOND
 from axbridge.bus.scan import ping_all
 from axbridge.bus.serial import SerialBus
-from axbridge.cli.app import DONE, HARDWARE, app, note, report
+from axbridge.cli.app import DONE, HARDWARE, group, note, report
 from axbridge.cli.exit import motors_after, stopping
-from axbridge.cli.help import Verbs
 from axbridge.cli.options import BaudOption, JsonOption, PortOption, RigOption, servo_of, shared
 from axbridge.cli.progress import progress
 from axbridge.config.profile import FirmwareProfile, in_units
-from axbridge.config.registers import CONVENTIONS, Address, Instruction
+from axbridge.config.registers import FAMILIES, Address, Instruction
 from axbridge.config.rig import Rig
 from axbridge.errors import BusError, BusTimeout, ControlWarning, CorruptPacket, HardwareError, Remedy, UsageError
 from axbridge.units import nearest_baud
 
-servo = typer.Typer(cls=Verbs, no_args_is_help=True, help=__doc__)
-app.add_typer(servo, name="servo")
+servo = group("servo", __doc__)
 
 ServoArgument = Annotated[str, typer.Argument(metavar="ID|NAME", help="Its bus id, or its name in the rig.")]
 OfRigOption = Annotated[str | None, shared("--rig", "Take the servo's id, port and baud rate from it.")]
@@ -39,6 +37,7 @@ _LAST_ID, _USUAL_BAUD = 253, 1_000_000
 _MOVERS = {  # registers whose write may switch the motor on
     "goal_position", "moving_speed", "torque_enable", "goal_velocity", "goal_pwm", "goal_current",
 }  # fmt: skip
+_NEGATIVE = {"ignore_unknown_options": True}  # an argument may be a negative number
 _RADIANS = 3.2  # a smaller angle with several decimals may have been meant in radians
 _SCOPES = {"": 0xFF, "id": 0x01, "id+baud": 0x02}
 
@@ -108,7 +107,7 @@ def _verb(
     return register
 
 
-@_verb()
+@_verb(epilog="1 --port /dev/ttyUSB0")
 def info(target: _Target) -> _Said:
     """Print every register of a servo, in counts and in units."""
     profile, title = target.profile, PROTOCOLS[target.profile.protocol].title
@@ -121,7 +120,7 @@ def info(target: _Target) -> _Said:
     return "\n".join(rows), facts
 
 
-@_verb()
+@_verb(epilog="1 present_position present_voltage --port /dev/ttyUSB0")
 def read(
     target: _Target,
     registers: Annotated[
@@ -134,7 +133,7 @@ def read(
     return "\n".join(f"{name} {value}" for name, value in values.items()), {"id": target.id, "registers": values}
 
 
-@_verb(mute_too=True, context_settings={"ignore_unknown_options": True})  # a value may be negative
+@_verb(mute_too=True, context_settings=_NEGATIVE, epilog="1 led 1 --port /dev/ttyUSB0")
 def write(
     target: _Target,
     register: Annotated[str, typer.Argument(metavar="REGISTER", help="Its name or address, as `servo info` lists it.")],
@@ -147,7 +146,7 @@ def write(
     register = target.profile.register_name(register)
     if register in {"id", "baud_rate"}:
         other = "set-id" if register == "id" else "set-baud"
-        hint = f"use `axbridge servo {other}`, which looks before it does"
+        hint = f"use `axbridge servo {other}`, which also checks that the change is possible"
         raise UsageError(f"{register} is not changed by write", hint)
     bus, number, profile, mute, line = target
     if mute:
@@ -168,7 +167,7 @@ def write(
     return "\n".join(lines), {"id": number, "register": register, "value": value, "eeprom_bytes": worn}
 
 
-@_verb()
+@_verb(epilog="1 7 --port /dev/ttyUSB0")
 def set_id(
     target: _Target,
     new: Annotated[int, typer.Argument(metavar="NEW", min=0, max=253, help="Its id from now on.")],
@@ -181,7 +180,7 @@ def set_id(
     if number != new:
         _refuse_taken(bus, new)
         if new == _LAST_ID and ping_all(bus):
-            problem = f"id {new} is no id beside servos of Protocol 2.0, whose packets all begin like one to it"
+            problem = f"id {new} is impossible beside servos of Protocol 2.0: their packets begin like one to id {new}"
             raise BusError(problem, "choose another id")
         write_register(bus, number, profile, "id", new)
     return f"servo {number} is servo {new} now", {"id": new, "before": number}
@@ -198,7 +197,7 @@ def _refuse_taken(bus: SerialBus, new: int) -> None:
     raise BusError(f"id {new} is taken: a servo answers to it", "choose another id, or unplug that servo first")
 
 
-@_verb()
+@_verb(epilog="1 500000 --port /dev/ttyUSB0")
 def set_baud(
     target: _Target,
     new: Annotated[int, typer.Argument(metavar="NEW_BAUD", help="Bits per second from now on.")],
@@ -235,7 +234,7 @@ def _agreed(number: int, *, keep: str, yes: bool) -> None:
         typer.confirm(what, abort=True, err=True)
 
 
-@_verb(ask=_agreed)
+@_verb(ask=_agreed, epilog="1 --port /dev/ttyUSB0")
 def reset(
     target: _Target,
     keep: Annotated[str, typer.Option(metavar="id|id+baud", help="Keep these registers; Protocol 2.0 only.")] = "",
@@ -264,7 +263,7 @@ def reset(
     return text, {"id": new, "before": number, "baud": default}
 
 
-@_verb()
+@_verb(epilog="1 --port /dev/ttyUSB0")
 def reboot(target: _Target) -> _Said:
     """Restart a servo: its torque goes off, and a shut-down after an overload or a fault is cleared."""
     bus, number, profile, *_ = target
@@ -276,15 +275,16 @@ def reboot(target: _Target) -> _Said:
         raise BusTimeout(number, f"servo {number} was asked to reboot, and has not answered since")
     after = 0 if status is None else read_register(bus, number, status)
     had, has = (HardwareError(value).describe() if value else "" for value in (before, after))
-    said = f"servo {number} has restarted" + (f"; it had: {had}" if had else ""), {"id": number, "had": had, "has": has}
+    text = f"servo {number} has restarted" + (f"; it had: {had}" if had else "")
+    facts = {"id": number, "had": had, "has": has}
     still = BusError(f"servo {number} still reports: {has}", "remove the cause, then reboot it again")
-    return (*said, still) if after else said
+    return (text, facts, still) if after else (text, facts)
 
 
-@_verb(mute_too=True)
+@_verb(mute_too=True, epilog="1 off --port /dev/ttyUSB0")
 def torque(
     target: _Target,
-    state: Annotated[str, typer.Argument(metavar="on|off", help="What the motor shall be.")],
+    state: Annotated[str, typer.Argument(metavar="on|off", help="The new state of the motor.")],
 ) -> _Said:
     """Switch torque on or off. When on, the servo holds its position, also after this program has ended."""
     if state not in {"on", "off"}:
@@ -310,12 +310,11 @@ def _position_with_torque(target: _Target) -> int:
     names = "present_position", "torque_enable", "operating_mode", "homing_offset"
     registers = target.profile.registers
     held = {name: read_register(target.bus, target.id, registers[name]) for name in names if name in registers}
-    return (
-        held["present_position"] if held["torque_enable"] else target.profile.put_back(held["present_position"], held)
-    )
+    present = held["present_position"]
+    return present if held["torque_enable"] else target.profile.put_back(present, held)
 
 
-@servo.command(context_settings={"ignore_unknown_options": True})  # an angle may be negative
+@servo.command(context_settings=_NEGATIVE, epilog="1 30 --port /dev/ttyUSB0")
 def goto(
     servo: ServoArgument,
     angle: Annotated[float, typer.Argument(metavar="DEGREES", help="0 is the middle of its range, or the rig's zero.")],
@@ -335,7 +334,7 @@ def goto(
     if 0 < abs(angle) < _RADIANS and angle != round(angle, 1):
         note(f"{angle:g} is taken for degrees; {angle:g} rad are {math.degrees(angle):.1f}°")
     if duration is not None and not 0 < duration < math.inf:
-        raise UsageError(f"a way of {duration:g} s is not positive and finite", "give seconds")
+        raise UsageError(f"a duration of {duration:g} s is not positive and finite", "give seconds")
     alone = _one_of_rig(rig, servo) if rig else _rig_of_id(servo, port, baud)
     there = f"{alone.servos[0].name} is where it was"
     from axbridge.robot.calibration import reach_of
@@ -415,7 +414,7 @@ def _address(
         alone = _one_of_rig(rig, servo)
         line = next(bus for bus in alone.buses if bus.name == alone.servos[0].bus)
         if alone.servos[0].id is not None:
-            return alone.servos[0].id, port or line.port, line.baud, alone.profile_of(alone.servos[0])
+            return alone.servos[0].id, port or line.port, line.baud, alone.specs[alone.servos[0].name].profile
     if not (servo.isascii() and servo.isdigit() and int(servo) <= _LAST_ID):
         raise UsageError(f"{servo!r} is no bus id, and names are a rig's", "give an id, 0..253, or add --rig")
     return int(servo), port, baud, None
@@ -449,6 +448,6 @@ def _identify(bus: SerialBus, id: int, own: FirmwareProfile | None = None) -> tu
         protocol, model, firmware = identify_model(id, data)
         bus.set_protocol(id, protocol)
         profile = profile_for(model, firmware) or own or FirmwareProfile.load(protocol.usual_profile)
-        mute, full = False, data[CONVENTIONS[protocol.name].addresses.STATUS_RETURN_LEVEL] >= protocol.full_level
+        mute, full = False, data[FAMILIES[protocol.name].addresses.STATUS_RETURN_LEVEL] >= protocol.full_level
     bus.no_write_ack_ids = bus.no_write_ack_ids - {id} if full else bus.no_write_ack_ids | {id}
     return profile, mute

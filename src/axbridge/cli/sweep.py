@@ -16,7 +16,7 @@ from axbridge.learn.sweep import SweepRow, header, parse_axes
 from axbridge.learn.sweep import sweep as measured
 
 
-@app.command()
+@app.command(epilog="bench_arm --over latency=0:40:5 --metric step.overshoot")
 def sweep(
     rig: RigArgument,
     over: Annotated[

@@ -26,7 +26,7 @@ from axbridge.robot.open import open_robot
 from axbridge.robot.robot import Robot
 
 
-@app.command()
+@app.command(epilog="--rig bench_arm --port /dev/ttyUSB0 --out wave.json")
 def teach(
     rig: opt.RigOption,
     out: Annotated[Path, opt.shared("--out", "A .json, .mtn or .motion file.", metavar="MOVE")],

@@ -46,9 +46,8 @@ from axbridge.files import check_new, write_whole, writing
 from axbridge.motion.experiments import ExperimentRun, Progress, unseen
 from axbridge.motion.gait import Gait, can_walk
 from axbridge.motion.walking import walk
-from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
-from axbridge.recording.robot_recorder import RobotRecorder
+from axbridge.recording.robot_recorder import RobotRecorder, recording_of
 from axbridge.recording.stored import open_recording
 from axbridge.robot.calibration import JointTurn, judge_mounting, zero_pose
 from axbridge.robot.open import open_robot
@@ -93,7 +92,7 @@ _CYCLES = 2  # periods of the sine
 _BEHIND = 12.0  # degrees; a joint with a larger error behind its goal did not follow
 
 
-@app.command()
+@app.command(epilog="--rig bioloid --port /dev/ttyUSB0")
 def verify(
     rig: opt.RigOption,
     port: opt.PortOption = None,
@@ -111,7 +110,8 @@ def verify(
     also after an error or Ctrl-C. The exit code is 1 if a step found a fault.
     """
     loaded = Rig.load(rig).with_engine(engine).overridden(LIMP)
-    wanted = opt.listed(only, list(STEPS), "step")
+    wanted = opt.separated(only)
+    opt.check_known("step", STEPS, *wanted)
     queue = [name for name in STEPS if name in (wanted or STEPS)]
     folder = out or Path(f"verify-{loaded.name}")
     task = Task(loaded, rig, port, buses_of(port, rig, 0), folder, quick)
@@ -286,9 +286,7 @@ class _Run:
 def _turned(guide: ManualProcedure[JointTurn], name: str, count: str) -> JointTurn | str:
     """Return the servo that moved when a joint was turned, or the key that left the joint."""
     what = f"{count}: turn {name} (id {guide.robot[name].config.id})"
-    which = (
-        f"did it go {guide.sense(name)}? {YES}; {_OTHER_SENSE}: the other way; {_OTHER_JOINT}: another joint moved; "
-    )
+    others = f"{_OTHER_SENSE}: the other way; {_OTHER_JOINT}: another joint moved; {AGAIN}: show it again"
     while True:
         servo, angle, struck = guide.turned(what, name, name)
         if struck in {SKIP, BACK}:
@@ -298,7 +296,8 @@ def _turned(guide: ManualProcedure[JointTurn], name: str, count: str) -> JointTu
             return JointTurn(name, servo, 1 if angle > 0 else -1, "hand")
         while guide.nudge(name):
             keys = YES + _OTHER_SENSE + _OTHER_JOINT + AGAIN
-            if (struck := guide.ask(f"    {which}{AGAIN}: show it again", keys=keys)) != AGAIN:
+            question = f"    did it go {guide.sense(name)}? {YES}; {others}"
+            if (struck := guide.ask(question, keys=keys)) != AGAIN:
                 moved = "" if struck == _OTHER_JOINT else name
                 return JointTurn(name, moved, -1 if struck == _OTHER_SENSE else 1, "nudge")
 
@@ -404,17 +403,17 @@ def _ended(task: Task, held: Sequence[str], number: signal.Signals) -> dict[str,
     command = [sys.executable, "-m", "axbridge.cli.verify", task.called, task.port or "", ",".join(held)]
     pipe = subprocess.PIPE
     with (
-        tempfile.TemporaryFile("w+", errors="replace") as said,
-        subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=said, errors="replace") as child,
+        tempfile.TemporaryFile("w+", errors="replace") as words,
+        subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=words, errors="replace") as child,
     ):
         try:
             assert child.stdout is not None
             ready = select.select([child.stdout], [], [], _STARTS)[0]
             line = child.stdout.readline() if ready else ""
             if not line:
-                said.seek(0)
-                words = " ".join(said.read().split()) or "it says nothing"
-                raise BusError(f"the program that should hold the motors did not get so far: {words}", "try again")
+                words.seek(0)
+                why = " ".join(words.read().split()) or "it printed nothing"
+                raise BusError(f"the program that holds the motors did not start: {why}", "try again")
             started = time.monotonic()
             child.send_signal(number)
             with suppress(subprocess.TimeoutExpired):  # `powered` then shows the servos with torque
@@ -494,8 +493,10 @@ def suited(rig: Rig) -> str:
 
 def measure_motion(task: Task, path: Path, show: Show) -> None:
     """Move one servo at half its torque while the others hold; record all to `path`."""
-    about = describe(task.rig, experiment="step, sine")
-    with open_robot(task.rig, "real", port=task.port) as robot, Recorder(path, about | robot.origin) as recorder, robot:
+    with (
+        open_robot(task.rig, "real", port=task.port) as robot,
+        recording_of(robot, path, task.rig, experiment="step, sine") as recorder,
+    ):
         conduct(robot, suited(task.rig), recorder, 1.2 if task.quick else 4.0, show)
 
 
@@ -528,13 +529,13 @@ def judge_motion(rig: Rig, comparison: Comparison, path: Path) -> StepOutcome:
     """Return the outcome: the RMS distance of a servo from its model, and a finding if it is too large."""
     (pair,) = comparison.pairs
     name, servo = pair.name, next(value for value in rig.servos if value.name == pair.name)
-    model = rig.model_of(servo)
+    model = rig.specs[name].model
     # degrees; only the parts in which the motor drives the joint
     rmse = {part.kind: part.deviation.rmse for part in pair.parts if part.kind in {"step", "sine"}}
     listed = ", ".join(f"{kind} {value:.2f}° RMS" for kind, value in rmse.items())
-    allowed = math.degrees(tolerance(rig, servo, model).wrong)
+    allowed = math.degrees(tolerance(rig.specs[name], model).wrong)
     rms = math.sqrt(sum(value**2 for value in rmse.values()) / len(rmse))
-    problem = f"is {rms:.1f}° RMS away from what its model {model.name} does; {allowed:.1f}° are within its word"
+    problem = f"is {rms:.1f}° RMS away from what its model {model.name} does; {allowed:.1f}° are allowed"
     fix = (
         f"look what it carries, and what holds it; if nothing does, identify it: axbridge identify {path} "
         f"--rig {rig.path} --servo {name} --model ax12 --out {name}.toml"
@@ -547,17 +548,19 @@ def judge_motion(rig: Rig, comparison: Comparison, path: Path) -> StepOutcome:
 def measure_steps(task: Task, path: Path, show: Show) -> StepOutcome:
     """Let the robot take some steps in the air, and measure how far its joints are behind their goals."""
     gait = Gait(steps=2 if task.quick else 10)
-    about = describe(task.rig, experiment="walk in the air", gait=asdict(gait))
-    with open_robot(task.rig, "real", port=task.port) as robot, Recorder(path, about | robot.origin) as recorder, robot:
+    about = {"experiment": "walk in the air", "gait": asdict(gait)}
+    with (
+        open_robot(task.rig, "real", port=task.port) as robot,
+        recording_of(robot, path, task.rig, **about) as recorder,
+    ):
         outcome = walk(robot, gait, recorder, hanging=True, progress=show)
     recording = open_recording(path)
     part = next(part for part in recording.segments if part.name == "walk")
     tracks = {name: track.between(part.start, part.end) for name, track in recording.items()}
     walked = replace(recording, tracks=tracks)
     weakest = min(float(np.nanmin(track.voltage)) for track in walked.values())
-    behind = {
-        pair.name: (pair.aligned or pair.plain).worst for pair in following(walked).pairs
-    }  # without the constant delay
+    # without the constant delay
+    behind = {pair.name: (pair.aligned or pair.plain).worst for pair in following(walked).pairs}
     worst = max(behind, key=lambda name: behind[name])
     facts = {"steps": gait.steps, "seconds": outcome.seconds, "behind_deg": behind, "weakest_v": weakest}
     lag = f"{worst} was {behind[worst]:.1f}° behind its goal at most"
@@ -585,9 +588,8 @@ def torque_limits_kept(lines: Sequence[ExpectedBus]) -> Iterator[None]:
     before: list[dict[int, bytes]] = []
     for line in lines:
         with patiently_opened(line) as bus:
-            before.append(
-                {servo.id: read_patiently(bus, servo.id, servo.protocol.torque_limit, 2) for servo in line.servos}
-            )
+            places = {servo.id: servo.protocol.torque_limit for servo in line.servos}
+            before.append({id_: read_patiently(bus, id_, at, 2) for id_, at in places.items()})
     try:
         yield
     finally:
@@ -707,7 +709,7 @@ def write_report(
     colour, words = verdict(rig, outcomes)
     laid = f", laid over {rig.bases[-1].stem}" if rig.bases else ""
     robot = f"rig {rig.name}, as it comes with axbridge" if rig.comes_along else f"a rig of the owner's{laid}"
-    kinds = Counter(rig.profile_of(servo).name for servo in rig.dynamixels)
+    kinds = Counter(rig.specs[servo.name].profile.name for servo in rig.dynamixels)
     today = f"{datetime.now(timezone.utc):%Y-%m-%d}"
     head = [
         f"Promises: {counted(outcomes)}.",
@@ -719,7 +721,7 @@ def write_report(
     cards = [_card(rig, name, title, outcomes) for name, title in STEPS.items()]
     registers = _facts(outcomes, "line").get("servos", {}).items()
     rows = tuple((subject, ", ".join(f"{name} {value}" for name, value in held.items())) for subject, held in registers)
-    lines = [f"{words}. {head[0]}", *head[1:], *(line for said, _ in cards for line in said)]
+    lines = [f"{words}. {head[0]}", *head[1:], *(line for text, _ in cards for line in text)]
     parts = [f'<p class="light {colour}">{escape(words)}</p>']
     parts.append(f'<p class="lead">{"<br>".join(map(escape, head))}</p>')
     parts.append(f'<div class="cards">{"".join(card for _, card in cards)}</div>')
@@ -747,11 +749,11 @@ def _card(rig: Rig, name: str, title: str, outcomes: Outcomes) -> tuple[list[str
     if outcome is not None and outcome.state != "skipped":
         state = "open" if name == "joints" and _unknown(rig, outcomes) else "kept"
         state = "broken" if outcome.state == "failed" or outcome.findings else state
-    said = ["not done"] if outcome is None else [*([outcome.state] if outcome.state != "done" else []), *outcome.lines]
+    shown = ["not done"] if outcome is None else [*([outcome.state] if outcome.state != "done" else []), *outcome.lines]
     if outcome is not None and outcome.state == "failed":
-        said.append(f"then axbridge verify --rig {rig.path} --only {name}")
-    parts = [f"<h3>{escape(title)}</h3>", *(f"<p>{escape(line)}</p>" for line in said)]
-    lines = ["", title, *(f"  {line}" for line in said)]
+        shown.append(f"then axbridge verify --rig {rig.path} --only {name}")
+    parts = [f"<h3>{escape(title)}</h3>", *(f"<p>{escape(line)}</p>" for line in shown)]
+    lines = ["", title, *(f"  {line}" for line in shown)]
     for promise, verdict, why in judged(outcomes):
         if promise.step == name:
             colour, mark, word = _MARKS[verdict]

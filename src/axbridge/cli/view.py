@@ -29,7 +29,7 @@ from axbridge.view.web_server import WebServer
 _LONGEST_SLEEP = 4e6  # s, 46 days; some systems refuse more
 
 
-@app.command()
+@app.command(epilog="--rig bioloid")
 def view(
     recordings: Annotated[
         list[Path] | None,
@@ -85,9 +85,8 @@ def view(
         except PortError as error:
             if port is not None:
                 raise
-            raise PortError(
-                "auto", error.message, f"{error.hint}; or show a simulated robot: `axbridge view bench_arm`"
-            ) from error
+            hint = f"{error.hint}; or show a simulated robot: `axbridge view bench_arm`"
+            raise PortError("auto", error.message, hint) from error
     else:
         loaded = Rig.load(rig).with_engine(engine).with_model(model)
     realtime = True if backend == "sim" else None
@@ -106,9 +105,7 @@ def view(
 def _replay(paths: list[Path], rig: str | None, model: str | None, engine: str | None) -> str:
     if len(paths) > 1 and rig is not None:
         raise UsageError("both several recordings and --rig are given", "give one of them")
-    for word, given in (("--model", model), ("--engine", engine)):
-        if given is not None and rig is None:
-            raise UsageError(f"{word} needs the rig that is simulated", "add --rig")
+    opt.check_needs(rig, model=model, engine=engine)
     with progress("reading") as show:
         recordings = [opt.opened(path) for path in paths]
         if rig is None:

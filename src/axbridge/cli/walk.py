@@ -18,15 +18,15 @@ from axbridge.files import check_new
 from axbridge.motion.gait import Gait
 from axbridge.motion.walking import check
 from axbridge.motion.walking import walk as walk_with
-from axbridge.recording.provenance import describe, origin_in_words
-from axbridge.recording.recorder import Recorder
+from axbridge.recording.provenance import origin_in_words
+from axbridge.recording.robot_recorder import recording_of
 from axbridge.robot.open import chosen_backend, open_robot
 from axbridge.view.attach import watched
 
 _SLOWER = 1.05  # ratio of measured to planned time above which a note is printed
 
 
-@app.command()
+@app.command(epilog="--rig bioloid --steps 6")
 def walk(
     *,
     rig: opt.RigOption,
@@ -53,35 +53,26 @@ def walk(
     upright until it stands. Ctrl-C switches its motors off. The exit code is 1 if the simulated robot fell.
     """
     gait = Gait(
-        steps=steps,
-        period=period,
-        step_length=step_length / 100,
-        side_step=side_step / 100,
-        turn=math.radians(turn),
-        step_height=step_height / 100,
-        feedback=feedback,
-    )
+        steps=steps, period=period, step_length=step_length / 100, side_step=side_step / 100,
+        turn=math.radians(turn), step_height=step_height / 100, feedback=feedback,
+    )  # fmt: skip
     require("planning a walk", "scipy", "mujoco")
     loaded = Rig.load(rig).with_engine(engine).with_model(model)
     check_new(record, force=force)
     backend = chosen_backend(backend, port)
+    realtime = True if view and backend == "sim" else None
     with (
         interruptible(record, loaded),
         watched(wanted=view),
         progress("opening the robot", quiet=json) as show,
-        open_robot(
-            loaded, backend, port=port, seed=seed, realtime=True if view and backend == "sim" else None
-        ) as robot,
+        open_robot(loaded, backend, port=port, seed=seed, realtime=realtime) as robot,
     ):
         if record is None:
             outcome = walk_with(robot, gait, progress=show)
         else:
             check(robot, gait)
-            facts = describe(loaded, seed=seed, experiment="walk", gait=asdict(gait)) | robot.origin
-            with (
-                Recorder(record, facts) as recorder,
-                robot,
-            ):  # motors must not wait for the disk: the robot closes first
+            facts = {"seed": seed, "experiment": "walk", "gait": asdict(gait)}
+            with recording_of(robot, record, loaded, **facts) as recorder:
                 outcome = walk_with(robot, gait, recorder, progress=show)
     if outcome.seconds > _SLOWER * gait.duration:
         note(f"it took {outcome.seconds:.1f} s: the line or this computer was too slow (see `axbridge doctor`)")

@@ -17,7 +17,7 @@ from axbridge.sim.engines.choice import installed
 _PLAY = {"motor": {"armature": 0.004, "backlash": 0.01}}  # backlash uses other kernels
 
 
-@app.command()
+@app.command(epilog="")
 def warmup() -> None:
     """Compile the code that simulations and fits need, once for each user, machine and Python.
 

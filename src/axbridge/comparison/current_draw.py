@@ -114,13 +114,13 @@ class _ServoDraw:
     @classmethod
     def of(cls, recording: Recording, rig: Rig, servo: ServoConfig, model: ServoModel, time: FloatArray) -> _ServoDraw:
         """Simulate a servo's loop along the measured motion; `time` has every millisecond, s, (n,)."""
-        track, side = recording[servo.name], servo.direction
-        count = rig.profile_of(servo).units.position
+        track, side, spec = recording[servo.name], servo.direction, rig.specs[servo.name]
+        count = spec.profile.units.position
         params = pack(model, count)
         position, speed = _motion(track, time)
         volts = resample(track.time, track.voltage, time, beyond=None)
         if np.isnan(volts).any():
-            volts = np.full_like(time, rig.supply_of(servo))
+            volts = np.full_like(time, spec.supply)
         steady = SteadyServo.of(params)
         warm = resample(track.time, track.temperature, time, beyond=None)
         if not np.isnan(warm).any():
@@ -133,13 +133,13 @@ class _ServoDraw:
             (
                 driven,
                 count * np.round(side * np.nan_to_num(track.command) / count)[latest],  # goals are whole counts
-                speed_limits(rig, servo, track)[latest],
+                speed_limits(spec, track)[latest],
                 np.nan_to_num(track.torque_limit, nan=1.0)[latest],
             ),
             axis=1,
         ).astype(np.float64)
         duty = np.empty_like(time)
-        command = np.array(settings_of(rig, servo, written_in(recording, servo.name)))
+        command = np.array(settings_of(spec, written_in(recording, servo.name)))
         motion = np.stack((side * position - params[Param.OFFSET], side * speed, volts), axis=1)
         _run_loop(params, command, orders, motion, np.zeros(len(Joint)), duty)
         known = ~np.isnan(track.load)

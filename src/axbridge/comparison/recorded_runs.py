@@ -13,7 +13,7 @@ from axbridge.arrays import BoolArray, FloatArray
 from axbridge.comparison.metrics import resample
 from axbridge.comparison.recorded_dynamics import CarriedRecording, check_hinge
 from axbridge.config.model import ServoModel
-from axbridge.config.rig import Rig
+from axbridge.config.rig import Rig, ServoSpec
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import RecordingError, RigError
 from axbridge.recording.import_wizard import restored
@@ -56,7 +56,7 @@ def arm_of(rig: Rig, servo: ServoConfig) -> Arm:
     position, pushed, still = (np.array([column]).T for column in columns)
     inertia, a, b = wrenches(tree, position, still, pushed, gravity).torque[:, 0] * (1.0, -1.0, -1.0)
     phase = math.atan2(-a, -b) if math.hypot(a, b) else 0.0
-    return Arm(float(inertia), math.hypot(a, b), phase, rig.stops_of(servo))
+    return Arm(float(inertia), math.hypot(a, b), phase, rig.specs[servo.name].stops)
 
 
 def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
@@ -72,7 +72,8 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
     for recording in recordings:
         track = only_track(recording, rig)
         servo = servo_of(track.name, rig)
-        side, count = servo.direction, rig.profile_of(servo).units.position  # goals are whole counts
+        spec, side = rig.specs[servo.name], servo.direction
+        count = spec.profile.units.position  # goals are whole counts
         known = ~np.isnan(track.position)
         if not known.all():
             at, both = track.time, (track.position, track.velocity)
@@ -83,7 +84,7 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
             mass, length = float(pendulum["mass"]), float(pendulum["length"])
             arm = Arm(mass * length**2, mass * _GRAVITY * length)
         elif isinstance(recording, CarriedRecording):
-            arm = Arm(0.0, 0.0, stops=rig.stops_of(servo))
+            arm = Arm(0.0, 0.0, stops=spec.stops)
         elif recording.metadata.get("load"):
             arm = Arm(float(recording.metadata["load"]["inertia"]), 0.0)
         else:
@@ -108,7 +109,7 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
             "sent": sent,
             "goal": count * np.round(side * np.nan_to_num(track.command) / count),
             "driven": driven,
-            "speed_limit": speed_limits(rig, servo, track),
+            "speed_limit": speed_limits(spec, track),
             "duty": np.nan_to_num(side * track.duty, nan=JOINT_MODE),
             "cap": np.nan_to_num(track.torque_limit, nan=1.0),
             "position": side * track.position,
@@ -122,7 +123,7 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
             "phase": side * arm.phase,
             "temperature": float(np.nanmean(track.temperature)) if np.isfinite(track.temperature).any() else math.nan,
             "passive": _passive(servo, arm),
-            "settings": settings_of(rig, servo, written_in(recording, track.name)),
+            "settings": settings_of(spec, written_in(recording, track.name)),
             "unknown_command_times": bool(recording.metadata.get("goal", {}).get("time_estimated")),
             "spread": 0.0 if stamps is None else stamps.spread,  # s, of the times' remaining error
         })  # fmt: skip
@@ -138,8 +139,8 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
 
 def packed(model: ServoModel, rig: Rig) -> FloatArray:
     """Return a model of the rig's servo as a parameter set (len(Param),); slope and punch by registers if unset."""
-    row = pack(model, rig.profile_of(rig.servos[0]).units.position)
-    settings = settings_of(rig, rig.servos[0], {})
+    spec = rig.specs[rig.servos[0].name]
+    row, settings = pack(model, spec.profile.units.position), settings_of(spec, {})
     if row[Param.SLOPE] <= 0:
         row[Param.SLOPE] = settings[Command.SLOPE_CW]
     if row[Param.PUNCH] < 0:
@@ -183,7 +184,7 @@ def goals_hint(recording: Recording) -> str:
 def outside_sensor_range(track: Track, rig: Rig) -> BoolArray:
     """Return whether a sample in wheel mode is outside the sensor's range, or beside a jump of the sensor, (n,)."""
     servo = servo_of(track.name, rig)
-    units = rig.profile_of(servo).units
+    units = rig.specs[servo.name].profile.units
     turning = ~np.isnan(track.duty)
     counts = servo.zero + servo.direction * track.position / units.position
     out = turning & ((counts < _EDGE) | (counts > units.counts - _EDGE))
@@ -200,7 +201,7 @@ def _supply(recording: Recording, track: Track, rig: Rig) -> float:
         return float(pendulum["vin"])
     if not np.isnan(track.voltage).all():
         return float(np.nanmedian(track.voltage))
-    return rig.supply_of(servo_of(track.name, rig))
+    return rig.specs[servo_of(track.name, rig).name].supply
 
 
 def _passive(servo: ServoConfig, arm: Arm) -> FloatArray:
@@ -224,15 +225,15 @@ def written_in(recording: Recording, name: str) -> dict[str, int]:
     return written
 
 
-def settings_of(rig: Rig, servo: ServoConfig, written: Mapping[str, int]) -> list[float]:
+def settings_of(spec: ServoSpec, written: Mapping[str, int]) -> list[float]:
     """Return a row of `Command` from the rig's registers after power-on and the registers `written` since."""
-    return loop_row(rig.profile_of(servo), servo.zero, {**servo.registers, **written})
+    return loop_row(spec.profile, spec.config.zero, {**spec.config.registers, **written})
 
 
-def speed_limits(rig: Rig, servo: ServoConfig, track: Track) -> FloatArray:
+def speed_limits(spec: ServoSpec, track: Track) -> FloatArray:
     """Return the speed limits of the register, rad/s, (n,); 0 = none, which is recorded as the servo's full speed."""
     limits = np.nan_to_num(track.speed_limit)
-    if servo.max_velocity is not None:  # the register always has a limit then
+    if spec.config.max_velocity is not None:  # the register always has a limit then
         return limits
-    full = rig.profile_of(servo).electrics.no_load_speed * RPM
+    full = spec.profile.electrics.no_load_speed * RPM
     return np.where(np.isclose(limits, full, rtol=1e-6), 0.0, limits)

@@ -18,8 +18,7 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.comparison.recorded_runs import only_track, outside_sensor_range, runs_of
 from axbridge.config.model import ServoModel
-from axbridge.config.rig import Rig
-from axbridge.config.rig_tables import ServoConfig
+from axbridge.config.rig import Rig, ServoSpec
 from axbridge.errors import RecordingError
 from axbridge.recording.provenance import describe
 from axbridge.recording.recording import COMMANDS, Recording, Track
@@ -85,14 +84,15 @@ def visible(recording: Recording, rig: Rig) -> Recording:
 
 def _in_closed_form(recording: Recording, rig: Rig, chosen_model: str | None) -> Recording:
     servo = rig.servos[0]
-    model = rig.model_of(servo, chosen_model)
+    spec = rig.specs[servo.name]
+    model = spec.model if chosen_model is None else spec.load_model(chosen_model)
     track = only_track(recording, rig)
     runs = runs_of([recording], rig)
     followed = runs.driven == Regime.FOLLOWED
     if followed.all():
         why = "has the arm where its sensor cannot see it all the time"
         raise RecordingError(recording.path, why, "record it with smaller duties")
-    row = pack(model, rig.profile_of(servo).units.position)
+    row = pack(model, spec.profile.units.position)
     position = np.where(followed, np.nan, servo.direction * rollouts(row[None], runs)[0])
     commands = {"command": track.command, "torque_enabled": track.torque_enabled}
     simulated = Track.of(track.name, track.time, position=position, **commands)
@@ -106,11 +106,12 @@ def _in_closed_form(recording: Recording, rig: Rig, chosen_model: str | None) ->
     )
 
 
-def _start(rig: Rig, servo: ServoConfig, started: Mapping[str, float]) -> float:
+def _start(spec: ServoSpec, started: Mapping[str, float]) -> float:
     """Return a joint's start position, rad: the first recorded one, within its hard stops."""
+    servo = spec.config
     if servo.name not in started:
         return servo.position
-    low, high = rig.stops_of(servo)
+    low, high = spec.stops
     return min(max(started[servo.name], low), high)
 
 
@@ -131,7 +132,7 @@ def _through_robot(recording: Recording, rig: Rig, model: str | None, seed: int)
     started = {name: float(positions[0]) for name, positions in known.items() if len(positions)}
     sent = {name: track.sent for name, track in tracks.items()}
     modelled = rig.with_model(model)
-    start_rig = modelled.with_servos(lambda servo: {"position": _start(modelled, servo, started)})
+    start_rig = modelled.with_servos(lambda servo: {"position": _start(modelled.specs[servo.name], started)})
     # The recorded times include the packets' times, and the recorded limits include the stall watch's reductions.
     start_rig = start_rig.with_buses(bus_timing="none")
     start_rig = start_rig.overridden({"safety": {"stall": 1.0}})
@@ -140,9 +141,8 @@ def _through_robot(recording: Recording, rig: Rig, model: str | None, seed: int)
     ideal = start_rig.dynamixels != start_rig.servos
     engine_name = "pendulums" if start_rig.world is None else chosen(start_rig.world.engine, ideal=ideal)
     held = next((part for part in recording.segments if part.name == _GET_UP), None)
-    with Robot(
-        start_rig, open_sim(start_rig, seed=seed), seed=seed
-    ) as robot:  # no pose check: the recording gives the pose
+    # no pose check: the recording gives the pose
+    with Robot(start_rig, open_sim(start_rig, seed=seed), seed=seed) as robot:
         assert robot.simulation is not None
         engine = robot.simulation.engine
         # From the rig's own pose: in the recorded one the feet may be anywhere.
@@ -180,7 +180,7 @@ def _through_robot(recording: Recording, rig: Rig, model: str | None, seed: int)
     at, poses = _columns(base_poses)
     cycle_times = np.asarray(recording.cycles.get("time", at))  # base poses are interpolated at the recorded cycles
     base = {name: np.interp(cycle_times, at, np.unwrap(column)) for name, column in poses.items()}
-    used_model = start_rig.model_of(start_rig.servos[0])
+    used_model = start_rig.specs[start_rig.servos[0].name].model
     return replace(
         recording,
         path=Path(f"{rig.name} with {used_model.name}"),

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from axbridge.config.profile import FOLDER, FirmwareProfile, Register
-from axbridge.config.registers import CONVENTIONS
+from axbridge.config.registers import FAMILIES
 from axbridge.config.toml_tables import parse_toml, shipped_names, validate, written
 from axbridge.errors import ProfileError
 from axbridge.file_reading import reading, refuse_other_kind, regular, snake_case
@@ -44,7 +44,7 @@ def profile_of_model(path: Path, name: str) -> FromModel:
         units = {snake_case(row[0]): f"{row[1]} {row[2]}" for row in heads if len(row) > 2}
         rows = [line.split("\t") for line in table.splitlines() if re.match(r"\d+\t\d+\t\S", line)]
         places = {snake_case(words): (int(address), int(size)) for address, size, words in (row[:3] for row in rows)}
-    if places.get("torque_enable") != (int(CONVENTIONS[2].addresses.TORQUE_ENABLE), 1):
+    if places.get("torque_enable") != (int(FAMILIES[2].addresses.TORQUE_ENABLE), 1):
         raise ProfileError(
             path, "[control table]", "it has no Torque Enable at 64, as each servo of Protocol 2.0", _HINT
         )
@@ -80,14 +80,14 @@ def _entry(like: Register, address: int, table: dict[str, tuple[int, int]]) -> d
     copied = str(like.initial).removeprefix("@")
     if isinstance(like.initial, str) and copied not in table:
         values.pop("initial")
-    area = "eeprom" if address < CONVENTIONS[2].addresses.TORQUE_ENABLE else "ram"
+    area = "eeprom" if address < FAMILIES[2].addresses.TORQUE_ENABLE else "ram"
     return {**values, "address": address, "size": like.size, "area": area, "max": like.maximum}
 
 
 def _text(
     path: Path, name: str, nearest: FirmwareProfile, number: int | None, lines: list[str], unknown: list[str]
 ) -> str:
-    known = {one.name for one in CONVENTIONS[2].instructions}
+    known = {one.name for one in FAMILIES[2].instructions}
     head = {
         "name": name, "description": f"made of {path.name}", "model": nearest.model, "protocol": 2,
         "model_number": nearest.model_number if number is None else number,

@@ -14,25 +14,27 @@ from pydantic import Field, model_validator
 
 from axbridge.config import toml_tables
 from axbridge.config.registers import (
-    CONVENTIONS,
     CURRENT_MODES,
     EEPROM_END,
+    FAMILIES,
     MOST_OFFSET,
+    UNITS,
     Address,
     DriveMode,
     Names,
     OperatingMode,
+    UnitsName,
     Version,
 )
 from axbridge.errors import ErrorFlag, FeetechError, HardwareError, ProfileError, nearest
 from axbridge.file_reading import snake_case
-from axbridge.units import RPM, UNITS, Units, UnitsName, bits_to_signed, from_sign_magnitude, sign_magnitude
+from axbridge.units import RPM, Units, bits_to_signed, from_sign_magnitude, sign_magnitude
 
 FOLDER = "firmware_profiles"
 HOT_MARGIN = 5  # °C; a servo is hot from this margin below its Temperature Limit, at which it shuts down
 _INDIRECT = re.compile(r"indirect_data_(\d+)")
 _ADDRESSES_1 = 256  # number of addresses in Protocol 1.0
-_BIG_ENDIAN = [name for name, convention in CONVENTIONS.items() if convention.byteorder == "big"]
+_BIG_ENDIAN = [name for name, family in FAMILIES.items() if family.byteorder == "big"]
 _M06_UNLOCKED = range(Address.TORQUE_ENABLE, Address.PRESENT_POSITION)  # writable under Lock, manual of 2006
 
 
@@ -164,8 +166,8 @@ class FirmwareProfile(toml_tables.TomlTable):
     model_number: int = Field(ge=0, le=0xFFFF)  # value of the model number register
     firmware_version: int = Field(default=24, ge=0, le=255)  # value of that register
     instructions: tuple[str, ...]  # names of the supported instructions
-    # family of register units. It also selects the drive (`robot/connection.py`) and the virtual servo's firmware
-    # (`FIRMWARES` in `virtual/servo.py`)
+    # family of register units. It also selects the drive (`DRIVES` in `robot/drives/known.py`) and the virtual
+    # servo's firmware (`FIRMWARES` in `virtual/servo.py`)
     units_name: UnitsName = Field(alias="units")
     # control table by register name. A file may write equal neighbours as one entry with `count`
     registers: dict[str, Register]
@@ -210,17 +212,17 @@ class FirmwareProfile(toml_tables.TomlTable):
     @property
     def eeprom_end(self) -> int:
         """Return the first RAM address."""
-        return int(CONVENTIONS[self.protocol].addresses.TORQUE_ENABLE)
+        return int(FAMILIES[self.protocol].addresses.TORQUE_ENABLE)
 
     @property
     def maker(self) -> str:
         """Return the maker; servos of two makers cannot share a line."""
-        return CONVENTIONS[self.protocol].maker
+        return FAMILIES[self.protocol].maker
 
     @property
     def names(self) -> Names:
         """Return the names of the registers that all servos have."""
-        return CONVENTIONS[self.protocol].names
+        return FAMILIES[self.protocol].names
 
     @property
     def operating_modes(self) -> tuple[int, ...]:
@@ -267,6 +269,11 @@ class FirmwareProfile(toml_tables.TomlTable):
         """Return the factory value of the P gain, for servos with a PID position loop."""
         name = "position_p_gain" if "position_p_gain" in self.registers else "p_gain"
         return int(self.register(name).initial)
+
+    def has_law(self, law: str) -> bool:
+        """Return whether the firmware has the registers that a position law of a model needs."""
+        needed = {"compliance": {"cw_compliance_slope"}, "pid": {"p_gain", "position_p_gain"}}.get(law)
+        return needed is None or not needed.isdisjoint(self.registers)
 
     def hot_from(self, registers: Mapping[str, int]) -> int:
         """Return the temperature from which a servo with these registers is hot, °C: `HOT_MARGIN` below its limit."""
@@ -338,14 +345,14 @@ class FirmwareProfile(toml_tables.TomlTable):
             if register.minimum < lowest or register.maximum > highest:
                 limits = f"{register.minimum}..{register.maximum}"
                 raise ValueError(f"registers.{name}: {limits} does not fit into {register.size} bytes")
-        for place in CONVENTIONS[self.protocol].addresses:
+        for place in FAMILIES[self.protocol].addresses:
             name = place.name.lower()
             if name not in self.registers or self.registers[name].address != place:
                 owner = f"every {f'Protocol {self.protocol}.0' if self.maker == 'Dynamixel' else self.maker} servo"
                 raise ValueError(f"registers.{name} is missing at address {place:d}, where {owner} has it")
         if self.protocol != 2 and self.size > _ADDRESSES_1:
             raise ValueError(f"registers: Protocol 1.0 has addresses up to {_ADDRESSES_1 - 1}")
-        known = [instruction.name for instruction in CONVENTIONS[self.protocol].instructions]
+        known = [instruction.name for instruction in FAMILIES[self.protocol].instructions]
         for name in self.instructions:
             if name not in known:
                 raise ValueError(f"instructions: {name!r} is not known; choose from {', '.join(known)}")

@@ -1,14 +1,24 @@
-"""Instructions, and the registers that the code addresses by name; every profile of a protocol has them."""
+"""Servo families as data: instructions, registers that the code addresses by name, units and baud rates.
+
+Every profile of a family has these registers. Sources of units: ROBOTIS e-manual, AX-12A, MX-28, XL330 and XL430
+control tables ("Goal Position", "Moving Speed", "Present Load", "Present Voltage", "Goal PWM", "Baud Rate"); Feetech,
+SMS/STS and SCSCL memory tables.
+"""
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Mapping
 from enum import IntEnum, IntFlag
 from typing import Literal, NamedTuple
 
+from axbridge.units import DIVISORS, RPM, Units
+
 Version = Literal[1, 2, "sts", "scs"]
 """Protocol in a profile: Dynamixel 1.0 or 2.0, ``sts`` for Feetech's STS and SMS servos, ``scs`` for SCS servos."""
+UnitsName = Literal["ax", "mx", "x", "sts", "scs"]
+"""Units in a profile."""
 
 
 class Instruction(IntEnum):
@@ -158,12 +168,13 @@ class Names(NamedTuple):
     voltage: str  # measured supply
 
 
-class Convention(NamedTuple):
+class Family(NamedTuple):
     """Common properties of all servos of a protocol, apart from its packets."""
 
     addresses: type[Address | XAddress | FeetechAddress]  # every profile has all of them
     instructions: tuple[Instruction, ...]  # each servo supports some of them
     names: Names
+    units: Mapping[UnitsName, Units]  # with the baud rates
     maker: str = "Dynamixel"  # servos of two makers cannot share a line
     byteorder: Literal["little", "big"] = "little"
 
@@ -174,20 +185,39 @@ _X_NAMES = Names(
 _FEETECH_NAMES = Names(
     "min_position_limit", "max_position_limit", "goal_velocity", "torque_limit", "max_torque", "present_voltage"
 )
-CONVENTIONS: Mapping[Version, Convention] = {
-    1: Convention(
+_MX_BAUDS = (*DIVISORS[:250], 2_250_000.0, 2_500_000.0, 3_000_000.0, *DIVISORS[253:])
+_FEETECH_BAUDS = 1e6, 500_000.0, 250_000.0, 128_000.0, 115_200.0, 57_600.0, 38_400.0, 19_200.0
+_X_BAUDS = (9_600.0, 57_600.0, 115_200.0, 1e6, 2e6, 3e6, 4e6, 4.5e6)  # the XL330 ends at 4 M
+AX = Units(position=math.radians(300 / 1023), speed=0.111 * RPM, counts=1023)
+MX = Units(position=math.radians(360 / 4096), speed=0.114 * RPM, counts=4095, bauds=_MX_BAUDS)
+X = Units(
+    position=math.radians(360 / 4096), speed=0.229 * RPM, counts=4095, full_scale=885, full_load=1000, top_speed=2047,
+    bauds=_X_BAUDS,
+)  # fmt: skip
+STS = Units(
+    position=math.radians(360 / 4096), speed=math.radians(360 / 4096), counts=4095, full_scale=1000, full_load=1000,
+    top_speed=32767, bauds=_FEETECH_BAUDS,
+)  # fmt: skip
+SCS = Units(
+    position=math.radians(300 / 1024), speed=math.radians(300 / 1024), counts=1023, full_scale=1000, full_load=1000,
+    top_speed=32767, bauds=_FEETECH_BAUDS,
+)  # fmt: skip
+
+FAMILIES: Mapping[Version, Family] = {
+    1: Family(
         Address,
         tuple(code for code in Instruction if code not in _ONLY_2),
         Names("cw_angle_limit", "ccw_angle_limit", "moving_speed", "torque_limit", "max_torque", "present_voltage"),
+        {"ax": AX, "mx": MX},
     ),
-    2: Convention(XAddress, tuple(Instruction), _X_NAMES),
-    "sts": Convention(FeetechAddress, (*_FEETECH, Instruction.SYNC_READ), _FEETECH_NAMES, "Feetech"),
-    "scs": Convention(  # max_torque is their only torque limit
-        FeetechAddress, _FEETECH, _FEETECH_NAMES._replace(torque="max_torque"), "Feetech", "big"
+    2: Family(XAddress, tuple(Instruction), _X_NAMES, {"x": X}),
+    "sts": Family(FeetechAddress, (*_FEETECH, Instruction.SYNC_READ), _FEETECH_NAMES, {"sts": STS}, "Feetech"),
+    "scs": Family(  # max_torque is their only torque limit
+        FeetechAddress, _FEETECH, _FEETECH_NAMES._replace(torque="max_torque"), {"scs": SCS}, "Feetech", "big"
     ),
 }
+UNITS: Mapping[str, Units] = {name: units for family in FAMILIES.values() for name, units in family.units.items()}
 EEPROM_END = int(Address.TORQUE_ENABLE)  # first RAM address of Protocol 1.0; see `FirmwareProfile.eeprom_end`
 CALIBRATION = 20  # address; four bytes for the position sensor, AX only
-REALTIME_TICK = 50  # address; MX only
 TABLE_SIZE = 50  # bytes of the smallest control table
 PRESENT = struct.Struct("<HHHBB")  # from Present Position: position, speed, load, voltage, temperature

@@ -10,9 +10,11 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
-from functools import partial
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cache, cached_property, partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, model_validator
@@ -32,6 +34,7 @@ from axbridge.config.rig_tables import (
     ViewConfig,
     WebotsConfig,
     WorldConfig,
+    meant_degrees,
 )
 from axbridge.errors import ProfileError, Remedy, RigError, UsageError, nearest, plural
 from axbridge.file_reading import FORMAT, printable, reading, refuse_other_kind, regular
@@ -74,6 +77,7 @@ class Rig(toml_tables.TomlTable):
     # files named by `base`, nearest first; empty for most rigs
     bases: tuple[Path, ...] = Field(default=(), exclude=True)  # paths of this machine do not describe a robot
     _urdf: str | None = None  # text that replaces the URDF file
+    __slots__ = ("_specs",)  # in no copy, pickle or comparison: a changed rig resolves its servos again
 
     def __repr__(self) -> str:
         return f"<Rig {self.name!r}: {plural(len(self.servos), 'servo')}, from {self.path}>"
@@ -142,7 +146,8 @@ class Rig(toml_tables.TomlTable):
             return self
         path = Path(name)
         change = {"model": str(path.resolve()) if path.is_file() else name, "params": {}}
-        fits = [servo for servo in self.dynamixels if self._misfit(servo, self.model_of(servo, name)) is None]
+        specs = [self.specs[servo.name] for servo in self.dynamixels]
+        fits = [spec.config for spec in specs if spec.misfit(spec.load_model(name)) is None]
         if not fits:
             why = f"the servo model {name!r} fits no servo of this rig"
             raise RigError(self.path, "servo.model", why, "choose one of their family, or another rig")
@@ -152,6 +157,15 @@ class Rig(toml_tables.TomlTable):
     def dynamixels(self) -> tuple[ServoConfig, ...]:
         """The servos that are not ideal joints."""
         return tuple(servo for servo in self.servos if servo.drive == "dynamixel")
+
+    @property
+    def specs(self) -> Mapping[str, ServoSpec]:
+        """What the rig says of each servo, by name."""
+        specs: Mapping[str, ServoSpec] | None = getattr(self, "_specs", None)
+        if specs is None:
+            specs = MappingProxyType({servo.name: ServoSpec(self, servo) for servo in self.servos})
+            object.__setattr__(self, "_specs", specs)  # because the object is frozen
+        return specs
 
     @property
     def start(self) -> dict[str, float]:
@@ -166,47 +180,20 @@ class Rig(toml_tables.TomlTable):
         """Return the rig with these values in all buses; they are not checked."""
         return self.model_copy(update={"buses": tuple(bus.model_copy(update=values) for bus in self.buses)})
 
-    def has_law(self, servo: ServoConfig, law: str) -> bool:
-        """Return whether a servo's firmware has the registers that a position law needs."""
-        needed = {"compliance": {"cw_compliance_slope"}, "pid": {"p_gain", "position_p_gain"}}.get(law)
-        return needed is None or not needed.isdisjoint(self.profile_of(servo).registers)
-
-    def _misfit(self, servo: ServoConfig, model: ServoModel) -> str | None:
-        """Return why a servo cannot have a model, else None: registers of the law are missing, or another family."""
-        law, profile = model.controller.law, self.profile_of(servo)
-        if not self.has_law(servo, law):
-            return f"{model.name!r} has the law {law}, for which a {profile.name} has no registers"
-        own = FirmwareProfile.load(self._beside(model.profile) or model.profile) if model.profile else profile
-        if own.units_name != profile.units_name:
-            return f"{model.name!r} is a model of the {own.name}, and this servo is a {profile.name}"
-        return None
-
     @model_validator(mode="after")
     def _fill_in(self) -> Rig:
         """Set the default profile or model, and zero, of servos without them; the fields still count as unset."""
-        defaults: dict[tuple[str, str], dict[str, str]] = {}
-
-        def chosen(servo: ServoConfig) -> dict[str, str]:
-            given = servo.model_fields_set & {"profile", "model"}
-            if servo.drive == "ideal" or len(given) == 2:
-                return {}
-            key = servo.profile if "profile" in given else "", servo.model
-            if key not in defaults:
-                profile = servo.profile
-                with suppress(ProfileError, RigError):  # `profile_of` and `model_of` raise it later
-                    if "model" in given:
-                        profile = profile_of_model(self._beside(servo.model) or servo.model) or profile
-                        defaults[key] = {"profile": profile}
-                    else:
-                        defaults[key] = {"model": self._profile(servo).model}
-            return defaults.get(key, {})
-
+        named = cache(lambda model: profile_of_model(self.beside(model) or model))
         servos = []
         for servo in self.servos:
-            values: dict[str, str | int] = {**chosen(servo)}
-            if servo.drive == "dynamixel" and "zero" not in servo.model_fields_set:
-                with suppress(ProfileError, RigError):
-                    values["zero"] = self._profile(servo.model_copy(update=values)).units.middle
+            given, values = servo.model_fields_set, dict[str, str | int]()
+            if servo.drive == "dynamixel" and not given >= {"profile", "model", "zero"}:
+                with suppress(ProfileError, RigError):  # `ServoSpec` raises it later
+                    if "model" in given and "profile" not in given:
+                        values["profile"] = named(servo.model) or servo.profile
+                    profile = ServoSpec(self, servo.model_copy(update=values)).load_profile()
+                    values |= {} if "model" in given else {"model": profile.model}
+                    values |= {} if "zero" in given else {"zero": profile.units.middle}
             servos.append(servo.model_copy(update=values) if values else servo)
             servos[-1].model_fields_set.difference_update(values)
         self.__dict__["servos"] = tuple(servos)  # because the object is frozen
@@ -230,8 +217,7 @@ class Rig(toml_tables.TomlTable):
             low, high = (end if math.isfinite(end) else math.copysign(math.tau, end) for end in servo.soft_limits)
             if angle is not None and not low <= angle <= high:
                 why = f"{angle:g} rad is beyond the limits of {servo.name!r}, {low:g} to {high:g} rad"
-                hint = f"angles are in radians: {angle:g} degrees are {math.radians(angle):.4g}"
-                raise toml_tables.Misfit(f"safety.park.{servo.name}", why, hint)
+                raise toml_tables.Misfit(f"safety.park.{servo.name}", why, meant_degrees(angle))
         for index, sensor in enumerate(self.sensors):
             if sensor.name in servos:
                 why = f"{sensor.name!r} is a servo of this rig"
@@ -283,14 +269,14 @@ class Rig(toml_tables.TomlTable):
             RigError: the rig has no world, or the file does not exist.
         """
         name = self._simulated().urdf
-        path = self.path if self._urdf is not None else self._beside(name)
+        path = self.path if self._urdf is not None else self.beside(name)
         if path is None:
             why = f"no such file: {(self.bases or (self.path,))[-1].parent / name}"
             raise RigError(self.path, "world.urdf", why, "put the URDF beside the rig file")
         return path
 
-    def _beside(self, name: str) -> Path | None:
-        """Find a file that the rig names: beside the rig, else beside the nearest base."""
+    def beside(self, name: str) -> Path | None:
+        """Return a file that the rig names: beside the rig, else beside the nearest base; None: there is none."""
         places = (file.parent / name for file in (self.path, *self.bases))
         with reading(partial(RigError, self.path, ""), "give the name of a file beside the rig"):
             return next((place for place in places if place.is_file()), None)
@@ -335,51 +321,120 @@ class Rig(toml_tables.TomlTable):
 
         return read_shapes(self.urdf_path(), element, self.urdf_text())
 
-    def stops_of(self, servo: ServoConfig) -> tuple[float, float]:
-        """Return the hard stops of a joint, rad: the rig's, else the URDF's; ±inf = none.
 
-        Raises:
-            RigError: as `tree`.
-        """
-        if servo.min_stop < servo.max_stop:
-            return servo.min_stop, servo.max_stop
-        if self.world is None:
-            return -math.inf, math.inf
-        joint = next(joint for joint in self.tree(fixed_base=True).joints if joint.name == servo.joint)
-        return joint.low, joint.high
+@dataclass(frozen=True, eq=False)
+class ServoSpec:
+    """What a rig says of one of its servos; each property is resolved when it is first read, and then kept."""
 
-    def profile_of(self, servo: ServoConfig) -> FirmwareProfile:
-        """Return the firmware profile of a servo: a file beside the rig, or by name.
+    rig: Rig = field(repr=False)
+    config: ServoConfig
+
+    @cached_property
+    def profile(self) -> FirmwareProfile:
+        """The firmware profile: a file beside the rig, or by name.
 
         Raises:
             RigError: no such profile, or the model cannot have the servo's zero or its bus's baud rate.
             ProfileError: a mistake in the profile.
         """
-        profile = self._profile(servo)
+        rig, servo, profile = self.rig, self.config, self.load_profile()
         top, offset = profile.units.counts, 0
         if profile.counts_turns(servo.registers):
             offset = servo.registers.get("homing_offset", 0)
         if not min(offset, 0) <= servo.zero <= top + max(offset, 0):
             why = f"{servo.zero} is no position of an {profile.name}"
-            hint = f"give the register count at 0 rad, 0..{top}; {(top + 1) // 2} is the middle"
-            raise RigError(self.path, f"servo.{servo.name}.zero", why, hint)
-        self._check_registers(servo, profile)
-        self._check_turn(servo, profile)
-        first = next((s for s in self.servos if s.drive == servo.drive and s.bus == servo.bus), servo)
-        other = profile if first.profile == servo.profile else self._profile(first)
+            raise self._error(
+                "zero", why, f"give the register count at 0 rad, 0..{top}; {(top + 1) // 2} is the middle"
+            )
+        self._check_registers(profile)
+        self._check_turn(profile)
+        first = next((s for s in rig.servos if s.drive == servo.drive and s.bus == servo.bus), servo)
+        other = profile if first.profile == servo.profile else ServoSpec(rig, first).load_profile()
         if other.maker != profile.maker:
             why = f"a {profile.maker} servo cannot be on the bus of {first.name!r}, which is a {other.maker}"
             hint = "give it a [[bus]] of its own, with another adapter: each would take the other's packets for its own"
-            raise RigError(self.path, f"servo.{servo.name}.bus", why, hint)
-        for bus in self.buses:
+            raise self._error("bus", why, hint)
+        for bus in rig.buses:
             if bus.name == servo.bus and profile.units.baud_register(bus.baud) is None:
                 why = f"an {profile.name} cannot talk at {bus.baud} baud"
-                raise RigError(self.path, f"bus.{bus.name}.baud", why, f"choose from {profile.units.rates}")
+                raise RigError(rig.path, f"bus.{bus.name}.baud", why, f"choose from {profile.units.rates}")
         return profile
 
-    def _check_registers(self, servo: ServoConfig, profile: FirmwareProfile) -> None:
+    @cached_property
+    def model(self) -> ServoModel:
+        """The servo model, with the rig's `params`.
+
+        Raises:
+            RigError, ProfileError: as `profile`; no such model, a mistake in it, or it does not fit the servo.
+        """
+        profile, chosen = self.profile, self.config.model
+        alike = (profile, chosen, self.config.params)
+        for other in self.rig.specs.values():  # each file is read once
+            if "model" in vars(other) and (other.profile, other.config.model, other.config.params) == alike:
+                return other.model
+        with self._naming("model"):
+            model = ServoModel.load(self.rig.beside(chosen) or chosen, profile, self.config.params)
+        if why := self.misfit(model):
+            own = f'write model = "{profile.model}", or take' if chosen != profile.model else "take"
+            raise self._error("model", why, Remedy("list", "models", says=f"{own} another of that servo: {{}}"))
+        return model
+
+    @cached_property
+    def stops(self) -> tuple[float, float]:
+        """The hard stops of the joint, rad: the rig's, else the URDF's; ±inf = none.
+
+        Raises:
+            RigError: as `Rig.tree`.
+        """
+        own = self.config.stops(-math.inf, math.inf)
+        if self.rig.world is None or own != (-math.inf, math.inf):
+            return own
+        joints = self.rig.tree(fixed_base=True).joints
+        return next((joint.low, joint.high) for joint in joints if joint.name == self.config.joint)
+
+    @property
+    def calibration(self) -> Calibration:
+        """The conversion between joint angles and counts."""
+        return Calibration(self.profile.units, self.config.zero, self.config.direction)
+
+    @property
+    def supply(self) -> float:
+        """The supply voltage without load, V."""
+        if self.config.supply_voltage is not None:
+            return self.config.supply_voltage
+        return next(bus for bus in self.rig.buses if bus.name == self.config.bus).supply_voltage
+
+    def load_profile(self) -> FirmwareProfile:
+        """Return the profile; what the rig says of the servo is not checked."""
+        name = self.config.profile
+        with self._naming("profile"):
+            return FirmwareProfile.load((self.rig.beside(name) if name.endswith(".toml") else None) or name)
+
+    def load_model(self, name: str) -> ServoModel:
+        """Return another model for the servo, by name or file, without the rig's `params`.
+
+        Raises:
+            RigError, ProfileError: as `profile`; there is no such model, or it has a mistake.
+        """
+        return ServoModel.load(self.rig.beside(name) or name, self.profile)
+
+    def misfit(self, model: ServoModel) -> str | None:
+        """Return why the servo cannot have a model, else None: registers of the law are missing, or another family."""
+        law, profile = model.controller.law, self.profile
+        if not profile.has_law(law):
+            return f"{model.name!r} has the law {law}, for which a {profile.name} has no registers"
+        own = FirmwareProfile.load(self.rig.beside(model.profile) or model.profile) if model.profile else profile
+        if own.units_name != profile.units_name:
+            return f"{model.name!r} is a model of the {own.name}, and this servo is a {profile.name}"
+        return None
+
+    def _error(self, key: str, why: str, hint: str | Remedy) -> RigError:
+        return RigError(self.rig.path, f"servo.{self.config.name}.{key}", why, hint)
+
+    def _check_registers(self, profile: FirmwareProfile) -> None:
         """Refuse unknown registers and values, and registers that would rename or move the servo at opening."""
-        for name, value in servo.registers.items():
+        registers = self.config.registers
+        for name, value in registers.items():
             register = profile.registers.get(name)
             if register is None:
                 known = ", ".join(sorted(profile.registers))
@@ -392,77 +447,53 @@ class Rig(toml_tables.TomlTable):
                 why, hint = f"{value} is outside {register.minimum}..{register.maximum}", "take a value it would accept"
             else:
                 continue
-            raise RigError(self.path, f"servo.{servo.name}.registers.{name}", why, hint)
+            raise self._error(f"registers.{name}", why, hint)
         names, counts = profile.names, profile.units.counts
-        limits = [servo.registers.get(name, profile.registers[name].initial) for name in (names.low, names.high)]
+        limits = [registers.get(name, profile.registers[name].initial) for name in (names.low, names.high)]
         if profile.behaviour.multi_turn and limits == [counts, counts]:
             why = f"{names.low} and {names.high} of {counts} select the multi-turn mode, which cannot be driven"
             hint = f"set {names.low} = 0, and positions go from 0 to {counts}"
-            raise RigError(self.path, f"servo.{servo.name}.registers.{names.low}", why, hint)
+            raise self._error(f"registers.{names.low}", why, hint)
 
-    def _check_turn(self, servo: ServoConfig, profile: FirmwareProfile) -> None:
+    def _check_turn(self, profile: FirmwareProfile) -> None:
         """Refuse a Homing Offset that the servo ignores, and limits across the end of its turn.
 
         Beyond that end torque on changes the count by a turn, so the joint would turn round. Applies to Position
         Control Mode only; see `FirmwareProfile.turn`.
         """
+        servo = self.config
         turn, offset = profile.turn(servo.registers), servo.registers.get("homing_offset", 0)
         if turn is None:
             return
-        key, registers = f"servo.{servo.name}", toml_tables.written({**servo.registers, "operating_mode": 4})
+        registers = toml_tables.written({**servo.registers, "operating_mode": 4})
         line = f"write registers = {registers}: in mode 4 it counts its turns"
         if abs(offset) > MOST_OFFSET:
             why = f"Position Control Mode (3) ignores a homing offset beyond ±{MOST_OFFSET}, and the other modes add it"
             says = f"{line}, or {{}}, leave it out, and calibrate again"
             again = Remedy("servo write", servo.id, "homing_offset", 0, says=says)
-            raise RigError(self.path, f"{key}.registers.homing_offset", why, again)
+            raise self._error("registers.homing_offset", why, again)
         mounted = Calibration(profile.units, servo.zero, servo.direction)
         low, high = sorted(map(mounted.angle, profile.reach(servo.registers)))
         bottom, top = servo.soft_limits
         if math.isfinite(bottom) and (bottom < low - _NEAR_SEAM or top > high + _NEAR_SEAM):
             key, seam = ("min_position", low) if bottom < low - _NEAR_SEAM else ("max_position", high)
             why = f"{bottom:g} to {top:g} rad lead across the end of its turn at {seam:.3f} rad, where its count jumps"
-            hint = f"mount its horn so that they do not, or {line}"
-            raise RigError(self.path, f"servo.{servo.name}.{key}", why, hint)
-
-    def _profile(self, servo: ServoConfig) -> FirmwareProfile:
-        beside = self._beside(servo.profile) if servo.profile.endswith(".toml") else None
-        with self._naming(servo, "profile"):
-            return FirmwareProfile.load(beside or servo.profile)
-
-    def model_of(self, servo: ServoConfig, name: str | None = None) -> ServoModel:
-        """Return the servo model of a servo: the rig's, or `name` without the rig's overrides."""
-        overrides = servo.params if name is None else {}
-        profile = self.profile_of(servo)
-        with self._naming(servo, "model") if name is None else nullcontext():
-            chosen = name or servo.model
-            model = ServoModel.load(self._beside(chosen) or chosen, profile, overrides)
-        if name is None and (why := self._misfit(servo, model)):
-            own = f'write model = "{profile.model}", or take' if chosen != profile.model else "take"
-            hint = Remedy("list", "models", says=f"{own} another of that servo: {{}}")
-            raise RigError(self.path, f"servo.{servo.name}.model", why, hint)
-        return model
-
-    def supply_of(self, servo: ServoConfig) -> float:
-        """Return the supply voltage of a servo without load, V."""
-        if servo.supply_voltage is not None:
-            return servo.supply_voltage
-        return next(bus for bus in self.buses if bus.name == servo.bus).supply_voltage
+            raise self._error(key, why, f"mount its horn so that they do not, or {line}")
 
     @contextmanager
-    def _naming(self, servo: ServoConfig, key: str) -> Iterator[None]:
+    def _naming(self, key: str) -> Iterator[None]:
         """Raise a `RigError` for an unknown name or wrong constant of the rig; pass a mistake inside another file."""
         try:
             yield
         except ProfileError as failure:
             table, _, constant = failure.key.partition(".")
-            why = failure.message
-            if key == "model" and table in servo.params and constant in {"", *servo.params[table]}:
+            why, params = failure.message, self.config.params
+            if key == "model" and table in params and constant in {"", *params[table]}:
                 key = f"params.{failure.key}"
                 why = why.removeprefix(f"{failure.path}: {failure.key}: ")
-            elif str(failure.path) != getattr(servo, key):
+            elif str(failure.path) != getattr(self.config, key):
                 raise
-            raise RigError(self.path, f"servo.{servo.name}.{key}", why, failure.hint) from None
+            raise self._error(key, why, failure.hint) from None
 
 
 def _laid_over(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig
-from axbridge.config.rig_tables import ServoConfig
+from axbridge.config.rig_tables import ANGLES, SEVEN_TURNS, ServoConfig, meant_degrees
 from axbridge.config.toml_tables import written
 from axbridge.config.urdf import (
     FIXED,
@@ -27,12 +27,10 @@ from axbridge.config.urdf import (
 )
 from axbridge.errors import ErrorFlag, ProfileError, RigError, UnsupportedOperation, listed
 from axbridge.rotations import about
-from axbridge.units import Calibration
 
 _LISTED = ("profile", "model", "zero", "direction")  # keys whose defaults `check` lists
 _SIDES = ("the front", "the left", "above", "behind", "the right", "below")  # sides in direction of x, y, z, -x, -y, -z
 _TOWARDS = ("forward", "to the robot's left", "up", "back", "to the robot's right", "down")  # likewise, motions
-_MOST_STOP = 7 * math.tau  # rad; a larger stop was probably meant in degrees
 _MINDS_VOLTAGE = int(ErrorFlag.INPUT_VOLTAGE)  # the same bit in all families
 _ROUNDED_VOLTS = 1e-6  # V
 _IN_FLOOR = 0.002  # m; engines push a robot out of this depth without a jump
@@ -74,21 +72,16 @@ def refuse_unsound(rig: Rig) -> None:
 def _servo_mistakes(rig: Rig) -> Iterable[RigError | ProfileError]:
     """Yield profiles and models that do not fit, and angles that are not in radians."""
     for servo in rig.dynamixels:
+        spec = rig.specs[servo.name]
         try:
-            rig.model_of(servo)
+            profile, _ = spec.profile, spec.model
         except (RigError, ProfileError) as mistake:
             yield mistake
             continue
-        most = _most_turned(rig.profile_of(servo), servo.registers)
-        for key in ("min_position", "max_position", "min_stop", "max_stop", "position"):
-            if abs(angle := getattr(servo, key)) > most:
+        for key in () if _is_endless(profile, servo.registers) else ANGLES:
+            if abs(angle := getattr(servo, key)) > math.tau:
                 why = f"{angle:g} rad is {abs(angle) / math.tau:.2g} turns, and a {servo.profile} makes less than one"
-                yield RigError(rig.path, f"servo.{servo.name}.{key}", why, _meant_degrees(angle))
-
-
-def _most_turned(profile: FirmwareProfile, registers: Mapping[str, int]) -> float:
-    """Return the largest plausible angle of a servo, rad: a turn, or inf if it is endless."""
-    return math.inf if _is_endless(profile, registers) else math.tau
+                yield RigError(rig.path, f"servo.{servo.name}.{key}", why, meant_degrees(angle))
 
 
 def _is_endless(profile: FirmwareProfile, registers: Mapping[str, int]) -> bool:
@@ -102,20 +95,16 @@ def _is_endless(profile: FirmwareProfile, registers: Mapping[str, int]) -> bool:
     return value(profile.names.low) == value(profile.names.high)
 
 
-def _meant_degrees(angle: float) -> str:
-    return f"angles are in radians: {angle:g} degrees are {math.radians(angle):.4g}"
-
-
 def _supply_mistakes(rig: Rig) -> Iterable[RigError]:
     """Yield supplies above a servo's limit, unless the rig's `shutdown` register disables that alarm."""
     high: dict[tuple[str, float, str, float, float], list[str]] = {}
     for servo in rig.dynamixels:
         try:
-            profile = rig.profile_of(servo)
+            profile, volts = rig.specs[servo.name].profile, rig.specs[servo.name].supply
         except (RigError, ProfileError):  # reported by `_servo_mistakes`
             continue
         limit = servo.registers.get("max_voltage_limit", profile.register("max_voltage_limit").initial)
-        volts, most = rig.supply_of(servo), int(limit) * profile.units.voltage
+        most = int(limit) * profile.units.voltage
         minds = servo.registers.get("shutdown", _MINDS_VOLTAGE) & _MINDS_VOLTAGE
         if minds and volts > most + _ROUNDED_VOLTS:
             key = f"bus.{servo.bus}" if servo.supply_voltage is None else f"servo.{servo.name}"
@@ -165,14 +154,13 @@ def _world_mistakes(rig: Rig) -> Iterable[RigError]:
 
 def _travel_mistakes(rig: Rig, servo: ServoConfig, joint: JointFacts, path: Path) -> Iterable[RigError]:
     """Yield stops of the URDF in degrees, and a start position outside the stops."""
-    degrees = [end for end in (joint.low, joint.high) if _MOST_STOP < abs(end) < math.inf]
+    degrees = [end for end in (joint.low, joint.high) if SEVEN_TURNS < abs(end) < math.inf]
     for end in degrees:
         why = f"its limit {end:g} rad is {abs(end) / math.tau:.2g} turns, more than a servo makes"
-        yield RigError(path, joint.name, why, _meant_degrees(end))
+        yield RigError(path, joint.name, why, meant_degrees(end))
     if not degrees:
-        stops = (servo.min_stop, servo.max_stop) if servo.min_stop < servo.max_stop else (joint.low, joint.high)
         try:
-            check_start(rig.path, f"servo.{servo.name}.position", servo.position, stops)
+            check_start(rig.path, f"servo.{servo.name}.position", servo.position, servo.stops(joint.low, joint.high))
         except RigError as mistake:
             yield mistake
 
@@ -302,17 +290,14 @@ def _axis(tree: Tree, link: int) -> str:
 
 def _joint_range(rig: Rig, servo: ServoConfig | None, joint: JointFacts) -> tuple[float, float]:
     """Return the range of a joint within its soft limits, its stops (the rig's, else the URDF's) and its counts."""
-    low, high = joint.low, joint.high
     if servo is None:
-        return low, high
-    if servo.min_stop < servo.max_stop:
-        low, high = servo.min_stop, servo.max_stop
+        return joint.low, joint.high
+    low, high = servo.stops(joint.low, joint.high)
     low, high = max(low, servo.soft_limits[0]), min(high, servo.soft_limits[1])
-    profile = None if servo.drive == "ideal" else rig.profile_of(servo)
+    profile = None if servo.drive == "ideal" else rig.specs[servo.name].profile
     if profile is None or _is_endless(profile, servo.registers):
         return low, high
-    mounted = Calibration(profile.units, servo.zero, servo.direction)
-    first, last = sorted(map(mounted.angle, (0, profile.units.counts)))
+    first, last = rig.specs[servo.name].calibration.range
     return max(low, first), min(high, last)
 
 

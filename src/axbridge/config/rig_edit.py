@@ -18,18 +18,8 @@ Value = int | float | str | dict[str, int]
 
 _SERVO = re.compile(r"\s*\[\[\s*servo\s*\]\]")
 _ORDER = (
-    "name",
-    "joint",
-    "drive",
-    "bus",
-    "id",
-    "profile",
-    "zero",
-    "direction",
-    "model",
-    "min_position",
-    "max_position",
-)
+    "name", "joint", "drive", "bus", "id", "profile", "zero", "direction", "model", "min_position", "max_position",
+)  # fmt: skip
 _KEY = r"(?P<head>\s*{key}\s*=\s*)(?P<value>\"[^\"]*\"|'[^']*'|{{[^{{}}#]*}}|[^\s#\[{{]+)(?P<gap>\s*)(?P<rest>#.*)?"
 
 
@@ -113,8 +103,8 @@ def files_of(rig: Rig) -> list[Path]:
     if rig.world is not None:
         paths.append(rig.urdf_path().resolve())
         paths += [shape.file.resolve() for shape in (*rig.shapes("collision"), *rig.shapes("visual")) if shape.file]
-    for servo in rig.dynamixels:
-        paths += [rig.profile_of(servo).path.resolve(), rig.model_of(servo).path.resolve()]
+    for spec in (rig.specs[servo.name] for servo in rig.dynamixels):
+        paths += [spec.profile.path.resolve(), spec.model.path.resolve()]
     return [path for path in dict.fromkeys(paths) if path.is_file() and folder in path.parents]
 
 

@@ -196,7 +196,13 @@ _OF_KIND = {  # keys that a sensor may have, besides name and mounting
     "distance": ("noise", "range"),
     "bumper": (),
 }  # fmt: skip
-_SEVEN_TURNS = 7 * math.tau  # rad; largest range in multi-turn mode
+SEVEN_TURNS = 7 * math.tau  # rad; largest range in multi-turn mode; a larger angle was probably meant in degrees
+ANGLES = "min_position", "max_position", "min_stop", "max_stop", "position"  # keys of a servo in rad
+
+
+def meant_degrees(angle: float) -> str:
+    """Return the hint for an angle that is too large, rad."""
+    return f"angles are in radians: {angle:g} degrees are {math.radians(angle):.4g}"
 
 
 class ServoConfig(toml_tables.TomlTable):
@@ -269,16 +275,19 @@ class ServoConfig(toml_tables.TomlTable):
                 raise toml_tables.Misfit("position", why, "start between them")
         if self.drive == "ideal":
             return self
-        for key in ("min_position", "max_position", "min_stop", "max_stop", "position"):
-            if abs(angle := getattr(self, key)) > _SEVEN_TURNS:
+        for key in ANGLES:
+            if abs(angle := getattr(self, key)) > SEVEN_TURNS:
                 why = f"{angle:g} rad is {abs(angle) / math.tau:.0f} turns, more than a Dynamixel counts"
-                hint = f"angles are in radians: {angle:g} degrees are {math.radians(angle):.4g}"
-                raise toml_tables.Misfit(key, why, hint)
+                raise toml_tables.Misfit(key, why, meant_degrees(angle))
         if self.max_torque == 0:
             raise toml_tables.Misfit("max_torque", "0 is for ideal joints", "leave it out")
         if self.id is None:
             raise toml_tables.Misfit("id", f"servo {self.name!r} needs an id", 'add it, or drive = "ideal"')
         return self
+
+    def stops(self, low: float, high: float) -> tuple[float, float]:
+        """Return the hard stops of the joint, rad: the servo's, else those of the URDF, `low` and `high`."""
+        return (self.min_stop, self.max_stop) if self.min_stop < self.max_stop else (low, high)
 
     @property
     def soft_limits(self) -> tuple[float, float]:

@@ -12,14 +12,16 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree as ET
 
 import numpy as np
 
+from axbridge.config.urdf import root_of
 from axbridge.errors import RigError
-from axbridge.file_reading import snake_case
+from axbridge.file_reading import reading, snake_case
 
 _MATRIX = "transmission_to_joint_matrix"
 _VELOCITY = 1  # Operating Mode of X and STS servos
@@ -51,10 +53,8 @@ def read_ros2_control(path: Path) -> Ros2Control | None:
     Raises:
         RigError: it is a xacro file or no XML, or its servo parameters are inconsistent.
     """
-    try:
-        root = ET.fromstring(path.read_bytes())  # noqa: S314 - the user's own file
-    except (ET.ParseError, OSError) as failure:
-        raise RigError(path, "", f"not a readable URDF: {failure}", "give a valid URDF file") from failure
+    with reading(partial(RigError, path, ""), "give a valid URDF file"):
+        root = root_of(path)
     if any("xacro" in one.tag for one in root.iter() if isinstance(one.tag, str)):
         raise RigError(path, "", "it is a xacro file, with macros in it", _EXPAND)
     servos: dict[str, Ros2Servo] = {}

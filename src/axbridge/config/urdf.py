@@ -109,10 +109,11 @@ def check_start(path: Path, key: str, position: float, stops: tuple[float, float
 def read_tree(path: Path, *, fixed_base: bool, kinematic: Collection[str] = (), text: str | None = None) -> Tree:
     """Read and check a URDF."""
     with reading(partial(RigError, path, ""), _CORRECT):
-        return _tree(path, _root(path, text), kinematic, fixed_base=fixed_base)
+        return _tree(path, root_of(path, text), kinematic, fixed_base=fixed_base)
 
 
-def _root(path: Path, text: str | None) -> ET.Element:
+def root_of(path: Path, text: str | None = None) -> ET.Element:
+    """Return the root element of a URDF: of `text`, else of the file; raise RigError if it is no XML."""
     try:
         # the user's own file; ElementTree resolves no external entities
         return ET.fromstring(regular(path).read_bytes() if text is None else text)  # noqa: S314
@@ -192,7 +193,7 @@ def _collected(mistakes: list[RigError]) -> Iterator[None]:
 def read_shapes(path: Path, element: Literal["collision", "visual"], text: str | None = None) -> tuple[Shape, ...]:
     """Return the shapes of a URDF that `read_tree` has accepted; missing visual meshes are left out."""
     with reading(partial(RigError, path, ""), _CORRECT):
-        return tuple(_shapes(path, _root(path, text), element))
+        return tuple(_shapes(path, root_of(path, text), element))
 
 
 def _shapes(path: Path, root: ET.Element, element: Literal["collision", "visual"]) -> Iterator[Shape]:
@@ -251,7 +252,7 @@ def with_checked_meshes(
 ) -> str | None:
     """Return the text of a URDF for an engine, with checked meshes and without missing visual ones."""
     with reading(partial(RigError, path, ""), _CORRECT):
-        root = _root(path, text)
+        root = root_of(path, text)
         list(_shapes(path, root, "collision"))  # raises the error of a wrong shape
         soft = root.findall("deformable") + root.findall("reduced_deformable")  # Bullet's extensions, which have meshes
         for body in soft:

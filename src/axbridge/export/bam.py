@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from axbridge.config.model import ServoModel
+from axbridge.config.registers import UNITS
 from axbridge.errors import ProfileError, UnsupportedOperation
 from axbridge.file_reading import reading, refuse_other_kind, regular
 from axbridge.servo.friction import TERMS
-from axbridge.units import UNITS
 
 # Duty per rad of error and unit of the P gain register, for BAM's voltage-driven servos. `_UNITS` has the units of
 # their position counts.
@@ -35,10 +35,8 @@ _TERMS = {  # BAM's keys of those `TERMS` that its files have
     "load_external": "load_friction_external",
     "load_external_stribeck": "load_friction_external_stribeck",
 }
-_APART = {
-    "load": "load_friction_motor",
-    "load_stribeck": "load_friction_motor_stribeck",
-}  # in laws with both kinds of load
+# their other names in laws with both kinds of load
+_APART = {"load": "load_friction_motor", "load_stribeck": "load_friction_motor_stribeck"}
 _QUADRATIC = ("load_friction_motor_quad", "load_friction_external_quad")
 
 
@@ -62,11 +60,15 @@ def _model(path: Path, document: Any) -> ServoModel:
     if law not in TERMS:
         raise ProfileError(path, "model", f"{document['model']!r} is no friction law", "known ones: m1 to m6")
     if kind not in ERROR_GAINS:
-        raise UnsupportedOperation(
-            f"{path}: the position loop of {kind!r} is in BAM's code and not in its files",
-            f"known here: {', '.join(ERROR_GAINS)}",
-        )
-    tables: dict[str, dict[str, Any]] = {
+        problem = f"{path}: the position loop of {kind!r} is in BAM's code and not in its files"
+        raise UnsupportedOperation(problem, f"known here: {', '.join(ERROR_GAINS)}")
+    left = "nothing of it is left out"
+    if any(document.get(key) for key in _QUADRATIC):
+        left = "left out: its quadratic terms, which are of the torque at rest (ours is of the speed)"
+    tables: dict[str, Any] = {
+        "name": f"{kind}_{law.lower()}",
+        "description": f"{kind} with friction {law}, from BAM",
+        "provenance": f"BAM's {path.name}; its error gain {ERROR_GAINS[kind]:.6g} 1/rad; {left}",
         "motor": {"inductance": 0.0, "gear_ratio": 1.0},
         "friction": {"law": law},
         "controller": {"law": "pid", "p_duty": ERROR_GAINS[kind] * UNITS[_UNITS[kind]].position},
@@ -78,21 +80,8 @@ def _model(path: Path, document: Any) -> ServoModel:
     for key, name in _keys(law).items():
         table, constant = name.split(".")
         tables[table][constant] = _number(path, document, key)
-    quadratic = any(document.get(key) for key in _QUADRATIC)
     try:
-        return ServoModel.model_validate(
-            {
-                "name": f"{kind}_{law.lower()}",
-                "description": f"{kind} with friction {law}, from BAM",
-                "provenance": f"BAM's {path.name}; its error gain {ERROR_GAINS[kind]:.6g} 1/rad; "
-                + (
-                    "left out: its quadratic terms, which are of the torque at rest (ours is of the speed)"
-                    if quadratic
-                    else "nothing of it is left out"
-                ),
-                **tables,
-            }
-        )
+        return ServoModel.model_validate(tables)
     except ValueError as failure:
         first = str(failure).splitlines()
         raise ProfileError(path, "", " ".join(first[1:3]), "a number in it is out of range") from failure
@@ -116,27 +105,22 @@ def to_bam(model: ServoModel, kind: str) -> tuple[dict[str, Any], list[str]]:
         document |= dict.fromkeys(_QUADRATIC, 0.0)
     document["q_offset"] = 0.0 - model.sensor.angle_offset
     document["command_delay"] = model.sensor.latency_ms / 1000
-    lost = [
-        words
-        for there, words in (
-            (friction.quadratic > 0 and friction.law == "M6", "friction that grows with the square of the speed"),
-            (motor.resistance_per_duty > 0, "resistance that grows with the duty: that of full duty is written"),
-            (motor.resistance_per_kelvin > 0, "resistance that grows with the temperature"),
-            (motor.backlash > 0, "backlash"),
-            (motor.dead_duty > 0, "the duty that the bridge swallows"),
-            (motor.asymmetry != 0, "a motor that pushes harder one way"),
-            (motor.max_current > 0 or motor.current_step > 0, "limits of the current"),
-            (motor.inductance > 0, "the winding's inductance"),
-            (model.sensor.lag_ms > 0, "the loop's lag"),
-            (
-                model.sensor.latency_ms > 0,
-                f"{model.sensor.latency_ms:.3g} ms of latency: command_delay is read by new BAMs alone, to replay logs",
-            ),
-            (model.sensor.position_noise > 0 or model.sensor.quantised, "noise and rounding of the readings"),
-            (True, f"the {model.controller.law.replace('_', ' ')} loop: BAM's code has one for each kind of servo"),
-        )
-        if there
-    ]
+    latency = model.sensor.latency_ms
+    parts = (
+        (friction.quadratic > 0 and friction.law == "M6", "friction that grows with the square of the speed"),
+        (motor.resistance_per_duty > 0, "resistance that grows with the duty: that of full duty is written"),
+        (motor.resistance_per_kelvin > 0, "resistance that grows with the temperature"),
+        (motor.backlash > 0, "backlash"),
+        (motor.dead_duty > 0, "the duty that the bridge swallows"),
+        (motor.asymmetry != 0, "a motor that pushes harder one way"),
+        (motor.max_current > 0 or motor.current_step > 0, "limits of the current"),
+        (motor.inductance > 0, "the winding's inductance"),
+        (model.sensor.lag_ms > 0, "the loop's lag"),
+        (latency > 0, f"{latency:.3g} ms of latency: command_delay is read by new BAMs alone, to replay logs"),
+        (model.sensor.position_noise > 0 or model.sensor.quantised, "noise and rounding of the readings"),
+        (True, f"the {model.controller.law.replace('_', ' ')} loop: BAM's code has one for each kind of servo"),
+    )
+    lost = [words for there, words in parts if there]
     return document | {"model": friction.law.lower(), "actuator": kind}, lost
 
 

@@ -14,7 +14,7 @@ from xml.etree import ElementTree as ET
 
 from axbridge.comparison.recorded_runs import settings_of
 from axbridge.config.model import ServoModel
-from axbridge.config.rig import Rig
+from axbridge.config.rig import Rig, ServoSpec
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.config.urdf import DUMMY_INERTIA, DUMMY_MASS, with_checked_meshes
 from axbridge.errors import UnsupportedOperation, install, require
@@ -22,7 +22,6 @@ from axbridge.servo.columns import Command
 from axbridge.servo.position_laws import motor_duty
 from axbridge.sim.engine import Scene, arrange, substeps
 from axbridge.sim.engines.ideal_joints import IdealJoint
-from axbridge.units import Calibration
 
 LIMP_GROUP = 1  # group of every servo's actuator: `model.opt.disableactuator = 1 << 1` switches all of them off
 _NEEDED = (3, 12)  # earlier versions have another controller in dcmotor
@@ -73,7 +72,7 @@ def to_mjcf(rig: Rig, note: str = "") -> str:
         joint.solref_friction = joint.solref_limit = [_STIFF, 1.0]
         joint.solimp_friction = _HARD
     for servo in rig.dynamixels:
-        _drive(mujoco, spec, rig, servo)
+        _drive(mujoco, spec, rig.specs[servo.name])
     spec.compile()
     start = dict(zip((facts.name for facts in arrangement.joints), arrangement.start, strict=True))
     _start(spec, start, rig.dynamixels, None if scene.fixed_base else scene.base_height)
@@ -84,7 +83,7 @@ def to_mjcf(rig: Rig, note: str = "") -> str:
 
 def left_out(rig: Rig) -> list[str]:
     """Return the parts of the rig's servo models that MJCF does not support, in words."""
-    models = [rig.model_of(servo) for servo in rig.dynamixels]
+    models = [rig.specs[servo.name].model for servo in rig.dynamixels]
     straight = "margin, punch, dead duty, lag and quantised readings of the loop (one straight line instead)"
     parts = {straight: any(model.controller.law == "compliance" for model in models)}
     for model in models:
@@ -145,13 +144,11 @@ def _contacts(mujoco: Any, spec: Any, rig: Rig, *, ground: bool, self_collision:
         spec.worldbody.add_light(pos=[0.0, -1.0, 2.0], dir=[0.0, 0.5, -1.0])
 
 
-def _drive(mujoco: Any, spec: Any, rig: Rig, servo: ServoConfig) -> None:
+def _drive(mujoco: Any, spec: Any, resolved: ServoSpec) -> None:
     """Add motor, gear, friction and loop of one servo to its joint."""
-    model = rig.model_of(servo)
+    servo, model, units, supply = resolved.config, resolved.model, resolved.profile.units, resolved.supply
     motor, friction = model.motor, model.friction
-    units = rig.profile_of(servo).units
-    row = settings_of(rig, servo, {})
-    supply = rig.supply_of(servo)
+    row = settings_of(resolved, {})
     k_theta, k_integral, k_omega = _gains(model, row, units.position, supply)
     most_volts = float(motor_duty(min(row[Command.TORQUE_LIMIT], 1.0), motor.dead_duty)) * supply
     joint = spec.joint(servo.joint)
@@ -173,7 +170,7 @@ def _drive(mujoco: Any, spec: Any, rig: Rig, servo: ServoConfig) -> None:
     )  # fmt: skip
     actuator.group = LIMP_GROUP
     actuator.ctrllimited = mujoco.mjtLimited.mjLIMITED_TRUE
-    (low, high), (lowest, highest) = servo.soft_limits, Calibration(units, servo.zero, servo.direction).range
+    (low, high), (lowest, highest) = servo.soft_limits, resolved.calibration.range
     actuator.ctrlrange = [max(low, lowest), min(high, highest)]
     delay = model.sensor.latency_ms / 1000
     if delay > 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree as ET
 
-from axbridge.config.rig import Rig
+from axbridge.config.rig import Rig, ServoSpec
 from axbridge.config.rig_tables import BusConfig, ServoConfig
 from axbridge.errors import RigError, UsageError
 
@@ -42,7 +42,7 @@ def to_ros2_control(rig: Rig, link: str) -> dict[str, str]:
 
 
 def _snippet(rig: Rig, bus: BusConfig, link: str) -> str:
-    feetech = rig.profile_of(rig.dynamixels[0]).maker == "Feetech"
+    feetech = rig.specs[rig.dynamixels[0].name].profile.maker == "Feetech"
     root = ET.Element("robot")
     control = ET.SubElement(root, "ros2_control", name=rig.name, type="system")
     hardware = ET.SubElement(control, "hardware")
@@ -51,7 +51,7 @@ def _snippet(rig: Rig, bus: BusConfig, link: str) -> str:
     _params(hardware, {"usb_port" if feetech else "port_name": link, "baud_rate": bus.baud})
     for servo in rig.dynamixels:
         joint = ET.SubElement(control, "joint", name=servo.joint)
-        _params(joint, {"id": servo.id} | (_counts(rig, servo) if feetech else _turn(rig, servo)))
+        _params(joint, {"id": servo.id} | (_counts(rig, servo) if feetech else _turn(rig.specs[servo.name])))
         ET.SubElement(joint, "command_interface", name="position")
         for state in ("position", "velocity", *(() if feetech else ("effort",))):
             ET.SubElement(joint, "state_interface", name=state)
@@ -62,15 +62,14 @@ def _snippet(rig: Rig, bus: BusConfig, link: str) -> str:
 def _counts(rig: Rig, servo: ServoConfig) -> dict[str, object]:
     if servo.direction == -1:
         why = f"{servo.name} turns against its joint (direction = -1), and feetech_ros2_driver has no key for that"
-        raise UsageError(
-            f"rig {rig.name}: {why}", "turn the axis of the joint round in the URDF, and write direction = 1"
-        )
+        hint = "turn the axis of the joint round in the URDF, and write direction = 1"
+        raise UsageError(f"rig {rig.name}: {why}", hint)
     return {"offset": servo.zero}
 
 
-def _turn(rig: Rig, servo: ServoConfig) -> dict[str, object]:
+def _turn(spec: ServoSpec) -> dict[str, object]:
     """Return zero and direction: dynamixel_hardware sends the servo to `gear_ratio` times (joint + `offset`), rad."""
-    units = rig.profile_of(servo).units
+    servo, units = spec.config, spec.profile.units
     offset = servo.direction * (servo.zero - units.middle) * units.position
     return ({"gear_ratio": -1} if servo.direction == -1 else {}) | ({"offset": round(offset, 6)} if offset else {})
 

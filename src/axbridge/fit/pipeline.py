@@ -149,7 +149,7 @@ def judged(problem: Problem, solution: Solution, mapper: Mapper, report: Report)
         bounds, wanted = intervals.marginalise_constants(bounds, space, runs, point, constants, mapper)
     best = [item for item in solution.outcomes if item.searched] or solution.outcomes[:KEPT]
     row, *others = space.sets(np.array([point, *(outcome.point for outcome in best)]))
-    usual = packed(problem.rig.model_of(problem.rig.servos[0]), problem.rig)
+    usual = packed(problem.rig.specs[problem.rig.servos[0].name].model, problem.rig)
     simulated, *rest, start, own = predicted(np.array([row, *others, packed(problem.base, problem.rig), usual]), every)
     scores = beside_others(problem, scores_of(problem, simulated, np.array(rest)))
     others_too = zip(scores, scores_of(problem, start), scores_of(problem, own), strict=True)

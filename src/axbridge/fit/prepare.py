@@ -144,16 +144,17 @@ def _sampled(problem: Problem) -> str:
 def base_model(rig: Rig, name: str) -> ServoModel:
     """Return a fit's start: a model by name or file, or the profile's constants with the servo's own loop."""
     servo = rig.servos[0]
-    profile = rig.profile_of(servo)
+    spec = rig.specs[servo.name]
+    profile = spec.profile
     if name != _OWN_LOOP:
-        model = rig.model_of(servo, None if name == servo.model else name)
+        model = spec.model if name == servo.model else spec.load_model(name)
     law = "pid" if name == _OWN_LOOP else model.controller.law
-    if not rig.has_law(servo, law):
-        other = "ax12" if rig.has_law(servo, "compliance") else _OWN_LOOP
+    if not profile.has_law(law):
+        other = "ax12" if profile.has_law("compliance") else _OWN_LOOP
         raise UsageError(f"an {profile.name} has no registers for the loop of {name}", f"choose the model {other}")
     if name != _OWN_LOOP:
         return model
-    own = rig.model_of(servo).controller
+    own = spec.model.controller
     loop = own.model_dump() if own.law == "pid" else {"law": "pid", "p_duty": P_DUTY_XL330}
     table: dict[str, Any] = {
         "name": name,

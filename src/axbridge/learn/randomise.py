@@ -179,7 +179,7 @@ class Randomisation:
             if self.parameters:
                 tables = self.parameters[int(random.integers(len(self.parameters)))].drawn(random)
             if self.line.jitter > 0:
-                base = tables.get("sensor", {}).get("latency_ms", rig.model_of(servo).sensor.latency_ms)
+                base = tables.get("sensor", {}).get("latency_ms", rig.specs[servo.name].model.sensor.latency_ms)
                 late = base + 1000 * float(random.uniform(0.0, self.line.jitter))
                 tables = toml_tables.merged(tables, {"sensor": {"latency_ms": late}})
             return {"params": toml_tables.merged(servo.params, tables)}

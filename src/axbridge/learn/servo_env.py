@@ -26,7 +26,6 @@ from axbridge.robot.simulation import hold_up
 from axbridge.robot.trajectory_time import REPLY_TIMEOUT
 from axbridge.rotations import matrix
 from axbridge.servo.checks import is_no_angle
-from axbridge.units import Calibration
 
 require("an environment", "gymnasium")
 import gymnasium  # noqa: E402
@@ -99,8 +98,8 @@ class ServoEnv(gymnasium.Env[Observation, Observation]):  # type: ignore[misc]  
         if not is_amount(self._step_ms) or not self._step_ms:
             raise UsageError(f"a step_ms of {step_ms!r}", "give ms, such as 20")
         self.start = np.array([servo.position for servo in self.rig.servos])
-        protocols = {s.name: self.rig.profile_of(s).protocol for s in self.rig.dynamixels}
-        self._fault_masks = {name: PROTOCOLS[protocol].fault_mask for name, protocol in protocols.items()}
+        profiles = {servo.name: self.rig.specs[servo.name].profile for servo in self.rig.dynamixels}
+        self._fault_masks = {name: PROTOCOLS[own.protocol].fault_mask for name, own in profiles.items()}
         self._lost: dict[str, tuple[float, str]] = {}
         self._stepped = 0.0
         low, high = self._low, self._high = _limits(self.rig)
@@ -277,9 +276,10 @@ def _limits(rig: Rig) -> tuple[FloatArray, FloatArray]:
     """Return the lowest and highest goals within the rig's limits and the registers' ranges, (n,) each, rad."""
     ends = []
     for servo in rig.servos:
-        low, high = np.clip(servo.soft_limits, *rig.stops_of(servo))
+        spec = rig.specs[servo.name]
+        low, high = np.clip(servo.soft_limits, *spec.stops)
         if servo.drive == "dynamixel":
-            lowest, highest = Calibration(rig.profile_of(servo).units, servo.zero, servo.direction).range
+            lowest, highest = spec.calibration.range
             low, high = max(low, lowest), min(high, highest)
         ends.append((low, high))
     low_ends, high_ends = np.array(ends).T

@@ -67,7 +67,7 @@ def changed(
     wired = rig.overridden({"bus": [table.model_dump() | bus for table in rig.buses]}) if bus else rig
     changed_rig = wired.with_servos(lambda servo: _params(rig, servo, {**params, **each(servo)}))
     for servo in changed_rig.dynamixels:
-        changed_rig.model_of(servo)
+        _ = changed_rig.specs[servo.name].model  # raises for a value out of range
     return changed_rig
 
 
@@ -77,7 +77,7 @@ def _params(rig: Rig, servo: ServoConfig, values: Mapping[str, float]) -> dict[s
         return {}
     tables: dict[str, Any] = {}
     if "friction" in values:
-        tables["friction"] = _dry(rig.model_of(servo).friction, values["friction"])
+        tables["friction"] = _dry(rig.specs[servo.name].model.friction, values["friction"])
     for name, value in values.items():
         if name != "friction":
             table, _, key = SHORT.get(name, name).partition(".")

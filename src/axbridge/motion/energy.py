@@ -140,9 +140,10 @@ class _Machine:
         """Set the servos' parameters, with their joints' friction; return limits by name and unit."""
         rows, facts, limits = [], [], {}
         for servo, column in zip(rig.dynamixels, self._driven, strict=True):
-            model, profile, volts = rig.model_of(servo), rig.profile_of(servo), rig.supply_of(servo)
+            spec = rig.specs[servo.name]
+            model, profile, volts = spec.model, spec.profile, spec.supply
             row, joint, name = pack(model, profile.units.position), self._body.tree.joints[column], servo.name
-            low, high = np.clip(servo.soft_limits, *rig.stops_of(servo))
+            low, high = np.clip(servo.soft_limits, *spec.stops)
             top = min(servo.max_velocity or profile.electrics.no_load_speed * RPM, page.speed.get(name, math.inf))
             torque = min(servo.max_torque or profile.electrics.stall_torque, page.torque.get(name, math.inf))
             torque = min(torque, row[Param.EFFICIENCY] * row[Param.CONSTANT] * (model.motor.max_current or math.inf))

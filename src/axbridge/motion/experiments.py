@@ -16,10 +16,9 @@ from axbridge import minimum_jerk
 from axbridge.config.rig import Rig
 from axbridge.errors import BusError, UsageError, warn
 from axbridge.files import check_new
-from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.recording import Recording, Segment, Track
-from axbridge.recording.robot_recorder import RobotRecorder
+from axbridge.recording.robot_recorder import RobotRecorder, recording_of
 from axbridge.recording.stored import open_recording
 from axbridge.robot.open import open_robot
 from axbridge.robot.robot import Robot
@@ -611,8 +610,7 @@ def recorded(
     with open_robot(rig, backend, port=port, seed=seed) as robot:
         check(experiment, robot, servo, options)
         _check_tick(robot, period)
-        facts = describe(rig, seed=seed, experiment=experiment, tick_ms=period) | robot.origin
-        with Recorder(path, facts) as recorder, robot:  # the robot is closed first: no motor is on during compression
+        with recording_of(robot, path, rig, seed=seed, experiment=experiment, tick_ms=period) as recorder:
             done = conduct(experiment, robot, servo, recorder, options, tick_ms=period, progress=progress)
             recorder.event(robot.time + done.slipped, "bus statistics", **robot.bus_statistics)
     return done

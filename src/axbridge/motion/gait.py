@@ -453,7 +453,8 @@ def _feed_forward(
         servo = body.servos.get(body.tree.joints[column].name)
         if servo is not None and servo.drive == "dynamixel":
             moving = (servo.direction * values[:, column] for values in (speed, faster, torque))
-            ahead = goal_offset(rig.model_of(servo), rig.profile_of(servo), rig.supply_of(servo), *moving)
+            spec = rig.specs[servo.name]
+            ahead = goal_offset(spec.model, spec.profile, spec.supply, *moving)
             lead[:, column] = servo.direction * ahead
     return lead
 

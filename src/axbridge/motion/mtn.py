@@ -312,7 +312,7 @@ def joints_of(rig: Rig) -> JointTable:
             why = f"{names[servo.id]} and {servo.name} of rig {rig.name} have the same id {servo.id}"
             raise UsageError(why, "a RoboPlus file has one bus: give a rig with the servos of one")
         names[servo.id] = servo.name
-        calibrations[servo.name] = Calibration(rig.profile_of(servo).units, servo.zero, servo.direction)
+        calibrations[servo.name] = rig.specs[servo.name].calibration
     return JointTable({name: id_ for id_, name in names.items()}, calibrations)
 
 

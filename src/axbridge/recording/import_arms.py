@@ -314,7 +314,7 @@ def import_arm_folder(folder: Path | str, rig: Rig, *, warned: Warned = lambda _
         raise RecordingError(folder, "has a state before the first goal", "copy both files of one motion")
     servos: dict[str, Columns] = {}
     for place, servo in enumerate(rig.servos):
-        low, high = rig.stops_of(servo) if servo.name == _GRIPPER else (0.0, 1.0)
+        low, high = rig.specs[servo.name].stops if servo.name == _GRIPPER else (0.0, 1.0)
         values = {
             "time": state_times + (count + _READS * place + 0.5) * _TRANSACTION,
             "command": low + (high - low) * goals[goal_index, place],

@@ -50,8 +50,9 @@ def describe(
             facts["urdf"] = rig.urdf_text()
         facts |= {"profiles": {}, "models": {}}
         for servo in rig.dynamixels:
-            profile = rig.profile_of(servo).model_dump(mode="json", by_alias=True, exclude={"path"})
-            model = rig.model_of(servo).model_dump(mode="json", exclude={"path"})
+            spec = rig.specs[servo.name]
+            profile = spec.profile.model_dump(mode="json", by_alias=True, exclude={"path"})
+            model = spec.model.model_dump(mode="json", exclude={"path"})
             facts["profiles"][profile["name"]] = _digest(profile)
             facts["models"][servo.name] = {**model, "hash": _digest(model)}
     return facts | more

@@ -9,12 +9,15 @@ from __future__ import annotations
 import math
 import time as clocks
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
+from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError
+from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.recording import COMMANDS
 from axbridge.state import Goals, Observer, StepReport, StepTable
@@ -30,6 +33,16 @@ class _Robot(Protocol):
     def __getitem__(self, name: str) -> Any: ...  # its `Goals`, and its `max_velocity`
     def __iter__(self) -> Iterator[str]: ...
     def observe(self, observer: Observer) -> Callable[[], None]: ...
+
+
+@contextmanager
+def recording_of(robot: Any, path: Path, rig: Rig, **facts: Any) -> Iterator[Recorder]:
+    """Yield a recorder for a robot; at the end the robot is closed first: its motors must not wait for the compression.
+
+    `rig` and `facts` are described in the metadata, see `describe`.
+    """
+    with Recorder(path, describe(rig, **facts) | robot.origin) as recorder, robot:
+        yield recorder
 
 
 class RobotRecorder:

@@ -81,9 +81,9 @@ def rig_of_scan(name: str, port: str | None = None, baud: int = 1_000_000) -> Ri
     line = {"name": "main", "port": port or "auto", "baud": baud}
     there = rig_of_bus(Rig.model_validate({"name": name, "bus": [line], "servo": [placeholder]}), port)
     servos = []
-    supply = max(there.profile_of(servo).electrics.nominal_voltage for servo in there.servos)
+    supply = max(spec.profile.electrics.nominal_voltage for spec in there.specs.values())
     for servo in there.servos:
-        own, profile = f"servo_{servo.id}", there.profile_of(servo)
+        own, profile = f"servo_{servo.id}", there.specs[servo.name].profile
         facts = {"name": own, "joint": own, "zero": profile.units.middle, "model": profile.model}
         if profile.electrics.nominal_voltage < supply:
             facts["supply_voltage"] = profile.electrics.nominal_voltage
@@ -100,8 +100,8 @@ def _entry(rig: Rig, bus: BusConfig, scanned: FoundServo, line: SerialBus) -> di
     if scanned.model is None:
         why = "answers with damaged packets: two servos with one id, or a bad cable"
         raise BusError(f"servo {scanned.id} {why}", separate(line.port_name))
-    own = next((servo for servo in rig.dynamixels if rig.profile_of(servo).model_number == scanned.model), None)
-    profile = profile_for(scanned.model, scanned.firmware) if own is None else rig.profile_of(own)
+    own = next((servo for servo in rig.dynamixels if rig.specs[servo.name].profile.model_number == scanned.model), None)
+    profile = profile_for(scanned.model, scanned.firmware) if own is None else rig.specs[own.name].profile
     if own is None and profile is not None and profile.maker == "Feetech":  # 7.4 V and 12 V have one model number
         limit = read_register(line, scanned.id, profile.register("max_voltage_limit"))
         profile = profile_for(scanned.model, scanned.firmware, limit)
@@ -144,7 +144,7 @@ def changes(rig: Rig, servo: ServoConfig, mounting: Mounting) -> tuple[dict[str,
     """
     notes: list[str] = []
     wanted: dict[str, Value] = {"bus": mounting.bus, "id": mounting.id}
-    if rig.profile_of(servo).model_number != mounting.profile.model_number:
+    if rig.specs[servo.name].profile.model_number != mounting.profile.model_number:
         wanted["profile"] = mounting.profile.name
         notes.append(f"{servo.name} is an {mounting.profile.name}; its model may have to change, too")
     wanted |= {"zero": mounting.zero, "direction": mounting.direction}
@@ -243,7 +243,7 @@ def judge_mounting(rig: Rig, off: Mapping[str, float], turns: Sequence[JointTurn
         wrong.append((joint, problem, "id"))
     for name, angle in off.items():
         if abs(angle) > STRAIGHT and name not in {*swapped_names, *swapped_names.values()}:
-            counts = round(angle / rig.profile_of(servos[name]).units.position) * servos[name].direction
+            counts = round(angle / rig.specs[name].profile.units.position) * servos[name].direction
             reads = f"reads {math.degrees(angle):+.1f}° too much where it should be straight"
             wrong.append((name, f"{reads}: its zero is off by {counts:+d} counts, or it was not held straight", "zero"))
     concerned.update(name for name, *_ in wrong)

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from axbridge.bus.base import Bus
 from axbridge.bus.commission import apply_registers
 from axbridge.bus.cycle import Cycle, CycleServo, Goal
 from axbridge.bus.handshake import Expected, Finding, handshake, require
@@ -27,9 +26,8 @@ from axbridge.errors import BusError, PortError, UsageError, warn
 from axbridge.robot.backend import SIMULATION, Backend, call_all
 from axbridge.robot.drives.bus_drive import BusDrive
 from axbridge.robot.drives.drive import Drive
-from axbridge.robot.drives.feetech import FeetechDrive
 from axbridge.robot.drives.ideal import IdealDrive
-from axbridge.robot.drives.x_drive import XDrive
+from axbridge.robot.drives.known import drive_of
 from axbridge.robot.safety.net import NETS, Safety
 from axbridge.robot.sensors import Sample, Sensor, SerialImu, SimulatedSensor
 from axbridge.state import BusEvent
@@ -37,13 +35,6 @@ from axbridge.state import BusEvent
 _log = logging.getLogger(__name__)
 _STDERR = 2
 _NEAR = math.radians(1)  # no warning if the servo's own limits are less than this within the rig's
-_DRIVES = {"x": XDrive, "sts": FeetechDrive, "scs": FeetechDrive}  # by family of units
-
-
-def drive_of(rig: Rig, servo: ServoConfig, bus: Bus) -> BusDrive:
-    """Return the drive of a rig's servo on a bus."""
-    profile = rig.profile_of(servo)
-    return _DRIVES.get(profile.units_name, BusDrive)(servo, profile, rig.model_of(servo), bus)
 
 
 class Connection:
@@ -335,7 +326,7 @@ class Connection:
     def _drive(self, config: ServoConfig) -> Drive:
         simulated = self.backend.simulated
         if config.drive == "dynamixel":
-            return drive_of(self.rig, config, self.backend.buses[config.bus])
+            return drive_of(self.rig.specs[config.name], self.backend.buses[config.bus])
         assert simulated is not None  # `open_real` refuses ideal joints
         return IdealDrive(config, simulated.ideal[config.name])
 

@@ -45,25 +45,30 @@ class TorqueWatch:
         if self._all_had_torque and not (connection.events or connection.torqueless or restarted):
             return
         wanted = {name for name, joint in joints.items() if joint.setpoints.enabled and not joint.dead}
-        back = {event.name for event in connection.events if event.kind == "without power"} & wanted
+        lost_power = {event.name for event in connection.events if event.kind == "without power"}
+        # each servo is written to in turn: in the rig's order, because that of a set differs from program to program
+        back = [name for name in joints if name in lost_power & wanted]
         for name in back:
             joints[name].doubt_turns()
             if joints[name].has_goal_turns_away(joints[name].sample("position")):
                 connection.cycles[joints[name].config.bus].withhold(name)
                 self._why[name] = "it was without power, and may have forgotten its turns"
-        for name in restarted:  # before torque on, which may change the position count at the end of a turn
-            joints[name].stand_still(joints[name].sample("position"))
+        for name, joint in joints.items():  # before torque on, which may change the position count at the end of a turn
+            if name in restarted:
+                joint.stand_still(joint.sample("position"))
         lost = any(event.kind == "port lost" for event in connection.events)
         for name in joints if lost else back:
             joints[name].torque_loss_count += 1  # the joint must not follow a running trajectory
         withheld = connection.withheld
-        back -= withheld
-        for name in connection.unpowered:
-            with contextlib.suppress(BusError):  # again in the next step
-                here = connection.revive(name, on=name in wanted - withheld)
-                joints[name].keep_off()
-                if name in back or joints[name].limp:  # else a signal has switched it off; its goal may be newer
-                    joints[name].stand_still(here)
+        back = [name for name in back if name not in withheld]
+        unpowered = connection.unpowered
+        for name, joint in joints.items():
+            if name in unpowered:
+                with contextlib.suppress(BusError):  # again in the next step
+                    here = connection.revive(name, on=name in wanted - withheld)
+                    joint.keep_off()
+                    if name in back or joint.limp:  # else a signal has switched it off; its goal may be newer
+                        joint.stand_still(here)
         off = withheld | connection.switched_off
         limp = off | connection.unpowered
         if self._marked is None:
@@ -77,9 +82,10 @@ class TorqueWatch:
                 joint.limp, joint.withheld = name in limp, name in withheld
         self._why |= {event.name: why for event in connection.events if (why := _reason(event))}
         before, self._off = self._off, off & (wanted | self._off)
-        self._unpowered_at |= dict.fromkeys(back | connection.unpowered & self._unpowered_at.keys(), time)
+        still_off = connection.unpowered & self._unpowered_at.keys()
+        self._unpowered_at |= {name: time for name in joints if name in back or name in still_off}
         if back:
-            subject = "all servos" if len(back) == len(joints) else ", ".join(sorted(back))
+            subject = "all servos" if len(back) == len(joints) else ", ".join(back)
             warn(f"without power until now: {subject}; each stays where it is until its next command, softly at first")
         for name in sorted(self._off - before):
             warn(f"servo {name!r} has no torque, and stays limp until recover(): {self._why.get(name, _OTHER_PROGRAM)}")

@@ -141,12 +141,12 @@ def check_driver(
 def write_junit(findings: Sequence[Finding], path: Path, name: str) -> None:
     """Write findings as a JUnit file: a harmful outcome is a failure."""
     suite = ET.Element("testsuite", name=name, tests=str(len(findings)))
-    suite.set("failures", str(sum(one.outcome in BAD for one in findings)))
-    for one in findings:
-        case = ET.SubElement(suite, "testcase", classname=name, name=one.case, time=f"{one.seconds:.3f}")
-        if one.outcome in BAD:
-            ET.SubElement(case, "failure", message=one.outcome).text = f"{one.packet}\n{one.note}"
-        ET.SubElement(case, "system-out").text = one.outcome
+    suite.set("failures", str(sum(run.outcome in BAD for run in findings)))
+    for run in findings:
+        case = ET.SubElement(suite, "testcase", classname=name, name=run.case, time=f"{run.seconds:.3f}")
+        if run.outcome in BAD:
+            ET.SubElement(case, "failure", message=run.outcome).text = f"{run.packet}\n{run.note}"
+        ET.SubElement(case, "system-out").text = run.outcome
     ET.ElementTree(suite).write(path, encoding="utf-8", xml_declaration=True)
 
 
@@ -177,11 +177,11 @@ def _run(bus: ServoBus, command: Sequence[str], case: Case | None, clean: Ran | 
             if not isinstance(failure, subprocess.TimeoutExpired):
                 raise
             (out, err), code = program.communicate(), None
-    said = [line for line in (err.strip() or out.strip()).splitlines() if line.strip()]
+    lines = [line for line in (err.strip() or out.strip()).splitlines() if line.strip()]
     return Ran(
         code,
         tuple(map(float, _NUMBER.findall(out))),
-        said[-1].strip() if said else "",
+        lines[-1].strip() if lines else "",
         time.monotonic() - began,
         tuple(bus.powered),
         tuple(bus.packets),
@@ -189,12 +189,12 @@ def _run(bus: ServoBus, command: Sequence[str], case: Case | None, clean: Ran | 
 
 
 def _filled(spec: str, packets: Sequence[LoggedPacket]) -> str:
-    answers = [one for one in packets if one.kind == "status"]
-    asked = [one for one in packets if one.kind != "status"]
-    writes = [one for one in asked if "write" in one.kind]
+    answers = [packet for packet in packets if packet.kind == "status"]
+    instructions = [packet for packet in packets if packet.kind != "status"]
+    writes = [packet for packet in instructions if "write" in packet.kind]
     answer = max(len(answers) // 2, 1)
     return spec.format(
-        answer=answer, next=answer + 1, write=max(len(writes) // 2, 1), packet=max(len(asked) // 2, 1),
+        answer=answer, next=answer + 1, write=max(len(writes) // 2, 1), packet=max(len(instructions) // 2, 1),
         id=_asked_most(packets),
     )  # fmt: skip
 
@@ -206,11 +206,11 @@ def _asked_most(packets: Sequence[LoggedPacket]) -> int:
 
 def _answering(packets: Sequence[LoggedPacket]) -> list[int]:
     """Return the id of each status packet of a single servo; the shared answer to a fast read is left out."""
-    return [one.id for one in packets if one.kind == "status" and one.id != BROADCAST]
+    return [packet.id for packet in packets if packet.kind == "status" and packet.id != BROADCAST]
 
 
 def _judged(case: Case, ran: Ran, clean: Sequence[Ran], *, unplugged: bool) -> Finding:
-    number, struck = next(((n, one) for n, one in enumerate(ran.packets, 1) if one.fault), (0, None))
+    number, struck = next(((n, hit) for n, hit in enumerate(ran.packets, 1) if hit.fault), (0, None))
     packet = "" if struck is None else f"{number}: {struck.kind} of {struck.id}"
     if ran.code is None:
         outcome = HANGS

@@ -101,7 +101,7 @@ class ServoBus:
     @property
     def packets(self) -> list[LoggedPacket]:
         """Return the packets since the start of the test, in order, at most 20,000."""
-        return [LoggedPacket(**{**one, "data": bytes.fromhex(one["data"])}) for one in self._do("packets")]
+        return [LoggedPacket(**{**packet, "data": bytes.fromhex(packet["data"])}) for packet in self._do("packets")]
 
     def reboot(self) -> None:
         """Switch every servo's power off and on: EEPROM is kept, RAM is reset, torque is off."""
@@ -128,10 +128,10 @@ class ServoBus:
         with contextlib.suppress(BrokenPipeError):  # `_answer` reports the cause
             self._server.stdin.write(json.dumps({"command": command, **arguments}) + "\n")
             self._server.stdin.flush()
-        said = self._answer()
-        if not said["ok"]:
-            raise UsageError(said["error"], said["hint"])
-        return said["result"]
+        answer = self._answer()
+        if not answer["ok"]:
+            raise UsageError(answer["error"], answer["hint"])
+        return answer["result"]
 
     def _answer(self, patience: float | None = _PATIENCE) -> dict[str, Any]:
         out = self._server.stdout
@@ -139,11 +139,9 @@ class ServoBus:
         line = out.readline() if select.select([out], [], [], patience)[0] else ""
         if not line:
             self._server.kill()
-            said = self._server.communicate()[1].strip().removeprefix("axbridge: ")
-            why, _, hint = said.partition("\n")
-            raise PortError(
-                "virtual bus", why or f"no answer for {_PATIENCE:.0f} s", hint or f"see why: {self._command}"
-            )
+            text = self._server.communicate()[1].strip().removeprefix("axbridge: ")
+            why, _, hint = (text or f"no answer for {_PATIENCE:.0f} s").partition("\n")
+            raise PortError("virtual bus", why, hint or f"see why: {self._command}")
         answer: dict[str, Any] = json.loads(line)
         return answer
 
@@ -189,10 +187,10 @@ def serve(
             finally:
                 server.terminate()
                 try:
-                    _, said = server.communicate(timeout=_END)
+                    _, text = server.communicate(timeout=_END)
                 except subprocess.TimeoutExpired:
                     server.kill()
-                    _, said = server.communicate()
-                for line in (said or "").splitlines():
+                    _, text = server.communicate()
+                for line in (text or "").splitlines():
                     if line.startswith("warning: "):
                         print(line, file=sys.stderr)

@@ -172,7 +172,7 @@ class Actions:
         """Move servos to a pose, rad, within speed limits; one moved by a slider or switched off is dropped."""
         robot, servos = self._robot, self._robot.driven()
         if not 0 < duration < math.inf:
-            raise UsageError(f"a way of {duration:g} s is not positive and finite", "give seconds")
+            raise UsageError(f"a duration of {duration:g} s is not positive and finite", "give seconds")
         if wrong := [name for name, goal in pose.items() if not math.isfinite(goal)]:
             raise UsageError(f"the pose says no number for {', '.join(wrong)}", "save it again")
         robot.refuse_unknown_turns({name: goal for name, goal in pose.items() if name in robot})

@@ -83,13 +83,13 @@ def _news(page: LivePage, commands: Commands) -> str:
     """Return all texts of the page as JSON, for `web/page.js`."""
     robot, picture, now = page.robot, page.picture, monotonic()
     level, trouble = _trouble(page, now)
-    said, number, time = page.said
+    latest, number, time = page.message
     document: dict[str, Any] = {
         "state": _state(page),
         "level": level,
         "trouble": trouble,
         "stopped": robot.stopped,
-        "said": {"text": said if now - time < _MESSAGE_TIME else "", "number": number},
+        "said": {"text": latest if now - time < _MESSAGE_TIME else "", "number": number},
         "speed": page.actions.share,
         "torques": [_number(servo.goals.torque) for servo in robot.values()],
         "poses": [START, *commands.poses.poses],
@@ -98,14 +98,14 @@ def _news(page: LivePage, commands: Commands) -> str:
         "events": page.events.latest(),
     }
     if picture is not None:
-        rows = [["late steps", str(picture.late)], ["a bus cycle takes", f"{picture.cycle:.1f} ms"]]
+        rows = [["late steps", str(page.late)], ["a bus cycle takes", f"{page.cycle:.1f} ms"]]
         rows += [
             [name, f"{lost} lost, {damaged} damaged, {late} late"]
-            for name, (lost, damaged, late) in picture.packets.items()
+            for name, (lost, damaged, late) in page.packets.items()
             if lost or damaged or late
         ]
         document |= {"lost": picture.lost, "causes": picture.causes, "line": rows}
-    document["rate"] = "" if picture is None else f"{picture.rate:.0f} steps/s"
+    document["rate"] = "" if picture is None else f"{page.rate:.0f} steps/s"
     return json.dumps(document, separators=(",", ":"))
 
 
@@ -135,8 +135,8 @@ def _trouble(page: LivePage, now: float) -> tuple[str, str]:
             wrong.append(f"{', '.join(names) if len(names) <= _NAMED else f'{len(names)} servos'} {why}")
     stale = now - picture.seen
     late = [f"no step for {stale:.0f} s: what you ask for waits"] if stale > 1.0 else []
-    if not late and picture.rate < _SLOW * picture.wanted:
-        late = [f"{picture.rate:.0f} of {picture.wanted:.0f} steps/s: steps are late"]
+    if not late and page.rate < _SLOW * page.wanted:
+        late = [f"{page.rate:.0f} of {page.wanted:.0f} steps/s: steps are late"]
     return "bad" if wrong else "warn", "; ".join((*wrong, *picture.causes, *late))
 
 

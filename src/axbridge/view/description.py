@@ -14,6 +14,7 @@ from axbridge.config.rig import Rig
 from axbridge.config.urdf import SLIDES, Shape, read_mesh
 from axbridge.errors import require
 
+_VECTORS = "place", "turn", "axis", "centre"  # of a link
 _PLAIN = (0.55, 0.58, 0.62)  # of shapes without a colour
 _MOST = 20_000  # triangles of a mesh; a larger mesh is replaced by its convex hull
 _OWN = Path(__file__).with_name("web")
@@ -23,7 +24,7 @@ def described(rig: Rig, names: list[str], ranges: Mapping[str, tuple[float, floa
     """Return servos and body for `web/page.js` and `web/body.js`; `ranges` are the ends of sliders, rad or m."""
     joints = {servo.joint: servo.name for servo in rig.servos}
     tree = None if rig.world is None else rig.tree()
-    hot = {servo.name: {"hot": rig.profile_of(servo).hot_from(servo.registers)} for servo in rig.dynamixels}
+    hot = {servo.name: {"hot": rig.specs[servo.name].profile.hot_from(servo.registers)} for servo in rig.dynamixels}
     links: list[dict[str, Any]] = []
     slides: set[str] = set()
     for link, parent in enumerate(()) if tree is None else enumerate(tree.parent.tolist()):
@@ -31,14 +32,10 @@ def described(rig: Rig, names: list[str], ranges: Mapping[str, tuple[float, floa
         dof, sliding = int(tree.dof[link]), bool(tree.kind[link] == SLIDES)
         servo = joints.get(tree.joints[dof].name, "") if dof >= 0 else ""
         slides |= {servo} if sliding else set()
-        links.append(
-            {
-                "parent": parent, "servo": names.index(servo) if servo in names else -1, "slides": sliding,
-                "place": _numbers(tree.place[link]), "turn": _numbers(tree.turn[link]),
-                "axis": _numbers(tree.axis[link]), "centre": _numbers(tree.centre[link]),
-                "mass": round(float(tree.mass[link]), 5),
-            }
-        )  # fmt: skip
+        vectors = {name: _numbers(getattr(tree, name)[link]) for name in _VECTORS}
+        mover = names.index(servo) if servo in names else -1
+        mass = round(float(tree.mass[link]), 5)
+        links.append({"parent": parent, "servo": mover, "slides": sliding, **vectors, "mass": mass})
     shapes = () if tree is None else rig.shapes("visual")
     return {
         "name": rig.name,

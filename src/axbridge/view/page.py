@@ -69,11 +69,6 @@ class Picture:
     ghost: Mapping[str, float]  # position of each simulated servo of a twin, rad
     lost: Mapping[str, str]  # present faults, by servo; "" is the bus
     causes: tuple[str, ...]  # why servos do not follow their commands or models, in words
-    rate: float  # steps a second
-    wanted: float  # requested steps a second if steps are late; else 0
-    late: int  # number of late steps so far
-    cycle: float  # median time of a bus cycle, ms
-    packets: Mapping[str, tuple[int, int, int]]  # lost, damaged and late so far, by servo
     contacts: tuple[Contact, ...] = ()  # contact points and forces of a simulated robot
     seen: float = field(default_factory=monotonic)  # time of the picture, monotonic, s
 
@@ -119,7 +114,7 @@ class LivePage:
 
     def __init__(self, robot: Robot, port: int | None, host: str) -> None:
         self.robot = robot
-        self.said = "", 0, 0.0  # latest message, number of messages so far, and its time (monotonic)
+        self.message = "", 0, 0.0  # latest message, number of messages so far, and its time (monotonic)
         self.events = Events()
         self.requests = Requests(self.report)
         self.actions = Actions(robot)
@@ -134,11 +129,12 @@ class LivePage:
         self._why_off = _OFF  # reason of the latest stop
         self._left_off = False  # whether no motor was switched on since the latest stop
         self._missing: set[str] = set()  # servos without replies, and "" for the bus
-        self._late = self._steps = 0
+        self.late = self._steps = 0  # number of late steps, and of all
         self._counted = 0, monotonic()
-        self._rate = self._wanted = 0.0
+        self.rate = self.wanted = 0.0  # steps a second; requested ones if steps are late, else 0
         self._asked = self._delayed = 0.0  # ms since the latest `_poll_line`: requested step time, and delays
-        self._line: tuple[float, dict[str, tuple[int, int, int]]] = math.nan, {}
+        self.cycle = math.nan  # median time of a bus cycle, ms
+        self.packets: Mapping[str, tuple[int, int, int]] = {}  # lost, damaged and late, by servo
         self._line_due = self._due = 0.0
         self._fresh = threading.Event()
         self._done = threading.Event()
@@ -174,11 +170,11 @@ class LivePage:
     def begin(self, receive: Callable[[str], None], words: Callable[[], str]) -> None:
         """Start observing the robot; `receive` handles requests of pages, `words` returns the texts to show."""
         self.receive, self._news = receive, words
-        used = [self.robot.rig.model_of(servo) for servo in self.robot.rig.dynamixels]
+        used = [self.robot.rig.specs[servo.name].model for servo in self.robot.rig.dynamixels]
         guessed = sorted({model.name for model in used if model.prediction == PredictionParams()})
         if guessed and self.robot.backend == "twin":
             models = ", ".join(guessed)
-            self.report(f"the ghost's servos are of model {models}, which nobody has fitted to these: identify them")
+            self.report(f"the ghost's servos are of model {models}, which was not fitted to these: identify them")
         self._leave = self.robot.observe(self._step, closed=self.close)
         self._thread = threading.Thread(target=self._draw, name="axbridge page", daemon=True)
         self._thread.start()
@@ -196,7 +192,7 @@ class LivePage:
         """Do the waiting requests, and take a picture if one is due."""
         self.requests.serve()
         self._steps += 1
-        self._late += report.late > 0
+        self.late += report.late > 0
         self._asked += report.requested
         self._delayed += report.late
         for event in report.events:
@@ -207,7 +203,7 @@ class LivePage:
         self._due = max(self._due + _EVERY, now)
         if now >= self._line_due:
             self._line_due = now + 1.0
-            self._line = self._poll_line(now)
+            self._poll_line(now)
         robot, simulation = self.robot, self.robot.simulation
         on = {name: servo.torque_enabled for name, servo in robot.items()}
         self._left_off &= robot.stopped or not any(on.values())
@@ -224,9 +220,8 @@ class LivePage:
         for words in causes:
             self.events.go_on(robot.time, words)
         self.picture = Picture(
-            robot.time, states, goals, on, base, ghost, self._troubles(states), causes, self._rate, self._wanted,
-            self._late, self._line[0], self._line[1], touching, now,
-        )  # fmt: skip
+            robot.time, states, goals, on, base, ghost, self._troubles(states), causes, touching, now
+        )
         self._fresh.set()
 
     def _note(self, event: BusEvent) -> None:
@@ -248,33 +243,33 @@ class LivePage:
         for name, state in states.items():
             words = ["missing"] if name in self._missing else []
             words += [state.errors.describe()] if state.errors else []
-            words += ["off until somebody lets it recover"] if name in withheld else []
+            words += ["off until it is recovered"] if name in withheld else []
             words_of |= {name: ", ".join(words)} if words else {}
         return words_of
 
-    def _poll_line(self, now: float) -> tuple[float, dict[str, tuple[int, int, int]]]:
-        """Update the step rates; return the cycle time, ms, and lost, damaged and late packets by servo."""
+    def _poll_line(self, now: float) -> None:
+        """Update the step rates, the cycle time, and the counts of packets."""
         steps, since = self._counted
         self._counted = self._steps, now
-        self._rate = (self._steps - steps) / (now - since) if now > since else 0.0
-        self._wanted = 1000 * (self._steps - steps) / self._asked if self._asked and self._delayed else 0.0
+        self.rate = (self._steps - steps) / (now - since) if now > since else 0.0
+        self.wanted = 1000 * (self._steps - steps) / self._asked if self._asked and self._delayed else 0.0
         self._asked = self._delayed = 0.0
         names = {(servo.bus, servo.id): servo.name for servo in self.robot.rig.servos}
         packets: dict[str, tuple[int, int, int]] = {}
-        cycle = 0.0
-        for bus, facts in self.robot.bus_statistics.items():
-            cycle = max(1000 * facts["cycle"]["p50"], cycle)
+        statistics = self.robot.bus_statistics
+        self.cycle = 1000 * max((facts["cycle"]["p50"] for facts in statistics.values()), default=0.0)
+        for bus, facts in statistics.items():
             for id_, line in ((facts["line"] or {}).get("servos") or {}).items():
                 if (name := names.get((bus, int(id_)))) is not None:
                     packets[name] = line["timeouts"], line["corrupt"], line["late"]
-        return cycle, packets
+        self.packets = packets
 
     # ---- requests of pages; from any thread
 
     def report(self, text: str) -> None:
         """Show a message on every page."""
         text = text.replace("\n", "; ")
-        self.said = text, self.said[1] + 1, monotonic()
+        self.message = text, self.message[1] + 1, monotonic()
         self.events.note(self.robot.time, text)
         self._fresh.set()
 
@@ -314,7 +309,7 @@ class LivePage:
             return f"{len(on)} of {len(self.robot)} motors are on."
         if self._unconfirmed:
             return f"{', '.join(self._unconfirmed)} did not confirm to be off: cut the servo supply."
-        return "All motors are off, until somebody releases them on the live page."
+        return "All motors are off until they are released on the live page."
 
     @property
     def stop_url(self) -> str:
@@ -344,7 +339,7 @@ class LivePage:
         """Put a simulated robot on its feet in the rig's start pose."""
         if not (self.owned and self.can_rise):
             hint = Remedy("view", says="only a simulated one, with {}")
-            raise AxBridgeError("nobody can hold this robot up from here", hint)
+            raise AxBridgeError("this robot cannot be held up from the page", hint)
         self._refuse_stopped()
         self._rise = True
 
@@ -446,7 +441,7 @@ class LivePage:
     def _draw(self) -> None:
         """Publish the newest picture, at most 25 times a second and twice while nothing moves, and new texts."""
         sent = words = 0.0
-        said, kept = "", None
+        latest, kept = "", None
         shown: Picture | None = None
         least = np.array([_counts(self.robot, name) for name in self.robot])
         while not self._done.is_set():
@@ -460,8 +455,8 @@ class LivePage:
                     sent, shown, drawn = now, picture, frame(picture)
                     self._frames.append(drawn)
                     self.server.publish("frame", drawn)
-            if now - words >= _WORDS and (message := self._news()) != said:
-                words, said = now, message
+            if now - words >= _WORDS and (message := self._news()) != latest:
+                words, latest = now, message
                 self.server.publish("words", message)
 
     def _mind_last_page(self, *, watched: bool, now: float) -> None:

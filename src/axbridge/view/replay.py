@@ -28,28 +28,30 @@ _BESIDE = {"position": "position"}  # columns of the recordings after the first
 
 
 def replay_page(rig: Rig, recordings: Sequence[Recording], labels: Sequence[str] = ()) -> str:
-    """Return the page of one or several recordings, aligned at their starts; all but the first are drawn as ghosts."""
+    """Return the page of recordings, aligned at their starts; all but the first are drawn as ghosts."""
     first = recordings[0]
     names = [servo.name for servo in rig.servos if servo.name in first and len(first[servo.name])]
-    for one in recordings:
-        if not any(len(one[name]) for name in names if name in one):
-            hint = "give the rig it was made with: --rig" if one is first else f"it has none of {', '.join(names)}"
-            raise RecordingError(one.path, f"holds nothing of rig {rig.name}", hint)
+    for recording in recordings:
+        if not any(len(recording[name]) for name in names if name in recording):
+            other = f"it has none of {', '.join(names)}"
+            hint = "give the rig it was made with: --rig" if recording is first else other
+            raise RecordingError(recording.path, f"holds nothing of rig {rig.name}", hint)
     columns = (len(_COLUMNS) + (len(recordings) - 1) * len(_BESIDE)) * len(names)
     most = max(200, int(_ROOM / _BYTES / (columns + _MORE * len(recordings))))
     entries = [
-        _described(one, names, label or one.path.name, most, _BESIDE if number else _COLUMNS)
-        for number, (one, label) in enumerate(zip(recordings, labels or [""] * len(recordings), strict=True))
+        _described(recording, names, label or recording.path.name, most, _BESIDE if number else _COLUMNS)
+        for number, (recording, label) in enumerate(zip(recordings, labels or [""] * len(recordings), strict=True))
     ]
+    title = " beside ".join(entry["label"] for entry in entries)
     notes = [f"{recording.path.name} {recording.flaw}" for recording in recordings if recording.flaw]
     every = max(math.ceil(len(first[names[0]]) / most), 1)
     notes += [f"of {every} samples one is here"] if every > 1 else []
     description = {
         **described(rig, names, {name: _ends(rig, name, first[name]) for name in names}),
-        "kind": "recording", "notes": [" beside ".join(one["label"] for one in entries), *notes],
+        "kind": "recording", "notes": [title, *notes],
         "recordings": entries, "flags": _flags(first),
     }  # fmt: skip
-    return page(f"{' beside '.join(one['label'] for one in entries)} – axbridge", description, live=False)
+    return page(f"{title} – axbridge", description, live=False)
 
 
 def _described(

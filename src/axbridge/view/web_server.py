@@ -152,10 +152,10 @@ class WebServer:
 
     def _nonsense(self, error: BaseException | None) -> None:
         """Show an error caused by an invalid message on the page, and only debug-log it."""
-        _log.debug("the page was sent what makes no sense", exc_info=error)
+        _log.debug("the page received an invalid message", exc_info=error)
         closed = getattr(error, "sent", 0)  # None, or 1011 after a ping time-out: the browser has just disconnected
         if self._robot is not None and closed is not None and getattr(closed, "code", 0) != 1011:
-            what = f"the page was sent what makes no sense ({type(error).__name__})"
+            what = f"the page received an invalid message ({type(error).__name__})"
             self._robot.events.note(self._robot.robot.time, what)
 
     def _receive(self, message: object) -> None:
@@ -207,7 +207,7 @@ class WebServer:
                 request.path, headers.get("Host", ""), headers.get("Origin"), "; ".join(headers.get_all("Cookie"))
             )
         except (ValueError, CookieError):  # as a host without its bracket, or a port that is no number
-            return _response(400, "the request has a header that makes no sense", {})
+            return _response(400, "the request has an invalid header", {})
         if refusal is not None:
             return _response(*refusal)
         if headers.get("Upgrade", "").lower() == "websocket":

@@ -29,9 +29,9 @@ def build_bank(rig: Rig, *, seed: int = 0, ideal: Iterable[IdealJoint] | None = 
     servos = [
         BankServo(
             config.joint,
-            rig.model_of(config),
+            rig.specs[config.name].model,
             config.direction,
-            rig.profile_of(config).units.position,
+            rig.specs[config.name].profile.units.position,
             len(names) + regulated.index(config.name) if config.name in regulated else names.index(config.bus),
         )
         for config in configs
@@ -48,7 +48,7 @@ def build_bank(rig: Rig, *, seed: int = 0, ideal: Iterable[IdealJoint] | None = 
     bank = ServoBank(
         engine,
         servos,
-        [bus.supply_voltage for bus in rig.buses] + [rig.supply_of(s) for s in configs if s.name in regulated],
+        [bus.supply_voltage for bus in rig.buses] + [rig.specs[s.name].supply for s in configs if s.name in regulated],
         supply_resistance=[bus.supply_resistance for bus in rig.buses] + [0.0] * len(regulated),
         seed=seed,
     )

@@ -168,11 +168,7 @@ class Unlocker:
 
     def _has_client(self) -> bool:
         name, own = os.ttyname(self._slave), str(os.getpid())
-        for link in open_files():
-            with contextlib.suppress(OSError):
-                if link.parts[2] != own and str(link.readlink()) == name:
-                    return True
-        return False
+        return any(file.process != own and file.path == name for file in open_files())
 
 
 def _block_signals() -> None:

@@ -18,7 +18,7 @@ from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.protocols.packet import BITS_PER_BYTE, BROADCAST, Packet
 from axbridge.bus.protocols.protocol import Protocol
 from axbridge.config.profile import FirmwareProfile
-from axbridge.config.registers import CONVENTIONS, Instruction
+from axbridge.config.registers import FAMILIES, Instruction
 from axbridge.servo.columns import State
 from axbridge.sim.bank import Motors
 from axbridge.virtual.alarms import AlarmLimits
@@ -88,15 +88,14 @@ class VirtualServo:
         self.zero = zero
         self.motors = motors
         self._rows = np.array([index])
-        self._level = int(CONVENTIONS[profile.protocol].addresses.STATUS_RETURN_LEVEL)
+        self._level = int(FAMILIES[profile.protocol].addresses.STATUS_RETURN_LEVEL)
         self._eeprom = profile.eeprom_end
         self._registered: tuple[int, bytes] | None = None
         self._backup = b""
         self._known = frozenset(Instruction[name] for name in profile.instructions)
         given = profile.timing.reply_us  # at return delay 0
         self._delays = {
-            int(code): given.get(code.name, given["WRITE"]) * 1e-6
-            for code in CONVENTIONS[profile.protocol].instructions
+            int(code): given.get(code.name, given["WRITE"]) * 1e-6 for code in FAMILIES[profile.protocol].instructions
         }
         self._pointers = profile.pointers
         for name, value in (registers or {}).items():

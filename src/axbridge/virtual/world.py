@@ -88,7 +88,7 @@ class World:
         buses = {bus.name: bus for bus in rig.buses}
         self.servos: dict[str, VirtualServo] = {  # by name
             config.name: VirtualServo(
-                profile := rig.profile_of(config),
+                profile := rig.specs[config.name].profile,
                 self.bank,
                 index,
                 zero=config.zero,
@@ -261,5 +261,5 @@ def initial_registers(config: ServoConfig, profile: FirmwareProfile, bus: BusCon
     """Return a servo's registers that differ from the factory's: id, baud rate, and those in the rig."""
     assert config.id is not None  # checked by the rig
     baud = profile.units.baud_register(bus.baud)
-    assert baud is not None  # checked by `Rig.profile_of`
+    assert baud is not None  # checked by `ServoSpec.profile`
     return {"id": config.id, "baud_rate": baud, **config.registers}

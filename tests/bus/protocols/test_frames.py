@@ -82,8 +82,8 @@ def test_an_echo_alone_is_no_reply(protocol, id_, length, echo):
 
 @BOTH
 def test_a_reply_needs_the_id_and_the_length_and_a_refusal_counts_only_if_none_may_come_late(protocol):
-    for who, params in ((2, b"\x01\x02"), (1, b"\x01\x02\x03"), (1, b"")):
-        assert search(protocol, protocol.encode_status(who, 0, params), 1, 2).packet is None
+    for id_, params in ((2, b"\x01\x02"), (1, b"\x01\x02\x03"), (1, b"")):
+        assert search(protocol, protocol.encode_status(id_, 0, params), 1, 2).packet is None
     refusal = protocol.encode_status(1, 4 if protocol.version == 2 else 8)
     assert search(protocol, refusal, 1, 2).packet
     assert not search(protocol, refusal, 1, 2, refusable=False).packet

@@ -31,22 +31,22 @@ assert packets.read2ByteTxRx(port, 2, PRESENT) == (MIDDLE, COMM_SUCCESS, 0)
 assert packets.readTxRx(port, 1, 0, 6)[0][3:] == [*word(MODEL), 1]
 assert packets.write1ByteTxRx(port, 1, 40, 1) == (COMM_SUCCESS, 0)
 assert packets.write2ByteTxRx(port, 1, GOAL, FAR) == (COMM_SUCCESS, 0)
-time.sleep(1.0)
+time.sleep(0.6)
 assert close_to(packets.read2ByteTxRx(port, 1, PRESENT)[0], FAR)
 assert packets.write2ByteTxOnly(port, 254, GOAL, MIDDLE) == COMM_SUCCESS
-time.sleep(1.0)
+time.sleep(0.6)
 assert close_to(packets.read2ByteTxRx(port, 1, PRESENT)[0], MIDDLE)
 assert packets.regWriteTxRx(port, 2, GOAL, 2, word(FAR)) == (COMM_SUCCESS, 0)
 time.sleep(0.3)
 assert packets.read2ByteTxRx(port, 2, PRESENT)[0] == MIDDLE
 assert packets.action(port, 254) == COMM_SUCCESS
-time.sleep(1.0)
+time.sleep(0.6)
 assert close_to(packets.read2ByteTxRx(port, 2, PRESENT)[0], FAR)
 write = GroupSyncWrite(port, packets, GOAL, 6)
 for id_ in IDS:
     assert write.addParam(id_, [*word(MIDDLE), 0, 0, *word(1000)])
 assert write.txPacket() == COMM_SUCCESS
-time.sleep(1.0)
+time.sleep(0.6)
 if not BIG:
     read = GroupSyncRead(port, packets, PRESENT, 8)
     for id_ in IDS:

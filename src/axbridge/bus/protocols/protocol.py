@@ -13,8 +13,8 @@ from axbridge.bus.protocols import v1
 from axbridge.bus.protocols.packet import BROADCAST, ByteStream, Packet, Search
 from axbridge.config.registers import (
     CALIBRATION,
-    CONVENTIONS,
     EEPROM_END,
+    FAMILIES,
     GROUP_READS,
     PRESENT,
     SYNC_READS,
@@ -106,8 +106,8 @@ class Protocol:
     _search = staticmethod(v1.find_answer)
 
     def __init__(self) -> None:
-        convention = CONVENTIONS[self.name]
-        place, self.names, self.byteorder = convention.addresses, convention.names, convention.byteorder
+        family = FAMILIES[self.name]
+        place, self.names, self.byteorder = family.addresses, family.names, family.byteorder
         # most parameter bytes of an instruction that fit into each receive buffer, even with most byte stuffing
         self.params_room = max(n for n in range(self.longest_packet) if self.longest(n) <= self.longest_packet)
         self.model_place, self.firmware_place = int(place.MODEL_NUMBER), int(place.FIRMWARE_VERSION)

@@ -31,7 +31,7 @@ from axbridge.bus.cycle import Cycle, CycleServo
 from axbridge.bus.line_lock import BusLock
 from axbridge.bus.protocols.protocol import Protocol
 from axbridge.clock import WallClock
-from axbridge.errors import BusError
+from axbridge.errors import BusError, PortError
 from axbridge.robot.safety.exits import Exits
 from axbridge.robot.safety.policies import Policy, disarm, hold, limp, park, powerless
 
@@ -39,6 +39,7 @@ _log = logging.getLogger(__name__)
 _STDERR = 2
 _TICK = 0.05  # s; longest interval between checks of the watchdog thread
 _PATIENCE = 2.0  # s to wait for the end of another thread's transaction
+_CONFIRMATION = 1.0  # s in which torque off is repeated at a signal: a busy computer may delay all replies for 0.5 s
 _OFTEN = 0.02  # s; shortest interval between signs of life to the guard
 _NO_SIGNAL = getattr(socket, "MSG_NOSIGNAL", 0)
 _SO_NOSIGPIPE = 0x1022  # of macOS, from <sys/socket.h>
@@ -284,8 +285,8 @@ class Safety:
         return "hold" if self.policy == "hold" else "limp"
 
     def _unconfirmed(self, cycles: Sequence[Cycle]) -> dict[str, BusError]:
-        names = {name for cycle in cycles for name in cycle.servos_by_name} - self._absent()
-        return {name: BusError("the policy was interrupted") for name in names}
+        names, absent = (name for cycle in cycles for name in cycle.servos_by_name), self._absent()
+        return {name: BusError("the policy was interrupted") for name in names if name not in absent}
 
     def _park(self, cycles: Sequence[Cycle]) -> None:
         """Move to the park pose if that is the policy and was not done yet."""
@@ -338,7 +339,11 @@ class Safety:
 
     def interrupt(self) -> None:
         """Apply the policy at a signal; if the program continues, goals start at the present position unless held."""
-        if errors := self._apply(self._real, self._restart_softly if self._rest == "limp" else lambda: None):
+        errors = self._apply(self._real, self._restart_softly if self._rest == "limp" else lambda: None)
+        end = time.monotonic() + _CONFIRMATION
+        while time.monotonic() < end and any(not isinstance(error, PortError) for error in errors.values()):
+            self._left = errors = self._limp_again(errors)
+        if errors:
             _complain(errors)
 
     def apply_for_good(self) -> None:
@@ -376,7 +381,9 @@ class Safety:
                 self._trip()
             elif self.stale and self._left and not self._leaving:
                 with self._applying:
-                    self._insist()
+                    left = self._limp_again(self._left)
+                    if self.stale:  # else `feed` was called meanwhile
+                        self._left = left
             if any(cycle.watchdogs.feed_due for cycle in self._real):
                 self._feed_watchdogs()
             if self.policy == "hold" and (self.stale or self._leaving):  # else the guard would limp holding servos
@@ -416,15 +423,17 @@ class Safety:
                 if off:
                     self._tripped(off)
 
-    def _insist(self) -> None:
-        """Limp the servos that have not confirmed; the watchdog repeats it until they do, or until the next `feed`."""
+    def _limp_again(self, left: Mapping[str, BusError]) -> dict[str, BusError]:
+        """Limp the servos that have not confirmed; return those that still do not."""
         errors: dict[str, BusError] = {}
         for cycle in self._real:
-            if names := [name for name in cycle.servos_by_name if name in self._left]:
-                with contextlib.suppress(BusError), cycle.bus.turn.held(_PATIENCE):
-                    errors |= limp(cycle, names)
-        if self.stale:
-            self._left = errors
+            if names := [name for name in cycle.servos_by_name if name in left]:
+                try:
+                    with cycle.bus.turn.held(_PATIENCE):
+                        errors |= limp(cycle, names)
+                except BusError as failure:
+                    errors |= dict.fromkeys(names, failure)
+        return errors
 
     # -- the guard process --------------------------------------------------------------------------------------------
 

@@ -16,8 +16,7 @@ from typing import NamedTuple
 from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.protocols.protocol import FIRST
 from axbridge.config.model import ServoModel
-from axbridge.config.rig import Rig
-from axbridge.config.rig_tables import ServoConfig
+from axbridge.config.rig import Rig, ServoSpec
 from axbridge.errors import ErrorFlag
 from axbridge.servo.columns import Command
 from axbridge.servo.position_laws import motor_duty
@@ -149,7 +148,7 @@ class Residuals:
                 load, twin_load = (motor_duty(sample.load, watched.allowed.dead) for sample in (state, twin))
                 row = _Row(time, goal, state.position, at, load, twin_load, state.voltage, twin.voltage)
                 causes |= _causes(watched, row)
-            for cause in causes:
+            for cause in sorted(causes):
                 gone = _STALE if cause == "stale model" else _GONE
                 if time - watched.seen.get(cause, -math.inf) > gone:
                     named_causes.append((cause, name))
@@ -228,8 +227,8 @@ def _spread(values: Sequence[float]) -> float:
     return max(values) - min(values)
 
 
-def tolerance(rig: Rig, servo: ServoConfig, model: ServoModel) -> Tolerance:
-    """Return the tolerance of a rig's servo with this model, by its held-out error and load share if it has them.
+def tolerance(spec: ServoSpec, model: ServoModel) -> Tolerance:
+    """Return the tolerance of a servo with this model, by its held-out error and load share if it has them.
 
     If the loop uses whole counts, friction lets a servo hold the same load with one step more or less. The joint loads
     of a free-standing robot depend on its stance, which no servo measures, so they are not compared.
@@ -237,23 +236,24 @@ def tolerance(rig: Rig, servo: ServoConfig, model: ServoModel) -> Tolerance:
     worth, dead = model.prediction, model.motor.dead_duty
     error = _USUAL_ERROR if worth.held_out_error is None else max(worth.held_out_error, _LEAST_ERROR)
     share = _USUAL_SHARE if worth.load_share is None else max(worth.load_share, _LEAST_SHARE)
-    step = _loop_step(rig, servo, model) / (1.0 - dead) if model.sensor.quantised else 0.0
-    if rig.world is not None and not rig.world.fixed_base:
+    step = _loop_step(spec, model) / (1.0 - dead) if model.sensor.quantised else 0.0
+    world = spec.rig.world
+    if world is not None and not world.fixed_base:
         step = math.inf
-    profile = rig.profile_of(servo)
-    hot, shuts_down = profile.hot_from(servo.registers), PROTOCOLS[profile.protocol].shuts_down
+    profile = spec.profile
+    hot, shuts_down = profile.hot_from(spec.config.registers), PROTOCOLS[profile.protocol].shuts_down
     return Tolerance(_OFF * error, _WRONG * error, share, _STEPS * step, dead, hot, shuts_down)
 
 
 def residuals_of(rig: Rig) -> Residuals:
     """Return the comparison of a rig's servos with their models."""
-    return Residuals({servo.name: tolerance(rig, servo, rig.model_of(servo)) for servo in rig.dynamixels})
+    return Residuals({servo.name: tolerance(spec := rig.specs[servo.name], spec.model) for servo in rig.dynamixels})
 
 
-def _loop_step(rig: Rig, servo: ServoConfig, model: ServoModel) -> float:
+def _loop_step(spec: ServoSpec, model: ServoModel) -> float:
     """Return the duty that the loop adds for one count of error."""
-    profile, law = rig.profile_of(servo), model.controller
-    row = loop_row(profile, servo.zero, servo.registers)
+    profile, law = spec.profile, model.controller
+    row = loop_row(profile, spec.config.zero, spec.config.registers)
     if law.law == "compliance":
         slope = law.slope or max(row[Command.SLOPE_CW], profile.units.position)
         return (1.0 - (law.punch if law.punch >= 0 else row[Command.PUNCH])) * profile.units.position / slope

@@ -22,8 +22,9 @@ from axbridge.config.rig import Rig
 from axbridge.errors import AxBridgeError, BusError, BusTimeout, CorruptPacket, PortError
 from axbridge.jit import compile_first
 from axbridge.robot.backend import Backend, call_all, open_real, open_sim
-from axbridge.robot.connection import Connection, drive_of
+from axbridge.robot.connection import Connection
 from axbridge.robot.drives.bus_drive import BusDrive
+from axbridge.robot.drives.known import drive_of
 from axbridge.robot.samples import Samples, Scales
 from axbridge.robot.servo import Servo
 from axbridge.robot.twin.residuals import residuals_of
@@ -212,7 +213,7 @@ class PassiveTwin:
 
     def __init__(self, rig: Rig, buses: Mapping[str, Bus]) -> None:
         self._buses = list(buses.values())
-        self._drives = {servo.name: drive_of(rig, servo, buses[servo.bus]) for servo in rig.dynamixels}
+        self._drives = {servo.name: drive_of(rig.specs[servo.name], buses[servo.bus]) for servo in rig.dynamixels}
         self._scales = Scales(list(self._drives.values()))
         self._residuals = residuals_of(rig)
         self._modes: dict[str, bytearray] = {}  # control tables with the modes at the first read
