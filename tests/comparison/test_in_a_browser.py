@@ -45,7 +45,7 @@ def tab(opened, page):
 
 
 def texts(tab, selector):
-    return tab.run(f"[...document.querySelectorAll('{selector}')].map(one => one.textContent.trim())")
+    return tab.run(f"[...document.querySelectorAll('{selector}')].map(element => element.textContent.trim())")
 
 
 def test_all_quantities_are_drawn_and_the_page_fits_a_phone(tab):
@@ -58,15 +58,16 @@ def test_all_quantities_are_drawn_and_the_page_fits_a_phone(tab):
     for width in (1400, 400):
         tab.call("Emulation.setDeviceMetricsOverride", width=width, height=1200, deviceScaleFactor=1, mobile=False)
         tab.wait_for("document.documentElement.scrollWidth <= innerWidth")  # plots adapt to the width
-        assert (
-            tab.run("Math.max(...[...document.querySelectorAll('td:first-child')].map(one => one.clientHeight))") < 40
-        )
+        cells = "[...document.querySelectorAll('td:first-child')]"
+        assert tab.run(f"Math.max(...{cells}.map(cell => cell.clientHeight))") < 40
 
 
 def test_a_click_on_a_worst_second_zooms_all_panels(tab):
     shown = f"{PLOTS}.map(plot => [plot.scales.x.min, plot.scales.x.max])"
     assert tab.run(shown)[0] == pytest.approx([0.0, 7.99], abs=0.01)
-    second = tab.run("(one => [Number(one.from), Number(one.to)])(document.querySelector('ol.worst button').dataset)")
+    second = tab.run(
+        "(span => [Number(span.from), Number(span.to)])(document.querySelector('ol.worst button').dataset)"
+    )
     tab.click("ol.worst button")
     tab.wait_for(f"({shown})[0][0] === {second[0]}")
     assert second[1] - second[0] == 2.0
@@ -74,7 +75,7 @@ def test_a_click_on_a_worst_second_zooms_all_panels(tab):
 
 
 def test_a_dark_screen_gets_a_dark_page_with_lighter_blue(tab):
-    drawn = f"{PLOTS}[0].series.slice(1).map(one => one.stroke())"
+    drawn = f"{PLOTS}[0].series.slice(1).map(series => series.stroke())"
     assert DARK_BLUE in tab.run(drawn)
     tab.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
     assert tab.run("getComputedStyle(document.body).backgroundColor") == "rgb(20, 24, 29)"

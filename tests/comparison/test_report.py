@@ -129,9 +129,8 @@ def test_following_compares_goals_with_positions_and_refuses_recordings_without_
     two = Recording(Path("two.mcap"), {**recording(name="a").tracks, **recording(name="b").tracks})
     with pytest.raises(RecordingError, match="none of the servos"):
         compare(two, recording(name="c"))
-    silent = Recording(Path("x"), {"a": Track.of("a", TIME, position=np.sin(TIME))})
     with pytest.raises(RecordingError, match="no commands"):
-        following(silent)
+        following(Recording(Path("x"), {"a": Track.of("a", TIME, position=np.sin(TIME))}))
 
 
 def joint(name, delay, lag, *, ramped, period=0.05, offset=0.5, seed=0):
@@ -163,18 +162,16 @@ def recording_of(*tracks):
 def test_delay_and_lag_of_each_commanded_joint_are_identified(ramped):
     still = Track.of("neck", np.arange(0, 30, 0.05), command=np.zeros(600), position=np.zeros(600))
     knee = joint("knee", 0.05, 0.06, ramped=ramped)
-    gap, limp = (
-        (knee.time > 12) & (knee.time < 12.5),
-        (knee.time > 20) & (knee.time < 20.5),
-    )  # samples that are left out
+    # samples that are left out
+    gap, limp = (knee.time > 12) & (knee.time < 12.5), (knee.time > 20) & (knee.time < 20.5)
     position = np.where(gap, np.nan, np.where(limp, 2.0, knee.position))
     torn = replace(knee, position=position, torque_enabled=np.where(limp, 0.0, 1.0))
     result = lags(recording_of(torn, still, joint("hip", 0.03, 0.1, ramped=ramped, seed=1)))
     assert set(result) == {"knee", "hip"}
-    for one, delay, lag in zip(result.values(), (0.05, 0.03), (0.06, 0.1), strict=True):
-        assert one.ramped == ramped
-        assert one.delay + one.lag == pytest.approx(delay + lag, abs=0.01)
-        assert math.degrees(one.offset) == pytest.approx(0.5, abs=0.1)
+    for fitted, delay, lag in zip(result.values(), (0.05, 0.03), (0.06, 0.1), strict=True):
+        assert fitted.ramped == ramped
+        assert fitted.delay + fitted.lag == pytest.approx(delay + lag, abs=0.01)
+        assert math.degrees(fitted.offset) == pytest.approx(0.5, abs=0.1)
     assert baselines(recording_of(still)) == {}
     with pytest.raises(RecordingError, match="has no goal that moves"):
         lags(recording_of(still))
@@ -256,9 +253,8 @@ def strides(count, lag=0.0):
     time = np.arange(0, 1.0 * count, 0.01)
     goal = np.floor(time) % 2
     position = np.interp(time - lag, time, goal)
-    events = tuple(
-        Event(float(k), "segment", {"name": f"step {k}", "kind": "step", "target": float(k % 2)}) for k in range(count)
-    )
+    facts = [{"name": f"step {k}", "kind": "step", "target": float(k % 2)} for k in range(count)]
+    events = tuple(Event(float(k), "segment", fact) for k, fact in enumerate(facts))
     return Recording(Path("s.mcap"), {"a": Track.of("a", time, position=position, command=goal)}, events)
 
 
@@ -387,9 +383,8 @@ def test_an_early_fall_and_missing_latency_of_steps_are_reported():
     assert "ms too early: its friction or its rotor inertia is too low; steps agree to 0." in text
     assert "if a delay of 38 ms is added to the simulation." in text
     text = headline(compare(bench(), bench(seconds=0.4, backend="real"), labels=("monday", "friday")))
-    assert (
-        text == "friday falls 189 ms earlier than monday; steps agree to 0.0°."
-    )  # no model parameter is named for a real servo
+    # no model parameter is named for a real servo
+    assert text == "friday falls 189 ms earlier than monday; steps agree to 0.0°."
 
 
 def test_steps_with_large_errors_do_not_agree_even_without_the_shift():

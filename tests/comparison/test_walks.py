@@ -105,9 +105,8 @@ def test_the_page_shows_knees_zmp_and_power(sides, walked, repeated, tmp_path):
 
 def test_the_headline_gives_the_differences_of_knees_and_power(sides):
     text = walk_headline(sides)
-    assert re.match(
-        r"ax12 beside real: knees within \d\.\d° of each other \(\d% of their travel\), power \d% (less|more)\. ", text
-    )
+    near = r"knees within \d\.\d° of each other \(\d% of their travel\), power \d% (less|more)\. "
+    assert re.match(rf"ax12 beside real: {near}", text)
     assert re.search(r"lima2009 beside real: .* power [4-9]\d% less\.", text)
     assert walk_headline(sides[:1]) == ""
 
@@ -268,9 +267,7 @@ def test_the_energy_between_samples_is_estimated_for_a_walk_and_a_light_arm(walk
     part = stride(walked)
     true = next(event for event in walked.events if event.name == "walked").data["energy"]
     assert joules(power_draw(walked), part.start, part.end) == pytest.approx(true, rel=0.08)
-    recording, true = (
-        swung  # each sample is taken when the arm has reached its goal, so the samples alone show no power
-    )
+    recording, true = swung  # each sample is taken at the goal, so the samples alone show no power
     assert np.nanmean(recording["shoulder"].between(0.5, 1.5).power) * 1.0 < 0.2 * true
     assert joules(power_draw(recording), 0.5, 1.5) == pytest.approx(true, rel=0.3)
 
@@ -348,8 +345,8 @@ def truth(alone):
 
 @pytest.mark.parametrize("name", ["knee", "hip_swing"])
 def test_a_servos_load_explains_its_motion(recording, leg, name):
-    (one,), alone = joints_of_robot([recording], leg, [name])
-    runs = runs_of([one], alone)
+    (carried,), alone = joints_of_robot([recording], leg, [name])
+    runs = runs_of([carried], alone)
     row = truth(alone)
     constant = runs._replace(load=np.zeros((0, 4)), inertia=np.array([runs.load[:, 0].mean()]))
     assert mean_error(runs, row) < 0.4
@@ -360,12 +357,12 @@ def test_each_servo_becomes_a_recording_with_its_own_load_and_direction(recordin
     turned = leg.with_servos(lambda servo: {"direction": -servo.direction} if servo.name == "knee" else {})
     names = ["knee", "hip_swing"]
     both, robot = joints_of_robot([recording, recording], turned, names)
-    assert [next(iter(one)) for one in both] == names * 2
+    assert [next(iter(carried)) for carried in both] == names * 2
     runs = runs_of(both, robot)
     for index, name in enumerate(names):
-        (one,), alone = joints_of_robot([recording], turned, [name])
-        np.testing.assert_array_equal(runs.only([index]).position, runs_of([one], alone).position)
-        np.testing.assert_array_equal(runs.only([index]).load, runs_of([one], alone).load)
+        (carried,), alone = joints_of_robot([recording], turned, [name])
+        np.testing.assert_array_equal(runs.only([index]).position, runs_of([carried], alone).position)
+        np.testing.assert_array_equal(runs.only([index]).load, runs_of([carried], alone).load)
     side = turned.servos[[servo.name for servo in turned.servos].index("knee")].direction
     np.testing.assert_array_equal(runs.only([0]).position, side * recording["knee"].position)
 
@@ -377,7 +374,7 @@ def test_recordings_without_known_loads_are_refused_with_the_reason(recording, l
     with pytest.raises(RecordingError, match="how joint hip_swing moved"):
         joints_of_robot([less], leg, ["knee"])
     free = leg.overridden({"world": {"fixed_base": False, "ground": True}})
-    with pytest.raises(RecordingError, match="only of a robot on two flat feet"):
+    with pytest.raises(RecordingError, match="only for a robot on two flat feet"):
         joints_of_robot([recording], free, ["knee"])
     flying = Rig.load("bioloid").overridden({"world": {"ground": False}})
     time = np.arange(0, 1, 0.02)
@@ -414,13 +411,13 @@ def test_on_both_feet_the_loads_of_arms_are_known_but_not_those_of_legs():
 )
 def test_a_legs_load_on_one_foot_explains_its_motion(walked, name, without):
     walker = rig_of(walked).model_copy(update={"path": Rig.load("bioloid").path})
-    (one,), alone = joints_of_robot([walked], walker, [name])
-    runs = runs_of([one], alone)
+    (carried,), alone = joints_of_robot([walked], walker, [name])
+    runs = runs_of([carried], alone)
     row = truth(alone)
     unloaded = runs._replace(load=runs.load * (1.0, 0.0, 0.0, 0.0))
     share = len(runs.time) / runs.judged.sum()
     assert mean_error(runs, row) * share < 0.2
     assert mean_error(unloaded, row) * share > without
-    lifted = footing(walked, standing_robot(walked), one.at).lifted
+    lifted = footing(walked, standing_robot(walked), carried.at).lifted
     assert 0.1 < runs.judged.mean() < 0.6  # on one foot
     assert np.abs(lifted[runs.judged]).min() >= 0.005

@@ -29,7 +29,7 @@ def several(**friction):
         row[Param[name]] = value
     made = [motion(row, step=math.radians(angle), seed=k) for k, angle in enumerate((20, 60, 120, -45))]
     made += [motion(row, step=angle, fall=True, seed=5 + k) for k, angle in enumerate((1.2, 2.0, 0.9))]
-    return row, [replace(one, path=Path(f"{k}.mcap")) for k, one in enumerate(made)]
+    return row, [replace(run, path=Path(f"{k}.mcap")) for k, run in enumerate(made)]
 
 
 def recordings(**friction):
@@ -56,8 +56,8 @@ def test_plain_friction_is_chosen_only_for_data_with_plain_friction(spread, monk
 @pytest.mark.ci
 def test_the_command_shows_the_comparison_of_laws_in_all_outputs(tmp_path):
     fitted, held = recordings()
-    for one in (fitted[1], held[0]):
-        write_recording(one, tmp_path / one.path.name)
+    for recording in (fitted[1], held[0]):
+        write_recording(recording, tmp_path / recording.path.name)
     done = run(
         "identify", "1.mcap", "--holdout", "3.mcap", "--rig", "bench_arm", "--model", "ax12", "--friction", "compare",
         "--starts", "1", "--budget", "0.2s", "--out", "p.toml", "--html", "p.html", "--json",

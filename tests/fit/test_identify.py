@@ -43,9 +43,8 @@ def motion(row, *, step=math.pi / 2, fall=False, seed=0, period=0.01, speed_limi
         "shoulder", time, command=command, position=np.full(len(time), step if fall else 0.0),
         torque_enabled=driven, voltage=np.full(len(time), 9.6), speed_limit=np.full(len(time), speed_limit),
     )  # fmt: skip
-    events = (
-        Event(0.0 if fall else 0.1, "segment", {"name": name, "kind": name, "servo": "shoulder", "target": step}),
-    )
+    facts = {"name": name, "kind": name, "servo": "shoulder", "target": step}
+    events = (Event(0.0 if fall else 0.1, "segment", facts),)
     recording = Recording(Path(f"{name}{step:.1f}.mcap"), {"shoulder": clean}, events, {}, describe(backend="sim"))
     truth = rollouts(row[None], runs_of([recording], RIG), 5e-4)[0]
     noisy = truth + np.random.default_rng(seed).normal(0, math.radians(noise), len(time))
@@ -64,7 +63,7 @@ def test_a_model_keeps_to_the_torque_limits_of_a_recording():
     track = free.tracks["shoulder"]
     limits = np.where(track.time < 0.5, 0.02, np.nan)  # NaN: all of it
     weak = replace(free, tracks={"shoulder": replace(track, torque_limit=limits)})
-    strong, held = (rollouts(ax12_truth()[None], runs_of([one], RIG), 5e-4)[0] for one in (free, weak))
+    strong, held = (rollouts(ax12_truth()[None], runs_of([motion], RIG), 5e-4)[0] for motion in (free, weak))
     assert strong[49] > 1
     assert held[49] < 0.1
     assert held[-1] == pytest.approx(strong[-1], abs=0.05)
@@ -74,8 +73,8 @@ def test_signs_of_an_incomplete_fit_are_one_warning():
     sure = Uncertainty(*np.zeros((2, 1)), np.eye(1), np.zeros(1), (), (), ("motor.armature",))
     scores = [Score("a.mcap", 0.5, 0.6, False), Score("b.mcap", 0.5, 0.6, False), Score("c.mcap", 1.3, 1.5, True)]
     (note,) = _missed(sure, scores)
-    assert note.startswith("motor.armature ended at an end of the range; c.mcap is followed worst (1.30°; half")
-    assert "what was held out is followed worse than the rest (1.30°, 0.50°)" in note
+    assert note.startswith("motor.armature ended at an end of the range; c.mcap has the largest error (1.30°; median")
+    assert "held-out recordings have larger errors than the rest (1.30°, 0.50°)" in note
     assert _missed(replace(sure, at_end=()), scores[:2]) == ()
 
 
@@ -88,9 +87,8 @@ def test_a_recording_that_the_model_does_not_follow_is_named():
 
 def test_a_fit_says_when_no_parameter_changes_anything():
     held = motion(ax12_truth(), step=1.2, fall=True)
-    still = replace(
-        held, metadata={**held.metadata, "load": {"inertia": 1e-3}}
-    )  # no torque acts: balanced load, torque off
+    # no torque acts: balanced load, torque off
+    still = replace(held, metadata={**held.metadata, "load": {"inertia": 1e-3}})
     with pytest.raises(AxBridgeError, match="parameters change nothing"):
         polish(ax12_space(), runs_of([still], RIG), np.full(len(ax12_space()), 0.5))
 
@@ -208,7 +206,7 @@ def test_points_that_fit_equally_well_are_within_the_intervals():
     other[[Param.VISCOUS, Param.CONSTANT]] = 0.05, 0.73 * row[Param.CONSTANT]
     narrow = space_of("ax12", None, other, turning=True).without(["friction.viscous"])
     other = narrow.sets(polish(narrow, runs, narrow.point(other), rounds=12)[None])[0]
-    true, result = (np.sum((rollouts(one[None], runs) - runs.position) ** 2) for one in (row, other))
+    true, result = (np.sum((rollouts(params[None], runs) - runs.position) ** 2) for params in (row, other))
     assert result < 1.02 * true
     for unknown, low, high in zip(space.unknowns, sure.low, sure.high, strict=True):
         assert low <= other[unknown.column] <= high, unknown.name
@@ -272,9 +270,9 @@ RESISTANCE = [Param.RESISTANCE, Param.RESISTANCE_PER_DUTY]
 def test_constants_of_a_fit_are_named():
     space, runs = ax12_space(), runs_of(ax12_data(ax12_truth())[:1], RIG)
     held = constants_of(space, runs)
-    assert [one.name for one in held] == ["resistance", "torque constant", "dead duty", "lag", "supply"]
+    assert [constant.name for constant in held] == ["resistance", "torque constant", "dead duty", "lag", "supply"]
     carried = constants_of(space, runs._replace(load=np.zeros((len(runs.time), 4))))
-    assert [one.name for one in carried[5:]] == ["inertia carried", "weight carried"]
+    assert [constant.name for constant in carried[5:]] == ["inertia carried", "weight carried"]
 
 
 @pytest.mark.ci
@@ -296,9 +294,8 @@ def test_intervals_include_errors_of_the_models_resistance(factor):
     known = uncertainty(right, runs, polish(right, runs, point, rounds=12))
     assert wide.low[torque] <= (known.low[torque] + truth[Param.EFFICIENCY]) / 2
     assert wide.high[torque] >= (known.high[torque] + truth[Param.EFFICIENCY]) / 2
-    friction = names.index(
-        "friction.coulomb"
-    )  # identified by the fall, in which a limp motor's resistance has no effect
+    # identified by the fall, in which a limp motor's resistance has no effect
+    friction = names.index("friction.coulomb")
     assert wide.high[friction] - wide.low[friction] < 1.1 * (narrow.high[friction] - narrow.low[friction])
 
 
@@ -313,7 +310,7 @@ def test_a_better_value_of_a_constant_is_reported(name, factor):
     runs = runs._replace(supply=runs.supply / given)
     point = polish(space, runs, space.point(space.base), rounds=12)
     _, result = marginalise_constants(uncertainty(space, runs, point), space, runs, point, constants_of(space, runs))
-    (wanted,) = (one for one in result if one.constant.name == name)
+    (wanted,) = (item for item in result if item.constant.name == name)
     assert wanted.factor == pytest.approx(factor, abs=0.05)
 
 
@@ -405,7 +402,7 @@ def ahead(width):
 def test_the_length_of_a_search_does_not_depend_on_the_machine(runs, budget):
     job = Job(only(Param.EFFICIENCY, Param.ARMATURE), runs.only([1]), seed=2, generations=3, loss="huber")
     result = [search(job, ahead(width), starts=6, budget=budget) for width in (2, 5)]
-    few, many = ([(outcome.seed, outcome.loss, outcome.rollouts) for outcome in one] for one in result)
+    few, many = ([(outcome.seed, outcome.loss, outcome.rollouts) for outcome in outcomes] for outcomes in result)
     assert few == many
 
 
@@ -505,5 +502,7 @@ def test_a_slip_below_the_huber_limit_widens_the_intervals(runs):
     exact = parts(runs._replace(position=rollouts(row[None], runs)[0]))
     since = exact.time - np.repeat(exact.time[exact.start[:-1]], np.diff(exact.start))
     slipped = exact.position + np.radians(0.8) * (abs(since - 0.2) < 0.03)  # below `HUBER`, far above the other errors
-    plain, wide = (uncertainty(space, one, space.point(row)).share for one in (exact, exact._replace(position=slipped)))
+    plain, wide = (
+        uncertainty(space, data, space.point(row)).share for data in (exact, exact._replace(position=slipped))
+    )
     assert (wide > 1.5 * plain).sum() > len(space) / 2

@@ -93,7 +93,7 @@ def test_a_real_log_becomes_a_model_that_predicts_it_better(tmp_path):
     written = (tmp_path / "mine.toml").read_text()
     digest = hashlib.sha256((tmp_path / "log.mcap").read_bytes()).hexdigest()
     assert f"# fitted: log.mcap, sha256 {digest}" in written
-    assert [one["role"] for one in result["inputs"]] == ["rig", "fitted"]
+    assert [source["role"] for source in result["inputs"]] == ["rig", "fitted"]
     assert result["versions"]["numpy"] in written
     for place in (written, result["condition"], page):
         assert "scale with the mass given" in place
@@ -201,9 +201,8 @@ def logged(tmp_path_factory):
     (name, track), *_ = whole.items()
     pendulum = {key: value for key, value in whole.metadata["pendulum"].items() if key != "vin"}
     dead = {name: replace(track, voltage=np.zeros(len(track)))}
-    write_recording(
-        replace(whole, tracks=dead, metadata={**whole.metadata, "pendulum": pendulum}), folder / "unpowered.mcap"
-    )
+    unpowered = replace(whole, tracks=dead, metadata={**whole.metadata, "pendulum": pendulum})
+    write_recording(unpowered, folder / "unpowered.mcap")
     return folder
 
 
@@ -227,17 +226,17 @@ def test_a_fit_recovers_an_x_servo_from_recordings_through_its_registers(
     bench = Rig.load("xl330_pendulum")
     true = bench.specs[bench.servos[0].name].load_model(model).model_dump()  # the paper's model has no armature
     outside = {}
-    for name, one in result["parameters"].items():
+    for name, estimate in result["parameters"].items():
         table, key = name.split(".")
-        if not one["low"] <= true[table][key] <= one["high"]:
-            outside[name] = one | {"true": true[table][key]}
+        if not estimate["low"] <= true[table][key] <= estimate["high"]:
+            outside[name] = estimate | {"true": true[table][key]}
     assert len(result["parameters"]) == unknowns
     assert len(outside) <= 2, outside  # one in twenty is expected outside its interval
 
 
 @pytest.fixture(scope="module")
 def fit():
-    short = (replace(one, tracks={"shoulder": one["shoulder"].between(0.0, 0.45)}) for one in ax12_data(ax12_truth()))
+    short = (replace(run, tracks={"shoulder": run["shoulder"].between(0.0, 0.45)}) for run in ax12_data(ax12_truth()))
     step, *others = short
     held = [replace(step, path=step.path.with_name("unseen.mcap"))]
     return identify(others, RIG, "ax12", held_out=held, starts=1, generations=2, budget=1.0, richer=False, where=map)
@@ -260,7 +259,7 @@ def test_the_verdict_names_each_model_that_predicts_better_than_the_fit(fit):
     assert fit.verdict.held_out
     assert [*fit.verdict.others] == ["its start (ax12)", "the rig's lima2009", "a delay and a lag", "a perfect servo"]
     assert fit.verdict.worse == []
-    fitted, held = (replace(one, mae=2.36, start=3.0, own=1.6, lagging=1.0, perfect=9.0) for one in fit.scores[-2:])
+    fitted, held = (replace(score, mae=2.36, start=3.0, own=1.6, lagging=1.0, perfect=9.0) for score in fit.scores[-2:])
     poor = replace(fit, scores=(replace(fitted, mae=0.1), held)).verdict
     assert poor.worse == ["the rig's lima2009", "a delay and a lag"]
     assert str(poor) == (
@@ -276,7 +275,7 @@ def test_a_fit_starts_from_a_model_by_name_or_file_and_frees_the_given_parameter
     quick = {"starts": 1, "generations": 2, "budget": 1.0, "richer": False, "where": map}
     named = identify(data, rig, "ax18", free=["motor.torque_constant"], **quick)
     assert named.kind == "ax12"
-    assert "motor.torque_constant" in [one.name for one in named.unknowns]
+    assert "motor.torque_constant" in [unknown.name for unknown in named.unknowns]
     assert named.base.motor.gear_ratio == rig.specs[rig.servos[0].name].model.motor.gear_ratio
     write_params(named, tmp_path / "mine.toml")
     again = identify(data, rig, str(tmp_path / "mine.toml"), **quick)
@@ -287,8 +286,8 @@ def test_a_fit_starts_from_a_model_by_name_or_file_and_frees_the_given_parameter
 def test_a_fit_that_is_worse_than_its_rigs_own_model_ends_with_exit_code_1(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     data = ax12_data(TRUTH)[:2]
-    for one, name in zip(data, ("a.mcap", "b.mcap"), strict=True):
-        write_recording(one, tmp_path / name)
+    for recording, name in zip(data, ("a.mcap", "b.mcap"), strict=True):
+        write_recording(recording, tmp_path / name)
     (tmp_path / "arm.toml").write_text('base = "bench_arm"\n[[servo]]\nname = "shoulder"\nmodel = "ax12"\n')
     few = ("--method", "cma", "--starts", "1", "--budget", "1s")
     monkeypatch.setattr("axbridge.fit.pipeline.executor", lambda _: nullcontext(map))  # in this process

@@ -101,10 +101,8 @@ def test_a_fit_to_one_load_predicts_another(fitted, left_out):
 @pytest.mark.ci
 def test_steps_alone_keep_friction_and_torque_of_the_model():
     """More friction with more torque fits the steps of two loads slightly better: not enough for a sticking gear."""
-    runs = [
-        replace(one, tracks={"horn": one["horn"].between(1.2, 2.7)})
-        for one in (*recordings(FREE[:1]), *with_bar(recordings(LOADED[:1])))
-    ]
+    whole = (*recordings(FREE[:1]), *with_bar(recordings(LOADED[:1])))
+    runs = [replace(run, tracks={"horn": run["horn"].between(1.2, 2.7)}) for run in whole]
     sticking = packed(base_model(RIG, "ax12"), RIG)
     sticking[[Param.EFFICIENCY, Param.COULOMB, Param.ARMATURE, Param.DEAD_DUTY]] = 0.93, 0.2, 0.0105, 0.045
     fit = fit_model(runs, RIG, "ax12", starts=1, generations=5, near=sticking, richer=False, where=map)
@@ -120,6 +118,5 @@ def test_missing_samples_of_a_coarse_clock_are_missing_replies():
     runs = recordings(FREE[:1])
     (warning,) = (line for line in sampling(runs) if "missing" in line)  # 205 of 234 polls, not of 293
     assert warning.startswith("samples are missing: AX12A_NOLOAD_1.csv 13 %")
-    assert runs_of(runs, RIG).spread.tolist() == [
-        import_wizard.JITTER
-    ]  # errors of the time count while the joint turns
+    # errors of the time count while the joint turns
+    assert runs_of(runs, RIG).spread.tolist() == [import_wizard.JITTER]

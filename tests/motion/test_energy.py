@@ -116,7 +116,7 @@ def test_getting_up_on_soft_servos_needs_less_energy_in_the_simulator_with_symme
     assert result.saved > 0.06  # the second best minimum saves 0.056
     for key in result.move.single.keys:
         assert key.positions["left_knee"] == key.positions["right_knee"]
-    (usual, _), (spared, _) = (drawn(soft(BIOLOID), one) for one in (smooth, result.move))
+    (usual, _), (spared, _) = (drawn(soft(BIOLOID), move) for move in (smooth, result.move))
     assert spared < 0.97 * usual
 
 

@@ -77,10 +77,8 @@ GOOD = page_set(*EVERYTHING)
         (GOOD[:-2], "no checksum"),
         (GOOD[:-2] + b"??", "a wrong checksum"),
         (GOOD + b"\n", "a wrong checksum, or something behind it"),
-        (
-            GOOD[:-2] + b"  \n",
-            "no checksum",
-        ),  # an editor that treated the two bytes as text left this in a published file
+        # an editor that treated the two bytes as text left this in a published file
+        (GOOD[:-2] + b"  \n", "no checksum"),
         (GOOD[:-3], "no line end and no checksum behind its last page"),
         (GOOD.replace(b"\n", b"\r\n"), "Windows' line ends"),
         (GOOD.replace(b"version=1.01", b"version=1,01"), "version '1,01' is written 1.01"),
@@ -163,7 +161,7 @@ def test_linked_and_named_pages_are_not_free():
     """Single pages that are cut out of a file still have the links to its other pages."""
     file = whole(long_page(8, next=2, exit=4), MtnPage(), MtnPage(name="Later"), MtnPage())
     split, notes = in_sevens(file)
-    assert notes == ["page 1 has 8 steps, and 7 are the most: it goes on on 5"]
+    assert notes == ["page 1 has 8 steps, and 7 are the most: it continues on 5"]
     assert [(page.next, page.exit) for page in (split.pages[0], split.pages[4])] == [(5, 5), (2, 4)]
     assert split.pages[1:4] == file.pages[1:4]
 
@@ -342,5 +340,5 @@ def test_names_with_commas_do_not_fit_into_a_motion(tmp_path):
 def test_unknown_file_kinds_and_a_missing_rig_are_refused(tmp_path):
     with pytest.raises(UsageError, match=r"a move is a file \.json, \.mtn or \.motion"):
         load_move("wave.txt")
-    with pytest.raises(UsageError, match="knows ids, not joints"):
+    with pytest.raises(UsageError, match="has ids, but no names of joints"):
         save_move(samples(0.0), tmp_path / "a.mtn")

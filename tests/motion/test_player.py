@@ -68,10 +68,10 @@ def test_a_move_is_played_pose_by_pose(robot, goals, law):
 
 
 def test_no_step_exceeds_the_speed_limits_and_a_note_names_the_joint(robot, goals):
-    words = r"takes .* s instead of .* s: pan would have to turn at 18.8 rad/s, and may"
+    words = r"takes .* s instead of .* s: pan needs 18.8 rad/s, and has"
     with pytest.warns(ControlWarning, match=words) as warned:
         played = play(robot, move(key(1.0, 0.5), key(-1.0, 0.2, tilt=0.1), key(1.0, 2.0, tilt=0.0)))
-    assert {one.filename for one in warned} == {__file__}
+    assert {warning.filename for warning in warned} == {__file__}
     assert speeds(goals).max() <= robot["pan"].max_velocity * (1 + 1e-6)
     assert played.asked == pytest.approx(2.2)
     assert played.seconds == pytest.approx(2.2 - 0.2 + 2 * 1.875 / robot["pan"].max_velocity, abs=0.05)

@@ -37,9 +37,9 @@ def test_the_rigs_time_step_is_the_default_tick_and_the_motion_has_the_requested
     capsys.readouterr()
     assert app.run([*arguments, "--force", "--json"]) == app.DONE
     done = json.loads(capsys.readouterr().out)
-    (one,) = done["recordings"]
-    assert (done["format"], one["path"], one["experiment"]) == ("axbridge-record-1", "deep/down/sine.mcap", "sine")
-    assert one["steps"] == len(open_recording("deep/down/sine.mcap").cycles["time"])
+    (facts,) = done["recordings"]
+    assert (done["format"], facts["path"], facts["experiment"]) == ("axbridge-record-1", "deep/down/sine.mcap", "sine")
+    assert facts["steps"] == len(open_recording("deep/down/sine.mcap").cycles["time"])
 
 
 def test_a_slightly_late_tick_is_recorded_with_real_times_and_reported(tmp_path, capsys):
@@ -63,9 +63,9 @@ def test_lost_replies_are_reported_when_the_file_is_written(tmp_path, capsys):
     with attending(lambda robot, _seed: robot.simulation.inject("drop=0.06")):
         assert app.run(["record", "sine", "--rig", "bench_arm", "--json", "--out", str(path)]) == app.DONE
     output = capsys.readouterr()
-    (one,) = json.loads(output.out)["recordings"]
-    assert one["unanswered"] == np.count_nonzero(open_recording(path).cycles["errors"]) > 0
-    assert f"no answer in {one['unanswered']} of {one['steps']} steps: the recording has gaps" in output.err
+    (facts,) = json.loads(output.out)["recordings"]
+    assert facts["unanswered"] == np.count_nonzero(open_recording(path).cycles["errors"]) > 0
+    assert f"no answer in {facts['unanswered']} of {facts['steps']} steps: the recording has gaps" in output.err
 
 
 @pytest.mark.parametrize(

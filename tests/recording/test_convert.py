@@ -216,14 +216,12 @@ def test_another_decoder_reads_the_same_messages(desk):
     with Path("bag/bag.mcap").open("rb") as stream:
         reader = make_reader(stream, decoder_factories=[DecoderFactory()])
         assert reader.get_header().profile == "ros2"
-        result = [(one.channel, one.decoded_message) for one in reader.iter_decoded_messages()]
+        result = [(message.channel, message.decoded_message) for message in reader.iter_decoded_messages()]
     states = [message for channel, message in result if channel.topic == "/joint_states"]
     assert len(states) == 50
     assert states[25].name == ["pan", "tilt"]
-    assert (list(states[25].position), list(states[25].effort)) == (
-        pytest.approx([0.5, 0.6]),
-        pytest.approx([0.2, 0.2]),
-    )
+    assert list(states[25].position) == pytest.approx([0.5, 0.6])
+    assert list(states[25].effort) == pytest.approx([0.2, 0.2])
     assert list(states[0].velocity) == []
     (event,) = [json.loads(message.data) for channel, message in result if channel.topic == "/events"]
     assert event == {"time": 0.2, "name": "segment", "data": {"name": "up"}}

@@ -1,5 +1,6 @@
 """Import of other programs' logs: values in SI, figures of segments, errors and doubtful samples are named."""
 
+import itertools
 import json
 import math
 import time
@@ -65,11 +66,8 @@ def test_poppy_segments_are_joined_and_named(tmp_path):
     log = tmp_path / "walk.csv"
     lines = ["walk,segment,k,t_s,joint,target_deg,position_deg,speed_dps,load_pct,voltage_V,temp_C"]
     for walk, segment in ((0, 0), (1, 0), (1, 1)):
-        lines += [
-            f"{walk},{segment},{k},{k * 0.1:.5f},{joint},90,{k},10,50,11.5,40"
-            for k in range(3)
-            for joint in ("head_y", "head_z")
-        ]
+        for k, joint in itertools.product(range(3), ("head_y", "head_z")):
+            lines.append(f"{walk},{segment},{k},{k * 0.1:.5f},{joint},90,{k},10,50,11.5,40")
     log.write_text("\n".join(lines))
     recording = import_log(log)
     assert list(recording) == ["head_y", "head_z"]
@@ -179,12 +177,11 @@ def test_an_invalid_text_is_refused(tmp_path, text, message):
 def test_tables_with_different_separators_are_read(tmp_path, text):
     path = tmp_path / "log.csv"
     path.write_text(text, encoding="utf-8")
-    recording = import_log(path, columns=parse_columns(["time=t:ms", "position=angle:deg", "command=goal:deg"]))[
-        "servo"
-    ]
-    np.testing.assert_allclose(recording.time, [0, 0.02, 0.04])
-    np.testing.assert_allclose(np.degrees(recording.position), [1.5, 2.25, 3])
-    np.testing.assert_allclose(np.degrees(recording.command), [10, math.nan, 30])
+    columns = parse_columns(["time=t:ms", "position=angle:deg", "command=goal:deg"])
+    track = import_log(path, columns=columns)["servo"]
+    np.testing.assert_allclose(track.time, [0, 0.02, 0.04])
+    np.testing.assert_allclose(np.degrees(track.position), [1.5, 2.25, 3])
+    np.testing.assert_allclose(np.degrees(track.command), [10, math.nan, 30])
 
 
 def test_stamps_in_nanoseconds_are_named_and_read(tmp_path):
@@ -210,7 +207,7 @@ def test_the_probable_unit_of_a_clock_is_named_for_each_given_unit(tmp_path, ste
     path, oddities = tmp_path / "log.csv", []
     path.write_text("t,angle\n" + "".join(f"{step * n},0\n" for n in range(9)))
     import_log(path, columns=parse_columns([f"time=t:{given}", "position=angle"]), warned=oddities.append)
-    assert message in [f"{one.cause}: {one.remedy}" for one in oddities]
+    assert message in [f"{oddity.cause}: {oddity.remedy}" for oddity in oddities]
 
 
 @pytest.mark.parametrize(

@@ -100,9 +100,8 @@ def test_an_exception_leaves_a_complete_recording_with_an_aborted_event(tmp_path
         fail()
     recording = open_recording(tmp_path / "run.mcap")
     assert recording.complete
-    assert [(event.name, event.time, event.data) for event in recording.events] == [
-        ("aborted", 0.5, {"error": "ZeroDivisionError: oops"})
-    ]
+    (event,) = recording.events
+    assert (event.name, event.time, event.data) == ("aborted", 0.5, {"error": "ZeroDivisionError: oops"})
 
 
 FOR_EVER = """
@@ -177,7 +176,7 @@ def foreign():
         (b"\0" * 4000, "this is no MCAP recording\ngive a .mcap file"),
         (b"", "holds no samples: it was stopped before the first one\nrecord it again"),
         (b"\x89MCAP", "holds no samples: it was stopped before the first one\nrecord it again"),
-        (foreign(), "holds nothing of axbridge's"),
+        (foreign(), "is no recording of axbridge"),
     ],
 )
 def test_a_file_that_is_no_recording_is_refused(tmp_path, content, message):
@@ -202,7 +201,7 @@ def test_a_recording_without_samples_is_described_as_such(tmp_path):
         path.write_bytes(content)
         recording = open_recording(path)
         assert (recording.flaw, len(recording)) == (flaw, 0)
-        for judge in (following, lambda one: compare(sample(), one)):
+        for judge in (following, lambda empty: compare(sample(), empty)):
             with pytest.raises(RecordingError, match=f"x.mcap: {flaw}\nrecord it again"):
                 judge(recording)
 
@@ -248,8 +247,7 @@ def messages(path):
     with path.open("rb") as stream:
         recording = list(make_reader(stream, validate_crcs=True).iter_messages())
     return [
-        (channel.topic, message.log_time, *struct.unpack_from("<d", message.data, 4))
-        for _, channel, message in recording
+        (kind.topic, message.log_time, *struct.unpack_from("<d", message.data, 4)) for _, kind, message in recording
     ]
 
 
@@ -284,7 +282,7 @@ def test_other_programs_read_each_servo_by_name(tmp_path):
         recorder.event(0.5, "segment", name="step")
         recorder.cycle(0.25, **dict.fromkeys(FIELDS, 0.25))
     with AnyReader([path]) as reader:
-        recording = {one.topic: reader.deserialize(raw, one.msgtype) for one, _, raw in reader.messages()}
+        recording = {kind.topic: reader.deserialize(raw, kind.msgtype) for kind, _, raw in reader.messages()}
     assert [recording["/step"].left_knee.position, recording["/step"].left_knee_2.position] == [0.1, 0.2]
     assert recording["/step"].servo_7.position == 0.3
     assert json.loads(recording["/events"].data) == {"time": 0.5, "name": "segment", "data": {"name": "step"}}
@@ -299,9 +297,8 @@ def test_servos_that_are_sampled_together_share_their_messages(tmp_path):
         "neck": Track.of("neck", time_[:20] * 3, voltage=time_[:20]),
     }
     recording = write_recording(Recording("x", tracks), path)
-    assert [(topic, sum(other == topic for other, *_ in messages(path))) for topic in ("/step", "/step2")] == [
-        ("/step", 50), ("/step2", 20)
-    ]  # fmt: skip
+    topics = [topic for topic, *_ in messages(path)]
+    assert (topics.count("/step"), topics.count("/step2")) == (50, 20)
     for name, track in tracks.items():
         np.testing.assert_array_equal(recording[name].time, track.time)
         np.testing.assert_array_equal(recording[name].position, track.position)
@@ -581,7 +578,7 @@ def test_a_channel_without_servo_names_is_refused_or_ignored(tmp_path, servos):
 )
 def test_invalid_metadata_are_named_by_their_key(tmp_path, key, value, message):
     written(tmp_path / "run.mcap", GOOD, metadata={key: value})
-    with pytest.raises(RecordingError, match=rf"run.mcap: (its metadata make no sense: )?{message}.*\n(record|give)"):
+    with pytest.raises(RecordingError, match=rf"run.mcap: (has invalid metadata: )?{message}.*\n(record|give)"):
         open_recording(tmp_path / "run.mcap")
 
 
@@ -595,13 +592,13 @@ def bomb():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("said_size", [2_600_000_000, 50_000_000, 0])
-def test_a_small_chunk_of_gigabytes_counts_as_damaged(tmp_path, bomb, said_size):
+@pytest.mark.parametrize("stated_size", [2_600_000_000, 50_000_000, 0])
+def test_a_small_chunk_of_gigabytes_counts_as_damaged(tmp_path, bomb, stated_size):
     written(tmp_path / "run.mcap", GOOD)
     content = (tmp_path / "run.mcap").read_bytes()
     end = content.index(b"\x0f" + (4).to_bytes(8, "little"))  # the end of the data
     builder = RecordBuilder()
-    Chunk("zstd", bomb, 0, 0, 0, said_size).write(builder)
+    Chunk("zstd", bomb, 0, 0, 0, stated_size).write(builder)
     chunk = bytes(builder.end())
     (tmp_path / "run.mcap").write_bytes(content[:end] + chunk + content[end:])
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -695,7 +692,7 @@ class ScriptedRobot:
         return iter(self._robot)
 
     def observe(self, observer):
-        self.tell = observer
+        self.report = observer
         return lambda: None
 
 
@@ -715,9 +712,8 @@ def test_an_alarm_is_recorded_by_its_name_in_the_servo_family(tmp_path, flags, n
         robot.step(20)
         scripted = ScriptedRobot(robot)
         with RobotRecorder(scripted, recorder):
-            scripted.tell(
-                StepReport(20.0, 20.0, 0.0, {}, events=(BusEvent("fault", "shoulder", flags=flags),)), robot.table
-            )
+            events = (BusEvent("fault", "shoulder", flags=flags),)
+            scripted.report(StepReport(20.0, 20.0, 0.0, {}, events=events), robot.table)
     (fault,) = open_recording(path).events
     assert fault.data == {"servo": "shoulder", "flags": names}
 
@@ -745,9 +741,8 @@ def test_the_sign_of_a_duty_gives_the_direction_on_the_bus_and_in_the_simulation
         assert not robot[name].torque_enabled
     track = open_recording(path)[name]
     assert 0 < track.position[15] < 2.0
-    assert (
-        track.torque[:15].max() > 0.1
-    )  # the motor was on; before, a direct write of the register was recorded as torque 0
+    # the motor was on; before, a direct write of the register was recorded as torque 0
+    assert track.torque[:15].max() > 0.1
     assert track.power[:15].max() > 0.1
     again = simulate(open_recording(path), rig)[name]
     assert np.nanmax(np.abs(again.position - track.position)) < 0.1

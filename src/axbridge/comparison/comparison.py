@@ -130,7 +130,8 @@ def _compared(
         progress(f"comparing {servo}", index / len(names))
         tracks = sides.tracks(servo, other_servo)
         for track, label, notes in zip(tracks, labels, doubts, strict=True):
-            notes.extend(str(odd) for odd in findings(track.name, track.time, track.columns) if odd.severity == "error")
+            oddities = findings(track.name, track.time, track.columns)
+            notes += [str(oddity) for oddity in oddities if oddity.severity == "error"]
             if np.isnan(track.position).all():
                 missing[servo] = f"{label} has no position of it"
         if servo in missing:
@@ -169,9 +170,8 @@ def lacks(comparison: Comparison) -> list[str]:
     """Return what was not compared, in words: missing servos, and motions that end early or have gaps."""
     lines = [f"{name}: not compared: {why}" for name, why in comparison.missing.items()]
     first, second = comparison.labels
-    partial = sorted(
-        (pair for pair in comparison.pairs if not pair.coverage.whole), key=lambda pair: pair.coverage.share
-    )
+    incomplete = (pair for pair in comparison.pairs if not pair.coverage.whole)
+    partial = sorted(incomplete, key=lambda pair: pair.coverage.share)
     for pair in partial[:1]:
         covered = pair.coverage
         facts = [f"{covered.share:.1%} of {first} was compared"]

@@ -135,7 +135,5 @@ def _alignment(comparison: Comparison) -> str:
     pair = comparison.pairs[0]
     if pair.shift is None:
         return f"Shift of {pair.name}: {shift_text(comparison, pair)}."
-    return (
-        f"Aligned: {pair.name}, {comparison.labels[1]}, is {shift_text(comparison, pair)} than {comparison.labels[0]} "
-        f"by the least squared error; the aligned columns have that taken out, the others not."
-    )
+    shifted = f"{pair.name}, {comparison.labels[1]}, is {shift_text(comparison, pair)} than {comparison.labels[0]}"
+    return f"Aligned: {shifted} by the least squared error; aligned columns have that removed."

@@ -147,10 +147,9 @@ def frequency_response(
     require("a frequency response", "scipy")
     from scipy.signal import csd, welch
 
-    known = ~np.isnan(command) & ~np.isnan(position)
+    known, unknown = ~np.isnan(command) & ~np.isnan(position), np.array([math.nan])
     time, command, position = time[known], command[known], position[known]
     if len(time) < 16:
-        unknown = np.array([math.nan])
         return FrequencyResponse(unknown, unknown, unknown, math.nan)
     rate = 1 / float(np.median(np.diff(time)))
     grid = np.arange(time[0], time[-1], 1 / rate)
@@ -164,7 +163,7 @@ def frequency_response(
     frequency, gain = frequency[chosen], np.abs(transfer)
     phase = np.degrees(np.unwrap(np.angle(transfer)))
     if not len(frequency):  # the recording is too short or its sample rate too low
-        frequency, gain, phase = np.array([math.nan]), np.array([math.nan]), np.array([math.nan])
+        return FrequencyResponse(unknown, unknown, unknown, math.nan)
     below = np.flatnonzero(gain < math.sqrt(0.5))
     return FrequencyResponse(frequency, gain, phase, float(frequency[below[0]]) if len(below) else math.nan)
 

@@ -185,9 +185,8 @@ def figure_html(panels: Sequence[Panel], name: str, axis: str = "time") -> str:
     # a label with "</script>" must not end the script
     text = json.dumps(figure, separators=(",", ":"), ensure_ascii=False, allow_nan=False).replace("</", "<\\/")
     height = sum(panel.share * _HEIGHT + 32 for panel in panels) + 66
-    return (
-        f'<div class="figure" id="{escape(name)}" style="--height:{height:.0f}px"><script>figure({text})</script></div>'
-    )
+    head = f'<div class="figure" id="{escape(name)}" style="--height:{height:.0f}px">'
+    return f"{head}<script>figure({text})</script></div>"
 
 
 def map_html(x: Sequence[str], y: Sequence[str], z: FloatArray, titles: tuple[str, str], *, signed: bool) -> str:
@@ -210,11 +209,9 @@ def map_html(x: Sequence[str], y: Sequence[str], z: FloatArray, titles: tuple[st
         every = max(1, len(names) // 6) if not signed else 1
         for index in range(0, len(names), every):
             middle = f"{left + (index + 0.5) * wide:.1f} {height + 12:.1f}"
-            spot = (
-                f'transform="translate({middle}) rotate({-30 if signed else 0})"'
-                if along
-                else f'x="{left - 6}" y="{height - (index + 0.5) * high + 4:.1f}"'
-            )
+            spot = f'x="{left - 6}" y="{height - (index + 0.5) * high + 4:.1f}"'
+            if along:
+                spot = f'transform="translate({middle}) rotate({-30 if signed else 0})"'
             anchor = "end" if signed or not along else "middle"
             parts.append(f'<text {spot} text-anchor="{anchor}">{escape(names[index])}</text>')
     parts.append(f'<text x="{left + 300}" y="{height + below - 6:.0f}" text-anchor="middle">{escape(titles[0])}</text>')

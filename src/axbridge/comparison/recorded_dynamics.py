@@ -110,20 +110,17 @@ def measured_zmp(recording: Recording, robot: Standing) -> tuple[FloatArray, Flo
         return None
     time, (x, y, z, roll, pitch, yaw) = cycles["time"], (cycles[name] for name in names[:6])
     turn = matrix_of_roll_pitch_yaw(roll, pitch, yaw)
-    place = (
-        np.stack((x, y, z), axis=1) - turn @ robot.tree.centre[0]
-    )  # the recorded position is that of the base's centre of mass
+    centre_of_mass = np.stack((x, y, z), axis=1)  # of the base
+    place = centre_of_mass - turn @ robot.tree.centre[0]
     positions = joints_motion(recording, robot.rig, robot.tree, time)[0]
     where = posed(robot.tree, positions, (place, turn))
     middle = np.mean([_points(where, sole)[:, :2] for sole in robot.soles], axis=0)
     one, other = (_heading(where.turn[sole.link]) for sole in robot.soles)
     heading = one + np.angle(np.exp(1j * (other - one))) / 2
     unknown = np.full(len(time), np.nan)
-    zmp = [
-        _turned(np.stack([cycles.get(f"{kind}_{axis}", unknown) for axis in "xy"], axis=1) - middle, -heading)
-        for kind in ("zmp", "planned_zmp")
-    ]
-    return time, zmp[0], zmp[1]
+    x_y = ([cycles.get(f"{kind}_{axis}", unknown) for axis in "xy"] for kind in ("zmp", "planned_zmp"))
+    zmp, planned = (_turned(np.stack(columns, axis=1) - middle, -heading) for columns in x_y)
+    return time, zmp, planned
 
 
 class _FootView(NamedTuple):
@@ -338,11 +335,9 @@ def _on_foot(recording: Recording, rig: Rig, servo: ServoConfig) -> tuple[FloatA
     track = recording[servo.name]
     robot = on_two_feet(rig)
     if robot is None or rig.world is None or not rig.world.ground:
-        why = (
-            "its rig has no floor to stand on (ground = true)"
-            if rig.world is not None and not rig.world.ground
-            else "how its base moves and what the floor pushes is known only of a robot on two flat feet"
-        )
+        why = "base motion and floor force are known only for a robot on two flat feet"
+        if rig.world is not None and not rig.world.ground:
+            why = "its rig has no floor to stand on (ground = true)"
         raise RecordingError(recording.path, f"does not show what {servo.name} carries: {why}", _HANG_UP)
     stance = footing(recording, robot, track.time)
     standing = stance.margin > 0
@@ -351,7 +346,7 @@ def _on_foot(recording: Recording, rig: Rig, servo: ServoConfig) -> tuple[FloatA
     known = on_one if leg else standing
     seconds = known.mean() * np.ptp(track.time)
     if seconds < _MIN_SECONDS:
-        where = "one foot; on two, nobody knows how they share what the floor pushes" if leg else "its feet"
+        where = "one foot (on two feet, the force on each is unknown)" if leg else "its feet"
         why = f"does not show what {servo.name} carries: for {seconds:.2f} s in all the robot stood on {where}"
         raise RecordingError(recording.path, why, f"fit it to a walk of a few steps; or {_HANG_UP}")
     load = np.zeros((len(track), CARRIED))

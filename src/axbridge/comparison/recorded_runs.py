@@ -52,9 +52,8 @@ def arm_of(rig: Rig, servo: ServoConfig) -> Arm:
         raise RigError(rig.urdf_path(), f"joint {servo.joint}", "is one of several moving parts", hint)
     # The torque at angle θ is inertia·θ'' - a·cos θ - b·sin θ.
     gravity = np.array([(0.0, 0.0, 0.0), rig.world.gravity, rig.world.gravity])
-    position, pushed, still = (
-        np.array([column]).T for column in ((0.0, 0.0, math.pi / 2), (1.0, 0.0, 0.0), np.zeros(3))
-    )
+    columns = (0.0, 0.0, math.pi / 2), (1.0, 0.0, 0.0), (0.0, 0.0, 0.0)
+    position, pushed, still = (np.array([column]).T for column in columns)
     inertia, a, b = wrenches(tree, position, still, pushed, gravity).torque[:, 0] * (1.0, -1.0, -1.0)
     phase = math.atan2(-a, -b) if math.hypot(a, b) else 0.0
     return Arm(float(inertia), math.hypot(a, b), phase, rig.specs[servo.name].stops)
@@ -99,7 +98,7 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
             commands = (track.command, track.duty, track.torque_enabled, track.speed_limit)
             if all(np.array_equal(column[0], column[1], equal_nan=True) for column in commands):
                 sent[1] = sent[0]
-        driven[unseen(track, rig)] = Regime.FOLLOWED
+        driven[outside_sensor_range(track, rig)] = Regime.FOLLOWED
         if isinstance(recording, CarriedRecording):
             load = np.stack([np.interp(track.time, recording.at, column) for column in recording.load.T], axis=1)
             loads.append(load * [1.0, 1.0, side, side])
@@ -182,7 +181,7 @@ def goals_hint(recording: Recording) -> str:
     return f"import it again with `{option} --force`"
 
 
-def unseen(track: Track, rig: Rig) -> BoolArray:
+def outside_sensor_range(track: Track, rig: Rig) -> BoolArray:
     """Return whether a sample in wheel mode is outside the sensor's range, or beside a jump of the sensor, (n,)."""
     servo = servo_of(track.name, rig)
     units = rig.specs[servo.name].profile.units
@@ -208,9 +207,8 @@ def _supply(recording: Recording, track: Track, rig: Rig) -> float:
 def _passive(servo: ServoConfig, arm: Arm) -> FloatArray:
     """Return the passive torques on the joint, (len(Passive),): spring, damper, friction and hard stops."""
     row = FREE.copy()
-    row[[Passive.SPRING, Passive.DAMPING, Passive.FRICTION]] = (
-        servo.spring_constant, servo.damping_constant, servo.static_friction,
-    )  # fmt: skip
+    row[Passive.SPRING], row[Passive.DAMPING] = servo.spring_constant, servo.damping_constant
+    row[Passive.FRICTION] = servo.static_friction
     row[[Passive.LOW, Passive.HIGH]] = sorted(servo.direction * stop for stop in arm.stops)
     return row
 

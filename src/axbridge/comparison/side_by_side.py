@@ -201,9 +201,8 @@ def _coverage(a: Track, b: Track, clock: TimeMap, sides: Sides, other: FloatArra
     lacking = known & np.isnan(other)
     period = float(np.median(np.diff(a.time))) if len(a) > 1 else 0.0
     edges = np.flatnonzero(np.diff(np.concatenate(([0], lacking.astype(np.int8), [0]))))
-    holes = [
-        float(a.time[end - 1] - a.time[start]) + period for start, end in zip(edges[::2], edges[1::2], strict=True)
-    ]
+    spans = zip(edges[::2], edges[1::2], strict=True)
+    holes = [float(a.time[end - 1] - a.time[start]) + period for start, end in spans]
     first, last = clock.other(a.time[[0, -1]])
     beyond = max(0.0, float(first - b.time[0])) + max(0.0, float(b.time[-1] - last))
     if not sides.goals:  # a limp servo has no goal: that is no gap
@@ -242,9 +241,8 @@ def _part(a: Track, b: Track, segment: Segment, clock: TimeMap, sides: Sides, bo
             measure.of(SegmentMotion(first.time, first.command, first.position, sent, segment.data)),
             measure.of(SegmentMotion(second.time, second.command, second.position, float(then), segment.data)),
         )
-    return ComparedSegment(
-        segment.name, kind, start, end, deviation(both.reference[inside], both.other[inside]), results
-    )
+    errors = deviation(both.reference[inside], both.other[inside])
+    return ComparedSegment(segment.name, kind, start, end, errors, results)
 
 
 def _command(track: Track, at: FloatArray) -> FloatArray:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.comparison.recorded_runs import only_track, runs_of, unseen
+from axbridge.comparison.recorded_runs import only_track, outside_sensor_range, runs_of
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig, ServoSpec
 from axbridge.errors import RecordingError
@@ -78,7 +78,7 @@ def visible(recording: Recording, rig: Rig) -> Recording:
     if len(rig.servos) != 1:
         return recording
     track = only_track(recording, rig)
-    position = np.where(unseen(track, rig), np.nan, track.position)
+    position = np.where(outside_sensor_range(track, rig), np.nan, track.position)
     return replace(recording, tracks={track.name: replace(track, position=position)})
 
 
@@ -88,15 +88,14 @@ def _in_closed_form(recording: Recording, rig: Rig, chosen_model: str | None) ->
     model = spec.model if chosen_model is None else spec.load_model(chosen_model)
     track = only_track(recording, rig)
     runs = runs_of([recording], rig)
-    unseen = runs.driven == Regime.FOLLOWED
-    if unseen.all():
+    followed = runs.driven == Regime.FOLLOWED
+    if followed.all():
         why = "has the arm where its sensor cannot see it all the time"
         raise RecordingError(recording.path, why, "record it with smaller duties")
     row = pack(model, spec.profile.units.position)
-    position = np.where(unseen, np.nan, servo.direction * rollouts(row[None], runs)[0])
-    simulated = Track.of(
-        track.name, track.time, command=track.command, position=position, torque_enabled=track.torque_enabled
-    )
+    position = np.where(followed, np.nan, servo.direction * rollouts(row[None], runs)[0])
+    commands = {"command": track.command, "torque_enabled": track.torque_enabled}
+    simulated = Track.of(track.name, track.time, position=position, **commands)
     return replace(
         recording,
         path=Path(f"{rig.name} with {model.name}"),
@@ -129,23 +128,21 @@ def _through_robot(recording: Recording, rig: Rig, model: str | None, seed: int)
         if not np.isnan(track.duty).all():
             why = f"turns {name} by duty, which only a rig of that servo alone can repeat"
             raise RecordingError(recording.path, why, "compare it on a rig with one servo")
-    started = {
-        name: float(track.position[~np.isnan(track.position)][0])
-        for name, track in tracks.items()
-        if not np.isnan(track.position).all()
-    }
+    known = {name: track.position[~np.isnan(track.position)] for name, track in tracks.items()}
+    started = {name: float(positions[0]) for name, positions in known.items() if len(positions)}
     sent = {name: track.sent for name, track in tracks.items()}
-    meant = rig.with_model(model)
-    placed = meant.with_servos(lambda servo: {"position": _start(meant.specs[servo.name], started)})
+    modelled = rig.with_model(model)
+    start_rig = modelled.with_servos(lambda servo: {"position": _start(modelled.specs[servo.name], started)})
     # The recorded times include the packets' times, and the recorded limits include the stall watch's reductions.
-    placed = placed.with_buses(bus_timing="none")
-    placed = placed.overridden({"safety": {"stall": 1.0}})
+    start_rig = start_rig.with_buses(bus_timing="none")
+    start_rig = start_rig.overridden({"safety": {"stall": 1.0}})
     rows: dict[str, list[dict[str, float]]] = {name: [] for name in tracks}
     base_poses: list[dict[str, float]] = []
-    ideal = placed.dynamixels != placed.servos
-    used = "pendulums" if placed.world is None else chosen(placed.world.engine, ideal=ideal)
+    ideal = start_rig.dynamixels != start_rig.servos
+    engine_name = "pendulums" if start_rig.world is None else chosen(start_rig.world.engine, ideal=ideal)
     held = next((part for part in recording.segments if part.name == _GET_UP), None)
-    with Robot(placed, open_sim(placed, seed=seed), seed=seed) as robot:  # no pose check: the recording gives the pose
+    # no pose check: the recording gives the pose
+    with Robot(start_rig, open_sim(start_rig, seed=seed), seed=seed) as robot:
         assert robot.simulation is not None
         engine = robot.simulation.engine
         # From the rig's own pose: in the recorded one the feet may be anywhere.
@@ -174,22 +171,24 @@ def _through_robot(recording: Recording, rig: Rig, model: str | None, seed: int)
             where = robot.simulation.base
             pose = () if where is None else zip(BASE, (*where[0], *roll_pitch_yaw(where[1])), strict=True)
             base_poses.append({"time": end, **dict(pose)})
-    done = {}
+    simulated = {}
     for name, row in rows.items():
         time, columns = _columns(row)
         track = tracks[name].between(float(time[0]), float(np.nextafter(time[-1], np.inf)))
         commands = {key: getattr(track, key) for key in (*COMMANDS, "commanded")}
-        done[name] = Track.of(name, time, **commands, **columns)
-    at, moved = _columns(base_poses)
-    ours = np.asarray(recording.cycles.get("time", at))  # base poses are interpolated at the recorded cycles
-    base = {name: np.interp(ours, at, np.unwrap(column)) for name, column in moved.items()}
-    used_model = placed.specs[placed.servos[0].name].model
+        simulated[name] = Track.of(name, time, **commands, **columns)
+    at, poses = _columns(base_poses)
+    cycle_times = np.asarray(recording.cycles.get("time", at))  # base poses are interpolated at the recorded cycles
+    base = {name: np.interp(cycle_times, at, np.unwrap(column)) for name, column in poses.items()}
+    used_model = start_rig.specs[start_rig.servos[0].name].model
     return replace(
         recording,
         path=Path(f"{rig.name} with {used_model.name}"),
-        tracks=done,
-        cycles={"time": ours, **base} if base else {},
-        metadata=_metadata(recording, meant, used_model, f"the sim backend with {used}, at the recorded times"),
+        tracks=simulated,
+        cycles={"time": cycle_times, **base} if base else {},
+        metadata=_metadata(
+            recording, modelled, used_model, f"the sim backend with {engine_name}, at the recorded times"
+        ),
         complete=True,
     )
 

@@ -37,10 +37,8 @@ def headline(comparison: Comparison, beside: Comparison | None = None) -> str:
     if len(comparison.pairs) > 1:
         errors = sorted((pair.plain.rmse, pair.name) for pair in comparison.pairs)
         each = ", ".join(f"{name} {error:.1f}°" for error, name in errors)
-        half = (
-            f"RMSE: {each}." if len(errors) <= _FEW else f"RMSE: {median(error for error, _ in errors):.1f}° (median)."
-        )
-        text = f"{half} The worst is {pair.name}: {text}"
+        each = each if len(errors) <= _FEW else f"{median(error for error, _ in errors):.1f}° (median)"
+        text = f"RMSE: {each}. The worst is {pair.name}: {text}"
     elif text.startswith(("the ", "steps ")):
         text = text[0].upper() + text[1:]
     if beside is None:
@@ -51,10 +49,8 @@ def headline(comparison: Comparison, beside: Comparison | None = None) -> str:
 
 def _sentence(comparison: Comparison, pair: Pair) -> str:
     """Return a sentence about falls, then steps; about the overall errors if neither differs."""
-    first, second = (
-        _SUBJECTS.get(label, f"the {label}" if " " in label and "," not in label else label)
-        for label in comparison.labels
-    )
+    articles = ("the " if " " in label and "," not in label else "" for label in comparison.labels)
+    first, second = (_SUBJECTS.get(label, the + label) for the, label in zip(articles, comparison.labels, strict=True))
     measured = [part for part in pair.parts if part.kind in {"fall", "step"} and part.results is not None]
     unjudged = _with_gaps(pair, measured) if measured else {}
     falls, steps = ([act for act in measured if act.kind == kind and act not in unjudged] for kind in ("fall", "step"))
@@ -69,10 +65,8 @@ def _over_all(pair: Pair, reference: str, other: str) -> str:
     if rmse < AGREES:
         return f"{other} agrees with {reference} to {rmse:.2f}°."
     if shift is not None and abs(shift) >= LATE and pair.aligned is not None and pair.aligned.rmse <= rmse / 2:
-        return (
-            f"{other} is {_ms(shift)} {_when(shift)} than {reference}; they agree to {pair.aligned.rmse:.1f}° once "
-            "that is taken out."
-        )
+        shifted = f"{other} is {_ms(shift)} {_when(shift)} than {reference}"
+        return f"{shifted}; they agree to {pair.aligned.rmse:.1f}° once that is taken out."
     return f"{other} is {rmse:.1f}° from {reference} (RMSE), and {pair.plain.worst:.0f}° at worst."
 
 
@@ -82,10 +76,9 @@ def _fall(comparison: Comparison, falls: Sequence[ComparedSegment], reference: s
     times = [tuple(map(float, part.results)) for part in falls if part.results is not None]
     ends = {(math.isfinite(a), math.isfinite(b)) for a, b in times}
     if ends == {(True, False)}:
-        cause = ": its friction is too high" if modelled else ""
-        return f"{other} does not fall all the way, {reference} does{cause}"
+        return f"{other} does not fall all the way, {reference} does" + ": its friction is too high" * modelled
     if ends == {(False, True)}:
-        return f"{other} falls all the way, {reference} does not" + (": its friction is too low" if modelled else "")
+        return f"{other} falls all the way, {reference} does not" + ": its friction is too low" * modelled
     both = [(a, b) for a, b in times if math.isfinite(a) and math.isfinite(b)]
     late = median(b - a for a, b in both) if both else 0.0
     if not both or abs(late) <= max(FALLS[0], FALLS[1] * median(a for a, _ in both)):
@@ -156,13 +149,11 @@ def figure_rows(part: ComparedSegment) -> list[tuple[str, ...]]:
     if part.results is None:
         return []
     reference = part.results[0]
-    return [
-        (
-            f"{row.text}, {row.unit}",
-            *(_number(row.value(result, reference) * row.factor, row.digits) for result in part.results),
-        )
-        for row in MEASURES[part.kind].rows
-    ]
+    rows = []
+    for row in MEASURES[part.kind].rows:
+        figures = (_number(row.value(result, reference) * row.factor, row.digits) for result in part.results)
+        rows.append((f"{row.text}, {row.unit}", *figures))
+    return rows
 
 
 def response_tables(comparison: Comparison, pair: Pair) -> list[Table]:
@@ -174,17 +165,12 @@ def response_tables(comparison: Comparison, pair: Pair) -> list[Table]:
     tables = []
     for kind, parts in sorted(kinds.items(), key=lambda item: item[0] == ""):  # segments without a measure come last
         names = [name for name, *_ in figure_rows(parts[0])]
-        rows = tuple(
-            (
-                part.name,
-                *(" / ".join(cells) for _, *cells in figure_rows(part)),
-                _number(part.deviation.rmse, 2),
-                _number(part.deviation.mse, 2),
-            )
-            for part in parts
-        )
+        rows = []
+        for part in parts:
+            errors = (_number(part.deviation.rmse, 2), _number(part.deviation.mse, 2))
+            rows.append((part.name, *(" / ".join(cells) for _, *cells in figure_rows(part)), *errors))
         what = f"{kind}, {' / '.join(comparison.labels)}" if names else "other parts"
-        tables.append(Table(f"{pair.name}: {what}", (kind or "part", *names, "RMSE °", "MSE deg²"), rows))
+        tables.append(Table(f"{pair.name}: {what}", (kind or "part", *names, "RMSE °", "MSE deg²"), tuple(rows)))
     return tables
 
 
@@ -199,10 +185,9 @@ def acts_table(comparisons: Sequence[Comparison]) -> Table:
             rows.append((*cells, *(other[place][-1] for other in others)))
     rows.append(("RMSE, °", "", *(_number(pair.plain.rmse, 2) for pair in pairs)))
     rows.append(("MSE, deg²", "", *(_number(pair.plain.mse, 2) for pair in pairs)))
-    rows.append(("shift", "", *(shift_text(side, pair) for side, pair in zip(comparisons, pairs, strict=True))))
-    rows.append((
-        "RMSE shifted, °", "", *("-" if p.aligned is None else _number(p.aligned.rmse, 2) for p in pairs)
-    ))  # fmt: skip
+    rows.append(("shift", "", *map(shift_text, comparisons, pairs)))
+    aligned = (pair.aligned for pair in pairs)
+    rows.append(("RMSE shifted, °", "", *("-" if off is None else _number(off.rmse, 2) for off in aligned)))
     header = ("", *first.labels, *(comparison.labels[1] for comparison in rest))
     return Table(f"{pairs[0].name}: figures of each", header, tuple(rows))
 
@@ -228,30 +213,25 @@ def beside_table(errors: Mapping[str, Sequence[Deviation]], *comparisons: Compar
     return Table("MAE / RMSE while driven, °, beside simpler models", header, rows) if rows else None
 
 
-def provenance_table(comparison: Comparison, *beside: Comparison) -> Table:
-    """Return the origin of each recording."""
-    sides = (comparison.reference, comparison.other, *(other.other for other in beside))
-    facts = [_facts(side) for side in sides]
-    keys = list(dict.fromkeys(key for fact in facts for key in fact))
-    return Table(
-        "Where it comes from",
-        ("", *comparison.labels, *(other.labels[1] for other in beside)),
-        tuple((key, *(fact.get(key, "") for fact in facts)) for key in keys),
-    )
-
-
-def parameter_table(comparison: Comparison, *beside: Comparison) -> Table | None:
-    """Return all sides' recorded model parameters, of the servo with the largest error; None without any."""
-    pair = comparison.pairs[0]
-    sides = [(comparison.reference, pair.name), (comparison.other, pair.other_name)]
-    sides += [(other.other, other.pairs[0].other_name) for other in beside]
-    columns = [_flat(recording.metadata.get("models", {}).get(name, {})) for recording, name in sides]
-    keys = list(dict.fromkeys(key for column in columns for key in column))
-    if not keys:
-        return None
+def _beside(title: str, columns: Sequence[Mapping[str, str]], sides: Sequence[Comparison]) -> Table:
+    """Return a table with a column for each recording, and a row for each key of `columns`."""
+    keys = dict.fromkeys(key for column in columns for key in column)
     rows = tuple((key, *(column.get(key, "") for column in columns)) for key in keys)
-    labels = (*comparison.labels, *(other.labels[1] for other in beside))
-    return Table(f"{pair.name}: model parameters", ("", *labels), rows)
+    return Table(title, ("", sides[0].labels[0], *(side.labels[1] for side in sides)), rows)
+
+
+def provenance_table(*comparisons: Comparison) -> Table:
+    """Return the origin of each recording; all comparisons have the same reference."""
+    sides = (comparisons[0].reference, *(comparison.other for comparison in comparisons))
+    return _beside("Where it comes from", [_facts(side) for side in sides], comparisons)
+
+
+def parameter_table(*comparisons: Comparison) -> Table | None:
+    """Return all sides' recorded model parameters, of the servo with the largest error; None without any."""
+    name = comparisons[0].pairs[0].name
+    sides = [(comparisons[0].reference, name), *((other.other, other.pairs[0].other_name) for other in comparisons)]
+    columns = [_flat(recording.metadata.get("models", {}).get(servo, {})) for recording, servo in sides]
+    return _beside(f"{name}: model parameters", columns, comparisons) if any(columns) else None
 
 
 def _torque(track: Track) -> FloatArray:
@@ -292,13 +272,9 @@ def panels_of(
     if not np.isnan(goal).all():  # wide and pale, so that it is visible below the motions
         lines.insert(0, Curve(both.time, np.degrees(goal), "goal", "command", width=4.0, held=True))
     marks = tuple((part.start, part.name) for part in pair.parts if part.deviation.samples)
-    apart = tuple(
-        Curve(m.time, np.degrees(m.other - m.reference), name, colour, width=1.2) for m, name, colour in errors
-    )
-    panels = [
-        Panel(tuple(lines), "time, s", "position, °", share=3.0, marks=marks),
-        Panel(apart, "time, s", "error, °", share=1.2),
-    ]
+    apart = [Curve(m.time, np.degrees(m.other - m.reference), name, colour, width=1.2) for m, name, colour in errors]
+    panels = [Panel(tuple(lines), "time, s", "position, °", share=3.0, marks=marks)]
+    panels.append(Panel(tuple(apart), "time, s", "error, °", share=1.2))
     for title, value in _MORE if everything else ():
         more = tuple(
             Curve(time, values, name, colour, width=1.5)

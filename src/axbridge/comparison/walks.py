@@ -6,7 +6,7 @@ All figures come from the servos' reports, or from a simulation's measurements i
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
@@ -29,7 +29,6 @@ _KNEE = "knee"
 _STILL = 2.0  # degrees: with less travel, a knee's error is not given as a share of it
 _MIN_MEASURED = 0.5  # share of the walk for which a simulation must have recorded the zero-moment point
 _POINTS = 1000  # of a curve
-_TIME = "time from the walk's start, s"
 _OF_ZMP = (
     "As seen from the middle between the feet. What no simulation measured is worked out from the joints' recorded "
     "angles, as if the foot that stands lay flat on the floor."
@@ -172,11 +171,10 @@ def is_walk(recording: Recording) -> bool:
 def sides_of(comparison: Comparison, beside: Comparison | None = None) -> list[WalkSide]:
     """Return the walks of a comparison, the reference first; empty unless all recordings are walks."""
     first, second = comparison.labels
-    sides = [WalkSide(first, "reference", comparison.reference), WalkSide(second, "other", comparison.other)]
-    if beside is not None:
-        sides.append(WalkSide(beside.labels[1], "third", beside.other))
-    if first == "goal":  # a comparison with its own goals: one walk
-        sides = [WalkSide(second, "other", comparison.other)]
+    sides = [WalkSide(second, "other", comparison.other)]
+    if first != "goal":  # else a comparison with its own goals: one walk
+        sides.insert(0, WalkSide(first, "reference", comparison.reference))
+        sides += [] if beside is None else [WalkSide(beside.labels[1], "third", beside.other)]
     if not all(is_walk(side.recording) for side in sides):
         return []
     for place, side in enumerate(sides[1:], 1):  # map to the reference's clock
@@ -203,19 +201,16 @@ def knee_names(side: WalkSide) -> list[str]:
     return sorted((name for name in side.recording if _KNEE in name), key=lambda name: not name.startswith("l"))
 
 
-def zmp_apart(one: Zmp, other: Zmp) -> tuple[float, float]:
+def zmp_apart(first: Zmp, other: Zmp) -> tuple[float, float]:
     """Return the RMS difference of two zero-moment points, ahead and to the left, m."""
-    errors = (
-        resample(other.time, there, one.time) - here for there, here in zip(other.place.T, one.place.T, strict=True)
-    )
-    ahead, left = (math.sqrt(float(np.nanmean(error**2))) for error in errors)
-    return ahead, left
+    there = (resample(other.time, place, first.time) for place in other.place.T)
+    ahead, left = (float(np.nanmean((a - b) ** 2)) for a, b in zip(there, first.place.T, strict=True))
+    return math.sqrt(ahead), math.sqrt(left)
 
 
 def document(sides: Sequence[WalkSide]) -> dict[str, Any]:
     """Return the walks' figures as JSON: angles in degrees; m, J, W and s."""
-    reference = sides[0]
-    document: dict[str, Any] = {}
+    reference, document = sides[0], dict[str, Any]()
     for side in sides:
         power, zmp = side.power, side.zmp
         facts: dict[str, Any] = {"steps": len(side.steps) - 1}
@@ -245,10 +240,8 @@ def walk_headline(sides: Sequence[WalkSide]) -> str:
         return ""
     sentences = []
     for side in sides[1:]:
-        both_knees = knees(sides[0], side)
         parts = []
-        if both_knees:
-            worst = max(both_knees, key=lambda knee: knee.rmse)
+        if worst := max(knees(sides[0], side), key=lambda knee: knee.rmse, default=None):
             share = _share(worst, " ({:.0%} of their travel)")
             parts.append(f"knees within {worst.rmse:.1f}° of each other{share}")
         first, other = sides[0].power, side.power
@@ -266,29 +259,29 @@ def _share(knee: Knee, text: str) -> str:
 
 def walk_table(sides: Sequence[WalkSide]) -> Table:
     """Return the walks' figures, a column for each walk."""
-    named = "steps" if "gait" in sides[0].recording.metadata else "parts"
-    rows = [
-        (named, *(str(len(side.steps) - 1) for side in sides)),
-        ("it lasted, s", *(f"{side.span[1] - side.span[0]:.1f}" for side in sides)),
-    ]
-    reference, apart = sides[0], [{knee.name: knee for knee in knees(sides[0], side)} for side in sides[1:]]
-    for name in knee_names(reference) if apart else ():
-        row_knees = [knee_of.get(name) for knee_of in apart]
-        cells = ("-" if knee is None else f"{knee.rmse:.2f}{_share(knee, ' ({:.1%})')}" for knee in row_knees)
-        rows.append((f"{name}: RMSE, ° (of its reach)", "", *cells))
-    powers = [side.power for side in sides]
+    reference, others = sides[0], sides[1:]
+    powers, points = [side.power for side in sides], [side.zmp for side in sides]
+    rows: list[tuple[str, ...]] = []
+
+    def add(name: str, values: Sequence[Any], text: Callable[[Any], str], *before: str) -> None:
+        rows.append((name, *before, *("-" if value is None else text(value) for value in values)))
+
+    add("steps" if "gait" in reference.recording.metadata else "parts", sides, lambda side: str(len(side.steps) - 1))
+    add("it lasted, s", sides, lambda side: f"{side.span[1] - side.span[0]:.1f}")
+    knees_of = [{knee.name: knee for knee in knees(reference, side)} for side in others]
+    for name in knee_names(reference) if others else ():
+        pairs = [of_side.get(name) for of_side in knees_of]
+        add(f"{name}: RMSE, ° (of its reach)", pairs, lambda knee: f"{knee.rmse:.2f}{_share(knee, ' ({:.1%})')}", "")
     if any(powers):
-        rows.append(("mean power, W", *("-" if power is None else f"{power.watt.mean():.2f}" for power in powers)))
-        rows.append(("energy of a step, J, mean", *("-" if power is None else f"{power.step:.2f}" for power in powers)))
-    points = [side.zmp for side in sides]
+        add("mean power, W", powers, lambda power: f"{power.watt.mean():.2f}")
+        add("energy of a step, J, mean", powers, lambda power: f"{power.step:.2f}")
     if any(points):
-        rows.append(("ZMP", *("-" if point is None else _origin(point) for point in points)))
-        margins = ("-" if point is None else f"{100 * float(np.nanmedian(point.margin)):.1f}" for point in points)
-        rows.append(("its margin, cm, median", *margins))
-        if apart:
-            both = (None if points[0] is None or zmp is None else zmp_apart(points[0], zmp) for zmp in points[1:])
-            cells = ("-" if off is None else f"{100 * off[0]:.1f} / {100 * off[1]:.1f}" for off in both)
-            rows.append(("ZMP against the first, cm, ahead / left", "", *cells))
+        add("ZMP", points, _origin)
+        add("its margin, cm, median", points, lambda point: f"{100 * float(np.nanmedian(point.margin)):.1f}")
+        if others:
+            apart = [None if points[0] is None or zmp is None else zmp_apart(points[0], zmp) for zmp in points[1:]]
+            in_cm = "{:.1f} / {:.1f}".format
+            add("ZMP against the first, cm, ahead / left", apart, lambda off: in_cm(100 * off[0], 100 * off[1]), "")
     return Table("The walk", ("", *(side.label for side in sides)), tuple(rows))
 
 
@@ -306,44 +299,40 @@ def walk_parts(sides: Sequence[WalkSide]) -> list[str]:
     return parts
 
 
+def _panel(sides: Sequence[WalkSide], lines: Sequence[Curve], y: str, share: float) -> Panel:
+    """Return a panel over the walk's time, marked with the numbers of the reference's steps."""
+    marks = tuple((start, f"{number}") for number, start in enumerate(sides[0].steps[:-1].tolist(), 1))
+    return Panel(tuple(lines), "time from the walk's start, s", y, share=share, marks=marks)
+
+
 def knee_panels(sides: Sequence[WalkSide]) -> list[Panel]:
     """Return a panel for each knee."""
-    reference = sides[0]
     panels = []
-    for name in knee_names(reference):
-        grid = reference.grid
-        goal = np.degrees(reference.at(name, "command", grid))
+    for name in knee_names(sides[0]):
+        grid = sides[0].grid  # one for each panel, as curves with the same times are thinned together
+        goal = np.degrees(sides[0].at(name, "command", grid))
         lines = [] if np.isnan(goal).all() else [Curve(grid, goal, "goal", "command", width=4.0)]
         lines += [
             Curve(grid, np.degrees(side.at(name, "position", grid)), side.label, side.colour)
             for side in sides
             if name in side.recording
         ]
-        panels.append(Panel(tuple(lines), _TIME, f"{name}, °", share=1.8, marks=_marks(sides)))
+        panels.append(_panel(sides, lines, f"{name}, °", 1.8))
     return panels
-
-
-def _marks(sides: Sequence[WalkSide]) -> tuple[tuple[float, str], ...]:
-    """Return the starts and numbers of the reference's steps."""
-    return tuple((start, f"{number}") for number, start in enumerate(sides[0].steps[:-1].tolist(), 1))
 
 
 def zmp_panels(sides: Sequence[WalkSide]) -> list[Panel]:
     """Return panels of the zero-moment point to the left and ahead; empty if it is unknown."""
     with_zmp = [(side, side.zmp) for side in sides if side.zmp is not None]
-    if not with_zmp:
-        return []
-    planned = next((point for _, point in with_zmp if not np.isnan(point.planned).all()), None)
+    planned = [point for _, point in with_zmp if not np.isnan(point.planned).all()][:1]
     panels = []
-    for title, axis in (("ZMP to the left, cm", 1), ("ZMP ahead, cm", 0)):
-        lines = [] if planned is None else [
-            Curve(planned.time, 100 * planned.planned[:, axis], "planned", "command", width=4.0)
-        ]  # fmt: skip
+    for title, axis in (("ZMP to the left, cm", 1), ("ZMP ahead, cm", 0)) if with_zmp else ():
+        lines = [Curve(plan.time, 100 * plan.planned[:, axis], "planned", "command", width=4.0) for plan in planned]
         lines += [
             Curve(point.time, 100 * point.place[:, axis], f"{side.label} ({_origin(point)})", side.colour, width=1.3)
             for side, point in with_zmp
         ]
-        panels.append(Panel(tuple(lines), _TIME, title, share=1.5, marks=_marks(sides)))
+        panels.append(_panel(sides, lines, title, 1.5))
     return panels
 
 
@@ -353,12 +342,9 @@ def _origin(point: Zmp) -> str:
 
 def power_panels(sides: Sequence[WalkSide]) -> list[Panel]:
     """Return a panel of the power over time; empty if no motor model is known."""
-    lines = tuple(
-        Curve(side.power.time, _smooth(side.power.watt), side.label, side.colour)
-        for side in sides
-        if side.power is not None
-    )
-    return [Panel(lines, _TIME, "electrical power, W", share=2.0, marks=_marks(sides))] if lines else []
+    powers = [(side, side.power) for side in sides if side.power is not None]
+    lines = [Curve(power.time, _smooth(power.watt), side.label, side.colour) for side, power in powers]
+    return [_panel(sides, lines, "electrical power, W", 2.0)] if lines else []
 
 
 def _smooth(values: FloatArray) -> FloatArray:

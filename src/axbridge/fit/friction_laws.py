@@ -70,17 +70,17 @@ def richer_law(
     if not richer_than(law):
         return None
     own = polish(space, runs, point, rounds=ROUNDS)  # the BIC compares squares, so each law needs its least squares
-    plain = predicted(space.sets(own[None]), runs)[0]
+    row = space.row(own)
+    plain = predicted(row[None], runs)[0]
     spaces = promising(space, law, runs, own, independent(runs, plain))
     if not spaces:
         return None
     report(f"richer friction laws: {', '.join(spaces)}", None)
-    row = space.sets(own[None])[0]
     jobs = [
-        Job(wider, runs, seed, generations, wider.point(_begin(row, wider)), SPREAD, COARSE, loss="huber")
+        Job(wider, runs, seed, generations, wider.point(_start_row(row, wider)), SPREAD, COARSE, loss="huber")
         for wider in spaces.values()
     ]
-    ends = dict(zip(spaces, mapper(_ended, jobs), strict=True))
+    ends = dict(zip(spaces, mapper(_optimum, jobs), strict=True))
     gains = {}
     for name, wider in spaces.items():
         simulated = predicted(wider.sets(ends[name][None]), runs)[0]
@@ -94,11 +94,11 @@ def richer_law(
 
 def promising(space: Space, law: str, runs: Runs, point: FloatArray, count: float) -> dict[str, Space]:
     """Return the richer laws and their unknowns that residuals at a point suggest; `count`: independent samples."""
-    row, error = space.sets(point[None])[0], residuals(space, runs, point[None], robust=True)[0]
+    row, error = space.row(point), residuals(space, runs, point[None], robust=True)[0]
     laws = {}
     for name in richer_than(law):
         wider = enriched(space, name)
-        slope = slopes(wider, runs, wider.point(_begin(row, wider)), robust=True)
+        slope = slopes(wider, runs, wider.point(_start_row(row, wider)), robust=True)
         own = slope[:, [unknown in space.unknowns for unknown in wider.unknowns]]
         without, with_it = (error - basis @ np.linalg.lstsq(basis, error)[0] for basis in (own, slope))
         gain = count * math.log(float(without @ without) / float(with_it @ with_it))
@@ -119,11 +119,11 @@ def allowing_for(fit: Fit, richer: Richer | None) -> Fit:
     share[here] = np.maximum(share[here], other.share[there])
     wide = replace(bounds, low=low, high=high, share=share, flat=flat_of(fit.space, share))
     lost = [name for name in wide.flat if name not in bounds.flat]
-    warnings = (f"this data can tell {name} under law {fit.friction} alone, not under {richer.law}" for name in lost)
+    warnings = (f"identified by law {fit.friction} alone, not by {richer.law}: {name}" for name in lost)
     return replace(fit, allowed=richer.law, uncertainty=wide, warnings=(*fit.warnings, *warnings))
 
 
-def _begin(row: FloatArray, richer: Space) -> FloatArray:
+def _start_row(row: FloatArray, richer: Space) -> FloatArray:
     """Return a start (len(Param),) for a richer law: its new terms are not 0, where their derivatives vanish."""
     start = begun_from(row)
     start[Param.VISCOUS] = max(start[Param.VISCOUS], 1e-3)
@@ -136,7 +136,7 @@ def _begin(row: FloatArray, richer: Space) -> FloatArray:
     return start
 
 
-def _ended(job: Job) -> FloatArray:
+def _optimum(job: Job) -> FloatArray:
     """Return the better result of least squares alone, and of least squares after a search."""
     return best_polished(job.space, job.runs, [job.point, minimise(job).point], rounds=ROUNDS)
 
@@ -164,16 +164,16 @@ def compare_laws(
     count = sum(not score.held_out for score in most.scores)
     fitted, rest = most.runs.only(range(count)), range(count, most.runs.recordings)
     count_of = independent(fitted, most.simulated[: len(fitted.time)])
-    new = {law: _stretches(fit.runs, fit.simulated, rest) for law, fit in fits.items()} if rest else {}
-    best = min(new, key=lambda law: float(new[law].mean())) if new else None
+    stretches = {law: _stretches(fit.runs, fit.simulated, rest) for law, fit in fits.items()} if rest else {}
+    best = min(stretches, key=lambda law: float(stretches[law].mean())) if stretches else None
     scores = []
     for law, fit in fits.items():
         unknowns = len(fit.unknowns)
-        behind = new[law] - new[best] if best is not None else np.full(1, math.nan)
+        behind = stretches[law] - stretches[best] if best is not None else np.full(1, math.nan)
         scores.append(
             LawScore(
                 law, unknowns, float(np.mean(fit.errors(held_out=False))),
-                float(new[law].mean()) if new else math.nan, float(behind.mean()),
+                float(stretches[law].mean()) if stretches else math.nan, float(behind.mean()),
                 float(behind.std(ddof=1) / math.sqrt(len(behind))) if len(behind) > 1 else 0.0,
                 criterion(fitted, fit.simulated[: len(fitted.time)], unknowns, count_of),
             )
@@ -183,7 +183,7 @@ def compare_laws(
     richer = min(tied, key=lambda law: tied[law], default=None)  # the data do not rule it out
     allowed = None if richer is None else Richer(richer, fits[richer].space, fits[richer].uncertainty)
     fit = allowing_for(fits[chosen], allowed)
-    return replace(fit, laws=LawComparison(tuple(scores), chosen, _BY_ERROR if new else _BY_CRITERION))
+    return replace(fit, laws=LawComparison(tuple(scores), chosen, _BY_ERROR if stretches else _BY_CRITERION))
 
 
 def chosen_law(scores: Sequence[LawScore]) -> str:
@@ -199,7 +199,7 @@ def _stretches(runs: Runs, simulated: FloatArray, chosen: Sequence[int]) -> Floa
     error = np.abs(np.degrees(runs.errors(simulated)))
     means = []
     for recording in chosen:
-        a, b = runs.start[recording], runs.start[recording + 1]
+        a, b = runs.spans[recording]
         known = runs.judged[a:b]
         number = ((runs.time[a:b] - runs.time[a]) / STRETCH).astype(int)[known]
         part = error[a:b][known]

@@ -53,15 +53,11 @@ def score_table(fit: Fit) -> Table:
         ("repeat °", lambda score: score.floor), ("between searches °", lambda score: score.chance),
     )  # fmt: skip
     shown = [(head, of) for head, of in columns if not all(math.isnan(of(score)) for score in fit.scores)]
-    rows = tuple(
-        (
-            score.name,
-            *("" if math.isnan(of(score)) else f"{of(score):.2f}" for _, of in shown),
-            "held out" if score.held_out else "fitted",
-        )
-        for score in fit.scores
-    )
-    return Table("errors", ("recording", *(head for head, _ in shown), ""), rows)
+    rows = []
+    for score in fit.scores:
+        errors = ("" if math.isnan(of(score)) else f"{of(score):.2f}" for _, of in shown)
+        rows.append((score.name, *errors, "held out" if score.held_out else "fitted"))
+    return Table("errors", ("recording", *(head for head, _ in shown), ""), tuple(rows))
 
 
 def law_table(laws: LawComparison) -> Table:
@@ -83,16 +79,12 @@ def trace_panels(fit: Fit) -> list[Panel]:
     measured = np.where(runs.known, runs.position, np.nan) if len(runs.known) else runs.position
     simulated = np.where(runs.driven == Regime.FOLLOWED, np.nan, fit.simulated)  # FOLLOWED repeats the measurement
     panels = []
-    for score, a, b in zip(fit.scores, runs.start[:-1], runs.start[1:], strict=True):
+    for score, (a, b) in zip(fit.scores, runs.spans, strict=True):
         time, direction = runs.time[a:b], servo_of(score.name.rpartition(" ")[2], fit.rig).direction
-        lines = tuple(
-            # the measurement is wide, so that it is visible below a simulation that agrees
-            Curve(time, direction * np.degrees(values[a:b]), label, colour, width=width)
-            for values, label, colour, width in (
-                (measured, "measured", "fitted", 5.0),
-                (simulated, "simulated", "other", 1.6),
-            )
-        )
+        angles = (direction * np.degrees(values[a:b]) for values in (measured, simulated))
+        # the measurement is wide, so that it is visible below a simulation that agrees
+        styles = ("measured", "fitted", 5.0), ("simulated", "other", 1.6)
+        lines = tuple(Curve(time, y, *style) for y, style in zip(angles, styles, strict=True))
         title = f"{score.name.removesuffix('.mcap')}: {score.mae:.2f}°{' (held out)' if score.held_out else ''}"
         panels.append(Panel(lines, "time, s", "position, °", title))
     return panels
@@ -141,10 +133,8 @@ def write_page(fit: Fit, path: Path | str) -> None:
             [f"{x * surface.x.scale:.3g}" for x in surface.xs], [f"{y * surface.y.scale:.3g}" for y in surface.ys],
             np.log10(surface.mse.T), (surface.x.name, surface.y.name), signed=False,
         )  # fmt: skip
-        at = (
-            f"{axis.name} {value * axis.scale:.4g}"
-            for axis, value in zip((surface.x, surface.y), surface.best, strict=True)
-        )
+        axes = zip((surface.x, surface.y), surface.best, strict=True)
+        at = (f"{axis.name} {value * axis.scale:.4g}" for axis, value in axes)
         best = f"The least is {surface.least:.3g} deg², at {' and '.join(at)}."
         parts.append(f'<h2>{heading}</h2>{shown}<p class="lead">{escape(best)}</p>')
     if fit.surfaces:

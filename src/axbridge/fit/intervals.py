@@ -63,8 +63,7 @@ def flat_of(space: Space, share: FloatArray) -> tuple[str, ...]:
 
 def widen_to(bounds: Uncertainty, space: Space, point: FloatArray, other: FloatArray) -> Uncertainty:
     """Return the intervals of a point (n,), widened to include another point (n,) that fits the data as well."""
-    values = space.sets(other[None])[0][[unknown.column for unknown in space.unknowns]]
-    share = np.maximum(bounds.share, np.abs(other - point) / QUANTILE)
+    values, share = space.values(other), np.maximum(bounds.share, np.abs(other - point) / QUANTILE)
     low, high = np.minimum(bounds.low, values), np.maximum(bounds.high, values)
     return replace(bounds, low=low, high=high, share=share, flat=flat_of(space, share))
 
@@ -90,7 +89,7 @@ def uncertainty(space: Space, runs: Runs, point: FloatArray, mapper: Mapper = ma
     rounding = np.degrees(rounding) * weights(space, runs)
     deviation = np.maximum(deviation, _of_shared(slope, rounding, reading, inverse))
     latency = np.array([LOOP / (u.high - u.low) if u.column is Param.LATENCY else 0.0 for u in space.unknowns])
-    moments = np.repeat(space.sets(point[None]), 2, axis=0)
+    moments = np.repeat(space.row(point)[None], 2, axis=0)
     moments[:, Param.LATENCY] += -2 * LOOP, 2 * LOOP
     early, late = predicted(moments, runs)
     delayed = np.degrees(late - early) / 4 * weights(space, runs)  # effect of the time within the loop
@@ -99,9 +98,7 @@ def uncertainty(space: Space, runs: Runs, point: FloatArray, mapper: Mapper = ma
         deviation**2 + variance * np.diag(inverse) + (inverse @ slope.T @ coarser) ** 2 + latency**2 + timing**2
     )
     names = [unknown.name for unknown in space.unknowns]
-    ends = (np.clip(point - QUANTILE * deviation, 0, 1), np.clip(point + QUANTILE * deviation, 0, 1))
-    columns = [unknown.column for unknown in space.unknowns]
-    low, high = (space.sets(end[None])[0][columns] for end in ends)
+    low, high = (space.values(point + sign * QUANTILE * deviation) for sign in (-1, 1))
     pairs = ((i, j) for i in range(len(space)) for j in range(i) if abs(correlation[i, j]) > ALIKE)
     return Uncertainty(
         low, high, correlation, deviation, flat_of(space, deviation),
@@ -122,7 +119,7 @@ def _covariance(runs: Runs, slope: FloatArray, error: FloatArray) -> tuple[Float
 
 def _cut_from(runs: Runs) -> IntArray:
     """Return the number of each sample's recording, (l,)."""
-    return np.repeat(runs.source if len(runs.source) else np.arange(runs.recordings), np.diff(runs.start))
+    return runs.each(runs.source if len(runs.source) else np.arange(runs.recordings))
 
 
 def _sums(slope: FloatArray, error: FloatArray, number: IntArray) -> FloatArray:
@@ -316,5 +313,5 @@ def _wider(bounds: Uncertainty, space: Space, point: FloatArray, down: FloatArra
     for row, sign, added in zip(own, (-1.0, 1.0), (down, up), strict=True):
         width = sign * (space.point(row) - point)
         reach = np.maximum(np.sqrt(width**2 + np.sum(added**2, axis=0)), width + added.max(axis=0))
-        ends.append(space.sets((point + sign * reach)[None])[0][columns])
+        ends.append(space.values(point + sign * reach))
     return replace(bounds, low=ends[0], high=ends[1])

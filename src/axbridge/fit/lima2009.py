@@ -73,11 +73,11 @@ def paper_procedure(
     names = [unknown.name for unknown in whole.unknowns]
     friction = whole.without([name for name in names if name.startswith("controller.")])
     fallen, friction_at, count = _scan(friction, falls)
-    row = friction.sets(friction_at[None])[0]
+    row = friction.row(friction_at)
     gains = replace(whole.without([name for name in names if name.startswith("friction.")]), base=row)
     stepped, gains_at, more = _scan(gains, steps)
-    row = gains.sets(gains_at[None])[0]
-    only = replace(friction.without(["sensor.latency_ms"]), base=friction.sets(friction_at[None])[0])
+    only = replace(friction.without(["sensor.latency_ms"]), base=row)
+    row = gains.row(gains_at)
     bounds = _joined(uncertainty(only, falls, only.point(row)), uncertainty(gains, steps, gains_at))
     order = only.unknowns + gains.unknowns
     lost = (unknown for unknown in order if unknown.name in bounds.flat)
@@ -118,7 +118,7 @@ def _scan(space: Space, runs: Runs) -> tuple[Surface, FloatArray, int]:
     polished = np.array([polish(space, runs, point, rounds=20) for point in minima])
     errors = losses(space, runs, polished, "mse").mean(axis=1)
     best, least = polished[int(np.argmin(errors))], float(errors.min())
-    row, rows = space.sets(best[None])[0], space.sets(np.repeat(share[:, None], count, axis=1))
+    row, rows = space.row(best), space.sets(np.repeat(share[:, None], count, axis=1))
     others = tuple(index for index, unknown in enumerate(space.unknowns) if unknown not in {x, y})
     surface = mse.reshape(points.shape[:-1]).min(axis=others)
     at = float(row[x.column]), float(row[y.column])

@@ -32,7 +32,7 @@ APART = 1.0  # degrees: larger differences between predictions of the best start
 MISSED = 1.75  # times the others' error: larger errors of a recording, or of held-out ones, give a warning
 LARGEST_USEFUL_ERROR = 5.0  # degrees: a model with a larger error is not useful, even with narrow intervals
 CONDITIONS = "mae", "rmse", "held_out_mae", "held_out_rmse"
-_NO_TIMES = "nobody wrote down when some commands went out: each moment is fitted, and nothing tells sensor.latency_ms"
+_NO_TIMES = "some command times are unknown and fitted, so sensor.latency_ms is not identified"
 BEST = 3  # least number of starts whose predictions are compared
 _RANDOM_RANGE = 0.25, 0.75  # share of the range for a random hidden value if `Space.usual` is infinite
 _STEP = 0.5e-3  # s: simulation step of hidden data, half of a fit's step
@@ -103,11 +103,11 @@ def hidden(problem: Problem, seed: int) -> tuple[Problem, FloatArray]:
     space, runs, usual = problem.space, problem.runs, problem.space.usual
     near = space.point(space.base) + np.where(np.isfinite(usual), usual, 0.0) * rng.normal(size=len(space))
     drawn = np.where(np.isfinite(usual), np.clip(near, 0.05, 0.95), rng.uniform(*_RANDOM_RANGE, len(space)))
-    row = space.sets(drawn[None])[0]
+    row = space.row(drawn)
     count = float(row[Param.COUNT])
     position = rollouts(row[None], runs, _STEP)[0] + rng.normal(0.0, resting_noise(runs), len(runs.time))
     if len(runs.spread):
-        time_errors = np.repeat(runs.spread, np.diff(runs.start)) * rng.normal(size=len(runs.time))
+        time_errors = runs.each(runs.spread) * rng.normal(size=len(runs.time))
         position += speeds(runs) * time_errors
     simulated = runs._replace(position=count * np.round(position / count))
     return replace(problem, runs=simulated, every=simulated, held_out=(), floors=()), row
@@ -117,7 +117,7 @@ def polished(problem: Problem, cut: Runs | None, space: Space, outcomes: Sequenc
     """Run least squares from the best start; a sticking joint needs whole recordings to fit better than parts did."""
     point, runs = outcomes[0].point, problem.runs
     if problem.smooth:
-        begin = None if problem.begin is None else space.point(problem.space.sets(problem.begin[None])[0])
+        begin = None if problem.begin is None else space.point(problem.space.row(problem.begin))
         free = best_polished(replace(space, anchored=False), runs, [point, begin])
         point = best_polished(space, runs, [free, space.point(space.base)]) if space.anchored else free
         return Solution(space, runs, point, free, tuple(outcomes))
@@ -219,16 +219,14 @@ def _missed(bounds: intervals.Uncertainty, scores: Sequence[Score]) -> tuple[str
     notes = [f"{' and '.join(ends)} ended at an end of the range"] if ends else []
     worst, middle = max(scores, key=lambda score: score.mae), float(np.median([score.mae for score in scores]))
     if worst.mae > MISSED * middle:
-        notes.append(
-            f"{worst.name} is followed worst ({worst.mae:.2f}°; half of the recordings {middle:.2f}° or better)"
-        )
+        notes.append(f"{worst.name} has the largest error ({worst.mae:.2f}°; median {middle:.2f}°)")
     held, fitted = (np.array([score.mae for score in scores if score.held_out is kind]) for kind in (True, False))
     if len(held) and held.mean() > MISSED * fitted.mean():
-        notes.append(f"what was held out is followed worse than the rest ({held.mean():.2f}°, {fitted.mean():.2f}°)")
+        notes.append(f"held-out recordings have larger errors than the rest ({held.mean():.2f}°, {fitted.mean():.2f}°)")
     far = max(scores, key=lambda score: np.nan_to_num(score.chance, nan=-1.0))
     if far.chance > max(APART, far.mae):
         notes.append(f"the best starts predict {far.name} differently, by {far.chance:.1f}° on average")
-    what = "other motions may be as far off, as the model lacks something or the search missed it"
+    what = "other motions may have such errors, as the model lacks something or the search failed"
     what += "; hold out a motion like those the model is for, and try more --starts or a richer --friction"
     return (f"{'; '.join(notes)}: {what}",) if notes else ()
 
@@ -272,7 +270,7 @@ def check(fit: Fit, condition: str) -> list[str]:
 def doubts(scores: Sequence[Score]) -> tuple[str, ...]:
     """Return warnings for recordings that the model does not follow: intervals assume the right kind of model."""
     return tuple(
-        f"the model does not follow {score.name} (RMSE {score.rmse:.1f}°): its values and intervals mean little; "
+        f"the model does not follow {score.name} (RMSE {score.rmse:.1f}°): its values and intervals are not valid; "
         "try another model or friction law, and look at the recording"
         for score in scores
         if score.rmse > LARGEST_USEFUL_ERROR

@@ -44,14 +44,11 @@ def predicted(rows: FloatArray, runs: Runs, step: float = FINE) -> FloatArray:
     positions = np.empty((len(rows), len(runs.time)))
     known, unknown = np.flatnonzero(runs.unknown_command_times == 0), np.flatnonzero(runs.unknown_command_times)
     if len(known):
-        positions[:, np.repeat(runs.unknown_command_times == 0, np.diff(runs.start))] = rollouts(
-            rows, runs.only(known.tolist()), step
-        )
+        positions[:, runs.each(runs.unknown_command_times == 0)] = rollouts(rows, runs.only(known.tolist()), step)
     judged, dense = runs.judged, _dense(runs.only(unknown.tolist()))
     simulated = rollouts(rows, dense, step)
     for number, m in enumerate(unknown):
-        a, b = runs.start[m], runs.start[m + 1]
-        path = simulated[:, dense.start[number] : dense.start[number + 1]]
+        (a, b), path = runs.spans[m], simulated[:, slice(*dense.spans[number])]
         time = runs.time[None, a:b] - dense.time[dense.start[number]]
         measured = np.where(judged[a:b], runs.position[a:b], np.nan)
         delays = np.arange(-REACH, REACH + _FINE / 2, _COARSE)
@@ -81,7 +78,7 @@ def _read(path: FloatArray, time: FloatArray) -> FloatArray:
 def _dense(runs: Runs) -> Runs:
     """Return runs of the same commands, from rest, sampled every 2 ms, and longer by `REACH` at both ends."""
     times, index, start = [], [], [0]
-    for a, b in zip(runs.start[:-1], runs.start[1:], strict=True):
+    for a, b in runs.spans:
         time = np.arange(runs.time[a] - REACH, runs.time[b - 1] + REACH + 2 * _EVERY, _EVERY)
         times.append(time)
         index.append(a + np.clip(np.searchsorted(runs.sent[a:b], time, side="right") - 1, 0, b - a - 1))
@@ -127,10 +124,10 @@ def weights(space: Space, runs: Runs) -> FloatArray:
     _places(runs.position, runs.start, _PLACE * count, place)
     new = scatter(float(space.base[Param.NOISE]), count) if common else 1.0
     if common and runs.spread.any():  # an error of the time times the speed is an error of the position
-        new = new + (speeds(runs) * np.repeat(runs.spread, np.diff(runs.start))) ** 2
+        new = new + (speeds(runs) * runs.each(runs.spread)) ** 2
     shares = np.where(~runs.judged, 0.0, 1 / (new + np.bincount(place)[place] * common**2))
     sums = np.maximum(np.add.reduceat(shares, runs.start[:-1]), 1e-300)
-    result: FloatArray = np.sqrt(shares / np.repeat(sums, np.diff(runs.start)))
+    result: FloatArray = np.sqrt(shares / runs.each(sums))
     return result
 
 
@@ -177,7 +174,7 @@ def speeds(runs: Runs) -> FloatArray:
     """
     speed = runs.velocity.copy()
     kernel = np.ones(2 * AROUND + 1)
-    for a, b in zip(runs.start[:-1], runs.start[1:], strict=True):
+    for a, b in runs.spans:
         time, position = runs.time[a:b] - runs.time[a], runs.position[a:b] - runs.position[a]
         if b - a <= 2 * AROUND:
             continue
@@ -199,7 +196,7 @@ def parts(runs: Runs, lengths: Sequence[float] = LENGTHS) -> Runs | None:
     index: list[IntArray] = []
     source: list[int] = []
     for longest in lengths:
-        for recording, (a, b) in enumerate(zip(runs.start[:-1], runs.start[1:], strict=True)):
+        for recording, (a, b) in enumerate(runs.spans):
             for first, last in _stretches(chosen[a:b], runs.time[a:b], longest):
                 index.append(np.arange(a + first, a + last))
                 source.append(recording)

@@ -132,14 +132,13 @@ def _sampled(problem: Problem) -> str:
     """Return sample rates, gaps and clocks of the fitted recordings, in words."""
     facts = [next(iter(recording.values())).facts() for recording in problem.fitted]
     runs = problem.runs
-    length = float(np.sum(runs.time[runs.start[1:] - 1] - runs.time[runs.start[:-1]]))
     rates = sorted({round(fact.rate) for fact in facts})
     rate = f"{rates[0]}" if len(rates) == 1 else f"{rates[0]} to {rates[-1]}"
     clock = "stamps restored from a coarse clock" if runs.spread.any() else "clock even"
     if runs.unknown_command_times.any():
         clock += ", moments of some commands unknown"
     gaps = sum(fact.gaps for fact in facts)
-    return f"{plural(len(facts), 'recording')}, {length:.0f} s, {rate} Hz, gaps: {gaps}, {clock}"
+    return f"{plural(len(facts), 'recording')}, {runs.seconds:.0f} s, {rate} Hz, gaps: {gaps}, {clock}"
 
 
 def base_model(rig: Rig, name: str) -> ServoModel:
@@ -170,7 +169,7 @@ def base_model(rig: Rig, name: str) -> ServoModel:
 def resting_noise(runs: Runs) -> float:
     """Return the standard deviation of position readings at rest, rad, without rounding; 0 if the servo never rests."""
     variances = []
-    for a, b in zip(runs.start[:-1], runs.start[1:], strict=True):
+    for a, b in runs.spans:
         position = runs.position[a:b]
         for first in range(0, len(position) - 20, 20):
             part = position[first : first + 20]
@@ -185,15 +184,12 @@ def resting_noise(runs: Runs) -> float:
 
 
 def _check_sense(recordings: Sequence[Recording], runs: Runs) -> None:
-    for recording, a, b, volts in zip(recordings, runs.start[:-1], runs.start[1:], runs.supply, strict=True):
+    for recording, (a, b), volts in zip(recordings, runs.spans, runs.supply, strict=True):
+        path = recording.path
         if not 0.0 < volts < math.inf:
-            raise RecordingError(
-                recording.path, f"has a supply of {volts:g} V", "correct its voltages, or leave that column out"
-            )
+            raise RecordingError(path, f"has a supply of {volts:g} V", "correct its voltages, or leave that column out")
         if np.ptp(runs.position[a:b]) < MOVED:
-            raise RecordingError(
-                recording.path, "hardly moves: less than 2° in all", "leave it out, or record a motion"
-            )
+            raise RecordingError(path, "hardly moves: less than 2° in all", "leave it out, or record a motion")
 
 
 def inertia_of(text: str) -> float:

@@ -192,10 +192,8 @@ class LawComparison:
         others = [score.law for score in self.scores if score.tied and score.law != self.chosen]
         if not others:
             return ""
-        return (
-            f"the held-out recordings do not separate {self.chosen} from {', '.join(others)}; "
-            "hold out more of them, with slow reversals under load"
-        )
+        tied = f"the held-out recordings do not separate {self.chosen} from {', '.join(others)}"
+        return f"{tied}; hold out more of them, with slow reversals under load"
 
 
 @dataclass(frozen=True)
@@ -233,11 +231,9 @@ def servo_model(fit: Fit, name: str) -> ServoModel:
     fitted, held = fit.errors(held_out=False), fit.errors(held_out=True)
     tables["name"] = name
     tables["description"] = f"identified {fit.kind} with friction {fit.friction}"
-    tables["provenance"] = (
-        f"axbridge {__version__} identify, seed {fit.seed}: fitted to {plural(len(fitted), 'recording')}, "
-        f"mean absolute error {np.mean(fitted):.2f} degrees"
-        + (f"; held out {len(held)}: {np.mean(held):.2f} degrees" if held else "")
-    )
+    command, count = f"axbridge {__version__} identify, seed {fit.seed}", plural(len(fitted), "recording")
+    tables["provenance"] = f"{command}: fitted to {count}, mean absolute error {np.mean(fitted):.2f} degrees"
+    tables["provenance"] += f"; held out {len(held)}: {np.mean(held):.2f} degrees" if held else ""
     profile = fit.rig.servos[0].profile
     tables["profile"] = "" if profile.endswith(".toml") else profile  # a relative path is invalid in other folders
     return ServoModel.model_validate(tables)

@@ -63,8 +63,7 @@ class Job:
     @property
     def steps(self) -> float:
         """Number of simulation steps for one point."""
-        runs = self.fitted
-        return float(np.sum(runs.time[runs.start[1:] - 1] - runs.time[runs.start[:-1]])) / self.step
+        return self.fitted.seconds / self.step
 
     def cost(self, points: FloatArray, step: float) -> FloatArray:
         """Return the objective, (k,), at points (k, n)."""
@@ -200,7 +199,7 @@ def search(
         jobs = jobs[WAVE:]
     outcomes.sort(key=lambda outcome: outcome.loss)
     if used < allowed:
-        outcomes = _searched_on(begin, outcomes, mapper, report, allowed - used)
+        outcomes = _continued(begin, outcomes, mapper, report, allowed - used)
     if not outcomes or not np.isfinite(outcomes[0].loss):
         hint = Remedy("info", "FILE", says="check the recordings: {}")
         raise AxBridgeError("the search found no parameters with a finite error", hint)
@@ -230,21 +229,19 @@ def freed(
     playing = job.space.base[Param.BACKLASH] > 0.0  # with backlash the rotor moves by itself, which needs an inertia
     if playing or not (outcomes[0].point[changed] < AT_END).any():
         return job.space, outcomes
-    moved = [replace(end, point=space.point(job.space.sets(end.point[None])[0]), searched=False) for end in outcomes]
+    moved = [replace(end, point=space.point(job.space.row(end.point)), searched=False) for end in outcomes]
     job = replace(job, space=space)
-    ends = _searched_on(job, moved, mapper, report)
+    ends = _continued(job, moved, mapper, report)
     return space, ends if job.parts is None else best_of_both(job, ends)
 
 
-def _searched_on(
+def _continued(
     job: Job, outcomes: list[StartOutcome], mapper: Mapper, report: Report, left: float = math.inf
 ) -> list[StartOutcome]:
     """Return the outcomes and the results of CMA-ES from the first of them, within `left` steps; best first."""
     ends = list(outcomes)
-    for most, around, step, what in (
-        (KEPT, SPREAD, COARSE, "searching on from"),
-        (SHARPENED, CLOSER, FINE, "sharpening"),
-    ):
+    rounds = (KEPT, SPREAD, COARSE, "searching on from"), (SHARPENED, CLOSER, FINE, "sharpening")
+    for most, around, step, what in rounds:
         if left <= 0.0:
             break
         refined = replace(job, spread=around, step=step)
@@ -261,9 +258,7 @@ def _searched_on(
 def best_of_both(job: Job, outcomes: list[StartOutcome]) -> list[StartOutcome]:
     """Return the outcomes with the one first whose errors on parts and on whole recordings have the least product."""
     several = outcomes[: 2 * KEPT]
-    whole = losses(
-        job.space, job.runs, _with_neighbours(np.array([outcome.point for outcome in several])), job.loss
-    ).mean(axis=1)
-    whole = whole.reshape(len(several), NEIGHBOURS).mean(axis=1)
+    points = _with_neighbours(np.array([outcome.point for outcome in several]))
+    whole = losses(job.space, job.runs, points, job.loss).mean(axis=1).reshape(len(several), NEIGHBOURS).mean(axis=1)
     best = int(np.argmin([outcome.loss * error for outcome, error in zip(several, whole, strict=True)]))
     return [outcomes[best], *outcomes[:best], *outcomes[best + 1 :]]

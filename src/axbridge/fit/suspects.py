@@ -43,7 +43,7 @@ def sampling(recordings: Sequence[Recording]) -> tuple[str, ...]:
         if missing_share > MISSED:
             missing.append(f"{recording.path.name} {100 * missing_share:.0f} %")
     remedies = {
-        f"positions jump faster than a servo turns: {{}}; blank them, or cut them off ({Remedy('info')})": jumps,
+        f"positions jump faster than a servo turns: {{}}; leave them blank, or cut them off ({Remedy('info')})": jumps,
         f"samples are missing: {{}}; look at the cable ({Remedy('doctor')}), and record it again": missing,
     }
     return tuple(text.format(listed(names, _NAMED)) for text, names in remedies.items() if names)
@@ -56,7 +56,7 @@ def suspects_of(fit: Fit, recordings: Sequence[Recording]) -> tuple[str, ...]:
     if late := [f"{run.path.name} ±{1e3 * e:.0f} ms" for run, e in zip(recordings, errors, strict=True) if e > STAMPS]:
         doubts.append(
             f"time stamps are off at random, so a fit can hardly follow: {listed(late, _NAMED)} (standard deviation); "
-            "write down when each answer came, in milliseconds, from a clock that does not stand still in between"
+            "record the time of each reply in milliseconds, from a clock that runs evenly"
         )
     if all(score.rmse < DOUBTFUL for score in scores):
         return tuple(doubts)
@@ -69,7 +69,7 @@ def suspects_of(fit: Fit, recordings: Sequence[Recording]) -> tuple[str, ...]:
     least, value, words = min(trial for trial in trials if abs(trial[1] - 1.0) > _FACTORS[trial[2]][2])
     if least < HALVED * before:
         why = f"this looks like {words.format(1 / value)}, which leaves {100 * least / before:.0f} % of the error"
-        doubts.append(f"{why}: bring it right: {import_again(recordings[0], _FACTORS[words][0], round(value, 4))}")
+        doubts.append(f"{why}; to correct it: {import_again(recordings[0], _FACTORS[words][0], round(value, 4))}")
     return tuple(doubts)
 
 
@@ -100,7 +100,7 @@ def _changed(runs: Runs, column: str, factor: float) -> Runs:
     if column != "time":
         return runs._replace(position=factor * runs.position, velocity=factor * runs.velocity)
     position, velocity = runs.position.copy(), runs.velocity.copy()
-    for a, b in zip(runs.start[:-1], runs.start[1:], strict=True):
+    for a, b in runs.spans:
         time = runs.time[a] + (runs.time[a:b] - runs.time[a]) * factor
         for values in (position, velocity):
             values[a:b] = np.interp(runs.time[a:b], time, values[a:b])
@@ -127,7 +127,7 @@ def _lost(track: Track, poll: float | None) -> float:
 
 def _stamp_error(fit: Fit, m: int) -> float:
     """Return the standard deviation of time stamp errors, s, from second differences of the errors; 0 = unknown."""
-    runs, path = fit.runs.only([m]), fit.simulated[fit.runs.start[m] : fit.runs.start[m + 1]]
+    runs, path = fit.runs.only([m]), fit.simulated[slice(*fit.runs.spans[m])]
     if len(path) < _MIN_QUICK:
         return 0.0
     speed = np.gradient(path, runs.time)

@@ -129,6 +129,15 @@ class Space:
             rows[:, unknown.column] = low * (high / low) ** share if unknown.logarithmic else low + (high - low) * share
         return rows
 
+    def row(self, point: FloatArray) -> FloatArray:
+        """Return the parameter set (len(Param),) of a point, clipped to the ranges."""
+        row: FloatArray = self.sets(point[None])[0]
+        return row
+
+    def values(self, point: FloatArray) -> FloatArray:
+        """Return the unknowns' values at a point, SI, (len(self),), clipped to the ranges."""
+        return self.row(point)[[unknown.column for unknown in self.unknowns]]
+
     def point(self, row: FloatArray) -> FloatArray:
         """Return the point (len(self),) of a parameter set, clipped to the ranges."""
         shares = []

@@ -158,9 +158,8 @@ class Randomisation:
     def __post_init__(self) -> None:
         for name, given, kind in (("parameters", self.parameters, Parameters), ("supplies", self.supplies, Supply)):
             if isinstance(given, kind) or not all(isinstance(item, kind) for item in _listed(given, name)):
-                raise UsageError(
-                    f"{name} is a list of {kind.__name__}, not {given!r}", f"write {name}=[{kind.__name__}(...)]"
-                )
+                why = f"{name} is a list of {kind.__name__}, not {given!r}"
+                raise UsageError(why, f"write {name}=[{kind.__name__}(...)]")
         if not isinstance(self.line, LineQuality):
             raise UsageError(f"line is a LineQuality, not {self.line!r}", "write line=LineQuality(loss=0.01)")
         if not isinstance(self.ranges, Mapping):

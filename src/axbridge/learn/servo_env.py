@@ -98,10 +98,8 @@ class ServoEnv(gymnasium.Env[Observation, Observation]):  # type: ignore[misc]  
         if not is_amount(self._step_ms) or not self._step_ms:
             raise UsageError(f"a step_ms of {step_ms!r}", "give ms, such as 20")
         self.start = np.array([servo.position for servo in self.rig.servos])
-        self._fault_masks = {
-            servo.name: PROTOCOLS[self.rig.specs[servo.name].profile.protocol].fault_mask
-            for servo in self.rig.dynamixels
-        }
+        profiles = {servo.name: self.rig.specs[servo.name].profile for servo in self.rig.dynamixels}
+        self._fault_masks = {name: PROTOCOLS[own.protocol].fault_mask for name, own in profiles.items()}
         self._lost: dict[str, tuple[float, str]] = {}
         self._stepped = 0.0
         low, high = self._low, self._high = _limits(self.rig)
@@ -109,10 +107,9 @@ class ServoEnv(gymnasium.Env[Observation, Observation]):  # type: ignore[misc]  
         speeds = np.full(len(low), _FASTEST)
         self.action_space = spaces.Box(low.astype(np.float32), high.astype(np.float32))
         beyond = 0.2  # rad: an arm may swing past its soft limits
-        self.observation_space = spaces.Box(
-            np.concatenate([low - beyond, -speeds, more_low]).astype(np.float32),
-            np.concatenate([high + beyond, speeds, more_high]).astype(np.float32),
-        )
+        lowest = np.concatenate([low - beyond, -speeds, more_low])
+        highest = np.concatenate([high + beyond, speeds, more_high])
+        self.observation_space = spaces.Box(lowest.astype(np.float32), highest.astype(np.float32))
 
     # ---- methods of a task
 

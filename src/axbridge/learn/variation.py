@@ -39,11 +39,8 @@ def check_name(name: str, *more: str) -> None:
     fields_of = known[table].model_fields if table in known else ()
     if name in {"friction", *more} or (table == "parameters" and key) or key in fields_of:
         return
-    raise UsageError(
-        f"{name!r} is nothing to vary",
-        f"{nearest(name, [*SHORT, *more])}known: {', '.join((*SHORT, *more))}, or a key of the servo's parameters, as "
-        "motor.dead_duty",
-    )
+    hint = f"{nearest(name, [*SHORT, *more])}known: {', '.join((*SHORT, *more))}, or a key of the servo's parameters"
+    raise UsageError(f"{name!r} cannot be varied", f"{hint}, as motor.dead_duty")
 
 
 def changed(

@@ -57,11 +57,9 @@ def check_reach(servo: Servo, name: str, angles: Sequence[float]) -> None:
     low, high = servo.min_position, servo.max_position
     for angle in angles:
         if not low - 1e-9 <= angle <= high + 1e-9:
-            raise UsageError(
-                f"{math.degrees(angle):.0f}° is beyond the limits of {name}: "
-                f"{math.degrees(low):.0f}° to {math.degrees(high):.0f}°",
-                "choose smaller angles, or widen min_position and max_position in the rig",
-            )
+            limits = f"{math.degrees(low):.0f}° to {math.degrees(high):.0f}°"
+            why = f"{math.degrees(angle):.0f}° is beyond the limits of {name}: {limits}"
+            raise UsageError(why, "choose smaller angles, or widen min_position and max_position in the rig")
 
 
 class Driven:
@@ -116,9 +114,8 @@ class ExperimentRun:
         if all(abs(distance) <= _NEAR for distance in distances.values()):
             return
         self.progress("going to the start", 0.0)
-        duration = max(
-            minimum_jerk.gentle(distance, self.robot[name].max_velocity) for name, distance in distances.items()
-        )
+        speeds = {name: self.robot[name].max_velocity for name in places}
+        duration = max(minimum_jerk.gentle(far, speeds[name]) for name, far in distances.items())
         with self._unrecorded():
             reached = self.robot.goto(places, duration)
         if not reached:
@@ -310,12 +307,10 @@ def _step(run: ExperimentRun, arm: Driven, options: Options) -> None:
     run.segment("rest", 1.0, kind="rest")
     for angle in _angles(options):
         arm.cool()
-        arm.servo.set_position(angle)
-        run.segment(f"step to {math.degrees(angle):.0f}°", options.duration, kind="step", start=0.0, target=angle)
-        arm.servo.set_position(0.0)
-        run.segment(
-            f"step back from {math.degrees(angle):.0f}°", options.duration, kind="step", start=angle, target=0.0
-        )
+        for start, target, part in ((0.0, angle, "step to"), (angle, 0.0, "step back from")):
+            arm.servo.set_position(target)
+            name = f"{part} {math.degrees(angle):.0f}°"
+            run.segment(name, options.duration, kind="step", start=start, target=target)
 
 
 def _fall(run: ExperimentRun, arm: Driven, options: Options) -> None:
@@ -441,7 +436,7 @@ def _sources(robot: Robot, servo: str | None, options: Options) -> dict[str, Tra
 def _replay(run: ExperimentRun, tracks: Mapping[str, Track], options: Options) -> None:
     """Repeat the commands of a recording at their times, after a gentle approach to the start positions."""
     assert options.source is not None  # checked by `_sources`
-    plans = [_Repeated(run.servos[name], track) for name, track in tracks.items()]
+    plans = [_ReplayedServo(run.servos[name], track) for name, track in tracks.items()]
     run.approach({plan.driven.name: plan.first for plan in plans if tracks[plan.driven.name].enabled[0]})
     start = min(float(track.time[0]) for track in tracks.values())
     end = max(float(track.time[-1]) for track in tracks.values())
@@ -473,7 +468,7 @@ def _parts(source: Recording, names: Mapping[str, str]) -> list[Segment]:
     return parts
 
 
-class _Repeated:
+class _ReplayedServo:
     """A servo that repeats a track; `first` is its first goal, rad."""
 
     def __init__(self, driven: Driven, track: Track) -> None:
@@ -632,7 +627,5 @@ def _check_tick(robot: Robot, tick: float) -> None:
         cycle_ms = min(cycle_ms, robot.last_step.actual)
     if cycle_ms > _TOO_LONG * tick:
         servos = "its servo" if len(robot) == 1 else f"its {len(robot)} servos"
-        raise UsageError(
-            f"a tick of {tick:g} ms is too short: the bus takes {cycle_ms:.1f} ms to serve {servos}",
-            f"choose --tick {math.ceil(cycle_ms / 5) * 5}ms or more",
-        )
+        why = f"a tick of {tick:g} ms is too short: the bus takes {cycle_ms:.1f} ms to serve {servos}"
+        raise UsageError(why, f"choose --tick {math.ceil(cycle_ms / 5) * 5}ms or more")

@@ -74,7 +74,7 @@ def _sample(name: str) -> Path:
 
 def _needed(rig: Rig | None, path: str | Path) -> JointTable:
     if rig is None:
-        raise UsageError(f"{path}: a .mtn file knows ids, not joints", "give --rig")
+        raise UsageError(f"{path}: a .mtn file has ids, but no names of joints", "give --rig")
     return joints_of(rig)
 
 

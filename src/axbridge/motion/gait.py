@@ -128,11 +128,9 @@ class Leg:
         nearest = abs(thigh - shank)
         furthest = math.sqrt(thigh**2 + shank**2 + 2 * thigh * shank * math.cos(least))
         if not nearest < distance <= furthest + 1e-12:
-            raise UsageError(
-                f"a foot {distance * 1000:.0f} mm from the hip is out of reach: {nearest * 1000:.0f} to "
-                f"{furthest * 1000:.0f} mm",
-                "take shorter, lower or less wide steps (--step-length, --step-height, --side-step)",
-            )
+            span = f"{nearest * 1000:.0f} to {furthest * 1000:.0f} mm"
+            why = f"a foot {distance * 1000:.0f} mm from the hip is out of reach: {span}"
+            raise UsageError(why, "take shorter, lower or less wide steps (--step-length, --step-height, --side-step)")
         bend = math.acos(max(-1.0, min(1.0, (distance**2 - thigh**2 - shank**2) / (2 * thigh * shank))))
         knee = bend - (thigh_bend - shank_bend)
         swing = math.atan2(x, down) + math.atan2(shank * math.sin(bend), thigh + shank * math.cos(bend)) - thigh_bend
@@ -297,9 +295,8 @@ class Walk:
         require("planning a walk", "scipy", "mujoco")
         body = _Biped.of(rig)
         ankles = {side: leg.ankle(body.standing[body.columns(side)[1:]].tolist()) for side, leg in body.legs.items()}
-        plan = footsteps(
-            gait.steps, gait.step_length, gait.side_step, gait.turn, ankles["left"][1] - ankles["right"][1]
-        )
+        apart = ankles["left"][1] - ankles["right"][1]
+        plan = footsteps(gait.steps, gait.step_length, gait.side_step, gait.turn, apart)
         time: FloatArray = np.arange(round(gait.duration / _GRID) + 1, dtype=np.float64) * _GRID
         feet = {side: _foot_path(side, plan, gait, time) for side in SIDES}
         reference = _reference(plan, gait, time)
@@ -446,13 +443,9 @@ def _feed_forward(
     spin, spinning = (np.pad(rate, ((0, 0), (2, 0))) for rate in _rates(stepping.turned[:, None]))
     place = np.column_stack((stepping.torso, np.full(len(stepping.torso), high)))
     base = BaseMotion(about(np.array((0.0, 0.0, 1.0)), stepping.turned), place, spin, spinning, _rates(place)[1])
-    left, right = (
-        Carrier(
-            body.columns(side),
-            np.array([_zmp_over(Foothold(x, y, turn), gait, left=side == "left") for x, y, _, turn in feet[side]]),
-        )
-        for side in SIDES
-    )
+    over = {side: [Foothold(x, y, turn) for x, y, _, turn in feet[side]] for side in SIDES}
+    points = {side: np.array([_zmp_over(foot, gait, left=side == "left") for foot in over[side]]) for side in SIDES}
+    left, right = (Carrier(body.columns(side), points[side]) for side in SIDES)
     taken = wrenches(body.tree, *joints, np.array((0.0, 0.0, -GRAVITY)), base)
     torque, _ = carried(body.tree, taken, base.place, (left, right))
     lead = np.zeros_like(stepping.positions)

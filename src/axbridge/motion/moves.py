@@ -141,9 +141,8 @@ def _slopes(times: FloatArray, positions: FloatArray) -> FloatArray:
     weight_before = durations[:-1] + 2 * durations[1:]
     weight_after = 2 * durations[:-1] + durations[1:]
     on = before * after > 1e-18  # not > 0: the mean below divides by both
-    slopes[1:-1][on] = (weight_before[on] + weight_after[on]) / (
-        weight_before[on] / before[on] + weight_after[on] / after[on]
-    )
+    inverse = weight_before[on] / before[on] + weight_after[on] / after[on]
+    slopes[1:-1][on] = (weight_before[on] + weight_after[on]) / inverse
     return slopes
 
 
@@ -252,9 +251,8 @@ class Move(TomlTable):
         document = self.model_dump(exclude_defaults=True)
         pages = {name: self._page_text(page) for name, page in document["pages"].items()}
         body = ",\n".join(f"    {_json(name)}: {text}" for name, text in pages.items())
-        return (
-            f'{{\n  "format": {_json(self.format)},\n  "start": {_json(self.start)},\n  "pages": {{\n{body}\n  }}\n}}\n'
-        )
+        head = f'  "format": {_json(self.format)},\n  "start": {_json(self.start)},\n'
+        return f'{{\n{head}  "pages": {{\n{body}\n  }}\n}}\n'
 
     @staticmethod
     def _page_text(page: Mapping[str, Any]) -> str:
@@ -325,7 +323,7 @@ class Move(TomlTable):
         """
         names, loop = self.chain(self.start)
         if loop is not None:
-            raise UsageError(f"the move goes on for ever: page {loop!r} comes again", "work on its pages one by one")
+            raise UsageError(f"the move never ends: page {loop!r} comes again", "work on its pages one by one")
         pages = [self.pages[name] for name in names if self.pages[name].keys]
         if not pages:
             raise UsageError("the move has no poses", "give its start a page with poses")
@@ -363,9 +361,8 @@ class Move(TomlTable):
         """
         unknown = sorted(set(joints) - set(self.joints))
         if unknown or not joints:
-            raise UsageError(
-                f"the move has no joint {', '.join(unknown) or 'left'}", f"it has: {', '.join(self.joints)}"
-            )
+            why = f"the move has no joint {', '.join(unknown) or 'left'}"
+            raise UsageError(why, f"it has: {', '.join(self.joints)}")
         return self._with_pages(lambda page: _restricted(page, joints))
 
     def mirrored(self, signs: Signs) -> Move:
@@ -405,7 +402,7 @@ class Move(TomlTable):
         """
         own, loop = self.chain(self.start)
         if loop is not None:
-            raise UsageError(f"the move goes on for ever: page {loop!r} comes again", "nothing can come after it")
+            raise UsageError(f"the move never ends: page {loop!r} comes again", "nothing can come after it")
         names = {("a", name): str(n) for n, name in enumerate(self.pages, 1)}
         names |= {("b", name): str(n) for n, name in enumerate(other.pages, 1 + len(self.pages))}
         pages = {}
@@ -431,21 +428,15 @@ class Move(TomlTable):
         own_page, other_page = self.single, other.single
         if set(own_page.joints) != set(other_page.joints):
             raise UsageError("the moves have different joints", "take what they share: `only`")
-        if len(own_page.keys) != len(other_page.keys) or any(
-            a.positions.keys() != b.positions.keys() for a, b in zip(own_page.keys, other_page.keys, strict=True)
-        ):
+        first, second = ([key.positions.keys() for key in page.keys] for page in (own_page, other_page))
+        if first != second:
             own_page, other_page = _sampled(own_page, other_page, share)
-        keys = tuple(
-            a.model_copy(
-                update={
-                    "positions": {j: _mix(a.positions[j], b.positions[j], share) for j in a.positions},
-                    "time": _mix(a.time, b.time, share),
-                    "pause": _mix(a.pause, b.pause, share),
-                }
-            )
-            for a, b in zip(own_page.keys, other_page.keys, strict=True)
-        )
-        return Move(pages={"1": own_page.model_copy(update={"keys": keys})})
+        keys = []
+        for a, b in zip(own_page.keys, other_page.keys, strict=True):
+            positions = {joint: _mix(a.positions[joint], b.positions[joint], share) for joint in a.positions}
+            times = {"time": _mix(a.time, b.time, share), "pause": _mix(a.pause, b.pause, share)}
+            keys.append(a.model_copy(update={"positions": positions, **times}))
+        return Move(pages={"1": own_page.model_copy(update={"keys": tuple(keys)})})
 
     def _with_pages(self, change: Callable[[Page], Page]) -> Move:
         return self.model_copy(update={"pages": {name: change(page) for name, page in self.pages.items()}})
@@ -499,13 +490,10 @@ def _sampled(one: Page, two: Page, share: float) -> tuple[Page, Page]:
         raise UsageError(f"between these moves there are {count} poses, and {MOST} are the most", "make them shorter")
     pages = []
     for page in (one, two):
-        paths = tracks(page)
-        start = page.keys[0].time
+        paths, start = tracks(page), page.keys[0].time
         step = (page.duration - start) / (count - 1)
-        keys = tuple(
-            Key(positions={j: path.at(start + n * step) for j, path in paths.items()}, time=step if n else start)
-            for n in range(count)
-        )
+        poses = ({j: path.at(start + n * step) for j, path in paths.items()} for n in range(count))
+        keys = tuple(Key(positions=pose, time=step if n else start) for n, pose in enumerate(poses))
         pages.append(page.model_copy(update={"keys": keys, "interpolation": "linear"}))
     return pages[0], pages[1]
 

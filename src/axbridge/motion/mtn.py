@@ -144,10 +144,8 @@ def in_sevens(file: MtnFile) -> tuple[MtnFile, list[str]]:
         free = free[len(chain) - 1 :]
         if len(chain) < page.repeat * len(parts):
             rounds = f", {page.repeat} times" if page.repeat > 1 else ""
-            raise UsageError(
-                f"page {number} has {len(page.steps)} steps{rounds}: too many for the free pages of {STEPS}",
-                "cut the move in parts",
-            )
+            why = f"page {number} has {len(page.steps)} steps{rounds}: too many for the free pages of {STEPS}"
+            raise UsageError(why, "cut the move in parts")
         for place, (own, after) in enumerate(zip(chain, [*chain[1:], page.next], strict=True)):
             whole = (place + 1) % len(parts) == 0
             pages[own - 1] = replace(
@@ -159,7 +157,7 @@ def in_sevens(file: MtnFile) -> tuple[MtnFile, list[str]]:
                 steps=parts[place % len(parts)],
             )
         where = ", ".join(map(str, chain[1:]))
-        notes.append(f"page {number} has {len(page.steps)} steps, and {STEPS} are the most: it goes on on {where}")
+        notes.append(f"page {number} has {len(page.steps)} steps, and {STEPS} are the most: it continues on {where}")
     return replace(file, pages=tuple(pages)), notes
 
 
@@ -312,7 +310,7 @@ def joints_of(rig: Rig) -> JointTable:
             continue
         if servo.id in names:
             why = f"{names[servo.id]} and {servo.name} of rig {rig.name} have the same id {servo.id}"
-            raise UsageError(why, "RoboPlus knows one bus: give a rig with the servos of one")
+            raise UsageError(why, "a RoboPlus file has one bus: give a rig with the servos of one")
         names[servo.id] = servo.name
         calibrations[servo.name] = rig.specs[servo.name].calibration
     return JointTable({name: id_ for id_, name in names.items()}, calibrations)
@@ -331,11 +329,8 @@ def move_of(file: MtnFile, joints: JointTable) -> tuple[Move, list[str]]:
     Empty pages and ids without a joint are left out. Raises UsageError if no servo or no step remains.
     """
     known = {id_: name for name, id_ in joints.ids.items() if id_ < IDS and file.enable[id_]}
-    notes = [
-        f"id {id_} is on in the file and has no joint: left out"
-        for id_ in range(1, IDS)
-        if file.enable[id_] and id_ not in known
-    ]
+    jointless = (id_ for id_ in range(1, IDS) if file.enable[id_] and id_ not in known)
+    notes = [f"id {id_} is on in the file and has no joint: left out" for id_ in jointless]
     if not known:
         raise UsageError("no servo of the file has a joint", "give the robot's rig")
     used = {number for number, page in enumerate(file.pages, 1) if page != _BLANK}
@@ -348,6 +343,8 @@ def move_of(file: MtnFile, joints: JointTable) -> tuple[Move, list[str]]:
 
 
 def _page_of(page: MtnPage, known: dict[int, str], joints: JointTable) -> Page:
+    angles = {name: joints.calibrations[name].angle for name in known.values()}
+    poses = [{name: angles[name](step.positions[id_]) for id_, name in known.items()} for step in page.steps]
     return Page(
         name=printable(page.name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")),
         interpolation="ramps",
@@ -358,12 +355,8 @@ def _page_of(page: MtnPage, known: dict[int, str], joints: JointTable) -> Page:
         slope={name: 2 ** page.compliance[id_] for id_, name in known.items()},
         inertia=page.inertia,
         keys=tuple(
-            Key(
-                positions={name: joints.calibrations[name].angle(step.positions[id_]) for id_, name in known.items()},
-                time=float(step.play),
-                pause=float(step.pause),
-            )
-            for step in page.steps
+            Key(positions=pose, time=float(step.play), pause=float(step.pause))
+            for pose, step in zip(poses, page.steps, strict=True)
         ),
     )
 
@@ -441,10 +434,8 @@ def _steps(name: str, page: Page, every: tuple[str, ...], joints: JointTable) ->
         notes.append(f"page {name!r}: its first pose is reached in {_FIRST_TIME:g} s, because 0 s would be a jump")
         times[0] = (times[0][0], _FIRST_TIME)
     times = [(pause, play or _CYCLE) for pause, play in times]
-    return notes, [
-        MtnStep(tuple(int(count) for count in row), _decimal(pause), _decimal(play))
-        for row, (pause, play) in zip(counts.tolist(), times, strict=True)
-    ]
+    rows = [tuple(map(int, row)) for row in counts.tolist()]
+    return notes, [MtnStep(row, *map(_decimal, pair)) for row, pair in zip(rows, times, strict=True)]
 
 
 def _thinned(times: FloatArray, rows: FloatArray) -> list[int]:

@@ -216,7 +216,7 @@ def _tracks(
     """Return each joint's trajectory, and the first and last step of each interval between two of its knots."""
     knots = {joint: ([begin], [angle]) for joint, angle in here.items()}
     spans: dict[str, list[tuple[int, int]]] = {joint: [] for joint in here}
-    came: dict[str, int] = dict.fromkeys(here, -1)
+    previous_step: dict[str, int] = dict.fromkeys(here, -1)
     time = begin
     for number, step in enumerate(group):
         time += step.duration
@@ -224,8 +224,8 @@ def _tracks(
             times, angles = knots[joint]
             times.append(time)
             angles.append(angle)
-            spans[joint].append((came[joint] + 1, number))
-            came[joint] = number
+            spans[joint].append((previous_step[joint] + 1, number))
+            previous_step[joint] = number
             if step.pause:
                 times.append(time + step.pause)
                 angles.append(angle)

@@ -91,14 +91,10 @@ class _Player:
         self._pages = reachable(move, start)
         self._names = [joint for joint in move.joints if any(joint in move.pages[p].joints for p in self._pages)]
         if unknown := [name for name in self._names if name not in robot]:
-            raise UsageError(
-                f"robot {robot.name!r} has no servo {', '.join(unknown)}", "leave joints out, or choose another rig"
-            )
-        self._bounds = {
-            name: Bounds(servo.min_position, servo.max_position, servo.max_velocity)
-            for name, servo in robot.items()
-            if name in self._names
-        }
+            why = f"robot {robot.name!r} has no servo {', '.join(unknown)}"
+            raise UsageError(why, "leave joints out, or choose another rig")
+        servos = {name: servo for name, servo in robot.items() if name in self._names}
+        self._bounds = {n: Bounds(s.min_position, s.max_position, s.max_velocity) for n, s in servos.items()}
         for clipped in check(move, self._pages, self._bounds, _MAX_BEYOND):
             note(clipped)
         self._goals: dict[str, float] = {}
@@ -179,10 +175,8 @@ class _Player:
             joint, speed, top = path.slowest
             before = 0.0 if ease is None else path.eased
             self._slow_noted = True
-            self._note(
-                f"takes {path.duration - before:.2f} s instead of {path.asked - before:.2f} s: {joint} would have to "
-                f"turn at {speed:.1f} rad/s, and may at {top:.1f}"
-            )
+            longer = f"takes {path.duration - before:.2f} s instead of {path.asked - before:.2f} s"
+            self._note(f"{longer}: {joint} needs {speed:.1f} rad/s, and has {top:.1f}")
         return path
 
     def _ease(self, path: Plan, *, held: bool) -> None:

@@ -117,34 +117,29 @@ class Capture:
                 samples.append((state.time, state.position))
 
 
-def move_of(robot: Robot, taken: Mapping[str, Sequence[tuple[float, float]]], width: float) -> Taught:
+def move_of(robot: Robot, recorded: Mapping[str, Sequence[tuple[float, float]]], width: float) -> Taught:
     """Return samples (s, rad) by joint as a move at even times, without rest, smoothed, within the joints' limits."""
     period = robot.basic_time_step / 1000
-    first = max((samples[0][0] for samples in taken.values() if samples), default=0.0)
-    last = min((samples[-1][0] for samples in taken.values() if samples), default=0.0)
+    first = max((samples[0][0] for samples in recorded.values() if samples), default=0.0)
+    last = min((samples[-1][0] for samples in recorded.values() if samples), default=0.0)
     if last - first < 2 * period:
-        raise UsageError("nothing was taken down", "move a joint between the two keys")
+        raise UsageError("nothing was recorded", "move a joint between the two keys")
     clock = np.arange(first, last + 1e-9, period)
-    raw = np.array([np.interp(clock, *np.array(samples).T) for samples in taken.values()]).T
+    raw = np.array([np.interp(clock, *np.array(samples).T) for samples in recorded.values()]).T
     begin, end = _moving(raw, round(_MARGIN / period))
     raw = raw[begin:end]
     even = _smooth(raw, width / period) if width else raw
-    limits = np.array([(robot[joint].min_position, robot[joint].max_position) for joint in taken])
+    limits = np.array([(robot[joint].min_position, robot[joint].max_position) for joint in recorded])
     within = np.clip(even, limits[:, 0], limits[:, 1])
     beyond = np.abs(even - within).max(axis=0)
-    keys = tuple(
-        Key(
-            positions={joint: round(angle, _DIGITS) for joint, angle in zip(taken, row, strict=True)},
-            time=period if number else 0.0,
-        )
-        for number, row in enumerate(within.tolist())
-    )
+    poses = (dict(zip(recorded, row, strict=True)) for row in within.round(_DIGITS).tolist())
+    keys = tuple(Key(positions=pose, time=period if n else 0.0) for n, pose in enumerate(poses))
     return Taught(
         Move(pages={"1": Page(keys=keys, interpolation="linear")}),
         (len(clock) - len(raw)) * period,
         float(np.abs(even - raw).max()),
         math.sqrt(float(np.mean((even - raw) ** 2))),
-        {joint: far for joint, far in zip(taken, beyond.tolist(), strict=True) if far > _REST},
+        {joint: far for joint, far in zip(recorded, beyond.tolist(), strict=True) if far > _REST},
     )
 
 

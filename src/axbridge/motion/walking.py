@@ -259,9 +259,8 @@ class _Walker:
     def _check(self) -> None:
         """Check angles and speeds of all control periods before any motion; raise UsageError."""
         if self._path.gait.feedback and self._robot.imu is None:
-            raise UsageError(
-                "feedback needs an IMU, and this robot has none", "add a [[sensor]] to the rig, with its port"
-            )
+            hint = "add a [[sensor]] to the rig, with its port"
+            raise UsageError("feedback needs an IMU, and this robot has none", hint)
         before: dict[str, float] = {}
         for tick in range(self._ticks(self._path.gait.duration) + 1):
             angles = self._path.angles(tick * self._period)
@@ -270,17 +269,15 @@ class _Walker:
                     raise UsageError(f"no servo of the rig drives {joint}", "walk with the rig bioloid")
                 servo = self._robot[self._names[joint]]
                 if not servo.min_position <= angle <= servo.max_position:
-                    raise UsageError(
-                        f"the gait needs {joint} at {angle:.2f} rad, beyond its limits "
-                        f"{servo.min_position:.2f}..{servo.max_position:.2f}",
-                        "take shorter or lower steps",
-                    )
+                    limits = f"{servo.min_position:.2f}..{servo.max_position:.2f}"
+                    why = f"the gait needs {joint} at {angle:.2f} rad, beyond its limits {limits}"
+                    raise UsageError(why, "take shorter or lower steps")
                 speed = abs(angle - before.get(joint, angle)) / self._period
                 if speed > servo.max_velocity:
-                    raise UsageError(
-                        f"the gait needs {joint} to turn at {speed:.1f} rad/s, its servo does {servo.max_velocity:.1f}",
-                        "take a longer period, or shorter and lower steps",
+                    why = (
+                        f"the gait needs {joint} to turn at {speed:.1f} rad/s, its servo does {servo.max_velocity:.1f}"
                     )
+                    raise UsageError(why, "take a longer period, or shorter and lower steps")
             before = angles
 
     def _ticks(self, seconds: float) -> int:

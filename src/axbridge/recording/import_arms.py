@@ -36,12 +36,12 @@ from axbridge.units import almost_a_turn
 UNITS = "deg", "rad", "normalised"
 _INFO = Path("meta") / "info.json"
 _STATE, _ACTION = "observation.state", "action"
-_OURS = "axbridge"  # robot type of axbridge's own datasets, in degrees of the joints
+_AXBRIDGE = "axbridge"  # robot type of axbridge's own datasets, in degrees of the joints
 _GRIPPER = "gripper"  # LeRobot's grippers are recorded from 0 to 100, independent of the other joints' unit
 _ONLY_ARM = "main_"  # before 2025, prefix of joint names in a dataset, but not in the calibration
 _OTHERS = (".vel", ".effort", ".torque", ".current", ".load")
 _COUNT, _MIDDLE = math.tau / 4096, 2048  # rad and counts, of the servos in LeRobot's arms
-_LEROBOTS_DEGREE = 4095 / 360  # counts
+_COUNTS_PER_DEGREE = 4095 / 360  # counts
 _NONE, _HINT = "is none of LeRobot's", "copy the file again"
 _LARGEST = 1 << 24  # bytes of an info.json; video statistics of 10,000 episodes need less
 
@@ -114,11 +114,11 @@ def import_dataset(
     if unit is not None and unit not in UNITS:
         raise UsageError(f"{unit!r} is no unit of a dataset", f"units: {', '.join(UNITS)}")
     info = _info(folder / _INFO)
-    measured = _read_either_calibration(Path(calibration)) if calibration is not None else None
+    calibrated = _read_either_calibration(Path(calibration)) if calibration is not None else None
     named = {key: _names(folder, info, key) for key in (_STATE, _ACTION)}
     if not named[_STATE]:
         raise RecordingError(folder, f"has no names for {_STATE}", "give a dataset of a robot with joints")
-    scales, notes = _scales(folder, info, unit, measured, [*named[_STATE], *named[_ACTION]])
+    scales, notes = _scales(folder, info, unit, calibrated, [*named[_STATE], *named[_ACTION]])
     with reading(partial(RecordingError, folder), "copy the dataset again"):
         source, time, columns = _rows(folder, episode, info, named)
         servos: dict[str, Columns] = {}
@@ -170,9 +170,8 @@ def read_calibration(path: Path) -> dict[str, CalibratedJoint]:
     """
     with reading(partial(RecordingError, path), "give the arm's calibration file of LeRobot"):
         refuse_other_kind(path, partial(RecordingError, path), but="a calibration of LeRobot")
-        ranges = validated(
-            path, _NONE, _CalibratedJoints, json.loads(regular(path).read_text(encoding="utf-8")), _HINT
-        ).root
+        document = json.loads(regular(path).read_text(encoding="utf-8"))
+        ranges = validated(path, _NONE, _CalibratedJoints, document, _HINT).root
         for name, limits in ranges.items():
             if limits.range_min >= limits.range_max:
                 why = f"the range of {printable(name)} begins at {limits.range_min} and ends at {limits.range_max}"
@@ -213,13 +212,13 @@ def _names(folder: Path, info: _Info, key: str) -> list[str]:
 
 
 def _scales(
-    folder: Path, info: _Info, unit: str | None, measured: _Calibrated | None, names: Sequence[str]
+    folder: Path, info: _Info, unit: str | None, calibrated: _Calibrated | None, names: Sequence[str]
 ) -> tuple[dict[str, _Scale], list[str]]:
     """Return the conversion of each joint's values to rad, and notes on what is left out."""
-    if unit is None and info.robot_type != _OURS:
+    if unit is None and info.robot_type != _AXBRIDGE:
         hint = "--unit deg or rad; LeRobot's -100 to 100: --unit normalised --calibration FILE.json"
         raise UsageError(f"{folder} does not say in which unit its joints are", hint)
-    if unit == "normalised" and measured is None:
+    if unit == "normalised" and calibrated is None:
         why = "-100 to 100 means something only with the arm's range"
         raise UsageError(why, "add --calibration FILE.json, LeRobot's file")
     scales: dict[str, _Scale] = {}
@@ -230,23 +229,23 @@ def _scales(
             notes.append(f"{printable(name)} is left out: it is no position")
         elif unit in {None, "rad"}:
             scales[name] = _Scale(math.radians(1.0) if unit is None else 1.0, 0.0, unit or "deg")
-        elif measured is None and joint.endswith(_GRIPPER):
-            notes.append(
-                f"{printable(name)} is left out: LeRobot has grippers from 0 to 100 of their range; "
-                "--calibration FILE.json tells the range"
-            )
-        elif measured is None:
+        elif calibrated is None and joint.endswith(_GRIPPER):
+            why = "grippers are from 0 to 100 of their range; give --calibration FILE.json"
+            notes.append(f"{printable(name)} is left out: {why}")
+        elif calibrated is None:
             scales[name] = _Scale(math.radians(1.0), 0.0, "deg from the middle of the calibrated range")
-        elif (limits := measured.get(joint) or measured.get(joint.removeprefix(_ONLY_ARM))) is None:
-            raise UsageError(f"the calibration has no joint {printable(joint)}", f"it has {', '.join(measured)}")
+        elif (limits := calibrated.get(joint) or calibrated.get(joint.removeprefix(_ONLY_ARM))) is None:
+            raise UsageError(f"the calibration has no joint {printable(joint)}", f"it has {', '.join(calibrated)}")
         elif isinstance(limits, _Scale):
             if unit == "normalised":
                 raise UsageError("LeRobot wrote degrees with a calibration from before 2025", "--unit deg")
             scales[name] = limits
         else:
             scales[name] = _by_calibration(limits, str(unit), gripper=joint.endswith(_GRIPPER))
-            if odd := almost_a_turn((limits.range_max - limits.range_min) * _COUNT):
-                notes.append(f"{printable(joint)} {odd}; LeRobot also writes this for a joint that turns without end")
+            if problem := almost_a_turn((limits.range_max - limits.range_min) * _COUNT):
+                notes.append(
+                    f"{printable(joint)} {problem}; LeRobot also writes this for a joint that turns without end"
+                )
     if not scales:
         raise UsageError(f"nothing of {folder} is a position", "; ".join(notes) or "give a dataset of a robot")
     return scales, notes
@@ -257,12 +256,10 @@ def _by_calibration(limits: CalibratedJoint, unit: str, *, gripper: bool) -> _Sc
     low, high = (limits.range_max, limits.range_min) if limits.drive_mode else (limits.range_min, limits.range_max)
     middle = 0.5 * (low + high)
     if gripper:
-        counts, at_zero, what = (high - low) / 100, float(low), "0 to 100 of the calibrated range"
-    elif unit == "normalised":
-        counts, at_zero, what = (high - low) / 200, middle, "-100 to 100 of the calibrated range"
-    else:
-        counts, at_zero, what = _LEROBOTS_DEGREE, middle, "deg from the middle of the calibrated range"
-    return _scale(counts, at_zero, what)
+        return _scale((high - low) / 100, float(low), "0 to 100 of the calibrated range")
+    if unit == "normalised":
+        return _scale((high - low) / 200, middle, "-100 to 100 of the calibrated range")
+    return _scale(_COUNTS_PER_DEGREE, middle, "deg from the middle of the calibrated range")
 
 
 def _rows(
@@ -305,28 +302,28 @@ _LARGEST_LIST = 1 << 27  # bytes of a file, unpacked: eight hours of six joints
 
 def is_arm_folder(path: Path) -> bool:
     """Return whether a folder has goals and states of an arm."""
-    return _path_of(path, _GOALS) is not None and _path_of(path, _STATES) is not None
+    return all(_path_of(path, name) is not None for name in (_GOALS, _STATES))
 
 
 def import_arm_folder(folder: Path | str, rig: Rig, *, warned: Warned = lambda _finding: None) -> Recording:
     """Read ``control.csv`` and ``state_motor.csv``, with gzip or without; their lists are in the order of the rig."""
     folder, count = Path(folder), len(rig.servos)
-    (given, goals, _), (taken, states, places) = (_lists(folder, name, count) for name in (_GOALS, _STATES))
-    goal_index = np.searchsorted(given, taken, side="right") - 1  # the last goals before each state
+    (goal_times, goals, _), (state_times, states, places) = (_lists(folder, name, count) for name in (_GOALS, _STATES))
+    goal_index = np.searchsorted(goal_times, state_times, side="right") - 1  # the last goals before each state
     if goal_index[0] < 0:
         raise RecordingError(folder, "has a state before the first goal", "copy both files of one motion")
     servos: dict[str, Columns] = {}
     for place, servo in enumerate(rig.servos):
         low, high = rig.specs[servo.name].stops if servo.name == _GRIPPER else (0.0, 1.0)
         values = {
-            "time": taken + (count + _READS * place + 0.5) * _TRANSACTION,
+            "time": state_times + (count + _READS * place + 0.5) * _TRANSACTION,
             "command": low + (high - low) * goals[goal_index, place],
-            "commanded": given[goal_index] + (place + 0.5) * _TRANSACTION,
+            "commanded": goal_times[goal_index] + (place + 0.5) * _TRANSACTION,
             "position": low + (high - low) * states[:, place],
         }
         servos[servo.name] = Columns(values, places.__getitem__)
     motion = folder.resolve().name
-    start = Event(float(taken[0]), "segment", {"name": motion})
+    start = Event(float(state_times[0]), "segment", {"name": motion})
     return recording_of(_path_of(folder, _STATES) or folder, servos, motion, warned, (start,))
 
 

@@ -26,20 +26,11 @@ from axbridge.recording.tables import HEADERS
 from axbridge.units import RPM
 
 UNIT_FACTORS = {
-    "": 1.0,
-    "rad": 1.0,
-    "deg": math.pi / 180,
-    "rad/s": 1.0,
-    "deg/s": math.pi / 180,
-    "rpm": RPM,
-    "s": 1.0,
-    "ms": 1e-3,
-    "us": 1e-6,
-    "ns": 1e-9,
-    "%": 0.01,
-    "V": 1.0,
-    "mV": 1e-3,
-}
+    "": 1.0, "%": 0.01, "V": 1.0, "mV": 1e-3,
+    "rad": 1.0, "deg": math.pi / 180,
+    "rad/s": 1.0, "deg/s": math.pi / 180, "rpm": RPM,
+    "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9,
+}  # fmt: skip
 COUNTS = "counts"
 ANGLES = "rad", "deg", COUNTS
 _POPPY = {
@@ -60,6 +51,7 @@ _XL330 = {
     "temperature": "temp",
     "torque_enabled": "torque_enable",
 }
+_PENDULUM = ("mass", "length", "kp", "vin")  # fields of a pendulum log: kg, m, a register, V
 _OLD_WIZARD = "Time[ms]"  # first column of the Wizard's exports before version 2
 _FIRST_CHARACTERS = 1000  # of a file, from which its kind is recognised
 _NO_ROWS = "give a CSV file with a header and at least one line"
@@ -185,11 +177,8 @@ def _by_servo(
     if "*" not in pattern or pattern in headers:
         return {servo: columns}
     closer = [_naming(c.header) for c in columns.values() if "*" in c.header and len(c.header) > len(pattern)]
-    names = [
-        match[1]
-        for header in headers
-        if (match := _naming(pattern).fullmatch(header)) and not any(other.fullmatch(header) for other in closer)
-    ]
+    own = [header for header in headers if not any(other.fullmatch(header) for other in closer)]
+    names = [match[1] for match in map(_naming(pattern).fullmatch, own) if match]
     if not names:
         raise RecordingError(path, f"has no column like {pattern}", f"its columns are {printable(', '.join(headers))}")
     return {
@@ -220,7 +209,7 @@ def _pendulum_json(path: Path, text: str, servo: str, warned: Warned) -> Recordi
         raise RecordingError(path, f"not valid JSON: {failure}", "the log may be cut off; copy it again") from failure
     if not isinstance(log, dict) or "entries" not in log:
         raise RecordingError(path, "has no field 'entries'", "give a pendulum log as BAM records them")
-    for key in ("mass", "length", "kp", "vin"):
+    for key in _PENDULUM:
         if not _is_number(log.get(key)):
             raise RecordingError(path, f"field {key!r} is missing or no number", "a pendulum log needs it")
         if not 0 < log[key] < _LARGEST or (key == "kp" and log[key] != int(log[key])):
@@ -231,25 +220,18 @@ def _pendulum_json(path: Path, text: str, servo: str, warned: Warned) -> Recordi
     values = {name: _json_column(path, entries, key) for name, key in _XL330.items()}
     raw = _json_column(path, entries, "load")
     values["load"] = np.where(raw > 0x7FFF, raw - 0x10000, raw) / _XL330_FULL_DUTY  # a signed word, logged as unsigned
-    values["commanded"] = values["time"] - _earlier(values["time"])
+    values["commanded"] = values["time"] - _send_to_stamp(values["time"])
     samples = Columns(values, "entries[{}]".format)
-    facts = {key: log[key] for key in ("mass", "length", "kp", "vin")}
+    columns = {name: Column(key, 1.0) for name, key in _XL330.items()}
+    columns["load"] = Column("load", 1 / _XL330_FULL_DUTY)
     return recording_of(
-        path,
-        {servo: samples},
-        str(log.get("trajectory", "log")),
-        warned,
-        pendulum=facts,
-        registers={servo: {"position_p_gain": int(log["kp"])}},
-        motor=str(log.get("motor", "")),
-        column_map={
-            **_map({name: Column(key, 1.0) for name, key in _XL330.items()}),
-            "load": Column("load", 1 / _XL330_FULL_DUTY)._asdict(),
-        },
-    )
+        path, {servo: samples}, str(log.get("trajectory", "log")), warned,
+        pendulum={key: log[key] for key in _PENDULUM}, registers={servo: {"position_p_gain": int(log["kp"])}},
+        motor=str(log.get("motor", "")), column_map=_map(columns),
+    )  # fmt: skip
 
 
-def _earlier(stamps: FloatArray) -> float:
+def _send_to_stamp(stamps: FloatArray) -> float:
     """Return the time from sending a goal to its stamp in a pendulum log, s; 0 if that is unknown.
 
     BAM's loop writes the goal, reads the servo, and stamps both with the middle of the read. The clock starts with the
@@ -375,12 +357,11 @@ class _Csv:
                     values.append(self.number(line, row[place], column, blank=key != "time"))
         if not any(len(lines) for lines, _ in rows_of.values()):
             raise RecordingError(self._path, "holds no samples", _NO_ROWS)
-        return {
-            name: Columns(
-                {key: np.frombuffer(values) for key, _, _, values in cells}, _line_of(lines), its["time"].factor
-            )
-            for name, (lines, cells) in rows_of.items()
-        }
+        tracks = {}
+        for name, (lines, cells) in rows_of.items():
+            arrays = {key: np.frombuffer(values) for key, _, _, values in cells}
+            tracks[name] = Columns(arrays, _line_of(lines), its["time"].factor)
+        return tracks
 
 
 def _is_decimal(text: str) -> bool:
@@ -408,9 +389,8 @@ def _poppy(log: _Log) -> Recording:
     for line, row in rows:
         if walk is not None and row["walk"] != str(walk):
             continue
-        values = {
-            key: table.number(line, row[column.header], column, blank=key != "time") for key, column in columns.items()
-        }
+        cells = {key: (row[column.header], column) for key, column in columns.items()}
+        values = {key: table.number(line, *cell, blank=key != "time") for key, cell in cells.items()}
         if (row["walk"], row["segment"]) != part:
             part = (row["walk"], row["segment"])
             offset = last + (0.1 if events else 0.0)
@@ -418,12 +398,10 @@ def _poppy(log: _Log) -> Recording:
             events.append(Event(offset, "segment", {"name": name, "walk": part[0], "segment": part[1]}))
         values["time"] = last = offset + values["time"]
         samples.setdefault(printable(row["joint"]), []).append((line, values))
-    tracks = {
-        joint: Columns(
-            {key: np.array([values[key] for _, values in its]) for key in columns}, _line_of([line for line, _ in its])
-        )
-        for joint, its in samples.items()
-    }
+    tracks = {}
+    for joint, its in samples.items():
+        lines, rows_of = zip(*its, strict=True)
+        tracks[joint] = Columns({key: np.array([row[key] for row in rows_of]) for key in columns}, _line_of(lines))
     return recording_of(path, tracks, "walk", warned, events=tuple(events), column_map=_map(columns))
 
 

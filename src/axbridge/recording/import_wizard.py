@@ -71,10 +71,8 @@ def parse_goal(text: str) -> GivenGoal:
         return GivenGoal()
     match = re.fullmatch(r"(\d+)(?:@(?:auto|(\d+(?:\.\d*)?)(s|ms)?))?", text)
     if match is None:
-        raise UsageError(
-            f"{text!r} is no goal",
-            "write COUNTS@SECONDS as in 500@1.86, COUNTS@auto where the moment is to be estimated, or auto",
-        )
+        hint = "write COUNTS@SECONDS as in 500@1.86, COUNTS@auto to estimate the time, or auto"
+        raise UsageError(f"{text!r} is no goal", hint)
     counts, number, unit = match.groups()
     return GivenGoal(int(counts), None if number is None else float(number) * (1e-3 if unit == "ms" else 1.0))
 
@@ -95,19 +93,14 @@ def wizard_recording(
         columns["command"], columns["commanded"], facts["goal"], events, goal_notes = _commands(export, goal, servo)
         notes += goal_notes
     else:
-        notes.append(
-            "the goal was not exported, so nothing can be simulated: give --goal COUNTS@SECONDS, COUNTS@auto or auto"
-        )
+        hint = "give --goal COUNTS@SECONDS, COUNTS@auto or auto"
+        notes.append(f"the goal was not exported, so nothing can be simulated: {hint}")
     if on_grid(export.time):
-        poll_period = restored(export.time).poll
-        poll = None if math.isnan(poll_period) else poll_period
-        facts["stamps"] = {"grid_s": GRID, "poll_s": poll}
-        worth = (
-            ": each is up to that much too early"
-            if poll is None
-            else f" and are kept; they fit samples every {poll * 1e3:.0f} ms, by which fits know when those were taken"
-        )
-        notes.append(f"the stamps lie on a {GRID * 1e3:.0f} ms grid{worth}")
+        poll = restored(export.time).poll
+        facts["stamps"] = {"grid_s": GRID, "poll_s": None if math.isnan(poll) else poll}
+        meaning = f" and are kept; fits restore the times of samples every {poll * 1e3:.0f} ms"
+        meaning = ": each is up to that much too early" if math.isnan(poll) else meaning
+        notes.append(f"the stamps lie on a {GRID * 1e3:.0f} ms grid{meaning}")
     samples = Columns({"time": export.time, **columns}, "sample {}".format)
     return recording_of(
         path, {servo: samples}, "step" if events else "log", warned, events,
@@ -158,7 +151,7 @@ def _item(path: Path, index: int, line: str) -> str:
         raise RecordingError(path, f"line {index + 1}: {line!r} is no item", _DAMAGED) from failure
     if scale != 1.0 or offset != 0.0:
         drawn = f"line {index + 1}: {name} was drawn with scale {scale:g} and offset {offset:g}"
-        why = f"{drawn}, and no file says whether that is in the numbers, too"
+        why = f"{drawn}, and the file does not say whether the numbers include that"
         raise RecordingError(path, why, "set scale 1 and offset 0 in the Wizard's graph and export it again")
     return name
 
@@ -258,19 +251,17 @@ def _commands(
     notes = []
     if counts is None:
         if np.ptp(position[-5:]) > _REST_COUNTS:
-            raise UsageError("the export ends while the servo moves, so where it came to rest is not known", _SAY)
+            raise UsageError("the export ends while the servo moves, so its final position is not known", _GIVE_GOAL)
         counts = round(float(np.median(position[-5:])))
         notes.append(f"the goal is estimated as {counts} counts, where it came to rest: it may be off by a few counts")
     moves = _moves(time, position)
     if when is None:
         if len(moves) != 1:
-            why = f"the export has {len(moves)} motions, so the moment of the goal cannot be estimated"
-            raise UsageError(why, _SAY)
+            why = f"the export has {len(moves)} motions, so the time of the goal cannot be estimated"
+            raise UsageError(why, _GIVE_GOAL)
         when = moves[0] - _STARTS
-        notes.append(
-            f"the goal's moment is estimated as {when:.3f} s, {_STARTS * 1e3:.0f} ms before the first motion: it may "
-            f"be off by {_START_ERROR * 1e3:.0f} ms"
-        )
+        estimate = f"{when:.3f} s, {_STARTS * 1e3:.0f} ms before the first motion"
+        notes.append(f"the goal's time is estimated as {estimate}, ±{_START_ERROR * 1e3:.0f} ms")
     elif not time[0] <= when <= time[-1]:
         raise UsageError(f"{when:g} s is not in the export", f"it goes from {time[0]:g} to {time[-1]:g} s")
     before = round(float(np.median(position[time <= max(when, time[0])][-9:])))
@@ -284,7 +275,7 @@ def _commands(
     return command, sent, facts, (Event(when, "segment", segment),), notes
 
 
-_SAY = "say the goal and when it was given: --goal COUNTS@SECONDS"
+_GIVE_GOAL = "give the goal and its time: --goal COUNTS@SECONDS"
 
 
 def _moves(time: FloatArray, position: FloatArray) -> list[float]:
@@ -343,9 +334,8 @@ def restored(time: FloatArray) -> Stamps:
 def _chain(gap: float) -> FloatArray:
     """Return the likelihood of each state after each state of the step `gap` seconds before, (n, n)."""
     apart = gap + _WITHIN[None] - _WITHIN[:, None]
-    even, skipped = (
-        np.exp(-0.5 * ((apart - polls * POLL) / _WIDTH) ** 2) / (_WIDTH * math.sqrt(2 * math.pi)) for polls in (1, 2)
-    )
+    errors = ((apart - polls * POLL) / _WIDTH for polls in (1, 2))
+    even, skipped = (np.exp(-0.5 * e**2) / (_WIDTH * math.sqrt(2 * math.pi)) for e in errors)
     late = np.where(apart > POLL / 4, 1 / _LONG, 1e-9)
     density: FloatArray = ((1 - _SKIPS - _LATE) * even + _SKIPS * skipped + _LATE * late) * (_WITHIN[1] - _WITHIN[0])
     return density

@@ -48,8 +48,7 @@ def describe(
             facts["rig_revision"] = revision
         if rig.world is not None:
             facts["urdf"] = rig.urdf_text()
-        facts["profiles"] = {}
-        facts["models"] = {}
+        facts |= {"profiles": {}, "models": {}}
         for servo in rig.dynamixels:
             spec = rig.specs[servo.name]
             profile = spec.profile.model_dump(mode="json", by_alias=True, exclude={"path"})
@@ -80,7 +79,7 @@ def rig_of(recording: Recording) -> Rig:
     try:
         rig = Rig.model_validate({**table, "path": recording.path})
     except ValueError as failure:
-        raise RecordingError(recording.path, "holds no rig that this version knows", "name it: --rig") from failure
+        raise RecordingError(recording.path, "holds a rig that this version cannot read", "name it: --rig") from failure
     text = recording.metadata.get("urdf")
     return rig.with_urdf(text) if isinstance(text, str) else rig
 
@@ -224,15 +223,15 @@ def checked(path: Path, metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Return the metadata without null values and the format's number; raise RecordingError when they are invalid."""
     known = {key: value for key, value in metadata.items() if value is not None}
     check_format(known.pop(FORMAT_KEY, 1), partial(RecordingError, path))
-    validated(path, "its metadata make no sense", _Metadata, known)
+    validated(path, "has invalid metadata", _Metadata, known)
     return known
 
 
 def checked_event(path: Path, table: Mapping[str, Any]) -> Event:
     """Return an event; raise RecordingError when a segment or register event lacks what its readers need."""
-    event = validated(path, "holds an event that makes no sense", _RecordedEvent, table)
+    event = validated(path, "holds an invalid event", _RecordedEvent, table)
     if event.name in _EVENTS:
-        validated(path, f"its event {event.name!r} at {event.time:g} s makes no sense", _EVENTS[event.name], event.data)
+        validated(path, f"holds an invalid event {event.name!r} at {event.time:g} s", _EVENTS[event.name], event.data)
     return Event(event.time, event.name, event.data)
 
 
@@ -244,11 +243,11 @@ def check_number(path: Path, servos: int) -> None:
 
 
 def validated(
-    path: Path, what: str, schema: type[_Schema], said: Any, hint: str = "record or import it again"
+    path: Path, what: str, schema: type[_Schema], content: Any, hint: str = "record or import it again"
 ) -> _Schema:
     """Return the content of a file as an object of `schema`; raise RecordingError when it does not fit."""
     try:
-        return schema.model_validate(said)
+        return schema.model_validate(content)
     except ValidationError as failure:
         first = failure.errors()[0]
         key = ".".join(map(str, first["loc"]))

@@ -57,6 +57,9 @@ def _opened(path: Path) -> tuple[IO[bytes], int]:
 class Recorder:
     """Writes one recording; the end of the context closes it. Methods may be called from any thread.
 
+    Each method raises RecordingError if an earlier sample could not be written. `step`, `event` and `cycle` also raise
+    it if the recorder is closed.
+
     Log times are wall-clock times. Those of a simulation (``backend`` is ``sim``) start at the wall-clock time and
     continue with simulated time, because a simulation does not run in real time.
 
@@ -100,30 +103,17 @@ class Recorder:
             servos: Names of the servos.
             samples: `axbridge.state.SERVO_ROW` (servos,).
             logged: Wall-clock time of the first sample, UTC in ns; default: the present time.
-
-        Raises:
-            RecordingError: an earlier sample could not be written, or the recorder is closed.
         """
         time = float(np.fmin.reduce(samples["time"]))
         if not math.isnan(time):
             self._put(STEP, step_format.packed(samples), time, logged, servos)
 
     def event(self, time: float, name: str, /, **data: Any) -> None:
-        """Record an event; `data` must be JSON. ``segment`` events divide an experiment.
-
-        Raises:
-            RecordingError: an earlier sample could not be written, or the recorder is closed.
-            TypeError: `data` cannot be JSON.
-        """
+        """Record an event; TypeError if `data` is not JSON. ``segment`` events divide an experiment."""
         self._put(EVENTS, step_format.packed_event({"time": float(time), "name": name, "data": data}), time)
 
     def cycle(self, time: float, **statistics: float) -> None:
-        """Record the timing of one control cycle: `step_format.CYCLE_FIELDS`; NaN = unknown.
-
-        Raises:
-            RecordingError: an earlier sample could not be written, or the recorder is closed.
-            TypeError: a field that a cycle does not have.
-        """
+        """Record a control cycle: `step_format.CYCLE_FIELDS`, else TypeError; NaN = unknown."""
         row = np.full(1, math.nan, step_format.CYCLE_ROW)
         try:
             for name, value in {"time": time, **statistics}.items():
@@ -133,21 +123,13 @@ class Recorder:
         self._put(CYCLE, step_format.packed(row), time)
 
     def packet(self, time: float, source: Source, data: bytes) -> None:
-        """Record bytes on a line; the writing thread encodes them, so that this call is fast.
-
-        Raises:
-            RecordingError: an earlier sample could not be written.
-        """
+        """Record bytes on a line; the writing thread encodes them, so that this call is fast."""
         if self._failure is not None:
             self._check()
         self._packets.append(Passed(time, source, data))
 
     def close(self) -> None:
-        """Write the queued messages and compress the file; a second call does nothing.
-
-        Raises:
-            RecordingError: writing failed; the earlier samples can be read.
-        """
+        """Write the queued messages and compress the file; a second call does nothing."""
         if self._closing.is_set():
             return
         self._closing.set()

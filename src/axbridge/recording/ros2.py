@@ -91,9 +91,8 @@ def _write(folder: Path, recording: Recording) -> dict[str, int]:
         counts: dict[str, int] = {}
         for time, topic, message in _messages(recording, store.types):
             if topic not in channels:
-                channels[topic] = writer.add_connection(
-                    topic, _TYPES[topic], typestore=store, offered_qos_profiles=[_latched()] if topic == ROBOT else []
-                )
+                qos = [_latched()] if topic == ROBOT else []
+                channels[topic] = writer.add_connection(topic, _TYPES[topic], typestore=store, offered_qos_profiles=qos)
             writer.write(channels[topic], _logged(origin, time), store.serialize_cdr(message, _TYPES[topic]))
             counts[topic] = counts.get(topic, 0) + 1
     return counts
@@ -147,10 +146,9 @@ def _messages(recording: Recording, types: Mapping[str, Any]) -> Iterator[tuple[
             return
         for time, *pose in np.stack([recording.cycles[key] for key in ("time", *BASE)], axis=1).tolist():
             if not np.isnan(pose).any():
-                transform = types["geometry_msgs/msg/Transform"](
-                    translation=types["geometry_msgs/msg/Vector3"](*pose[:3]),
-                    rotation=types["geometry_msgs/msg/Quaternion"](*of_roll_pitch_yaw(*pose[3:])),
-                )
+                place = types["geometry_msgs/msg/Vector3"](*pose[:3])
+                turn = types["geometry_msgs/msg/Quaternion"](*of_roll_pitch_yaw(*pose[3:]))
+                transform = types["geometry_msgs/msg/Transform"](translation=place, rotation=turn)
                 stamped = types["geometry_msgs/msg/TransformStamped"](header(time, WORLD), base, transform)
                 yield time, TRANSFORMS, types[_TYPES[TRANSFORMS]]([stamped])
 

@@ -122,14 +122,16 @@ def findings(
                 f"correct or remove that line, or import it with --column time=HEADER:{short}", "error",
             )
         ]  # fmt: skip
-    odd = [*_clock(servo, time, row, unit), *_values(servo, columns, row)]
+    oddities = [*_clock(servo, time, row, unit), *_values(servo, columns, row)]
     jumps = _jumps(time, columns)
     if jumps and np.nanmax(np.abs(columns["position"])) <= _LIMITS["position"][0]:  # else the unit is wrong, see above
         at, by = max(jumps, key=lambda jump: abs(jump[1]))
         what = f"{_times(len(jumps), 'the position jumps')}, by {math.degrees(by):+.0f}° at {at:.3f} s"
         cause = "a corrupt reading, a sensor that lost a turn, or motions joined without a pause"
-        odd.append(Oddity(servo, what, cause, "look at these samples; leave them blank if they are wrong", "warning"))
-    return sorted(odd, key=lambda finding: finding.severity)
+        oddities.append(
+            Oddity(servo, what, cause, "look at these samples; leave them blank if they are wrong", "warning")
+        )
+    return sorted(oddities, key=lambda finding: finding.severity)
 
 
 def _other_unit(period: float, unit: float) -> tuple[str, str]:

@@ -44,7 +44,7 @@ _DAMAGE = (  # errors that the libraries raise for damaged bytes
     McapError, struct.error, ValueError, KeyError, TypeError, AttributeError, StopIteration, OverflowError, OSError,
     MemoryError, RecursionError, zstandard.ZstdError,
 )  # fmt: skip
-_OURS = Remedy("record", says="give a .mcap file made by {} or `import`")
+_GIVE_MCAP = Remedy("record", says="give a .mcap file made by {} or `import`")
 _METADATA = "axbridge"
 _MAGIC = b"\x89MCAP0\r\n"
 _HEAD = struct.Struct("<BQ")  # of a record: kind, length
@@ -54,6 +54,11 @@ _MAX_LOG_TIME = 2**64 - 1  # ns: largest log time of MCAP
 _CHUNK = 256 * 1024  # bytes before compression: a damaged byte loses at most one chunk
 _BLOCK = 1 << 20  # bytes read at once
 _BATCH = 1 << 20  # bytes of messages that are decoded at once
+_SCHEMAS = {  # by topic: message type and its definition; those of steps depend on the servos
+    EVENTS: (step_format.EVENT_TYPE, step_format.EVENT_SCHEMA),
+    CYCLE: (step_format.CYCLE_TYPE, step_format.definition(CYCLE_FIELDS)),
+    PACKETS: (step_format.PACKETS_TYPE, step_format.PACKETS_SCHEMA),
+}
 _STEPS = 1000  # steps per block, and messages between two progress reports
 
 
@@ -72,19 +77,17 @@ def open_recording(path: Path | str) -> Recording:
     """
     path = Path(path)
     log = _Log(path)
-    with reading(partial(RecordingError, path), _OURS):
+    with reading(partial(RecordingError, path), _GIVE_MCAP):
         with regular(path).open("rb") as stream:
             _read(stream, log)
         if log.metadata is None:
             why = "it was cut off at its start, or another program made it"
-            raise RecordingError(path, "holds nothing of axbridge's", why)
+            raise RecordingError(path, "is no recording of axbridge", why)
         check_number(path, len(log.tracks))
         metadata = checked(path, log.metadata)
         events = [checked_event(path, event) for event in log.events]
-        events += [
-            Event(after, "clock jumped back", {"servo": servo, "from": before})
-            for servo, (before, after) in log.tracks.backwards.items()
-        ]
+        for servo, (before, after) in log.tracks.backwards.items():
+            events.append(Event(after, "clock jumped back", {"servo": servo, "from": before}))
     known = {name for part in log.cycles for name in part}
     cycles = {
         name: np.concatenate([part.get(name, np.full(len(part["time"]), np.nan)) for part in log.cycles])
@@ -105,7 +108,7 @@ def recorded_packets(path: Path | str) -> list[Passed]:
     path = Path(path)
     log = _Log(path)
     passed: list[Passed] = []
-    with reading(partial(RecordingError, path), _OURS), regular(path).open("rb") as stream:
+    with reading(partial(RecordingError, path), _GIVE_MCAP), regular(path).open("rb") as stream:
         for kind, content in _parts(stream, log):
             if kind == Opcode.MESSAGE:
                 channel = log.channels.get(_MESSAGE.unpack_from(content)[0])
@@ -213,12 +216,8 @@ class MessageWriter:
 
     def _register(self, topic: str, servos: tuple[str, ...]) -> int:
         name, more = topic, {}
-        if topic == EVENTS:
-            kind, text = step_format.EVENT_TYPE, step_format.EVENT_SCHEMA
-        elif topic == CYCLE:
-            kind, text = step_format.CYCLE_TYPE, step_format.definition(CYCLE_FIELDS)
-        elif topic == PACKETS:
-            kind, text = step_format.PACKETS_TYPE, step_format.PACKETS_SCHEMA
+        if topic in _SCHEMAS:
+            kind, text = _SCHEMAS[topic]
         else:
             others = sum(other == STEP for other, _ in self._channels)
             number = str(others + 1) if others else ""
@@ -301,7 +300,7 @@ def _decode(waiting: dict[int, list[bytes]], log: _Log) -> None:
             else:
                 log.tracks.add(servos, step_format.tables(messages, SERVO_ROW, len(servos)))
         except _DAMAGE as failure:
-            why = f"holds a message of {topic} that makes no sense: {failure}"
+            why = f"holds an invalid message of {topic}: {failure}"
             raise RecordingError(log.path, why, "record it again") from failure
     waiting.clear()
 
@@ -325,11 +324,10 @@ def _parts(stream: IO[bytes], log: _Log) -> Iterator[tuple[int, bytes]]:
     begin = stream.read(len(_MAGIC))
     if begin != _MAGIC[: len(begin)]:
         refuse_other_kind(log.path, partial(RecordingError, log.path))
-        raise RecordingError(log.path, "this is no MCAP recording", _OURS)
+        raise RecordingError(log.path, "this is no MCAP recording", _GIVE_MCAP)
     chunks = [] if summary is None else sorted(summary.chunk_indexes, key=lambda chunk: chunk.chunk_start_offset)
-    overlap = any(
-        after.chunk_start_offset < chunk.chunk_start_offset + chunk.chunk_length for chunk, after in pairwise(chunks)
-    )
+    spans = [(c.chunk_start_offset, c.chunk_start_offset + c.chunk_length) for c in chunks]
+    overlap = any(start < end for (_, end), (start, _) in pairwise(spans))
     if summary is None or not chunks or overlap:
         kind = 0
         for kind, content in _records(stream, log.channels):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import NamedTuple
+from itertools import pairwise
+from typing import NamedTuple, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from axbridge.arrays import BoolArray, FloatArray, IntArray
 from axbridge.servo.columns import Passive
@@ -18,6 +20,7 @@ _NONE: FloatArray = np.zeros(0)
 _ALL: BoolArray = np.zeros(0, dtype=np.bool_)
 _CONSTANT: FloatArray = np.zeros((0, 4))
 _WHOLE: IntArray = np.zeros(0, dtype=np.int64)
+_Kind = TypeVar("_Kind", bound=np.generic)
 _BY_SAMPLE = ("time", "sent", "goal", "driven", "speed_limit", "duty", "cap", "position", "velocity", "known", "load")
 
 
@@ -69,6 +72,20 @@ class Runs(NamedTuple):
     def recordings(self) -> int:
         """Return the number of recordings."""
         return len(self.start) - 1
+
+    @property
+    def spans(self) -> list[tuple[int, int]]:
+        """Return the first sample of each recording, and the one after its last."""
+        return list(pairwise(self.start.tolist()))
+
+    @property
+    def seconds(self) -> float:
+        """Return the length of all recordings, s."""
+        return float(np.sum(self.time[self.start[1:] - 1] - self.time[self.start[:-1]]))
+
+    def each(self, values: npt.NDArray[_Kind]) -> npt.NDArray[_Kind]:
+        """Return values of the recordings (m,) for each of their samples, (l,)."""
+        return np.repeat(values, np.diff(self.start))
 
     @property
     def judged(self) -> BoolArray:

@@ -21,19 +21,8 @@ from axbridge.webots.session import Session, sessions
 
 __all__ = ["Session", "install"]
 
-CLASSES: dict[str, Any] = {
-    **DEVICES,
-    "AnsiCodes": AnsiCodes,
-    "Brake": Brake,
-    "Keyboard": Keyboard,
-    "Motion": Motion,
-    "Motor": Motor,
-    "Node": Node,
-    "PositionSensor": PositionSensor,
-    "Robot": Robot,
-    "Servo": Servo,
-    "Supervisor": Supervisor,
-}
+_OWN = (AnsiCodes, Brake, Keyboard, Motion, Motor, Node, PositionSensor, Robot, Servo, Supervisor)
+CLASSES: dict[str, Any] = {**DEVICES, **{own.__name__: own for own in _OWN}}
 HIDDEN: dict[str, Any] = {"Device": Device, "Sensor": Sensor}  # in submodules only
 
 

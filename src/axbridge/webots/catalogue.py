@@ -18,9 +18,7 @@ _SUFFIXES: dict[Kind, tuple[str, ...]] = {
 }
 
 _READS: dict[str, tuple[str, ...]] = {  # Webots' class -> kinds of the rig's sensors that it can read
-    "InertialUnit": ("imu",),
-    "Gyro": ("imu",),
-    "Accelerometer": ("imu",),
+    **dict.fromkeys(("InertialUnit", "Gyro", "Accelerometer"), ("imu",)),
     "GPS": ("gps",),
     "TouchSensor": ("bumper", "force", "force-3d"),
     "DistanceSensor": ("distance",),

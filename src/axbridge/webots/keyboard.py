@@ -134,7 +134,7 @@ class _Shared:
             import termios
             import tty
         except ImportError as failure:  # on Windows
-            warnings.warn(f"no key is heard on this terminal ({failure})", RuntimeWarning, stacklevel=4)
+            warnings.warn(f"keys cannot be read on this terminal ({failure})", RuntimeWarning, stacklevel=4)
             return
         self._restore = termios.tcgetattr(sys.stdin)
         tty.setcbreak(sys.stdin)

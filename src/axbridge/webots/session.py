@@ -81,11 +81,8 @@ class Session:
     def robot(self) -> Robot:
         """Return the robot, opened on first use."""
         if self._robot is None:
-            paced = (
-                True
-                if not self.rig.webots.synchronization and chosen_backend(self.backend, self.port) == "sim"
-                else None
-            )
+            is_sim = chosen_backend(self.backend, self.port) == "sim"
+            paced = True if is_sim and not self.rig.webots.synchronization else None
             self._robot = open_robot(self.rig, self.backend, port=self.port, realtime=paced)
             self._robot.observe(self._sample)
         return self._robot
@@ -156,10 +153,8 @@ def current() -> Session:
     if not sessions:
         name = os.environ.get("AXBRIDGE_RIG")
         if not name:
-            raise UsageError(
-                "no robot for this controller",
-                Remedy("run", "SCRIPT.py", rig="RIG", says="start it with {}, or set AXBRIDGE_RIG"),
-            )
+            hint = Remedy("run", "SCRIPT.py", rig="RIG", says="start it with {}, or set AXBRIDGE_RIG")
+            raise UsageError("no robot for this controller", hint)
         sessions.append(Session(Rig.load(name)))
     return sessions[0]
 
