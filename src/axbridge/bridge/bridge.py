@@ -82,9 +82,8 @@ class Bridge:
             self._read_tables()
             bus.latency = max(bus.latency, PATIENCE)  # else the program gets late replies to the bridge's packets
             rules = rig.bridge.model_copy(update={"allow_service": allow_service or rig.bridge.allow_service})
-            self._baud = (
-                None if rules.allow_service else bus.port.baudrate
-            )  # without service the servos keep their rate
+            # without service the servos keep their rate
+            self._baud = None if rules.allow_service else bus.port.baudrate
             self._protector = Protector(bus, self._box, rules, self._notify)
         except BaseException:
             self._connection.close()
