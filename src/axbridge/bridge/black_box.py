@@ -38,6 +38,7 @@ _GIVEN_UP = 0.1  # s after which no program waits for a reply any more
 PATIENCE = 0.03  # s that the bridge waits for replies to its own packets: adapters delay a reply by up to 16 ms
 _PAUSE = 0.2  # s without new values after which an open row is written
 _SAMPLED = 1.0  # s after the program's own sample in which other samples of the servo start no row
+_CYCLE = 0.1  # s: longest cycle of a program, from its sample to its goal
 _MODELLED = ("temperature", "load", "voltage", "speed")  # inputs of the torque and power model
 _DUTIES = {"moving_speed", "goal_pwm", "goal_time"}  # registers that hold a wheel's duty in some mode
 
@@ -193,17 +194,19 @@ class BlackBox:
         protocol, id_ = servo.protocol, servo.id
         goal = _covers(place, protocol.goal_position)
         read: Collection[int] = place
+        beside = False  # a read of the bridge between a sample of the program and the goal that follows from it
         if not written:
             kind = "sample" if _covers(place, protocol.present_position) else "reading"
             if kind == "sample" and self._sender is Source.PROGRAM:
                 self._program_sampled_at[id_] = when
-            elif kind == "sample" and when - self._program_sampled_at.get(id_, -math.inf) < _SAMPLED:
+            elif kind == "sample" and (age := when - self._program_sampled_at.get(id_, -math.inf)) < _SAMPLED:
                 kind, read = "reading", set(place).difference(_places(protocol.present_position))
+                beside = age < _CYCLE
         elif goal or servo.endless_goal in place:
             kind = "goal"
         else:
             return
-        if (id_, kind) in self._news and when - self._written_at >= _SPACING:
+        if (id_, kind) in self._news and not beside and when - self._written_at >= _SPACING:
             self._write_row(when)
         self._news.add((id_, kind))
         self._news_at = when
