@@ -12,6 +12,7 @@ from axbridge.bridge import bridge as bridge_module
 from axbridge.bridge.bridge import Bridge
 from axbridge.bus.protocols import v1
 from axbridge.bus.serial import SerialBus
+from axbridge.cli.app import HARDWARE
 from axbridge.errors import BusTimeout, ErrorFlag, UsageError
 from axbridge.servo.columns import State
 from axbridge.virtual.channel import DirectReader, PtyChannel
@@ -428,3 +429,20 @@ def test_a_missing_servo_is_a_time_out_for_a_program_that_reads_through_the_brid
                 bus.ping(9)
             assert bus.ping(1)
         program.terminate()
+
+
+def test_motors_that_the_bridge_cannot_reach_are_named_and_end_it_with_an_error(tmp_path, said):
+    recording = tmp_path / "day.mcap"
+    with PtyLine({1: "ax-12a"}) as line:
+        program = start("bridge", "bench_arm", "--port", line.port, "--record", recording)
+        ready = program.stdout.readline()
+        assert ready.startswith("ready: "), ready + program.communicate()[1]
+        with SerialBus(ready.split()[1]) as bus:
+            bus.write(1, 24, b"\1")
+            line.unplug()
+            assert "the port was lost" in program.stdout.readline()
+            program.terminate()
+            errors = program.communicate()[1]
+    assert program.returncode == HARDWARE
+    assert "these servos may still be powered: shoulder" in errors
+    assert "the port was lost" in said("info", recording)

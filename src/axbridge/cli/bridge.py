@@ -23,7 +23,7 @@ from axbridge.bus.line_lock import BusLock
 from axbridge.bus.port import Port
 from axbridge.bus.port_name import is_served
 from axbridge.bus.serial import SerialBus
-from axbridge.cli.app import DONE, app, unread
+from axbridge.cli.app import DONE, HARDWARE, app, unread
 from axbridge.cli.options import ForceOption, JsonOption, PortOption, RigArgument, shared
 from axbridge.config.rig import Rig
 from axbridge.errors import UsageError, plural, warn
@@ -32,6 +32,7 @@ from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
 from axbridge.robot.backend import ports_of
 from axbridge.robot.mixed import open_mixed
+from axbridge.robot.safety.net import NETS
 from axbridge.virtual.channel import Channel, DirectReader, PtyChannel, TcpChannel, is_loopback, parse_address
 from axbridge.virtual.wake_latency import wake_on_time
 
@@ -158,4 +159,4 @@ def bridge(
                 gaps(relay)
     if record is not None and not json:
         print(f"wrote {record}: {plural(box.rows, 'row')}")
-    return DONE
+    return HARDWARE if NETS.unconfirmed else DONE

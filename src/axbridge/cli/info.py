@@ -50,7 +50,10 @@ def info(
         lines.append(f"  segment {printable(segment.name)}: {segment.start:.3f} to {segment.end:.3f} s")
     if len(loaded.segments) > 20:
         lines.append(f"  and {plural(len(loaded.segments) - 20, 'more segment')} (--json lists them)")
-    lines += [f"  {printable(event['name'])} at {event['time_s']:.3f} s" for event in facts["events"]]
+    for event in facts["events"]:
+        what = " ".join(str(event[key]) for key in ("name", "servo") if event.get(key))
+        text = f": {printable(event['text'])}" if event.get("text") else ""  # of a bridge's notice
+        lines.append(f"  {printable(what)} at {event['time_s']:.3f} s{text}")
     report("info-1", facts, lines, json=json)
 
 
