@@ -45,7 +45,7 @@ def test_impossible_gains_are_refused(bad):
     ("target", "limits", "hint"),
     [
         (90, (-2.618, 2.618), " (radians? 90° is 1.571)"),
-        (-45, (-2.618, 2.618), " (radians? -45° is -0.785)"),
+        (-45, (-2.618, 2.618), " (radians? -45° is -0.7854)"),
         (4, (-2.618, 2.618), ""),  # less than a turn: an angle beyond the limit
         (500, (-2.618, 2.618), ""),  # beyond the limit in degrees, too
     ],

@@ -8,9 +8,12 @@ import warnings
 from importlib import import_module
 from io import TextIOWrapper
 
-from axbridge.cli import help as verbs
-from axbridge.cli.exit import accept_interrupts
-from axbridge.files import fill_streams
+try:
+    from axbridge.cli import help as verbs
+    from axbridge.cli.exit import accept_interrupts
+    from axbridge.files import fill_streams
+except KeyboardInterrupt:  # Ctrl-C in the first tenths of a second
+    sys.exit(130)
 
 _PLAIN = dict(zip("°²³µ·…Ω─│├└", ("deg", "2", "3", "u", "*", "...", "ohm", "-", "|", "+", "+"), strict=True))
 

@@ -209,7 +209,7 @@ class ServoEnv(gymnasium.Env[Observation, Observation]):  # type: ignore[misc]  
                 problem = f"goal {goal:g} rad of {servo.name!r} is outside of {low:.3f} to {high:.3f} rad"
                 hint = "clip it: numpy.clip(action, space.low, space.high), or gymnasium's ClipAction"
                 degrees = is_no_angle(float(goal), float(low), float(high))
-                raise UsageError(problem, f"radians? {goal:g}° is {math.radians(goal):.3f}" if degrees else hint)
+                raise UsageError(problem, f"radians? {goal:g}° is {math.radians(goal):.4g}" if degrees else hint)
 
     def _opened(self) -> Robot:
         if self.robot is None:

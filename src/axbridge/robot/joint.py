@@ -152,7 +152,7 @@ class Joint:
             return
         raise UsageError(
             f"{position:g} rad is no angle of servo {self.config.name!r}, which goes from {low:.3f} to {high:.3f} rad",
-            f"radians? {position:g}° is {math.radians(position):.3f}: give math.radians({position:g})",
+            f"radians? {position:g}° is {math.radians(position):.4g}: give math.radians({position:g})",
         )
 
     def remember_request(self, commanded: Joint, quantity: str, value: float) -> None:

@@ -44,7 +44,7 @@ def position(request: float, low: float, high: float, *, angle: bool = False) ->
     warning = f"too {'big' if value > high else 'low'} requested position: {value:g} "
     warning += f"> {high:g}" if value > high else f"< {low:g}"
     if angle and is_no_angle(value, low, high) and low <= (meant := math.radians(value)) <= high:
-        warning += f" (radians? {value:g}° is {meant:.3f})"
+        warning += f" (radians? {value:g}° is {meant:.4g})"
     return Checked(high if value > high else low, warning)
 
 
