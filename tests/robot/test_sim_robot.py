@@ -140,7 +140,7 @@ def test_a_register_that_is_no_name_is_refused(arm):
 def test_a_goal_in_degrees_is_refused_with_its_value_in_radians(robot, arm, degrees):
     arm.set_position(0.3)
     for command in (arm.set_position, lambda goal: arm.goto(goal, 1.0), lambda goal: robot.set_positions([goal])):
-        with pytest.raises(UsageError, match=rf"radians\? {degrees}° is {math.radians(degrees):.3f}: give math"):
+        with pytest.raises(UsageError, match=rf"radians\? {degrees}° is {math.radians(degrees):.4g}: give math"):
             command(degrees)
         assert arm.target_position == 0.3
 
