@@ -5,9 +5,11 @@ import sys
 
 import pytest
 
+from axbridge.cli.app import HARDWARE
 from axbridge.testing import serve
 from tests.support.bridge_scenarios import CLIENT, SCENARIOS, Stations
 from tests.support.waiting import until
+from tests.support.warm import run
 
 
 @pytest.fixture(scope="module")
@@ -68,3 +70,13 @@ def test_a_bridge_that_no_program_could_use_has_no_summary_and_no_recording(tmp_
         ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
     assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", f"axbridge: {why}")
     assert not (tmp_path / "run.mcap").exists()
+
+
+@pytest.mark.parametrize("before", [b"", b"an old recording"], ids=["no file", "a file"])
+def test_a_bridge_that_cannot_start_leaves_the_file_that_it_should_replace(tmp_path, before):
+    path = tmp_path / "day.mcap"
+    if before:
+        path.write_bytes(before)
+    ended = run("bridge", "bench_arm", "--port", tmp_path / "nothing", "--record", path, "--force")
+    assert ended.returncode == HARDWARE
+    assert [file.read_bytes() for file in tmp_path.iterdir()] == [before] * bool(before)

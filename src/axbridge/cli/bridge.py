@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import gc
 import json as json_text
+import os
 import signal
 import sys
 import time
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -108,9 +109,11 @@ def bridge(
         for line in [json_text.dumps({"summary": summary})] if json else in_words(summary):
             print(line, flush=True)
 
-    def discard(record: Path) -> None:
-        if not ready and record.is_file():  # a bridge that did not start leaves nothing in the way of the next one
-            record.unlink()
+    def settle(record: Path, old: Path) -> None:
+        if not ready and record.is_file() and not (old.exists() and record.samefile(old)):
+            record.unlink()  # a bridge that did not start leaves nothing in the way of the next one
+        if old.exists():
+            old.unlink() if record.exists() else old.rename(record)
 
     if poll and record is None:
         raise UsageError("--poll takes samples for a recording", "add --record FILE.mcap")
@@ -120,7 +123,10 @@ def bridge(
     with ExitStack() as held:
         recorder = None
         if record is not None:
-            held.callback(discard, record)
+            old = record.with_name(f".{os.getpid()}.old")  # kept until the bridge has started
+            with suppress(OSError):  # no old file, or a file system without links
+                os.link(record, old)
+            held.callback(settle, record, old)
             facts = describe(loaded, experiment="bridge", backend="real")
             served = {"servos": "virtual"} if is_served(device) else {}
             recorder = held.enter_context(Recorder(record, facts | served))
