@@ -216,7 +216,9 @@ def test_a_servo_beyond_the_rigs_limits_is_off_until_it_is_within(profile, colum
 def test_alarms_are_named_once():
     with bridged() as (line, port, notices), client(port, line) as bus:
         line.errors[1] = ErrorFlag.OVERHEATING
-        for _ in range(3):
+        bus.read(1, 36, 2)
+        until(lambda: texts(notices, "alarm"))
+        for _ in range(20):
             bus.read(1, 36, 2)
         assert texts(notices, "alarm") == ["reports overheating"]
 
