@@ -94,6 +94,8 @@ def test_a_recording_has_samples_and_goals_of_any_program(tmp_path, profile, wat
         middle = line[1].zero
         for id_ in IDS:
             write(bus, line, id_, "torque_enable", 1)
+        write(bus, line, 1, "goal_position", middle)  # before the first sample
+        time.sleep(0.02)
         for step in range(3):
             line.set(1, present_position=middle + step)
             bus.read_many([(id_, *protocol.present_position) for id_ in IDS])
