@@ -112,8 +112,10 @@ def bridge(
     def settle(record: Path, old: Path) -> None:
         if not ready and record.is_file() and not (old.exists() and record.samefile(old)):
             record.unlink()  # a bridge that did not start leaves nothing in the way of the next one
-        if old.exists():
-            old.unlink() if record.exists() else old.rename(record)
+        if old.exists() and record.exists():
+            old.unlink()
+        elif old.exists():
+            old.rename(record)
 
     if poll and record is None:
         raise UsageError("--poll takes samples for a recording", "add --record FILE.mcap")
@@ -124,8 +126,9 @@ def bridge(
         recorder = None
         if record is not None:
             old = record.with_name(f".{os.getpid()}.old")  # kept until the bridge has started
-            with suppress(OSError):  # no old file, or a file system without links
-                os.link(record, old)
+            with suppress(OSError):  # a file system without links
+                if record.is_file():
+                    os.link(record, old)
             held.callback(settle, record, old)
             facts = describe(loaded, experiment="bridge", backend="real")
             served = {"servos": "virtual"} if is_served(device) else {}
