@@ -11,7 +11,6 @@ import pytest
 
 from axbridge.bus.serial import SerialBus
 from axbridge.cli.app import FAILED_CHECK, MISUSE
-from axbridge.cli.verify_report import PROMISES
 from axbridge.config.registers import Address
 from axbridge.config.rig import Rig
 from axbridge.recording.stored import open_recording
@@ -21,7 +20,6 @@ from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
 
-VERDICTS = "seen", "not kept", "cannot be judged here", "not tried"
 TURNED = 0.35  # rad; scripted turn of each joint
 LATE = {"rate", "late", "loss", "model", "behind"}  # kinds of findings that a busy machine causes
 
@@ -113,7 +111,7 @@ LONG = [pytest.mark.ci, pytest.mark.alone]
         *(pytest.param(name, marks=pytest.mark.ci) for name in ("head_gripper", "comb of Feetech")),
     ],
 )
-def test_a_correct_robot_passes_and_page_and_text_report_each_promise(tmp_path, name):
+def test_a_correct_robot_passes_and_its_text_reports_each_promise(tmp_path, name):
     out, (held, nudged), walks = tmp_path / "out", RIGHT[name], name == "bioloid"
     if name == "comb of Feetech":
         (tmp_path / "rig").mkdir()
@@ -142,8 +140,6 @@ def test_a_correct_robot_passes_and_page_and_text_report_each_promise(tmp_path, 
     for private in (port, str(tmp_path), platform.node(), os.environ.get("HOME", "/root") + "/"):
         assert private not in text
     assert "served on a pseudo-terminal" in text
-    page = (out / "verify.html").read_text()
-    assert sum(page.count(f"<b>{word}</b>") for word in ("kept", *VERDICTS[1:])) == len(PROMISES)
     for file, part in {"motion.mcap": "sine", "walk.mcap": "walk"}.items():
         if (out / file).exists():
             recording = open_recording(out / file)

@@ -6,8 +6,9 @@ import difflib
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
+from contextvars import ContextVar
 from itertools import pairwise
 from json import dumps
 from pathlib import Path
@@ -23,6 +24,7 @@ from axbridge.errors import AxBridgeError, BusError
 from axbridge.file_reading import misfit_in_words, printable
 
 DONE, FAILED_CHECK, MISUSE, HARDWARE = 0, 1, 2, 3  # exit codes
+QUIET = ContextVar("QUIET", default=False)  # whether a verb prints JSON, and shows no progress
 _LONGEST_LINE = 2000  # characters of an error
 
 _HARMLESS = {  # verbs that move no motor
@@ -79,7 +81,7 @@ def _main(
 
 def group(name: str, about: str | None) -> typer.Typer:
     """Return a new group of verbs, such as `servo`."""
-    verbs = typer.Typer(cls=Verbs, no_args_is_help=True, help=about)
+    verbs = typer.Typer(name=name, cls=Verbs, no_args_is_help=True, help=about)
     app.add_typer(verbs, name=name)
     return verbs
 
@@ -87,15 +89,6 @@ def group(name: str, about: str | None) -> typer.Typer:
 def emit_json(form: str, document: Mapping[str, Any]) -> None:
     """Print one JSON document on stdout; NaN and infinity become null, because JSON has neither."""
     print(dumps({"format": f"axbridge-{form}", **_finite(document)}, indent=2))
-
-
-def report(form: str, document: Mapping[str, Any], lines: Iterable[str], *, json: bool) -> None:
-    """Print the result of a verb: one JSON document with `json`, else the lines."""
-    if json:
-        emit_json(form, document)
-        return
-    for line in lines:
-        print(line)
 
 
 def note(*texts: object, kind: str = "note") -> None:

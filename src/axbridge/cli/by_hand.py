@@ -11,12 +11,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Generic, TypeVar
 
+from axbridge import BusTimeout, Rig, Robot, UsageError
 from axbridge.cli.progress import Show
-from axbridge.config.rig import Rig
 from axbridge.config.rig_check import positive_directions
-from axbridge.errors import BusTimeout, UsageError
 from axbridge.robot.calibration import ENOUGH, TORQUE, VISIBLE, blinking, give_back, limits_of, moved_most, nudge
-from axbridge.robot.robot import Robot
 from axbridge.robot.watch import ServoLost, Watch
 
 YES, MOVE, SKIP, AGAIN, BACK, QUIT = "y", "w", "s", "r", "b", "q"

@@ -9,31 +9,24 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, redirect_stdout
 from dataclasses import asdict
-from typing import Annotated
 
-from axbridge.cli.app import app, emit_json, note
+from axbridge import Robot, UsageError
+from axbridge.cli.app import note
 from axbridge.cli.by_hand import BACK, KEYS, MOVE, SKIP, YES, Ended, ManualProcedure, ask, pressed
 from axbridge.cli.exit import early_end, motors_after
-from axbridge.cli.options import JsonOption, PortOption, RigOption, servos_of, shared
+from axbridge.cli.options import Result, RigOption, servos_of, verb
 from axbridge.cli.progress import progress
 from axbridge.config.rig import Rig, split_options
 from axbridge.config.rig_check import check_rig
 from axbridge.config.rig_edit import Value, edited
 from axbridge.config.rig_tables import ServoConfig
-from axbridge.errors import UsageError
 from axbridge.files import check_writable, replacing
 from axbridge.robot.calibration import ENOUGH, Mounting, changes, check_whole, rig_of_bus
 from axbridge.robot.open import open_robot
-from axbridge.robot.robot import Robot
 
 
-@app.command(epilog="--rig my_head --port /dev/ttyUSB0")
-def calibrate(
-    rig: RigOption,
-    port: PortOption = None,
-    joints: Annotated[str, shared("--joints")] = "",
-    json: JsonOption = False,
-) -> None:
+@verb("--rig my_head --port /dev/ttyUSB0")
+def calibrate(*, rig: RigOption, port: str | None = None, joints: str = "", json: bool = False) -> Result:
     """Find ids, directions, zeros and limits of your robot by hand, and write them into its rig.
 
     First all motors go off, so hold the robot. Then you turn one joint after the other by hand. The LED of the servo
@@ -71,9 +64,8 @@ def calibrate(
             with progress("") as show:
                 mountings = _calibrated(ManualProcedure(loaded, robot, key, show), loaded, queue)
             changed = _write(loaded, text, mountings, key)
-    if json:
-        entries = {name: {**asdict(mount), "profile": mount.profile.name} for name, mount in mountings.items()}
-        emit_json("calibrate-1", {"rig": str(loaded.path), "joints": entries, "changed": changed})
+    entries = {name: {**asdict(mount), "profile": mount.profile.name} for name, mount in mountings.items()}
+    return Result({"rig": str(loaded.path), "joints": entries, "changed": changed})
 
 
 def _calibrated(guide: ManualProcedure[Mounting], rig: Rig, queue: list[str]) -> dict[str, Mounting]:

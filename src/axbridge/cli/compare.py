@@ -8,8 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from axbridge.cli.app import DONE, FAILED_CHECK, app, note, report
-from axbridge.cli.options import MODELS, EngineOption, ForceOption, JsonOption, check_needs, names_rig, servo_of, shared
+from axbridge import Recording, Rig, open_recording
+from axbridge.cli.app import DONE, FAILED_CHECK, note
+from axbridge.cli.options import MODELS, WRITES, Result, check_needs, names_rig, servo_of, shared, verb
 from axbridge.cli.progress import Show, progress
 from axbridge.comparison import tables
 from axbridge.comparison.comparison import Comparison, check, following, lacks, summary
@@ -20,43 +21,33 @@ from axbridge.comparison.page import table_text
 from axbridge.comparison.png import write_png
 from axbridge.comparison.simulate import simulate, visible
 from axbridge.comparison.walks import WalkSide, document, is_walk, sides_of, walk_headline, walk_table
-from axbridge.config.rig import Rig
 from axbridge.errors import UsageError, require
 from axbridge.file_reading import printable
-from axbridge.files import check_new
 from axbridge.recording.provenance import rig_of
-from axbridge.recording.recording import Recording
-from axbridge.recording.stored import open_recording
 
 _WALKS = "a second --model or --beside is for walks, and not all of these are walks"
 _KINDS = {"sim": "simulated", "real": "real", "twin": "real", "imported": "imported"}
 
 
-@app.command(epilog="real.mcap --rig bench_arm --out report.html")
+_OTHER = "A recording, or a rig: see --rig. Default: the recorded goals."
+_OUT = shared("--out", "A page, or a picture; repeat for both.", "--html", metavar="FILE.html|FILE.png")
+
+
+@verb("real.mcap --rig bench_arm --out report.html")
 def compare(
-    recording: Annotated[Path, typer.Argument(metavar="REAL.mcap", help="The recording to compare with.")],
-    other: Annotated[
-        Path | None,
-        typer.Argument(metavar="SIM.mcap|RIG", help="A recording, or a rig: see --rig. Default: the recorded goals."),
-    ] = None,
+    recording: Annotated[Path, "The recording to compare with.", "REAL.mcap"],
+    other: Annotated[Path | None, _OTHER, "SIM.mcap|RIG"] = None,
     *,
-    rig: Annotated[str | None, shared("--rig", "The recorded goals are simulated on it, to compare with.")] = None,
-    model: Annotated[list[str] | None, shared("--model", f"{MODELS}; for walks you can give two.")] = None,
-    beside: Annotated[Path | None, typer.Option(metavar="THIRD.mcap", help="A third recording of a walk.")] = None,
-    again: Annotated[Path | None, shared("--again")] = None,
-    engine: EngineOption = None,
-    servo: Annotated[str | None, shared("--servo", "Compare this one only.")] = None,
-    out: Annotated[
-        list[Path] | None,
-        shared("--out", "A page, or a picture; repeat for both.", "--html", metavar="FILE.html|FILE.png"),
-    ] = None,
-    fail_if: Annotated[list[str] | None, shared("--fail-if", "Also 1 if something could not be compared.")] = None,
-    allow_partial: Annotated[
-        bool, typer.Option("--allow-partial", help="With --fail-if: accept what was not compared.")
-    ] = False,
-    force: ForceOption = False,
-    json: JsonOption = False,
-) -> int:
+    rig: Annotated[str | None, "The recorded goals are simulated on it, to compare with."] = None,
+    model: Annotated[list[str] | None, f"{MODELS}; for walks you can give two."] = None,
+    beside: Annotated[Path | None, "A third recording of a walk.", "THIRD.mcap"] = None,
+    again: Path | None = None,
+    engine: str | None = None,
+    servo: Annotated[str | None, "Compare this one only."] = None,
+    out: Annotated[list[Path] | None, _OUT, WRITES] = None,
+    fail_if: Annotated[list[str] | None, "Also 1 if something could not be compared."] = None,
+    allow_partial: Annotated[bool, "With --fail-if: accept what was not compared."] = False,
+) -> Result:
     """Compare two motions: print how far apart they are, and write a page or a picture.
 
     --engine simulates the recorded goals, on the rig that was recorded unless --rig names one.
@@ -69,11 +60,10 @@ def compare(
     first, *more = model or [""]  # "": the rig's model
     if len(more) + (beside is not None) > 1:
         raise UsageError("a picture holds three walks at most", "give a second --model, or --beside")
-    check_new(*(out or ()), force=force, sources=(recording, other, rig, *(model or ()), beside, again))
     if any(path.suffix not in {".html", ".png"} for path in out or ()):
         raise UsageError("a comparison is written as a page or a picture", "name it .html or .png")
     require("a comparison", "scipy", *(["matplotlib"] if any(path.suffix == ".png" for path in out or ()) else []))
-    with progress("reading", quiet=json) as show:
+    with progress("reading") as show:
         reference = open_recording(recording)
         floor = None
         if again is not None:
@@ -110,14 +100,13 @@ def compare(
                 write_html(result, path, again=floor, walks=walks, progress=show)
     document, lines = _in_words(result, floor, walks)
     lines += [f"wrote {path}" for path in out or ()]
-    report("compare-1", document | {"failed": failed}, lines, json=json)
     for label, side, doubts in zip(result.labels, (result.reference, result.other), result.doubts, strict=True):
         note(*([f"{label} {side.flaw}"] if side.flaw else ()), *(f"{label}: {line}" for line in doubts))
     note(*(line for line in lacking if line not in failed))
     note(*failed, kind="failed")
     if lacking and fail_if and not allow_partial:
         typer.echo("--allow-partial lets pass what is not compared", err=True)
-    return FAILED_CHECK if failed else DONE
+    return Result(document | {"failed": failed}, lines, FAILED_CHECK if failed else DONE)
 
 
 def _of_servo(result: Comparison, servo: str) -> Comparison:

@@ -6,37 +6,32 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from axbridge.cli.app import DONE, FAILED_CHECK, app, report
-from axbridge.cli.options import ForceOption, JsonOption, RigOption, SeedOption, lined_up, shared
+from axbridge.cli.app import DONE, FAILED_CHECK
+from axbridge.cli.options import WRITES, Result, RigOption, lined_up, verb
 from axbridge.cli.progress import progress
 from axbridge.config.rig import Rig
 from axbridge.config.rig_check import refuse_unsound
-from axbridge.files import check_new
 from axbridge.testing.conformance import BAD, check_driver, write_junit
 from axbridge.testing.servo_bus import Timing
 
 
-@app.command(epilog="--rig koch -- python my_driver.py {port}")
+@verb("--rig koch -- python my_driver.py {port}")
 def conformance(
-    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND…", help="The program, {port} for its port.")],
+    command: Annotated[list[str], "The program, {port} for its port.", "-- COMMAND…"],
+    *,
     rig: RigOption,
-    timing: Annotated[str, shared("--timing")] = "none",
-    junit: Annotated[Path | None, typer.Option(metavar="FILE.xml", help="Write a JUnit file, too.")] = None,
-    seed: SeedOption = 0,
-    force: ForceOption = False,
-    json: JsonOption = False,
-) -> int:
+    timing: str = "none",
+    junit: Annotated[Path | None, "Write a JUnit file, too.", "FILE.xml", WRITES] = None,
+    seed: int = 0,
+) -> Result:
     """Run a program on virtual servos, each time with another fault, and print what it does.
 
     goes on: it prints the same numbers as without a fault, and ends well. reports: it ends with an error. wrong value:
     it ends well, with other numbers. motor left on: it ends, and a motor has torque. hangs: it does not end. The last
     three are failures: exit code 1.
     """
-    check_new(junit, force=force)
     refuse_unsound(Rig.load(rig))
-    with progress("running the program", quiet=json) as show:
+    with progress("running the program") as show:
         pace: Timing = "wire" if timing == "wire" else "none"
         findings = list(check_driver(command, rig, timing=pace, seed=seed, report=show))
     if junit is not None:
@@ -45,5 +40,5 @@ def conformance(
     rows += [(run.case, run.outcome, run.packet or "-", run.note[:80]) for run in findings]
     failed = sum(run.outcome in BAD for run in findings)
     lines = [*lined_up(rows), f"{len(findings)} runs, {failed} harmful"]
-    report("conformance-1", {"rig": rig, "findings": list(map(asdict, findings))}, lines, json=json)
-    return FAILED_CHECK if failed else DONE
+    facts = {"rig": rig, "findings": list(map(asdict, findings))}
+    return Result(facts, lines, FAILED_CHECK if failed else DONE)

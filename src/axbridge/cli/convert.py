@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from axbridge.cli.app import app
-from axbridge.cli.options import ForceOption, opened
+from axbridge.cli.options import RecordingArgument, opened, verb
 from axbridge.cli.progress import progress
 from axbridge.errors import RecordingError, UsageError, plural
 from axbridge.files import check_new
@@ -16,16 +15,15 @@ from axbridge.recording.csv_parquet import write_csv, write_parquet
 from axbridge.recording.ros2 import check_bag, write_ros2
 
 
-@app.command(epilog="step.mcap step.csv --wide --rate 50")
+@verb("step.mcap step.csv --wide --rate 50")
 def convert(
-    recording: Annotated[Path, typer.Argument(metavar="FILE.mcap", help="A recording.")],
-    table: Annotated[Path, typer.Argument(metavar="FILE.csv", help="A .csv or .parquet; with --ros2 a folder.")],
-    wide: Annotated[
-        bool, typer.Option("--wide", help="A row for each moment, a column such as s1.position_rad.")
-    ] = False,
-    rate: Annotated[float | None, typer.Option(help="Rows a second; default: a row at each sample.")] = None,
-    ros2: Annotated[bool, typer.Option("--ros2", help="Write a bag of ROS 2: needs rosbags, and no ROS.")] = False,
-    force: ForceOption = False,
+    recording: RecordingArgument,
+    table: Annotated[Path, "A .csv or .parquet; with --ros2 a folder.", "FILE.csv"],
+    *,
+    wide: Annotated[bool, "A row for each moment, a column such as s1.position_rad."] = False,
+    rate: Annotated[float | None, "Rows a second; default: a row at each sample."] = None,
+    ros2: Annotated[bool, "Write a bag of ROS 2: needs rosbags, and no ROS."] = False,
+    force: bool = False,
 ) -> None:
     """Write a recording as a table: one row for each sample and servo, in SI units.
 

@@ -9,23 +9,22 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from threading import Thread
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 import axbridge
-from axbridge.cli.app import app, note, report
-from axbridge.cli.options import EngineOption, ForceOption, JsonOption, PortOption, RigOption, SeedOption, shared
+from axbridge import Rig, open_recording, simulate
+from axbridge.cli.app import note
+from axbridge.cli.options import Result, RigOption, verb
 from axbridge.cli.progress import Show, progress
 from axbridge.cli.serve import MEASURED, served
 from axbridge.comparison.comparison import compare, lacks, summary
 from axbridge.comparison.html import write_html
 from axbridge.comparison.page import command_html, table_text
 from axbridge.comparison.png import write_png
-from axbridge.comparison.simulate import simulate
 from axbridge.comparison.tables import acts_table, headline
 from axbridge.comparison.walks import sides_of
-from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import AxBridgeError, BusError, install, require
 from axbridge.files import check_new, claimed
@@ -36,7 +35,6 @@ from axbridge.motion.gait import Gait, can_walk
 from axbridge.motion.walking import WalkOutcome, walk
 from axbridge.recording.robot_recorder import recording_of
 from axbridge.recording.sample_logs import load
-from axbridge.recording.stored import open_recording
 from axbridge.robot.open import open_robot
 from axbridge.testing.servo_bus import ServoBus, serve
 
@@ -46,17 +44,17 @@ _FILES = ("sim.mcap", "identified.toml", "identified.mcap", "report.html", "repo
 STARTS, BUDGET = 2, 8.0  # starting points of the fit; s
 
 
-@app.command(epilog="--out my-demo")
+@verb("--out my-demo")
 def demo(
-    out: Annotated[Path, shared("--out", "A folder for all of it.", metavar="FOLDER")] = Path("axbridge-demo"),
+    *,
+    out: Annotated[Path, "A folder for all of it.", "FOLDER"] = Path("axbridge-demo"),
     rig: RigOption = "bench_arm",
-    engine: EngineOption = None,
-    port: PortOption = None,
-    seed: SeedOption = 0,
-    open_: Annotated[bool, shared("--open/--no-open")] = False,
-    force: ForceOption = False,
-    json: JsonOption = False,
-) -> None:
+    engine: str | None = None,
+    port: str | None = None,
+    seed: int = 0,
+    open_: bool = False,
+    force: bool = False,
+) -> Result:
     """Move a servo, simulate the same with two models, and show how far apart they are.
 
     The servo steps to 90 degrees, then the arm falls. Without --port it is a virtual servo on a pseudo-terminal, driven
@@ -70,28 +68,18 @@ def demo(
     check_new(*(out / name for name in names), force=force)
     with claimed(out):
         if walks:
-            form, document, lines = _demo_walk(loaded, rig, out, seed, quiet=json)
+            result = _demo_walk(loaded, rig, out, seed)
         else:
             hardware = serve(rig, timing="wire", seed=seed, engine=engine) if port is None else nullcontext(None)
-            form, document, lines = _demo_arm(loaded, rig, out, port, hardware, seed, quiet=json)
-    report(form, document, lines, json=json)
+            result = _demo_arm(loaded, rig, out, port, hardware, seed)
     if open_:
         typer.launch(str((out / "report.html").resolve()))
-
-
-_Outcome = tuple[str, dict[str, Any], list[str]]  # format of a JSON document, the document, lines of text
+    return result
 
 
 def _demo_arm(
-    loaded: Rig,
-    rig: str,
-    out: Path,
-    port: str | None,
-    hardware: AbstractContextManager[ServoBus | None],
-    seed: int,
-    *,
-    quiet: bool,
-) -> _Outcome:
+    loaded: Rig, rig: str, out: Path, port: str | None, hardware: AbstractContextManager[ServoBus | None], seed: int
+) -> Result:
     config = loaded.servos[0]
     record = partial(_record, config.name, seed)
     alone = len(loaded.servos) == 1
@@ -104,7 +92,7 @@ def _demo_arm(
     behind = served(loaded) if port is None else loaded
     # while the servo's process compiles its kernels on a new machine, this process compiles those of the fit
     fit_code = Thread(target=_compile, args=(served(loaded),), daemon=True)
-    with progress(f"starting the {measured}", quiet=quiet) as show:
+    with progress(f"starting the {measured}") as show:
         if teaches:
             fit_code.start()
         with hardware as bus:
@@ -127,22 +115,22 @@ def _demo_arm(
                 if lacking and port is None:
                     why = f"this computer was too busy: {lacking}, so no figure is right"
                     raise BusError(why, f"{LIGHTEN}, and run it again")
-    with progress(f"starting the simulator, {published}", quiet=quiet) as show:
+    with progress(f"starting the simulator, {published}") as show:
         record(loaded, "sim", files["sim"], SHOWN, show=show)
     real = open_recording(files[kind])
     before = compare(real, open_recording(files["sim"]), labels=(measured, published))
     after = None
     if teaches:
         files |= {"model": out / "identified.toml", "identified": out / "identified.mcap"}
-        with progress("identifying a model", quiet=quiet):
+        with progress("identifying a model"):
             law = MEASURED if "cw_compliance_slope" in loaded.specs[config.name].profile.registers else "pendulum-servo"
             fit = identify([taught], loaded, law, starts=STARTS, budget=BUDGET, seed=seed, richer=False)
             write_params(fit, files["model"])
-        with progress("starting the simulator, identified model", quiet=quiet) as show:
+        with progress("starting the simulator, identified model") as show:
             record(loaded.with_model(str(files["model"])), "sim", files["identified"], SHOWN, show=show)
         after = compare(real, open_recording(files["identified"]), labels=(measured, "identified"))
     files |= {"report": out / "report.html", "picture": out / "report.png"}
-    with progress("writing the report", quiet=quiet):
+    with progress("writing the report"):
         title = f"{loaded.name}: {measured}, and {'two models' if after else 'a model'} of it"
         write_html(before, files["report"], title, beside=after)
         write_png(before, files["picture"], title, beside=after)
@@ -155,7 +143,7 @@ def _demo_arm(
     commands = [f"axbridge info {files[kind]}", compared, f"axbridge serve {rig} --link /tmp/arm"]
     lines += _ending(files, commands, third if alone and not COMPILED else [])
     more = {"identified": summary(after)} if after is not None else {}
-    return "demo-1", {**summary(before), **more, "files": {name: str(path) for name, path in files.items()}}, lines
+    return Result({**summary(before), **more, "files": {name: str(path) for name, path in files.items()}}, lines)
 
 
 def _compile(rig: Rig) -> None:
@@ -202,7 +190,7 @@ _STEPS = 6
 _MODELS = "ax12", "lima2009"  # the virtual robot's model, and a different one for its simulation
 
 
-def _demo_walk(rig: Rig, name: str, out: Path, seed: int, *, quiet: bool) -> _Outcome:
+def _demo_walk(rig: Rig, name: str, out: Path, seed: int) -> Result:
     """Record a walk of a virtual robot, simulate it with another model, and write the report."""
     own = rig.specs[rig.dynamixels[0].name].model.name
     other = next(model for model in _MODELS if model != own)
@@ -210,11 +198,11 @@ def _demo_walk(rig: Rig, name: str, out: Path, seed: int, *, quiet: bool) -> _Ou
     seen = {"info": "", "view": "", "compare": f" --rig {name} --model {other}"}
     commands = [f"axbridge {verb} {files['recording']}{more}" for verb, more in seen.items()]
     commands += [f"axbridge walk --rig {name} --steps 12", f"axbridge serve {name} --link /tmp/robot"]
-    with progress("starting the simulator", quiet=quiet) as show, open_robot(rig, "sim", seed=seed) as robot:
-        facts = {"seed": seed, "experiment": "walk", "gait": asdict(gait)}
-        with recording_of(robot, files["recording"], rig, **facts) as recorder:
+    with progress("starting the simulator") as show, open_robot(rig, "sim", seed=seed) as robot:
+        about = {"seed": seed, "experiment": "walk", "gait": asdict(gait)}
+        with recording_of(robot, files["recording"], rig, **about) as recorder:
             outcome = walk(robot, gait, recorder, progress=lambda part, share: show(f"{robot.name}: {part}", share))
-    with progress("simulating", quiet=quiet) as show:
+    with progress("simulating") as show:
         walked = open_recording(files["recording"])
         simulated = simulate(walked, rig, other)
         show("writing the report")
@@ -223,8 +211,8 @@ def _demo_walk(rig: Rig, name: str, out: Path, seed: int, *, quiet: bool) -> _Ou
         more = ["<h2>Go on with</h2>", *map(command_html, commands)]
         write_html(comparison, files["report"], title, walks=sides_of(comparison), more=more)
         write_png(comparison, files["picture"], title)
-    document = {**asdict(outcome), "files": {key: str(path) for key, path in files.items()}}
-    return "demo-walk-1", document, [title, *_ending(files, commands)]
+    facts = {**asdict(outcome), "files": {key: str(path) for key, path in files.items()}}
+    return Result(facts, [title, *_ending(files, commands)], form="demo-walk-1")
 
 
 def _headline(rig: Rig, outcome: WalkOutcome) -> str:

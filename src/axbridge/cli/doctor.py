@@ -17,9 +17,9 @@ from axbridge.bus.handshake import UNREADABLE, Expected, ExpectedBus, Finding, n
 from axbridge.bus.port_name import SERVE_PATIENTLY, server_behind, too_busy, unanswered_by
 from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.serial import SerialBus
-from axbridge.cli.app import DONE, FAILED_CHECK, app, emit_json
+from axbridge.cli.app import DONE, FAILED_CHECK
 from axbridge.cli.off import buses_of
-from axbridge.cli.options import BaudOption, JsonOption, PortOption, shared
+from axbridge.cli.options import Result, verb
 from axbridge.cli.progress import progress
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
@@ -32,25 +32,26 @@ _NEAR = 3  # counts; smaller differences between a servo's angle limit and the r
 _SHOWN = ("firmware_version", "return_delay_time", "status_return_level", "temperature_limit", "shutdown")
 
 
-@app.command(epilog="--port /dev/ttyUSB0")
+@verb("--port /dev/ttyUSB0")
 def doctor(
-    port: PortOption = None,
-    rig: Annotated[str | None, shared("--rig", "Check that its servos answer.")] = None,
-    baud: BaudOption = 1_000_000,
-    udev_rule: Annotated[bool, typer.Option("--udev-rule", help="Print the udev rule for adapters.")] = False,
-    json: JsonOption = False,
-) -> int:
+    *,
+    port: str | None = None,
+    rig: Annotated[str | None, "Check that its servos answer."] = None,
+    baud: int = 1_000_000,
+    udev_rule: Annotated[bool, "Print the udev rule for adapters."] = False,
+    json: bool = False,
+) -> Result:
     """Check adapter, line and servos, and print the command that repairs each fault. Nothing moves.
 
     The exit code is 1 if it finds a fault.
     """
     if udev_rule:
-        print((shipped("udev") / "70-axbridge.rules").read_text(encoding="utf-8"), end="")
-        return DONE
+        rule = (shipped("udev") / "70-axbridge.rules").read_text(encoding="utf-8")
+        return Result({"udev_rule": rule}, rule.splitlines())
     loaded = None if rig is None else Rig.load(rig)
     reports, began = [], time.monotonic()
     for expected in buses_of(port, rig, baud):
-        with expected.open() as bus, progress("opening the port", quiet=json) as show:
+        with expected.open() as bus, progress("opening the port") as show:
             reports.append(diagnose(bus, expected.servos, PACKETS, show))
             if loaded is not None:
                 examined(bus, expected, loaded, reports[-1])
@@ -58,17 +59,13 @@ def doctor(
                 server = Finding(bus.port_name, too_busy(packets), SERVE_PATIENTLY, fatal=False, kind="busy")
                 reports[-1].findings.insert(0, server)
     wrong = any(report.findings for report in reports)
-    if json:
-        lines = [{**report.facts, "findings": [vars(finding) for finding in report.findings]} for report in reports]
-        emit_json("doctor-1", {"lines": lines})
-    else:
-        for report in reports:
-            for line in in_words(report.facts):
-                print(wrapped(line))
-            report_findings(report.findings)
-        if not wrong:
-            typer.secho("nothing to repair", fg="green")
-    return FAILED_CHECK if wrong else DONE
+    for report in () if json else reports:
+        print(*map(wrapped, in_words(report.facts)), sep="\n")
+        report_findings(report.findings)
+    if not (json or wrong):
+        typer.secho("nothing to repair", fg="green")
+    lines = [{**report.facts, "findings": [vars(finding) for finding in report.findings]} for report in reports]
+    return Result({"lines": lines}, code=FAILED_CHECK if wrong else DONE)
 
 
 def report_findings(findings: Iterable[Finding], indent: str = "") -> None:

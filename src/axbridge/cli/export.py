@@ -6,11 +6,9 @@ from json import dumps
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from axbridge import __version__
-from axbridge.cli.app import group, report
-from axbridge.cli.options import ForceOption, JsonOption, RigArgument, servo_of, shared
+from axbridge.cli.app import group
+from axbridge.cli.options import WRITES, Result, RigArgument, servo_of, verb
 from axbridge.config import toml_tables
 from axbridge.config.rig import FOLDER, Rig
 from axbridge.errors import ProfileError, RigError, UsageError, plural
@@ -21,22 +19,20 @@ from axbridge.files import check_new, write_whole
 
 export = group("export", __doc__)
 
-OnRig = Annotated[str | None, shared("--rig", "It gets the model; default: bench_arm.")]
+OnRig = Annotated[str | None, "It gets the model; default: bench_arm."]
 
 
-@export.command(epilog="bench_arm --out arm.xml")
+@verb("bench_arm --out arm.xml", of=export)
 def mujoco(
-    source: Annotated[str, typer.Argument(metavar="PARAMS.toml|RIG", help="A rig, or the parameters of a servo.")],
-    out: Annotated[Path, shared("--out", "MJCF for MuJoCo >= 3.12.", metavar="ROBOT.xml")],
+    source: Annotated[str, "A rig, or the parameters of a servo.", "PARAMS.toml|RIG"],
+    *,
+    out: Annotated[Path, "MJCF for MuJoCo >= 3.12.", "ROBOT.xml", WRITES],
     rig: OnRig = None,
-    force: ForceOption = False,
-    json: JsonOption = False,
-) -> None:
+) -> Result:
     """Write a rig for MuJoCo, with a DC motor, gear, friction and position loop at each joint.
 
     It prints what MuJoCo cannot express.
     """
-    check_new(out, force=force, sources=(source, rig))
     robot = _rig_or_model(source, rig)
     lost = left_out(robot)
     note = [
@@ -47,37 +43,35 @@ def mujoco(
     write_whole(out, to_mjcf(robot, "\n     ".join(note)))
     driven = len(robot.dynamixels)
     lines = [f"wrote {out}: {robot.name}, {plural(driven, 'servo')}", *(f"not in it: {part}" for part in lost)]
-    report("export-mujoco-1", {"rig": robot.name, "out": str(out), "left_out": lost}, lines, json=json)
+    return Result({"rig": robot.name, "out": str(out), "left_out": lost}, lines)
 
 
-@export.command(epilog="koch --out my_robot")
+@verb("koch --out my_robot", of=export)
 def ros2(
     rig: RigArgument,
-    out: Annotated[Path, shared("--out", "A folder for both files.", metavar="FOLDER")] = Path(),
-    link: Annotated[str, shared("--link", "Both files name it.")] = "/tmp/axbridge-ros2",  # noqa: S108
-    force: ForceOption = False,
-    json: JsonOption = False,
-) -> None:
+    *,
+    out: Annotated[Path, "A folder for both files.", "FOLDER"] = Path(),
+    link: Annotated[str, "Both files name it."] = "/tmp/axbridge-ros2",  # noqa: S108
+    force: bool = False,
+) -> Result:
     """Write a rig for ros2_control: its servos as a xacro snippet, and a launch file that serves virtual ones."""
     files = {out / name: text for name, text in to_ros2_control(Rig.load(rig), link).items()}
     check_new(*files, force=force)
     for path, text in files.items():
         write_whole(path, text)
-    report("export-ros2-1", {"out": [str(path) for path in files]}, [f"wrote {path}" for path in files], json=json)
+    return Result({"out": [str(path) for path in files]}, [f"wrote {path}" for path in files])
 
 
-@export.command(epilog="bench_arm --out ax12.json")
+@verb("bench_arm --out ax12.json", of=export)
 def bam(
-    source: Annotated[str, typer.Argument(metavar="PARAMS.toml|RIG", help="Parameters of a servo, or a rig.")],
-    out: Annotated[Path, shared("--out", metavar="M4.json")],
+    source: Annotated[str, "Parameters of a servo, or a rig.", "PARAMS.toml|RIG"],
+    *,
+    out: Annotated[Path, "", "M4.json", WRITES],
     rig: OnRig = None,
-    servo: Annotated[str | None, shared("--servo", "Default: the rig's first.")] = None,
-    actuator: Annotated[str | None, typer.Option(help="BAM's name of the servo; default: its profile.")] = None,
-    force: ForceOption = False,
-    json: JsonOption = False,
-) -> None:
+    servo: Annotated[str | None, "Default: the rig's first."] = None,
+    actuator: Annotated[str | None, "BAM's name of the servo; default: its profile."] = None,
+) -> Result:
     """Write a servo's parameters as Rhoban's BAM has them (`axbridge import m4.json my_servo.toml` reads them)."""
-    check_new(out, force=force, sources=(source, rig))
     robot = _rig_or_model(source, rig)
     chosen = servo_of(robot, servo) if servo else next(iter(robot.dynamixels), None)
     if chosen is None or chosen.drive != "dynamixel":
@@ -86,7 +80,7 @@ def bam(
     write_whole(out, dumps(document, indent=2) + "\n")
     wrote = f"wrote {out}: friction {document['model'].upper()} of {chosen.name}"
     lines = [wrote, *(f"not in it: {words}" for words in lost)]
-    report("export-bam-1", {"servo": chosen.name, "out": str(out), "left_out": lost}, lines, json=json)
+    return Result({"servo": chosen.name, "out": str(out), "left_out": lost}, lines)
 
 
 def _rig_or_model(name: str, rig: str | None = None) -> Rig:

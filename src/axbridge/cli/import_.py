@@ -9,16 +9,15 @@ from typing import Annotated
 
 import typer
 
-from axbridge import samples
-from axbridge.cli.app import app, note
-from axbridge.cli.options import ForceOption, named_mcap, shared
+from axbridge import Rig, samples
+from axbridge.cli.app import note
+from axbridge.cli.options import WRITES, named_mcap, verb
 from axbridge.cli.progress import progress
 from axbridge.config.model import to_toml
-from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError, UsageError, plural
 from axbridge.export.bam import from_bam
 from axbridge.file_reading import refuse_other_kind
-from axbridge.files import check_new, write_whole
+from axbridge.files import write_whole
 from axbridge.recording.import_arms import import_arm_folder, import_dataset, is_arm_folder, is_dataset
 from axbridge.recording.import_logs import import_log, parse_columns
 from axbridge.recording.import_wizard import parse_goal
@@ -37,37 +36,27 @@ _COLUMN = (
 )
 
 
-@app.command("import", epilog="sample:xl330 pendulum.mcap")
+@verb("sample:xl330 pendulum.mcap", "import")
 def import_(
-    log: Annotated[str, typer.Argument(metavar="LOG", help=_LOGS)],
-    recording: Annotated[Path, typer.Argument(metavar="FILE.mcap", help="What to write; BAM's parameters: a .toml.")],
+    log: Annotated[str, _LOGS, "LOG"],
+    recording: Annotated[Path, "What to write; BAM's parameters: a .toml.", "FILE.mcap", WRITES],
     *,
-    column: Annotated[list[str] | None, typer.Option(metavar="FIELD=HEADER[:UNIT]", help=_COLUMN)] = None,
-    servo: Annotated[str | None, shared("--servo", "Where the log names none; default: servo.", metavar="NAME")] = None,
-    goal: Annotated[
-        str | None,
-        typer.Option(metavar="COUNTS@SECONDS", help="Dynamixel Wizard: goal and when, or auto: estimate it."),
-    ] = None,
-    unit: Annotated[
-        str | None, typer.Option(help="Of angles that name none: rad, deg, counts; LeRobot: deg, rad, normalised.")
-    ] = None,
-    episode: Annotated[int | None, typer.Option(help="LeRobot: which; default: 0. Poppy: only this walk.")] = None,
-    calibration: Annotated[Path | None, shared("--calibration", "Of the arm, for normalised values.")] = None,
-    profile: Annotated[str, shared("--profile", "Of the servo whose counts are meant.")] = "ax-12a",
-    rig: Annotated[str | None, shared("--rig", "The recording notes it. An arm's two .csv have its joints.")] = None,
-    segment: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=START:END", help="Mark a part, s: fall=1.2:3.5, or fall=:; repeat."),
-    ] = None,
+    column: Annotated[list[str] | None, _COLUMN, "FIELD=HEADER[:UNIT]"] = None,
+    servo: Annotated[str | None, "Where the log names none; default: servo.", "NAME"] = None,
+    goal: Annotated[str | None, "Dynamixel Wizard: goal and when, or auto: estimate it.", "COUNTS@SECONDS"] = None,
+    unit: Annotated[str | None, "Of angles that name none: rad, deg, counts; LeRobot: deg, rad, normalised."] = None,
+    episode: Annotated[int | None, "LeRobot: which; default: 0. Poppy: only this walk."] = None,
+    calibration: Annotated[Path | None, "Of the arm, for normalised values."] = None,
+    profile: Annotated[str, "Of the servo whose counts are meant."] = "ax-12a",
+    rig: Annotated[str | None, "The recording notes it. An arm's two .csv have its joints."] = None,
+    segment: Annotated[list[str] | None, "Mark a part, s: fall=1.2:3.5, or fall=:; repeat.", "NAME=START:END"] = None,
     start: Annotated[float | None, typer.Option("--from", metavar="S", help="Leave out what is before.")] = None,
     end: Annotated[float | None, typer.Option("--to", metavar="S", help="Leave out what is after.")] = None,
-    force: ForceOption = False,
 ) -> None:
     """Convert a log into a recording for the other verbs, and print what looks wrong in it."""
     robot = None if rig is None else Rig.load(rig)
     path, name = _source(log, servo, robot)
     marks = [parse_mark(text) for text in segment or ()]
-    check_new(recording, force=force, sources=(path,))
     if recording.suffix == ".toml":
         model = from_bam(path)
         write_whole(recording, to_toml(model))

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from axbridge.cli.app import app, report
-from axbridge.cli.options import JsonOption
+from axbridge.cli.options import RecordingArgument, Result, verb
 from axbridge.cli.progress import progress
 from axbridge.errors import plural
 from axbridge.file_reading import printable
@@ -19,13 +15,10 @@ from axbridge.recording.sample_quality import findings
 from axbridge.recording.stored import open_recording
 
 
-@app.command(epilog="step.mcap")
-def info(
-    recording: Annotated[Path, typer.Argument(metavar="FILE.mcap", help="A recording.")],
-    json: JsonOption = False,
-) -> None:
+@verb("step.mcap")
+def info(recording: RecordingArgument) -> Result:
     """Print what a recording holds: servos, samples, segments, its source, and whether it is whole."""
-    with progress("reading", quiet=json):
+    with progress("reading"):
         loaded = open_recording(recording)
         servos = {name: _facts(name, loaded[name]) for name in loaded}  # holds one track in memory at a time
     facts: dict[str, Any] = {
@@ -54,7 +47,7 @@ def info(
         what = " ".join(str(event[key]) for key in ("name", "servo") if event.get(key))
         text = f": {printable(event['text'])}" if event.get("text") else ""  # of a bridge's notice
         lines.append(f"  {printable(what)} at {event['time_s']:.3f} s{text}")
-    report("info-1", facts, lines, json=json)
+    return Result(facts, lines)
 
 
 def _facts(name: str, track: Track) -> dict[str, Any]:

@@ -5,29 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated
 
-import typer
-
+from axbridge import FirmwareProfile, ProfileError, Rig
 from axbridge.bus.protocols.known import PROTOCOLS
-from axbridge.cli.app import app, report
-from axbridge.cli.options import JsonOption, check_known, lined_up, separated
+from axbridge.cli.options import Result, check_known, lined_up, separated, verb
 from axbridge.config import model, profile, rig
-from axbridge.config.profile import FirmwareProfile
-from axbridge.config.rig import Rig
 from axbridge.config.toml_tables import find_toml, load_table, own_names, shipped_names
-from axbridge.errors import ProfileError
 from axbridge.motion.experiments import EXPERIMENTS, NAMES
 from axbridge.motion.files import load_move, samples
 from axbridge.recording.sample_logs import SAMPLES
 from axbridge.virtual.faults import FAULTS
 
 
-@app.command("list", epilog="rigs")
+@verb("rigs", "list")
 def list_(
-    what: Annotated[
-        str, typer.Argument(metavar="[KIND]", help="rigs, models, profiles, moves, samples, experiments or faults.")
-    ] = "",
-    json: JsonOption = False,
-) -> None:
+    what: Annotated[str, "rigs, models, profiles, moves, samples, experiments or faults.", "[KIND]"] = "",
+) -> Result:
     """List what comes with axbridge: rigs, models, profiles, moves, samples of recordings, experiments, faults."""
     kinds = separated(what)
     check_known("kind", _KINDS, *kinds)
@@ -36,7 +28,7 @@ def list_(
     for kind, things in by_kind.items():
         lines += [] if what else [f"{kind}:"]
         lines += lined_up([(f"{'' if what else '  '}{name}", words) for name, words in things.items()])
-    report("list-1", {"kinds": by_kind}, lines, json=json)
+    return Result({"kinds": by_kind}, lines)
 
 
 def shipped_rigs() -> dict[str, str]:

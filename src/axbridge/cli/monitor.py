@@ -12,20 +12,19 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from axbridge import BusError, BusTimeout, CorruptPacket, PortError, Rig, RigError
 from axbridge.bus.commission import read_register
 from axbridge.bus.cycle import Cycle, CycleServo
 from axbridge.bus.handshake import is_unknown, unknown_model
 from axbridge.bus.scan import scan
 from axbridge.bus.serial import SerialBus
 from axbridge.bus.stats import wire_time
-from axbridge.cli.app import DONE, HARDWARE, app, emit_json, note
+from axbridge.cli.app import DONE, HARDWARE, note
 from axbridge.cli.exit import Terminated
 from axbridge.cli.off import buses_of
-from axbridge.cli.options import BaudOption, EngineOption, JsonOption, PortOption, check_needs, shared
+from axbridge.cli.options import Result, check_needs, verb
 from axbridge.cli.progress import progress
 from axbridge.config.profile import HOT_MARGIN, FirmwareProfile
-from axbridge.config.rig import Rig
-from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError, RigError
 from axbridge.robot.twin.residuals import REMEDIES
 from axbridge.robot.twin.twin import PassiveTwin
 from axbridge.sim.engines.choice import with_usual_engine
@@ -40,16 +39,17 @@ _LATEST = 5  # number of causes below the table
 _LOSSY = 0.001  # share of lost packets above which the cell is coloured
 
 
-@app.command(epilog="--port /dev/ttyUSB0")
+@verb("--port /dev/ttyUSB0")
 def monitor(
-    port: PortOption = None,
-    rig: Annotated[str | None, shared("--rig", "Read its servos.")] = None,
-    model: Annotated[str | None, shared("--model", "Simulate the rig with it, and print why servos differ.")] = None,
-    engine: EngineOption = None,
-    baud: BaudOption = 1_000_000,
-    duration: Annotated[float, shared("--duration", "0: until Ctrl-C.", min=0.0)] = 0.0,
-    json: JsonOption = False,
-) -> int:
+    *,
+    port: str | None = None,
+    rig: Annotated[str | None, "Read its servos."] = None,
+    model: Annotated[str | None, "Simulate the rig with it, and print why servos differ."] = None,
+    engine: str | None = None,
+    baud: int = 1_000_000,
+    duration: Annotated[float, "0: until Ctrl-C.", {"min": 0.0}] = 0.0,
+    json: bool = False,
+) -> Result:
     """Read all servos of a line 50 times a second and show them in a table. It writes nothing to them.
 
     With --model it simulates the goals in the servos' registers, and prints why a servo differs from its model.
@@ -66,7 +66,7 @@ def monitor(
             bus = stack.enter_context(SerialBus(expected.port, expected.baud))
             servos = [CycleServo(servo.name, servo.id, protocol=servo.protocol) for servo in expected.servos]
             if not servos:
-                with progress("looking for servos", quiet=json):
+                with progress("looking for servos"):
                     there = scan(bus)
                 strange = [servo for servo in there if is_unknown(bus.protocol(servo.id), servo.model)]
                 note(*(f"{unknown_model(servo.id, servo.model or 0).message}; it is not shown" for servo in strange))
@@ -78,19 +78,16 @@ def monitor(
                 raise BusError(f"{bus.port_name}: no servo answers", f"run `axbridge doctor --port {bus.port_name}`")
             lines.append(_Line(bus, servos, scales))
         if model is not None and rig is not None:
-            with progress("building the simulation", quiet=json):
+            with progress("building the simulation"):
                 twin = stack.enter_context(closing(_twin_of(rig, model, engine, lines)))
         seconds = duration or (math.inf if live or (twin is not None and not json) else 1.0)
         _watch(lines, twin, causes, seconds, live=live, print_causes=not (live or json))
-    if json:
-        document = {"lines": [line.document() for line in lines]}
-        emit_json("monitor-1", document | ({} if model is None else {"causes": causes}))
-    elif not live:
-        for line in lines:
-            for row in (_columns(scales), *(row for row, _ in line.rows())):
-                print("\t".join(row))
-            print(line.caption())
-    return HARDWARE if any(line.result.faults for line in lines) else DONE
+    facts = {"lines": [line.document() for line in lines]} | ({} if model is None else {"causes": causes})
+    words: list[str] = []
+    for line in () if live else lines:
+        words += ["\t".join(row) for row in (_columns(scales), *(row for row, _ in line.rows()))]
+        words.append(line.caption())
+    return Result(facts, words, HARDWARE if any(line.result.faults for line in lines) else DONE)
 
 
 _Scales = dict[str, tuple[int, float, float, float]]  # by servo: zero, counts; degrees, degrees/s and % per count

@@ -16,21 +16,21 @@ from axbridge.bus.protocols.protocol import FIRST
 from axbridge.bus.retries import CONFIRMED
 from axbridge.bus.scan import FoundServo, has_feetech, ping_all, scan
 from axbridge.bus.serial import SerialBus
-from axbridge.cli.app import DONE, HARDWARE, app, report
-from axbridge.cli.options import BaudOption, JsonOption, PortOption, shared
+from axbridge.cli.app import DONE, HARDWARE
+from axbridge.cli.options import Result, verb
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError, UsageError
 
 _PATIENCE = 0.02  # s; a busy computer may deliver a status packet so late
 _FREE = 5.0  # s; the guard of a dead program closes the port within this time
 
 
-@app.command(epilog="--port /dev/ttyUSB0")
+@verb("--port /dev/ttyUSB0")
 def off(
-    port: PortOption = None,
-    rig: Annotated[str | None, shared("--rig", "Use its lines; every servo of it must confirm.")] = None,
-    baud: BaudOption = 1_000_000,
-    json: JsonOption = False,
-) -> int:
+    *,
+    port: str | None = None,
+    rig: Annotated[str | None, "Use its lines; every servo of it must confirm."] = None,
+    baud: int = 1_000_000,
+) -> Result:
     """Switch off every motor on the line now: by broadcast in each protocol, then servo by servo.
 
     It prints which servos confirm. The exit code is 3 if one does not confirm, or none answers. Then cut the supply. An
@@ -41,7 +41,7 @@ def off(
     for line in buses_of(port, rig, baud):
         try:
             with patiently_opened(line) if _has_ended_bridge(line.port) else line.open() as bus:
-                answers, name = _switched_off(bus, line, quiet=json), bus.port_name
+                answers, name = _switched_off(bus, line), bus.port_name
         except BusError as error:  # the other lines must still be switched off
             broken.append(error)
             continue
@@ -50,11 +50,9 @@ def off(
         words += [f"{name}: not confirmed: {', '.join(answers['unconfirmed'])}"] if answers["unconfirmed"] else []
     confirmed = not broken and all(line["off"] and not line["unconfirmed"] for line in lines)
     words += [] if confirmed else ["a motor may still have power: cut the servo supply"]
-    if lines:
-        report("off-1", {"lines": lines}, words, json=json)
-    if broken:
+    if broken and not lines:
         raise broken[0]
-    return DONE if confirmed else HARDWARE
+    return Result({"lines": lines}, words, DONE if confirmed else HARDWARE, broken[0] if broken else None)
 
 
 def _has_ended_bridge(port: str) -> bool:
@@ -69,12 +67,12 @@ def _has_ended_bridge(port: str) -> bool:
     return bridge is not None
 
 
-def _switched_off(bus: SerialBus, line: ExpectedBus, *, quiet: bool) -> dict[str, list[str]]:
+def _switched_off(bus: SerialBus, line: ExpectedBus) -> dict[str, list[str]]:
     broadcast_off(bus, line.servos)
     from axbridge.cli.progress import progress  # imported after the broadcast, because it is slow
 
     answers: dict[str, list[str]] = {"off": [], "unconfirmed": []}
-    with progress("looking for servos", quiet=quiet) as show:
+    with progress("looking for servos") as show:
         servos = scan(bus)
         answering, unknown = {servo.id: f"servo {servo.id}" for servo in servos}, _unknown(servos, line.servos)
         bus.latency = max(bus.latency, _PATIENCE)

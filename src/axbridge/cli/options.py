@@ -1,21 +1,127 @@
-"""Options that several verbs share: each word is declared once, has one meaning, and reads the same everywhere."""
+"""The form of a verb: its signature declares its options, and words that several verbs share are declared once."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, is_dataclass
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar, get_args
 
 import typer
+from typer.models import ParameterInfo
 
-from axbridge.cli.app import note
-from axbridge.errors import UnknownServo, UsageError, nearest
+from axbridge.cli.app import DONE, QUIET, app, emit_json, note
+from axbridge.errors import AxBridgeError, UnknownServo, UsageError, nearest
+from axbridge.files import check_new
 
 if TYPE_CHECKING:
     from axbridge.config.rig import Rig
     from axbridge.config.rig_tables import ServoConfig
     from axbridge.recording.recording import Recording
+
+WRITES = object()  # marks the parameter of a file to write
+_READ = {"rig", "model", "source", "log"}  # parameters that may be names or files; `Path` parameters are files
+Body = TypeVar("Body", bound=Callable[..., object])
+
+
+class Result(NamedTuple):
+    """What a verb prints: facts with --json, else lines; then its error is raised, or its exit code returned."""
+
+    facts: Mapping[str, Any]
+    lines: Iterable[str] = ()
+    code: int = DONE
+    error: AxBridgeError | None = None
+    form: str = ""  # of the JSON document; default: the verb's words and "-1"
+
+
+def verb(example: str | None, name: str = "", of: typer.Typer = app, **settings: Any) -> Callable[[Body], Body]:
+    """Register a function as a verb; `example`: the arguments of its example.
+
+    A positional parameter is an argument, a keyword is an option, declared in `SHARED` or here: its `Annotated` may
+    have its help (after the shared sentence), its metavar, and a mapping with more settings of typer.
+    A dataclass stands for the options that are its fields. `WRITES` marks a file to write: the verb gets --force, and
+    begins only if no such file exists or is also read. A verb that returns a `Result` gets --json, and then shows no
+    progress, unless it has a parameter `json` of its own.
+    """
+
+    def register(body: Body) -> Body:
+        own, params = signature(body, eval_str=True), dict[str, Parameter]()
+        groups: dict[str, Any] = {
+            param.name: param.annotation for param in own.parameters.values() if is_dataclass(param.annotation)
+        }
+        for param in own.parameters.values():
+            parts = signature(groups[param.name], eval_str=True).parameters if param.name in groups else None
+            params |= {param.name: param} if parts is None else parts
+        written = [name for name, param in params.items() if WRITES in get_args(param.annotation)]
+        added = {"force": written, "json": own.return_annotation is Result and "json" not in params}
+        params |= {
+            name: Parameter(name, Parameter.KEYWORD_ONLY, default=False, annotation=bool)
+            for name, wanted in added.items() if wanted
+        }  # fmt: skip
+
+        def typed(**given: Any) -> object:
+            if written:
+                check_new(
+                    *_paths(given[name] for name in written), force=given.pop("force"),
+                    sources=tuple(_paths(value for name, value in given.items() if _is_read(name, value, written))),
+                )  # fmt: skip
+            json = given.pop("json", False) if added["json"] else given.get("json", False)
+            for place, kind in groups.items():
+                given[place] = kind(**{part: given.pop(part) for part in signature(kind).parameters})
+            before = QUIET.set(json)
+            try:
+                result = body(**given)
+            finally:
+                QUIET.reset(before)
+            if not isinstance(result, Result):
+                return result
+            if json:
+                emit_json(result.form or f"{form}-1", result.facts)
+            for line in () if json else result.lines:
+                print(line)
+            if result.error is not None:
+                raise result.error
+            return result.code
+
+        word = name or body.__name__.replace("_", "-")
+        form = word if of is app else f"{of.info.name}-{word}"
+        takes = [_declared(param).replace(kind=Parameter.KEYWORD_ONLY) for param in params.values()]
+        typed.__signature__ = Signature(takes)  # type: ignore[attr-defined]
+        typed.__annotations__ = {param.name: param.annotation for param in takes}
+        typed.__doc__ = body.__doc__
+        of.command(word, epilog=example, **settings)(typed)
+        return body
+
+    return register
+
+
+def _declared(param: Parameter) -> Parameter:
+    """Return a parameter of a verb as typer takes it."""
+    kind, *more = get_args(param.annotation) if hasattr(param.annotation, "__metadata__") else (param.annotation,)
+    if kind is typer.Context or any(isinstance(part, ParameterInfo) for part in more):
+        return param
+    texts = [part for part in more if isinstance(part, str)]
+    settings: dict[str, Any] = {"metavar": texts[1]} if len(texts) > 1 else {}
+    settings |= {key: value for part in more if isinstance(part, Mapping) for key, value in part.items()}
+    word, about = f"--{param.name.rstrip('_').replace('_', '-')}", (texts or [""])[0]
+    declared: Any
+    if param.kind is param.POSITIONAL_OR_KEYWORD:
+        declared = typer.Argument(help=about, **settings)
+    elif known := next((known for known in SHARED if known.partition("/")[0] == word), ""):
+        declared = shared(known, about, **settings)
+    else:
+        declared = typer.Option(word, help=about, **settings)
+    return param.replace(annotation=Annotated[kind, declared])
+
+
+def _paths(values: Iterable[Any]) -> list[Path | str | None]:
+    return [path for value in values for path in (value if isinstance(value, list) else [value])]
+
+
+def _is_read(name: str, value: object, written: Collection[str]) -> bool:
+    return name not in written and (name in _READ or any(isinstance(path, Path) for path in _paths([value])))
 
 
 def check_known(what: str, known: Collection[str], *names: str) -> None:
@@ -186,17 +292,34 @@ def shared(word: str, more: str = "", *words: str, **settings: Any) -> Any:
 
 
 MODELS = "`axbridge list models` names them. Default: the rig's"
-BackendOption = Annotated[str | None, shared("--backend")]
-BaudOption = Annotated[int, shared("--baud")]
-ExplicitPortOption = Annotated[str | None, shared("--port", "It means --backend real.", callback=_typed)]
-EngineOption = Annotated[str | None, shared("--engine")]
+ExplicitPort = Annotated[str | None, "It means --backend real.", {"callback": _typed}]
 ForceOption = Annotated[bool, shared("--force")]
 JsonOption = Annotated[bool, shared("--json")]
-ModelOption = Annotated[str | None, shared("--model", f"{MODELS}.", envvar="AXBRIDGE_MODEL")]
-MoveArgument = Annotated[Path, typer.Argument(metavar="MOVE", help="A .json, .mtn or .motion file; or sample:bow.")]
+MoveArgument = Annotated[Path, "A .json, .mtn or .motion file; or sample:bow.", "MOVE"]
 PortOption = Annotated[str | None, shared("--port")]
-RecordOption = Annotated[Path | None, shared("--record")]
+RecordingArgument = Annotated[Path, "A recording.", "FILE.mcap"]
 RigArgument = Annotated[str, typer.Argument(metavar="RIG", help=_A_RIG, autocompletion=_rigs)]
 RigOption = Annotated[str, shared("--rig", envvar="AXBRIDGE_RIG")]
-SeedOption = Annotated[int, shared("--seed")]
-ViewOption = Annotated[bool, shared("--view")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Where:
+    """The options that choose a real or a simulated robot of a rig."""
+
+    backend: str | None = None
+    engine: str | None = None
+    model: Annotated[str | None, f"{MODELS}.", {"envvar": "AXBRIDGE_MODEL"}] = None
+    port: ExplicitPort = None
+
+    def rig(self, name: str) -> Rig:
+        """Load a rig with the chosen engine and model."""
+        from axbridge.config.rig import Rig
+
+        return Rig.load(name).with_engine(self.engine).with_model(self.model)
+
+    @property
+    def chosen(self) -> str:
+        """The backend, by default that of the port or of the environment."""
+        from axbridge.robot.open import chosen_backend
+
+        return chosen_backend(self.backend, self.port)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from serial.tools import list_ports
 
 from axbridge.bus.port_name import connected
-from axbridge.cli.app import DONE, HARDWARE, app, report
-from axbridge.cli.options import JsonOption, lined_up
+from axbridge.cli.app import DONE, HARDWARE
+from axbridge.cli.options import Result, lined_up, verb
 
 
-@app.command(epilog="")
-def ports(*, json: JsonOption = False) -> int:
+@verb("")
+def ports() -> Result:
     """List the serial ports of this computer; --port takes their names. The exit code is 3 without a USB adapter."""
     likely = connected()
     rows = [
@@ -19,6 +19,5 @@ def ports(*, json: JsonOption = False) -> int:
     ]
     nothing = ["no serial adapter is plugged in", "plug one in, or start a virtual bus with `axbridge serve RIG`"]
     lines = lined_up([(port, what, "servos" if usual else "") for port, what, usual in rows]) if rows else nothing
-    document = [dict(zip(("port", "what", "usual"), row, strict=True)) for row in rows]
-    report("ports-1", {"ports": document}, lines, json=json)
-    return DONE if likely else HARDWARE
+    facts = [dict(zip(("port", "what", "usual"), row, strict=True)) for row in rows]
+    return Result({"ports": facts}, lines, DONE if likely else HARDWARE)

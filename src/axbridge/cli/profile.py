@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from axbridge.cli.app import group, report
-from axbridge.cli.options import ForceOption, JsonOption, shared
+from axbridge.cli.app import group
+from axbridge.cli.options import Result, verb
 from axbridge.config.model_table import profile_of_model
 from axbridge.errors import plural
 from axbridge.files import check_new, write_whole
@@ -21,13 +19,13 @@ def _only() -> None:
     """Make typer treat this as a group, although it has only one verb."""
 
 
-@profile.command("from-model", epilog="xm430_w350.model")
+@verb("xm430_w350.model", of=profile)
 def from_model(
-    table: Annotated[Path, typer.Argument(metavar="FILE.model", help="Of ROBOTIS' dynamixel_hardware_interface.")],
-    out: Annotated[Path | None, shared("--out", "Default: profiles/NAME.toml.", metavar="PROFILE.toml")] = None,
-    force: ForceOption = False,
-    json: JsonOption = False,
-) -> None:
+    table: Annotated[Path, "Of ROBOTIS' dynamixel_hardware_interface.", "FILE.model"],
+    *,
+    out: Annotated[Path | None, "Default: profiles/NAME.toml.", "PROFILE.toml"] = None,
+    force: bool = False,
+) -> Result:
     """Write a profile of a control table: addresses, sizes and names; the rest is the nearest known profile's.
 
     Registers that no profile knows are named; they are read only until you say otherwise.
@@ -42,4 +40,4 @@ def from_model(
         *([f"left out, because they share bytes with others: {', '.join(made.left_out)}"] if made.left_out else []),
     ]
     facts = {"out": str(path), "nearest": made.nearest, "unknown": made.unknown, "left_out": made.left_out}
-    report("profile-1", facts, lines, json=json)
+    return Result(facts, lines, form="profile-1")

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
+from axbridge.cli.app import QUIET
 from axbridge.file_reading import printable
 from axbridge.jit import compiling, reporting
 
@@ -23,9 +24,9 @@ class Show(Protocol):
 
 
 @contextmanager
-def progress(what: str, *, quiet: bool = False) -> Iterator[Show]:
+def progress(what: str) -> Iterator[Show]:
     """Show on stderr the activity of the block, its progress and the elapsed time."""
-    if quiet or sys.stderr is None:
+    if QUIET.get() or sys.stderr is None:
         with reporting(lambda _done, _total: None):
             yield lambda _what, _share=None: None
         return

@@ -10,85 +10,74 @@ from typing import Annotated
 
 import typer
 
-from axbridge.cli import options as opt
-from axbridge.cli.app import app, note, report
+from axbridge.cli.app import note
 from axbridge.cli.exit import early_end, interruptible
+from axbridge.cli.options import Result, RigOption, Where, check_known, named_mcap, opened, seconds, servo_of, verb
 from axbridge.cli.progress import progress
 from axbridge.comparison.comparison import following
 from axbridge.comparison.png import write_png
-from axbridge.config.rig import Rig
 from axbridge.errors import UsageError, plural
 from axbridge.files import check_new
 from axbridge.motion.experiments import NAMES, PROTOCOL, Options, recorded
 from axbridge.recording.provenance import origin_in_words
 from axbridge.recording.stored import open_recording
-from axbridge.robot.open import chosen_backend
+
+_ANGLE = typer.Option("--angle", "--amplitude", help="Of steps and falls (repeat), or to each side, degrees.")
 
 
-@app.command(epilog="step --rig bench_arm --angle 45 --out step.mcap")
+@verb("step --rig bench_arm --angle 45 --out step.mcap")
 def record(
-    experiment: Annotated[
-        str, typer.Argument(help=f"{', '.join(NAMES)}, or protocol: all that a good identification needs, a file each.")
-    ],
+    experiment: Annotated[str, f"{', '.join(NAMES)}, or protocol: all that a good identification needs, a file each."],
     *,
-    rig: opt.RigOption,
-    backend: opt.BackendOption = None,
-    engine: opt.EngineOption = None,
-    model: opt.ModelOption = None,
-    port: opt.ExplicitPortOption = None,
-    servo: Annotated[str | None, opt.shared("--servo", "Default: the rig's first; replay: all recorded.")] = None,
-    out: Annotated[Path | None, opt.shared("--out", "Default: EXPERIMENT.mcap.", metavar="FILE.mcap")] = None,
-    angle: Annotated[
-        list[float] | None,
-        typer.Option("--angle", "--amplitude", help="Of steps and falls (repeat), or to each side, degrees."),
-    ] = None,
-    speed: Annotated[float, typer.Option(help="Highest speed of steps, °/s; 0: no limit.")] = 0.0,
-    period: Annotated[float, opt.shared("--period", "Of a sine.")] = 4.0,
-    low: Annotated[float, typer.Option(help="Lowest frequency of a chirp, Hz.")] = 0.1,
-    high: Annotated[float, typer.Option(help="Highest frequency of a chirp, Hz.")] = 3.0,
-    duration: Annotated[float, opt.shared("--duration", "The motion, or each part of it.")] = 1.5,
-    duty: Annotated[list[float] | None, typer.Option(help="Duty of the motor, 0..1; repeat.")] = None,
-    source: Annotated[Path | None, typer.Option(help="Recording that replay repeats.")] = None,
-    tick: Annotated[str | None, typer.Option(metavar="TIME", help="Control period: 10ms; default: the rig's.")] = None,
-    dry: Annotated[
-        bool, typer.Option("--dry-run", help="Move nothing: draw a simulation of it into FILE.png.")
-    ] = False,
-    seed: opt.SeedOption = 0,
-    force: opt.ForceOption = False,
-    json: opt.JsonOption = False,
-) -> None:
+    rig: RigOption,
+    where: Where,
+    servo: Annotated[str | None, "Default: the rig's first; replay: all recorded."] = None,
+    out: Annotated[Path | None, "Default: EXPERIMENT.mcap.", "FILE.mcap"] = None,
+    angle: Annotated[list[float] | None, _ANGLE] = None,
+    speed: Annotated[float, "Highest speed of steps, °/s; 0: no limit."] = 0.0,
+    period: Annotated[float, "Of a sine."] = 4.0,
+    low: Annotated[float, "Lowest frequency of a chirp, Hz."] = 0.1,
+    high: Annotated[float, "Highest frequency of a chirp, Hz."] = 3.0,
+    duration: Annotated[float, "The motion, or each part of it."] = 1.5,
+    duty: Annotated[list[float] | None, "Duty of the motor, 0..1; repeat."] = None,
+    source: Annotated[Path | None, "Recording that replay repeats."] = None,
+    tick: Annotated[str | None, "Control period: 10ms; default: the rig's.", "TIME"] = None,
+    dry_run: Annotated[bool, "Move nothing: draw a simulation of it into FILE.png."] = False,
+    seed: int = 0,
+    force: bool = False,
+    json: bool = False,
+) -> Result:
     """Run an experiment and record every sample, command and segment.
 
     First the servo goes gently, at 60°/s or slower, to where the experiment begins; then it moves at full speed.
     """
-    opt.check_known("experiment", [*NAMES, "protocol"], experiment)
-    period_ms = None if tick is None else 1e3 * opt.seconds(tick)
+    check_known("experiment", [*NAMES, "protocol"], experiment)
+    period_ms = None if tick is None else 1e3 * seconds(tick)
     if period_ms is not None and period_ms >= 1000:
         raise UsageError(f"--tick {tick} is too long", f"write --tick {period_ms / 1e3:g}ms if you mean milliseconds")
-    loaded = Rig.load(rig).with_engine(engine).with_model(model)
-    servo = servo and opt.servo_of(loaded, servo).name
-    backend = chosen_backend(backend, port)
+    loaded, backend, port = where.rig(rig), where.chosen, where.port
+    servo = servo and servo_of(loaded, servo).name
     served = port is not None and Path(port).resolve().parent == Path("/dev/pts")
-    if loaded.comes_along and loaded.name == "bench_arm" and backend != "sim" and not (dry or served):
+    if loaded.comes_along and loaded.name == "bench_arm" and backend != "sim" and not (dry_run or served):
         note("rig bench_arm swings a bar; a servo that carries nothing is rig bare_horn")
     chosen = Options()
     options = Options(
         angles=tuple(math.radians(value) for value in angle) if angle else chosen.angles,
         amplitude=math.radians(angle[0]) if angle else None,
         duties=tuple(duty) if duty else chosen.duties,
-        source=opt.opened(source) if source is not None else None,
+        source=opened(source) if source is not None else None,
         speed=math.radians(speed), period=period, low=low, high=high, duration=duration,
     )  # fmt: skip
-    if dry and json:
+    if dry_run and json:
         raise UsageError("--dry-run draws a picture, and prints for people", "leave --json out")
-    target = (out if dry else opt.named_mcap(out)) or Path(f"{experiment}.mcap")
+    target = (out if dry_run else named_mcap(out)) or Path(f"{experiment}.mcap")
     jobs = [(experiment, target, options)]
     if experiment == "protocol":
         jobs = [(name, target.with_name(f"{target.stem}-{label}.mcap"), o) for label, name, o in PROTOCOL]
-    if dry:
+    if dry_run:
         jobs = [(name, path.with_suffix(".png"), job) for name, path, job in jobs]
     check_new(*(path for _, path, _ in jobs), force=force, sources=(source,))
-    for name, picture, job in jobs if dry else ():
+    for name, picture, job in jobs if dry_run else ():
         with (
             early_end(lambda _: "stopped: no servo moved, and nothing was drawn"),
             tempfile.TemporaryDirectory() as folder,
@@ -99,8 +88,8 @@ def record(
             write_png(following(open_recording(tried)), picture)
         note(f"dry run: no servo moved; what it would do is drawn in {picture}")
     written = []
-    for name, path, job in () if dry else jobs:
-        with interruptible(path, loaded), progress("opening the robot", quiet=json) as show:
+    for name, path, job in () if dry_run else jobs:
+        with interruptible(path, loaded), progress("opening the robot") as show:
             done = recorded(
                 loaded, name, path, job, backend=backend, port=port, servo=servo, tick_ms=period_ms, seed=seed,
                 progress=show,
@@ -116,7 +105,7 @@ def record(
             print(f"wrote {path}: {origin_in_words(done.origin)}, {_in_words(path, done.steps)}", end="")
             print("" if done.whole else "; the robot stopped before the end, and the recording is whole up to there")
             print(f"next: axbridge compare {path} --rig {rig}")
-    report("record-1", {"recordings": written}, (), json=json)
+    return Result({"recordings": written})
 
 
 def _in_words(path: Path, steps: int) -> str:

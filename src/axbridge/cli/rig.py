@@ -11,11 +11,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated
 
-import typer
-
-from axbridge.cli import options as opt
-from axbridge.cli.app import group, note, report
+from axbridge.cli.app import group, note
 from axbridge.cli.list_ import shipped_rigs
+from axbridge.cli.options import Result, RigArgument, ids_of, lined_up, shared, verb
 from axbridge.config.mjcf import find_mjcf, read_mjcf
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig, rig_schema, split_options
@@ -33,29 +31,24 @@ from axbridge.sim.engines.choice import check_size, with_usual_engine
 rig = group("rig", __doc__)
 
 
-@rig.command("list", epilog="")
-def list_(*, json: opt.JsonOption = False) -> None:
+@verb("", "list", of=rig)
+def list_() -> Result:
     """List the rigs that come with axbridge."""
     rigs = shipped_rigs()
-    report("rig-list-1", {"rigs": rigs}, opt.lined_up(list(rigs.items())), json=json)
+    return Result({"rigs": rigs}, lined_up(list(rigs.items())))
 
 
-@rig.command(epilog="my_head --port /dev/ttyUSB0")
+@verb("my_head --port /dev/ttyUSB0", of=rig)
 def new(
-    name: Annotated[Path, typer.Argument(metavar="NAME", help="Of the rig, and of a new folder for it.")],
-    port: opt.PortOption = None,
-    baud: opt.BaudOption = 1_000_000,
-    urdf: Annotated[
-        Path | None, typer.Option(metavar="FILE.urdf", help="Ask no servo: write one for each joint that turns.")
-    ] = None,
-    mjcf: Annotated[
-        str | None, typer.Option(metavar="ROBOT.xml", help="Likewise; or a robot of the package mujoco-menagerie.")
-    ] = None,
-    profile: Annotated[str | None, opt.shared("--profile", "Of the servos, with --urdf or --mjcf.", "--servo")] = None,
-    ids: Annotated[
-        str, opt.shared("--ids", "Of the joints in the file's order, as 1,2,5 or 1-6; default: 1, 2, …")
-    ] = "",
-    force: opt.ForceOption = False,
+    name: Annotated[Path, "Of the rig, and of a new folder for it.", "NAME"],
+    *,
+    port: str | None = None,
+    baud: int = 1_000_000,
+    urdf: Annotated[Path | None, "Ask no servo: write one for each joint that turns.", "FILE.urdf"] = None,
+    mjcf: Annotated[str | None, "Likewise; or a robot of the package mujoco-menagerie.", "ROBOT.xml"] = None,
+    profile: Annotated[str | None, shared("--profile", "Of the servos, with --urdf or --mjcf.", "--servo")] = None,
+    ids: Annotated[str, "Of the joints in the file's order, as 1,2,5 or 1-6; default: 1, 2, …"] = "",
+    force: bool = False,
 ) -> None:
     """Write a rig of the servos that answer on a port, or of the joints of a URDF or MJCF file.
 
@@ -77,13 +70,13 @@ def new(
         with TemporaryDirectory() as folder:
             urdf = Path(folder, f"{name.name}.urdf")
             urdf.write_text(body.urdf, encoding="utf-8")
-            made = _rig_of_urdf(name, urdf, profile, opt.ids_of(ids), body.joints)
+            made = _rig_of_urdf(name, urdf, profile, ids_of(ids), body.joints)
         standing = [f"base_height = {body.height:.9g}", "ground = true", "fixed_base = false"] if body.free else []
         lines += [f"description = {written(f'made of {Path(mjcf).name}')}", "", "[world]"]
         lines += [f'urdf = "{urdf.name}"', *standing]
         note(f"left out, because the servo model brings it: {', '.join(body.dropped) or 'nothing'}")
     elif urdf is not None:
-        made = _rig_of_urdf(name, urdf, profile, opt.ids_of(ids))
+        made = _rig_of_urdf(name, urdf, profile, ids_of(ids))
         lines += [f"description = {written(f'made of {urdf.name}')}", "", "[world]"]
         lines.append(f"urdf = {written(Path(os.path.relpath(urdf, name)).as_posix())}")
     elif profile is not None or ids:
@@ -150,8 +143,8 @@ def _rig_of_urdf(name: Path, urdf: Path, profile: str | None, ids: list[int], on
     return validate(Rig, table, urdf, RigError)
 
 
-@rig.command(epilog="pan_tilt")
-def show(rig: opt.RigArgument, *, json: opt.JsonOption = False) -> None:
+@verb("pan_tilt", of=rig)
+def show(rig: RigArgument) -> Result:
     """Print what a rig is: its files, buses, world and servos."""
     loaded = Rig.load(rig)
     lines = [f"{loaded.name}: {loaded.description}" if loaded.description else loaded.name, f"file    {loaded.path}"]
@@ -164,18 +157,18 @@ def show(rig: opt.RigArgument, *, json: opt.JsonOption = False) -> None:
         span = "" if parameter.min is None or parameter.max is None else f" ({parameter.min:g}..{parameter.max:g})"
         lines.append(f"number  {name} = {parameter.value:g} {parameter.unit}{span}")
     header = ("servo", "id", "bus", "joint", "profile", "model", "limits")
-    lines += opt.lined_up([header, *(_row(servo) for servo in loaded.servos)])
+    lines += lined_up([header, *(_row(servo) for servo in loaded.servos)])
     buses = {bus.name: {"port": bus.port, "baud": bus.baud, "supply_v": bus.supply_voltage} for bus in loaded.buses}
     servos, keys = {}, {"drive", "id", "bus", "joint", "profile", "model"}
     for servo in loaded.servos:
         limits = dict(zip(("lowest_rad", "highest_rad"), servo.soft_limits, strict=True))
         servos[servo.name] = servo.model_dump(include=keys) | limits
-    document = {
+    facts = {
         "name": loaded.name, "description": loaded.description, "file": str(loaded.path),
         "bases": [str(base) for base in loaded.bases], "urdf": urdf, "buses": buses, "servos": servos,
         "parameters": {name: parameter.model_dump() for name, parameter in loaded.parameters.items()},
     }  # fmt: skip
-    report("rig-show-1", document, lines, json=json)
+    return Result(facts, lines)
 
 
 def _row(servo: ServoConfig) -> tuple[str, ...]:
@@ -186,8 +179,8 @@ def _row(servo: ServoConfig) -> tuple[str, ...]:
     return servo.name, str(servo.id), servo.bus, servo.joint, servo.profile, servo.model, limits
 
 
-@rig.command(epilog="pan_tilt my_head")
-def copy(rig: opt.RigArgument, folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.")]) -> None:
+@verb("pan_tilt my_head", of=rig)
+def copy(rig: RigArgument, folder: Annotated[Path, "A new folder.", "DIR"]) -> None:
     """Copy a rig and its files into a new folder, to change them. The copy gets the folder's name."""
     name, numbers = split_options(rig)
     if numbers:
@@ -198,11 +191,8 @@ def copy(rig: opt.RigArgument, folder: Annotated[Path, typer.Argument(metavar="D
     print(f"next: change it, then `axbridge rig check {folder}`")
 
 
-@rig.command(epilog="my_head")
-def check(
-    rig: Annotated[str, typer.Argument(metavar="FILE", help="Rig file, folder or name.")],
-    json: opt.JsonOption = False,
-) -> None:
+@verb("my_head", of=rig)
+def check(rig: Annotated[str, "Rig file, folder or name.", "FILE"]) -> Result:
     """Check a rig and its files, draw its joints, and list what it assumes."""
     loaded = Rig.load(rig)
     checked = check_rig(loaded)
@@ -213,10 +203,10 @@ def check(
     count, used = len(loaded.servos), len({servo.bus for servo in loaded.dynamixels})
     on = f" on {used} bus{'es' * (used > 1)}" if used else ""
     lines.append(f"{loaded.path} is sound: {plural(count, 'servo')}{on}")
-    report("rig-check-1", {"file": str(loaded.path), "servos": count, "assumed": checked.assumed}, lines, json=json)
+    return Result({"file": str(loaded.path), "servos": count, "assumed": checked.assumed}, lines)
 
 
-@rig.command(epilog="> rig.schema.json")
+@verb("> rig.schema.json", of=rig)
 def schema() -> None:
     """Print the JSON schema of rig files, for editors that complete and check while you type."""
     print(json.dumps(rig_schema(), indent=2, ensure_ascii=False))

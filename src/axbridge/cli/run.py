@@ -15,19 +15,14 @@ from typing import Annotated, Any
 
 import typer
 
-from axbridge.cli import options as opt
-from axbridge.cli.app import DONE, FAILED_CHECK, app, note
+from axbridge import AxBridgeError, Recorder, Rig, Robot, RobotRecorder, UsageError
+from axbridge.cli.app import DONE, FAILED_CHECK, note
 from axbridge.cli.exit import interruptible
+from axbridge.cli.options import WRITES, Where, verb
 from axbridge.cli.progress import progress
-from axbridge.config.rig import Rig
-from axbridge.errors import AxBridgeError, UsageError
 from axbridge.file_reading import refuse_other_kind
-from axbridge.files import check_new
 from axbridge.recording.provenance import describe, origin_in_words
-from axbridge.recording.recorder import Recorder
-from axbridge.recording.robot_recorder import RobotRecorder
-from axbridge.robot.open import attending, chosen_backend
-from axbridge.robot.robot import Robot
+from axbridge.robot.open import attending
 from axbridge.view.attach import watched
 from axbridge.webots import Session, install
 from axbridge.webots.session import say
@@ -36,20 +31,16 @@ _OF_SCRIPT = {"allow_extra_args": True, "ignore_unknown_options": True}  # they 
 _STEP_PATIENCE = 0.4  # s; a controller that steps reads the request to end within this time
 
 
-@app.command(context_settings=_OF_SCRIPT, epilog="my_controller.py --rig bioloid")
+@verb("my_controller.py --rig bioloid", context_settings=_OF_SCRIPT)
 def run(
     context: typer.Context,
-    script: Annotated[Path, typer.Argument(help="The script; words after it are its own, and after -- options, too.")],
+    script: Annotated[Path, "The script; words after it are its own, and after -- options, too."],
     *,
-    rig: Annotated[str | None, opt.shared("--rig", "Of a Webots controller; other scripts open their own.")] = None,
-    backend: opt.BackendOption = None,
-    engine: opt.EngineOption = None,
-    model: opt.ModelOption = None,
-    port: opt.ExplicitPortOption = None,
-    duration: Annotated[float | None, opt.shared("--duration", "Then the controller is asked to end.")] = None,
-    record: Annotated[Path | None, opt.shared("--record", "Of the first robot that the script opens.")] = None,
-    view: opt.ViewOption = False,
-    force: opt.ForceOption = False,
+    rig: Annotated[str | None, "Of a Webots controller; other scripts open their own."] = None,
+    where: Where,
+    duration: Annotated[float | None, "Then the controller is asked to end."] = None,
+    record: Annotated[Path | None, "Of the first robot that the script opens.", WRITES] = None,
+    view: bool = False,
 ) -> int:
     """Run a Webots controller, or any script that uses axbridge, without changing it.
 
@@ -62,19 +53,18 @@ def run(
         raise UsageError(f"no such script: {script}", "give the path of a Python controller")
     refuse_other_kind(script, lambda what, hint: UsageError(f"{script} {what}, and no script", hint))
     script = script.resolve()
-    check_new(record, force=force, sources=(script,))
     if rig is None and duration is not None:
         raise UsageError("--duration is for the robot of a Webots controller", "name it with --rig")
     loaded = None
     if rig is not None:
-        loaded = Rig.load(rig).with_engine(engine).with_model(model)
+        loaded = where.rig(rig)
         loaded = loaded.model_copy(update={"path": loaded.path.resolve()})
-    backend = chosen_backend(backend, port)
+    backend, port, model = where.chosen, where.port, where.model
     if port is not None and Path(port).exists():
         port = str(Path(port).resolve())
     model = str(Path(model).resolve()) if model is not None and Path(model).is_file() else model
     realtime = "1" if view else None  # the page shows it in real time
-    env = {"BACKEND": backend, "ENGINE": engine, "PORT": port, "REALTIME": realtime, "MODEL": model}
+    env = {"BACKEND": backend, "ENGINE": where.engine, "PORT": port, "REALTIME": realtime, "MODEL": model}
     os.environ.update({f"AXBRIDGE_{name}": value for name, value in env.items() if value is not None})
     session, arguments = None, context.args
     if loaded is not None:

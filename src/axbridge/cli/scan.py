@@ -11,20 +11,20 @@ from axbridge.bus.port_name import SERVE_PATIENTLY, server_behind, too_busy, una
 from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.scan import RATES, all_bauds, scan_bauds
 from axbridge.bus.serial import SerialBus
-from axbridge.cli.app import DONE, HARDWARE, app, report
-from axbridge.cli.options import JsonOption, PortOption, ids_of, shared
+from axbridge.cli.app import DONE, HARDWARE
+from axbridge.cli.options import Result, ids_of, verb
 from axbridge.cli.progress import progress
 from axbridge.errors import UsageError
 from axbridge.units import nearest_baud
 
 
-@app.command(epilog="--port /dev/ttyUSB0 --baud all")
+@verb("--port /dev/ttyUSB0 --baud all")
 def scan(
-    port: PortOption = None,
-    baud: Annotated[str, shared("--baud", "`all` asks at every rate that a servo can be set to.")] = "1000000",
-    ids: Annotated[str, shared("--ids", "To ask, as 1-20 or 1,2,5.")] = "0-253",
-    json: JsonOption = False,
-) -> int:
+    *,
+    port: str | None = None,
+    baud: Annotated[str, "`all` asks at every rate that a servo can be set to."] = "1000000",
+    ids: Annotated[str, "To ask, as 1-20 or 1,2,5."] = "0-253",
+) -> Result:
     """List the servos that answer, Dynamixel and Feetech, by baud rate. The exit code is 3 if none answers."""
     if baud != "all" and not baud.isdecimal():
         raise UsageError(f"--baud {baud} is no baud rate", "give a number such as 1000000, or `all`")
@@ -33,7 +33,7 @@ def scan(
         hint = f"the nearest is {nearest_baud(bauds[0], RATES)}; `--baud all` asks at each"
         raise UsageError(f"no servo can be set to {baud} baud", hint)
     wanted, began = ids_of(ids), time.monotonic()
-    with SerialBus(port or "auto", bauds[0]) as bus, progress("opening the port", quiet=json) as show:
+    with SerialBus(port or "auto", bauds[0]) as bus, progress("opening the port") as show:
         by_rate = scan_bauds(bus, bauds, wanted, lambda rate: show(f"asking at {rate} baud"))
         name = bus.port_name
     lines = []
@@ -59,5 +59,5 @@ def scan(
     if packets:
         lines += [f"{too_busy(packets)}: the list may lack servos", SERVE_PATIENTLY]
     document = {rate: [vars(servo) for servo in servos] for rate, servos in by_rate.items()}
-    report("scan-1", {"port": name, "bauds": document, "unanswered_by_server": packets}, lines, json=json)
-    return DONE if any(by_rate.values()) else HARDWARE
+    facts = {"port": name, "bauds": document, "unanswered_by_server": packets}
+    return Result(facts, lines, DONE if any(by_rate.values()) else HARDWARE)

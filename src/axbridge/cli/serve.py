@@ -9,17 +9,14 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
+from axbridge import Rig, RigError, UsageError
 from axbridge.bridge.replay import Replay
-from axbridge.cli.app import DONE, app, note
-from axbridge.cli.options import EngineOption, JsonOption, RigArgument, SeedOption, shared
+from axbridge.cli.app import DONE, note
+from axbridge.cli.options import RigArgument, verb
 from axbridge.cli.progress import progress
 from axbridge.config.registers import MOST_OFFSET, OperatingMode
-from axbridge.config.rig import Rig
 from axbridge.config.rig_check import refuse_unsound
 from axbridge.config.rig_tables import ServoConfig
-from axbridge.errors import RigError, UsageError
 from axbridge.jit import LIGHTEN
 from axbridge.recording.import_arms import read_calibration
 from axbridge.sim.bank_process import RemoteBank
@@ -37,28 +34,24 @@ MEASURED = "ax12"  # the model identified from a real servo
 _STDIN = 0
 
 
-@app.command(epilog="bench_arm --link /tmp/arm --faults drop=0.01")
+_REPLAY = "Answer as recorded by `bridge --record`, while the packets are the same."
+
+
+@verb("bench_arm --link /tmp/arm --faults drop=0.01")
 def serve(
     rig: RigArgument,
     *,
-    engine: EngineOption = None,
-    link: Annotated[Path | None, shared("--link", "Several buses: PATH-BUS.")] = None,
-    timing: Annotated[str, shared("--timing")] = "wire",
-    faults: Annotated[str, typer.Option(help="To simulate: drop=0.01,echo,brownout@2s …")] = "",
-    seed: SeedOption = 0,
-    model: Annotated[str | None, shared("--model", "Default: ax12, where the firmware has its law.")] = None,
-    tcp: Annotated[str, shared("--tcp", "The next bus has the next port.")] = "",
-    replay: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.mcap", help="Answer as recorded by `bridge --record`, while the packets are the same."
-        ),
-    ] = None,
-    calibration: Annotated[Path | None, shared("--calibration", "The servos hold it.")] = None,
-    json: JsonOption = False,
-    allow_remote: Annotated[
-        bool, typer.Option("--allow-remote", help="Let other machines reach --tcp, and move the robot.")
-    ] = False,
+    engine: str | None = None,
+    link: Annotated[Path | None, "Several buses: PATH-BUS."] = None,
+    timing: str = "wire",
+    faults: Annotated[str, "To simulate: drop=0.01,echo,brownout@2s …"] = "",
+    seed: int = 0,
+    model: Annotated[str | None, "Default: ax12, where the firmware has its law."] = None,
+    tcp: Annotated[str, "The next bus has the next port."] = "",
+    replay: Annotated[Path | None, _REPLAY, "FILE.mcap"] = None,
+    calibration: Annotated[Path | None, "The servos hold it."] = None,
+    json: bool = False,
+    allow_remote: Annotated[bool, "Let other machines reach --tcp, and move the robot."] = False,
 ) -> int:
     """Put a rig's virtual servos on a pseudo-terminal, which Dynamixel software opens like a serial port.
 

@@ -5,34 +5,31 @@ from __future__ import annotations
 import math
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from inspect import Signature, signature
+from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from axbridge import minimum_jerk
+from axbridge import Rig, minimum_jerk
 from axbridge.bus import commission
 from axbridge.bus.commission import read_register, write_blindly, write_register
 from axbridge.bus.handshake import checked_convention, identify_model, is_shared, is_unknown, profile_for, unknown_model
 from axbridge.bus.protocols.known import PROTOCOLS, SECOND
 from axbridge.bus.scan import ping_all
 from axbridge.bus.serial import SerialBus
-from axbridge.cli.app import DONE, HARDWARE, group, note, report
+from axbridge.cli.app import DONE, HARDWARE, group, note
 from axbridge.cli.exit import motors_after, stopping
-from axbridge.cli.options import BaudOption, JsonOption, PortOption, RigOption, servo_of, shared
+from axbridge.cli.options import Result, RigOption, servo_of, verb
 from axbridge.cli.progress import progress
 from axbridge.config.profile import FirmwareProfile, in_units
 from axbridge.config.registers import FAMILIES, Address, Instruction
-from axbridge.config.rig import Rig
 from axbridge.errors import BusError, BusTimeout, ControlWarning, CorruptPacket, HardwareError, Remedy, UsageError
 from axbridge.units import nearest_baud
 
 servo = group("servo", __doc__)
 
-ServoArgument = Annotated[str, typer.Argument(metavar="ID|NAME", help="Its bus id, or its name in the rig.")]
-OfRigOption = Annotated[str | None, shared("--rig", "Take the servo's id, port and baud rate from it.")]
 _LAST_ID, _USUAL_BAUD = 253, 1_000_000
 _MOVERS = {  # registers whose write may switch the motor on
     "goal_position", "moving_speed", "torque_enable", "goal_velocity", "goal_pwm", "goal_current",
@@ -58,132 +55,114 @@ class _Target(NamedTuple):
         return BusError(problem, commission.restore_status_return_level(self.id, "{} lets it answer", **self.line))
 
 
-@contextmanager
-def _line_of(servo: str, rig: str | None, port: str | None, baud: int, *, mute_too: bool = False) -> Iterator[_Target]:
-    """Open the line of a servo given by its id, or by its name in a rig; `mute_too`: also if it answers no reads."""
-    number, port, baud, own = _address(servo, rig, port, baud)
-    with SerialBus(port or "auto", baud) as bus:
-        line = {"port": bus.port_name, "baud": None if baud == _USUAL_BAUD else baud}
-        target = _Target(bus, number, *_identify(bus, number, own), line)
-        if target.mute and not mute_too:
-            raise target.silence
-        yield target
+@dataclass(frozen=True)
+class _At:
+    """The options that name a servo and its line."""
+
+    servo: Annotated[str, "Its bus id, or its name in the rig.", "ID|NAME"]
+    _: KW_ONLY
+    port: str | None = None
+    baud: int = _USUAL_BAUD
+    rig: Annotated[str | None, "Take the servo's id, port and baud rate from it."] = None
+
+    @contextmanager
+    def open(self, *, mute_too: bool = False) -> Iterator[_Target]:
+        """Open the servo's line; `mute_too`: also if the servo answers no reads."""
+        number, port, baud, own = self.address()
+        with SerialBus(port or "auto", baud) as bus:
+            line = {"port": bus.port_name, "baud": None if baud == _USUAL_BAUD else baud}
+            target = _Target(bus, number, *_identify(bus, number, own), line)
+            if target.mute and not mute_too:
+                raise target.silence
+            yield target
+
+    def address(self) -> tuple[int, str | None, int, FirmwareProfile | None]:
+        """Return the servo's id, port and baud rate, and its profile if the rig names it."""
+        if self.rig is not None:
+            alone = _one_of_rig(self.rig, self.servo)
+            line = next(bus for bus in alone.buses if bus.name == alone.servos[0].bus)
+            if alone.servos[0].id is not None:
+                profile = alone.specs[alone.servos[0].name].profile
+                return alone.servos[0].id, self.port or line.port, line.baud, profile
+        if not (self.servo.isascii() and self.servo.isdigit() and int(self.servo) <= _LAST_ID):
+            raise UsageError(f"{self.servo!r} is no bus id, and names are a rig's", "give an id, 0..253, or add --rig")
+        return int(self.servo), self.port, self.baud, None
 
 
-_Said = tuple[str, dict[str, Any]] | tuple[str, dict[str, Any], BusError]
-
-
-def _verb(
-    *, mute_too: bool = False, ask: Callable[..., None] = lambda _, **__: None, **settings: Any
-) -> Callable[[Callable[..., _Said]], None]:
-    """Register a function as a verb: it gets a `_Target`, and returns text, JSON facts and perhaps an error.
-
-    `ask` is called with the servo's id and the verb's arguments before the port is opened, because `axbridge off` must
-    be able to open it while the user is asked.
-    """
-
-    def register(body: Callable[..., _Said]) -> None:
-        verb = body.__name__.replace("_", "-")
-
-        def typed(
-            servo: ServoArgument, *, port: PortOption = None, baud: BaudOption = _USUAL_BAUD, rig: OfRigOption = None,
-            json: JsonOption = False, **own: Any,
-        ) -> None:  # fmt: skip
-            ask(_address(servo, rig, port, baud)[0], **own)
-            with _line_of(servo, rig, port, baud, mute_too=mute_too) as target:
-                text, facts, *wrong = body(target, **own)
-            report(f"servo-{verb}-1", facts, [text], json=json)
-            if wrong:
-                raise wrong[0]
-
-        own = [*signature(body, eval_str=True).parameters.values()][1:]
-        first, *options, _ = signature(typed, eval_str=True).parameters.values()
-        takes = [first, *(param.replace(kind=param.KEYWORD_ONLY) for param in (*own, *options))]
-        typed.__signature__ = Signature(takes)  # type: ignore[attr-defined]
-        typed.__annotations__ = {param.name: param.annotation for param in takes}
-        typed.__doc__ = body.__doc__
-        servo.command(verb, **settings)(typed)
-
-    return register
-
-
-@_verb(epilog="1 --port /dev/ttyUSB0")
-def info(target: _Target) -> _Said:
+@verb("1 --port /dev/ttyUSB0", of=servo)
+def info(at: _At) -> Result:
     """Print every register of a servo, in counts and in units."""
-    profile, title = target.profile, PROTOCOLS[target.profile.protocol].title
-    values = {name: read_register(target.bus, target.id, register) for name, register in profile.registers.items()}
-    rows = [f"servo {target.id}: {profile.name}, firmware {values['firmware_version']}, {title}"]
+    with at.open() as (bus, number, profile, *_):
+        values = {name: read_register(bus, number, register) for name, register in profile.registers.items()}
+    firmware, title = values["firmware_version"], PROTOCOLS[profile.protocol].title
+    rows = [f"servo {number}: {profile.name}, firmware {firmware}, {title}"]
     for name, described in profile.registers.items():
         row = f"{described.address:>4}  {described.area.value:<6} {described.access:<2}  {name:<24} {values[name]:>6}"
         rows.append(f"{row}  {in_units(profile, name, values)}".rstrip())
-    facts = {"id": target.id, "profile": profile.name, "protocol": profile.protocol, "registers": values}
-    return "\n".join(rows), facts
+    facts = {"id": number, "profile": profile.name, "protocol": profile.protocol, "registers": values}
+    return Result(facts, rows)
 
 
-@_verb(epilog="1 present_position present_voltage --port /dev/ttyUSB0")
+@verb("1 present_position present_voltage --port /dev/ttyUSB0", of=servo)
 def read(
-    target: _Target,
-    registers: Annotated[
-        list[str], typer.Argument(metavar="REGISTER…", help="Names or addresses, as `servo info` lists them.")
-    ],
-) -> _Said:
+    at: _At, registers: Annotated[list[str], "Names or addresses, as `servo info` lists them.", "REGISTER…"]
+) -> Result:
     """Print some registers of a servo."""
-    names = [target.profile.register_name(word, "present_") for word in registers]
-    values = {name: read_register(target.bus, target.id, target.profile.register(name)) for name in names}
-    return "\n".join(f"{name} {value}" for name, value in values.items()), {"id": target.id, "registers": values}
+    with at.open() as (bus, number, profile, *_):
+        names = [profile.register_name(word, "present_") for word in registers]
+        values = {name: read_register(bus, number, profile.register(name)) for name in names}
+    return Result({"id": number, "registers": values}, (f"{name} {value}" for name, value in values.items()))
 
 
-@_verb(mute_too=True, context_settings=_NEGATIVE, epilog="1 led 1 --port /dev/ttyUSB0")
+@verb("1 led 1 --port /dev/ttyUSB0", of=servo, context_settings=_NEGATIVE)
 def write(
-    target: _Target,
-    register: Annotated[str, typer.Argument(metavar="REGISTER", help="Its name or address, as `servo info` lists it.")],
-    value: Annotated[int, typer.Argument(metavar="VALUE", help="In counts.")],
-) -> _Said:
+    at: _At,
+    register: Annotated[str, "Its name or address, as `servo info` lists it.", "REGISTER"],
+    value: Annotated[int, "In counts.", "VALUE"],
+) -> Result:
     """Set one register and check it. A value that the register already has is not written again.
 
     A new goal position switches the motor on.
     """
-    register = target.profile.register_name(register)
-    if register in {"id", "baud_rate"}:
-        other = "set-id" if register == "id" else "set-baud"
-        hint = f"use `axbridge servo {other}`, which also checks that the change is possible"
-        raise UsageError(f"{register} is not changed by write", hint)
-    bus, number, profile, mute, line = target
-    if mute:
-        if register != "status_return_level" or not value:
-            raise target.silence
-        write_blindly(bus, number, profile, register, value)
-        profile, _ = _identify(bus, number)
-    worn = write_register(bus, number, profile, register, value)
-    lines = [f"{register} is {value}" + (f" ({worn} EEPROM bytes written)" if worn else "")]
-    if register in _MOVERS and read_register(bus, number, profile.register("torque_enable")):
-        says = "the motor has power now and keeps it: {} takes it away"
-        lines.append(Remedy("servo torque", number, "off", says=says, **line))
+    with at.open(mute_too=True) as target:
+        register = target.profile.register_name(register)
+        if register in {"id", "baud_rate"}:
+            other = "set-id" if register == "id" else "set-baud"
+            hint = f"use `axbridge servo {other}`, which also checks that the change is possible"
+            raise UsageError(f"{register} is not changed by write", hint)
+        bus, number, profile, mute, line = target
+        if mute:
+            if register != "status_return_level" or not value:
+                raise target.silence
+            write_blindly(bus, number, profile, register, value)
+            profile, _ = _identify(bus, number)
+        worn = write_register(bus, number, profile, register, value)
+        lines = [f"{register} is {value}" + (f" ({worn} EEPROM bytes written)" if worn else "")]
+        if register in _MOVERS and read_register(bus, number, profile.register("torque_enable")):
+            says = "the motor has power now and keeps it: {} takes it away"
+            lines.append(Remedy("servo torque", number, "off", says=says, **line))
     if (register, value) == ("status_return_level", 0):
         says = "it answers PING alone now: {} lets it answer again"
         lines.append(commission.restore_status_return_level(number, says, **line))
     if register == "lock" and profile.behaviour.lock_scope != "power_off":
         lines.append(f"its EEPROM takes no more writes; {commission.UNLOCK}")
-    return "\n".join(lines), {"id": number, "register": register, "value": value, "eeprom_bytes": worn}
+    return Result({"id": number, "register": register, "value": value, "eeprom_bytes": worn}, lines)
 
 
-@_verb(epilog="1 7 --port /dev/ttyUSB0")
-def set_id(
-    target: _Target,
-    new: Annotated[int, typer.Argument(metavar="NEW", min=0, max=253, help="Its id from now on.")],
-) -> _Said:
+@verb("1 7 --port /dev/ttyUSB0", of=servo)
+def set_id(at: _At, new: Annotated[int, "Its id from now on.", "NEW", {"min": 0, "max": _LAST_ID}]) -> Result:
     """Give a servo another id; refused if the new id is taken, or if two servos have the old one."""
-    bus, number, profile, *_ = target
-    if is_shared(bus, number):
-        problem = f"id {number} answers with damaged packets: two servos with one id, or a bad cable"
-        raise BusError(problem, "connect one of them at a time; both would get the new id")
-    if number != new:
-        _refuse_taken(bus, new)
-        if new == _LAST_ID and ping_all(bus):
-            problem = f"id {new} is impossible beside servos of Protocol 2.0: their packets begin like one to id {new}"
-            raise BusError(problem, "choose another id")
-        write_register(bus, number, profile, "id", new)
-    return f"servo {number} is servo {new} now", {"id": new, "before": number}
+    with at.open() as (bus, number, profile, *_):
+        if is_shared(bus, number):
+            problem = f"id {number} answers with damaged packets: two servos with one id, or a bad cable"
+            raise BusError(problem, "connect one of them at a time; both would get the new id")
+        if number != new:
+            _refuse_taken(bus, new)
+            if new == _LAST_ID and ping_all(bus):
+                problem = f"id {new} is impossible beside servos of Protocol 2.0"
+                raise BusError(f"{problem}: their packets begin like one to id {new}", "choose another id")
+            write_register(bus, number, profile, "id", new)
+    return Result({"id": new, "before": number}, [f"servo {number} is servo {new} now"])
 
 
 def _refuse_taken(bus: SerialBus, new: int) -> None:
@@ -197,112 +176,104 @@ def _refuse_taken(bus: SerialBus, new: int) -> None:
     raise BusError(f"id {new} is taken: a servo answers to it", "choose another id, or unplug that servo first")
 
 
-@_verb(epilog="1 500000 --port /dev/ttyUSB0")
-def set_baud(
-    target: _Target,
-    new: Annotated[int, typer.Argument(metavar="NEW_BAUD", help="Bits per second from now on.")],
-) -> _Said:
+@verb("1 500000 --port /dev/ttyUSB0", of=servo)
+def set_baud(at: _At, new: Annotated[int, "Bits per second from now on.", "NEW_BAUD"]) -> Result:
     """Change the baud rate of a servo, and check that it answers at the new one."""
-    bus, number, profile, *_ = target
-    register = profile.register("baud_rate")
-    code = profile.units.baud_register(new)
-    if code is None:
-        near = round(nearest_baud(new, profile.units.bauds))
-        why = f"an {profile.name} cannot make {new} baud; the nearest is {near}"
-        raise UsageError(why, f"choose from {profile.units.rates}")
-    if read_register(bus, number, register) != code:
-        commission.refuse_locked(bus, number, profile, "baud_rate")
-        with suppress(BusTimeout, CorruptPacket), commission.unlocked(bus, number, register, number):
-            bus.write(number, register.address, bytes((code,)))
-            bus.set_baud(new)
-        bus.set_baud(new)  # an answer at the new rate proves the write
-        try:
-            bus.ping(number)
-        except BusTimeout as error:
-            problem = f"it does not answer at {new} baud; `axbridge scan --baud all` finds it"
-            raise BusTimeout(number, problem) from error
+    with at.open() as (bus, number, profile, *_):
+        register = profile.register("baud_rate")
+        code = profile.units.baud_register(new)
+        if code is None:
+            near = round(nearest_baud(new, profile.units.bauds))
+            why = f"an {profile.name} cannot make {new} baud; the nearest is {near}"
+            raise UsageError(why, f"choose from {profile.units.rates}")
+        if read_register(bus, number, register) != code:
+            commission.refuse_locked(bus, number, profile, "baud_rate")
+            with suppress(BusTimeout, CorruptPacket), commission.unlocked(bus, number, register, number):
+                bus.write(number, register.address, bytes((code,)))
+                bus.set_baud(new)
+            bus.set_baud(new)  # an answer at the new rate proves the write
+            try:
+                bus.ping(number)
+            except BusTimeout as error:
+                problem = f"it does not answer at {new} baud; `axbridge scan --baud all` finds it"
+                raise BusTimeout(number, problem) from error
     made = round(profile.units.baud(code))
     text = f"servo {number} talks at {new} baud now" + (f" ({made}, to be exact)" if made != new else "")
-    return text, {"id": number, "baud": new, "exactly": made}
+    return Result({"id": number, "baud": new, "exactly": made}, [text])
 
 
-def _agreed(number: int, *, keep: str, yes: bool) -> None:
+@verb("1 --port /dev/ttyUSB0", of=servo)
+def reset(
+    at: _At,
+    *,
+    keep: Annotated[str, "Keep these registers; Protocol 2.0 only.", "id|id+baud"] = "",
+    yes: Annotated[bool, "Do not ask first."] = False,
+) -> Result:
+    """Factory reset: every EEPROM register gets its default, the id becomes 1."""
     if keep not in _SCOPES:
         raise UsageError(f"--keep {keep} is neither id nor id+baud", "leave it out to reset everything")
-    if not yes:
-        what = f"Reset servo {number} to factory settings? The id {'stays' if keep else 'becomes 1'}."
+    if not yes:  # before the port is opened, because `axbridge off` must be able to open it meanwhile
+        what = f"Reset servo {at.address()[0]} to factory settings? The id {'stays' if keep else 'becomes 1'}."
         typer.confirm(what, abort=True, err=True)
-
-
-@_verb(ask=_agreed, epilog="1 --port /dev/ttyUSB0")
-def reset(
-    target: _Target,
-    keep: Annotated[str, typer.Option(metavar="id|id+baud", help="Keep these registers; Protocol 2.0 only.")] = "",
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask first.")] = False,  # noqa: ARG001 - `_agreed` asks
-) -> _Said:
-    """Factory reset: every EEPROM register gets its default, the id becomes 1."""
-    bus, number, profile, *_ = target
-    new = number if keep else 1
-    scoped = bus.protocol(number).ping_length > 0
-    if keep and not scoped:
-        raise UsageError(f"an {profile.name} can only reset everything", "leave --keep out")
-    if number != new:
-        _refuse_taken(bus, new)
-    scope = bytes((_SCOPES[keep],)) if scoped else b""
-    with suppress(BusTimeout, CorruptPacket):  # a ping of the new id shows below whether it was reset
-        bus.instruct(number, Instruction.FACTORY_RESET, scope)
-    bus.set_protocol(new, bus.protocol(number))
-    timing, code = profile.timing, profile.register("baud_rate").initial
-    bus.clock.sleep_until(bus.clock.now() + timing.eeprom_wait(profile.eeprom_end) + 1e-3 * timing.boot_ms)
-    default = bus.baud if keep == "id+baud" else round(profile.units.baud(int(code)))
-    bus.set_baud(default)
-    if not commission.answers_ping(bus, new):
-        problem = f"servo {number} was asked to reset, and should have id {new} at {default} baud now"
-        raise BusTimeout(new, f"{problem}: `axbridge scan --baud all` finds it")
+    with at.open() as (bus, number, profile, *_):
+        new = number if keep else 1
+        scoped = bus.protocol(number).ping_length > 0
+        if keep and not scoped:
+            raise UsageError(f"an {profile.name} can only reset everything", "leave --keep out")
+        if number != new:
+            _refuse_taken(bus, new)
+        scope = bytes((_SCOPES[keep],)) if scoped else b""
+        with suppress(BusTimeout, CorruptPacket):  # a ping of the new id shows below whether it was reset
+            bus.instruct(number, Instruction.FACTORY_RESET, scope)
+        bus.set_protocol(new, bus.protocol(number))
+        timing, code = profile.timing, profile.register("baud_rate").initial
+        bus.clock.sleep_until(bus.clock.now() + timing.eeprom_wait(profile.eeprom_end) + 1e-3 * timing.boot_ms)
+        default = bus.baud if keep == "id+baud" else round(profile.units.baud(int(code)))
+        bus.set_baud(default)
+        if not commission.answers_ping(bus, new):
+            problem = f"servo {number} was asked to reset, and should have id {new} at {default} baud now"
+            raise BusTimeout(new, f"{problem}: `axbridge scan --baud all` finds it")
     text = f"servo {number} is reset: it has id {new} and talks at {default} baud now"
-    return text, {"id": new, "before": number, "baud": default}
+    return Result({"id": new, "before": number, "baud": default}, [text])
 
 
-@_verb(epilog="1 --port /dev/ttyUSB0")
-def reboot(target: _Target) -> _Said:
+@verb("1 --port /dev/ttyUSB0", of=servo)
+def reboot(at: _At) -> Result:
     """Restart a servo: its torque goes off, and a shut-down after an overload or a fault is cleared."""
-    bus, number, profile, *_ = target
-    if "REBOOT" not in profile.instructions:
-        raise UsageError(f"an {profile.name} cannot be rebooted", "switch its supply off and on")
-    status = profile.registers.get("hardware_error_status")
-    before = 0 if status is None else read_register(bus, number, status)
-    if not commission.reboot(bus, number, profile):
-        raise BusTimeout(number, f"servo {number} was asked to reboot, and has not answered since")
-    after = 0 if status is None else read_register(bus, number, status)
+    with at.open() as (bus, number, profile, *_):
+        if "REBOOT" not in profile.instructions:
+            raise UsageError(f"an {profile.name} cannot be rebooted", "switch its supply off and on")
+        status = profile.registers.get("hardware_error_status")
+        before = 0 if status is None else read_register(bus, number, status)
+        if not commission.reboot(bus, number, profile):
+            raise BusTimeout(number, f"servo {number} was asked to reboot, and has not answered since")
+        after = 0 if status is None else read_register(bus, number, status)
     had, has = (HardwareError(value).describe() if value else "" for value in (before, after))
     text = f"servo {number} has restarted" + (f"; it had: {had}" if had else "")
-    facts = {"id": number, "had": had, "has": has}
     still = BusError(f"servo {number} still reports: {has}", "remove the cause, then reboot it again")
-    return (text, facts, still) if after else (text, facts)
+    return Result({"id": number, "had": had, "has": has}, [text], error=still if after else None)
 
 
-@_verb(mute_too=True, epilog="1 off --port /dev/ttyUSB0")
-def torque(
-    target: _Target,
-    state: Annotated[str, typer.Argument(metavar="on|off", help="The new state of the motor.")],
-) -> _Said:
+@verb("1 off --port /dev/ttyUSB0", of=servo)
+def torque(at: _At, state: Annotated[str, "The new state of the motor.", "on|off"]) -> Result:
     """Switch torque on or off. When on, the servo holds its position, also after this program has ended."""
     if state not in {"on", "off"}:
         raise UsageError(f"torque is on or off, not {state!r}")
-    (bus, number, profile, mute, _), endless = target, None
-    if state == "on":
-        if mute:
-            raise target.silence
-        endless = bus.protocol(number).endless_goal(bus.read(number, *bus.protocol(number).mode).data)
-        at = {register.address: name for name, register in profile.registers.items()}
-        goal = at[endless[0]] if endless else "goal_position"  # else a servo in wheel mode would turn at its last goal
-        present = 0 if endless else _position_with_torque(target)
-        write_register(bus, number, profile, goal, present)
-    (write_blindly if mute else write_register)(bus, number, profile, "torque_enable", int(state == "on"))
+    with at.open(mute_too=True) as target:
+        (bus, number, profile, mute, _), endless = target, None
+        if state == "on":
+            if mute:
+                raise target.silence
+            endless = bus.protocol(number).endless_goal(bus.read(number, *bus.protocol(number).mode).data)
+            names = {register.address: name for name, register in profile.registers.items()}
+            goal = names[endless[0]] if endless else "goal_position"  # a wheel would turn at its last goal
+            present = 0 if endless else _position_with_torque(target)
+            write_register(bus, number, profile, goal, present)
+        (write_blindly if mute else write_register)(bus, number, profile, "torque_enable", int(state == "on"))
     text = f"torque of servo {number} is {state}" + (f"; it follows no position: its {goal} is 0" if endless else "")
     if mute:
         text = f"sent torque off to servo {number}; nothing is confirmed\n{target.silence}"
-    return text, {"id": number, "torque": state, "confirmed": not mute}
+    return Result({"id": number, "torque": state, "confirmed": not mute}, [text])
 
 
 def _position_with_torque(target: _Target) -> int:
@@ -314,16 +285,16 @@ def _position_with_torque(target: _Target) -> int:
     return present if held["torque_enable"] else target.profile.put_back(present, held)
 
 
-@servo.command(context_settings=_NEGATIVE, epilog="1 30 --port /dev/ttyUSB0")
+@verb("1 30 --port /dev/ttyUSB0", of=servo, context_settings=_NEGATIVE)
 def goto(
-    servo: ServoArgument,
-    angle: Annotated[float, typer.Argument(metavar="DEGREES", help="0 is the middle of its range, or the rig's zero.")],
+    servo: Annotated[str, "Its bus id, or its name in the rig.", "ID|NAME"],
+    angle: Annotated[float, "0 is the middle of its range, or the rig's zero.", "DEGREES"],
+    *,
     rig: RigOption = "",
-    port: PortOption = None,
-    baud: BaudOption = _USUAL_BAUD,
-    duration: Annotated[float | None, shared("--duration", "Default: at 60°/s or slower.")] = None,
-    json: JsonOption = False,
-) -> int:
+    port: str | None = None,
+    baud: int = _USUAL_BAUD,
+    duration: Annotated[float | None, "Default: at 60°/s or slower."] = None,
+) -> Result:
     """Move one servo softly to an angle, then switch its motor off.
 
     Without a rig, an id is enough: 0° is the middle of the servo's range. With one (--rig or AXBRIDGE_RIG), its zero,
@@ -342,7 +313,7 @@ def goto(
 
     with (
         stopping(alone, lambda: there),
-        progress(f"{alone.servos[0].name} goes to {angle:g}°", quiet=json) as show,
+        progress(f"{alone.servos[0].name} goes to {angle:g}°") as show,
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore", ControlWarning)  # each is raised as an error below
@@ -374,13 +345,11 @@ def goto(
         raise lost
     text = f"{there}; {motors_after(alone)}"
     facts = {"id": alone.servos[0].id, "servo": joint.name, "position_rad": end, "arrived": arrived}
-    report("servo-goto-1", facts, [text], json=json)
-    if arrived:
-        return DONE
-    far = abs(math.degrees(end) - angle)
-    why = "something holds it, or its load is too heavy for its torque and gain"
-    print(f"it did not get to {angle:g}°, {far:.1f}° are left: {why}", file=sys.stderr)
-    return HARDWARE
+    if not arrived:
+        far = abs(math.degrees(end) - angle)
+        why = "something holds it, or its load is too heavy for its torque and gain"
+        print(f"it did not get to {angle:g}°, {far:.1f}° are left: {why}", file=sys.stderr)
+    return Result(facts, [text], DONE if arrived else HARDWARE)
 
 
 def _one_of_rig(name: str, servo: str) -> Rig:
@@ -397,27 +366,13 @@ def _one_of_rig(name: str, servo: str) -> Rig:
 
 def _rig_of_id(servo: str, port: str | None, baud: int) -> Rig:
     """Return a rig of the servo with this bus id, whose zero is the middle of its range."""
-    with _line_of(servo, None, port, baud) as target:
+    with _At(servo, port=port, baud=baud).open() as target:
         profile, line = target.profile, {"port": target.bus.port_name, "baud": baud}
         held = checked_convention(target.bus, target.id, profile, **target.line)
     name = f"servo {target.id}"
     entry = {"name": name, "joint": name, "id": target.id, "profile": profile.name}
     entry |= {"zero": profile.units.middle, "registers": held}
     return Rig.model_validate({"name": name, "bus": [line], "servo": [entry]})
-
-
-def _address(
-    servo: str, rig: str | None, port: str | None, baud: int
-) -> tuple[int, str | None, int, FirmwareProfile | None]:
-    """Return id, port and baud rate of a servo given by id or by name in a rig, and its profile if the rig names it."""
-    if rig is not None:
-        alone = _one_of_rig(rig, servo)
-        line = next(bus for bus in alone.buses if bus.name == alone.servos[0].bus)
-        if alone.servos[0].id is not None:
-            return alone.servos[0].id, port or line.port, line.baud, alone.specs[alone.servos[0].name].profile
-    if not (servo.isascii() and servo.isdigit() and int(servo) <= _LAST_ID):
-        raise UsageError(f"{servo!r} is no bus id, and names are a rig's", "give an id, 0..253, or add --rig")
-    return int(servo), port, baud, None
 
 
 def _identify(bus: SerialBus, id: int, own: FirmwareProfile | None = None) -> tuple[FirmwareProfile, bool]:

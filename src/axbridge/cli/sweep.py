@@ -5,35 +5,28 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from axbridge.cli.app import app, report
-from axbridge.cli.options import EngineOption, ForceOption, JsonOption, RigArgument, SeedOption, lined_up, shared
+from axbridge.cli.options import WRITES, Result, RigArgument, lined_up, verb
 from axbridge.cli.progress import progress
 from axbridge.config.rig import Rig
-from axbridge.files import check_new, write_whole
+from axbridge.files import write_whole
 from axbridge.learn.sweep import SweepRow, header, parse_axes
 from axbridge.learn.sweep import sweep as measured
 
 
-@app.command(epilog="bench_arm --over latency=0:40:5 --metric step.overshoot")
+@verb("bench_arm --over latency=0:40:5 --metric step.overshoot")
 def sweep(
     rig: RigArgument,
-    over: Annotated[
-        list[str], typer.Option(metavar="NAME=VALUES", help="friction=0.02,0.05 or latency=0:40:5 (5 values); repeat.")
-    ],
-    metric: Annotated[str, typer.Option(help="walk, step or fall, or one figure of them: walk.distance.")] = "step",
-    engine: EngineOption = None,
-    executor: Annotated[str | None, shared("--executor")] = None,
-    out: Annotated[Path | None, shared("--out", "The table.", metavar="FILE.csv")] = None,
-    seed: SeedOption = 0,
-    force: ForceOption = False,
-    json: JsonOption = False,
-) -> None:
+    *,
+    over: Annotated[list[str], "friction=0.02,0.05 or latency=0:40:5 (5 values); repeat.", "NAME=VALUES"],
+    metric: Annotated[str, "walk, step or fall, or one figure of them: walk.distance."] = "step",
+    engine: str | None = None,
+    executor: str | None = None,
+    out: Annotated[Path | None, "The table.", "FILE.csv", WRITES] = None,
+    seed: int = 0,
+) -> Result:
     """Try every combination of values in simulation, on all cores or a cluster, and print a figure of each."""
-    check_new(out, force=force)
     axes = parse_axes(over)
-    with progress("starting workers", quiet=json) as show:
+    with progress("starting workers") as show:
         rows = measured(
             Rig.load(rig).with_engine(engine), axes, metric, seed=seed, where=executor,
             report=lambda done, of: show(f"{done} of {of} robots", done / of),
@@ -42,7 +35,7 @@ def sweep(
         write_whole(out, "".join(",".join(cells) + "\n" for cells in _table(rows, "{!r}")))
     lines = [*lined_up(_table(rows, "{:.4g}"), str.rjust), *([] if out is None else [f"wrote {out}"])]
     figures = [{**row.values, **row.figures} for row in rows]
-    report("sweep-1", {"rig": rig, "metric": metric, "rows": figures}, lines, json=json)
+    return Result({"rig": rig, "metric": metric, "rows": figures}, lines)
 
 
 def _table(rows: list[SweepRow], form: str) -> list[list[str]]:

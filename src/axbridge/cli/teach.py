@@ -9,34 +9,30 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
-from axbridge.cli import options as opt
-from axbridge.cli.app import app, emit_json, note
+from axbridge import Rig, Robot
+from axbridge.cli.app import emit_json, note
 from axbridge.cli.by_hand import END, pressed
 from axbridge.cli.exit import stopping
+from axbridge.cli.options import WRITES, RigOption, separated, verb
 from axbridge.cli.progress import progress
-from axbridge.config.rig import Rig
 from axbridge.errors import BusError, UsageError, plural
-from axbridge.files import check_new
 from axbridge.motion.files import save_move
 from axbridge.motion.moves import Key, Move, Page
 from axbridge.motion.teaching import Capture, Taught, chosen, pose_key, soft
 from axbridge.robot.open import open_robot
-from axbridge.robot.robot import Robot
 
 
-@app.command(epilog="--rig bench_arm --port /dev/ttyUSB0 --out wave.json")
+@verb("--rig bench_arm --port /dev/ttyUSB0 --out wave.json")
 def teach(
-    rig: opt.RigOption,
-    out: Annotated[Path, opt.shared("--out", "A .json, .mtn or .motion file.", metavar="MOVE")],
-    port: opt.PortOption = None,
-    joints: Annotated[str, opt.shared("--joints", "They become soft.")] = "",
-    stiffness: Annotated[float, typer.Option(help="0 = limp; 0.3 = a joint carries itself with 30 %.")] = 0.0,
-    keyframes: Annotated[bool, typer.Option("--keyframes", help="Each key takes a pose; q ends.")] = False,
-    duration: Annotated[float, opt.shared("--duration", "Then you need no keys.", min=0.0)] = 0.0,
-    force: opt.ForceOption = False,
-    json: opt.JsonOption = False,
+    *,
+    rig: RigOption,
+    out: Annotated[Path, "A .json, .mtn or .motion file.", "MOVE", WRITES],
+    port: str | None = None,
+    joints: Annotated[str, "They become soft."] = "",
+    stiffness: Annotated[float, "0 = limp; 0.3 = a joint carries itself with 30 %."] = 0.0,
+    keyframes: Annotated[bool, "Each key takes a pose; q ends."] = False,
+    duration: Annotated[float, "Then you need no keys.", {"min": 0.0}] = 0.0,
+    json: bool = False,
 ) -> None:
     """Move some joints by hand, and write what you did as a move.
 
@@ -45,10 +41,7 @@ def teach(
     """
     if out.suffix.lower() not in {".json", ".mtn", ".motion"}:
         raise UsageError(f"{out}: no such kind of move", "name it .json, .mtn or .motion")
-    check_new(out, force=force)
     loaded = Rig.load(rig)
-    only = opt.separated(joints) or None
-
     left, document = "nothing was written", dict[str, Any](out=str(out))
 
     def save(move: Move) -> None:
@@ -61,10 +54,10 @@ def teach(
         left = f"{out} is whole"
 
     with stopping(loaded, lambda: left):
-        with progress("opening the robot", quiet=json):
+        with progress("opening the robot"):
             robot = open_robot(loaded, "real", port=port)
         with robot, pressed() as key:
-            names = chosen(robot, only)
+            names = chosen(robot, separated(joints) or None)
             with soft(robot, names, stiffness):
                 if keyframes:
                     _poses(robot, names, key, save)

@@ -4,60 +4,72 @@ from __future__ import annotations
 
 import math
 import os
+import platform
 import select
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime, timezone
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
-import typer
+from pydantic import TypeAdapter
 
-from axbridge.bus.diagnose import diagnose
+from axbridge import Recorder, Rig, Robot, __version__, open_recording, simulate, walk
+from axbridge.bus.diagnose import diagnose, grouped
 from axbridge.bus.handshake import ExpectedBus, Finding, name_of
 from axbridge.bus.retries import CONFIRMED
 from axbridge.bus.serial import SerialBus
-from axbridge.cli import options as opt
-from axbridge.cli import verify_report
-from axbridge.cli.app import DONE, FAILED_CHECK, app, emit_json
+from axbridge.cli.app import DONE, FAILED_CHECK
 from axbridge.cli.by_hand import AGAIN, BACK, KEYS, QUIT, SKIP, YES, Ended, ManualProcedure, ask, pressed
 from axbridge.cli.doctor import examined, in_words, report_findings
 from axbridge.cli.exit import early_end, motors_after
 from axbridge.cli.off import broadcast_off, buses_of, patiently_opened, powered, read_patiently
+from axbridge.cli.options import Result, RigOption, check_known, separated, verb
 from axbridge.cli.progress import Show, progress
-from axbridge.cli.verify_report import KEPT, PAGE, STEPS, TEXT, StepOutcome
 from axbridge.comparison.comparison import Comparison, compare, following
-from axbridge.comparison.simulate import simulate
-from axbridge.config.rig import Rig
 from axbridge.errors import AxBridgeError, BusError, RecordingError, UsageError, plural
-from axbridge.files import check_new
+from axbridge.files import check_new, write_whole, writing
 from axbridge.motion.experiments import ExperimentRun, Progress, unseen
 from axbridge.motion.gait import Gait, can_walk
-from axbridge.motion.walking import walk
-from axbridge.recording.recorder import Recorder
 from axbridge.recording.robot_recorder import RobotRecorder, recording_of
-from axbridge.recording.stored import open_recording
 from axbridge.robot.calibration import JointTurn, judge_mounting, zero_pose
 from axbridge.robot.open import open_robot
-from axbridge.robot.robot import Robot
 from axbridge.robot.twin.residuals import tolerance
 
+KEPT, TEXT = "verify.json", "verify.txt"
+STEPS = {  # by name: title, and what moves
+    "line": ("adapter, line and servos, as doctor sees them", "Nothing moves. Each servo is read often."),
+    "joints": (
+        "directions and zeros",
+        "You move the limp joints by hand. Only where you press w, a servo moves: 5° at 20 % of its torque.",
+    ),
+    "endings": (
+        "motors off when a program is ended",
+        "First {first}, then all servos hold at 20 % of their torque, and go limp: hold the robot.",
+    ),
+    "motion": (
+        "one servo beside its model",
+        "At half torque {servo} goes to {step:.0f}° and swings by {swing:.0f}°; others hold: keep it upright.",
+    ),
+    "walk": (
+        "the robot in the air",
+        "At half torque all joints go to the walk-ready pose, and the legs take {steps} steps: hold it in the air.",
+    ),
+}
+_COMMENTS = """
+yours to fill in: robot (kit and type, what was changed), adapter, supply (battery or bench, V, A), servos (how old, how
+much used), and what else was seen, heard or smelt:
+"""
 _OTHER_SENSE, _OTHER_JOINT = "o", "x"
 _MOVING = ("motion", "walk")  # steps that could damage a robot whose rig is wrong
-
-_MOVES = {
-    "line": "Nothing moves. Each servo is read often.",
-    "joints": "You move the limp joints by hand. Only where you press w, a servo moves: 5° at 20 % of its torque.",
-    "endings": "First {first}, then all servos hold at 20 % of their torque, and go limp: hold the robot.",
-    "motion": "At half torque {servo} goes to {step:.0f}° and swings by {swing:.0f}°; others hold: keep it upright.",
-    "walk": "At half torque all joints go to the walk-ready pose, and the legs take {steps} steps: hold it in the air.",
-}
 SHARE = 0.2  # share of a servo's torque: holds a joint that the user supports, and a finger can stop it
 _HALF = 0.5  # share of a servo's torque in steps that move
 LIMP = {"safety": {"on_exit": "limp"}}  # replaces the rig's on_exit: motors are off at every end
@@ -74,17 +86,18 @@ _CYCLES = 2  # periods of the sine
 _BEHIND = 12.0  # degrees; a joint with a larger error behind its goal did not follow
 
 
-@app.command(epilog="--rig bioloid --port /dev/ttyUSB0")
+@verb("--rig bioloid --port /dev/ttyUSB0")
 def verify(
-    rig: opt.RigOption,
-    port: opt.PortOption = None,
-    out: Annotated[Path | None, opt.shared("--out", "A folder; default: verify-RIG.", metavar="FOLDER")] = None,
-    only: Annotated[str, typer.Option(help=f"Only these steps, separated by commas: {', '.join(STEPS)}.")] = "",
-    engine: opt.EngineOption = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Read less and move less, to check again.")] = False,
-    force: opt.ForceOption = False,
-    json: opt.JsonOption = False,
-) -> int:
+    *,
+    rig: RigOption,
+    port: str | None = None,
+    out: Annotated[Path | None, "A folder; default: verify-RIG.", "FOLDER"] = None,
+    only: Annotated[str, f"Only these steps, separated by commas: {', '.join(STEPS)}."] = "",
+    engine: str | None = None,
+    quick: Annotated[bool, "Read less and move less, to check again."] = False,
+    force: bool = False,
+    json: bool = False,
+) -> Result:
     """Check step by step that a real robot matches its rig, and that axbridge keeps its promises on it.
 
     Each step says what will move and waits for your yes. Keep a hand on the switch of the supply. You can leave steps
@@ -92,19 +105,18 @@ def verify(
     also after an error or Ctrl-C. The exit code is 1 if a step found a fault.
     """
     loaded = Rig.load(rig).with_engine(engine).overridden(LIMP)
-    wanted = opt.separated(only)
-    opt.check_known("step", STEPS, *wanted)
+    wanted = separated(only)
+    check_known("step", STEPS, *wanted)
     queue = [name for name in STEPS if name in (wanted or STEPS)]
-    folder = out or Path(f"verify-{loaded.name}")
-    task = Task(loaded, rig, port, buses_of(port, rig, 0), folder, quick)
-    kept = {} if force else verify_report.load(folder / KEPT, loaded)
+    folder, lines = out or Path(f"verify-{loaded.name}"), buses_of(port, rig, 0)
+    kept = {} if force else load(folder / KEPT, loaded)
     if not kept:
-        check_new(*(folder / file for file in (KEPT, PAGE, TEXT)), force=force)
+        check_new(folder / KEPT, folder / TEXT, force=force)
     if "walk" in queue and not can_walk(loaded):
         queue.remove("walk")
         if "walk" in wanted:
             raise UsageError(f"rig {loaded.name} has no legs that walk", "leave the step walk out")
-    for line in task.lines:
+    for line in lines:
         SerialBus(line.port, line.baud).close()  # a port error must come before the first question
     begun: list[str] = []
 
@@ -119,39 +131,58 @@ def verify(
         pressed() as key,
         progress("") as show,
     ):
-        run = _Run(task, kept, key, show)
-        run.do(queue, begun)
-        code = run.summed_up()
-    if json:
-        promises = [(promise.words, verdict, why) for promise, verdict, why in verify_report.judged(kept)]
-        done = {name: asdict(outcome) for name, outcome in kept.items()}
-        emit_json("verify-1", {"rig": loaded.name, "folder": str(folder), "steps": done, "promises": promises})
-    return code
+        code = _Session(loaded, rig, port, lines, folder, quick, kept, key, show).run(queue, begun)
+    promises = [(promise.words, verdict, why) for promise, verdict, why in judged(kept)]
+    steps = {name: asdict(outcome) for name, outcome in kept.items()}
+    return Result({"rig": loaded.name, "folder": str(folder), "steps": steps, "promises": promises}, code=code)
 
 
-@dataclass
-class _Run:
+@dataclass(frozen=True)
+class StepOutcome:
+    """Outcome of a step: data for text and promises, lines of text, and the faults."""
+
+    facts: dict[str, Any] = field(default_factory=dict)
+    lines: Sequence[str] = ()
+    findings: Sequence[Finding] = ()
+    state: Literal["done", "skipped", "failed"] = "done"  # failed: not finished; `lines` has the reason
+    when: str = field(default_factory=lambda: f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC")
+
+
+Outcomes = Mapping[str, StepOutcome]
+
+
+@dataclass(frozen=True)
+class _Session:
     """Runs the steps, and prints and saves their outcomes; `outcomes` starts with those of an earlier run."""
 
-    task: Task
+    rig: Rig  # with on_exit limp
+    called: str  # the user's name for the rig
+    port: str | None
+    lines: list[ExpectedBus]
+    folder: Path
+    quick: bool
     outcomes: dict[str, StepOutcome]
     key: Callable[[], str]
     show: Show
-    motion: Comparison | None = None
 
-    def do(self, queue: list[str], begun: list[str]) -> None:
-        """Run these steps; append to `begun` once the motors have been switched off."""
-        print(f"{self.task.rig.name}, servos: {len(self.task.rig.dynamixels)}, steps: {len(queue)}.")
+    def run(self, queue: list[str], begun: list[str]) -> int:
+        """Run these steps, and return the exit code; append to `begun` once the motors have been switched off."""
+        print(f"{self.rig.name}, servos: {len(self.rig.dynamixels)}, steps: {len(queue)}.")
         print("All motors go off now, and are off between the steps and at the end: hold the robot.")
         self._ask(f"keys: {YES} goes on, {QUIT} ends", YES)
         begun.append("motors off")
-        for line in self.task.lines:
+        for line in self.lines:
             with line.open() as bus:
                 broadcast_off(bus, line.servos)
         for place, name in enumerate(queue):
-            print(f"\n{place + 1} of {len(queue)}: {name}, {STEPS[name]}", flush=True)
+            print(f"\n{place + 1} of {len(queue)}: {name}, {STEPS[name][0]}", flush=True)
             while self._again(name):
                 pass
+        code, words = verdict(self.rig, self.outcomes)
+        print(f"\nmotors are off; {words}")
+        print(f"promises  {counted(self.outcomes)}")
+        print(f"to send   {self.folder / TEXT}: it says nothing of you; see docs/bioloid.md")
+        return code
 
     def _again(self, name: str) -> bool:
         """Ask for a step, run it and print its outcome; return whether the user wants to repeat it."""
@@ -188,81 +219,189 @@ class _Run:
         return False
 
     def _moves(self, name: str) -> str:
-        task = self.task
         broken = [step for step, outcome in self.outcomes.items() if any(finding.fatal for finding in outcome.findings)]
         if name in _MOVING and broken:
             raise UsageError(f"first repair what was found: {', '.join(broken)}", "then do those steps again")
         swing, step = (abs(math.degrees(end)) for end in ENDS)
-        servo = suited(task.rig) if name == "motion" else ""
-        first = task.lines[0].servos[0].name
-        moves = _MOVES[name].format(first=first, servo=servo, swing=swing, step=step, steps=2 if task.quick else 10)
-        known = len(self.outcomes["joints"].facts.get("turns", ())) if "joints" in self.outcomes else 0
-        if name in _MOVING and known < len(task.rig.servos):
-            return f"Directions and zeros are known of {known} of {plural(len(task.rig.servos), 'joint')} only! {moves}"
+        servo, first = suited(self.rig) if name == "motion" else "", self.lines[0].servos[0].name
+        moves = STEPS[name][1].format(first=first, servo=servo, swing=swing, step=step, steps=self._steps)
+        known = len(_facts(self.outcomes, "joints").get("turns", ()))
+        if name in _MOVING and known < len(self.rig.servos):
+            return f"Directions and zeros are known of {known} of {plural(len(self.rig.servos), 'joint')} only! {moves}"
         return moves
 
     def _measured(self, name: str) -> StepOutcome:
-        task, show, path = self.task, self.show, self.task.folder / f"{name}.mcap"
         if name in {"line", "joints"}:
-            return measure_line(task, show) if name == "line" else self._joints()
-        with torque_limits_kept(task.lines):
+            return self._line() if name == "line" else self._joints()
+        with torque_limits_kept(self.lines):
             if name == "endings":
-                return measure_endings(task, show)
-            if name == "walk":
-                return with_what_is_left_on(task.lines, measure_steps(task, path, show))
-            measure_motion(task, path, show)
-        show("simulating")
-        self.motion = compared(path, task.rig, suited(task.rig))
-        return with_what_is_left_on(task.lines, judge_motion(task.rig, self.motion, path))
-
-    def _joints(self) -> StepOutcome:
-        task, pose = self.task, zero_pose(self.task.rig)
-        with open_robot(task.rig, "real", port=task.port) as robot:
-            for servo in robot.values():
-                servo.torque_off()
-            guide: ManualProcedure[JointTurn] = ManualProcedure(task.rig, robot, self.key, self.show)
-            how = "straight legs, level soles, arms hanging" if can_walk(task.rig) else "as its URDF draws it"
-            bent = "".join(f", but {name} {math.degrees(angle):.0f}°" for name, angle in pose.items() if angle)
-            what = f"  hold every joint at 0° ({how}){bent}; press a key ({SKIP} leaves the zeros out)"
-            straight = {} if guide.ask(what) == SKIP else guide.angles()
-            print(f"  {KEYS}", flush=True)
-            names = [servo.name for servo in task.rig.servos]
-            turns = list(guide.each(names, lambda name, count: _turned(guide, name, count)).values())
-        off = {name: angle - pose[name] for name, angle in straight.items()}
-        lines = [f"{len(turns)} of {plural(len(task.rig.servos), 'joint')} turned"] if off or turns else []
-        if off:
-            worst = max(off, key=lambda name: abs(off[name]))
-            lines.insert(0, f"straight within {math.degrees(abs(off[worst])):.1f}°, {worst} farthest")
-        facts = {"off": off, "turns": [asdict(turn) for turn in turns]}
-        return StepOutcome(facts, lines, judge_mounting(task.rig, off, turns, task.lines[0].port))
+                return self._endings()
+            outcome = self._motion() if name == "motion" else self._walk()
+        left = _left_on(self.lines, powered(self.lines), "its program had ended")
+        return replace(outcome, findings=[*outcome.findings, *left])
 
     def _keep(self, name: str, outcome: StepOutcome) -> None:
-        """Save the outcome of a step, and write the page again."""
-        task, folder = self.task, self.task.folder
+        """Save the outcome of a step, and write the text again."""
         self.outcomes[name] = outcome
-        verify_report.save(folder / KEPT, task.rig, self.outcomes)
-        motion, path = self.outcomes.get("motion"), folder / "motion.mcap"
-        if motion is None or motion.state != "done":
-            self.motion = None
-        elif self.motion is None and path.is_file():  # recorded by an earlier run
-            self.motion = compared(path, task.rig, motion.facts["servo"])
-        ports = {name for line in task.lines for name in (line.port, str(Path(line.port).resolve()))}
-        paths = {str(task.rig.path): "RIG", str(task.rig.path.resolve()): "RIG", str(Path.home()): "~"}
-        private = {**dict.fromkeys(ports, "PORT"), **paths, f"{folder}{os.sep}": f"FOLDER{os.sep}"}
-        verify_report.write_report(folder, task.rig, self.outcomes, private, self.motion)
-
-    def summed_up(self) -> int:
-        """Print the verdict and the files; return the exit code."""
-        colour, words = verify_report.verdict(self.task.rig, self.outcomes)
-        print(f"\nmotors are off; {words}")
-        print(f"promises  {verify_report.counted(self.outcomes)}")
-        print(f"page      {self.task.folder / PAGE}")
-        print(f"to send   {self.task.folder / TEXT}: it says nothing of you; see docs/bioloid.md")
-        return FAILED_CHECK if colour == "broken" else DONE
+        save(self.folder / KEPT, self.rig, self.outcomes)
+        ports = {name for line in self.lines for name in (line.port, str(Path(line.port).resolve()))}
+        paths = {str(self.rig.path): "RIG", str(self.rig.path.resolve()): "RIG", str(Path.home()): "~"}
+        private = {**dict.fromkeys(ports, "PORT"), **paths, f"{self.folder}{os.sep}": f"FOLDER{os.sep}"}
+        write_report(self.folder, self.rig, self.outcomes, private)
 
     def _ask(self, what: str, keys: str = "") -> str:
         self.show("waiting for a key")
         return ask(self.key, what, keys)
+
+    @property
+    def _steps(self) -> int:
+        return 2 if self.quick else 10
+
+    def _line(self) -> StepOutcome:
+        """Examine each line as `axbridge doctor` does, and count late steps of the limp robot."""
+        facts: dict[str, Any] = {"lines": [], "servos": {}, "unjudged": {}}
+        lines: list[str] = []
+        findings: list[Finding] = []
+        for line in self.lines:
+            with line.open() as bus:
+                report = diagnose(bus, line.servos, 400 if self.quick else 2000, self.show)
+                facts["servos"] |= examined(bus, line, self.rig, report)
+            facts["lines"].append(report.facts)
+            lines += in_words(report.facts)
+            findings += report.findings
+        if not any(line["echo"] for line in facts["lines"]):
+            facts["unjudged"]["echo"] = "this adapter returns nothing"
+        if not all("wrong" in line for line in facts["lines"]):
+            facts["unjudged"]["wrong"] = "nothing was measured"
+        lines.append(f"found {len(facts['servos'])} of {plural(len(self.rig.dynamixels), 'servo')} of the rig")
+        if any(finding.fatal for finding in findings):
+            facts["unjudged"]["late"] = "the robot cannot be opened"
+            return StepOutcome(facts, lines, findings)
+        self.show("stepping the limp robot")
+        with self._limp() as robot:
+            robot.step()
+            end, late = robot.time + (1.0 if self.quick else 10.0), []
+            while robot.time < end and robot.step() != -1:
+                late.append(robot.last_step.late)
+        period = self.rig.robot.basic_time_step_ms
+        count = sum(lateness > 0 for lateness in late)
+        lines.append(f"{len(late)} steps of {period:g} ms: {count} late, by {max(late, default=0.0):.1f} ms at most")
+        return StepOutcome(facts, lines, [*findings, *judge_lateness(late, period)])
+
+    @contextmanager
+    def _limp(self) -> Iterator[Robot]:
+        with open_robot(self.rig, "real", port=self.port) as robot:
+            for servo in robot.values():
+                servo.torque_off()
+            yield robot
+
+    def _joints(self) -> StepOutcome:
+        rig, pose = self.rig, zero_pose(self.rig)
+        with self._limp() as robot:
+            guide: ManualProcedure[JointTurn] = ManualProcedure(rig, robot, self.key, self.show)
+            how = "straight legs, level soles, arms hanging" if can_walk(rig) else "as its URDF draws it"
+            bent = "".join(f", but {name} {math.degrees(angle):.0f}°" for name, angle in pose.items() if angle)
+            what = f"  hold every joint at 0° ({how}){bent}; press a key ({SKIP} leaves the zeros out)"
+            straight = {} if guide.ask(what) == SKIP else guide.angles()
+            print(f"  {KEYS}", flush=True)
+            names = [servo.name for servo in rig.servos]
+            turns = list(guide.each(names, lambda name, count: _turned(guide, name, count)).values())
+        off = {name: angle - pose[name] for name, angle in straight.items()}
+        lines = [f"{len(turns)} of {plural(len(rig.servos), 'joint')} turned"] if off or turns else []
+        if off:
+            worst = max(off, key=lambda name: abs(off[name]))
+            lines.insert(0, f"straight within {math.degrees(abs(off[worst])):.1f}°, {worst} farthest")
+        facts = {"off": off, "turns": [asdict(turn) for turn in turns]}
+        return StepOutcome(facts, lines, judge_mounting(rig, off, turns, self.lines[0].port))
+
+    def _endings(self) -> StepOutcome:
+        """End a program that holds one servo, then all, by each signal; then read every servo's torque."""
+        names = [servo.name for line in self.lines for servo in line.servos]
+        facts: dict[str, Any] = {"endings": [], "unjudged": {}}
+        numbers = [signal.SIGTERM, signal.SIGKILL]
+        if any(line.port.startswith("rfc2217://") for line in self.lines):
+            facts["unjudged"][numbers.pop().name] = "no guard can inherit such a port"
+        lines = []
+        cases = [(held, number) for held in dict.fromkeys(((names[0],), tuple(names))) for number in numbers]
+        for held, number in cases:
+            what = held[0] if len(held) == 1 else plural(len(held), "servo")
+            self.show(f"{what}, {number.name}")
+            ending = {"signal": number.name, "servos": len(held), **self._ended(held, number)}
+            facts["endings"].append(ending)
+            off = f"off, as all servos say {ending['seconds']:.2f} s later"
+            state = ", ".join(ending["on"]) + " still on" if ending["on"] else off
+            lines.append(f"{number.name} with {what} on: {state}")
+            if ending["on"]:
+                break
+        return StepOutcome(facts, lines, judge_endings(facts, self.lines))
+
+    def _ended(self, held: Sequence[str], number: signal.Signals) -> dict[str, Any]:
+        """End a program that holds `held`; return the motion at torque on, the servos still on, and the time, s."""
+        command = [sys.executable, "-m", "axbridge.cli.verify", self.called, self.port or "", ",".join(held)]
+        pipe = subprocess.PIPE
+        with (
+            tempfile.TemporaryFile("w+", errors="replace") as words,
+            subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=words, errors="replace") as child,
+        ):
+            try:
+                assert child.stdout is not None
+                ready = select.select([child.stdout], [], [], _STARTS)[0]
+                line = child.stdout.readline() if ready else ""
+                if not line:
+                    words.seek(0)
+                    why = " ".join(words.read().split()) or "it printed nothing"
+                    raise BusError(f"the program that holds the motors did not start: {why}", "try again")
+                started = time.monotonic()
+                child.send_signal(number)
+                with suppress(subprocess.TimeoutExpired):  # `powered` then shows the servos with torque
+                    child.wait(_DIES)
+                on = powered(self.lines)
+                return {"moved_deg": math.degrees(float(line)), "on": on, "seconds": time.monotonic() - started}
+            finally:
+                child.terminate()  # SIGTERM first, so that it switches the motors off
+                try:
+                    child.wait(_DIES)
+                except subprocess.TimeoutExpired:
+                    child.kill()
+
+    @contextmanager
+    def _recorded(self, path: Path, **about: Any) -> Iterator[tuple[Robot, Recorder]]:
+        with (
+            open_robot(self.rig, "real", port=self.port) as robot,
+            recording_of(robot, path, self.rig, **about) as recorder,
+        ):
+            yield robot, recorder
+
+    def _motion(self) -> StepOutcome:
+        """Move one servo at half its torque while the others hold; judge it by its simulation."""
+        path, servo = self.folder / "motion.mcap", suited(self.rig)
+        with self._recorded(path, experiment="step, sine") as (robot, recorder):
+            conduct(robot, servo, recorder, 1.2 if self.quick else 4.0, self.show)
+        self.show("simulating")
+        return judge_motion(self.rig, compared(path, self.rig, servo), path)
+
+    def _walk(self) -> StepOutcome:
+        """Let the robot take some steps in the air, and measure how far its joints are behind their goals."""
+        gait, path = Gait(steps=self._steps), self.folder / "walk.mcap"
+        with self._recorded(path, experiment="walk in the air", gait=asdict(gait)) as (robot, recorder):
+            outcome = walk(robot, gait, recorder, hanging=True, progress=self.show)
+        recording = open_recording(path)
+        part = next(part for part in recording.segments if part.name == "walk")
+        tracks = {name: track.between(part.start, part.end) for name, track in recording.items()}
+        walked = replace(recording, tracks=tracks)
+        weakest = min(float(np.nanmin(track.voltage)) for track in walked.values())
+        # without the constant delay
+        behind = {pair.name: (pair.aligned or pair.plain).worst for pair in following(walked).pairs}
+        worst = max(behind, key=lambda name: behind[name])
+        facts = {"steps": gait.steps, "seconds": outcome.seconds, "behind_deg": behind, "weakest_v": weakest}
+        lag = f"{worst} was {behind[worst]:.1f}° behind its goal at most"
+        line = f"{plural(gait.steps, 'step')} in {outcome.seconds:.1f} s; {lag}; {weakest:.1f} V at least"
+        return StepOutcome(facts, [line], judge_steps(self.rig, behind))
+
+
+def _report(outcome: StepOutcome) -> None:
+    print(*(f"  {line}" for line in outcome.lines), sep="\n")
+    report_findings(outcome.findings, "  ")
 
 
 def _turned(guide: ManualProcedure[JointTurn], name: str, count: str) -> JointTurn | str:
@@ -284,119 +423,7 @@ def _turned(guide: ManualProcedure[JointTurn], name: str, count: str) -> JointTu
                 return JointTurn(name, moved, -1 if struck == _OTHER_SENSE else 1, "nudge")
 
 
-def _report(outcome: StepOutcome) -> None:
-    for line in outcome.lines:
-        print(f"  {line}")
-    report_findings(outcome.findings, "  ")
-
-
-# ---- the steps: each measures on the robot and returns its findings
-
-
-@dataclass(frozen=True)
-class Task:
-    """Settings of a run: the rig with on_exit limp, the user's name for it, its lines, and the options."""
-
-    rig: Rig
-    called: str
-    port: str | None
-    lines: list[ExpectedBus]
-    folder: Path
-    quick: bool
-
-
-def measure_line(task: Task, show: Show) -> StepOutcome:
-    """Examine each line as `axbridge doctor` does, and count late steps of the limp robot."""
-    facts: dict[str, Any] = {"lines": [], "servos": {}, "unjudged": {}}
-    lines: list[str] = []
-    findings: list[Finding] = []
-    for line in task.lines:
-        with line.open() as bus:
-            report = diagnose(bus, line.servos, 400 if task.quick else 2000, show)
-            facts["servos"] |= examined(bus, line, task.rig, report)
-        facts["lines"].append(report.facts)
-        lines += in_words(report.facts)
-        findings += report.findings
-    if not any(line["echo"] for line in facts["lines"]):
-        facts["unjudged"]["echo"] = "this adapter returns nothing"
-    if not all("wrong" in line for line in facts["lines"]):
-        facts["unjudged"]["wrong"] = "nothing was measured"
-    lines.append(f"found {len(facts['servos'])} of {plural(len(task.rig.dynamixels), 'servo')} of the rig")
-    if any(finding.fatal for finding in findings):
-        facts["unjudged"]["late"] = "the robot cannot be opened"
-    else:
-        show("stepping the limp robot")
-        with open_robot(task.rig, "real", port=task.port) as robot:
-            for servo in robot.values():
-                servo.torque_off()
-            robot.step()
-            end, late = robot.time + (1.0 if task.quick else 10.0), []
-            while robot.time < end and robot.step() != -1:
-                late.append(robot.last_step.late)
-        period = task.rig.robot.basic_time_step_ms
-        count = sum(lateness > 0 for lateness in late)
-        lines.append(f"{len(late)} steps of {period:g} ms: {count} late, by {max(late, default=0.0):.1f} ms at most")
-        findings += judge_lateness(late, period)
-    return StepOutcome(facts, lines, findings)
-
-
-def judge_lateness(late: Sequence[float], period: float) -> list[Finding]:
-    """Return a finding if the control period is too short for this line and computer; all in ms."""
-    count = sum(lateness > 0 for lateness in late)
-    problem = f"{count} of {len(late)} steps of {period:g} ms came late"
-    fix = "close other programs, remove what makes the line slow, or give the rig a longer basic_time_step_ms"
-    return [Finding("the computer", problem, fix, False, "late")] if count > _OFTEN * len(late) else []
-
-
-def measure_endings(task: Task, show: Show) -> StepOutcome:
-    """End a program that holds one servo, then all, by each signal; then read every servo's torque."""
-    names = [servo.name for line in task.lines for servo in line.servos]
-    facts: dict[str, Any] = {"endings": [], "unjudged": {}}
-    numbers = [signal.SIGTERM, signal.SIGKILL]
-    if any(line.port.startswith("rfc2217://") for line in task.lines):
-        facts["unjudged"][numbers.pop().name] = "no guard can inherit such a port"
-    lines = []
-    cases = [(held, number) for held in dict.fromkeys(((names[0],), tuple(names))) for number in numbers]
-    for held, number in cases:
-        what = held[0] if len(held) == 1 else plural(len(held), "servo")
-        show(f"{what}, {number.name}")
-        ending = {"signal": number.name, "servos": len(held), **_ended(task, held, number)}
-        facts["endings"].append(ending)
-        off = f"off, as all servos say {ending['seconds']:.2f} s later"
-        lines.append(f"{number.name} with {what} on: {', '.join(ending['on']) + ' still on' if ending['on'] else off}")
-        if ending["on"]:
-            break
-    return StepOutcome(facts, lines, judge_endings(facts, task.lines))
-
-
-def _ended(task: Task, held: Sequence[str], number: signal.Signals) -> dict[str, Any]:
-    """End a program that holds `held`; return the motion at torque on, the servos still on, and the time, s."""
-    command = [sys.executable, "-m", "axbridge.cli.verify", task.called, task.port or "", ",".join(held)]
-    pipe = subprocess.PIPE
-    with (
-        tempfile.TemporaryFile("w+", errors="replace") as words,
-        subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=words, errors="replace") as child,
-    ):
-        try:
-            assert child.stdout is not None
-            ready = select.select([child.stdout], [], [], _STARTS)[0]
-            line = child.stdout.readline() if ready else ""
-            if not line:
-                words.seek(0)
-                why = " ".join(words.read().split()) or "it printed nothing"
-                raise BusError(f"the program that holds the motors did not start: {why}", "try again")
-            started = time.monotonic()
-            child.send_signal(number)
-            with suppress(subprocess.TimeoutExpired):  # `powered` then shows the servos with torque
-                child.wait(_DIES)
-            on = powered(task.lines)
-            return {"moved_deg": math.degrees(float(line)), "on": on, "seconds": time.monotonic() - started}
-        finally:
-            child.terminate()  # SIGTERM first, so that it switches the motors off
-            try:
-                child.wait(_DIES)
-            except subprocess.TimeoutExpired:
-                child.kill()
+# ---- the motions, and what is judged of the measurements
 
 
 def hold(rig: Rig, port: str, names: list[str]) -> None:
@@ -426,25 +453,6 @@ def driven(before: int, now: int, goal: int) -> int:
     return min(abs(gone), abs(asked)) if gone * asked > 0 else 0
 
 
-def judge_endings(facts: Mapping[str, Any], lines: Sequence[ExpectedBus]) -> list[Finding]:
-    """Return findings for motors that stayed on, and for motors that jumped at torque on."""
-    findings = []
-    for ending in facts["endings"]:
-        findings += _left_on(lines, ending["on"], ending["signal"], ending["signal"])
-        if ending["moved_deg"] > _SNAPS:
-            problem = f"moved by {ending['moved_deg']:.0f}° when torque came on"
-            fix = "its goal was not where it stood: do this step again"
-            findings.append(Finding(f"one of {ending['servos']}", problem, fix, False, "snap"))
-    return findings
-
-
-def _left_on(lines: Sequence[ExpectedBus], on: Sequence[str], after: str, kind: str = "powered") -> list[Finding]:
-    problem = f"still had torque, or did not answer, after {after}"
-    fix = "what answers is off now; until this is understood, keep a hand on the switch, and send what was found"
-    servos = [servo for line in lines for servo in line.servos if servo.name in on]
-    return [Finding(name_of(servo), problem, fix, True, kind, servo.id) for servo in servos]
-
-
 def suited(rig: Rig) -> str:
     """Return the servo for the motion: of those whose limits allow it, the one that carries the fewest links."""
     low, high = ENDS
@@ -460,15 +468,6 @@ def suited(rig: Rig) -> str:
         carried[tree.parent[link]] += carried[link]
     behind = {name: carried[link] for name, link in tree.moved.items()}
     return min(able, key=lambda servo: behind.get(servo.joint, len(tree.links))).name
-
-
-def measure_motion(task: Task, path: Path, show: Show) -> None:
-    """Move one servo at half its torque while the others hold; record all to `path`."""
-    with (
-        open_robot(task.rig, "real", port=task.port) as robot,
-        recording_of(robot, path, task.rig, experiment="step, sine") as recorder,
-    ):
-        conduct(robot, suited(task.rig), recorder, 1.2 if task.quick else 4.0, show)
 
 
 def conduct(robot: Robot, servo: str, recorder: Recorder, period: float, progress: Progress = unseen) -> None:
@@ -489,11 +488,38 @@ def conduct(robot: Robot, servo: str, recorder: Recorder, period: float, progres
 
 
 def compared(path: Path, rig: Rig, servo: str) -> Comparison:
-    """Compare a recording of `measure_motion` with its simulation, in which the base is fixed."""
+    """Compare a recording of the motion with its simulation, in which the base is fixed."""
     recording = open_recording(path)
     held = rig if rig.world is None else rig.overridden({"world": {"fixed_base": True, "ground": False}})
     alone = replace(recording, tracks={servo: recording[servo]})
     return compare(alone, simulate(recording, held), labels=("measured", "simulated"))
+
+
+def judge_lateness(late: Sequence[float], period: float) -> list[Finding]:
+    """Return a finding if the control period is too short for this line and computer; all in ms."""
+    count = sum(lateness > 0 for lateness in late)
+    problem = f"{count} of {len(late)} steps of {period:g} ms came late"
+    fix = "close other programs, remove what makes the line slow, or give the rig a longer basic_time_step_ms"
+    return [Finding("the computer", problem, fix, False, "late")] if count > _OFTEN * len(late) else []
+
+
+def judge_endings(facts: Mapping[str, Any], lines: Sequence[ExpectedBus]) -> list[Finding]:
+    """Return findings for motors that stayed on, and for motors that jumped at torque on."""
+    findings = []
+    for ending in facts["endings"]:
+        findings += _left_on(lines, ending["on"], ending["signal"], ending["signal"])
+        if ending["moved_deg"] > _SNAPS:
+            problem = f"moved by {ending['moved_deg']:.0f}° when torque came on"
+            fix = "its goal was not where it stood: do this step again"
+            findings.append(Finding(f"one of {ending['servos']}", problem, fix, False, "snap"))
+    return findings
+
+
+def _left_on(lines: Sequence[ExpectedBus], on: Sequence[str], after: str, kind: str = "powered") -> list[Finding]:
+    problem = f"still had torque, or did not answer, after {after}"
+    fix = "what answers is off now; until this is understood, keep a hand on the switch, and send what was found"
+    servos = [servo for line in lines for servo in line.servos if servo.name in on]
+    return [Finding(name_of(servo), problem, fix, True, kind, servo.id) for servo in servos]
 
 
 def judge_motion(rig: Rig, comparison: Comparison, path: Path) -> StepOutcome:
@@ -516,41 +542,12 @@ def judge_motion(rig: Rig, comparison: Comparison, path: Path) -> StepOutcome:
     return StepOutcome(facts, [f"{name} beside its model {model.name}: {listed} apart"], findings)
 
 
-def measure_steps(task: Task, path: Path, show: Show) -> StepOutcome:
-    """Let the robot take some steps in the air, and measure how far its joints are behind their goals."""
-    gait = Gait(steps=2 if task.quick else 10)
-    about = {"experiment": "walk in the air", "gait": asdict(gait)}
-    with (
-        open_robot(task.rig, "real", port=task.port) as robot,
-        recording_of(robot, path, task.rig, **about) as recorder,
-    ):
-        outcome = walk(robot, gait, recorder, hanging=True, progress=show)
-    recording = open_recording(path)
-    part = next(part for part in recording.segments if part.name == "walk")
-    tracks = {name: track.between(part.start, part.end) for name, track in recording.items()}
-    walked = replace(recording, tracks=tracks)
-    weakest = min(float(np.nanmin(track.voltage)) for track in walked.values())
-    # without the constant delay
-    behind = {pair.name: (pair.aligned or pair.plain).worst for pair in following(walked).pairs}
-    worst = max(behind, key=lambda name: behind[name])
-    facts = {"steps": gait.steps, "seconds": outcome.seconds, "behind_deg": behind, "weakest_v": weakest}
-    lag = f"{worst} was {behind[worst]:.1f}° behind its goal at most"
-    line = f"{plural(gait.steps, 'step')} in {outcome.seconds:.1f} s; {lag}; {weakest:.1f} V at least"
-    return StepOutcome(facts, [line], judge_steps(task.rig, behind))
-
-
 def judge_steps(rig: Rig, behind: Mapping[str, float]) -> list[Finding]:
     """Return a finding for each joint that was too far behind its goal, degrees."""
     fix = f"look what holds it, and at its supply; then axbridge verify --rig {rig.path} --only joints"
     problem = "was {:.0f}° behind its goal, though it carried nothing but itself"
     slow = [(f"{servo.name} (id {servo.id})", servo.id, behind.get(servo.name, 0.0)) for servo in rig.servos]
     return [Finding(name, problem.format(far), fix, False, "behind", id_) for name, id_, far in slow if far > _BEHIND]
-
-
-def with_what_is_left_on(lines: Sequence[ExpectedBus], outcome: StepOutcome) -> StepOutcome:
-    """Add findings for motors that are still on after a step to its outcome."""
-    left = _left_on(lines, powered(lines), "its program had ended")
-    return replace(outcome, findings=[*outcome.findings, *left])
 
 
 @contextmanager
@@ -569,6 +566,145 @@ def torque_limits_kept(lines: Sequence[ExpectedBus]) -> Iterator[None]:
                 for servo in line.servos:
                     for _ in range(CONFIRMED):
                         bus.sync_write(servo.protocol.torque_limit, {servo.id: limits[servo.id]})
+
+
+# ---- outcomes: saved for the next run, judged by the promises of the docs, reported
+
+
+@dataclass(frozen=True)
+class _Kept:
+    rig: str
+    steps: dict[str, StepOutcome]
+
+
+def save(path: Path, rig: Rig, outcomes: Outcomes) -> None:
+    """Save the outcomes of the steps so far, by name."""
+    with writing(path):
+        write_whole(path, TypeAdapter(_Kept).dump_json(_Kept(rig.name, dict(outcomes)), indent=1, fallback=float))
+
+
+def load(path: Path, rig: Rig) -> dict[str, StepOutcome]:
+    """Load the outcomes of an earlier run; empty without a file."""
+    if not path.exists():
+        return {}
+    hint = "name another folder with --out, or add --force"
+    try:
+        kept = TypeAdapter(_Kept).validate_json(path.read_bytes())
+    except (ValueError, OSError) as failure:
+        raise UsageError(f"{path} is not what `axbridge verify` wrote", hint) from failure
+    if kept.rig != rig.name:
+        raise UsageError(f"{path} is of rig {kept.rig}, not of {rig.name}", hint)
+    return kept.steps
+
+
+class Promise(NamedTuple):
+    """A promise of a page of the docs, the step that tests it, and the kind of finding that breaks it."""
+
+    page: str
+    words: str
+    step: str
+    broken: str
+
+
+PROMISES = (
+    Promise("safety.md", "a program's end switches the motors off", "motion", "powered"),
+    Promise("safety.md", "SIGTERM switches the motors off", "endings", "SIGTERM"),
+    Promise("safety.md", "after SIGKILL the guard process switches the motors off", "endings", "SIGKILL"),
+    Promise("safety.md", "nothing snaps when torque comes on", "endings", "snap"),
+    Promise("troubleshooting.md", "the adapter hands answers over at once", "line", "latency"),
+    Promise("troubleshooting.md", "an adapter's echo is removed", "line", "echo"),
+    Promise("troubleshooting.md", "no value is wrong", "line", "wrong"),
+    Promise("first-servo.md", "the servos get what they need", "line", "voltage"),
+    Promise("troubleshooting.md", "every servo answers reads and writes", "line", "status"),
+    Promise("troubleshooting.md", "the control period is kept", "line", "late"),
+)
+_VERDICTS = "seen", "not kept", "cannot be judged here", "not tried"
+
+
+def judged(outcomes: Outcomes) -> list[tuple[Promise, str, str]]:
+    """Return every promise with its verdict and the reason."""
+    verdicts = []
+    for promise in PROMISES:
+        outcome = outcomes.get(promise.step)
+        verdict, why = "seen", f"step {promise.step}"
+        if outcome is None or outcome.state != "done":
+            verdict, why = "not tried", f"step {promise.step} was not done"
+        elif promise.broken in outcome.facts.get("unjudged", {}):
+            verdict, why = "cannot be judged here", outcome.facts["unjudged"][promise.broken]
+        elif broken := [f"{bad.subject} {bad.problem}" for bad in outcome.findings if bad.kind == promise.broken]:
+            verdict, why = "not kept", "; ".join(broken)
+        verdicts.append((promise, verdict, why))
+    return verdicts
+
+
+def counted(outcomes: Outcomes) -> str:
+    """Return the number of promises of each verdict as text."""
+    verdicts = [verdict for _, verdict, _ in judged(outcomes)]
+    return ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in _VERDICTS)
+
+
+def verdict(rig: Rig, outcomes: Outcomes) -> tuple[int, str]:
+    """Return the exit code, and the result in words with all open points."""
+    states = {name: outcomes[name].state if name in outcomes else "not done" for name in STEPS}
+    if not can_walk(rig):
+        states.pop("walk", None)
+    wrong = len(grouped(finding for outcome in outcomes.values() for finding in outcome.findings))
+    open_ = [
+        f"{', '.join(names)} {state}"
+        for state in ("failed", "skipped", "not done")
+        if (names := [name for name, own in states.items() if own == state])
+    ]
+    unknown = len(rig.servos) - len(_facts(outcomes, "joints").get("turns", ()))
+    if states.get("joints") == "done" and unknown:
+        open_.append(f"{unknown} of {len(rig.servos)} directions unknown")
+    broken = bool(wrong) or "failed" in states.values()
+    word = "NOT PASSED" if broken else "not complete" if open_ else "passed"
+    points = "; ".join([*([f"{wrong} to repair"] if wrong else []), *open_]) or "nothing to repair"
+    return FAILED_CHECK if broken else DONE, f"{word}: {points}"
+
+
+def write_report(folder: Path, rig: Rig, outcomes: Outcomes, private: Mapping[str, str]) -> None:
+    """Write the text, which can be sent to others, because words in `private` are replaced."""
+    laid = f", laid over {rig.bases[-1].stem}" if rig.bases else ""
+    robot = f"rig {rig.name}, as it comes with axbridge" if rig.comes_along else f"a rig of the owner's{laid}"
+    kinds = Counter(rig.specs[servo.name].profile.name for servo in rig.dynamixels)
+    today = f"{datetime.now(timezone.utc):%Y-%m-%d}"
+    lines = [
+        f"{verdict(rig, outcomes)[1]}. Promises: {counted(outcomes)}.",
+        f"{robot}; {', '.join(f'{count} x {kind}' for kind, count in kinds.items())}",
+        f"axbridge {__version__}, Python {platform.python_version()}, {platform.system()}; {today}",
+    ]
+    if any(line["adapter"] == "pty" for line in _facts(outcomes, "line").get("lines", ())):
+        lines.append("no real servos: these are served on a pseudo-terminal")
+    lines += [line for name in STEPS for line in _chapter(rig, name, outcomes)]
+    if registers := _facts(outcomes, "line").get("servos", {}):
+        lines += ["", "Servos"]
+    for subject, held in registers.items():
+        lines.append(f"  {subject}; {', '.join(f'{name} {value}' for name, value in held.items())}")
+    text = "\n".join([*lines, _COMMENTS])
+    for word in sorted(private, key=len, reverse=True):
+        text = text.replace(word, private[word]) if len(word) > 1 else text
+    with writing(folder / TEXT):
+        write_whole(folder / TEXT, text)
+
+
+def _chapter(rig: Rig, name: str, outcomes: Outcomes) -> Iterable[str]:
+    """Yield a step as lines of text: its outcome, promises, faults and repairs."""
+    outcome = outcomes.get(name) or StepOutcome(lines=["not done"])
+    yield from ("", STEPS[name][0], *([f"  {outcome.state}"] if outcome.state != "done" else []))
+    yield from (f"  {line}" for line in outcome.lines)
+    if outcome.state == "failed":
+        yield f"  then axbridge verify --rig {rig.path} --only {name}"
+    for promise, verdict, why in judged(outcomes):
+        if promise.step == name:
+            reason = "" if verdict in {"seen", "not tried"} else f": {why}"
+            yield f"  {promise.words}; {verdict}{reason}; docs/{promise.page}"
+    for subject, problem, fix in grouped(outcome.findings):
+        yield from (f"  ! {subject}: {problem}", f"    {fix}")
+
+
+def _facts(outcomes: Outcomes, step: str) -> dict[str, Any]:
+    return outcomes[step].facts if step in outcomes else {}
 
 
 if __name__ == "__main__":

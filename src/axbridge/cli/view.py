@@ -9,16 +9,13 @@ from pathlib import Path
 from time import sleep
 from typing import Annotated
 
-import typer
-
-from axbridge.cli import options as opt
-from axbridge.cli.app import app, note
+from axbridge import Rig, simulate
+from axbridge.cli.app import note
 from axbridge.cli.exit import early_end, stopping
+from axbridge.cli.options import MODELS, WRITES, ExplicitPort, check_needs, names_rig, opened, verb
 from axbridge.cli.progress import progress
-from axbridge.comparison.simulate import simulate
-from axbridge.config.rig import Rig
 from axbridge.errors import PortError, UsageError, require
-from axbridge.files import check_new, write_whole, writing
+from axbridge.files import write_whole, writing
 from axbridge.recording.provenance import origin_in_words, rig_of
 from axbridge.robot.calibration import rig_of_scan
 from axbridge.robot.open import chosen_backend, open_robot
@@ -29,29 +26,26 @@ from axbridge.view.web_server import WebServer
 _LONGEST_SLEEP = 4e6  # s, 46 days; some systems refuse more
 
 
-@app.command(epilog="--rig bioloid")
+_FIRST_FREE = "Port of the page; default: the first free one from 8080."
+
+
+@verb("--rig bioloid")
 def view(
     recordings: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="RECORDING.mcap…|RIG", help="Play recordings again, beside each other; or show a rig."),
+        list[Path] | None, "Play recordings again, beside each other; or show a rig.", "RECORDING.mcap…|RIG"
     ] = None,
     *,
-    rig: Annotated[str | None, opt.shared("--rig", "The robot; with a recording: also show a simulation.")] = None,
-    model: Annotated[str | None, opt.shared("--model", f"{opt.MODELS}.")] = None,
-    engine: opt.EngineOption = None,
-    backend: opt.BackendOption = None,
-    port: opt.ExplicitPortOption = None,
-    out: Annotated[
-        Path | None, opt.shared("--out", "Recordings, as a page without a server.", metavar="PAGE.html")
-    ] = None,
-    page_port: Annotated[
-        int | None, typer.Option(min=0, max=65535, help="Port of the page; default: the first free one from 8080.")
-    ] = None,
-    host: Annotated[str, typer.Option(help="Of the page; one that others reach needs a token.")] = "127.0.0.1",
-    browser: Annotated[bool, opt.shared("--open/--no-open")] = True,
-    duration: Annotated[float, opt.shared("--duration", "0: until Ctrl-C.", min=0.0)] = 0.0,
-    seed: opt.SeedOption = 0,
-    force: opt.ForceOption = False,
+    rig: Annotated[str | None, "The robot; with a recording: also show a simulation."] = None,
+    model: Annotated[str | None, f"{MODELS}."] = None,
+    engine: str | None = None,
+    backend: str | None = None,
+    port: ExplicitPort = None,
+    out: Annotated[Path | None, "Recordings, as a page without a server.", "PAGE.html", WRITES] = None,
+    page_port: Annotated[int | None, _FIRST_FREE, {"min": 0, "max": 65535}] = None,
+    host: Annotated[str, "Of the page; one that others reach needs a token."] = "127.0.0.1",
+    open_: bool = True,
+    duration: Annotated[float, "0: until Ctrl-C.", {"min": 0.0}] = 0.0,
+    seed: int = 0,
 ) -> None:
     """Show a robot live in the browser and move it from there: sliders, poses, moves, registers, curves.
 
@@ -59,14 +53,13 @@ def view(
     With recordings, the page plays them beside each other, or one beside a simulation of it.
     """
     paths = list(recordings or ())
-    if rig is None and paths and opt.names_rig(paths[-1]):  # the word --rig may be left out
+    if rig is None and paths and names_rig(paths[-1]):  # the word --rig may be left out
         rig = str(paths.pop())
     if paths:
-        check_new(out, force=force, sources=(*paths, rig, model))  # before the simulation, which takes a while
         replay = _replay(paths, rig, model, engine)
         if out is None:
             with early_end(lambda _: "stopped: the page is closed"):
-                _serve(replay, paths[0].name, page_port, host, duration or math.inf, browser=browser)
+                _serve(replay, paths[0].name, page_port, host, duration or math.inf, browser=open_)
         else:
             with writing(out):
                 write_whole(out, replay)
@@ -98,16 +91,16 @@ def view(
             if backend == "sim":  # a simulation cannot hurt anyone
                 for servo in robot.values():
                     servo.torque_on()
-            page = attach(robot, port=page_port, host=host, browser=browser, say=partial(print, flush=True))
+            page = attach(robot, port=page_port, host=host, browser=open_, say=partial(print, flush=True))
             page.run(duration or math.inf)  # the robot closes the page after its motors are off
 
 
 def _replay(paths: list[Path], rig: str | None, model: str | None, engine: str | None) -> str:
     if len(paths) > 1 and rig is not None:
         raise UsageError("both several recordings and --rig are given", "give one of them")
-    opt.check_needs(rig, model=model, engine=engine)
+    check_needs(rig, model=model, engine=engine)
     with progress("reading") as show:
-        recordings = [opt.opened(path) for path in paths]
+        recordings = [opened(path) for path in paths]
         if rig is None:
             return replay_page(rig_of(recordings[0]), recordings)
         show("simulating")

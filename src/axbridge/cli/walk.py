@@ -4,49 +4,41 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from axbridge.cli import options as opt
-from axbridge.cli.app import DONE, FAILED_CHECK, app, note, report
+from axbridge.cli.app import DONE, FAILED_CHECK, note
 from axbridge.cli.exit import interruptible, motors_after
+from axbridge.cli.options import WRITES, Result, RigOption, Where, verb
 from axbridge.cli.progress import progress
-from axbridge.config.rig import Rig
 from axbridge.errors import require
-from axbridge.files import check_new
 from axbridge.motion.gait import Gait
 from axbridge.motion.walking import check
 from axbridge.motion.walking import walk as walk_with
 from axbridge.recording.provenance import origin_in_words
 from axbridge.recording.robot_recorder import recording_of
-from axbridge.robot.open import chosen_backend, open_robot
+from axbridge.robot.open import open_robot
 from axbridge.view.attach import watched
 
 _SLOWER = 1.05  # ratio of measured to planned time above which a note is printed
 
 
-@app.command(epilog="--rig bioloid --steps 6")
+@verb("--rig bioloid --steps 6")
 def walk(
     *,
-    rig: opt.RigOption,
-    backend: opt.BackendOption = None,
-    engine: opt.EngineOption = None,
-    model: opt.ModelOption = None,
-    port: opt.ExplicitPortOption = None,
-    steps: Annotated[int, typer.Option(help="Steps ahead.")] = 12,
-    period: Annotated[float, opt.shared("--period", "Of two steps.")] = 1.3,
-    step_length: Annotated[float, typer.Option(help="Ahead, cm a step; negative: back.")] = 4.0,
-    side_step: Annotated[float, typer.Option(help="To the left, cm in two steps.")] = 0.0,
-    turn: Annotated[float, typer.Option(help="To the left, degrees in two steps.")] = 0.0,
-    step_height: Annotated[float, typer.Option(help="How high a foot is lifted, cm.")] = 1.6,
-    feedback: Annotated[float, typer.Option(help="Share of the measured lean that hips correct, such as 0.3.")] = 0.0,
-    record: opt.RecordOption = None,
-    view: opt.ViewOption = False,
-    force: opt.ForceOption = False,
-    seed: opt.SeedOption = 0,
-    json: opt.JsonOption = False,
-) -> int:
+    rig: RigOption,
+    where: Where,
+    steps: Annotated[int, "Steps ahead."] = 12,
+    period: Annotated[float, "Of two steps."] = 1.3,
+    step_length: Annotated[float, "Ahead, cm a step; negative: back."] = 4.0,
+    side_step: Annotated[float, "To the left, cm in two steps."] = 0.0,
+    turn: Annotated[float, "To the left, degrees in two steps."] = 0.0,
+    step_height: Annotated[float, "How high a foot is lifted, cm."] = 1.6,
+    feedback: Annotated[float, "Share of the measured lean that hips correct, such as 0.3."] = 0.0,
+    record: Annotated[Path | None, WRITES] = None,
+    view: bool = False,
+    seed: int = 0,
+) -> Result:
     """Let a Bioloid get up, walk, and switch its motors off.
 
     Its steps are planned before it starts; only with --feedback does the measured lean correct them. Hold a real robot
@@ -57,15 +49,13 @@ def walk(
         turn=math.radians(turn), step_height=step_height / 100, feedback=feedback,
     )  # fmt: skip
     require("planning a walk", "scipy", "mujoco")
-    loaded = Rig.load(rig).with_engine(engine).with_model(model)
-    check_new(record, force=force)
-    backend = chosen_backend(backend, port)
+    loaded, backend = where.rig(rig), where.chosen
     realtime = True if view and backend == "sim" else None
     with (
         interruptible(record, loaded),
         watched(wanted=view),
-        progress("opening the robot", quiet=json) as show,
-        open_robot(loaded, backend, port=port, seed=seed, realtime=realtime) as robot,
+        progress("opening the robot") as show,
+        open_robot(loaded, backend, port=where.port, seed=seed, realtime=realtime) as robot,
     ):
         if record is None:
             outcome = walk_with(robot, gait, progress=show)
@@ -93,6 +83,5 @@ def walk(
     lines.append(f"energy    {outcome.energy:.0f} J, {outcome.energy / outcome.seconds:.1f} W")
     lines += [] if record is None else [f"recording {record}"]
     lines += [] if robot.backend == "sim" else [motors_after(loaded)]
-    more = {"origin": robot.origin, "speed": outcome.speed, "recording": None if record is None else str(record)}
-    report("walk-1", {**asdict(outcome), **more}, lines, json=json)
-    return FAILED_CHECK if outcome.fell else DONE
+    more = {"origin": robot.origin, "speed": outcome.speed, "recording": record and str(record)}
+    return Result({**asdict(outcome), **more}, lines, FAILED_CHECK if outcome.fell else DONE)

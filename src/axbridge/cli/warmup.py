@@ -5,10 +5,9 @@ from __future__ import annotations
 import time
 
 import axbridge
-from axbridge.cli.app import app
+from axbridge import Rig, simulate
+from axbridge.cli.options import verb
 from axbridge.cli.progress import progress
-from axbridge.comparison.simulate import simulate
-from axbridge.config.rig import Rig
 from axbridge.errors import install
 from axbridge.jit import COMPILED, cache_folder, compile_first, kernels
 from axbridge.recording.sample_logs import load
@@ -17,7 +16,7 @@ from axbridge.sim.engines.choice import installed
 _PLAY = {"motor": {"armature": 0.004, "backlash": 0.01}}  # backlash uses other kernels
 
 
-@app.command(epilog="")
+@verb("")
 def warmup() -> None:
     """Compile the code that simulations and fits need, once for each user, machine and Python.
 
