@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 import axbridge
-from axbridge.cli.app import DONE, HARDWARE, MISUSE
+from axbridge.cli.app import DONE
 from axbridge.cli.by_hand import ManualProcedure
 from axbridge.config.registers import Instruction
 from axbridge.config.rig import Rig
@@ -241,16 +241,6 @@ def test_a_servo_that_is_lost_again_while_all_are_made_limp_is_waited_for_again(
 def wiggle(wizard, tell, row):
     wizard.press("w")
     until(lambda: tell("register torque_limit")[row] == 205 and tell("register torque_enable")[row])
-
-
-@pytest.mark.parametrize(
-    ("options", "code", "why"),
-    [(["--joints", "tail"], MISUSE, "has no servo 'tail'"), ([], HARDWARE, "/dev/unheard_of")],
-)
-def test_an_impossible_calibration_is_refused_in_two_lines(mine, options, code, why, said):
-    refused = said("calibrate", "--rig", mine, *options, "--port", "/dev/unheard_of", code=code)
-    assert why in refused
-    assert refused.count("\n") == 2
 
 
 def test_a_servo_without_led_and_a_jump_of_its_count_are_reported(tmp_path):

@@ -23,13 +23,6 @@ VERBS = (
     *(["record", "step", "bare_horn", *REAL], ["teach", "bench_arm", "--out", "m.json", "--duration", "1"]),
     *(["play", "sample:bow", "bioloid", *REAL], ["walk", "bioloid", *REAL], ["verify", "bench_arm"]),
 )
-WITH_A_RIG = (
-    *("off", "doctor", "monitor", "view", "verify", "calibrate", "walk", "demo", "serve", "rig show"),
-    *("record step", "play sample:bow", "servo info shoulder", "teach --out m.json"),
-    *("export mujoco --out a.xml", "export bam --out a.json", "move convert sample:bow a.mtn"),
-    *("move optimise sample:bow b.json", "sweep --over seed=0,1", "run idle.py --rig"),
-)
-ONE_WAY = {"rig show", "export mujoco --out a.xml", "export bam --out a.json", "serve", *WITH_A_RIG[-2:]}
 
 
 def test_off_names_the_servo_of_a_rig_that_does_not_confirm(said):
@@ -75,14 +68,6 @@ def test_ports_says_so_when_there_is_no_adapter_but_a_built_in_port(said, monkey
     assert said("ports", code=HARDWARE).split(maxsplit=1) == ["/dev/ttyS0", "built-in, not a USB adapter\n"]
 
 
-@pytest.mark.parametrize("verb", [*WITH_A_RIG, *(f"{verb} --rig" for verb in WITH_A_RIG if verb not in ONE_WAY)])
-def test_an_unknown_rig_is_refused_with_or_without_the_word_rig(verb, said):
-    Path("idle.py").touch()
-    refused = said(*verb.split(), "bench_amr", code=MISUSE)
-    assert "did you mean 'bench_arm'?" in refused
-    assert refused.count("\n") == 2
-
-
 @pytest.mark.parametrize("kind", ["rigs", "models", "profiles", "moves", "samples", "experiments", "faults"])
 def test_list_prints_the_same_number_of_entries_as_json(kind, said):
     assert len(json.loads(said("list", kind, "--json"))["kinds"][kind]) == said("list", kind).count("\n") > 0
@@ -107,17 +92,6 @@ def test_a_servo_is_given_by_id_or_name_and_a_rig_with_or_without_the_word_rig(n
     said("export", "bam", "bench_arm", "--servo", named, "--out", "m.json", "--json")
     drawn = json.loads(said("plot", "step.mcap", "--json"))
     assert drawn["out"] == "step.plot.html"  # the comparison's page has the shorter name
-
-
-@pytest.mark.parametrize("command", [
-    "record step bench_arm", "export bam bench_arm --out m.json",
-    "identify step.mcap --rig bench_arm --model ax12 --out p.toml",
-])  # fmt: skip
-@pytest.mark.parametrize("named", ["elbow", "7"])
-def test_an_unknown_servo_of_a_rig_is_refused_with_the_known_ones(command, named, said):
-    refused = said(*command.split(), "--servo", named, code=MISUSE)
-    assert f"rig bench_arm has no servo '{named}'\nit has: shoulder (1)" in refused
-    assert list(Path().iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -170,23 +144,6 @@ def test_a_rig_is_not_copied_into_a_folder_with_files_or_with_given_parameters(s
     assert [path.name for path in Path().iterdir()] == ["notes.txt"]
     Path("empty").mkdir()
     said("rig", "copy", "pan_tilt", "empty")
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ('[[servo]]\nname = "tilt"\njoint = "nod"\n', "servo.tilt.joint: joint 'nod' is not in pan_tilt.urdf"),
-        ('[[servo]]\nname = "tilt"\nregisters = { colour = 1 }\n', "servo.tilt.registers.colour: ax-12a has no such"),
-        ('[[servo]]\nname = "tilt"\nregisters = { id = 3 }\n', "servo.tilt.registers.id: this is no setting of a rig"),
-        ('[[servo]]\nname = "tilt"\nregisters = { torque_enable = 1 }\n', "torque_enable: this is no setting of a rig"),
-        ("[safety]\npark = { pan = 30 }\n", "safety.park.pan: 30 rad is beyond the limits of 'pan', -2 to 2 rad"),
-        ("[safety]\nvoltage = [14, 9]\n", "safety.voltage: these are no lowest and highest V"),
-    ],
-)
-def test_check_reports_the_servo_and_its_fault(said, text, words):
-    Path("mine.toml").write_text(f'base = "pan_tilt"\n{text}')
-    assert words in said("rig", "check", "mine.toml", code=2)
-    assert "did you mean 'mine.toml'? known names: bare_horn" in said("rig", "check", "mine", code=2)
 
 
 def test_a_zero_that_is_left_out_is_the_middle_of_its_servo(said):

@@ -94,53 +94,6 @@ def test_help_lists_the_verbs_in_groups_in_the_order_of_first_use(said):
 
 
 @pytest.mark.parametrize(
-    ("typed", "words"),
-    [
-        ("serv", "did you mean 'servo' or 'serve'?"),
-        ("servo inof 1", "did you mean 'info'?"),
-        ("servo goto 1", "see `axbridge servo goto --help`"),
-        ("scan --prt x", "did you mean --port?"),
-        ("scan /dev/x", "did you mean --port /dev/x?"),
-        ("scan COM3", "did you mean --port COM3?"),
-        ("scan /tmp/arm", "did you mean --port /tmp/arm?"),
-        ("scan --nosuch", "axbridge: no such option: --nosuch\n"),
-        ("ports --nosuch", "axbridge: no such option: --nosuch\n"),
-        ("info a b", "one word too many: b"),
-        ("info a b c", "2 words too many: b c"),
-        ("info a --json=yes", "--json takes no value"),
-        ("scan --port", "--port needs a value"),
-        ("record", "experiment is missing: step, fall,"),
-        ("servo set-id 1 300", "NEW must be at most 253, not '300'"),
-        ("record step bench_arm --seed -1", "--seed must be at least 0, not '-1'"),
-        ("record step bench_arm --amplitude x", "--amplitude must be a number, not 'x'"),
-        ("record sine bench_arm --period 0", "period 0 s is not positive and finite"),
-        ("run missing.py --duration -1", "--duration -1 is no time"),
-        ("run missing.py --duration nan", "--duration nan is no time"),
-        ("off --port /dev/none --baud 0", "0 is no baud rate"),
-        ("identify a.mcap --rig bench_arm", "--model is missing: Servo model. To begin with"),
-        ("rig new x --profile ax-12a", "add --urdf FILE.urdf"),
-        ("record stepp --rig bench_arm", "did you mean 'step'?"),
-        ("record step --rig bench_arm --backend rael", "did you mean 'real'?"),
-        ("record step bench_arm --tick 16", "write --tick 16ms"),
-        ("record step bench_arm --tick soon", "'soon' is no time"),
-        ("play bow bioloid", "sample:bow comes with axbridge"),
-        ("view a.mcap b.mcap --rig bench_arm", "both several recordings and --rig"),
-        ("view a.mcap --model p.toml", "--model needs the rig"),
-        ("view missing.mcap", "missing.mcap"),
-        ("calibrate --rig pan_tilt --port /dev/none", "run `axbridge rig copy pan_tilt my_pan_tilt`"),
-        ("verify --rig bioloid --only line,kneel --port /dev/none", "no step 'kneel'"),
-        ("verify --rig bench_arm --only walk --port /dev/none", "has no legs that walk"),
-        ("id", "servo set-id"), ("goto", "servo goto"), ("torque", "axbridge off"), ("simulate", "compare"),
-        ("replay", "view FILE.mcap"), ("bench", "doctor"), ("version", "--version"), ("read", "servo read"),
-    ],
-)  # fmt: skip
-def test_a_typing_error_is_answered_in_two_lines(typed, words, said):
-    refused = said(*typed.split(), code=2)
-    assert words in refused
-    assert refused.count("\n") <= 2
-
-
-@pytest.mark.parametrize(
     ("shell", "typed", "expected"),
     [
         ("bash", "axbridge ser", ("serve", "servo")),

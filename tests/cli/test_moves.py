@@ -165,37 +165,6 @@ def lead(tell):
     tell("seen")
 
 
-@pytest.mark.parametrize(
-    ("words", "why"),
-    [
-        ("play nod.json --rig bench_arm", "robot 'bench_arm' has no servo pan, tilt"),
-        ("play nod.json --rig pan_tilt --joints tail", "no joint tail"),
-        ("play nod.json --rig pan_tilt --page 7", "no page '7'"),
-        ("play nod.json --rig pan_tilt --pace 0", "pace of 0"),
-        *(
-            (f"play {name} --rig pan_tilt", name)
-            for name in ("bad.json", "none.json", "none.mtn", "none.motion", "move.txt")
-        ),
-        ("move convert nod.json a.mtn", "give --rig"),
-        ("move convert nod.json a.mtn --rig bench_arm", "joint 'pan' has no id"),
-        ("move convert nod.json a.txt", "name it .json, .mtn or .motion"),
-        ("move convert nod.json nod.json", "both read and to be written"),
-        ("move convert nod.json bad.json", "already there"),
-        ("teach --rig pan_tilt --out a.txt", "no such kind of move"),
-        ("teach --rig pan_tilt --out /dev/full/a.json", "cannot be written"),
-        ("teach --rig pan_tilt --out a.json --duration -1", "--duration"),
-        ("teach --rig pan_tilt --out a.json --joints tail", "has no servo 'tail'"),
-        ("teach --rig pan_tilt --out a.json --stiffness 3", "a stiffness of 3"),
-    ],
-)
-def test_impossible_requests_are_refused_before_motion_and_writes(hand, file, words, why, said):
-    file.with_name("bad.json").write_text("{}")
-    refused = said(*words.split(), *["--port", hand[0]] * words.startswith("teach"), code=app.MISUSE)
-    assert why in refused
-    assert refused.count("\n") <= 2
-    assert sorted(path.name for path in file.parent.iterdir()) == ["bad.json", "nod.json"]
-
-
 @pytest.mark.parametrize("kind", ["json", pytest.param("mtn", marks=pytest.mark.ci)])
 def test_a_hand_teaches_between_two_keys_and_the_arm_repeats_it(hand, tmp_path, said, kind):
     port, tell = hand

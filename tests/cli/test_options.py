@@ -1,12 +1,10 @@
 """Options have one name and one meaning across all verbs, checked on the verbs' declarations."""
 
 from collections import defaultdict
-from pathlib import Path
 
 import pytest
 
 import axbridge
-from axbridge.cli.app import MISUSE
 from axbridge.cli.options import SHARED
 from axbridge.config.model import to_toml
 from axbridge.config.rig import Rig
@@ -48,40 +46,6 @@ def test_every_verb_that_simulates_has_engine():
     assert simulating == set(USES["--engine"])
 
 
-@pytest.fixture
-def folder(tmp_path, said):
-    said("record", "step", "--rig", "bench_arm", "--angle", "5", "--duration", "0.1", "--out", "step.mcap")
-    for name in ("mine.toml", "mine.html", "mine.png", "demo/report.html", "walk/report.png"):
-        Path(name).parent.mkdir(exist_ok=True)
-        Path(name).write_text("kept")
-    return tmp_path
-
-
-IDENTIFY = ("identify", "step.mcap", "--rig", "bench_arm", "--model", "ax12")
-
-
-@pytest.mark.parametrize(
-    ("command", "there"),
-    [
-        (("compare", "step.mcap", "--out", "mine.html"), "mine.html"),
-        (("compare", "step.mcap", "--html", "mine.png"), "mine.png"),
-        ((*IDENTIFY, "--out", "mine.toml"), "mine.toml"),
-        ((*IDENTIFY, "--out", "new.toml", "--html", "mine.html"), "mine.html"),
-        (("demo", "--out", "demo"), "demo/report.html"),
-        (("demo", "--rig", "bioloid", "--out", "walk"), "walk/report.png"),
-    ],
-)
-@pytest.mark.slow
-def test_an_existing_file_is_refused_before_any_work(command, there, folder, said):
-    before = sorted(folder.rglob("*"))
-    refused = said(*command, code=MISUSE)
-    assert refused.startswith("axbridge: ")
-    assert f"{there} is already there" in refused
-    assert "--force" in refused
-    assert Path(there).read_text() == "kept"
-    assert sorted(folder.rglob("*")) == before
-
-
 SCRIPT = """
 import sys
 import axbridge
@@ -118,25 +82,6 @@ def test_a_script_that_opens_its_robot_by_name_gets_the_given_model(tmp_path, mo
     (tmp_path / "scripts" / "it.py").write_text(SCRIPT)
     written = said("run", "scripts/it.py", "--model", "mine.toml", "--", "koch")  # koch is an argument of the script
     assert written == "mine koch\nnote: bench_arm: simulated (bullet)\n"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("verb", ["play", "walk", "record", "run", "view", "serve", "compare"])
-def test_an_unknown_model_is_refused_with_the_known_ones(verb, tmp_path, said):
-    (tmp_path / "it.py").write_text("")
-    Move(pages={"1": Page(keys=(Key(positions={"left_knee": 1.0}, time=0.1),))}).save(tmp_path / "it.json")
-    if verb == "compare":
-        said("record", "step", "bench_arm", "--angle", "5", "--duration", "0.1")
-    command = {
-        "play": "play it.json", "record": "record step --out it.mcap", "run": "run it.py", "walk": "walk",
-        "view": "view --no-open", "serve": "serve bench_arm", "compare": "compare step.mcap",
-    }[verb].split()  # fmt: skip
-    before = sorted(tmp_path.rglob("*"))
-    rig = [] if verb == "serve" else ["--rig", "bench_arm" if verb in {"record", "compare"} else "bioloid"]
-    refused = said(*command, *rig, "--model", "lima2008", code=MISUSE)
-    assert "lima2008" in refused
-    assert "known names: ax12, ax18, lima2009" in refused
-    assert sorted(tmp_path.rglob("*")) == before
 
 
 @pytest.mark.slow

@@ -25,29 +25,9 @@ def test_each_joint_of_a_urdf_gets_a_servo_of_the_profile(profile, urdf, said):
     check_rig(rig)
 
 
-@pytest.mark.parametrize("name", [".", "..", "/"])
-def test_a_folder_without_a_name_of_its_own_is_refused(name, urdf, said):
-    for source in ((), ("--urdf", urdf, "--profile", "ax-12a")):
-        assert f"{name} has no name for the rig\ngive the name of a new folder\n" in said(
-            "rig", "new", name, *source, code=2
-        )
-
-
 def test_an_existing_rig_is_replaced_only_with_force(urdf, said):
     command = ("rig", "new", "mine", "--urdf", urdf, "--profile", "ax-12a")
     said(*command)
     assert "replace it with --force" in said(*command, "--ids", "6,5,4,3,2,1", code=2)
     said(*command, "--ids", "6,5,4,3,2,1", "--force")
     assert [servo.id for servo in Rig.load("mine").servos] == [6, 5, 4, 3, 2, 1]
-
-
-@pytest.mark.parametrize(
-    ("options", "why"),
-    [
-        ("--profile ax-12a --ids 1,2", "6 joints of arm.urdf turn"),
-        ("--profile ax-12a --ids 1,2,3,4,5,5", "5 appears twice"),
-        ("", "add --profile"),
-    ],
-)
-def test_wrong_ids_and_a_missing_profile_are_refused(urdf, said, options, why):
-    assert why in said("rig", "new", "mine", "--urdf", urdf, *options.split(), code=2)

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from axbridge.bus.serial import SerialBus
-from axbridge.cli.app import FAILED_CHECK, MISUSE
+from axbridge.cli.app import FAILED_CHECK
 from axbridge.config.registers import Address
 from axbridge.config.rig import Rig
 from axbridge.recording.stored import open_recording
@@ -111,7 +111,7 @@ LONG = [pytest.mark.ci, pytest.mark.alone]
         *(pytest.param(name, marks=pytest.mark.ci) for name in ("head_gripper", "comb of Feetech")),
     ],
 )
-def test_a_correct_robot_passes_and_its_text_reports_each_promise(tmp_path, name):
+def test_a_correct_robot_passes_and_its_text_names_no_person_or_path(tmp_path, name):
     out, (held, nudged), walks = tmp_path / "out", RIGHT[name], name == "bioloid"
     if name == "comb of Feetech":
         (tmp_path / "rig").mkdir()
@@ -135,8 +135,6 @@ def test_a_correct_robot_passes_and_its_text_reports_each_promise(tmp_path, name
     assert {ending["signal"] for ending in endings} == {"SIGTERM", "SIGKILL"}
     assert len(endings) == (2 if name == "bench_arm" else 4)
     text = (out / "verify.txt").read_text()
-    for words in ("SIGTERM switches the motors off", "after SIGKILL the guard process", "no value is wrong"):
-        assert re.search(rf"{words}.*; seen;", text), text
     for private in (port, str(tmp_path), platform.node(), os.environ.get("HOME", "/root") + "/"):
         assert private not in text
     assert "served on a pseudo-terminal" in text
@@ -264,7 +262,6 @@ def test_a_step_in_which_every_joint_was_left_out_has_judged_nothing(tmp_path, d
     with Person("pan_tilt", *desk, tmp_path / "out", "--only", "joints", answers=left_out) as person:
         assert person.follow() == 0
         assert "nothing was tried, so nothing was judged" in person.said
-        assert re.search(r"promises  0 seen, 0 not kept, 0 cannot be judged here, \d+ not tried", person.said)
     assert kept(tmp_path / "out")["joints"]["state"] == "skipped"
 
 
@@ -309,18 +306,3 @@ def test_the_program_that_holds_the_motors_ends_with_its_parent(tmp_path, desk, 
         until(lambda: tell("register torque_enable") == [0, 0])
         time.sleep(0.3)
         assert tell("register torque_enable") == [0, 0]
-
-
-@pytest.mark.parametrize(
-    ("out", "why"),
-    [("TAKEN", "is already there"), ("STRANGE", "is not what `axbridge verify` wrote"), ("FILE", "FILE")],
-)
-def test_a_folder_that_holds_something_else_is_refused_before_anything_is_asked(tmp_path, out, why, said):
-    for folder, file in (("TAKEN", "verify.txt"), ("STRANGE", "verify.json")):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / file).write_text("mine")
-    (tmp_path / "FILE").write_text("mine")
-    refused = said("verify", "--rig", "bench_arm", "--out", out, "--port", "/dev/unheard_of", code=MISUSE)
-    assert why in refused
-    assert refused.count("\n") == 2
-    assert (tmp_path / "TAKEN" / "verify.txt").read_text() == "mine"

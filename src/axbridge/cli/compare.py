@@ -27,8 +27,6 @@ from axbridge.recording.provenance import rig_of
 
 _WALKS = "a second --model or --beside is for walks, and not all of these are walks"
 _KINDS = {"sim": "simulated", "real": "real", "twin": "real", "imported": "imported"}
-
-
 _OTHER = "A recording, or a rig: see --rig. Default: the recorded goals."
 _OUT = shared("--out", "A page, or a picture; repeat for both.", "--html", metavar="FILE.html|FILE.png")
 

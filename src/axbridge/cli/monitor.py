@@ -32,8 +32,8 @@ from axbridge.units import VOLT_PER_COUNT
 
 _PERIOD = 0.02  # s: 50 Hz
 _REDRAW = 0.2  # s
-_COLUMNS = ("servo", "id", "position", "speed", "load", "V", "°C", "torque limit", "errors", "loss")
-_OF_JOINTS = {"position": "position °", "speed": "speed °/s", "load": "load %"}
+_COLUMNS = "servo", "id", "position{}", "speed{}", "load{}", "V", "°C", "torque limit", "errors", "loss"
+_UNITS = {"position{}": " °", "speed{}": " °/s", "load{}": " %"}  # of a rig's joints; else counts
 _TEXTS = {"servo", "errors"}
 _LATEST = 5  # number of causes below the table
 _LOSSY = 0.001  # share of lost packets above which the cell is coloured
@@ -106,7 +106,7 @@ def _scales(rig: str | None) -> _Scales:
 
 
 def _columns(scales: _Scales) -> tuple[str, ...]:
-    return tuple(_OF_JOINTS.get(name, name) if scales else name for name in _COLUMNS)
+    return tuple(name.format(_UNITS.get(name) if scales else "") for name in _COLUMNS)
 
 
 class _Line:

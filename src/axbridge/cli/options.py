@@ -49,27 +49,26 @@ def verb(example: str | None, name: str = "", of: typer.Typer = app, **settings:
     def register(body: Body) -> Body:
         own, params = signature(body, eval_str=True), dict[str, Parameter]()
         groups: dict[str, Any] = {
-            param.name: param.annotation for param in own.parameters.values() if is_dataclass(param.annotation)
+            place: param.annotation for place, param in own.parameters.items() if is_dataclass(param.annotation)
         }
-        for param in own.parameters.values():
-            parts = signature(groups[param.name], eval_str=True).parameters if param.name in groups else None
-            params |= {param.name: param} if parts is None else parts
-        written = [name for name, param in params.items() if WRITES in get_args(param.annotation)]
-        added = {"force": written, "json": own.return_annotation is Result and "json" not in params}
-        params |= {
-            name: Parameter(name, Parameter.KEYWORD_ONLY, default=False, annotation=bool)
-            for name, wanted in added.items() if wanted
-        }  # fmt: skip
+        members = {place: signature(kind, eval_str=True).parameters for place, kind in groups.items()}
+        for place, param in own.parameters.items():
+            params |= members.get(place, {place: param})
+        written = [place for place, param in params.items() if WRITES in get_args(param.annotation)]
+        read = [
+            place for place, param in params.items()
+            if place not in written and (place in _READ or "Path" in str(param.annotation))
+        ]  # fmt: skip
+        prints = own.return_annotation is Result and "json" not in params
+        for added in [*["force"] * bool(written), *["json"] * prints]:
+            params[added] = Parameter(added, Parameter.KEYWORD_ONLY, default=False, annotation=bool)
 
         def typed(**given: Any) -> object:
             if written:
-                check_new(
-                    *_paths(given[name] for name in written), force=given.pop("force"),
-                    sources=tuple(_paths(value for name, value in given.items() if _is_read(name, value, written))),
-                )  # fmt: skip
-            json = given.pop("json", False) if added["json"] else given.get("json", False)
-            for place, kind in groups.items():
-                given[place] = kind(**{part: given.pop(part) for part in signature(kind).parameters})
+                check_new(*_paths(given, written), force=given.pop("force"), sources=tuple(_paths(given, read)))
+            json = given.pop("json", False) if prints else given.get("json", False)
+            for place, parts in members.items():
+                given[place] = groups[place](**{part: given.pop(part) for part in parts})
             before = QUIET.set(json)
             try:
                 result = body(**given)
@@ -97,15 +96,20 @@ def verb(example: str | None, name: str = "", of: typer.Typer = app, **settings:
     return register
 
 
+def _paths(given: Mapping[str, Any], names: Iterable[str]) -> list[Path | str | None]:
+    """Return the given paths of these parameters; an option that is repeated has a list."""
+    return [path for name in names for path in (given[name] if isinstance(given[name], list) else [given[name]])]
+
+
 def _declared(param: Parameter) -> Parameter:
     """Return a parameter of a verb as typer takes it."""
     kind, *more = get_args(param.annotation) if hasattr(param.annotation, "__metadata__") else (param.annotation,)
     if kind is typer.Context or any(isinstance(part, ParameterInfo) for part in more):
         return param
-    texts = [part for part in more if isinstance(part, str)]
-    settings: dict[str, Any] = {"metavar": texts[1]} if len(texts) > 1 else {}
-    settings |= {key: value for part in more if isinstance(part, Mapping) for key, value in part.items()}
-    word, about = f"--{param.name.rstrip('_').replace('_', '-')}", (texts or [""])[0]
+    about, *metavar = [part for part in more if isinstance(part, str)] or [""]
+    settings: dict[str, Any] = {"metavar": metavar[0]} if metavar else {}
+    settings |= next((part for part in more if isinstance(part, Mapping)), {})
+    word = f"--{param.name.rstrip('_').replace('_', '-')}"
     declared: Any
     if param.kind is param.POSITIONAL_OR_KEYWORD:
         declared = typer.Argument(help=about, **settings)
@@ -114,14 +118,6 @@ def _declared(param: Parameter) -> Parameter:
     else:
         declared = typer.Option(word, help=about, **settings)
     return param.replace(annotation=Annotated[kind, declared])
-
-
-def _paths(values: Iterable[Any]) -> list[Path | str | None]:
-    return [path for value in values for path in (value if isinstance(value, list) else [value])]
-
-
-def _is_read(name: str, value: object, written: Collection[str]) -> bool:
-    return name not in written and (name in _READ or any(isinstance(path, Path) for path in _paths([value])))
 
 
 def check_known(what: str, known: Collection[str], *names: str) -> None:

@@ -32,8 +32,6 @@ from axbridge.virtual.world import World
 
 MEASURED = "ax12"  # the model identified from a real servo
 _STDIN = 0
-
-
 _REPLAY = "Answer as recorded by `bridge --record`, while the packets are the same."
 
 

@@ -17,7 +17,7 @@ from contextlib import contextmanager, nullcontext, redirect_stdout, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import TypeAdapter
@@ -98,7 +98,7 @@ def verify(
     force: bool = False,
     json: bool = False,
 ) -> Result:
-    """Check step by step that a real robot matches its rig, and that axbridge keeps its promises on it.
+    """Check step by step that a real robot matches its rig, and that its motors go off when a program ends.
 
     Each step says what will move and waits for your yes. Keep a hand on the switch of the supply. You can leave steps
     out and repeat them. A later run in the same folder continues where this one ended. At the end the motors are off,
@@ -132,14 +132,13 @@ def verify(
         progress("") as show,
     ):
         code = _Session(loaded, rig, port, lines, folder, quick, kept, key, show).run(queue, begun)
-    promises = [(promise.words, verdict, why) for promise, verdict, why in judged(kept)]
     steps = {name: asdict(outcome) for name, outcome in kept.items()}
-    return Result({"rig": loaded.name, "folder": str(folder), "steps": steps, "promises": promises}, code=code)
+    return Result({"rig": loaded.name, "folder": str(folder), "steps": steps}, code=code)
 
 
 @dataclass(frozen=True)
 class StepOutcome:
-    """Outcome of a step: data for text and promises, lines of text, and the faults."""
+    """Outcome of a step: data, lines of text, and the faults."""
 
     facts: dict[str, Any] = field(default_factory=dict)
     lines: Sequence[str] = ()
@@ -180,7 +179,6 @@ class _Session:
                 pass
         code, words = verdict(self.rig, self.outcomes)
         print(f"\nmotors are off; {words}")
-        print(f"promises  {counted(self.outcomes)}")
         print(f"to send   {self.folder / TEXT}: it says nothing of you; see docs/bioloid.md")
         return code
 
@@ -259,7 +257,7 @@ class _Session:
 
     def _line(self) -> StepOutcome:
         """Examine each line as `axbridge doctor` does, and count late steps of the limp robot."""
-        facts: dict[str, Any] = {"lines": [], "servos": {}, "unjudged": {}}
+        facts: dict[str, Any] = {"lines": [], "servos": {}}
         lines: list[str] = []
         findings: list[Finding] = []
         for line in self.lines:
@@ -269,14 +267,11 @@ class _Session:
             facts["lines"].append(report.facts)
             lines += in_words(report.facts)
             findings += report.findings
-        if not any(line["echo"] for line in facts["lines"]):
-            facts["unjudged"]["echo"] = "this adapter returns nothing"
         if not all("wrong" in line for line in facts["lines"]):
-            facts["unjudged"]["wrong"] = "nothing was measured"
+            lines.append("not judged: whether a value is wrong, because nothing was measured")
         lines.append(f"found {len(facts['servos'])} of {plural(len(self.rig.dynamixels), 'servo')} of the rig")
         if any(finding.fatal for finding in findings):
-            facts["unjudged"]["late"] = "the robot cannot be opened"
-            return StepOutcome(facts, lines, findings)
+            return StepOutcome(facts, [*lines, "not judged: the control period; the robot cannot be opened"], findings)
         self.show("stepping the limp robot")
         with self._limp() as robot:
             robot.step()
@@ -317,23 +312,21 @@ class _Session:
     def _endings(self) -> StepOutcome:
         """End a program that holds one servo, then all, by each signal; then read every servo's torque."""
         names = [servo.name for line in self.lines for servo in line.servos]
-        facts: dict[str, Any] = {"endings": [], "unjudged": {}}
-        numbers = [signal.SIGTERM, signal.SIGKILL]
+        endings, lines, numbers = list[dict[str, Any]](), list[str](), [signal.SIGTERM, signal.SIGKILL]
         if any(line.port.startswith("rfc2217://") for line in self.lines):
-            facts["unjudged"][numbers.pop().name] = "no guard can inherit such a port"
-        lines = []
+            lines.append(f"not judged: {numbers.pop().name}, because no guard can inherit such a port")
         cases = [(held, number) for held in dict.fromkeys(((names[0],), tuple(names))) for number in numbers]
         for held, number in cases:
             what = held[0] if len(held) == 1 else plural(len(held), "servo")
             self.show(f"{what}, {number.name}")
             ending = {"signal": number.name, "servos": len(held), **self._ended(held, number)}
-            facts["endings"].append(ending)
+            endings.append(ending)
             off = f"off, as all servos say {ending['seconds']:.2f} s later"
             state = ", ".join(ending["on"]) + " still on" if ending["on"] else off
             lines.append(f"{number.name} with {what} on: {state}")
             if ending["on"]:
                 break
-        return StepOutcome(facts, lines, judge_endings(facts, self.lines))
+        return StepOutcome({"endings": endings}, lines, judge_endings(endings, self.lines))
 
     def _ended(self, held: Sequence[str], number: signal.Signals) -> dict[str, Any]:
         """End a program that holds `held`; return the motion at torque on, the servos still on, and the time, s."""
@@ -503,10 +496,10 @@ def judge_lateness(late: Sequence[float], period: float) -> list[Finding]:
     return [Finding("the computer", problem, fix, False, "late")] if count > _OFTEN * len(late) else []
 
 
-def judge_endings(facts: Mapping[str, Any], lines: Sequence[ExpectedBus]) -> list[Finding]:
+def judge_endings(endings: Iterable[Mapping[str, Any]], lines: Sequence[ExpectedBus]) -> list[Finding]:
     """Return findings for motors that stayed on, and for motors that jumped at torque on."""
     findings = []
-    for ending in facts["endings"]:
+    for ending in endings:
         findings += _left_on(lines, ending["on"], ending["signal"], ending["signal"])
         if ending["moved_deg"] > _SNAPS:
             problem = f"moved by {ending['moved_deg']:.0f}° when torque came on"
@@ -568,7 +561,7 @@ def torque_limits_kept(lines: Sequence[ExpectedBus]) -> Iterator[None]:
                         bus.sync_write(servo.protocol.torque_limit, {servo.id: limits[servo.id]})
 
 
-# ---- outcomes: saved for the next run, judged by the promises of the docs, reported
+# ---- outcomes: saved for the next run, reported
 
 
 @dataclass(frozen=True)
@@ -595,52 +588,6 @@ def load(path: Path, rig: Rig) -> dict[str, StepOutcome]:
     if kept.rig != rig.name:
         raise UsageError(f"{path} is of rig {kept.rig}, not of {rig.name}", hint)
     return kept.steps
-
-
-class Promise(NamedTuple):
-    """A promise of a page of the docs, the step that tests it, and the kind of finding that breaks it."""
-
-    page: str
-    words: str
-    step: str
-    broken: str
-
-
-PROMISES = (
-    Promise("safety.md", "a program's end switches the motors off", "motion", "powered"),
-    Promise("safety.md", "SIGTERM switches the motors off", "endings", "SIGTERM"),
-    Promise("safety.md", "after SIGKILL the guard process switches the motors off", "endings", "SIGKILL"),
-    Promise("safety.md", "nothing snaps when torque comes on", "endings", "snap"),
-    Promise("troubleshooting.md", "the adapter hands answers over at once", "line", "latency"),
-    Promise("troubleshooting.md", "an adapter's echo is removed", "line", "echo"),
-    Promise("troubleshooting.md", "no value is wrong", "line", "wrong"),
-    Promise("first-servo.md", "the servos get what they need", "line", "voltage"),
-    Promise("troubleshooting.md", "every servo answers reads and writes", "line", "status"),
-    Promise("troubleshooting.md", "the control period is kept", "line", "late"),
-)
-_VERDICTS = "seen", "not kept", "cannot be judged here", "not tried"
-
-
-def judged(outcomes: Outcomes) -> list[tuple[Promise, str, str]]:
-    """Return every promise with its verdict and the reason."""
-    verdicts = []
-    for promise in PROMISES:
-        outcome = outcomes.get(promise.step)
-        verdict, why = "seen", f"step {promise.step}"
-        if outcome is None or outcome.state != "done":
-            verdict, why = "not tried", f"step {promise.step} was not done"
-        elif promise.broken in outcome.facts.get("unjudged", {}):
-            verdict, why = "cannot be judged here", outcome.facts["unjudged"][promise.broken]
-        elif broken := [f"{bad.subject} {bad.problem}" for bad in outcome.findings if bad.kind == promise.broken]:
-            verdict, why = "not kept", "; ".join(broken)
-        verdicts.append((promise, verdict, why))
-    return verdicts
-
-
-def counted(outcomes: Outcomes) -> str:
-    """Return the number of promises of each verdict as text."""
-    verdicts = [verdict for _, verdict, _ in judged(outcomes)]
-    return ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in _VERDICTS)
 
 
 def verdict(rig: Rig, outcomes: Outcomes) -> tuple[int, str]:
@@ -670,7 +617,7 @@ def write_report(folder: Path, rig: Rig, outcomes: Outcomes, private: Mapping[st
     kinds = Counter(rig.specs[servo.name].profile.name for servo in rig.dynamixels)
     today = f"{datetime.now(timezone.utc):%Y-%m-%d}"
     lines = [
-        f"{verdict(rig, outcomes)[1]}. Promises: {counted(outcomes)}.",
+        verdict(rig, outcomes)[1],
         f"{robot}; {', '.join(f'{count} x {kind}' for kind, count in kinds.items())}",
         f"axbridge {__version__}, Python {platform.python_version()}, {platform.system()}; {today}",
     ]
@@ -689,16 +636,12 @@ def write_report(folder: Path, rig: Rig, outcomes: Outcomes, private: Mapping[st
 
 
 def _chapter(rig: Rig, name: str, outcomes: Outcomes) -> Iterable[str]:
-    """Yield a step as lines of text: its outcome, promises, faults and repairs."""
+    """Yield a step as lines of text: its outcome, faults and repairs."""
     outcome = outcomes.get(name) or StepOutcome(lines=["not done"])
     yield from ("", STEPS[name][0], *([f"  {outcome.state}"] if outcome.state != "done" else []))
     yield from (f"  {line}" for line in outcome.lines)
     if outcome.state == "failed":
         yield f"  then axbridge verify --rig {rig.path} --only {name}"
-    for promise, verdict, why in judged(outcomes):
-        if promise.step == name:
-            reason = "" if verdict in {"seen", "not tried"} else f": {why}"
-            yield f"  {promise.words}; {verdict}{reason}; docs/{promise.page}"
     for subject, problem, fix in grouped(outcome.findings):
         yield from (f"  ! {subject}: {problem}", f"    {fix}")
 

@@ -24,8 +24,6 @@ from axbridge.view.replay import replay_page
 from axbridge.view.web_server import WebServer
 
 _LONGEST_SLEEP = 4e6  # s, 46 days; some systems refuse more
-
-
 _FIRST_FREE = "Port of the page; default: the first free one from 8080."
 
 
