@@ -1,8 +1,6 @@
 """Files: reading errors name the file, newer formats are refused, and files are written completely or not at all."""
 
-import json
 import os
-import re
 import shutil
 import socket
 from functools import partial
@@ -11,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import axbridge
 from axbridge.cli import app
 from axbridge.cli import move as move_verb  # noqa: F401 - registers it
 from axbridge.config import toml_tables
@@ -200,20 +197,6 @@ def test_a_newer_move_is_refused_by_name_and_ends_a_command_with_two_lines(tmp_p
 def test_an_invalid_format_number_is_refused(number):
     with pytest.raises(AxBridgeError, match="no number of a format"):
         check_format(number, AxBridgeError)
-
-
-def test_the_json_output_of_a_verb_begins_with_its_format_and_the_page_has_every_format(capsys):
-    assert app.run(["move", "info", str(BOW), "--json"]) == app.DONE
-    document = json.loads(capsys.readouterr().out)
-    assert next(iter(document.items())) == ("format", "axbridge-move-info-1")
-    source = Path(axbridge.__file__).parent
-    text = "".join(path.read_text() for path in (source / "cli").glob("*.py"))
-    forms = set(re.findall(r'\b(?:emit_json|report)\(\s*"([^"]+-1)"', text))
-    verbs = re.findall(r"@_verb\(.*\)\s*def (\w+)", text)
-    forms |= {f"servo-{verb.replace('_', '-')}-1" for verb in verbs}
-    assert len(forms) > 30
-    page = (ROOT / "docs" / "formats.md").read_text()
-    assert {form for form in forms if f"`axbridge-{form}`" not in page} == set()
 
 
 # ---- writing

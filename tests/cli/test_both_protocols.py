@@ -1,11 +1,9 @@
 """The verbs for hardware on a line with servos of both protocols."""
 
 import json
-from functools import partial
 
 import pytest
 
-from axbridge.bus.scan import scan
 from axbridge.cli.app import run
 from axbridge.config.registers import Instruction
 from axbridge.config.rig import Rig
@@ -18,9 +16,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def line(monkeypatch):
-    monkeypatch.setattr("axbridge.cli.doctor.PACKETS", 50)
-    monkeypatch.setattr("axbridge.bus.diagnose.scan", partial(scan, ids=[1, 2, 3, 253]))
+def line(quick_doctor):
     with PtyLine({1: "xl330-m288", 2: "xl430-w250", 3: "ax-12a"}) as made:
         made[2]._known -= {Instruction.FAST_SYNC_READ}
         yield made

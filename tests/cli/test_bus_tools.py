@@ -4,7 +4,6 @@ import json
 import os
 import re
 import signal
-from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -36,10 +35,7 @@ BUSY = {"loss", "rate"}  # kinds of findings that a busy machine causes
 
 
 @pytest.fixture
-def line(monkeypatch):
-    """Two servos; the doctor scans only the first ids, because `test_scan` and served lines cover all ids."""
-    monkeypatch.setattr("axbridge.cli.doctor.PACKETS", 50)
-    monkeypatch.setattr("axbridge.bus.diagnose.scan", partial(scan, ids=range(8)))
+def line(quick_doctor):
     with PtyLine((1, 2)) as made:
         yield made
 
@@ -190,8 +186,7 @@ def test_a_reset_servo_is_verified_at_its_new_id_and_rate(tmp_path, said):
             assert bus.read(1, 16, 1).data == b"\x02"
 
 
-def test_two_servos_with_one_id_are_found_before_a_robot_starts_and_not_renamed_together(said, monkeypatch):
-    monkeypatch.setattr("axbridge.cli.doctor.PACKETS", 50)
+def test_two_servos_with_one_id_are_found_before_a_robot_starts_and_not_renamed_together(said, quick_doctor):
     with serving("pan_tilt", "--faults", "collision:1") as port:  # replies overlap
         why = r"pan \(id 1\) answers with damaged packets: two servos with one id"
         with pytest.raises(BusError, match=why) as caught:
@@ -301,9 +296,7 @@ def test_wrong_ports_end_with_code_three(said, port):
     assert said("scan", "--port", port, code=3).count("\n") <= 2
 
 
-def test_a_fault_of_many_servos_is_printed_once_with_one_command(said, monkeypatch):
-    monkeypatch.setattr("axbridge.cli.doctor.PACKETS", 50)
-    monkeypatch.setattr("axbridge.bus.diagnose.scan", partial(scan, ids=range(8)))
+def test_a_fault_of_many_servos_is_printed_once_with_one_command(said, quick_doctor):
     with PtyLine(range(1, 7)) as line:
         for id_ in (1, 2, 3, 4, 6):
             line.tables[id_][5] = 250

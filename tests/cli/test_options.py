@@ -1,6 +1,8 @@
 """Options have one name and one meaning across all verbs, checked on the verbs' declarations."""
 
+import json
 from collections import defaultdict
+from pathlib import Path
 
 import pytest
 
@@ -44,6 +46,15 @@ def test_every_verb_that_simulates_has_engine():
     simulating = {"demo", "serve", "view", "verify", "sweep", "compare"}
     simulating |= set(USES["--backend"]) | set(USES["--model"]) - {"identify"}  # identify has its own simulation
     assert simulating == set(USES["--engine"])
+
+
+def test_the_json_output_of_a_verb_begins_with_its_format_and_the_page_has_every_format(said):
+    document = json.loads(said("move", "info", "sample:bow", "--json"))
+    assert next(iter(document.items())) == ("format", "axbridge-move-info-1")
+    page = (Path(__file__).parents[2] / "docs" / "formats.md").read_text(encoding="utf-8")
+    shown = {"profile from-model": "profile"}
+    forms = {shown.get(verb, verb).replace(" ", "-") for verb in USES["--json"]} - {"serve", "bridge"} | {"demo-walk"}
+    assert {form for form in forms if f"`axbridge-{form}-1`" not in page} == set()
 
 
 SCRIPT = """

@@ -1,11 +1,10 @@
 """Wrong use and bad input of every verb: two lines that name the cause, before anything is written, asked or moved."""
 
-from pathlib import Path
-
 import pytest
 
-from axbridge import Move, samples
+from axbridge import Move, Rig, samples
 from axbridge.cli.app import MISUSE
+from axbridge.config.rig_edit import copy_rig
 from axbridge.config.toml_tables import shipped
 from axbridge.motion.moves import Key, Page
 from axbridge.recording.stored import write_recording
@@ -115,28 +114,31 @@ REFUSED = [
 ]  # fmt: skip
 
 
-@pytest.fixture
-def folder(tmp_path, said):
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder for all rows, because none may change it."""
+    made = tmp_path_factory.mktemp("refusals")
     nod = tuple(Key(positions={"pan": at, "tilt": at}, time=0.4) for at in (0.2, 0.0))
-    Move(pages={"1": Page(keys=nod)}).save("nod.json")
-    Move(pages={"1": Page(keys=(Key(positions={"left_knee": 1.0}, time=0.1),))}).save("knee.json")
-    write_recording(samples.load("xl330"), Path("step.mcap"))
-    said("rig", "copy", "pan_tilt", "my_head")
+    Move(pages={"1": Page(keys=nod)}).save(made / "nod.json")
+    Move(pages={"1": Page(keys=(Key(positions={"left_knee": 1.0}, time=0.1),))}).save(made / "knee.json")
+    write_recording(samples.load("xl330"), made / "step.mcap")
+    copy_rig(Rig.load("pan_tilt"), made / "my_head")
     files = dict.fromkeys(["mine.toml", "mine.html", "mine.png", "demo/report.html", "walk/report.png"], "kept")
     files |= {"strange/verify.json": "mine", "demo/verify.txt": "mine", "bad.json": "{}", "idle.py": ""}
     files |= {f"wrong_{place}.toml": f'base = "pan_tilt"\n{text}' for place, (text, _) in enumerate(WRONG_RIGS)}
     files["arm.urdf"] = (shipped("hil_rigs") / "koch" / "koch.urdf").read_text()
     for name, text in files.items():
-        Path(name).parent.mkdir(exist_ok=True)
-        Path(name).write_text(text)
-    return tmp_path
+        (made / name).parent.mkdir(exist_ok=True)
+        (made / name).write_text(text)
+    return made
 
 
 @pytest.mark.parametrize(("typed", "words"), REFUSED)
-def test_wrong_use_is_refused_in_two_lines_and_leaves_all_files_as_they_are(typed, words, folder, said):
+def test_wrong_use_is_refused_in_two_lines_and_leaves_all_files_as_they_are(typed, words, folder, said, monkeypatch):
     def files():
         return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
+    monkeypatch.chdir(folder)
     before = files()
     refused = said(*typed.split(), code=MISUSE)
     assert words in refused

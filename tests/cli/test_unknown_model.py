@@ -14,8 +14,7 @@ PRESENT = int(XAddress.PRESENT_PWM) - 4  # first register with readings, after R
 
 
 @pytest.fixture
-def line(monkeypatch):
-    monkeypatch.setattr("axbridge.cli.doctor.PACKETS", 20)
+def line(quick_doctor):
     with PtyLine({STRANGE: "xl330-m288", KNOWN: "xl430-w250", AX: "ax-12a"}) as made:
         made.set(STRANGE, model_number=350, torque_enable=1, return_delay_time=100)
         made.set(KNOWN, torque_enable=1)
