@@ -229,12 +229,13 @@ class _Session:
         return moves
 
     def _measured(self, name: str) -> StepOutcome:
-        if name in {"line", "joints"}:
-            return self._line() if name == "line" else self._joints()
-        with torque_limits_kept(self.lines):
-            if name == "endings":
-                return self._endings()
-            outcome = self._motion() if name == "motion" else self._walk()
+        steps = {
+            "line": self._line, "joints": self._joints, "endings": self._endings,
+            "motion": self._motion, "walk": self._walk,
+        }  # fmt: skip
+        outcome = steps[name]()
+        if name not in _MOVING:
+            return outcome
         left = _left_on(self.lines, powered(self.lines), "its program had ended")
         return replace(outcome, findings=[*outcome.findings, *left])
 
@@ -319,7 +320,8 @@ class _Session:
         for held, number in cases:
             what = held[0] if len(held) == 1 else plural(len(held), "servo")
             self.show(f"{what}, {number.name}")
-            ending = {"signal": number.name, "servos": len(held), **self._ended(held, number)}
+            with torque_limits_kept(self.lines):
+                ending = {"signal": number.name, "servos": len(held), **self._ended(held, number)}
             endings.append(ending)
             off = f"off, as all servos say {ending['seconds']:.2f} s later"
             state = ", ".join(ending["on"]) + " still on" if ending["on"] else off
@@ -360,6 +362,7 @@ class _Session:
     @contextmanager
     def _recorded(self, path: Path, **about: Any) -> Iterator[tuple[Robot, Recorder]]:
         with (
+            torque_limits_kept(self.lines),
             open_robot(self.rig, "real", port=self.port) as robot,
             recording_of(robot, path, self.rig, **about) as recorder,
         ):
