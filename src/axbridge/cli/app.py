@@ -150,18 +150,14 @@ def _message(error: AxBridgeError | MemoryError | OSError, arguments: list[str])
     if isinstance(error, AxBridgeError):
         remedy = error.remedy
         if remedy is not None and remedy.verb.split()[0] in _OF_A_LINE and not remedy.options:
-            error.hint = remedy.within(remedy.says, **_line_typed(arguments))
+            words = [word for typed in arguments for word in (typed.split("=", 1) if typed[:2] == "--" else [typed])]
+            line = {option[2:]: value for option, value in pairwise(words) if option in {"--port", "--baud"}}
+            error.hint = remedy.within(remedy.says, **line)
         return str(error)
     if isinstance(error, MemoryError):
         return f"no memory left: {error}\nraise the limit of this process, or close other programs"
     why = f"{error.filename}: {error.strerror}" if error.filename else error.strerror or error
     return f"{why}\ncheck the path, its permissions and the free space"
-
-
-def _line_typed(arguments: list[str]) -> dict[str, str]:
-    """Return --port and --baud of `arguments`, which the commands of hints for the same line need, too."""
-    words = [word for typed in arguments for word in (typed.split("=", 1) if typed.startswith("--") else [typed])]
-    return {option[2:]: value for option, value in pairwise(words) if option in {"--port", "--baud"}}
 
 
 def load_typed(arguments: list[str]) -> None:

@@ -102,13 +102,9 @@ def record(
             lost = f"no answer in {done.unanswered} of {done.steps} steps: the recording has gaps"
             note(f"{lost}; look at plugs and supply, and for two servos with one id: axbridge doctor")
         if not json:
-            print(f"wrote {path}: {origin_in_words(done.origin)}, {_in_words(path, done.steps)}", end="")
+            saved = open_recording(path)
+            length = f"{saved.end - saved.start:.1f} s, {plural(done.steps, 'sample')} of each servo"
+            print(f"wrote {path}: {origin_in_words(done.origin)}, {length}", end="")
             print("" if done.whole else "; the robot stopped before the end, and the recording is whole up to there")
             print(f"next: axbridge compare {path} --rig {rig}")
     return Result({"recordings": written})
-
-
-def _in_words(path: Path, steps: int) -> str:
-    """Return length and number of samples of a recording as text."""
-    loaded = open_recording(path)
-    return f"{loaded.end - loaded.start:.1f} s, {plural(steps, 'sample')} of each servo"
