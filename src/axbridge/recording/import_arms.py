@@ -148,7 +148,7 @@ def import_dataset(
             if len(named_unit) < 2 or finding is not named_unit[-1]:
                 warned(finding)
 
-        return recording_of(source, servos, f"episode {episode}", warn, (start,), lerobot=facts, notes=notes)
+        return recording_of(source, servos, f"episode {episode}", warn, events=(start,), lerobot=facts, notes=notes)
 
 
 def _info(path: Path) -> _Info:
@@ -324,7 +324,7 @@ def import_arm_folder(folder: Path | str, rig: Rig, *, warned: Warned = lambda _
         servos[servo.name] = Columns(values, places.__getitem__)
     motion = folder.resolve().name
     start = Event(float(state_times[0]), "segment", {"name": motion})
-    return recording_of(_path_of(folder, _STATES) or folder, servos, motion, warned, (start,))
+    return recording_of(_path_of(folder, _STATES) or folder, servos, motion, warned, events=(start,))
 
 
 def _path_of(folder: Path, name: str) -> Path | None:

@@ -101,9 +101,9 @@ def wizard_recording(
         meaning = f" and are kept; fits restore the times of samples every {poll * 1e3:.0f} ms"
         meaning = ": each is up to that much too early" if math.isnan(poll) else meaning
         notes.append(f"the stamps lie on a {GRID * 1e3:.0f} ms grid{meaning}")
-    samples = Columns({"time": export.time, **columns}, "sample {}".format)
+    samples = Columns({"time": export.time, **columns})
     return recording_of(
-        path, {servo: samples}, "step" if events else "log", warned, events,
+        path, {servo: samples}, "step" if events else "log", warned, events=events,
         servo_model=export.servo, profile=export.profile.name, notes=notes, **facts,
     )  # fmt: skip
 
