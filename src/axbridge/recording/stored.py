@@ -10,6 +10,7 @@ import struct
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import partial
@@ -25,7 +26,6 @@ from mcap.exceptions import McapError
 from mcap.opcode import Opcode
 from mcap.reader import SeekingReader
 from mcap.records import Channel, Chunk, Metadata
-from mcap.summary import Summary
 from mcap.writer import CompressionType, Writer
 
 from axbridge import __version__
@@ -52,7 +52,6 @@ _MESSAGE = struct.Struct("<HIQQ")  # of a message: channel, sequence, log time, 
 _MAX_RECORD = 1 << 26  # bytes: a larger record or chunk is damaged; ours have a quarter of a megabyte
 _MAX_LOG_TIME = 2**64 - 1  # ns: largest log time of MCAP
 _CHUNK = 256 * 1024  # bytes before compression: a damaged byte loses at most one chunk
-_BLOCK = 1 << 20  # bytes read at once
 _BATCH = 1 << 20  # bytes of messages that are decoded at once
 _SCHEMAS = {  # by topic: message type and its definition; those of steps depend on the servos
     EVENTS: (step_format.EVENT_TYPE, step_format.EVENT_SCHEMA),
@@ -88,11 +87,10 @@ def open_recording(path: Path | str) -> Recording:
         events = [checked_event(path, event) for event in log.events]
         for servo, (before, after) in log.tracks.backwards.items():
             events.append(Event(after, "clock jumped back", {"servo": servo, "from": before}))
-    known = {name for part in log.cycles for name in part}
     cycles = {
         name: np.concatenate([part.get(name, np.full(len(part["time"]), np.nan)) for part in log.cycles])
         for name in CYCLE_FIELDS
-        if name in known
+        if any(name in part for part in log.cycles)
     }
     lost = (f"{log.lost} of {log.chunks} parts",) if log.lost else ()
     events.sort(key=lambda event: event.time)
@@ -319,7 +317,9 @@ def _parts(stream: IO[bytes], log: _Log) -> Iterator[tuple[int, bytes]]:
 
     A complete file is read by its index; without it, all records after a damaged one are lost.
     """
-    summary = _summary(stream)
+    summary = None
+    with suppress(*_DAMAGE):  # the file is cut off, or its index is damaged
+        summary = SeekingReader(stream, record_size_limit=_MAX_RECORD).get_summary()
     stream.seek(0)
     begin = stream.read(len(_MAGIC))
     if begin != _MAGIC[: len(begin)]:
@@ -352,15 +352,6 @@ def _parts(stream: IO[bytes], log: _Log) -> Iterator[tuple[int, bytes]]:
         yield from _chunk_records(stream.read(max(0, min(chunk.chunk_length, _MAX_RECORD) - _HEAD.size)), log)
 
 
-def _summary(stream: IO[bytes]) -> Summary | None:
-    """Return the index of a complete file; None if the file is cut off or the index is damaged."""
-    try:
-        stream.seek(0)
-        return SeekingReader(stream, record_size_limit=_MAX_RECORD).get_summary()
-    except _DAMAGE:
-        return None
-
-
 def _chunk_records(content: bytes, log: _Log) -> Iterator[tuple[int, bytes]]:
     """Yield the records of a chunk; none of a damaged one."""
     log.chunks += 1
@@ -377,25 +368,14 @@ def _records(stream: IO[bytes], channels: dict[int, _Channel]) -> Iterator[tuple
 
     Channel records are added to `channels` instead.
     """
-    data, at = b"", 0
-    while True:
-        end = at + _HEAD.size
-        if end <= len(data):
-            kind, length = _HEAD.unpack_from(data, at)
-            if length > _MAX_RECORD:
-                return
-            content, end = end, end + length
-            if end <= len(data):
-                if kind == Opcode.CHANNEL:
-                    _add(channels, Channel.read(ReadDataStream(BytesIO(data[content:end]))))
-                else:
-                    yield kind, data[content:end]
-                at = end
-                continue
-        block = stream.read(max(_BLOCK, end - len(data)))
-        if not block:
+    while len(head := stream.read(_HEAD.size)) == _HEAD.size:
+        kind, length = _HEAD.unpack(head)
+        if length > _MAX_RECORD or len(content := stream.read(length)) < length:
             return
-        data, at = data[at:] + block, 0
+        if kind == Opcode.CHANNEL:
+            _add(channels, Channel.read(ReadDataStream(BytesIO(content))))
+        else:
+            yield kind, content
 
 
 def _unpacked(content: bytes) -> bytes:
