@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import platform
-import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime, timezone
@@ -27,7 +25,6 @@ from axbridge.recording.sample_quality import LAST
 _PACKAGES = ("numpy", "pybullet", "mujoco", "numba", "scipy", "cma", "dynamixel-sdk", "mcap")
 FORMAT_KEY = "recording_format"  # in the metadata: the number of the file's format
 _MAX_SERVOS = 1000  # about four buses on which every id is in use
-_GIT_TIMEOUT = 2.0  # s; for a folder on a slow disk no revision is recorded
 
 
 def describe(
@@ -44,8 +41,6 @@ def describe(
         facts["seed"] = seed
     if rig is not None:
         facts["rig"] = rig.model_dump(mode="json", by_alias=True, exclude={"path"})
-        if revision := revision_of(rig.path):
-            facts["rig_revision"] = revision
         if rig.world is not None:
             facts["urdf"] = rig.urdf_text()
         facts |= {"profiles": {}, "models": {}}
@@ -91,35 +86,6 @@ def origin_of(path: Path) -> dict[str, Any]:
         while block := stream.read(1 << 20):
             digest.update(block)
     return {"source": path.name, "source_sha256": digest.hexdigest()}
-
-
-def revision_of(path: Path) -> dict[str, Any] | None:
-    """Return the Git revision of a file's folder, and whether the folder has changes; None for an untracked file."""
-    if not path.is_file():
-        return None
-    folder = path.resolve().parent
-    tracked = _git(folder, "ls-files", "--error-unmatch", "--", path.resolve().name)
-    commit = _git(folder, "rev-parse", "HEAD")
-    changes = _git(folder, "status", "--porcelain", "--", ".")
-    if tracked is None or commit is None or changes is None:
-        return None
-    return {"commit": commit.strip(), "dirty": bool(changes.strip())}
-
-
-def _git(folder: Path, *arguments: str) -> str | None:
-    """Return git's output; None when it fails. The command only reads, so it takes no lock."""
-    try:
-        process = subprocess.run(
-            ["git", "-C", str(folder), *arguments],
-            capture_output=True,
-            errors="replace",  # file names can have any bytes
-            timeout=_GIT_TIMEOUT,
-            check=False,
-            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return process.stdout if process.returncode == 0 else None
 
 
 def versions() -> dict[str, str]:
