@@ -127,23 +127,17 @@ def import_dataset(
                 if name in named[key]
             }
             servos[printable(name.removesuffix(".pos"))] = Columns({"time": time, **values}, "frame {}".format)
-        facts = {
-            "dataset": folder.resolve().name,
-            "codebase_version": info.codebase_version,
-            "robot_type": info.robot_type,
-            "fps": info.fps,
-            "episode": episode,
-            "unit": {name: scale.unit for name, scale in scales.items()},
-        }
-        start = Event(float(time[0]), "segment", {"name": f"episode {episode}"})
+        facts = info.model_dump(include={"codebase_version", "robot_type", "fps"})
+        facts |= {"dataset": folder.resolve().name, "episode": episode}
+        facts["unit"] = {name: scale.unit for name, scale in scales.items()}
+        motion = f"episode {episode}"
+        start = Event(float(time[0]), "segment", {"name": motion})
         wrong_unit: list[Oddity] = []
 
         def warn(finding: Oddity) -> None:
             (wrong_unit.append if unit == "rad" and "HEADER:deg" in finding.remedy else warned)(finding)
 
-        recording = recording_of(
-            source, servos, f"episode {episode}", warn, events=(start,), lerobot=facts, notes=notes
-        )
+        recording = recording_of(source, servos, motion, warn, events=(start,), lerobot=facts, notes=notes)
         for finding in wrong_unit[:1]:  # all joints of a dataset have the same unit
             warned(replace(finding, remedy="import it with --unit deg"))
         return recording
