@@ -151,6 +151,7 @@ HEAD = f"DYNAMIXEL Graph,2\nAX-12A,12\nItemCount,1\n{ITEM}\nTime[ms],Present Pos
         ("servo,time_s,position_rad\na,0,1,\na,1,2,5\n", "line 3: has more cells than the header"),
         ("servo,time_s,position_rad\na,0,1\na,x,2\n", "line 3: time_s = 'x' is no number"),
         ("joint,position_deg\na,0\n", "has no column 'walk'"),
+        ("walk,segment,t_s,joint,position_deg\n0,0,0,a,0\n", "has no column 'target_deg'"),
         ("servo,time_s,position_rad\na,0,1\na,1\na,2,1\n", "line 3: has 2 of 3 cells"),
         ("# a note\n\nservo,time_s,position_rad\na,0,1\na,1", "line 5: has 2 of 3 cells"),
         ("servo,time_s,position_rad,position_rad\na,0,1,2\n", "line 1: names the column 'position_rad' twice"),

@@ -49,10 +49,11 @@ class _Table(NamedTuple):
     """A format of CSV files with the name of a servo in each row."""
 
     marks: frozenset[str]  # columns by which it is recognised
-    columns: _Map  # those of the measurements may be missing
+    columns: _Map
     by: str  # column of the servo's name
     parts: tuple[str, ...] = ()  # columns of the numbers of a segment, whose clock starts at 0
     experiment: str = "log"
+    whole: bool = True  # whether each file has all columns
 
 
 _DEG = math.pi / 180
@@ -66,7 +67,9 @@ _TABLES = (
         },
         "joint", ("walk", "segment"), "walk",
     ),
-    _Table(frozenset({"servo", "time_s"}), {name: Column(header) for name, header in HEADERS.items()}, "servo"),
+    _Table(  # of axbridge
+        frozenset({"servo", "time_s"}), {name: Column(header) for name, header in HEADERS.items()}, "servo", whole=False
+    ),
 )  # fmt: skip
 
 
@@ -108,9 +111,9 @@ def import_log(
         if is_json:
             return _pendulum_recording(path, stream, servo, warned)
         if known is not None:
-            present = {key: c for key, c in known.columns.items() if key == "time" or c.header in table.headers}
-            tracks, events = table.columns({"": present}, known.by, known.parts, walk)
-            return recording_of(path, tracks, known.experiment, warned, present, events)
+            columns = {key: c for key, c in known.columns.items() if known.whole or c.header in table.headers}
+            tracks, events = table.columns({"": columns}, known.by, known.parts, walk)
+            return recording_of(path, tracks, known.experiment, warned, columns, events)
         columns = _checked_map(path, table.headers, columns)
         tracks, events = table.columns(_by_servo(path, table.headers, columns, servo))
         return recording_of(path, tracks, "log", warned, columns)
