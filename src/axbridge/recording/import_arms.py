@@ -135,7 +135,10 @@ def import_dataset(
         wrong_unit: list[Oddity] = []
 
         def warn(finding: Oddity) -> None:
-            (wrong_unit.append if unit == "rad" and "HEADER:deg" in finding.remedy else warned)(finding)
+            if unit == "rad" and "HEADER:deg" in finding.remedy:
+                wrong_unit.append(finding)
+            else:
+                warned(finding)
 
         recording = recording_of(source, servos, motion, warn, events=(start,), lerobot=facts, notes=notes)
         for finding in wrong_unit[:1]:  # all joints of a dataset have the same unit

@@ -141,8 +141,10 @@ def parse_columns(items: Sequence[str], unit: str | None = None, profile: str = 
     """Return the column map of ``FIELD=HEADER[:UNIT]`` items, None without items; `unit` is the default of angles."""
     if unit is not None and unit not in ANGLES:
         raise UsageError(f"{unit!r} is no unit of an angle", f"units: {', '.join(ANGLES)}")
-    if unit is not None and not items:
-        raise UsageError("--unit says what the columns of a CSV hold", "name them: --column position=HEADER")
+    if not items:
+        if unit is not None:
+            raise UsageError("--unit says what the columns of a CSV hold", "name them: --column position=HEADER")
+        return None
     columns: dict[str, Column] = {}
     fields = ("time", *SERVO_FIELDS)
     for item in items:
@@ -164,10 +166,10 @@ def parse_columns(items: Sequence[str], unit: str | None = None, profile: str = 
             columns[name] = Column(header, units.position, units.middle)
         else:
             columns[name] = Column(header, _factor(of) or 1.0)
-    for needed in ("time", "position") if items else ():
+    for needed in ("time", "position"):
         if needed not in columns:
             raise UsageError(f"the column map has no {needed}", f"add --column {needed}=HEADER")
-    return columns or None
+    return columns
 
 
 def _by_servo(path: Path, headers: Sequence[str], columns: _Map, servo: str) -> dict[str, _Map]:
