@@ -7,7 +7,7 @@ import json
 import math
 import re
 from array import array
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import chain
@@ -233,8 +233,8 @@ class _Csv:
     def headers(self) -> list[str]:
         """The names of the columns; RecordingError if two are equal. Numbers if the file has no header."""
         headers = next(self._rows, [])
-        for header in filter(None, headers):
-            if headers.count(header) > 1 and not all(map(_is_decimal, filter(None, headers))):
+        for header, count in Counter(filter(None, headers)).items():
+            if count > 1 and not all(map(_is_decimal, filter(None, headers))):
                 why = f"line {self._line}: names the column {header!r} twice"
                 raise RecordingError(self._path, why, "give each column a name of its own")
         return headers
