@@ -116,6 +116,8 @@ def test_axbridges_own_csv_is_imported_with_its_significant_digits(tmp_path):
     [
         (lambda log: log.pop("mass"), "is no pendulum log: mass: field required\ngive a pendulum log"),
         (lambda log: log.update(mass=math.nan), "mass: must be less than 1000000"),
+        (lambda log: log.update(length=0), "length: must be more than 0"),
+        (lambda log: log.update(entries=[]), "entries: must have at least 1 values"),
         (lambda log: log.update(kp=32.5), "kp: must be a whole number"),
         (lambda log: log["entries"][7].pop("speed"), "entries.7.speed: field required"),
         (lambda log: log["entries"][3].update(position=math.nan), "entries.3.position: must be a finite"),

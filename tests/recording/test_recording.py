@@ -530,6 +530,7 @@ def test_a_channel_without_servo_names_is_refused_or_ignored(path, servos):
         ("rig", '{"servo": [5]}', r"rig.servo.0: "),
         ("models", '{"a": 5}', r"models.a: must be a table"),
         ("registers", '{"a": {"punch": 1e400}}', r"registers.a.punch: "),
+        ("pendulum", '{"mass": NaN, "length": 1}', r"pendulum.mass: "),
         ("pendulum", '{"mass": 0, "length": 1}', r"pendulum.mass: must be more than 0"),
         ("experiment", "{}", r"experiment: must be a text"),
         ("rig", DEEP.decode(), "is nested too deeply"),

@@ -257,6 +257,7 @@ class _Csv:
                     raise RecordingError(self._path, f"{unit!r} is no unit (of {key})", f"units: {units}, or a factor")
                 why = f"has no column {column.header!r} (for {key})"
                 raise RecordingError(self._path, why, f"its columns are {printable(', '.join(self.headers))}")
+        places = [at[column.header] for _, _, column in cells]
         samples: defaultdict[str, tuple[array[int], list[array[float]]]] = defaultdict(
             lambda: (array("q"), [array("d") for _ in cells])
         )
@@ -264,18 +265,19 @@ class _Csv:
         walks: dict[str, None] = {}
         offset, last, part = 0.0, 0.0, None
         for row in self._whole_rows():
-            numbers = {header: row[at[header]] for header in parts}
-            walks[numbers.get("walk", "")] = None
-            if walk is not None and numbers["walk"] != str(walk):
-                continue
-            if parts and numbers != part:
-                part, offset = numbers, last + _BETWEEN if events else 0.0
-                name = " ".join(f"{header} {number}" for header, number in numbers.items())
-                events.append(Event(offset, "segment", {"name": name, **numbers}))
+            if parts:
+                numbers = {header: row[at[header]] for header in parts}
+                walks[numbers["walk"]] = None
+                if walk is not None and numbers["walk"] != str(walk):
+                    continue
+                if numbers != part:
+                    part, offset = numbers, last + _BETWEEN if events else 0.0
+                    name = " ".join(f"{header} {number}" for header, number in numbers.items())
+                    events.append(Event(offset, "segment", {"name": name, **numbers}))
             lines, values = samples[printable(row[at[by]]) if by else ""]
             lines.append(self._line)
-            for (_, key, column), numbers_of in zip(cells, values, strict=True):
-                value = self._number(row[at[column.header]], column, blank=key != "time")
+            for (_, key, column), place, numbers_of in zip(cells, places, values, strict=True):
+                value = self._number(row[place], column, blank=key != "time")
                 if key == "time":
                     value = last = value + offset
                 numbers_of.append(value)
