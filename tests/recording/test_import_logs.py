@@ -18,7 +18,7 @@ from axbridge.recording.import_wizard import GivenGoal, on_grid, parse_goal, res
 from axbridge.recording.imported import marked, parse_mark, trimmed
 from axbridge.recording.provenance import rig_of
 from axbridge.recording.recording import Track, in_order
-from axbridge.recording.sample_quality import findings, sample_facts
+from axbridge.recording.sample_quality import findings
 from axbridge.recording.stored import open_recording
 
 REAL = Path(__file__).parents[2] / "docs" / "real"
@@ -387,15 +387,7 @@ def test_a_valid_motion_has_no_findings_and_a_wrapping_wheel_has_no_jumps():
     assert findings("wheel", TIME, {"position": turning})[0].what.startswith("the position jumps 5 times")
 
 
-def test_facts_have_gaps_jumps_and_range():
-    time = np.array([*np.arange(0, 1, 0.02), *np.arange(1.5, 2, 0.02), 3.0])
-    position = np.where((time > 1.6) & (time < 1.7), 3.0, 0.1 * np.sin(time))
-    facts = sample_facts(time, {"position": position, "load": time, "voltage": time * math.nan})
-    assert (facts.samples, facts.gaps, facts.jumps) == (len(time), 2, 2)
-    assert (facts.longest_gap, facts.longest_gap_at) == pytest.approx((1.02, 1.98))
-    assert facts.first_jump_at == pytest.approx(1.62)
-    assert (facts.lowest, facts.highest) == (0.0, 3.0)
-    assert facts.columns == ("position", "load")
+def test_a_track_without_samples_has_neither_facts_nor_findings():
     none = Track.of("knee", np.empty(0))
     assert (none.facts().samples, none.facts().columns, none.facts().rate) == (0, (), 0.0)
     assert findings("knee", none.time, none.columns) == []
