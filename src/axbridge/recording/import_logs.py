@@ -248,8 +248,8 @@ class _Csv:
         `parts` starts a segment, and its clock continues that of the one before. `walk` is the only walk to read.
         """
         at = {header: place for place, header in enumerate(self.headers)}
-        cells = [(servo, key, column) for servo, its in servos.items() for key, column in its.items()]
-        for key, column in [*((part, Column(part)) for part in parts), *(cell[1:] for cell in cells)]:
+        fields = [(servo, key, column) for servo, columns in servos.items() for key, column in columns.items()]
+        for _, key, column in [*(("", part, Column(part)) for part in parts), *fields]:
             if column.header not in at:
                 header, _, unit = column.header.rpartition(":")
                 if header in at:
@@ -257,9 +257,9 @@ class _Csv:
                     raise RecordingError(self._path, f"{unit!r} is no unit (of {key})", f"units: {units}, or a factor")
                 why = f"has no column {column.header!r} (for {key})"
                 raise RecordingError(self._path, why, f"its columns are {printable(', '.join(self.headers))}")
-        places = [at[column.header] for _, _, column in cells]
+        places = [at[column.header] for _, _, column in fields]
         samples: defaultdict[str, tuple[array[int], list[array[float]]]] = defaultdict(
-            lambda: (array("q"), [array("d") for _ in cells])
+            lambda: (array("q"), [array("d") for _ in fields])
         )
         events: list[Event] = []
         walks: dict[str, None] = {}
@@ -274,22 +274,22 @@ class _Csv:
                     part, offset = numbers, last + _BETWEEN if events else 0.0
                     name = " ".join(f"{header} {number}" for header, number in numbers.items())
                     events.append(Event(offset, "segment", {"name": name, **numbers}))
-            lines, values = samples[printable(row[at[by]]) if by else ""]
+            lines, arrays = samples[printable(row[at[by]]) if by else ""]
             lines.append(self._line)
-            for (_, key, column), place, numbers_of in zip(cells, places, values, strict=True):
+            for (_, key, column), place, values in zip(fields, places, arrays, strict=True):
                 value = self._number(row[place], column, blank=key != "time")
                 if key == "time":
                     value = last = value + offset
-                numbers_of.append(value)
+                values.append(value)
         if walk is not None and not samples and walks:
             raise RecordingError(self._path, f"has no walk {walk}", f"it has {', '.join(walks)}")
         if not samples:
             raise RecordingError(self._path, "holds no samples", _NO_ROWS)
         tracks: dict[str, Columns] = {}
-        for name, (lines, values) in samples.items():
-            for (servo, key, _), numbers_of in zip(cells, values, strict=True):
+        for name, (lines, arrays) in samples.items():
+            for (servo, key, _), values in zip(fields, arrays, strict=True):
                 track = tracks.setdefault(name if by else servo, Columns({}, _line_of(lines)))
-                track.values[key] = np.frombuffer(numbers_of)
+                track.values[key] = np.frombuffer(values)
         return tracks, tuple(events)
 
     def _whole_rows(self) -> Iterator[list[str]]:

@@ -113,10 +113,10 @@ def findings(
     return sorted((Oddity(servo, *oddity) for oddity in oddities), key=lambda oddity: oddity.severity)
 
 
-_Found = tuple[str, str, str, Severity]  # the fields of an `Oddity` but its servo
+_Finding = tuple[str, str, str, Severity]  # the fields of an `Oddity` but its servo
 
 
-def _clock(time: FloatArray, row: Callable[[int], str], unit: float) -> Iterator[_Found]:
+def _clock(time: FloatArray, row: Callable[[int], str], unit: float) -> Iterator[_Finding]:
     steps = np.diff(time)
     back, same = np.flatnonzero(steps < 0), int(np.sum(steps == 0))
     period = float(np.median(steps[steps > 0])) if (steps > 0).any() else math.nan
@@ -150,7 +150,7 @@ def _clock(time: FloatArray, row: Callable[[int], str], unit: float) -> Iterator
             yield what, cause, "leave it, or split the log there", "warning"
 
 
-def _values(columns: Mapping[str, FloatArray], row: Callable[[int], str]) -> Iterator[_Found]:
+def _values(columns: Mapping[str, FloatArray], row: Callable[[int], str]) -> Iterator[_Finding]:
     for name, values in columns.items():
         beyond = np.flatnonzero(np.abs(values) > LAST)
         if len(beyond):
@@ -168,7 +168,7 @@ def _values(columns: Mapping[str, FloatArray], row: Callable[[int], str]) -> Ite
             yield what, cause, f"import it with --column {column}", "warning"
 
 
-def _largest_jump(time: FloatArray, columns: Mapping[str, FloatArray]) -> Iterator[_Found]:
+def _largest_jump(time: FloatArray, columns: Mapping[str, FloatArray]) -> Iterator[_Finding]:
     jumps = _jumps(time, columns)
     if jumps and np.nanmax(np.abs(columns["position"])) <= _LIMITS["position"][0]:  # else the unit is wrong
         at, by = max(jumps, key=lambda jump: abs(jump[1]))
