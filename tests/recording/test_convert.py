@@ -20,8 +20,8 @@ from axbridge.cli.app import run
 from axbridge.comparison.comparison import compare
 from axbridge.config.rig import Rig
 from axbridge.errors import UnsupportedOperation, UsageError
-from axbridge.recording import csv_parquet
-from axbridge.recording.csv_parquet import write_csv
+from axbridge.recording import convert
+from axbridge.recording.convert import write_csv
 from axbridge.recording.provenance import describe
 from axbridge.recording.recording import Event, Recording, Track
 from axbridge.recording.stored import write_recording
@@ -159,7 +159,7 @@ def test_a_wide_table_written_in_blocks_equals_one_written_at_once(tmp_path, mon
         tracks[name] = Track.of(name, time, position=position, errors=errors, command=np.round(position))
     recording = Recording(tmp_path / "x.mcap", {**tracks, "empty": Track.of("empty", np.empty(0))})
     write_csv(recording, tmp_path / "once.csv", wide=True, rate=rate)
-    monkeypatch.setattr(csv_parquet, "_CELLS", 70)
+    monkeypatch.setattr(convert, "_CELLS", 70)
     write_csv(recording, tmp_path / "pieces.csv", wide=True, rate=rate)
     assert (tmp_path / "pieces.csv").read_text() == (tmp_path / "once.csv").read_text()
 

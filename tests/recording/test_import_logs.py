@@ -12,7 +12,7 @@ from axbridge.cli import app, import_  # noqa: F401 - registers it
 from axbridge.comparison.comparison import following, summary
 from axbridge.config.registers import AX
 from axbridge.errors import RecordingError, UsageError
-from axbridge.recording.csv_parquet import write_csv, write_parquet
+from axbridge.recording.convert import write_csv, write_parquet
 from axbridge.recording.import_logs import import_log, parse_columns
 from axbridge.recording.import_wizard import GivenGoal, on_grid, parse_goal, restored
 from axbridge.recording.imported import marked, parse_mark, trimmed
