@@ -35,7 +35,7 @@ def imported(folder, text, *columns, unit=None, profile="ax-12a", **options):
 def test_goals_of_a_pendulum_log_have_the_time_of_their_computation():
     track = import_log(LOG)["servo"]
     lifting = (track.command < -0.05) & (track.command > -1.5)
-    time = np.linspace(0.0, 2.0, 400_001)  # BAM's `lift_and_drop` lifts by a cubic from rest to 90° in 2 s
+    time = np.linspace(0.0, 2.0, 400_001)  # BAM lifts by a cubic from rest to 90° in 2 s
     lift = np.pi / 2 * (3 * (time / 2) ** 2 - 2 * (time / 2) ** 3)
     expected = np.interp(-track.command[lifting], lift, time)
     assert np.median(track.time[lifting] - expected) > 3e-3  # stamps are the middle of the read after the goal
@@ -84,14 +84,15 @@ def test_poppy_segments_are_joined_and_named(tmp_path):
     ("headers", "position", "command", "servos"),
     [
         ("t,hip_pos,hip_goal,knee_pos,knee_goal", "*_pos", "*_goal", ["hip", "knee"]),
-        ("t,knee_deg,knee_cmd_deg", "*_deg", "*_cmd_deg", ["knee"]),  # a header of a longer pattern is no servo
+        ("t,knee_deg,knee_cmd_deg", "*_deg", "*_cmd_deg", ["knee"]),  # "knee_cmd" is no servo
         ("t,knee_deg,cmd_knee_deg", "*_deg", "cmd_*_deg", ["knee"]),
         ("t,knee_pos_deg,knee_deg", "*_pos_deg", "*_deg", ["knee"]),
     ],
 )
-def test_a_star_in_a_header_stands_for_each_servos_name(tmp_path, headers, position, command, servos):
+def test_a_star_in_a_header_stands_for_a_servos_name(tmp_path, headers, position, command, servos):
     text = f"{headers}\n0{',1,2' * len(servos)}\n10{',3,4' * len(servos)}\n"
-    recording = imported(tmp_path, text, "time=t:ms", f"position={position}:deg", f"command={command}:deg")
+    columns = f"time=t:ms position={position}:deg command={command}:deg".split()
+    recording = imported(tmp_path, text, *columns)
     assert list(recording) == servos
     np.testing.assert_allclose(np.degrees(recording["knee"].position), [1, 3])
     np.testing.assert_allclose(np.degrees(recording["knee"].command), [2, 4])
@@ -114,13 +115,13 @@ def test_axbridges_own_csv_is_imported_with_its_significant_digits(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda log: log.pop("mass"), "is no pendulum log: mass: field required\ngive a pendulum log"),
+        (lambda log: log.pop("mass"), "is no pendulum log: mass: field required\n"),
         (lambda log: log.update(mass=math.nan), "mass: must be less than 1000000"),
         (lambda log: log.update(length=0), "length: must be more than 0"),
         (lambda log: log.update(entries=[]), "entries: must have at least 1 values"),
         (lambda log: log.update(kp=32.5), "kp: must be a whole number"),
         (lambda log: log["entries"][7].pop("speed"), "entries.7.speed: field required"),
-        (lambda log: log["entries"][3].update(position=math.nan), "entries.3.position: must be a finite"),
+        (lambda log: log["entries"][3].update(position=math.nan), "3.position: must be a finite"),
         (lambda log: log["entries"].append(5), "entries.1499: must be a table"),
     ],
 )
@@ -137,7 +138,7 @@ def refused(path, text, message):
 
 
 ITEM = "Present Position,#ffff00,0,1,0"
-HEAD = f"DYNAMIXEL Graph,2\nAX-12A,12\nItemCount,1\n{ITEM}\nTime[ms],Present Position\n"  # of a Wizard's export
+HEAD = f"DYNAMIXEL Graph,2\nAX-12A,12\nItemCount,1\n{ITEM}\nTime[ms],Present Position\n"
 
 
 @pytest.mark.parametrize(
@@ -160,17 +161,17 @@ HEAD = f"DYNAMIXEL Graph,2\nAX-12A,12\nItemCount,1\n{ITEM}\nTime[ms],Present Pos
         ("joint,walk,segment,t_s,t_s\n", "line 1: names the column 't_s' twice"),
         ("-0.62,1.5,0\n0.1,2,3\n", "has no header: its first line is numbers"),
         ("0,5;1,0\n0,6;1,0\n", "has no header: its first line is numbers"),
-        ("servo,time_s,position_rad\n" + "\n".join(f"{k},0,1" for k in range(1001)), "holds 1001 servos, and 1000"),
+        ("servo,time_s,position_rad\n" + "\n".join(f"{k},0,1" for k in range(1001)), "holds 1001 servos"),
         ("Time[ms], Present Position\n0, 1\n112, 1\n", "older graph export of Dynamixel Wizard"),
         (HEAD.replace("Graph,2", "Graph,3"), "version 3"),
-        (HEAD.replace("AX-12A,12", "XL430-W250,1060") + "0,1\n16,1\n", "XL430-W250 of model number 1060"),
-        (HEAD.replace("0,1,0", "0,0.1,0") + "0,1\n16,1\n", "line 4: Present Position was drawn with scale 0.1"),
+        (HEAD.replace("AX-12A,12", "XL430-W250,1060") + "0,1\n16,1\n", "of model number 1060"),
+        (HEAD.replace("0,1,0", "0,0.1,0") + "0,1\n16,1\n", "line 4: Present Position was drawn"),
         (HEAD.partition("Time")[0], "line 5: the header is missing"),
         (HEAD.replace("ItemCount,1", "ItemCount,2") + "0,1\n16,1\n", "line 5: 'Time"),
         (HEAD.replace("ms],Present", "ms],Goal") + "0,1\n16,1\n", "line 5: the columns are Time"),
         (HEAD, "holds no samples"),
         (HEAD + "0,1\n16,1\n,1\n1\n2\n", "has 3 garbled rows and 2 good ones"),
-        (HEAD.replace("Present Position", "Present Load") + "0,1\n16,1\n", "has no Present Position"),
+        (HEAD.replace("Position", "Load") + "0,1\n16,1\n", "has no Present Position"),
     ],
 )
 def test_an_invalid_text_is_refused(tmp_path, text, message):
@@ -211,7 +212,7 @@ def test_tables_with_different_separators_are_read(tmp_path, text):
 
 
 def test_stamps_in_nanoseconds_are_named_and_read(tmp_path):
-    text = "t,angle\n" + "".join(f"{1_700_000_000_000_000_000 + 20_000_000 * n},0\n" for n in range(9))
+    text = "t,angle\n" + "".join(f"{17 * 10**17 + 2 * 10**7 * n},0\n" for n in range(9))
     for given, read in (("", "18"), (":ms", "15")):
         with pytest.raises(RecordingError, match=rf"(?s)the time of line 2 is 1.7e\+{read} s.*time=HEADER:ns"):
             imported(tmp_path, text, f"time=t{given}", "position=angle")
@@ -242,10 +243,10 @@ def test_the_probable_unit_of_a_clock_is_named_for_each_given_unit(tmp_path, ste
         (lambda: parse_columns(["angle=t", "time=t"]), "no field"),
         (lambda: parse_columns([], "deg"), "what the columns of a CSV hold"),
         (lambda: parse_columns(["time=t", "position=angle"], "turns"), "no unit of an angle"),
-        (lambda: parse_columns(["time=t", "position=angle", "velocity=v:counts"]), "not counted as angles are"),
+        (lambda: parse_columns(["time=t", "position=angle", "velocity=v:counts"]), "not counted as angles"),
         (lambda: parse_mark("fall=2"), "is no segment"),
         (lambda: parse_mark("fall=3:2"), "ends before it starts"),
-        *((lambda text=text: parse_goal(text), "is no goal") for text in ("", "500@", "@3", "500@-1", "soon")),
+        *((lambda text=text: parse_goal(text), "is no goal") for text in ("", "500@", "@3", "500@-1")),
     ],
 )
 def test_an_invalid_argument_is_refused(parse, message):
@@ -262,8 +263,8 @@ def log(tmp_path):
     time = np.arange(0, 6, 0.01)
     goal = np.where(time >= 2, 60.0, 0.0)
     angle = np.interp(time, [0, 2.1, 2.3, 4.1, 4.6, 6], [0, 0, 60, 60, 0, 0])
-    lines = [f"{t:.2f},{a:.3f},{g:.0f}" for t, a, g in zip(time, angle, goal, strict=True)]
-    return imported(tmp_path, "t,angle,goal\n" + "\n".join(lines), *COLUMNS, unit="deg", servo="knee")
+    rows = [f"\n{t:.2f},{a:.3f},{g:.0f}" for t, a, g in zip(time, angle, goal, strict=True)]
+    return imported(tmp_path, f"t,angle,goal{''.join(rows)}", *COLUMNS, unit="deg", servo="knee")
 
 
 def test_an_imported_step_and_fall_have_their_figures(log):
