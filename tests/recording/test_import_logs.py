@@ -388,7 +388,9 @@ def test_a_valid_motion_has_no_findings_and_a_wrapping_wheel_has_no_jumps():
     assert findings("wheel", TIME, {"position": turning})[0].what.startswith("the position jumps 5 times")
 
 
-def test_a_track_without_samples_has_neither_facts_nor_findings():
+def test_facts_have_the_first_jump_and_are_empty_without_samples():
+    facts = Track.of("knee", np.arange(4) * 0.02, position=np.array([0, 0, 2, 0.0])).facts()
+    assert (facts.jumps, facts.first_jump_at, facts.columns) == (2, 0.04, ("position",))
     none = Track.of("knee", np.empty(0))
     assert (none.facts().samples, none.facts().columns, none.facts().rate) == (0, (), 0.0)
     assert findings("knee", none.time, none.columns) == []
