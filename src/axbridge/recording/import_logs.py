@@ -366,7 +366,7 @@ def _pendulum_recording(path: Path, stream: IO[str], servo: str, warned: Warned)
         document = json.load(stream)
     except json.JSONDecodeError as failure:
         raise RecordingError(path, f"not valid JSON: {failure}", "the log may be cut off; copy it again") from failure
-    hint = "give a pendulum log as BAM records it: in SI units, kp as a register"
+    hint = "correct or remove that field or entry; BAM's pendulum logs are in SI units, kp is a register"
     log = validated(path, "is no pendulum log", _PendulumLog, document, hint)
     values = {name: np.array([getattr(entry, c.header) for entry in log.entries]) for name, c in _PENDULUM.items()}
     values["load"] = np.where(values["load"] > 0x7FFF, values["load"] - 0x10000, values["load"]) / _FULL_DUTY
