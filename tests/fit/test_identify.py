@@ -16,7 +16,6 @@ from axbridge.fit.html import estimate_table, trace_panels
 from axbridge.fit.identify import beforehand
 from axbridge.fit.intervals import Uncertainty, _tolerable, constants_of, marginalise_constants, uncertainty
 from axbridge.fit.least_squares import left_alone, misfits, polish
-from axbridge.fit.lima2009 import ks_line
 from axbridge.fit.pipeline import _missed, beside_others, doubts, hidden
 from axbridge.fit.prediction import parts, predicted
 from axbridge.fit.prepare import base_model, excitation, prepare, resting_noise
@@ -91,17 +90,6 @@ def test_a_fit_says_when_no_parameter_changes_anything():
     still = replace(held, metadata={**held.metadata, "load": {"inertia": 1e-3}})
     with pytest.raises(AxBridgeError, match="parameters change nothing"):
         polish(ax12_space(), runs_of([still], RIG), np.full(len(ax12_space()), 0.5))
-
-
-def test_ks_is_the_slope_through_the_origin(tmp_path):
-    path = tmp_path / "ks.csv"
-    path.write_text("speed,volts\n" + "\n".join(f"{w},{0.00681 * w}" for w in range(100, 1400, 100)))
-    line = ks_line(path)
-    assert line.ks == pytest.approx(0.00681)
-    assert line.error < 1e-6
-    path.write_text("speed,amps\n1,2\n")
-    with pytest.raises(RecordingError, match="volts"):
-        ks_line(path)
 
 
 def ax12_space():
@@ -324,7 +312,7 @@ def test_a_fall_identifies_friction_but_not_the_loop():
     fall = motion(ax12_truth(), step=1.2, fall=True)
     sampled, *lines = excitation(prepare([fall], RIG, "ax12"))
     line_of = {line.partition(":")[0]: line for line in lines}
-    assert sampled.startswith("1 recording, 1 s, 100 Hz, gaps: 0")
+    assert sampled.startswith("1 recording, 1 s, 100 Hz, gaps: 0, jumps: 0, clock even")
     assert "well identified" in line_of["friction.coulomb"]
     assert "not identified" in line_of["controller.slope"]
     assert "; record steps of several sizes" in line_of["controller.slope"]

@@ -10,16 +10,14 @@ from pathlib import Path
 import numpy as np
 
 from axbridge.comparison.recorded_dynamics import joints_of_robot
-from axbridge.comparison.recorded_runs import runs_of
 from axbridge.config.rig import Rig
 from axbridge.errors import UsageError, require
 from axbridge.fit.friction_laws import compare_laws
-from axbridge.fit.lima2009 import ks_line, paper_procedure
+from axbridge.fit.lima2009 import paper_procedure
 from axbridge.fit.pipeline import fit_model
 from axbridge.fit.prepare import MOVED, excitation, loaded_with, prepare
 from axbridge.fit.result import Fit
 from axbridge.fit.search import Mapper, Report
-from axbridge.fit.suspects import sampling, suspects_of
 from axbridge.recording.recording import Recording
 from axbridge.recording.stored import opened
 
@@ -50,7 +48,6 @@ def identify(
     held_out: Sequence[Recording | str | Path] = (),
     again: Sequence[Recording | str | Path] = (),
     free: Sequence[str] = (),
-    ks_pairs: Path | str | None = None,
     starts: int = 12,
     generations: int = 80,
     budget: float = 150.0,
@@ -76,7 +73,6 @@ def identify(
         loads: Balanced loads that the servos of recordings turned, see `axbridge.fit.prepare.loaded_with`.
         held_out: Recordings that are not fitted, only scored.
         again: Repetitions of held-out recordings: their difference is the least possible error.
-        ks_pairs: For ``grid``: CSV with columns speed (motor, rad/s) and volts (open circuit).
         starts: Largest number of local searches from random points; longer searches start at the best of them.
         generations: Number of generations of each search.
         budget: Amount of simulation, as computation time of two cores, s; see `axbridge.fit.search.search`.
@@ -110,34 +106,24 @@ def identify(
         raise UsageError("every recording is held out", "leave some to fit")
     if friction == COMPARE and len(fitted) + len(held) < 2:
         raise UsageError("one recording does not separate friction laws", "give more, some of them with --holdout")
-    line = None if ks_pairs is None else ks_line(ks_pairs)
     by_grid = _by_grid(model, method, friction)
+    if by_grid and where is not None:
+        raise UsageError("the paper's scans run in this process", "leave --executor out, or use --method cma")
     if prove and (friction == COMPARE or by_grid):
         raise UsageError("a hidden truth is fitted by search, with one friction law", "leave method and friction out")
-    law = None if friction == COMPARE else friction
-    if held:
-        runs_of(held, rig)  # report errors in held-out recordings before the fit
+    prepared = partial(prepare, fitted, rig, model, held_out=held, again=list(map(opened, again)), free=free)
+    problem = prepared(friction=None if friction == COMPARE else friction)
     if before is not None:
-        before((*known, *excitation(prepare(fitted, rig, model, friction=law, free=free))))
-    fitting = partial(
-        fit_model, fitted, rig, model, held_out=held, starts=starts, generations=generations, seed=seed, free=free
-    )  # fmt: skip
+        before((*known, *excitation(problem)))
+    fitting = partial(fit_model, starts=starts, generations=generations, seed=seed, where=where, report=report)
     report("scanning the paper's grid" if by_grid else "searching", None)
     if by_grid:
-        if where is not None:
-            raise UsageError("the paper's scans run in this process", "leave --executor out, or use --method cma")
-        fit = paper_procedure(fitted, rig, line=line, held_out=held, seed=seed)
+        fit = paper_procedure(problem, seed)
     elif friction == COMPARE:
-        fit = compare_laws(fitting, budget=budget, where=where, report=report)
+        fit = compare_laws(prepared, fitting, budget=budget, where=where, report=report)
     else:
-        repeats = list(map(opened, again))
-        fit = fitting(
-            friction=friction, budget=budget, again=repeats, richer=richer, prove=prove, where=where, report=report
-        )
-    if prove:
-        return fit
-    report("looking at the recordings", None)
-    return replace(fit, warnings=(*known, *sampling([*fitted, *held]), *suspects_of(fit, fitted), *fit.warnings))
+        fit = fitting(problem, budget=budget, richer=richer, prove=prove)
+    return fit if prove else replace(fit, warnings=(*known, *fit.warnings))
 
 
 def _by_grid(model: str, method: str | None, friction: str | None) -> bool:

@@ -1,4 +1,4 @@
-"""Fit a model by search with one friction law: prepare, search, polish, compute intervals, describe."""
+"""Fit a model by search with one friction law: search, polish, compute intervals, describe."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -13,17 +14,16 @@ from axbridge.arrays import FloatArray
 from axbridge.comparison.lag import baseline, lag_of
 from axbridge.comparison.metrics import parse_condition
 from axbridge.comparison.recorded_runs import packed
-from axbridge.config.rig import Rig
 from axbridge.fit import intervals
 from axbridge.fit.friction_laws import allowing_for, richer_law
 from axbridge.fit.least_squares import best_polished, left_alone, polish
 from axbridge.fit.prediction import parts, predicted, speeds
-from axbridge.fit.prepare import Problem, prepare, resting_noise
+from axbridge.fit.prepare import Problem, resting_noise
 from axbridge.fit.result import Fit, Input, Score
 from axbridge.fit.search import KEPT, Job, Mapper, Report, StartOutcome, executor, freed, losses, search
-from axbridge.fit.unknowns import Space
+from axbridge.fit.unknowns import Space, Unknown
 from axbridge.recording.provenance import origin_of
-from axbridge.recording.recording import Recording, Track
+from axbridge.recording.recording import Track
 from axbridge.servo.columns import Param
 from axbridge.sim.rollout import rollouts
 from axbridge.sim.runs import Runs
@@ -50,27 +50,19 @@ class Solution:
 
 
 def fit_model(
-    recordings: Sequence[Recording],
-    rig: Rig,
-    model: str,
+    problem: Problem,
     *,
-    friction: str | None = None,
-    held_out: Sequence[Recording] = (),
     starts: int = 12,
     generations: int = 80,
     budget: float = 150.0,
     seed: int = 0,
-    near: FloatArray | None = None,
-    again: Sequence[Recording] = (),
-    free: Sequence[str] = (),
     richer: bool = True,
     prove: bool = False,
     where: str | Mapper | None = None,
     report: Report = lambda _what, _share: None,
 ) -> Fit:
-    """Fit a model to recordings of a one-servo rig; arguments and errors are those of `prepare` and `identify`."""
+    """Fit the model of a prepared problem; arguments and errors are those of `identify`."""
     begin = time.monotonic()
-    problem = prepare(recordings, rig, model, friction=friction, held_out=held_out, near=near, again=again, free=free)
     truth = None
     if prove:
         problem, truth = hidden(problem, seed)
@@ -154,14 +146,8 @@ def judged(problem: Problem, solution: Solution, mapper: Mapper, report: Report)
     scores = beside_others(problem, scores_of(problem, simulated, np.array(rest)))
     others_too = zip(scores, scores_of(problem, start), scores_of(problem, own), strict=True)
     scores = tuple(replace(score, start=first.mae, own=given.mae) for score, first, given in others_too)
-    return Fit(
-        kind=problem.kind,
-        friction=problem.friction,
-        unknowns=space.unknowns,
-        row=row,
-        base=problem.base,
-        scores=scores,
-        uncertainty=bounds,
+    return fit_of(
+        problem, space.unknowns, row, bounds, scores=scores, simulated=simulated,
         starts=tuple(sorted(outcome.loss for outcome in solution.outcomes)),
         warnings=(
             *([_NO_TIMES] if every.unknown_command_times.any() else []),
@@ -171,12 +157,18 @@ def judged(problem: Problem, solution: Solution, mapper: Mapper, report: Report)
             *doubts(scores),
         ),
         rollouts=sum(outcome.rollouts for outcome in solution.outcomes),
-        runs=every,
-        simulated=simulated,
-        rig=problem.rig,
-        inputs=inputs_of(problem),
         held=", ".join(f"{item.name} (±{item.off:.0%})" for item in constants),
-    )
+    )  # fmt: skip
+
+
+def fit_of(
+    problem: Problem, unknowns: tuple[Unknown, ...], row: FloatArray, bounds: intervals.Uncertainty, **results: Any
+) -> Fit:
+    """Return the fit of a problem with these unknowns, parameters (len(Param),), intervals, and fields of `Fit`."""
+    return Fit(
+        kind=problem.kind, friction=problem.friction, base=problem.base, rig=problem.rig, inputs=_inputs_of(problem),
+        runs=problem.every, unknowns=unknowns, row=row, uncertainty=bounds, **results,
+    )  # fmt: skip
 
 
 def _in_words(problem: Problem, space: Space, scores: Sequence[Score], wanted: intervals.Wanted) -> str:
@@ -231,7 +223,7 @@ def _missed(bounds: intervals.Uncertainty, scores: Sequence[Score]) -> tuple[str
     return (f"{'; '.join(notes)}: {what}",) if notes else ()
 
 
-def inputs_of(problem: Problem) -> tuple[Input, ...]:
+def _inputs_of(problem: Problem) -> tuple[Input, ...]:
     """Return names and hashes of a fit's files; an input without a file is left out."""
     made = [("fitted", run.path) for run in problem.fitted] + [("held out", run.path) for run in problem.held_out]
     files = [entry for entry in dict.fromkeys([("rig", problem.rig.path), *made]) if entry[1].is_file()]

@@ -1,4 +1,4 @@
-"""The result of an identification: estimates, errors, comparison of friction laws, the paper's scans; and its file."""
+"""The result of an identification: estimates, errors, comparison of friction laws; and its file."""
 
 from __future__ import annotations
 
@@ -110,8 +110,6 @@ class Fit:
     allowed: str | None = None
     held: str = ""  # constants whose errors the intervals include, in words; empty if there are none
     laws: LawComparison | None = None  # comparison of the friction laws, if it was made
-    line: KsLine | None = None  # measurements of Ks, if they were given
-    surfaces: tuple[Surface, ...] = ()  # the paper's scans, if made: friction from falls, gains from steps
     truth: FloatArray | None = None  # the hidden parameter set, if the data were simulated with one
 
     def errors(self, *, held_out: bool) -> list[float]:
@@ -194,29 +192,6 @@ class LawComparison:
             return ""
         tied = f"the held-out recordings do not separate {self.chosen} from {', '.join(others)}"
         return f"{tied}; hold out more of them, with slow reversals under load"
-
-
-@dataclass(frozen=True)
-class KsLine:
-    """Measurement of Ks (the paper's figure 5)."""
-
-    speed: FloatArray  # motor side, rad/s, (n,)
-    volts: FloatArray  # open-circuit, V, (n,)
-    ks: float  # slope through the origin, V·s/rad
-    error: float  # standard error of `ks`
-
-
-@dataclass(frozen=True)
-class Surface:
-    """A scan of the mean squared error over two unknowns."""
-
-    x: Unknown
-    y: Unknown
-    xs: FloatArray  # values of `x`, (n,)
-    ys: FloatArray  # values of `y`, (m,)
-    mse: FloatArray  # deg², (n, m)
-    best: tuple[float, float]  # x and y at the end of the search
-    least: float  # mean squared error at `best`, deg²
 
 
 def servo_model(fit: Fit, name: str) -> ServoModel:
