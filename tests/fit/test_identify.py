@@ -13,13 +13,12 @@ from axbridge.config.rig import Rig
 from axbridge.errors import AxBridgeError, RecordingError, UsageError
 from axbridge.fit import identify
 from axbridge.fit.html import estimate_table, trace_panels
-from axbridge.fit.identify import beforehand
 from axbridge.fit.intervals import Uncertainty, _tolerable, constants_of, marginalise_constants, uncertainty
 from axbridge.fit.least_squares import left_alone, misfits, polish
-from axbridge.fit.pipeline import _missed, beside_others, doubts, hidden
+from axbridge.fit.pipeline import _missed, beforehand, beside_others, hidden
 from axbridge.fit.prediction import parts, predicted
 from axbridge.fit.prepare import base_model, excitation, prepare, resting_noise
-from axbridge.fit.result import Score, summary
+from axbridge.fit.result import Score, doubts, summary
 from axbridge.fit.search import KEPT, SHARPENED, WAVE, Job, StartOutcome, best_of_both, climb, freed, losses, search
 from axbridge.fit.unknowns import Space, space_of
 from axbridge.recording.provenance import describe

@@ -18,10 +18,9 @@ from axbridge.comparison.recorded_runs import packed, runs_of
 from axbridge.errors import RecordingError, Remedy
 from axbridge.fit.intervals import Uncertainty, uncertainty
 from axbridge.fit.least_squares import polish
-from axbridge.fit.pipeline import doubts, fit_of, scores_of
 from axbridge.fit.prediction import COARSE, predicted
 from axbridge.fit.prepare import Problem
-from axbridge.fit.result import Fit
+from axbridge.fit.result import Fit, doubts, scores_of
 from axbridge.fit.search import losses
 from axbridge.fit.unknowns import Space, space_of
 from axbridge.recording.recording import Recording
@@ -52,7 +51,7 @@ def paper_procedure(problem: Problem, seed: int = 0) -> Fit:
     simulated = predicted(row[None], problem.every)[0]
     scores = scores_of(problem, simulated)
     lost = (f"not identified: {u.name}; record {u.best_experiment}" for u in order if u.name in bounds.flat)
-    return fit_of(
+    return Fit.of(
         problem, order, row, bounds, scores=scores, simulated=simulated, starts=(fallen, stepped),
         warnings=(*lost, *doubts(scores)), rollouts=count + more, seconds=time.monotonic() - begin, seed=seed,
     )  # fmt: skip
