@@ -27,16 +27,16 @@ def edited(text: str, changes: Mapping[str, Mapping[str, Value]], path: Path) ->
     """Return the text of a rig file with new values of some servos; existing values are replaced in their lines."""
     mark = "\ufeff"  # byte order mark of Windows editors
     lines, wanted = text.split("\n"), parse_toml(text.removeprefix(mark), path, RigError)
-    end_of_line = "\r" if lines[0].endswith("\r") else ""
+    ending = "\r" if lines[0].endswith("\r") else ""
     for name, values in changes.items():
         servos = wanted.setdefault("servo", [])
         if all(servo.get("name") != name for servo in servos):
             servos.append({"name": name})
             lines += [""] if lines[-1] else []
-            lines[-1:] = [end_of_line, f"[[servo]]{end_of_line}", f"name = {written(name)}{end_of_line}", ""]
+            lines[-1:] = [ending, f"[[servo]]{ending}", f"name = {written(name)}{ending}", ""]
         next(servo for servo in servos if servo.get("name") == name).update(values)
         for key, value in values.items():
-            _set_value(lines, name, key, written(value), end_of_line)
+            _set_value(lines, name, key, written(value), ending)
     result = "\n".join(lines)
     try:
         safe = parse_toml(result.removeprefix(mark), path, RigError) == wanted
@@ -49,10 +49,10 @@ def edited(text: str, changes: Mapping[str, Mapping[str, Value]], path: Path) ->
     return result
 
 
-def _set_value(lines: list[str], name: str, key: str, value: str, end_of_line: str) -> None:
-    """Set one value in the [[servo]] of that name; a trailing comment keeps its column if there is room.
+def _set_value(lines: list[str], name: str, key: str, value: str, ending: str) -> None:
+    """Set one value in the [[servo]] of that name; a comment behind it keeps its column if there is room.
 
-    Tables and values that are not written in lines of their own stay: the check of the whole text refuses them.
+    Tables and values without lines of their own stay: the check of the whole text refuses them.
     """
     named = re.compile(rf"\s*name\s*=\s*([\"']){re.escape(name)}\1\s*(#.*)?$")
     heads = [index for index, line in enumerate(lines) if re.match(r"\s*\[", line)]
@@ -64,11 +64,11 @@ def _set_value(lines: list[str], name: str, key: str, value: str, end_of_line: s
     places = {match[1]: index for index in range(head, end) if (match := _KEY.match(lines[index]))}
     if key not in places:
         earlier = _ORDER[: _ORDER.index(key)] if key in _ORDER else _ORDER
-        after = max((places[name] for name in earlier if name in places), default=head)
-        lines.insert(after + 1, f"{key} = {value}{end_of_line}")
+        after = max((places[before] for before in earlier if before in places), default=head)
+        lines.insert(after + 1, f"{key} = {value}{ending}")
     elif match := _VALUE.fullmatch(lines[places[key]].rstrip("\r")):
         room = max(len(match["value"]) + len(match["gap"]) - len(value), 1) if match["rest"] else 0
-        lines[places[key]] = match["head"] + value + " " * room + (match["rest"] or "") + end_of_line
+        lines[places[key]] = match["head"] + value + " " * room + (match["rest"] or "") + ending
 
 
 _NAME = re.compile(r'^name[ \t]*=[ \t]*"[^"\n]*"', re.MULTILINE)

@@ -148,7 +148,7 @@ def compare_laws(
 ) -> Fit:  # fmt: skip
     """Fit each friction law with an equal share of the budget, and return the fit of the law that the data support.
 
-    `prepared` and `fitting` are `prepare` and `fit_model` with the arguments that are equal for each law.
+    `prepared` and `fitting`: `prepare` and `fit_model` with the arguments that all laws share.
     """
     fits: dict[str, Fit] = {}
     laws = len(FRICTION_LAWS)

@@ -50,7 +50,8 @@ def paper_procedure(problem: Problem, seed: int = 0) -> Fit:
     order = only.unknowns + gains.unknowns
     simulated = predicted(row[None], problem.every)[0]
     scores = scores_of(problem, simulated)
-    lost = (f"not identified: {u.name}; record {u.best_experiment}" for u in order if u.name in bounds.flat)
+    flat = (unknown for unknown in order if unknown.name in bounds.flat)
+    lost = (f"not identified: {unknown.name}; record {unknown.best_experiment}" for unknown in flat)
     return Fit.of(
         problem, order, row, bounds, scores=scores, simulated=simulated, starts=(fallen, stepped),
         warnings=(*lost, *doubts(scores)), rollouts=count + more, seconds=time.monotonic() - begin, seed=seed,

@@ -1,4 +1,4 @@
-"""Identify a servo model: choose the paper's scans or the search, then search, polish, compute intervals, describe."""
+"""Identify a servo model: by the paper's scans, or search, polish, compute intervals, describe."""
 
 from __future__ import annotations
 

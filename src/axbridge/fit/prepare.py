@@ -129,7 +129,7 @@ def excitation(problem: Problem) -> tuple[str, ...]:
 
 
 def _sampled(problem: Problem) -> str:
-    """Return sample rates, gaps, jumps of the position and clocks of the fitted recordings, in words."""
+    """Return rates, gaps, jumps of the position and clocks of the fitted recordings, in words."""
     facts = [next(iter(recording.values())).facts() for recording in problem.fitted]
     runs = problem.runs
     rates = sorted({round(fact.rate) for fact in facts})
