@@ -169,11 +169,6 @@ def test_a_stop_precedes_its_release_and_requests_without_a_topic_are_all_done(t
 
 def test_requests_beyond_the_limits_of_the_rig_and_non_numbers_are_refused(arm):
     actions, servo = Actions(arm), arm["shoulder"]
-    for register in ("goal_position", "torque_limit", "id", "cw_angle_limit", "torque_enable"):
-        with pytest.raises(UsageError, match="is not written here"):
-            actions.write("shoulder", register, 1)
-    with pytest.raises(UsageError, match="takes 0..254, not 400"):  # the checks of `servo write`
-        actions.write("shoulder", "cw_compliance_margin", 400)
     for wrong in (math.inf, -math.inf, math.nan, servo.max_position + 0.01, servo.min_position - 0.01):
         with pytest.raises(UsageError, match="shoulder stays where it is"):
             actions.move("shoulder", wrong)
@@ -188,51 +183,8 @@ def test_requests_beyond_the_limits_of_the_rig_and_non_numbers_are_refused(arm):
     assert servo.target_position == servo.max_position
 
 
-def test_a_value_that_protects_less_than_the_factorys_needs_a_confirmation(arm):
-    doubt, limits = Actions(arm).doubt, ("temperature_limit", "max_voltage_limit", "min_voltage_limit", "shutdown")
-    assert not doubt("shoulder", "cw_compliance_slope", 254)
-    for register, harmless, doubtful in zip(limits, (70, 140, 60, 36), (71, 141, 59, 4), strict=True):
-        assert not doubt("shoulder", register, harmless)
-        assert f"{register} {doubtful} protects the servo less" in doubt("shoulder", register, doubtful)
-
-
-def test_a_limit_above_the_factory_value_is_written_after_a_confirmation(arm, client):
-    servo, limit = arm["shoulder"], {"servo": "shoulder", "register": "temperature_limit"}
-    client.ask("registers", servo="shoulder")
-    step_until(arm, lambda: client.hear() or client.registers)
-    rows = {name: counts for _, name, counts, _, _ in client.registers["rows"]}
-    assert (rows["temperature_limit"], rows["model_number"]) == (70, 12)
-    client.ask("write", **limit, counts="40.7", sure=False)
-    step_until(arm, lambda: "no whole number" in client.text)
-    client.ask("write", **limit, counts="80", sure=True)  # nobody was asked whether it is meant
-    step_until(arm, lambda: "protects the servo less than the 70" in client.text)
-    assert client.news["doubt"] == ["shoulder", "temperature_limit", 80]  # the page shows its second button
-    assert servo.read("temperature_limit") == 70
-    client.ask("write", **limit, counts="90", sure=True)  # another value than the one that was asked about
-    step_until(arm, lambda: "temperature_limit 90 protects the servo less" in client.text)
-    client.ask("write", **limit, counts="90", sure=True)
-    step_until(arm, lambda: "temperature_limit is 90" in client.text)
-    assert servo.read("temperature_limit") == 90
-
-
-@pytest.mark.slow
-def test_a_write_that_a_protocol_2_servo_refuses_is_reported_and_works_with_torque_off():
-    with axbridge.open("koch") as robot, robot.view(port=0, open=False) as page, page_client(page) as client:
-        servo = robot["shoulder_pan"]
-        servo.torque_on()
-        asked = {"servo": "shoulder_pan", "register": "moving_threshold", "counts": "20", "sure": False}
-        client.ask("write", **asked)
-        step_until(robot, lambda: "refused it: moving_threshold is 10 after writing 20" in client.text)
-        assert "its EEPROM takes nothing while its torque is on" in client.text
-        assert servo.read("moving_threshold") == 10
-        servo.torque_off()
-        client.ask("write", **asked)
-        step_until(robot, lambda: "moving_threshold is 20" in client.text)
-        assert servo.read("moving_threshold") == 20
-
-
 def test_requests_with_unknown_names_stop_neither_page_nor_robot(arm, page, client):
-    client.ask("registers", servo="nobody")
+    client.ask("recover", servo="nobody")
     client.ask("way", pose="none", seconds=1, mirror=False)
     client.ask("play", file="../../elsewhere.json", pace=1)
     client.ask("limit_speed", share=math.nan)
@@ -266,9 +218,7 @@ def test_impossible_values_are_refused_and_the_robot_continues(arm, page, messag
     assert not arm["shoulder"].torque_enabled
 
 
-_TEXTS = st.text(max_size=300) | st.sampled_from(
-    ["shoulder", "elbow", "\ud800", "a\0", "temperature_limit", "run.mcap"]
-)
+_TEXTS = st.text(max_size=300) | st.sampled_from(["shoulder", "elbow", "\ud800", "a\0", "run.mcap"])
 _NUMBERS = st.integers() | st.floats() | st.sampled_from([10**400, -(10**400)])
 _VALUES = st.recursive(
     _NUMBERS | _TEXTS | st.booleans() | st.none(),
@@ -499,7 +449,7 @@ def test_invalid_messages_are_counted_on_the_page_and_not_printed(page, arm, cli
         *map(json.dumps, (
             {**move, "to": None}, {**move, "to": "0.1"}, {**move, "to": True}, {**move, "servo": []}, {**move, "more": 1},
             {"ask": "torque", "servos": "shoulder", "on": True}, {"ask": "torque", "servos": [1], "on": True},
-            {"ask": "torque", "servos": ["shoulder"], "on": 1}, {"ask": "write", "servo": "shoulder"},
+            {"ask": "torque", "servos": ["shoulder"], "on": 1}, {"ask": "record"},
         )),
         "[" * 60_000,
     ):  # fmt: skip

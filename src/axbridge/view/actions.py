@@ -1,6 +1,6 @@
 """The queue of requests from pages, which the robot's step serves, and the actions on a robot.
 
-Every action uses the servo's set-points, so the rig's limits apply; registers that would bypass them are refused.
+Every action uses the servo's set-points, so the rig's limits apply.
 """
 
 from __future__ import annotations
@@ -14,36 +14,15 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from axbridge import minimum_jerk
-from axbridge.bus.commission import write_register
-from axbridge.config.profile import in_units
-from axbridge.errors import AxBridgeError, BusError, ControlWarning, Remedy, UsageError
+from axbridge.errors import AxBridgeError, BusError, ControlWarning, UsageError
 from axbridge.file_reading import printable
 from axbridge.robot.robot import Robot, path_start
 from axbridge.robot.servo import Servo
 from axbridge.robot.trajectory_time import TrajectoryTime
 
 _log = logging.getLogger(__name__)
-_ALONE = Remedy("servo write", says="{}, when no robot is open")
-_NOT_HERE = {  # registers that the page does not write, and what to use instead
-    "id": Remedy("servo set-id", says="{}"), "baud_rate": Remedy("servo set-baud", says="{}"),
-    "goal_position": "its slider",
-    "moving_speed": "its speed limit", "torque_limit": "its torque limit", "torque_enable": "its torque switch",
-    "profile_velocity": "its speed limit", "profile_acceleration": "its acceleration limit",
-    "goal_pwm": "its torque limit",
-    **dict.fromkeys((
-        "cw_angle_limit", "ccw_angle_limit", "status_return_level", "operating_mode", "drive_mode", "homing_offset",
-        "min_position_limit", "max_position_limit", "goal_velocity", "goal_current", "secondary_shadow_id",
-        "protocol_type", "bus_watchdog",
-    ), _ALONE),
-}  # fmt: skip
-# Registers that protect the servo less above the factory value
-_HIGHEST = {"temperature_limit", "max_voltage_limit", "max_torque", "pwm_limit", "current_limit"}
-_LOWEST = {"min_voltage_limit"}  # likewise below it
-_BITS = {"shutdown"}  # likewise without one of its bits
-
 Job = Iterator[None]  # a request that takes several steps, one `yield` a step
 Request = Callable[[], "Job | None"]
-RegisterRow = tuple[int, str, int, str, str]  # address, name, counts, in units, "rw" or "r"
 
 _END: Job = iter(())  # marks a finished job
 
@@ -196,40 +175,6 @@ class Actions:
                     servos[name].set_position(start + (end - start) * eased)
             before = robot.time
             yield
-
-    def registers(self, name: str, take: Callable[[list[RegisterRow]], None]) -> Job:
-        """Read every register of a servo, two a step, so that steps are not late; then pass the rows to `take`."""
-        servo = self._robot[name]
-        profile = servo.dynamixel.profile
-        values: dict[str, int] = {}
-        for number, register in enumerate(profile.registers):
-            values[register] = servo.read(register)
-            if number % 2:
-                yield
-        take([
-            (entry.address, key, values[key], in_units(profile, key, values), entry.access.lower())
-            for key, entry in profile.registers.items()
-        ])  # fmt: skip
-
-    def doubt(self, name: str, register: str, value: int) -> str:
-        """Return why a value needs a confirmation: it protects the servo less than the factory's; else ""."""
-        entry = self._robot[name].dynamixel.profile.registers.get(register)
-        factory = None if entry is None else entry.initial
-        if not isinstance(factory, int):
-            return ""
-        above, below = register in _HIGHEST and value > factory, register in _LOWEST and value < factory
-        if not (above or below or (register in _BITS and factory & ~value)):
-            return ""
-        less = f"{register} {value} protects the servo less than the {factory} from its factory"
-        return f"{name}: {less}, also after the power was off"
-
-    def write(self, name: str, register: str, value: int) -> str:
-        """Write one register as `axbridge servo write` does: read, check, write, verify; return a report in words."""
-        if register in _NOT_HERE:
-            raise UsageError(f"{register} is not written here", f"use {_NOT_HERE[register]}")
-        drive = self._robot[name].dynamixel  # `Servo.write` neither spares the EEPROM nor verifies
-        worn = write_register(drive.bus, drive.id, drive.profile, register, value)
-        return f"{name}: {register} is {value}" + (f" ({worn} EEPROM bytes written)" if worn else "")
 
 
 def _checked(share: float) -> float:

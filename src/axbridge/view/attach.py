@@ -10,7 +10,7 @@ import math
 import re
 import sys
 import webbrowser
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from inspect import signature
 from itertools import starmap
@@ -26,7 +26,6 @@ from axbridge.motion.mirror import signs
 from axbridge.motion.moves import Signs
 from axbridge.robot.open import attending
 from axbridge.robot.robot import Robot
-from axbridge.view.actions import RegisterRow
 from axbridge.view.page import LivePage, moves
 
 _SLOW = 0.9  # of the requested step rate: below it the page warns
@@ -40,8 +39,7 @@ _LONGEST = 100  # characters of a text in a request
 _NO_FILE_NAME = re.compile(r'[\\/:*?"<>|]|^\.')  # characters that some system refuses, and hidden files
 _KINDS: dict[str, type | tuple[type, ...]] = {
     "servo": str, "servos": list, "on": bool, "to": (int, float), "share": (int, float), "pose": str, "mirror": bool,
-    "seconds": (int, float), "name": str, "file": str, "pace": (int, float), "register": str, "counts": str,
-    "sure": bool,
+    "seconds": (int, float), "name": str, "file": str, "pace": (int, float),
 }  # fmt: skip
 
 
@@ -93,7 +91,6 @@ def _news(page: LivePage, commands: Commands) -> str:
         "speed": page.actions.share,
         "torques": [_number(servo.goals.torque) for servo in robot.values()],
         "poses": [START, *commands.poses.poses],
-        "doubt": commands.doubt,
         "recording": None if page.recording is None else str(page.recording),
         "events": page.events.latest(),
     }
@@ -150,7 +147,6 @@ class Commands:
     def __init__(self, page: LivePage) -> None:
         self._page, self._robot = page, page.robot
         self.poses = PoseFile(Path(f"{page.robot.name}.poses.json"))
-        self.doubt: tuple[str, str, int] | None = None  # servo, register and value that need a confirmation
         act, ask = page.actions, page.requests.ask
         self._known: dict[str, Callable[..., object]] = {  # parameter names are the keys of a request
             "release": page.release,
@@ -165,8 +161,6 @@ class Commands:
             "play": self._play,
             "stop_move": page.stop_move,
             "recover": lambda servo: ask(f"recover {servo}", self._robot[servo].recover),
-            "registers": self._registers,
-            "write": self._write,
             "record": self._record,
             "record_end": page.stop_recording,
         }
@@ -208,31 +202,6 @@ class Commands:
         for note in notes:
             self._page.report(note)
         self._page.play(file, move, pace)
-
-    def _registers(self, servo: str) -> None:
-        known = self._robot[servo]  # UnknownServo lists the servos
-        self._page.requests.ask(
-            "registers", lambda: self._page.actions.registers(known.name, lambda rows: self._show(servo, rows))
-        )
-
-    def _show(self, servo: str, rows: Sequence[RegisterRow]) -> None:
-        self._page.server.publish("registers", json.dumps({"registers": True, "servo": servo, "rows": rows}))
-
-    def _write(self, servo: str, register: str, counts: str, sure: bool) -> None:
-        if not re.fullmatch(r"-?[0-9]{1,6}", counts):
-            raise AxBridgeError(f"{counts!r} is no whole number: nothing is written", "give counts, not units")
-        asked = servo, register, int(counts)
-        doubt = self._page.actions.doubt(*asked)
-        confirmed, self.doubt = sure and self.doubt == asked, asked if doubt else None
-        if doubt and not confirmed:
-            raise AxBridgeError(doubt, "nothing is written yet: press the second button if you mean it")
-        self.doubt = None
-
-        def write() -> Any:
-            self._page.report(self._page.actions.write(*asked))
-            return self._page.actions.registers(servo, lambda rows: self._show(servo, rows))
-
-        self._page.requests.ask(f"write {servo} {register}", write)
 
     def _record(self, name: str) -> None:
         file = Path(name.strip()).name  # only in the working directory

@@ -425,7 +425,7 @@ function tell() {
 $("said").onclick = () => open("events");
 
 // ---- the drawer
-let drawer = null, registers = {}, refreshDrawer = () => {};
+let drawer = null, refreshDrawer = () => {};
 const line = (...inside) => el("p", {}, ...inside), title = textContent => el("h3", {textContent});
 const button = (textContent, onclick, title = "") => el("button", {textContent, onclick, title});
 const switches = some => [button("On", () => power(some, true)), button("Off", () => power(some, false))];
@@ -457,38 +457,15 @@ const drawers = {
       else note(`"${goal.value}" is no number: nothing was sent`);
     };
     const limit = slider("its torque", () => news.torques?.[s] ?? NaN, share => ask("limit_torque", {servos: [servo.name], share}));
-    const list = el("table"), which = choice([]), counts = field("", {inputMode: "numeric", title: "counts"});
-    const set = button("Write", () => write(false), "Checked and verified, as by axbridge servo write");
-    const sure = button("Write it all the same", () => write(true));
-    const write = meant => ask("write", {servo: servo.name, register: which.value, counts: counts.value.trim(), sure: meant});
-    which.onchange = () => { counts.value = registers.rows?.find(one => one[1] === which.value)?.[2] ?? ""; };
-    let shown = null;
     return {
       parts: [...parts, line("goal", goal, ...nudges(s)), limits, limit.node,
         line(...switches([s]), button("Let it recover", () => ask("recover", {servo: servo.name}), "After an overload, or a limit of the rig")),
-        ...(chosen.length > 1 ? [line(`all ${chosen.length} chosen`, ...switches(chosen))] : []), title("Registers"),
-        line(button("Read its registers", () => ask("registers", {servo: servo.name}))), line(which, counts, set, sure), list],
+        ...(chosen.length > 1 ? [line(`all ${chosen.length} chosen`, ...switches(chosen))] : [])],
       refresh() {
         const words = [told(s, at("position")), at("on") > 0 ? `goal ${told(s, at("goal"))}` : "limp", news.lost?.[servo.name]];
         put(facts, words.filter(Boolean).join(", "));
         if (document.activeElement !== goal) goal.value = known(at("goal")) ? (scale(s) * at("goal")).toFixed(1) : "";
         limit.refresh();
-        sure.hidden = !(news.doubt && news.doubt[0] === servo.name && news.doubt[1] === which.value);
-        which.hidden = counts.hidden = set.hidden = registers.servo !== servo.name;
-        if (registers.servo === servo.name && shown !== registers) {
-          shown = registers;
-          const before = which.value, own = registers.rows.filter(one => one[4].includes("w")).map(one => one[1]);
-          which.replaceChildren(...choice(own).children);
-          which.value = own.includes(before) ? before : own[0];
-          which.onchange();
-          list.replaceChildren(...registers.rows.map(([address, name, value, units, access]) => {
-            const made = el("tr", {}, ...[address, name, value, units].map(text => el("td", {textContent: text})));
-            if (!access.includes("w")) return made;
-            made.dataset.register = name;
-            made.onclick = () => { which.value = name; which.onchange(); counts.focus(); };
-            return made;
-          }));
-        }
       },
     };
   },
@@ -582,14 +559,11 @@ function hear({data}) {
     return ask_frame();
   }
   const message = JSON.parse(data);
-  if (message.registers) registers = message;
-  else {
-    if (message.said.number !== news.said?.number && message.said.text) note(message.said.text);
-    news = message;
-    put($("state"), news.state); put($("rate"), news.rate);
-    $("release").hidden = !news.stopped;
-    tell();
-  }
+  if (message.said.number !== news.said?.number && message.said.text) note(message.said.text);
+  news = message;
+  put($("state"), news.state); put($("rate"), news.rate);
+  $("release").hidden = !news.stopped;
+  tell();
   due.table = true;
   ask_frame();
 }
