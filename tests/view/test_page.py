@@ -30,7 +30,7 @@ from axbridge.motion.moves import Key, Move, Page
 from axbridge.robot.simulation import hold_up
 from axbridge.view.actions import Actions, Requests
 from axbridge.view.attach import _KINDS, PoseFile, mirrored
-from axbridge.view.page import Events, frame
+from axbridge.view.page import Events
 from axbridge.view.web_server import Door
 from tests.support.page_client import page_client
 from tests.support.pty_line import PtyLine
@@ -562,8 +562,7 @@ def test_a_standing_humanoid_shows_where_the_floor_pushes_its_feet():
         assert {one.link for one in pushed} == {"left_ankle_lateral_link", "right_ankle_lateral_link"}
         weight = 9.81 * float(robot.rig.tree().mass.sum())
         assert sum(one.force[2] for one in pushed) == pytest.approx(weight, rel=0.2)
-        numbers = np.frombuffer(frame(page.picture)[8:], "<f4")
-        drawn = numbers[7 + 7 * len(robot) :].reshape(-1, 6)  # behind the base and the columns
+        drawn = page.picture.numbers[7 + 7 * len(robot) :].reshape(-1, 6)  # behind the base and the columns
         strongest = sorted(pushed, key=lambda one: -float(np.linalg.norm(one.force)))
         np.testing.assert_allclose(drawn, [(*one.point, *one.force) for one in strongest], rtol=1e-5)
 

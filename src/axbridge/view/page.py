@@ -72,6 +72,19 @@ class Picture:
     contacts: tuple[Contact, ...] = ()  # contact points and forces of a simulated robot
     seen: float = field(default_factory=monotonic)  # time of the picture, monotonic, s
 
+    @property
+    def numbers(self) -> FloatArray:
+        """Position and quaternion of the base, seven columns with a number for each servo, and six for each contact."""
+        base = _NOWHERE if self.base is None else (*self.base[0], *self.base[1])
+        goals, ghost, on = (
+            np.array([by_name.get(name, np.nan) for name in self.states], dtype=float)
+            for by_name in (self.goals, self.ghost, self.on)
+        )
+        position, *others = map(self.states.column, ("position", "load", "voltage", "temperature"))
+        strongest = sorted(self.contacts, key=lambda contact: -float(np.linalg.norm(contact.force)))[:_CONTACTS]
+        touching = [number for contact in strongest for number in (*contact.point, *contact.force)]
+        return np.concatenate((base, goals, position, ghost, *others, on, touching))
+
 
 class LoggedEvent(NamedTuple):
     """An event, with times in s on the robot's clock."""
@@ -442,17 +455,16 @@ class LivePage:
         """Publish the newest picture, at most 25 times a second and twice while nothing moves, and new texts."""
         sent = words = 0.0
         latest, kept = "", None
-        shown: Picture | None = None
-        least = np.array([_counts(self.robot, name) for name in self.robot])
+        shown, noise = np.empty(0), _noise(self.robot)
         while not self._done.is_set():
             self._fresh.wait(0.25)
             self._fresh.clear()
             now, picture = monotonic(), self.picture
             self._mind_last_page(watched=self.server.watched > 0, now=now)
             if picture is not None and picture is not kept:
-                kept = picture
-                if shown is None or now - sent >= _STILL or moved(picture, shown, least):
-                    sent, shown, drawn = now, picture, frame(picture)
+                kept, numbers = picture, picture.numbers
+                if now - sent >= _STILL or _differ(numbers, shown, noise):
+                    sent, shown, drawn = now, numbers, frame(picture.time, numbers)
                     self._frames.append(drawn)
                     self.server.publish("frame", drawn)
             if now - words >= _WORDS and (message := self._news()) != latest:
@@ -501,39 +513,22 @@ def moves() -> list[str]:
     return sorted(name for name in names if not name.endswith(".poses.json"))
 
 
-def _counts(robot: Robot, name: str) -> float:
-    """Return the noise of a standing joint's position, rad or m."""
-    servo = robot[name]
-    return _FLICKER * servo.dynamixel.profile.units.position if servo.config.drive == "dynamixel" else _SMALL
+def frame(time: float, numbers: FloatArray) -> bytes:
+    """Return a message for `web/page.js`: the time, s, as float64, then `Picture.numbers` as float32."""
+    return struct.pack("<d", time) + numbers.astype("<f4").tobytes()
 
 
-def frame(picture: Picture) -> bytes:
-    """Return a picture for `web/page.js`: time as float64; base, columns and contacts (six numbers each) as float32."""
-    states, names = picture.states, list(picture.states)
-    base = _NOWHERE if picture.base is None else (*picture.base[0], *picture.base[1])
-    columns = [
-        _column(picture.goals, names), states.column("position"), _column(picture.ghost, names),
-        *map(states.column, ("load", "voltage", "temperature")), _column(picture.on, names),
-    ]  # fmt: skip
-    strongest = sorted(picture.contacts, key=lambda contact: -float(np.linalg.norm(contact.force)))[:_CONTACTS]
-    touching = [number for contact in strongest for number in (*contact.point, *contact.force)]
-    return struct.pack("<d", picture.time) + np.concatenate((base, *columns, touching)).astype("<f4").tobytes()
+def _noise(robot: Robot) -> FloatArray:
+    """Return the largest change of each number of `Picture.numbers`, without contacts, while nothing moves."""
+    joints = [
+        _FLICKER * servo.dynamixel.profile.units.position if servo.config.drive == "dynamixel" else _SMALL
+        for servo in robot.values()
+    ]
+    exact, free = [0.0] * len(joints), [math.inf] * len(joints)
+    return np.concatenate(([_RESTS] * len(_NOWHERE), exact, joints, joints, free, free, free, exact))
 
 
-def moved(picture: Picture, before: Picture, least: FloatArray) -> bool:
-    """Return whether a joint has moved by more than `least`, rad or m, or base, goals or motors have changed."""
-    now, then = (picture.goals, picture.on), (before.goals, before.on)
-    if now != then and repr(now) != repr(then):  # `repr` treats NaN as equal
-        return True
-    if picture.base is not None and before.base is not None:
-        places = np.concatenate(picture.base) - np.concatenate(before.base)
-        if np.abs(places).max() > _RESTS:
-            return True
-    names = list(picture.states)
-    here, there = picture.states.column("position"), before.states.column("position")
-    ghosts = _column(picture.ghost, names) - _column(before.ghost, names)
-    return bool((np.abs(here - there) > least).any() or (np.abs(ghosts) > least).any())
-
-
-def _column(by_name: Mapping[str, float], names: list[str]) -> FloatArray:
-    return np.array([by_name.get(name, np.nan) for name in names], dtype=float)
+def _differ(numbers: FloatArray, before: FloatArray, noise: FloatArray) -> bool:
+    now, then = numbers[: len(noise)], before[: len(noise)]
+    with np.errstate(invalid="ignore"):  # the goal of a wheel is infinite
+        return bool((np.abs(now - then) > noise).any() or (np.isnan(now) != np.isnan(then)).any())
