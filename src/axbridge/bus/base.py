@@ -445,7 +445,6 @@ class Bus(ABC):
             self.rewritten.setdefault(id, set()).update(range(address, address + worn))
 
     def _rest(self, seconds: float) -> None:
-        """Wait for the EEPROM write time, s."""
         self.clock.sleep_until(self.clock.now() + seconds)
 
     def _ping_once(self, id: int) -> Reply:
@@ -483,7 +482,6 @@ class Bus(ABC):
         return new
 
     def _send(self, frame: bytes, id: int) -> Reply | None:
-        """Send a frame that has no reply; return None."""
         self._transfer(frame, id, None)
         return None
 

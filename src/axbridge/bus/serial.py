@@ -218,7 +218,6 @@ class SerialBus(Bus):
         self._line_silent = True
 
     def _may_reply_late(self, id: int, length: int) -> bool:
-        """Return whether servo `id` may still send a late reply with `length` parameter bytes."""
         return self._is_expected_late(self._reply_record(id).answers[length])
 
     def _is_expected_late(self, answers: _ReplyWindow) -> bool:
@@ -232,7 +231,6 @@ class SerialBus(Bus):
         return not self._late_until
 
     def _expire_all(self) -> None:
-        """Clear the windows of all late replies of all servos."""
         self._late_until = 0.0
         for record in self._reply_records.values():
             record.expire()
@@ -352,7 +350,6 @@ class SerialBus(Bus):
         return self._reply_records[id]
 
     def _read_reply(self, question: _Question, received: bytes = b"", sent_at: float | None = None) -> Reply:
-        """Return the reply to a READ; see `_converse`."""
         packet, sampled = self._converse(question.frame, question.id, question.count, received, sent_at)
         return Reply(packet.code, packet.params[question.begin : question.end], sampled)
 
