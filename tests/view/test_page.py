@@ -28,9 +28,8 @@ from axbridge.errors import ErrorFlag
 from axbridge.motion.files import load_move
 from axbridge.motion.moves import Key, Move, Page
 from axbridge.robot.simulation import hold_up
-from axbridge.view.actions import Actions, Requests
-from axbridge.view.attach import _KINDS, PoseFile, mirrored
-from axbridge.view.page import Events
+from axbridge.view.actions import Actions, PoseFile, Requests, mirrored
+from axbridge.view.page import _KINDS, Events
 from axbridge.view.web_server import Door
 from tests.support.page_client import page_client
 from tests.support.pty_line import PtyLine
@@ -158,7 +157,7 @@ def test_a_stop_precedes_its_release_and_requests_without_a_topic_are_all_done(t
         page.record(tmp_path / "dropped.mcap")
         page.all_off()
         for ask in ({"ask": "release"}, *({"ask": "recover", "servo": name} for name in robot)):
-            page.receive(json.dumps(ask))
+            page.commands.receive(json.dumps(ask))
         for name in ("a", "b"):
             page.record(tmp_path / f"{name}.mcap")
         robot.step()
@@ -203,7 +202,7 @@ def test_impossible_values_are_refused_and_the_robot_continues(arm, page, tmp_pa
         {"ask": "way", "pose": "start pose of the rig", "seconds": 10**400, "mirror": False},
     ):
         with suppress(ValueError):
-            page.receive(json.dumps(message))
+            page.commands.receive(json.dumps(message))
         arm.step()
         assert (list(tmp_path.iterdir()), page.recording, arm["shoulder"].torque_enabled) == ([], None, False), message
 
@@ -221,12 +220,12 @@ _VALUES = st.recursive(
 @given(st.data())
 def test_no_message_of_a_page_ends_the_program_that_steps_the_robot(arm, page, data):
     by_kind = {str: _TEXTS, bool: st.booleans(), list: st.lists(_TEXTS), (int, float): _NUMBERS}
-    commands = page.receive.__self__
+    commands = page.commands
     what = data.draw(st.sampled_from([*commands._known, "nothing"]))
     names = signature(commands._known[what]).parameters if what in commands._known else ["to"]
     message = {"ask": what, **{name: data.draw(by_kind[_KINDS[name]] | _VALUES) for name in names}}
     with suppress(ValueError):
-        page.receive(json.dumps(message))
+        page.commands.receive(json.dumps(message))
     arm.step()
     assert not any("the page failed" in line.text for line in page.events.latest())
 

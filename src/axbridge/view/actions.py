@@ -5,6 +5,7 @@ Every action uses the servo's set-points, so the rig's limits apply.
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import threading
@@ -12,10 +13,13 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 
 from axbridge import minimum_jerk
 from axbridge.errors import AxBridgeError, BusError, ControlWarning, UsageError
-from axbridge.file_reading import printable
+from axbridge.file_reading import printable, reading
+from axbridge.files import write_whole
+from axbridge.motion.moves import Signs
 from axbridge.robot.robot import Robot, path_start
 from axbridge.robot.servo import Servo
 from axbridge.robot.trajectory_time import TrajectoryTime
@@ -188,3 +192,38 @@ def end_of_range(servo: Servo) -> tuple[float, float]:
     most = math.pi if servo.type == "rotational" else 0.1
     low, high = servo.min_position, servo.max_position
     return (-most if math.isinf(low) else low), (most if math.isinf(high) else high)
+
+
+class PoseFile:
+    """Poses by name, in a file in the working directory: ``{"name": {"servo": rad}}``."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.poses: dict[str, dict[str, float]] = {}
+        if not path.is_file():
+            return
+        with reading(lambda what, hint: UsageError(f"{path}: {what}", hint), "move it away, or correct it"):
+            poses = json.loads(path.read_text(encoding="utf-8"))
+            for name, pose in dict(poses).items():
+                self.poses[str(name)] = {str(servo): float(angle) for servo, angle in dict(pose).items()}
+
+    def save(self, name: str, pose: Mapping[str, float]) -> None:
+        """Add a pose, rad by servo, and write the file."""
+        if not name.strip():
+            raise UsageError("a pose needs a name", "type one in the field above")
+        kept = {servo: round(angle, 5) for servo, angle in pose.items() if math.isfinite(angle)}
+        poses = {**self.poses, name.strip(): kept}
+        try:
+            write_whole(self.path, json.dumps(poses, indent=1) + "\n")
+        except OSError as failure:
+            problem = f"{self.path} cannot be written: {failure.strerror}"
+            raise UsageError(problem, "start in another folder") from failure
+        self.poses = poses
+
+
+def mirrored(pose: Mapping[str, float], signs: Signs) -> dict[str, float]:
+    """Return the mirror image of a pose, left and right exchanged, without servos that have no partner in `signs`."""
+    angles = {signs[servo][0]: signs[servo][1] * angle for servo, angle in pose.items() if servo in signs}
+    if not angles:
+        raise AxBridgeError("no servo of this pose has a mirror image")
+    return angles
