@@ -162,12 +162,11 @@ class LivePage:
         self._why_off = _OFF  # reason of the latest stop
         self._left_off = False  # whether no motor was switched on since the latest stop
         self._missing: set[str] = set()  # servos without replies, and "" for the bus
-        self.late = self._steps = 0  # number of late steps, and of all
+        self._late = self._steps = 0  # number of late steps, and of all
         self._counted = 0, monotonic()
         self.rate = self.wanted = 0.0  # steps a second; requested ones if steps are late, else 0
         self._asked = self._delayed = 0.0  # ms since the latest `_poll_line`: requested step time, and delays
-        self.cycle = math.nan  # median time of a bus cycle, ms
-        self.packets: Mapping[str, tuple[int, int, int]] = {}  # lost, damaged and late, by servo
+        self.line: list[tuple[str, str]] = []  # facts about it, with names
         self._line_due = self._due = 0.0
         self._fresh = threading.Event()
         self._done = threading.Event()
@@ -223,7 +222,7 @@ class LivePage:
         """Do the waiting requests, and take a picture if one is due."""
         self.requests.serve()
         self._steps += 1
-        self.late += report.late > 0
+        self._late += report.late > 0
         self._asked += report.requested
         self._delayed += report.late
         for event in report.events:
@@ -279,21 +278,22 @@ class LivePage:
         return words_of
 
     def _poll_line(self, now: float) -> None:
-        """Update the step rates, the cycle time, and the counts of packets."""
+        """Update the step rates and the facts about the line."""
         steps, since = self._counted
         self._counted = self._steps, now
         self.rate = (self._steps - steps) / (now - since) if now > since else 0.0
         self.wanted = 1000 * (self._steps - steps) / self._asked if self._asked and self._delayed else 0.0
         self._asked = self._delayed = 0.0
         names = {(servo.bus, servo.id): servo.name for servo in self.robot.rig.servos}
-        packets: dict[str, tuple[int, int, int]] = {}
         statistics = self.robot.bus_statistics
-        self.cycle = 1000 * max((facts["cycle"]["p50"] for facts in statistics.values()), default=0.0)
+        cycle = max((facts["cycle"]["p50"] for facts in statistics.values()), default=0.0)
+        line = [("late steps", str(self._late)), ("a bus cycle takes", f"{1000 * cycle:.1f} ms")]
         for bus, facts in statistics.items():
-            for id_, line in ((facts["line"] or {}).get("servos") or {}).items():
-                if (name := names.get((bus, int(id_)))) is not None:
-                    packets[name] = line["timeouts"], line["corrupt"], line["late"]
-        self.packets = packets
+            for id_, counts in ((facts["line"] or {}).get("servos") or {}).items():
+                lost, damaged, late = (counts[name] for name in ("timeouts", "corrupt", "late"))
+                if (bus, int(id_)) in names and (lost or damaged or late):
+                    line.append((names[bus, int(id_)], f"{lost} lost, {damaged} damaged, {late} late"))
+        self.line = line  # at once: the page's thread reads it
 
     # ---- requests of pages; from any thread
 
@@ -541,16 +541,11 @@ def _news(page: LivePage) -> str:
         "poses": [START, *page.commands.poses.poses],
         "recording": None if page.recording is None else str(page.recording),
         "events": page.events.latest(),
+        "line": page.line,
+        "rate": "" if picture is None else f"{page.rate:.0f} steps/s",
     }
     if picture is not None:
-        rows = [["late steps", str(page.late)], ["a bus cycle takes", f"{page.cycle:.1f} ms"]]
-        rows += [
-            [name, f"{lost} lost, {damaged} damaged, {late} late"]
-            for name, (lost, damaged, late) in page.packets.items()
-            if lost or damaged or late
-        ]
-        document |= {"lost": picture.lost, "causes": picture.causes, "line": rows}
-    document["rate"] = "" if picture is None else f"{page.rate:.0f} steps/s"
+        document |= {"lost": picture.lost, "causes": picture.causes}
     return json.dumps(document, separators=(",", ":"))
 
 
