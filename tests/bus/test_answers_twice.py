@@ -43,9 +43,9 @@ def test_a_duplicate_answers_no_later_read_while_late_replies_of_all_other_lengt
         answer = protocol.encode_status(1, 0, bytes((reads,)) * packet.params[protocol.address_size])
         return lambda due, _: [(due + wait, answer) for wait in TWICE]
 
-    with PtyLine({1: profile}, mishap=mishap) as line, SerialBus(line.port, retries=0) as bus:
+    with PtyLine({1: profile}, mishap=mishap) as line, SerialBus(line.port) as bus:
         bus.set_protocol(1, protocol)
-        bus.latency = 0.0
+        bus.latency, bus.retries = 0.0, 0
         for _ in range(lost):
             with pytest.raises((BusTimeout, CorruptPacket)):
                 bus.read(1, address, size)

@@ -37,7 +37,7 @@ def bus(served):
 
 @pytest.fixture
 def line(bus, request):
-    with SerialBus(bus.port, retries=0) as line:
+    with SerialBus(bus.port) as line:
         line.set_protocol(1, PROTOCOLS[PROTOCOL_OF[request.node.callspec.params["served"]]])
         line.latency = 0.1
         yield line
