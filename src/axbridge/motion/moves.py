@@ -9,7 +9,7 @@ import json
 import math
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -29,23 +29,20 @@ LONGEST = 1e6  # s, eleven days: longest time of a move
 Signs = Mapping[str, tuple[str, float]]  # joint -> its mirrored joint, and the sign of the angle, 1 or -1
 
 _RAMPS_A_SECOND = 128  # ROBOTIS' unit of INERTIA is 1/128 s
-_GRID = 0.02  # s between samples when two moves with different times are blended
 _FORMAT = re.compile("axbridge-move-([1-9][0-9]{0,5})")
 _SCHEMA = Remedy("move schema", says="see {}")
 MOST = 1_000_000  # poses of a page: five hours at 20 ms
 
 
-# ---- trajectories between key poses: four laws; all but ``ramps`` stay in the range between two neighbouring knots
+# ---- trajectories between key poses
 #
 # * ``linear``: a straight line, as Webots plays motions, and as dense samples need it.
 # * ``minimum-jerk``: the joint rests at each knot; between two knots the trajectory is the smoothest.
-# * ``cubic``: the joint passes a knot without a stop if its direction does not change, else it rests there (Fritsch and
-#   Carlson 1980, "Monotone piecewise cubic interpolation", with the harmonic mean of Fritsch and Butland 1984).
 # * ``ramps``: the speed changes linearly for a given time, then it is constant. The joint passes a knot at full speed
 #   if its direction does not change. ROBOTIS' player of the ROBOTIS-OP plays the same kind of pages in this way
 #   (`Action.cpp` of its framework). After a fast motion, a slow one overshoots and returns.
 
-Law = Literal["linear", "minimum-jerk", "cubic", "ramps"]
+Law = Literal["linear", "minimum-jerk", "ramps"]
 
 
 class JointPath:
@@ -58,92 +55,42 @@ class JointPath:
         self, law: Law, times: Sequence[float], positions: Sequence[float], ramps: Sequence[float] | float = 0.0
     ) -> None:
         self.law, self.times, self.positions = law, list(times), list(positions)
-        durations = np.diff(times)
-        self._ramps = np.minimum(np.broadcast_to(ramps, durations.shape), durations / 2).tolist()
-        self._slopes = [0.0] * len(self.times)
-        if law == "ramps":
-            self._slopes = _knot_speeds(durations.tolist(), np.diff(positions).tolist(), self._ramps)
-        elif law == "cubic":
-            self._slopes = _slopes(np.array(times), np.array(positions)).tolist()
+        durations, distances = np.diff(times), np.diff(positions).tolist()
+        longest = durations / 2 if law == "ramps" else np.zeros(len(durations))  # a straight line has no ramps
+        self._ramps: list[float] = np.minimum(ramps, longest).tolist()
+        # by interval: speed at its start and between its ramps, rad/s, and whether its end is passed without a stop
+        self._speeds: list[tuple[float, float, bool]] = []
+        out = 0.0
+        for duration, distance, after, ramp in zip(
+            durations.tolist(), distances, [*distances, 0.0][1:], self._ramps, strict=True
+        ):
+            on = distance * after > 0
+            steady = (distance - out * ramp / 2) / (duration - (ramp / 2 if on else ramp))
+            self._speeds.append((out, steady, on))
+            out = steady if on else 0.0
 
     def at(self, time: float) -> float:
         """Return the position at `time` (s), rad; constant before the first knot and after the last."""
-        place = bisect_right(self.times, time)
-        if place == 0:
-            return self.positions[0]
-        if place == len(self.times):
-            return self.positions[-1]
-        begin, duration = self.times[place - 1], self.times[place] - self.times[place - 1]
-        start, end = self.positions[place - 1 : place + 1]
-        out, into = self._slopes[place - 1 : place + 1]
-        if self.law == "ramps":
-            return start + _ramped(end - start, duration, self._ramps[place - 1], out, into, time - begin)
-        share = (time - begin) / duration
-        if self.law == "cubic":
-            rest = 1 - share
-            correction = share * rest * (out * rest - into * share)
-            return start + (end - start) * (share * share * (3 - 2 * share)) + duration * correction
-        return start + (end - start) * (share if self.law == "linear" else minimum_jerk.eased(share))
+        place = bisect_right(self.times, time) - 1
+        if place < 0 or place == len(self.times) - 1:
+            return self.positions[max(place, 0)]
+        start, passed = self.positions[place], time - self.times[place]
+        duration = self.times[place + 1] - self.times[place]
+        if self.law == "minimum-jerk":
+            return start + (self.positions[place + 1] - start) * minimum_jerk.eased(passed / duration)
+        ramp, (out, steady, on) = self._ramps[place], self._speeds[place]
+        first, last = min(passed, ramp), 0.0 if on else max(0.0, passed - (duration - ramp))
+        bend = ((steady - out) * first**2 - steady * last**2) / (2 * ramp) if ramp else 0.0
+        return start + out * first + steady * (passed - first) + bend
 
     def peak_speeds(self) -> FloatArray:
         """Return the highest speed in each interval between knots, (n - 1,), rad/s."""
-        mean: FloatArray = np.diff(self.positions) / np.diff(self.times)
-        if self.law in _PEAKS:
-            return np.abs(mean) * _PEAKS[self.law]
-        out, into = np.array(self._slopes[:-1]), np.array(self._slopes[1:])
-        if self.law == "ramps":
-            durations = np.diff(self.times)
-            ramps = zip(mean * durations, durations, self._ramps, out, into, strict=True)
-            return np.array([max(abs(ramp[3]), abs(_steady(*ramp))) for ramp in ramps])
-        # The speed is a parabola in the share s of the time: out + 2 a s + 3 b s²; its top is at s = -a / 3b.
-        a, b = 3 * mean - 2 * out - into, out + into - 2 * mean
-        curved = np.abs(b) > 1e-12
-        top = np.clip(np.divide(-a, 3 * b, out=np.zeros_like(a), where=curved), 0.0, 1.0)
-        inner = np.abs(out + 2 * a * top + 3 * b * top * top)
-        peaks: FloatArray = np.maximum(inner, np.maximum(np.abs(out), np.abs(into)))
-        return peaks
-
-
-_PEAKS: dict[Law, float] = {"linear": 1.0, "minimum-jerk": minimum_jerk.PEAK}
-
-
-def _steady(distance: float, duration: float, ramp: float, out: float, into: float) -> float:
-    """Return the speed between the ramps, rad/s; with `into` not 0 the joint passes the end knot without a stop."""
-    return (distance - out * ramp / 2) / (duration - (ramp / 2 if into else ramp))
-
-
-def _knot_speeds(durations: list[float], distances: list[float], ramps: list[float]) -> list[float]:
-    """Return the speed at each knot, (n,), rad/s, with ``ramps``."""
-    speeds = [0.0]
-    for number, (duration, distance, ramp) in enumerate(zip(durations, distances, ramps, strict=True)):
-        on = number + 1 < len(distances) and distance * distances[number + 1] > 0
-        speeds.append(_steady(distance, duration, ramp, speeds[-1], 1.0) if on else 0.0)
-    return speeds
-
-
-def _ramped(distance: float, duration: float, ramp: float, out: float, into: float, passed: float) -> float:
-    """Return the distance after the time `passed`, s, of an interval that begins at speed `out`, rad/s."""
-    steady = _steady(distance, duration, ramp, out, into)
-    first, last = min(passed, ramp), max(0.0, passed - (duration - ramp))
-    travelled = out * first + steady * (passed - first)
-    if ramp:
-        travelled += (steady - out) * first**2 / (2 * ramp)
-        travelled -= 0.0 if into else steady * last**2 / (2 * ramp)
-    return travelled
-
-
-def _slopes(times: FloatArray, positions: FloatArray) -> FloatArray:
-    """Return the speed at each knot with ``cubic``, (n,), rad/s; 0 at both ends and where the direction changes."""
-    slopes = np.zeros(len(times))
-    durations = np.diff(times)
-    mean = np.diff(positions) / durations
-    before, after = mean[:-1], mean[1:]
-    weight_before = durations[:-1] + 2 * durations[1:]
-    weight_after = 2 * durations[:-1] + durations[1:]
-    on = before * after > 1e-18  # not > 0: the mean below divides by both
-    inverse = weight_before[on] / before[on] + weight_after[on] / after[on]
-    slopes[1:-1][on] = (weight_before[on] + weight_after[on]) / inverse
-    return slopes
+        if self.law == "minimum-jerk":
+            return minimum_jerk.PEAK * np.abs(np.diff(self.positions) / np.diff(self.times))
+        speeds = (
+            (out if ramp else 0.0, steady) for ramp, (out, steady, _) in zip(self._ramps, self._speeds, strict=True)
+        )
+        return np.array([max(map(abs, pair)) for pair in speeds])
 
 
 # ---- poses, pages, moves
@@ -351,7 +298,8 @@ class Move(TomlTable):
         """
         if not 0 < factor < math.inf:
             raise UsageError(f"a factor of {factor:g} is not positive and finite", "2 is twice as long")
-        return self._with_pages(lambda page: page.model_copy(update={"rate": page.rate / factor}))
+        pages = {name: page.model_copy(update={"rate": page.rate / factor}) for name, page in self.pages.items()}
+        return self.model_copy(update={"pages": pages})
 
     def only(self, joints: Collection[str]) -> Move:
         """Return the move of these joints alone, with unchanged times.
@@ -363,7 +311,7 @@ class Move(TomlTable):
         if unknown or not joints:
             why = f"the move has no joint {', '.join(unknown) or 'left'}"
             raise UsageError(why, f"it has: {', '.join(self.joints)}")
-        return self._with_pages(lambda page: _restricted(page, joints))
+        return self._renamed(lambda joint: (joint, 1.0) if joint in joints else None)
 
     def mirrored(self, signs: Signs) -> Move:
         """Return the move with left and right exchanged.
@@ -372,74 +320,25 @@ class Move(TomlTable):
             signs: By joint: its partner and the sign of the angle, see `axbridge.motion.mirror.signs`. Other joints
                 keep their angles.
         """
+        return self._renamed(lambda joint: signs.get(joint, (joint, 1.0)))
 
-        def partner(joint: str) -> tuple[str, float]:
-            return signs.get(joint, (joint, 1.0))
-
-        def mirror(key: Key) -> Key:
-            sides = ((*partner(joint), angle) for joint, angle in key.positions.items())
-            return key.model_copy(update={"positions": {joint: sign * angle for joint, sign, angle in sides}})
-
-        return self._with_pages(lambda page: _with_keys(page, map(mirror, page.keys), lambda joint: partner(joint)[0]))
-
-    def reversed(self) -> Move:
-        """Return the move backwards, as one page. The time to its first pose stays the same.
-
-        Raises:
-            UsageError: as for `single`.
-        """
-        page = self.single
-        times = [key.time for key in page.keys]
-        times = [times[0], *times[:0:-1]]
-        keys = [key.model_copy(update={"time": time}) for key, time in zip(page.keys[::-1], times, strict=True)]
-        return Move(pages={"1": page.model_copy(update={"keys": tuple(keys)})})
-
-    def then(self, other: Move) -> Move:
-        """Return this move followed by `other`; pages keep their settings and are numbered from 1.
-
-        Raises:
-            UsageError: this move never ends.
-        """
-        own, loop = self.chain(self.start)
-        if loop is not None:
-            raise UsageError(f"the move never ends: page {loop!r} comes again", "nothing can come after it")
-        names = {("a", name): str(n) for n, name in enumerate(self.pages, 1)}
-        names |= {("b", name): str(n) for n, name in enumerate(other.pages, 1 + len(self.pages))}
+    def _renamed(self, to: Callable[[str], tuple[str, float] | None]) -> Move:
+        """Return the move with other joints: `to` gives a joint's new name and its angles' sign; None leaves it out."""
         pages = {}
-        for side, move in (("a", self), ("b", other)):
-            for name, page in move.pages.items():
-                after = None if page.next is None else names[side, page.next]
-                if side == "a" and name == own[-1]:
-                    after = names["b", other.start]
-                leave = None if page.exit is None else names[side, page.exit]
-                pages[names[side, name]] = page.model_copy(update={"next": after, "exit": leave})
-        return Move(start=names["a", self.start], pages=pages)
-
-    def blended(self, other: Move, share: float) -> Move:
-        """Return a mean of this move (share 0) and another one (share 1), as one page.
-
-        Keys are blended one by one if both moves have the same number; else both are sampled about every 20 ms.
-
-        Raises:
-            UsageError: as for `single`; a share outside 0..1, or different joints.
-        """
-        if not 0 <= share <= 1:
-            raise UsageError(f"a share of {share:g} is not between 0 and 1", "0.5 is half and half")
-        own_page, other_page = self.single, other.single
-        if set(own_page.joints) != set(other_page.joints):
-            raise UsageError("the moves have different joints", "take what they share: `only`")
-        first, second = ([key.positions.keys() for key in page.keys] for page in (own_page, other_page))
-        if first != second:
-            own_page, other_page = _sampled(own_page, other_page, share)
-        keys = []
-        for a, b in zip(own_page.keys, other_page.keys, strict=True):
-            positions = {joint: _mix(a.positions[joint], b.positions[joint], share) for joint in a.positions}
-            times = {"time": _mix(a.time, b.time, share), "pause": _mix(a.pause, b.pause, share)}
-            keys.append(a.model_copy(update={"positions": positions, **times}))
-        return Move(pages={"1": own_page.model_copy(update={"keys": tuple(keys)})})
-
-    def _with_pages(self, change: Callable[[Page], Page]) -> Move:
-        return self.model_copy(update={"pages": {name: change(page) for name, page in self.pages.items()}})
+        for name, page in self.pages.items():
+            keys: list[Key] = []
+            waited = 0.0  # time of the keys without any joint: it is added to the next key's
+            for key in page.keys:
+                positions = {new[0]: new[1] * angle for joint, angle in key.positions.items() if (new := to(joint))}
+                if positions:
+                    keys.append(key.model_copy(update={"positions": positions, "time": key.time + waited}))
+                waited = 0.0 if positions else waited + key.time + key.pause
+            settings = {
+                field: {new[0]: value for joint, value in getattr(page, field).items() if (new := to(joint))}
+                for field in ("speed", "torque", "slope")
+            }
+            pages[name] = page.model_copy(update={"keys": tuple(keys), **settings})
+        return self.model_copy(update={"pages": pages})
 
 
 def tracks(page: Page) -> dict[str, JointPath]:
@@ -458,48 +357,6 @@ def tracks(page: Page) -> dict[str, JointPath]:
                 positions.append(position)
         time += key.pause
     return {joint: JointPath(page.interpolation, *lists, page.ramp) for joint, lists in knots.items()}
-
-
-def _restricted(page: Page, joints: Collection[str]) -> Page:
-    """Return the page of these joints alone; the time of a key without any of them is added to the next key's."""
-    keys: list[Key] = []
-    waited = 0.0
-    for key in page.keys:
-        positions = {joint: angle for joint, angle in key.positions.items() if joint in joints}
-        if positions:
-            keys.append(key.model_copy(update={"positions": positions, "time": key.time + waited}))
-            waited = 0.0
-        else:
-            waited += key.time + key.pause
-    return _with_keys(page, keys, lambda joint: joint if joint in joints else "")
-
-
-def _with_keys(page: Page, keys: Iterable[Key], renamed: Callable[[str], str]) -> Page:
-    """Return the page with other keys, and its settings by the joints' new names; "" removes a joint."""
-    settings = {
-        field: {renamed(joint): value for joint, value in getattr(page, field).items() if renamed(joint)}
-        for field in ("speed", "torque", "slope")
-    }
-    return page.model_copy(update={"keys": tuple(keys), **settings})
-
-
-def _sampled(one: Page, two: Page, share: float) -> tuple[Page, Page]:
-    """Return both as pages of dense samples with the same number of keys."""
-    count = max(2, math.ceil(_mix(one.duration, two.duration, share) / _GRID) + 1)
-    if count > MOST:
-        raise UsageError(f"between these moves there are {count} poses, and {MOST} are the most", "make them shorter")
-    pages = []
-    for page in (one, two):
-        paths, start = tracks(page), page.keys[0].time
-        step = (page.duration - start) / (count - 1)
-        poses = ({j: path.at(start + n * step) for j, path in paths.items()} for n in range(count))
-        keys = tuple(Key(positions=pose, time=step if n else start) for n, pose in enumerate(poses))
-        pages.append(page.model_copy(update={"keys": keys, "interpolation": "linear"}))
-    return pages[0], pages[1]
-
-
-def _mix(one: float, two: float, share: float) -> float:
-    return (1 - share) * one + share * two
 
 
 def _json(value: Any) -> str:
