@@ -217,36 +217,22 @@ _ROUNDS = 3  # iterations of the torso's position until the whole robot's centre
 class Gait:
     """Parameters of a walk. The defaults suit the rig `bioloid` with the servo models `ax12` and `lima2009`.
 
-    Attributes:
-        steps: Number of steps; a further step closes the feet.
-        period: Time of two steps, s.
-        step_length: Length of each step, m; negative is backwards.
-        side_step: Distance of two steps to the left, m; negative is to the right.
-        turn: Turn of two steps to the left, rad; negative is to the right.
-        step_height: Largest height of a foot, m.
-        double_support: Share of a step in which both feet stand, 0..1.
-        lower: How much lower the torso is than in the standing pose, m.
-        zmp_ahead: Distance of the zero-moment point ahead of the standing ankle, m.
-        zmp_inward: Distance of the zero-moment point inward of the standing ankle, m.
-        made_up: Share of the servos' expected lag and yielding that is added to their goals.
-        feedback: Share of the torso's lean and heading error, measured by an IMU, that the hips correct;
-            0 = none, 0.3 is enough.
-
     Raises:
         UsageError: a value that is invalid for a walk.
     """
 
-    steps: int = 12
-    period: float = 1.3
-    step_length: float = 0.04
-    side_step: float = 0.0
-    turn: float = 0.0
-    step_height: float = 0.016
-    double_support: float = 0.3
-    lower: float = 0.012
-    zmp_ahead: float = 0.005
-    zmp_inward: float = 0.0075
-    made_up: float = 1.0
+    steps: int = 12  # a further step closes the feet
+    period: float = 1.3  # time of two steps, s
+    step_length: float = 0.04  # of each step, m; negative is backwards
+    side_step: float = 0.0  # distance of two steps to the left, m; negative is to the right
+    turn: float = 0.0  # of two steps to the left, rad; negative is to the right
+    step_height: float = 0.016  # largest height of a foot, m
+    double_support: float = 0.3  # share of a step in which both feet stand, 0..1
+    lower: float = 0.012  # how much lower the torso is than in the standing pose, m
+    zmp_ahead: float = 0.005  # distance of the zero-moment point ahead of the standing ankle, m
+    zmp_inward: float = 0.0075  # the same inward
+    made_up: float = 1.0  # share of the servos' expected lag and yielding that is added to their goals
+    # share of the torso's lean and heading error, measured by an IMU, that the hips correct; 0 = none, 0.3 is enough
     feedback: float = 0.0
 
     def __post_init__(self) -> None:
@@ -255,12 +241,11 @@ class Gait:
         for name, value in vars(self).items():
             if not math.isfinite(value):
                 raise UsageError(f"a walk with {name} = {value:g}", "give a finite number")
-        if not self.period > 0:
-            raise UsageError(f"a period of {self.period:g} s", "take a positive one")
+        for what, value, unit in (("period", self.period, "s"), ("step height", self.step_height, "m")):
+            if not value > 0:
+                raise UsageError(f"a {what} of {value:g} {unit}", "take a positive one")
         if not 0 <= self.feedback < 1:
             raise UsageError(f"a feedback of {self.feedback:g}", "take 0, or 0.3: too much makes it tremble and fall")
-        if not self.step_height > 0:
-            raise UsageError(f"a step height of {self.step_height:g} m", "take a positive one")
         if not 0 <= self.double_support < 1:
             raise UsageError(f"feet that both stand {self.double_support:.0%} of a step", "take less than all of it")
 
