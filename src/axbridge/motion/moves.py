@@ -9,7 +9,7 @@ import json
 import math
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -341,22 +341,35 @@ class Move(TomlTable):
         return self.model_copy(update={"pages": pages})
 
 
+Knot = tuple[float, float, int]  # time, s, and position, rad, and the number of the step that ends there
+
+
+def knots_of(
+    steps: Iterable[tuple[Mapping[str, float], float, float]], here: Mapping[str, float], begin: float
+) -> dict[str, list[Knot]]:
+    """Return each joint's knots from the pose `here`, rad, at `begin`, s, on; a step has a pose, its time and pause."""
+    knots: dict[str, list[Knot]] = {joint: [(begin, angle, -1)] for joint, angle in here.items()}
+    time = begin
+    for number, (pose, duration, pause) in enumerate(steps):
+        time += duration
+        for joint, angle in pose.items():
+            own = knots.setdefault(joint, [])
+            if own and time <= own[-1][0]:  # a motion with time 0
+                own.pop()
+            own.append((time, angle, number))
+            if pause:
+                own.append((time + pause, angle, number))
+        time += pause
+    return knots
+
+
 def tracks(page: Page) -> dict[str, JointPath]:
     """Return each joint's trajectory through its keys, at rate 1; time 0 is the page's start."""
-    knots: dict[str, tuple[list[float], list[float]]] = {}
-    time = 0.0
-    for key in page.keys:
-        time += key.time
-        for moment in (time, time + key.pause) if key.pause else (time,):
-            for joint, position in key.positions.items():
-                times, positions = knots.setdefault(joint, ([], []))
-                if times and moment <= times[-1]:  # a motion with time 0
-                    positions[-1] = position
-                    continue
-                times.append(moment)
-                positions.append(position)
-        time += key.pause
-    return {joint: JointPath(page.interpolation, *lists, page.ramp) for joint, lists in knots.items()}
+    paths = {}
+    for joint, own in knots_of(((key.positions, key.time, key.pause) for key in page.keys), {}, 0.0).items():
+        times, angles, _ = zip(*own, strict=True)
+        paths[joint] = JointPath(page.interpolation, times, angles, page.ramp)
+    return paths
 
 
 def _json(value: Any) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 
 from axbridge import minimum_jerk
 from axbridge.errors import UsageError
-from axbridge.motion.moves import JointPath, Law, Move, Page
+from axbridge.motion.moves import JointPath, Law, Move, Page, knots_of
 
 _COUNT = 0.006  # rad: a measured pose may be a count beyond its limit
 _EASE_SPEED = 1.5  # rad/s, at most, to the first pose
@@ -181,11 +181,15 @@ def _stretched(
         step.duration = max(step.duration, tick)
     turn = 0
     while True:
-        tracks, spans = _tracks(group, here, begin)
+        knots = knots_of(((step.positions, step.duration, step.pause) for step in group), here, begin)
+        paths = {}
         factor = np.ones(len(group))
-        for joint, track in tracks.items():
-            peaks = track.peak_speeds()
-            for peak, (first, last) in zip(peaks.tolist(), spans[joint], strict=True):
+        for joint, own in knots.items():
+            times, angles, numbers = zip(*own, strict=True)
+            # first and last step of each interval between two knots
+            spans = [(min(before + 1, number), number) for before, number in itertools.pairwise(numbers)]
+            path = paths[joint] = JointPath(group[0].law, times, angles, [group[last].page.ramp for _, last in spans])
+            for peak, (first, last) in zip(path.peak_speeds().tolist(), spans, strict=True):
                 limits = (step.page.speed.get(joint, math.inf) for step in group[first : last + 1])
                 top = min(bounds[joint].speed, *limits)
                 if peak > top * (1 + 1e-6):
@@ -194,36 +198,8 @@ def _stretched(
                         slow.append(TooFast(joint, peak, top))
         worst = float(factor.max())
         if worst == 1.0 or turn > _ROUNDS:
-            return tracks
+            return paths
         for step, longer in zip(group, factor.tolist(), strict=True):
             step.duration *= worst if turn == _ROUNDS else longer
             step.pause *= worst if turn == _ROUNDS else 1.0
         turn += 1
-
-
-def _tracks(
-    group: list[_PathStep], here: Mapping[str, float], begin: float
-) -> tuple[dict[str, JointPath], dict[str, list[tuple[int, int]]]]:
-    """Return each joint's trajectory, and the first and last step of each interval between two of its knots."""
-    knots = {joint: ([begin], [angle]) for joint, angle in here.items()}
-    spans: dict[str, list[tuple[int, int]]] = {joint: [] for joint in here}
-    previous_step: dict[str, int] = dict.fromkeys(here, -1)
-    time = begin
-    for number, step in enumerate(group):
-        time += step.duration
-        for joint, angle in step.positions.items():
-            times, angles = knots[joint]
-            times.append(time)
-            angles.append(angle)
-            spans[joint].append((previous_step[joint] + 1, number))
-            previous_step[joint] = number
-            if step.pause:
-                times.append(time + step.pause)
-                angles.append(angle)
-                spans[joint].append((number, number))
-        time += step.pause
-    law = group[0].law
-    return {
-        joint: JointPath(law, *lists, [group[last].page.ramp for _, last in spans[joint]])
-        for joint, lists in knots.items()
-    }, spans
