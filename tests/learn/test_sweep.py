@@ -68,7 +68,7 @@ def test_the_verb_prints_a_table_and_refuses_wrong_options(tmp_path, capsys, mon
         assert words in capsys.readouterr().err
 
 
-@pytest.mark.ci  # tests/fit/test_identify_run.py asks a cluster in `make test`
+@pytest.mark.ci  # tests/test_pool.py asks a cluster in `make test`
 def test_a_dask_cluster_gives_the_same_rows_after_the_loss_of_a_worker(tmp_path):
     pytest.importorskip("distributed")
     script = textwrap.dedent("""
