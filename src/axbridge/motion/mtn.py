@@ -186,7 +186,7 @@ class _Reader:
             if line == "page_begin":
                 if page is not None:
                     self._warnings.append(f"line {self._line}: page_begin within a page")
-                page = {"steps": ()}
+                page = {"steps": []}
                 pages.append(page)
             elif line == "page_end":
                 if page is None:
@@ -217,7 +217,8 @@ class _Reader:
         if head["version"] == "1.01" and head["motor_type"] is None:
             self._warnings.append("no line motor_type")
             head["motor_type"] = (0,) * IDS
-        complete = (*(MtnPage(**facts) for facts in pages), *(MtnPage(),) * (PAGES - len(pages)))
+        read = (MtnPage(**{**facts, "steps": tuple(facts["steps"])}) for facts in pages)
+        complete = (*read, *(MtnPage(),) * (PAGES - len(pages)))
         return MtnFile(**head, pages=complete, warnings=tuple(self._warnings))
 
     def _read_in_page(self, page: dict[str, Any], key: str, value: str) -> None:
@@ -230,16 +231,14 @@ class _Reader:
             if len(parts) != 5:
                 raise self._wrong(f"play_param has {plural(len(parts), 'value')}", "use NEXT EXIT REPEAT SPEED INERTIA")
             page["next"], page["exit"] = self._whole(parts[:2], 2, 0, PAGES)
-            (page["repeat"],), (page["inertia"],) = (
-                self._whole(parts[2:3], 1, 1, 255),
-                self._whole(parts[4:], 1, 0, 255),
-            )
+            (page["repeat"],) = self._whole(parts[2:3], 1, 1, 255)
+            (page["inertia"],) = self._whole(parts[4:], 1, 0, 255)
             page["speed"] = self._decimal(parts[3], above=0)
         elif key == "step":
             if len(parts) != IDS + 2:
                 raise self._wrong(f"a step has {plural(len(parts), 'value')}", f"write {IDS} positions, PAUSE and PLAY")
             positions = self._whole(parts[:IDS], IDS, 0, _MAX_COUNT)
-            page["steps"] += (MtnStep(positions, self._decimal(parts[-2]), self._decimal(parts[-1])),)
+            page["steps"].append(MtnStep(positions, self._decimal(parts[-2]), self._decimal(parts[-1])))
         else:
             raise self._wrong(f"{key!r} is not known in a page", "correct that line")
 
