@@ -37,7 +37,7 @@ _UNITS = {  # ASCII, for the headers of tables
 _STEP, _FALL = math.radians(45), math.radians(90)
 _SECONDS = 1.5
 _SAMPLE = 5.0  # ms
-_FORM = "write NAME=VALUE,VALUE,… or NAME=FROM:TO:COUNT"
+_FORM = "write NAME=VALUE,VALUE,… or NAME=FROM:TO:COUNT, each with its own --over"
 
 Figures = dict[str, float]
 Job = tuple[Rig, Figures, str, int]  # a rig, the changed values by name, the metric and the seed
