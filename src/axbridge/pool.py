@@ -44,7 +44,7 @@ class _ProcessWithoutMain(SpawnProcess):
 
 
 class _WithoutMain(SpawnContext):
-    """The context of processes that do not import the running script: a script that moves a robot must run once."""
+    """Processes that do not import the running script: a script that moves a robot must run once."""
 
     Process = _ProcessWithoutMain
 

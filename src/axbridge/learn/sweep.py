@@ -86,11 +86,11 @@ def sweep(
     where: str | None = None,
     report: Callable[[int, int], None] = lambda _done, _all: None,
 ) -> list[Figures]:
-    """Measure every combination of the axes' values; the last axis varies fastest. A row has its values, then figures.
+    """Measure every combination of the axes' values, the last axis fastest; return its values and figures.
 
-    `metric` is one of `METRICS`, or one figure of it as in ``walk.distance``; a figure that is missing is NaN. `where`
-    is ``dask://HOST:PORT``, or None for the cores of this machine. `report` is called with the numbers of finished and
-    of all measurements.
+    `metric` is one of `METRICS`, or one figure of it as in ``walk.distance``; an unknown figure is NaN.
+    `where` is ``dask://HOST:PORT``, or None for the cores of this machine. `report` is called with the
+    numbers of finished and of all measurements.
 
     Raises:
         UsageError: an unknown metric or figure.

@@ -463,14 +463,14 @@ def _parts(source: Recording, names: Mapping[str, str]) -> list[Segment]:
 
 
 def _goals(track: Track) -> FloatArray:
-    """Return the goals of a track, rad, (n,); an unknown one is the last known one, or the first."""
+    """Return the goals of a track, rad, (n,); an unknown one is the last known one."""
     known = np.flatnonzero(~np.isnan(track.command))
     latest = known[np.clip(np.searchsorted(known, np.arange(len(track)), side="right") - 1, 0, None)]
     return track.command[latest]
 
 
 def _repeat(servo: Servo, track: Track, index: int, goal: float, limits: list[float]) -> None:
-    """Set torque, changed limits and goal of a sample; `limits` are those of speed and torque that are set."""
+    """Set torque, goal and changed limits of a sample; `limits`: those set, of speed and torque."""
     if not track.enabled[index]:
         if servo.torque_enabled:
             servo.torque_off()

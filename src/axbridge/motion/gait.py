@@ -229,8 +229,8 @@ class Gait:
     lower: float = 0.012  # how much lower the torso is than in the standing pose, m
     zmp_ahead: float = 0.005  # distance of the zero-moment point ahead of the standing ankle, m
     zmp_inward: float = 0.0075  # the same inward
-    made_up: float = 1.0  # share of the servos' expected lag and yielding that is added to their goals
-    # share of the torso's lean and heading error, measured by an IMU, that the hips correct; 0 = none, 0.3 is enough
+    made_up: float = 1.0  # share of the servos' expected lag and yielding, added to their goals
+    # share of the lean and heading error, by an IMU, that the hips correct; 0 = none, 0.3 is enough
     feedback: float = 0.0
 
     def __post_init__(self) -> None:
@@ -290,8 +290,7 @@ class Walk:
         height = float(posed(tree, standing[None]).centre[0, 2]) - floor
         centre, zmp = followed(reference, height, _GRID)
 
-        # The legs' pose changes the centre of mass relative to the torso. So the torso's position, the legs' pose and
-        # the centre of mass are computed repeatedly.
+        # The legs' pose changes the centre of mass relative to the torso: both are computed repeatedly.
         turned = (feet["left"][:, 3] + feet["right"][:, 3]) / 2
         positions = np.tile(standing, (len(centre), 1))
         for _ in range(_ROUNDS):

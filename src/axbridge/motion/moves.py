@@ -56,9 +56,9 @@ class JointPath:
     ) -> None:
         self.law, self.times, self.positions = law, list(times), list(positions)
         durations, distances = np.diff(times), np.diff(positions).tolist()
-        longest = durations / 2 if law == "ramps" else np.zeros(len(durations))  # a straight line has no ramps
+        longest = durations / 2 if law == "ramps" else 0 * durations  # a straight line has none
         self._ramps: list[float] = np.minimum(ramps, longest).tolist()
-        # by interval: speed at its start and between its ramps, rad/s, and whether its end is passed without a stop
+        # by interval: speed at its start and between its ramps, rad/s; whether its end is no stop
         self._speeds: list[tuple[float, float, bool]] = []
         out = 0.0
         for duration, distance, after, ramp in zip(
@@ -323,7 +323,7 @@ class Move(TomlTable):
         return self._renamed(lambda joint: signs.get(joint, (joint, 1.0)))
 
     def _renamed(self, to: Callable[[str], tuple[str, float] | None]) -> Move:
-        """Return the move with other joints: `to` gives a joint's new name and its angles' sign; None leaves it out."""
+        """Return the move with `to(joint)`: new name and sign of the angles, or None to leave it out."""
         pages = {}
         for name, page in self.pages.items():
             keys: list[Key] = []
@@ -341,13 +341,13 @@ class Move(TomlTable):
         return self.model_copy(update={"pages": pages})
 
 
-Knot = tuple[float, float, int]  # time, s, and position, rad, and the number of the step that ends there
+Knot = tuple[float, float, int]  # time, s; position, rad; number of the step that ends there
 
 
 def knots_of(
     steps: Iterable[tuple[Mapping[str, float], float, float]], here: Mapping[str, float], begin: float
 ) -> dict[str, list[Knot]]:
-    """Return each joint's knots from the pose `here`, rad, at `begin`, s, on; a step has a pose, its time and pause."""
+    """Return each joint's knots from the pose `here` at `begin`, s, on; steps: pose, time, pause."""
     knots: dict[str, list[Knot]] = {joint: [(begin, angle, -1)] for joint, angle in here.items()}
     time = begin
     for number, (pose, duration, pause) in enumerate(steps):

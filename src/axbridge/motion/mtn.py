@@ -29,7 +29,7 @@ STEPS = 7
 _BOM = b"\xef\xbb\xbf"
 _END = b"page_end"
 _SMALLEST = Decimal("0.000001")  # time or speed except 0
-_WHOLE = {"enable": 1, "motor_type": 255, "compliance": 7}  # lines of a number by id, and the highest: 2^7 = 128
+_WHOLE = {"enable": 1, "motor_type": 255, "compliance": 7}  # highest number of these lines
 _CENTRE, _MAX_COUNT = 512, 1023
 _CYCLE = 0.008  # s: control period of RoboPlus controllers
 _TOLERANCE = 1.0  # counts: largest change when a move of many samples is written with fewer steps

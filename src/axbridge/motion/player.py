@@ -98,7 +98,7 @@ class _Player:
             note(clipped)
         self._goals: dict[str, float] = {}
         self._watch = Watch(robot)
-        self._slopes: dict[tuple[str, str], tuple[int, int]] = {}  # original and present ones, by servo and register
+        self._slopes: dict[tuple[str, str], tuple[int, int]] = {}  # by servo and register: first, present
         self._torques: dict[str, float] = {}  # original torque limits
         self._servos = robot.driven()
         self._closed = self._slow_noted = False  # the robot was closed; the note about slow joints was sent
@@ -113,7 +113,7 @@ class _Player:
         for servo in self._servos.values():
             if not servo.torque_enabled:
                 servo.torque_on()
-        path = self._first_plan(free=free)  # again: at torque enable an X servo may reset its multi-turn position
+        path = self._first_plan(free=free)  # torque on may reset the multi-turn position of an X servo
         for name, servo in self._servos.items():
             if name in self._names:
                 servo.set_velocity(servo.max_velocity)

@@ -107,7 +107,7 @@ class Capture:
             leave()
 
     def taught(self) -> Taught:
-        """Return the move at even times, without rest at its ends, smoothed, within the joints' limits."""
+        """Return the move at even times, without rest at its ends, smoothed, within the limits."""
         return move_of(self._robot, self._angles)
 
     def _sample(self, _report: StepReport, states: Mapping[str, ServoState]) -> None:

@@ -64,7 +64,7 @@ class _JointDevice(Device):
         return missing if servo is None else getattr(servo, reading)
 
     def _sampler(self, quantity: _Quantity) -> Sampler[float]:
-        """Return the sampler of this quantity of the servo; for a missing joint one that is disabled."""
+        """Return the sampler of a quantity of the servo; a disabled one for a missing joint."""
         servo = self._native
         if servo is None:
             return Sampler()

@@ -49,7 +49,7 @@ def _plain(character: str) -> int:
 
 
 class Keyboard(Sensor):
-    """The keys held in this step. All instances share one state, as in Webots; while enabled, the terminal is raw.
+    """The keys held in this step. All instances share one state, as in Webots.
 
     A terminal sends a key when it is pressed and repeats it while it is held, but sends nothing at its release. So a
     key counts as held for 0.6 s after it was pressed, and for 0.15 s after each repeat.
@@ -58,7 +58,7 @@ class Keyboard(Sensor):
     _period: ClassVar[int] = 0
     _keys: ClassVar[list[int]] = []
     _held: ClassVar[dict[int, float]] = {}  # by key: end of its hold, monotonic, s
-    _restore: ClassVar[list[object] | None] = None  # the terminal's mode before
+    _restore: ClassVar[list[object] | None] = None  # the terminal's mode before; it is raw while enabled
     _passed: ClassVar[float] = 0.0
     END, HOME, LEFT, UP, RIGHT, DOWN, PAGEUP, PAGEDOWN = 312, 313, 314, 315, 316, 317, 366, 367
     NUMPAD_HOME, NUMPAD_LEFT, NUMPAD_UP, NUMPAD_RIGHT, NUMPAD_DOWN, NUMPAD_END = 375, 376, 377, 378, 379, 382
