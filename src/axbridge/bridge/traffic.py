@@ -6,7 +6,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from axbridge.bridge.known import Known, Table, writes
+from axbridge.bridge.known import Known, Table
 from axbridge.bus.protocols import v2
 from axbridge.bus.protocols.packet import BROADCAST, Packet
 from axbridge.bus.protocols.protocol import Protocol
@@ -88,12 +88,10 @@ class Traffic:
                 self._expected_replies = list(self._expect_replies(protocol, packet))
                 for reply in self._expected_replies:
                     self.stats.of(reply.id).asked += self._is_due(reply)
-                for write in writes(protocol, packet):
-                    for servo in self.table.meant(write.id, protocol):
-                        places = servo.places(write.address, write.begin, write.end)
-                        known = [place for place in places if place is not None]
-                        if known:
-                            self._on_news(servo, range(min(known), max(known) + 1), True, time)
+                for servo, write in self.table.writes(protocol, packet):
+                    targets = servo.targets(write.address, len(write.data))
+                    if known := [target for target in targets if target is not None]:
+                        self._on_news(servo, range(min(known), max(known) + 1), True, time)
                 self.table.sent(protocol, packet)
 
     def came(self, data: bytes, time: float) -> None:
