@@ -20,13 +20,13 @@ from axbridge.bus.commission import apply_registers
 from axbridge.bus.cycle import Cycle, CycleServo, Goal
 from axbridge.bus.handshake import Expected, Finding, handshake, require
 from axbridge.bus.rows import Mask, Rows
+from axbridge.bus.serial import SerialBus
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import BusError, PortError, UsageError, warn
 from axbridge.robot.backend import SIMULATION, Backend, call_all
 from axbridge.robot.drives.bus_drive import BusDrive
-from axbridge.robot.drives.drive import Drive
-from axbridge.robot.drives.ideal import IdealDrive
+from axbridge.robot.drives.drive import Drive, IdealDrive
 from axbridge.robot.drives.known import drive_of
 from axbridge.robot.safety.net import NETS, Safety
 from axbridge.robot.sensors import Sample, Sensor, SerialImu, SimulatedSensor
@@ -63,44 +63,35 @@ class Connection:
             raise
 
     def open(self, limits: Callable[[str], tuple[float, float]], tripped: Callable[[frozenset[str]], None]) -> None:
-        """Arm the safety net, check every servo, and write the rig's registers."""
+        """Arm the safety net, check every servo, and write the rig's registers. The caller closes after an error."""
         self.arm(limits, tripped)
-        try:
-            self._set_up_servos()
-        except BaseException:
-            self.close()
-            raise
+        self._set_up_servos()
 
     def arm(self, limits: Callable[[str], tuple[float, float]], tripped: Callable[[frozenset[str]], None]) -> None:
-        """Create the cycles of all buses, and arm the safety net."""
+        """Create the cycles of all buses, and arm the safety net. The caller closes after an error."""
         servos = [self._with_rig_limits(drive.cycle_servo(*limits(drive.config.name))) for drive in self.on_bus]
         for name, bus in self.backend.buses.items():
             places = [row for row, drive in enumerate(self.on_bus) if drive.config.bus == name]
             if places:
                 self._places[name] = places
                 self.cycles[name] = Cycle(bus, [servos[row] for row in places], self.rig.safety.soft_start_ms / 1000)
-        try:
-            if len(self.cycles) > 1 and self.backend.mode:
-                self._threads = ThreadPoolExecutor(len(self.cycles))
-                self._closing.append(
-                    partial(self._threads.shutdown, wait=False)
-                )  # a thread may wait for a bus that is closed next
-            if self.cycles:
-                safety = self.rig.safety
-                self._safety = Safety(
-                    list(self.cycles.values()),
-                    safety.on_exit,
-                    park_pose=self._park_pose(),
-                    stale_command_ms=safety.stale_command_ms,
-                    guard=self.backend.mode != SIMULATION,
-                    restore=self._end,
-                    tripped=tripped,
-                    absent=self._without_reply,
-                )
-                self._safety.arm()
-        except BaseException:
-            self.close()
-            raise
+        if len(self.cycles) > 1 and self.backend.mode:
+            self._threads = ThreadPoolExecutor(len(self.cycles))
+            stop = partial(self._threads.shutdown, wait=False)  # a thread may wait for a bus that is closed next
+            self._closing.append(stop)
+        if self.cycles:
+            safety = self.rig.safety
+            self._safety = Safety(
+                list(self.cycles.values()),
+                safety.on_exit,
+                park_pose=self._park_pose(),
+                stale_command_ms=safety.stale_command_ms,
+                guard=self.backend.mode != SIMULATION,
+                restore=self._end,
+                tripped=tripped,
+                absent=self._without_reply,
+            )
+            self._safety.arm()
 
     def refuse_closed(self) -> None:
         """Raise UsageError if the robot is closed, or this process was forked from the one that opened it."""
@@ -196,16 +187,13 @@ class Connection:
 
     def check_servos(self) -> None:
         """Identify every servo; raise BusError when one is missing or is another model."""
-        findings: dict[str, list[Finding]] = {}
+        findings: dict[str, list[Finding]] = {}  # by port, or the bus's name if it has none
         for name, bus in self.backend.buses.items():
-            here = [
-                Expected(d.config.name, d.id, d.profile, d.config.registers)
-                for d in self.on_bus
-                if d.config.bus == name
-            ]
-            findings[name] = handshake(bus, here, port=getattr(bus, "port_name", ""))
-        for name, bus in self.backend.buses.items():
-            require(findings[name], getattr(bus, "port_name", "") or name)
+            drives, port = [drive for drive in self.on_bus if drive.bus is bus], getattr(bus, "port_name", "")
+            here = [Expected(drive.config.name, drive.id, drive.profile, drive.config.registers) for drive in drives]
+            findings[port or name] = handshake(bus, here, port=port)
+        for port, found in findings.items():
+            require(found, port)
 
     def recover(self, name: str, *, on: bool) -> float:
         """Clear a servo's shutdown; if `on`, switch it on. Return its position, rad, or NaN; see `BusDrive.wake`."""
@@ -353,10 +341,8 @@ class Connection:
 
     def _without_reply(self) -> frozenset[str]:
         """Return the servos that have never replied; their motors were never switched on."""
-        stats = ((drive, getattr(drive.bus, "stats", None)) for drive in self.on_bus)
-        return frozenset(
-            drive.config.name for drive, line in stats if line is not None and not line.of(drive.id).has_replied
-        )
+        lines = ((drive, drive.bus.stats) for drive in self.on_bus if isinstance(drive.bus, SerialBus))
+        return frozenset(drive.config.name for drive, stats in lines if not stats.of(drive.id).has_replied)
 
     def _park_pose(self) -> dict[str, int]:
         """Return the rig's park pose in counts, for the servos on a bus."""
@@ -367,10 +353,9 @@ class Connection:
 
     def _set_up_servos(self) -> None:
         """Check the identity of every servo; write the rig's registers that differ."""
-        drives = self.on_bus
         self.check_servos()
         failures: list[BusError] = []
-        for drive in drives:
+        for drive in self.on_bus:
             servo, wanted = drive.config, drive.config.registers
             if drive.shut_down:  # an overload has set Torque Limit to 0: it stays 0 until `recover`
                 wanted = {name: value for name, value in wanted.items() if name != drive.protocol.names.torque}
@@ -379,12 +364,9 @@ class Connection:
             failures += apply_registers(drive.bus, drive.id, drive.profile, wanted).values()
         if failures:
             raise failures[0]
-        for drive in drives:
-            low, high = drive.limits.low, drive.limits.high
-            soft = drive.config.soft_limits
-            low, high = max(low, soft[0]), min(high, soft[1])
-            own = drive.narrow()
-            names = drive.protocol.names
+        for drive in self.on_bus:
+            low, high = drive.goal_limits
+            own, names = drive.narrow(), drive.protocol.names
             by_rig = {names.low, names.high} & drive.config.registers.keys()
             if (own[0] > low + _NEAR or own[1] < high - _NEAR) and not by_rig:
                 warn(

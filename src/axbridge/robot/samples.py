@@ -14,8 +14,7 @@ import numpy.typing as npt
 from axbridge.arrays import FloatArray
 from axbridge.bus.rows import Mask, RawState, Rows
 from axbridge.robot.drives.bus_drive import BusDrive
-from axbridge.robot.drives.drive import Drive
-from axbridge.robot.drives.ideal import IdealDrive
+from axbridge.robot.drives.drive import Drive, IdealDrive
 from axbridge.robot.joint import Joint
 from axbridge.servo.columns import Param
 from axbridge.servo.steady import SteadyServo

@@ -22,25 +22,13 @@ from axbridge.config.model import ServoModel
 from axbridge.config.profile import Area, FirmwareProfile
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import BusError, PortError, Remedy, ServoFault, UsageError
-from axbridge.robot.drives.drive import Capability, LatestSample
+from axbridge.robot.drives.drive import AX_CAPABILITIES, Capability, LatestSample
 from axbridge.robot.drives.shaft_speed import SpeedForecast, TurnCounter
 from axbridge.servo.columns import Param, pack
 from axbridge.servo.setpoints import Limits, Setpoints, VelocityController, braking_speed, towards
 from axbridge.servo.steady import SteadyServo
 from axbridge.units import RPM, Calibration, signed_to_bits
 
-AX_CAPABILITIES: dict[str, Capability] = {
-    "position": "native",
-    "extended_position": "unsupported",
-    "velocity": "native",
-    "wheel": "emulated",
-    "duty": "native",
-    "torque": "emulated",
-    "available_torque": "emulated",
-    "pid": "emulated",
-    "acceleration": "emulated",
-    "torque_feedback": "emulated",
-}
 _LEAD = 0.15  # s; a moving goal is this far ahead of the joint, so the joint stops when the host stops
 _SPEED_GAIN = 0.6  # duty per rad of integrated speed error, in wheel mode
 _MOST_CORRECTION = 0.5  # duty
@@ -223,6 +211,12 @@ class BusDrive:
         ends = sorted(self.calibration.goal(position) for position in (low, high))
         top = None if self.config.max_velocity is None else self.calibration.speed_limit(self.config.max_velocity)
         return CycleServo(self.config.name, self.id, (ends[0], ends[1]), top, self._most_torque, protocol=self.protocol)
+
+    @property
+    def goal_limits(self) -> tuple[float, float]:
+        """Return the range of goals by the rig's soft limits and the servo, rad."""
+        low, high = self.config.soft_limits
+        return max(low, self.limits.low), min(high, self.limits.high)
 
     @property
     def _most_torque(self) -> int:

@@ -25,8 +25,8 @@ from axbridge.config.registers import GOAL_CURRENT, POSITION_MODES, DriveMode, F
 from axbridge.config.rig import ServoSpec
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import BusTimeout, warn
-from axbridge.robot.drives.bus_drive import AX_CAPABILITIES, BusDrive
-from axbridge.robot.drives.drive import Capability, LatestSample
+from axbridge.robot.drives.bus_drive import BusDrive
+from axbridge.robot.drives.drive import AX_CAPABILITIES, Capability, LatestSample
 from axbridge.servo.setpoints import Limits, Setpoints, towards
 
 _STANDS = {  # goal that is set to 0 when torque comes on, by mode; the other modes get the present position
