@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 import serial
 
-from axbridge.bridge.black_box import BlackBox
+from axbridge.bridge.black_box import BlackBox, in_words
 from axbridge.bridge.bridge import Bridge
 from axbridge.bridge.gaps import Gaps, Readers
 from axbridge.bridge.relay import Relay
 from axbridge.bridge.replay import Replay
 from axbridge.bridge.rules import Notice
-from axbridge.bridge.summary import in_words
 from axbridge.bus.line_lock import BusLock
 from axbridge.bus.port import Port
 from axbridge.bus.protocols import v1

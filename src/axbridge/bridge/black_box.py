@@ -21,7 +21,7 @@ from axbridge.bus.protocols.packet import byte_seconds
 from axbridge.bus.protocols.protocol import Protocol, Span
 from axbridge.bus.rows import UNREAD, RawState, Rows, decoded
 from axbridge.config.rig import Rig
-from axbridge.errors import RecordingError
+from axbridge.errors import RecordingError, plural
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.recording import COMMANDS
 from axbridge.recording.step_format import Source
@@ -40,6 +40,7 @@ _PAUSE = 0.2  # s without new values after which an open row is written
 _SAMPLED = 1.0  # s after the program's own sample in which other samples of the servo start no row
 _CYCLE = 0.1  # s: longest cycle of a program, from its sample to its goal
 _MODELLED = ("temperature", "load", "voltage", "speed")  # inputs of the torque and power model
+_LOSSES = {"timeouts": "without an answer", "corrupt": "damaged", "late": "late or repeated"}
 _DUTIES = {"moving_speed", "goal_pwm", "goal_time"}  # registers that hold a wheel's duty in some mode
 
 
@@ -261,7 +262,7 @@ class BlackBox:
             )
             for name, form, offset in protocol.sample:
                 columns[name][places] = decoded(protocol, held, name)
-                span = range(begin + offset, begin + offset + np.dtype(form).itemsize)
+                span = _places((begin + offset, np.dtype(form).itemsize))
                 fresh[name][places] = [self._read[self._servos[place].id].issuperset(span) for place in places]
         for place, servo in enumerate(self._servos):
             columns["error"][place] = self.traffic.errors.get(servo.id, 0)
@@ -317,3 +318,19 @@ def _duty(drive: BusDrive, servo: Known) -> float:
         return math.nan
     signed = value if servo.profile.register(name).signed else bits_to_signed(value)
     return drive.config.direction * signed / drive.profile.units.full_scale
+
+
+def in_words(summary: dict[str, Any]) -> list[str]:
+    """Return a `BlackBox.summary` as lines of text, without servos that have nothing to report."""
+    seconds, reply = summary["seconds"], summary["reply_ms"]
+    lines = [f"passed {plural(summary['packets'], 'packet')} in {seconds:.1f} s: {summary['rate']:.0f} a second"]
+    if reply["p50"] is not None:
+        lines.append(f"answers: median {reply['p50']:.2f} ms, 99 % within {reply['p99']:.2f} ms")
+    for name, counts in summary["servos"].items():
+        parts = [f"{counts[key]} {word}" for key, word in _LOSSES.items() if counts[key]]
+        parts += [f"{alarm} in {plural(count, 'answer')}" for alarm, count in counts["alarms"].items()]
+        if parts:
+            lines.append(f"  {name}: of {plural(counts['asked'], 'question')}: {', '.join(parts)}")
+    if summary["rules"]:
+        lines.append("rules: " + ", ".join(f"{rule} {count}" for rule, count in summary["rules"].items()))
+    return lines

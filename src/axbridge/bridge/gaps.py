@@ -8,6 +8,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from axbridge.bridge.black_box import PATIENCE, BlackBox
 from axbridge.bridge.relay import Relay
@@ -28,12 +29,11 @@ _MAX_PING_REPLIES = 32  # highest number of replies to a broadcast PING
 _CHUNK = 4096
 
 
-class Reader:
+class Reader(NamedTuple):
     """A second program; it receives the replies to its own packets."""
 
-    def __init__(self, connection: socket.socket, versions: Sequence[int]) -> None:
-        self.connection = connection
-        self.framing = Framing(versions)
+    connection: socket.socket
+    framing: Framing
 
 
 class Readers:
@@ -69,7 +69,7 @@ class Readers:
             connection, _ = self._listener.accept()
             connection.setblocking(False)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._readers.append(Reader(connection, self._versions))
+            self._readers.append(Reader(connection, Framing(self._versions)))
         for reader in list(self._readers):
             try:
                 data = reader.connection.recv(_CHUNK)

@@ -35,11 +35,6 @@ class Packets:
         self._held = b""  # possibly the start of a packet
         self._held_since = 0.0
 
-    @property
-    def held(self) -> bool:
-        """Whether bytes are held until their packet is complete."""
-        return bool(self._held)
-
     def feed(self, data: bytes) -> bytes:
         """Process bytes; return the bytes for the line."""
         arrivals = self._framing.feed(data)
@@ -158,7 +153,7 @@ class Relay:
                     self._send(out)
                 self.sent_at = time.monotonic()
                 data = arrival.data
-        if self._packets is not None and self._packets.held and (incomplete := self._packets.overdue()):
+        if self._packets is not None and (incomplete := self._packets.overdue()):
             self._send(incomplete)
             self._quiet_until = time.monotonic() + _SILENCE
         if not data or self.called:
