@@ -10,14 +10,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from axbridge.bus.commission import apply_registers
-from axbridge.bus.cycle import Cycle, CycleServo, Goal
+from axbridge.bus.cycle import Cycle, Goal
 from axbridge.bus.handshake import Expected, Finding, handshake, require
 from axbridge.bus.rows import Mask, Rows
 from axbridge.bus.serial import SerialBus
@@ -69,22 +68,23 @@ class Connection:
 
     def arm(self, limits: Callable[[str], tuple[float, float]], tripped: Callable[[frozenset[str]], None]) -> None:
         """Create the cycles of all buses, and arm the safety net. The caller closes after an error."""
-        servos = [self._with_rig_limits(drive.cycle_servo(*limits(drive.config.name))) for drive in self.on_bus]
+        safety = self.rig.safety
+        servos = [drive.cycle_servo(*limits(drive.config.name), safety) for drive in self.on_bus]
         for name, bus in self.backend.buses.items():
             places = [row for row, drive in enumerate(self.on_bus) if drive.config.bus == name]
             if places:
                 self._places[name] = places
-                self.cycles[name] = Cycle(bus, [servos[row] for row in places], self.rig.safety.soft_start_ms / 1000)
+                self.cycles[name] = Cycle(bus, [servos[row] for row in places], safety.soft_start_ms / 1000)
         if len(self.cycles) > 1 and self.backend.mode:
             self._threads = ThreadPoolExecutor(len(self.cycles))
             stop = partial(self._threads.shutdown, wait=False)  # a thread may wait for a bus that is closed next
             self._closing.append(stop)
         if self.cycles:
-            safety = self.rig.safety
+            parked = (drive for drive in self.on_bus if drive.config.name in safety.park)
             self._safety = Safety(
                 list(self.cycles.values()),
                 safety.on_exit,
-                park_pose=self._park_pose(),
+                park_pose={d.config.name: d.calibration.goal(safety.park[d.config.name]) for d in parked},
                 stale_command_ms=safety.stale_command_ms,
                 guard=self.backend.mode != SIMULATION,
                 restore=self._end,
@@ -330,26 +330,10 @@ class Connection:
                 self._closing.append(sensor.close)
         return sensors
 
-    def _with_rig_limits(self, servo: CycleServo) -> CycleServo:
-        """Return the servo with the rig's limits of temperature and supply voltage."""
-        safety = self.rig.safety
-        if safety.max_temperature is not None:
-            servo = replace(servo, top_temperature=int(safety.max_temperature))
-        if safety.voltage is not None:
-            servo = replace(servo, voltage_range=(round(safety.voltage[0] * 10), round(safety.voltage[1] * 10)))
-        return servo
-
     def _without_reply(self) -> frozenset[str]:
         """Return the servos that have never replied; their motors were never switched on."""
         lines = ((drive, drive.bus.stats) for drive in self.on_bus if isinstance(drive.bus, SerialBus))
         return frozenset(drive.config.name for drive, stats in lines if not stats.of(drive.id).has_replied)
-
-    def _park_pose(self) -> dict[str, int]:
-        """Return the rig's park pose in counts, for the servos on a bus."""
-        pose = self.rig.safety.park
-        return {
-            name: drive.calibration.goal(pose[name]) for drive in self.on_bus if (name := drive.config.name) in pose
-        }
 
     def _set_up_servos(self) -> None:
         """Check the identity of every servo; write the rig's registers that differ."""

@@ -20,7 +20,7 @@ from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.retries import RESTORE
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import Area, FirmwareProfile
-from axbridge.config.rig_tables import ServoConfig
+from axbridge.config.rig_tables import SafetyConfig, ServoConfig
 from axbridge.errors import BusError, PortError, Remedy, ServoFault, UsageError
 from axbridge.robot.drives.drive import AX_CAPABILITIES, Capability, LatestSample
 from axbridge.robot.drives.shaft_speed import SpeedForecast, TurnCounter
@@ -205,12 +205,22 @@ class BusDrive:
         self._low, self._high = max(self._low, low), min(self._high, high)
         return (-math.inf, math.inf) if counts == factory else (low, high)
 
-    def cycle_servo(self, low: float, high: float) -> CycleServo:
-        """Return the servo's entry in its bus cycle, with goals limited to `low`..`high`, rad."""
+    def cycle_servo(self, low: float, high: float, safety: SafetyConfig) -> CycleServo:
+        """Return the servo's entry in its bus cycle, with goals limited to `low`..`high`, rad, and the rig's limits."""
         self._low, self._high = low, high
         ends = sorted(self.calibration.goal(position) for position in (low, high))
         top = None if self.config.max_velocity is None else self.calibration.speed_limit(self.config.max_velocity)
-        return CycleServo(self.config.name, self.id, (ends[0], ends[1]), top, self._most_torque, protocol=self.protocol)
+        hottest, volts = safety.max_temperature, safety.voltage
+        return CycleServo(
+            self.config.name,
+            self.id,
+            (ends[0], ends[1]),
+            top,
+            self._most_torque,
+            CycleServo.top_temperature if hottest is None else int(hottest),
+            CycleServo.voltage_range if volts is None else (round(volts[0] * 10), round(volts[1] * 10)),
+            self.protocol,
+        )
 
     @property
     def goal_limits(self) -> tuple[float, float]:
