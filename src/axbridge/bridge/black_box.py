@@ -49,15 +49,7 @@ class BlackBox:
 
     A new row of the table starts with the first sample or goal of a servo that is already in the present row. A program
     that works in cycles so gets one row per cycle. A row has the samples, and the goals written until the next sample.
-
-    Args:
-        rig: The rig whose servos are on the line.
-        recorder: Receives packets, rows and notices; None: only a summary.
-
-    Attributes:
-        traffic: Decoder and counters of the line.
-        failure: The error that ended recording.
-        rows: Number of rows so far.
+    Without a recorder there is only a summary.
     """
 
     def __init__(self, rig: Rig, recorder: Recorder | None = None) -> None:
@@ -73,9 +65,9 @@ class BlackBox:
         self._start, self._start_ns = time.monotonic(), time.time_ns()
         self._port: Port | None = None
         self._relay: Relay | None = None
-        self.failure: RecordingError | None = None
+        self.failure: RecordingError | None = None  # the error that ended recording
         self._program = 0  # packets of the program
-        self.rows: int = 0
+        self.rows = 0  # so far
         self._written_at = -math.inf
         self._news_at = math.inf
         self._news: set[tuple[int, str]] = set()  # id, and kind of news since the previous row

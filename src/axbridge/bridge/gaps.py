@@ -37,12 +37,9 @@ class Reader(NamedTuple):
 
 
 class Readers:
-    """Receives READs of other programs at a local TCP port, and writes the port's address to a file for axbridge.
+    """Receives READs of other programs at a local TCP port, and writes its address to a file for axbridge.
 
-    Args:
-        port: Name of the line's port.
-        versions: Dynamixel protocol versions on the line.
-        notify: Receives a notice when a second program writes.
+    The file belongs to the line's `port`. `notify` receives a notice when a second program writes.
     """
 
     def __init__(self, port: str, versions: Sequence[int], notify: Callable[[Notice], object]) -> None:
@@ -102,11 +99,8 @@ class Readers:
 class Gaps:
     """Called between two packets of the program.
 
-    Args:
-        box: Decodes the bytes that have passed.
-        readers: Other programs.
-        turn: The lock of the line.
-        poll: S between two samples of each servo that the program does not read; None: no samples.
+    `turn` is the lock of the line. `poll` is the time between two samples of each servo that the program does not read,
+    s; None: no samples.
     """
 
     def __init__(self, box: BlackBox, readers: Readers, turn: BusLock, poll: float | None = None) -> None:

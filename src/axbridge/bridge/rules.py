@@ -88,11 +88,7 @@ def checked(
 ) -> tuple[Packet, tuple[Notice, ...]]:
     """Return the packet for the servos, and notices of changes; the same object if nothing was changed.
 
-    Args:
-        protocol: Protocol of the servos that receive it.
-        packet: From the program; it is intact.
-        table: The known registers.
-        service: Whether EEPROM writes and factory reset are permitted (``--allow-service``).
+    The packet is intact. `service` permits EEPROM writes and factory reset (``--allow-service``).
     """
     notices: list[Notice] = []
     if packet.code in _RESETS and not service:

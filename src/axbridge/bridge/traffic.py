@@ -29,30 +29,18 @@ class _ExpectedReply(NamedTuple):
 
 
 class Traffic:
-    """Decodes the bytes of a line, in order.
-
-    Args:
-        table: The known registers; it is kept up to date.
-        news: See `News`.
-
-    Attributes:
-        versions: Dynamixel protocol versions on the line.
-        stats: Counters of each id in the table.
-        questions: Number of instruction packets.
-        alarms: By id, the number of replies with each alarm.
-        errors: By id, the alarm bits of the latest reply.
-        answered: Called for every reply: servo, addresses of its data, and error byte.
-    """
+    """Decodes the bytes of a line, in order, and keeps the table of known registers up to date."""
 
     def __init__(self, table: Table, news: News) -> None:
         self.table, self._on_news = table, news
+        # called for every reply: servo, addresses of its data, and error byte
         self.answered: Callable[[Known, range | None, int], object] = lambda *_: None
         self.versions: Sequence[int] = sorted({servo.protocol.version for servo in table.servos.values()})
         self._instructions, self._replies = Framing(self.versions), Framing(self.versions)
-        self.stats = LineStats()
-        self.questions = 0
-        self.alarms: dict[int, Counter[str]] = {}
-        self.errors: dict[int, int] = {}
+        self.stats = LineStats()  # of each id in the table
+        self.questions = 0  # number of instruction packets
+        self.alarms: dict[int, Counter[str]] = {}  # by id, the number of replies with each alarm
+        self.errors: dict[int, int] = {}  # by id, the alarm bits of the latest reply
         self._times: deque[float] = deque(maxlen=_MAX_TIMES)
         self._sent_at = 0.0
         self._received = 0.0  # s, end of the instruction packet on the line
