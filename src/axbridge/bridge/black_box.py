@@ -71,7 +71,6 @@ class BlackBox:
         self._written_at = -math.inf
         self._news_at = math.inf
         self._news: set[tuple[int, str]] = set()  # id, and kind of news since the previous row
-        self._news_kinds: set[str] = set()  # of them
         self._sampled_at: dict[int, float] = {}  # s, time of the sample, by id; since the previous row
         self._commanded_at: dict[int, float] = {}  # s, time of the goal; likewise
         self._read: dict[int, set[int]] = {servo.id: set() for servo in self._servos}  # addresses; likewise
@@ -200,12 +199,11 @@ class BlackBox:
             kind = "goal"
         else:
             return
-        again, kinds = (id_, kind) in self._news and not beside, self._news_kinds
+        again, kinds = (id_, kind) in self._news and not beside, {kind for _, kind in self._news}
         late = kind == "sample" and "goal" in kinds and kind not in kinds  # a goal belongs to the sample before it
         if (again or late) and when - self._written_at >= _SPACING:
             self._write_row(when)
         self._news.add((id_, kind))
-        kinds.add(kind)
         self._news_at = when
         if kind == "goal":
             self._commanded_at[id_] = when
@@ -235,7 +233,6 @@ class BlackBox:
         self.rows += 1
         self._written_at = max(self._sampled_at.values())
         self._news.clear()
-        self._news_kinds.clear()
         self._sampled_at.clear()
         self._commanded_at.clear()
         for addresses in self._read.values():

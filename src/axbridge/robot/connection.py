@@ -192,8 +192,8 @@ class Connection:
             drives, port = [drive for drive in self.on_bus if drive.bus is bus], getattr(bus, "port_name", "")
             here = [Expected(drive.config.name, drive.id, drive.profile, drive.config.registers) for drive in drives]
             findings[port or name] = handshake(bus, here, port=port)
-        for port, found in findings.items():
-            require(found, port)
+        for port, of_port in findings.items():
+            require(of_port, port)
 
     def recover(self, name: str, *, on: bool) -> float:
         """Clear a servo's shutdown; if `on`, switch it on. Return its position, rad, or NaN; see `BusDrive.wake`."""

@@ -214,12 +214,12 @@ class BusDrive:
         return CycleServo(
             self.config.name,
             self.id,
-            (ends[0], ends[1]),
-            top,
-            self._most_torque,
-            CycleServo.top_temperature if hottest is None else int(hottest),
-            CycleServo.voltage_range if volts is None else (round(volts[0] * 10), round(volts[1] * 10)),
-            self.protocol,
+            goal_range=(ends[0], ends[1]),
+            top_speed=top,
+            top_torque=self._most_torque,
+            top_temperature=CycleServo.top_temperature if hottest is None else int(hottest),
+            voltage_range=CycleServo.voltage_range if volts is None else (round(volts[0] * 10), round(volts[1] * 10)),
+            protocol=self.protocol,
         )
 
     @property
