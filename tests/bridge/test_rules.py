@@ -213,6 +213,12 @@ def test_a_program_cannot_set_the_middle_of_a_feetech_servo():
     assert limited(table, protocol, "torque_enable", 128) == (1, ["service"])
 
 
+def test_the_time_of_a_time_based_profile_follows_from_the_speed_limit():
+    _, protocol, table = table_of("xl330-m288", drive_mode=4)
+    table.servos[1].least_time = 1500
+    assert [limited(table, protocol, "profile_velocity", time)[0] for time in (0, 400, 2000)] == [1500, 1500, 2000]
+
+
 @pytest.mark.parametrize(
     ("family", "held", "found"),
     [
