@@ -160,7 +160,7 @@ class BulletEngine(AheadEngine):
         poses: dict[str, LinkPose] = {}
         for index, link in self._link_of.items():
             if index < 0:
-                poses[self._tree.links[link]] = self._base_frame()
+                poses[self._tree.links[link]] = bullet.multiplyTransforms(*self._pose(), *self._base_link)
             else:
                 state = bullet.getLinkState(self.body, index, computeForwardKinematics=1, **self._on)
                 poses[self._tree.links[link]] = state[4], state[5]
@@ -172,8 +172,9 @@ class BulletEngine(AheadEngine):
         if index is None:
             raise UsageError(f"the robot has no link {link!r}", f"it has: {', '.join(self._tree.links)}")
         if index < 0:
-            (centre, _), (speed, spin) = self._pose(), bullet.getBaseVelocity(self.body, **self._on)
-            place, turned = self._base_frame()
+            centre, orientation = self._pose()
+            place, turned = bullet.multiplyTransforms(centre, orientation, *self._base_link)
+            speed, spin = bullet.getBaseVelocity(self.body, **self._on)
         else:
             centre, _, _, _, place, turned, speed, spin = bullet.getLinkState(self.body, index, 1, 1, **self._on)
         (x, y, z), (a, b, c) = (near - far for near, far in zip(place, centre, strict=True)), spin
@@ -261,11 +262,6 @@ class BulletEngine(AheadEngine):
         position, orientation = bullet.getBasePositionAndOrientation(self.body, **self._on)
         return position, orientation
 
-    def _base_frame(self) -> LinkPose:
-        local = bullet.getDynamicsInfo(self.body, -1, **self._on)[3:5]
-        place, turned = bullet.multiplyTransforms(*self._pose(), *bullet.invertTransform(*local))
-        return place, turned
-
     def _build(self, scene: Scene, start: tuple[float, ...]) -> None:
         """Build Bullet's world."""
         urdf = scene.urdf
@@ -314,6 +310,7 @@ class BulletEngine(AheadEngine):
         self._link_of = {index: link for link, index in enumerate(self._index_of.values())}
         self._frictions: dict[tuple[int, int, int], float] = {}  # results of `_friction_of`
         place, orientation = bullet.getDynamicsInfo(self.body, -1, **self._on)[3:5]
+        self._base_link = bullet.invertTransform(place, orientation)  # link frame about the centre of mass
         frame = np.array(place), np.array(bullet.getMatrixFromQuaternion(orientation)).reshape(3, 3)
         self._base = Base(np.zeros(BASE), *frame, np.array(scene.gravity), scene.fixed_base)
         self._base.motion[:7] = sum(self._pose(), ())
