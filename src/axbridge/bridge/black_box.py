@@ -41,7 +41,7 @@ _SAMPLED = 1.0  # s after the program's own sample in which other samples of the
 _CYCLE = 0.1  # s: longest cycle of a program, from its sample to its goal
 _MODELLED = ("temperature", "load", "voltage", "speed")  # inputs of the torque and power model
 _LOSSES = {"timeouts": "without an answer", "corrupt": "damaged", "late": "late or repeated"}
-_DUTIES = {"moving_speed", "goal_pwm", "goal_time"}  # registers that hold a wheel's duty in some mode
+_DUTIES = {"moving_speed", "goal_pwm", "goal_time"}  # registers of a wheel's duty in some mode
 
 
 class BlackBox:
@@ -71,12 +71,12 @@ class BlackBox:
         self._written_at = -math.inf
         self._news_at = math.inf
         self._news: set[tuple[int, str]] = set()  # id, and kind of news since the previous row
-        self._sampled_at: dict[int, float] = {}  # s, time of the sample, by id; since the previous row
+        self._sampled_at: dict[int, float] = {}  # s, time of the sample, by id, since the last row
         self._commanded_at: dict[int, float] = {}  # s, time of the goal; likewise
         self._read: dict[int, set[int]] = {servo.id: set() for servo in self._servos}  # addresses; likewise
         self._sender = Source.BRIDGE  # sender of the latest instruction packet
         self._program_sampled_at: dict[int, float] = {}  # s, the program's last sample, by id
-        self._all_read_at: dict[int, float] = {}  # s, last read of all usual registers at once, by id
+        self._all_read_at: dict[int, float] = {}  # s, last read of all usual registers, by id
         self._limited: set[tuple[str, str]] = set()  # servo and limit; later a removed limit is recorded as its maximum
 
     @property
@@ -181,7 +181,7 @@ class BlackBox:
     # -- rows ---------------------------------------------------------------------------------------------------------
 
     def _note_news(self, servo: Known, place: range, written: bool, when: float) -> None:
-        """Update the row before registers of a servo change; write the row first if it is complete."""
+        """Update the row before registers of a servo change; first write it if it is complete."""
         if self._recorder is None:
             return
         protocol, id_ = servo.protocol, servo.id

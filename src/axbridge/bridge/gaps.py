@@ -37,7 +37,7 @@ class Reader(NamedTuple):
 
 
 class Readers:
-    """Receives READs of other programs at a local TCP port, and writes its address to a file for axbridge.
+    """Receives READs of other programs at a local TCP port; writes its address to a file.
 
     The file belongs to the line's `port`. `notify` receives a notice when a second program writes.
     """

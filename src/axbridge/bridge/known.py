@@ -67,7 +67,7 @@ class Known:
         return None if None in data else bytes(data)  # type: ignore[arg-type]
 
     def value(self, name: str) -> int | None:
-        """Return the value of a register; None if it is unknown, or if the model does not have it."""
+        """Return the value of a register; None if it is unknown, or not of this model."""
         register = self.profile.registers.get(name)
         data = None if register is None else self.data(register.address, register.size)
         return None if register is None or data is None else register.decode(data)
@@ -163,7 +163,7 @@ class Part(NamedTuple):
 
 
 class Write(NamedTuple):
-    """One write of a packet: the servo's id, and the places of address and data in the parameters."""
+    """One write of a packet: the servo's id, and where address and data are in the parameters."""
 
     id: int
     address: int
@@ -201,7 +201,7 @@ class Table:
     def __init__(self, servos: list[Known]) -> None:
         self.servos = {servo.id: servo for servo in servos}
         self._by_version: dict[int, Protocol] = {servo.protocol.version: servo.protocol for servo in reversed(servos)}
-        self._registered: dict[int, list[tuple[int, bytes]]] = {}  # from REG_WRITE, until the ACTION
+        self._registered: dict[int, list[tuple[int, bytes]]] = {}  # from REG_WRITE until ACTION
 
     def meant(self, id: int, protocol: Protocol) -> list[Known]:
         """Return the servos that a write to this id addresses."""

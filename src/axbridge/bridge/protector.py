@@ -38,7 +38,7 @@ class Protector:
         box.traffic.answered = self._note_reply
         self._commanded_at: dict[int, float] = {}  # s, last goal, by id
         self._noticed_at: dict[tuple[str, str], float] = {}  # s, last change of a packet by a rule, by servo and text
-        self._unjudged: dict[int, Known] = {}  # with a new sample; a write now may collide with replies
+        self._unjudged: dict[int, Known] = {}  # with a new sample; a write now could collide
         self.wrote_at = -math.inf  # s, last write of the program; -inf: none since `forget`
 
     @property
@@ -102,7 +102,7 @@ class Protector:
     def _approach(self, protocol: Protocol, goals: dict[int, int], speeds: dict[int, int], now: float) -> None:
         """Limit the speed of servos with far goals until they arrive.
 
-        A time-based profile has no speed: each goal gets the duration that follows from the speed limit.
+        A time-based profile has no speed: each goal gets the duration by the speed limit.
         """
         servos = [self._table.servos[id_] for id_ in goals]
         for servo in servos:

@@ -16,7 +16,7 @@ from axbridge.virtual.framing import Framing, ReceivedPacket
 Examine = Callable[[int, Packet, bytes], bytes]
 """Returns the bytes for the line, from protocol version, packet and bytes of an intact packet."""
 
-_PATIENCE = 0.1  # s that an incomplete packet is held; servos also discard it then (inter-byte time-out)
+_PATIENCE = 0.1  # s that an incomplete packet is held; servos discard it then (inter-byte time-out)
 _SILENCE = 0.15  # s of silence after a packet that was passed on incomplete, so that its servo discards it
 _NEXT_PACKET_TIME = 0.0005  # s in which a program that waits for nothing else sends its next packet
 _REPLY_TIME = 0.002  # s in which a reply begins; a wake-up of the bridge before it may delay it

@@ -49,7 +49,7 @@ class Connection:
         self._lost_sensors: set[str] = set()
         self._lost_ports: set[str] = set()  # reasons that were reported
         self._places: dict[str, list[int]] = {}  # rows of the servos of each bus
-        self.read_at = -math.inf  # time when the latest samples were received, s on the backend's clock
+        self.read_at = -math.inf  # time of the latest samples, s on the backend's clock
         self._safety: Safety | None = None
         self._owner = os.getpid()
         self._closing: list[Callable[[], object]] = [backend.close]  # called by `close`, the last first
@@ -67,7 +67,7 @@ class Connection:
         self._set_up_servos()
 
     def arm(self, limits: Callable[[str], tuple[float, float]], tripped: Callable[[frozenset[str]], None]) -> None:
-        """Create the cycles of all buses, and arm the safety net. The caller closes after an error."""
+        """Create the cycles of all buses; arm the safety net. The caller closes after an error."""
         safety = self.rig.safety
         servos = [drive.cycle_servo(*limits(drive.config.name), safety) for drive in self.on_bus]
         for name, bus in self.backend.buses.items():
@@ -238,7 +238,7 @@ class Connection:
         return self.cycles[self.drives[name].config.bus]
 
     def take_restarted(self) -> set[str]:
-        """Return the servos that have restarted since the last call; their earlier goals are void."""
+        """Return the servos that have restarted since the last call; earlier goals are void."""
         names: set[str] = set()
         for cycle in self.cycles.values():
             restarted, cycle.restarted = cycle.restarted, set()
@@ -276,7 +276,7 @@ class Connection:
         }
 
     def soften(self, names: list[str], seconds: float) -> None:
-        """Raise the torque limit of these servos from a tenth to its full value within `seconds`."""
+        """Raise the torque limit of these servos from a tenth to full within `seconds`."""
         for cycle in self.cycles.values():
             here = [servo.name for servo in cycle.servos if servo.name in names]
             if here:

@@ -84,8 +84,8 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         self._unconfirmed_off: Mapping[str, BusError] | None = {}  # after `stop`: servos not confirmed off
         self._insist_at = -math.inf
         self._sensed: dict[str, Sample | None] = {}
-        self._pose_verified = False  # whether the pose was checked since the motors were switched on
-        self._unsent: dict[str, float] = {}  # by servo: time of a command that no step has sent yet, s
+        self._pose_verified = False  # whether it was checked since the motors came on
+        self._unsent: dict[str, float] = {}  # by servo: time of a command not yet sent by a step, s
         weakref.finalize(self, _warn_of_unsent, self._unsent)  # for a program that does not close the robot
         self._connection = Connection(rig, backend, seed)
         try:
@@ -368,7 +368,7 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         while any(time.elapsed < (ticks - 0.5) * tick for time in progress.values()) or not all(
             abs(self[name].position - end) <= _ARRIVED[self[name].type] for name, (_, end) in paths.items()
         ):
-            with self._stepping:  # another thread's `goto` may have taken over a servo during a step
+            with self._stepping:  # another thread's `goto` may take over a servo in a step
                 active = [name for name in paths if self._joints[name].active_trajectory is goals]
                 for name in active:
                     progress[name].advance(tick, replied=name not in self.last_step.errors)

@@ -29,7 +29,7 @@ from axbridge.servo.setpoints import Limits, Setpoints, VelocityController, brak
 from axbridge.servo.steady import SteadyServo
 from axbridge.units import RPM, Calibration, signed_to_bits
 
-_LEAD = 0.15  # s; a moving goal is this far ahead of the joint, so the joint stops when the host stops
+_LEAD = 0.15  # s; a moving goal is this far ahead of the joint, so it stops when the host stops
 _SPEED_GAIN = 0.6  # duty per rad of integrated speed error, in wheel mode
 _MOST_CORRECTION = 0.5  # duty
 _RESPONSE = 0.08  # s; delay with which a wheel follows its command; it is not a speed error
@@ -101,7 +101,7 @@ class BusDrive:
         return read_register(self.bus, self.id, self.profile.register(name))
 
     def write(self, name: str, value: int) -> float:
-        """Write a register, in counts, checked against the profile's range before anything is sent."""
+        """Write a register, in counts, after a check against the profile's range."""
         entry = self.profile.register(name)
         if not entry.writable:
             raise UsageError(f"{name} of servo {self.config.name!r} is read-only")
@@ -237,7 +237,7 @@ class BusDrive:
     def torque_limits(self) -> tuple[int, int | None]:
         """Return the highest torque limit and Goal Current, counts, that the rig's registers and `max_torque` allow.
 
-        A share of the stall torque is the same share of the duty, exact at stall. None: any current.
+        A share of the stall torque is the same share of duty, exact at stall. None: any current.
         """
         share = min(self.max_torque / self.profile.electrics.stall_torque, 1.0)
         return min(self._most_torque, round(share * self.profile.units.full_scale)), None
@@ -277,7 +277,7 @@ class BusDrive:
         return self._position_goal(setpoints, sample, limit)
 
     def turned(self, sample: LatestSample) -> float:
-        """Return the position with whole turns of a wheel, rad; in the dead zone by the motor model."""
+        """Return a wheel's position with whole turns, rad; in the dead zone by the motor model."""
         if not self.is_wheel:
             return sample("position")
         if self._turns is None:
@@ -361,7 +361,7 @@ class BusDrive:
         self.write("goal_position", self._goal(present, 0, 0).position)
 
     def _ramp(self, wanted: Setpoints, position: float, period: float) -> None:
-        """Update the commanded speed within the acceleration limit, so that it is 0 at the target."""
+        """Update the commanded speed within the acceleration limit; it is 0 at the target."""
         distance = wanted.target - position
         top = min(abs(wanted.velocity), braking_speed(distance, wanted.acceleration))
         self._speed = towards(self._speed, math.copysign(top, distance), wanted.acceleration * period)

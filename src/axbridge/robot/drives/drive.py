@@ -51,7 +51,7 @@ class Drive(Protocol):
     type: Literal["rotational", "linear"]  # kind of joint
     brake: bool  # whether damping can be added to the joint
     slow_start: bool  # whether the motion to the first goal is slow in a simulation, too
-    on_at_start: bool  # whether the motor holds its initial position before any command, as in Webots
+    on_at_start: bool  # whether the motor holds its initial position at first, as in Webots
 
     def power(self, *, on: bool) -> float:
         """Switch the motor; on: first make the present position the goal. Return the present position, rad or m."""
