@@ -107,6 +107,8 @@ def test_a_motion_file_with_too_many_rows_is_refused():
     words = r"a .motion file of 1e\+06 s would have more than 1000000 rows\nmake the move"
     with pytest.raises(UsageError, match=words):
         motion_text(long)
+    with pytest.raises(UsageError, match="50000001 poses, and 1000000 are the most"):
+        long.blended(joint_move(joint_key(0.0, 1e6), interpolation="minimum-jerk"), 0.5)
     again = wave(repeat=1_000_000)
     with pytest.raises(UsageError, match=r"more than 1000000 poses with its repeats\nwork on its pages"):
         assert again.single
@@ -131,6 +133,12 @@ def test_linked_pages_with_equal_settings_become_one_page():
         _ = differ.model_copy(update={"pages": {**differ.pages, "2": other}}).single
 
 
+def test_a_reversed_move_keeps_the_times_between_poses():
+    back = wave().reversed().pages["1"].keys
+    poses = [(key.positions["left_arm"], key.time, key.pause) for key in back]
+    assert poses == [(0.5, 1.0, 0.0), (1.0, 2.0, 0.25), (0.0, 0.5, 0.0)]
+
+
 def test_a_page_is_found_by_its_key_or_by_its_name():
     page = wave().pages["1"]
     second, third = (page.model_copy(update={"name": name}) for name in ("Bow  ", "1"))
@@ -152,6 +160,27 @@ def test_a_move_restricted_to_some_joints_keeps_its_times():
     assert late.only(["b"]).pages["1"].keys == (Key(positions={"b": 1.0}, time=3.5),)
     with pytest.raises(UsageError, match="no joint tail"):
         wave().only(["tail"])
+
+
+def test_then_appends_a_move():
+    both = wave(exit="1").then(linked(**{"1": "2"}))
+    assert both.duration == pytest.approx(3.75 * 3)
+    assert [both.pages[name].next for name in both.pages] == ["2", "3", None, None]
+    assert both.pages["1"].exit == "1"
+    with pytest.raises(UsageError, match="never ends"):
+        linked(**{"1": "1"}).then(wave())
+
+
+def test_a_blend_of_moves_with_different_times_is_between_them():
+    slow = joint_move(joint_key(0.0, 0.0), joint_key(1.0, 4.0), interpolation="minimum-jerk")
+    half = slow.blended(joint_move(*(joint_key(place, 1.0) for place in (0.0, 2.0, 3.0))), 0.5)
+    assert half.duration == pytest.approx(3.5, abs=0.03)
+    start, *_, end = (key.positions["a"] for key in half.pages["1"].keys)
+    assert (start, end) == pytest.approx((0.0, 2.0))
+    with pytest.raises(UsageError, match="different joints"):
+        slow.blended(wave(), 0.5)
+    with pytest.raises(UsageError, match="not between 0 and 1"):
+        slow.blended(slow, 1.5)
 
 
 def test_mirrored_joints_of_the_bioloid_are_found():
@@ -178,7 +207,7 @@ def test_shipped_moves_have_names_and_a_misspelled_name_gets_a_suggestion():
 
 # ---- trajectories between key poses: through all knots, within their range, with correct peak speeds
 
-LAWS = ["linear", "minimum-jerk", "ramps"]
+LAWS = ["linear", "minimum-jerk", "cubic", "ramps"]
 knot_lists = st.lists(st.tuples(st.floats(0.05, 2.0), st.floats(-2.0, 2.0)), min_size=2, max_size=7)
 
 
@@ -212,6 +241,13 @@ def test_peak_speed_is_the_highest_speed_of_the_trajectory(law, knots):
         measured = np.abs(np.diff(fine)).max() / ((end - begin) / 400)
         assert measured <= peak * (1 + 1e-6) + 1e-6
         assert measured >= 0.97 * peak - 1e-6
+
+
+def test_cubic_rests_only_at_reversals_and_minimum_jerk_at_all_knots():
+    for law, through in (("cubic", 1.0), ("minimum-jerk", 0.0)):
+        path = JointPath(law, [0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 2.0, 1.0])
+        speed = [(path.at(t + 1e-5) - path.at(t - 1e-5)) / 2e-5 for t in (1.0, 2.0)]
+        assert speed == pytest.approx([through, 0.0], abs=1e-3)
 
 
 def test_ramps_equal_those_of_robotis_published_player():

@@ -28,6 +28,7 @@ FARTHEST = 1e4  # rad or m: largest position of a joint
 LONGEST = 1e6  # s, eleven days: longest time of a move
 Signs = Mapping[str, tuple[str, float]]  # joint -> its mirrored joint, and the sign of the angle, 1 or -1
 
+_GRID = 0.02  # s between samples when two moves with different times are blended
 _RAMPS_A_SECOND = 128  # ROBOTIS' unit of INERTIA is 1/128 s
 _FORMAT = re.compile("axbridge-move-([1-9][0-9]{0,5})")
 _SCHEMA = Remedy("move schema", says="see {}")
@@ -38,11 +39,13 @@ MOST = 1_000_000  # poses of a page: five hours at 20 ms
 #
 # * ``linear``: a straight line, as Webots plays motions, and as dense samples need it.
 # * ``minimum-jerk``: the joint rests at each knot; between two knots the trajectory is the smoothest.
+# * ``cubic``: the joint passes a knot without a stop if its direction does not change, else it rests there (Fritsch and
+#   Carlson 1980, "Monotone piecewise cubic interpolation", with the harmonic mean of Fritsch and Butland 1984).
 # * ``ramps``: the speed changes linearly for a given time, then it is constant. The joint passes a knot at full speed
 #   if its direction does not change. ROBOTIS' player of the ROBOTIS-OP plays the same kind of pages in this way
 #   (`Action.cpp` of its framework). After a fast motion, a slow one overshoots and returns.
 
-Law = Literal["linear", "minimum-jerk", "ramps"]
+Law = Literal["linear", "minimum-jerk", "cubic", "ramps"]
 
 
 class JointPath:
@@ -60,6 +63,7 @@ class JointPath:
         self._ramps: list[float] = np.minimum(ramps, longest).tolist()
         # by interval: speed at its start and between its ramps, rad/s; whether its end is no stop
         self._speeds: list[tuple[float, float, bool]] = []
+        self._slopes = _slopes(np.array(times), np.array(positions)) if law == "cubic" else np.zeros(0)
         out = 0.0
         for duration, distance, after, ramp in zip(
             durations.tolist(), distances, [*distances, 0.0][1:], self._ramps, strict=True
@@ -78,6 +82,11 @@ class JointPath:
         duration = self.times[place + 1] - self.times[place]
         if self.law == "minimum-jerk":
             return start + (self.positions[place + 1] - start) * minimum_jerk.eased(passed / duration)
+        if self.law == "cubic":
+            share, rest = passed / duration, 1 - passed / duration
+            out, into = self._slopes[place : place + 2]
+            bend = float(duration * share * rest * (out * rest - into * share))
+            return start + (self.positions[place + 1] - start) * share * share * (3 - 2 * share) + bend
         ramp, (out, steady, on) = self._ramps[place], self._speeds[place]
         first, last = min(passed, ramp), 0.0 if on else max(0.0, passed - (duration - ramp))
         bend = ((steady - out) * first**2 - steady * last**2) / (2 * ramp) if ramp else 0.0
@@ -87,10 +96,36 @@ class JointPath:
         """Return the highest speed in each interval between knots, (n - 1,), rad/s."""
         if self.law == "minimum-jerk":
             return minimum_jerk.PEAK * np.abs(np.diff(self.positions) / np.diff(self.times))
+        if self.law == "cubic":
+            return self._cubic_peaks()
         speeds = (
             (out if ramp else 0.0, steady) for ramp, (out, steady, _) in zip(self._ramps, self._speeds, strict=True)
         )
         return np.array([max(map(abs, pair)) for pair in speeds])
+
+    def _cubic_peaks(self) -> FloatArray:
+        mean, out, into = np.diff(self.positions) / np.diff(self.times), self._slopes[:-1], self._slopes[1:]
+        # The speed is a parabola in the share s of the time: out + 2 a s + 3 b s²; its top is at s = -a / 3b.
+        a, b = 3 * mean - 2 * out - into, out + into - 2 * mean
+        curved = np.abs(b) > 1e-12
+        top = np.clip(np.divide(-a, 3 * b, out=np.zeros_like(a), where=curved), 0.0, 1.0)
+        inner = np.abs(out + 2 * a * top + 3 * b * top * top)
+        peaks: FloatArray = np.maximum(inner, np.maximum(np.abs(out), np.abs(into)))
+        return peaks
+
+
+def _slopes(times: FloatArray, positions: FloatArray) -> FloatArray:
+    """Return the speed at each knot with ``cubic``, (n,), rad/s; 0 at both ends and where the direction changes."""
+    slopes = np.zeros(len(times))
+    durations = np.diff(times)
+    mean = np.diff(positions) / durations
+    before, after = mean[:-1], mean[1:]
+    weight_before = durations[:-1] + 2 * durations[1:]
+    weight_after = 2 * durations[:-1] + durations[1:]
+    on = before * after > 1e-18  # not > 0: the mean below divides by both
+    inverse = weight_before[on] / before[on] + weight_after[on] / after[on]
+    slopes[1:-1][on] = (weight_before[on] + weight_after[on]) / inverse
+    return slopes
 
 
 # ---- poses, pages, moves
@@ -322,6 +357,62 @@ class Move(TomlTable):
         """
         return self._renamed(lambda joint: signs.get(joint, (joint, 1.0)))
 
+    def reversed(self) -> Move:
+        """Return the move backwards, as one page. The time to its first pose stays the same.
+
+        Raises:
+            UsageError: as for `single`.
+        """
+        page = self.single
+        times = [key.time for key in page.keys]
+        times = [times[0], *times[:0:-1]]
+        keys = [key.model_copy(update={"time": time}) for key, time in zip(page.keys[::-1], times, strict=True)]
+        return Move(pages={"1": page.model_copy(update={"keys": tuple(keys)})})
+
+    def then(self, other: Move) -> Move:
+        """Return this move followed by `other`; pages keep their settings and are numbered from 1.
+
+        Raises:
+            UsageError: this move never ends.
+        """
+        own, loop = self.chain(self.start)
+        if loop is not None:
+            raise UsageError(f"the move never ends: page {loop!r} comes again", "nothing can come after it")
+        names = {("a", name): str(n) for n, name in enumerate(self.pages, 1)}
+        names |= {("b", name): str(n) for n, name in enumerate(other.pages, 1 + len(self.pages))}
+        pages = {}
+        for side, move in (("a", self), ("b", other)):
+            for name, page in move.pages.items():
+                after = None if page.next is None else names[side, page.next]
+                if side == "a" and name == own[-1]:
+                    after = names["b", other.start]
+                leave = None if page.exit is None else names[side, page.exit]
+                pages[names[side, name]] = page.model_copy(update={"next": after, "exit": leave})
+        return Move(start=names["a", self.start], pages=pages)
+
+    def blended(self, other: Move, share: float) -> Move:
+        """Return a mean of this move (share 0) and another one (share 1), as one page.
+
+        Keys are blended one by one if both moves have the same number; else both are sampled about every 20 ms.
+
+        Raises:
+            UsageError: as for `single`; a share outside 0..1, or different joints.
+        """
+        if not 0 <= share <= 1:
+            raise UsageError(f"a share of {share:g} is not between 0 and 1", "0.5 is half and half")
+        own_page, other_page = self.single, other.single
+        if set(own_page.joints) != set(other_page.joints):
+            raise UsageError("the moves have different joints", "take what they share: `only`")
+        first, second = ([key.positions.keys() for key in page.keys] for page in (own_page, other_page))
+        if first != second:
+            own_page, other_page = _sampled(own_page, other_page, share)
+        keys = []
+        for a, b in zip(own_page.keys, other_page.keys, strict=True):
+            positions = {joint: _mix(a.positions[joint], b.positions[joint], share) for joint in a.positions}
+            times = {"time": _mix(a.time, b.time, share), "pause": _mix(a.pause, b.pause, share)}
+            keys.append(a.model_copy(update={"positions": positions, **times}))
+        return Move(pages={"1": own_page.model_copy(update={"keys": tuple(keys)})})
+
     def _renamed(self, to: Callable[[str], tuple[str, float] | None]) -> Move:
         """Return the move with `to(joint)`: new name and sign of the angles, or None to leave it out."""
         pages = {}
@@ -370,6 +461,25 @@ def tracks(page: Page) -> dict[str, JointPath]:
         times, angles, _ = zip(*own, strict=True)
         paths[joint] = JointPath(page.interpolation, times, angles, page.ramp)
     return paths
+
+
+def _sampled(one: Page, two: Page, share: float) -> tuple[Page, Page]:
+    """Return both as pages of dense samples with the same number of keys."""
+    count = max(2, math.ceil(_mix(one.duration, two.duration, share) / _GRID) + 1)
+    if count > MOST:
+        raise UsageError(f"between these moves there are {count} poses, and {MOST} are the most", "make them shorter")
+    pages = []
+    for page in (one, two):
+        paths, start = tracks(page), page.keys[0].time
+        step = (page.duration - start) / (count - 1)
+        poses = ({j: path.at(start + n * step) for j, path in paths.items()} for n in range(count))
+        keys = tuple(Key(positions=pose, time=step if n else start) for n, pose in enumerate(poses))
+        pages.append(page.model_copy(update={"keys": keys, "interpolation": "linear"}))
+    return pages[0], pages[1]
+
+
+def _mix(one: float, two: float, share: float) -> float:
+    return (1 - share) * one + share * two
 
 
 def _json(value: Any) -> str:
