@@ -62,6 +62,10 @@ class Scales:
             return raw
         return Rows({**{name: raw[name] for name in RawState._fields}, "position": np.array(counted)})
 
+    def table(self, raw: Rows, start: float) -> Samples:
+        """Return samples of servos that are all on buses; `start` is time 0 of the table on the clock of `raw`, s."""
+        return Samples(self, self.counted(raw), raw["time"] - start, self.powered())
+
 
 class Samples(StepTable):
     """Samples of a robot's servos."""
