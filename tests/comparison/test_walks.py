@@ -17,10 +17,10 @@ from axbridge.comparison.comparison import compare, following
 from axbridge.comparison.current_draw import power_draw
 from axbridge.comparison.html import write_html
 from axbridge.comparison.page import table_text
-from axbridge.comparison.recorded_dynamics import footing, joints_of_robot, measured_zmp, standing_robot
+from axbridge.comparison.recorded_dynamics import footing, joints_of_robot, measured_zmp, on_two_feet
 from axbridge.comparison.recorded_runs import runs_of
 from axbridge.comparison.simulate import simulate
-from axbridge.comparison.walks import document, knees, sides_of, walk_headline, walk_table, zmp_apart
+from axbridge.comparison.walks import document, sides_of, walk_headline, walk_table, zmp_apart
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError, RigError, UsageError
 from axbridge.recording.provenance import describe, rig_of
@@ -74,23 +74,24 @@ def imported_walk(path, late):
     return Recording(path, tracks, events, {}, describe(backend="imported", experiment="walk"))
 
 
+def shares_of_travel(figures):
+    return {name: knee["share_of_reach"] for name, knee in figures["knees"].items()}
+
+
 def test_a_walk_repeated_with_its_own_model_is_closer_than_with_another(sides):
-    real, same, paper = sides
-    near, far = knees(real, same), knees(real, paper)
-    assert [knee.name for knee in near] == ["left_knee", "right_knee"]
-    assert all(knee.share < 0.05 < other.share for knee, other in zip(near, far, strict=True))
-    watts = [side.power.watt.mean() for side in sides]
+    real, same, _ = sides
+    figures = document(sides)
+    near, far = (shares_of_travel(figures[label]) for label in ("ax12", "lima2009"))
+    assert list(near) == ["left_knee", "right_knee"]
+    assert max(near.values()) < 0.05 < min(far.values())
+    watts = [figures[side.label]["mean_power_w"] for side in sides]
     assert watts[1] == pytest.approx(watts[0], rel=0.05)
     assert watts[2] < 0.6 * watts[0]
     assert max(zmp_apart(real.zmp, same.zmp)) < 0.015
-    assert [side.zmp.measured for side in sides] == [True, False, False]  # a simulation's measurement is preferred
-
-
-def test_steps_begin_at_the_gaits_times_and_share_the_energy(sides):
-    real = sides[0]
+    assert [side.zmp.origin for side in sides] == ["measured", "by its joints", "by its joints"]
     assert np.diff(real.steps) == pytest.approx([0.65] * 4, abs=0.01)  # three steps, and a closing one
-    stepping = (real.power.time >= real.steps[0]) & (real.power.time < real.steps[-1])
-    assert 4 * real.power.step == pytest.approx(real.power.watt[stepping].sum() * 0.02)
+    stepping = (real.grid >= real.steps[0]) & (real.grid < real.steps[-1])
+    assert 4 * figures["real"]["energy_of_a_step_j"] == pytest.approx(real.power[stepping].sum() * 0.02)
 
 
 def test_the_page_shows_knees_zmp_and_power(sides, walked, repeated, tmp_path):
@@ -114,11 +115,11 @@ def test_the_headline_gives_the_differences_of_knees_and_power(sides):
 def test_walks_without_a_rig_have_knees(tmp_path):
     walks = [imported_walk(tmp_path / "a.mcap", 0.15), imported_walk(tmp_path / "b.mcap", 0.25)]
     sides = sides_of(compare(*walks, labels=("first", "second")))
-    assert [knee.name for knee in knees(*sides)] == ["l_knee_y", "r_knee_y"]
     assert len(sides[0].steps) == 4  # three parts
     assert (sides[0].zmp, sides[0].power) == (None, None)
     assert "l_knee_y" in table_text(walk_table(sides))
-    assert list(document(sides)["second"]) == ["steps", "knees"]
+    assert list(document(sides)["second"]) == ["steps", "seconds", "knees"]
+    assert list(document(sides)["second"]["knees"]) == ["l_knee_y", "r_knee_y"]
     write_html(compare(*walks), tmp_path / "page.html", walks=sides)
     alone = sides_of(following(walks[0]))
     assert [side.label for side in alone] == ["position"]
@@ -129,12 +130,15 @@ def test_walks_without_meshes_or_mujoco_are_compared_by_their_joints(walked, mon
     torn = replace(walked, metadata={**walked.metadata, "urdf": "<robot"})
     sides = sides_of(compare(torn, torn))
     assert sides[0].zmp is None
-    assert len(knees(*sides)) == 2
+    assert len(document(sides)["other"]["knees"]) == 2
     other = replace(walked, metadata={"experiment": "step"})  # without a rig
-    assert (sides_of(compare(walked, other)), standing_robot(other)) == ([], None)
+    assert sides_of(compare(walked, other)) == []
     monkeypatch.setitem(sys.modules, "mujoco", None)
     sides = sides_of(compare(walked, walked))
-    assert (sides[0].footing, sides[0].zmp.measured, len(knees(*sides))) == (None, True, 2)
+    assert sides[0].zmp.origin == "measured"
+    unmeasured = replace(walked, cycles={})
+    sides = sides_of(compare(walked, unmeasured))
+    assert (sides[1].zmp, len(document(sides)["other"]["knees"])) == (None, 2)
 
 
 def test_the_command_compares_three_walks(tmp_path, capsys):
@@ -167,14 +171,14 @@ def test_a_walk_with_late_control_periods_is_compared_period_by_period(walked):
     slower = Recording(walked.path, tracks, events, cycles, walked.metadata)
     sides = sides_of(compare(slower, walked))
     assert sides[0].span[1] - sides[0].span[0] > 1.1 * (sides[1].span[1] - sides[1].span[0])
-    assert all(knee.share < 0.01 for knee in knees(*sides))
+    assert max(shares_of_travel(document(sides)["other"]).values()) < 0.01
     assert sides[1].shared(sides[1].steps) == pytest.approx(sides[0].steps, abs=0.03)
     assert max(pair.plain.rmse for pair in compare(slower, walked).pairs) < 1.0
 
 
 @pytest.fixture(scope="module")
 def robot(walked):
-    return standing_robot(walked)
+    return on_two_feet(rig_of(walked))
 
 
 def stride(recording):
@@ -233,7 +237,7 @@ def test_a_robot_limp_at_the_start_is_recognised_by_its_standing_pose(walked, ri
     result = simulate(replace(walked, tracks=limp), rig, "ax12")
     stands = {servo.name: servo.position for servo in rig_of(result).servos}
     assert stands["left_knee"] == pytest.approx(1.277, abs=0.2)
-    assert standing_robot(result) is not None
+    assert on_two_feet(rig_of(result)) is not None
 
 
 @pytest.fixture(scope="module")
@@ -258,9 +262,9 @@ def swung(tmp_path_factory):
     return open_recording(path), drawn_by[-1] - drawn_by[24]
 
 
-def joules(result, begin, end):
-    within = (result.time >= begin) & (result.time < end)
-    return float(result.watt[within].sum() * 1e-3)
+def joules(draw, begin, end):
+    time, watt = draw
+    return float(watt[(time >= begin) & (time < end)].sum() * 1e-3)
 
 
 def test_the_energy_between_samples_is_estimated_for_a_walk_and_a_light_arm(walked, swung):
@@ -273,30 +277,26 @@ def test_the_energy_between_samples_is_estimated_for_a_walk_and_a_light_arm(walk
 
 
 @pytest.mark.parametrize("above", [0.0, 35.0])
-def test_loads_that_the_model_does_not_explain_are_interpolated(swung, above):
-    """Also for a motor `above` the reference temperature of its resistance, K."""
+def test_a_blocked_servo_draws_its_stall_power_at_its_temperature(swung, above):
+    """`above`: the temperature above the reference of its resistance, K."""
     recording, _ = swung
     models = json.loads(json.dumps(recording.metadata["models"]))
     motor = models["shoulder"]["motor"]
     motor["resistance_per_kelvin"] = 0.02
     recording = replace(recording, metadata={**recording.metadata, "models": models})
-    track = recording["shoulder"]
-    track = replace(track, temperature=track.temperature * 0 + motor["ambient_temperature"] + above)
-    steady = np.full(len(track), 0.5)  # independent of its goals
-    odd = replace(track, load=steady, position=track.position * 0, velocity=track.velocity * 0, command=-track.command)
-    share = (0.5 - motor["dead_duty"]) / (1 - motor["dead_duty"])
-    volts = share * float(np.median(track.voltage))
-    watt = volts**2 / (motor["resistance"] * (1 + 0.02 * above) + motor["resistance_per_duty"] * share)
-    result = power_draw(replace(recording, tracks={"shoulder": odd}))
-    assert np.median(result.watt[500:]) == pytest.approx(watt, rel=0.25)
+    track, still = recording["shoulder"], recording["shoulder"].time * 0
+    warm = still + motor["ambient_temperature"] + above
+    blocked = replace(track, temperature=warm, position=still, velocity=still, command=still + 1.0)
+    watt = np.median(track.voltage) ** 2 / (motor["resistance"] * (1 + 0.02 * above) + motor["resistance_per_duty"])
+    _, drawn = power_draw(replace(recording, tracks={"shoulder": blocked}))
+    assert np.median(drawn) == pytest.approx(watt, rel=0.1)
 
 
 def test_without_a_model_the_recorded_power_is_used_if_there_is_one(swung):
     recording, _ = swung
     bare = replace(recording, metadata={})
-    result, power = power_draw(bare), recording["shoulder"].power
-    assert math.isnan(result.age)
-    assert result.watt.max() == pytest.approx(np.nanmax(power), rel=0.1)
+    power = recording["shoulder"].power
+    assert power_draw(bare)[1].max() == pytest.approx(np.nanmax(power), rel=0.1)
     track = replace(recording["shoulder"], power=power * np.nan)
     assert power_draw(replace(bare, tracks={"shoulder": track})) is None
 
@@ -418,6 +418,6 @@ def test_a_legs_load_on_one_foot_explains_its_motion(walked, name, without):
     share = len(runs.time) / runs.judged.sum()
     assert mean_error(runs, row) * share < 0.2
     assert mean_error(unloaded, row) * share > without
-    lifted = footing(walked, standing_robot(walked), carried.at).lifted
+    lifted = footing(walked, on_two_feet(rig_of(walked)), carried.at).lifted
     assert 0.1 < runs.judged.mean() < 0.6  # on one foot
     assert np.abs(lifted[runs.judged]).min() >= 0.005

@@ -1,25 +1,20 @@
 """Estimate the servos' power between samples: one reported load in a control period says little about the mean.
 
 The model of a servo's loop (`axbridge.servo.position_loop.control`) runs along the measured motion, every millisecond.
-The differences of the reported loads from its duty are interpolated and added to the duty; then U·i is summed. Two
-parameters are fitted: the age of loads when they are reported, and the share of the duty in each servo's loads.
+Its duty, the speed and the supply voltage give U·i. Reported loads are not used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
-from axbridge.arrays import BoolArray, FloatArray
+from axbridge.arrays import FloatArray
 from axbridge.comparison.metrics import resample
-from axbridge.comparison.recorded_runs import settings_of, speed_limits, written_in
+from axbridge.comparison.recorded_runs import servo_of, settings_of, speed_limits, written_in
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig
-from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import AxBridgeError, require
 from axbridge.jit import jit
 from axbridge.recording.provenance import rig_of
@@ -30,140 +25,58 @@ from axbridge.servo.position_loop import control, loop_of
 from axbridge.servo.steady import SteadyServo
 
 _STEP = 1e-3  # s
-_AGES = np.arange(0.0, 10.1e-3, 0.5e-3)  # s: ages that are tried
-_NEAR = 6  # ages on either side of the best one, for the parabola
-_DUTY_DELAY = 1 / 3  # as a share of a load's age: see `_ServoDraw.power`
 _MIN_SAMPLES = 3
 
 
-class PowerDraw(NamedTuple):
-    """Sum of the electrical power of all servos."""
+def power_draw(recording: Recording) -> tuple[FloatArray, FloatArray] | None:
+    """Return times, s, every millisecond, (n,), and the power of all servos, W, (n,).
 
-    time: FloatArray  # every millisecond, s on the recording's clock, (n,)
-    watt: FloatArray  # (n,)
-    age: float  # age of the loads when they were reported, s; NaN if no servo's loop could be simulated
-
-    def mean(self, start: FloatArray, length: float) -> FloatArray:
-        """Return the mean power, W, (m,), in the spans that begin at `start` (s, (m,)) and last `length` (s)."""
-        energy = np.concatenate(([0.0], np.cumsum(self.watt))) * _STEP
-        ends = self.time[0] + _STEP * np.arange(len(energy))
-        return (np.interp(start + length, ends, energy) - np.interp(start, ends, energy)) / length
-
-
-def power_draw(recording: Recording) -> PowerDraw | None:
-    """Return the power of all servos of a recording; None if no servo has a motor model or recorded power.
-
-    For servos whose loop cannot be simulated, the recorded power is interpolated.
+    If a servo's loop cannot be simulated, its recorded power is interpolated. None if no servo has either.
     """
     tracks = [track for track in recording.values() if len(track) >= _MIN_SAMPLES]
-    modelled = _modelled(recording, tracks)
-    plain = [track for track in tracks if track.name not in modelled and not np.isnan(track.power).all()]
-    if not modelled and not plain:
+    if not tracks:
         return None
-    start, end = min(track.time[0] for track in tracks), max(track.time[-1] for track in tracks)
-    time = np.arange(start, end, _STEP)
-    watt = np.zeros_like(time)
-    for track in plain:
-        known = ~np.isnan(track.power)
-        watt += np.interp(time, track.time[known], track.power[known], left=0.0, right=0.0)
-    servos = [_ServoDraw.of(recording, rig, servo, model, time) for rig, servo, model in modelled.values()]
-    age = _lowest([sum(float(np.sum(s.residual(age)[0] ** 2)) for s in servos) for age in _AGES]) if servos else np.nan
-    return PowerDraw(time, watt + sum(s.power(age) for s in servos), age)
-
-
-def _lowest(misfits: Sequence[float]) -> float:
-    """Return the age, s, at the minimum of a parabola through the misfits of `_AGES` near the least one."""
-    least = int(np.argmin(misfits))
-    near = slice(max(0, least - _NEAR), least + _NEAR + 1)
-    bend, slope, _ = np.polyfit(_AGES[near], misfits[near], 2)
-    lowest = -slope / (2 * bend) if bend > 0.0 else _AGES[least]
-    return float(np.clip(lowest, _AGES[0], _AGES[-1]))
-
-
-def _modelled(recording: Recording, tracks: Sequence[Track]) -> dict[str, tuple[Rig, ServoConfig, ServoModel]]:
-    """Return the servos whose loop can be simulated, by name."""
-    try:
+    rig: Rig | None = None
+    with suppress(AxBridgeError):
         rig = rig_of(recording)
-    except AxBridgeError:
-        return {}
-    configs, models = {servo.name: servo for servo in rig.servos}, recording.metadata.get("models") or {}
-    by_name = {}
+    time = np.arange(min(track.time[0] for track in tracks), max(track.time[-1] for track in tracks), _STEP)
+    powers = []
     for track in tracks:
-        complete = all(np.isfinite(column).any() for column in (track.command, track.position, track.load))
-        if not complete or track.name not in models or not np.isnan(track.duty).all():
-            continue
-        table = {key: value for key, value in models[track.name].items() if key != "hash"}
-        with suppress(ValueError):  # a model of another version
-            by_name[track.name] = rig, configs[track.name], ServoModel.model_validate(table)
-    return by_name
+        power = None if rig is None else _modelled(recording, rig, track, time)
+        powers.append(resample(track.time, track.power, time, beyond=0.0) if power is None else power)
+    known = [power for power in powers if not np.isnan(power).any()]
+    return (time, np.sum(known, axis=0)) if known else None
 
 
-@dataclass(frozen=True)
-class _ServoDraw:
-    """One servo: the duty of its model every millisecond, (n,), and its reported loads, (l,)."""
-
-    servo: SteadyServo  # its motor's equations
-    time: FloatArray  # times of the duty, s, (n,)
-    duty: FloatArray  # duty of its loop without delay, -1..1, servo side, (n,)
-    speed: FloatArray  # rad/s, (n,)
-    volts: FloatArray  # supply voltage, V, (n,)
-    driven: BoolArray  # whether torque was on, (n,)
-    sampled: FloatArray  # times of the loads, s, (l,)
-    load: FloatArray  # reported load, -1..1, servo side, (l,)
-
-    @classmethod
-    def of(cls, recording: Recording, rig: Rig, servo: ServoConfig, model: ServoModel, time: FloatArray) -> _ServoDraw:
-        """Simulate a servo's loop along the measured motion; `time` has every millisecond, s, (n,)."""
-        track, side, spec = recording[servo.name], servo.direction, rig.specs[servo.name]
-        count = spec.profile.units.position
-        params = pack(model, count)
-        position, speed = _motion(track, time)
-        volts = resample(track.time, track.voltage, time, beyond=None)
-        if np.isnan(volts).any():
-            volts = np.full_like(time, spec.supply)
-        steady = SteadyServo.of(params)
-        warm = resample(track.time, track.temperature, time, beyond=None)
-        if not np.isnan(warm).any():
-            steady = steady.at(warm)
-        sent = track.sent + params[Param.LATENCY]
-        acting = np.searchsorted(sent, time, side="right") - 1
-        latest = np.clip(acting, 0, None)
-        driven = (acting >= 0) & (track.enabled & ~np.isnan(track.command))[latest]
-        orders = np.stack(
-            (
-                driven,
-                count * np.round(side * np.nan_to_num(track.command) / count)[latest],  # goals are whole counts
-                speed_limits(spec, track)[latest],
-                np.nan_to_num(track.torque_limit, nan=1.0)[latest],
-            ),
-            axis=1,
-        ).astype(np.float64)
-        duty = np.empty_like(time)
-        command = np.array(settings_of(spec, written_in(recording, servo.name)))
-        motion = np.stack((side * position - params[Param.OFFSET], side * speed, volts), axis=1)
-        _run_loop(params, command, orders, motion, np.zeros(len(Joint)), duty)
-        known = ~np.isnan(track.load)
-        return cls(steady, time, duty, side * speed, volts, driven, track.time[known], side * track.load[known])
-
-    def power(self, age: float) -> FloatArray:
-        """Return the power, W, (n,), if loads have this age, s, when they are reported.
-
-        A loop that runs once in a period reacts half a period late on average, and its load is reported one and a half
-        periods late. So the duty is delayed by a third of the load's age.
-        """
-        residual, share = self.residual(age)
-        duty = share * np.interp(self.time - _DUTY_DELAY * age, self.time, self.duty)
-        duty += np.interp(self.time, self.sampled - age * (1 - _DUTY_DELAY), residual)
-        power = self.servo.power(np.clip(duty, -1.0, 1.0), self.volts, self.speed)
-        return np.where(self.driven, np.maximum(power, 0.0), 0.0)
-
-    def residual(self, age: float) -> tuple[FloatArray, float]:
-        """Return the residual of the loads (l,), and the share of the model's duty that they contain."""
-        at = np.clip(np.searchsorted(self.time, self.sampled - age, side="right") - 1, 0, None)
-        duty, on = self.duty[at], self.driven[at]
-        size = float(duty[on] @ duty[on])
-        share = min(max(float(duty[on] @ self.load[on]) / size, 0.0), 1.0) if size > 0.0 else 0.0
-        return np.where(on, self.load - share * duty, 0.0), share
+def _modelled(recording: Recording, rig: Rig, track: Track, time: FloatArray) -> FloatArray | None:
+    """Return the power of a servo, W, (n,), at `time`, which has every millisecond; None without a model or goals."""
+    table = (recording.metadata.get("models") or {}).get(track.name, {})
+    known = all(np.isfinite(column).any() for column in (track.command, track.position))
+    if not known or not np.isnan(track.duty).all():
+        return None
+    try:
+        model = ServoModel.model_validate({key: value for key, value in table.items() if key != "hash"})
+    except ValueError:  # no model, or one of another version
+        return None
+    spec, side = rig.specs[track.name], servo_of(track.name, rig).direction
+    count = spec.profile.units.position
+    params = pack(model, count)
+    position, speed = _motion(track, time)
+    volts, warm = (resample(track.time, values, time, beyond=None) for values in (track.voltage, track.temperature))
+    volts = np.where(np.isnan(volts), spec.supply, volts)
+    steady = SteadyServo.of(params)
+    if not np.isnan(warm).any():
+        steady = steady.at(warm)
+    acting = np.searchsorted(track.sent + params[Param.LATENCY], time, side="right") - 1
+    latest = np.clip(acting, 0, None)
+    driven = (acting >= 0) & (track.enabled & ~np.isnan(track.command))[latest]
+    goal = count * np.round(side * np.nan_to_num(track.command) / count)  # goals are whole counts
+    limits = speed_limits(spec, track), np.nan_to_num(track.torque_limit, nan=1.0)
+    orders = np.stack((driven, *(column[latest] for column in (goal, *limits))), axis=1)
+    motion = np.stack((side * position - params[Param.OFFSET], side * speed, volts), axis=1)
+    command, duty = np.array(settings_of(spec, written_in(recording, track.name))), np.empty_like(time)
+    _run_loop(params, command, orders, motion, np.zeros(len(Joint)), duty)
+    return np.where(driven, np.maximum(steady.power(duty, volts, side * speed), 0.0), 0.0)
 
 
 def _motion(track: Track, time: FloatArray) -> tuple[FloatArray, FloatArray]:
