@@ -8,13 +8,14 @@ from time import process_time
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from axbridge.comparison.comparison import check, compare, following, summary
 from axbridge.comparison.html import worst_seconds, write_html
 from axbridge.comparison.lag import apart, baseline, baselines, check_repeat, lag_of, lags
 from axbridge.comparison.metrics import best_shift, deviation, fall_time, frequency_response, step_response
 from axbridge.comparison.page import Curve, Panel, fewer, table_text
-from axbridge.comparison.png import mark_rows, write_png
+from axbridge.comparison.png import draw, write_png
 from axbridge.comparison.tables import (
     beside_table,
     deviation_table,
@@ -332,9 +333,10 @@ def test_a_models_errors_are_listed_beside_a_perfect_servo_and_a_lag():
 
 def test_overlapping_names_of_marks_are_put_in_two_rows_or_left_out():
     marks = ((0.0, "rest"), (1.0, "step to 20°"), (2.0, "step back"), (3.0, "step"), (8.0, "fall"), (9.5, "too long"))
-    # 40 letters to 10 s: 5 letters reach 1.25 s, 12 reach 3 s
-    assert mark_rows(marks, 0.0, 10.0, 40) == {0: 0, 1: 1, 2: 0, 4: 0}
-    assert mark_rows(((0.0, ""), (5.0, "fall")), 0.0, 10.0, 40) == {1: 0}
+    axes = Figure(figsize=(40 / 11, 1)).add_axes((0, 0, 1, 1))  # 40 letters to 10 s: 5 letters are 1.25 s, 12 are 3 s
+    draw(axes, Panel((Curve(np.array([0.0, 10.0]), np.zeros(2), "", "other"),), "x", "y", marks=marks))
+    heights = [(text.get_text(), text.xyann[1]) for text in axes.texts]
+    assert heights == [("rest", 3), ("step to 20°", 14), ("step back", 3), ("fall", 3)]
 
 
 def test_reduced_curves_keep_peaks_gaps_and_the_complete_spans():

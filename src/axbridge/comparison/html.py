@@ -11,12 +11,13 @@ import numpy as np
 
 from axbridge.comparison import tables
 from axbridge.comparison.comparison import Comparison, lacks, shift_text
-from axbridge.comparison.page import POINTS, Panel, fewer, figure_html, numbers, table_html, write_page
+from axbridge.comparison.page import POINTS, fewer, figure_html, table_html, write_page
 from axbridge.comparison.walks import WalkSide, walk_headline, walk_parts
 
 _ROOM = 200_000  # bytes for all curves of a page, so that a mail can hold it
 _FEWEST = 200  # least number of samples of a curve
 _BYTES = 8 / 3  # of a 16-bit number in base64
+_COLUMNS, _DETAILED_COLUMNS = 6, 14  # 16-bit numbers of a sample: of position and error, and with all quantities
 DETAILED = 6  # worst servos for which all quantities are drawn; for the others position and error
 _SECONDS = 9  # worst seconds that are listed
 _MARGIN = 0.5  # s that are shown before and after a worst second
@@ -59,32 +60,23 @@ def write_html(
         parts += [*walk_parts(walks), "<h2>All joints, worst first</h2>"]
     whole = [(second.start, second.start + 1.0) for second in seconds]
 
-    def panels_at(index: int) -> list[Panel]:
-        """Return a servo's panels, computed at each call: panels of an hour need much memory."""
-        return tables.panels_of(comparison, comparison.pairs[index], beside=beside, everything=index < DETAILED)
-
-    columns = sum(numbers(panels_at(index)) for index in range(len(comparison.pairs)))
+    detailed = min(len(comparison.pairs), DETAILED)
+    columns = _DETAILED_COLUMNS * detailed + _COLUMNS * (len(comparison.pairs) - detailed)
     points = min(POINTS, max(_FEWEST, round(_ROOM / _BYTES / columns)))
     for index, pair in enumerate(comparison.pairs):
         progress(f"drawing {pair.name}", index / len(comparison.pairs))
         if len(comparison.pairs) > 1:
             parts.append(f"<h2>{escape(pair.name)}</h2>")
-        parts.append(figure_html(fewer(panels_at(index), points, whole), names[pair.name]))
-        if beside is not None:
-            parts.append(table_html(tables.acts_table((comparison, beside))))
-            continue
+        panels = tables.panels_of(comparison, pair, beside=beside, everything=index < DETAILED)
+        parts.append(figure_html(fewer(panels, points, whole), names[pair.name]))
         if index == 0:
-            parts.append(table_html(tables.deviation_table(comparison)))
+            parts.append(table_html(tables.deviation_table(comparison, *two)))
             parts.append(f'<p class="lead">{escape(_alignment(comparison))}</p>')
             if len(comparison.pairs) > DETAILED:
                 parts.append(f'<p class="lead">Torque, power and load are drawn for the {DETAILED} worst servos.</p>')
-        parts += [table_html(table) for table in tables.response_tables(comparison, pair)]
+        parts += [table_html(table) for table in tables.response_tables(comparison, pair, beside)]
     if (table := tables.beside_table(tables.errors_beside(*judged), *judged)) is not None:
         parts.append(table_html(table))
-    if parameters := tables.parameter_table(comparison, *two):
-        body = table_html(parameters, words=True)
-        summary = f"Model parameters of {escape(comparison.pairs[0].name)}"
-        parts.append(f"<details><summary>{summary}</summary>{body}</details>")
     parts.append(table_html(tables.provenance_table(comparison, *two), words=True))
     write_page(path, title or tables.title_of(comparison), parts)
 

@@ -143,12 +143,6 @@ def _reduced(curves: Sequence[Curve], points: int, whole: Sequence[tuple[float, 
     return np.array(sorted(kept))
 
 
-def numbers(panels: Sequence[Panel]) -> int:
-    """Return the size of a figure per sample, as a number of 16-bit columns."""
-    curves = [curve for panel in panels for curve in panel.curves]
-    return len(curves) + 2 * len({id(curve.x) for curve in curves})  # x takes four bytes, y two
-
-
 def figure_html(panels: Sequence[Panel], name: str, axis: str = "time") -> str:
     """Return panels as one figure of a page, one below the other; `write_page` adds the program that draws it."""
     axes: dict[int, str] = {}
@@ -190,33 +184,19 @@ def figure_html(panels: Sequence[Panel], name: str, axis: str = "time") -> str:
 
 
 def map_html(x: Sequence[str], y: Sequence[str], z: FloatArray, titles: tuple[str, str], *, signed: bool) -> str:
-    """Return a heat map of `z` (rows, columns) as SVG, first row at the bottom; `signed`: -1..1, values are printed."""
-    wide, left, below = 600 / z.shape[1], 130, 60
-    high = min(wide, 420 / z.shape[0])
-    height = high * z.shape[0]
+    """Return a heat map of `z` (rows, columns) as HTML, first row at the bottom; `signed`: -1..1, with the values."""
     low, span = float(np.nanmin(z)), max(float(np.nanmax(z) - np.nanmin(z)), 1e-12)
-    parts = []
-    for row, values in enumerate(z.tolist()):
-        top = height - (row + 1) * high
-        for column, value in enumerate(values):
-            place = f'x="{left + column * wide:.1f}" y="{top:.1f}"'
-            size = f'width="{wide + 0.3:.1f}" height="{high + 0.3:.1f}"'
-            parts.append(f'<rect {place} {size} fill="{_field(value, low, span, signed=signed)}"/>')
-            if signed and not math.isnan(value):
-                middle = f'x="{left + (column + 0.5) * wide:.1f}" y="{top + high / 2 + 4:.1f}"'
-                parts.append(f'<text {middle} text-anchor="middle" class="on">{round(value, 1) + 0.0:.1f}</text>')
-    for names, along in ((x, True), (y, False)):
-        every = max(1, len(names) // 6) if not signed else 1
-        for index in range(0, len(names), every):
-            middle = f"{left + (index + 0.5) * wide:.1f} {height + 12:.1f}"
-            spot = f'x="{left - 6}" y="{height - (index + 0.5) * high + 4:.1f}"'
-            if along:
-                spot = f'transform="translate({middle}) rotate({-30 if signed else 0})"'
-            anchor = "end" if signed or not along else "middle"
-            parts.append(f'<text {spot} text-anchor="{anchor}">{escape(names[index])}</text>')
-    parts.append(f'<text x="{left + 300}" y="{height + below - 6:.0f}" text-anchor="middle">{escape(titles[0])}</text>')
-    parts.append(f'<text x="0" y="12">{escape(titles[1])}</text>')
-    return f'<svg class="map" viewBox="0 0 {left + 600} {height + below:.0f}">{"".join(parts)}</svg>'
+    corner = f"{titles[1]} ↑, {titles[0]} →" if all(titles) else ""
+    every = 1 if signed else max(1, len(x) // 6)  # columns for each name
+    names = (f'<td class="name" colspan="{every}">{escape(name)}</td>' for name in x[::every])
+    rows = [f'<tr><td class="name">{escape(corner)}</td>{"".join(names)}</tr>']
+    for name, values in zip(y, z.tolist(), strict=True):
+        cells = []
+        for value in values:
+            text = f"{round(value, 1) + 0.0:.1f}" if signed and not math.isnan(value) else ""
+            cells.append(f'<td style="background:{_field(value, low, span, signed=signed)}">{text}</td>')
+        rows.append(f'<tr><td class="name">{escape(name)}</td>{"".join(cells)}</tr>')
+    return f'<div class="scroll"><table class="map">{"".join(rows[::-1])}</table></div>'
 
 
 def _field(value: float, low: float, span: float, *, signed: bool) -> str:

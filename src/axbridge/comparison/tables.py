@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from statistics import median
-from typing import Any
 
 import numpy as np
 
@@ -129,67 +129,45 @@ def _when(shift: float) -> str:
     return "earlier" if shift < 0 else "later"
 
 
-def deviation_table(comparison: Comparison) -> Table:
-    """Return the errors by servo, largest first, without a shift and with the shift removed."""
+def deviation_table(*comparisons: Comparison) -> Table:
+    """Return the errors by servo, largest first, without a shift and with the shift removed; of each candidate."""
     header = ("servo", "MAE °", "RMSE °", "MSE deg²", "worst °", "shift", "RMSE ° aligned", "MSE deg² aligned")
     rows = [
         (
-            pair.name,
+            pair.name if len(comparisons) == 1 else f"{pair.name}, {side.labels[1]}",
             *(_number(value, 2) for value in (pair.plain.mae, pair.plain.rmse, pair.plain.mse, pair.plain.worst)),
-            shift_text(comparison, pair),
+            shift_text(side, pair),
             *(("-", "-") if pair.aligned is None else (_number(pair.aligned.rmse, 2), _number(pair.aligned.mse, 2))),
         )
-        for pair in comparison.pairs
+        for side in comparisons
+        for pair in side.pairs
     ]
-    return Table(f"{comparison.labels[1]} against {comparison.labels[0]}", header, tuple(rows))
+    names = " and ".join(side.labels[1] for side in comparisons)
+    return Table(f"{names} against {comparisons[0].labels[0]}", header, tuple(rows))
 
 
-def figure_rows(part: ComparedSegment) -> list[tuple[str, ...]]:
-    """Return the figures of a segment of a known kind: rows of name with unit, then both sides' figures as text."""
-    if part.results is None:
-        return []
-    reference = part.results[0]
-    rows = []
-    for row in MEASURES[part.kind].rows:
-        figures = (_number(row.value(result, reference) * row.factor, row.digits) for result in part.results)
-        rows.append((f"{row.text}, {row.unit}", *figures))
-    return rows
-
-
-def response_tables(comparison: Comparison, pair: Pair) -> list[Table]:
-    """Return a table for each kind of segment of one servo: the figures of both sides, and the errors."""
-    kinds: dict[str, list[ComparedSegment]] = {}
-    for part in pair.parts:
-        if part.deviation.samples:
-            kinds.setdefault(part.kind if part.results is not None else "", []).append(part)
-    tables = []
-    for kind, parts in sorted(kinds.items(), key=lambda item: item[0] == ""):  # segments without a measure come last
-        names = [name for name, *_ in figure_rows(parts[0])]
-        rows = []
-        for part in parts:
-            errors = (_number(part.deviation.rmse, 2), _number(part.deviation.mse, 2))
-            rows.append((part.name, *(" / ".join(cells) for _, *cells in figure_rows(part)), *errors))
-        what = f"{kind}, {' / '.join(comparison.labels)}" if names else "other parts"
-        tables.append(Table(f"{pair.name}: {what}", (kind or "part", *names, "RMSE °", "MSE deg²"), tuple(rows)))
-    return tables
-
-
-def acts_table(comparisons: Sequence[Comparison]) -> Table:
-    """Return the figures of several candidates beside one reference, for the servo with the largest error."""
-    first, *rest = comparisons
-    pairs = [comparison.pairs[0] for comparison in comparisons]
-    rows: list[tuple[str, ...]] = []
-    for index, part in enumerate(pairs[0].parts):
-        others = [figure_rows(pair.parts[index]) for pair in pairs[1:]]
-        for place, cells in enumerate(figure_rows(part)):
-            rows.append((*cells, *(other[place][-1] for other in others)))
-    rows.append(("RMSE, °", "", *(_number(pair.plain.rmse, 2) for pair in pairs)))
-    rows.append(("MSE, deg²", "", *(_number(pair.plain.mse, 2) for pair in pairs)))
-    rows.append(("shift", "", *map(shift_text, comparisons, pairs)))
-    aligned = (pair.aligned for pair in pairs)
-    rows.append(("RMSE shifted, °", "", *("-" if off is None else _number(off.rmse, 2) for off in aligned)))
-    header = ("", *first.labels, *(comparison.labels[1] for comparison in rest))
-    return Table(f"{pairs[0].name}: figures of each", header, tuple(rows))
+def response_tables(comparison: Comparison, pair: Pair, beside: Comparison | None = None) -> list[Table]:
+    """Return a table for each kind of segment of one servo: the figures of all sides, and the errors."""
+    labels, pairs = [*comparison.labels], [pair]
+    if beside is not None:
+        labels.append(beside.labels[1])
+        pairs.append(next(other for other in beside.pairs if other.name == pair.name))
+    tables: dict[str, Table] = {}
+    for part, *others in zip(*(each.parts for each in pairs), strict=True):
+        if not part.deviation.samples:
+            continue
+        kind, figures = (part.kind, MEASURES[part.kind].rows) if part.results is not None else ("", ())
+        results = [*(part.results or ()), *(other.results[1] for other in others if other.results is not None)]
+        cells = [
+            [_number(row.value(result, results[0]) * row.factor, row.digits) for result in results] for row in figures
+        ]
+        errors = [part.deviation, *(other.deviation for other in others)]
+        cells += [[_number(error.rmse, 2) for error in errors], [_number(error.mse, 2) for error in errors]]
+        what = f"{kind}, {' / '.join(labels)}" if kind else "other parts"
+        header = (kind or "part", *(f"{row.text}, {row.unit}" for row in figures), "RMSE °", "MSE deg²")
+        table = tables.get(kind, Table(f"{pair.name}: {what}", header, ()))
+        tables[kind] = replace(table, rows=(*table.rows, (part.name, *map(" / ".join, cells))))
+    return sorted(tables.values(), key=lambda table: table.header[0] == "part")  # without a measure: last
 
 
 def errors_beside(*comparisons: Comparison) -> dict[str, tuple[Deviation, ...]]:
@@ -213,25 +191,13 @@ def beside_table(errors: Mapping[str, Sequence[Deviation]], *comparisons: Compar
     return Table("MAE / RMSE while driven, °, beside simpler models", header, rows) if rows else None
 
 
-def _beside(title: str, columns: Sequence[Mapping[str, str]], sides: Sequence[Comparison]) -> Table:
-    """Return a table with a column for each recording, and a row for each key of `columns`."""
-    keys = dict.fromkeys(key for column in columns for key in column)
-    rows = tuple((key, *(column.get(key, "") for column in columns)) for key in keys)
-    return Table(title, ("", sides[0].labels[0], *(side.labels[1] for side in sides)), rows)
-
-
 def provenance_table(*comparisons: Comparison) -> Table:
     """Return the origin of each recording; all comparisons have the same reference."""
-    sides = (comparisons[0].reference, *(comparison.other for comparison in comparisons))
-    return _beside("Where it comes from", [_facts(side) for side in sides], comparisons)
-
-
-def parameter_table(*comparisons: Comparison) -> Table | None:
-    """Return all sides' recorded model parameters, of the servo with the largest error; None without any."""
-    name = comparisons[0].pairs[0].name
-    sides = [(comparisons[0].reference, name), *((other.other, other.pairs[0].other_name) for other in comparisons)]
-    columns = [_flat(recording.metadata.get("models", {}).get(servo, {})) for recording, servo in sides]
-    return _beside(f"{name}: model parameters", columns, comparisons) if any(columns) else None
+    columns = [_facts(side) for side in (comparisons[0].reference, *(side.other for side in comparisons))]
+    keys = dict.fromkeys(key for column in columns for key in column)
+    rows = tuple((key, *(column.get(key, "") for column in columns)) for key in keys)
+    header = ("", comparisons[0].labels[0], *(side.labels[1] for side in comparisons))
+    return Table("Where it comes from", header, rows)
 
 
 def _torque(track: Track) -> FloatArray:
@@ -311,16 +277,6 @@ def _facts(recording: Recording) -> dict[str, str]:
         "versions": ", ".join(f"{name} {number}" for name, number in meta.get("versions", {}).items()),
     }
     return {key: str(value) for key, value in facts.items() if value not in ("", None)}
-
-
-def _flat(model: dict[str, Any], prefix: str = "") -> dict[str, str]:
-    flat: dict[str, str] = {}
-    for key, value in model.items():
-        if isinstance(value, dict):
-            flat |= _flat(value, f"{prefix}{key}.")
-        elif key not in {"description", "provenance", "hash"} and value is not None:
-            flat[prefix + key] = f"{value:.6g}" if isinstance(value, float) else str(value)
-    return flat
 
 
 def _number(value: float, digits: int) -> str:
