@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from axbridge.comparison.comparison import check, compare, following, summary
 from axbridge.comparison.html import worst_seconds, write_html
-from axbridge.comparison.lag import apart, baseline, baselines, check_repeat, lag_of, lags
+from axbridge.comparison.lag import apart, baseline, baselines, check_repeat, lag_of
 from axbridge.comparison.metrics import best_shift, deviation, fall_time, frequency_response, step_response
 from axbridge.comparison.page import Curve, Panel, fewer, table_text
 from axbridge.comparison.png import draw, write_png
@@ -134,72 +134,55 @@ def test_following_compares_goals_with_positions_and_refuses_recordings_without_
         following(Recording(Path("x"), {"a": Track.of("a", TIME, position=np.sin(TIME))}))
 
 
-def joint(name, delay, lag, *, ramped, period=0.05, offset=0.5, seed=0):
-    """Return a joint with a new goal each second, by the closed solution for steps and ramps, rounded to 0.3°."""
-    time = np.arange(0.0, 30.0, period)
+def joint(name, delay, lag, *, offset=0.5, seed=0):
+    """Return a joint with a new goal each second, by the closed solution for steps, rounded to 0.3°."""
+    time, fine = np.arange(0.0, 30.0, 0.05), np.arange(-1.0, 30.0, 1e-3)
     rng = np.random.default_rng(seed)
     goals = np.radians(rng.uniform(-40, 40, 30))
-    command = goals[np.minimum(time.astype(int), 29)]
-    fine = np.arange(-1.0, 30.0, 1e-3)
-    if ramped:
-        last = np.floor((np.arange(30) + 1 - 1e-9) / period) * period
-        knots = np.concatenate([(k, end) for k, end in enumerate(last)])
-        values = np.repeat(np.concatenate(([0.0], goals)), 2)[1:-1]
-        goal = np.interp(fine - delay, knots, values)
-    else:
-        goal = np.where(fine < delay, 0.0, goals[np.clip(np.floor(fine - delay).astype(int), 0, 29)])
+    goal = np.where(fine < delay, 0.0, goals[np.clip(np.floor(fine - delay).astype(int), 0, 29)])
     path = np.zeros(len(fine))
     for k in range(1, len(fine)):
         path[k] = path[k - 1] + (goal[k] - path[k - 1]) * (1 - math.exp(-1e-3 / lag))
     position = np.degrees(np.interp(time, fine, path)) + offset + rng.normal(0, 0.1, len(time))
-    return Track.of(name, time, command=command, position=np.radians(0.3 * np.round(position / 0.3)))
+    return Track.of(name, time, command=goals[time.astype(int)], position=np.radians(0.3 * np.round(position / 0.3)))
 
 
 def recording_of(*tracks):
     return Recording(Path("walk.mcap"), {track.name: track for track in tracks}, (), {}, describe(backend="imported"))
 
 
-@pytest.mark.parametrize("ramped", [False, True])
-def test_delay_and_lag_of_each_commanded_joint_are_identified(ramped):
-    still = Track.of("neck", np.arange(0, 30, 0.05), command=np.zeros(600), position=np.zeros(600))
-    knee = joint("knee", 0.05, 0.06, ramped=ramped)
+def test_delay_and_lag_are_identified_and_predict_another_recording():
+    knee = joint("knee", 0.05, 0.06)
     # samples that are left out
     gap, limp = (knee.time > 12) & (knee.time < 12.5), (knee.time > 20) & (knee.time < 20.5)
     position = np.where(gap, np.nan, np.where(limp, 2.0, knee.position))
     torn = replace(knee, position=position, torque_enabled=np.where(limp, 0.0, 1.0))
-    result = lags(recording_of(torn, still, joint("hip", 0.03, 0.1, ramped=ramped, seed=1)))
-    assert set(result) == {"knee", "hip"}
-    for fitted, delay, lag in zip(result.values(), (0.05, 0.03), (0.06, 0.1), strict=True):
-        assert fitted.ramped == ramped
-        assert fitted.delay + fitted.lag == pytest.approx(delay + lag, abs=0.01)
-        assert math.degrees(fitted.offset) == pytest.approx(0.5, abs=0.1)
-    assert baselines(recording_of(still)) == {}
-    with pytest.raises(RecordingError, match="has no goal that moves"):
-        lags(recording_of(still))
-
-
-def test_a_lag_from_several_recordings_predicts_another():
-    first, second, other = (joint("knee", 0.05, 0.06, ramped=False, seed=seed) for seed in (0, 1, 5))
-    lag = lag_of([first, second])
+    lag = lag_of([torn, joint("knee", 0.05, 0.06, seed=1)])
+    assert lag.delay + lag.lag == pytest.approx(0.11, abs=0.01)
+    assert math.degrees(lag.offset) == pytest.approx(0.5, abs=0.1)
+    other = joint("knee", 0.05, 0.06, seed=5)
     perfect, lagging = baseline(other, lag)
     assert lagging.mae < 0.3
     assert perfect.mae > 2.0
     to_and_fro = Track.of("knee", TIME, command=np.sign(np.sin(30 * TIME)), position=0 * TIME)
     later = replace(to_and_fro, time=TIME + 1.7e9)  # on a clock that counts from 1970
     assert baseline(later, lag)[1].mae == pytest.approx(baseline(to_and_fro, lag)[1].mae, abs=1e-4)
-    assert baselines(recording_of(other))["knee"][1].rmse == pytest.approx(lagging.rmse, abs=0.05)
+    still = Track.of("neck", other.time, command=0 * other.time, position=0 * other.time)
+    errors = baselines(recording_of(other, still))
+    assert list(errors) == ["knee"]
+    assert errors["knee"][1].rmse == pytest.approx(lagging.rmse, abs=0.05)
     assert lag_of([Track.of("knee", np.arange(30.0), position=np.zeros(30))]) is None
 
 
 def test_a_repetition_has_the_same_goals_and_a_position_error():
-    knee, hip = joint("knee", 0.05, 0.1, ramped=False, seed=1), joint("hip", 0.05, 0.1, ramped=False, seed=2)
+    knee, hip = joint("knee", 0.05, 0.1, seed=1), joint("hip", 0.05, 0.1, seed=2)
     off = replace(knee, time=knee.time + 3.0, position=knee.position + math.radians(0.4))
     repeat = recording_of(off, replace(hip, time=hip.time + 3.0))
     check_repeat(recording_of(knee, hip), repeat)
     assert apart(knee, repeat) == (pytest.approx(0.0, abs=1e-6), pytest.approx(0.4))
     assert math.isinf(apart(replace(knee, name="ankle"), repeat)[0])
     with pytest.raises(UsageError, match="no repeat"):
-        check_repeat(recording_of(knee, hip), recording_of(off, replace(joint("hip", 0.05, 0.1, ramped=False, seed=3))))
+        check_repeat(recording_of(knee, hip), recording_of(off, replace(joint("hip", 0.05, 0.1, seed=3))))
     with pytest.raises(UsageError, match="no repeat"):
         check_repeat(recording_of(knee), recording_of(hip))
 
