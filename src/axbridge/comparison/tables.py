@@ -9,11 +9,11 @@ from statistics import median
 
 import numpy as np
 
-from axbridge.arrays import FloatArray
+from axbridge.arrays import BoolArray, FloatArray
 from axbridge.comparison.comparison import Comparison, shift_text
 from axbridge.comparison.metrics import MEASURES, Deviation, best_shift, deviation, holes, resample
 from axbridge.comparison.page import Curve, Panel, Table
-from axbridge.comparison.side_by_side import ComparedSegment, Pair
+from axbridge.comparison.side_by_side import Pair
 from axbridge.recording.provenance import origin_in_words
 from axbridge.recording.recording import Recording, Track
 
@@ -27,7 +27,7 @@ _SUBJECTS = {
     "position": "the servo",
 }
 _FEW = 6  # most servos whose errors are listed one by one
-_NEAR = 2.0  # °, RMSE: steps with larger errors do not agree, even without the shift
+_NEAR = 2.0  # °, RMSE: motions with larger errors do not agree, even without the shift
 
 
 def headline(comparison: Comparison, beside: Comparison | None = None) -> str:
@@ -51,56 +51,51 @@ def _sentence(comparison: Comparison, pair: Pair) -> str:
     """Return a sentence about falls, then steps; about the overall errors if neither differs."""
     articles = ("the " if " " in label and "," not in label else "" for label in comparison.labels)
     first, second = (_SUBJECTS.get(label, the + label) for the, label in zip(articles, comparison.labels, strict=True))
-    measured = [part for part in pair.parts if part.kind in {"fall", "step"} and part.results is not None]
-    unjudged = _with_gaps(pair, measured) if measured else {}
-    falls, steps = ([act for act in measured if act.kind == kind and act not in unjudged] for kind in ("fall", "step"))
-    sentences = (_fall(comparison, falls, first, second), _step(comparison, pair, steps, second) if steps else "")
-    text = "; ".join(filter(None, sentences)) + "." if any(sentences) else _over_all(pair, first, second)
-    gaps = ", ".join(f"'{part.name}' ({gap:.2f} s)" for part, gap in unjudged.items())
-    return f"{text} Not judged, as samples are missing: {gaps}." if gaps else text
+    both = pair.motions
+    gaps = holes(both.time[~np.isnan(both.reference) & ~np.isnan(both.other)])
+    falls, inside, unjudged = [], np.zeros(len(both.time), dtype=bool), []
+    for part in pair.parts:
+        if part.kind not in {"fall", "step"} or part.results is None:
+            continue
+        if widths := [end - begin for begin, end in gaps if end > part.start and begin < part.end]:
+            unjudged.append(f"'{part.name}' ({max(widths):.2f} s)")
+        elif part.kind == "fall":
+            falls.append((float(part.results[0]), float(part.results[1])))
+        else:
+            inside |= (both.time >= part.start) & (both.time < part.end)
+    sentences = _fall(comparison, falls, first, second), _agreement(comparison, pair, "steps", second, inside)
+    overall = () if any(sentences) else (_agreement(comparison, pair, f"{first} and {second}", second, ~inside),)
+    text = "; ".join(filter(None, (*sentences, *overall))) + "."
+    return f"{text} Not judged, as samples are missing: {', '.join(unjudged)}." if unjudged else text
 
 
-def _over_all(pair: Pair, reference: str, other: str) -> str:
-    rmse, shift = pair.plain.rmse, pair.shift
-    if rmse < AGREES:
-        return f"{other} agrees with {reference} to {rmse:.2f}°."
-    if shift is not None and abs(shift) >= LATE and pair.aligned is not None and pair.aligned.rmse <= rmse / 2:
-        shifted = f"{other} is {_ms(shift)} {_when(shift)} than {reference}"
-        return f"{shifted}; they agree to {pair.aligned.rmse:.1f}° once that is taken out."
-    return f"{other} is {rmse:.1f}° from {reference} (RMSE), and {pair.plain.worst:.0f}° at worst."
-
-
-def _fall(comparison: Comparison, falls: Sequence[ComparedSegment], reference: str, other: str) -> str:
+def _fall(comparison: Comparison, falls: Sequence[tuple[float, float]], reference: str, other: str) -> str:
     """Return which side falls earlier; for a simulation also which model parameter is probably wrong."""
     modelled = comparison.other.metadata.get("backend") == "sim"
-    times = [tuple(map(float, part.results)) for part in falls if part.results is not None]
-    ends = {(math.isfinite(a), math.isfinite(b)) for a, b in times}
+    ends = {(math.isfinite(a), math.isfinite(b)) for a, b in falls}
     if ends == {(True, False)}:
         return f"{other} does not fall all the way, {reference} does" + ": its friction is too high" * modelled
     if ends == {(False, True)}:
         return f"{other} falls all the way, {reference} does not" + ": its friction is too low" * modelled
-    both = [(a, b) for a, b in times if math.isfinite(a) and math.isfinite(b)]
+    both = [(a, b) for a, b in falls if math.isfinite(a) and math.isfinite(b)]
     late = median(b - a for a, b in both) if both else 0.0
     if not both or abs(late) <= max(FALLS[0], FALLS[1] * median(a for a, _ in both)):
         return ""
     if not modelled:
-        return f"{other} falls {_ms(late)} {_when(late)} than {reference}"
+        return f"{other} falls {_ms(late)} {'earlier' if late < 0 else 'later'} than {reference}"
     how, wrong = ("early", "low") if late < 0 else ("late", "high")
     return f"{other} falls {_ms(late)} too {how}: its friction or its rotor inertia is too {wrong}"
 
 
-def _step(comparison: Comparison, pair: Pair, steps: Sequence[ComparedSegment], other: str) -> str:
-    """Return the error of the steps alone, without a shift and with the best shift removed."""
+def _agreement(comparison: Comparison, pair: Pair, subject: str, other: str, inside: BoolArray) -> str:
+    """Return the error of the motions `inside`, without a shift and with the best shift removed; "" without samples."""
     both = pair.motions
-    inside = np.zeros(len(both.time), dtype=bool)
-    for part in steps:
-        inside |= (both.time >= part.start) & (both.time < part.end)
     reference = np.where(inside, both.reference, np.nan)
     plain = deviation(reference, both.other)
     if not plain.samples:
         return ""
     if plain.rmse < AGREES:
-        return f"steps agree to {plain.rmse:.1f}°"
+        return f"{subject} agree to {plain.rmse:.2f}°"
     shift = best_shift(both.time, reference, both.other, comparison.limit)
     if shift is not None and abs(shift) >= LATE:
         track = comparison.other[pair.other_name]
@@ -108,25 +103,13 @@ def _step(comparison: Comparison, pair: Pair, steps: Sequence[ComparedSegment], 
         if aligned <= plain.rmse / 2:
             how = f"agree to {aligned:.1f}°" if aligned < _NEAR else f"are {aligned:.1f}° apart even"
             if shift > 0:
-                return f"steps {how} if {other} is moved {_ms(shift)} earlier"
-            return f"steps {how} if a delay of {_ms(shift)} is added to {other}"
-    return f"steps are {plain.rmse:.1f}° apart"
-
-
-def _with_gaps(pair: Pair, parts: Sequence[ComparedSegment]) -> dict[ComparedSegment, float]:
-    """Return the segments that overlap with a gap in the samples, and the gap's length, s."""
-    both = pair.motions
-    gaps = holes(both.time[~np.isnan(both.reference) & ~np.isnan(both.other)])
-    reach = {part: [end - begin for begin, end in gaps if end > part.start and begin < part.end] for part in parts}
-    return {part: max(widths) for part, widths in reach.items() if widths}
+                return f"{subject} {how} if {other} is moved {_ms(shift)} earlier"
+            return f"{subject} {how} if a delay of {_ms(shift)} is added to {other}"
+    return f"{subject} are {plain.rmse:.1f}° apart (RMSE), {plain.worst:.0f}° at worst"
 
 
 def _ms(seconds: float) -> str:
     return f"{abs(seconds) * 1e3:.0f} ms"
-
-
-def _when(shift: float) -> str:
-    return "earlier" if shift < 0 else "later"
 
 
 def deviation_table(*comparisons: Comparison) -> Table:
