@@ -145,37 +145,17 @@ def _reduced(curves: Sequence[Curve], points: int, whole: Sequence[tuple[float, 
 
 def figure_html(panels: Sequence[Panel], name: str, axis: str = "time") -> str:
     """Return panels as one figure of a page, one below the other; `write_page` adds the program that draws it."""
-    axes: dict[int, str] = {}
+    axes = {id(curve.x): curve.x for panel in panels for curve in panel.curves}  # curves share them
+    places, styles = list(axes), ("label", "colour", "width", "held", "points")
+    drawn = []
     for panel in panels:
-        for curve in panel.curves:
-            if id(curve.x) not in axes:
-                axes[id(curve.x)] = packed(curve.x.astype("<f4"))
-    places = {key: place for place, key in enumerate(axes)}
-    figure: dict[str, Any] = {
-        "axis": axis,
-        "axes": list(axes.values()),
-        "marks": panels[0].marks,
-        "panels": [
-            {
-                "x": panel.x,
-                "y": panel.y,
-                "height": round(panel.share * _HEIGHT),
-                "curves": [
-                    {
-                        "x": places[id(curve.x)],
-                        "y": heights(curve.y),
-                        "label": curve.label,
-                        "colour": curve.colour,
-                        "width": curve.width,
-                        **({"held": 1} if curve.held else {}),
-                        **({"points": 1} if curve.points else {}),
-                    }
-                    for curve in panel.curves
-                ],
-            }
-            for panel in panels
-        ],
-    }
+        curves = [
+            {"x": places.index(id(curve.x)), "y": heights(curve.y)} | {key: getattr(curve, key) for key in styles}
+            for curve in panel.curves
+        ]
+        drawn.append({"x": panel.x, "y": panel.y, "height": round(panel.share * _HEIGHT), "curves": curves})
+    packed_axes = [packed(x.astype("<f4")) for x in axes.values()]
+    figure = {"axis": axis, "axes": packed_axes, "marks": panels[0].marks, "panels": drawn}
     # a label with "</script>" must not end the script
     text = json.dumps(figure, separators=(",", ":"), ensure_ascii=False, allow_nan=False).replace("</", "<\\/")
     height = sum(panel.share * _HEIGHT + 32 for panel in panels) + 66
