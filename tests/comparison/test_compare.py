@@ -11,7 +11,6 @@ import pytest
 
 from axbridge.cli import app
 from axbridge.cli import compare as compare_verb  # noqa: F401 - registers it
-from axbridge.cli import import_ as import_verb  # noqa: F401 - registers it
 from axbridge.comparison.comparison import check, compare, following, lacks, shift_text, summary
 from axbridge.comparison.html import write_html
 from axbridge.comparison.png import write_png
@@ -25,9 +24,8 @@ from axbridge.recording.import_logs import import_log
 from axbridge.recording.provenance import describe
 from axbridge.recording.recording import Event, Recording, Track
 from axbridge.recording.stored import Message, MessageWriter, open_recording, write_recording
-from axbridge.servo.columns import Command, Param
 from axbridge.sim.rollout import rollouts
-from axbridge.sim.runs import FREE, JOINT_MODE, Regime, Runs
+from axbridge.sim.runs import FREE
 from axbridge.state import SERVO_ROW
 
 TIME = np.arange(0, 9, 0.02)
@@ -218,10 +216,11 @@ def test_fail_if_fails_on_incomplete_comparisons_unless_allowed(files, capsys, o
 def test_errors_of_a_repetition_are_listed_beside_the_model(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     time = np.arange(0.0, 20.0, 0.02)
-    goal = np.where(time % 4 < 2, 0.0, 0.5)
+    goal, driven = np.where(time % 4 < 2, 0.0, 0.5), np.where(time < 18, 1.0, 0.0)
     late = np.interp(time - 0.1, time, goal)
     for name, off in (("real", 0.0), ("model", 0.3), ("again", 0.1)):
-        track = Track.of("knee", time, command=goal, position=late + np.radians(off))
+        position = np.where(time < 18, late, late + off) + np.radians(off)  # errors of a limp servo do not count
+        track = Track.of("knee", time, command=goal, position=position, torque_enabled=driven)
         facts = describe(backend="sim" if name == "model" else "real")
         write_recording(Recording(Path(name), {"knee": track}, (), {}, facts), Path(f"{name}.mcap"))
     compared = ["compare", "real.mcap", "model.mcap", "--again", "again.mcap", "--html", "page.html"]
@@ -231,8 +230,9 @@ def test_errors_of_a_repetition_are_listed_beside_the_model(tmp_path, monkeypatc
     assert "repeat" in Path("page.html").read_text()
     assert app.run([*compared[:-2], "--json"]) == app.DONE
     knee = json.loads(capsys.readouterr().out)["while_driven"]["knee"]
-    assert knee["repeat"]["mae"] == pytest.approx(0.1)
-    assert set(knee) == {"perfect_servo", "delay_and_lag", "model", "repeat"}
+    assert knee["perfect_servo"]["rmse"] == pytest.approx(np.degrees(0.5) * np.sqrt(0.1 / 2), rel=0.2)
+    assert knee["delay_and_lag"]["rmse"] < 0.5
+    assert [knee[key]["mae"] for key in ("model", "repeat")] == pytest.approx([0.3, 0.1])
 
 
 def test_sorting_a_recording_whose_clock_jumps_back_is_reported(files, capsys):
@@ -250,20 +250,6 @@ def test_sorting_a_recording_whose_clock_jumps_back_is_reported(files, capsys):
     assert (event.time, event.name, event.data) == (0.01, "clock jumped back", {"servo": "knee", "from": 0.04})
     assert app.run(["compare", "back.mcap", "back.mcap"]) == app.DONE
     assert "knee: the clock jumped back to 0.01 s" in capsys.readouterr().err
-
-
-def test_import_reports_doubtful_findings_on_stderr(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    Path("log.csv").write_text("t,x\n" + "".join(f"{k * 10},{k % 3 / 10}\n" for k in range(50)))
-    columns = ["--column", "time=t", "--column", "position=x"]
-    assert app.run(["import", "log.csv", "log.mcap", *columns]) == app.DONE
-    output = capsys.readouterr()
-    assert "note: servo: one sample every 10 s (probably milliseconds read as seconds)" in output.err
-    assert "time=HEADER:ms" in output.err
-    Path("log.csv").write_text("t,x\n0,0\n1,0\n0.5,0\n")
-    assert app.run(["import", "log.csv", "other.mcap", *columns]) == app.MISUSE
-    assert "line 4" in capsys.readouterr().err
-    assert not Path("other.mcap").exists()
 
 
 @pytest.mark.ci
@@ -305,46 +291,36 @@ def test_an_arm_that_does_not_hang_at_zero_has_a_phase_and_a_rig_with_another_jo
         arm_with(tmp_path, "</robot>", f'<link name="hand">{mass}</link>{wrist}</robot>')
 
 
-def runs(position, *, driven=Regime.OFF, goal=0.0):
-    n = len(SHORT)
-    return Runs(
-        start=np.array([0, n]), time=SHORT, sent=SHORT, goal=np.full(n, goal), driven=np.full(n, int(driven)),
-        speed_limit=np.zeros(n), duty=np.full(n, JOINT_MODE), cap=np.ones(n), position=np.full(n, position),
-        velocity=np.zeros(n), supply=np.full(1, 9.6), inertia=np.full(1, 7.2e-4), gravity=np.full(1, 0.081),
-        phase=np.zeros(1), temperature=np.full(1, np.nan), passive=FREE[None], settings=np.zeros((1, len(Command))),
-    )  # fmt: skip
-
-
-def params(**values):
-    rig = Rig.load("bench_arm")
-    row = packed(rig.specs[rig.servos[0].name].model, rig)
-    for name, value in values.items():
-        row[Param[name]] = value
-    return row[None]
+def swing(position=0.0, goal=math.nan, temperature=math.nan, **params):
+    """Return the simulated positions of a bench arm, rad, (200,); without a goal it is limp."""
+    rig = Rig.load("bench_arm").with_servos(lambda _: {"params": params})
+    values = {"position": position, "command": goal, "torque_enabled": not math.isnan(goal), "voltage": 9.6}
+    columns = {
+        name: np.full(len(SHORT), float(value)) for name, value in {**values, "temperature": temperature}.items()
+    }
+    return simulate(Recording(Path("x"), {"shoulder": Track.of("shoulder", SHORT, **columns)}), rig)[
+        "shoulder"
+    ].position
 
 
 def test_a_limp_arm_without_friction_swings_at_its_frequency_and_a_step_ends_where_the_paper_says():
-    angle = rollouts(params(VISCOUS=0.0, COULOMB=0.0), runs(0.1), 1e-4)[0]
+    angle = swing(0.1, friction={"viscous": 0.0, "coulomb": 0.0})
     np.testing.assert_allclose(angle, 0.1 * np.cos(math.sqrt(0.081 / 7.2e-4) * SHORT), atol=0.004)
-    angle = np.degrees(rollouts(params(), runs(0.0, driven=Regime.ON, goal=math.pi / 2))[0])
+    angle = np.degrees(swing(goal=math.pi / 2))
     assert angle[-1] == pytest.approx(89.29, abs=0.1)
     rise = np.subtract(*np.interp([0.9 * angle[-1], 0.1 * angle[-1]], angle, SHORT))
     assert rise == pytest.approx(0.24, abs=0.02)
 
 
-def test_latency_delays_the_command_and_nothing_else():
-    step = runs(0.0, driven=Regime.ON)._replace(goal=np.where(SHORT >= 0.5, 1.0, 0.0))
-    prompt, late = rollouts(np.concatenate((params(), params(LATENCY=0.05))), step)
-    np.testing.assert_allclose(late[5:], prompt[:-5], atol=0.02)
-
-
 def test_a_warm_winding_has_more_resistance_and_an_asymmetric_motor_more_torque_in_one_direction():
-    cold = runs(0.0, driven=Regime.ON, goal=1.0)._replace(temperature=np.full(1, 25.0))
-    warm = cold._replace(temperature=np.full(1, 45.0))
-    law = {"RESISTANCE_PER_KELVIN": 0.02, "AMBIENT": 25.0}
-    np.testing.assert_allclose(rollouts(params(**law), warm), rollouts(params(RESISTANCE=8.0 * 1.4), cold), rtol=1e-9)
-    lopsided = rollouts(params(ASYMMETRY=0.1), cold)  # a motor with more torque in one direction
-    np.testing.assert_allclose(lopsided, rollouts(params(EFFICIENCY=1.1), cold), rtol=1e-9)
+    law = {"resistance_per_kelvin": 0.02, "ambient_temperature": 25.0}
+    warm, cold = swing(goal=1.0, temperature=45.0, motor=law), swing(goal=1.0, motor={"resistance": 8.0 * 1.4})
+    np.testing.assert_allclose(warm, cold, rtol=1e-9)
+    lopsided, strong = (
+        swing(goal=1.0, motor={"efficiency": 0.8, "asymmetry": 0.1}),
+        swing(goal=1.0, motor={"efficiency": 0.88}),
+    )
+    np.testing.assert_allclose(lopsided, strong, rtol=1e-9)
 
 
 def test_the_papers_structure_on_a_real_log_is_a_few_degrees_off():
@@ -415,7 +391,8 @@ def turning(duty, position):
 
 def test_an_arm_in_wheel_mode_continues_at_its_first_reading_after_the_dead_zone():
     rig = Rig.load("bench_arm")
-    angle = rollouts(params(), runs(0.0, driven=Regime.ON)._replace(duty=np.full(len(SHORT), 0.8)))[0]
+    row = packed(rig.specs["shoulder"].model, rig)[None]
+    angle = rollouts(row, runs_of([turning(0.8, 0 * SHORT)], rig)._replace(passive=FREE[None]))[0]
     assert angle[-1] > math.radians(250)
     turn, end = 2 * math.pi, math.radians(150)
     within = (angle + math.pi) % turn - math.pi
