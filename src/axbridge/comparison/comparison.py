@@ -216,20 +216,15 @@ def check(comparison: Comparison, condition: str) -> list[str]:
     metric, holds = parse_condition(condition, _METRICS)
     failures = []
     for pair in comparison.pairs:
-        if pair.aligned is None and (metric == "shift" or metric.startswith("aligned_")):
+        errors = pair.aligned if metric.startswith("aligned_") or metric == "shift" else pair.plain
+        if errors is None:
             failures.append(f"{pair.name}: {metric} is not known: shift {shift_text(comparison, pair)}")
-            continue
-        if metric == "shift":
-            if pair.shift is None:  # the servo hardly moves
-                continue
-            value = pair.shift
-        else:
-            errors = pair.aligned if metric.startswith("aligned_") else pair.plain
-            value = getattr(errors, metric.removeprefix("aligned_"))
-        if holds(value):
-            failures.append(f"{pair.name}: {metric} = {value:.4g}")
-        elif math.isnan(value):
-            failures.append(f"{pair.name}: {metric} is not known: no samples are left")
+        elif metric != "shift" or pair.shift is not None:  # a servo that hardly moves has no shift
+            value: float = getattr(pair if metric == "shift" else errors, metric.removeprefix("aligned_"))
+            if holds(value):
+                failures.append(f"{pair.name}: {metric} = {value:.4g}")
+            elif math.isnan(value):
+                failures.append(f"{pair.name}: {metric} is not known: no samples are left")
     return failures
 
 

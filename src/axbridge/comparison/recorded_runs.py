@@ -79,10 +79,12 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
             at, both = track.time, (track.position, track.velocity)
             position, speed = (resample(at, values, at, beyond=None) for values in both)
             track = replace(track, position=position, velocity=speed)
+        supply = spec.supply if np.isnan(track.voltage).all() else float(np.nanmedian(track.voltage))
         pendulum = recording.metadata.get("pendulum")
         if pendulum:
             mass, length = float(pendulum["mass"]), float(pendulum["length"])
             arm = Arm(mass * length**2, mass * _GRAVITY * length)
+            supply = float(pendulum.get("vin", supply))
         elif isinstance(recording, CarriedRecording):
             arm = Arm(0.0, 0.0, stops=spec.stops)
         elif recording.metadata.get("load"):
@@ -117,7 +119,7 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
             "known": known,
         })  # fmt: skip
         facts.append({
-            "supply": _supply(recording, track, rig),
+            "supply": supply,
             "inertia": arm.inertia,
             "gravity": arm.gravity,
             "phase": side * arm.phase,
@@ -192,16 +194,6 @@ def outside_sensor_range(track: Track, rig: Rig) -> BoolArray:
     out[1:] |= jump & turning[1:]
     out[:-1] |= jump & turning[:-1]
     return out
-
-
-def _supply(recording: Recording, track: Track, rig: Rig) -> float:
-    """Return the supply voltage of the log, else the servo's measurement, else the rig's, V."""
-    pendulum = recording.metadata.get("pendulum") or {}
-    if "vin" in pendulum:
-        return float(pendulum["vin"])
-    if not np.isnan(track.voltage).all():
-        return float(np.nanmedian(track.voltage))
-    return rig.specs[servo_of(track.name, rig).name].supply
 
 
 def _passive(servo: ServoConfig, arm: Arm) -> FloatArray:
