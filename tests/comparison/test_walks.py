@@ -14,13 +14,12 @@ import axbridge
 from axbridge.cli import app
 from axbridge.cli import compare as verb  # noqa: F401 - registers it
 from axbridge.comparison.comparison import compare, following
-from axbridge.comparison.current_draw import power_draw
 from axbridge.comparison.html import write_html
 from axbridge.comparison.page import table_text
 from axbridge.comparison.recorded_dynamics import footing, joints_of_robot, measured_zmp, on_two_feet
 from axbridge.comparison.recorded_runs import runs_of
 from axbridge.comparison.simulate import simulate
-from axbridge.comparison.walks import document, sides_of, walk_headline, walk_table, zmp_apart
+from axbridge.comparison.walks import document, power_draw, sides_of, walk_headline, walk_table, zmp_apart
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError, RigError, UsageError
 from axbridge.recording.provenance import describe, rig_of

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from axbridge.comparison import tables
-from axbridge.comparison.comparison import Comparison, lacks, shift_text
+from axbridge.comparison.comparison import Comparison, lacks
 from axbridge.comparison.page import POINTS, fewer, figure_html, table_html, write_page
 from axbridge.comparison.walks import WalkSide, walk_headline, walk_parts
 
@@ -21,6 +21,7 @@ _COLUMNS, _DETAILED_COLUMNS = 6, 14  # 16-bit numbers of a sample: of position a
 DETAILED = 6  # worst servos for which all quantities are drawn; for the others position and error
 _SECONDS = 9  # worst seconds that are listed
 _MARGIN = 0.5  # s that are shown before and after a worst second
+_ALIGNED = "Aligned columns: after the shift with the least squared error is taken out."
 
 
 class WorstSecond(NamedTuple):
@@ -59,7 +60,6 @@ def write_html(
     if walks:
         parts += [*walk_parts(walks), "<h2>All joints, worst first</h2>"]
     whole = [(second.start, second.start + 1.0) for second in seconds]
-
     detailed = min(len(comparison.pairs), DETAILED)
     columns = _DETAILED_COLUMNS * detailed + _COLUMNS * (len(comparison.pairs) - detailed)
     points = min(POINTS, max(_FEWEST, round(_ROOM / _BYTES / columns)))
@@ -71,7 +71,7 @@ def write_html(
         parts.append(figure_html(fewer(panels, points, whole), names[pair.name]))
         if index == 0:
             parts.append(table_html(tables.deviation_table(comparison, *two)))
-            parts.append(f'<p class="lead">{escape(_alignment(comparison))}</p>')
+            parts.append(f'<p class="lead">{_ALIGNED}</p>')
             if len(comparison.pairs) > DETAILED:
                 parts.append(f'<p class="lead">Torque, power and load are drawn for the {DETAILED} worst servos.</p>')
         parts += [table_html(table) for table in tables.response_tables(comparison, pair, beside)]
@@ -121,11 +121,3 @@ def _seconds_html(seconds: Sequence[WorstSecond], names: Mapping[str, str]) -> s
         for second in seconds
     )
     return f'<ol class="worst">{items}</ol><button data-axis="time">show all of it</button>'
-
-
-def _alignment(comparison: Comparison) -> str:
-    pair = comparison.pairs[0]
-    if pair.shift is None:
-        return f"Shift of {pair.name}: {shift_text(comparison, pair)}."
-    shifted = f"{pair.name}, {comparison.labels[1]}, is {shift_text(comparison, pair)} than {comparison.labels[0]}"
-    return f"Aligned: {shifted} by the least squared error; aligned columns have that removed."
