@@ -111,8 +111,7 @@ def compare(
     document, lines = _in_words(result, floor, walks)
     lines += [f"wrote {path}" for path in out or ()]
     report("compare-1", document | {"failed": failed}, lines, json=json)
-    for label, side, doubts in zip(result.labels, (result.reference, result.other), result.doubts, strict=True):
-        note(*([f"{label} {side.flaw}"] if side.flaw else ()), *(f"{label}: {line}" for line in doubts))
+    note(*result.doubts)
     note(*(line for line in lacking if line not in failed))
     note(*failed, kind="failed")
     if lacking and fail_if and not allow_partial:

@@ -17,7 +17,7 @@ from axbridge.comparison.walks import WalkSide, walk_headline, walk_parts
 _ROOM = 200_000  # bytes for all curves of a page, so that a mail can hold it
 _FEWEST = 200  # least number of samples of a curve
 _BYTES = 8 / 3  # of a 16-bit number in base64
-_COLUMNS, _DETAILED_COLUMNS = 6, 14  # 16-bit numbers of a sample: of position and error, and with all quantities
+_COLUMNS, _DETAILED_COLUMNS = 6, 14  # 16-bit numbers of a sample, with few and with all quantities
 DETAILED = 6  # worst servos for which all quantities are drawn; for the others position and error
 _SECONDS = 9  # worst seconds that are listed
 _MARGIN = 0.5  # s that are shown before and after a worst second
@@ -49,10 +49,7 @@ def write_html(
     headline = walk_headline(walks) or tables.headline(comparison, beside)
     parts = [f'<p class="headline">{escape(headline)}</p>']
     parts.append(_large_figures(comparison, beside))
-    parts += [*more, *(f'<p class="note">{escape(line)}</p>' for line in lacks(comparison))]
-    for recording, label in zip((comparison.reference, comparison.other), comparison.labels, strict=True):
-        if recording.flaw:
-            parts.append(f'<p class="note">{escape(label)} {escape(recording.flaw)}.</p>')
+    parts += [*more, *(f'<p class="note">{escape(line)}</p>' for line in (*lacks(comparison), *comparison.doubts))]
     seconds = worst_seconds(comparison if beside is None else beside)
     names = {pair.name: f"servo-{index}" for index, pair in enumerate(comparison.pairs)}
     of = "" if beside is None else f" of {beside.labels[1]}"

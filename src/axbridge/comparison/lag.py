@@ -38,7 +38,7 @@ class Lag(NamedTuple):
 
 
 def baselines(recording: Recording) -> dict[str, tuple[Deviation, Deviation]]:
-    """Return the baselines of each joint whose goals move by 2° or more; lags are fitted to this recording."""
+    """Return the baselines of each joint whose goals move by 2° or more, with its own lag."""
     errors = {}
     for name in recording:
         track = recording[name]
@@ -93,15 +93,15 @@ def _known(track: Track) -> npt.NDArray[np.intp]:
 
 
 def _followed(track: Track, delay: float, lag: float) -> FloatArray:
-    """Return the positions (l,), rad, of a joint that follows the goals of a track with a delay and a lag, s."""
+    """Return the positions (l,), rad, of a joint that follows a track's goals late, s."""
     from scipy.linalg.blas import dtbsv  # scipy.signal takes 27 MB more
 
     time, start = track.time - track.time[0], track.position[0]
     changed = np.concatenate(([0], np.flatnonzero(np.diff(track.command)) + 1))
     sent, goals = track.sent[changed] - track.time[0], track.command[changed] - start
-    edges = np.maximum.accumulate(np.stack((sent - _STEP, sent), axis=1).ravel())  # a jump is a line of one step
+    edges = np.maximum.accumulate(np.stack((sent - _STEP, sent), axis=1).ravel())  # a jump takes a step
     levels = np.stack((np.concatenate(([0.0], goals[:-1])), goals), axis=1).ravel()
-    remaining = math.exp(-_STEP / lag) if lag > 1e-4 else 0.0  # share of the distance that remains after a step
+    remaining = math.exp(-_STEP / lag) if lag > 1e-4 else 0.0  # share of the distance after a step
     travel, last = np.empty_like(time), 0.0
     steps = round((LONGEST + time[-1]) / _STEP) + 2
     for begin in range(0, steps, _BLOCK):

@@ -43,7 +43,7 @@ def write_png(comparison: Comparison, path: Path | str, title: str = "", *, besi
 
 
 def _one(figure: Any, comparison: Comparison, beside: Comparison | None) -> Any:
-    """Draw position and error of the only servo, and write the figures beside them; return the axes of the position."""
+    """Draw position, error and figures of the only servo; return the axes of the position."""
     grid = figure.add_gridspec(
         2, 2, width_ratios=[2.6 if beside is None else 1.6, 1], height_ratios=[3, 1], left=0.065, right=0.985,
         top=0.82, bottom=0.09, hspace=0.12, wspace=0.06,
@@ -87,7 +87,7 @@ def _many(figure: Any, comparison: Comparison, _beside: Comparison | None) -> An
 
 
 def draw(axes: Any, panel: Panel, size: int = 10) -> None:
-    """Draw a panel on matplotlib axes, with letters of `size` points. Names of marks without room are left out."""
+    """Draw a panel, with letters of `size` points; names of marks without room are left out."""
     for curve in panel.curves:
         axes.plot(
             curve.x, curve.y, color=COLOURS[curve.colour], linewidth=curve.width, label=curve.label,

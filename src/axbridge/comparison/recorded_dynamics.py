@@ -60,7 +60,7 @@ def on_two_feet(rig: Rig) -> Standing | None:
 
 
 class FootView(NamedTuple):
-    """Motion of a robot at n times if one of its feet stands still; in axes of the middle between both feet."""
+    """A robot at n times if one of its feet stands still; in axes of the middle between both."""
 
     tree: Tree  # the robot with that foot as its base
     motion: Motion  # of the tree's joints
@@ -125,7 +125,7 @@ def measured_zmp(recording: Recording, robot: Standing) -> tuple[FloatArray, Flo
 
 
 def _from_foot(robot: Standing, where: Posed, motion: Motion, leaning: FloatArray | None, side: int) -> FootView:
-    """Return a motion as if one foot (`side` 0 left, 1 right) stood; flat, if the base's lean is unknown.
+    """Return a motion as if one foot (`side` 0 left, 1 right) stood; flat if the lean is unknown.
 
     `where` is in the base's axes.
     """
@@ -237,9 +237,9 @@ class CarriedRecording(Recording):
 
 
 def joints_of_robot(recordings: Sequence[Recording], rig: Rig, names: Sequence[str]) -> tuple[list[Recording], Rig]:
-    """Return a recording with its load for each recording and servo; and the rig with these servos only.
+    """Return a recording with its load for each recording and servo; and the rig of these alone.
 
-    Raises UsageError or RigError for a name that is no servo of the rig, or of one that does not turn a hinge.
+    Raises UsageError or RigError for a name that is no servo, or of one without a hinge.
     """
     by_name = {servo.name: servo for servo in rig.servos}
     for name in names:

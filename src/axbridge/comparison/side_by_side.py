@@ -82,7 +82,6 @@ class Pair:
 
     name: str  # of the servo in the reference
     other_name: str  # of the servo in the other recording
-    samples: int  # number of common times
     seconds: float  # from the first common time to the last, s
     coverage: Coverage  # extent of the comparison
     shift: float | None  # delay of the other recording, s; None if unknown
@@ -93,7 +92,7 @@ class Pair:
     _sides: Sides = field(repr=False, compare=False)
 
     def __repr__(self) -> str:
-        return f"<Pair {self.name!r}: {self.samples} common times, rms error {self.plain.rmse:.2f}°>"
+        return f"<Pair {self.name!r}: {self.plain.samples} common samples, rms error {self.plain.rmse:.2f}°>"
 
     @property
     def motions(self) -> Motions:
@@ -163,7 +162,7 @@ def pair_of(sides: Sides, names: tuple[str, str], tracks: tuple[Track, Track], l
     segments = [segment for segment in sides.segments if segment.data.get("servo", names[0]) == names[0]]
     parts = tuple(_part(a, b, segment, sides, both) for segment in segments)
     seconds = float(both.time[-1] - both.time[0]) if len(both.time) else 0.0
-    return Pair(*names, len(both.time), seconds, _coverage(a, b, sides), shift, plain, aligned, parts, sides)
+    return Pair(*names, seconds, _coverage(a, b, sides), shift, plain, aligned, parts, sides)
 
 
 def _matched(segments: Sequence[Segment], others: Sequence[Segment]) -> list[tuple[Segment, Segment]]:

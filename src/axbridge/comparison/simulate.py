@@ -201,7 +201,7 @@ def _limit(servo: Servo, track: Track, index: int) -> None:
 def _time_slices(tracks: Iterable[Track], together: float, longest: float) -> list[tuple[float, float, bool]]:
     """Return slices without gaps, from the first sample or goal to beyond the last; none longer than `longest` (s).
 
-    Each has its begin and end, s, and whether goals were sent at its begin; also True for the first slice.
+    Each has begin and end, s, and whether goals were sent at its begin; True for the first.
     """
     tracks = list(tracks)
     sampled = np.unique(np.concatenate([track.time for track in tracks]))

@@ -88,7 +88,7 @@ def _fall(comparison: Comparison, falls: Sequence[tuple[float, float]], referenc
 
 
 def _agreement(comparison: Comparison, pair: Pair, subject: str, other: str, inside: BoolArray) -> str:
-    """Return the error of the motions `inside`, without a shift and with the best shift removed; "" without samples."""
+    """Return the error `inside`, as it is and with the best shift removed; "" without samples."""
     both = pair.motions
     reference = np.where(inside, both.reference, np.nan)
     plain = deviation(reference, both.other)
@@ -113,7 +113,7 @@ def _ms(seconds: float) -> str:
 
 
 def deviation_table(*comparisons: Comparison) -> Table:
-    """Return the errors by servo, largest first, without a shift and with the shift removed; of each candidate."""
+    """Return each candidate's errors by servo, largest first, as they are and aligned."""
     header = ("servo", "MAE °", "RMSE °", "MSE deg²", "worst °", "shift", "RMSE ° aligned", "MSE deg² aligned")
     rows = [
         (
@@ -130,7 +130,7 @@ def deviation_table(*comparisons: Comparison) -> Table:
 
 
 def response_tables(comparison: Comparison, pair: Pair, beside: Comparison | None = None) -> list[Table]:
-    """Return a table for each kind of segment of one servo: the figures of all sides, and the errors."""
+    """Return a table for each kind of segment of one servo: all sides' figures and errors."""
     labels, pairs = [*comparison.labels], [pair]
     if beside is not None:
         labels.append(beside.labels[1])
@@ -150,7 +150,7 @@ def response_tables(comparison: Comparison, pair: Pair, beside: Comparison | Non
         header = (kind or "part", *(f"{row.text}, {row.unit}" for row in figures), "RMSE °", "MSE deg²")
         table = tables.get(kind, Table(f"{pair.name}: {what}", header, ()))
         tables[kind] = replace(table, rows=(*table.rows, (part.name, *map(" / ".join, cells))))
-    return sorted(tables.values(), key=lambda table: table.header[0] == "part")  # without a measure: last
+    return sorted(tables.values(), key=lambda table: table.header[0] == "part")
 
 
 def errors_beside(*comparisons: Comparison) -> dict[str, tuple[Deviation, ...]]:

@@ -110,7 +110,7 @@ class WalkSide:
 
     @cached_property
     def power(self) -> FloatArray | None:
-        """Mean power of all servos in the 20 ms after each time of `grid`, W; None if no motor model is known."""
+        """Mean power of all servos in the 20 ms after each time of `grid`, W; None if unknown."""
         if (draw := power_draw(self.recording)) is None:
             return None
         time, watt = draw
@@ -123,7 +123,7 @@ class WalkSide:
     def zmp(self) -> Zmp | None:
         """The zero-moment point: measured by a simulation, else computed from the joints' angles, else None."""
         begin, end = self.span
-        with suppress(AxBridgeError):  # e.g. meshes, a joint's samples or MuJoCo are missing: knees can be compared
+        with suppress(AxBridgeError):  # e.g. meshes, a joint or MuJoCo are missing
             robot = on_two_feet(rig_of(self.recording))
             measured = None if robot is None else measured_zmp(self.recording, robot)
             if measured is not None:
@@ -276,7 +276,7 @@ def walk_parts(sides: Sequence[WalkSide]) -> list[str]:
 
     knees = []
     for name in reference.knees:
-        grid = reference.grid  # one for each panel, as curves with the same times are thinned together
+        grid = reference.grid  # curves with the same times are thinned together
         goal = np.degrees(reference.at(name, "command", grid))
         lines = [] if np.isnan(goal).all() else [Curve(grid, goal, "goal", "command", width=4.0)]
         lines += [
@@ -317,7 +317,7 @@ def walk_parts(sides: Sequence[WalkSide]) -> list[str]:
 def power_draw(recording: Recording) -> tuple[FloatArray, FloatArray] | None:
     """Return times, s, every millisecond, (n,), and the power of all servos, W, (n,).
 
-    If a servo's loop cannot be simulated, its recorded power is interpolated. None if no servo has either.
+    A servo without a model has its recorded power, interpolated. None if no servo has either.
     """
     tracks = [track for track in recording.values() if len(track) >= _MIN_SAMPLES]
     if not tracks:
@@ -335,7 +335,7 @@ def power_draw(recording: Recording) -> tuple[FloatArray, FloatArray] | None:
 
 
 def _modelled(recording: Recording, rig: Rig, track: Track, time: FloatArray) -> FloatArray | None:
-    """Return the power of a servo, W, (n,), at `time`, which has every millisecond; None without a model or goals."""
+    """Return the power of a servo, W, (n,), every millisecond; None without model or goals."""
     table = (recording.metadata.get("models") or {}).get(track.name, {})
     known = all(np.isfinite(column).any() for column in (track.command, track.position))
     if not known or not np.isnan(track.duty).all():
