@@ -19,7 +19,7 @@ from axbridge.comparison.page import table_text
 from axbridge.comparison.recorded_dynamics import footing, joints_of_robot, measured_zmp, on_two_feet
 from axbridge.comparison.recorded_runs import runs_of
 from axbridge.comparison.simulate import simulate
-from axbridge.comparison.walks import document, power_draw, sides_of, walk_headline, walk_table, zmp_apart
+from axbridge.comparison.walks import document, power_draw, sides_of, walk_headline, walk_table
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError, RigError, UsageError
 from axbridge.recording.provenance import describe, rig_of
@@ -78,7 +78,7 @@ def shares_of_travel(figures):
 
 
 def test_a_walk_repeated_with_its_own_model_is_closer_than_with_another(sides, walked, repeated, tmp_path):
-    real, same, _ = sides
+    real = sides[0]
     figures = document(sides)
     near, far = (shares_of_travel(figures[label]) for label in ("ax12", "lima2009"))
     assert list(near) == ["left_knee", "right_knee"]
@@ -86,7 +86,7 @@ def test_a_walk_repeated_with_its_own_model_is_closer_than_with_another(sides, w
     watts = [figures[side.label]["mean_power_w"] for side in sides]
     assert watts[1] == pytest.approx(watts[0], rel=0.05)
     assert watts[2] < 0.6 * watts[0]
-    assert max(zmp_apart(real.zmp, same.zmp)) < 0.015
+    assert max(figures["ax12"]["zmp"][key] for key in ("rms_ahead_m", "rms_left_m")) < 0.015
     assert [side.zmp.origin for side in sides] == ["measured", "by its joints", "by its joints"]
     assert np.diff(real.steps) == pytest.approx([0.65] * 4, abs=0.01)  # three steps, and a closing one
     stepping = (real.grid >= real.steps[0]) & (real.grid < real.steps[-1])

@@ -271,7 +271,7 @@ def _carried(recording: Recording, rig: Rig, servo: ServoConfig) -> CarriedRecor
     motion = joints_motion(recording, rig, tree, track.time)
     known = np.ones(len(track), dtype=np.bool_)
     if rig.world.fixed_base:
-        load = _load(tree, joint, motion, np.tile(rig.world.gravity, (len(track), 1)))
+        load = load_of(tree, joint, motion, np.tile(rig.world.gravity, (len(track), 1)))
     else:
         load, known = _on_foot(recording, rig, servo)
         track = replace(track, velocity=motion[1][:, joint])  # Present Speed is too coarse as a start
@@ -309,11 +309,11 @@ def _on_foot(recording: Recording, rig: Rig, servo: ServoConfig) -> tuple[FloatA
     load = np.zeros((len(track), CARRIED))
     for view, chosen in zip(stance.views, (stance.lifted <= 0, stance.lifted > 0), strict=True):
         joint = view.tree.names.index(servo.joint)
-        load[chosen] = _load(view.tree, joint, view.motion, view.gravity)[chosen]
+        load[chosen] = load_of(view.tree, joint, view.motion, view.gravity)[chosen]
     return load, known
 
 
-def _load(tree: Tree, joint: int, motion: Motion, gravity: FloatArray) -> FloatArray:
+def load_of(tree: Tree, joint: int, motion: Motion, gravity: FloatArray) -> FloatArray:
     """Return the load of a joint (l, CARRIED) along a motion in which the robot is touched only at its base."""
     pieces = []
     for first in range(0, len(gravity), _BLOCK):

@@ -11,7 +11,7 @@ import numpy as np
 
 from axbridge.arrays import BoolArray, FloatArray
 from axbridge.comparison.metrics import resample
-from axbridge.comparison.recorded_dynamics import CarriedRecording, check_hinge
+from axbridge.comparison.recorded_dynamics import CarriedRecording, check_hinge, load_of
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig, ServoSpec
 from axbridge.config.rig_tables import ServoConfig
@@ -19,7 +19,6 @@ from axbridge.errors import RecordingError, RigError
 from axbridge.recording.import_wizard import restored
 from axbridge.recording.recording import Recording, Track
 from axbridge.servo.columns import Command, Param, Passive, pack
-from axbridge.sim.body.inverse_dynamics import wrenches
 from axbridge.sim.runs import FREE, JOINT_MODE, Regime, Runs
 from axbridge.units import RPM
 from axbridge.virtual.servo import loop_row
@@ -50,13 +49,9 @@ def arm_of(rig: Rig, servo: ServoConfig) -> Arm:
     if len(tree.joints) > 1 or not rig.world.fixed_base:
         hint = "identification needs one arm on a fixed base; of a robot, say which servo: --servo NAME"
         raise RigError(rig.urdf_path(), f"joint {servo.joint}", "is one of several moving parts", hint)
-    # The torque at angle θ is inertia·θ'' - a·cos θ - b·sin θ.
-    gravity = np.array([(0.0, 0.0, 0.0), rig.world.gravity, rig.world.gravity])
-    columns = (0.0, 0.0, math.pi / 2), (1.0, 0.0, 0.0), (0.0, 0.0, 0.0)
-    position, pushed, still = (np.array([column]).T for column in columns)
-    inertia, a, b = wrenches(tree, position, still, pushed, gravity).torque[:, 0] * (1.0, -1.0, -1.0)
-    phase = math.atan2(-a, -b) if math.hypot(a, b) else 0.0
-    return Arm(float(inertia), math.hypot(a, b), phase, rig.specs[servo.name].stops)
+    still = np.zeros((1, 1))
+    inertia, a, b, _ = load_of(tree, 0, (still, still, still), np.array([rig.world.gravity]))[0].tolist()
+    return Arm(inertia, math.hypot(a, b), math.atan2(b, a), rig.specs[servo.name].stops)
 
 
 def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:

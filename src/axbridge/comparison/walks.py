@@ -192,17 +192,11 @@ def document(sides: Sequence[WalkSide]) -> dict[str, Any]:
                     share = error / travel if travel > _STILL else None
                     facts["knees"][name] = {"rmse_deg": error, "share_of_reach": share}
             if side.zmp is not None and reference.zmp is not None:
-                ahead, left = zmp_apart(reference.zmp, side.zmp)
-                facts["zmp"] |= {"rms_ahead_m": ahead, "rms_left_m": left}
+                for axis, key in enumerate(("rms_ahead_m", "rms_left_m")):
+                    there = resample(side.zmp.time, side.zmp.place[:, axis], reference.zmp.time)
+                    facts["zmp"][key] = math.sqrt(float(np.nanmean((there - reference.zmp.place[:, axis]) ** 2)))
         figures[side.label] = facts
     return figures
-
-
-def zmp_apart(first: Zmp, other: Zmp) -> tuple[float, float]:
-    """Return the RMS difference of two zero-moment points, ahead and to the left, m."""
-    there = (resample(other.time, place, first.time) for place in other.place.T)
-    ahead, left = (float(np.nanmean((a - b) ** 2)) for a, b in zip(there, first.place.T, strict=True))
-    return math.sqrt(ahead), math.sqrt(left)
 
 
 def walk_headline(sides: Sequence[WalkSide]) -> str:
