@@ -36,8 +36,9 @@ def inverse(rotation: Quaternion) -> Quaternion:
 
 def turned(vector: Vector, rotation: Quaternion) -> Vector:
     """Return the vector rotated by a unit quaternion."""
-    x, y, z, _ = product(product(rotation, (*vector, 0.0)), inverse(rotation))
-    return x, y, z
+    (a, b, c), (x, y, z, w) = vector, rotation
+    u, v, s = 2 * (y * c - z * b), 2 * (z * a - x * c), 2 * (x * b - y * a)
+    return a + w * u + y * s - z * v, b + w * v + z * u - x * s, c + w * s + x * v - y * u
 
 
 def crossed(one: Vector, other: Vector) -> Vector:

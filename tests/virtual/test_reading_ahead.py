@@ -21,7 +21,7 @@ class PacketBus(VirtualBus):
     def __init__(self, world):
         super().__init__(world)
         for servo in world.servos.values():
-            servo.firmware.follow = servo.firmware.scale = servo.firmware.alarm_limits = lambda *_: None
+            servo.firmware.follow = servo.firmware.alarm_limits = lambda *_: None
             servo.push(world.now())
 
     def _read_next(self, requests, answers):

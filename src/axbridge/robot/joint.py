@@ -257,11 +257,11 @@ class Joint:
             self._warned.add(capability)
             warn(f"servo {self.config.name!r} {EMULATION[capability]}")
 
-    def warn_clipped(self, command: str, checked: checks.Checked) -> None:
+    def warn_clipped(self, command: str, value: float, warning: str) -> None:
         """Warn of a clipped value once for each command and end of the range: loops repeat commands."""
-        if checked.warning and (key := (command, (checked.value or 0.0) > 0)) not in self._warned:
+        if warning and (key := (command, value > 0)) not in self._warned:
             self._warned.add(key)
-            self.warn(checked.warning, command)
+            self.warn(warning, command)
 
     def warn(self, message: str, command: str = "") -> None:
         """Warn of a command to this joint, with the unit of its numbers."""

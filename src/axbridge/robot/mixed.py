@@ -41,6 +41,7 @@ from axbridge.servo.columns import State
 from axbridge.sim.bank import ServoBank
 from axbridge.sim.support import supported
 from axbridge.virtual.framing import Framing
+from axbridge.virtual.sensors import Count
 from axbridge.virtual.world import World
 
 _log = logging.getLogger(__name__)
@@ -266,8 +267,9 @@ class MixedPort(Port):
         if len(packet.params) != length or not places.keys() >= set(span):
             return
         count = position.decode(bytes(packet.params[places[place]] for place in span))
-        away = firmware.side * (count - firmware.position(firmware.state_at(self._sampled))) * firmware.units.position
-        if abs(away := math.fmod(away, math.tau)) > BY_HAND:
+        sampled = firmware.counts(firmware.state_at(self._sampled))[Count.POSITION]
+        away = math.fmod(firmware.side * (count - sampled) * firmware.units.position, math.tau)
+        if abs(away) > BY_HAND:
             self._world.world.bank.place(double.row, double.motors.state.item(double.row, State.READING) + away)
 
     # -- the port -----------------------------------------------------------------------------------------------------

@@ -455,13 +455,13 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         if not math.isfinite(goal):
             raise UsageError(f"{goal} is no position for {servo.name!r} to go to", "give rad")
         joint.refuse_degrees(goal)
-        end = joint.check(goal)
-        assert end.value is not None  # the goal is finite
-        if end.warning:
-            joint.warn(end.warning, "position")
+        end, warning = joint.check(goal)
+        assert end is not None  # the goal is finite
+        if warning:
+            joint.warn(warning, "position")
         if not joint.torque_enabled:
             servo.torque_on()
-        return path_start(servo), end.value
+        return path_start(servo), end
 
     # ---- the servos by name
 

@@ -136,11 +136,13 @@ class SimulatedSensor:
             self._faster = x, y, z
             self._before, self._moved = motion, speed
         x, y, z = (gain - fall for gain, fall in zip(self._faster, self._gravity, strict=True))
-        push, spin = turned((x, y, z), inverse(axes)), turned(motion.spin, inverse(axes))
-        wobble = of_roll_pitch_yaw(*self._noisy((0.0, 0.0, 0.0), config.orientation_noise))
+        local = inverse(axes)
+        push, spin = turned((x, y, z), local), turned(motion.spin, local)
+        if config.orientation_noise:
+            axes = product(axes, of_roll_pitch_yaw(*self._noisy((0.0, 0.0, 0.0), config.orientation_noise)))
         return ImuSample(
             time,
-            product(axes, wobble),
+            axes,
             _summed([self._noisy(spin, config.rate_noise), config.rate_bias]),
             _summed([self._noisy(push, config.acceleration_noise), config.acceleration_bias]),
         )
@@ -161,6 +163,8 @@ class SimulatedSensor:
         return farthest if distance >= farthest else min(farthest, max(0.0, distance + self._gauss(self._config.noise)))
 
     def _noisy(self, values: Vector, deviation: float) -> Vector:
+        if not deviation:
+            return values
         x, y, z = values
         return x + self._gauss(deviation), y + self._gauss(deviation), z + self._gauss(deviation)
 

@@ -104,13 +104,13 @@ class Servo(CommandedByMethods):
         Raises:
             UnsupportedOperation: the drive has no acceleration limit.
         """
-        checked = checks.acceleration(self._number(acceleration, "an acceleration"))
-        if checked.value is None:
-            self._joint.warn(checked.warning, "acceleration")
+        value, warning = checks.acceleration(self._number(acceleration, "an acceleration"))
+        if value is None:
+            self._joint.warn(warning, "acceleration")
             return
-        if checked.value != -1:
+        if value != -1:
             self._joint.require("acceleration")
-        self._joint.setpoints.acceleration = checked.value
+        self._joint.setpoints.acceleration = value
 
     def set_available_torque(self, torque: float) -> None:
         """Limit the motor's torque, N·m or N; 0 leaves it limp.
@@ -118,12 +118,12 @@ class Servo(CommandedByMethods):
         Clipped to `max_torque`. NaN and negative values are refused. On a Dynamixel this limits the duty, exact at
         stall. An X servo in current-based position mode limits its current.
         """
-        checked = checks.available_torque(self._number(torque, "a torque"), self.max_torque)
-        if checked.value is None:
-            self._joint.warn(checked.warning, "torque")
+        value, warning = checks.available_torque(self._number(torque, "a torque"), self.max_torque)
+        if value is None:
+            self._joint.warn(warning, "torque")
         else:
-            self._joint.setpoints.available_torque = checked.value
-            self._joint.warn_clipped("available torque", checked)
+            self._joint.setpoints.available_torque = value
+            self._joint.warn_clipped("available torque", value, warning)
 
     def set_control_pid(self, p: float, i: float, d: float) -> None:
         """Set the gains of Webots' PID on velocity; the integral begins at 0.
@@ -304,14 +304,14 @@ class Servo(CommandedByMethods):
     def _validate(self, command: str, check: Callable[[Joint], checks.Checked]) -> Iterator[tuple[Joint, float]]:
         """Yield this joint and its coupled joints with their checked values; warn of a clipped or refused value."""
         for joint in (self._joint, *self._joint.siblings):
-            checked = check(joint)
-            if checked.value is None:
-                self._joint.warn(checked.warning, command)
+            value, warning = check(joint)
+            if value is None:
+                self._joint.warn(warning, command)
                 return
-            yield joint, checked.value
+            yield joint, value
             if joint is self._joint:
                 joint.unsent[self.name] = time.monotonic()
-                joint.warn_clipped(command, checked)
+                joint.warn_clipped(command, value, warning)
 
     # ---- set-points and limits
 

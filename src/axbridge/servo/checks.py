@@ -7,16 +7,12 @@ for a linear joint. A value that is not a number raises UsageError.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, SupportsFloat, cast
+from typing import SupportsFloat, cast
 
 from axbridge.errors import UsageError
 
-
-class Checked(NamedTuple):
-    """Result of a check."""
-
-    value: float | None  # the value to store; None = refused, keep the old value
-    warning: str = ""  # why the value differs from the request; empty when it does not
+# The value to store, or None for a refused one, which leaves the old value; and why it differs from the request, or "".
+Checked = tuple[float | None, str]
 
 
 def number(value: object, what: str) -> float:
@@ -38,14 +34,14 @@ def position(request: float, low: float, high: float, *, angle: bool = False) ->
     """
     value = float(request)
     if low <= value <= high or math.isinf(value):
-        return Checked(value)
+        return value, ""
     if math.isnan(value):
-        return Checked(None, "position must not be NaN; the target stays")
+        return None, "position must not be NaN; the target stays"
     warning = f"too {'big' if value > high else 'low'} requested position: {value:g} "
     warning += f"> {high:g}" if value > high else f"< {low:g}"
     if angle and is_no_angle(value, low, high) and low <= (meant := math.radians(value)) <= high:
         warning += f" (radians? {value:g}° is {meant:.4g})"
-    return Checked(high if value > high else low, warning)
+    return high if value > high else low, warning
 
 
 def is_no_angle(request: float, low: float, high: float) -> bool:
@@ -56,21 +52,21 @@ def is_no_angle(request: float, low: float, high: float) -> bool:
 def velocity(request: float, maximum: float, *, endless: bool) -> Checked:
     """Check a velocity set-point: clip it to ±`maximum`; negative only in velocity control (`endless`)."""
     if request < 0 and not endless:
-        return Checked(None, f"negative velocity {request:g} in position control; the old one stays")
+        return None, f"negative velocity {request:g} in position control; the old one stays"
     return _clipped(request, maximum, "velocity", f"max_velocity {maximum:g}")
 
 
 def acceleration(request: float) -> Checked:
     """Check an acceleration limit; -1 = none."""
     if math.isnan(request) or (request < 0 and request != -1):
-        return Checked(None, f"acceleration must be positive, or -1 for unlimited, not {request:g}; the old one stays")
-    return Checked(-1.0 if math.isinf(request) else float(request))
+        return None, f"acceleration must be positive, or -1 for unlimited, not {request:g}; the old one stays"
+    return -1.0 if math.isinf(request) else float(request), ""
 
 
 def available_torque(request: float, maximum: float) -> Checked:
     """Check a torque limit: clip it to `maximum`."""
     if math.isnan(request) or request < 0:
-        return Checked(None, f"available torque must be positive, not {request:g}; the old one stays")
+        return None, f"available torque must be positive, not {request:g}; the old one stays"
     return _clipped(request, maximum, "available torque", f"max_torque {maximum:g}")
 
 
@@ -86,10 +82,10 @@ def duty(request: float) -> Checked:
 
 def _clipped(request: float, largest: float, what: str, limit: str) -> Checked:
     if math.isnan(request):
-        return Checked(None, f"{what} must not be NaN; the old one stays")
+        return None, f"{what} must not be NaN; the old one stays"
     if abs(request) > largest:
-        return Checked(math.copysign(largest, request), f"requested {what} {request:g} exceeds {limit}")
-    return Checked(float(request))
+        return math.copysign(largest, request), f"requested {what} {request:g} exceeds {limit}"
+    return float(request), ""
 
 
 def gains(p: float, i: float, d: float) -> str:

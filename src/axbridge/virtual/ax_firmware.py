@@ -6,6 +6,7 @@ The profile has a flag for each behaviour that differs between firmwares.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import ClassVar
 
 from axbridge.config.registers import Address
@@ -13,10 +14,11 @@ from axbridge.jit import plain as plain_python
 from axbridge.servo.columns import Command, Mode, State
 from axbridge.servo.position_laws import compliance
 from axbridge.units import FULL_SCALE, bits_to_signed, sign_magnitude
-from axbridge.virtual.firmware import Firmware, Scale, SensorCounts, Written
+from axbridge.virtual.firmware import Firmware, Written
+from axbridge.virtual.sensors import Count, Sensors
 
 _TORQUE = int(Address.TORQUE_ENABLE)
-_READING, _SPEED = int(State.READING), int(State.SPEED)
+_READING, _POSITION, _SPEED = int(State.READING), int(Count.POSITION), int(Count.SPEED)
 _JOINT = Mode.JOINT  # often read; an enum takes longer
 _TURN = 2 * math.pi
 _ACCELERATION_UNIT = math.radians(8.583)  # rad/s² per count of the MX goal acceleration
@@ -50,12 +52,9 @@ class AxFirmware(Firmware):
 
     def forget_turns(self, time: float) -> None:
         turn = self.units.counts + 1
-        self._lost_turns = self._raw(self.state_at(time)[_READING]) // turn * turn
+        count = round(self.zero + self.state_at(time)[_READING] / self.units.position)
+        self._lost_turns = count // turn * turn
         self.copy_present(time)
-
-    def _raw(self, reading: float) -> int:
-        """Return the position count at `reading` (rad), whole turns included."""
-        return round(self.zero + reading / self.units.position)
 
     def configure(self) -> None:
         self._middle = (0.5 * self.units.counts - self.zero) * self.units.position  # rad: middle of the sensor's range
@@ -127,14 +126,19 @@ class AxFirmware(Firmware):
     def driven(self) -> bool:
         return self.powered and (self._wheel_drive or self.table.data[_TORQUE] != 0)
 
-    def count(self, reading: float) -> int:
-        count = self._raw(reading)
+    def encoder(self) -> Sensors:
+        unit, most = self.units.position, self.units.counts
         if self.multi_turn:
-            divider = max(self.table.get("resolution_divider", 1), 1)
-            return max(-32768, min(32767, (count - self._lost_turns) // divider + self.table.get("multi_turn_offset")))
-        if not 0 <= count <= self.units.counts:  # in the dead zone the wiper has no contact: report the nearer end
-            count = round(self.zero + (reading - self._turns(reading)) / self.units.position)
-        return max(0, min(self.units.counts, count))
+            lost, shift = self._lost_turns, self.table.get("multi_turn_offset")
+            return Sensors(self.zero, unit, 0.0, 0.0, lost, self._divider, shift, -32768, 32767)
+        turn = _TURN / unit
+        # In the dead zone, the wiper has no contact: the position is the nearer end.
+        return Sensors(self.zero, unit, turn, 0.5 * (most - turn), low=0, high=most)
+
+    @property
+    def _divider(self) -> int:
+        """Resolution Divider of a multi-turn position."""
+        return max(self.table.get("resolution_divider", 1), 1)
 
     def _turns(self, reading: float) -> float:
         """Return the whole turns in `reading`, in rad: the sensor only measures the angle within one turn.
@@ -149,58 +153,57 @@ class AxFirmware(Firmware):
         """Return whether `reading` (rad) is in the sensor's dead zone."""
         return not -0.5 <= self.zero + (reading - self._turns(reading)) / self.units.position <= self.units.counts + 0.5
 
-    def _misread(self, counts: SensorCounts, state: list[float]) -> SensorCounts:
+    def _misread(self, counts: list[int], state: Sequence[float]) -> list[int]:
         """Return the counts with the errors in speed and load that the dead zone causes.
 
         Present Speed is a difference of positions. It is 0 while the position stays at one end, and above the motor's
         maximum speed when the position jumps to the other end. Present Load has an error in proportion, and overflows.
         """
         reading, wheel = state[_READING], self.mode is not Mode.JOINT
-        before = reading - state[_SPEED] * _SPEED_TIME
+        before = reading - state[State.SPEED] * _SPEED_TIME
         crossed = wheel and (self._is_dead(before) or self._turns(before) != self._turns(reading))
         if self.stuck is not None or not (crossed or self._is_dead(reading)):
             return counts
-        change = (self.count(reading) - self.count(before)) * self.units.position
+        earlier = [*state]
+        earlier[_READING] = before
+        position, given, load, *others = counts
+        change = (position - self.counts(earlier)[Count.POSITION]) * self.units.position
         speed = round(change / _SPEED_TIME / self.units.speed)
-        load = counts.load + _LOAD_PER_SPEED * (counts.speed - speed) * self.driven
-        return counts._replace(speed=speed, load=int(math.copysign(abs(load) % (self.units.full_load + 1), load)))
+        load += _LOAD_PER_SPEED * (given - speed) * self.driven
+        return [position, speed, int(math.copysign(abs(load) % (self.units.full_load + 1), load)), *others]
 
-    def block(self, counts: SensorCounts, state: list[float], time: float) -> tuple[int, ...]:
-        sure = self.mode is Mode.JOINT and 0 < counts.position < self.units.counts
-        counts = self._misread(counts, state) if self._has_dead_zone and not sure else counts
-        words, quirk = super().block(counts, state, time), self.profile.behaviour.speed_quirk
-        if abs(counts.speed) > FULL_SCALE:  # RX-64: 3154, AX-12: 3408 (DynamixelSDK 436)
-            words = (words[0], sign_magnitude(counts.speed, 10) & 0xFFFF, *words[2:])
+    def block(self, counts: list[int], state: Sequence[float], time: float) -> Sequence[int]:
+        position = counts[_POSITION]
+        if self._has_dead_zone and not (self.mode is _JOINT and 0 < position < self.units.counts):
+            counts = self._misread(counts, state)
+        words, quirk, count = super().block(counts, state, time), self.profile.behaviour.speed_quirk, counts[_SPEED]
+        if abs(count) > FULL_SCALE:  # RX-64: 3154, AX-12: 3408 (DynamixelSDK 436)
+            words = (words[0], sign_magnitude(count, 10) & 0xFFFF, *words[2:])
         if quirk == "none":
             return words
-        position, speed, *others = words
-        if quirk == "stale" and counts.position == self._last_position:
+        first, speed, *others = words
+        if quirk == "stale" and position == self._last_position:
             speed = self.table["present_speed"]
-        elif quirk == "garbage_high_bits" and counts.speed and self.mode is not Mode.JOINT:
+        elif quirk == "garbage_high_bits" and count and self.mode is not _JOINT:
             speed |= 0x0800
-        self._last_position = counts.position
-        return position, speed, *others
+        self._last_position = position
+        return first, speed, *others
 
-    def scale(self) -> Scale | None:
-        """See `Firmware.scale`; None in wheel mode with a dead zone, and in multi-turn mode."""
-        plain = not self.multi_turn and self.profile.behaviour.speed_quirk == "none"
-        return self._scale(self.zero, 0) if plain and (self.mode is Mode.JOINT or not self._has_dead_zone) else None
-
-    def refresh_rest(self, counts: SensorCounts, state: list[float], time: float) -> None:  # noqa: ARG002
+    def refresh_rest(self, counts: list[int], state: Sequence[float], time: float) -> None:  # noqa: ARG002
         table = self.table
         powered = self.driven and table["torque_limit"] != 0  # a shutdown leaves Torque Enable at 1
         table["moving"] = int(powered and self._is_moving(counts, busy=time < self._moving_until))
         if "realtime_tick" in table:
             table["realtime_tick"] = self.tick(time)
 
-    def _is_moving(self, counts: SensorCounts, *, busy: bool) -> bool:
+    def _is_moving(self, counts: list[int], *, busy: bool) -> bool:
         """Return whether the servo is away from its goal, and turns or is about to."""
         table = self.table
         if self.mode is not Mode.JOINT:
-            return counts.speed != 0 and bits_to_signed(table["moving_speed"]) != 0
-        error = table["goal_position"] - counts.position
+            return counts[_SPEED] != 0 and bits_to_signed(table["moving_speed"]) != 0
+        error = table["goal_position"] - counts[_POSITION]
         margin = table.get("ccw_compliance_margin" if error > 0 else "cw_compliance_margin", 1)
-        return bool((counts.speed or busy) and abs(error) > margin)
+        return bool((counts[_SPEED] or busy) and abs(error) > margin)
 
     # -- the motor ---------------------------------------------------------------------------------------------------
 
@@ -208,8 +211,7 @@ class AxFirmware(Firmware):
         """See `Firmware.set_point`; the goal is in the turn that the sensor measures."""
         (goal, speed), table, units = goals, self.table, self.units
         if self.multi_turn:
-            divider = max(table.get("resolution_divider", 1), 1)
-            goal = (goal - table.get("multi_turn_offset")) * divider + self._lost_turns
+            goal = (goal - table.get("multi_turn_offset")) * self._divider + self._lost_turns
         turned = self._turns(reading) if self.mode is _JOINT and self.stuck is None else 0.0
         return (goal - self.zero) * units.position + turned, speed * units.speed
 

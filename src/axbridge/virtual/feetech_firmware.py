@@ -6,7 +6,7 @@ docs/servos.md lists the behaviour that no register table defines.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar
 
 from axbridge.config.profile import FirmwareProfile
@@ -14,7 +14,8 @@ from axbridge.errors import FeetechError
 from axbridge.servo.columns import Command, Mode, State
 from axbridge.virtual.alarms import AlarmLimits, Alarms
 from axbridge.virtual.control_table import ControlTable
-from axbridge.virtual.firmware import Firmware, Scale, SensorCounts, Written
+from axbridge.virtual.firmware import Firmware, Written
+from axbridge.virtual.sensors import Count, Sensors
 
 _OVERLOAD, _OVERCURRENT = int(FeetechError.OVERLOAD), int(FeetechError.OVERCURRENT)
 _SET_MIDDLE = 128  # value of Torque Enable
@@ -223,12 +224,11 @@ class FeetechFirmware(Firmware):
         count = self._encoder_zero + reading / self.units.position - self._offset
         return math.floor((count + 0.5) / self._turn) * self._turn
 
-    def count(self, reading: float) -> int:
-        return self._encoder(reading) - self._offset - self._turns(reading)
-
-    def scale(self) -> Scale | None:
-        turns = self._lost_turns if self.table.get("phase") & _MANY_TURNS else 0
-        return self._scale(self._encoder_zero, self._offset + turns)
+    def encoder(self) -> Sensors:
+        offset, unit = self._offset, self.units.position
+        if self.table.get("phase") & _MANY_TURNS:
+            return Sensors(self._encoder_zero, unit, shift=-offset - self._lost_turns)
+        return Sensors(self._encoder_zero, unit, self._turn, offset - 0.5, shift=-offset)
 
     def _goal(self, reading: float) -> float:
         """Return the shaft's angle (rad) at the goal, for a shaft at `reading` (rad)."""
@@ -237,11 +237,13 @@ class FeetechFirmware(Firmware):
         count = self.table["goal_position"] + self._offset + self._turns(reading)
         return (count - self._encoder_zero) * self.units.position
 
-    def refresh_rest(self, counts: SensorCounts, state: list[float], time: float) -> None:  # noqa: ARG002
+    def refresh_rest(self, counts: list[int], state: Sequence[float], time: float) -> None:  # noqa: ARG002
         table = self.table
         table["status"] = self.alarms.bits
         is_far = self.driven and abs(self._goal(state[State.READING]) - state[State.REFERENCE]) > self.units.position
-        table["moving"] = int(abs(counts.speed) > table.get("moving_threshold") or (is_far and self.mode == _POSITION))
+        table["moving"] = int(
+            abs(counts[Count.SPEED]) > table.get("moving_threshold") or (is_far and self.mode == _POSITION)
+        )
         if "present_current" in table:
             table["present_current"] = round(abs(state[State.CURRENT]) / _AMPERE)
             table["goal_position_echo"] = table["goal_position"]

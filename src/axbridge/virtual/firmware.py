@@ -10,19 +10,19 @@ from __future__ import annotations
 import math
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
 from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.config.profile import FirmwareProfile, Register, compliance_slope
-from axbridge.servo.columns import Command, State
+from axbridge.jit import plain
+from axbridge.servo.columns import Command
 from axbridge.units import Units, sign_magnitude
 from axbridge.virtual.alarms import AlarmLimits, Alarms
 from axbridge.virtual.control_table import FORMS, ControlTable
+from axbridge.virtual.sensors import Count, Sensors, count
 
-_READING, _SPEED, _DUTY = int(State.READING), int(State.SPEED), int(State.DUTY)
-_VOLTAGE, _TEMPERATURE = int(State.VOLTAGE), int(State.TEMPERATURE)
-_BYTE = 255
+_PLANNED = int(Count.PLANNED)
 _ANYWHERE = (-math.inf, math.inf)
 
 Convert = Callable[[int, Units], float]
@@ -68,32 +68,6 @@ class Written(NamedTuple):
     values: Mapping[str, int]
     before: Mapping[str, int]
     time: float
-
-
-class SensorCounts(NamedTuple):
-    """Readings of the sensors, in signed counts."""
-
-    position: int
-    speed: int
-    load: int
-    voltage: int
-    temperature: int
-
-
-class Scale(NamedTuple):
-    """Registers of `BLOCK`, in counts, from the motor's state: round(state / unit · factor + zero) - shift.
-
-    It holds for counts from `low` to `high`. Each field has one value per reading, in the order of `SensorCounts`.
-    """
-
-    size: tuple[float, ...]  # bytes; negative: high byte first
-    unit: tuple[float, ...]
-    factor: tuple[float, ...]
-    zero: tuple[float, ...]
-    shift: tuple[float, ...]
-    low: tuple[float, ...]
-    high: tuple[float, ...]
-    sign: tuple[float, ...]  # value of the sign bit of a sign-magnitude word; 0: no sign bit
 
 
 class Firmware(ABC):
@@ -261,72 +235,61 @@ class Firmware(ABC):
         """1, or -1 if the position falls when the shaft's angle rises."""
         return 1
 
-    def position(self, state: list[float]) -> int:
-        """Return Present Position for a row of the state array."""
-        return self.count(state[_READING]) if self.stuck is None else self.stuck
-
     @abstractmethod
-    def count(self, reading: float) -> int:
-        """Return the position count for a shaft at `reading`, rad."""
+    def encoder(self) -> Sensors:
+        """Return how the position sensor counts; the other sensors have their default values."""
+
+    def load_scale(self) -> tuple[float, float]:
+        """Return the counts of Present Load at full duty, and per ampere from the supply."""
+        return self.units.full_load, 0.0
+
+    def sensors(self) -> Sensors:
+        """Return how the sensors count, until the next write, alarm or fault."""
+        side, units = self.side, self.units
+        duty_load, supply_load = self.load_scale() if self.driven else (0.0, 0.0)
+        return self.encoder()._replace(
+            speed_unit=side * units.speed,
+            duty_load=side * duty_load,
+            supply_load=side * supply_load,
+            volt_unit=units.voltage,
+            stuck=math.nan if self.stuck is None else self.stuck,
+            hot=math.nan if self.hot is None else self.hot,
+        )
+
+    def counts(self, state: Sequence[float]) -> list[int]:
+        """Return the readings, in the order of `Count`, for a row of the state array."""
+        counts = [0] * len(Count)
+        plain(count)(state, self.sensors(), counts)  # type: ignore[arg-type]  # lists are faster for one row
+        return counts
 
     def refreshes_block(self, address: int, end: int) -> bool:
         """Return whether a read from `address` to `end` includes registers of `BLOCK`, and none of `REST`."""
         first, begin, last, _ = self.refreshed
         return begin < end <= last and (address >= begin or first == begin) and address < end
 
-    def refresh(self, time: float, state: list[float] | None = None, *, all_: bool = True) -> None:
-        """Write the readings from `state`, a row of the state array; by default that of `time` (s).
+    def refresh(
+        self, time: float, state: Sequence[float] | None = None, counts: list[int] | None = None, *, all_: bool = True
+    ) -> None:
+        """Write the readings from `state`, a row of the state array, or its `counts`; by default those of `time` (s).
 
         Without `all_`, `REST` stays as it is.
         """
-        state, units = self.state_at(time) if state is None else state, self.units
-        voltage = round(state[_VOLTAGE] / units.voltage)
-        temperature = round(state[_TEMPERATURE] if self.hot is None else self.hot)
-        counts = SensorCounts(
-            self.position(state),
-            round(state[_SPEED] / units.speed),
-            self.load(state) if self.driven else 0,
-            voltage if 0 <= voltage < _BYTE else _BYTE if voltage > 0 else 0,
-            temperature if 0 <= temperature < _BYTE else _BYTE if temperature > 0 else 0,
-        )
+        state = self.state_at(time) if state is None else state
+        counts = self.counts(state) if counts is None else counts
         self._block.pack_into(self.table.data, self.refreshed[1], *self.block(counts, state, time))
         if all_:
             self.refresh_rest(counts, state, time)
 
-    def scale(self) -> Scale | None:
-        """Return the readings as a function of the motor's state alone; None if they depend on more."""
-        return None
-
-    def _scale(self, zero: int, shift: int) -> Scale | None:
-        """Return the scale of a sensor that counts from `zero` within one turn, minus `shift`."""
-        if self.stuck is not None or self.hot is not None:
-            return None
-        units, most, order = self.units, self._most, 1 if self.protocol.byteorder == "little" else -1
-        return Scale(
-            (2.0 * order, 2.0 * order, 2.0 * order, 1.0, 1.0),
-            (units.position, units.speed, 1.0, units.voltage, 1.0),
-            (1.0, 1.0, float(units.full_load * self.driven), 1.0, 1.0),
-            (zero, 0.0, 0.0, 0.0, 0.0),
-            (shift, 0.0, 0.0, 0.0, 0.0),
-            (1.0, -most, -most, 0.0, 0.0),  # without the ends of the position range: counts are clipped there
-            (units.counts - 1.0, most, most, _BYTE - 1.0, _BYTE - 1.0),
-            (*((1 << bit if bit else 0) for bit in self._sign_bits), 0.0, 0.0),
-        )
-
-    def load(self, state: list[float]) -> int:
-        """Return Present Load of a driven motor: its duty."""
-        return round(state[_DUTY] * self.units.full_load)
-
-    def block(self, counts: SensorCounts, state: list[float], time: float) -> tuple[int, ...]:  # noqa: ARG002
+    def block(self, counts: list[int], state: Sequence[float], time: float) -> Sequence[int]:  # noqa: ARG002
         """Return the words of the registers of `BLOCK`."""
-        position, speed, load, voltage, temperature = counts
+        position, speed, load, voltage, temperature, _ = counts
         if position >= 0 and 0 <= speed <= self._most and 0 <= load <= self._most:
-            return counts  # the usual case
+            return counts[:_PLANNED]  # the usual case
         position, speed, load = map(_coded, (position, speed, load), self._sign_bits)
         return position, speed, load, voltage, temperature
 
     @abstractmethod
-    def refresh_rest(self, counts: SensorCounts, state: list[float], time: float) -> None:
+    def refresh_rest(self, counts: list[int], state: Sequence[float], time: float) -> None:
         """Write the registers of `REST`."""
 
     # -- the motor ---------------------------------------------------------------------------------------------------

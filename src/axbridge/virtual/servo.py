@@ -25,7 +25,8 @@ from axbridge.virtual.alarms import AlarmLimits
 from axbridge.virtual.ax_firmware import AxFirmware
 from axbridge.virtual.control_table import ControlTable
 from axbridge.virtual.feetech_firmware import FeetechFirmware
-from axbridge.virtual.firmware import Firmware, Scale, Written
+from axbridge.virtual.firmware import Firmware, Written
+from axbridge.virtual.sensors import Count, Sensors
 from axbridge.virtual.x_firmware import XFirmware
 
 FIRMWARES: Mapping[str, type[Firmware]] = {  # by family of units
@@ -83,7 +84,7 @@ class VirtualServo:
         self.row = index
         self.followed: tuple[int, int] | None = None  # address and length of goals, while `Firmware.only_aims`
         self.goal: tuple[float, float] | None = None  # rad and rad/s, set since the motor's latest command
-        self.scale: Scale | None = None  # see `Firmware.scale`; likewise `alarm_limits`
+        self.sensors: Sensors  # see `Firmware.sensors`; likewise `alarm_limits`
         self.alarm_limits: AlarmLimits | None = None
         self.zero = zero
         self.motors = motors
@@ -204,15 +205,19 @@ class VirtualServo:
         error, data = self._data(address, length, time, state) or (0, b"")
         return v2.Block(self.id, error | self._state_bits, data.ljust(length, b"\0")), self._delay(Instruction.READ)
 
-    def peek(self, address: int, length: int, time: float, state: list[float] | None = None) -> bytes:
+    def peek(
+        self, address: int, length: int, time: float, state: Sequence[float] | None = None,
+        counts: list[int] | None = None,
+    ) -> bytes:  # fmt: skip
         """Return register bytes as they are at `time` (s); fewer past the end of the table.
 
-        Indirect Data is read through its pointers. `state` is the row of the state array at that time, if known.
+        Indirect Data is read through its pointers. `state` is the row of the state array at that time, and `counts` are
+        its readings, if known.
         """
         firmware, registers, end = self.firmware, self.table.data, address + length
         first, _, _, whole = firmware.refreshed
         if self._pointers or (address < whole and end > first):
-            firmware.refresh(time, state, all_=not firmware.refreshes_block(address, end))
+            firmware.refresh(time, state, counts, all_=not firmware.refreshes_block(address, end))
         data = registers[address:end]
         if self._pointers:
             for place in self._pointers.keys() & range(address, end):
@@ -457,8 +462,8 @@ class VirtualServo:
         self._update_limits()
 
     def _update_limits(self) -> None:
-        """Update the scale and the alarm limits, which the line and the world read."""
-        self.scale, self.alarm_limits = self.firmware.scale(), self.firmware.alarm_limits()
+        """Update the sensors and the alarm limits, which the line and the world read."""
+        self.sensors, self.alarm_limits = self.firmware.sensors(), self.firmware.alarm_limits()
 
     def _state_at(self, time: float) -> list[float]:
         """Return its row of the state array at `time` (s)."""
@@ -498,7 +503,7 @@ class VirtualServo:
 
     def stick(self, time: float) -> None:
         """Freeze the position reading, for the host and for the servo's control loop."""
-        self.firmware.stuck = self.firmware.position(self.motors.state[self.row].tolist())
+        self.firmware.stuck = self.firmware.counts(self.motors.state[self.row].tolist())[Count.POSITION]
         self.push(time)
 
     def unstick(self, time: float) -> None:

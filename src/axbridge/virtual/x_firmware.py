@@ -7,6 +7,7 @@ by Drive Mode, shifted by Homing Offset, without turns lost at power-off. The co
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
 from axbridge.config.profile import FirmwareProfile
@@ -16,7 +17,8 @@ from axbridge.servo.columns import Command, Mode, State
 from axbridge.units import RPM
 from axbridge.virtual.alarms import AlarmLimits
 from axbridge.virtual.control_table import ControlTable
-from axbridge.virtual.firmware import Firmware, SensorCounts, Written
+from axbridge.virtual.firmware import Firmware, Written
+from axbridge.virtual.sensors import Sensors
 
 _TURN = 4096  # counts
 _ACCELERATION = 214.577 * RPM / 60  # rad/s² per count of Profile Acceleration
@@ -216,7 +218,8 @@ class XFirmware(Firmware):
     def forget_turns(self, time: float) -> None:
         """Reduce the position to one turn, and set the goal to it."""
         state = self.state_at(time)
-        self._lost_turns = self._raw(state[State.READING]) // _TURN * _TURN
+        count = round(self._encoder_zero + self._mounted * state[State.READING] / self.units.position)
+        self._lost_turns = count // _TURN * _TURN
         self._approach = Approach()
         self.refresh(time, state)
         self.table["goal_position"] = self.table["present_position"]
@@ -226,22 +229,18 @@ class XFirmware(Firmware):
         encoder = self._side * (count - self._shift) + self._lost_turns
         return self._mounted * (encoder - self._encoder_zero) * self.units.position
 
-    def _raw(self, angle: float) -> int:
-        return round(self._encoder_zero + self._mounted * angle / self.units.position)
+    def encoder(self) -> Sensors:
+        side, unit = self._side, self.side * self.units.position
+        return Sensors(side * self._encoder_zero, unit, lost=side * self._lost_turns, shift=self._shift)
 
-    def count(self, reading: float) -> int:
-        return self._side * (self._raw(reading) - self._lost_turns) + self._shift
+    def load_scale(self) -> tuple[float, float]:
+        return super().load_scale() if "present_load" in self.table else (0.0, 1e3)  # mA
 
-    def load(self, state: list[float]) -> int:
-        if "present_load" in self.table:
-            return super().load(state)
-        return round(state[State.CURRENT] * abs(state[State.DUTY]) * 1e3)  # mA, of the supply
-
-    def block(self, counts: SensorCounts, state: list[float], time: float) -> tuple[int, ...]:
+    def block(self, counts: list[int], state: Sequence[float], time: float) -> Sequence[int]:
         driven, approach, table, units, side = self.driven, self._approach, self.table, self.units, self.side
-        speed, position = side * counts.speed, counts.position
+        position, speed, load, voltage, temperature, planned = counts
         steers = driven and self.mode in POSITION_MODES
-        planned = self.count(state[State.REFERENCE]) if steers else position
+        planned = planned if steers else position
         ongoing = steers and planned != table["goal_position"]
         status = 0
         if steers:
@@ -256,16 +255,16 @@ class XFirmware(Firmware):
             ongoing or abs(speed) > table["moving_threshold"],
             status,
             side * round(state[State.DUTY] * units.full_scale) if driven else 0,
-            side * counts.load,
+            load,
             speed,
             position,
             side * round(ramp / units.speed),
             planned,
-            counts.voltage,
-            counts.temperature,
+            voltage,
+            temperature,
         )
 
-    def refresh_rest(self, counts: SensorCounts, state: list[float], time: float) -> None:  # noqa: ARG002
+    def refresh_rest(self, counts: list[int], state: Sequence[float], time: float) -> None:  # noqa: ARG002
         self.table["hardware_error_status"] = self.alarms.bits
 
     # -- the motor ---------------------------------------------------------------------------------------------------

@@ -397,7 +397,9 @@ class BusDrive:
 
     def _torque_counts(self, torque: float) -> int:
         """Return the Torque Limit for a torque, N·m, counts: it limits the duty, exact at stall."""
-        return min(round(min(torque / self.max_torque, 1.0) * self.profile.units.full_scale), self._top_duty)
+        if torque >= self.max_torque:
+            return self._top_duty
+        return min(round(torque / self.max_torque * self.profile.units.full_scale), self._top_duty)
 
     # ---- wheel
 

@@ -57,7 +57,7 @@ with _quiet(2):  # the import prints PyBullet's build time
     import pybullet as bullet
 
 
-_BASE_ROW = struct.Struct(f"{BASE}d")
+_BASE_ROW, _CONTACT_ROW = struct.Struct(f"{BASE}d"), struct.Struct(f"{CONTACT}d")
 _FASTEST = 1e5  # rad/s: Bullet clamps joint speeds silently, by default at 100, which would hide a divergence
 # Largest number of the solver's sweeps: for a standing robot, and for all other states (a 30 g foot that is pressed on
 # the floor in a fall needs more).
@@ -125,7 +125,7 @@ class BulletEngine(AheadEngine):
         self._row = struct.Struct(f"{3 * n}d")
         self._strained, self._touching, self.resting = False, False, False
         self._effort: tuple[int, float] | None = None
-        self._orders = np.zeros((3, n))
+        self._orders, self._figures, self._before = np.zeros((3, 3, n))
         self._read()
         self._left = 0  # substeps until Bullet's next step
         self._speed_error = math.inf  # rad/s: largest difference from a commanded speed in the last step
@@ -160,7 +160,7 @@ class BulletEngine(AheadEngine):
         poses: dict[str, LinkPose] = {}
         for index, link in self._link_of.items():
             if index < 0:
-                poses[self._tree.links[link]] = self._base_frame()
+                poses[self._tree.links[link]] = bullet.multiplyTransforms(*self._pose(), *self._base_link)
             else:
                 state = bullet.getLinkState(self.body, index, computeForwardKinematics=1, **self._on)
                 poses[self._tree.links[link]] = state[4], state[5]
@@ -172,8 +172,9 @@ class BulletEngine(AheadEngine):
         if index is None:
             raise UsageError(f"the robot has no link {link!r}", f"it has: {', '.join(self._tree.links)}")
         if index < 0:
-            (centre, _), (speed, spin) = self._pose(), bullet.getBaseVelocity(self.body, **self._on)
-            place, turned = self._base_frame()
+            centre, orientation = self._pose()
+            place, turned = bullet.multiplyTransforms(centre, orientation, *self._base_link)
+            speed, spin = bullet.getBaseVelocity(self.body, **self._on)
         else:
             centre, _, _, _, place, turned, speed, spin = bullet.getLinkState(self.body, index, 1, 1, **self._on)
         (x, y, z), (a, b, c) = (near - far for near, far in zip(place, centre, strict=True)), spin
@@ -230,13 +231,13 @@ class BulletEngine(AheadEngine):
 
     def _finish(self) -> None:
         """Run Bullet's step with the predicted speeds, and read the actual motion."""
-        dt, resting, before, orders = self.physics_step, self.resting, self._figures, self._orders
+        dt, resting, orders, inertia = self.physics_step, self.resting, self._orders, self._system.inertia
         landing = not self._touching
-        _command_motors(self._book, self._stops, before, dt, resting, self._speed_error, landing, orders)
+        _command_motors(self._book, self._stops, self._figures, dt, resting, self._speed_error, landing, orders)
         self._step(*orders.tolist())
         self._read()
         failed, self._speed_error, self._strained = _take_over(
-            self._book, self._stops, self._system.inertia, before, self._figures, orders, self._loads[1], dt, resting
+            self._book, self._stops, inertia, self._before, self._figures, orders, self._loads[1], dt, resting
         )
         if failed >= 0:
             raise SimulationDiverged(self.joints[failed], self._time)
@@ -260,11 +261,6 @@ class BulletEngine(AheadEngine):
         """Return the pose of the base's centre of mass."""
         position, orientation = bullet.getBasePositionAndOrientation(self.body, **self._on)
         return position, orientation
-
-    def _base_frame(self) -> LinkPose:
-        local = bullet.getDynamicsInfo(self.body, -1, **self._on)[3:5]
-        place, turned = bullet.multiplyTransforms(*self._pose(), *bullet.invertTransform(*local))
-        return place, turned
 
     def _build(self, scene: Scene, start: tuple[float, ...]) -> None:
         """Build Bullet's world."""
@@ -314,6 +310,7 @@ class BulletEngine(AheadEngine):
         self._link_of = {index: link for link, index in enumerate(self._index_of.values())}
         self._frictions: dict[tuple[int, int, int], float] = {}  # results of `_friction_of`
         place, orientation = bullet.getDynamicsInfo(self.body, -1, **self._on)[3:5]
+        self._base_link = bullet.invertTransform(place, orientation)  # link frame about the centre of mass
         frame = np.array(place), np.array(bullet.getMatrixFromQuaternion(orientation)).reshape(3, 3)
         self._base = Base(np.zeros(BASE), *frame, np.array(scene.gravity), scene.fixed_base)
         self._base.motion[:7] = sum(self._pose(), ())
@@ -354,8 +351,8 @@ class BulletEngine(AheadEngine):
             bullet.changeDynamics(self.body, index, localInertiaDiagonal=moments, **self._on)
 
     def _read(self) -> None:
-        """Read positions and speeds of the joints, and their motors' torques."""
-        self._figures = np.empty((3, len(self.joints)))
+        """Read positions and speeds of the joints, and their motors' torques; keep the result before."""
+        self._figures, self._before = self._before, self._figures
         self._positions, self._speeds, _ = self._figures
         if self.links:
             states = bullet.getJointStates(self.body, self.links, **self._on)
@@ -366,7 +363,7 @@ class BulletEngine(AheadEngine):
     def _contacts(self) -> FloatArray:
         """Return the contacts with bodies that cannot move, as `Contacts.points`."""
         frictions, link_of = self._frictions, self._link_of
-        figures: list[float] = []
+        rows = bytearray()  # packed numbers: numpy needs twice as long to convert a list
         points = bullet.getContactPoints(self.body, **self._on)
         self._touching = len(points) > 0
         first_step = self._time == 0.0  # there are no forces yet: contacts at the start are taken as holding
@@ -376,9 +373,9 @@ class BulletEngine(AheadEngine):
                 friction = frictions[pair] if pair in frictions else self._friction_of(pair)
                 if friction >= 0:
                     limit = math.inf if first_step and friction > 0 else friction * pressure
-                    figures += (link_of[link], *place, *normal, 0.0, math.inf, *first, along, limit)
-                    figures += (*second, across, limit)
-        return np.array(figures, dtype=np.float64).reshape(-1, CONTACT)
+                    axes = *normal, 0.0, math.inf, *first, along, limit, *second, across, limit
+                    rows += _CONTACT_ROW.pack(link_of[link], *place, *axes)
+        return np.frombuffer(rows).reshape(-1, CONTACT)
 
     def _friction_of(self, pair: tuple[int, int, int]) -> float:
         """Return the friction coefficient of the robot's link on a link of another body; -1 when that body moves."""
