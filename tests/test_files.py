@@ -23,7 +23,6 @@ from axbridge.errors import AxBridgeError, MoveError, ProfileError, RecordingErr
 from axbridge.export.bam import from_bam
 from axbridge.file_reading import check_format, controls, printable, reading
 from axbridge.files import claim, claimed, release, write_whole
-from axbridge.fit.lima2009 import ks_line
 from axbridge.learn.randomise import Parameters
 from axbridge.motion.files import load_move
 from axbridge.motion.moves import Move
@@ -102,7 +101,6 @@ def read_dataset(path):
 READERS = {
     ".mcap": open_recording,
     ".csv": import_log,
-    "points.csv": ks_line,
     ".json": load_move,
     ".mtn": load_move,
     ".motion": load_move,

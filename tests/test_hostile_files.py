@@ -39,12 +39,11 @@ from axbridge.learn.randomise import Parameters
 from axbridge.motion.files import load_move, motion_text
 from axbridge.motion.mtn import joints_of, mtn_of
 from axbridge.recording import step_format, stored
-from axbridge.recording.csv_parquet import write_csv
+from axbridge.recording.convert import write_csv, write_ros2
 from axbridge.recording.import_arms import import_arm_folder, import_dataset
 from axbridge.recording.import_logs import import_log, parse_columns
 from axbridge.recording.import_wizard import GivenGoal
 from axbridge.recording.provenance import describe, rig_of
-from axbridge.recording.ros2 import write_ros2
 from axbridge.recording.step_format import CYCLE, CYCLE_ROW, EVENTS, packed
 from axbridge.recording.stored import Message, MessageWriter, open_recording, write_recording
 from axbridge.state import SERVO_ROW

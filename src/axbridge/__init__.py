@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from axbridge.errors import UnknownServo as UnknownServo
     from axbridge.errors import UnsupportedOperation as UnsupportedOperation
     from axbridge.errors import UsageError as UsageError
-    from axbridge.fit.identify import identify as identify
+    from axbridge.fit.pipeline import identify as identify
     from axbridge.motion.experiments import record as record
     from axbridge.motion.gait import Gait as Gait
     from axbridge.motion.moves import Move as Move
@@ -100,7 +100,7 @@ _HOMES = {  # a literal: tools/import_graph.py reads it
         "PortError", "ProfileError", "RecordingError", "RigError", "RobotStopped", "ServoFault",
         "SimulationDiverged", "UnknownServo", "UnsupportedOperation", "UsageError",
     ),
-    "fit.identify": ("identify",),
+    "fit.pipeline": ("identify",),
     "motion.gait": ("Gait",),
     "motion.moves": ("Move",),
     "motion.player": ("play",),

@@ -8,7 +8,7 @@ import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from axbridge import __version__
 from axbridge.errors import AxBridgeError, Remedy
@@ -58,68 +58,36 @@ def _nonsense(failure: Exception) -> str:
     return f"makes no sense: {message or type(failure).__name__}"
 
 
-class Kind(NamedTuple):
-    """A kind of file of another program: pattern of its first bytes, description, and the hint how to use it."""
-
-    mark: re.Pattern[str]  # matches the first bytes as text; bytes that are not UTF-8 are \ufffd
-    what: str
-    hint: str
-
-
-_PYPOT = "describe the robot in a rig: docs/migrate.md"
 _CAD = Remedy("rig new", "NAME", urdf="FILE", profile="PROFILE", says="export a URDF from the CAD program: {}")
-_AS_CSV = Remedy("import", "FILE.csv", "FILE.mcap", says="export its joint states as CSV: {}")
-_KINDS = (  # the first matching mark decides
-    Kind(
-        re.compile(r"\A\ufffdMCAP0"),
-        "a recording",
-        Remedy("record", "replay", source="FILE", says="repeat its motion: {}; `info` shows what it holds"),
-    ),
-    Kind(re.compile(r"\Aversion https://git-lfs"), "a pointer of Git LFS, not the file itself", "run: git lfs pull"),
-    Kind(re.compile(r"\A#VRML"), "a world or robot of Webots", "describe the robot in a rig: docs/webots.md"),
-    Kind(
-        re.compile(r"\A<(.*<)?(robot\b.*xacro|xacro:)", re.DOTALL),
-        "a xacro file", "expand it to a URDF: xacro FILE > robot.urdf",
-    ),
-    Kind(
-        re.compile(r"\A<(.*<)?robot\b", re.DOTALL),
-        "a URDF", _CAD.within("make a rig of it: {}; docs/rigs.md"),
-    ),
-    Kind(
-        re.compile(r"\A<(.*<)?mujoco\b", re.DOTALL),
-        "a model of MuJoCo (MJCF)",
-        Remedy("rig new", "NAME", mjcf="FILE", servo="PROFILE", says="make a rig of it: {}"),
-    ),
-    Kind(re.compile(r"\A<(.*<)?sdf\b", re.DOTALL), "a model of Gazebo (SDF)", "give the URDF that it was made from"),
-    Kind(re.compile(r"\A<(!doctype )?html\b", re.IGNORECASE), "a web page", "download the file itself, not its page"),
-    Kind(
-        re.compile(r"\A\[(type info|unit info|control table)\]", re.IGNORECASE),
-        "a control table of ROBOTIS (.model)", Remedy("profile from-model", "FILE", says="make a profile of it: {}"),
-    ),
-    Kind(re.compile(r"\A\{.*\"(controllers|motorgroups)\"\s*:", re.DOTALL), "a robot of pypot", _PYPOT),
-    Kind(
-        re.compile(r"\A\{.*\"calib_mode\"\s*:", re.DOTALL),
-        "a calibration of LeRobot in its layout before 2025, of which the servos hold nothing",
-        Remedy(
-            "import", "DATASET", "FILE.mcap", unit="deg", calibration="THIS.json",
-            says="serve without it; its data set: {}",
-        ),
-    ),
-    Kind(
-        re.compile(r"\A\{.*\"range_min\"\s*:", re.DOTALL),
-        "a calibration of LeRobot",
-        Remedy("import", "DATASET", "FILE.mcap", unit="normalised", calibration="THIS.json", says="give it to {}"),
-    ),
-    Kind(re.compile(r"\A\{[^\n]*\}\s*\n\s*\{"), "JSON Lines, a document in each line", "make a CSV file of it"),
-    Kind(re.compile(r"\APAR1"), "a Parquet file", "give the folder of the LeRobot dataset that it is from"),
-    Kind(re.compile(r"\A#ROSBAG"), "a bag of ROS 1", _AS_CSV),
-    Kind(re.compile(r"\ASQLite format 3"), "a database (SQLite), such as a bag of ROS 2", "ros2 bag convert: to MCAP"),
-    Kind(re.compile(r"\APK\x03\x04"), "a zip archive, as of Excel or NumPy", "unpack it, or save it as CSV"),
-    Kind(re.compile(r"\A\x1f\ufffd"), "packed (gzip)", "unpack it: gunzip FILE"),
-    Kind(re.compile(r"\A\ufffdNUMPY"), "an array of NumPy", "save it as CSV, with a header: numpy.savetxt"),
-    Kind(re.compile(r"\A(\ufffdPNG|GIF8|\ufffd{3}.{3}JFIF|%PDF)", re.DOTALL), "a picture or a PDF", "give a data file"),
-    Kind(re.compile(r"\A(solid\b|ISO-10303-21)"), "a CAD model or a mesh", _CAD),
-    Kind(re.compile(r"\A\ufffd\ufffd(.\x00|\x00.)", re.DOTALL), "text in UTF-16", "save it as UTF-8"),
+_KINDS = (  # pattern of the first bytes as text (bytes that are no UTF-8: \ufffd), kind, hint; the first match decides
+    (r"\ufffdMCAP0", "a recording",
+     Remedy("record", "replay", source="FILE", says="repeat its motion: {}; `info` shows what it holds")),
+    ("version https://git-lfs", "a pointer of Git LFS, not the file itself", "run: git lfs pull"),
+    ("#VRML", "a world or robot of Webots", "describe the robot in a rig: docs/webots.md"),
+    (r"<(.*<)?(robot\b.*xacro|xacro:)", "a xacro file", "expand it to a URDF: xacro FILE > robot.urdf"),
+    (r"<(.*<)?robot\b", "a URDF", _CAD.within("make a rig of it: {}; docs/rigs.md")),
+    (r"<(.*<)?mujoco\b", "a model of MuJoCo (MJCF)",
+     Remedy("rig new", "NAME", mjcf="FILE", servo="PROFILE", says="make a rig of it: {}")),
+    (r"<(.*<)?sdf\b", "a model of Gazebo (SDF)", "give the URDF that it was made from"),
+    (r"(?i)<(!doctype )?html\b", "a web page", "download the file itself, not its page"),
+    (r"(?i)\[(type info|unit info|control table)\]", "a control table of ROBOTIS (.model)",
+     Remedy("profile from-model", "FILE", says="make a profile of it: {}")),
+    (r"\{.*\"(controllers|motorgroups)\"\s*:", "a robot of pypot", "describe the robot in a rig: docs/migrate.md"),
+    (r"\{.*\"calib_mode\"\s*:", "a calibration of LeRobot in its layout before 2025, of which the servos hold nothing",
+     Remedy("import", "DATASET", "FILE.mcap", unit="deg", calibration="THIS.json",
+            says="serve without it; its data set: {}")),
+    (r"\{.*\"range_min\"\s*:", "a calibration of LeRobot",
+     Remedy("import", "DATASET", "FILE.mcap", unit="normalised", calibration="THIS.json", says="give it to {}")),
+    (r"\{[^\n]*\}\s*\n\s*\{", "JSON Lines, a document in each line", "make a CSV file of it"),
+    ("PAR1", "a Parquet file", "give the folder of the LeRobot dataset that it is from"),
+    ("#ROSBAG", "a bag of ROS 1", Remedy("import", "FILE.csv", "FILE.mcap", says="export its joint states as CSV: {}")),
+    ("SQLite format 3", "a database (SQLite), such as a bag of ROS 2", "ros2 bag convert: to MCAP"),
+    (r"PK\x03\x04", "a zip archive, as of Excel or NumPy", "unpack it, or save it as CSV"),
+    (r"\x1f\ufffd", "packed (gzip)", "unpack it: gunzip FILE"),
+    (r"\ufffdNUMPY", "an array of NumPy", "save it as CSV, with a header: numpy.savetxt"),
+    (r"\ufffdPNG|GIF8|\ufffd{3}.{3}JFIF|%PDF", "a picture or a PDF", "give a data file"),
+    (r"solid\b|ISO-10303-21", "a CAD model or a mesh", _CAD),
+    (r"\ufffd\ufffd(.\x00|\x00.)", "text in UTF-16", "save it as UTF-8"),
 )  # fmt: skip
 _BEGINNING = 4096  # bytes that are matched against the marks
 
@@ -128,10 +96,10 @@ def refuse_other_kind(path: Path | str, error: Callable[[str, str], AxBridgeErro
     """Raise an error that names the kind of file when it is one of `_KINDS`, except the kind described as `but`."""
     with regular(path).open("rb") as stream:
         begin = stream.read(_BEGINNING).decode("utf-8-sig", errors="replace").lstrip(" \t\r\n")
-    for kind in _KINDS:
-        if kind.mark.search(begin):
-            if kind.what != but:
-                raise error(f"is {kind.what}", kind.hint)
+    for mark, kind, hint in _KINDS:
+        if re.match(mark, begin, re.DOTALL):
+            if kind != but:
+                raise error(f"is {kind}", hint)
             return
 
 

@@ -106,12 +106,10 @@ def _sdk_table(file):
 @pytest.mark.parametrize(
     ("name", "file"),
     [
-        ("mx-28-2.0", "mx_28.model"),
-        ("xl330-m077", "xl330_m077_fw52.model"),
-        ("xl330-m288", "xl330_m288_fw52.model"),
-        ("xl430-w250", "xl430_w250.model"),
+        ("mx-28-2.0", "mx_28.model"), ("xl330-m077", "xl330_m077_fw52.model"),
+        ("xl330-m288", "xl330_m288_fw52.model"), ("xl430-w250", "xl430_w250.model"),
     ],
-)
+)  # fmt: skip
 def test_x_servos_have_the_tables_of_dynamixel_sdk(name, file):
     profile = FirmwareProfile.load(name)
     named, units = _sdk_table(file)
@@ -149,20 +147,14 @@ def test_feetech_registers_are_where_another_program_has_them(name, controller):
             ), one.name
 
 
-@pytest.mark.parametrize(
-    ("word", "name"),
-    [("LED", "led"), ("25", "led"), ("Goal Position", "goal_position"), ("30", "goal_position"), ("ID", "id")],
-)
-def test_a_register_is_found_by_its_address_and_by_the_manuals_name(word, name):
-    assert FirmwareProfile.load("ax-12a").register_name(word) == name
-
-
-def test_a_register_that_is_read_is_the_present_one():
-    profile = FirmwareProfile.load("xl330-m288")
-    assert profile.register_name("position", "present_") == "present_position"
+def test_a_register_is_found_by_its_address_and_by_the_manuals_name_and_a_reading_is_the_present_one():
+    ax, x = FirmwareProfile.load("ax-12a"), FirmwareProfile.load("xl330-m288")
+    words = {"LED": "led", "25": "led", "Goal Position": "goal_position", "30": "goal_position", "ID": "id"}
+    assert {word: ax.register_name(word) for word in words} == words
+    assert x.register_name("position", "present_") == "present_position"
     for word in ("position", "9999"):
         with pytest.raises(ProfileError, match="no (such )?register"):
-            profile.register_name(word)
+            x.register_name(word)
 
 
 @pytest.mark.parametrize("where", ["profiles", "mine"])

@@ -1,5 +1,7 @@
 """Invalid rigs: `rig check` reports each mistake with the line to write, and `open` raises the same message."""
 
+import re
+
 import pytest
 
 import axbridge
@@ -38,6 +40,7 @@ URDF = (
     f'<link name="thigh">{INERTIAL.format("1e-3")}</link><link name="shank">{INERTIAL.format("1e-3")}</link>'
     f"{JOINT.format('hip', 'base', 'thigh')}{JOINT.format('knee', 'thigh', 'shank')}</robot>"
 )
+NO_MASS = re.compile(rf'(<link name="(thigh|shank)">){re.escape(INERTIAL.format("1e-3"))}')
 KNEE = 'joint = "knee"\nid = 2\n'
 LIMIT = 'lower="-2.5" upper="2.5"'
 X = 'profile = "xl330-m288"\nzero = 2048\n'
@@ -134,7 +137,13 @@ BROKEN = {
     ),
     "no inertia": (model('ixx="1e-3"', 'ixx="0"'), "principal inertia 0", "both must be positive"),
     "a negative mass": (model('mass value="1"', 'mass value="-1"'), "mass -1 kg", "both must be positive"),
-    "no mass": (model(f'shank">{INERTIAL.format("1e-3")}', 'shank">'), "shank: no mass or inertia", "add <inertial>"),
+    "no mass of two links": (
+        lambda rig, urdf: (rig, NO_MASS.sub(r"\1", urdf)), "thigh, shank: no mass or inertia", "add <inertial>"
+    ),
+    "an ideal joint that is not there, and a link without mass": (
+        lambda rig, urdf: (rig.replace(KNEE, 'joint = "knees"\ndrive = "ideal"\n'), NO_MASS.sub(r"\1", urdf)),
+        "knees: no joint has this name", "its joints: hip, knee",
+    ),
     "a mesh that is not there": (
         model(BOX, MESH.format("no.stl")), "the mesh 'no.stl' of its <collision> is not there", "put the file there"
     ),
@@ -217,3 +226,15 @@ def test_a_joint_without_end_goes_as_far_as_its_servo(made):
     checked = check_rig(Rig.load(made(RIG, urdf)))
     assert any("knee: turns about z, -150 to 150°" in line for line in checked.tree)
     assert "knee: no min_position and max_position: it can hit its end stops" in checked.assumed
+
+
+def test_the_assumptions_name_a_fixed_base_a_zero_and_a_bus_only_if_one_is_used(made):
+    bolted_rig, _ = bolted(lambda rig, urdf: (rig, urdf))(RIG, URDF)
+    driven = check_rig(Rig.load(made(bolted_rig, URDF))).assumed
+    assert "base is bolted down: fixed_base = true, and no floor" in driven
+    assert [line for line in driven if "zero" in line] == [
+        'hip, knee: profile = "ax-12a", model = "ax12", zero = 512, direction = 1'
+    ]
+    assert any(line.startswith("bus main: ") for line in driven)
+    ideal = bolted_rig.replace("id = 1", 'drive = "ideal"').replace("id = 2", 'drive = "ideal"')
+    assert not any("bus" in line or "zero" in line for line in check_rig(Rig.load(made(ideal, URDF))).assumed)

@@ -6,48 +6,32 @@ from axbridge.config.rig import Rig
 from axbridge.config.ros2_control import Ros2Servo, read_ros2_control
 from axbridge.errors import RigError, UsageError
 from axbridge.export.ros2_control import to_ros2_control
+from tests.support.robot_files import write_comb
 
 HARDWARE = """<hardware><plugin>{plugin}</plugin>
 <param name="{port}">/dev/ttyUSB3</param><param name="baud_rate">57600</param>{more}</hardware>"""
-BY_JOINT = (
-    HARDWARE.format(plugin="dynamixel_hardware/DynamixelHardware", port="usb_port", more="")
-    + """
-<joint name="a"><param name="id">11</param><command_interface name="position"/></joint>
-<joint name="b"><param name="id">12</param><command_interface name="velocity"/></joint>"""
-)
-BY_GPIO = (
-    HARDWARE.format(
-        plugin="dynamixel_hardware_interface/DynamixelHardware",
-        port="port_name",
-        more='<param name="transmission_to_joint_matrix">0, 1, 1, 0</param>',
-    )
-    + """<joint name="a"/><joint name="b"/>
+BY_JOINT = HARDWARE.format(plugin="dynamixel_hardware/DynamixelHardware", port="usb_port", more="") + """
+<joint name="j1"><param name="id">11</param><command_interface name="position"/></joint>
+<joint name="j2"><param name="id">12</param><command_interface name="velocity"/></joint>"""  # fmt: skip
+MATRIX = '<param name="transmission_to_joint_matrix">0, 1, 1, 0</param>'
+BY_GPIO = HARDWARE.format(plugin="dynamixel_hardware_interface/Hardware", port="port_name", more=MATRIX) + """
+<joint name="j1"/><joint name="j2"/>
 <gpio name="dxl1"><param name="type">dxl</param><param name="ID">12</param><param name="Position P Gain">800</param></gpio>
 <gpio name="dxl2"><param name="type">dxl</param><param name="ID">11</param></gpio>
-<gpio name="sensor"><param name="type">sensor</param><param name="ID">1</param></gpio>"""
-)
+<gpio name="sensor"><param name="type">sensor</param><param name="ID">1</param></gpio>"""  # fmt: skip
 FEETECH = HARDWARE.format(plugin="feetech_ros2_driver/FeetechHardwareInterface", port="usb_port", more="") + """
-<joint name="a"><param name="id">11</param><param name="offset">2000</param></joint>
-<joint name="b"><param name="id">12</param><param name="p_cofficient">16</param></joint>"""  # fmt: skip
+<joint name="j1"><param name="id">11</param><param name="offset">2000</param></joint>
+<joint name="j2"><param name="id">12</param><param name="p_cofficient">16</param></joint>"""  # fmt: skip
 TURNED = BY_JOINT.replace(
     ">11</param>", '>11</param><param name="offset">1.5</param><param name="gear_ratio">-1.0</param>'
 )
 
 
 def urdf(folder, control):
-    links = "".join(
-        f'<link name="l{k}"><inertial><mass value="0.1"/><inertia ixx="1e-4" iyy="1e-4" izz="1e-4" ixy="0" ixz="0" iyz="0"/></inertial></link>'
-        for k in range(3)
-    )
-    joints = "".join(
-        f'<joint name="{name}" type="revolute"><parent link="l{k}"/><child link="l{k + 1}"/><axis xyz="0 0 1"/>'
-        '<limit lower="-1" upper="1" effort="1" velocity="1"/></joint>'
-        for k, name in enumerate("ab")
-    )
-    path = folder / "robot.urdf"
-    path.write_text(
-        f'<robot name="r">{links}{joints}<ros2_control name="c" type="system">{control}</ros2_control></robot>'
-    )
+    """Return a URDF of two arms with a <ros2_control> element."""
+    path = write_comb(folder, 2).with_suffix(".urdf")
+    element = f'<ros2_control name="c" type="system">{control}</ros2_control></robot>'
+    path.write_text(path.read_text().replace("</robot>", element))
     return path
 
 
@@ -68,13 +52,13 @@ def urdf(folder, control):
 )
 def test_each_dialect_names_ids_port_rate_and_registers(tmp_path, control, one, other):
     found = read_ros2_control(urdf(tmp_path, control))
-    assert (found.servos, found.port, found.baud) == ({"a": one, "b": other}, "/dev/ttyUSB3", 57600)
+    assert (found.servos, found.port, found.baud) == ({"j1": one, "j2": other}, "/dev/ttyUSB3", 57600)
 
 
 def test_a_rig_has_the_values_of_the_file(said, tmp_path):
     said("rig", "new", "made", "--urdf", urdf(tmp_path, BY_GPIO), "--profile", "xl430-w250")
     rig = Rig.load(str(tmp_path / "made"))
-    assert [(servo.joint, servo.id) for servo in rig.servos] == [("a", 11), ("b", 12)]
+    assert [(servo.joint, servo.id) for servo in rig.servos] == [("j1", 11), ("j2", 12)]
     assert rig.servos[1].registers == {"position_p_gain": 800}
     assert (rig.buses[0].port, rig.buses[0].baud) == ("/dev/ttyUSB3", 57600)
 
@@ -88,23 +72,18 @@ def test_a_joints_mounting_is_read_from_the_file(said, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "why"),
+    ("control", "why"),
     [
-        (">11<", '>11</param><param name="gear_ratio">2.0<', "cannot have a gear"),
-        (">11<", '>11</param><param name="gear_ratio">0.5<', "cannot have a gear"),
-        (">11<", '>11</param><param name="offset">one<', "offset = 'one' is no number"),
-        ('<param name="id">11</param>', '<param name="id">${prefix}1</param>', "is no id\nexpand it first: xacro FILE"),
-        ('<joint name="a">', '<xacro:if value="1"/><joint name="a">', "not a readable URDF"),
+        (BY_JOINT.replace(">11<", '>11</param><param name="gear_ratio">2.0<'), "cannot have a gear"),
+        (BY_JOINT.replace(">11<", '>11</param><param name="offset">one<'), "offset = 'one' is no number"),
+        (BY_JOINT.replace(">11<", ">${prefix}1<"), "is no id\nexpand it first: xacro FILE"),
+        (BY_JOINT.replace('<joint name="j1">', '<xacro:if value="1"/><joint name="j1">'), "not a readable URDF"),
+        (BY_GPIO.replace("0, 1, 1, 0", "0, 1, 1"), "has 3 numbers for 2 joints and 2 servos"),
     ],
 )
-def test_unexpanded_xacro_is_refused_with_the_command_that_expands_it(tmp_path, old, new, why):
+def test_what_a_rig_cannot_have_and_unexpanded_xacro_are_refused(tmp_path, control, why):
     with pytest.raises(RigError, match=why):
-        read_ros2_control(urdf(tmp_path, BY_JOINT.replace(old, new)))
-
-
-def test_a_matrix_of_another_size_is_refused(tmp_path):
-    with pytest.raises(RigError, match="has 3 numbers for 2 joints and 2 servos"):
-        read_ros2_control(urdf(tmp_path, BY_GPIO.replace("0, 1, 1, 0", "0, 1, 1")))
+        read_ros2_control(urdf(tmp_path, control))
 
 
 def test_without_ros2_control_the_result_is_none(tmp_path):

@@ -60,19 +60,14 @@ def test_an_exported_import_differs_only_in_the_reported_parts(published, name):
     assert ["pid loop" in words for words in lost] == [True]  # the position loop, which is BAM's code's
 
 
-def test_the_verbs_import_and_export_bam(published, monkeypatch, capsys):
+def test_the_verbs_import_and_export_bam_and_never_replace_what_they_read(published, monkeypatch, capsys):
     monkeypatch.chdir(published)
     assert run(["import", "m6.json", "my.toml"]) == 0
     assert "quadratic terms" in capsys.readouterr().err
+    model = (published / "my.toml").read_bytes()
     named = "--rig", "xl330_pendulum", "--actuator", "xl330"
     assert run(["export", "bam", "my.toml", *named, "--out", "back.json"]) == 0
     assert json.loads((published / "back.json").read_text())["R"] == PUBLISHED["m6"]["R"]
-
-
-def test_an_export_never_replaces_what_it_reads(published, monkeypatch, capsys):
-    monkeypatch.chdir(published)
-    assert run(["import", "m4.json", "my.toml"]) == 0
-    model = (published / "my.toml").read_bytes()
     for kind in ("bam", "mujoco"):
         assert run(["export", kind, "my.toml", "--out", "./my.toml", "--force"]) == 2
         assert "both read and to be written" in capsys.readouterr().err

@@ -11,6 +11,7 @@ from axbridge.comparison.recorded_runs import runs_of
 from axbridge.fit.friction_laws import allowing_for, chosen_law, compare_laws, independent, richer_law
 from axbridge.fit.least_squares import polish
 from axbridge.fit.pipeline import fit_model
+from axbridge.fit.prepare import prepare
 from axbridge.fit.result import LawComparison, LawScore
 from axbridge.fit.unknowns import FRICTION_LAWS, richer_than, space_of
 from axbridge.recording.stored import write_recording
@@ -44,8 +45,8 @@ def test_plain_friction_is_chosen_only_for_data_with_plain_friction(spread, monk
     two = {law: FRICTION_LAWS[law] for law in ("M1", "M4")}  # all six laws take three times as long
     monkeypatch.setattr("axbridge.fit.friction_laws.FRICTION_LAWS", two)
     fitted, held = recordings(**friction)
-    fitting = partial(fit_model, fitted, RIG, "ax12", held_out=held, starts=1, generations=60 if friction else 20)
-    fit = compare_laws(fitting, budget=20, where=spread)
+    fitting = partial(fit_model, starts=1, generations=60 if friction else 20)
+    fit = compare_laws(partial(prepare, fitted, RIG, "ax12", held_out=held), fitting, budget=20, where=spread)
     plain, both = fit.laws.scores
     assert [(score.law, score.parameters) for score in (plain, both)] == [("M1", 7), ("M4", 11)]
     assert fit.laws.chosen == fit.friction
@@ -101,7 +102,8 @@ def test_laws_that_the_data_do_not_separate_are_named():
 def test_a_richer_law_starts_at_the_end_of_the_law_it_contains(spread):
     fitted, _ = recordings()
     truth = ax12_truth()
-    fit = fit_model(fitted, RIG, "ax12", friction="M4", near=truth, starts=1, generations=1, budget=1, where=spread)
+    problem = prepare(fitted, RIG, "ax12", friction="M4", near=truth)
+    fit = fit_model(problem, starts=1, generations=1, budget=1, where=spread)
     runs = runs_of(fitted, RIG)
     true, result = (np.mean((rollouts(row[None], runs)[0] - runs.position) ** 2) for row in (truth, fit.row))
     assert result < 1.02 * true
@@ -115,7 +117,8 @@ def inside(fit, row, column):
 @pytest.mark.ci
 def test_intervals_with_a_richer_law_contain_friction_that_the_fits_law_lacks(spread):
     row, data = several(COULOMB=0.01, STRIBECK=0.02, STRIBECK_SPEED=0.2)
-    fit = fit_model(data, RIG, "ax12", near=ax12_truth(), starts=1, generations=1, budget=0, richer=False, where=spread)
+    problem = prepare(data, RIG, "ax12", near=ax12_truth())
+    fit = fit_model(problem, starts=1, generations=1, budget=0, richer=False, where=spread)
     point = fit.space.point(fit.row)
     richer = richer_law(fit.space, "M1", runs_of(data, RIG), point, generations=100, seed=0, mapper=spread)
     assert not inside(fit, row, Param.ARMATURE)

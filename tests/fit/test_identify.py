@@ -13,14 +13,12 @@ from axbridge.config.rig import Rig
 from axbridge.errors import AxBridgeError, RecordingError, UsageError
 from axbridge.fit import identify
 from axbridge.fit.html import estimate_table, trace_panels
-from axbridge.fit.identify import beforehand
 from axbridge.fit.intervals import Uncertainty, _tolerable, constants_of, marginalise_constants, uncertainty
 from axbridge.fit.least_squares import left_alone, misfits, polish
-from axbridge.fit.lima2009 import ks_line
-from axbridge.fit.pipeline import _missed, beside_others, doubts, hidden
+from axbridge.fit.pipeline import _missed, beforehand, beside_others, hidden
 from axbridge.fit.prediction import parts, predicted
 from axbridge.fit.prepare import base_model, excitation, prepare, resting_noise
-from axbridge.fit.result import Score, summary
+from axbridge.fit.result import Score, doubts, summary
 from axbridge.fit.search import KEPT, SHARPENED, WAVE, Job, StartOutcome, best_of_both, climb, freed, losses, search
 from axbridge.fit.unknowns import Space, space_of
 from axbridge.recording.provenance import describe
@@ -91,17 +89,6 @@ def test_a_fit_says_when_no_parameter_changes_anything():
     still = replace(held, metadata={**held.metadata, "load": {"inertia": 1e-3}})
     with pytest.raises(AxBridgeError, match="parameters change nothing"):
         polish(ax12_space(), runs_of([still], RIG), np.full(len(ax12_space()), 0.5))
-
-
-def test_ks_is_the_slope_through_the_origin(tmp_path):
-    path = tmp_path / "ks.csv"
-    path.write_text("speed,volts\n" + "\n".join(f"{w},{0.00681 * w}" for w in range(100, 1400, 100)))
-    line = ks_line(path)
-    assert line.ks == pytest.approx(0.00681)
-    assert line.error < 1e-6
-    path.write_text("speed,amps\n1,2\n")
-    with pytest.raises(RecordingError, match="volts"):
-        ks_line(path)
 
 
 def ax12_space():
@@ -324,7 +311,7 @@ def test_a_fall_identifies_friction_but_not_the_loop():
     fall = motion(ax12_truth(), step=1.2, fall=True)
     sampled, *lines = excitation(prepare([fall], RIG, "ax12"))
     line_of = {line.partition(":")[0]: line for line in lines}
-    assert sampled.startswith("1 recording, 1 s, 100 Hz, gaps: 0")
+    assert sampled.startswith("1 recording, 1 s, 100 Hz, gaps: 0, jumps: 0, clock even")
     assert "well identified" in line_of["friction.coulomb"]
     assert "not identified" in line_of["controller.slope"]
     assert "; record steps of several sizes" in line_of["controller.slope"]
@@ -463,36 +450,26 @@ def test_a_joint_with_armature_is_not_searched_again(runs):
     assert ends is result
 
 
-def test_parts_cover_the_recordings(runs):
-    cut = parts(runs, lengths=(1.0,))
+def test_parts_cover_the_recordings_from_their_measured_start(runs):
+    cut, short, both = (parts(runs, lengths=lengths) for lengths in ((1.0,), (0.4,), (0.4, 1.0)))
     assert cut.recordings == 2 * runs.recordings
     np.testing.assert_array_equal(cut.position, runs.position)
     assert np.ptp(cut.time[cut.start[0] : cut.start[1]]) == pytest.approx(0.75, abs=0.02)
-    short, both = parts(runs, lengths=(0.4,)), parts(runs, lengths=(0.4, 1.0))  # all parts of each length
-    assert both.recordings == short.recordings + cut.recordings
-    np.testing.assert_array_equal(both.position, np.concatenate((short.position, cut.position)))
-
-
-def test_the_truth_predicts_parts_from_their_measured_start(runs):
-    cut = parts(runs)
+    np.testing.assert_array_equal(both.position, np.concatenate((short.position, cut.position)))  # of each length
     error = np.degrees(np.abs(rollouts(ax12_truth()[None], cut)[0] - cut.position))
     assert cut.means(error).max() < 1.0  # noise and rounding of each start
-
-
-def test_samples_of_a_held_arm_are_in_no_part(runs):
     held = runs._replace(driven=np.where(runs.time < 0.3, Regime.HELD, runs.driven))
-    assert parts(held).time.min() >= 0.3
+    assert parts(held).time.min() >= 0.3  # samples of a held arm are in no part
     assert parts(runs._replace(driven=np.full(len(runs.time), Regime.HELD))) is None
 
 
-def test_parts_are_fitted_instead_of_the_recordings():
-    row = ax12_truth()
-    space, runs = ax12_space(), runs_of(ax12_data(row)[:2], RIG)
-    point = np.full((1, len(space)), 0.4)
-    job = Job(space, runs, seed=0, generations=1, parts=parts(runs))
+def test_parts_are_fitted_instead_of_the_recordings(runs):
+    space, few = ax12_space(), runs.only([0, 1])
+    cut, point = parts(few), np.full((1, len(space)), 0.4)
+    job = Job(space, few, seed=0, generations=1, parts=cut)
     whole = replace(job, parts=None).cost(point, 1e-3)[0]
-    assert whole == pytest.approx(losses(space, runs, point).mean())
-    by_length = np.average(losses(space, parts(runs), point)[0], weights=parts(runs).compared)
+    assert whole == pytest.approx(losses(space, few, point).mean())
+    by_length = np.average(losses(space, cut, point)[0], weights=cut.compared)
     assert job.cost(point, 1e-3)[0] == pytest.approx(by_length)
     assert job.cost(point, 1e-3)[0] != pytest.approx(whole, rel=1e-6)  # each part starts at the measured position
 

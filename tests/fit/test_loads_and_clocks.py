@@ -10,8 +10,7 @@ from axbridge.errors import UsageError
 from axbridge.fit.least_squares import misfits, polish
 from axbridge.fit.pipeline import fit_model
 from axbridge.fit.prediction import predicted
-from axbridge.fit.prepare import base_model, inertia_of, loaded_with
-from axbridge.fit.suspects import sampling
+from axbridge.fit.prepare import base_model, inertia_of, loaded_with, prepare
 from axbridge.fit.unknowns import space_of
 from axbridge.recording import import_wizard
 from axbridge.recording.import_logs import import_log
@@ -58,6 +57,7 @@ def test_unknown_command_times_are_estimated():
     row = packed(base_model(RIG, "ax12"), RIG)
     runs = runs_of(recordings(FREE[:2]), RIG)
     assert runs.unknown_command_times.tolist() == [1, 1]
+    assert runs.spread.tolist() == 2 * [import_wizard.JITTER]  # errors of the time count while the joint turns
     truth = predicted(row[None], runs)[0]
     moved = runs._replace(position=truth, sent=runs.sent + 0.017)
     np.testing.assert_allclose(predicted(row[None], moved)[0], truth, atol=0.01)
@@ -105,18 +105,10 @@ def test_steps_alone_keep_friction_and_torque_of_the_model():
     runs = [replace(run, tracks={"horn": run["horn"].between(1.2, 2.7)}) for run in whole]
     sticking = packed(base_model(RIG, "ax12"), RIG)
     sticking[[Param.EFFICIENCY, Param.COULOMB, Param.ARMATURE, Param.DEAD_DUTY]] = 0.93, 0.2, 0.0105, 0.045
-    fit = fit_model(runs, RIG, "ax12", starts=1, generations=5, near=sticking, richer=False, where=map)
+    fit = fit_model(prepare(runs, RIG, "ax12", near=sticking), starts=1, generations=5, richer=False, where=map)
     assert {"motor.efficiency", "friction.coulomb"} <= {*fit.uncertainty.flat}
     values = {estimate.unknown.name: estimate.value for estimate in fit.estimates}
     assert values["friction.coulomb"] == pytest.approx(0.01, rel=0.1)
     assert values["motor.efficiency"] == pytest.approx(0.5944, rel=0.05)
     limp = motion(fit.row, fall=True, step=np.pi / 2, noise=0.0)["shoulder"]  # on bench_arm
     assert np.degrees(np.abs(limp.position)).min() < 5  # the arm falls
-
-
-def test_missing_samples_of_a_coarse_clock_are_missing_replies():
-    runs = recordings(FREE[:1])
-    (warning,) = (line for line in sampling(runs) if "missing" in line)  # 205 of 234 polls, not of 293
-    assert warning.startswith("samples are missing: AX12A_NOLOAD_1.csv 13 %")
-    # errors of the time count while the joint turns
-    assert runs_of(runs, RIG).spread.tolist() == [import_wizard.JITTER]

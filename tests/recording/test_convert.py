@@ -20,11 +20,10 @@ from axbridge.cli.app import run
 from axbridge.comparison.comparison import compare
 from axbridge.config.rig import Rig
 from axbridge.errors import UnsupportedOperation, UsageError
-from axbridge.recording import csv_parquet
-from axbridge.recording.csv_parquet import write_csv, write_parquet
+from axbridge.recording import convert
+from axbridge.recording.convert import write_csv
 from axbridge.recording.provenance import describe
 from axbridge.recording.recording import Event, Recording, Track
-from axbridge.recording.ros2 import write_ros2
 from axbridge.recording.stored import write_recording
 from axbridge.recording.tables import rounded, wide_parts
 from axbridge.rotations import of_roll_pitch_yaw
@@ -97,24 +96,24 @@ def desk(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.fixture
-def two():
-    """Two servos, sampled shortly one after the other."""
-    time = np.arange(0, 1, 0.02)
+def recorded(rig, **more):
+    """Return a recording of a rig whose servos are sampled shortly one after the other."""
+    rig, t = Rig.load(rig), np.arange(0, 1, 0.02)
     tracks = {
-        name: Track.of(name, time + late, position=np.sin(time + late), command=np.sign(np.sin(9 * time)))
-        for name, late in (("pan", 0.0), ("tilt", 0.003))
+        s.name: Track.of(s.name, t + 0.003 * k, position=0.1 * k + t, command=t, torque=0 * t + 0.2)
+        for k, s in enumerate(rig.servos)
     }
-    return Recording(Path("two.mcap"), tracks)
+    return Recording(Path("x.mcap"), tracks, metadata=describe(rig, backend="sim"), **more)
 
 
-def test_convert_writes_a_wide_table_and_reports_its_output_separately(two, desk, capsys):
-    write_recording(two, "two.mcap")
+def test_convert_writes_a_wide_table_and_reports_its_output_separately(desk, capsys):
+    write_recording(recorded("pan_tilt"), "two.mcap")
     assert run(["convert", "two.mcap", "two.csv", "--wide", "--rate", "50"]) == 0
     assert capsys.readouterr().out == "wrote two.csv: 2 servos, 50 rows at 50 Hz, 1.0 s\n"
     rows = list(csv.DictReader((desk / "two.csv").read_text().splitlines()))
-    assert list(rows[0]) == ["time_s", "pan.command_rad", "pan.position_rad", "tilt.command_rad", "tilt.position_rad"]
-    assert float(rows[10]["tilt.position_rad"]) == pytest.approx(math.sin(float(rows[10]["time_s"])), abs=1e-4)
+    keys = ("command_rad", "position_rad", "torque_Nm")
+    assert list(rows[0]) == ["time_s", *(f"{name}.{key}" for name in ("pan", "tilt") for key in keys)]
+    assert (float(rows[10]["time_s"]), float(rows[10]["tilt.position_rad"])) == (0.2, 0.297)
     assert run(["convert", "two.mcap", "long.csv", "--rate", "50"]) == 2
     assert "add --wide" in capsys.readouterr().err
     command = [sys.executable, "-m", "axbridge", "convert", "two.mcap", "/dev/stdout", "--wide"]
@@ -127,7 +126,7 @@ def test_convert_writes_a_wide_table_and_reports_its_output_separately(two, desk
     assert capsys.readouterr().err == "note: cut.mcap was cut off; everything up to the cut was read\n"
 
 
-def test_a_recording_and_a_comparison_are_data_frames(two):
+def test_a_recording_and_a_comparison_are_data_frames():
     pandas = pytest.importorskip("pandas")
     recording = samples.load("xl330")
     frame = recording.to_pandas()
@@ -135,24 +134,18 @@ def test_a_recording_and_a_comparison_are_data_frames(two):
     assert (frame.index.name, len(frame)) == ("time_s", 1499)
     np.testing.assert_array_equal(frame["pendulum.position_rad"], recording["pendulum"].position)
     np.testing.assert_allclose(np.diff(recording.to_pandas(rate=50).index), 0.02)
+    two = recorded("pan_tilt")
     both = compare(two, two).to_pandas()
     assert sorted(both) == sorted(f"{n}.{k}_rad" for n in two for k in ("command", "reference", "other"))
     np.testing.assert_allclose(both["pan.reference_rad"].dropna(), both["pan.other_rad"].dropna(), atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("package", "use"),
-    [
-        ("pandas", lambda two: two.to_pandas()),
-        ("pandas", lambda two: compare(two, two).to_pandas()),
-        ("pyarrow", lambda two: write_parquet(two, "two.parquet")),
-        ("rosbags", lambda two: write_ros2(two, "bag")),
-    ],
-)
-def test_a_missing_package_is_named_with_its_installation(two, monkeypatch, package, use):
-    monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(UnsupportedOperation, match=rf"needs {package}: .* \"axbridge\[\w+\]\""):
-        use(two)
+def test_a_missing_package_is_named_with_its_installation(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    two = recorded("pan_tilt")
+    for use in (two.to_pandas, compare(two, two).to_pandas):
+        with pytest.raises(UnsupportedOperation, match=r"needs pandas: .* \"axbridge\[\w+\]\""):
+            use()
 
 
 @pytest.mark.parametrize("rate", [None, 37.0])
@@ -166,19 +159,9 @@ def test_a_wide_table_written_in_blocks_equals_one_written_at_once(tmp_path, mon
         tracks[name] = Track.of(name, time, position=position, errors=errors, command=np.round(position))
     recording = Recording(tmp_path / "x.mcap", {**tracks, "empty": Track.of("empty", np.empty(0))})
     write_csv(recording, tmp_path / "once.csv", wide=True, rate=rate)
-    monkeypatch.setattr(csv_parquet, "_CELLS", 70)
+    monkeypatch.setattr(convert, "_CELLS", 70)
     write_csv(recording, tmp_path / "pieces.csv", wide=True, rate=rate)
     assert (tmp_path / "pieces.csv").read_text() == (tmp_path / "once.csv").read_text()
-
-
-def recorded(rig, **more):
-    """Return a recording of a rig whose servos are sampled shortly one after the other."""
-    time = np.arange(0, 1, 0.02)
-    tracks = {
-        servo.name: Track.of(servo.name, time + 0.001 * place, position=0.1 * place + time, torque=0 * time + 0.2)
-        for place, servo in enumerate(rig.servos)
-    }
-    return Recording(Path("x.mcap"), tracks, metadata=describe(rig, backend="sim"), **more)
 
 
 LIFT = ["import", "sample:xl330", "lift.mcap"]
@@ -210,7 +193,7 @@ def test_positions_goals_and_torques_are_those_of_the_recording(desk, capsys):
 
 
 def test_another_decoder_reads_the_same_messages(desk):
-    recording = recorded(Rig.load("pan_tilt"), events=(Event(0.2, "segment", {"name": "up"}),))
+    recording = recorded("pan_tilt", events=(Event(0.2, "segment", {"name": "up"}),))
     write_recording(recording, "head.mcap")
     assert run(["convert", "head.mcap", "bag", "--ros2"]) == 0
     with Path("bag/bag.mcap").open("rb") as stream:
@@ -233,7 +216,7 @@ def test_another_decoder_reads_the_same_messages(desk):
 def test_a_walk_has_the_pose_of_its_base(desk):
     cycles = {"time": np.array([0.0, 0.5]), **{f"base_{key}": np.array([0.1, 0.2]) for key in "xyz"}}
     cycles |= {"base_roll": np.zeros(2), "base_pitch": np.zeros(2), "base_yaw": np.array([0.0, math.pi / 2])}
-    write_recording(recorded(Rig.load("bioloid"), cycles=cycles), "walk.mcap")
+    write_recording(recorded("bioloid", cycles=cycles), "walk.mcap")
     assert run(["convert", "walk.mcap", "bag", "--ros2"]) == 0
     (_, message) = messages("bag")["/tf"][1]
     (pose,) = message.transforms

@@ -19,8 +19,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zstandard
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from mcap.data_stream import RecordBuilder
 from mcap.reader import make_reader
 from mcap.records import Chunk
@@ -51,6 +49,11 @@ for verb in ("demo", "import_", "play", "record", "run", "walk"):
 FIELDS = tuple(name for name in CYCLE_FIELDS if name != "time")
 
 
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "run.mcap"
+
+
 def test_what_was_recorded_is_read_back(tmp_path):
     path = tmp_path / "made" / "run.mcap"
     known = {"command": 1.5, "torque_enabled": True, "true_position": 0.1, "true_torque": 0.2}
@@ -76,8 +79,7 @@ def test_what_was_recorded_is_read_back(tmp_path):
     assert len(recording.cycles["late_ms"]) == 100
 
 
-def test_a_closed_recording_is_compressed_and_indexed(tmp_path):
-    path = tmp_path / "run.mcap"
+def test_a_closed_recording_is_compressed_and_indexed(tmp_path, path):
     with Recorder(path, {}) as recorder:
         for index in range(2000):
             record(recorder, index * 0.01)
@@ -90,15 +92,11 @@ def test_a_closed_recording_is_compressed_and_indexed(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_an_exception_leaves_a_complete_recording_with_an_aborted_event(tmp_path):
-    def fail():
-        with Recorder(tmp_path / "run.mcap", {}) as recorder:
-            record(recorder, 0.5)
-            raise ZeroDivisionError("oops")
-
-    with pytest.raises(ZeroDivisionError):
-        fail()
-    recording = open_recording(tmp_path / "run.mcap")
+def test_an_exception_leaves_a_complete_recording_with_an_aborted_event(path):
+    with pytest.raises(ZeroDivisionError), Recorder(path, {}) as recorder:  # noqa: PT012
+        record(recorder, 0.5)
+        raise ZeroDivisionError("oops")
+    recording = open_recording(path)
     assert recording.complete
     (event,) = recording.events
     assert (event.name, event.time, event.data) == ("aborted", 0.5, {"error": "ZeroDivisionError: oops"})
@@ -118,8 +116,8 @@ while True:
 """
 
 
-def test_after_sigkill_all_samples_older_than_50_ms_are_stored(tmp_path):
-    path, seen, deadline = tmp_path / "run.mcap", [0.0], time.monotonic() + 20
+def test_after_sigkill_all_samples_older_than_50_ms_are_stored(path):
+    seen, deadline = [0.0], time.monotonic() + 20
     with subprocess.Popen([sys.executable, "-c", FOR_EVER, path], stdout=subprocess.PIPE, text=True) as process:
         while time.monotonic() < deadline and seen[-1] < 0.4:
             seen.append(float(process.stdout.readline()))
@@ -138,25 +136,6 @@ def sample(tracks=1, length=200):
     columns = {"position": np.sin(time_), "command": np.cos(time_)}
     servos = {f"servo {i}": Track.of(f"servo {i}", time_, **columns) for i in range(tracks)}
     return Recording("x", servos, (Event(0.5, "note"),), {}, {"a": [1]})
-
-
-def test_a_recording_cut_off_anywhere_is_read_or_refused_with_a_reason(tmp_path):
-    whole = tmp_path / "whole.mcap"
-    write_recording(sample(), whole)
-    data = whole.read_bytes()
-    cut = tmp_path / "cut.mcap"
-
-    @settings(max_examples=60, deadline=None)
-    @given(st.integers(0, len(data) - 1))
-    def check(length):
-        cut.write_bytes(data[:length])
-        try:
-            recording = open_recording(cut)
-        except RecordingError:
-            return  # in words; anything else would be a crash
-        assert not recording.complete
-
-    check()
 
 
 def foreign():
@@ -207,23 +186,15 @@ def test_a_recording_without_samples_is_described_as_such(tmp_path):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
-def test_a_full_disk_stops_the_recording_and_replaces_nothing():
-    def fill():
-        with Recorder("/dev/full", {}) as recorder:
-            for index in range(100):
-                record(recorder, index * 0.01)
-                time.sleep(0.002)
-
-    with pytest.raises(RecordingError, match="No space left"):
-        fill()
+@pytest.mark.parametrize("write", [lambda p: Recorder(p, {}), lambda p: write_recording(sample(), p)])
+def test_a_full_disk_stops_the_recording_and_replaces_nothing(write):
     with pytest.raises(RecordingError, match="/dev/full: cannot be written: No space left"):
-        write_recording(sample(), "/dev/full")
+        write("/dev/full")
     assert not Path("/dev/full").is_file()
 
 
 @pytest.mark.parametrize("error", [MemoryError(), ValueError("no such encoding"), OSError(5, "Input/output error")])
-def test_an_error_of_the_writing_thread_is_raised_and_the_file_is_cut_off(tmp_path, error):
-    path = tmp_path / "run.mcap"
+def test_an_error_of_the_writing_thread_is_raised_and_the_file_is_cut_off(path, error):
     recorder = Recorder(path, {"backend": "real"})
     record(recorder, 0.0)
     until(recorder._queue.empty)
@@ -251,30 +222,29 @@ def messages(path):
     ]
 
 
-def test_log_time_is_wall_clock_and_robot_time_a_field(tmp_path):
+def test_log_time_is_wall_clock_and_robot_time_a_field(path):
     begin = time.time_ns()
-    with Recorder(tmp_path / "run.mcap", {"backend": "real"}) as recorder:
+    with Recorder(path, {"backend": "real"}) as recorder:
         record(recorder, 5.0)
         record(recorder, 5.1, servo="b", logged=begin - 7)
         recorder.cycle(5.2, late_ms=0.0)
-    recording = messages(tmp_path / "run.mcap")
+    recording = messages(path)
     assert [robots for _, _, robots in recording] == [5.1, 5.0, 5.2]
     assert recording[0][1] == begin - 7
     assert all(begin <= logged <= time.time_ns() for _, logged, _ in recording[1:])
-    with Recorder(tmp_path / "run.mcap", {"backend": "sim"}) as recorder:  # which does not run in real time
+    with Recorder(path, {"backend": "sim"}) as recorder:  # which does not run in real time
         for index in range(100):
             record(recorder, index * 10.0)
-    logged = [moment for _, moment, _ in messages(tmp_path / "run.mcap")]
+    logged = [moment for _, moment, _ in messages(path)]
     assert begin <= logged[0] <= time.time_ns()
     np.testing.assert_array_equal(np.diff(logged), 10_000_000_000)
     facts = {"recorded": "2026-01-02T03:04:05+00:00"}
-    write_recording(Recording("x", sample().tracks, (), {}, facts), tmp_path / "run.mcap")
-    assert messages(tmp_path / "run.mcap")[0][1] == 1767323045 * 10**9
+    write_recording(Recording("x", sample().tracks, (), {}, facts), path)
+    assert messages(path)[0][1] == 1767323045 * 10**9
 
 
-def test_other_programs_read_each_servo_by_name(tmp_path):
+def test_other_programs_read_each_servo_by_name(path):
     """rosbags has no types of axbridge: it reads the message definitions from the file."""
-    path = tmp_path / "run.mcap"
     with Recorder(path, {}) as recorder:
         rows = np.zeros(3, SERVO_ROW)
         rows["time"], rows["position"] = 0.5, [0.1, 0.2, 0.3]
@@ -289,8 +259,8 @@ def test_other_programs_read_each_servo_by_name(tmp_path):
     assert {getattr(recording["/cycle"], name) for name in ("time", *FIELDS)} == {0.25}
 
 
-def test_servos_that_are_sampled_together_share_their_messages(tmp_path):
-    path, time_ = tmp_path / "run.mcap", np.arange(50) * 0.02
+def test_servos_that_are_sampled_together_share_their_messages(path):
+    time_ = np.arange(50) * 0.02
     tracks = {
         "knee": Track.of("knee", time_, position=time_),
         "hip": Track.of("hip", time_ + 0.001, position=-time_),
@@ -321,8 +291,8 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
 
 
 @pytest.mark.ci
-def test_memory_does_not_grow_with_the_recording(tmp_path):
-    command = [sys.executable, "-c", LONG, tmp_path / "run.mcap"]
+def test_memory_does_not_grow_with_the_recording(path):
+    command = [sys.executable, "-c", LONG, path]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     assert float(done.stdout) < 10.0  # MB; a hundred thousand samples as objects take 130
 
@@ -337,8 +307,7 @@ def damage(path, number, place=-20):
 
 
 @pytest.mark.parametrize("number", [0, 2, -1])
-def test_a_damaged_chunk_loses_only_its_own_samples(tmp_path, number):
-    path = tmp_path / "run.mcap"
+def test_a_damaged_chunk_loses_only_its_own_samples(path, number):
     write_recording(sample(length=20_000), path)
     damage(path, number)
     recording = open_recording(path)
@@ -353,8 +322,7 @@ def test_a_damaged_chunk_loses_only_its_own_samples(tmp_path, number):
     assert len(open_recording(path)["servo 0"]) == 20_000
 
 
-def test_more_servos_than_a_robot_has_are_neither_written_nor_read(tmp_path, monkeypatch):
-    path = tmp_path / "run.mcap"
+def test_more_servos_than_a_robot_has_are_neither_written_nor_read(path, monkeypatch):
     with pytest.raises(RecordingError, match="holds 1001 servos, and 1000 are the most"):
         write_recording(sample(1001, 2), path)
     assert not path.exists()
@@ -364,8 +332,7 @@ def test_more_servos_than_a_robot_has_are_neither_written_nor_read(tmp_path, mon
         open_recording(path)
 
 
-def test_an_open_recording_can_be_read_after_its_file_is_replaced(tmp_path):
-    path = tmp_path / "run.mcap"
+def test_an_open_recording_can_be_read_after_its_file_is_replaced(path):
     write_recording(sample(), path)
     recording = open_recording(path)
     with Recorder(path, {}) as recorder:
@@ -384,8 +351,7 @@ def test_ctrl_c_during_close_leaves_the_file_complete_and_unlocked(tmp_path, mon
     Recorder(tmp_path / "a.mcap", {}).close()
 
 
-def test_if_compression_fails_the_plain_file_stays_complete(tmp_path):
-    path = tmp_path / "run.mcap"
+def test_if_compression_fails_the_plain_file_stays_complete(tmp_path, path):
     recorder = Recorder(path, {})
     record(recorder, 0.5)
     (tmp_path / f".{zlib.crc32(b'run.mcap'):08x}.{os.getpid()}.part").mkdir()  # blocks the temporary file's name
@@ -396,8 +362,8 @@ def test_if_compression_fails_the_plain_file_stays_complete(tmp_path):
     assert list(recording["a"].time) == [0.5]
 
 
-def test_invalid_records_are_refused_and_later_ones_are_stored_once(tmp_path):
-    with Recorder(tmp_path / "run.mcap", {}) as recorder:
+def test_invalid_records_are_refused_and_later_ones_are_stored_once(path):
+    with Recorder(path, {}) as recorder:
         with pytest.raises(TypeError, match="not JSON serializable"):
             recorder.event(0.0, "odd", value={1, 2})
         with pytest.raises(TypeError, match="no field colour"):
@@ -405,7 +371,7 @@ def test_invalid_records_are_refused_and_later_ones_are_stored_once(tmp_path):
         record(recorder, math.nan)  # a state that was never read
         for index in (0, 0, 1, 1, 2):
             record(recorder, index * 0.1)
-    np.testing.assert_allclose(open_recording(tmp_path / "run.mcap")["a"].time, [0, 0.1, 0.2])
+    np.testing.assert_allclose(open_recording(path)["a"].time, [0, 0.1, 0.2])
     recorder.close()
     with pytest.raises(RecordingError, match="closed"):
         recorder.event(0, "late")
@@ -423,8 +389,7 @@ with Recorder(sys.argv[1], {}) as recorder:
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_of_programs_that_start_together_one_records_and_its_end_unlocks_the_file(tmp_path, killed):
-    path = tmp_path / "run.mcap"
+def test_of_programs_that_start_together_one_records_and_its_end_unlocks_the_file(path, killed):
     if killed:
         path.write_text("an older one")  # the first program replaces it
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
@@ -439,33 +404,33 @@ def test_of_programs_that_start_together_one_records_and_its_end_unlocks_the_fil
     assert first.communicate("\n")[1] == ""
     assert (open_recording(path).complete, list(open_recording(path)["a"].time)) == (not killed, [0.5])
     Recorder(path, {}).close()
-    assert [file.name for file in tmp_path.iterdir()] == ["run.mcap"]
+    assert list(path.parent.iterdir()) == [path]
 
 
-def test_a_file_moved_during_its_recording_is_complete(tmp_path):
-    recorder = Recorder(tmp_path / "run.mcap", {})
+def test_a_file_moved_during_its_recording_is_complete(tmp_path, path):
+    recorder = Recorder(path, {})
     record(recorder, 0.01)
-    (tmp_path / "run.mcap").rename(tmp_path / "moved.mcap")
-    with Recorder(tmp_path / "run.mcap", {}) as other:
+    path.rename(tmp_path / "moved.mcap")
+    with Recorder(path, {}) as other:
         record(other, 0.01)
         record(other, 0.02)
         recorder.close()
     assert len(open_recording(tmp_path / "moved.mcap")["a"]) == 1
-    assert len(open_recording(tmp_path / "run.mcap")["a"]) == 2
+    assert len(open_recording(path)["a"]) == 2
 
 
 COPY = "FSIZE", 9000, lambda path, _: copy_rig(Rig.load("bioloid"), path)
 
 
 @pytest.mark.parametrize(("limit", "most", "write"), [("FSIZE", 0, Recorder), ("NOFILE", 1, Recorder), COPY])
-def test_a_failed_write_leaves_no_file(tmp_path, limit, most, write):
+def test_a_failed_write_leaves_no_file(tmp_path, path, limit, most, write):
     kind, free = getattr(resource, f"RLIMIT_{limit}"), os.dup(0)
     os.close(free)
     before = resource.getrlimit(kind)
     try:
         resource.setrlimit(kind, (most + free * (limit == "NOFILE"), before[1]))
         with pytest.raises((RecordingError, OSError), match="File too large|Too many open files"):
-            write(tmp_path / "run.mcap", {})
+            write(path, {})
     finally:
         resource.setrlimit(kind, before)
     assert not list(tmp_path.iterdir())
@@ -525,14 +490,13 @@ GOOD = sampled(time=0.5, position=0.1)
      (EVENTS, packed_event({"time": 1})), (EVENTS, packed_event({"time": math.nan, "name": "x"})),
      (EVENTS, packed_event({"time": 1, "name": 5})), (EVENTS, packed_event({"time": 1, "name": "x", "data": []}))],
 )  # fmt: skip
-def test_an_invalid_message_is_refused_with_a_reason(tmp_path, message, chunked):
-    written(tmp_path / "run.mcap", GOOD, message, chunked=chunked)
+def test_an_invalid_message_is_refused_with_a_reason(path, message, chunked):
+    written(path, GOOD, message, chunked=chunked)
     with pytest.raises(RecordingError, match=r"run.mcap: (holds|has|makes no sense|is nested).*\n"):
-        open_recording(tmp_path / "run.mcap")
+        open_recording(path)
 
 
-def test_implausible_numbers_are_unknown_and_samples_without_a_time_are_left_out(tmp_path):
-    path = tmp_path / "run.mcap"
+def test_implausible_numbers_are_unknown_and_samples_without_a_time_are_left_out(path):
     for chunked in (False, True):
         times = [sampled(time=time, position=0.2) for time in (math.nan, math.inf, 1e300)]
         last = sampled(time=1.7e9 + 1 / 64, position=1e300, load=-math.inf, voltage=12)  # a clock that counts from 1970
@@ -545,8 +509,8 @@ def test_implausible_numbers_are_unknown_and_samples_without_a_time_are_left_out
 
 
 @pytest.mark.parametrize("servos", [None, "5", "[]", "[5]", '["a", "a"]', "no JSON", DEEP.decode()])
-def test_a_channel_without_servo_names_is_refused_or_ignored(tmp_path, servos):
-    with (tmp_path / "run.mcap").open("wb") as stream:
+def test_a_channel_without_servo_names_is_refused_or_ignored(path, servos):
+    with path.open("wb") as stream:
         writer = Writer(stream)
         writer.start()
         writer.add_metadata("axbridge", {})
@@ -554,32 +518,30 @@ def test_a_channel_without_servo_names_is_refused_or_ignored(tmp_path, servos):
         writer.add_message(channel, 0, GOOD[1], 0)
         writer.finish()
     if servos is None:
-        assert list(open_recording(tmp_path / "run.mcap")) == []
+        assert list(open_recording(path)) == []
         return
     with pytest.raises(RecordingError, match=r"run.mcap: (makes no sense|is nested)"):
-        open_recording(tmp_path / "run.mcap")
+        open_recording(path)
 
 
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("rig", "5", r"rig: must be a table"),
         ("rig", '{"servo": [5]}', r"rig.servo.0: "),
         ("models", '{"a": 5}', r"models.a: must be a table"),
         ("registers", '{"a": {"punch": 1e400}}', r"registers.a.punch: "),
         ("pendulum", '{"mass": NaN, "length": 1}', r"pendulum.mass: "),
         ("pendulum", '{"mass": 0, "length": 1}', r"pendulum.mass: must be more than 0"),
-        ("gait", "[]", r"gait: must be a table"),
         ("experiment", "{}", r"experiment: must be a text"),
         ("rig", DEEP.decode(), "is nested too deeply"),
         ("rig", "9" * 5000, "has a number that is too large"),
         ("rig", "no JSON", "makes no sense: "),
     ],
 )
-def test_invalid_metadata_are_named_by_their_key(tmp_path, key, value, message):
-    written(tmp_path / "run.mcap", GOOD, metadata={key: value})
+def test_invalid_metadata_are_named_by_their_key(path, key, value, message):
+    written(path, GOOD, metadata={key: value})
     with pytest.raises(RecordingError, match=rf"run.mcap: (has invalid metadata: )?{message}.*\n(record|give)"):
-        open_recording(tmp_path / "run.mcap")
+        open_recording(path)
 
 
 @pytest.fixture(scope="module")
@@ -593,30 +555,30 @@ def bomb():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stated_size", [2_600_000_000, 50_000_000, 0])
-def test_a_small_chunk_of_gigabytes_counts_as_damaged(tmp_path, bomb, stated_size):
-    written(tmp_path / "run.mcap", GOOD)
-    content = (tmp_path / "run.mcap").read_bytes()
+def test_a_small_chunk_of_gigabytes_counts_as_damaged(path, bomb, stated_size):
+    written(path, GOOD)
+    content = path.read_bytes()
     end = content.index(b"\x0f" + (4).to_bytes(8, "little"))  # the end of the data
     builder = RecordBuilder()
     Chunk("zstd", bomb, 0, 0, 0, stated_size).write(builder)
     chunk = bytes(builder.end())
-    (tmp_path / "run.mcap").write_bytes(content[:end] + chunk + content[end:])
+    path.write_bytes(content[:end] + chunk + content[end:])
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    recording = open_recording(tmp_path / "run.mcap")
+    recording = open_recording(path)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # kB
     assert not recording.complete
     assert len(recording["a"]) == 1
 
 
-def test_a_chunk_that_the_index_repeats_is_read_once(tmp_path):
+def test_a_chunk_that_the_index_repeats_is_read_once(path):
     """Otherwise reading a file of 1 MB could take hours."""
-    with (tmp_path / "run.mcap").open("wb") as stream:
+    with path.open("wb") as stream:
         writer = MessageWriter(stream, {}, chunked=True)
         writer._writer._Writer__chunk_size = 1
         writer.write(Message(*GOOD, 0, ("a",)))
         writer._writer._Writer__chunk_indices *= 3
         writer.finish()
-    assert open_recording(tmp_path / "run.mcap")["a"].time.tolist() == [0.5]
+    assert open_recording(path)["a"].time.tolist() == [0.5]
 
 
 # ---- a robot recorded by an observer: goals, limits, changes on the bus, and elapsed real time
@@ -679,23 +641,6 @@ def test_changes_on_the_bus_are_events(tmp_path):
     assert recording.cycles["errors"].max() == 1
 
 
-class ScriptedRobot:
-    """A robot whose observers get the reports of a test."""
-
-    def __init__(self, robot):
-        self._robot, self.time, self.table = robot, robot.time, robot.table
-
-    def __getitem__(self, name):
-        return self._robot[name]
-
-    def __iter__(self):
-        return iter(self._robot)
-
-    def observe(self, observer):
-        self.report = observer
-        return lambda: None
-
-
 @pytest.mark.parametrize(
     ("flags", "names"),
     [
@@ -707,14 +652,11 @@ class ScriptedRobot:
     ids=repr,
 )
 def test_an_alarm_is_recorded_by_its_name_in_the_servo_family(tmp_path, flags, names):
-    path = tmp_path / "a.mcap"
-    with axbridge.open("bench_arm") as robot, Recorder(path, {"backend": "sim"}) as recorder:
-        robot.step(20)
-        scripted = ScriptedRobot(robot)
-        with RobotRecorder(scripted, recorder):
-            events = (BusEvent("fault", "shoulder", flags=flags),)
-            scripted.report(StepReport(20.0, 20.0, 0.0, {}, events=events), robot.table)
-    (fault,) = open_recording(path).events
+    def act(robot, log):
+        alarm = BusEvent("fault", "shoulder", flags=flags)
+        log._step(StepReport(20.0, 20.0, 0.0, {}, events=(alarm,)), robot.table)
+
+    (fault,) = recorded(tmp_path / "a.mcap", "bench_arm", act).events
     assert fault.data == {"servo": "shoulder", "flags": names}
 
 

@@ -12,8 +12,7 @@ from axbridge.cli.options import ForceOption, opened
 from axbridge.cli.progress import progress
 from axbridge.errors import RecordingError, UsageError, plural
 from axbridge.files import check_new
-from axbridge.recording.csv_parquet import write_csv, write_parquet
-from axbridge.recording.ros2 import check_bag, write_ros2
+from axbridge.recording.convert import check_bag, write_csv, write_parquet, write_ros2
 
 
 @app.command(epilog="step.mcap step.csv --wide --rate 50")

@@ -16,8 +16,8 @@ from axbridge.config.rig import Rig
 from axbridge.errors import UsageError, install, require
 from axbridge.files import check_new
 from axbridge.fit.html import estimate_table, law_table, score_table, write_page
-from axbridge.fit.identify import identify as fit_to
 from axbridge.fit.pipeline import CONDITIONS, check
+from axbridge.fit.pipeline import identify as fit_to
 from axbridge.fit.result import Fit, summary, write_params
 from axbridge.jit import COMPILED
 

@@ -25,6 +25,7 @@ POINTS = 2000  # of one curve: about two for each pixel of a screen's width
 _HEIGHT = 100.0  # pixels of a panel with share 1
 _SHARES = 65534  # steps of the 16-bit range of y
 _GAP = -32768  # stands for NaN
+_SIGNS = ((0, 114, 178), (213, 94, 0))  # colours of the correlations 1 and -1
 
 # Okabe and Ito's colours: they are distinct for colour-blind people, and visible on white and on black. Pages take them
 # from web/colours.css.
@@ -91,7 +92,6 @@ class Curve:
     colour: str  # a key of `COLOURS`
     width: float = 1.7  # of the line, points
     held: bool = False  # whether each value is held until the next one, like a goal
-    points: bool = False  # whether samples are drawn as separate markers
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ def _reduced(curves: Sequence[Curve], points: int, whole: Sequence[tuple[float, 
 def figure_html(panels: Sequence[Panel], name: str, axis: str = "time") -> str:
     """Return panels as one figure of a page, one below the other; `write_page` adds the program that draws it."""
     axes = {id(curve.x): curve.x for panel in panels for curve in panel.curves}  # curves share them
-    places, styles = list(axes), ("label", "colour", "width", "held", "points")
+    places, styles = list(axes), ("label", "colour", "width", "held")
     drawn = []
     for panel in panels:
         curves = [
@@ -163,32 +163,19 @@ def figure_html(panels: Sequence[Panel], name: str, axis: str = "time") -> str:
     return f"{head}<script>figure({text})</script></div>"
 
 
-def map_html(x: Sequence[str], y: Sequence[str], z: FloatArray, titles: tuple[str, str], *, signed: bool) -> str:
-    """Return a heat map of `z` (rows, columns) as HTML, first row at the bottom; `signed`: -1..1, with the values."""
-    low, span = float(np.nanmin(z)), max(float(np.nanmax(z) - np.nanmin(z)), 1e-12)
-    corner = f"{titles[1]} ↑, {titles[0]} →" if all(titles) else ""
-    every = 1 if signed else max(1, len(x) // 6)  # columns for each name
-    names = (f'<td class="name" colspan="{every}">{escape(name)}</td>' for name in x[::every])
-    rows = [f'<tr><td class="name">{escape(corner)}</td>{"".join(names)}</tr>']
-    for name, values in zip(y, z.tolist(), strict=True):
+def correlation_html(names: Sequence[str], values: FloatArray) -> str:
+    """Return correlations (n, n), -1..1, as an HTML table with red, white and blue fields; NaN is empty."""
+    rows = []
+    for name, row in zip(names, values.tolist(), strict=True):
         cells = []
-        for value in values:
-            text = f"{round(value, 1) + 0.0:.1f}" if signed and not math.isnan(value) else ""
-            cells.append(f'<td style="background:{_field(value, low, span, signed=signed)}">{text}</td>')
+        for value in row:
+            share, full = (0.0, (0, 0, 0)) if math.isnan(value) else (min(abs(value), 1.0), _SIGNS[value < 0])
+            colour = "".join(f"{round(255 + (part - 255) * share):02x}" for part in full)
+            text = "" if math.isnan(value) else f"{round(value, 1) + 0.0:.1f}"
+            cells.append(f'<td style="background:#{colour}">{text}</td>')
         rows.append(f'<tr><td class="name">{escape(name)}</td>{"".join(cells)}</tr>')
-    return f'<div class="scroll"><table class="map">{"".join(rows[::-1])}</table></div>'
-
-
-def _field(value: float, low: float, span: float, *, signed: bool) -> str:
-    """Return the colour of a value; "none" for NaN."""
-    if math.isnan(value):
-        return "none"
-    if signed:  # red, white, blue
-        ends, share = ((213, 94, 0) if value < 0 else (0, 114, 178)), min(abs(value), 1.0)
-        ends_from = (255, 255, 255)
-    else:
-        ends, ends_from, share = (0, 34, 78), (253, 234, 69), (value - low) / span
-    return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in zip(ends_from, ends, strict=True))
+    heads = "".join(f'<td class="name">{escape(name)}</td>' for name in names)
+    return f'<div class="scroll"><table class="map">{"".join(rows[::-1])}<tr><td></td>{heads}</tr></table></div>'
 
 
 def heights(values: FloatArray) -> tuple[str, float, float]:

@@ -9,7 +9,6 @@ import math
 import re
 from collections.abc import Iterable
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree as ET
@@ -18,7 +17,7 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.errors import RigError, plural, require
-from axbridge.file_reading import refuse_other_kind
+from axbridge.file_reading import reading, refuse_other_kind
 from axbridge.rotations import Quaternion, matrix, roll_pitch_yaw
 
 _AGAIN = "give a robot of hinges and slides, each on its own"
@@ -40,28 +39,6 @@ class FromMjcf(NamedTuple):
         return {folder / f"{folder.name}.urdf": self.urdf, **meshes}
 
 
-def find_mjcf(name: str) -> Path:
-    """Find an MJCF file by path, or by the name of a robot of the package `mujoco-menagerie`.
-
-    Raises:
-        RigError: no file and no robot has that name.
-    """
-    path = Path(name)
-    if path.is_file():
-        return path
-    if find_spec("mujoco_menagerie") is None:
-        hint = "give the path of a file; robots by name come with: python -m pip install mujoco-menagerie"
-        raise RigError(path, "", "no such file", hint)
-    import mujoco_menagerie as menagerie
-
-    try:
-        robot = menagerie.get(name)
-        return Path(robot.xml(robot.default_model))  # downloaded at the first use
-    except menagerie.MenagerieError as failure:
-        why = f"no such file, and not to be had from mujoco-menagerie: {failure}"
-        raise RigError(path, "", why, "give the path of a file") from failure
-
-
 def read_mjcf(path: Path) -> FromMjcf:
     """Compile an MJCF file, and convert its robot to a URDF.
 
@@ -72,7 +49,8 @@ def read_mjcf(path: Path) -> FromMjcf:
     require("reading MJCF", "mujoco", "trimesh")
     import mujoco
 
-    refuse_other_kind(path, partial(RigError, path, ""), but="a model of MuJoCo (MJCF)")
+    with reading(partial(RigError, path, ""), "give the path of an MJCF file"):
+        refuse_other_kind(path, partial(RigError, path, ""), but="a model of MuJoCo (MJCF)")
     try:
         model = mujoco.MjModel.from_xml_path(str(path))
     except ValueError as failure:
@@ -87,18 +65,17 @@ def read_mjcf(path: Path) -> FromMjcf:
     free = any(model.jnt_type[joint] == mujoco.mjtJoint.mjJNT_FREE for joint in _joints_of(model, root))
     writer = _Writer(mujoco, model)
     writer.write(root, free=free)
+    writer.robot.set("name", model.body(root).name or path.stem)
+    ET.indent(writer.robot)
     turning = [name for name, kind in writer.joints.items() if kind == mujoco.mjtJoint.mjJNT_HINGE]
-    driven = {
-        model.joint(model.actuator_trnid[k, 0]).name
-        for k in range(model.nu)
-        if model.actuator_trntype[k] == mujoco.mjtTrn.mjTRN_JOINT
-    }
+    driving = np.flatnonzero(model.actuator_trntype == mujoco.mjtTrn.mjTRN_JOINT)
+    driven = {model.joint(joint).name for joint in model.actuator_trnid[driving, 0]}
     lossy = {"damping": model.dof_damping, "armature": model.dof_armature, "dry friction": model.dof_frictionloss}
     counts = {what: int(np.count_nonzero(values)) for what, values in lossy.items()}
     dropped = [plural(model.nu, "actuator")] if model.nu else []
     dropped += [f"{plural(count, 'joint')} with {what}" for what, count in counts.items() if count]
     return FromMjcf(
-        writer.text(model.body(root).name or path.stem),
+        f"{ET.tostring(writer.robot, encoding='unicode')}\n",
         writer.meshes,
         tuple(name for name in turning if name in driven) or tuple(turning),
         free,
@@ -144,80 +121,67 @@ class _Writer:
 
     def __init__(self, mujoco: Any, model: Any) -> None:
         self._mujoco, self._model = mujoco, model
-        self._robot = ET.Element("robot")
+        self._names = [model.body(body).name or f"body{body}" for body in range(model.nbody)]
+        self.robot = ET.Element("robot")
         self.joints: dict[str, int] = {}  # kind by name
         self.meshes: dict[str, bytes] = {}
-
-    def text(self, name: str) -> str:
-        self._robot.set("name", name)
-        ET.indent(self._robot)
-        return ET.tostring(self._robot, encoding="unicode") + "\n"
 
     def write(self, root: int, *, free: bool) -> None:
         """Write the robot with this root body."""
         model, shifts = self._model, dict[int, FloatArray]()
         if not free:
-            ET.SubElement(self._robot, "link", name="world")
+            ET.SubElement(self.robot, "link", name="world")
         for body in range(root, model.nbody):
             if model.body_rootid[body] != root:
                 continue
-            name, parent = self._name(body), int(model.body_parentid[body])
-            shift = np.zeros(3)
+            name, parent = self._names[body], int(model.body_parentid[body])
             hinges = [] if free and body == root else list(_joints_of(model, body))
-            above, place = (self._name(parent) if parent else "world"), model.body_pos[body] - shifts.get(parent, 0.0)
-            turn = _xyzw(model.body_quat[body])
+            above, place = (self._names[parent] if parent else "world"), model.body_pos[body] - shifts.get(parent, 0.0)
+            shift, turn = np.zeros(3), _xyzw(model.body_quat[body])
             for number, joint in enumerate(hinges):
                 link = name if number == len(hinges) - 1 else f"{name}_{number}"
                 if link != name:
-                    ET.SubElement(self._robot, "link", name=link)
+                    ET.SubElement(self.robot, "link", name=link)
                 anchor = model.jnt_pos[joint]
-                self._joint(joint, above, link, place + matrix(turn) @ (anchor - shift), turn)
+                self._moving(joint, above, link, place + matrix(turn) @ (anchor - shift), turn)
                 above, place, turn, shift = link, np.zeros(3), (0.0, 0.0, 0.0, 1.0), anchor.copy()
             if not hinges and (parent or not free):
-                self._between(f"{name}_fixed", "fixed", above, name, place, turn)
+                self._joint(f"{name}_fixed", "fixed", above, name, place, turn)
             shifts[body] = shift
             self._link(body, name, shift)
 
-    def _name(self, body: int) -> str:
-        return self._model.body(body).name or f"body{body}"
-
-    def _joint(self, joint: int, parent: str, child: str, place: FloatArray, turn: Quaternion) -> None:
+    def _moving(self, joint: int, parent: str, child: str, place: FloatArray, turn: Quaternion) -> None:
         model = self._model
         name = model.joint(joint).name or f"joint{joint}"
         self.joints[name] = int(model.jnt_type[joint])
         slides, limited = self.joints[name] == self._mujoco.mjtJoint.mjJNT_SLIDE, bool(model.jnt_limited[joint])
         kind = "prismatic" if slides else "revolute" if limited else "continuous"
-        one = self._between(name, kind, parent, child, place, turn)
-        ET.SubElement(one, "axis", xyz=_words(model.jnt_axis[joint]))
+        element = self._joint(name, kind, parent, child, place, turn)
+        ET.SubElement(element, "axis", xyz=_words(model.jnt_axis[joint]))
         if limited or slides:
             zero = model.qpos0[model.jnt_qposadr[joint]]
             low, high = (model.jnt_range[joint] - zero).tolist() if limited else (-9.0, 9.0)
-            ET.SubElement(one, "limit", lower=f"{low:.9g}", upper=f"{high:.9g}", effort="100", velocity="100")
+            ET.SubElement(element, "limit", lower=f"{low:.9g}", upper=f"{high:.9g}", effort="100", velocity="100")
 
-    def _between(
-        self, name: str, kind: str, parent: str, child: str, place: FloatArray, turn: Quaternion
-    ) -> ET.Element:
-        one = ET.SubElement(self._robot, "joint", name=name, type=kind)
-        _origin(one, place, turn)
-        ET.SubElement(one, "parent", link=parent)
-        ET.SubElement(one, "child", link=child)
-        return one
+    def _joint(self, name: str, kind: str, parent: str, child: str, place: FloatArray, turn: Quaternion) -> ET.Element:
+        element = _placed(self.robot, "joint", place, turn, name=name, type=kind)
+        ET.SubElement(element, "parent", link=parent)
+        ET.SubElement(element, "child", link=child)
+        return element
 
     def _link(self, body: int, name: str, shift: FloatArray) -> None:
         model = self._model
-        link = ET.SubElement(self._robot, "link", name=name)
+        link = ET.SubElement(self.robot, "link", name=name)
         if model.body_mass[body] > 0:
-            inertial = ET.SubElement(link, "inertial")
-            _origin(inertial, model.body_ipos[body] - shift, _xyzw(model.body_iquat[body]))
+            inertial = _placed(link, "inertial", model.body_ipos[body] - shift, _xyzw(model.body_iquat[body]))
             ET.SubElement(inertial, "mass", value=f"{model.body_mass[body]:.9g}")
             x, y, z = (f"{value:.9g}" for value in model.body_inertia[body])
             ET.SubElement(inertial, "inertia", ixx=x, iyy=y, izz=z, ixy="0", ixz="0", iyz="0")
-        for geom in range(model.ngeom):
-            if model.geom_bodyid[geom] == body and (shape := self._shape(geom)) is not None:
-                touches = model.geom_contype[geom] or model.geom_conaffinity[geom]
-                one = ET.SubElement(link, "collision" if touches else "visual")
-                _origin(one, model.geom_pos[geom] - shift, _xyzw(model.geom_quat[geom]))
-                ET.SubElement(one, "geometry").append(shape)
+        for geom in np.flatnonzero(model.geom_bodyid == body).tolist():
+            if (shape := self._shape(geom)) is not None:
+                kind = "collision" if model.geom_contype[geom] or model.geom_conaffinity[geom] else "visual"
+                element = _placed(link, kind, model.geom_pos[geom] - shift, _xyzw(model.geom_quat[geom]))
+                ET.SubElement(element, "geometry").append(shape)
 
     def _shape(self, geom: int) -> ET.Element | None:
         import trimesh
@@ -234,20 +198,19 @@ class _Writer:
         if kind != kinds.mjGEOM_MESH:
             return None  # a plane, or a shape that URDF lacks
         mesh = int(model.geom_dataid[geom])
-        first, count = int(model.mesh_vertadr[mesh]), int(model.mesh_vertnum[mesh])
-        begin, faces = int(model.mesh_faceadr[mesh]), int(model.mesh_facenum[mesh])
         given = model.mesh(mesh).name
         plain = re.sub(r"\W+", "_", given)  # the name may be a path
         name = f"meshes/{plain if plain == given else f'{plain}_{mesh}'}.stl"
-        vertices = model.mesh_vert[first : first + count]
-        self.meshes[name] = trimesh.Trimesh(vertices, model.mesh_face[begin : begin + faces], process=False).export(
-            file_type="stl"
-        )
+        vertices = model.mesh_vert[model.mesh_vertadr[mesh] :][: model.mesh_vertnum[mesh]]
+        faces = model.mesh_face[model.mesh_faceadr[mesh] :][: model.mesh_facenum[mesh]]
+        self.meshes[name] = trimesh.Trimesh(vertices, faces, process=False).export(file_type="stl")
         return ET.Element("mesh", filename=name)
 
 
-def _origin(parent: ET.Element, place: FloatArray, turn: Quaternion) -> None:
-    ET.SubElement(parent, "origin", xyz=_words(place), rpy=_words(roll_pitch_yaw(turn)))
+def _placed(parent: ET.Element, tag: str, place: FloatArray, turn: Quaternion, **attributes: str) -> ET.Element:
+    element = ET.SubElement(parent, tag, attributes)
+    ET.SubElement(element, "origin", xyz=_words(place), rpy=_words(roll_pitch_yaw(turn)))
+    return element
 
 
 def _words(values: Iterable[float]) -> str:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 
@@ -20,24 +19,25 @@ _SERVO = re.compile(r"\s*\[\[\s*servo\s*\]\]")
 _ORDER = (
     "name", "joint", "drive", "bus", "id", "profile", "zero", "direction", "model", "min_position", "max_position",
 )  # fmt: skip
-_KEY = r"(?P<head>\s*{key}\s*=\s*)(?P<value>\"[^\"]*\"|'[^']*'|{{[^{{}}#]*}}|[^\s#\[{{]+)(?P<gap>\s*)(?P<rest>#.*)?"
+_KEY = re.compile(r"\s*([A-Za-z0-9_-]+)\s*=")
+_VALUE = re.compile(r"(?P<head>[^=]*=\s*)(?P<value>\"[^\"]*\"|'[^']*'|{[^{}#]*}|[^\s#\[{]+)(?P<gap>\s*)(?P<rest>#.*)?")
 
 
 def edited(text: str, changes: Mapping[str, Mapping[str, Value]], path: Path) -> str:
     """Return the text of a rig file with new values of some servos; existing values are replaced in their lines."""
-    if not changes:
-        return text
-    lines = text.splitlines(keepends=True)
-    for name, values in changes.items():
-        lines = _with_servo(lines, name, values)
-    result = "".join(lines)
     mark = "\ufeff"  # byte order mark of Windows editors
-    wanted = parse_toml(text.removeprefix(mark), path, RigError)
-    servos = wanted.setdefault("servo", [])
+    lines, wanted = text.split("\n"), parse_toml(text.removeprefix(mark), path, RigError)
+    ending = "\r" if lines[0].endswith("\r") else ""
     for name, values in changes.items():
+        servos = wanted.setdefault("servo", [])
         if all(servo.get("name") != name for servo in servos):
             servos.append({"name": name})
+            lines += [""] if lines[-1] else []
+            lines[-1:] = [ending, f"[[servo]]{ending}", f"name = {written(name)}{ending}", ""]
         next(servo for servo in servos if servo.get("name") == name).update(values)
+        for key, value in values.items():
+            _set_value(lines, name, key, written(value), ending)
+    result = "\n".join(lines)
     try:
         safe = parse_toml(result.removeprefix(mark), path, RigError) == wanted
     except RigError:
@@ -49,48 +49,26 @@ def edited(text: str, changes: Mapping[str, Mapping[str, Value]], path: Path) ->
     return result
 
 
-def _with_servo(lines: Sequence[str], name: str, values: Mapping[str, Value]) -> list[str]:
-    """Return the lines with new values of one servo."""
-    end_of_line = "\r\n" if lines and lines[0].endswith("\r\n") else "\n"
-    begin, end = _table_of(lines, name)
-    before, block, after = list(lines[:begin]), list(lines[begin:end]), list(lines[end:])
-    if not block:
-        if before and not before[-1].endswith("\n"):
-            before[-1] += end_of_line
-        block = [end_of_line, f"[[servo]]{end_of_line}", f"name = {json.dumps(name, ensure_ascii=False)}{end_of_line}"]
-    elif not block[-1].endswith("\n"):
-        block[-1] += end_of_line
-    for key, value in values.items():
-        block = _with_value(block, key, value, end_of_line)
-    return [*before, *block, *after]
+def _set_value(lines: list[str], name: str, key: str, value: str, ending: str) -> None:
+    """Set one value in the [[servo]] of that name; a comment behind it keeps its column if there is room.
 
-
-def _table_of(lines: Sequence[str], name: str) -> tuple[int, int]:
-    """Return the lines (first, end) of the [[servo]] of that name, without its subtables; equal if there is none."""
-    wanted = re.compile(rf"\s*name\s*=\s*([\"']){re.escape(name)}\1\s*(#.*)?$")
+    Tables and values without lines of their own stay: the check of the whole text refuses them.
+    """
+    named = re.compile(rf"\s*name\s*=\s*([\"']){re.escape(name)}\1\s*(#.*)?$")
     heads = [index for index, line in enumerate(lines) if re.match(r"\s*\[", line)]
     for head, end in pairwise([*heads, len(lines)]):
-        if _SERVO.match(lines[head]) and any(wanted.match(line.rstrip("\r\n")) for line in lines[head:end]):
-            return head, end
-    return len(lines), len(lines)
-
-
-def _with_value(block: Sequence[str], key: str, value: Value, end_of_line: str) -> list[str]:
-    """Return the lines of a table with one value set; a trailing comment keeps its column if there is room."""
-    result = list(block)
-    keys = (re.match(r"\s*([A-Za-z0-9_-]+)\s*=", line) for line in block)
-    places = {match[1]: index for index, match in enumerate(keys) if match}
+        if _SERVO.match(lines[head]) and any(map(named.match, lines[head:end])):
+            break
+    else:
+        return
+    places = {match[1]: index for index in range(head, end) if (match := _KEY.match(lines[index]))}
     if key not in places:
         earlier = _ORDER[: _ORDER.index(key)] if key in _ORDER else _ORDER
-        after = max((places[name] for name in earlier if name in places), default=0)
-        result.insert(after + 1, f"{key} = {written(value)}{end_of_line}")
-        return result
-    match = re.fullmatch(_KEY.format(key=re.escape(key)), block[places[key]].rstrip("\r\n"))
-    if match is not None:  # else the value has several lines: the check of the whole text refuses it
-        new = written(value)
-        room = max(len(match["value"]) + len(match["gap"]) - len(new), 1) if match["rest"] else 0
-        result[places[key]] = match["head"] + new + " " * room + (match["rest"] or "") + end_of_line
-    return result
+        after = max((places[before] for before in earlier if before in places), default=head)
+        lines.insert(after + 1, f"{key} = {value}{ending}")
+    elif match := _VALUE.fullmatch(lines[places[key]].rstrip("\r")):
+        room = max(len(match["value"]) + len(match["gap"]) - len(value), 1) if match["rest"] else 0
+        lines[places[key]] = match["head"] + value + " " * room + (match["rest"] or "") + ending
 
 
 _NAME = re.compile(r'^name[ \t]*=[ \t]*"[^"\n]*"', re.MULTILINE)

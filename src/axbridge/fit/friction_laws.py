@@ -23,6 +23,7 @@ from axbridge.arrays import FloatArray
 from axbridge.fit.intervals import Uncertainty, flat_of, uncertainty
 from axbridge.fit.least_squares import best_polished, polish, residuals, slopes
 from axbridge.fit.prediction import COARSE, independent, predicted
+from axbridge.fit.prepare import Problem
 from axbridge.fit.result import Fit, LawComparison, LawScore
 from axbridge.fit.search import Job, Mapper, Report, executor, minimise
 from axbridge.fit.unknowns import FRICTION_LAWS, Space, enriched, richer_than
@@ -142,12 +143,12 @@ def _optimum(job: Job) -> FloatArray:
 
 
 def compare_laws(
-    fitting: Callable[..., Fit], *, budget: float, where: str | Mapper | None = None,
+    prepared: Callable[..., Problem], fitting: Callable[..., Fit], *, budget: float, where: str | Mapper | None = None,
     report: Report = lambda _what, _share: None,
 ) -> Fit:  # fmt: skip
     """Fit each friction law with an equal share of the budget, and return the fit of the law that the data support.
 
-    `fitting` is `axbridge.fit.pipeline.fit_model` with the recordings and all arguments that are equal for each law.
+    `prepared` and `fitting`: `prepare` and `fit_model` with the arguments that all laws share.
     """
     fits: dict[str, Fit] = {}
     laws = len(FRICTION_LAWS)
@@ -157,7 +158,7 @@ def compare_laws(
             squares = [sum(score.rmse**2 for score in fit.scores if not score.held_out) for fit in simpler]
             near = begun_from(simpler[int(np.argmin(squares))].row) if simpler else None
             fits[law] = fitting(
-                friction=law, budget=budget / laws, near=near, richer=False, where=mapper,
+                prepared(friction=law, near=near), budget=budget / laws, richer=False, where=mapper,
                 report=lambda what, share, law=law: report(f"{law}: {what}", (len(fits) + (share or 0.0)) / laws),
             )  # fmt: skip
     most = fits[max(fits)]  # M6 has the most terms

@@ -1,4 +1,4 @@
-"""Present an identification: tables for the terminal, panels, and a page with the paper's figures."""
+"""Present an identification: tables for the terminal, panels, and a page."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
-from axbridge.comparison.page import Curve, Panel, Table, fewer, figure_html, map_html, table_html
+from axbridge.comparison.page import Curve, Panel, Table, correlation_html, fewer, figure_html, table_html
 from axbridge.comparison.page import write_page as write_parts
 from axbridge.comparison.recorded_runs import servo_of
 from axbridge.errors import plural
 from axbridge.fit.result import Fit, LawComparison, Score, in_file
-from axbridge.servo.columns import Param
 from axbridge.sim.runs import Regime
 
 _UNITS = {  # of values in a parameter file; other values are shares, or have the unit in their name
@@ -97,7 +96,7 @@ def residual_panel(trace: Panel) -> Panel:
 
 
 def write_page(fit: Fit, path: Path | str) -> None:
-    """Write a self-contained page: parameters, errors, each recording measured and simulated, the paper's scans."""
+    """Write a self-contained page: parameters, errors, each recording measured and simulated."""
     fitted, held = fit.errors(held_out=False), fit.errors(held_out=True)
     lead = f"{plural(len(fitted), 'recording')} fitted: mean absolute error {np.mean(fitted):.2f}°"
     lead += f"; {len(held)} held out: {np.mean(held):.2f}°." if held else "."
@@ -114,38 +113,8 @@ def write_page(fit: Fit, path: Path | str) -> None:
         figure = figure_html(panels, f"trace-{index}", axis=f"trace-{index}")
         figures.append(f"<figure><figcaption>{escape(trace.title)}</figcaption>{figure}</figure>")
     parts.append(f'<div class="grid">{"".join(figures)}</div>')
-    if fit.line is not None:
-        parts.append(f"<h2>Ks = {fit.line.ks:.6f} V·s/rad (the paper's figure 5)</h2>")
-        line, order = fit.line, np.argsort(fit.line.speed)
-        reach = np.array([0.0, float(line.speed.max())])
-        curves = (
-            Curve(line.speed[order], line.volts[order], "measured", "reference", points=True),
-            Curve(reach, line.ks * reach, "through the origin", "other"),
-        )
-        panel = Panel(curves, "motor speed, rad/s", "open-circuit voltage, V", share=2.4)
-        parts.append(figure_html([panel], "ks", axis="ks"))
-    titles = (
-        "Mean squared error of the falls over friction, log₁₀ deg²",
-        "Mean squared error of the steps over the gains, log₁₀ deg² (figure 11)",
-    )
-    for heading, surface in zip(titles, fit.surfaces, strict=False):
-        shown = map_html(
-            [f"{x * surface.x.scale:.3g}" for x in surface.xs], [f"{y * surface.y.scale:.3g}" for y in surface.ys],
-            np.log10(surface.mse.T), (surface.x.name, surface.y.name), signed=False,
-        )  # fmt: skip
-        axes = zip((surface.x, surface.y), surface.best, strict=True)
-        at = (f"{axis.name} {value * axis.scale:.4g}" for axis, value in axes)
-        best = f"The least is {surface.least:.3g} deg², at {' and '.join(at)}."
-        parts.append(f'<h2>{heading}</h2>{shown}<p class="lead">{escape(best)}</p>')
-    if fit.surfaces:
-        parts.append("<h2>Friction over speed (as the paper's figure 7)</h2>")
-        speed = np.linspace(-6, 6, 241)
-        torque = (fit.row[Param.COULOMB] + fit.row[Param.OUTPUT]) * np.sign(speed) + fit.row[Param.VISCOUS] * speed
-        curve = Curve(speed, torque, "", "reference")
-        panel = Panel((curve,), "speed, rad/s", "friction torque, N·m", share=2.2)
-        parts.append(figure_html([panel], "friction", axis="friction"))
-    elif len(fit.unknowns) > 2:
+    if len(fit.unknowns) > 2:
         names = [unknown.name.partition(".")[2] for unknown in fit.unknowns]
-        shown = map_html(names, names, fit.uncertainty.correlation, ("", ""), signed=True)
+        shown = correlation_html(names, fit.uncertainty.correlation)
         parts.append(f"<h2>Correlation of the estimates</h2>{shown}")
     write_parts(path, f"{fit.rig.name}: {fit.kind} identified", parts)

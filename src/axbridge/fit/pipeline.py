@@ -1,41 +1,157 @@
-"""Fit a model by search with one friction law: prepare, search, polish, compute intervals, describe."""
+"""Identify a servo model: by the paper's scans, or search, polish, compute intervals, describe."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.comparison.lag import baseline, lag_of
 from axbridge.comparison.metrics import parse_condition
+from axbridge.comparison.recorded_dynamics import joints_of_robot
 from axbridge.comparison.recorded_runs import packed
 from axbridge.config.rig import Rig
+from axbridge.errors import UsageError, require
 from axbridge.fit import intervals
-from axbridge.fit.friction_laws import allowing_for, richer_law
+from axbridge.fit.friction_laws import allowing_for, compare_laws, richer_law
 from axbridge.fit.least_squares import best_polished, left_alone, polish
+from axbridge.fit.lima2009 import paper_procedure
 from axbridge.fit.prediction import parts, predicted, speeds
-from axbridge.fit.prepare import Problem, prepare, resting_noise
-from axbridge.fit.result import Fit, Input, Score
+from axbridge.fit.prepare import MOVED, Problem, excitation, loaded_with, prepare, resting_noise
+from axbridge.fit.result import Fit, Score, doubts, scores_of
 from axbridge.fit.search import KEPT, Job, Mapper, Report, StartOutcome, executor, freed, losses, search
 from axbridge.fit.unknowns import Space
-from axbridge.recording.provenance import origin_of
 from axbridge.recording.recording import Recording, Track
+from axbridge.recording.stored import opened
 from axbridge.servo.columns import Param
 from axbridge.sim.rollout import rollouts
 from axbridge.sim.runs import Runs
 
+COMPARE = "compare"  # instead of a friction law: compare all
+_METHODS = "grid", "cma"
+_ON_FEET = (
+    "a robot on its feet shows torque, slope, armature and latency of a leg's servo roughly, and friction badly: a "
+    "load that is worked out a little wrong looks like them; to find out, record the robot hung up by its body "
+    "(fixed_base = true in its rig), that servo moving alone"
+)
 APART = 1.0  # degrees: larger differences between predictions of the best starts give a warning
 MISSED = 1.75  # times the others' error: larger errors of a recording, or of held-out ones, give a warning
-LARGEST_USEFUL_ERROR = 5.0  # degrees: a model with a larger error is not useful, even with narrow intervals
 CONDITIONS = "mae", "rmse", "held_out_mae", "held_out_rmse"
 _NO_TIMES = "some command times are unknown and fitted, so sensor.latency_ms is not identified"
-BEST = 3  # least number of starts whose predictions are compared
 _RANDOM_RANGE = 0.25, 0.75  # share of the range for a random hidden value if `Space.usual` is infinite
 _STEP = 0.5e-3  # s: simulation step of hidden data, half of a fit's step
+
+
+def beforehand(rig: Rig, servo: str | Sequence[str] | None) -> tuple[str, ...]:
+    """Return warnings that are known before the fit."""
+    free_standing = servo is not None and rig.world is not None and not rig.world.fixed_base
+    return (_ON_FEET,) if free_standing else ()
+
+
+def identify(
+    recordings: Sequence[Recording | str | Path],
+    rig: str | Path | Rig,
+    model: str,
+    *,
+    method: str | None = None,
+    friction: str | None = None,
+    servo: str | Sequence[str] | None = None,
+    loads: Sequence[str] = (),
+    held_out: Sequence[Recording | str | Path] = (),
+    again: Sequence[Recording | str | Path] = (),
+    free: Sequence[str] = (),
+    starts: int = 12,
+    generations: int = 80,
+    budget: float = 150.0,
+    seed: int = 0,
+    richer: bool = True,
+    prove: bool = False,
+    where: str | Mapper | None = None,
+    before: Callable[[Sequence[str]], None] | None = None,
+    report: Report = lambda _what, _share: None,
+) -> Fit:
+    """Fit a model to recordings, with an interval for each parameter.
+
+    Args:
+        recordings: Recordings, or their files, to which the model is fitted.
+        rig: The robot or arm of the servo: a name, a path, or a `Rig`.
+        model: Start of the fit: a model of the servo's law by its name or file, or ``pendulum-servo``: the constants of
+            the profile with the servo's own PID loop.
+        method: ``cma``: search; ``grid``: the paper's scans, for lima2009 only. Default: ``grid`` for lima2009.
+        friction: ``M1`` to ``M6``, or ``compare``: try all, and let the data choose; None = the model's own law.
+        free: Further parameters to search, as ``motor.torque_constant``; names as in the parameter file.
+        servo: One or several servos of a robot that get one model. Their loads are computed from the recorded motion
+            of all joints. None: the rig has only one servo.
+        loads: Balanced loads that the servos of recordings turned, see `axbridge.fit.prepare.loaded_with`.
+        held_out: Recordings that are not fitted, only scored.
+        again: Repetitions of held-out recordings: their difference is the least possible error.
+        starts: Largest number of local searches from random points; longer searches start at the best of them.
+        generations: Number of generations of each search.
+        budget: Amount of simulation, as computation time of two cores, s; see `axbridge.fit.search.search`.
+        seed: Seed of all random numbers.
+        richer: Whether the intervals include friction laws with more terms; else they assume the fit's own law.
+        prove: Fit data that are simulated with hidden parameters, to see which parameters are recovered.
+        where: Executor of the searches, see `axbridge.fit.search.executor`.
+        before: Called before the fit with a line about the recordings, and a line for each unknown.
+        report: Called with the present activity and its finished share, 0..1, or None if that is unknown.
+
+    Raises:
+        UsageError: no such friction law, parameter, method or executor, a model of another law, or too few recordings.
+        ProfileError: no such model, or a mistake in its file.
+        RecordingError: recordings that do not match the rig, move too little, or have no supply voltage.
+        RigError: the rig is not one arm on a fixed base.
+        UnsupportedOperation: SciPy or cma is not installed.
+    """
+    require("fitting a model", "scipy", "cma")
+    rig = rig if isinstance(rig, Rig) else Rig.load(rig)
+    known = beforehand(rig, servo)
+    fitted, held = loaded_with(loads, list(map(opened, recordings)), list(map(opened, held_out)))
+    if servo is not None:
+        names = [servo] if isinstance(servo, str) else list(servo)
+        report(f"working out what {', '.join(names)} carries", None)
+        carried, rig = joints_of_robot([*fitted, *held], rig, names)
+        count = len(fitted) * len(names)
+        fitted, held = carried[:count], carried[count:]
+        if len(names) > 1:  # a joint at rest while others move gives no information, and is no error
+            fitted = [run for run in fitted if np.ptp(next(iter(run.values())).position) >= MOVED] or fitted
+    if not fitted:
+        raise UsageError("every recording is held out", "leave some to fit")
+    if friction == COMPARE and len(fitted) + len(held) < 2:
+        raise UsageError("one recording does not separate friction laws", "give more, some of them with --holdout")
+    by_grid = _by_grid(model, method, friction)
+    if by_grid and where is not None:
+        raise UsageError("the paper's scans run in this process", "leave --executor out, or use --method cma")
+    if prove and (friction == COMPARE or by_grid):
+        raise UsageError("a hidden truth is fitted by search, with one friction law", "leave method and friction out")
+    prepared = partial(prepare, fitted, rig, model, held_out=held, again=list(map(opened, again)), free=free)
+    problem = prepared(friction=None if friction == COMPARE else friction)
+    if before is not None:
+        before((*known, *excitation(problem)))
+    fitting = partial(fit_model, starts=starts, generations=generations, seed=seed, where=where, report=report)
+    report("scanning the paper's grid" if by_grid else "searching", None)
+    if by_grid:
+        fit = paper_procedure(problem, seed)
+    elif friction == COMPARE:
+        fit = compare_laws(prepared, fitting, budget=budget, where=where, report=report)
+    else:
+        fit = fitting(problem, budget=budget, richer=richer, prove=prove)
+    return fit if prove else replace(fit, warnings=(*known, *fit.warnings))
+
+
+def _by_grid(model: str, method: str | None, friction: str | None) -> bool:
+    """Return whether to use the paper's scans; by default for its model."""
+    chosen = method or ("grid" if model == "lima2009" else "cma")
+    if chosen not in _METHODS:
+        raise UsageError(f"there is no method {chosen!r}", "choose grid or cma")
+    if chosen == "grid" and (model != "lima2009" or friction not in {None, "M1"}):
+        raise UsageError("the grid is the paper's: model lima2009, friction M1", "use --method cma for the others")
+    return chosen == "grid"
 
 
 @dataclass(frozen=True)
@@ -50,27 +166,19 @@ class Solution:
 
 
 def fit_model(
-    recordings: Sequence[Recording],
-    rig: Rig,
-    model: str,
+    problem: Problem,
     *,
-    friction: str | None = None,
-    held_out: Sequence[Recording] = (),
     starts: int = 12,
     generations: int = 80,
     budget: float = 150.0,
     seed: int = 0,
-    near: FloatArray | None = None,
-    again: Sequence[Recording] = (),
-    free: Sequence[str] = (),
     richer: bool = True,
     prove: bool = False,
     where: str | Mapper | None = None,
     report: Report = lambda _what, _share: None,
 ) -> Fit:
-    """Fit a model to recordings of a one-servo rig; arguments and errors are those of `prepare` and `identify`."""
+    """Fit the model of a prepared problem; arguments and errors are those of `identify`."""
     begin = time.monotonic()
-    problem = prepare(recordings, rig, model, friction=friction, held_out=held_out, near=near, again=again, free=free)
     truth = None
     if prove:
         problem, truth = hidden(problem, seed)
@@ -154,14 +262,8 @@ def judged(problem: Problem, solution: Solution, mapper: Mapper, report: Report)
     scores = beside_others(problem, scores_of(problem, simulated, np.array(rest)))
     others_too = zip(scores, scores_of(problem, start), scores_of(problem, own), strict=True)
     scores = tuple(replace(score, start=first.mae, own=given.mae) for score, first, given in others_too)
-    return Fit(
-        kind=problem.kind,
-        friction=problem.friction,
-        unknowns=space.unknowns,
-        row=row,
-        base=problem.base,
-        scores=scores,
-        uncertainty=bounds,
+    return Fit.of(
+        problem, space.unknowns, row, bounds, scores=scores, simulated=simulated,
         starts=tuple(sorted(outcome.loss for outcome in solution.outcomes)),
         warnings=(
             *([_NO_TIMES] if every.unknown_command_times.any() else []),
@@ -171,12 +273,8 @@ def judged(problem: Problem, solution: Solution, mapper: Mapper, report: Report)
             *doubts(scores),
         ),
         rollouts=sum(outcome.rollouts for outcome in solution.outcomes),
-        runs=every,
-        simulated=simulated,
-        rig=problem.rig,
-        inputs=inputs_of(problem),
         held=", ".join(f"{item.name} (±{item.off:.0%})" for item in constants),
-    )
+    )  # fmt: skip
 
 
 def _in_words(problem: Problem, space: Space, scores: Sequence[Score], wanted: intervals.Wanted) -> str:
@@ -231,31 +329,6 @@ def _missed(bounds: intervals.Uncertainty, scores: Sequence[Score]) -> tuple[str
     return (f"{'; '.join(notes)}: {what}",) if notes else ()
 
 
-def inputs_of(problem: Problem) -> tuple[Input, ...]:
-    """Return names and hashes of a fit's files; an input without a file is left out."""
-    made = [("fitted", run.path) for run in problem.fitted] + [("held out", run.path) for run in problem.held_out]
-    files = [entry for entry in dict.fromkeys([("rig", problem.rig.path), *made]) if entry[1].is_file()]
-    return tuple(Input(role, path.name, str(origin_of(path)["source_sha256"])) for role, path in files)
-
-
-def scores_of(problem: Problem, simulated: FloatArray, others: FloatArray | None = None) -> tuple[Score, ...]:
-    """Return the scores of a simulation (l,) on all recordings; `others` (k, l) are those of the best starts."""
-    every, count = problem.every, len(problem.fitted)
-    error = np.degrees(every.errors(simulated))
-    chances = np.full(every.recordings, math.nan)
-    if others is not None and len(others) >= BEST:  # two are too few to compare
-        apart = np.where(every.judged, np.abs(np.degrees(others - simulated)), 0.0)
-        chances = every.means(apart).max(axis=0)
-    recordings = [*problem.fitted, *problem.held_out]
-    several = len(problem.rig.servos) > 1
-    names = [f"{run.path.name} {next(iter(run))}" if several else run.path.name for run in recordings]
-    means = zip(names, every.means(np.abs(error)), every.means(error**2), chances, strict=True)
-    return tuple(
-        Score(name, float(mae), float(np.sqrt(mse)), index >= count, float(chance))
-        for index, (name, mae, mse, chance) in enumerate(means)
-    )
-
-
 def check(fit: Fit, condition: str) -> list[str]:
     """Return the recordings that fulfil `condition`, each with its value in words."""
     metric, holds = parse_condition(condition, CONDITIONS)
@@ -265,16 +338,6 @@ def check(fit: Fit, condition: str) -> list[str]:
         return [f"{metric} is not known: no recording is held out"]
     values = [(score.name, float(getattr(score, metric.removeprefix("held_out_")))) for score in scores]
     return [f"{name}: {metric} = {value:.4g}" for name, value in values if holds(value)]
-
-
-def doubts(scores: Sequence[Score]) -> tuple[str, ...]:
-    """Return warnings for recordings that the model does not follow: intervals assume the right kind of model."""
-    return tuple(
-        f"the model does not follow {score.name} (RMSE {score.rmse:.1f}°): its values and intervals are not valid; "
-        "try another model or friction law, and look at the recording"
-        for score in scores
-        if score.rmse > LARGEST_USEFUL_ERROR
-    )
 
 
 def _warnings(space: Space, bounds: intervals.Uncertainty, row: FloatArray) -> tuple[str, ...]:

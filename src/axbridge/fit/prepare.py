@@ -129,7 +129,7 @@ def excitation(problem: Problem) -> tuple[str, ...]:
 
 
 def _sampled(problem: Problem) -> str:
-    """Return sample rates, gaps and clocks of the fitted recordings, in words."""
+    """Return rates, gaps, jumps of the position and clocks of the fitted recordings, in words."""
     facts = [next(iter(recording.values())).facts() for recording in problem.fitted]
     runs = problem.runs
     rates = sorted({round(fact.rate) for fact in facts})
@@ -137,8 +137,9 @@ def _sampled(problem: Problem) -> str:
     clock = "stamps restored from a coarse clock" if runs.spread.any() else "clock even"
     if runs.unknown_command_times.any():
         clock += ", moments of some commands unknown"
-    gaps = sum(fact.gaps for fact in facts)
-    return f"{plural(len(facts), 'recording')}, {runs.seconds:.0f} s, {rate} Hz, gaps: {gaps}, {clock}"
+    gaps, jumps = sum(fact.gaps for fact in facts), sum(fact.jumps for fact in facts)
+    counted = f"{rate} Hz, gaps: {gaps}, jumps: {jumps}"
+    return f"{plural(len(facts), 'recording')}, {runs.seconds:.0f} s, {counted}, {clock}"
 
 
 def base_model(rig: Rig, name: str) -> ServoModel:

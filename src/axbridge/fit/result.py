@@ -1,9 +1,9 @@
-"""The result of an identification: estimates, errors, comparison of friction laws, the paper's scans; and its file."""
+"""The result of an identification: estimates, errors, comparison of friction laws; and its file."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,16 @@ from axbridge.errors import plural
 from axbridge.files import write_whole, writing
 from axbridge.fit.intervals import Uncertainty
 from axbridge.fit.least_squares import QUANTILE
+from axbridge.fit.prepare import Problem
 from axbridge.fit.unknowns import KNOWN, Space, Unknown
-from axbridge.recording.provenance import versions
+from axbridge.recording.provenance import origin_of, versions
 from axbridge.servo.steady import SteadyServo
 from axbridge.sim.runs import Runs
 
 SURE = 2.0  # standard errors within which two laws count as tied
 _MOTOR_SIDE = "motor.torque_constant"  # searched at the output shaft, but in the file at the motor: over the gear ratio
+LARGEST_USEFUL_ERROR = 5.0  # degrees: a model with a larger error is not useful, even with narrow intervals
+BEST = 3  # least number of starts whose predictions are compared
 _SAME = 0.005  # degrees: errors this close count as equal
 _LIFTED = 0.2  # share of the stall torque: a usual load of a joint in a small robot
 
@@ -110,9 +113,17 @@ class Fit:
     allowed: str | None = None
     held: str = ""  # constants whose errors the intervals include, in words; empty if there are none
     laws: LawComparison | None = None  # comparison of the friction laws, if it was made
-    line: KsLine | None = None  # measurements of Ks, if they were given
-    surfaces: tuple[Surface, ...] = ()  # the paper's scans, if made: friction from falls, gains from steps
     truth: FloatArray | None = None  # the hidden parameter set, if the data were simulated with one
+
+    @classmethod
+    def of(
+        cls, problem: Problem, unknowns: tuple[Unknown, ...], row: FloatArray, bounds: Uncertainty, **results: Any
+    ) -> Fit:
+        """Return the fit of a problem with these unknowns, parameters, intervals, and further fields."""
+        return cls(
+            kind=problem.kind, friction=problem.friction, base=problem.base, rig=problem.rig, runs=problem.every,
+            inputs=_inputs_of(problem), unknowns=unknowns, row=row, uncertainty=bounds, **results,
+        )  # fmt: skip
 
     def errors(self, *, held_out: bool) -> list[float]:
         """Return the mean absolute error of each held-out recording, or of each fitted one, degrees."""
@@ -196,27 +207,39 @@ class LawComparison:
         return f"{tied}; hold out more of them, with slow reversals under load"
 
 
-@dataclass(frozen=True)
-class KsLine:
-    """Measurement of Ks (the paper's figure 5)."""
-
-    speed: FloatArray  # motor side, rad/s, (n,)
-    volts: FloatArray  # open-circuit, V, (n,)
-    ks: float  # slope through the origin, V·s/rad
-    error: float  # standard error of `ks`
+def _inputs_of(problem: Problem) -> tuple[Input, ...]:
+    """Return names and hashes of a fit's files; an input without a file is left out."""
+    made = [("fitted", run.path) for run in problem.fitted] + [("held out", run.path) for run in problem.held_out]
+    files = [entry for entry in dict.fromkeys([("rig", problem.rig.path), *made]) if entry[1].is_file()]
+    return tuple(Input(role, path.name, str(origin_of(path)["source_sha256"])) for role, path in files)
 
 
-@dataclass(frozen=True)
-class Surface:
-    """A scan of the mean squared error over two unknowns."""
+def scores_of(problem: Problem, simulated: FloatArray, others: FloatArray | None = None) -> tuple[Score, ...]:
+    """Return the scores of a simulation (l,) on all recordings; `others` (k, l) are those of the best starts."""
+    every, count = problem.every, len(problem.fitted)
+    error = np.degrees(every.errors(simulated))
+    chances = np.full(every.recordings, math.nan)
+    if others is not None and len(others) >= BEST:  # two are too few to compare
+        apart = np.where(every.judged, np.abs(np.degrees(others - simulated)), 0.0)
+        chances = every.means(apart).max(axis=0)
+    recordings = [*problem.fitted, *problem.held_out]
+    several = len(problem.rig.servos) > 1
+    names = [f"{run.path.name} {next(iter(run))}" if several else run.path.name for run in recordings]
+    means = zip(names, every.means(np.abs(error)), every.means(error**2), chances, strict=True)
+    return tuple(
+        Score(name, float(mae), float(np.sqrt(mse)), index >= count, float(chance))
+        for index, (name, mae, mse, chance) in enumerate(means)
+    )
 
-    x: Unknown
-    y: Unknown
-    xs: FloatArray  # values of `x`, (n,)
-    ys: FloatArray  # values of `y`, (m,)
-    mse: FloatArray  # deg², (n, m)
-    best: tuple[float, float]  # x and y at the end of the search
-    least: float  # mean squared error at `best`, deg²
+
+def doubts(scores: Sequence[Score]) -> tuple[str, ...]:
+    """Return warnings for recordings that the model does not follow: intervals assume the right kind of model."""
+    return tuple(
+        f"the model does not follow {score.name} (RMSE {score.rmse:.1f}°): its values and intervals are not valid; "
+        "try another model or friction law, and look at the recording"
+        for score in scores
+        if score.rmse > LARGEST_USEFUL_ERROR
+    )
 
 
 def servo_model(fit: Fit, name: str) -> ServoModel:

@@ -14,7 +14,7 @@ import gzip
 import io
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -83,14 +83,12 @@ class _CalibrationBefore2025(BaseModel):
 
 
 class _Scale(NamedTuple):
-    """Conversion of a joint's values to rad: (value - zero) · factor; `what` describes the unit."""
+    """Conversion of a joint's values to rad: (value - zero) · factor; a description of the unit, and a doubt."""
 
     factor: float
     zero: float
-    what: str
-
-
-_Calibrated = Mapping[str, CalibratedJoint] | Mapping[str, _Scale]  # the second for a file from before 2025
+    unit: str
+    doubt: str = ""
 
 
 def is_dataset(path: Path) -> bool:
@@ -114,7 +112,7 @@ def import_dataset(
     if unit is not None and unit not in UNITS:
         raise UsageError(f"{unit!r} is no unit of a dataset", f"units: {', '.join(UNITS)}")
     info = _info(folder / _INFO)
-    calibrated = _read_either_calibration(Path(calibration)) if calibration is not None else None
+    calibrated = _calibrated_scales(Path(calibration), unit) if calibration is not None else None
     named = {key: _names(folder, info, key) for key in (_STATE, _ACTION)}
     if not named[_STATE]:
         raise RecordingError(folder, f"has no names for {_STATE}", "give a dataset of a robot with joints")
@@ -129,26 +127,23 @@ def import_dataset(
                 if name in named[key]
             }
             servos[printable(name.removesuffix(".pos"))] = Columns({"time": time, **values}, "frame {}".format)
-        facts = {
-            "dataset": folder.resolve().name,
-            "codebase_version": info.codebase_version,
-            "robot_type": info.robot_type,
-            "fps": info.fps,
-            "episode": episode,
-            "unit": {name: scale.what for name, scale in scales.items()},
-        }
-        start = Event(float(time[0]), "segment", {"name": f"episode {episode}"})
-        named_unit: list[Oddity] = []
+        facts = info.model_dump(include={"codebase_version", "robot_type", "fps"})
+        facts |= {"dataset": folder.resolve().name, "episode": episode}
+        facts["unit"] = {name: scale.unit for name, scale in scales.items()}
+        motion = f"episode {episode}"
+        start = Event(float(time[0]), "segment", {"name": motion})
+        wrong_unit: list[Oddity] = []
 
         def warn(finding: Oddity) -> None:
-            """Suggest the option of datasets, and only once: all joints of a dataset have the same unit."""
             if unit == "rad" and "HEADER:deg" in finding.remedy:
-                finding = replace(finding, remedy="import it with --unit deg")
-                named_unit.append(finding)
-            if len(named_unit) < 2 or finding is not named_unit[-1]:
+                wrong_unit.append(finding)
+            else:
                 warned(finding)
 
-        return recording_of(source, servos, f"episode {episode}", warn, (start,), lerobot=facts, notes=notes)
+        recording = recording_of(source, servos, motion, warn, events=(start,), lerobot=facts, notes=notes)
+        for finding in wrong_unit[:1]:  # all joints of a dataset have the same unit
+            warned(replace(finding, remedy="import it with --unit deg"))
+        return recording
 
 
 def _info(path: Path) -> _Info:
@@ -179,13 +174,18 @@ def read_calibration(path: Path) -> dict[str, CalibratedJoint]:
     return ranges
 
 
-def _read_either_calibration(path: Path) -> _Calibrated:
-    """Read a calibration by joint; before 2025 it inverts `(±counts + homing_offset) * 180 / 2048` degrees."""
+def _calibrated_scales(path: Path, unit: str | None) -> dict[str, _Scale]:
+    """Return the conversion of each joint of a calibration, from 2025 on or before.
+
+    Before 2025, degrees were `(±counts + homing_offset) * 180 / 2048`.
+    """
     with reading(partial(RecordingError, path), "give the arm's calibration file of LeRobot"):
         text = regular(path).read_text(encoding="utf-8")
         if '"calib_mode"' not in text:
-            return read_calibration(path)
+            return {name: _range_scale(name, limits, unit) for name, limits in read_calibration(path).items()}
         early = validated(path, _NONE, _CalibrationBefore2025, json.loads(text), _HINT)
+        if unit == "normalised":
+            raise UsageError("LeRobot wrote degrees with a calibration from before 2025", "--unit deg")
         scales = {}
         lists = early.calib_mode, early.homing_offset, early.drive_mode, early.start_pos, early.end_pos
         for name, mode, homing, drive, start, end in zip(early.motor_names, *lists, strict=True):
@@ -197,9 +197,20 @@ def _read_either_calibration(path: Path) -> _Calibrated:
         return scales
 
 
-def _scale(counts: float, at_zero: float, what: str) -> _Scale:
+def _range_scale(name: str, limits: CalibratedJoint, unit: str | None) -> _Scale:
+    """Return the conversion to rad from the servo's middle, by the calibrated range."""
+    low, high = (limits.range_max, limits.range_min) if limits.drive_mode else (limits.range_min, limits.range_max)
+    doubt = almost_a_turn(abs(high - low) * _COUNT)
+    if name.endswith(_GRIPPER):
+        return _scale((high - low) / 100, low, "0 to 100 of the calibrated range", doubt)
+    if unit == "normalised":
+        return _scale((high - low) / 200, 0.5 * (low + high), "-100 to 100 of the calibrated range", doubt)
+    return _scale(_COUNTS_PER_DEGREE, 0.5 * (low + high), "deg from the middle of the calibrated range", doubt)
+
+
+def _scale(counts: float, at_zero: float, unit: str, doubt: str = "") -> _Scale:
     """Return the conversion of a unit of `counts` counts whose 0 is at the count `at_zero`."""
-    return _Scale(counts * _COUNT, (_MIDDLE - at_zero) / counts, what)
+    return _Scale(counts * _COUNT, (_MIDDLE - at_zero) / counts, unit, doubt)
 
 
 def _names(folder: Path, info: _Info, key: str) -> list[str]:
@@ -212,7 +223,7 @@ def _names(folder: Path, info: _Info, key: str) -> list[str]:
 
 
 def _scales(
-    folder: Path, info: _Info, unit: str | None, calibrated: _Calibrated | None, names: Sequence[str]
+    folder: Path, info: _Info, unit: str | None, calibrated: Mapping[str, _Scale] | None, names: Sequence[str]
 ) -> tuple[dict[str, _Scale], list[str]]:
     """Return the conversion of each joint's values to rad, and notes on what is left out."""
     if unit is None and info.robot_type != _AXBRIDGE:
@@ -234,32 +245,16 @@ def _scales(
             notes.append(f"{printable(name)} is left out: {why}")
         elif calibrated is None:
             scales[name] = _Scale(math.radians(1.0), 0.0, "deg from the middle of the calibrated range")
-        elif (limits := calibrated.get(joint) or calibrated.get(joint.removeprefix(_ONLY_ARM))) is None:
+        elif (scale := calibrated.get(joint) or calibrated.get(joint.removeprefix(_ONLY_ARM))) is None:
             raise UsageError(f"the calibration has no joint {printable(joint)}", f"it has {', '.join(calibrated)}")
-        elif isinstance(limits, _Scale):
-            if unit == "normalised":
-                raise UsageError("LeRobot wrote degrees with a calibration from before 2025", "--unit deg")
-            scales[name] = limits
         else:
-            scales[name] = _by_calibration(limits, str(unit), gripper=joint.endswith(_GRIPPER))
-            if problem := almost_a_turn((limits.range_max - limits.range_min) * _COUNT):
-                notes.append(
-                    f"{printable(joint)} {problem}; LeRobot also writes this for a joint that turns without end"
-                )
+            scales[name] = scale
+            if scale.doubt:
+                why = "LeRobot also writes this for a joint that turns without end"
+                notes.append(f"{printable(joint)} {scale.doubt}; {why}")
     if not scales:
         raise UsageError(f"nothing of {folder} is a position", "; ".join(notes) or "give a dataset of a robot")
     return scales, notes
-
-
-def _by_calibration(limits: CalibratedJoint, unit: str, *, gripper: bool) -> _Scale:
-    """Return the conversion to rad from the servo's middle, by the calibrated range."""
-    low, high = (limits.range_max, limits.range_min) if limits.drive_mode else (limits.range_min, limits.range_max)
-    middle = 0.5 * (low + high)
-    if gripper:
-        return _scale((high - low) / 100, float(low), "0 to 100 of the calibrated range")
-    if unit == "normalised":
-        return _scale((high - low) / 200, middle, "-100 to 100 of the calibrated range")
-    return _scale(_COUNTS_PER_DEGREE, middle, "deg from the middle of the calibrated range")
 
 
 def _rows(
@@ -324,7 +319,7 @@ def import_arm_folder(folder: Path | str, rig: Rig, *, warned: Warned = lambda _
         servos[servo.name] = Columns(values, places.__getitem__)
     motion = folder.resolve().name
     start = Event(float(state_times[0]), "segment", {"name": motion})
-    return recording_of(_path_of(folder, _STATES) or folder, servos, motion, warned, (start,))
+    return recording_of(_path_of(folder, _STATES) or folder, servos, motion, warned, events=(start,))
 
 
 def _path_of(folder: Path, name: str) -> Path | None:
@@ -336,31 +331,29 @@ def _lists(folder: Path, name: str, joints: int) -> tuple[FloatArray, FloatArray
     path = _path_of(folder, name)
     if path is None:
         raise RecordingError(folder, f"has no {name}", "copy the whole folder")
+    stamps, cells, places = [], [], []
     with reading(partial(RecordingError, path), "copy the file again"):
         with regular(path).open("rb") as stream, gzip.open(stream) if path.suffix == ".gz" else stream as unpacked:
             content = unpacked.read(_LARGEST_LIST + 1)
         if len(content) > _LARGEST_LIST:
             raise RecordingError(path, "is too large", "cut it into motions")
-        rows = list(_read(path, content.decode("utf-8-sig"), joints))
-        if not rows:
+        reader = csv.DictReader(io.StringIO(content.decode("utf-8-sig")))
+        for row in reader:
+            places.append(f"line {reader.line_num}")
+            try:
+                stamps.append(1e-6 * float(row["timestamp"]))
+                cells.append([float(value) for value in json.loads(row["positions"])])
+            except (TypeError, ValueError) as failure:
+                why = f"{places[-1]} has no time and numbers"
+                raise RecordingError(path, why, "correct or remove that line") from failure
+            if len(cells[-1]) != joints:
+                why = f"{places[-1]} has {plural(len(cells[-1]), 'joint')}, the rig {joints}"
+                raise RecordingError(path, why, "name its rig")
+        if not stamps:
             raise RecordingError(path, "holds no samples", "record the motion again")
-        stamps, cells, places = zip(*rows, strict=True)
-        time, values = 1e-6 * np.array(stamps), np.array(cells)
+        time, values = np.array(stamps), np.array(cells)
         if not (np.isfinite(time).all() and np.isfinite(values).all()):
             raise RecordingError(path, "has a number that is not finite", "correct or remove that line")
         if not (np.diff(time) > 0).all():
             raise RecordingError(path, "has time stamps that do not rise", "put its lines in order of time")
     return time, values, places
-
-
-def _read(path: Path, text: str, joints: int) -> Iterator[tuple[float, list[float], str]]:
-    reader = csv.DictReader(io.StringIO(text))
-    for row in reader:
-        place = f"line {reader.line_num}"
-        try:
-            time, values = float(row["timestamp"]), [float(value) for value in json.loads(row["positions"])]
-        except (TypeError, ValueError) as failure:
-            raise RecordingError(path, f"{place} has no time and numbers", "correct or remove that line") from failure
-        if len(values) != joints:
-            raise RecordingError(path, f"{place} has {plural(len(values), 'joint')}, the rig {joints}", "name its rig")
-        yield time, values, place

@@ -7,20 +7,23 @@ import json
 import math
 import re
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
+from pydantic import BaseModel, Field, FiniteFloat
 
 from axbridge.arrays import FloatArray
 from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import RecordingError, UsageError
 from axbridge.file_reading import printable, reading, refuse_other_kind, regular
 from axbridge.recording.import_wizard import FIRST, GivenGoal, wizard_recording
-from axbridge.recording.imported import Columns, Warned, recording_of
+from axbridge.recording.imported import Column, Columns, Warned, recording_of
+from axbridge.recording.provenance import validated
 from axbridge.recording.recording import SERVO_FIELDS, Event, Recording
 from axbridge.recording.tables import HEADERS
 from axbridge.units import RPM
@@ -33,101 +36,101 @@ UNIT_FACTORS = {
 }  # fmt: skip
 COUNTS = "counts"
 ANGLES = "rad", "deg", COUNTS
-_POPPY = {
-    "time": ("t_s", "s"),
-    "command": ("target_deg", "deg"),
-    "position": ("position_deg", "deg"),
-    "velocity": ("speed_dps", "deg/s"),
-    "load": ("load_pct", "%"),
-    "voltage": ("voltage_V", "V"),
-    "temperature": ("temp_C", ""),
-}
-_XL330 = {
-    "time": "timestamp",
-    "command": "goal_position",
-    "position": "position",
-    "velocity": "speed",
-    "voltage": "input_volts",
-    "temperature": "temp",
-    "torque_enabled": "torque_enable",
-}
-_PENDULUM = ("mass", "length", "kp", "vin")  # fields of a pendulum log: kg, m, a register, V
-_OLD_WIZARD = "Time[ms]"  # first column of the Wizard's exports before version 2
-_FIRST_CHARACTERS = 1000  # of a file, from which its kind is recognised
+_FIRST_CHARACTERS = 1000  # of a file, from which its format is recognised
+_JSON_OR_CSV = "give a JSON or CSV log"
+_BETWEEN = 0.1  # s between two segments, whose clocks start at 0
 _NO_ROWS = "give a CSV file with a header and at least one line"
-_LARGEST = 1e6  # kg, m, V: largest value of a pendulum
-_XL330_FULL_DUTY = 885.0  # PWM register value at which these logs saturate
 
 
-class Column(NamedTuple):
-    """A column of a CSV file, and its conversion to SI: (value - zero) · factor."""
+_Map = Mapping[str, Column]  # by field of a recording
 
-    header: str
-    factor: float
-    zero: float = 0.0
+
+class _Table(NamedTuple):
+    """A format of CSV files with the name of a servo in each row."""
+
+    marks: frozenset[str]  # columns by which it is recognised
+    columns: _Map
+    by: str  # column of the servo's name
+    parts: tuple[str, ...] = ()  # columns of the numbers of a segment, whose clock starts at 0
+    experiment: str = "log"
+    whole: bool = True  # whether each file has all columns
+
+
+_DEG = math.pi / 180
+_TABLES = (
+    _Table(
+        frozenset({"joint", "position_deg"}),  # Poppy's walks
+        {
+            "time": Column("t_s"), "command": Column("target_deg", _DEG), "position": Column("position_deg", _DEG),
+            "velocity": Column("speed_dps", _DEG), "load": Column("load_pct", 0.01), "voltage": Column("voltage_V"),
+            "temperature": Column("temp_C"),
+        },
+        "joint", ("walk", "segment"), "walk",
+    ),
+    _Table(  # of axbridge
+        frozenset({"servo", "time_s"}), {name: Column(header) for name, header in HEADERS.items()}, "servo", whole=False
+    ),
+)  # fmt: skip
 
 
 def import_log(
     path: Path | str,
     *,
-    columns: Mapping[str, Column] | None = None,
+    columns: _Map | None = None,
     servo: str = "servo",
     walk: int | None = None,
     goal: GivenGoal | None = None,
     warned: Warned = lambda _finding: None,
 ) -> Recording:
-    """Import a log of a known kind, which is recognised from its content, or a CSV file with a map of its columns.
+    """Import a log of a known format, which is recognised from its content, or a CSV file with a map of its columns.
 
     `servo` names the servo of a log without names, `walk` is the only walk to import, `goal` one that the log lacks.
-    Raises RecordingError for an invalid file, UsageError for an argument that does not suit the kind of log.
+    Raises RecordingError for an invalid file, UsageError for an argument that does not suit the format.
     """
     path = Path(path)
     with (
-        reading(partial(RecordingError, path), "give a JSON or CSV log"),
+        reading(partial(RecordingError, path), _JSON_OR_CSV),
         regular(path).open(encoding="utf-8-sig") as stream,
     ):
         refuse_other_kind(path, partial(RecordingError, path))
         begin = stream.read(_FIRST_CHARACTERS).lstrip()
         if "\0" in begin:
-            raise RecordingError(path, "is a binary file of no known kind", "give a JSON or CSV log")
+            raise RecordingError(path, "is a binary file of no known kind", _JSON_OR_CSV)
         stream.seek(0)
-        if walk is not None and not {"joint", "position_deg"} <= set(begin.partition("\n")[0].strip().split(",")):
+        is_graph, is_json = (columns is None and begin.startswith(marks) for marks in (FIRST, ("{", "[")))
+        table = _Csv(path, stream)
+        known = None
+        if columns is None and not is_graph and not is_json:
+            known = next((each for each in _TABLES if each.marks <= set(table.headers)), None)
+        if walk is not None and (known is None or not known.parts):
             raise UsageError(f"{path} has no episodes", "leave --episode out")
-        if columns is None and begin.startswith(FIRST):
-            return wizard_recording(path, stream.read(), servo, goal, warned)
-        if goal is not None:
+        if goal is not None and not is_graph:
             raise UsageError(f"{path} is no graph export of Dynamixel Wizard", "leave --goal out")
-        if columns is None and begin[:1] in {"{", "["}:
-            return _pendulum_json(path, stream.read(), servo, warned)
-        return _of_table(_Log(path, _Csv(path, stream), servo, walk, warned), columns)
+        if is_graph:
+            return wizard_recording(path, stream.read(), servo, goal, warned)
+        if is_json:
+            return _pendulum_recording(path, stream, servo, warned)
+        if known is not None:
+            columns = {key: c for key, c in known.columns.items() if known.whole or c.header in table.headers}
+            tracks, events = table.columns({"": columns}, known.by, known.parts, walk)
+            return recording_of(path, tracks, known.experiment, warned, columns, events)
+        columns = _checked_map(path, table.headers, columns)
+        tracks, events = table.columns(_by_servo(path, table.headers, columns, servo))
+        return recording_of(path, tracks, "log", warned, columns)
 
 
-class _Log(NamedTuple):
-    """An open CSV file, and arguments of `import_log`."""
-
-    path: Path
-    table: _Csv
-    servo: str
-    walk: int | None
-    warned: Warned
-
-
-def _of_table(log: _Log, columns: Mapping[str, Column] | None) -> Recording:
-    path, table, headers = log.path, log.table, log.table.headers
+def _checked_map(path: Path, headers: Sequence[str], columns: _Map | None) -> _Map:
+    """Return the map of columns; RecordingError if it is needed and missing, or names nothing."""
     if not any(headers):
         raise RecordingError(path, "holds no samples", _NO_ROWS)
-    if not table.has_header and not (columns and columns["position"].header in headers):
+    if all(map(_is_decimal, filter(None, headers))) and not (columns and columns["position"].header in headers):
         hint = "write a name above each column, as time,position,command, and say what they are by --column"
         raise RecordingError(path, "has no header: its first line is numbers", hint)
     if columns is not None:
-        tracks = table.columns(_by_servo(path, headers, columns, log.servo))
-        return recording_of(path, tracks, "log", log.warned, column_map=_map(columns))
-    for known, read in _KINDS:
-        if known <= set(headers):
-            return read(log)
-    if {_OLD_WIZARD, "Present Position"} <= set(headers):
+        return columns
+    if {"Time[ms]", "Present Position"} <= set(headers):  # an export before version 2
         why = "is an older graph export of Dynamixel Wizard, which does not say the servo's model"
-        hint = f"--column time={_OLD_WIZARD}:ms --column 'position=Present Position:counts' --profile NAME"
+        hint = "--column time=Time[ms]:ms --column 'position=Present Position:counts' --profile NAME"
         raise RecordingError(path, why, hint)
     hint = "say what they are: --column time=HEADER:ms --column position=HEADER:deg --column command=HEADER:deg; "
     hint += "* in a header is the name of each servo: position=*_pos:deg"
@@ -169,15 +172,13 @@ def parse_columns(items: Sequence[str], unit: str | None = None, profile: str = 
     return columns
 
 
-def _by_servo(
-    path: Path, headers: Sequence[str], columns: Mapping[str, Column], servo: str
-) -> dict[str, Mapping[str, Column]]:
+def _by_servo(path: Path, headers: Sequence[str], columns: _Map, servo: str) -> dict[str, _Map]:
     """Return the columns of each servo; ``*`` in a header stands for the servo's name."""
     pattern = columns["position"].header
     if "*" not in pattern or pattern in headers:
         return {servo: columns}
-    closer = [_naming(c.header) for c in columns.values() if "*" in c.header and len(c.header) > len(pattern)]
-    own = [header for header in headers if not any(other.fullmatch(header) for other in closer)]
+    longer = [_naming(c.header) for c in columns.values() if "*" in c.header and len(c.header) > len(pattern)]
+    own = [header for header in headers if not any(other.fullmatch(header) for other in longer)]
     names = [match[1] for match in map(_naming(pattern).fullmatch, own) if match]
     if not names:
         raise RecordingError(path, f"has no column like {pattern}", f"its columns are {printable(', '.join(headers))}")
@@ -193,41 +194,187 @@ def _naming(header: str) -> re.Pattern[str]:
 
 def _factor(text: str) -> float | None:
     """Return the factor of a unit or number; None if the text is neither."""
-    if text in UNIT_FACTORS:
-        return UNIT_FACTORS[text]
     try:
-        value = float(text)
+        value = UNIT_FACTORS[text] if text in UNIT_FACTORS else float(text)
     except ValueError:
         return None
     return value if math.isfinite(value) and value != 0 else None
 
 
-def _pendulum_json(path: Path, text: str, servo: str, warned: Warned) -> Recording:
+class _Csv:
+    """A CSV file, read row by row: the separator is the header's, and lines that begin with # are comments.
+
+    If the separator is not a comma, numbers may have decimal commas.
+    """
+
+    def __init__(self, path: Path, lines: IO[str]) -> None:
+        self._path, self._line, self._comma = path, 0, False
+        self._rows = self._cells(lines)
+
+    def _cells(self, lines: IO[str]) -> Iterator[list[str]]:
+        rows = self._without_notes(lines)
+        first = next(rows, "")
+        separator = next((char for char in "\t;," if char in first), " " if len(first.split()) > 1 else ",")
+        self._comma = separator != ","
+        try:
+            for row in csv.reader(chain([first], rows), delimiter=separator, skipinitialspace=True):
+                yield [cell.strip() for cell in row]
+        except csv.Error as failure:
+            why = f"line {self._line}: {failure}"
+            raise RecordingError(self._path, why, "give a CSV file with a header") from failure
+
+    def _without_notes(self, lines: IO[str]) -> Iterator[str]:
+        for number, line in enumerate(lines, 1):
+            self._line = number
+            if line.strip() and not line.startswith("#"):
+                yield line.strip(" \r\n")
+
+    @cached_property
+    def headers(self) -> list[str]:
+        """The names of the columns; RecordingError if two are equal. Numbers if the file has no header."""
+        headers = next(self._rows, [])
+        for header, count in Counter(filter(None, headers)).items():
+            if count > 1 and not all(map(_is_decimal, filter(None, headers))):
+                why = f"line {self._line}: names the column {header!r} twice"
+                raise RecordingError(self._path, why, "give each column a name of its own")
+        return headers
+
+    def columns(
+        self, servos: Mapping[str, _Map], by: str = "", parts: Sequence[str] = (), walk: int | None = None
+    ) -> tuple[dict[str, Columns], tuple[Event, ...]]:
+        """Return the samples of each servo, and the segments' events.
+
+        With `by`, the only map in `servos` applies to each name in that column. A row with new numbers in the columns
+        `parts` starts a segment, and its clock continues that of the one before. `walk` is the only walk to read.
+        """
+        at = {header: place for place, header in enumerate(self.headers)}
+        fields = [(servo, key, column) for servo, columns in servos.items() for key, column in columns.items()]
+        for _, key, column in [*(("", part, Column(part)) for part in parts), *fields]:
+            if column.header not in at:
+                header, _, unit = column.header.rpartition(":")
+                if header in at:
+                    units = ", ".join(filter(None, (*UNIT_FACTORS, COUNTS)))
+                    raise RecordingError(self._path, f"{unit!r} is no unit (of {key})", f"units: {units}, or a factor")
+                why = f"has no column {column.header!r} (for {key})"
+                raise RecordingError(self._path, why, f"its columns are {printable(', '.join(self.headers))}")
+        places = [at[column.header] for _, _, column in fields]
+        samples: defaultdict[str, tuple[array[int], list[array[float]]]] = defaultdict(
+            lambda: (array("q"), [array("d") for _ in fields])
+        )
+        events: list[Event] = []
+        walks: dict[str, None] = {}
+        offset, last, part = 0.0, 0.0, None
+        for row in self._whole_rows():
+            if parts:
+                numbers = {header: row[at[header]] for header in parts}
+                walks[numbers["walk"]] = None
+                if walk is not None and numbers["walk"] != str(walk):
+                    continue
+                if numbers != part:
+                    part, offset = numbers, last + _BETWEEN if events else 0.0
+                    name = " ".join(f"{header} {number}" for header, number in numbers.items())
+                    events.append(Event(offset, "segment", {"name": name, **numbers}))
+            lines, arrays = samples[printable(row[at[by]]) if by else ""]
+            lines.append(self._line)
+            for (_, key, column), place, values in zip(fields, places, arrays, strict=True):
+                value = self._number(row[place], column, blank=key != "time")
+                if key == "time":
+                    value = last = value + offset
+                values.append(value)
+        if walk is not None and not samples and walks:
+            raise RecordingError(self._path, f"has no walk {walk}", f"it has {', '.join(walks)}")
+        if not samples:
+            raise RecordingError(self._path, "holds no samples", _NO_ROWS)
+        tracks: dict[str, Columns] = {}
+        for name, (lines, arrays) in samples.items():
+            for (servo, key, _), values in zip(fields, arrays, strict=True):
+                track = tracks.setdefault(name if by else servo, Columns({}, _line_of(lines)))
+                track.values[key] = np.frombuffer(values)
+        return tracks, tuple(events)
+
+    def _whole_rows(self) -> Iterator[list[str]]:
+        """Yield the cells of each row, as many as headers; RecordingError for an invalid row."""
+        count = len(self.headers)
+        needed = max((place for place, header in enumerate(self.headers, 1) if header), default=0)
+        for row in self._rows:
+            if len(row) < needed:
+                why = f"line {self._line}: has {len(row)} of {needed} cells"
+                raise RecordingError(self._path, why, "correct or remove that line; the file may be cut off")
+            if any(row[count:]):
+                hint = "name every column, and write decimals with a point"
+                raise RecordingError(self._path, f"line {self._line}: has more cells than the header", hint)
+            yield row[:count] + [""] * (count - len(row))
+
+    def _number(self, text: str, column: Column, *, blank: bool) -> float:
+        """Return a cell in SI; NaN for an empty cell if `blank` allows it."""
+        if not text and blank:
+            return math.nan
+        try:
+            return (float(text.replace(",", ".") if self._comma else text) - column.zero) * column.factor
+        except ValueError as failure:
+            why = f"line {self._line}: {column.header} = {text!r} is no number"
+            raise RecordingError(self._path, why, "correct or remove that line") from failure
+
+
+def _line_of(lines: array[int]) -> Callable[[int], str]:
+    return lambda index: f"line {lines[index]}"
+
+
+def _is_decimal(text: str) -> bool:
     try:
-        log = json.loads(text)
+        float(text.replace(",", "."))
+    except ValueError:
+        return False
+    return True
+
+
+_FULL_DUTY = 885.0  # PWM register value at which pendulum logs saturate
+_PENDULUM = {
+    "time": Column("timestamp"), "command": Column("goal_position"), "position": Column("position"),
+    "velocity": Column("speed"), "load": Column("load", 1 / _FULL_DUTY), "voltage": Column("input_volts"),
+    "temperature": Column("temp"), "torque_enabled": Column("torque_enable"),
+}  # fmt: skip
+
+
+class _PendulumSample(BaseModel):
+    """A sample of a pendulum log: s, rad, rad/s, V, °C; the load is a signed word, logged as unsigned."""
+
+    timestamp: FiniteFloat
+    goal_position: FiniteFloat
+    position: FiniteFloat
+    speed: FiniteFloat
+    input_volts: FiniteFloat
+    temp: FiniteFloat
+    torque_enable: FiniteFloat
+    load: FiniteFloat
+
+
+class _PendulumLog(BaseModel):
+    """A pendulum log of BAM: kg, m, V, and the gain as a register."""
+
+    mass: float = Field(gt=0, lt=1e6)
+    length: float = Field(gt=0, lt=1e6)
+    kp: int = Field(gt=0, lt=1_000_000)
+    vin: float = Field(gt=0, lt=1e6)
+    motor: Any = ""
+    trajectory: Any = "log"
+    entries: list[_PendulumSample] = Field(min_length=1)
+
+
+def _pendulum_recording(path: Path, stream: IO[str], servo: str, warned: Warned) -> Recording:
+    try:
+        document = json.load(stream)
     except json.JSONDecodeError as failure:
         raise RecordingError(path, f"not valid JSON: {failure}", "the log may be cut off; copy it again") from failure
-    if not isinstance(log, dict) or "entries" not in log:
-        raise RecordingError(path, "has no field 'entries'", "give a pendulum log as BAM records them")
-    for key in _PENDULUM:
-        if not _is_number(log.get(key)):
-            raise RecordingError(path, f"field {key!r} is missing or no number", "a pendulum log needs it")
-        if not 0 < log[key] < _LARGEST or (key == "kp" and log[key] != int(log[key])):
-            raise RecordingError(path, f"field {key!r} is {log[key]:g}", "correct it: kp is a register, the others SI")
-    entries = log["entries"]
-    if not isinstance(entries, list) or not entries:
-        raise RecordingError(path, "field 'entries' holds no samples", "the log is empty; record it again")
-    values = {name: _json_column(path, entries, key) for name, key in _XL330.items()}
-    raw = _json_column(path, entries, "load")
-    values["load"] = np.where(raw > 0x7FFF, raw - 0x10000, raw) / _XL330_FULL_DUTY  # a signed word, logged as unsigned
+    hint = "correct or remove that field or entry; BAM's pendulum logs are in SI units, kp is a register"
+    log = validated(path, "is no pendulum log", _PendulumLog, document, hint)
+    values = {name: np.array([getattr(entry, c.header) for entry in log.entries]) for name, c in _PENDULUM.items()}
+    values["load"] = np.where(values["load"] > 0x7FFF, values["load"] - 0x10000, values["load"]) / _FULL_DUTY
     values["commanded"] = values["time"] - _send_to_stamp(values["time"])
-    samples = Columns(values, "entries[{}]".format)
-    columns = {name: Column(key, 1.0) for name, key in _XL330.items()}
-    columns["load"] = Column("load", 1 / _XL330_FULL_DUTY)
     return recording_of(
-        path, {servo: samples}, str(log.get("trajectory", "log")), warned,
-        pendulum={key: log[key] for key in _PENDULUM}, registers={servo: {"position_p_gain": int(log["kp"])}},
-        motor=str(log.get("motor", "")), column_map=_map(columns),
+        path, {servo: Columns(values, "entries[{}]".format)}, str(log.trajectory), warned, _PENDULUM,
+        pendulum=log.model_dump(include={"mass", "length", "kp", "vin"}),
+        registers={servo: {"position_p_gain": log.kp}}, motor=str(log.motor),
     )  # fmt: skip
 
 
@@ -239,185 +386,3 @@ def _send_to_stamp(stamps: FloatArray) -> float:
     """
     whole = len(stamps) > 1 and 0.0 < stamps[0] < stamps[1] - stamps[0]
     return float(stamps[0]) if whole else 0.0
-
-
-def _json_column(path: Path, entries: list[Any], key: str) -> FloatArray:
-    for index, entry in enumerate(entries):
-        if not isinstance(entry, dict) or not _is_number(entry.get(key)):
-            why = f"entries[{index}]: field {key!r} is missing or no number"
-            raise RecordingError(path, why, "correct or remove that entry")
-    column = np.array([float(entry[key]) for entry in entries])
-    for wrong in np.flatnonzero(~np.isfinite(column)):
-        why = f"{key} of sample {wrong} is not a finite number"
-        raise RecordingError(path, why, "correct or remove that sample")
-    return column
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float))
-
-
-def _line_of(numbers: Sequence[int]) -> Callable[[int], str]:
-    """Return a function that names a row by its line number in the file."""
-    return lambda index: f"line {numbers[index]}"
-
-
-class _Csv:
-    """A CSV file, read row by row: the separator is the header's, and lines that begin with # are comments.
-
-    If the separator is not a comma, numbers may have decimal commas.
-    """
-
-    def __init__(self, path: Path, lines: Iterable[str]) -> None:
-        self._path, self._line = path, 0
-        rows = self._without_notes(lines)
-        first = next(rows, "")
-        separator = next((char for char in "\t;," if char in first), " " if len(first.split()) > 1 else ",")
-        self._comma = separator != ","
-        self._reader = csv.reader(chain([first], rows), delimiter=separator, skipinitialspace=True)
-        self.headers = [cell.strip() for cell in self._next() or ()]
-        named = [header for header in self.headers if header]
-        self._needed = max((place + 1 for place, header in enumerate(self.headers) if header), default=0)
-        if self.has_header and (twice := next((header for header in named if named.count(header) > 1), None)):
-            why = f"line {self._line}: names the column {twice!r} twice"
-            raise RecordingError(path, why, "give each column a name of its own")
-
-    def _without_notes(self, lines: Iterable[str]) -> Iterator[str]:
-        for number, line in enumerate(lines, 1):
-            self._line = number
-            if line.strip() and not line.startswith("#"):
-                yield line.strip(" \r\n")
-
-    def _next(self) -> list[str] | None:
-        try:
-            return next(self._reader, None)
-        except csv.Error as failure:
-            why = f"line {self._line}: {failure}"
-            raise RecordingError(self._path, why, "give a CSV file with a header") from failure
-
-    @property
-    def has_header(self) -> bool:
-        """Whether the first line has names, not numbers."""
-        return not all(_is_decimal(header) for header in filter(None, self.headers))
-
-    def rows(self) -> Iterator[tuple[int, list[str]]]:
-        """Yield the line number and the cells of each row, as many as headers; RecordingError for an invalid row."""
-        count, row = len(self.headers), None
-        while (row := self._next()) is not None:
-            if len(row) < self._needed:
-                why = f"line {self._line}: has {len(row)} of {self._needed} cells"
-                raise RecordingError(self._path, why, "correct or remove that line; the file may be cut off")
-            if any(map(str.strip, row[count:])):
-                hint = "name every column, and write decimals with a point"
-                raise RecordingError(self._path, f"line {self._line}: has more cells than the header", hint)
-            yield self._line, [cell.strip() for cell in row[:count]] + [""] * (count - len(row))
-
-    def number(self, line: int, text: str, column: Column, *, blank: bool) -> float:
-        """Return a cell in SI; NaN for an empty cell if `blank` allows it."""
-        if not text and blank:
-            return math.nan
-        try:
-            return (float(text.replace(",", ".") if self._comma else text) - column.zero) * column.factor
-        except ValueError as failure:
-            why = f"line {line}: {column.header} = {text!r} is no number"
-            raise RecordingError(self._path, why, "correct or remove that line") from failure
-
-    def columns(self, servos: Mapping[str, Mapping[str, Column]], by: str | None = None) -> dict[str, Columns]:
-        """Return the columns of each servo; with `by`, the only map in `servos` applies to each name in column `by`."""
-        for name, column in ((name, column) for its in servos.values() for name, column in its.items()):
-            if column.header not in self.headers:
-                header, _, unit = column.header.rpartition(":")
-                if header in self.headers:
-                    units = ", ".join(filter(None, (*UNIT_FACTORS, COUNTS)))
-                    raise RecordingError(self._path, f"{unit!r} is no unit (of {name})", f"units: {units}, or a factor")
-                why = f"has no column {column.header!r} (for {name})"
-                raise RecordingError(self._path, why, f"its columns are {printable(', '.join(self.headers))}")
-        at = {header: place for place, header in enumerate(self.headers)}
-        its = next(iter(servos.values()))
-        rows_of: dict[str, tuple[array[int], list[tuple[str, int, Column, array[float]]]]] = {}
-
-        def begin(name: str, columns: Mapping[str, Column]) -> None:
-            cells = [(key, at[column.header], column, array("d")) for key, column in columns.items()]
-            rows_of[name] = array("q"), cells
-
-        for name, columns in servos.items() if by is None else ():
-            begin(name, columns)
-        for line, row in self.rows():
-            if by is None:
-                names: Iterable[str] = rows_of
-            else:
-                name = printable(row[at[by]])
-                if name not in rows_of:
-                    begin(name, its)
-                names = (name,)
-            for name in names:
-                lines, cells = rows_of[name]
-                lines.append(line)
-                for key, place, column, values in cells:
-                    values.append(self.number(line, row[place], column, blank=key != "time"))
-        if not any(len(lines) for lines, _ in rows_of.values()):
-            raise RecordingError(self._path, "holds no samples", _NO_ROWS)
-        tracks = {}
-        for name, (lines, cells) in rows_of.items():
-            arrays = {key: np.frombuffer(values) for key, _, _, values in cells}
-            tracks[name] = Columns(arrays, _line_of(lines), its["time"].factor)
-        return tracks
-
-
-def _is_decimal(text: str) -> bool:
-    try:
-        float(text.replace(",", "."))
-    except ValueError:
-        return False
-    return True
-
-
-def _poppy(log: _Log) -> Recording:
-    """Import Poppy walks: segments, whose clocks start at 0, are put one after the other and marked by events."""
-    path, table, _, walk, warned = log
-    columns = {name: Column(header, UNIT_FACTORS[unit]) for name, (header, unit) in _POPPY.items()}
-    for needed in ("walk", "segment", *(column.header for column in columns.values())):
-        if needed not in table.headers:
-            raise RecordingError(path, f"has no column {needed!r}", "a Poppy walking log needs it")
-    rows = [(line, dict(zip(table.headers, row, strict=True))) for line, row in table.rows()]
-    walks = sorted({row["walk"] for _, row in rows}, key=lambda name: (len(name), name))
-    if walk is not None and str(walk) not in walks:
-        raise RecordingError(path, f"has no walk {walk}", f"it has {', '.join(walks)}")
-    events: list[Event] = []
-    samples: dict[str, list[tuple[int, dict[str, float]]]] = {}  # by joint: line number and values
-    offset, last, part = 0.0, 0.0, ("", "")
-    for line, row in rows:
-        if walk is not None and row["walk"] != str(walk):
-            continue
-        cells = {key: (row[column.header], column) for key, column in columns.items()}
-        values = {key: table.number(line, *cell, blank=key != "time") for key, cell in cells.items()}
-        if (row["walk"], row["segment"]) != part:
-            part = (row["walk"], row["segment"])
-            offset = last + (0.1 if events else 0.0)
-            name = f"walk {part[0]} segment {part[1]}"
-            events.append(Event(offset, "segment", {"name": name, "walk": part[0], "segment": part[1]}))
-        values["time"] = last = offset + values["time"]
-        samples.setdefault(printable(row["joint"]), []).append((line, values))
-    tracks = {}
-    for joint, its in samples.items():
-        lines, rows_of = zip(*its, strict=True)
-        tracks[joint] = Columns({key: np.array([row[key] for row in rows_of]) for key in columns}, _line_of(lines))
-    return recording_of(path, tracks, "walk", warned, events=tuple(events), column_map=_map(columns))
-
-
-def _own(log: _Log) -> Recording:
-    """Import axbridge's own tables, with a row for each servo and time."""
-    columns = {name: Column(header, 1.0) for name, header in HEADERS.items() if header in log.table.headers}
-    tracks = log.table.columns({"": columns}, "servo")
-    return recording_of(log.path, tracks, "log", log.warned, column_map=_map(columns))
-
-
-def _map(columns: Mapping[str, Column]) -> dict[str, dict[str, Any]]:
-    """Return a column map as metadata: header, factor and zero of each field."""
-    return {name: column._asdict() for name, column in columns.items()}
-
-
-_KINDS: tuple[tuple[set[str], Callable[[_Log], Recording]], ...] = (  # columns of each file of a kind, importer
-    ({"joint", "position_deg"}, _poppy),
-    ({"servo", "time_s"}, _own),
-)

@@ -101,9 +101,9 @@ def wizard_recording(
         meaning = f" and are kept; fits restore the times of samples every {poll * 1e3:.0f} ms"
         meaning = ": each is up to that much too early" if math.isnan(poll) else meaning
         notes.append(f"the stamps lie on a {GRID * 1e3:.0f} ms grid{meaning}")
-    samples = Columns({"time": export.time, **columns}, "sample {}".format)
+    samples = Columns({"time": export.time, **columns})
     return recording_of(
-        path, {servo: samples}, "step" if events else "log", warned, events,
+        path, {servo: samples}, "step" if events else "log", warned, events=events,
         servo_model=export.servo, profile=export.profile.name, notes=notes, **facts,
     )  # fmt: skip
 
@@ -187,24 +187,22 @@ def _numbers(line: str, count: int) -> list[float] | None:
     return row if all(math.isfinite(v) for v, cell in zip(row, cells, strict=True) if cell) and row[0] >= 0 else None
 
 
+_Chain = tuple[int, "_Chain | None"]  # an index, and those before it
+
+
 def _rising(stamps: Sequence[float]) -> list[int]:
     """Return the longest rising subsequence (indices): a stamp with a wrong digit must not exclude all later ones."""
-    ends: list[int] = []  # for each length, the index of the last stamp of the best subsequence ...
-    last: list[float] = []  # ... and that stamp
-    before: list[int] = []
+    last: list[float] = []  # for each length, the last stamp of the best subsequence ...
+    chains: list[_Chain] = []  # ... and its indices
     for k, stamp in enumerate(stamps):
         place = bisect_left(last, stamp)
-        before.append(ends[place - 1] if place else -1)
-        if place == len(ends):
-            ends.append(k)
-            last.append(stamp)
-        elif stamp < last[place]:  # of two equal stamps the first is kept
-            ends[place], last[place] = k, stamp
-    run = []
-    k = ends[-1] if ends else -1
-    while k >= 0:
-        run.append(k)
-        k = before[k]
+        if last[place : place + 1] != [stamp]:  # of two equal stamps the first is kept
+            chain: _Chain = (k, chains[place - 1] if place else None)
+            last[place : place + 1], chains[place : place + 1] = [stamp], [chain]
+    run, rest = [], chains[-1] if chains else None
+    while rest is not None:
+        index, rest = rest
+        run.append(index)
     return run[::-1]
 
 

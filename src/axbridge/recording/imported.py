@@ -25,12 +25,19 @@ _CHANGED = 1e-9  # rad
 Warned = Callable[[Oddity], None]  # called with each doubtful finding that does not prevent the import
 
 
+class Column(NamedTuple):
+    """A column of a log, and its conversion to SI: (value - zero) · factor."""
+
+    header: str
+    factor: float = 1.0
+    zero: float = 0.0
+
+
 class Columns(NamedTuple):
     """One servo's samples in the order of the log."""
 
-    values: Mapping[str, FloatArray]  # by name, in SI units, (n,) each; `time` is one of them; NaN = unknown
-    place: Callable[[int], str]  # names a sample by its index, for messages
-    unit: float = 1.0  # unit of the log's clock, s
+    values: dict[str, FloatArray]  # by name, in SI units, (n,) each; `time` is one of them; NaN = unknown
+    place: Callable[[int], str] = "sample {}".format  # names a sample by its index, for messages
 
 
 def recording_of(
@@ -38,20 +45,27 @@ def recording_of(
     servos: Mapping[str, Columns],
     experiment: str,
     warned: Warned,
+    columns: Mapping[str, Column] | None = None,
     events: tuple[Event, ...] = (),
     **metadata: Any,
 ) -> Recording:
-    """Return a recording of these columns; raise RecordingError for columns that cannot be used."""
+    """Return a recording of these samples, with the map of a log's columns as metadata.
+
+    Raises RecordingError for columns that cannot be used.
+    """
     check_number(path, len(servos))
+    clock = 1.0 if columns is None else columns["time"].factor
+    if columns is not None:
+        metadata["column_map"] = {name: column._asdict() for name, column in columns.items()}
     tracks: dict[str, Track] = {}
-    for name, (values, place, unit) in servos.items():
-        columns = {key: column for key, column in values.items() if key != "time"}
-        for finding in findings(name, values["time"], columns, place, unit):
+    for name, (values, place) in servos.items():
+        time, others = values["time"], {key: column for key, column in values.items() if key != "time"}
+        for finding in findings(name, time, others, place, clock):
             if finding.severity == "error":
                 raise RecordingError(path, str(finding), finding.remedy)
             warned(finding)
-        time, columns = in_order(values["time"], columns)
-        tracks[name] = Track.of(name, time, **columns)
+        time, others = in_order(time, others)
+        tracks[name] = Track.of(name, time, **others)
     facts = describe(backend="imported", experiment=experiment, **origin_of(path), **metadata)
     return Recording(path, tracks, events, {}, facts)
 

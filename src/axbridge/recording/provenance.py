@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import platform
-import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime, timezone
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from axbridge import __version__
 from axbridge.config.rig import Rig
@@ -27,7 +25,6 @@ from axbridge.recording.sample_quality import LAST
 _PACKAGES = ("numpy", "pybullet", "mujoco", "numba", "scipy", "cma", "dynamixel-sdk", "mcap")
 FORMAT_KEY = "recording_format"  # in the metadata: the number of the file's format
 _MAX_SERVOS = 1000  # about four buses on which every id is in use
-_GIT_TIMEOUT = 2.0  # s; for a folder on a slow disk no revision is recorded
 
 
 def describe(
@@ -44,8 +41,6 @@ def describe(
         facts["seed"] = seed
     if rig is not None:
         facts["rig"] = rig.model_dump(mode="json", by_alias=True, exclude={"path"})
-        if revision := revision_of(rig.path):
-            facts["rig_revision"] = revision
         if rig.world is not None:
             facts["urdf"] = rig.urdf_text()
         facts |= {"profiles": {}, "models": {}}
@@ -93,35 +88,6 @@ def origin_of(path: Path) -> dict[str, Any]:
     return {"source": path.name, "source_sha256": digest.hexdigest()}
 
 
-def revision_of(path: Path) -> dict[str, Any] | None:
-    """Return the Git revision of a file's folder, and whether the folder has changes; None for an untracked file."""
-    if not path.is_file():
-        return None
-    folder = path.resolve().parent
-    tracked = _git(folder, "ls-files", "--error-unmatch", "--", path.resolve().name)
-    commit = _git(folder, "rev-parse", "HEAD")
-    changes = _git(folder, "status", "--porcelain", "--", ".")
-    if tracked is None or commit is None or changes is None:
-        return None
-    return {"commit": commit.strip(), "dirty": bool(changes.strip())}
-
-
-def _git(folder: Path, *arguments: str) -> str | None:
-    """Return git's output; None when it fails. The command only reads, so it takes no lock."""
-    try:
-        process = subprocess.run(
-            ["git", "-C", str(folder), *arguments],
-            capture_output=True,
-            errors="replace",  # file names can have any bytes
-            timeout=_GIT_TIMEOUT,
-            check=False,
-            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return process.stdout if process.returncode == 0 else None
-
-
 def versions() -> dict[str, str]:
     """Return the versions of axbridge, Python and the packages on which results depend."""
     by_package = {"axbridge": __version__, "python": platform.python_version()}
@@ -147,67 +113,37 @@ class _Joint(_Table):
     joint: str
 
 
-class _Rig(_Table):
-    name: str = ""
-    servo: list[_Joint] = []
+def _table(**keys: Any) -> type[_Table]:
+    """Return the schema of a table: type and default of each key, ``...`` without a default."""
+    return create_model("_Table", __base__=_Table, **keys)
 
 
-class _Pendulum(_Table):
-    mass: float = Field(gt=0)
-    length: float = Field(gt=0)
-    vin: float = Field(default=12.0, gt=0)
-
-
-class _Load(_Table):
-    inertia: float = Field(gt=0)
-
-
-class _RecordedGait(_Table):
-    steps: int = Field(default=1, ge=0, le=1_000_000)
-    period: float = Field(default=1.0, gt=0)
-    lower: float = 0.0
-
-
-class _RecordedGoal(_Table):
-    time_estimated: bool = False
-
-
-class _Metadata(_Table):
-    """The keys that axbridge reads; `describe` writes most of them."""
-
-    backend: str | None = None
-    engine: str | None = None
-    servos: str | None = None
-    experiment: str | None = None
-    recorded: str | None = None
-    source: str | None = None
-    urdf: str | None = None
-    rig: _Rig | None = None
-    models: dict[str, dict[str, Any]] | None = None
-    profiles: dict[str, str] | None = None
-    versions: dict[str, str] | None = None
-    registers: dict[str, dict[str, int]] | None = None
-    pendulum: _Pendulum | None = None
-    load: _Load | None = None
-    gait: _RecordedGait | None = None
-    goal: _RecordedGoal | None = None
-    notes: list[str] | None = None
-
-
-class _RecordedSegment(_Table):
-    name: str = ""
-    kind: str = ""
-    servo: str | None = None
-    start: float | None = None
-    target: float = 0.0
-    low: float = 0.0
-    high: float = 0.0
-
-
-class _RecordedRegister(_Table):
-    servo: str
-    name: str
-    value: int = Field(ge=-(2**31), lt=2**32)
+_POSITIVE = Annotated[float, Field(gt=0)]
+_METADATA = _table(  # the keys that axbridge reads; `describe` writes most of them
+    **dict.fromkeys(("backend", "engine", "servos", "experiment", "recorded", "source", "urdf"), (str, "")),
+    rig=(_table(name=(str, ""), servo=(list[_Joint], [])), None),
+    models=(dict[str, dict[str, Any]], {}),
+    profiles=(dict[str, str], {}),
+    versions=(dict[str, str], {}),
+    registers=(dict[str, dict[str, int]], {}),
+    pendulum=(_table(mass=(_POSITIVE, ...), length=(_POSITIVE, ...), vin=(_POSITIVE, 12.0)), None),
+    load=(_table(inertia=(_POSITIVE, ...)), None),
+    gait=(
+        _table(steps=(Annotated[int, Field(ge=0, le=1_000_000)], 1), period=(_POSITIVE, 1.0), lower=(float, 0.0)),
+        None,
+    ),
+    goal=(_table(time_estimated=(bool, False)), None),
+    notes=(list[str], []),
+)
+_EVENT_DATA = {
+    "segment": _table(
+        **dict.fromkeys(("name", "kind"), (str, "")),
+        **dict.fromkeys(("target", "low", "high"), (float, 0.0)),
+        servo=(str | None, None),
+        start=(float | None, None),
+    ),
+    "register": _table(servo=(str, ...), name=(str, ...), value=(Annotated[int, Field(ge=-(2**31), lt=2**32)], ...)),
+}
 
 
 class _RecordedEvent(_Table):
@@ -216,22 +152,20 @@ class _RecordedEvent(_Table):
     data: dict[str, Any] = {}
 
 
-_EVENTS: dict[str, type[_Table]] = {"segment": _RecordedSegment, "register": _RecordedRegister}
-
-
 def checked(path: Path, metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Return the metadata without null values and the format's number; raise RecordingError when they are invalid."""
     known = {key: value for key, value in metadata.items() if value is not None}
     check_format(known.pop(FORMAT_KEY, 1), partial(RecordingError, path))
-    validated(path, "has invalid metadata", _Metadata, known)
+    validated(path, "has invalid metadata", _METADATA, known)
     return known
 
 
 def checked_event(path: Path, table: Mapping[str, Any]) -> Event:
     """Return an event; raise RecordingError when a segment or register event lacks what its readers need."""
     event = validated(path, "holds an invalid event", _RecordedEvent, table)
-    if event.name in _EVENTS:
-        validated(path, f"holds an invalid event {event.name!r} at {event.time:g} s", _EVENTS[event.name], event.data)
+    if event.name in _EVENT_DATA:
+        what = f"holds an invalid event {event.name!r} at {event.time:g} s"
+        validated(path, what, _EVENT_DATA[event.name], event.data)
     return Event(event.time, event.name, event.data)
 
 

@@ -136,19 +136,15 @@ class Recorder:
         try:
             self._thread.join()
             self._check()
-            if self.path.is_file() and os.path.samestat(self._file, self.path.stat()):  # else the file was moved
-                self._compress()
-        finally:
-            release(self._claim)
-
-    def _compress(self) -> None:
-        """Replace the file by its compressed copy."""
-        try:
+            if not self.path.is_file() or not os.path.samestat(self._file, self.path.stat()):
+                return  # the file was moved
             with self.path.open("rb") as plain, replacing(self.path) as temporary, temporary.open("wb") as stream:
                 compressed(plain, stream, self._metadata)
         except OSError as failure:
             why = f"is whole, but could not be compressed: {failure.strerror or failure}"
             raise RecordingError(self.path, why, "make space, then read it as it is") from failure
+        finally:
+            release(self._claim)
 
     def _put(
         self, topic: str, data: bytes, time: float, logged: int | None = None, servos: tuple[str, ...] = ()

@@ -19,16 +19,11 @@ GAP = 2.5  # a spacing longer than this multiple of the usual one is a gap
 PAUSE = 1.0  # s without a sample that are reported, if samples usually are much closer
 LONGEST_PAUSE = 1000.0  # s: pauses between two samples of one motion are shorter
 SLOW = 1.0  # s between samples: too slow to follow a motion
-# Least values of clocks that count from 1970; valid until the year 5138.
-_EPOCHS = (1e17, "ns"), (1e14, "us"), (0, "ms")
-# Least sample periods, in the unit of the clock, from which this unit is suggested.
-_CLOCKS = (
-    (5e5, "nanoseconds", "ns"),
-    (500, "microseconds", "us"),
-    (SLOW, "milliseconds", "ms"),
-    (0, "seconds", "s"),
-)
-_READ_AS = {1.0: "seconds", 1e-3: "milliseconds", 1e-6: "microseconds", 1e-9: "nanoseconds"}
+# Units of clocks: least value if they count from 1970 (valid until the year 5138), and the least sample period in the
+# unit of the clock from which this unit is suggested.
+_CLOCKS = {"ns": (1e17, 5e5), "us": (1e14, 500), "ms": (0, SLOW), "s": (0, 0)}
+_SECONDS = {"ns": "nanoseconds", "us": "microseconds", "ms": "milliseconds", "s": "seconds"}
+_READ_AS = dict(zip((1e-9, 1e-6, 1e-3, 1.0), _SECONDS.values(), strict=True))  # by factor of the unit
 FAST = 2e-5  # s between samples: no bus is as fast
 
 # column: (largest plausible absolute value, probable cause, argument of --column that corrects it)
@@ -39,6 +34,7 @@ _LIMITS = {
     "load": (2.0, "percent read as a share of 1", "load=HEADER:%"),
     "voltage": (100.0, "millivolts read as volts", "voltage=HEADER:mV"),
 }
+Severity = Literal["error", "warning"]
 
 
 @dataclass(frozen=True)
@@ -71,19 +67,12 @@ def sample_facts(time: FloatArray, columns: Mapping[str, FloatArray]) -> SampleF
     widest = int(np.argmax(steps)) if len(steps) else 0
     known = tuple(key for key, column in columns.items() if not np.isnan(column).all())
     position = columns["position"] if "position" in known else np.array([nan])
-    return SampleFacts(
-        len(time),
-        float(time[0]) if len(time) else nan,
-        float(time[-1]) if len(time) else nan,
-        known,
-        float(np.fmin.reduce(position)),
-        float(np.fmax.reduce(position)),
-        int(np.sum(steps > GAP * np.median(steps))) if len(steps) else 0,
-        float(steps[widest]) if len(steps) else 0.0,
-        float(time[widest]) if len(steps) else nan,
-        len(jumps),
-        jumps[0][0] if jumps else nan,
-    )
+    start, end = (float(time[0]), float(time[-1])) if len(time) else (nan, nan)
+    gaps = int(np.sum(steps > GAP * np.median(steps))) if len(steps) else 0
+    longest, at = (float(steps[widest]), float(time[widest])) if len(steps) else (0.0, nan)
+    lowest, highest = float(np.fmin.reduce(position)), float(np.fmax.reduce(position))
+    first = jumps[0][0] if jumps else nan
+    return SampleFacts(len(time), start, end, known, lowest, highest, gaps, longest, at, len(jumps), first)
 
 
 @dataclass(frozen=True)
@@ -94,7 +83,7 @@ class Oddity:
     what: str  # the observation, and its place
     cause: str  # the probable cause
     remedy: str  # the next step
-    severity: Literal["error", "warning"]  # `error` when the samples cannot be used unchanged, else `warning`
+    severity: Severity  # `error` when the samples cannot be used unchanged, else `warning`
 
     def __str__(self) -> str:
         return f"{self.servo}: {self.what} (probably {self.cause})"
@@ -115,57 +104,39 @@ def findings(
         return []
     bad = np.flatnonzero(~(np.abs(time) <= LAST))
     if len(bad):
-        short = next(short for least, short in _EPOCHS if not abs(time[bad[0]]) / unit < least)
-        return [
-            Oddity(
-                servo, f"the time of {row(int(bad[0]))} is {time[bad[0]]:g} s", "a broken line, or another unit",
-                f"correct or remove that line, or import it with --column time=HEADER:{short}", "error",
-            )
-        ]  # fmt: skip
-    oddities = [*_clock(servo, time, row, unit), *_values(servo, columns, row)]
-    jumps = _jumps(time, columns)
-    if jumps and np.nanmax(np.abs(columns["position"])) <= _LIMITS["position"][0]:  # else the unit is wrong, see above
-        at, by = max(jumps, key=lambda jump: abs(jump[1]))
-        what = f"{_times(len(jumps), 'the position jumps')}, by {math.degrees(by):+.0f}° at {at:.3f} s"
-        cause = "a corrupt reading, a sensor that lost a turn, or motions joined without a pause"
-        oddities.append(
-            Oddity(servo, what, cause, "look at these samples; leave them blank if they are wrong", "warning")
-        )
-    return sorted(oddities, key=lambda finding: finding.severity)
+        first = float(time[bad[0]])
+        short = next(short for short, (least, _) in _CLOCKS.items() if not abs(first) / unit < least)
+        remedy = f"correct or remove that line, or import it with --column time=HEADER:{short}"
+        what = f"the time of {row(int(bad[0]))} is {first:g} s"
+        return [Oddity(servo, what, "a broken line, or another unit", remedy, "error")]
+    oddities = (*_clock(time, row, unit), *_values(columns, row), *_largest_jump(time, columns))
+    return sorted((Oddity(servo, *oddity) for oddity in oddities), key=lambda oddity: oddity.severity)
 
 
-def _other_unit(period: float, unit: float) -> tuple[str, str]:
-    """Return cause and remedy of an implausible sample period."""
-    name, short = next((name, short) for least, name, short in _CLOCKS if period / unit >= least)
-    return f"{name} read as {_READ_AS.get(unit, 'another unit')}", f"import it with --column time=HEADER:{short}"
+_Finding = tuple[str, str, str, Severity]  # the fields of an `Oddity` but its servo
 
 
-def _clock(servo: str, time: FloatArray, row: Callable[[int], str], unit: float) -> Iterator[Oddity]:
+def _clock(time: FloatArray, row: Callable[[int], str], unit: float) -> Iterator[_Finding]:
     steps = np.diff(time)
     back, same = np.flatnonzero(steps < 0), int(np.sum(steps == 0))
     period = float(np.median(steps[steps > 0])) if (steps > 0).any() else math.nan
     if len(back):
         i = int(back[0])
-        yield Oddity(
-            servo,
-            f"{_times(len(back), 'the clock jumps back')}, at {row(i + 1)} from {time[i]:g} s to {time[i + 1]:g} s",
-            "two motions in one log, or lines out of order",
-            "split the log there, or sort its lines by time if they are one motion", "error",
-        )  # fmt: skip
+        jumps = f"{_times(len(back), 'the clock jumps back')}, at {row(i + 1)}"
+        remedy = "split the log there, or sort its lines by time if they are one motion"
+        cause = "two motions in one log, or lines out of order"
+        yield f"{jumps} from {time[i]:g} s to {time[i + 1]:g} s", cause, remedy, "error"
     if same:
-        yield Oddity(
-            servo,
-            f"{same} of {len(time)} samples have the time of the one before; their last known values are kept",
-            "a time written with too few digits, or samples written twice", "log the time with more digits", "warning",
-        )  # fmt: skip
-    if period >= SLOW:
-        cause, remedy = _other_unit(period, unit)
-        yield Oddity(servo, f"one sample every {period:g} s", cause, remedy, "warning")
-    elif period <= FAST:
-        cause, remedy = _other_unit(period, unit)
-        if unit == 1.0:
+        what = f"{same} of {len(time)} samples have the time of the one before; their last known values are kept"
+        cause = "a time written with too few digits, or samples written twice"
+        yield what, cause, "log the time with more digits", "warning"
+    if period >= SLOW or period <= FAST:
+        short = next(short for short, (_, least) in _CLOCKS.items() if period / unit >= least)
+        cause = f"{_SECONDS[short]} read as {_READ_AS.get(unit, 'another unit')}"
+        if period <= FAST and unit == 1.0:
             cause = "seconds read as milliseconds or microseconds"
-        yield Oddity(servo, f"one sample every {period * 1e6:g} µs", cause, remedy, "warning")
+        what = f"one sample every {period:g} s" if period >= SLOW else f"one sample every {period * 1e6:g} µs"
+        yield what, cause, f"import it with --column time=HEADER:{short}", "warning"
     gaps = np.flatnonzero(steps > max(PAUSE, 20 * period)).tolist()
     if gaps and period < SLOW:  # a wrong unit makes every pause too long
         i = max(gaps, key=lambda index: float(steps[index]))
@@ -173,42 +144,50 @@ def _clock(servo: str, time: FloatArray, row: Callable[[int], str], unit: float)
         what = f"no sample for {steps[i]:.6g} s before {row(i + 1)} (at {time[i]:g} s){more}"
         if steps[i] >= LONGEST_PAUSE:
             cause = "a clock that was set while it ran, or logs of different clocks joined"
-            yield Oddity(servo, what, cause, "split the log there", "error")
+            yield what, cause, "split the log there", "error"
         else:
             cause = "a servo that did not answer, or a pause between two motions"
-            yield Oddity(servo, what, cause, "leave it, or split the log there", "warning")
+            yield what, cause, "leave it, or split the log there", "warning"
 
 
-def _values(servo: str, columns: Mapping[str, FloatArray], row: Callable[[int], str]) -> Iterator[Oddity]:
+def _values(columns: Mapping[str, FloatArray], row: Callable[[int], str]) -> Iterator[_Finding]:
     for name, values in columns.items():
         beyond = np.flatnonzero(np.abs(values) > LAST)
         if len(beyond):
-            yield Oddity(
-                servo, f"{_times(len(beyond), f'{name} is {values[beyond[0]]:.3g}')}, at {row(int(beyond[0]))}",
-                "a division by zero in the program that wrote it", "correct these values or leave them blank", "error",
-            )  # fmt: skip
+            what = f"{_times(len(beyond), f'{name} is {values[beyond[0]]:.3g}')}, at {row(int(beyond[0]))}"
+            cause = "a division by zero in the program that wrote it"
+            yield what, cause, "correct these values or leave them blank", "error"
         if name == "position" and np.isnan(values).all():
             cause = "a servo that never answered, or a column that is not its own"
-            yield Oddity(servo, "not one position is known", cause, "check its cable and id, or its column", "warning")
+            yield "not one position is known", cause, "check its cable and id, or its column", "warning"
         size = float(np.abs(values[np.abs(values) <= LAST]).max(initial=0.0))
-        if name in _LIMITS and size > _LIMITS[name][0]:
-            _, cause, column = _LIMITS[name]
+        limit, cause, column = _LIMITS.get(name, (math.inf, "", ""))
+        if size > limit:
             angle = f"{size:.4g} rad, which is {math.degrees(size):.0f}°"
             what = f"{name} goes up to {angle if name in {'position', 'command'} else f'{size:g}'}"
-            yield Oddity(servo, what, cause, f"import it with --column {column}", "warning")
+            yield what, cause, f"import it with --column {column}", "warning"
 
 
-def _jumps(time: FloatArray, columns: Mapping[str, FloatArray]) -> tuple[tuple[float, float], ...]:
+def _largest_jump(time: FloatArray, columns: Mapping[str, FloatArray]) -> Iterator[_Finding]:
+    jumps = _jumps(time, columns)
+    if jumps and np.nanmax(np.abs(columns["position"])) <= _LIMITS["position"][0]:  # else the unit is wrong
+        at, by = max(jumps, key=lambda jump: abs(jump[1]))
+        what = f"{_times(len(jumps), 'the position jumps')}, by {math.degrees(by):+.0f}° at {at:.3f} s"
+        cause = "a corrupt reading, a sensor that lost a turn, or motions joined without a pause"
+        yield what, cause, "look at these samples; leave them blank if they are wrong", "warning"
+
+
+def _jumps(time: FloatArray, columns: Mapping[str, FloatArray]) -> list[tuple[float, float]]:
     """Return (time, change) of too fast position changes; none in wheel mode, where the sensor wraps around."""
     if "position" not in columns:
-        return ()
+        return []
     turning = ~np.isnan(columns["duty"]) if "duty" in columns else np.zeros(len(time), dtype=bool)
     known = np.isfinite(columns["position"]) & ~turning
     at, by = time[known], np.diff(columns["position"][known])
     far = np.flatnonzero(np.abs(by) > JUMP)
     by, within = by[far], at[far + 1] - at[far]
     fast = (within >= 0) & (np.abs(by) > TOO_FAST * within)
-    return tuple(zip(at[far + 1][fast].tolist(), by[fast].tolist(), strict=True))
+    return list(zip(at[far + 1][fast].tolist(), by[fast].tolist(), strict=True))
 
 
 def _times(count: int, what: str) -> str:

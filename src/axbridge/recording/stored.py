@@ -10,6 +10,7 @@ import struct
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import partial
@@ -25,7 +26,6 @@ from mcap.exceptions import McapError
 from mcap.opcode import Opcode
 from mcap.reader import SeekingReader
 from mcap.records import Channel, Chunk, Metadata
-from mcap.summary import Summary
 from mcap.writer import CompressionType, Writer
 
 from axbridge import __version__
@@ -52,7 +52,6 @@ _MESSAGE = struct.Struct("<HIQQ")  # of a message: channel, sequence, log time, 
 _MAX_RECORD = 1 << 26  # bytes: a larger record or chunk is damaged; ours have a quarter of a megabyte
 _MAX_LOG_TIME = 2**64 - 1  # ns: largest log time of MCAP
 _CHUNK = 256 * 1024  # bytes before compression: a damaged byte loses at most one chunk
-_BLOCK = 1 << 20  # bytes read at once
 _BATCH = 1 << 20  # bytes of messages that are decoded at once
 _SCHEMAS = {  # by topic: message type and its definition; those of steps depend on the servos
     EVENTS: (step_format.EVENT_TYPE, step_format.EVENT_SCHEMA),
@@ -88,11 +87,10 @@ def open_recording(path: Path | str) -> Recording:
         events = [checked_event(path, event) for event in log.events]
         for servo, (before, after) in log.tracks.backwards.items():
             events.append(Event(after, "clock jumped back", {"servo": servo, "from": before}))
-    known = {name for part in log.cycles for name in part}
     cycles = {
         name: np.concatenate([part.get(name, np.full(len(part["time"]), np.nan)) for part in log.cycles])
         for name in CYCLE_FIELDS
-        if name in known
+        if any(name in part for part in log.cycles)
     }
     lost = (f"{log.lost} of {log.chunks} parts",) if log.lost else ()
     events.sort(key=lambda event: event.time)
@@ -107,14 +105,9 @@ def recorded_packets(path: Path | str) -> list[Passed]:
     """
     path = Path(path)
     log = _Log(path)
-    passed: list[Passed] = []
     with reading(partial(RecordingError, path), _GIVE_MCAP), regular(path).open("rb") as stream:
-        for kind, content in _parts(stream, log):
-            if kind == Opcode.MESSAGE:
-                channel = log.channels.get(_MESSAGE.unpack_from(content)[0])
-                if channel is not None and channel.topic == PACKETS:
-                    passed += step_format.packets(content[_MESSAGE.size :])
-    return passed
+        messages = (data for number, data in _contents(stream, log) if log.channels[number].topic == PACKETS)
+        return [passed for message in messages for passed in step_format.packets(message)]
 
 
 def write_recording(
@@ -269,20 +262,25 @@ def _read(stream: IO[bytes], log: _Log) -> None:
     """Read a file up to its end or to where it was cut off."""
     waiting: defaultdict[int, list[bytes]] = defaultdict(list)
     size = 0
-    for kind, content in _parts(stream, log):
-        if kind == Opcode.MESSAGE:
-            number = _MESSAGE.unpack_from(content)[0]
-            if number in log.channels and log.channels[number].topic != PACKETS:
-                waiting[number].append(content[_MESSAGE.size :])
-                size += len(content)
-        elif kind == Opcode.METADATA:
-            record = Metadata.read(ReadDataStream(BytesIO(content)))
-            if record.name == _METADATA:
-                log.metadata = {key: json.loads(value) for key, value in record.metadata.items()}
+    for number, data in _contents(stream, log):
+        if log.channels[number].topic != PACKETS:
+            waiting[number].append(data)
+            size += len(data)
         if size > _BATCH:
             _decode(waiting, log)
             size = 0
     _decode(waiting, log)
+
+
+def _contents(stream: IO[bytes], log: _Log) -> Iterator[tuple[int, bytes]]:
+    """Yield the channel and the data of each message of axbridge; add the metadata to `log`."""
+    for kind, content in _parts(stream, log):
+        if kind == Opcode.MESSAGE and (number := _MESSAGE.unpack_from(content)[0]) in log.channels:
+            yield number, content[_MESSAGE.size :]
+        elif kind == Opcode.METADATA:
+            record = Metadata.read(ReadDataStream(BytesIO(content)))
+            if record.name == _METADATA:
+                log.metadata = {key: json.loads(value) for key, value in record.metadata.items()}
 
 
 def _decode(waiting: dict[int, list[bytes]], log: _Log) -> None:
@@ -319,7 +317,9 @@ def _parts(stream: IO[bytes], log: _Log) -> Iterator[tuple[int, bytes]]:
 
     A complete file is read by its index; without it, all records after a damaged one are lost.
     """
-    summary = _summary(stream)
+    summary = None
+    with suppress(*_DAMAGE):  # the file is cut off, or its index is damaged
+        summary = SeekingReader(stream, record_size_limit=_MAX_RECORD).get_summary()
     stream.seek(0)
     begin = stream.read(len(_MAGIC))
     if begin != _MAGIC[: len(begin)]:
@@ -332,7 +332,7 @@ def _parts(stream: IO[bytes], log: _Log) -> Iterator[tuple[int, bytes]]:
         kind = 0
         for kind, content in _records(stream, log.channels):
             if kind == Opcode.CHUNK:
-                yield from _chunk_records(content, log)
+                yield from _records(_unpacked(content, log), log.channels)
             elif kind == Opcode.DATA_END:
                 break
             else:
@@ -349,27 +349,8 @@ def _parts(stream: IO[bytes], log: _Log) -> Iterator[tuple[int, bytes]]:
         _add(log.channels, channel)
     for chunk in chunks:
         stream.seek(chunk.chunk_start_offset + _HEAD.size)
-        yield from _chunk_records(stream.read(max(0, min(chunk.chunk_length, _MAX_RECORD) - _HEAD.size)), log)
-
-
-def _summary(stream: IO[bytes]) -> Summary | None:
-    """Return the index of a complete file; None if the file is cut off or the index is damaged."""
-    try:
-        stream.seek(0)
-        return SeekingReader(stream, record_size_limit=_MAX_RECORD).get_summary()
-    except _DAMAGE:
-        return None
-
-
-def _chunk_records(content: bytes, log: _Log) -> Iterator[tuple[int, bytes]]:
-    """Yield the records of a chunk; none of a damaged one."""
-    log.chunks += 1
-    try:
-        data = _unpacked(content)
-    except _DAMAGE:
-        log.lost += 1
-        return
-    yield from _records(BytesIO(data), log.channels)
+        content = stream.read(max(0, min(chunk.chunk_length, _MAX_RECORD) - _HEAD.size))
+        yield from _records(_unpacked(content, log), log.channels)
 
 
 def _records(stream: IO[bytes], channels: dict[int, _Channel]) -> Iterator[tuple[int, bytes]]:
@@ -377,37 +358,27 @@ def _records(stream: IO[bytes], channels: dict[int, _Channel]) -> Iterator[tuple
 
     Channel records are added to `channels` instead.
     """
-    data, at = b"", 0
-    while True:
-        end = at + _HEAD.size
-        if end <= len(data):
-            kind, length = _HEAD.unpack_from(data, at)
-            if length > _MAX_RECORD:
-                return
-            content, end = end, end + length
-            if end <= len(data):
-                if kind == Opcode.CHANNEL:
-                    _add(channels, Channel.read(ReadDataStream(BytesIO(data[content:end]))))
-                else:
-                    yield kind, data[content:end]
-                at = end
-                continue
-        block = stream.read(max(_BLOCK, end - len(data)))
-        if not block:
+    while len(head := stream.read(_HEAD.size)) == _HEAD.size:
+        kind, length = _HEAD.unpack(head)
+        if length > _MAX_RECORD or len(content := stream.read(length)) < length:
             return
-        data, at = data[at:] + block, 0
+        if kind == Opcode.CHANNEL:
+            _add(channels, Channel.read(ReadDataStream(BytesIO(content))))
+        else:
+            yield kind, content
 
 
-def _unpacked(content: bytes) -> bytes:
-    """Return the uncompressed records of a chunk; raise ValueError if it is damaged."""
-    chunk = Chunk.read(ReadDataStream(BytesIO(content)))
-    if chunk.uncompressed_size > _MAX_RECORD:
-        raise ValueError("larger than can be")
-    if chunk.compression not in {"", "zstd"}:
-        raise ValueError(f"compressed by {chunk.compression}")
-    if chunk.compression and zstandard.frame_content_size(chunk.data) not in {-1, chunk.uncompressed_size}:
-        raise ValueError("another size than it says")  # zstandard would allocate the frame's size, even terabytes
-    data = zstandard.decompress(chunk.data, chunk.uncompressed_size) if chunk.compression else chunk.data
-    if chunk.uncompressed_crc and zlib.crc32(data) != chunk.uncompressed_crc:
-        raise ValueError("changed since it was written")
-    return data
+def _unpacked(content: bytes, log: _Log) -> IO[bytes]:
+    """Return the uncompressed records of a chunk; nothing of a damaged one."""
+    log.chunks += 1
+    with suppress(*_DAMAGE):
+        chunk = Chunk.read(ReadDataStream(BytesIO(content)))
+        packed, size = chunk.compression == "zstd", chunk.uncompressed_size
+        # zstandard would allocate the size that the frame says, even terabytes
+        plausible = size <= _MAX_RECORD and (not packed or zstandard.frame_content_size(chunk.data) in {-1, size})
+        if plausible and (packed or not chunk.compression):
+            data = zstandard.decompress(chunk.data, size) if packed else chunk.data
+            if not chunk.uncompressed_crc or zlib.crc32(data) == chunk.uncompressed_crc:
+                return BytesIO(data)
+    log.lost += 1
+    return BytesIO()

@@ -1,10 +1,14 @@
-"""Write a recording as a bag of ROS 2 without ROS: a folder with an MCAP file of CDR messages and ``metadata.yaml``.
+"""Write recordings for other programs: tables as CSV or Parquet, and bags of ROS 2.
 
-Its topics are joint states, goals and events (JSON); the URDF and the pose of a walking robot's base if known.
+A table has a row per sample, or is wide. A bag, written without ROS, is a folder with an MCAP file of CDR messages and
+``metadata.yaml``. Its topics are joint states, goals and events (JSON); the URDF and the pose of a walking robot's base
+if known.
 """
 
 from __future__ import annotations
 
+import csv
+import itertools
 import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,13 +20,73 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 
+from axbridge.arrays import FloatArray
 from axbridge.errors import RecordingError, UsageError, require
 from axbridge.file_reading import printable, reading
-from axbridge.files import make_folder, writing
+from axbridge.files import make_folder, replacing, writing
 from axbridge.recording.recording import Recording
 from axbridge.recording.step_format import BASE
 from axbridge.recording.stored import log_origin, sampled_together
+from axbridge.recording.tables import HEADERS, rounded, wide_parts
 from axbridge.rotations import of_roll_pitch_yaw
+
+_CELLS = 250_000  # numbers in memory at once
+_Block = tuple[str | None, list[FloatArray]]  # rows of a table: servo (None in a wide table), and columns (n,)
+
+
+def write_csv(recording: Recording, path: Path | str, *, wide: bool = False, rate: float | None = None) -> int:
+    """Write a table and return its number of rows; unknown values are empty, insignificant digits are left out."""
+    headers, keys, blocks = _table(recording, wide=wide, rate=rate)
+    rows = 0
+    with writing(path), replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(headers)
+        for servo, columns in blocks:
+            name = [] if servo is None else [printable(servo)]
+            texts = (map(rounded, itertools.repeat(key), column.tolist())
+                     for key, column in zip(keys, columns, strict=True))  # fmt: skip
+            for row in zip(*texts, strict=True):
+                writer.writerow([*name, *row])
+                rows += 1
+    return rows
+
+
+def write_parquet(recording: Recording, path: Path | str, *, wide: bool = False, rate: float | None = None) -> int:
+    """Write the table of `write_csv` as Parquet, with unrounded numbers; return its number of rows."""
+    require("writing Parquet (.csv needs nothing)", "pyarrow")
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    headers, keys, blocks = _table(recording, wide=wide, rate=rate)
+    kinds = [pa.string()] * (len(headers) - len(keys)) + [pa.float64()] * len(keys)
+    schema, rows = pa.schema(list(zip(headers, kinds, strict=True))), 0
+    with writing(path), replacing(path) as temporary, pq.ParquetWriter(str(temporary), schema) as writer:
+        for servo, columns in blocks:
+            cells: list[Any] = [] if servo is None else [[servo] * len(columns[0])]
+            cells += [pa.array(column, mask=np.isnan(column)) for column in columns]
+            writer.write_table(pa.table(cells, schema=schema))
+            rows += len(columns[0])
+    return rows
+
+
+def _table(recording: Recording, *, wide: bool, rate: float | None) -> tuple[list[str], list[str], Iterator[_Block]]:
+    """Return the headers, the quantity of each numeric column, and the blocks of rows."""
+    if wide:
+        known = {name: track.known for name, track in recording.items()}
+        headers = [f"{printable(name)}.{HEADERS[key]}" for name, keys in known.items() for key in list(keys)[1:]]
+        every = ["time", *(key for keys in known.values() for key in list(keys)[1:])]
+        parts = wide_parts(known, rate, max(1, _CELLS // len(every)))
+        return [HEADERS["time"], *headers], every, ((None, [time, *values.values()]) for time, values in parts)
+    names = {key for track in recording.values() for key in track.known} | {"time"}
+    every = [key for key in HEADERS if key in names]
+    rows = max(1, _CELLS // len(every))
+    blocks = (
+        (name, [getattr(track, key)[first : first + rows] for key in every])
+        for name, track in recording.tracks.items()
+        for first in range(0, len(track), rows)
+    )
+    return ["servo", *(HEADERS[key] for key in every)], every, blocks
+
 
 ROBOT, JOINTS, COMMANDS = "/robot_description", "/joint_states", "/joint_commands"
 TRANSFORMS, EVENTS = "/tf", "/events"
@@ -71,14 +135,14 @@ def write_ros2(recording: Recording, folder: Path | str, *, force: bool = False)
         # The bag is written in a temporary folder, then renamed: no incomplete bag remains after a failure.
         with tempfile.TemporaryDirectory(prefix=".", suffix=".part", dir=folder.parent) as part:
             new, old = Path(part) / folder.name, Path(part) / "old"
-            counts = _write(new, recording)
+            counts = _write_bag(new, recording)
             if folder.exists():
                 folder.rename(old)
             new.rename(folder)
     return counts
 
 
-def _write(folder: Path, recording: Recording) -> dict[str, int]:
+def _write_bag(folder: Path, recording: Recording) -> dict[str, int]:
     from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin, Writer
     from rosbags.typesys import Stores, get_typestore
 
