@@ -96,26 +96,13 @@ def test_any_baud_rate_of_the_driver_is_accepted(line, baud):
         assert bus.read(1, 3, 1).data == b"\x01"
 
 
-class ThreeWire(serial.Serial):
-    """A serial port without modem lines: a pty has none, and an RFC 2217 server uses them."""
-
-    cts = dsr = ri = cd = False
-
-    def _update_rts_state(self):
-        pass
-
-    def _update_dtr_state(self):
-        pass
-
-    def _update_break_state(self):
-        pass
-
-
 class Redirector:
     """A serial server for one client."""
 
     def __init__(self, port, rfc2217):
-        self.serial = ThreeWire(port, 1_000_000, timeout=0.02)
+        self.serial = serial.Serial(port, 1_000_000, timeout=0.02)
+        own = self.serial.get_settings() | dict.fromkeys(("reset_input_buffer", "reset_output_buffer"), lambda: None)
+        self.settings = SimpleNamespace(cts=False, dsr=False, ri=False, cd=False, **own)  # a pty has no modem lines
         self.listener = socket.create_server(("127.0.0.1", 0))
         scheme = "rfc2217" if rfc2217 else "socket"
         self.url = f"{scheme}://127.0.0.1:{self.listener.getsockname()[1]}"
@@ -132,7 +119,7 @@ class Redirector:
             self.client, _ = self.listener.accept()
             self.client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self.rfc2217:
-                self.manager = serial.rfc2217.PortManager(self.serial, self)
+                self.manager = serial.rfc2217.PortManager(self.settings, self)
             threading.Thread(target=self._upstream, daemon=True).start()
             while data := self.client.recv(1024):
                 self.serial.write(b"".join(self.manager.filter(data)) if self.manager else data)

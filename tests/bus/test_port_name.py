@@ -12,17 +12,10 @@ from axbridge.config.registers import Instruction
 from axbridge.errors import PortError
 from axbridge.robot.safety.net import Safety
 from tests.support.pty_line import PtyLine
+from tests.support.warm import start
 
 GOALS = {"hip": Goal(900, 0, 1023), "knee": Goal(100, 0, 1023)}
 
-SERVER = """
-import sys, time
-from pathlib import Path
-from axbridge.virtual.channel import PtyChannel
-PtyChannel(1_000_000, Path(sys.argv[1]))
-print("ready", flush=True)
-time.sleep(60)
-"""
 OTHER_PROGRAM = """
 import os, pty, sys
 master, slave = pty.openpty()
@@ -77,8 +70,8 @@ def test_a_link_of_a_killed_server_is_refused_until_it_is_served_again_as_the_sa
     link, marks = tmp_path / "bus", []
     (tmp_path / "alias").symlink_to(link)
     for _ in range(2):
-        with subprocess.Popen([sys.executable, "-c", SERVER, str(link)], stdout=subprocess.PIPE) as server:
-            assert server.stdout.readline() == b"ready\n"
+        with start("serve", "bench_arm", "--engine", "none", "--link", link) as server:
+            assert server.stdout.readline().startswith("ready: ")
             SerialBus(str(link)).close()
             marks.append(line_behind(str(link)))
             server.kill()

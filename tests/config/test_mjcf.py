@@ -4,7 +4,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from axbridge.config.mjcf import read_mjcf
+from axbridge.config.mjcf import find_mjcf, read_mjcf
 from axbridge.config.rig import Rig
 from axbridge.config.urdf import read_tree
 from axbridge.errors import RigError
@@ -119,14 +119,14 @@ def test_a_refused_file_writes_nothing_and_replaces_nothing(said, tmp_path):
     assert mine.read_text() != "mine"
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(RigError, match="none.xml: No such file"):
-        read_mjcf(tmp_path / "none.xml")
-
-
 def test_a_mesh_whose_name_is_a_path_stays_in_the_folder_of_meshes(tmp_path):
     robot = read_mjcf(written(tmp_path, ARM.replace('"wedge"', '"../../wedge"')))
     assert list(robot.meshes) == ["meshes/_wedge_0.stl"]
+
+
+def test_without_the_package_a_robot_by_name_is_refused_with_the_command_that_installs_it():
+    with pytest.raises(RigError, match="pip install mujoco-menagerie"):
+        find_mjcf("robotstudio_so101")
 
 
 @pytest.mark.slow

@@ -1,6 +1,13 @@
-"""Functions of servos of every family, native or emulated by the host."""
+"""Functions of servos of every family, native or emulated by the host; most as scripts.
+
+A script has steps between commas: ``position=1.0`` (`Servo.set_position`), ``restore`` (a method), ``wait 1.0`` (s),
+``velocity~1.4..1.6`` (an attribute in a range, or ``~nan``), ``goal_pwm?-266`` (a register), ``wheel:native`` (a
+capability), ``write operating_mode=1``, ``another mode`` and ``same mode`` (than at first, by the registers of `MODE`).
+"""
 
 import math
+import re
+from operator import attrgetter
 
 import pytest
 
@@ -51,53 +58,56 @@ def values(servo, *registers):
     return tuple(servo.read(register) for register in registers)
 
 
-def test_a_joint_reaches_its_goal_at_the_commanded_speed(robot, servo):
-    servo.set_velocity(0.5)
-    servo.set_position(1.0)
-    run(robot, 1.0)
-    assert 0.3 < servo.position < 0.6
-    assert servo.velocity == pytest.approx(0.5, abs=0.2)
-    servo.set_velocity(0)
-    held = servo.position
-    run(robot, 0.5)
-    assert servo.position == pytest.approx(held, abs=0.1)
-    servo.set_velocity(servo.max_velocity)
-    run(robot, 1.5)
-    assert servo.position == pytest.approx(1.0, abs=0.08)
+STEP = re.compile(r"(?:(wait|write) )?([\w.]+)(?:([=~?:])(\S+))?|(\w+) mode")
 
 
-def test_a_wheel_turns_both_ways_and_is_a_joint_again(robot, servo, family):
-    before = values(servo, *MODE[family])
-    servo.set_position(math.inf)
-    for speed in (1.5, -1.0):
-        servo.set_velocity(speed)
-        run(robot, 1.0)
-        assert servo.velocity == pytest.approx(speed, abs=0.4)
-    assert values(servo, *MODE[family]) != before
-    servo.set_velocity(servo.max_velocity)
-    servo.set_position(0.0)
-    run(robot, 2.5)
-    assert servo.position == pytest.approx(0.0, abs=0.1)
-    assert values(servo, *MODE[family]) == before
+def play(robot, servo, script, mode=()):
+    """Execute the steps of a script; `mode` are the registers that make a wheel."""
+    numbers = {"inf": math.inf, "nan": math.nan, "fast": servo.max_velocity, "strong": servo.max_torque}
+    before = values(servo, *mode)
+    for step in script.split(","):
+        verb, word, kind, text, other = STEP.fullmatch(step.strip()).groups()
+        if other:
+            assert (values(servo, *mode) == before) is (other == "same"), step
+        elif verb == "wait":
+            run(robot, float(word))
+        elif verb == "write":
+            servo.write(word, int(text))
+        elif kind == "=":
+            getattr(servo, f"set_{word}")(eval(text, numbers))
+        elif kind == ":":
+            assert servo.capabilities[word] == text, step
+        elif kind:
+            seen = servo.read(word) if kind == "?" else attrgetter(word)(servo)
+            low, _, high = text.partition("..")
+            assert float(low) <= seen <= float(high or low) or (text == "nan" and math.isnan(seen)), (step, seen)
+        else:
+            getattr(servo, word)()
 
 
-def test_a_duty_drives_both_ways_until_another_command(robot, servo, family):
-    before = values(servo, *MODE[family])
-    for duty in (0.4, -0.4):
-        servo.set_duty(duty)
-        run(robot, 0.4)
-        assert servo.velocity * duty > 0.1
-        assert servo.load == pytest.approx(duty, abs=0.05)
-        assert math.isnan(servo.goals.position)
-    assert values(servo, *MODE[family]) != before
-    servo.set_position(servo.position)
-    run(robot, 0.1)
-    assert math.isnan(servo.goals.duty)
-    servo.set_duty(0.2)
-    run(robot, 0.1)
-    servo.restore()
-    assert values(servo, *MODE[family]) == before
-    assert (servo.read("torque_enable"), servo.torque_enabled) == (0, False)
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param(
+            "velocity=0.5, position=1.0, wait 1.0, position~0.3..0.6, velocity~0.3..0.7, velocity=0, wait 1.0,"
+            " position~0.3..0.7, velocity=fast, wait 1.5, position~0.92..1.08",
+            id="a joint reaches its goal at the commanded speed",
+        ),
+        pytest.param(
+            "position=inf, velocity=1.5, wait 1.0, velocity~1.1..1.9, velocity=-1.0, wait 1.0, velocity~-1.4..-0.6,"
+            " another mode, velocity=fast, position=0, wait 2.5, position~-0.1..0.1, same mode",
+            id="a wheel turns both ways and is a joint again",
+        ),
+        pytest.param(
+            "duty=0.4, wait 0.4, velocity~0.25..99, load~0.35..0.45, goals.position~nan, duty=-0.4, wait 0.4,"
+            " velocity~-99..-0.25, load~-0.45..-0.35, goals.position~nan, another mode, position=0, wait 0.1,"
+            " goals.duty~nan, duty=0.2, wait 0.1, restore, same mode, torque_enable?0, torque_enabled~0",
+            id="a duty drives both ways until another command",
+        ),
+    ],
+)
+def test_a_servo_of_each_family_moves_as_commanded(robot, servo, family, script):
+    play(robot, servo, script, MODE[family])
 
 
 def test_an_impossible_duty_is_refused_and_a_large_one_clipped(servo):
@@ -169,16 +179,6 @@ def test_close_restores_the_mode_with_few_eeprom_writes(tmp_path):
     assert (virtual.table["operating_mode"], virtual.table["torque_enable"]) == (0, 0)
 
 
-@pytest.mark.parametrize("mode", [1, 2, 3])
-def test_a_mode_left_by_another_program_is_changed_before_the_first_goal(mode, tmp_path):
-    with axbridge.open(write_feetech_comb(tmp_path)) as robot:
-        robot["s1"].write("operating_mode", mode)
-        robot["s1"].torque_on()
-        run(robot, 0.5)
-        assert robot["s1"].read("operating_mode") == 0
-        assert robot["s1"].position == pytest.approx(0.0, abs=0.02)
-
-
 def test_servos_of_two_makers_on_one_bus_are_refused(tmp_path):
     rig = write_comb(tmp_path, 2)
     rig.write_text(rig.read_text().replace('name = "s2"', 'name = "s2"\nprofile = "sts3215"\nzero = 2048'))
@@ -193,15 +193,63 @@ def opened(rig, name, **registers):
 
 
 @pytest.fixture
-def swing():
-    with axbridge.open("xl330_pendulum") as made:
-        yield made
-
-
-@pytest.fixture
 def koch():
     with axbridge.open("koch") as made:
         yield made
+
+
+SCRIPTS = {  # by rig, servo and its registers
+    "koch elbow_flex operating_mode=1 drive_mode=4 position_p_gain=700": {
+        # its loop has no integral; a change of mode resets gains, but for those of the rig
+        "mode and profile registers are changed for a goal and restored": "position=0.3, wait 2.0, operating_mode?3,"
+        " drive_mode?0, position~0.15..0.45, position_p_gain?700, restore, operating_mode?1, drive_mode?4, torque_enable?0",
+    },
+    **{
+        f"koch shoulder_pan {registers}": {
+            f"zero and direction are correct with {registers}": "position=0.5, wait 0.2, velocity~0.4..9, wait 0.8,"
+            f" {registers.replace('=', '?').replace(' ', ', ')}, position~0.47..0.53, present_position?2354..2394,"
+            " truth.position~0.47..0.53",
+        }
+        for registers in ("homing_offset=300", "drive_mode=1", "drive_mode=1 homing_offset=-90")
+    },
+    "xl330_pendulum pendulum": {
+        "a duty uses PWM mode and keeps the torque cap, which is one of the duty": "duty:native,"
+        " available_torque=strong/2, duty=-0.3, wait 0.4, operating_mode?16, goal_pwm?-266, load~-0.302..-0.298,"
+        " position=0, wait 0.4, operating_mode?3, goal_pwm?442",
+        # friction hangs on to where it stopped swinging
+        "a torque uses the current mode": "torque:native, torque=0.1, wait 2.0, operating_mode?0, truth.torque~0.08..0.12,"
+        " goal_current?1..1750",
+        "a negative torque uses the current mode": "torque=-0.2, wait 2.0, operating_mode?0, truth.torque~-0.22..-0.18,"
+        " goal_current?-1750..-1",
+        # its supply is above its limit, and its Shutdown says that this does not matter
+        "an error outside Shutdown does not keep the torque off": "wait 0.5, hardware_error_status?1, position=0.3,"
+        " wait 0.5, torque_enable?1",
+    },
+    "xl330_pendulum pendulum operating_mode=4": {  # its loop has no integral, and it swings 0.49 kg
+        "extended position mode reaches a goal beyond a turn": "extended_position:native, position=10.0, wait 4.0,"
+        " operating_mode?4, position~9.2..10.8",
+    },
+    "xl330_pendulum pendulum operating_mode=5": {  # what it lifts, or holds with its friction
+        "current-based position mode limits the torque by the current": "available_torque:native, position=1.5, wait 0.1,"
+        " goal_current?1750, available_torque=0.1, wait 2.5, goal_current?1..499, truth.torque~0.07..0.13, goal_pwm?885",
+    },
+    "feetech s1": {
+        f"mode {mode} of another program is changed before the first goal": f"write operating_mode={mode}, torque_on,"
+        " wait 0.5, operating_mode?0, position~-0.02..0.02"
+        for mode in (1, 2, 3)
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("given", "script"),
+    [pytest.param(key, text, id=name) for key, all_ in SCRIPTS.items() for name, text in all_.items()],
+)
+def test_a_servo_uses_its_own_modes(given, script, tmp_path):
+    rig, name, *registers = given.split()
+    rig = write_feetech_comb(tmp_path) if rig == "feetech" else rig
+    with opened(rig, name, **{key: int(value) for key, value in (each.split("=") for each in registers)}) as robot:
+        play(robot, robot[name], script)
 
 
 def test_speed_and_acceleration_are_written_to_the_servos_profile_registers(koch):
@@ -220,34 +268,6 @@ def test_speed_and_acceleration_are_written_to_the_servos_profile_registers(koch
     pan.set_velocity(pan.max_velocity)
     run(koch, 0.04)
     assert values(pan, "profile_acceleration", "profile_velocity") == (0, 0)
-
-
-def test_mode_and_profile_registers_are_changed_for_a_goal_and_restored():
-    with opened("koch", "elbow_flex", operating_mode=1, drive_mode=4, position_p_gain=700) as robot:
-        one = robot["elbow_flex"]
-        one.set_position(0.3)
-        run(robot, 2.0)
-        assert values(one, "operating_mode", "drive_mode") == (3, 0)
-        assert one.position == pytest.approx(0.3, abs=0.15)  # its loop has no integral
-        assert one.read("position_p_gain") == 700  # a change of mode resets gains, but for those of the rig
-        one.restore()
-        assert values(one, "operating_mode", "drive_mode", "torque_enable") == (1, 4, 0)
-
-
-@pytest.mark.parametrize(
-    "registers", [{"homing_offset": 300}, {"drive_mode": 1}, {"drive_mode": 1, "homing_offset": -90}]
-)
-def test_zero_and_direction_are_correct_with_offset_and_reverse_mode(registers):
-    with opened("koch", "shoulder_pan", **registers) as robot:
-        pan = robot["shoulder_pan"]
-        pan.set_position(0.5)
-        run(robot, 0.2)
-        assert pan.velocity > 0.4
-        run(robot, 0.8)
-        assert {name: pan.read(name) for name in registers} == registers
-        assert pan.position == pytest.approx(0.5, abs=0.03)
-        assert pan.read("present_position") == pytest.approx(2048 + 0.5 / 0.001534, abs=20)
-        assert pan.truth.position == pytest.approx(0.5, abs=0.03)
 
 
 def test_a_speed_uses_the_servos_velocity_mode_and_counts_turns(koch):
@@ -269,30 +289,6 @@ def test_a_speed_uses_the_servos_velocity_mode_and_counts_turns(koch):
     assert 0.5 < roll.velocity < 1.0
 
 
-def test_a_duty_uses_pwm_mode_and_keeps_the_torque_cap(swing):
-    servo = swing["pendulum"]
-    assert servo.capabilities["duty"] == "native"
-    servo.set_available_torque(servo.max_torque / 2)
-    servo.set_duty(-0.3)
-    run(swing, 0.4)
-    assert values(servo, "operating_mode", "goal_pwm") == (16, -266)
-    assert servo.load == pytest.approx(-0.3, abs=0.002)
-    servo.set_position(0.0)
-    run(swing, 0.4)
-    assert values(servo, "operating_mode", "goal_pwm") == (3, 442)  # the cap is one of the duty
-
-
-@pytest.mark.parametrize("torque", [0.1, -0.2])
-def test_a_torque_uses_the_servos_current_mode(swing, torque):
-    servo = swing["pendulum"]
-    assert servo.capabilities["torque"] == "native"
-    servo.set_torque(torque)
-    run(swing, 2.0)
-    assert servo.read("operating_mode") == 0
-    assert servo.truth.torque == pytest.approx(torque, abs=0.02)  # friction hangs on to where it stopped swinging
-    assert servo.read("goal_current") * torque > 0
-
-
 def test_a_servo_without_current_mode_emulates_a_torque_by_a_duty(koch):
     pan = koch["shoulder_pan"]
     assert pan.capabilities["torque"] == "emulated"
@@ -301,39 +297,6 @@ def test_a_servo_without_current_mode_emulates_a_torque_by_a_duty(koch):
     run(koch, 0.2)
     assert pan.read("operating_mode") == 16
     assert pan.velocity > 0.1
-
-
-def test_extended_position_mode_reaches_a_goal_beyond_a_turn():
-    with opened("xl330_pendulum", "pendulum", operating_mode=4) as robot:
-        servo = robot["pendulum"]
-        assert servo.capabilities["extended_position"] == "native"
-        servo.set_position(10.0)
-        run(robot, 4.0)
-        assert servo.read("operating_mode") == 4
-        assert servo.position == pytest.approx(10.0, abs=0.8)  # its loop has no integral, and it swings 0.49 kg
-
-
-def test_current_based_position_mode_limits_the_torque_by_the_current():
-    with opened("xl330_pendulum", "pendulum", operating_mode=5) as robot:
-        servo = robot["pendulum"]
-        assert servo.capabilities["available_torque"] == "native"
-        servo.set_position(1.5)
-        run(robot, 0.1)
-        assert servo.read("goal_current") == servo.read("current_limit")
-        servo.set_available_torque(0.1)
-        run(robot, 2.5)
-        assert 0 < servo.read("goal_current") < 500
-        assert servo.truth.torque == pytest.approx(0.1, abs=0.03)  # what it lifts, or holds with its friction
-        assert servo.read("goal_pwm") == servo.read("pwm_limit")
-
-
-def test_an_error_outside_shutdown_does_not_keep_the_torque_off(swing):
-    servo = swing["pendulum"]  # its supply is above its limit, and its Shutdown says that this does not matter
-    run(swing, 0.5)
-    assert servo.read("hardware_error_status") == 1
-    servo.set_position(0.3)
-    run(swing, 0.5)
-    assert servo.read("torque_enable") == 1
 
 
 def test_hold_stops_servos_that_turn(koch):

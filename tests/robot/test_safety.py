@@ -489,7 +489,8 @@ def test_a_controller_that_stops_feeding_loses_torque_and_restarts_softly_from_t
 
 
 def test_torque_off_is_repeated_until_a_hot_servo_confirms_it(line):
-    with SerialBus(line.port, retries=0) as bus:
+    with SerialBus(line.port) as bus:
+        bus.retries = 0
         cycle = Cycle(bus, [CycleServo("hip", 1, top_temperature=60)])
         cycle.exchange({"hip": Goal(900, 0)})
         line.tables[1][43] = 61

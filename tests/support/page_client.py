@@ -13,7 +13,7 @@ class PageClient:
 
     def __init__(self, socket):
         self._socket = socket
-        self.news, self.frames, self.registers = {}, [], {}  # the latest words; times and numbers; what was read last
+        self.news, self.frames = {}, []  # the latest words; times and numbers
 
     def hear(self):
         """Take in what has come."""
@@ -25,10 +25,8 @@ class PageClient:
             if isinstance(data, bytes):
                 numbers = struct.unpack(f"<{(len(data) - 8) // 4}f", data[8:])
                 self.frames.append((struct.unpack("<d", data[:8])[0], numbers))
-            elif "registers" in (message := json.loads(data)):
-                self.registers = message
             else:
-                self.news = message
+                self.news = json.loads(data)
 
     def wait_for(self, true, seconds=20):
         """Wait until this is true of the page."""

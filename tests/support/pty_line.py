@@ -93,6 +93,8 @@ class Script(Mishaps):
         fate = owner.mishap(self._asked)
         if fate == "drop":
             return []
+        if callable(fate):
+            return fate(due, data)
         if isinstance(fate, tuple):  # a late refusal
             fate, error = fate
             data = encode(data[2], error)
@@ -122,7 +124,8 @@ class PtyLine:
 
     `mishap` says of each packet of the host what becomes of its reply: ``ok``, ``drop``, ``corrupt``, ``junk``,
     ``insert``, ``again``, ``held`` (once more ahead of the next reply, whenever that is), ``earlier`` (what was answered
-    before comes once more, ahead of it), ``short``, a float (s late), an integer (refused with this error), or both.
+    before comes once more, ahead of it), ``short``, a float (s late), an integer (refused with this error), or both; or
+    a function of time and reply that says what is delivered when.
     """
 
     def __init__(self, ids=(1,), *, echo=False, seed=1, mishap=None, link=None):

@@ -115,15 +115,19 @@ class Wire:
         self.patience = patience
 
     def __call__(self, data):
-        if isinstance(data, str):
-            data = bytes.fromhex(data)
+        return b"".join(
+            delivery.data for delivery in self.deliveries(bytes.fromhex(data) if isinstance(data, str) else data)
+        )
+
+    def deliveries(self, data):
+        """What comes back, with its time."""
         line, world = self.line, self.world
         line.send(data, world.now())
-        heard = b""
+        heard = []
         until = max(line.host_free, world.now()) + self.patience
         while (due := line.next_due) is not None and due <= until:
             world.sleep_until(due)
-            heard += b"".join(delivery.data for delivery in line.collect(due))
+            heard += line.collect(due)
         world.sleep_until(until)
         return heard
 

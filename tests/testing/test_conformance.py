@@ -12,7 +12,7 @@ from axbridge.testing.conformance import CASES, Finding, Ran, _filled, _judged, 
 from axbridge.testing.servo_bus import LoggedPacket
 from axbridge.virtual.faults import parse_faults
 
-DRIVER = Path(__file__).parents[1] / "virtual" / "clients" / "drivers" / "sdk_driver.py"
+DRIVER = Path(__file__).parents[1] / "virtual" / "clients" / "sdk_driver.py"
 PACKETS = tuple(LoggedPacket(0.1 * n, 2, kind, b"") for n, kind in enumerate(["write", "status", "read", "status"] * 5))
 CASE = CASES[0]
 

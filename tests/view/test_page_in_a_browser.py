@@ -288,26 +288,6 @@ def test_a_click_in_the_picture_or_in_the_table_chooses_a_servo_and_its_curves(c
 
 
 @pytest.mark.ci
-def test_registers_are_read_and_a_doubtful_value_is_written_by_the_second_button(comb, tab):
-    line = comb[0]
-    before, limit = line.tables[2][11], "document.querySelector('tr[data-register=temperature_limit]')"
-    tab.click("tr[data-servo=s2] td:nth-child(2)")
-    tab.wait_for("document.querySelector('aside h2').textContent === 's2'")
-    tab.click("aside button", "Read its registers")
-    tab.wait_for(f"{limit}?.textContent.includes('{before} °C')")
-    tab.run(f"{limit}.scrollIntoView(), {limit}.click()")
-    tab.wait_for("document.querySelector('input[title=counts]').value === '70'")
-    tab.run("document.querySelector('input[title=counts]').value = '80'")
-    tab.click("aside button", "Write")
-    tab.wait_for(f"{TEXT}.includes('protects the servo less than the 70')")
-    assert line.tables[2][11] == before
-    tab.click("aside button", "Write it all the same")
-    wait_until(lambda: line.tables[2][11] == 80)
-    tab.wait_for(f"{limit}.textContent.includes('80 °C')")
-    line.tables[2][11] = before
-
-
-@pytest.mark.ci
 def test_the_page_fits_at_twice_the_size_and_uses_the_dark_mode_of_the_system(comb, tab, opened):
     zoomed = opened("about:blank")
     zoomed.call("Emulation.setDeviceMetricsOverride", width=700, height=450, deviceScaleFactor=2, mobile=False)

@@ -4,6 +4,7 @@ import re
 import signal
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,6 @@ from tests.support.hand import led
 from tests.support.installed import installed
 from tests.support.lerobot import borrowing, install, with_lerobot
 from tests.support.robot_files import write_feetech_comb
-from tests.support.waiting import until
 from tests.support.warm import serving
 from tests.test_docs import ROOT, save_files
 
@@ -86,42 +86,15 @@ def lerobot(tmp_path_factory):
     return with_lerobot(tmp_path_factory)
 
 
-class Talk:
-    """A process with expected output and scripted input; it ends with the block."""
-
-    def __init__(self, *command, **env):
-        pipes = dict.fromkeys(("stdin", "stdout"), subprocess.PIPE)
-        self.process = subprocess.Popen(command, stderr=subprocess.STDOUT, env={**os.environ, **env}, **pipes)
-        os.set_blocking(self.process.stdout.fileno(), False)
-        self.output, self._heard = "", 0
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.stdin.close()
-        try:
-            self.process.wait(10)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        self.process.stdout.close()
-
-    def waits_for(self, text):
-        """Wait until it prints `text` (again)."""
-        until(lambda: self._says(text), 60)
-
-    def _says(self, text):
-        ended = self.process.poll() is not None
-        self.output += (self.process.stdout.read() or b"").decode()
-        place = self.output.find(text, self._heard)
-        assert place >= 0 or not ended, self.output[-3000:]
-        self._heard = place + len(text) if place >= 0 else self._heard
-        return place >= 0
-
-    def enter(self):
-        self.process.stdin.write(b"\n")
-        self.process.stdin.flush()
+def answer(client, prompt, act=lambda: None):
+    """Wait until a process shows this prompt, which ends no line; act, and press ENTER."""
+    output = ""
+    while not output.endswith(prompt):
+        output += (letter := client.stdout.read(1))
+        assert letter, output[-3000:]
+    act()
+    client.stdin.write("\n")
+    client.stdin.flush()
 
 
 @pytest.mark.ci
@@ -170,24 +143,21 @@ def test_the_workflow_for_an_so101_runs_without_input(lerobot, tmp_path):
 def test_lerobots_bus_follower_and_leader_work_with_served_arms(lerobot, tmp_path):
     with led("koch", "none", "own") as (arm, tell), serving("koch_leader") as leader:
 
-        def turn_all(share):
-            """Turn each joint by this share of the way from its middle to its end."""
-            for row, (low, high) in enumerate(ENDS):
+        def turn_all(*shares):
+            """Turn each joint by these shares of the way from its middle to its end."""
+            for share, (row, (low, high)) in product(shares, enumerate(ENDS)):
                 tell(f"{row} {(low + high) / 2 + share * (high - low) / 2}")
 
         command = (lerobot, "-u", CLIENTS / "lerobot_client.py", arm, leader, tmp_path)
         turn_all(0.0)
-        with Talk(*command, PYTHONPATH=str(CLIENTS / "stubs"), HOME=str(tmp_path)) as client:
-            client.waits_for(MIDDLE)
-            client.enter()
-            client.waits_for(SWEEP)
-            for share in (0.9, -0.9, 0.0):
-                turn_all(share)
-            client.enter()
-            client.waits_for(ENTER_FOR_FILE)  # for the leader
-            client.enter()
-            client.waits_for("ok\n")
-            assert client.process.wait(20) == 0
+        env = {**os.environ, "PYTHONPATH": str(CLIENTS / "stubs"), "HOME": str(tmp_path)}
+        streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        with subprocess.Popen(command, env=env, text=True, **streams) as client:
+            answer(client, MIDDLE)
+            answer(client, SWEEP, lambda: turn_all(0.9, -0.9, 0.0))
+            answer(client, ENTER_FOR_FILE)  # for the leader
+            output, _ = client.communicate(timeout=60)
+            assert (client.returncode, output.endswith("ok\n")) == (0, True), output[-3000:]
 
 
 DATASETS = ("datasets<5", "av<16", "pandas<3", "pillow")  # packages of LeRobot's recorder

@@ -6,13 +6,15 @@ import sys
 import time
 
 import pytest
-import serial
 
+from axbridge.bus.base import Reply
 from axbridge.bus.protocols.known import PROTOCOLS
+from axbridge.bus.serial import SerialBus
 from axbridge.errors import PortError, UsageError
 from axbridge.testing import serve
 from axbridge.virtual.control import COMMANDS
 from tests.support.robot_files import write_feetech_comb
+from tests.support.waiting import until
 from tests.support.warm import start
 from tests.test_docs import ROOT, save_files
 
@@ -33,34 +35,21 @@ def bus(served):
     return served
 
 
-class Line:
-    """Reads the position of a servo once, and returns whether a valid reply came."""
-
-    def __init__(self, port, rig):
-        self._protocol = PROTOCOLS[PROTOCOL_OF[rig]]
-        self._line = serial.Serial(port, 1_000_000, timeout=0.1)
-
-    def ask(self, id_=1, wait=0.1):
-        address, length = self._protocol.present_position
-        frame = self._protocol.read_frame(id_, address, length)
-        size = len(self._protocol.encode_status(id_, 0, bytes(length)))
-        self._line.timeout = wait
-        self._line.reset_input_buffer()
-        self._line.write(frame)
-        received = self._line.read(size)
-        return self._protocol.find_answer(received, frame, id_, length, echo=False, refusable=False).packet is not None
-
-    def set_torque(self, id_, on):
-        self._line.write(self._protocol.write_frame(id_, self._protocol.torque_enable, bytes((on,))))
-        self._line.timeout = 0.05
-        self._line.read(64)
-
-
 @pytest.fixture
 def line(bus, request):
-    line = Line(bus.port, request.node.callspec.params["served"])
-    yield line
-    line._line.close()
+    with SerialBus(bus.port) as line:
+        line.set_protocol(1, PROTOCOLS[PROTOCOL_OF[request.node.callspec.params["served"]]])
+        line.latency = 0.1
+        yield line
+
+
+def answers(line):
+    """Read the position of servo 1 once; return whether a valid reply came."""
+    return isinstance(line.read_many([(1, *line.protocol(1).present_position)])[0], Reply)
+
+
+def set_torque(line, value):
+    line.write(1, line.protocol(1).torque_enable, value, answered=False)
 
 
 def test_each_test_gets_new_servos_within_50_ms(bus):
@@ -111,7 +100,7 @@ def test_registers_are_read_and_written_without_a_packet(bus):
 )
 def test_a_fault_strikes_the_packet_of_its_number(bus, line, spec, lost):
     bus.inject(spec)
-    assert {number for number in range(4) if not line.ask()} == lost
+    assert {number for number in range(4) if not answers(line)} == lost
     struck = [packet.fault for packet in bus.packets if packet.fault]
     assert len(struck) == 2 * len(lost) - spec.count("status") - spec.count("dead") * 3
     bus.clear()
@@ -119,29 +108,28 @@ def test_a_fault_strikes_the_packet_of_its_number(bus, line, spec, lost):
 
 def test_a_lost_write_is_not_executed_but_one_with_a_lost_acknowledgement_is(bus, line):
     bus.inject("drop#1:write:1")
-    line.set_torque(1, on=True)
+    set_torque(line, b"\1")
+    assert until(lambda: [packet.kind for packet in bus.packets if packet.id == 1]) == ["write"]
     assert bus.powered == []
-    assert [packet.kind for packet in bus.packets] == ["write"]
-    line.set_torque(1, on=True)
-    assert bus.powered == [1]
+    set_torque(line, b"\1")
+    assert until(lambda: bus.powered) == [1]
     bus.inject("drop#1:status")
-    line.set_torque(1, on=False)
-    assert bus.powered == []
+    set_torque(line, b"\0")
+    until(lambda: not bus.powered)
 
 
 def test_the_port_hangs_up_when_unplugged_and_comes_back_under_its_name(bus, line):
-    assert line.ask()
+    assert answers(line)
     port = bus.port
     bus.write(1, "torque_enable", 1)
     bus.unplug()
     with pytest.raises(OSError):
-        line.ask()
+        answers(line)
     assert bus.powered == [1]  # servos keep their power
     bus.plug()
     assert bus.port == port
-    line._line.close()
-    line._line.open()
-    assert line.ask()
+    line.reopen()
+    assert answers(line)
     bus.reboot()
     assert bus.powered == []
 

@@ -18,21 +18,10 @@ PING_1 = encode(1, 1)
 PONG_1 = encode(1, 0)
 
 
-def deliveries(world, data, patience=0.05):
-    line = world.lines["main"]
-    line.send(data, world.now())
-    received = []
-    until = world.now() + patience
-    while (due := line.next_due) is not None and due <= until:
-        world.sleep_until(due)
-        received += line.collect(due)
-    return received
-
-
 @pytest.mark.parametrize(("baud", "register"), [(1_000_000, 1), (500_000, 3), (57_600, 34), (9_600, 207)])
 def test_a_byte_takes_ten_bit_times(baud, register):
     world = World(make_rig((1,), return_delay_time=0).with_buses(baud=baud), bank=FakeBank())
-    (reply,) = deliveries(world, PING_1)
+    (reply,) = Wire(world).deliveries(PING_1)
     servo_baud = 2e6 / (register + 1)
     earliest = 60 / baud + 18e-6 + 60 / servo_baud
     assert earliest - 1e-9 <= reply.due <= earliest + 0.3e-3
@@ -43,17 +32,16 @@ def test_a_byte_takes_ten_bit_times(baud, register):
 def test_a_servo_receives_at_a_baud_rate_within_three_percent(off, received):
     world = make_world()
     world.lines["main"].baud = 1_000_000 * off
-    assert bool(deliveries(world, PING_1)) is received
+    assert bool(Wire(world)(PING_1)) is received
 
 
 def test_some_replies_wait_for_the_control_loop():
     world = make_world(return_delay_time=0)
-    delays = []
+    wire, delays = Wire(world, patience=0.00137), []
     for _ in range(400):
         start = world.now()
-        (reply,) = deliveries(world, PING_1, patience=0.00137)
+        (reply,) = wire.deliveries(PING_1)
         delays.append(reply.due - start - 120e-6)
-        world.sleep_until(start + 0.00137)
     prompt = sum(delay < 20e-6 for delay in delays) / len(delays)
     assert min(delays) == pytest.approx(18e-6)
     assert 0.65 < prompt < 0.9  # three quarters, as measured on an AX-12
@@ -102,7 +90,7 @@ def test_broadcast_ping_of_equal_delays_is_the_wired_and():
     world = make_world(ids=(1, 2), return_delay_time=0)
     for interrupts in world.lines["main"]._interrupts.values():
         interrupts._length = 0.0
-    received = b"".join(delivery.data for delivery in deliveries(world, encode(BROADCAST, 1)))
+    received = Wire(world)(encode(BROADCAST, 1))
     assert received == bytes(a & b for a, b in zip(encode(1, 0), encode(2, 0), strict=True))
 
 
@@ -110,7 +98,7 @@ def test_broadcast_ping_of_different_delays_gets_through():
     world = make_world(ids=(1, 2))
     world.servos["s2"].table["return_delay_time"] = 0
     world.servos["s2"].configure()
-    received = b"".join(delivery.data for delivery in deliveries(world, encode(BROADCAST, 1)))
+    received = Wire(world)(encode(BROADCAST, 1))
     assert [packet.id for packet in Decoder().feed(received)] == [2, 1]
 
 
@@ -120,7 +108,7 @@ def test_replies_of_two_servos_with_one_id_are_damaged_where_they_differ(profile
     world.inject("collision:1")
     world.sleep_until(0.05)
     world.lines["main"].servos[-1].firmware.stuck = 100
-    replies = {b"".join(d.data for d in deliveries(world, encode(1, 2, bytes((place, 2))))) for _ in range(50)}
+    replies = {Wire(world)(encode(1, 2, bytes((place, 2)))) for _ in range(50)}
     assert any(len(reply) == 8 and int.from_bytes(reply[5:7], "little") not in {middle, 100} for reply in replies)
 
 
@@ -163,34 +151,21 @@ NEW = [
 ]
 
 
-@pytest.fixture
-def wire():
-    return Wire(make_world(PROFILES, PROFILES, return_delay_time=0))
-
-
-def test_each_servo_answers_its_own_protocol(wire):
+def test_each_servo_of_a_line_with_both_protocols_receives_its_own():
+    wire = Wire(make_world(PROFILES, PROFILES, return_delay_time=0))
     assert wire(v1.encode(1, Instruction.PING)) == v1.encode(1, 0)
     assert v2.Decoder().feed(wire(v2.encode(11, Instruction.PING)))[0].id == 11
     assert wire(v1.encode(11, Instruction.PING)) == wire(v2.encode(1, Instruction.PING)) == b""
-
-
-def test_a_broadcast_ping_is_for_one_protocol(wire):
     received = wire(v2.encode(BROADCAST, Instruction.PING))
     assert [packet.id for packet in v2.Decoder().feed(received)] == [11, 12]
     assert len(wire(v1.encode(BROADCAST, Instruction.PING))) >= 6
-
-
-def test_writes_to_several_take_turns(wire):
-    servos = wire.world.servos
+    tables = [servo.table for servo in wire.world.servos.values()]
     wire(v1.encode(BROADCAST, Instruction.SYNC_WRITE, bytes((25, 1, 1, 1, 2, 1, 11, 1))))
-    assert [servos[f"s{id_}"].table["led"] for id_ in PROFILES] == [1, 1, 0, 0]
+    assert [table["led"] for table in tables] == [1, 1, 0, 0]
     wire(v2.encode(BROADCAST, Instruction.SYNC_WRITE, SECOND.sync_write_params(65, {1: b"\0", 11: b"\1", 12: b"\1"})))
-    assert [servos[f"s{id_}"].table["led"] for id_ in PROFILES] == [1, 1, 1, 1]
-
-
-def test_a_protocol_1_servo_receives_the_packet_after_one_with_header_bytes(wire):
+    assert [table["led"] for table in tables] == [1, 1, 1, 1]
     wire(v2.encode(BROADCAST, Instruction.SYNC_WRITE, SECOND.sync_write_params(116, {11: b"\xff\xff\xff\xff"})))
-    assert wire(v1.encode(1, Instruction.PING)) == v1.encode(1, 0)
+    assert wire(v1.encode(1, Instruction.PING)) == v1.encode(1, 0)  # after a packet with header bytes
 
 
 @settings(deadline=None)

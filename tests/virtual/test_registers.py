@@ -28,7 +28,6 @@ from axbridge.units import RPM
 from tests.support.virtual_rig import Host, Wire, make_world
 
 X = ("xl330-m288", "xl330-m077", "xl430-w250", "mx-28-2.0")
-FEETECH = ("sts3215", "sts3250", "scs0009")
 ERRORS = {name: protocol.alarms.__members__ for name, protocol in PROTOCOLS.items()} | {
     2: {name: getattr(StatusError, name) for name in dir(StatusError) if name.isupper()} | {"ALERT": ALERT},
 }
@@ -94,6 +93,9 @@ def host_of(profile, **options):
 
 
 SLOPES = ((0, 2), (3, 2), (4, 4), (15, 8), (16, 16), (63, 32), (64, 64), (128, 128), (254, 128))
+FORGOTTEN = (
+    "p_gain=7, p_gain?7, P_GAIN~7, power, p_gain?>8, lock=0, p_gain=8, lock=1, p_gain=9, power, p_gain?8, lock?1"
+)
 MULTI_TURN = "cw_angle_limit=4095, ccw_angle_limit=4095"
 SCRIPTS = {
     "ax-12a": {
@@ -212,7 +214,10 @@ SCRIPTS = {
         "current modes need current control": "operating_mode=0 RANGE, operating_mode=1, operating_mode=3,"
         " operating_mode=4, operating_mode=5 RANGE, operating_mode=16",
     },
+    "sts3250": {"a write to a locked EEPROM acts until power-off": FORGOTTEN},
+    "scs0009": {"a write to a locked EEPROM acts until power-off": FORGOTTEN},
     "sts3215": {
+        "a write to a locked EEPROM acts until power-off": FORGOTTEN,
         "a brownout resets it": "torque_enable=1, fault brownout:50ms, wait 0.04, PING -, wait 1, torque_enable?0",
         "a factory reset lasts": "lock=0, p_gain=8, FACTORY_RESET, wait 1, power, p_gain?32",
         "the homing offset shifts positions and goals": "homing_offset=100, present_position?1948,"
@@ -263,9 +268,6 @@ SCRIPTS = {
         " goal_time=100|0x400 OVERLOAD, TORQUE_LIMIT~0.97, free, goal_time=1000, wait 3, PING",
     },
 }  # fmt: skip
-FORGOTTEN = (
-    "p_gain=7, p_gain?7, P_GAIN~7, power, p_gain?>8, lock=0, p_gain=8, lock=1, p_gain=9, power, p_gain?8, lock?1"
-)
 
 
 @pytest.mark.parametrize(
@@ -348,11 +350,6 @@ def test_power_off_resets_all_but_the_eeprom(profile, event):
     assert tick is None or host.read("realtime_tick") < 2000
     host.ask(Instruction.ACTION)
     assert host.read(registered) == clean.read(registered) == 0
-
-
-@pytest.mark.parametrize("profile", FEETECH)
-def test_a_write_to_a_locked_eeprom_acts_until_power_off(profile):
-    play(host_of(profile), FORGOTTEN)
 
 
 SHUT_DOWN = {  # by profile: its alarm, and the registers that restore the torque

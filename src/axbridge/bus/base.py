@@ -258,9 +258,7 @@ class Bus(ABC):
         """
         check()
 
-    def write(
-        self, id: int, address: int, data: bytes, *, answered: bool = True, eeprom_write_time: float | None = None
-    ) -> Reply | None:
+    def write(self, id: int, address: int, data: bytes, *, answered: bool = True) -> Reply | None:
         """Write `data` at `address` of servo `id` (254 = all, never answered).
 
         A write without an acknowledgement is read back, and sent again if the servo has another value. A new id is
@@ -271,7 +269,6 @@ class Bus(ABC):
             address: First register address.
             data: Bytes, little-endian registers.
             answered: False: send it once, and neither wait for an acknowledgement nor read it back.
-            eeprom_write_time: Time for which the servo does not answer afterwards, s; None: the protocol's value.
 
         Raises:
             BusTimeout, CorruptPacket: neither acknowledged nor read back; it may have been written.
@@ -280,8 +277,7 @@ class Bus(ABC):
         """
         protocol = self.protocol(id)
         frame = protocol.write_frame(id, address, data)
-        if eeprom_write_time is None:
-            eeprom_write_time = self._eeprom_bytes(id, address, len(data)) * protocol.eeprom_seconds_per_byte
+        eeprom_write_time = self._eeprom_bytes(id, address, len(data)) * protocol.eeprom_seconds_per_byte  # s
         with self.turn, self.turn.lock:
             for _ in range(self.retries + 1):
                 self._note_eeprom(id, address, len(data))
@@ -308,21 +304,19 @@ class Bus(ABC):
             return HardwareError(self.read(id, *register).data[0])
         return None
 
-    def reg_write(self, id: int, address: int, data: bytes, *, answered: bool = True) -> Reply | None:
+    def reg_write(self, id: int, address: int, data: bytes) -> Reply | None:
         """Send a write that the servo executes at `action`."""
         self._note_eeprom(id, address, len(data))
-        return self.instruct(
-            id, Instruction.REG_WRITE, self.protocol(id).write_params(address, data), answered=answered
-        )
+        return self.instruct(id, Instruction.REG_WRITE, self.protocol(id).write_params(address, data))
 
-    def action(self, id: int = BROADCAST, *, answered: bool = True) -> Reply | None:
+    def action(self, id: int = BROADCAST) -> Reply | None:
         """Execute the writes of `reg_write`, at the same moment if broadcast."""
-        return self.instruct(id, Instruction.ACTION, answered=answered)
+        return self.instruct(id, Instruction.ACTION)
 
-    def instruct(self, id: int, code: int, params: bytes = b"", *, answered: bool = True) -> Reply | None:
+    def instruct(self, id: int, code: int, params: bytes = b"") -> Reply | None:
         """Send another instruction whose reply has no data (factory reset, reboot, clear)."""
         frame = self.protocol(id).encode(id, code, params)
-        if answered and id != BROADCAST and id not in self.no_write_ack_ids:
+        if id != BROADCAST and id not in self.no_write_ack_ids:
             return self._ask(frame, id, 0)
         return self._send(frame, id)
 
@@ -445,7 +439,6 @@ class Bus(ABC):
             self.rewritten.setdefault(id, set()).update(range(address, address + worn))
 
     def _rest(self, seconds: float) -> None:
-        """Wait for the EEPROM write time, s."""
         self.clock.sleep_until(self.clock.now() + seconds)
 
     def _ping_once(self, id: int) -> Reply:
@@ -483,7 +476,6 @@ class Bus(ABC):
         return new
 
     def _send(self, frame: bytes, id: int) -> Reply | None:
-        """Send a frame that has no reply; return None."""
         self._transfer(frame, id, None)
         return None
 

@@ -292,7 +292,6 @@ def _asks(frame: bytes) -> bool:
 
 
 def _is_busy(failure: Exception) -> bool:
-    """Return whether the port could not be opened because another program has it."""
     busy = {errno.EBUSY, errno.EAGAIN, errno.EWOULDBLOCK}
     return getattr(failure, "errno", None) in busy or "exclusively lock" in str(failure)
 

@@ -13,7 +13,7 @@ from axbridge.bus.protocols import v2
 from axbridge.bus.protocols.known import SECOND
 from axbridge.bus.protocols.packet import BROADCAST, byte_seconds
 from axbridge.bus.protocols.protocol import FIRST
-from axbridge.bus.protocols.v1 import Decoder, encode
+from axbridge.bus.protocols.v1 import OVERHEAD, Decoder, encode
 from axbridge.bus.serial import SerialBus
 from axbridge.config.registers import UNITS, Instruction, Version
 from axbridge.errors import BusTimeout, CorruptPacket, PortError
@@ -28,7 +28,7 @@ _NEAR = 0.02  # relative rate error; a servo still receives at 3 %
 _FASTEST_FIRST = 3_000_000  # bit/s; highest rate in Protocol 1.0 (MX)
 _GAP = 3  # byte times per lower id before a servo answers a broadcast PING in Protocol 2.0
 _PASSES = 2  # number of pings, because a lost packet must not hide a servo
-_ANSWER = 6  # bytes of a PING's status packet in Protocol 1.0
+_PING_SIZE = _ANSWER = OVERHEAD  # bytes of a PING and of its status packet in Protocol 1.0
 
 
 @dataclass(frozen=True)
@@ -44,16 +44,12 @@ class FoundServo:
 
 def scan(bus: SerialBus, ids: Iterable[int] = range(254), *, first: bool = True) -> list[FoundServo]:
     """Ping `ids`, read model and firmware of the servos that answer, and set their protocols in the bus."""
-    wanted = list(ids)
-    second = [servo for servo in ping_all(bus) if servo.id in wanted]
-    for servo in second:
-        bus.set_protocol(servo.id, SECOND)
-    second = [
-        servo
-        if not servo.model or is_unknown(SECOND, servo.model)
-        else replace(servo, mute=not answers_reads(bus, servo.id))
-        for servo in second
-    ]
+    wanted, second = list(ids), []
+    for servo in ping_all(bus):
+        if servo.id in wanted:
+            bus.set_protocol(servo.id, SECOND)
+            readable = servo.model and not is_unknown(SECOND, servo.model)
+            second.append(replace(servo, mute=bool(readable) and not answers_reads(bus, servo.id)))
     if not first:
         return second
     there: set[int] = set()
@@ -93,9 +89,7 @@ def ping_all(bus: SerialBus) -> list[FoundServo]:
 
 def has_feetech(bus: SerialBus) -> bool:
     """Return whether Feetech servos are on the line, by the first servo that answers a broadcast PING."""
-    bus.port.send(encode(BROADCAST, Instruction.PING))
-    deadline = time.monotonic() + _GAP * (v2.MAX_ID + 1) * byte_seconds(bus.baud) + REPLY_DELAY + bus.latency
-    packets = Decoder().feed(bus.port.listen(deadline))
+    packets = Decoder().feed(_broadcast_ping(bus, _GAP * (v2.MAX_ID + 1)))
     answered = [packet.id for packet in packets if packet.intact and packet.id != BROADCAST and not packet.params]
     return any(_identify(bus, id_).protocol != FIRST.name for id_ in answered[:1])
 
@@ -111,15 +105,14 @@ def all_bauds() -> list[int]:
 
 def _has_traffic(bus: SerialBus) -> bool:
     """Return whether any byte follows a broadcast PING in Protocol 1.0, which all servos answer at the same time."""
-    frame = encode(BROADCAST, Instruction.PING)
-    for _ in range(_PASSES):
-        bus.port.send(frame)
-        size = len(frame) * (1 + bus.echo) + _ANSWER
-        if len(bus.port.listen(time.monotonic() + size * byte_seconds(bus.baud) + REPLY_DELAY + bus.latency)) > (
-            len(frame) * bus.echo
-        ):
-            return True
-    return False
+    echo = _PING_SIZE * bus.echo
+    return any(len(_broadcast_ping(bus, _PING_SIZE + echo + _ANSWER)) > echo for _ in range(_PASSES))
+
+
+def _broadcast_ping(bus: SerialBus, wait: int) -> bytes:
+    """Send a broadcast PING in Protocol 1.0; return what comes within the time of `wait` bytes and a reply's delay."""
+    bus.port.send(encode(BROADCAST, Instruction.PING))
+    return bus.port.listen(time.monotonic() + wait * byte_seconds(bus.baud) + REPLY_DELAY + bus.latency)
 
 
 def _sweep(bus: SerialBus, ids: list[int]) -> tuple[set[int], set[int]]:

@@ -22,7 +22,6 @@ from axbridge.bus.port_name import SERVE_PATIENTLY, find_port, server_behind, to
 from axbridge.bus.protocols.packet import BROADCAST, Packet, byte_seconds
 from axbridge.bus.protocols.protocol import Protocol
 from axbridge.bus.protocols.v1 import SUM_OK, encode
-from axbridge.bus.retries import QUESTION
 from axbridge.bus.stats import LineStats, ServoStats
 from axbridge.clock import WallClock
 from axbridge.config.registers import QUESTIONS, Address, Instruction
@@ -98,7 +97,6 @@ class SerialBus(Bus):
             USB serial adapter that is connected.
         baud: Bits per second.
         clock: Clock of the samples; several buses of a robot share one.
-        retries: See `Bus`.
 
     Attributes:
         latency: Allowance for the delay in adapter and host, s; `axbridge.bus.handshake` measures it.
@@ -109,13 +107,10 @@ class SerialBus(Bus):
         PortError: the port cannot be opened.
     """
 
-    def __init__(
-        self, port: str, baud: int = 1_000_000, *, retries: int = QUESTION, clock: WallClock | None = None
-    ) -> None:
+    def __init__(self, port: str, baud: int = 1_000_000, *, clock: WallClock | None = None) -> None:
         self.clock = clock or WallClock()
         self.baud = baud
         self.port_name = find_port() if port == "auto" else port
-        self.retries = retries
         self.stats = LineStats()
         self.echo = False
         self._server: int | None = None  # process of a virtual bus behind the port; None: not known yet
@@ -218,7 +213,6 @@ class SerialBus(Bus):
         self._line_silent = True
 
     def _may_reply_late(self, id: int, length: int) -> bool:
-        """Return whether servo `id` may still send a late reply with `length` parameter bytes."""
         return self._is_expected_late(self._reply_record(id).answers[length])
 
     def _is_expected_late(self, answers: _ReplyWindow) -> bool:
@@ -232,7 +226,6 @@ class SerialBus(Bus):
         return not self._late_until
 
     def _expire_all(self) -> None:
-        """Clear the windows of all late replies of all servos."""
         self._late_until = 0.0
         for record in self._reply_records.values():
             record.expire()
@@ -352,7 +345,6 @@ class SerialBus(Bus):
         return self._reply_records[id]
 
     def _read_reply(self, question: _Question, received: bytes = b"", sent_at: float | None = None) -> Reply:
-        """Return the reply to a READ; see `_converse`."""
         packet, sampled = self._converse(question.frame, question.id, question.count, received, sent_at)
         return Reply(packet.code, packet.params[question.begin : question.end], sampled)
 
@@ -363,12 +355,12 @@ class SerialBus(Bus):
             self._expect_late_reply(id, 0)  # this reply may have been an older acknowledgement
         return None
 
-    def instruct(self, id: int, code: int, params: bytes = b"", *, answered: bool = True) -> Reply | None:
+    def instruct(self, id: int, code: int, params: bytes = b"") -> Reply | None:
         """See `Bus.instruct`."""
         with self.turn, self.turn.lock:
-            if answered and id != BROADCAST and id not in self.no_write_ack_ids:
+            if id != BROADCAST and id not in self.no_write_ack_ids:
                 self._drain_late_replies(id)  # an old acknowledgement must not confirm it: it cannot be read back
-            return super().instruct(id, code, params, answered=answered)
+            return super().instruct(id, code, params)
 
     # -- one transaction ----------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ import typer
 from axbridge.cli import options as opt
 from axbridge.cli.app import group, note, report
 from axbridge.cli.list_ import shipped_rigs
-from axbridge.config.mjcf import read_mjcf
+from axbridge.config.mjcf import find_mjcf, read_mjcf
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig, rig_schema, split_options
 from axbridge.config.rig_check import check_rig
@@ -48,7 +48,9 @@ def new(
     urdf: Annotated[
         Path | None, typer.Option(metavar="FILE.urdf", help="Ask no servo: write one for each joint that turns.")
     ] = None,
-    mjcf: Annotated[Path | None, typer.Option(metavar="ROBOT.xml", help="Likewise.")] = None,
+    mjcf: Annotated[
+        str | None, typer.Option(metavar="ROBOT.xml", help="Likewise; or a robot of the package mujoco-menagerie.")
+    ] = None,
     profile: Annotated[str | None, opt.shared("--profile", "Of the servos, with --urdf or --mjcf.", "--servo")] = None,
     ids: Annotated[
         str, opt.shared("--ids", "Of the joints in the file's order, as 1,2,5 or 1-6; default: 1, 2, …")
@@ -67,7 +69,7 @@ def new(
     if urdf is not None and mjcf is not None:
         raise UsageError("--urdf and --mjcf are both given", "give one of them")
     path = name / f"{name.name}.toml"
-    body = None if mjcf is None else read_mjcf(mjcf)
+    body = None if mjcf is None else read_mjcf(find_mjcf(mjcf))
     files = {} if body is None else body.files(name)
     check_new(path, *files, force=force)
     lines = [f"name = {written(name.name)}"]
@@ -77,7 +79,7 @@ def new(
             urdf.write_text(body.urdf, encoding="utf-8")
             made = _rig_of_urdf(name, urdf, profile, opt.ids_of(ids), body.joints)
         standing = [f"base_height = {body.height:.9g}", "ground = true", "fixed_base = false"] if body.free else []
-        lines += [f"description = {written(f'made of {mjcf.name}')}", "", "[world]"]
+        lines += [f"description = {written(f'made of {Path(mjcf).name}')}", "", "[world]"]
         lines += [f'urdf = "{urdf.name}"', *standing]
         note(f"left out, because the servo model brings it: {', '.join(body.dropped) or 'nothing'}")
     elif urdf is not None:

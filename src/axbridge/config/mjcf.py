@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Iterable
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree as ET
@@ -17,7 +18,7 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.errors import RigError, plural, require
-from axbridge.file_reading import reading, refuse_other_kind
+from axbridge.file_reading import refuse_other_kind
 from axbridge.rotations import Quaternion, matrix, roll_pitch_yaw
 
 _AGAIN = "give a robot of hinges and slides, each on its own"
@@ -39,6 +40,28 @@ class FromMjcf(NamedTuple):
         return {folder / f"{folder.name}.urdf": self.urdf, **meshes}
 
 
+def find_mjcf(name: str) -> Path:
+    """Find an MJCF file by path, or by the name of a robot of the package `mujoco-menagerie`.
+
+    Raises:
+        RigError: no file and no robot has that name.
+    """
+    path = Path(name)
+    if path.is_file():
+        return path
+    if find_spec("mujoco_menagerie") is None:
+        hint = "give the path of a file; robots by name come with: python -m pip install mujoco-menagerie"
+        raise RigError(path, "", "no such file", hint)
+    import mujoco_menagerie as menagerie
+
+    try:
+        robot = menagerie.get(name)
+        return Path(robot.xml(robot.default_model))  # downloaded at the first use
+    except menagerie.MenagerieError as failure:
+        why = f"no such file, and not to be had from mujoco-menagerie: {failure}"
+        raise RigError(path, "", why, "give the path of a file") from failure
+
+
 def read_mjcf(path: Path) -> FromMjcf:
     """Compile an MJCF file, and convert its robot to a URDF.
 
@@ -49,8 +72,7 @@ def read_mjcf(path: Path) -> FromMjcf:
     require("reading MJCF", "mujoco", "trimesh")
     import mujoco
 
-    with reading(partial(RigError, path, ""), "give the path of an MJCF file"):
-        refuse_other_kind(path, partial(RigError, path, ""), but="a model of MuJoCo (MJCF)")
+    refuse_other_kind(path, partial(RigError, path, ""), but="a model of MuJoCo (MJCF)")
     try:
         model = mujoco.MjModel.from_xml_path(str(path))
     except ValueError as failure:

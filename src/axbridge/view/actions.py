@@ -1,10 +1,11 @@
 """The queue of requests from pages, which the robot's step serves, and the actions on a robot.
 
-Every action uses the servo's set-points, so the rig's limits apply; registers that would bypass them are refused.
+Every action uses the servo's set-points, so the rig's limits apply.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import threading
@@ -12,38 +13,20 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 
 from axbridge import minimum_jerk
-from axbridge.bus.commission import write_register
-from axbridge.config.profile import in_units
-from axbridge.errors import AxBridgeError, BusError, ControlWarning, Remedy, UsageError
-from axbridge.file_reading import printable
+from axbridge.errors import AxBridgeError, BusError, ControlWarning, UsageError
+from axbridge.file_reading import printable, reading
+from axbridge.files import write_whole
+from axbridge.motion.moves import Signs
 from axbridge.robot.robot import Robot, path_start
 from axbridge.robot.servo import Servo
 from axbridge.robot.trajectory_time import TrajectoryTime
 
 _log = logging.getLogger(__name__)
-_ALONE = Remedy("servo write", says="{}, when no robot is open")
-_NOT_HERE = {  # registers that the page does not write, and what to use instead
-    "id": Remedy("servo set-id", says="{}"), "baud_rate": Remedy("servo set-baud", says="{}"),
-    "goal_position": "its slider",
-    "moving_speed": "its speed limit", "torque_limit": "its torque limit", "torque_enable": "its torque switch",
-    "profile_velocity": "its speed limit", "profile_acceleration": "its acceleration limit",
-    "goal_pwm": "its torque limit",
-    **dict.fromkeys((
-        "cw_angle_limit", "ccw_angle_limit", "status_return_level", "operating_mode", "drive_mode", "homing_offset",
-        "min_position_limit", "max_position_limit", "goal_velocity", "goal_current", "secondary_shadow_id",
-        "protocol_type", "bus_watchdog",
-    ), _ALONE),
-}  # fmt: skip
-# Registers that protect the servo less above the factory value
-_HIGHEST = {"temperature_limit", "max_voltage_limit", "max_torque", "pwm_limit", "current_limit"}
-_LOWEST = {"min_voltage_limit"}  # likewise below it
-_BITS = {"shutdown"}  # likewise without one of its bits
-
 Job = Iterator[None]  # a request that takes several steps, one `yield` a step
 Request = Callable[[], "Job | None"]
-RegisterRow = tuple[int, str, int, str, str]  # address, name, counts, in units, "rw" or "r"
 
 _END: Job = iter(())  # marks a finished job
 
@@ -197,40 +180,6 @@ class Actions:
             before = robot.time
             yield
 
-    def registers(self, name: str, take: Callable[[list[RegisterRow]], None]) -> Job:
-        """Read every register of a servo, two a step, so that steps are not late; then pass the rows to `take`."""
-        servo = self._robot[name]
-        profile = servo.dynamixel.profile
-        values: dict[str, int] = {}
-        for number, register in enumerate(profile.registers):
-            values[register] = servo.read(register)
-            if number % 2:
-                yield
-        take([
-            (entry.address, key, values[key], in_units(profile, key, values), entry.access.lower())
-            for key, entry in profile.registers.items()
-        ])  # fmt: skip
-
-    def doubt(self, name: str, register: str, value: int) -> str:
-        """Return why a value needs a confirmation: it protects the servo less than the factory's; else ""."""
-        entry = self._robot[name].dynamixel.profile.registers.get(register)
-        factory = None if entry is None else entry.initial
-        if not isinstance(factory, int):
-            return ""
-        above, below = register in _HIGHEST and value > factory, register in _LOWEST and value < factory
-        if not (above or below or (register in _BITS and factory & ~value)):
-            return ""
-        less = f"{register} {value} protects the servo less than the {factory} from its factory"
-        return f"{name}: {less}, also after the power was off"
-
-    def write(self, name: str, register: str, value: int) -> str:
-        """Write one register as `axbridge servo write` does: read, check, write, verify; return a report in words."""
-        if register in _NOT_HERE:
-            raise UsageError(f"{register} is not written here", f"use {_NOT_HERE[register]}")
-        drive = self._robot[name].dynamixel  # `Servo.write` neither spares the EEPROM nor verifies
-        worn = write_register(drive.bus, drive.id, drive.profile, register, value)
-        return f"{name}: {register} is {value}" + (f" ({worn} EEPROM bytes written)" if worn else "")
-
 
 def _checked(share: float) -> float:
     if not 0 <= share <= 1:
@@ -243,3 +192,38 @@ def end_of_range(servo: Servo) -> tuple[float, float]:
     most = math.pi if servo.type == "rotational" else 0.1
     low, high = servo.min_position, servo.max_position
     return (-most if math.isinf(low) else low), (most if math.isinf(high) else high)
+
+
+class PoseFile:
+    """Poses by name, in a file in the working directory: ``{"name": {"servo": rad}}``."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.poses: dict[str, dict[str, float]] = {}
+        if not path.is_file():
+            return
+        with reading(lambda what, hint: UsageError(f"{path}: {what}", hint), "move it away, or correct it"):
+            poses = json.loads(path.read_text(encoding="utf-8"))
+            for name, pose in dict(poses).items():
+                self.poses[str(name)] = {str(servo): float(angle) for servo, angle in dict(pose).items()}
+
+    def save(self, name: str, pose: Mapping[str, float]) -> None:
+        """Add a pose, rad by servo, and write the file."""
+        if not name.strip():
+            raise UsageError("a pose needs a name", "type one in the field above")
+        kept = {servo: round(angle, 5) for servo, angle in pose.items() if math.isfinite(angle)}
+        poses = {**self.poses, name.strip(): kept}
+        try:
+            write_whole(self.path, json.dumps(poses, indent=1) + "\n")
+        except OSError as failure:
+            problem = f"{self.path} cannot be written: {failure.strerror}"
+            raise UsageError(problem, "start in another folder") from failure
+        self.poses = poses
+
+
+def mirrored(pose: Mapping[str, float], signs: Signs) -> dict[str, float]:
+    """Return the mirror image of a pose, left and right exchanged, without servos that have no partner in `signs`."""
+    angles = {signs[servo][0]: signs[servo][1] * angle for servo, angle in pose.items() if servo in signs}
+    if not angles:
+        raise AxBridgeError("no servo of this pose has a mirror image")
+    return angles

@@ -164,7 +164,7 @@ class WebServer:
         if self._robot is None or not isinstance(message, str):
             raise ValueError(message)
         try:
-            self._robot.receive(message)
+            self._robot.commands.receive(message)
         except RecursionError as error:  # deeply nested JSON
             raise ValueError from error
 

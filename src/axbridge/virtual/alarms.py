@@ -132,5 +132,4 @@ class Alarms:
         return time - self._stalled_since >= self._overload_time
 
     def _stands(self, state: list[float]) -> bool:
-        """Return whether the shaft is too slow to count as turning."""
         return abs(state[_SPEED]) <= self._standstill_speed

@@ -150,7 +150,6 @@ class AxFirmware(Firmware):
         return round((reading - self._middle) / _TURN) * _TURN
 
     def _is_dead(self, reading: float) -> bool:
-        """Return whether `reading` (rad) is in the sensor's dead zone."""
         return not -0.5 <= self.zero + (reading - self._turns(reading)) / self.units.position <= self.units.counts + 0.5
 
     def _misread(self, counts: list[int], state: Sequence[float]) -> list[int]:

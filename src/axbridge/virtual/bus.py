@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -102,7 +102,6 @@ class VirtualBus(Bus):
 
     def _transfer(self, frame: bytes, id: int, length: int | None) -> tuple[Packet | None, float]:
         line, sent = self._send_frame(frame)
-        world = self._world
         if length is None:
             line.collect(sent)
             return None, sent
@@ -110,17 +109,15 @@ class VirtualBus(Bus):
         deadline = sent + line.seconds(protocol.longest(length)) + (_GRACE if line.timing == "wire" else 0.0)
         received = b""
         echo = frame if line.mishaps.echo else b""
-        while (due := line.next_due) is not None and due <= deadline:
-            world.sleep_until(due)
-            for delivery in line.collect(due):
-                if delivery.data == echo:
-                    echo = b""
-                    continue
-                received += delivery.data
-                reply = protocol.find_answer(received, frame, id, length, echo=False, refusable=True).packet
-                if reply is not None and not protocol.garbled(reply.code):
-                    return reply, sent
-        world.sleep_until(deadline)
+        for data in self._deliveries(line, deadline):
+            if data == echo:
+                echo = b""
+                continue
+            received += data
+            reply = protocol.find_answer(received, frame, id, length, echo=False, refusable=True).packet
+            if reply is not None and not protocol.garbled(reply.code):
+                return reply, sent
+        self._world.sleep_until(deadline)
         if received:
             raise CorruptPacket(id, received)
         raise BusTimeout(id)
@@ -144,11 +141,17 @@ class VirtualBus(Bus):
         waits = max(answers, size // SHORTEST_BLOCK) * _GRACE if line.timing == "wire" else 0.0
         deadline = sent + line.seconds(size) + waits
         received, decoder, count = b"", protocol.decoder(), 0
-        while count < answers and (due := line.next_due) is not None and due <= deadline:
+        for data in self._deliveries(line, deadline):
+            received += data
+            count += sum(protocol.is_answer(packet) for packet in decoder.feed(data))
+            if count >= answers:
+                return received, sent
+        self._world.sleep_until(deadline)
+        return received, sent
+
+    def _deliveries(self, line: Line, deadline: float) -> Iterator[bytes]:
+        """Advance the world to each delivery until `deadline`, s, and yield its bytes."""
+        while (due := line.next_due) is not None and due <= deadline:
             self._world.sleep_until(due)
             for delivery in line.collect(due):
-                received += delivery.data
-                count += sum(protocol.is_answer(packet) for packet in decoder.feed(delivery.data))
-        if count < answers:
-            self._world.sleep_until(deadline)
-        return received, sent
+                yield delivery.data

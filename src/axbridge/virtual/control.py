@@ -26,7 +26,6 @@ from axbridge.virtual.world import World
 
 _LOG_LENGTH = 20_000  # packets in the log of a line
 _HINT = 'write a line such as {"command": "inject", "spec": "drop=0.1"}'
-_checked = validate_call(config=ConfigDict(strict=True))
 _ADDRESSED = {Instruction.READ, Instruction.WRITE, Instruction.REG_WRITE}
 
 
@@ -50,10 +49,9 @@ class Control:
         try:
             given = json.loads(text)
             command = given.pop("command", None) if isinstance(given, dict) else None
-            act = getattr(self, f"_do_{command}", None) if command in COMMANDS else None
-            if act is None:
+            if command not in COMMANDS:
                 raise UsageError(f"no command {command!r}", f"there are: {', '.join(COMMANDS)}")
-            result = act(**given)
+            result = COMMANDS[command](self, **given)
             self._world.sleep_until(self._world.now())  # faults due now strike before the answer
             self._plug()
         except AxBridgeError as mistake:
@@ -61,30 +59,25 @@ class Control:
         except ValidationError as mistake:
             error = mistake.errors()[0]
             argument = ".".join(map(str, error["loc"]))
-            return json.dumps(
-                {"ok": False, "error": f"{argument}: {misfit_in_words(error)}", "hint": "nothing was done"}
-            )
+            what = f"{argument}: {misfit_in_words(error)}"
+            return json.dumps({"ok": False, "error": what, "hint": "nothing was done"})
         except (ValueError, RecursionError) as mistake:
             return json.dumps({"ok": False, "error": f"no JSON: {mistake}", "hint": _HINT})
         return json.dumps({"ok": True, "result": result})
 
     # -- the commands -------------------------------------------------------------------------------------------------
 
-    @_checked
     def _do_inject(self, spec: str) -> None:
         self._world.inject(spec)
 
-    @_checked
     def _do_clear(self) -> None:
         self._world.inject("none")
 
-    @_checked
     def _do_registers(self, id: int) -> dict[str, int]:
         servo = self._servo(id)
         servo.peek(0, servo.table.size, self._world.now())
         return {name: servo.table[name] for name in servo.profile.registers}
 
-    @_checked
     def _do_write(self, id: int, name: str, value: int) -> None:
         servo = self._servo(id)
         register = servo.profile.registers.get(name)
@@ -95,48 +88,39 @@ class Control:
         except OverflowError as failure:
             raise UsageError(f"{name} = {value} does not fit into its bytes", f"they are {register.size}") from failure
         if servo.write(register.address, data, self._world.now()):
-            raise UsageError(
-                f"servo {id} refuses {name} = {value}", "it does so to any program: see its range and locks"
-            )
+            hint = "it does so to any program: see its range and locks"
+            raise UsageError(f"servo {id} refuses {name} = {value}", hint)
         servo.eeprom_write_time = 0.0
 
-    @_checked
     def _do_powered(self) -> list[int]:
         servos = self._world.servos.values()
         return sorted(servo.id for servo in servos if servo.firmware.powered and servo.table.get("torque_enable"))
 
-    @_checked
     def _do_positions(self) -> dict[str, float]:
         reading = self._world.bank.state[:, State.READING].tolist()
         return {name: self._directions[name] * reading[servo.row] for name, servo in self._world.servos.items()}
 
-    @_checked
     def _do_place(self, name: str, position: FiniteFloat) -> None:
         if name not in self._directions:
             raise UsageError(f"there is no servo {name!r}", f"there are: {', '.join(self._directions)}")
         self._world.place(name, self._directions[name] * position)
 
-    @_checked
     def _do_packets(self) -> list[dict[str, Any]]:
         logged = ((line, packet) for line in self._world.lines.values() for packet in line.log or ())
         return [_packet_record(line, packet) for line, packet in sorted(logged, key=lambda pair: pair[1].time)]
 
-    @_checked
     def _do_reboot(self) -> None:
         self._world.power_cycle()
 
-    @_checked
     def _do_unplug(self) -> None:
         self._world.inject("unplug")
 
-    @_checked
     def _do_plug(self) -> dict[str, str]:
         self._world.inject("replug")
         self._world.sleep_until(self._world.now())
         self._plug()
         return self._ports()
 
-    @_checked
     def _do_reset(
         self, faults: str = "", timing: Literal["wire", "none"] | None = None, seed: int = 0
     ) -> dict[str, str]:
@@ -169,7 +153,11 @@ class Control:
         return servo
 
 
-COMMANDS = sorted(name.removeprefix("_do_") for name in vars(Control) if name.startswith("_do_"))
+COMMANDS = {  # with arguments of the right types
+    name.removeprefix("_do_"): validate_call(config=ConfigDict(strict=True))(act)
+    for name, act in sorted(vars(Control).items())
+    if name.startswith("_do_")
+}
 
 
 def match_plug(line: Line, channel: Channel) -> None:

@@ -225,7 +225,6 @@ class World:
         self.next_watch = min(self._now + _WATCH_PERIOD, self.next_event)
 
     def _strike(self, fault: Fault, ends: bool) -> None:
-        """Start an event, or end one."""
         kind = FAULTS[fault.kind]
         if ends:
             kind.end(self._targets, fault)
@@ -236,7 +235,6 @@ class World:
             self._schedule(lasts, fault, ends=True)
 
     def _strike_on_packet(self, fault: Fault) -> None:
-        """Strike a fault whose packet has come."""
         self._strike(fault, ends=False)
         self.next_watch = min(self.next_watch, self.next_event)
 

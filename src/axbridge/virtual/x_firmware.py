@@ -143,7 +143,6 @@ class XFirmware(Firmware):
         return 0 if abs(value) <= table.get(_LIMITS.get(name, ""), abs(value)) else StatusError.LIMIT
 
     def _new_mode(self, _: str, written: Written) -> None:
-        """Reset the settings of the old operating mode."""
         table = self.table
         if written.before["operating_mode"] == table["operating_mode"]:
             return

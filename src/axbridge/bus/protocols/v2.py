@@ -103,7 +103,6 @@ def fast_blocks(packet: Packet, lengths: Sequence[int]) -> list[Block]:
 
 @lru_cache(maxsize=4)  # a long reply is decoded twice: when it comes in, and when it is used
 def _packet(frame: bytes) -> Packet:
-    """Decode a complete frame."""
     intact = crc(frame[:-2]).to_bytes(2, "little") == frame[-2:]
     id_, code, body = frame[4], frame[7], frame[8:-2]
     if code == STATUS and id_ == BROADCAST:  # replies to fast reads have no byte stuffing

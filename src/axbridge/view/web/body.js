@@ -30,20 +30,15 @@ function ofQuaternion([x, y, z, w]) {
 
 // ---- shapes as triangles: nine numbers each
 const quad = (a, b, c, d) => [...a, ...b, ...c, ...a, ...c, ...d];
-function box([x, y, z]) {
-  const at = (i, j, k) => [i * x / 2, j * y / 2, k * z / 2], all = [];
-  for (const s of [-1, 1]) {
-    const round = (f, flip) => quad(...(flip ? [f(-1, -1), f(-1, 1), f(1, 1), f(1, -1)] : [f(-1, -1), f(1, -1), f(1, 1), f(-1, 1)]));
-    all.push(...round((i, j) => at(i, j, s), s < 0), ...round((i, j) => at(s, i, j), s < 0), ...round((i, j) => at(j, s, i), s < 0));
-  }
-  return all;
-}
-function lathe(profile, sides = 18) {  // (radius, height) from the bottom up
-  const all = [], at = ([r, z], i) => [r * Math.cos(2 * Math.PI * i / sides), r * Math.sin(2 * Math.PI * i / sides), z];
+function lathe(profile, sides = 18, from = 0) {  // (radius, height) from the bottom up
+  const angle = i => from + 2 * Math.PI * i / sides, all = [];
+  const at = ([r, z], i) => [r * Math.cos(angle(i)), r * Math.sin(angle(i)), z];
   for (let i = 0; i < sides; i++) for (let j = 1; j < profile.length; j++)
     all.push(...quad(at(profile[j - 1], i), at(profile[j - 1], i + 1), at(profile[j], i + 1), at(profile[j], i)));
   return all;
 }
+const cylinder = (r, length, ...more) => lathe([[0, -length / 2], [r, -length / 2], [r, length / 2], [0, length / 2]], ...more);
+const box = size => cylinder(Math.SQRT1_2, 1, 4, Math.PI / 4).map((part, i) => part * size[i % 3]);
 function ball(radius, length = 0) {
   const arc = Array.from({length: 7}, (_, i) => i * Math.PI / 12);
   const half = arc.map(a => [radius * Math.cos(a), radius * Math.sin(a) + length / 2]);
@@ -52,7 +47,7 @@ function ball(radius, length = 0) {
 function triangles(shape) {
   const [a, b] = shape.size;
   if (shape.kind === "box") return box(shape.size);
-  if (shape.kind === "cylinder") return lathe([[0, -b / 2], [a, -b / 2], [a, b / 2], [0, b / 2]]);
+  if (shape.kind === "cylinder") return cylinder(a, b);
   if (shape.kind === "mesh") return Array.from(new Float32Array(bytes(shape.triangles)));
   return ball(a, shape.kind === "capsule" ? b : 0);
 }

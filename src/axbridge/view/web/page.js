@@ -4,7 +4,7 @@
 const $ = id => document.getElementById(id);
 const given = JSON.parse($("robot").textContent), {servos, live} = given, n = servos.length;
 const PLACE = {goal: 0, position: 1, ghost: 2, load: 3, voltage: 4, temperature: 5, on: 6}, BASE = 7, ROWS = 7;
-const SPAN = 30, MOST = 4, FLICKER = 0.006;  // s, curves, rad
+const SPAN = 30, MOST = 4;  // s, curves
 const HANDS = 700, SHOWN = 10e3;  // ms that a slider is left alone, and that a message stays
 const INK = ["reference", "other", "third", "fitted"];
 const NUMBER = /^[-+]?(\d+[.,]?\d*|[.,]\d+)$/;
@@ -77,20 +77,23 @@ const body = given.links.length ? new Body(document.querySelector("canvas"), doc
 const carrier = [];  // the servo that moves each link; parents come first
 given.links.forEach(({servo, parent}, i) => { carrier[i] = servo >= 0 || parent < 0 ? servo : carrier[parent]; });
 const weight = given.links.reduce((sum, link) => sum + link.mass, 0) || 1;
-let drawn = {};
+let drawnAt = -1e9;
 function massOf(poses) {
   let at = [0, 0, 0];
   given.links.forEach((link, i) => { at = plus(at, placed(poses[i], link.centre), link.mass / weight); });
   return [at, at[2]];
 }
 function drawBody(at) {
+  const slow = !body.gl && (held === null || playing);  // without WebGL: twice a second
+  if (slow && performance.now() - drawnAt < 500) { due.body = true; return; }
+  drawnAt = performance.now();
   const positions = servos.map((_, s) => source.value("position", s, at));
   const placedBy = Array.from(positions, value => known(value) ? value : 0);
   let base = source.base(at);
   if (base) base = [...minus(base.slice(0, 3), turned(ofQuaternion(base.slice(3)), given.links[0].centre)), ...base.slice(3)];
   const ghosts = others.map(which => {
     const there = servos.map((_, s) => { const value = otherAt(which, s, at); return known(value) ? value : placedBy[s]; });
-    return {position: s => there[s], apart: s => Math.abs(there[s] - placedBy[s]) > (servos[s].sliding ? 0.001 : Math.PI / 180), there};
+    return {position: s => there[s], apart: s => Math.abs(there[s] - placedBy[s]) > (servos[s].sliding ? 0.001 : Math.PI / 180)};
   });
   const shade = s => {  // from its own colour to red
     const share = {
@@ -104,14 +107,6 @@ function drawBody(at) {
   const far = furthest(at), shown = far && Math.abs(scale(far.s) * far.by) >= 1 ? far : null;
   const reach = 0.5 * (given.height || 0.3) / (9.81 * weight);  // of a newton, m: half the robot's size is its weight
   const touching = source.touching(at).map(({point, force}) => ({point, force: force.map(part => part * reach)}));
-  // A servo that holds flickers by a count: less than that is drawn once a second, as is a change of what is beside it.
-  const seen = [...placedBy, ...ghosts.flatMap(one => one.there), ...(base || []).map(part => 5 * part)];
-  const key = JSON.stringify([colours.map(one => one && one.map(part => part.toFixed(1))), shown?.s, showMass, base !== null]);
-  const since = performance.now() - (drawn.when || -1e9);
-  const moved = key !== drawn.key || seen.some((value, i) => Math.abs(value - drawn.seen[i]) > FLICKER);
-  const least = moved ? (body.gl || (held !== null && !playing) ? 0 : 500) : held === null ? 1000 : 0;
-  if (since < least) { due.body = moved; return; }
-  drawn = {key, seen, when: performance.now()};
   body.show({
     position: s => placedBy[s], base, others: ghosts, tints: colours, contacts: touching, mass: showMass ? massOf : null,
     worst: shown && {servo: shown.s, by: shown.by, words: `${servos[shown.s].name} ${told(shown.s, Math.abs(shown.by))}`},
@@ -425,7 +420,7 @@ function tell() {
 $("said").onclick = () => open("events");
 
 // ---- the drawer
-let drawer = null, registers = {}, refreshDrawer = () => {};
+let drawer = null, refreshDrawer = () => {};
 const line = (...inside) => el("p", {}, ...inside), title = textContent => el("h3", {textContent});
 const button = (textContent, onclick, title = "") => el("button", {textContent, onclick, title});
 const switches = some => [button("On", () => power(some, true)), button("Off", () => power(some, false))];
@@ -445,6 +440,12 @@ const choice = (options, value = options[0]) => {
   made.value = value;
   return made;
 };
+function fill(table, cells) {  // only new texts, so that what is selected stays
+  const text = JSON.stringify(cells);
+  if (table.dataset.text === text) return;
+  table.dataset.text = text;
+  table.replaceChildren(...cells.map(line => el("tr", {}, ...line.map(textContent => el("td", {textContent})))));
+}
 const drawers = {
   servo() {
     const s = chosen[0], servo = servos[s], facts = line(), at = what => source.value(what, s, row());
@@ -457,38 +458,15 @@ const drawers = {
       else note(`"${goal.value}" is no number: nothing was sent`);
     };
     const limit = slider("its torque", () => news.torques?.[s] ?? NaN, share => ask("limit_torque", {servos: [servo.name], share}));
-    const list = el("table"), which = choice([]), counts = field("", {inputMode: "numeric", title: "counts"});
-    const set = button("Write", () => write(false), "Checked and verified, as by axbridge servo write");
-    const sure = button("Write it all the same", () => write(true));
-    const write = meant => ask("write", {servo: servo.name, register: which.value, counts: counts.value.trim(), sure: meant});
-    which.onchange = () => { counts.value = registers.rows?.find(one => one[1] === which.value)?.[2] ?? ""; };
-    let shown = null;
     return {
       parts: [...parts, line("goal", goal, ...nudges(s)), limits, limit.node,
         line(...switches([s]), button("Let it recover", () => ask("recover", {servo: servo.name}), "After an overload, or a limit of the rig")),
-        ...(chosen.length > 1 ? [line(`all ${chosen.length} chosen`, ...switches(chosen))] : []), title("Registers"),
-        line(button("Read its registers", () => ask("registers", {servo: servo.name}))), line(which, counts, set, sure), list],
+        ...(chosen.length > 1 ? [line(`all ${chosen.length} chosen`, ...switches(chosen))] : [])],
       refresh() {
         const words = [told(s, at("position")), at("on") > 0 ? `goal ${told(s, at("goal"))}` : "limp", news.lost?.[servo.name]];
         put(facts, words.filter(Boolean).join(", "));
         if (document.activeElement !== goal) goal.value = known(at("goal")) ? (scale(s) * at("goal")).toFixed(1) : "";
         limit.refresh();
-        sure.hidden = !(news.doubt && news.doubt[0] === servo.name && news.doubt[1] === which.value);
-        which.hidden = counts.hidden = set.hidden = registers.servo !== servo.name;
-        if (registers.servo === servo.name && shown !== registers) {
-          shown = registers;
-          const before = which.value, own = registers.rows.filter(one => one[4].includes("w")).map(one => one[1]);
-          which.replaceChildren(...choice(own).children);
-          which.value = own.includes(before) ? before : own[0];
-          which.onchange();
-          list.replaceChildren(...registers.rows.map(([address, name, value, units, access]) => {
-            const made = el("tr", {}, ...[address, name, value, units].map(text => el("td", {textContent: text})));
-            if (!access.includes("w")) return made;
-            made.dataset.register = name;
-            made.onclick = () => { which.value = name; which.onchange(); counts.focus(); };
-            return made;
-          }));
-        }
       },
     };
   },
@@ -526,26 +504,18 @@ const drawers = {
           pose.value = before;
         }
         put(record, news.recording ? `Stop recording ${news.recording}` : "Record"); target.hidden = Boolean(news.recording);
-        const text = JSON.stringify(news.line);
-        if (facts.dataset.text === text) return;
-        facts.dataset.text = text;
-        facts.replaceChildren(...(news.line || []).map(cells => el("tr", {}, ...cells.map(textContent => el("td", {textContent})))));
+        fill(facts, news.line || []);
       },
     };
   },
   events() {
-    const list = el("table");
+    const list = el("table", {className: live ? "" : "moments"});
+    if (!live) list.onclick = ({target}) => { playing = false; hold(given.flags[target.closest("tr").rowIndex][0]); };
     return {parts: [el("h2", {textContent: "Events"}), list], refresh() {
-      const found = live ? news.events || [] : given.flags.map(([at, text]) => [text, at, at, 1]), text = JSON.stringify(found);
-      if (list.dataset.text === text) return;
-      list.dataset.text = text;
-      list.replaceChildren(...found.map(([what, first, last, times]) => {
-        const span = last - first < 1 ? `${first.toFixed(live ? 0 : 2)} s` : `${first.toFixed(0)} … ${last.toFixed(0)} s`;
-        const often = times > 1 ? `${what} (× ${times})` : what;
-        const made = el("tr", {}, el("td", {textContent: span}), el("td", {textContent: often}));
-        if (!live) { made.className = "mine"; made.onclick = () => { playing = false; hold(first); }; }
-        return made;
-      }));
+      const found = live ? news.events || [] : given.flags.map(([at, text]) => [text, at, at, 1]);
+      fill(list, found.map(([what, first, last, times]) => [
+        last - first < 1 ? `${first.toFixed(live ? 0 : 2)} s` : `${first.toFixed(0)} … ${last.toFixed(0)} s`,
+        times > 1 ? `${what} (× ${times})` : what]));
     }};
   },
 };
@@ -578,18 +548,15 @@ function hear({data}) {
   if (data instanceof ArrayBuffer) {
     stream.take(data);
     if (held !== null && held < times[0]) hold(null);
-    if (held === null) { due.body = due.table = true; }
+    if (held === null) due.body = due.table = due.curves = true;
     return ask_frame();
   }
   const message = JSON.parse(data);
-  if (message.registers) registers = message;
-  else {
-    if (message.said.number !== news.said?.number && message.said.text) note(message.said.text);
-    news = message;
-    put($("state"), news.state); put($("rate"), news.rate);
-    $("release").hidden = !news.stopped;
-    tell();
-  }
+  if (message.said.number !== news.said?.number && message.said.text) note(message.said.text);
+  news = message;
+  put($("state"), news.state); put($("rate"), news.rate);
+  $("release").hidden = !news.stopped;
+  tell();
   due.table = true;
   ask_frame();
 }
@@ -608,12 +575,6 @@ if (live) {
   $("release").onclick = () => ask("release");
   connect();
   setInterval(() => { if (held === null) due.curves = true; lookForWorst(); if (sorted) arrange(); ask_frame(); }, 1000);
-  let seen = "";  // curves that do not move are drawn once a second, others ten times
-  setInterval(() => {
-    const at = times.length - 1, now = (s, what) => source.value(what, s, at).toFixed(3);
-    const state = chosen.map(s => [now(s, "goal"), now(s, "position"), now(s, "ghost")]).join();
-    if (held === null && state !== seen) { seen = state; due.curves = true; ask_frame(); }
-  }, 100);
 } else {
   lookForWorst();
   put($("state"), given.notes.join("; "));
