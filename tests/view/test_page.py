@@ -2,7 +2,9 @@
 
 import json
 import math
+import signal
 import socket
+import subprocess
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -33,6 +35,7 @@ from tests.support.page_client import page_client
 from tests.support.pty_line import PtyLine
 from tests.support.robot_files import write_comb
 from tests.support.waiting import until
+from tests.support.warm import Warm
 
 
 @pytest.fixture(autouse=True)
@@ -561,3 +564,31 @@ def test_a_new_page_gets_past_frames_and_further_ones_only_during_motion(arm, pa
         before, begun = len(client.frames), time.monotonic()
         step_until(arm, lambda: client.hear() or time.monotonic() > begun + 2.0)
         assert 2 <= len(client.frames) - before <= 8  # of 50 that could come
+
+
+WATCHED = """
+import sys, axbridge
+with axbridge.open(sys.argv[1], backend="real", port=sys.argv[2]) as robot:
+    page = robot.view(port=0, open=False)
+    page.requests.ask("test", lambda: robot["s1"].set_position(0.2))  # in the first step: before that nobody feeds the watch
+    page.run()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="needs SIGSTOP")
+@pytest.mark.parametrize(("policy", "on"), [("[safety]\nstale_command_ms = 200", 0), ("", 1)])
+def test_a_suspended_program_leaves_the_motors_as_the_rig_says_and_switches_none_on_later(tmp_path, policy, on):
+    rig = write_comb(tmp_path, 1, extra=policy)
+    with PtyLine((1,)) as line, Warm("-c", WATCHED, rig, line.port, stderr=subprocess.DEVNULL) as viewed:
+        try:
+            until(lambda: line.tables[1][24] and len(line.heard) >= 100)
+            viewed.send_signal(signal.SIGSTOP)
+            time.sleep(0.5)  # twice the silence allowed, and a tenth
+            until(lambda: line.tables[1][24] == on)
+            heard = len(line.heard)
+            viewed.send_signal(signal.SIGCONT)
+            until(lambda: len(line.heard) > heard + 50)  # it goes on
+            assert line.tables[1][24] == on
+        finally:
+            viewed.kill()

@@ -26,6 +26,7 @@ from axbridge.fit.prediction import parts, predicted, speeds
 from axbridge.fit.prepare import MOVED, Problem, excitation, loaded_with, prepare, resting_noise
 from axbridge.fit.result import Fit, Score, doubts, scores_of
 from axbridge.fit.search import KEPT, Job, Mapper, Report, StartOutcome, executor, freed, losses, search
+from axbridge.fit.suspects import sampling, suspects_of
 from axbridge.fit.unknowns import Space
 from axbridge.recording.recording import Recording, Track
 from axbridge.recording.stored import opened
@@ -141,7 +142,10 @@ def identify(
         fit = compare_laws(prepared, fitting, budget=budget, where=where, report=report)
     else:
         fit = fitting(problem, budget=budget, richer=richer, prove=prove)
-    return fit if prove else replace(fit, warnings=(*known, *fit.warnings))
+    if prove:
+        return fit
+    report("looking at the recordings", None)
+    return replace(fit, warnings=(*known, *sampling([*fitted, *held]), *suspects_of(fit, fitted), *fit.warnings))
 
 
 def _by_grid(model: str, method: str | None, friction: str | None) -> bool:

@@ -1,0 +1,131 @@
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from axbridge.comparison.recorded_runs import packed, runs_of
+from axbridge.fit import Fit, identify
+from axbridge.fit.least_squares import polish
+from axbridge.fit.pipeline import scores_of
+from axbridge.fit.prepare import base_model, prepare
+from axbridge.fit.search import COARSE
+from axbridge.fit.suspects import import_again, sampling, suspects_of
+from axbridge.recording.provenance import describe
+from axbridge.recording.recording import Recording, Track
+from axbridge.servo.columns import Param
+from axbridge.sim.rollout import rollouts
+from tests.fit.test_identify import COUNT, RIG
+
+pytestmark = pytest.mark.slow
+
+VOLTS = 11.1
+
+
+def motion(name, goal, seconds, *, limp=False):
+    """Return the motion of an arm with `goal` as a function of time, an AX-12's rounding, and no recorded voltage."""
+    row = packed(base_model(RIG, "ax12"), RIG)
+    row[[Param.SLOPE, Param.PUNCH, Param.ARMATURE, Param.COULOMB, Param.LATENCY]] = [0.2, 0.05, 0.006, 0.03, 0.03]
+    time = np.arange(0, seconds, 0.01)
+    goals = np.array([goal(now) for now in time])
+    track = Track.of(
+        "shoulder", time, command=goals, position=np.full(len(time), goals[0]), commanded=time,
+        torque_enabled=np.full(len(time), float(not limp)), voltage=np.full(len(time), VOLTS),
+    )  # fmt: skip
+    recording = Recording(Path(f"{name}.mcap"), {"shoulder": track}, (), {}, describe(backend="imported"))
+    seen = rollouts(row[None], runs_of([recording], RIG), 5e-4)[0]
+    seen = seen + np.random.default_rng(0).normal(0, math.radians(0.1), len(time))
+    return changed(recording, position=np.round(seen / COUNT) * COUNT, voltage=np.full(len(time), np.nan))
+
+
+def changed(recording, **columns):
+    return replace(recording, tracks={"shoulder": replace(recording["shoulder"], **columns)})
+
+
+@pytest.fixture(scope="module")
+def good():
+    """Steps, a chirp and a fall."""
+    return [
+        motion("steps", lambda now: math.radians((0, 60, -30, -90, 20)[int(now)]), 5.0),
+        motion("chirp", lambda now: math.radians(40) * math.sin(2 * math.pi * (0.3 * now + 0.1 * now**2)), 6.0),
+        motion("fall", lambda _now: 2.0, 1.5, limp=True),
+    ]
+
+
+def suspects_in(recordings):
+    """Return the suspects of a fit by least squares from the model's own constants, without a search."""
+    problem = prepare(recordings, RIG.with_buses(supply_voltage=VOLTS), "ax12")
+    space, runs = problem.space, problem.runs
+    row = space.sets(polish(space, runs, space.point(space.base), rounds=12, step=COARSE)[None])[0]
+    seen = rollouts(row[None], runs)[0]
+    fit = Fit(
+        "ax12", "M1", space.unknowns, row, problem.base, scores_of(problem, seen), None, (), (), 0, runs, seen,
+        problem.rig,
+    )  # fmt: skip
+    return "\n".join((*sampling(recordings), *suspects_of(fit, recordings)))
+
+
+def test_a_good_recording_has_no_suspects(good):
+    assert suspects_in(good) == ""
+
+
+@pytest.mark.ci
+def test_a_complete_fit_reports_suspects(good):
+    fit = identify(
+        [changed(good[0], position=-good[0]["shoulder"].position)], RIG.with_buses(supply_voltage=VOLTS), "ax12",
+        starts=1, generations=4, richer=False, where=map,
+    )  # fmt: skip
+    assert fit.warnings[0].startswith("this looks like a mirrored angle")
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize(
+    ("column", "factor", "words", "remedy"),
+    [
+        ("position", -1.0, "a mirrored angle", "--column position=HEADER:-1"),
+        ("position", 1.2, "a scaled angle: positions are 1.2", "--column position=HEADER:0.83"),
+        ("time", 1.01, "two clocks: that of the samples runs 1.01 times as fast", "--column time=HEADER:0.99"),
+    ],
+)
+def test_a_factor_that_explains_large_errors_is_named(good, column, factor, words, remedy):
+    text = suspects_in([changed(one, **{column: factor * getattr(one["shoulder"], column)}) for one in good])
+    assert f"this looks like {words}" in text, text
+    assert remedy in text
+
+
+def test_random_errors_of_time_stamps_are_reported(good):
+    rng = np.random.default_rng(1)
+    text = suspects_in([changed(one, time=np.sort(one["shoulder"].time + rng.uniform(-0.01, 0.01, len(one["shoulder"]))))
+                 for one in good])  # fmt: skip
+    assert "time stamps are off at random" in text
+
+
+def without(recording, share):
+    """Return the recording without a random share of its samples."""
+    track = recording["shoulder"]
+    keep = np.random.default_rng(2).random(len(track)) >= share
+    keep[0] = True
+    columns = {key: column[keep] for key, column in vars(track).items() if isinstance(column, np.ndarray)}
+    return replace(recording, tracks={"shoulder": Track(name="shoulder", **columns)})
+
+
+def test_missing_samples_and_jumps_are_reported_as_by_info(good):
+    steps, chirp, fall = good
+    assert sampling(good) == ()
+    assert sampling([without(steps, 0.02)]) == ()  # occasional missing replies
+    (missing,) = sampling([without(steps, 0.3), chirp])
+    assert missing.startswith("samples are missing: steps.mcap 3")
+    position = chirp["shoulder"].position.copy()
+    position[100:400:100] += math.radians(60)
+    (jumps,) = sampling([steps, changed(chirp, position=position)])
+    assert jumps.startswith("positions jump faster than a servo turns: chirp.mcap 6 (first at 1.000 s)")
+    blank = fall["shoulder"].position.copy()
+    blank[50:80] = np.nan
+    assert sampling([changed(fall, position=blank)])[0].startswith("samples are missing: fall.mcap 20 %")
+
+
+def test_the_suggested_import_names_the_imported_column(good):
+    mapped = {"position": {"header": "pos", "factor": 0.5, "zero": 0.0}}
+    imported = replace(good[0], metadata={**good[0].metadata, "source": "log.csv", "column_map": mapped})
+    assert import_again(imported, "position", -1.0) == "axbridge import log.csv FILE.mcap --column position=pos:-0.5"
