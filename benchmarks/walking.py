@@ -11,6 +11,8 @@ import re
 import sys
 import tempfile
 import warnings
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 
@@ -18,7 +20,6 @@ import axbridge
 from axbridge.config.rig import Rig
 from axbridge.motion.gait import Gait
 from axbridge.motion.walking import walk
-from axbridge.pool import workers
 
 BIOLOID = Rig.load("bioloid")
 STEP = 1000 / 240
@@ -92,11 +93,11 @@ def one(job):
 
 def seeds(count, engines, gait):
     """Friction 0.5 to 1.0, each link's mass within 5 %, latency 10 to 30 ms."""
-    with workers() as pool:
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
         for engine in engines:
             for model in MODELS:
                 name, found = f"{engine}, {model}", []
-                for done in pool(one, [(engine, model, seed, gait) for seed in range(count)]):
+                for done in pool.map(one, [(engine, model, seed, gait) for seed in range(count)]):
                     found.append(done)
                     print(f"\r{name}: {len(found)} of {count}", end="", file=sys.stderr)
                 print("\r", end="", file=sys.stderr)

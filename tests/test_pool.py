@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from axbridge.errors import AxBridgeError, UsageError
-from axbridge.pool import results, workers
+from axbridge.pool import workers
 from tests.support.killed_once import kill_always, kill_once, mark
 from tests.support.waiting import until
 
@@ -31,36 +31,22 @@ def address():
 def test_a_job_runs_again_when_its_worker_is_killed_and_is_given_up_after_four_workers(tmp_path, recwarn):
     jobs = [str(tmp_path / f"{number}") for number in range(3)]
     with workers(most=2) as pool:
-        assert dict(pool.results(kill_once, jobs)) == dict.fromkeys(range(3), "done")
+        assert list(pool(kill_once, jobs)) == ["done"] * 3
         assert list(pool(mark, jobs)) == jobs  # in the order of the jobs, by new processes
         assert [str(warning.message) for warning in recwarn] == ["late"]  # shown once, in this process
-    with pytest.raises(AxBridgeError, match="ended 4 times"):
-        list(results(kill_always, ["x"]))
+    with workers(most=1) as pool, pytest.raises(AxBridgeError, match="ended 4 times"):
+        list(pool(kill_always, ["x"]))
 
 
-def test_workers_end_with_the_program_that_is_killed(tmp_path):
+def test_workers_do_not_run_the_script_again_and_end_with_the_program_that_is_killed(tmp_path):
     marks, script = [tmp_path / name for name in "ab"], tmp_path / "work.py"
-    work = f"list(results(last, {[str(mark) for mark in marks]}))"
-    imports = "from axbridge.pool import results\nfrom tests.support.killed_once import last"
-    script.write_text(f"{imports}\nif __name__ == '__main__':\n    {work}\n")
+    work = f"with workers() as pool: list(pool(last, {[str(mark) for mark in marks]}))"
+    script.write_text(f"from axbridge.pool import workers\nfrom tests.support.killed_once import last\n{work}\n")
     with subprocess.Popen([sys.executable, script], env=OURS) as program:
         until(lambda: all(mark.exists() and mark.read_text() for mark in marks))
         workers_ = [int(mark.read_text()) for mark in marks]
         program.kill()
     until(lambda: not any(Path(f"/proc/{pid}/stat").exists() for pid in workers_))
-
-
-def test_the_processes_of_a_fit_do_not_run_the_script_again(tmp_path):
-    script, mark = tmp_path / "work.py", tmp_path / "ran"
-    lines = (
-        f"open({str(mark)!r}, 'a').write('robot moved ')",
-        "from axbridge.fit.search import executor",
-        "with executor(None) as spread: list(spread(abs, [-1]))",
-    )
-    script.write_text("\n".join(lines))
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=100)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert mark.read_text() == "robot moved "
 
 
 def test_closing_the_iterator_cancels_the_other_jobs(tmp_path):
@@ -76,7 +62,7 @@ def test_closing_the_iterator_cancels_the_other_jobs(tmp_path):
 LOST = """
 import os, subprocess, sys, time
 from axbridge.errors import AxBridgeError
-from axbridge.pool import results
+from axbridge.pool import workers
 from tests.support.killed_once import mark
 
 if __name__ == "__main__":
@@ -87,9 +73,10 @@ if __name__ == "__main__":
         worker = [sys.executable, "-m", "distributed.cli.dask_worker", f"tcp://127.0.0.1:{port}", "--nthreads", "1"]
         worker = subprocess.Popen([*worker, "--no-nanny", "--no-dashboard"], stdout=quiet, stderr=quiet)
     try:
-        for _ in results(mark, [f"{folder}/{number}" for number in range(200)], f"dask://127.0.0.1:{port}"):
-            scheduler.kill()
-            killed = time.monotonic()
+        with workers(f"dask://127.0.0.1:{port}") as pool:
+            for _ in pool(mark, [f"{folder}/{number}" for number in range(200)]):
+                scheduler.kill()
+                killed = time.monotonic()
     except AxBridgeError as error:
         print(error, "in time" if time.monotonic() - killed < 15 else "late", sep="\\n")
     finally:
@@ -117,8 +104,9 @@ def test_a_scheduler_without_workers_is_an_error_after_a_time_limit(monkeypatch,
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     with subprocess.Popen([*module, "--port", address.partition(":")[2]], **quiet) as scheduler:
         try:
-            with pytest.raises(UsageError, match=f"scheduler at {address} has had no worker for 1 s") as said:
-                list(results(mark, ["x"], f"dask://{address}"))
+            words = f"scheduler at {address} has had no worker for 1 s"
+            with pytest.raises(UsageError, match=words) as said, workers(f"dask://{address}") as pool:
+                list(pool(mark, ["x"]))
         finally:
             scheduler.terminate()
     assert said.value.hint == f"start some: dask worker {address} --nthreads 1; or leave --executor out"
@@ -128,8 +116,11 @@ def test_a_scheduler_without_workers_is_an_error_after_a_time_limit(monkeypatch,
 def test_the_error_names_an_address_without_scheduler(address, monkeypatch):
     pytest.importorskip("distributed")
     monkeypatch.setattr("axbridge.pool._CONNECT_TIMEOUT", 1.0)
-    with pytest.raises(UsageError, match=f"no dask scheduler answers at {address}") as said:
-        list(results(mark, ["x"], f"dask://{address}"))
+    with (
+        pytest.raises(UsageError, match=f"no dask scheduler answers at {address}") as said,
+        workers(f"dask://{address}"),
+    ):
+        pass
     assert said.value.hint == "start one (dask scheduler), or leave --executor out"
 
 

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from axbridge.robot.drives.bus_drive import AX_CAPABILITIES
-from axbridge.robot.drives.drive import EMULATION
-from axbridge.robot.drives.ideal import IDEAL_CAPABILITIES
+from axbridge.robot.drives.drive import AX_CAPABILITIES, EMULATION, IDEAL_CAPABILITIES
 
 _N, _E, _U = "native", "emulated", "unsupported"
 

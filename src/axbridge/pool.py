@@ -10,14 +10,13 @@ import sys
 import threading
 import time
 import warnings
-from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import partial
-from multiprocessing import get_context, parent_process
-from multiprocessing.context import BaseContext, SpawnContext, SpawnProcess
+from multiprocessing import parent_process
+from multiprocessing.context import SpawnContext, SpawnProcess
 from types import ModuleType
 from typing import TypeVar
 
@@ -28,7 +27,6 @@ _CLOSE_TIMEOUT = 2.0  # s; a scheduler that has ended does not acknowledge the c
 _ATTEMPTS = 4  # a job whose worker ended this often is given up: the job itself ends the workers
 _NO_WORKER_TIMEOUT = 20.0  # s that a cluster may have no worker: its nanny restarts a worker that was killed
 _POLL_INTERVAL = 1.0  # s between two checks for workers
-_JOBS_PER_WORKER = 2  # of a cluster: one that runs, one that is transferred meanwhile
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -46,75 +44,55 @@ class _ProcessWithoutMain(SpawnProcess):
 
 
 class _WithoutMain(SpawnContext):
+    """Processes that do not import the running script: a script that moves a robot must run once."""
+
     Process = _ProcessWithoutMain
-
-
-# The context of processes that do not import the running script: a script that moves a robot must not run again in each
-# process of a fit. Functions and jobs of such a pool must be defined in another module.
-WITHOUT_MAIN = _WithoutMain()
 
 
 class Workers:
     """A pool of processes, started by `start` and started again when one of them ends.
 
-    `width` returns how many jobs are submitted at once; it may raise.
+    `check` is called once a second while a job runs; it may raise.
     """
 
-    def __init__(self, start: Callable[[], Executor], width: Callable[[], int]) -> None:
-        self._start, self._width = start, width
+    def __init__(self, start: Callable[[], Executor], check: Callable[[], None] = lambda: None) -> None:
+        self._start, self._check = start, check
         self._pool = start()
         self._shown: dict[str | tuple[str, type[Warning], int], int] = {}  # the registry that shows each warning once
 
-    def results(self, function: Callable[[Job], Result], jobs: Sequence[Job]) -> Iterator[tuple[int, Result]]:
-        """Yield (index of the job, result) in the order of completion; closing the iterator cancels the other jobs."""
-        waiting, deaths, width = deque(range(len(jobs))), Counter[int](), self._width()
-        pending: dict[Future[tuple[Result, list[warnings.WarningMessage]]], int] = {}
-        try:
-            while waiting or pending:
-                lost = []
-                try:
-                    while waiting and len(pending) < width:
-                        future = _uninterrupted(partial(self._pool.submit, _with_warnings, function, jobs[waiting[0]]))
-                        pending[future] = waiting.popleft()
-                except BrokenProcessPool:
-                    lost = [waiting.popleft()]
-                done: set[Future[tuple[Result, list[warnings.WarningMessage]]]] = set()
-                while pending and not (done := wait(pending, _POLL_INTERVAL, return_when=FIRST_COMPLETED).done):
-                    self._width()
-                for future in done:
-                    index = pending.pop(future)
-                    try:
-                        result, shown = future.result()
-                    except BrokenProcessPool:
-                        lost.append(index)
-                        continue
+    def __call__(self, function: Callable[[Job], Result], jobs: Sequence[Job]) -> Iterator[Result]:
+        """Yield the results in the order of the jobs; closing the iterator cancels the other jobs.
+
+        `function` and the jobs' types must be defined in a module, not in the running script.
+        """
+        done = attempts = 0
+        while done < len(jobs):
+            futures: list[Future[tuple[Result, list[warnings.WarningMessage]]]] = []
+            try:
+                futures = _uninterrupted(partial(self._submit, function, jobs[done:]))
+                for future in futures:
+                    while not wait([future], _POLL_INTERVAL).done:
+                        self._check()
+                    result, shown = future.result()
                     for w in shown:
                         warnings.warn_explicit(w.message, w.category, w.filename, w.lineno, registry=self._shown)
-                    yield index, result
-                if lost:  # a process was killed, which breaks the pool: submit all running jobs again
-                    lost += pending.values()
-                    pending.clear()
-                    waiting.extendleft(sorted(lost, reverse=True))
-                    deaths.update(lost)
-                    if max(deaths.values()) == _ATTEMPTS:
-                        why = f"worker processes ended {_ATTEMPTS} times at the same job"
-                        hint = 'is there enough memory? a script of your own works below  if __name__ == "__main__":'
-                        raise AxBridgeError(why, hint)
-                    self.close()
-                    self._pool = self._start()
-        finally:
-            for future in pending:
-                future.cancel()
+                    done, attempts = done + 1, 0
+                    yield result
+            except BrokenProcessPool as failure:  # a process was killed, which breaks the pool
+                attempts += 1
+                if attempts == _ATTEMPTS:
+                    why = f"worker processes ended {_ATTEMPTS} times at the same job"
+                    raise AxBridgeError(why, "is there enough memory?") from failure
+                self.close()
+                self._pool = self._start()
+            finally:
+                for future in futures:
+                    future.cancel()
 
-    def __call__(self, function: Callable[[Job], Result], jobs: Sequence[Job]) -> Iterator[Result]:
-        """Yield the results in the order of the jobs."""
-        early: dict[int, Result] = {}
-        wanted = 0
-        for index, result in self.results(function, jobs):
-            early[index] = result
-            while wanted in early:
-                yield early.pop(wanted)
-                wanted += 1
+    def _submit(
+        self, function: Callable[[Job], Result], jobs: Sequence[Job]
+    ) -> list[Future[tuple[Result, list[warnings.WarningMessage]]]]:
+        return [self._pool.submit(_with_warnings, function, job) for job in jobs]
 
     def close(self) -> None:
         """Wait for the running jobs, then end the processes."""
@@ -135,11 +113,7 @@ def _uninterrupted(call: Callable[[], Result]) -> Result:
 
 @contextmanager
 def workers(
-    where: str | None = None,
-    *,
-    most: int | None = None,
-    prepare: Callable[[], None] | None = None,
-    context: BaseContext | None = None,
+    where: str | None = None, *, most: int | None = None, prepare: Callable[[], None] | None = None
 ) -> Iterator[Workers]:
     """Yield a pool for the block.
 
@@ -149,8 +123,7 @@ def workers(
     if where is None:
         cores = os.cpu_count() or 1
         count = cores if most is None else max(1, min(cores, most))
-        spawn = context or get_context("spawn")
-        pool = Workers(lambda: ProcessPoolExecutor(count, spawn, partial(_prepare_process, prepare)), lambda: count)
+        pool = Workers(lambda: ProcessPoolExecutor(count, _WithoutMain(), partial(_prepare_process, prepare)))
         try:
             yield pool
         finally:
@@ -191,10 +164,10 @@ def _on_dask(address: str) -> Iterator[Workers]:
 
         had_workers = time.monotonic()  # the last time the cluster had a worker
 
-        def width() -> int:
+        def check() -> None:
             nonlocal had_workers
             try:
-                cores: int = sum(client.ncores().values())
+                cores = client.ncores()
             except OSError as failure:
                 raise _lost(address) from failure
             if cores:
@@ -202,10 +175,9 @@ def _on_dask(address: str) -> Iterator[Workers]:
             elif time.monotonic() - had_workers > _NO_WORKER_TIMEOUT:
                 why = f"the dask scheduler at {address} has had no worker for {_NO_WORKER_TIMEOUT:.0f} s"
                 raise UsageError(why, f"start some: dask worker {address} --nthreads 1; or leave --executor out")
-            return _JOBS_PER_WORKER * max(1, cores)
 
         try:
-            yield Workers(lambda: client.get_executor(pure=False), width)  # pure=True runs equal jobs only once
+            yield Workers(lambda: client.get_executor(pure=False), check)  # pure=True runs equal jobs only once
         except KilledWorker as failure:
             why = "each worker that ran one of the jobs was killed"
             raise AxBridgeError(why, "is there enough memory?") from failure
@@ -236,14 +208,3 @@ def _silenced(*names: str) -> Iterator[None]:
     finally:
         for logger, level in zip(loggers, before, strict=True):
             logger.setLevel(level)
-
-
-def results(
-    function: Callable[[Job], Result], jobs: Sequence[Job], where: str | Workers | None = None
-) -> Iterator[tuple[int, Result]]:
-    """`Workers.results` of a pool that runs already, or of one that runs for these jobs alone (see `workers`)."""
-    if isinstance(where, Workers):
-        yield from where.results(function, jobs)
-        return
-    with workers(where, most=len(jobs)) as pool:
-        yield from pool.results(function, jobs)

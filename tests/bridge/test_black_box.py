@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 import serial
 
-from axbridge.bridge.black_box import BlackBox
+from axbridge.bridge.black_box import BlackBox, in_words
 from axbridge.bridge.bridge import Bridge
 from axbridge.bridge.gaps import Gaps, Readers
 from axbridge.bridge.relay import Relay
 from axbridge.bridge.replay import Replay
 from axbridge.bridge.rules import Notice
-from axbridge.bridge.summary import in_words
 from axbridge.bus.line_lock import BusLock
 from axbridge.bus.port import Port
 from axbridge.bus.protocols import v1
@@ -270,19 +269,8 @@ def test_the_run_of_a_foreign_program_is_viewed_and_identified(tmp_path):
     with start("view", path, "--rig", "bench_arm", "--no-open", "--duration", "0.5") as page:
         assert "page: http" in page.communicate()[0]
         assert page.returncode == 0
-    fit = [
-        "--rig",
-        "bench_arm",
-        "--model",
-        "lima2009",
-        "--method",
-        "cma",
-        "--budget",
-        "10s",
-        "--out",
-        tmp_path / "fit.toml",
-    ]
-    with start("identify", path, *fit) as fitting:
+    fit = ["--rig", "bench_arm", "--model", "lima2009", "--method", "cma", "--budget", "10s", "--out"]
+    with start("identify", path, *fit, tmp_path / "fit.toml") as fitting:
         assert "mean absolute error" in fitting.communicate()[0]
     assert (tmp_path / "fit.toml").exists()
 

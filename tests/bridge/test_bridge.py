@@ -152,16 +152,17 @@ def push(line, id_, share):
 
 
 @pytest.mark.parametrize(
-    ("profile", "rules", "left"),
+    ("profile", "rules", "left", "free"),
     [
-        ("sts3215", {}, 300),
-        ("xl330-m288", {}, 266),
-        ("ax-12a", {}, None),
-        ("ax-12a", {"stall": 0.5}, 512),
-        ("sts3215", {"stall": 1.0}, None),
+        ("sts3215", {}, 300, "its goal goes back"),
+        ("sts3215", {}, 300, "it moves"),
+        ("xl330-m288", {}, 266, "its goal goes back"),
+        ("ax-12a", {}, None, ""),
+        ("ax-12a", {"stall": 0.5}, 512, "its goal goes back"),
+        ("sts3215", {"stall": 1.0}, None, ""),
     ],
 )
-def test_a_blocked_servo_keeps_a_share_of_its_torque_until_its_goal_goes_back(profile, rules, left):
+def test_a_blocked_servo_keeps_a_share_of_its_torque_until_it_is_free(profile, rules, left, free):
     with bridged(profile, bridge=rules) as (line, port, notices), client(port, line) as bus:
         name = line[1].protocol.names.torque
         full = line[1].table[name]
@@ -177,19 +178,11 @@ def test_a_blocked_servo_keeps_a_share_of_its_torque_until_its_goal_goes_back(pr
         assert line[1].table[name] == left
         write(bus, line, 1, name, full)
         assert line[1].table[name] == left
-        write(bus, line, 1, "goal_position", here)
+        if free == "it moves":
+            line.set(1, present_position=here + 50)
+        else:
+            write(bus, line, 1, "goal_position", here)
         until(lambda: line[1].table[name] == full)
-
-
-def test_a_servo_that_moves_again_gets_its_torque_back():
-    with bridged("sts3215") as (line, port, _), client(port, line) as bus:
-        here = line[1].table["present_position"]
-        write(bus, line, 1, "torque_enable", 1)
-        write(bus, line, 1, "goal_position", here + 100)
-        push(line, 1, 0.8)
-        until(lambda: line[1].table["torque_limit"] == 300)
-        line.set(1, present_position=here + 50)
-        until(lambda: line[1].table["torque_limit"] == 1000)
 
 
 @pytest.mark.parametrize("profile", [*PROFILES, "scs0009"])
@@ -286,10 +279,7 @@ def test_limits_that_a_program_never_writes_hold_once_the_torque_is_on(profile):
 )
 def test_the_rig_switches_a_rule_off(rule, off, name, value):
     limits = {"min_position": -1.0, "max_position": 1.0}
-    with (
-        bridged(bridge={rule: off}, servo=limits) as (line, port, notices),
-        client(port, line) as bus,
-    ):
+    with bridged(bridge={rule: off}, servo=limits) as (line, port, notices), client(port, line) as bus:
         line.set(1, present_position=600)
         write(bus, line, 1, name, value)
         assert line[1].table[name] == value

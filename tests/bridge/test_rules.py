@@ -85,14 +85,18 @@ def test_the_servo_itself_refuses_a_write_to_its_eeprom(family, form):
     assert checked(protocol, packet, table, service=True) == (packet, ())
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_a_factory_reset_is_answered_and_resets_nothing(family):
+@pytest.mark.parametrize(
+    ("family", "code", "params"),
+    [*((family, Instruction.FACTORY_RESET, b"") for family in FAMILIES), ("xl330-m288", Instruction.BACKUP, b"\2CTRL")],
+)
+def test_a_reset_and_a_backup_are_answered_and_change_nothing(family, code, params):
     _, protocol, table = table_of(family)
     for id_ in (1, BROADCAST):
-        passed, notices = checked(protocol, Packet(id_, Instruction.FACTORY_RESET, b""), table)
+        passed, notices = checked(protocol, Packet(id_, code, params), table)
         silent = protocol.name in {"sts", "scs"} and id_ != BROADCAST  # to an unknown instruction
         assert passed == Packet(id_, Instruction.PING if silent else 0x7E, b"")
-        assert len(notices) == 1
+        words = code.name.lower().replace("_", " ")
+        assert [notice.text for notice in notices] == [f"{words} refused: --allow-service lets it pass"]
 
 
 def test_a_goal_by_indirect_addresses_is_limited():
@@ -156,13 +160,6 @@ def test_torque_on_is_detected_once(family):
     assert powered(protocol, on, table) == set()
 
 
-def test_a_time_in_the_speed_register_is_not_limited_as_a_speed():
-    profile, protocol, table = table_of("xl330-m288", drive_mode=4)
-    register = profile.register("profile_velocity")
-    packet = packed(protocol, "write", register.address, register.encode(1000))
-    assert checked(protocol, packet, table) == (packet, ())
-
-
 def limited(table, protocol, name, sent):
     """Return the value that the servo gets, and the rules that acted."""
     register = table.servos[1].profile.register(name)
@@ -195,12 +192,6 @@ def test_a_goal_of_each_mode_is_limited(family, mode, name, sent, got):
     )
 
 
-def test_steps_do_not_add_up_beyond_the_limits():
-    _, protocol, table = table_of("sts3215", operating_mode=3, present_position=500)
-    table.servos[1].step_end = 650
-    assert [limited(table, protocol, "goal_position", step)[0] for step in (100, -300)] == [50, -200]
-
-
 @pytest.mark.parametrize(("place", "away"), [(800, -300), (200, 300)])
 def test_a_step_beyond_the_limits_keeps_its_direction(place, away):
     _, protocol, table = table_of("sts3215", operating_mode=3, present_position=place)
@@ -220,12 +211,6 @@ def test_a_blocked_or_hot_servo_gets_no_more_torque_than_permitted(family):
 def test_a_program_cannot_set_the_middle_of_a_feetech_servo():
     _, protocol, table = table_of("sts3215", torque_enable=1)
     assert limited(table, protocol, "torque_enable", 128) == (1, ["service"])
-
-
-def test_a_backup_is_refused():
-    _, protocol, table = table_of("xl330-m288")
-    passed, (notice,) = checked(protocol, Packet(1, Instruction.BACKUP, b"\x02CTRL"), table)
-    assert (passed, notice.text) == (Packet(1, 0x7E, b""), "backup refused: --allow-service lets it pass")
 
 
 def test_the_time_of_a_time_based_profile_follows_from_the_speed_limit():

@@ -55,18 +55,8 @@ def test_a_bridge_works_while_its_output_is_not_read(tmp_path):
 def test_a_bridge_that_no_program_could_use_has_no_summary_and_no_recording(tmp_path, options, why):
     (tmp_path / "here").touch()
     with serve() as bus:
-        command = [
-            sys.executable,
-            "-m",
-            "axbridge",
-            "bridge",
-            "bench_arm",
-            "--port",
-            bus.port,
-            *options,
-            "--record",
-            "run.mcap",
-        ]
+        bridge = ["-m", "axbridge", "bridge", "bench_arm", "--record", "run.mcap", "--port"]
+        command = [sys.executable, *bridge, bus.port, *options]
         ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
     assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", f"axbridge: {why}")
     assert not (tmp_path / "run.mcap").exists()

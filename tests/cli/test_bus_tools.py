@@ -248,27 +248,6 @@ def test_only_faults_are_red_in_the_monitor(tmp_path):
     assert len(silent) == len(deaf)
 
 
-@pytest.mark.parametrize(("mass", "causes"), [(1.0, False), (1.6, True)])
-def test_monitor_reports_why_a_servo_held_by_another_program_differs_from_its_model(tmp_path, capsys, mass, causes):
-    rig = axbridge.Rig.load("bench_arm")
-    heavier = re.sub(r'mass value="([\d.]+)"', lambda match: f'mass value="{mass * float(match[1])}"', rig.urdf_text())
-    (tmp_path / "bench_arm.urdf").write_text(heavier)
-    (tmp_path / "arm.toml").write_bytes(rig.path.read_bytes())
-    with serving(str(tmp_path / "arm.toml"), "--model", "lima2009") as port:
-        with SerialBus(port) as bus:
-            bus.write(1, 30, (512 + 200).to_bytes(2, "little"))  # Goal Position, which switches the torque on
-        watch = ["monitor", "--rig", "bench_arm", "--model", "lima2009", "--port", port, "--duration", "4"]
-        run(watch if causes else [*watch, "--json"])
-        shown = capsys.readouterr().out
-        if causes:
-            assert re.match(r" +\d\.\d s  shoulder: extra load \(look what it carries", shown)
-        else:
-            assert json.loads(shown)["causes"] == []
-        with SerialBus(port) as bus:
-            assert bus.read(1, 24, 12).data[:1] == b"\1"
-            assert bus.read(1, 30, 2).data == (712).to_bytes(2, "little")  # the goal is unchanged
-
-
 @pytest.mark.parametrize(("width", "lines"), [(30, 3), (80, 1)])
 def test_lines_are_wrapped_between_words(monkeypatch, width, lines):
     text = "! servo 1: waits 790 µs before each answer, which takes its time"
@@ -304,7 +283,6 @@ def test_lines_are_wrapped_between_words(monkeypatch, width, lines):
         ("scan --ids 9-1", 2, ""),
         ("scan --baud fast", 2, ""),
         ("scan --ids 3-9", 3, "run `axbridge scan --port PORT --baud all`\n"),  # no servo answers
-        ("monitor --model lima2009", 2, ""),  # needs a rig
     ],
 )
 def test_a_wrong_command_is_refused_in_two_lines_and_moves_nothing(line, on_line, arguments, code, words):

@@ -1,4 +1,4 @@
-"""Walks, compared and simulated again; and servos of a robot with their loads while all joints move."""
+"""Walks, compared and simulated again; and servos of a robot with their loads."""
 
 import json
 import math
@@ -88,7 +88,7 @@ def test_a_walk_repeated_with_its_own_model_is_closer_than_with_another(sides, w
     assert watts[2] < 0.6 * watts[0]
     assert max(figures["ax12"]["zmp"][key] for key in ("rms_ahead_m", "rms_left_m")) < 0.015
     assert [side.zmp.origin for side in sides] == ["measured", "by its joints", "by its joints"]
-    assert np.diff(real.steps) == pytest.approx([0.65] * 4, abs=0.01)  # three steps, and a closing one
+    assert np.diff(real.steps) == pytest.approx([0.65] * 4, abs=0.01)  # three and a closing one
     stepping = (real.grid >= real.steps[0]) & (real.grid < real.steps[-1])
     assert 4 * figures["real"]["energy_of_a_step_j"] == pytest.approx(real.power[stepping].sum() * 0.02)
     text = walk_headline(sides)
@@ -150,7 +150,7 @@ def test_the_command_compares_three_walks(tmp_path, capsys):
 
 
 def test_a_walk_with_late_control_periods_is_compared_period_by_period(walked):
-    """A late control period delays all later goals; it must not count as a difference of the walk."""
+    """A late control period delays all later goals; that is no difference of the walk."""
     begin = stride(walked).start
 
     def later(times):  # from the walk's start on, each tenth of a second takes 12 ms longer
@@ -238,7 +238,7 @@ def test_the_energy_between_samples_is_estimated_for_a_walk_and_a_light_arm(walk
     power = recording["shoulder"].power
     assert np.nanmean(recording["shoulder"].between(0.5, 1.5).power) * 1.0 < 0.2 * true
     assert joules(power_draw(recording), 0.5, 1.5) == pytest.approx(true, rel=0.3)
-    bare = replace(recording, metadata={})  # without a model the recorded power is used, if there is one
+    bare = replace(recording, metadata={})  # without a model the recorded power is used
     assert power_draw(bare)[1].max() == pytest.approx(np.nanmax(power), rel=0.1)
     assert power_draw(replace(bare, tracks={"x": replace(recording["shoulder"], power=power * np.nan)})) is None
 

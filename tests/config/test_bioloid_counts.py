@@ -49,8 +49,7 @@ AXES = {  # a rising count turns each joint about this direction, in the torso's
 def angles(counts):
     """Return the rig's joint angles for counts of ids 1 to 18, rad, by servo."""
     table = joints_of(BIOLOID)
-    names = sorted(table.ids, key=table.ids.get)
-    return {name: table.calibrations[name].angle(count) for name, count in zip(names, counts, strict=True)}
+    return {name: calibration.angle(counts[id_ - 1]) for name, (id_, calibration) in table.items()}
 
 
 class Pose:
@@ -121,7 +120,7 @@ def test_published_poses_are_within_the_limits_and_fold_no_leg_into_itself(page)
 def test_the_servos_reach_every_angle_within_the_limits():
     table = joints_of(BIOLOID)
     for servo in BIOLOID.servos:
-        low, high = table.calibrations[servo.name].range
+        low, high = table[servo.name][1].range
         assert low <= servo.min_position < servo.max_position <= high, servo.name
 
 

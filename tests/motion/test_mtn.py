@@ -240,7 +240,7 @@ def test_dense_samples_become_few_steps_within_a_count():
         (Move(pages={"1": posed("tail")}), "joint 'tail' has no id"),
         (samples(0.0, 4.0), "a at 4.00 rad is beyond its servo"),
         (Move(pages={"1": posed("a", "b"), "2": posed("b")}), "page '2' does not say where a"),
-        (samples(*(n % 2 for n in range(1800)), period=1.0, interpolation="cubic"), "1800 steps: too many"),
+        (samples(*(n % 2 for n in range(1800)), period=1.0, interpolation="ramps"), "1800 steps: too many"),
     ],
 )
 def test_moves_that_a_page_set_cannot_store_are_refused(move, message):

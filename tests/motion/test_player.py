@@ -53,7 +53,7 @@ def peaks(goals, least):
     return np.count_nonzero((pan[1:-1] > least) & (pan[1:-1] >= pan[2:]) & (pan[1:-1] > pan[:-2]))
 
 
-@pytest.mark.parametrize("law", ["linear", "cubic", "minimum-jerk"])
+@pytest.mark.parametrize("law", ["linear", "minimum-jerk"])
 def test_a_move_is_played_pose_by_pose(robot, goals, law):
     page = NOD.pages["1"].model_copy(update={"interpolation": law})
     played = play(robot, Move(pages={"1": page}))
@@ -184,7 +184,8 @@ def test_an_exit_page_leads_to_its_own_exit_page_and_each_is_played_once(robot, 
 
 
 def test_a_loop_starts_again_until_a_stop_which_without_an_exit_acts_at_once(robot, goals):
-    played = play(robot, NOD, loop=True, stop=lambda: robot.time > 6.0)
+    pages = {"1": NOD.pages["1"].model_copy(update={"next": "1"})}
+    played = play(robot, Move(pages=pages), stop=lambda: robot.time > 6.0)
     assert peaks(goals, 0.79) >= 3
     assert (played.stopped, played.exit) == (True, None)
     assert robot.time == pytest.approx(6.02, abs=0.03)

@@ -7,14 +7,10 @@ from dataclasses import replace
 import pytest
 
 import axbridge
-from axbridge.bus.cycle import Cycle, CycleServo
-from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.config.model import PredictionParams
 from axbridge.config.rig import Rig
 from axbridge.errors import ErrorFlag, FeetechError, HardwareError
-from axbridge.robot.backend import open_sim
 from axbridge.robot.twin.residuals import REMEDIES, Residuals, Tolerance, tolerance
-from axbridge.robot.twin.twin import PassiveTwin
 from axbridge.state import ServoState
 from tests.support.hand import led
 from tests.support.waiting import run
@@ -86,33 +82,6 @@ def test_a_cause_is_reported_within_a_second(heavy, rig, difference, cause):
 @pytest.mark.parametrize(("rig", "seconds"), [("bench_arm", 9.0), ("koch", 5.0), ("head_gripper", 3.0)])
 def test_the_right_model_raises_no_alarm(rig, seconds):
     assert alarms(rig, seconds, rig, seed=7) == []
-
-
-@pytest.mark.parametrize("factor", [1.0, 2.0])
-@pytest.mark.parametrize(
-    ("name", "servo", "address", "goal"),
-    [("bench_arm", "shoulder", 30, b"\xc8\2"), ("koch", "shoulder_lift", 116, b"\xf4\x09\0\0")],
-)
-@pytest.mark.slow
-def test_a_passive_twin_names_an_extra_load_of_another_programs_servos(heavy, name, servo, address, goal, factor):
-    rig = Rig.load(name)
-    sim = open_sim(Rig.load(heavy(factor, name)))
-    bus = sim.buses["main"]
-    known = [
-        CycleServo(one.name, one.id, protocol=PROTOCOLS[rig.specs[one.name].profile.protocol]) for one in rig.servos
-    ]
-    cycle, id_ = Cycle(bus, known), next(one.id for one in rig.servos if one.name == servo)
-    bus.write(id_, cycle.servos_by_name[servo].protocol.torque_enable, b"\1")
-    bus.write(id_, address, goal)
-    twin, found = PassiveTwin(rig, {"main": bus}), []
-    for _ in range(100):
-        found += twin.update(bus.clock.now(), cycle.receive().states)
-        bus.clock.sleep_until(bus.clock.now() + 0.02)
-    assert bus.read(id_, address, len(goal)).data == goal  # nothing was written
-    twin.close()
-    sim.close()
-    assert {cause for cause, _ in found} == ({"extra load"} if factor > 1 else set())
-    assert {one for _, one in found} <= {servo}
 
 
 def test_a_model_with_a_small_error_in_all_motion_is_reported_once_as_stale():

@@ -182,10 +182,12 @@ def kept(cycle, monkeypatch):
 
 
 @pytest.mark.usefixtures("kept")
-def test_a_bus_that_another_thread_locks_is_reported(cycle):
-    errors = safety.Safety([cycle], guard=False).release()
+def test_a_bus_that_another_thread_locks_is_reported_and_its_servos_are_limped_again(cycle):
+    net = safety.Safety([cycle], guard=False)
+    errors = net.release()
     assert set(errors) == {"hip", "knee", "ankle"}
     assert "another thread" in errors["hip"].message
+    assert list(net._limp_again(errors)) == ["hip", "knee", "ankle"]
 
 
 def test_hold_repeats_a_goal_that_did_not_arrive(line, cycle):
@@ -298,12 +300,6 @@ def test_the_watchdog_repeats_a_torque_off_that_was_not_confirmed(line, cycle, c
         until(lambda: "may still be powered" in capfd.readouterr().err)
         line.frozen.clear()
         until(lambda: not line.powered, 3)
-
-
-@pytest.mark.usefixtures("kept")
-def test_a_watchdog_goes_on_with_servos_on_a_line_that_another_thread_keeps(cycle):
-    watched = safety.Safety([cycle], guard=False)
-    assert list(watched._limp_again(watched.release())) == ["hip", "knee", "ankle"]
 
 
 @pytest.mark.parametrize("broken_pipe", [signal.SIG_IGN, signal.SIG_DFL], ids=["raises", "ends the program"])

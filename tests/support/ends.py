@@ -401,22 +401,10 @@ def finish(how):
         ctypes.PyDLL(None).usleep(5_000_000)  # PyDLL keeps it locked
 
 
-def live_on():
-    threading.Thread(target=time.sleep, args=(LIVES_ON,)).start()
-
-
-def work_on():
-    ThreadPoolExecutor(1).submit(time.sleep, LIVES_ON)
-
-
 def work_on_in_processes():
     from concurrent.futures import ProcessPoolExecutor  # which registers what waits for it
 
     ProcessPoolExecutor(1).submit(time.sleep, LIVES_ON)
-
-
-def hang_at_exit():
-    atexit.register(time.sleep, LIVES_ON)
 
 
 def hang_at_exception():
@@ -578,10 +566,16 @@ def in_child(given, step_ms, how, over):
 
 DRIVERS = {
     "main thread": by_main_thread,
-    "main thread, and one that lives on": partial(by_main_thread, beside=live_on),
-    "main thread, and a pool that works on": partial(by_main_thread, beside=work_on),
+    "main thread, and one that lives on": partial(
+        by_main_thread, beside=lambda: threading.Thread(target=time.sleep, args=(LIVES_ON,)).start()
+    ),
+    "main thread, and a pool that works on": partial(
+        by_main_thread, beside=lambda: ThreadPoolExecutor(1).submit(time.sleep, LIVES_ON)
+    ),
     "main thread, and processes that work on": partial(by_main_thread, beside=work_on_in_processes),
-    "main thread, and an atexit handler that hangs": partial(by_main_thread, beside=hang_at_exit),
+    "main thread, and an atexit handler that hangs": partial(
+        by_main_thread, beside=lambda: atexit.register(time.sleep, LIVES_ON)
+    ),
     "main thread, and an excepthook that hangs": partial(by_main_thread, beside=hang_at_exception),
     "main thread, its guard killed, and a broken pipe ends it": partial(by_main_thread, beside=kill_guard),
     "wheel": partial(by_main_thread, wheel=True),

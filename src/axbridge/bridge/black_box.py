@@ -21,7 +21,7 @@ from axbridge.bus.protocols.packet import byte_seconds
 from axbridge.bus.protocols.protocol import Protocol, Span
 from axbridge.bus.rows import UNREAD, RawState, Rows, decoded
 from axbridge.config.rig import Rig
-from axbridge.errors import RecordingError
+from axbridge.errors import RecordingError, plural
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.recording import COMMANDS
 from axbridge.recording.step_format import Source
@@ -40,7 +40,8 @@ _PAUSE = 0.2  # s without new values after which an open row is written
 _SAMPLED = 1.0  # s after the program's own sample in which other samples of the servo start no row
 _CYCLE = 0.1  # s: longest cycle of a program, from its sample to its goal
 _MODELLED = ("temperature", "load", "voltage", "speed")  # inputs of the torque and power model
-_DUTIES = {"moving_speed", "goal_pwm", "goal_time"}  # registers that hold a wheel's duty in some mode
+_LOSSES = {"timeouts": "without an answer", "corrupt": "damaged", "late": "late or repeated"}
+_DUTIES = {"moving_speed", "goal_pwm", "goal_time"}  # registers of a wheel's duty in some mode
 
 
 class BlackBox:
@@ -48,15 +49,7 @@ class BlackBox:
 
     A new row of the table starts with the first sample or goal of a servo that is already in the present row. A program
     that works in cycles so gets one row per cycle. A row has the samples, and the goals written until the next sample.
-
-    Args:
-        rig: The rig whose servos are on the line.
-        recorder: Receives packets, rows and notices; None: only a summary.
-
-    Attributes:
-        traffic: Decoder and counters of the line.
-        failure: The error that ended recording.
-        rows: Number of rows so far.
+    Without a recorder there is only a summary.
     """
 
     def __init__(self, rig: Rig, recorder: Recorder | None = None) -> None:
@@ -72,19 +65,18 @@ class BlackBox:
         self._start, self._start_ns = time.monotonic(), time.time_ns()
         self._port: Port | None = None
         self._relay: Relay | None = None
-        self.failure: RecordingError | None = None
+        self.failure: RecordingError | None = None  # the error that ended recording
         self._program = 0  # packets of the program
-        self.rows: int = 0
+        self.rows = 0  # so far
         self._written_at = -math.inf
         self._news_at = math.inf
         self._news: set[tuple[int, str]] = set()  # id, and kind of news since the previous row
-        self._news_kinds: set[str] = set()  # of them
-        self._sampled_at: dict[int, float] = {}  # s, time of the sample, by id; since the previous row
+        self._sampled_at: dict[int, float] = {}  # s, time of the sample, by id, since the last row
         self._commanded_at: dict[int, float] = {}  # s, time of the goal; likewise
         self._read: dict[int, set[int]] = {servo.id: set() for servo in self._servos}  # addresses; likewise
         self._sender = Source.BRIDGE  # sender of the latest instruction packet
         self._program_sampled_at: dict[int, float] = {}  # s, the program's last sample, by id
-        self._all_read_at: dict[int, float] = {}  # s, last read of all usual registers at once, by id
+        self._all_read_at: dict[int, float] = {}  # s, last read of all usual registers, by id
         self._limited: set[tuple[str, str]] = set()  # servo and limit; later a removed limit is recorded as its maximum
 
     @property
@@ -189,7 +181,7 @@ class BlackBox:
     # -- rows ---------------------------------------------------------------------------------------------------------
 
     def _note_news(self, servo: Known, place: range, written: bool, when: float) -> None:
-        """Update the row before registers of a servo change; write the row first if it is complete."""
+        """Update the row before registers of a servo change; first write it if it is complete."""
         if self._recorder is None:
             return
         protocol, id_ = servo.protocol, servo.id
@@ -207,12 +199,11 @@ class BlackBox:
             kind = "goal"
         else:
             return
-        again, kinds = (id_, kind) in self._news and not beside, self._news_kinds
+        again, kinds = (id_, kind) in self._news and not beside, {kind for _, kind in self._news}
         late = kind == "sample" and "goal" in kinds and kind not in kinds  # a goal belongs to the sample before it
         if (again or late) and when - self._written_at >= _SPACING:
             self._write_row(when)
         self._news.add((id_, kind))
-        kinds.add(kind)
         self._news_at = when
         if kind == "goal":
             self._commanded_at[id_] = when
@@ -242,7 +233,6 @@ class BlackBox:
         self.rows += 1
         self._written_at = max(self._sampled_at.values())
         self._news.clear()
-        self._news_kinds.clear()
         self._sampled_at.clear()
         self._commanded_at.clear()
         for addresses in self._read.values():
@@ -261,7 +251,7 @@ class BlackBox:
             )
             for name, form, offset in protocol.sample:
                 columns[name][places] = decoded(protocol, held, name)
-                span = range(begin + offset, begin + offset + np.dtype(form).itemsize)
+                span = _places((begin + offset, np.dtype(form).itemsize))
                 fresh[name][places] = [self._read[self._servos[place].id].issuperset(span) for place in places]
         for place, servo in enumerate(self._servos):
             columns["error"][place] = self.traffic.errors.get(servo.id, 0)
@@ -317,3 +307,19 @@ def _duty(drive: BusDrive, servo: Known) -> float:
         return math.nan
     signed = value if servo.profile.register(name).signed else bits_to_signed(value)
     return drive.config.direction * signed / drive.profile.units.full_scale
+
+
+def in_words(summary: dict[str, Any]) -> list[str]:
+    """Return a `BlackBox.summary` as lines of text, without servos that have nothing to report."""
+    seconds, reply = summary["seconds"], summary["reply_ms"]
+    lines = [f"passed {plural(summary['packets'], 'packet')} in {seconds:.1f} s: {summary['rate']:.0f} a second"]
+    if reply["p50"] is not None:
+        lines.append(f"answers: median {reply['p50']:.2f} ms, 99 % within {reply['p99']:.2f} ms")
+    for name, counts in summary["servos"].items():
+        parts = [f"{counts[key]} {word}" for key, word in _LOSSES.items() if counts[key]]
+        parts += [f"{alarm} in {plural(count, 'answer')}" for alarm, count in counts["alarms"].items()]
+        if parts:
+            lines.append(f"  {name}: of {plural(counts['asked'], 'question')}: {', '.join(parts)}")
+    if summary["rules"]:
+        lines.append("rules: " + ", ".join(f"{rule} {count}" for rule, count in summary["rules"].items()))
+    return lines

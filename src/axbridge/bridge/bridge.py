@@ -74,7 +74,7 @@ class Bridge:
             self._box.watch(bus.port)
             self._connection.check_servos()
             drives = {drive.config.name: drive for drive in self._connection.on_bus}
-            self._connection.arm(lambda name: _goal_limits(drives[name]), lambda _: None)
+            self._connection.arm(lambda name: drives[name].goal_limits, lambda _: None)
             servos = {servo.name: servo for cycle in self._connection.cycles.values() for servo in cycle.servos}
             self._table = self._box.traffic.table
             for name, drive in drives.items():
@@ -180,11 +180,6 @@ def _runs(servo: Known) -> list[tuple[int, int]]:
         else:
             runs.append((register.address, register.end))
     return runs
-
-
-def _goal_limits(drive: BusDrive) -> tuple[float, float]:
-    low, high = drive.config.soft_limits
-    return max(low, drive.limits.low), min(high, drive.limits.high)
 
 
 def _set_limits(known: Known, drive: BusDrive, servo: CycleServo, rig: Rig) -> None:

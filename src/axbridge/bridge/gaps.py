@@ -8,6 +8,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from axbridge.bridge.black_box import PATIENCE, BlackBox
 from axbridge.bridge.relay import Relay
@@ -28,21 +29,17 @@ _MAX_PING_REPLIES = 32  # highest number of replies to a broadcast PING
 _CHUNK = 4096
 
 
-class Reader:
+class Reader(NamedTuple):
     """A second program; it receives the replies to its own packets."""
 
-    def __init__(self, connection: socket.socket, versions: Sequence[int]) -> None:
-        self.connection = connection
-        self.framing = Framing(versions)
+    connection: socket.socket
+    framing: Framing
 
 
 class Readers:
-    """Receives READs of other programs at a local TCP port, and writes the port's address to a file for axbridge.
+    """Receives READs of other programs at a local TCP port; writes its address to a file.
 
-    Args:
-        port: Name of the line's port.
-        versions: Dynamixel protocol versions on the line.
-        notify: Receives a notice when a second program writes.
+    The file belongs to the line's `port`. `notify` receives a notice when a second program writes.
     """
 
     def __init__(self, port: str, versions: Sequence[int], notify: Callable[[Notice], object]) -> None:
@@ -69,7 +66,7 @@ class Readers:
             connection, _ = self._listener.accept()
             connection.setblocking(False)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._readers.append(Reader(connection, self._versions))
+            self._readers.append(Reader(connection, Framing(self._versions)))
         for reader in list(self._readers):
             try:
                 data = reader.connection.recv(_CHUNK)
@@ -102,11 +99,8 @@ class Readers:
 class Gaps:
     """Called between two packets of the program.
 
-    Args:
-        box: Decodes the bytes that have passed.
-        readers: Other programs.
-        turn: The lock of the line.
-        poll: S between two samples of each servo that the program does not read; None: no samples.
+    `turn` is the lock of the line. `poll` is the time between two samples of each servo that the program does not read,
+    s; None: no samples.
     """
 
     def __init__(self, box: BlackBox, readers: Readers, turn: BusLock, poll: float | None = None) -> None:

@@ -48,7 +48,7 @@ class Known:
     missed: int = 0  # polls of the bridge without a reply since then
     checked_at: float = -math.inf  # s (monotonic): latest read of torque and alarm by the bridge
     held: dict[int, int] = field(default_factory=dict)  # known bytes, by address
-    _filled: dict[tuple[int, int], list[tuple[str, Register, int]] | None] = field(default_factory=dict)
+    _parts: dict[tuple[int, int], list[Part]] = field(default_factory=dict)  # by address and size
 
     def __post_init__(self) -> None:
         names = self.protocol.names
@@ -67,7 +67,7 @@ class Known:
         return None if None in data else bytes(data)  # type: ignore[arg-type]
 
     def value(self, name: str) -> int | None:
-        """Return the value of a register; None if it is unknown, or if the model does not have it."""
+        """Return the value of a register; None if it is unknown, or not of this model."""
         register = self.profile.registers.get(name)
         data = None if register is None else self.data(register.address, register.size)
         return None if register is None or data is None else register.decode(data)
@@ -129,25 +129,21 @@ class Known:
             return None
         return {name: int(decoded(self.protocol, data, name)[0]) for name, _, _ in self.protocol.sample}
 
-    def filled(self, address: int, size: int) -> list[tuple[str, Register, int]] | None:
-        """Return the ruled registers that a write covers, and their offsets; None if one is partial or indirect."""
+    def parts(self, address: int, size: int) -> list[Part]:
+        """Return the ruled registers of which a write of `size` bytes has at least one byte."""
         key = address, size
-        if key not in self._filled:
-            end, pointed = address + size, not self.profile.pointers.keys().isdisjoint(range(address, address + size))
-            ruled = [
-                (name, register) for name, register in self.ruled if register.address < end and address < register.end
-            ]
-            complete = all(address <= register.address and register.end <= end for _, register in ruled)
-            inside = [(name, register, register.address - address) for name, register in ruled]
-            self._filled[key] = inside if complete and not pointed else None
-        return self._filled[key]
+        if (parts := self._parts.get(key)) is None:
+            places = {target: place for place, target in enumerate(self.targets(address, size))}
+            each = ((*one, tuple(map(places.get, range(one[1].address, one[1].end)))) for one in self.ruled)
+            parts = [Part(*one) for one in each if set(one[2]) != {None}]
+            if self.profile.pointers.keys().isdisjoint(range(address, address + size)):
+                self._parts[key] = parts
+        return parts
 
-    def places(self, address: int, begin: int, end: int) -> dict[int | None, int]:
-        """Return, by target address, the index in a packet's parameters of each byte of a write to `address`."""
-        written = range(address, address + end - begin)
-        if self.profile.pointers.keys().isdisjoint(written):
-            return dict(zip(written, range(begin, end), strict=True))
-        return {self.target(place): begin + number for number, place in enumerate(written)}
+    def targets(self, address: int, size: int) -> list[int | None]:
+        """Return the address on which each byte of a write acts; None if its pointer is unknown."""
+        written = range(address, address + size)
+        return [*written] if self.profile.pointers.keys().isdisjoint(written) else [*map(self.target, written)]
 
     def target(self, address: int) -> int | None:
         """Return the address that a byte written to `address` acts on; None if its pointer is unknown."""
@@ -158,17 +154,25 @@ class Known:
         return None if data is None else int.from_bytes(data, "little")
 
 
+class Part(NamedTuple):
+    """A register that a write changes, and the place of each of its bytes in the written data; None: not written."""
+
+    name: str
+    register: Register
+    places: tuple[int | None, ...]
+
+
 class Write(NamedTuple):
-    """One write of a packet: the servo's id, and the places of address and data in the parameters."""
+    """One write of a packet: the servo's id, and where address and data are in the parameters."""
 
     id: int
     address: int
     at: int  # index of the address
     begin: int  # index of the data
-    end: int
+    data: bytes
 
 
-def writes(protocol: Protocol, packet: Packet) -> Iterator[Write]:
+def _writes(protocol: Protocol, packet: Packet) -> Iterator[Write]:
     """Yield a packet's writes in order; none if the lengths do not fit."""
     params, width = packet.params, protocol.address_size
 
@@ -176,18 +180,18 @@ def writes(protocol: Protocol, packet: Packet) -> Iterator[Write]:
         return int.from_bytes(params[place : place + width], "little")
 
     if packet.code in _WRITES and len(params) > width:
-        yield Write(packet.id, number(0), 0, width, len(params))
+        yield Write(packet.id, number(0), 0, width, params[width:])
     elif packet.code == Instruction.SYNC_WRITE and len(params) > 2 * width:
         size = number(width) + 1
         if size > 1 and not (len(params) - 2 * width) % size:
             for place in range(2 * width, len(params), size):
-                yield Write(params[place], number(0), 0, place + 1, place + size)
+                yield Write(params[place], number(0), 0, place + 1, params[place + 1 : place + size])
     elif packet.code == Instruction.BULK_WRITE and protocol.address_size == 2:
         place = 0
         while place + 5 <= len(params):
             end = place + 5 + number(place + 3)
             if end <= len(params):
-                yield Write(params[place], number(place + 1), place + 1, place + 5, end)
+                yield Write(params[place], number(place + 1), place + 1, place + 5, params[place + 5 : end])
             place = end
 
 
@@ -197,7 +201,7 @@ class Table:
     def __init__(self, servos: list[Known]) -> None:
         self.servos = {servo.id: servo for servo in servos}
         self._by_version: dict[int, Protocol] = {servo.protocol.version: servo.protocol for servo in reversed(servos)}
-        self._registered: dict[int, list[tuple[int, bytes]]] = {}  # from REG_WRITE, until the ACTION
+        self._registered: dict[int, list[tuple[int, bytes]]] = {}  # from REG_WRITE until ACTION
 
     def meant(self, id: int, protocol: Protocol) -> list[Known]:
         """Return the servos that a write to this id addresses."""
@@ -210,26 +214,31 @@ class Table:
         own = self.servos.get(id)
         return own.protocol if own is not None and own.protocol.version == version else self._by_version.get(version)
 
+    def writes(self, protocol: Protocol, packet: Packet) -> Iterator[tuple[Known, Write]]:
+        """Yield a packet's writes in order, each with a servo that it addresses."""
+        for write in _writes(protocol, packet):
+            for servo in self.meant(write.id, protocol):
+                yield servo, write
+
     def sent(self, protocol: Protocol, packet: Packet) -> None:
         """Update the tables for a packet to the servos."""
         if packet.code == Instruction.ACTION:
             for servo in self.meant(packet.id, protocol):
                 for address, data in self._registered.pop(servo.id, ()):
                     self._write(servo, address, data)
-        for write in writes(protocol, packet):
-            data = packet.params[write.begin : write.end]
-            for servo in self.meant(write.id, protocol):
-                if packet.code == Instruction.REG_WRITE:
-                    self._registered[servo.id] = [(write.address, data)]
-                    continue
-                self._write(servo, write.address, data)
+        for servo, write in self.writes(protocol, packet):
+            if packet.code == Instruction.REG_WRITE:
+                self._registered[servo.id] = [(write.address, write.data)]
+            else:
+                self._write(servo, write.address, write.data)
 
     def _write(self, servo: Known, address: int, data: bytes) -> None:
         servo.note(address, data)
         span = range(address, address + len(data))
-        for place in () if servo.profile.pointers.keys().isdisjoint(span) else span:
-            if (target := servo.target(place)) is not None and target != place:
-                servo.note(target, data[place - address : place - address + 1])
+        if not servo.profile.pointers.keys().isdisjoint(span):
+            for target, byte in zip(servo.targets(address, len(data)), data, strict=True):
+                if target is not None:
+                    servo.held[target] = byte
         goal, protocol = servo.protocol.goal_position[0], servo.protocol
         if protocol.goal_wakes and goal in span and servo.endless_goal is None and not servo.flags:
             servo.note(protocol.torque_enable, b"\1")

@@ -38,7 +38,7 @@ class Protector:
         box.traffic.answered = self._note_reply
         self._commanded_at: dict[int, float] = {}  # s, last goal, by id
         self._noticed_at: dict[tuple[str, str], float] = {}  # s, last change of a packet by a rule, by servo and text
-        self._unjudged: dict[int, Known] = {}  # with a new sample; a write now may collide with replies
+        self._unjudged: dict[int, Known] = {}  # with a new sample; a write now could collide
         self.wrote_at = -math.inf  # s, last write of the program; -inf: none since `forget`
 
     @property
@@ -94,13 +94,15 @@ class Protector:
         if passed.code not in QUESTIONS:
             self.wrote_at = now
         if any(self._table.servos[id_].steps for id_ in goals):
-            self._note_steps(wanted(protocol, passed, self._table))
+            for id_, step in wanted(protocol, passed, self._table).get("goal_position", {}).items():
+                if (servo := self._table.servos[id_]).steps:
+                    servo.step_end = servo.step_room()[step > 0] + step
         return frame if passed is packet else protocol.encode(passed.id, passed.code, passed.params)
 
     def _approach(self, protocol: Protocol, goals: dict[int, int], speeds: dict[int, int], now: float) -> None:
         """Limit the speed of servos with far goals until they arrive.
 
-        A time-based profile has no speed: each goal gets the duration that follows from the speed limit.
+        A time-based profile has no speed: each goal gets the duration by the speed limit.
         """
         servos = [self._table.servos[id_] for id_ in goals]
         for servo in servos:
@@ -126,7 +128,9 @@ class Protector:
                 servo.far_goal = target
                 if servo.id not in speeds and not servo.least_time:
                     servo.wanted_speed = before
-                self._notify_far_goal(servo, away)
+                where = "far" if away is None else f"{math.degrees(away * servo.profile.units.position):.0f}°"
+                slowly = f"at most {math.degrees(self._config.far_goal_speed):.0f}°/s until it is there"
+                self._notify(Notice(servo.name, "far goal", f"its first goal is {where} away: {slowly}"))
             if servo.timed:
                 speed = self._time_for(servo, away, before, given=servo.id in speeds)
             elif servo.far_goal is None or servo.id not in first:
@@ -149,20 +153,6 @@ class Protector:
             most = servo.profile.register(servo.protocol.names.speed).maximum
             servo.least_time = min(max(math.ceil(cruise + ramp), 1), most)
         return max(servo.wanted_speed, servo.least_time)
-
-    def _notify_far_goal(self, servo: Known, away: int | None) -> None:
-        units = servo.profile.units
-        where = "is far away" if away is None else f"is {math.degrees(away * units.position):.0f}° away"
-        speed = math.degrees(self._config.far_goal_speed)
-        self._notify(
-            Notice(servo.name, "far goal", f"its first goal {where}: at most {speed:.0f}°/s until it is there")
-        )
-
-    def _note_steps(self, values: dict[str, dict[int, int]]) -> None:
-        for id_, step in values.get("goal_position", {}).items():
-            if (servo := self._table.servos[id_]).steps:
-                least, most = servo.step_room()
-                servo.step_end = (most if step > 0 else least) + step
 
     def _before_torque(self, protocol: Protocol, ids: set[int], given: Iterable[int]) -> None:
         """Write the rig's limits before torque-on, and the present position as goal of servos without a `given` one."""

@@ -16,7 +16,7 @@ from axbridge.virtual.framing import Framing, ReceivedPacket
 Examine = Callable[[int, Packet, bytes], bytes]
 """Returns the bytes for the line, from protocol version, packet and bytes of an intact packet."""
 
-_PATIENCE = 0.1  # s that an incomplete packet is held; servos also discard it then (inter-byte time-out)
+_PATIENCE = 0.1  # s that an incomplete packet is held; servos discard it then (inter-byte time-out)
 _SILENCE = 0.15  # s of silence after a packet that was passed on incomplete, so that its servo discards it
 _NEXT_PACKET_TIME = 0.0005  # s in which a program that waits for nothing else sends its next packet
 _REPLY_TIME = 0.002  # s in which a reply begins; a wake-up of the bridge before it may delay it
@@ -34,11 +34,6 @@ class Packets:
         self._examine = examine
         self._held = b""  # possibly the start of a packet
         self._held_since = 0.0
-
-    @property
-    def held(self) -> bool:
-        """Whether bytes are held until their packet is complete."""
-        return bool(self._held)
 
     def feed(self, data: bytes) -> bytes:
         """Process bytes; return the bytes for the line."""
@@ -158,7 +153,7 @@ class Relay:
                     self._send(out)
                 self.sent_at = time.monotonic()
                 data = arrival.data
-        if self._packets is not None and self._packets.held and (incomplete := self._packets.overdue()):
+        if self._packets is not None and (incomplete := self._packets.overdue()):
             self._send(incomplete)
             self._quiet_until = time.monotonic() + _SILENCE
         if not data or self.called:

@@ -37,12 +37,8 @@ class _Question:
 class Replay:
     """Answers the packets of a line from a recording.
 
-    Packets are compared by content, and in their order for each id; their times do not matter.
-
-    Args:
-        path: A recording made by `axbridge bridge`.
-        world: A world with one line and the servos of the recording.
-        say: Receives the line that names the first difference.
+    Packets are compared by content, and in their order for each id; their times do not matter. The world has one line
+    and the servos of the recording. `say` receives the text that names the first difference.
 
     Raises:
         RecordingError: the file cannot be read, or has no packets.

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from axbridge.bridge.known import Known, Table, Write, writes
+from axbridge.bridge.known import Known, Table, Write
 from axbridge.bus.protocols.packet import BROADCAST, Packet
 from axbridge.bus.protocols.protocol import Protocol
-from axbridge.config.profile import Register
 from axbridge.config.registers import Instruction
 from axbridge.units import limited_bits
 
@@ -89,11 +88,7 @@ def checked(
 ) -> tuple[Packet, tuple[Notice, ...]]:
     """Return the packet for the servos, and notices of changes; the same object if nothing was changed.
 
-    Args:
-        protocol: Protocol of the servos that receive it.
-        packet: From the program; it is intact.
-        table: The known registers.
-        service: Whether EEPROM writes and factory reset are permitted (``--allow-service``).
+    The packet is intact. `service` permits EEPROM writes and factory reset (``--allow-service``).
     """
     notices: list[Notice] = []
     if packet.code in _RESETS and not service:
@@ -103,11 +98,10 @@ def checked(
         notice = Notice(names, "service", f"{_RESETS[Instruction(packet.code)]} refused: --allow-service lets it pass")
         return packet._replace(code=int(code), params=b""), (notice,)
     params = bytearray(packet.params)
-    for write in writes(protocol, packet):
-        for servo in table.meant(write.id, protocol):
-            if write.address < servo.profile.eeprom_end and not service:
-                _refuse_service(servo, protocol, params, write, notices)
-            _limit(servo, params, write, notices, service=service)
+    for servo, write in table.writes(protocol, packet):
+        if write.address < servo.profile.eeprom_end and not service:
+            _refuse_service(servo, protocol, params, write, notices)
+        _limit(servo, params, write, notices, service=service)
     if bytes(params) == packet.params:
         return packet, ()
     return packet._replace(params=bytes(params)), tuple(notices)
@@ -116,35 +110,25 @@ def checked(
 def wanted(protocol: Protocol, packet: Packet, table: Table) -> dict[str, dict[int, int]]:
     """Return the values that a packet writes to whole registers with a rule, by name and id."""
     values: dict[str, dict[int, int]] = {}
-    for write in writes(protocol, packet):
-        for servo in table.meant(write.id, protocol):
-            filled = servo.filled(write.address, write.end - write.begin)
-            if filled is not None:
-                for name, register, at in filled:
-                    data = packet.params[write.begin + at : write.begin + at + register.size]
-                    values.setdefault(name, {})[servo.id] = register.decode(data)
-                continue
-            places = servo.places(write.address, write.begin, write.end)
-            for name, register in servo.ruled:
-                span = range(register.address, register.end)
-                if all(place in places for place in span):
-                    data = bytes(packet.params[places[place]] for place in span)
-                    values.setdefault(name, {})[servo.id] = register.decode(data)
+    for servo, write in table.writes(protocol, packet):
+        for name, register, places in servo.parts(write.address, len(write.data)):
+            if None not in places:
+                data = bytes(write.data[place] for place in places if place is not None)
+                values.setdefault(name, {})[servo.id] = register.decode(data)
     return values
 
 
 def powered(protocol: Protocol, packet: Packet, table: Table) -> set[int]:
     """Return ids of the servos whose torque a packet may switch on, and is not known to be on."""
     ids = set()
-    goal = protocol.goal_position[0]
-    for write in writes(protocol, packet):
-        for servo in table.meant(write.id, protocol):
-            on = protocol.torque_enable
-            if servo.value("torque_enable") == 1:
-                continue
-            places = servo.places(write.address, write.begin, write.end)
-            if (on in places and packet.params[places[on]]) or None in places or (goal in places and servo.wakes):
-                ids.add(servo.id)
+    on, goal = protocol.torque_enable, protocol.goal_position[0]
+    for servo, write in table.writes(protocol, packet):
+        if servo.value("torque_enable") == 1:
+            continue
+        targets = servo.targets(write.address, len(write.data))
+        switched_on = any(target == on and byte for target, byte in zip(targets, write.data, strict=True))
+        if switched_on or None in targets or (goal in targets and servo.wakes):
+            ids.add(servo.id)
     return ids
 
 
@@ -161,7 +145,8 @@ def beyond(servo: Known) -> dict[str, int]:
 
 
 def _refuse_service(servo: Known, protocol: Protocol, params: bytearray, write: Write, notices: list[Notice]) -> None:
-    data = bytes(params[write.begin : write.end])
+    end = write.begin + len(write.data)
+    data = bytes(params[write.begin : end])
     present = servo.data(write.address, len(data))
     if data == present:
         return
@@ -169,7 +154,7 @@ def _refuse_service(servo: Known, protocol: Protocol, params: bytearray, write: 
         no_register = _NO_REGISTER if protocol.address_size == 1 else 0xFFFF - len(data)
         params[write.at : write.at + protocol.address_size] = no_register.to_bytes(protocol.address_size, "little")
     elif present is not None:
-        params[write.begin : write.end] = present
+        params[write.begin : end] = present
     else:  # the present value is unknown: write to an address without a register, which the servo acknowledges
         params[write.at] = _NO_REGISTER
     names = [name for name, register in servo.profile.registers.items() if register.address == write.address]
@@ -179,36 +164,20 @@ def _refuse_service(servo: Known, protocol: Protocol, params: bytearray, write: 
 
 def _limit(servo: Known, params: bytearray, write: Write, notices: list[Notice], *, service: bool) -> None:
     address = int.from_bytes(params[write.at : write.at + servo.protocol.address_size], "little")
-    filled = servo.filled(address, write.end - write.begin)
-    if filled is not None and all(
-        limited(servo, name, value) == value
-        for name, register, at in filled
-        for value in (register.decode(params[write.begin + at : write.begin + at + register.size]),)
-        for limited in RULES.values()
-    ):
-        return
-    places = servo.places(address, write.begin, write.end)
-    for name, register in servo.ruled:
-        span = range(register.address, register.end)
-        if places.keys().isdisjoint(span):
-            continue
-        present = servo.data(register.address, register.size)
-        data = bytearray(present or bytes(register.size))
-        for place in span:
-            if place in places:
-                data[place - register.address] = params[places[place]]
+    for name, register, places in servo.parts(address, len(write.data)):
+        present = servo.data(register.address, register.size) if None in places else None  # of a partial write
+        kept = present or bytes(register.size)
+        data = bytes(
+            byte if place is None else params[write.begin + place] for byte, place in zip(kept, places, strict=True)
+        )
         value = register.decode(data)
         for rule, limited in RULES.items():
             if service and rule == "service":
                 continue
             if (new := limited(servo, name, value)) != value:
-                whole = all(place in places for place in span)
-                _set_bytes(register, register.encode(new) if whole else present or register.encode(new), params, places)
+                data = present or register.encode(new)
+                for byte, place in zip(data, places, strict=True):
+                    if place is not None:
+                        params[write.begin + place] = byte
                 notices.append(Notice(servo.name, rule, f"{name} {value}: limited to {new}"))
                 value = new
-
-
-def _set_bytes(register: Register, data: bytes, params: bytearray, places: dict[int | None, int]) -> None:
-    for place, byte in enumerate(data, register.address):
-        if place in places:
-            params[places[place]] = byte

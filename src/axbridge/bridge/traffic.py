@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from axbridge.bridge.known import Known, Table, writes
+from axbridge.bridge.known import Known, Table
 from axbridge.bus.protocols import v2
 from axbridge.bus.protocols.packet import BROADCAST, Packet
 from axbridge.bus.protocols.protocol import Protocol
 from axbridge.bus.stats import LineStats, percentile
-from axbridge.config.registers import GROUP_READS, Instruction
+from axbridge.config.registers import Instruction
 from axbridge.virtual.framing import Framing
 
 _MAX_TIMES = 200_000  # reply times that are kept, the latest
@@ -29,30 +29,18 @@ class _ExpectedReply(NamedTuple):
 
 
 class Traffic:
-    """Decodes the bytes of a line, in order.
-
-    Args:
-        table: The known registers; it is kept up to date.
-        news: See `News`.
-
-    Attributes:
-        versions: Dynamixel protocol versions on the line.
-        stats: Counters of each id in the table.
-        questions: Number of instruction packets.
-        alarms: By id, the number of replies with each alarm.
-        errors: By id, the alarm bits of the latest reply.
-        answered: Called for every reply: servo, addresses of its data, and error byte.
-    """
+    """Decodes the bytes of a line, in order, and keeps the table of known registers up to date."""
 
     def __init__(self, table: Table, news: News) -> None:
         self.table, self._on_news = table, news
+        # called for every reply: servo, addresses of its data, and error byte
         self.answered: Callable[[Known, range | None, int], object] = lambda *_: None
         self.versions: Sequence[int] = sorted({servo.protocol.version for servo in table.servos.values()})
         self._instructions, self._replies = Framing(self.versions), Framing(self.versions)
-        self.stats = LineStats()
-        self.questions = 0
-        self.alarms: dict[int, Counter[str]] = {}
-        self.errors: dict[int, int] = {}
+        self.stats = LineStats()  # of each id in the table
+        self.questions = 0  # number of instruction packets
+        self.alarms: dict[int, Counter[str]] = {}  # by id, the number of replies with each alarm
+        self.errors: dict[int, int] = {}  # by id, the alarm bits of the latest reply
         self._times: deque[float] = deque(maxlen=_MAX_TIMES)
         self._sent_at = 0.0
         self._received = 0.0  # s, end of the instruction packet on the line
@@ -85,15 +73,13 @@ class Traffic:
             self.questions += 1
             self._question, self._sent_at, self._received = packet, time, time + received.size * byte
             if packet.intact:
-                self._expected_replies = list(self._expect_replies(protocol, packet))
+                self._expected_replies = self._expect_replies(protocol, packet)
                 for reply in self._expected_replies:
                     self.stats.of(reply.id).asked += self._is_due(reply)
-                for write in writes(protocol, packet):
-                    for servo in self.table.meant(write.id, protocol):
-                        places = servo.places(write.address, write.begin, write.end)
-                        known = [place for place in places if place is not None]
-                        if known:
-                            self._on_news(servo, range(min(known), max(known) + 1), True, time)
+                for servo, write in self.table.writes(protocol, packet):
+                    targets = servo.targets(write.address, len(write.data))
+                    if known := [target for target in targets if target is not None]:
+                        self._on_news(servo, range(min(known), max(known) + 1), True, time)
                 self.table.sent(protocol, packet)
 
     def came(self, data: bytes, time: float) -> None:
@@ -115,10 +101,8 @@ class Traffic:
         """Count expected replies that did not come as lost."""
         for reply in filter(self._is_due, self._expected_replies):
             counts = self.stats.of(reply.id)
-            if self._damaged:
-                counts.corrupt += 1
-            else:
-                counts.timeouts += 1
+            counts.corrupt += self._damaged
+            counts.timeouts += not self._damaged
         self._without_ack |= {reply.id for reply in self._expected_replies if reply.place is None} - self._acknowledging
         self._expected_replies, self._damaged = [], False
 
@@ -140,19 +124,13 @@ class Traffic:
         """Return whether a missing reply counts as lost: a servo may be set not to acknowledge writes."""
         return reply.place is not None or reply.id in self._acknowledging
 
-    def _expect_replies(self, protocol: Protocol, packet: Packet) -> Iterator[_ExpectedReply]:
-        if packet.code in GROUP_READS and packet.id == BROADCAST:
-            for id_, address, length in protocol.reads(packet):
-                if id_ in self.table.servos:
-                    yield _ExpectedReply(id_, range(address, address + length))
-        elif packet.id in self.table.servos and packet.code not in _WITHOUT_REPLY:
-            width, place = protocol.address_size, None
-            if packet.code == Instruction.READ and len(packet.params) == 2 * width:
-                address, length = (int.from_bytes(packet.params[at : at + width], "little") for at in (0, width))
-                place = range(address, address + length)
-            elif packet.code == Instruction.PING:
-                place = range(0)
-            yield _ExpectedReply(packet.id, place)
+    def _expect_replies(self, protocol: Protocol, packet: Packet) -> list[_ExpectedReply]:
+        replies = [
+            _ExpectedReply(id_, range(address, address + length)) for id_, address, length in protocol.asked(packet)
+        ]
+        if not replies and packet.code not in _WITHOUT_REPLY:
+            replies = [_ExpectedReply(packet.id, range(0) if packet.code == Instruction.PING else None)]
+        return [reply for reply in replies if reply.id in self.table.servos]
 
     def _answer(self, packet: Packet, time: float) -> None:
         servo, counts = self.table.servos[packet.id], self.stats.of(packet.id)

@@ -14,12 +14,11 @@ from typing import Annotated
 
 import typer
 
-from axbridge.bridge.black_box import BlackBox
+from axbridge.bridge.black_box import BlackBox, in_words
 from axbridge.bridge.bridge import Bridge, only_bus
 from axbridge.bridge.gaps import Gaps, Readers
 from axbridge.bridge.relay import Packets, Relay
 from axbridge.bridge.rules import Notice
-from axbridge.bridge.summary import in_words
 from axbridge.bus.line_lock import BusLock
 from axbridge.bus.port import Port
 from axbridge.bus.port_name import is_served

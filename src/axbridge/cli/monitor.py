@@ -1,11 +1,11 @@
-"""`axbridge monitor`: show all servos live; with a model also the causes of deviations."""
+"""`axbridge monitor`: show all servos live."""
 
 from __future__ import annotations
 
 import math
 import sys
 import time
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, suppress
 from typing import Annotated, Any
 
 from rich.live import Live
@@ -21,14 +21,11 @@ from axbridge.bus.stats import wire_time
 from axbridge.cli.app import DONE, HARDWARE, app, emit_json, note
 from axbridge.cli.exit import Terminated
 from axbridge.cli.off import buses_of
-from axbridge.cli.options import BaudOption, EngineOption, JsonOption, PortOption, check_needs, shared
+from axbridge.cli.options import BaudOption, JsonOption, PortOption, shared
 from axbridge.cli.progress import progress
 from axbridge.config.profile import HOT_MARGIN, FirmwareProfile
 from axbridge.config.rig import Rig
-from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError, RigError
-from axbridge.robot.twin.residuals import REMEDIES
-from axbridge.robot.twin.twin import PassiveTwin
-from axbridge.sim.engines.choice import with_usual_engine
+from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError
 from axbridge.units import VOLT_PER_COUNT
 
 _PERIOD = 0.02  # s: 50 Hz
@@ -36,7 +33,6 @@ _REDRAW = 0.2  # s
 _COLUMNS = ("servo", "id", "position", "speed", "load", "V", "°C", "torque limit", "errors", "loss")
 _OF_JOINTS = {"position": "position °", "speed": "speed °/s", "load": "load %"}
 _TEXTS = {"servo", "errors"}
-_LATEST = 5  # number of causes below the table
 _LOSSY = 0.001  # share of lost packets above which the cell is coloured
 
 
@@ -44,22 +40,16 @@ _LOSSY = 0.001  # share of lost packets above which the cell is coloured
 def monitor(
     port: PortOption = None,
     rig: Annotated[str | None, shared("--rig", "Read its servos.")] = None,
-    model: Annotated[str | None, shared("--model", "Simulate the rig with it, and print why servos differ.")] = None,
-    engine: EngineOption = None,
     baud: BaudOption = 1_000_000,
     duration: Annotated[float, shared("--duration", "0: until Ctrl-C.", min=0.0)] = 0.0,
     json: JsonOption = False,
 ) -> int:
     """Read all servos of a line 50 times a second and show them in a table. It writes nothing to them.
 
-    With --model it simulates the goals in the servos' registers, and prints why a servo differs from its model.
-
-    In a pipe or with --json it prints one table after --duration (default: 1 s); reasons to a pipe at once, until
-    Ctrl-C. The exit code is 3 if a servo does not answer.
+    In a pipe or with --json it prints one table after --duration (default: 1 s). The exit code is 3 if a servo does
+    not answer.
     """
-    check_needs(rig, model=model)
     live = sys.stdout.isatty() and not json
-    twin, causes = None, list[dict[str, Any]]()
     with ExitStack() as stack:
         scales, lines = _scales(rig), list[_Line]()
         for expected in buses_of(port, rig, baud):
@@ -77,14 +67,9 @@ def monitor(
             if not servos:
                 raise BusError(f"{bus.port_name}: no servo answers", f"run `axbridge doctor --port {bus.port_name}`")
             lines.append(_Line(bus, servos, scales))
-        if model is not None and rig is not None:
-            with progress("building the simulation", quiet=json):
-                twin = stack.enter_context(closing(_twin_of(rig, model, engine, lines)))
-        seconds = duration or (math.inf if live or (twin is not None and not json) else 1.0)
-        _watch(lines, twin, causes, seconds, live=live, print_causes=not (live or json))
+        _watch(lines, duration or (math.inf if live else 1.0), live=live)
     if json:
-        document = {"lines": [line.document() for line in lines]}
-        emit_json("monitor-1", document | ({} if model is None else {"causes": causes}))
+        emit_json("monitor-1", {"lines": [line.document() for line in lines]})
     elif not live:
         for line in lines:
             for row in (_columns(scales), *(row for row, _ in line.rows())):
@@ -192,18 +177,8 @@ def _brief(fault: BusError) -> str:
     return next((text for kind, text in words.items() if isinstance(fault, kind)), fault.message)
 
 
-def _twin_of(rig: str, model: str, engine: str | None, lines: list[_Line]) -> PassiveTwin:
-    loaded = with_usual_engine(Rig.load(rig), engine).with_model(model)
-    if loaded.world is None:
-        raise RigError(loaded.path, "world", "there is no body to simulate", 'add [world] urdf = "…"')
-    return PassiveTwin(loaded, {bus.name: line.bus for bus, line in zip(loaded.buses, lines, strict=True)})
-
-
-def _watch(
-    lines: list[_Line], twin: PassiveTwin | None, causes: list[dict[str, Any]], seconds: float,
-    *, live: bool, print_causes: bool,
-) -> None:  # fmt: skip
-    """Read all lines for `seconds`, or until Ctrl-C; append the twin's causes to `causes`."""
+def _watch(lines: list[_Line], seconds: float, *, live: bool) -> None:
+    """Read all lines for `seconds`, or until Ctrl-C."""
     begun = due = drawn = time.monotonic()
     with Live(transient=False, auto_refresh=False) if live else ExitStack() as screen:
         try:
@@ -212,28 +187,19 @@ def _watch(
                 time.sleep(max(due - time.monotonic(), 0))
                 for line in lines:
                     line.result = line.cycle.receive()
-                states = {name: state for line in lines for name, state in line.result.states.items()}
-                for cause, name in () if twin is None else twin.update(time.monotonic(), states):
-                    causes.append({"time": time.monotonic() - begun, "servo": name, "cause": cause})
-                    if print_causes:
-                        print(_in_words(causes[-1]), flush=True)
                 if isinstance(screen, Live) and time.monotonic() - drawn > _REDRAW:
                     drawn = time.monotonic()
-                    screen.update(_table(lines, causes), refresh=True)
+                    screen.update(_table(lines), refresh=True)
         except KeyboardInterrupt as end:
             if not live or isinstance(end, Terminated):
                 raise
 
 
-def _in_words(cause: dict[str, Any]) -> str:
-    return "{time:7.1f} s  {servo}: {cause} ({remedy})".format(**cause, remedy=REMEDIES[cause["cause"]])
-
-
-def _table(lines: list[_Line], causes: list[dict[str, Any]]) -> Table:
+def _table(lines: list[_Line]) -> Table:
     table = Table(box=None, padding=(0, 1, 0, 0), caption_justify="left", header_style="bold underline")
     for name in _columns(lines[0].scales):  # narrow columns: 18 servos fit on 80 x 24
         table.add_column(name.replace(" ", "\n"), no_wrap=True, justify="left" if name in _TEXTS else "right")
-    table.caption = Text("\n".join([*(line.caption() for line in lines), *map(_in_words, causes[-_LATEST:])]))
+    table.caption = Text("\n".join(line.caption() for line in lines))
     for row, wrong in (entry for line in lines for entry in line.rows()):
         table.add_row(*(Text(cell, "bold red" if place in wrong else "") for place, cell in enumerate(row)))
     return table

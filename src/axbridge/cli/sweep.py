@@ -12,7 +12,7 @@ from axbridge.cli.options import EngineOption, ForceOption, JsonOption, RigArgum
 from axbridge.cli.progress import progress
 from axbridge.config.rig import Rig
 from axbridge.files import check_new, write_whole
-from axbridge.learn.sweep import SweepRow, header, parse_axes
+from axbridge.learn.sweep import Figures, header, parse_axes
 from axbridge.learn.sweep import sweep as measured
 
 
@@ -41,10 +41,8 @@ def sweep(
     if out is not None:
         write_whole(out, "".join(",".join(cells) + "\n" for cells in _table(rows, "{!r}")))
     lines = [*lined_up(_table(rows, "{:.4g}"), str.rjust), *([] if out is None else [f"wrote {out}"])]
-    figures = [{**row.values, **row.figures} for row in rows]
-    report("sweep-1", {"rig": rig, "metric": metric, "rows": figures}, lines, json=json)
+    report("sweep-1", {"rig": rig, "metric": metric, "rows": rows}, lines, json=json)
 
 
-def _table(rows: list[SweepRow], form: str) -> list[list[str]]:
-    head = [header(name) for name in (*rows[0].values, *rows[0].figures)]
-    return [head, *([form.format(value) for value in (*row.values.values(), *row.figures.values())] for row in rows)]
+def _table(rows: list[Figures], form: str) -> list[list[str]]:
+    return [list(map(header, rows[0])), *([form.format(value) for value in row.values()] for row in rows)]

@@ -479,7 +479,7 @@ def conduct(robot: Robot, servo: str, recorder: Recorder, period: float, progres
     robot[servo].goto(0.0, _APPROACH)
     with RobotRecorder(robot, recorder) as log:
         run = ExperimentRun(robot, log, [servo], robot.basic_time_step, progress)
-        command = run.servos[servo].servo.set_position
+        command = run.servos[servo].set_position
         command(0.0)
         run.segment("rest", 0.3, kind="rest")
         command(_STEP)

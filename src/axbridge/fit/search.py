@@ -23,7 +23,7 @@ from axbridge.errors import AxBridgeError, Remedy
 from axbridge.fit.least_squares import polish
 from axbridge.fit.prediction import COARSE, FINE, HUBER, predicted
 from axbridge.fit.unknowns import Space
-from axbridge.pool import WITHOUT_MAIN, workers
+from axbridge.pool import workers
 from axbridge.servo.columns import Param
 from axbridge.sim.runs import Runs
 
@@ -160,7 +160,7 @@ def executor(where: str | Mapper | None = None) -> Iterator[Mapper]:
     if callable(where):
         yield where
         return
-    with workers(where, prepare=_import_cma_without_plots, context=WITHOUT_MAIN) as pool:
+    with workers(where, prepare=_import_cma_without_plots) as pool:
         yield pool
 
 

@@ -157,7 +157,8 @@ class Randomisation:
 
     def __post_init__(self) -> None:
         for name, given, kind in (("parameters", self.parameters, Parameters), ("supplies", self.supplies, Supply)):
-            if isinstance(given, kind) or not all(isinstance(item, kind) for item in _listed(given, name)):
+            listed = isinstance(given, Sequence) and not isinstance(given, str)
+            if not (listed and all(isinstance(item, kind) for item in given)):
                 why = f"{name} is a list of {kind.__name__}, not {given!r}"
                 raise UsageError(why, f"write {name}=[{kind.__name__}(...)]")
         if not isinstance(self.line, LineQuality):
@@ -215,12 +216,6 @@ class Randomisation:
         """Return packet loss and late replies as faults of the virtual bus, as in ``drop=0.05``."""
         shares = {"drop": self.line.loss, "late": self.line.late}
         return ",".join(f"{name}={share:g}" for name, share in shares.items() if share > 0)
-
-
-def _listed(given: object, name: str) -> Sequence[object]:
-    if not isinstance(given, Sequence) or isinstance(given, str):
-        raise UsageError(f"{name} is a list, not {given!r}", f"write {name}=[...]")
-    return given
 
 
 def _check_range(name: str, ends: object) -> None:

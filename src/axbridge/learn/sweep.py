@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields
-from typing import NamedTuple
 
 import numpy as np
 
@@ -18,7 +16,7 @@ from axbridge.errors import UsageError, nearest
 from axbridge.learn.variation import SHORT, changed, check_name
 from axbridge.motion.gait import Gait
 from axbridge.motion.walking import WalkOutcome, walk
-from axbridge.pool import results
+from axbridge.pool import workers
 from axbridge.robot.open import open_robot
 from axbridge.robot.robot import Robot
 
@@ -36,62 +34,41 @@ _UNITS = {  # ASCII, for the headers of tables
     "sensor.latency_ms": "ms",
     "speed": "m/s",
 }
-_RANGE = 3  # parts of a range: from, to, count
 _STEP, _FALL = math.radians(45), math.radians(90)
 _SECONDS = 1.5
 _SAMPLE = 5.0  # ms
+_FORM = "write NAME=VALUE,VALUE,… or NAME=FROM:TO:COUNT, each with its own --over"
 
 Figures = dict[str, float]
-
-
-class SweepJob(NamedTuple):
-    """One measurement: a rig, the changed values, and the metric."""
-
-    rig: Rig
-    values: tuple[tuple[str, float], ...]
-    metric: str
-    seed: int
-
-
-class SweepRow(NamedTuple):
-    """Changed values and measured figures, by name; NaN for a missing figure."""
-
-    values: Mapping[str, float]
-    figures: Figures
+Job = tuple[Rig, Figures, str, int]  # a rig, the changed values by name, the metric and the seed
 
 
 def parse_axes(items: Sequence[str]) -> dict[str, tuple[float, ...]]:
-    """Parse axes ``friction=0.02,0.05`` and ``latency=0:40:5`` (from, to, count), also several with commas between.
+    """Parse axes ``friction=0.02,0.05`` and ``latency=0:40:5`` (from, to, count).
 
     Raises:
         UsageError: an axis is malformed, unknown or given twice.
     """
     axes: dict[str, tuple[float, ...]] = {}
     for item in items:
-        for part in re.split(r",(?=[A-Za-z_.]+=)", item):
-            name, equals, text = part.partition("=")
-            values = tuple(_numbers(part, text)) if equals and text else ()
-            if not values:
-                raise UsageError(f"{part!r} is no axis", "write NAME=VALUE,VALUE,… or NAME=FROM:TO:COUNT")
-            if name in axes:
-                raise UsageError(f"{name} is given twice", "give all its values in one list")
-            check_name(name, "seed")
-            if name == "seed" and not all(value >= 0 and value.is_integer() for value in values):
-                raise UsageError(f"{part!r}: a seed is a whole number, at least 0", "write seed=0,1,2")
-            axes[name] = values
+        name, _, text = item.partition("=")
+        try:
+            values = tuple(value for word in text.split(",") for value in _numbers(*word.split(":")))
+        except (TypeError, ValueError) as failure:
+            raise UsageError(f"{item!r} is no axis", _FORM) from failure
+        if not values:
+            raise UsageError(f"{item!r} is no axis", _FORM)
+        if name in axes:
+            raise UsageError(f"{name} is given twice", "give all its values in one list")
+        check_name(name, "seed")
+        if name == "seed" and not all(value >= 0 and value.is_integer() for value in values):
+            raise UsageError(f"{item!r}: a seed is a whole number, at least 0", "write seed=0,1,2")
+        axes[name] = values
     return axes
 
 
-def _numbers(part: str, text: str) -> Iterator[float]:
-    try:
-        for word in text.split(","):
-            ends = word.split(":")
-            if len(ends) == _RANGE:
-                yield from np.linspace(float(ends[0]), float(ends[1]), int(ends[2])).tolist()
-            else:
-                yield float(word)
-    except ValueError as failure:
-        raise UsageError(f"{part!r}: {failure}", "write NAME=VALUE,VALUE,… or NAME=FROM:TO:COUNT") from failure
+def _numbers(first: str, last: str | None = None, count: str = "") -> list[float]:
+    return [float(first)] if last is None else np.linspace(float(first), float(last), int(count)).tolist()
 
 
 def header(name: str) -> str:
@@ -108,11 +85,12 @@ def sweep(
     seed: int = 0,
     where: str | None = None,
     report: Callable[[int, int], None] = lambda _done, _all: None,
-) -> list[SweepRow]:
-    """Measure every combination of the axes' values, in the order of the axes; the last axis varies fastest.
+) -> list[Figures]:
+    """Measure every combination of the axes' values, the last axis fastest; return its values and figures.
 
-    `metric` is one of `METRICS`, or one figure of it as in ``walk.distance``. `where` is ``dask://HOST:PORT``, or None
-    for the cores of this machine. `report` is called with the numbers of finished and of all measurements.
+    `metric` is one of `METRICS`, or one figure of it as in ``walk.distance``; an unknown figure is NaN.
+    `where` is ``dask://HOST:PORT``, or None for the cores of this machine. `report` is called with the
+    numbers of finished and of all measurements.
 
     Raises:
         UsageError: an unknown metric or figure.
@@ -123,24 +101,26 @@ def sweep(
         raise UsageError(f"there is no metric {metric!r}", known)
     if figure and figure not in METRICS[kind][1]:
         raise UsageError(f"{kind} has no figure {figure!r}", f"it has: {', '.join(METRICS[kind][1])}")
-    jobs = []
+    jobs: list[Job] = []
     for combination in itertools.product(*axes.values()):
         values = dict(zip(axes, combination, strict=True))
         changed(rig, values)  # impossible values raise before the work begins
-        jobs.append(SweepJob(rig, tuple(values.items()), metric, int(values.get("seed", seed))))
-    rows: list[SweepRow | None] = [None] * len(jobs)
+        jobs.append((rig, values, metric, int(values.get("seed", seed))))
+    rows: list[Figures] = []
     report(0, len(jobs))
-    for done, (index, figures_of) in enumerate(results(figures, jobs, where), 1):
-        rows[index] = SweepRow(dict(jobs[index].values), figures_of)
-        report(done, len(jobs))
-    return [row for row in rows if row is not None]
+    with workers(where, most=len(jobs)) as pool:
+        for (_, values, *_), measured in zip(jobs, pool(figures, jobs), strict=True):
+            rows.append(values | measured)
+            report(len(rows), len(jobs))
+    return rows
 
 
-def figures(job: SweepJob) -> Figures:
+def figures(job: Job) -> Figures:
     """Measure one robot."""
-    kind, _, figure = job.metric.partition(".")
-    values = METRICS[kind][0](changed(job.rig, dict(job.values)), job.seed)
-    return {figure: values[figure]} if figure else values
+    rig, values, metric, seed = job
+    kind, _, figure = metric.partition(".")
+    measured = METRICS[kind][0](changed(rig, values), seed)
+    return {figure: measured[figure]} if figure else measured
 
 
 def _walk(rig: Rig, seed: int) -> Figures:

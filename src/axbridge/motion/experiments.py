@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from axbridge import minimum_jerk
+from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
 from axbridge.errors import BusError, UsageError, warn
 from axbridge.files import check_new
@@ -52,45 +53,14 @@ class Conducted:
     origin: Mapping[str, str]  # see `Robot.origin`
 
 
-def check_reach(servo: Servo, name: str, angles: Sequence[float]) -> None:
+def _check_reach(servo: Servo, angles: Sequence[float]) -> None:
     """Raise UsageError for angles (rad) beyond a servo's limits, before any motion."""
     low, high = servo.min_position, servo.max_position
     for angle in angles:
         if not low - 1e-9 <= angle <= high + 1e-9:
             limits = f"{math.degrees(low):.0f}° to {math.degrees(high):.0f}°"
-            why = f"{math.degrees(angle):.0f}° is beyond the limits of {name}: {limits}"
+            why = f"{math.degrees(angle):.0f}° is beyond the limits of {servo.name}: {limits}"
             raise UsageError(why, "choose smaller angles, or widen min_position and max_position in the rig")
-
-
-class Driven:
-    """A servo that an experiment moves."""
-
-    def __init__(self, run: ExperimentRun, servo: Servo) -> None:
-        self._run, self.name, self.servo = run, servo.name, servo
-        self.turning = False
-
-    def limit_torque(self, share: float) -> None:
-        """Limit the torque to a share of the servo's largest, from now on."""
-        self.servo.set_available_torque(self.servo.max_torque * share)
-
-    def turn(self, duty: float) -> None:
-        """Turn endlessly at a duty of -1..1, open loop."""
-        if not self.turning:
-            self.turning = True
-            self.servo.set_duty(0.0)
-            self._run.step(EEPROM_PAUSE_MS)
-        self.servo.set_duty(duty)
-
-    def cool(self) -> None:
-        """Wait with torque off until a warm servo has cooled, for at most `PATIENCE`."""
-        if not self.servo.state.temperature >= WARM:
-            return
-        self.servo.torque_off()
-        self._run.log.event("cooling", temperature=self.servo.state.temperature)
-        until = self._run.log.time + PATIENCE
-        while self.servo.state.temperature > COOL and self._run.log.time < until:
-            self._run.step(500.0)
-            self._run.progress(f"cooling, {self.servo.state.temperature:.0f} °C", 0.0)
 
 
 class ExperimentRun:
@@ -100,7 +70,8 @@ class ExperimentRun:
         self, robot: Robot, log: RobotRecorder, names: Sequence[str], tick_ms: float, progress: Progress
     ) -> None:
         self.robot, self.log, self.tick_ms, self.progress = robot, log, tick_ms, progress
-        self.servos = {name: Driven(self, servo) for name, servo in robot.driven().items() if name in names}
+        self.servos = {name: servo for name, servo in robot.driven().items() if name in names}
+        self.wheels: set[str] = set()  # servos in wheel mode
         self._trajectory = TrajectoryTime()
 
     @property
@@ -120,6 +91,25 @@ class ExperimentRun:
             reached = self.robot.goto(places, duration)
         if not reached:
             self.step(self.tick_ms)  # ends the experiment if the robot was closed or stopped
+
+    def turn(self, servo: Servo, duty: float) -> None:
+        """Turn a servo endlessly at a duty of -1..1, open loop."""
+        if servo.name not in self.wheels:
+            self.wheels.add(servo.name)
+            servo.set_duty(0.0)
+            self.step(EEPROM_PAUSE_MS)
+        servo.set_duty(duty)
+
+    def cool(self, servo: Servo) -> None:
+        """Wait with torque off until a warm servo has cooled, for at most `PATIENCE`."""
+        if not servo.state.temperature >= WARM:
+            return
+        servo.torque_off()
+        self.log.event("cooling", temperature=servo.state.temperature)
+        until = self.log.time + PATIENCE
+        while servo.state.temperature > COOL and self.log.time < until:
+            self.step(500.0)
+            self.progress(f"cooling, {servo.state.temperature:.0f} °C", 0.0)
 
     def segment(self, name: str, duration: float, motion: Callable[[float], None] | None = None, **facts: Any) -> None:
         """Run and record for `duration` s; call `motion(t)`, if given, before each step with the segment's time, s."""
@@ -223,7 +213,7 @@ def check(name: str, robot: Robot, servo: str | None = None, options: Options | 
         return tuple(_sources(robot, servo, options))
     chosen = servo or next(iter(robot))
     experiment = EXPERIMENTS[name]
-    check_reach(robot[chosen], chosen, experiment.angles(options, robot[chosen]))
+    _check_reach(robot[chosen], experiment.angles(options, robot[chosen]))
     for register in experiment.registers:
         robot[chosen].read(register)
     return (chosen,)
@@ -260,11 +250,11 @@ def step_and_fall(
     def motion(run: ExperimentRun) -> None:
         arm = run.servos[servo]
         run.approach({servo: 0.0})
-        arm.servo.set_position(0.0)
+        arm.set_position(0.0)
         run.segment("rest", 0.5, kind="rest")
-        arm.servo.set_position(target)
+        arm.set_position(target)
         run.segment("step", 1.5, kind="step", start=0.0, target=target)
-        arm.servo.torque_off()
+        arm.torque_off()
         run.segment("fall", 1.5, kind="fall", start=target)
 
     return _run(motion, robot, [servo], recorder, 20.0, progress).whole
@@ -287,51 +277,50 @@ def _run(
             motion(run)
             complete = True
     finally:
-        for driven in run.servos.values():
-            if driven.turning and not robot.closed:
-                try:  # back to joint mode, limp
-                    driven.servo.restore()
-                except BusError as failure:  # the motion's own error is raised; restore the other servos, too
-                    warn(f"servo {driven.name!r} is not in joint mode again: {failure.message}")
-    for driven in run.servos.values() if complete else ():
-        driven.servo.torque_off()
+        for name in () if robot.closed else run.wheels:
+            try:  # back to joint mode, limp
+                run.servos[name].restore()
+            except BusError as failure:  # the motion's own error is raised; restore the other servos, too
+                warn(f"servo {name!r} is not in joint mode again: {failure.message}")
+    for servo in run.servos.values() if complete else ():
+        servo.torque_off()
     return Conducted(complete, log.steps, log.late, log.slipped, log.unanswered, robot.origin)
 
 
-def _step(run: ExperimentRun, arm: Driven, options: Options) -> None:
+def _step(run: ExperimentRun, arm: Servo, options: Options) -> None:
     """Rest at 0 rad, step to each angle and back."""
     run.approach({arm.name: 0.0})
     if options.speed:
-        arm.servo.set_velocity(options.speed)
-    arm.servo.set_position(0.0)
+        arm.set_velocity(options.speed)
+    arm.set_position(0.0)
     run.segment("rest", 1.0, kind="rest")
     for angle in _angles(options):
-        arm.cool()
+        run.cool(arm)
         for start, target, part in ((0.0, angle, "step to"), (angle, 0.0, "step back from")):
-            arm.servo.set_position(target)
+            arm.set_position(target)
             name = f"{part} {math.degrees(angle):.0f}°"
             run.segment(name, options.duration, kind="step", start=start, target=target)
 
 
-def _fall(run: ExperimentRun, arm: Driven, options: Options) -> None:
+def _fall(run: ExperimentRun, arm: Servo, options: Options) -> None:
     """Move to each angle gently, hold, switch torque off."""
     for angle in _heights(options):
-        arm.cool()
+        run.cool(arm)
         run.segment("lift", 1.5, _ramp(arm, angle, 1.2), kind="lift")
-        arm.servo.torque_off()
+        arm.torque_off()
         run.segment(f"fall from {math.degrees(angle):.0f}°", options.duration, kind="fall", start=angle)
 
 
 def _swing(
     name: str, kind: str, seconds: Callable[[Options], float], phase: Callable[[Options, float], float]
-) -> Callable[[ExperimentRun, Driven, Options], None]:
+) -> Callable[[ExperimentRun, Servo, Options], None]:
     """Return a periodic motion to both sides: amplitude times the sine of `phase` (rad) at each time (s)."""
 
-    def swing(run: ExperimentRun, arm: Driven, options: Options) -> None:
+    def swing(run: ExperimentRun, arm: Servo, options: Options) -> None:
         run.approach({arm.name: 0.0})
-        size = options.swing(arm.servo)
+        size = options.swing(arm)
         facts = {"low": options.low, "high": options.high} if kind == "chirp" else {}
-        goto = arm.servo.set_position
+        goto = arm.set_position
         run.segment(name, seconds(options), lambda t: goto(size * math.sin(phase(options, t))), kind=kind, **facts)
 
     return swing
@@ -347,53 +336,57 @@ def _chirp_phase(options: Options, t: float) -> float:
     return 2 * math.pi * (options.low * t + rate * t * t / 2)
 
 
-def _lift_and_drop(run: ExperimentRun, arm: Driven, options: Options) -> None:
+def _lift_and_drop(run: ExperimentRun, arm: Servo, options: Options) -> None:
     """Lift slowly to each angle, hold, switch torque off."""
     for angle in _angles(options):
-        arm.cool()
+        run.cool(arm)
         run.segment("lift", 2.0, _ramp(arm, angle, 2.0), kind="lift")
         run.segment("hold", 1.0, kind="hold", start=angle, target=angle)
-        arm.servo.torque_off()
+        arm.torque_off()
         run.segment("fall", max(options.duration, 2.0), kind="fall", start=angle)
 
 
-def _duty(run: ExperimentRun, arm: Driven, options: Options) -> None:
+def _duty(run: ExperimentRun, arm: Servo, options: Options) -> None:
     """Step the duty in wheel mode in both directions; the arm must be free to turn endlessly."""
     for duty in options.duties:
         for sign in (1, -1):
-            arm.cool()
-            arm.turn(sign * duty)
+            run.cool(arm)
+            run.turn(arm, sign * duty)
             run.segment(f"duty {sign * duty:+.0%}", options.duration, kind="duty", duty=sign * duty)
-            arm.turn(0.0)
+            run.turn(arm, 0.0)
             run.segment("coast", 0.5, kind="coast")
 
 
-def _stall(run: ExperimentRun, arm: Driven, options: Options) -> None:
+def _stall(run: ExperimentRun, arm: Servo, options: Options) -> None:
     """Push against a stop, or the arm's weight, with stepped torque limits, which also make the approach gentle."""
     angle = _angles(options)[0]
     for duty in options.duties:
-        arm.cool()
-        arm.limit_torque(duty)
-        arm.servo.set_position(angle)
+        run.cool(arm)
+        _limit_torque(arm, duty)
+        arm.set_position(angle)
         run.segment(f"limit {duty:.0%}", options.duration, kind="stall", limit=duty, target=angle)
-    arm.limit_torque(1.0)
+    _limit_torque(arm, 1.0)
 
 
-def _torque_speed(run: ExperimentRun, arm: Driven, options: Options) -> None:
+def _torque_speed(run: ExperimentRun, arm: Servo, options: Options) -> None:
     """Spin up from rest at each duty: torque is inertia times acceleration at each speed."""
     for sign in (1, -1):
         for duty in options.duties:
-            arm.cool()
-            arm.turn(0.0)
+            run.cool(arm)
+            run.turn(arm, 0.0)
             run.segment("rest", 1.0, kind="rest")
-            arm.turn(sign * duty)
+            run.turn(arm, sign * duty)
             run.segment(f"spin up {sign * duty:+.0%}", options.duration, kind="duty", duty=sign * duty)
 
 
-def _ramp(arm: Driven, target: float, seconds: float) -> Callable[[float], None]:
+def _limit_torque(servo: Servo, share: float) -> None:
+    servo.set_available_torque(servo.max_torque * share)
+
+
+def _ramp(arm: Servo, target: float, seconds: float) -> Callable[[float], None]:
     """Return a motion at constant speed from the present position to `target`, rad, in `seconds`."""
-    begin = arm.servo.state.position
-    return lambda t: arm.servo.set_position(begin + (target - begin) * min(1.0, t / seconds))
+    begin = arm.state.position
+    return lambda t: arm.set_position(begin + (target - begin) * min(1.0, t / seconds))
 
 
 def _heights(options: Options, _servo: Servo | None = None) -> tuple[float, ...]:
@@ -429,28 +422,29 @@ def _sources(robot: Robot, servo: str | None, options: Options) -> dict[str, Tra
     if not commanded:
         raise UsageError(f"{recording.path} holds no commands", "give a recording that does")
     for name, track in commanded.items():
-        check_reach(robot[name], name, (float(np.nanmin(track.command)), float(np.nanmax(track.command))))
+        _check_reach(robot[name], (float(np.nanmin(track.command)), float(np.nanmax(track.command))))
     return commanded
 
 
 def _replay(run: ExperimentRun, tracks: Mapping[str, Track], options: Options) -> None:
     """Repeat the commands of a recording at their times, after a gentle approach to the start positions."""
     assert options.source is not None  # checked by `_sources`
-    plans = [_ReplayedServo(run.servos[name], track) for name, track in tracks.items()]
-    run.approach({plan.driven.name: plan.first for plan in plans if tracks[plan.driven.name].enabled[0]})
+    goals = {name: _goals(track) for name, track in tracks.items()}
+    run.approach({name: float(own[0]) for name, own in goals.items() if tracks[name].enabled[0]})
     start = min(float(track.time[0]) for track in tracks.values())
     end = max(float(track.time[-1]) for track in tracks.values())
     half = run.tick_ms * 0.5e-3  # commands due within half a period are sent now
     parts = deque(_parts(options.source, {track.name: name for name, track in tracks.items()}))
     if not parts or parts[0].start > start + half:
         parts.appendleft(Segment("replay", start, end, {"kind": "replay"}))
-    offset = run.time - start
+    offset, limits = run.time - start, {name: [math.nan, math.nan] for name in tracks}
     while (now := run.time - offset) < end - half:
         while parts and parts[0].start <= now + half:
             part = parts.popleft()
             run.mark(part.name, **part.data)
-        for plan in plans:
-            plan.command(now + half)
+        for name, track in tracks.items():
+            index = max(int(np.searchsorted(track.time, now + half, side="right")) - 1, 0)
+            _repeat(run.servos[name], track, index, float(goals[name][index]), limits[name])
         run.advance()
         run.progress("replay", (now - start) / (end - start))
 
@@ -468,38 +462,32 @@ def _parts(source: Recording, names: Mapping[str, str]) -> list[Segment]:
     return parts
 
 
-class _ReplayedServo:
-    """A servo that repeats a track; `first` is its first goal, rad."""
+def _goals(track: Track) -> FloatArray:
+    """Return the goals of a track, rad, (n,); an unknown one is the last known one."""
+    known = np.flatnonzero(~np.isnan(track.command))
+    latest = known[np.clip(np.searchsorted(known, np.arange(len(track)), side="right") - 1, 0, None)]
+    return track.command[latest]
 
-    def __init__(self, driven: Driven, track: Track) -> None:
-        self.driven, self._track = driven, track
-        known = np.flatnonzero(~np.isnan(track.command))
-        latest = known[np.clip(np.searchsorted(known, np.arange(len(track)), side="right") - 1, 0, None)]
-        self._goals = track.command[latest]  # an unknown goal is the last known one
-        self.first = float(self._goals[0])
-        self._limits = (math.nan, math.nan)
 
-    def command(self, time: float) -> None:
-        """Set torque, limits and goal of the track at `time`, s on its clock."""
-        track = self._track
-        index = max(int(np.searchsorted(track.time, time, side="right")) - 1, 0)
-        if not track.enabled[index]:
-            if self.driven.servo.torque_enabled:
-                self.driven.servo.torque_off()
-            return
-        limits = float(track.speed_limit[index]), float(track.torque_limit[index])
-        setters = (self.driven.servo.set_velocity, self.driven.limit_torque)
-        for value, before, limit in zip(limits, self._limits, setters, strict=True):
-            if not math.isnan(value) and value != before:
-                limit(value)
-        self._limits = limits
-        self.driven.servo.set_position(float(self._goals[index]))
+def _repeat(servo: Servo, track: Track, index: int, goal: float, limits: list[float]) -> None:
+    """Set torque, goal and changed limits of a sample; `limits`: those set, of speed and torque."""
+    if not track.enabled[index]:
+        if servo.torque_enabled:
+            servo.torque_off()
+        return
+    speed, torque = float(track.speed_limit[index]), float(track.torque_limit[index])
+    if not math.isnan(speed) and speed != limits[0]:
+        servo.set_velocity(speed)
+    if not math.isnan(torque) and torque != limits[1]:
+        _limit_torque(servo, torque)
+    limits[:] = speed, torque
+    servo.set_position(goal)
 
 
 class Experiment(NamedTuple):
     """One experiment: its motion of one servo, the goals that it needs, rad, and the registers that it needs."""
 
-    motion: Callable[[ExperimentRun, Driven, Options], None]
+    motion: Callable[[ExperimentRun, Servo, Options], None]
     angles: Callable[[Options, Servo], tuple[float, ...]]
     registers: tuple[str, ...] = ()
 

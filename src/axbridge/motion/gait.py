@@ -11,13 +11,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
-from axbridge.config.rig_tables import ServoConfig
 from axbridge.config.urdf import Tree
 from axbridge.errors import RigError, UsageError, require
 from axbridge.rotations import about
@@ -217,36 +215,22 @@ _ROUNDS = 3  # iterations of the torso's position until the whole robot's centre
 class Gait:
     """Parameters of a walk. The defaults suit the rig `bioloid` with the servo models `ax12` and `lima2009`.
 
-    Attributes:
-        steps: Number of steps; a further step closes the feet.
-        period: Time of two steps, s.
-        step_length: Length of each step, m; negative is backwards.
-        side_step: Distance of two steps to the left, m; negative is to the right.
-        turn: Turn of two steps to the left, rad; negative is to the right.
-        step_height: Largest height of a foot, m.
-        double_support: Share of a step in which both feet stand, 0..1.
-        lower: How much lower the torso is than in the standing pose, m.
-        zmp_ahead: Distance of the zero-moment point ahead of the standing ankle, m.
-        zmp_inward: Distance of the zero-moment point inward of the standing ankle, m.
-        made_up: Share of the servos' expected lag and yielding that is added to their goals.
-        feedback: Share of the torso's lean and heading error, measured by an IMU, that the hips correct;
-            0 = none, 0.3 is enough.
-
     Raises:
         UsageError: a value that is invalid for a walk.
     """
 
-    steps: int = 12
-    period: float = 1.3
-    step_length: float = 0.04
-    side_step: float = 0.0
-    turn: float = 0.0
-    step_height: float = 0.016
-    double_support: float = 0.3
-    lower: float = 0.012
-    zmp_ahead: float = 0.005
-    zmp_inward: float = 0.0075
-    made_up: float = 1.0
+    steps: int = 12  # a further step closes the feet
+    period: float = 1.3  # time of two steps, s
+    step_length: float = 0.04  # of each step, m; negative is backwards
+    side_step: float = 0.0  # distance of two steps to the left, m; negative is to the right
+    turn: float = 0.0  # of two steps to the left, rad; negative is to the right
+    step_height: float = 0.016  # largest height of a foot, m
+    double_support: float = 0.3  # share of a step in which both feet stand, 0..1
+    lower: float = 0.012  # how much lower the torso is than in the standing pose, m
+    zmp_ahead: float = 0.005  # distance of the zero-moment point ahead of the standing ankle, m
+    zmp_inward: float = 0.0075  # the same inward
+    made_up: float = 1.0  # share of the servos' expected lag and yielding, added to their goals
+    # share of the lean and heading error, by an IMU, that the hips correct; 0 = none, 0.3 is enough
     feedback: float = 0.0
 
     def __post_init__(self) -> None:
@@ -255,12 +239,11 @@ class Gait:
         for name, value in vars(self).items():
             if not math.isfinite(value):
                 raise UsageError(f"a walk with {name} = {value:g}", "give a finite number")
-        if not self.period > 0:
-            raise UsageError(f"a period of {self.period:g} s", "take a positive one")
+        for what, value, unit in (("period", self.period, "s"), ("step height", self.step_height, "m")):
+            if not value > 0:
+                raise UsageError(f"a {what} of {value:g} {unit}", "take a positive one")
         if not 0 <= self.feedback < 1:
             raise UsageError(f"a feedback of {self.feedback:g}", "take 0, or 0.3: too much makes it tremble and fall")
-        if not self.step_height > 0:
-            raise UsageError(f"a step height of {self.step_height:g} m", "take a positive one")
         if not 0 <= self.double_support < 1:
             raise UsageError(f"feet that both stand {self.double_support:.0%} of a step", "take less than all of it")
 
@@ -293,21 +276,39 @@ class Walk:
     def of(cls, rig: Rig, gait: Gait) -> Walk:
         """Plan a gait for the legs of a rig, from its standing pose; raise RigError or UsageError if impossible."""
         require("planning a walk", "scipy", "mujoco")
-        body = _Biped.of(rig)
-        ankles = {side: leg.ankle(body.standing[body.columns(side)[1:]].tolist()) for side, leg in body.legs.items()}
+        tree = rig.tree(fixed_base=False)
+        legs = {side: Leg.of(tree, f"{side}_", rig.path) for side in SIDES}
+        columns = {side: [tree.names.index(f"{side}_{joint}") for joint in ("hip_twist", *JOINTS)] for side in SIDES}
+        standing = tree.pose(rig.start)
+        ankles = {side: leg.ankle(standing[columns[side][1:]].tolist()) for side, leg in legs.items()}
         apart = ankles["left"][1] - ankles["right"][1]
         plan = footsteps(gait.steps, gait.step_length, gait.side_step, gait.turn, apart)
         time: FloatArray = np.arange(round(gait.duration / _GRID) + 1, dtype=np.float64) * _GRID
         feet = {side: _foot_path(side, plan, gait, time) for side in SIDES}
         reference = _reference(plan, gait, time)
         floor = gait.lower - (rig.world.base_height if rig.world is not None else 0.0)
-        height = float(posed(body.tree, body.standing[None]).centre[0, 2]) - floor
+        height = float(posed(tree, standing[None]).centre[0, 2]) - floor
         centre, zmp = followed(reference, height, _GRID)
-        stepping = _stepping(body, feet, centre, ankles["left"][2] + gait.lower)
-        goals: FloatArray = stepping.positions + gait.made_up * _feed_forward(rig, body, stepping, feet, gait, -floor)
-        columns = [column for side in SIDES for column in body.columns(side)]
-        names = tuple(body.tree.names[column] for column in columns)
-        return cls(gait, body.legs, names, tuple(plan), time, feet, centre, zmp, goals[:, columns])
+
+        # The legs' pose changes the centre of mass relative to the torso: both are computed repeatedly.
+        turned = (feet["left"][:, 3] + feet["right"][:, 3]) / 2
+        positions = np.tile(standing, (len(centre), 1))
+        for _ in range(_ROUNDS):
+            torso = centre - _turned(posed(tree, positions).centre[:, :2], turned)
+            for side, leg in legs.items():
+                place = _turned(feet[side][:, :2] - torso, -turned) - leg.hip[:2]
+                twist = feet[side][:, 3] - turned
+                across = leg.hip[:2] + _turned(place, -twist)
+                down = ankles["left"][2] + gait.lower + feet[side][:, 2]
+                ankle_places = np.column_stack((across, down)).tolist()
+                positions[:, columns[side]] = [
+                    (t, *leg.angles(place)) for t, place in zip(twist, ankle_places, strict=True)
+                ]
+        base = np.column_stack((torso, np.full(len(torso), -floor), turned))
+        goals: FloatArray = positions + gait.made_up * _feed_forward(rig, tree, columns, positions, base, feet, gait)
+        both = [column for side in SIDES for column in columns[side]]
+        names = tuple(tree.names[column] for column in both)
+        return cls(gait, legs, names, tuple(plan), time, feet, centre, zmp, goals[:, both])
 
     def angles(self, time: float) -> dict[str, float]:
         """Return the goals of the legs' joints, rad, by joint, `time` s after the start; constant outside the walk."""
@@ -336,35 +337,6 @@ def can_walk(rig: Rig) -> bool:
     except (RigError, UsageError):
         return False
     return True
-
-
-@dataclass(frozen=True)
-class _Biped:
-    """A robot with two legs."""
-
-    tree: Tree
-    legs: dict[str, Leg]
-    standing: FloatArray  # the rig's pose, rad, (joints of the tree,)
-    servos: dict[str, ServoConfig]  # by joint
-
-    @classmethod
-    def of(cls, rig: Rig) -> _Biped:
-        tree = rig.tree(fixed_base=False)
-        legs = {side: Leg.of(tree, f"{side}_", rig.path) for side in SIDES}
-        servos = {servo.joint: servo for servo in rig.servos}
-        return cls(tree, legs, tree.pose(rig.start), servos)
-
-    def columns(self, side: str) -> list[int]:
-        """Return the columns of a leg's joints, hip twist first."""
-        return [self.tree.names.index(f"{side}_{joint}") for joint in ("hip_twist", *JOINTS)]
-
-
-class _Stepping(NamedTuple):
-    """Joint angles of the tree, rad, (n, joints); torso's origin, m, (n, 2); its turn to the left, rad, (n,)."""
-
-    positions: FloatArray
-    torso: FloatArray
-    turned: FloatArray
 
 
 def _foot_path(side: str, plan: Sequence[Step], gait: Gait, time: FloatArray) -> FloatArray:
@@ -412,47 +384,34 @@ def _zmp_both(one: Foothold, other: Foothold, gait: Gait) -> tuple[float, float]
     return place.x, place.y
 
 
-def _stepping(body: _Biped, feet: Mapping[str, FloatArray], centre: FloatArray, down: float) -> _Stepping:
-    """Return the joint angles for given motions of the feet and of the centre of mass.
-
-    The legs' pose changes the centre of mass relative to the torso. So the torso's position, the legs' pose and the
-    centre of mass are computed repeatedly.
-    """
-    turned = (feet["left"][:, 3] + feet["right"][:, 3]) / 2
-    positions = np.tile(body.standing, (len(centre), 1))
-    for _ in range(_ROUNDS):
-        inside = posed(body.tree, positions).centre[:, :2]
-        torso = centre - _turned(inside, turned)
-        for side, leg in body.legs.items():
-            place = _turned(feet[side][:, :2] - torso, -turned) - leg.hip[:2]
-            twist = feet[side][:, 3] - turned
-            across = leg.hip[:2] + _turned(place, -twist)
-            columns = body.columns(side)
-            for k, (x, y) in enumerate(across):
-                positions[k, columns[1:]] = leg.angles((float(x), float(y), down + feet[side][k, 2]))
-            positions[:, columns[0]] = twist
-    return _Stepping(positions, torso, turned)
-
-
 def _feed_forward(
-    rig: Rig, body: _Biped, stepping: _Stepping, feet: Mapping[str, FloatArray], gait: Gait, high: float
+    rig: Rig,
+    tree: Tree,
+    columns: Mapping[str, list[int]],
+    positions: FloatArray,
+    torso: FloatArray,
+    feet: Mapping[str, FloatArray],
+    gait: Gait,
 ) -> FloatArray:
-    """Return the offsets of the servos' goals from the legs' joint angles against lag and load, rad, (n, joints)."""
-    joints = (stepping.positions, *_rates(stepping.positions))
-    speed, faster = joints[1:]
-    spin, spinning = (np.pad(rate, ((0, 0), (2, 0))) for rate in _rates(stepping.turned[:, None]))
-    place = np.column_stack((stepping.torso, np.full(len(stepping.torso), high)))
-    base = BaseMotion(about(np.array((0.0, 0.0, 1.0)), stepping.turned), place, spin, spinning, _rates(place)[1])
+    """Return the offsets of the servos' goals from the legs' joint angles against lag and load, rad, (n, joints).
+
+    `torso` has the origin of the torso and its turn to the left, m and rad, (n, 4).
+    """
+    place, turned = torso[:, :3], torso[:, 3]
+    joints = (positions, *_rates(positions))
+    spin, spinning = (np.pad(rate, ((0, 0), (2, 0))) for rate in _rates(turned[:, None]))
+    base = BaseMotion(about(np.array((0.0, 0.0, 1.0)), turned), place, spin, spinning, _rates(place)[1])
     over = {side: [Foothold(x, y, turn) for x, y, _, turn in feet[side]] for side in SIDES}
     points = {side: np.array([_zmp_over(foot, gait, left=side == "left") for foot in over[side]]) for side in SIDES}
-    left, right = (Carrier(body.columns(side), points[side]) for side in SIDES)
-    taken = wrenches(body.tree, *joints, np.array((0.0, 0.0, -GRAVITY)), base)
-    torque, _ = carried(body.tree, taken, base.place, (left, right))
-    lead = np.zeros_like(stepping.positions)
+    left, right = (Carrier(columns[side], points[side]) for side in SIDES)
+    taken = wrenches(tree, *joints, np.array((0.0, 0.0, -GRAVITY)), base)
+    torque, _ = carried(tree, taken, base.place, (left, right))
+    servos = {servo.joint: servo for servo in rig.servos}
+    lead = np.zeros_like(positions)
     for column in (*left.joints, *right.joints):
-        servo = body.servos.get(body.tree.joints[column].name)
+        servo = servos.get(tree.joints[column].name)
         if servo is not None and servo.drive == "dynamixel":
-            moving = (servo.direction * values[:, column] for values in (speed, faster, torque))
+            moving = (servo.direction * values[:, column] for values in (*joints[1:], torque))
             spec = rig.specs[servo.name]
             ahead = goal_offset(spec.model, spec.profile, spec.supply, *moving)
             lead[:, column] = servo.direction * ahead

@@ -28,14 +28,14 @@ FARTHEST = 1e4  # rad or m: largest position of a joint
 LONGEST = 1e6  # s, eleven days: longest time of a move
 Signs = Mapping[str, tuple[str, float]]  # joint -> its mirrored joint, and the sign of the angle, 1 or -1
 
-_RAMPS_A_SECOND = 128  # ROBOTIS' unit of INERTIA is 1/128 s
 _GRID = 0.02  # s between samples when two moves with different times are blended
+_RAMPS_A_SECOND = 128  # ROBOTIS' unit of INERTIA is 1/128 s
 _FORMAT = re.compile("axbridge-move-([1-9][0-9]{0,5})")
 _SCHEMA = Remedy("move schema", says="see {}")
 MOST = 1_000_000  # poses of a page: five hours at 20 ms
 
 
-# ---- trajectories between key poses: four laws; all but ``ramps`` stay in the range between two neighbouring knots
+# ---- trajectories between key poses
 #
 # * ``linear``: a straight line, as Webots plays motions, and as dense samples need it.
 # * ``minimum-jerk``: the joint rests at each knot; between two knots the trajectory is the smoothest.
@@ -58,43 +58,53 @@ class JointPath:
         self, law: Law, times: Sequence[float], positions: Sequence[float], ramps: Sequence[float] | float = 0.0
     ) -> None:
         self.law, self.times, self.positions = law, list(times), list(positions)
-        durations = np.diff(times)
-        self._ramps = np.minimum(np.broadcast_to(ramps, durations.shape), durations / 2).tolist()
-        self._slopes = [0.0] * len(self.times)
-        if law == "ramps":
-            self._slopes = _knot_speeds(durations.tolist(), np.diff(positions).tolist(), self._ramps)
-        elif law == "cubic":
-            self._slopes = _slopes(np.array(times), np.array(positions)).tolist()
+        durations, distances = np.diff(times), np.diff(positions).tolist()
+        longest = durations / 2 if law == "ramps" else 0 * durations  # a straight line has none
+        self._ramps: list[float] = np.minimum(ramps, longest).tolist()
+        # by interval: speed at its start and between its ramps, rad/s; whether its end is no stop
+        self._speeds: list[tuple[float, float, bool]] = []
+        self._slopes = _slopes(np.array(times), np.array(positions)) if law == "cubic" else np.zeros(0)
+        out = 0.0
+        for duration, distance, after, ramp in zip(
+            durations.tolist(), distances, [*distances, 0.0][1:], self._ramps, strict=True
+        ):
+            on = distance * after > 0
+            steady = (distance - out * ramp / 2) / (duration - (ramp / 2 if on else ramp))
+            self._speeds.append((out, steady, on))
+            out = steady if on else 0.0
 
     def at(self, time: float) -> float:
         """Return the position at `time` (s), rad; constant before the first knot and after the last."""
-        place = bisect_right(self.times, time)
-        if place == 0:
-            return self.positions[0]
-        if place == len(self.times):
-            return self.positions[-1]
-        begin, duration = self.times[place - 1], self.times[place] - self.times[place - 1]
-        start, end = self.positions[place - 1 : place + 1]
-        out, into = self._slopes[place - 1 : place + 1]
-        if self.law == "ramps":
-            return start + _ramped(end - start, duration, self._ramps[place - 1], out, into, time - begin)
-        share = (time - begin) / duration
+        place = bisect_right(self.times, time) - 1
+        if place < 0 or place == len(self.times) - 1:
+            return self.positions[max(place, 0)]
+        start, passed = self.positions[place], time - self.times[place]
+        duration = self.times[place + 1] - self.times[place]
+        if self.law == "minimum-jerk":
+            return start + (self.positions[place + 1] - start) * minimum_jerk.eased(passed / duration)
         if self.law == "cubic":
-            rest = 1 - share
-            correction = share * rest * (out * rest - into * share)
-            return start + (end - start) * (share * share * (3 - 2 * share)) + duration * correction
-        return start + (end - start) * (share if self.law == "linear" else minimum_jerk.eased(share))
+            share, rest = passed / duration, 1 - passed / duration
+            out, into = self._slopes[place : place + 2]
+            bend = float(duration * share * rest * (out * rest - into * share))
+            return start + (self.positions[place + 1] - start) * share * share * (3 - 2 * share) + bend
+        ramp, (out, steady, on) = self._ramps[place], self._speeds[place]
+        first, last = min(passed, ramp), 0.0 if on else max(0.0, passed - (duration - ramp))
+        bend = ((steady - out) * first**2 - steady * last**2) / (2 * ramp) if ramp else 0.0
+        return start + out * first + steady * (passed - first) + bend
 
     def peak_speeds(self) -> FloatArray:
         """Return the highest speed in each interval between knots, (n - 1,), rad/s."""
-        mean: FloatArray = np.diff(self.positions) / np.diff(self.times)
-        if self.law in _PEAKS:
-            return np.abs(mean) * _PEAKS[self.law]
-        out, into = np.array(self._slopes[:-1]), np.array(self._slopes[1:])
-        if self.law == "ramps":
-            durations = np.diff(self.times)
-            ramps = zip(mean * durations, durations, self._ramps, out, into, strict=True)
-            return np.array([max(abs(ramp[3]), abs(_steady(*ramp))) for ramp in ramps])
+        if self.law == "minimum-jerk":
+            return minimum_jerk.PEAK * np.abs(np.diff(self.positions) / np.diff(self.times))
+        if self.law == "cubic":
+            return self._cubic_peaks()
+        speeds = (
+            (out if ramp else 0.0, steady) for ramp, (out, steady, _) in zip(self._ramps, self._speeds, strict=True)
+        )
+        return np.array([max(map(abs, pair)) for pair in speeds])
+
+    def _cubic_peaks(self) -> FloatArray:
+        mean, out, into = np.diff(self.positions) / np.diff(self.times), self._slopes[:-1], self._slopes[1:]
         # The speed is a parabola in the share s of the time: out + 2 a s + 3 b s²; its top is at s = -a / 3b.
         a, b = 3 * mean - 2 * out - into, out + into - 2 * mean
         curved = np.abs(b) > 1e-12
@@ -102,34 +112,6 @@ class JointPath:
         inner = np.abs(out + 2 * a * top + 3 * b * top * top)
         peaks: FloatArray = np.maximum(inner, np.maximum(np.abs(out), np.abs(into)))
         return peaks
-
-
-_PEAKS: dict[Law, float] = {"linear": 1.0, "minimum-jerk": minimum_jerk.PEAK}
-
-
-def _steady(distance: float, duration: float, ramp: float, out: float, into: float) -> float:
-    """Return the speed between the ramps, rad/s; with `into` not 0 the joint passes the end knot without a stop."""
-    return (distance - out * ramp / 2) / (duration - (ramp / 2 if into else ramp))
-
-
-def _knot_speeds(durations: list[float], distances: list[float], ramps: list[float]) -> list[float]:
-    """Return the speed at each knot, (n,), rad/s, with ``ramps``."""
-    speeds = [0.0]
-    for number, (duration, distance, ramp) in enumerate(zip(durations, distances, ramps, strict=True)):
-        on = number + 1 < len(distances) and distance * distances[number + 1] > 0
-        speeds.append(_steady(distance, duration, ramp, speeds[-1], 1.0) if on else 0.0)
-    return speeds
-
-
-def _ramped(distance: float, duration: float, ramp: float, out: float, into: float, passed: float) -> float:
-    """Return the distance after the time `passed`, s, of an interval that begins at speed `out`, rad/s."""
-    steady = _steady(distance, duration, ramp, out, into)
-    first, last = min(passed, ramp), max(0.0, passed - (duration - ramp))
-    travelled = out * first + steady * (passed - first)
-    if ramp:
-        travelled += (steady - out) * first**2 / (2 * ramp)
-        travelled -= 0.0 if into else steady * last**2 / (2 * ramp)
-    return travelled
 
 
 def _slopes(times: FloatArray, positions: FloatArray) -> FloatArray:
@@ -351,7 +333,8 @@ class Move(TomlTable):
         """
         if not 0 < factor < math.inf:
             raise UsageError(f"a factor of {factor:g} is not positive and finite", "2 is twice as long")
-        return self._with_pages(lambda page: page.model_copy(update={"rate": page.rate / factor}))
+        pages = {name: page.model_copy(update={"rate": page.rate / factor}) for name, page in self.pages.items()}
+        return self.model_copy(update={"pages": pages})
 
     def only(self, joints: Collection[str]) -> Move:
         """Return the move of these joints alone, with unchanged times.
@@ -363,7 +346,7 @@ class Move(TomlTable):
         if unknown or not joints:
             why = f"the move has no joint {', '.join(unknown) or 'left'}"
             raise UsageError(why, f"it has: {', '.join(self.joints)}")
-        return self._with_pages(lambda page: _restricted(page, joints))
+        return self._renamed(lambda joint: (joint, 1.0) if joint in joints else None)
 
     def mirrored(self, signs: Signs) -> Move:
         """Return the move with left and right exchanged.
@@ -372,15 +355,7 @@ class Move(TomlTable):
             signs: By joint: its partner and the sign of the angle, see `axbridge.motion.mirror.signs`. Other joints
                 keep their angles.
         """
-
-        def partner(joint: str) -> tuple[str, float]:
-            return signs.get(joint, (joint, 1.0))
-
-        def mirror(key: Key) -> Key:
-            sides = ((*partner(joint), angle) for joint, angle in key.positions.items())
-            return key.model_copy(update={"positions": {joint: sign * angle for joint, sign, angle in sides}})
-
-        return self._with_pages(lambda page: _with_keys(page, map(mirror, page.keys), lambda joint: partner(joint)[0]))
+        return self._renamed(lambda joint: signs.get(joint, (joint, 1.0)))
 
     def reversed(self) -> Move:
         """Return the move backwards, as one page. The time to its first pose stays the same.
@@ -438,49 +413,54 @@ class Move(TomlTable):
             keys.append(a.model_copy(update={"positions": positions, **times}))
         return Move(pages={"1": own_page.model_copy(update={"keys": tuple(keys)})})
 
-    def _with_pages(self, change: Callable[[Page], Page]) -> Move:
-        return self.model_copy(update={"pages": {name: change(page) for name, page in self.pages.items()}})
+    def _renamed(self, to: Callable[[str], tuple[str, float] | None]) -> Move:
+        """Return the move with `to(joint)`: new name and sign of the angles, or None to leave it out."""
+        pages = {}
+        for name, page in self.pages.items():
+            keys: list[Key] = []
+            waited = 0.0  # time of the keys without any joint: it is added to the next key's
+            for key in page.keys:
+                positions = {new[0]: new[1] * angle for joint, angle in key.positions.items() if (new := to(joint))}
+                if positions:
+                    keys.append(key.model_copy(update={"positions": positions, "time": key.time + waited}))
+                waited = 0.0 if positions else waited + key.time + key.pause
+            settings = {
+                field: {new[0]: value for joint, value in getattr(page, field).items() if (new := to(joint))}
+                for field in ("speed", "torque", "slope")
+            }
+            pages[name] = page.model_copy(update={"keys": tuple(keys), **settings})
+        return self.model_copy(update={"pages": pages})
+
+
+Knot = tuple[float, float, int]  # time, s; position, rad; number of the step that ends there
+
+
+def knots_of(
+    steps: Iterable[tuple[Mapping[str, float], float, float]], here: Mapping[str, float], begin: float
+) -> dict[str, list[Knot]]:
+    """Return each joint's knots from the pose `here` at `begin`, s, on; steps: pose, time, pause."""
+    knots: dict[str, list[Knot]] = {joint: [(begin, angle, -1)] for joint, angle in here.items()}
+    time = begin
+    for number, (pose, duration, pause) in enumerate(steps):
+        time += duration
+        for joint, angle in pose.items():
+            own = knots.setdefault(joint, [])
+            if own and time <= own[-1][0]:  # a motion with time 0
+                own.pop()
+            own.append((time, angle, number))
+            if pause:
+                own.append((time + pause, angle, number))
+        time += pause
+    return knots
 
 
 def tracks(page: Page) -> dict[str, JointPath]:
     """Return each joint's trajectory through its keys, at rate 1; time 0 is the page's start."""
-    knots: dict[str, tuple[list[float], list[float]]] = {}
-    time = 0.0
-    for key in page.keys:
-        time += key.time
-        for moment in (time, time + key.pause) if key.pause else (time,):
-            for joint, position in key.positions.items():
-                times, positions = knots.setdefault(joint, ([], []))
-                if times and moment <= times[-1]:  # a motion with time 0
-                    positions[-1] = position
-                    continue
-                times.append(moment)
-                positions.append(position)
-        time += key.pause
-    return {joint: JointPath(page.interpolation, *lists, page.ramp) for joint, lists in knots.items()}
-
-
-def _restricted(page: Page, joints: Collection[str]) -> Page:
-    """Return the page of these joints alone; the time of a key without any of them is added to the next key's."""
-    keys: list[Key] = []
-    waited = 0.0
-    for key in page.keys:
-        positions = {joint: angle for joint, angle in key.positions.items() if joint in joints}
-        if positions:
-            keys.append(key.model_copy(update={"positions": positions, "time": key.time + waited}))
-            waited = 0.0
-        else:
-            waited += key.time + key.pause
-    return _with_keys(page, keys, lambda joint: joint if joint in joints else "")
-
-
-def _with_keys(page: Page, keys: Iterable[Key], renamed: Callable[[str], str]) -> Page:
-    """Return the page with other keys, and its settings by the joints' new names; "" removes a joint."""
-    settings = {
-        field: {renamed(joint): value for joint, value in getattr(page, field).items() if renamed(joint)}
-        for field in ("speed", "torque", "slope")
-    }
-    return page.model_copy(update={"keys": tuple(keys), **settings})
+    paths = {}
+    for joint, own in knots_of(((key.positions, key.time, key.pause) for key in page.keys), {}, 0.0).items():
+        times, angles, _ = zip(*own, strict=True)
+        paths[joint] = JointPath(page.interpolation, times, angles, page.ramp)
+    return paths
 
 
 def _sampled(one: Page, two: Page, share: float) -> tuple[Page, Page]:

@@ -6,12 +6,12 @@ digits, so that a correct file is written with the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,10 +27,14 @@ IDS = 26
 PAGES = 255
 STEPS = 7
 _BOM = b"\xef\xbb\xbf"
-_MAX_COUNT = 1023
-_LEVELS = 7  # compliance 2^7 = 128
 _END = b"page_end"
 _SMALLEST = Decimal("0.000001")  # time or speed except 0
+_WHOLE = {"enable": 1, "motor_type": 255, "compliance": 7}  # highest number of these lines
+_CENTRE, _MAX_COUNT = 512, 1023
+_CYCLE = 0.008  # s: control period of RoboPlus controllers
+_TOLERANCE = 1.0  # counts: largest change when a move of many samples is written with fewer steps
+_FIRST_TIME = 1.0  # s to the first pose, if the move gives no time
+_LEVEL = 5  # default compliance level
 
 
 class MtnStep(NamedTuple):
@@ -46,7 +50,7 @@ class MtnPage:
     """One page; the defaults are an empty page. Page 0 means no page. `in_sevens` splits pages with too many steps."""
 
     name: str = ""
-    compliance: tuple[int, ...] = (5,) * IDS  # level n by id: compliance slope 2^n
+    compliance: tuple[int, ...] = (_LEVEL,) * IDS  # level n by id: compliance slope 2^n
     next: int = 0
     exit: int = 0  # the page that is played after a stop request
     repeat: int = 1
@@ -71,13 +75,19 @@ class MtnFile:
         if self.motor_type is not None:
             lines.append(f"motor_type={_spaced(self.motor_type)}")
         for number, page in enumerate(self.pages, 1):
-            _check(path, number, page)
-            lines += [
-                "page_begin",
-                f"name={page.name}",
-                f"compliance={_spaced(page.compliance)}",
-                f"play_param={page.next} {page.exit} {page.repeat} {page.speed} {page.inertia}",
-            ]
+            reason, play = None, f"{page.next} {page.exit} {page.repeat} {page.speed}"
+            if len(page.steps) > STEPS:
+                reason = f"{len(page.steps)} steps, and {STEPS} are the most"
+            elif "\n" in page.name or "\r" in page.name:
+                reason = f"name {page.name!r} has more than one line"
+            elif not (
+                0 <= page.next <= PAGES and 0 <= page.exit <= PAGES and 1 <= page.repeat <= 255 and page.speed > 0
+            ):
+                reason = f"play_param {play} is out of range"
+            if reason:
+                raise MoveError(path, f"page {number}", reason, "correct that page")
+            lines += ["page_begin", f"name={page.name}", f"compliance={_spaced(page.compliance)}"]
+            lines.append(f"play_param={play} {page.inertia}")
             lines += [f"step={_spaced(step.positions)} {step.pause} {step.play}" for step in page.steps]
             lines.append("page_end")
         body = _BOM + "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")
@@ -106,11 +116,8 @@ def parse_mtn(data: bytes, path: str | Path = "motion") -> MtnFile:
         warnings.append("no line end and no checksum behind its last page")
     elif rest != checksum(body):
         warnings.append("no checksum" if not rest.strip() else "a wrong checksum, or something behind it")
-    reader = _Reader(path, warnings)
     text = body.removeprefix(_BOM).decode("utf-8", "surrogateescape")
-    for number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
-        reader.read_line(number, line.rstrip("\r"))
-    return reader.file()
+    return _Reader(path, warnings).file([line.rstrip("\r") for line in text.removesuffix("\n").split("\n")])
 
 
 def load_mtn(path: str | Path) -> MtnFile:
@@ -167,95 +174,83 @@ class _Reader:
     def __init__(self, path: str | Path, warnings: list[str]) -> None:
         self._path, self._warnings = path, warnings
         self._line = 0
-        self._file = MtnFile("1.00", (1,) * IDS, None)
-        self._pages: list[MtnPage] = []
-        self._page: MtnPage | None = None  # the present page
-        self._steps: list[MtnStep] = []  # its steps
         self._commas = False  # whether numbers have decimal commas, as from a German or Spanish Windows
 
-    def read_line(self, number: int, line: str) -> None:
-        self._line = number
-        key, _, value = line.partition("=")
-        if line == "page_begin":
-            if self._page is not None:
-                self._end_page("page_begin within a page")
-            self._page, self._steps = MtnPage(), []
-        elif line == "page_end":
-            self._end_page("")
-        elif not line.strip():
-            self._warnings.append(f"line {number} is empty")
-        elif self._page is not None:
-            self._page = self._with(self._page, key, value)
-        elif key == "version":
-            version = value.strip().replace(",", ".")
-            if version != value:
-                self._warnings.append(f"version {value!r} is written {version}")
-            if version not in {"1.00", "1.01"}:
-                raise self._wrong(f"version {value!r} is not known", "versions 1.00 and 1.01 can be read")
-            self._file = replace(self._file, version=version)
-        elif key == "enable":
-            self._file = replace(self._file, enable=self._whole(value, IDS, 0, 1))
-        elif key == "motor_type":
-            self._file = replace(self._file, motor_type=self._whole(value, IDS, 0, 255))
-        elif key != "type":
-            raise self._wrong(f"{key!r} is not known here", "correct that line")
-
-    def file(self) -> MtnFile:
+    def file(self, lines: Sequence[str]) -> MtnFile:
         """Return the content of the file, with empty pages up to 255."""
-        if self._page is not None:
-            self._end_page("page_end is missing")
-        if len(self._pages) > PAGES:
-            raise MoveError(self._path, "", f"has {len(self._pages)} pages", f"{PAGES} are the most")
-        if len(self._pages) < PAGES:
-            self._warnings.append(f"{plural(len(self._pages), 'page')}, not {PAGES}")
+        head: dict[str, Any] = {"version": "1.00", "enable": (1,) * IDS, "motor_type": None}
+        pages: list[dict[str, Any]] = []
+        page: dict[str, Any] | None = None  # the present page
+        for self._line, line in enumerate(lines, 1):
+            key, _, value = line.partition("=")
+            if line == "page_begin":
+                if page is not None:
+                    self._warnings.append(f"line {self._line}: page_begin within a page")
+                page = {"steps": []}
+                pages.append(page)
+            elif line == "page_end":
+                if page is None:
+                    raise self._wrong("page_end without a page", "correct that line")
+                page = None
+            elif not line.strip():
+                self._warnings.append(f"line {self._line} is empty")
+            elif page is not None:
+                self._read_in_page(page, key, value)
+            elif key == "version":
+                head[key] = value.strip().replace(",", ".")
+                if head[key] != value:
+                    self._warnings.append(f"version {value!r} is written {head[key]}")
+                if head[key] not in {"1.00", "1.01"}:
+                    raise self._wrong(f"version {value!r} is not known", "versions 1.00 and 1.01 can be read")
+            elif key in {"enable", "motor_type"}:
+                head[key] = self._whole(value.split(), IDS, 0, _WHOLE[key])
+            elif key != "type":
+                raise self._wrong(f"{key!r} is not known here", "correct that line")
+        if page is not None:
+            self._warnings.append(f"line {self._line}: page_end is missing")
+        if len(pages) > PAGES:
+            raise MoveError(self._path, "", f"has {len(pages)} pages", f"{PAGES} are the most")
+        if len(pages) < PAGES:
+            self._warnings.append(f"{plural(len(pages), 'page')}, not {PAGES}")
         if self._commas:
             self._warnings.append("decimal commas: 1,5 is read as 1.5")
-        file = replace(self._file, pages=(*self._pages, *(MtnPage(),) * (PAGES - len(self._pages))))
-        if file.version == "1.01" and file.motor_type is None:
+        if head["version"] == "1.01" and head["motor_type"] is None:
             self._warnings.append("no line motor_type")
-            file = replace(file, motor_type=(0,) * IDS)
-        return replace(file, warnings=tuple(self._warnings))
+            head["motor_type"] = (0,) * IDS
+        read = (MtnPage(**{**facts, "steps": tuple(facts["steps"])}) for facts in pages)
+        complete = (*read, *(MtnPage(),) * (PAGES - len(pages)))
+        return MtnFile(**head, pages=complete, warnings=tuple(self._warnings))
 
-    def _with(self, page: MtnPage, key: str, value: str) -> MtnPage:
+    def _read_in_page(self, page: dict[str, Any], key: str, value: str) -> None:
         parts = value.split()
         if key == "name":
-            return replace(page, name=value)
-        if key == "compliance":
-            return replace(page, compliance=self._whole(value, IDS, 0, _LEVELS))
-        if key == "play_param":
+            page[key] = value
+        elif key == "compliance":
+            page[key] = self._whole(parts, IDS, 0, _WHOLE[key])
+        elif key == "play_param":
             if len(parts) != 5:
                 raise self._wrong(f"play_param has {plural(len(parts), 'value')}", "use NEXT EXIT REPEAT SPEED INERTIA")
-            after, leave = self._whole(" ".join(parts[:2]), 2, 0, PAGES)
-            (repeat,), (inertia,) = self._whole(parts[2], 1, 1, 255), self._whole(parts[4], 1, 0, 255)
-            speed = self._decimal(parts[3], above=0)
-            return replace(page, next=after, exit=leave, repeat=repeat, speed=speed, inertia=inertia)
-        if key == "step":
+            page["next"], page["exit"] = self._whole(parts[:2], 2, 0, PAGES)
+            (page["repeat"],) = self._whole(parts[2:3], 1, 1, 255)
+            (page["inertia"],) = self._whole(parts[4:], 1, 0, 255)
+            page["speed"] = self._decimal(parts[3], above=0)
+        elif key == "step":
             if len(parts) != IDS + 2:
                 raise self._wrong(f"a step has {plural(len(parts), 'value')}", f"write {IDS} positions, PAUSE and PLAY")
-            positions = self._whole(" ".join(parts[:IDS]), IDS, 0, _MAX_COUNT)
-            self._steps.append(MtnStep(positions, self._decimal(parts[-2]), self._decimal(parts[-1])))
-            return page
-        raise self._wrong(f"{key!r} is not known in a page", "correct that line")
+            positions = self._whole(parts[:IDS], IDS, 0, _MAX_COUNT)
+            page["steps"].append(MtnStep(positions, self._decimal(parts[-2]), self._decimal(parts[-1])))
+        else:
+            raise self._wrong(f"{key!r} is not known in a page", "correct that line")
 
-    def _end_page(self, trouble: str) -> None:
-        if self._page is None:
-            raise self._wrong("page_end without a page", "correct that line")
-        if trouble:
-            self._warnings.append(f"line {self._line}: {trouble}")
-        self._pages.append(replace(self._page, steps=tuple(self._steps)))
-        self._page = None
-
-    def _whole(self, text: str, count: int, low: int, high: int) -> tuple[int, ...]:
-        parts = text.split()
+    def _whole(self, parts: Sequence[str], count: int, low: int, high: int) -> tuple[int, ...]:
         try:
-            values = tuple(int(part) for part in parts)
+            values = tuple(map(int, parts))
         except ValueError as mistake:
             raise self._wrong(str(mistake), "write whole numbers") from mistake
         if len(values) != count:
             raise self._wrong(f"{plural(len(values), 'value')}, not {count}", "correct that line")
-        for value in values:
-            if not low <= value <= high:
-                raise self._wrong(f"{value} is outside {low}..{high}", "correct that line")
+        if beyond := [value for value in values if not low <= value <= high]:
+            raise self._wrong(f"{beyond[0]} is outside {low}..{high}", "correct that line")
         return values
 
     def _decimal(self, text: str, above: float = -1.0) -> Decimal:
@@ -274,53 +269,22 @@ class _Reader:
         return MoveError(self._path, f"line {self._line}", message, hint)
 
 
-def _check(path: str | Path, number: int, page: MtnPage) -> None:
-    reason = None
-    if len(page.steps) > STEPS:
-        reason = f"{len(page.steps)} steps, and {STEPS} are the most"
-    elif "\n" in page.name or "\r" in page.name:
-        reason = f"name {page.name!r} has more than one line"
-    elif not (0 <= page.next <= PAGES and 0 <= page.exit <= PAGES and 1 <= page.repeat <= 255 and page.speed > 0):
-        reason = f"play_param {page.next} {page.exit} {page.repeat} {page.speed} is out of range"
-    if reason:
-        raise MoveError(path, f"page {number}", reason, "correct that page")
-
-
 def _spaced(values: tuple[int, ...]) -> str:
     return " ".join(map(str, values))
 
 
-_CENTRE = 512
-
-
-@dataclass(frozen=True)
-class JointTable:
-    """The joints of a rig that have an id, and the calibrations of their servos."""
-
-    ids: Mapping[str, int]  # by joint
-    calibrations: Mapping[str, Calibration]
+JointTable = Mapping[str, tuple[int, Calibration]]  # by joint: id and calibration of its servo
 
 
 def joints_of(rig: Rig) -> JointTable:
     """Return the servos of a rig that have an id; raise UsageError if two have the same."""
+    joints = {servo.name: (servo.id, rig.specs[servo.name].calibration) for servo in rig.servos if servo.id is not None}
     names: dict[int, str] = {}
-    calibrations: dict[str, Calibration] = {}
-    for servo in rig.servos:
-        if servo.id is None:
-            continue
-        if servo.id in names:
-            why = f"{names[servo.id]} and {servo.name} of rig {rig.name} have the same id {servo.id}"
+    for name, (id_, _) in joints.items():
+        if (other := names.setdefault(id_, name)) != name:
+            why = f"{other} and {name} of rig {rig.name} have the same id {id_}"
             raise UsageError(why, "a RoboPlus file has one bus: give a rig with the servos of one")
-        names[servo.id] = servo.name
-        calibrations[servo.name] = rig.specs[servo.name].calibration
-    return JointTable({name: id_ for id_, name in names.items()}, calibrations)
-
-
-_CYCLE = 0.008  # s: control period of RoboPlus controllers
-_TOLERANCE = 1.0  # counts: largest change when a move of many samples is written with fewer steps
-_FIRST_TIME = 1.0  # s to the first pose, if the move gives no time
-_LEVEL = 5  # default compliance level
-_BLANK = MtnPage()
+    return joints
 
 
 def move_of(file: MtnFile, joints: JointTable) -> tuple[Move, list[str]]:
@@ -328,12 +292,12 @@ def move_of(file: MtnFile, joints: JointTable) -> tuple[Move, list[str]]:
 
     Empty pages and ids without a joint are left out. Raises UsageError if no servo or no step remains.
     """
-    known = {id_: name for name, id_ in joints.ids.items() if id_ < IDS and file.enable[id_]}
+    known = {id_: name for name, (id_, _) in joints.items() if id_ < IDS and file.enable[id_]}
     jointless = (id_ for id_ in range(1, IDS) if file.enable[id_] and id_ not in known)
     notes = [f"id {id_} is on in the file and has no joint: left out" for id_ in jointless]
     if not known:
         raise UsageError("no servo of the file has a joint", "give the robot's rig")
-    used = {number for number, page in enumerate(file.pages, 1) if page != _BLANK}
+    used = {number for number, page in enumerate(file.pages, 1) if page != MtnPage()}
     used |= {number for page in file.pages for number in (page.next, page.exit) if number}
     pages = {str(number): _page_of(file.pages[number - 1], known, joints) for number in sorted(used)}
     start = next((number for number, page in pages.items() if page.keys), None)
@@ -343,8 +307,7 @@ def move_of(file: MtnFile, joints: JointTable) -> tuple[Move, list[str]]:
 
 
 def _page_of(page: MtnPage, known: dict[int, str], joints: JointTable) -> Page:
-    angles = {name: joints.calibrations[name].angle for name in known.values()}
-    poses = [{name: angles[name](step.positions[id_]) for id_, name in known.items()} for step in page.steps]
+    poses = [{name: joints[name][1].angle(step.positions[id_]) for id_, name in known.items()} for step in page.steps]
     return Page(
         name=printable(page.name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")),
         interpolation="ramps",
@@ -367,19 +330,19 @@ def mtn_of(move: Move, joints: JointTable) -> tuple[MtnFile, list[str]]:
     A page of more than seven keys is split over free pages (`in_sevens`). A page of dense samples (``linear``) is first
     reduced to the fewest keys that keep it within one count. Raises UsageError for a move that does not fit.
     """
-    ids = joints.ids
-    for joint in move.joints:
-        if not 1 <= ids.get(joint, 0) < IDS:
+    ids = {joint: joints[joint][0] if joint in joints else 0 for joint in move.joints}
+    for joint, id_ in ids.items():
+        if not 1 <= id_ < IDS:
             raise UsageError(f"joint {joint!r} has no id from 1 to {IDS - 1}", "give the robot's rig")
     numbers = _numbers(move)
-    pages = [_BLANK] * PAGES
+    pages = [MtnPage()] * PAGES
     notes: list[str] = []
     for name, page in move.pages.items():
         page_notes, steps = _steps(name, page, move.joints, joints)
         notes += page_notes
         compliance = [_LEVEL] * IDS
-        for joint, slope in page.slope.items():
-            compliance[ids[joint]] = min(slope.bit_length() - 1, 7)
+        for joint in page.slope.keys() & ids.keys():
+            compliance[ids[joint]] = min(page.slope[joint].bit_length() - 1, 7)
         pages[numbers[name] - 1] = MtnPage(
             name=page.name,
             compliance=tuple(compliance),
@@ -390,8 +353,8 @@ def mtn_of(move: Move, joints: JointTable) -> tuple[MtnFile, list[str]]:
             inertia=page.inertia,
             steps=tuple(steps),
         )
-    on = {ids[joint] for joint in move.joints}
-    file, split_notes = in_sevens(MtnFile(enable=tuple(int(id_ in on) for id_ in range(IDS)), pages=tuple(pages)))
+    enable = tuple(int(id_ in ids.values()) for id_ in range(IDS))
+    file, split_notes = in_sevens(MtnFile(enable=enable, pages=tuple(pages)))
     return file, [*notes, *split_notes]
 
 
@@ -416,11 +379,10 @@ def _steps(name: str, page: Page, every: tuple[str, ...], joints: JointTable) ->
     arrivals = np.cumsum([key.time + key.pause for key in page.keys]) - [key.pause for key in page.keys]
     counts = np.full((len(page.keys), IDS), float(_CENTRE))
     for joint in every:
-        calibration = joints.calibrations[joint]
-        id_ = joints.ids[joint]
+        id_, calibration = joints[joint]
         for row, time in enumerate(arrivals):
             count = calibration.goal(angle := paths[joint].at(float(time)))
-            if not 0 <= count <= min(calibration.units.counts, 1023):
+            if not 0 <= count <= min(calibration.units.counts, _MAX_COUNT):
                 raise UsageError(f"page {name!r}: {joint} at {angle:.2f} rad is beyond its servo", "correct that pose")
             counts[row, id_] = count
     times = [(key.pause, key.time) for key in page.keys]

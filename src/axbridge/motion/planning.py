@@ -12,7 +12,7 @@ import numpy as np
 
 from axbridge import minimum_jerk
 from axbridge.errors import UsageError
-from axbridge.motion.moves import JointPath, Key, Law, Move, Page
+from axbridge.motion.moves import JointPath, Law, Move, Page, knots_of
 
 _COUNT = 0.006  # rad: a measured pose may be a count beyond its limit
 _EASE_SPEED = 1.5  # rad/s, at most, to the first pose
@@ -101,12 +101,12 @@ def check(move: Move, pages: Sequence[str], bounds: Mapping[str, Bounds], beyond
 class _PathStep:
     """A key with its times, before the trajectories are computed."""
 
-    page: str
-    key: Key
+    name: str  # of the page
+    page: Page
+    law: Law
+    positions: Mapping[str, float]
     duration: float
     pause: float
-    law: Law
-    ramp: float
     last: bool  # whether it is the last of a page's round
 
 
@@ -128,58 +128,50 @@ def plan(
     """
     names = list(move.chain(start, "exit")[0] if ending else move.rounds(start))
     loop = None if ending else move.chain(start)[1]
-    steps = [step for name in names for step in _steps(name, move.pages[name], bounds, pace)]
+    steps = []
+    for name in names:
+        page = move.pages[name]
+        rate = page.rate * pace
+        for number, key in enumerate(page.keys, 1):
+            within = {j: min(max(angle, bounds[j].low), bounds[j].high) for j, angle in key.positions.items()}
+            last = number == len(page.keys)
+            steps.append(_PathStep(name, page, page.interpolation, within, key.time / rate, key.pause / rate, last))
     if not steps:
         raise UsageError("there are no poses to play", "choose another page")
-    nominal = sum(step.duration + step.pause for step in steps)
-    groups = [list(group) for _, group in itertools.groupby(steps, key=lambda step: step.law)]
+    first, alone = steps[0], None
     if ease is not None:
-        first = steps[0]
-        own = move.pages[first.page].speed
-        needed = [
-            minimum_jerk.shortest(angle - here[joint], min(_EASE_SPEED, bounds[joint].speed, own.get(joint, math.inf)))
-            for joint, angle in first.key.positions.items()
-        ]
-        nominal -= first.duration
+        tops = {
+            joint: min(_EASE_SPEED, bounds[joint].speed, first.page.speed.get(joint, math.inf))
+            for joint in first.positions
+        }
+        needed = (minimum_jerk.shortest(angle - here[joint], tops[joint]) for joint, angle in first.positions.items())
         first.duration = max(first.duration, ease, _EASE_TIME, *needed)
-        nominal += first.duration
-        first.law = "minimum-jerk"
-        groups = [[first], *([groups[0][1:]] if groups[0][1:] else []), *groups[1:]]
+        first.law, alone = "minimum-jerk", first
+    nominal = sum(step.duration + step.pause for step in steps)
     parts: list[tuple[float, dict[str, JointPath]]] = []
     rounds: list[PageEnd] = []
     time = 0.0
     pose = dict(here)
     slow: list[TooFast] = []
     eased = 0.0
-    for group in groups:
-        parts.append((time, _stretched(group, pose, bounds, move, time, tick, slow)))
+    for _, same_law in itertools.groupby(steps, key=lambda step: (step.law, step is alone)):
+        group = list(same_law)
+        parts.append((time, _stretched(group, pose, bounds, time, tick, slow)))
         for step in group:
             time += step.duration
             eased = eased or time
             time += step.pause
-            pose.update(step.key.positions)
+            pose.update(step.positions)
             if step.last:
-                rounds.append(PageEnd(time, step.page))
+                rounds.append(PageEnd(time, step.name))
     slowest = max(slow, key=lambda joint: joint.wanted / joint.top, default=None)
-    return Plan(tuple(parts), tuple(rounds), eased, time, dict(steps[0].key.positions), loop, nominal, slowest)
-
-
-def _steps(name: str, page: Page, bounds: Mapping[str, Bounds], pace: float) -> list[_PathStep]:
-    rate = page.rate * pace
-    steps = []
-    for number, key in enumerate(page.keys, 1):
-        clipped = {j: min(max(angle, bounds[j].low), bounds[j].high) for j, angle in key.positions.items()}
-        within = key.model_copy(update={"positions": clipped})
-        last = number == len(page.keys)
-        steps.append(_PathStep(name, within, key.time / rate, key.pause / rate, page.interpolation, page.ramp, last))
-    return steps
+    return Plan(tuple(parts), tuple(rounds), eased, time, dict(first.positions), loop, nominal, slowest)
 
 
 def _stretched(
     group: list[_PathStep],
     here: Mapping[str, float],
     bounds: Mapping[str, Bounds],
-    move: Move,
     begin: float,
     tick: float,
     slow: list[TooFast],
@@ -189,49 +181,25 @@ def _stretched(
         step.duration = max(step.duration, tick)
     turn = 0
     while True:
-        tracks, spans = _tracks(group, here, begin)
+        knots = knots_of(((step.positions, step.duration, step.pause) for step in group), here, begin)
+        paths = {}
         factor = np.ones(len(group))
-        for joint, track in tracks.items():
-            peaks = track.peak_speeds()
-            for peak, (first, last) in zip(peaks.tolist(), spans[joint], strict=True):
-                top = bounds[joint].speed
-                for step in group[first : last + 1]:
-                    top = min(top, move.pages[step.page].speed.get(joint, math.inf))
+        for joint, own in knots.items():
+            times, angles, numbers = zip(*own, strict=True)
+            # first and last step of each interval between two knots
+            spans = [(min(before + 1, number), number) for before, number in itertools.pairwise(numbers)]
+            path = paths[joint] = JointPath(group[0].law, times, angles, [group[last].page.ramp for _, last in spans])
+            for peak, (first, last) in zip(path.peak_speeds().tolist(), spans, strict=True):
+                limits = (step.page.speed.get(joint, math.inf) for step in group[first : last + 1])
+                top = min(bounds[joint].speed, *limits)
                 if peak > top * (1 + 1e-6):
                     factor[first : last + 1] = np.maximum(factor[first : last + 1], peak / top)
                     if turn == 0:
                         slow.append(TooFast(joint, peak, top))
         worst = float(factor.max())
         if worst == 1.0 or turn > _ROUNDS:
-            return tracks
+            return paths
         for step, longer in zip(group, factor.tolist(), strict=True):
             step.duration *= worst if turn == _ROUNDS else longer
             step.pause *= worst if turn == _ROUNDS else 1.0
         turn += 1
-
-
-def _tracks(
-    group: list[_PathStep], here: Mapping[str, float], begin: float
-) -> tuple[dict[str, JointPath], dict[str, list[tuple[int, int]]]]:
-    """Return each joint's trajectory, and the first and last step of each interval between two of its knots."""
-    knots = {joint: ([begin], [angle]) for joint, angle in here.items()}
-    spans: dict[str, list[tuple[int, int]]] = {joint: [] for joint in here}
-    previous_step: dict[str, int] = dict.fromkeys(here, -1)
-    time = begin
-    for number, step in enumerate(group):
-        time += step.duration
-        for joint, angle in step.key.positions.items():
-            times, angles = knots[joint]
-            times.append(time)
-            angles.append(angle)
-            spans[joint].append((previous_step[joint] + 1, number))
-            previous_step[joint] = number
-            if step.pause:
-                times.append(time + step.pause)
-                angles.append(angle)
-                spans[joint].append((number, number))
-        time += step.pause
-    law = group[0].law
-    return {
-        joint: JointPath(law, *lists, [group[last].ramp for _, last in spans[joint]]) for joint, lists in knots.items()
-    }, spans

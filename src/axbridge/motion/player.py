@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Literal
 
 from axbridge.errors import AxBridgeError, UsageError, warn
 from axbridge.motion.moves import Move, Page
@@ -41,7 +42,6 @@ def play(
     pace: float = 1.0,
     joints: Collection[str] | None = None,
     page: str | None = None,
-    loop: bool = False,
     stop: Callable[[], bool] = lambda: False,
     note: Callable[[str], None] = warn,
 ) -> Played:
@@ -58,7 +58,6 @@ def play(
         pace: Factor of the speed: times are divided by it.
         joints: Play only these joints.
         page: Key or name of the page to start with; None = the move's own start.
-        loop: Whether to start again at the end, until `stop`.
         stop: Called in each step; True ends the play.
         note: Called with messages about motions that take longer, and about joints that stop at a limit up to 3 degrees
             before their pose; by default a `ControlWarning`.
@@ -73,7 +72,7 @@ def play(
     start = move.start if page is None else move.find(page)
     if joints is not None:
         move = move.only(joints)
-    return _Player(robot, move, start, pace, stop, note).run(loop=loop)
+    return _Player(robot, move, start, pace, stop, note).run()
 
 
 class _PlayStopped(Exception):
@@ -99,27 +98,22 @@ class _Player:
             note(clipped)
         self._goals: dict[str, float] = {}
         self._watch = Watch(robot)
-        self._registers_before: dict[tuple[str, str], int] = {}  # original slopes, by servo and register
-        self._slopes: dict[tuple[str, str], int] = {}  # present slopes
+        self._slopes: dict[tuple[str, str], tuple[int, int]] = {}  # by servo and register: first, present
         self._torques: dict[str, float] = {}  # original torque limits
         self._servos = robot.driven()
         self._closed = self._slow_noted = False  # the robot was closed; the note about slow joints was sent
         self._worst = self._late = 0.0
 
-    def run(self, *, loop: bool) -> Played:
+    def run(self) -> Played:
         """Move to the first pose, play the pages, restore torque limits and slopes."""
         robot = self._robot
         limp = not any(servo.torque_enabled for servo in robot.values())
         free = limp and robot.simulation is not None and robot.simulation.base_start is not None
-        start_pose = {name: self._within(name, path_start(robot[name])) for name in self._names}
-        path = self._plan(self._start, start_pose, ease=_RISE if free else 0.0)
-        robot.refuse_unknown_turns(path.first)
-        off = [servo for servo in self._servos.values() if not servo.torque_enabled]
-        for servo in off:
-            servo.torque_on()
-        if off:  # at torque enable an X servo may reset its multi-turn position
-            start_pose |= {name: self._within(name, path_start(robot[name])) for name in self._names}
-            path = self._plan(self._start, start_pose, ease=_RISE if free else 0.0)
+        robot.refuse_unknown_turns(self._first_plan(free=free).first)
+        for servo in self._servos.values():
+            if not servo.torque_enabled:
+                servo.torque_on()
+        path = self._first_plan(free=free)  # torque on may reset the multi-turn position of an X servo
         for name, servo in self._servos.items():
             if name in self._names:
                 servo.set_velocity(servo.max_velocity)
@@ -134,13 +128,14 @@ class _Player:
             while robot.time < until - 1e-9:
                 self._step()
             begin, self._worst, self._late = robot.time, 0.0, 0.0
-            exit_page = self._pages_from(path, loop=loop)
+            exit_page = self._follow(path, path.eased)
+            while exit_page is None and path.loop is not None and self._has_poses(path.loop, "next"):
+                exit_page = self._follow(self._plan(path.loop, self._goals), 0.0)
             stopped = exit_page is not None
             if exit_page is not None:
-                ending, _ = self._move.chain(exit_page, "exit")
-                if any(self._move.pages[name].keys for name in ending):
+                if self._has_poses(exit_page, "exit"):
                     self._follow(self._plan(exit_page, self._goals, ending=True), 0.0, stoppable=False)
-                exit_page = ending[-1]
+                exit_page = self._move.chain(exit_page, "exit")[0][-1]
             self._settle(self._goals)
         except _PlayStopped:
             stopped = True
@@ -152,20 +147,16 @@ class _Player:
             self._restore()
         return Played(robot.time - begin + self._late, path.asked - path.eased, error, self._worst, stopped, exit_page)
 
+    def _first_plan(self, *, free: bool) -> Plan:
+        pose = {name: self._within(name, path_start(self._robot[name])) for name in self._names}
+        return self._plan(self._start, pose, ease=_RISE if free else 0.0)
+
+    def _has_poses(self, page: str, link: Literal["next", "exit"]) -> bool:
+        return any(self._move.pages[name].keys for name in self._move.chain(page, link)[0])
+
     def _within(self, name: str, angle: float) -> float:
         limit = self._bounds[name]
         return min(max(angle, limit.low), limit.high)
-
-    def _pages_from(self, path: Plan, *, loop: bool) -> str | None:
-        """Play from the first pose to the end; return the exit page after a stop request, else None."""
-        exit_page = self._follow(path, path.eased)
-        while exit_page is None:
-            again = path.loop if path.loop is not None else self._start if loop else None
-            if again is None or not any(self._move.pages[name].keys for name in self._move.chain(again)[0]):
-                return None
-            path = self._plan(again, self._goals)
-            exit_page = self._follow(path, 0.0)
-        return exit_page
 
     def _plan(self, page: str, here: dict[str, float], *, ease: float | None = None, ending: bool = False) -> Plan:
         tick = self._robot.basic_time_step / 1000
@@ -247,19 +238,16 @@ class _Player:
                 servo.set_available_torque(torque)
         for name, slope in page.slope.items():
             if name in self._bounds and (servo := self._robot[name]).config.drive == "dynamixel":
-                registers = servo.dynamixel.profile.registers
-                for register in _SLOPES:
-                    if register in registers:
-                        self._write(name, register, slope)
+                for register in filter(servo.dynamixel.profile.registers.__contains__, _SLOPES):
+                    self._write(name, register, slope)
 
     def _write(self, name: str, register: str, value: int) -> None:
         """Write a register if its value differs."""
-        place = name, register
-        if place not in self._slopes:
-            self._registers_before[place] = self._slopes[place] = self._robot[name].read(register)
-        if self._slopes[place] != value:
-            self._robot[name].write(register, value)
-            self._slopes[place] = value
+        servo, place = self._robot[name], (name, register)
+        before, present = self._slopes[place] if place in self._slopes else (servo.read(register),) * 2
+        if value != present:
+            servo.write(register, value)
+        self._slopes[place] = before, value
 
     def _restore(self) -> None:
         """Restore torque limits and slopes."""
@@ -268,5 +256,5 @@ class _Player:
             if servo.torque_enabled and abs(servo.target_position - servo.position) > FOLLOWS:
                 servo.torque_on()  # goal = present position: with full torque the joint would jump to its goal
             servo.set_available_torque(torque)
-        for (name, register), value in self._registers_before.items():
-            self._write(name, register, value)
+        for (name, register), (before, _) in self._slopes.items():
+            self._write(name, register, before)

@@ -106,9 +106,9 @@ class Capture:
         finally:
             leave()
 
-    def taught(self, width: float = _WIDTH) -> Taught:
-        """Return the move at even times, without rest at its ends, smoothed (`width`, s), within the joints' limits."""
-        return move_of(self._robot, self._angles, width)
+    def taught(self) -> Taught:
+        """Return the move at even times, without rest at its ends, smoothed, within the limits."""
+        return move_of(self._robot, self._angles)
 
     def _sample(self, _report: StepReport, states: Mapping[str, ServoState]) -> None:
         for joint, samples in self._angles.items():
@@ -117,7 +117,7 @@ class Capture:
                 samples.append((state.time, state.position))
 
 
-def move_of(robot: Robot, recorded: Mapping[str, Sequence[tuple[float, float]]], width: float) -> Taught:
+def move_of(robot: Robot, recorded: Mapping[str, Sequence[tuple[float, float]]]) -> Taught:
     """Return samples (s, rad) by joint as a move at even times, without rest, smoothed, within the joints' limits."""
     period = robot.basic_time_step / 1000
     first = max((samples[0][0] for samples in recorded.values() if samples), default=0.0)
@@ -128,7 +128,7 @@ def move_of(robot: Robot, recorded: Mapping[str, Sequence[tuple[float, float]]],
     raw = np.array([np.interp(clock, *np.array(samples).T) for samples in recorded.values()]).T
     begin, end = _moving(raw, round(_MARGIN / period))
     raw = raw[begin:end]
-    even = _smooth(raw, width / period) if width else raw
+    even = _smooth(raw, _WIDTH / period)
     limits = np.array([(robot[joint].min_position, robot[joint].max_position) for joint in recorded])
     within = np.clip(even, limits[:, 0], limits[:, 1])
     beyond = np.abs(even - within).max(axis=0)
@@ -143,17 +143,10 @@ def move_of(robot: Robot, recorded: Mapping[str, Sequence[tuple[float, float]]],
     )
 
 
-def teach(
-    robot: Robot, seconds: float, joints: Collection[str] | None = None, stiffness: float = 0.0, width: float = _WIDTH
-) -> Taught:
-    """Record the motion of soft joints by hand for some time, or until `Robot.stop`; then the robot holds its pose.
+def teach(robot: Robot, seconds: float, joints: Collection[str] | None = None, stiffness: float = 0.0) -> Taught:
+    """Record the motion of soft joints by hand for `seconds`, or until `Robot.stop`; then the robot holds its pose.
 
-    Args:
-        robot: The robot.
-        seconds: Duration of the recording.
-        joints: The joints to make soft; None = all.
-        stiffness: See `soft`.
-        width: See `Capture.taught`.
+    `joints` become soft, None = all; `stiffness` is their share of the torque, 0 = off.
 
     Raises:
         UsageError: nothing moved, or an argument out of range.
@@ -163,7 +156,7 @@ def teach(
     with soft(robot, joints, stiffness) as names:
         capture = Capture(robot, names)
         capture.run(lambda passed: passed >= seconds - 1e-9)
-    return capture.taught(width)
+    return capture.taught()
 
 
 def _within(robot: Robot, joint: str, angle: float) -> float:

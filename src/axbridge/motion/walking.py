@@ -261,24 +261,20 @@ class _Walker:
         if self._path.gait.feedback and self._robot.imu is None:
             hint = "add a [[sensor]] to the rig, with its port"
             raise UsageError("feedback needs an IMU, and this robot has none", hint)
-        before: dict[str, float] = {}
-        for tick in range(self._ticks(self._path.gait.duration) + 1):
-            angles = self._path.angles(tick * self._period)
-            for joint, angle in angles.items():
-                if joint not in self._names:
-                    raise UsageError(f"no servo of the rig drives {joint}", "walk with the rig bioloid")
-                servo = self._robot[self._names[joint]]
-                if not servo.min_position <= angle <= servo.max_position:
-                    limits = f"{servo.min_position:.2f}..{servo.max_position:.2f}"
-                    why = f"the gait needs {joint} at {angle:.2f} rad, beyond its limits {limits}"
-                    raise UsageError(why, "take shorter or lower steps")
-                speed = abs(angle - before.get(joint, angle)) / self._period
-                if speed > servo.max_velocity:
-                    why = (
-                        f"the gait needs {joint} to turn at {speed:.1f} rad/s, its servo does {servo.max_velocity:.1f}"
-                    )
-                    raise UsageError(why, "take a longer period, or shorter and lower steps")
-            before = angles
+        times = self._period * np.arange(self._ticks(self._path.gait.duration) + 1)
+        for joint, column in zip(self._path.joints, self._path.angles_at.T, strict=True):
+            if joint not in self._names:
+                raise UsageError(f"no servo of the rig drives {joint}", "walk with the rig bioloid")
+            servo, angles = self._robot[self._names[joint]], np.interp(times, self._path.time, column)
+            beyond = angles[(angles < servo.min_position) | (angles > servo.max_position)]
+            if len(beyond):
+                limits = f"{servo.min_position:.2f}..{servo.max_position:.2f}"
+                why = f"the gait needs {joint} at {beyond[0]:.2f} rad, beyond its limits {limits}"
+                raise UsageError(why, "take shorter or lower steps")
+            speed = float(np.abs(np.diff(angles)).max()) / self._period
+            if speed > servo.max_velocity:
+                why = f"the gait needs {joint} to turn at {speed:.1f} rad/s, its servo does {servo.max_velocity:.1f}"
+                raise UsageError(why, "take a longer period, or shorter and lower steps")
 
     def _ticks(self, seconds: float) -> int:
         return math.ceil(seconds / self._period - 1e-9)

@@ -1,4 +1,4 @@
-"""Backends: the buses and the clock of a real robot, or of a simulation in a physics engine's world."""
+"""Backends: buses and clock of a real robot, or of a simulation in a physics engine's world."""
 
 from __future__ import annotations
 

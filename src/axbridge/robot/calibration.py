@@ -36,7 +36,7 @@ NUDGE = math.radians(5)  # amplitude of the motion, forth and back
 VISIBLE = math.radians(1.5)  # least motion in it: friction holds a loop without an integral back by 2° and more
 TORQUE = 0.2  # of stall torque: enough to move a joint that a hand carries, and a finger stops it
 _GOES, _STAYS = 0.4, 0.4  # s; motion each way, pause between them
-_HELD = 0.6 * NUDGE  # a joint this far behind its goal is blocked: the motion ends before an overload
+_HELD = 0.6 * NUDGE  # a joint this far behind its goal is blocked, and the motion ends
 _BLINK = 0.4  # s on, and the same off
 
 
@@ -49,7 +49,7 @@ class Mounting:
     profile: FirmwareProfile
     zero: int  # count at 0 rad
     direction: int  # 1, or -1 when the joint turns against the servo
-    reach: tuple[int, int] | None  # lowest and highest count of the motion by hand; None without one
+    reach: tuple[int, int] | None  # lowest and highest count of the motion by hand, if any
     # Registers that set zero and direction of the servo's count; empty in Protocol 1.0
     registers: Mapping[str, int] = field(default_factory=dict)
     jumped: bool = False  # whether the count jumped by more than half a turn during the motion
@@ -343,10 +343,10 @@ def limits_of(robot: Robot, name: str) -> dict[str, int]:
 
 
 def give_back(robot: Robot, name: str, before: Mapping[str, int]) -> None:
-    """Make a servo limp and write back the values of `limits_of`, unless it has shut itself down."""
+    """Make a servo limp; write back the values of `limits_of`, unless it has shut itself down."""
     servo = robot[name]
     servo.torque_off()
-    if not servo.dynamixel.shut_down:  # in Protocol 1.0, writing Torque Limit would end the shutdown
+    if not servo.dynamixel.shut_down:  # in Protocol 1.0, a write of Torque Limit ends the shutdown
         for register, value in before.items():
             servo.write(register, value)
 

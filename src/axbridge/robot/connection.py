@@ -10,23 +10,22 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from axbridge.bus.commission import apply_registers
-from axbridge.bus.cycle import Cycle, CycleServo, Goal
+from axbridge.bus.cycle import Cycle, Goal
 from axbridge.bus.handshake import Expected, Finding, handshake, require
 from axbridge.bus.rows import Mask, Rows
+from axbridge.bus.serial import SerialBus
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import BusError, PortError, UsageError, warn
 from axbridge.robot.backend import SIMULATION, Backend, call_all
 from axbridge.robot.drives.bus_drive import BusDrive
-from axbridge.robot.drives.drive import Drive
-from axbridge.robot.drives.ideal import IdealDrive
+from axbridge.robot.drives.drive import Drive, IdealDrive
 from axbridge.robot.drives.known import drive_of
 from axbridge.robot.safety.net import NETS, Safety
 from axbridge.robot.sensors import Sample, Sensor, SerialImu, SimulatedSensor
@@ -50,7 +49,7 @@ class Connection:
         self._lost_sensors: set[str] = set()
         self._lost_ports: set[str] = set()  # reasons that were reported
         self._places: dict[str, list[int]] = {}  # rows of the servos of each bus
-        self.read_at = -math.inf  # time when the latest samples were received, s on the backend's clock
+        self.read_at = -math.inf  # time of the latest samples, s on the backend's clock
         self._safety: Safety | None = None
         self._owner = os.getpid()
         self._closing: list[Callable[[], object]] = [backend.close]  # called by `close`, the last first
@@ -63,44 +62,36 @@ class Connection:
             raise
 
     def open(self, limits: Callable[[str], tuple[float, float]], tripped: Callable[[frozenset[str]], None]) -> None:
-        """Arm the safety net, check every servo, and write the rig's registers."""
+        """Arm the safety net, check every servo, and write the rig's registers. The caller closes after an error."""
         self.arm(limits, tripped)
-        try:
-            self._set_up_servos()
-        except BaseException:
-            self.close()
-            raise
+        self._set_up_servos()
 
     def arm(self, limits: Callable[[str], tuple[float, float]], tripped: Callable[[frozenset[str]], None]) -> None:
-        """Create the cycles of all buses, and arm the safety net."""
-        servos = [self._with_rig_limits(drive.cycle_servo(*limits(drive.config.name))) for drive in self.on_bus]
+        """Create the cycles of all buses; arm the safety net. The caller closes after an error."""
+        safety = self.rig.safety
+        servos = [drive.cycle_servo(*limits(drive.config.name), safety) for drive in self.on_bus]
         for name, bus in self.backend.buses.items():
             places = [row for row, drive in enumerate(self.on_bus) if drive.config.bus == name]
             if places:
                 self._places[name] = places
-                self.cycles[name] = Cycle(bus, [servos[row] for row in places], self.rig.safety.soft_start_ms / 1000)
-        try:
-            if len(self.cycles) > 1 and self.backend.mode:
-                self._threads = ThreadPoolExecutor(len(self.cycles))
-                self._closing.append(
-                    partial(self._threads.shutdown, wait=False)
-                )  # a thread may wait for a bus that is closed next
-            if self.cycles:
-                safety = self.rig.safety
-                self._safety = Safety(
-                    list(self.cycles.values()),
-                    safety.on_exit,
-                    park_pose=self._park_pose(),
-                    stale_command_ms=safety.stale_command_ms,
-                    guard=self.backend.mode != SIMULATION,
-                    restore=self._end,
-                    tripped=tripped,
-                    absent=self._without_reply,
-                )
-                self._safety.arm()
-        except BaseException:
-            self.close()
-            raise
+                self.cycles[name] = Cycle(bus, [servos[row] for row in places], safety.soft_start_ms / 1000)
+        if len(self.cycles) > 1 and self.backend.mode:
+            self._threads = ThreadPoolExecutor(len(self.cycles))
+            stop = partial(self._threads.shutdown, wait=False)  # a thread may wait for a bus that is closed next
+            self._closing.append(stop)
+        if self.cycles:
+            parked = (drive for drive in self.on_bus if drive.config.name in safety.park)
+            self._safety = Safety(
+                list(self.cycles.values()),
+                safety.on_exit,
+                park_pose={d.config.name: d.calibration.goal(safety.park[d.config.name]) for d in parked},
+                stale_command_ms=safety.stale_command_ms,
+                guard=self.backend.mode != SIMULATION,
+                restore=self._end,
+                tripped=tripped,
+                absent=self._without_reply,
+            )
+            self._safety.arm()
 
     def refuse_closed(self) -> None:
         """Raise UsageError if the robot is closed, or this process was forked from the one that opened it."""
@@ -196,16 +187,13 @@ class Connection:
 
     def check_servos(self) -> None:
         """Identify every servo; raise BusError when one is missing or is another model."""
-        findings: dict[str, list[Finding]] = {}
+        findings: dict[str, list[Finding]] = {}  # by port, or the bus's name if it has none
         for name, bus in self.backend.buses.items():
-            here = [
-                Expected(d.config.name, d.id, d.profile, d.config.registers)
-                for d in self.on_bus
-                if d.config.bus == name
-            ]
-            findings[name] = handshake(bus, here, port=getattr(bus, "port_name", ""))
-        for name, bus in self.backend.buses.items():
-            require(findings[name], getattr(bus, "port_name", "") or name)
+            drives, port = [drive for drive in self.on_bus if drive.bus is bus], getattr(bus, "port_name", "")
+            here = [Expected(drive.config.name, drive.id, drive.profile, drive.config.registers) for drive in drives]
+            findings[port or name] = handshake(bus, here, port=port)
+        for port, of_port in findings.items():
+            require(of_port, port)
 
     def recover(self, name: str, *, on: bool) -> float:
         """Clear a servo's shutdown; if `on`, switch it on. Return its position, rad, or NaN; see `BusDrive.wake`."""
@@ -250,7 +238,7 @@ class Connection:
         return self.cycles[self.drives[name].config.bus]
 
     def take_restarted(self) -> set[str]:
-        """Return the servos that have restarted since the last call; their earlier goals are void."""
+        """Return the servos that have restarted since the last call; earlier goals are void."""
         names: set[str] = set()
         for cycle in self.cycles.values():
             restarted, cycle.restarted = cycle.restarted, set()
@@ -288,7 +276,7 @@ class Connection:
         }
 
     def soften(self, names: list[str], seconds: float) -> None:
-        """Raise the torque limit of these servos from a tenth to its full value within `seconds`."""
+        """Raise the torque limit of these servos from a tenth to full within `seconds`."""
         for cycle in self.cycles.values():
             here = [servo.name for servo in cycle.servos if servo.name in names]
             if here:
@@ -342,35 +330,16 @@ class Connection:
                 self._closing.append(sensor.close)
         return sensors
 
-    def _with_rig_limits(self, servo: CycleServo) -> CycleServo:
-        """Return the servo with the rig's limits of temperature and supply voltage."""
-        safety = self.rig.safety
-        if safety.max_temperature is not None:
-            servo = replace(servo, top_temperature=int(safety.max_temperature))
-        if safety.voltage is not None:
-            servo = replace(servo, voltage_range=(round(safety.voltage[0] * 10), round(safety.voltage[1] * 10)))
-        return servo
-
     def _without_reply(self) -> frozenset[str]:
         """Return the servos that have never replied; their motors were never switched on."""
-        stats = ((drive, getattr(drive.bus, "stats", None)) for drive in self.on_bus)
-        return frozenset(
-            drive.config.name for drive, line in stats if line is not None and not line.of(drive.id).has_replied
-        )
-
-    def _park_pose(self) -> dict[str, int]:
-        """Return the rig's park pose in counts, for the servos on a bus."""
-        pose = self.rig.safety.park
-        return {
-            name: drive.calibration.goal(pose[name]) for drive in self.on_bus if (name := drive.config.name) in pose
-        }
+        lines = ((drive, drive.bus.stats) for drive in self.on_bus if isinstance(drive.bus, SerialBus))
+        return frozenset(drive.config.name for drive, stats in lines if not stats.of(drive.id).has_replied)
 
     def _set_up_servos(self) -> None:
         """Check the identity of every servo; write the rig's registers that differ."""
-        drives = self.on_bus
         self.check_servos()
         failures: list[BusError] = []
-        for drive in drives:
+        for drive in self.on_bus:
             servo, wanted = drive.config, drive.config.registers
             if drive.shut_down:  # an overload has set Torque Limit to 0: it stays 0 until `recover`
                 wanted = {name: value for name, value in wanted.items() if name != drive.protocol.names.torque}
@@ -379,12 +348,9 @@ class Connection:
             failures += apply_registers(drive.bus, drive.id, drive.profile, wanted).values()
         if failures:
             raise failures[0]
-        for drive in drives:
-            low, high = drive.limits.low, drive.limits.high
-            soft = drive.config.soft_limits
-            low, high = max(low, soft[0]), min(high, soft[1])
-            own = drive.narrow()
-            names = drive.protocol.names
+        for drive in self.on_bus:
+            low, high = drive.goal_limits
+            own, names = drive.narrow(), drive.protocol.names
             by_rig = {names.low, names.high} & drive.config.registers.keys()
             if (own[0] > low + _NEAR or own[1] < high - _NEAR) and not by_rig:
                 warn(

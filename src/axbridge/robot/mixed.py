@@ -288,12 +288,7 @@ class MixedPort(Port):
 
 
 class MixedBus(SerialBus):
-    """A bus with real and virtual servos; `virtual` has the names of the virtual ones by id.
-
-    Raises:
-        PortError: the port cannot be opened.
-        BusError: a real servo answers to the id of a virtual one.
-    """
+    """A bus with real and virtual servos; `virtual` has the names of the virtual ones by id."""
 
     port: MixedPort
 

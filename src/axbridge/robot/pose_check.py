@@ -28,15 +28,10 @@ def impossible(rig: Rig, positions: Mapping[str, float], limits: Mapping[str, tu
             reasons[name] = (
                 f"stands at {math.degrees(here):.0f}°, {math.degrees(beyond):.0f}° beyond its limit of {limit:.0f}°"
             )
-            if (turned := _within_by_turns(here, low, high)) is not None:
+            turned = here - math.floor((here - low) / math.tau) * math.tau  # by whole turns, above the lower limit
+            if turned <= high:
                 reasons[name] += f"{_LOST_TURN}: {math.degrees(turned):.0f}° is within its limits"
     return reasons or _feet_in_each_other(rig, positions)
-
-
-def _within_by_turns(here: float, low: float, high: float) -> float | None:
-    """Return the position within the limits that is whole turns away, rad, or None."""
-    turned = here - math.floor((here - low) / math.tau) * math.tau
-    return turned if turned <= high else None
 
 
 def refuse_impossible(rig: Rig, joints: Sequence[Joint], limp: Callable[[], Collection[str]]) -> None:

@@ -26,7 +26,7 @@ from axbridge.config.rig import Rig
 from axbridge.errors import BusError, UnknownServo, UsageError, plural, warn
 from axbridge.robot.backend import SIMULATION, Backend, BackendName
 from axbridge.robot.connection import Connection
-from axbridge.robot.drives.ideal import IdealDrive
+from axbridge.robot.drives.drive import IdealDrive
 from axbridge.robot.joint import Joint, couple
 from axbridge.robot.pose_check import refuse_impossible
 from axbridge.robot.samples import Sampling
@@ -84,8 +84,8 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         self._unconfirmed_off: Mapping[str, BusError] | None = {}  # after `stop`: servos not confirmed off
         self._insist_at = -math.inf
         self._sensed: dict[str, Sample | None] = {}
-        self._pose_verified = False  # whether the pose was checked since the motors were switched on
-        self._unsent: dict[str, float] = {}  # by servo: time of a command that no step has sent yet, s
+        self._pose_verified = False  # whether it was checked since the motors came on
+        self._unsent: dict[str, float] = {}  # by servo: time of a command not yet sent by a step, s
         weakref.finalize(self, _warn_of_unsent, self._unsent)  # for a program that does not close the robot
         self._connection = Connection(rig, backend, seed)
         try:
@@ -166,10 +166,7 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
             clock.sleep_until(due)
             self._time_ms = end
             self._start += late  # a late step delays the next tick instead of being caught up with
-            faults = refused | self._receive()
-            self._report(requested, clock.now() - began, commanded, faults, late * 1000)
-            for failure in refused.values():
-                raise failure
+            self._finish(requested, began, commanded, refused, late * 1000)
             return self.last_step.late
 
     def _pass_basic_steps(self, end: float) -> None:
@@ -220,13 +217,9 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         self._connection.refuse_closed()
         with self._stepping:
             self._connection.refuse_closed()
-            clock = self._connection.backend.clock
-            began = clock.now()
+            began = self._connection.backend.clock.now()
             commanded, refused = self._send(self.basic_time_step)
-            faults = refused | self._receive()
-            self._report(0.0, clock.now() - began, commanded, faults)
-            for failure in refused.values():
-                raise failure
+            self._finish(0.0, began, commanded, refused)
             return self._sampling.table
 
     def _trip(self, names: frozenset[str]) -> None:
@@ -270,33 +263,33 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
             self._joints[name].keep_off()
         return received_at, refused
 
-    def _receive(self) -> dict[str, BusError]:
+    def _finish(
+        self, requested: float, began: float, commanded: float, refused: dict[str, BusError], late: float = 0.0
+    ) -> None:
+        """Receive samples and report the step; raise the first of the `refused` changes of mode."""
         self._sensed = self._connection.sense(self._start)
         raw, fresh, faults = self._connection.receive()
         self._sampling.add(raw, fresh, self._start)
         self._torque_watch.update(self.time)
         self._stall_watch.update()
-        return faults
-
-    def _report(
-        self, requested: float, actual: float, commanded: float, faults: dict[str, BusError], late: float = 0.0
-    ) -> None:
-        table = self._sampling.table
+        table, now = self._sampling.table, self._connection.backend.clock.now()
         events = self._connection.events + self._stall_watch.events
         if self._twin is not None and self._simulation is not None:
             events += self._twin.compare(self.time, self._start, self._simulation.gantry, late=late > _LATE * requested)
         self.last_step = StepReport(
             requested,
-            actual * 1000,
+            (now - began) * 1000,
             commanded - self._start,
             dict(zip(table.servos, table.column("time").tolist(), strict=True)),
-            faults,
+            refused | faults,
             events,
             late,
         )
         for observer in tuple(self._observers):
             if observer in self._observers:  # an earlier observer may have removed it
                 observer[0](self.last_step, table)
+        for failure in refused.values():
+            raise failure
 
     def observe(self, observer: Observer, *, closed: Callable[[], None] | None = None) -> Callable[[], None]:
         """Call `observer` after each step and exchange with the step's report and the table of all servos.
@@ -375,7 +368,7 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         while any(time.elapsed < (ticks - 0.5) * tick for time in progress.values()) or not all(
             abs(self[name].position - end) <= _ARRIVED[self[name].type] for name, (_, end) in paths.items()
         ):
-            with self._stepping:  # another thread's `goto` may have taken over a servo during a step
+            with self._stepping:  # another thread's `goto` may take over a servo in a step
                 active = [name for name in paths if self._joints[name].active_trajectory is goals]
                 for name in active:
                     progress[name].advance(tick, replied=name not in self.last_step.errors)
@@ -570,8 +563,8 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
             hint = "open it with axbridge.open, and before closing it"
             raise UsageError("this robot cannot change its backend", hint)
         new = Connection(self.rig, self._opener(backend, port), self._seed)
-        new.open(self._goal_limits, self._trip)
         try:
+            new.open(self._goal_limits, self._trip)
             on = [name for name, joint in self._joints.items() if joint.torque_enabled and name not in new.withheld]
             new.soften(on, _SOFT_START)
             here = {name: new.drives[name].power(on=True) for name in on}
@@ -594,11 +587,13 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
             old.close()
             for name in on:
                 self._joints[name].keep_off()
-            self._start = new.backend.clock.now() - self.time
-            faults = self._receive()
-            for joint in self._joints.values():
-                joint.doubt_turns()
-            self._report(0.0, 0.0, new.backend.clock.now(), faults)
+            began = new.backend.clock.now()
+            self._start = began - self.time
+            try:
+                self._finish(0.0, began, began, {})
+            finally:  # also after an error of an observer
+                for joint in self._joints.values():
+                    joint.doubt_turns()
 
     def _goal_limits(self, name: str) -> tuple[float, float]:
         joint = self._joints[name]

@@ -14,8 +14,7 @@ import numpy.typing as npt
 from axbridge.arrays import FloatArray
 from axbridge.bus.rows import Mask, RawState, Rows
 from axbridge.robot.drives.bus_drive import BusDrive
-from axbridge.robot.drives.drive import Drive
-from axbridge.robot.drives.ideal import IdealDrive
+from axbridge.robot.drives.drive import Drive, IdealDrive
 from axbridge.robot.joint import Joint
 from axbridge.servo.columns import Param
 from axbridge.servo.steady import SteadyServo
@@ -62,10 +61,6 @@ class Scales:
         if counted == held:
             return raw
         return Rows({**{name: raw[name] for name in RawState._fields}, "position": np.array(counted)})
-
-    def table(self, raw: Rows, start: float) -> Samples:
-        """Return samples of servos that are all on buses; `start` is time 0 of the table on the clock of `raw`, s."""
-        return Samples(self, self.counted(raw), raw["time"] - start, self.powered())
 
 
 class Samples(StepTable):
@@ -145,7 +140,7 @@ class Samples(StepTable):
 
 
 class Sampling:
-    """Gathers the samples of a robot's joints, and gives each joint the table of the latest step."""
+    """Gathers the samples of a robot's joints; gives each joint the table of the latest step."""
 
     table: Samples
 
@@ -211,7 +206,7 @@ class Sampling:
             self._estimate(blind)
 
     def _estimate(self, blind: Mapping[int, tuple[float, float]]) -> None:
-        """Replace speed, rad/s, and duty of wheels in the dead zone by the motor model's, by row."""
+        """Replace speed, rad/s, and duty of wheels in the dead zone by the model's, by row."""
         scales, rows = self._scales, list(blind)
         estimates = np.array(list(blind.values())).T * scales.direction[rows]
         known = {name: self._raw[name].copy() for name in RawState._fields}

@@ -1,4 +1,4 @@
-"""Check whether a moving robot can continue: after faults, and after servos that no longer answer."""
+"""Check whether a moving robot can continue after faults, and after missing replies."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import Any, ClassVar, TypeVar
 
 from axbridge.webots import catalogue
-from axbridge.webots.session import current, say
+from axbridge.webots.session import current, is_negative, say
 
 Owner = TypeVar("Owner")
 
@@ -82,10 +82,8 @@ class Sensor(Device):
 
     def enable(self, samplingPeriod: int) -> None:
         """Sample every `samplingPeriod` ms; 0 disables, a negative period is refused."""
-        if samplingPeriod < 0:
-            say(f"Error: {self._name}: sampling period must not be negative: {samplingPeriod}")
-            return
-        self._enable(int(samplingPeriod))
+        if not is_negative(self._name, samplingPeriod):
+            self._enable(int(samplingPeriod))
 
     def disable(self) -> None:
         self._enable(0)

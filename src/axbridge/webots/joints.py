@@ -11,7 +11,7 @@ from axbridge.robot.robot import Robot
 from axbridge.robot.servo import Servo as NativeServo
 from axbridge.webots.catalogue import Kind, find, missing, own_name
 from axbridge.webots.devices import Device, Sensor, newer_names
-from axbridge.webots.session import Sampler, current, reported, say
+from axbridge.webots.session import Sampler, current, is_negative, reported, say
 
 _Quantity = Literal["position", "torque"]
 _Get = Callable[[Any], Any]
@@ -25,16 +25,6 @@ def _joint(name: str) -> NativeServo | None:
     say(f'Warning: "{name}" device not found.')
     current().say_once(missing(current(), name))
     return None
-
-
-def _sampler(name: str, quantity: _Quantity) -> Sampler[float]:
-    """Return the sampler of this quantity of a servo."""
-
-    def read(robot: Robot) -> float:
-        servo = robot[name]
-        return servo.torque if quantity == "torque" else truncated(servo.turned, servo.config.resolution)
-
-    return current().sampler(name, quantity, read)
 
 
 def truncated(value: float, resolution: float) -> float:
@@ -73,25 +63,26 @@ class _JointDevice(Device):
         servo = self._native
         return missing if servo is None else getattr(servo, reading)
 
+    def _sampler(self, quantity: _Quantity) -> Sampler[float]:
+        """Return the sampler of a quantity of the servo; a disabled one for a missing joint."""
+        servo = self._native
+        if servo is None:
+            return Sampler()
+        name = servo.name
+
+        def read(robot: Robot) -> float:
+            servo = robot[name]
+            return servo.torque if quantity == "torque" else truncated(servo.turned, servo.config.resolution)
+
+        return current().sampler(name, quantity, read)
+
     def _sample_every(self, quantity: _Quantity, period: int) -> None:
         """Enable the joint's sensor of this quantity; 0 disables, a negative period is refused."""
         servo = self._native
-        if servo is None:
-            return
-        if period < 0:
-            say(f"Error: {self._name}: sampling period must not be negative: {period}")
-            return
-        if quantity == "torque" and period and servo.capabilities["torque_feedback"] == "emulated":
-            current().say_once(f"Warning: {self._name}: servo {servo.name!r} {EMULATION['torque_feedback']}")
-        _sampler(servo.name, quantity).enable(period, current().robot.time)
-
-    def _period(self, quantity: _Quantity) -> int:
-        servo = self._native
-        return 0 if servo is None else _sampler(servo.name, quantity).period
-
-    def _sampled(self, quantity: _Quantity) -> float:
-        servo = self._native
-        return math.nan if servo is None else _sampler(servo.name, quantity).value
+        if servo is not None and not is_negative(self._name, period):
+            if quantity == "torque" and period and servo.capabilities["torque_feedback"] == "emulated":
+                current().say_once(f"Warning: {self._name}: servo {servo.name!r} {EMULATION['torque_feedback']}")
+            self._sampler(quantity).enable(period, current().robot.time)
 
     def getType(self) -> int:
         return self.LINEAR if self._ask("type") == "linear" else self.ROTATIONAL
@@ -127,8 +118,8 @@ def _sampling(quantity: _Quantity) -> _Sampling:
     return (
         lambda device, samplingPeriod: device._sample_every(quantity, int(samplingPeriod)),  # noqa: SLF001
         lambda device: device._sample_every(quantity, 0),  # noqa: SLF001
-        lambda device: device._period(quantity),  # noqa: SLF001
-        lambda device: device._sampled(quantity),  # noqa: SLF001
+        lambda device: device._sampler(quantity).period,  # noqa: SLF001
+        lambda device: device._sampler(quantity).value,  # noqa: SLF001
     )
 
 
@@ -201,12 +192,13 @@ class PositionSensor(Sensor, _JointDevice):
         self._sample_every("position", period)
 
     def getSamplingPeriod(self) -> int:
-        return self._period("position")
+        return self._sampler("position").period
 
     def getValue(self) -> float:
-        if not self.getSamplingPeriod():
+        sampler = self._sampler("position")
+        if not sampler.period:
             self._say_disabled("getValue")
-        return self._sampled("position")
+        return sampler.value
 
     getMotor, getBrake = _device("motor"), _device("brake")
 

@@ -10,6 +10,7 @@ import select
 import sys
 import time
 import warnings
+from typing import ClassVar
 
 from axbridge.webots.devices import Sensor
 from axbridge.webots.session import current
@@ -54,6 +55,11 @@ class Keyboard(Sensor):
     key counts as held for 0.6 s after it was pressed, and for 0.15 s after each repeat.
     """
 
+    _period: ClassVar[int] = 0
+    _keys: ClassVar[list[int]] = []
+    _held: ClassVar[dict[int, float]] = {}  # by key: end of its hold, monotonic, s
+    _restore: ClassVar[list[object] | None] = None  # the terminal's mode before; it is raw while enabled
+    _passed: ClassVar[float] = 0.0
     END, HOME, LEFT, UP, RIGHT, DOWN, PAGEUP, PAGEDOWN = 312, 313, 314, 315, 316, 317, 366, 367
     NUMPAD_HOME, NUMPAD_LEFT, NUMPAD_UP, NUMPAD_RIGHT, NUMPAD_DOWN, NUMPAD_END = 375, 376, 377, 378, 379, 382
     KEY, SHIFT, CONTROL, ALT = 0xFFFF, _SHIFT, _CONTROL, _ALT
@@ -62,16 +68,22 @@ class Keyboard(Sensor):
         super().__init__("Keyboard", sampling_period, registered=sampling_period == 0)
 
     def _enable(self, period: int) -> None:
-        _shared.enable(period)
+        Keyboard._period, Keyboard._keys, Keyboard._held = period, [], {}
+        if not period:
+            Keyboard._cooked()
+            return
+        Keyboard._raw()
+        if Keyboard._tick not in current().ticks:
+            current().ticks.append(Keyboard._tick)
 
     def getSamplingPeriod(self) -> int:
-        return _shared.period
+        return self._period
 
     def getKey(self) -> int:
         """Return the next key held in this step, or -1."""
-        if not _shared.period:
+        if not self._period:
             self._say_disabled("getKey")
-        return _shared.keys.pop(0) if _shared.keys else -1
+        return self._keys.pop(0) if self._keys else -1
 
     getKeyCode = getKey
 
@@ -84,39 +96,18 @@ class Keyboard(Sensor):
         key = code & 0xFFFF
         return prefix + (_NAMES.get(key) or chr(key))
 
-
-class _Shared:
-    """State that all keyboards share; the terminal is in raw mode while one is enabled."""
-
-    def __init__(self) -> None:
-        self.period = 0
-        self.keys: list[int] = []
-        self._held: dict[int, float] = {}  # by key: end of its hold, monotonic, s
-        self._restore: list[object] | None = None
-        self._passed = 0.0
-
-    def enable(self, period: int) -> None:
-        self.period = period
-        self.keys = []
-        self._held = {}
-        if period:
-            self._raw()
-            if self._tick not in current().ticks:
-                current().ticks.append(self._tick)
-        else:
-            self._cooked()
-
-    def _tick(self, passed: float) -> None:
-        self._passed += passed
-        if not self.period or self._passed < self.period:
+    @classmethod
+    def _tick(cls, passed: float) -> None:
+        cls._passed += passed
+        if not cls._period or cls._passed < cls._period:
             return
-        self._passed = 0.0
+        cls._passed = 0.0
         now = time.monotonic()
-        pressed = decode(self._pending())
-        self._held = {key: until for key, until in self._held.items() if until > now or key in pressed}
+        pressed = decode(cls._pending())
+        cls._held = {key: until for key, until in cls._held.items() if until > now or key in pressed}
         for key in pressed:  # a key from a pipe counts only for this step
-            self._held[key] = now + (0.0 if self._restore is None else _REPEAT if key in self._held else _FIRST)
-        self.keys = list(self._held)[:_MOST]
+            cls._held[key] = now + (0.0 if cls._restore is None else _REPEAT if key in cls._held else _FIRST)
+        cls._keys = list(cls._held)[:_MOST]
 
     @staticmethod
     def _pending() -> str:
@@ -127,8 +118,9 @@ class _Shared:
                 return os.read(number, 4096).decode("utf-8", "ignore")  # only one read: a pipe may be refilled for ever
         return ""
 
-    def _raw(self) -> None:
-        if self._restore is not None or not sys.stdin or not sys.stdin.isatty():
+    @classmethod
+    def _raw(cls) -> None:
+        if cls._restore is not None or not sys.stdin or not sys.stdin.isatty():
             return
         try:
             import termios
@@ -136,17 +128,15 @@ class _Shared:
         except ImportError as failure:  # on Windows
             warnings.warn(f"keys cannot be read on this terminal ({failure})", RuntimeWarning, stacklevel=4)
             return
-        self._restore = termios.tcgetattr(sys.stdin)
+        cls._restore = termios.tcgetattr(sys.stdin)
         tty.setcbreak(sys.stdin)
-        atexit.register(self._cooked)
+        atexit.register(cls._cooked)
 
-    def _cooked(self) -> None:
-        if self._restore is not None:
+    @classmethod
+    def _cooked(cls) -> None:
+        if cls._restore is not None:
             import termios
 
             with contextlib.suppress(termios.error):  # the terminal was closed
-                termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._restore)  # type: ignore[arg-type]  # as it was got
-            self._restore = None
-
-
-_shared = _Shared()
+                termios.tcsetattr(sys.stdin, termios.TCSADRAIN, cls._restore)  # type: ignore[arg-type]  # as it was got
+            cls._restore = None

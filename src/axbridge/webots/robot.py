@@ -12,7 +12,7 @@ from axbridge.webots import catalogue
 from axbridge.webots.devices import DEVICES, AbsentDevice, AbsentNode, newer_names
 from axbridge.webots.joints import Brake, Motor, PositionSensor, Servo
 from axbridge.webots.keyboard import Keyboard
-from axbridge.webots.session import Sampler, current, say
+from axbridge.webots.session import Sampler, current, is_negative, say
 
 _DEPRECATED = (  # robot.getMotor(name), and so on
     "Motor PositionSensor Brake LED Accelerometer Gyro InertialUnit TouchSensor Altimeter Camera Compass Connector"
@@ -177,8 +177,7 @@ class Robot:
     # ---- battery
 
     def batterySensorEnable(self, samplingPeriod: int) -> None:
-        if samplingPeriod < 0:
-            say(f"Error: battery sensor: sampling period must not be negative: {samplingPeriod}")
+        if is_negative("battery sensor", samplingPeriod):
             return
         if self._session.rig.robot.battery is None:
             say("Warning: this robot has no battery; its sensor reads -1.")

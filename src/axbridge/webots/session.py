@@ -164,6 +164,13 @@ def say(message: str) -> None:
     print(message, file=sys.stderr, flush=True)
 
 
+def is_negative(device: str, period: float) -> bool:
+    """Return whether a sampling period is negative; then print that it is refused."""
+    if period < 0:
+        say(f"Error: {device}: sampling period must not be negative: {period}")
+    return period < 0
+
+
 @contextmanager
 def reported(device: str) -> Iterator[None]:
     """Print control warnings and unsupported operations in this block on stderr, each message once."""

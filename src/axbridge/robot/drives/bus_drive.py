@@ -20,28 +20,16 @@ from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.retries import RESTORE
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import Area, FirmwareProfile
-from axbridge.config.rig_tables import ServoConfig
+from axbridge.config.rig_tables import SafetyConfig, ServoConfig
 from axbridge.errors import BusError, PortError, Remedy, ServoFault, UsageError
-from axbridge.robot.drives.drive import Capability, LatestSample
+from axbridge.robot.drives.drive import AX_CAPABILITIES, Capability, LatestSample
 from axbridge.robot.drives.shaft_speed import SpeedForecast, TurnCounter
 from axbridge.servo.columns import Param, pack
 from axbridge.servo.setpoints import Limits, Setpoints, VelocityController, braking_speed, towards
 from axbridge.servo.steady import SteadyServo
 from axbridge.units import RPM, Calibration, signed_to_bits
 
-AX_CAPABILITIES: dict[str, Capability] = {
-    "position": "native",
-    "extended_position": "unsupported",
-    "velocity": "native",
-    "wheel": "emulated",
-    "duty": "native",
-    "torque": "emulated",
-    "available_torque": "emulated",
-    "pid": "emulated",
-    "acceleration": "emulated",
-    "torque_feedback": "emulated",
-}
-_LEAD = 0.15  # s; a moving goal is this far ahead of the joint, so the joint stops when the host stops
+_LEAD = 0.15  # s; a moving goal is this far ahead of the joint, so it stops when the host stops
 _SPEED_GAIN = 0.6  # duty per rad of integrated speed error, in wheel mode
 _MOST_CORRECTION = 0.5  # duty
 _RESPONSE = 0.08  # s; delay with which a wheel follows its command; it is not a speed error
@@ -113,7 +101,7 @@ class BusDrive:
         return read_register(self.bus, self.id, self.profile.register(name))
 
     def write(self, name: str, value: int) -> float:
-        """Write a register, in counts, checked against the profile's range before anything is sent."""
+        """Write a register, in counts, after a check against the profile's range."""
         entry = self.profile.register(name)
         if not entry.writable:
             raise UsageError(f"{name} of servo {self.config.name!r} is read-only")
@@ -217,12 +205,28 @@ class BusDrive:
         self._low, self._high = max(self._low, low), min(self._high, high)
         return (-math.inf, math.inf) if counts == factory else (low, high)
 
-    def cycle_servo(self, low: float, high: float) -> CycleServo:
-        """Return the servo's entry in its bus cycle, with goals limited to `low`..`high`, rad."""
+    def cycle_servo(self, low: float, high: float, safety: SafetyConfig) -> CycleServo:
+        """Return the servo's entry in its bus cycle, with goals limited to `low`..`high`, rad, and the rig's limits."""
         self._low, self._high = low, high
         ends = sorted(self.calibration.goal(position) for position in (low, high))
         top = None if self.config.max_velocity is None else self.calibration.speed_limit(self.config.max_velocity)
-        return CycleServo(self.config.name, self.id, (ends[0], ends[1]), top, self._most_torque, protocol=self.protocol)
+        hottest, volts = safety.max_temperature, safety.voltage
+        return CycleServo(
+            self.config.name,
+            self.id,
+            goal_range=(ends[0], ends[1]),
+            top_speed=top,
+            top_torque=self._most_torque,
+            top_temperature=CycleServo.top_temperature if hottest is None else int(hottest),
+            voltage_range=CycleServo.voltage_range if volts is None else (round(volts[0] * 10), round(volts[1] * 10)),
+            protocol=self.protocol,
+        )
+
+    @property
+    def goal_limits(self) -> tuple[float, float]:
+        """Return the range of goals by the rig's soft limits and the servo, rad."""
+        low, high = self.config.soft_limits
+        return max(low, self.limits.low), min(high, self.limits.high)
 
     @property
     def _most_torque(self) -> int:
@@ -233,7 +237,7 @@ class BusDrive:
     def torque_limits(self) -> tuple[int, int | None]:
         """Return the highest torque limit and Goal Current, counts, that the rig's registers and `max_torque` allow.
 
-        A share of the stall torque is the same share of the duty, exact at stall. None: any current.
+        A share of the stall torque is the same share of duty, exact at stall. None: any current.
         """
         share = min(self.max_torque / self.profile.electrics.stall_torque, 1.0)
         return min(self._most_torque, round(share * self.profile.units.full_scale)), None
@@ -273,7 +277,7 @@ class BusDrive:
         return self._position_goal(setpoints, sample, limit)
 
     def turned(self, sample: LatestSample) -> float:
-        """Return the position with whole turns of a wheel, rad; in the dead zone by the motor model."""
+        """Return a wheel's position with whole turns, rad; in the dead zone by the motor model."""
         if not self.is_wheel:
             return sample("position")
         if self._turns is None:
@@ -357,7 +361,7 @@ class BusDrive:
         self.write("goal_position", self._goal(present, 0, 0).position)
 
     def _ramp(self, wanted: Setpoints, position: float, period: float) -> None:
-        """Update the commanded speed within the acceleration limit, so that it is 0 at the target."""
+        """Update the commanded speed within the acceleration limit; it is 0 at the target."""
         distance = wanted.target - position
         top = min(abs(wanted.velocity), braking_speed(distance, wanted.acceleration))
         self._speed = towards(self._speed, math.copysign(top, distance), wanted.acceleration * period)

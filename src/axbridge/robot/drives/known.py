@@ -25,8 +25,8 @@ from axbridge.config.registers import GOAL_CURRENT, POSITION_MODES, DriveMode, F
 from axbridge.config.rig import ServoSpec
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import BusTimeout, warn
-from axbridge.robot.drives.bus_drive import AX_CAPABILITIES, BusDrive
-from axbridge.robot.drives.drive import Capability, LatestSample
+from axbridge.robot.drives.bus_drive import BusDrive
+from axbridge.robot.drives.drive import AX_CAPABILITIES, Capability, LatestSample
 from axbridge.servo.setpoints import Limits, Setpoints, towards
 
 _STANDS = {  # goal that is set to 0 when torque comes on, by mode; the other modes get the present position
@@ -193,7 +193,7 @@ class XDrive(BusDrive):
         return Goal(0, self.config.direction * counts, min(limit, self._top_duty), register=XAddress.GOAL_VELOCITY)
 
     def _torque_goal(self, torque: float, sample: LatestSample, period: float) -> Goal:
-        """Return a Goal Current for the torque; without a current loop, the duty by the motor model."""
+        """Return a Goal Current for the torque; without a current loop, a duty by the model."""
         if self.capabilities["torque"] != "native":
             self._enter_wheel(sample)
             return super()._torque_goal(torque, sample, period)
@@ -253,7 +253,7 @@ class FeetechDrive(BusDrive):
         return super().narrow()
 
     def counted(self, position: int) -> int:
-        """See `BusDrive.counted`; in endless modes the servo does not subtract its Homing Offset."""
+        """See `BusDrive.counted`; endless modes do not subtract the Homing Offset."""
         offset = self.config.registers.get("homing_offset", 0)
         if not (offset and (self.is_wheel or self._endless_left)):
             return position

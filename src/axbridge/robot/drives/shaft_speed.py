@@ -63,17 +63,12 @@ class TurnCounter:
     than the motor's top speed allows: three in a row, or ten if they are far from the model's angle. Until then the
     angle is the model's. The count is right while the model's error at the end of the dead zone and the motion between
     two samples are below half a turn.
-
-    Attributes:
-        position: The angle with whole turns, rad.
-        speed: By the motor model, rad/s.
-        blind: Whether reported speed and load are invalid: in the dead zone, and shortly after it.
     """
 
     def __init__(self, servo: SteadyServo, seen: tuple[float, float], start: float) -> None:
-        self.position = start
-        self.speed = 0.0
-        self.blind = False
+        self.position = start  # with whole turns, rad
+        self.speed = 0.0  # by the motor model, rad/s
+        self.blind = False  # whether reported speed and load are invalid: in the dead zone, and shortly after it
         self._servo = servo
         self._low, self._high = seen
         self._has_dead_zone = seen[0] + _TURN - seen[1] > _MARGIN  # an MX measures the whole turn

@@ -181,7 +181,7 @@ def _causes(watched: _Watched, row: _Row) -> set[Cause]:
     far = min(abs(past.position - past.twin) for past in rows) > allowed.off
     short = min(abs(past.goal - past.position) for past in rows) > allowed.off
     if fmean(past.twin_voltage - past.voltage for past in rows) > _WEAK:
-        causes.add("weak supply")  # the servo compensates with more duty, so its load is not comparable
+        causes.add("weak supply")  # the servo compensates with duty: its load is not comparable
     if far and short and moved < _STILL and abs(fmean(past.load for past in rows)) > _PUSHING:
         causes.add("blocked")
     elif goal_moved < _STILL and twin_moved < _STILL and moved > 2 * _STILL:
