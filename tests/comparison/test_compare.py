@@ -11,7 +11,6 @@ import pytest
 
 from axbridge.cli import app
 from axbridge.cli import compare as compare_verb  # noqa: F401 - registers it
-from axbridge.cli import import_ as import_verb  # noqa: F401 - registers it
 from axbridge.comparison.comparison import check, compare, following, lacks, shift_text, summary
 from axbridge.comparison.html import write_html
 from axbridge.comparison.png import write_png
@@ -25,9 +24,8 @@ from axbridge.recording.import_logs import import_log
 from axbridge.recording.provenance import describe
 from axbridge.recording.recording import Event, Recording, Track
 from axbridge.recording.stored import Message, MessageWriter, open_recording, write_recording
-from axbridge.servo.columns import Command, Param
 from axbridge.sim.rollout import rollouts
-from axbridge.sim.runs import FREE, JOINT_MODE, Regime, Runs
+from axbridge.sim.runs import FREE
 from axbridge.state import SERVO_ROW
 
 TIME = np.arange(0, 9, 0.02)
@@ -41,31 +39,34 @@ def recording(*tracks, events=(), path="a.mcap"):
     return Recording(Path(path), {track.name: track for track in tracks}, tuple(events))
 
 
-def test_a_candidate_that_ends_early_is_incomplete():
-    short = recording(wave(time=TIME[TIME < 4]))
-    comparison = compare(recording(wave()), short)
-    pair = comparison.pairs[0]
-    assert pair.plain.rmse == 0.0
-    assert pair.coverage.share == pytest.approx(4 / 9, abs=0.01)
-    assert pair.coverage.hole == pytest.approx(5.0, abs=0.05)
-    assert lacks(comparison) == ["knee: 44.4% of reference was compared; other lacks 5.00 s of it at a stretch"]
-    (line,) = lacks(compare(short, recording(wave())))
-    assert line == "knee: 100.0% of reference was compared; other has 5.00 s that reference lacks"
-    assert not lacks(compare(recording(wave()), recording(wave(time=TIME[1:-1]))))
-    holed = replace(wave(), position=np.where((TIME > 3) & (TIME < 3.5), np.nan, wave().position))
-    comparison = compare(recording(wave()), recording(holed))
-    assert comparison.pairs[0].coverage.hole == pytest.approx(0.5, abs=0.05)
-    assert compare(recording(holed), recording(wave())).pairs[0].coverage.beyond == pytest.approx(0.5, abs=0.05)
-    assert not lacks(compare(recording(holed), recording(holed)))
-    missing = recording(wave(time=TIME[(TIME <= 3) | (TIME >= 5)], lag=0.05))
-    (pair,) = compare(recording(wave()), missing).pairs
-    assert pair.coverage.hole == pytest.approx(2.0, abs=0.05)
-    assert pair.shift == pytest.approx(0.05, abs=1e-3)
+WHOLE, HOLED = wave(), replace(wave(), position=np.where((TIME > 3) & (TIME < 3.5), np.nan, wave().position))
+SHORTER, TORN = wave(time=TIME[TIME < 4]), wave(time=TIME[(TIME <= 3) | (TIME >= 5)], lag=0.05)
+
+
+@pytest.mark.parametrize(
+    ("reference", "other", "hole", "beyond", "words"),
+    [
+        (WHOLE, SHORTER, 5.0, 0.0, "44.4%; other lacks 5.00 s of it at a stretch"),
+        (SHORTER, WHOLE, 0.0, 5.0, "100.0%; other has 5.00 s that reference lacks"),
+        (WHOLE, wave(time=TIME[:-1]), 0.0, 0.0, None),
+        (WHOLE, HOLED, 0.5, 0.0, "94.7%; other lacks 0.48 s of it at a stretch"),
+        (HOLED, WHOLE, 0.0, 0.5, "100.0%; other has 0.50 s that reference lacks"),
+        (HOLED, HOLED, 0.0, 0.0, None),
+        (WHOLE, TORN, 2.0, 0.0, "78.0%; other lacks 1.98 s of it at a stretch"),
+        (TORN, WHOLE, 0.0, 2.0, "100.0%; other has 2.00 s that reference lacks"),
+    ],
+)
+def test_a_comparison_with_gaps_is_incomplete(reference, other, hole, beyond, words):
+    comparison = compare(recording(reference), recording(other))
+    (pair,) = comparison.pairs
+    assert (pair.coverage.hole, pair.coverage.beyond) == pytest.approx((hole, beyond), abs=0.05)
+    text = [] if words is None else ["knee: " + words.replace("%", "% of reference was compared")]
+    assert lacks(comparison) == text
+    late = 0.05 if TORN is reference or TORN is other else 0.0
+    assert abs(pair.shift) == pytest.approx(late, abs=1e-3)
     assert pair.aligned.worst < 0.05  # no interpolation across the gap
-    assert compare(missing, recording(wave())).pairs[0].coverage.beyond == pytest.approx(2.0, abs=0.05)
-    broken = wave()
-    broken.position[7] = math.nan
-    assert compare(recording(wave()), recording(broken)).pairs[0].coverage.lacking > 0
+    blank = replace(WHOLE, position=np.where(TIME[7] == TIME, np.nan, WHOLE.position))
+    assert compare(recording(WHOLE), recording(blank)).pairs[0].coverage.lacking == 1
 
 
 def test_servos_missing_on_one_side_are_named():
@@ -84,10 +85,8 @@ def test_servos_missing_on_one_side_are_named():
 
 def test_recordings_may_be_given_as_files(tmp_path):
     reference, late = recording(wave()), recording(wave(lag=0.04))
-    write_recording(reference, tmp_path / "a.mcap")
-    write_recording(late, tmp_path / "b.mcap")
-    by_files = compare(tmp_path / "a.mcap", str(tmp_path / "b.mcap"))
-    assert by_files.pairs == compare(reference, late).pairs  # all figures are equal
+    paths = [write_recording(side, tmp_path / name).path for side, name in ((reference, "a.mcap"), (late, "b.mcap"))]
+    assert compare(paths[0], str(paths[1])).pairs == compare(reference, late).pairs
     with pytest.raises(RecordingError, match=r"c\.mcap: No such file"):
         compare(reference, tmp_path / "c.mcap")
 
@@ -99,7 +98,7 @@ def test_a_servo_without_positions_is_reported_as_missing(tmp_path):
     assert [pair.name for pair in comparison.pairs] == ["knee"]
     write_html(comparison, tmp_path / "a.html")
     assert "reference has no position of it" in (tmp_path / "a.html").read_text()
-    with pytest.raises(RecordingError, match="nothing can be compared: hip: reference has no position"):
+    with pytest.raises(RecordingError, match="nothing can be compared: hip: reference has no"):
         compare(recording(unread), recording(wave("hip")))
 
 
@@ -130,7 +129,7 @@ def test_a_joint_at_rest_has_no_shift_and_a_limp_joint_is_left_out():
 
 
 def stepping(late=0.0, *, name="a"):
-    """Return a step at 0.5 s in a recording whose first control cycle was late (s): all later times are delayed."""
+    """Return a step at 0.5 s. A first control cycle that was `late` (s) delays all later times."""
     time = np.arange(0, 2 + late, 0.01)
     start = 0.5 + late
     sent = time + 0.001 + np.where(time == 0, late, 0.0)
@@ -218,10 +217,11 @@ def test_fail_if_fails_on_incomplete_comparisons_unless_allowed(files, capsys, o
 def test_errors_of_a_repetition_are_listed_beside_the_model(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     time = np.arange(0.0, 20.0, 0.02)
-    goal = np.where(time % 4 < 2, 0.0, 0.5)
+    goal, driven = np.where(time % 4 < 2, 0.0, 0.5), np.where(time < 18, 1.0, 0.0)
     late = np.interp(time - 0.1, time, goal)
     for name, off in (("real", 0.0), ("model", 0.3), ("again", 0.1)):
-        track = Track.of("knee", time, command=goal, position=late + np.radians(off))
+        position = np.where(time < 18, late, late + off) + np.radians(off)  # limp at the end
+        track = Track.of("knee", time, command=goal, position=position, torque_enabled=driven)
         facts = describe(backend="sim" if name == "model" else "real")
         write_recording(Recording(Path(name), {"knee": track}, (), {}, facts), Path(f"{name}.mcap"))
     compared = ["compare", "real.mcap", "model.mcap", "--again", "again.mcap", "--html", "page.html"]
@@ -231,8 +231,9 @@ def test_errors_of_a_repetition_are_listed_beside_the_model(tmp_path, monkeypatc
     assert "repeat" in Path("page.html").read_text()
     assert app.run([*compared[:-2], "--json"]) == app.DONE
     knee = json.loads(capsys.readouterr().out)["while_driven"]["knee"]
-    assert knee["repeat"]["mae"] == pytest.approx(0.1)
-    assert set(knee) == {"perfect_servo", "delay_and_lag", "model", "repeat"}
+    assert knee["perfect_servo"]["rmse"] == pytest.approx(np.degrees(0.5) * np.sqrt(0.1 / 2), rel=0.2)
+    assert knee["delay_and_lag"]["rmse"] < 0.5
+    assert [knee[key]["mae"] for key in ("model", "repeat")] == pytest.approx([0.3, 0.1])
 
 
 def test_sorting_a_recording_whose_clock_jumps_back_is_reported(files, capsys):
@@ -250,20 +251,6 @@ def test_sorting_a_recording_whose_clock_jumps_back_is_reported(files, capsys):
     assert (event.time, event.name, event.data) == (0.01, "clock jumped back", {"servo": "knee", "from": 0.04})
     assert app.run(["compare", "back.mcap", "back.mcap"]) == app.DONE
     assert "knee: the clock jumped back to 0.01 s" in capsys.readouterr().err
-
-
-def test_import_reports_doubtful_findings_on_stderr(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    Path("log.csv").write_text("t,x\n" + "".join(f"{k * 10},{k % 3 / 10}\n" for k in range(50)))
-    columns = ["--column", "time=t", "--column", "position=x"]
-    assert app.run(["import", "log.csv", "log.mcap", *columns]) == app.DONE
-    output = capsys.readouterr()
-    assert "note: servo: one sample every 10 s (probably milliseconds read as seconds)" in output.err
-    assert "time=HEADER:ms" in output.err
-    Path("log.csv").write_text("t,x\n0,0\n1,0\n0.5,0\n")
-    assert app.run(["import", "log.csv", "other.mcap", *columns]) == app.MISUSE
-    assert "line 4" in capsys.readouterr().err
-    assert not Path("other.mcap").exists()
 
 
 @pytest.mark.ci
@@ -287,64 +274,50 @@ def test_memory_does_not_grow_with_the_servos(tmp_path, monkeypatch):
 SHORT, REAL = np.arange(0, 2, 0.01), Path(__file__).parents[2] / "docs" / "real"
 
 
-def arm_with(folder, old, new):
-    """Return the arm of a bench with a changed URDF."""
+def test_an_arm_that_does_not_hang_at_zero_has_a_phase_and_a_rig_with_another_joint_no_single_arm():
     rig = Rig.load("bench_arm")
-    (folder / "bench_arm.urdf").write_text(rig.urdf_path().read_text().replace(old, new))
-    return arm_of(rig.model_copy(update={"path": folder / "bench_arm.toml"}), rig.servos[0])
-
-
-def test_an_arm_that_does_not_hang_at_zero_has_a_phase_and_a_rig_with_another_joint_no_single_arm(tmp_path):
     for rpy, phase in (("0 0 0", 0.0), ("0 -0.5 0", 0.5)):
-        arm = arm_with(tmp_path, '<origin xyz="0 0 0"/>', f'<origin xyz="0 0 0" rpy="{rpy}"/>')
+        text = rig.urdf_text().replace('<origin xyz="0 0 0"/>', f'<origin xyz="0 0 0" rpy="{rpy}"/>')
+        arm = arm_of(rig.with_urdf(text), rig.servos[0])
         assert arm.inertia == pytest.approx(7.2e-4, rel=1e-3)
         assert math.remainder(arm.phase - phase, 2 * math.pi) == pytest.approx(0, abs=1e-6)
     mass = '<inertial><mass value="0.1"/><inertia ixx="1e-5" iyy="1e-5" izz="1e-5"/></inertial>'
     wrist = '<joint name="wrist" type="continuous"><parent link="arm"/><child link="hand"/></joint>'
+    text = rig.urdf_text().replace("</robot>", f'<link name="hand">{mass}</link>{wrist}</robot>')
     with pytest.raises(RigError, match="several moving parts"):
-        arm_with(tmp_path, "</robot>", f'<link name="hand">{mass}</link>{wrist}</robot>')
+        arm_of(rig.with_urdf(text), rig.servos[0])
 
 
-def runs(position, *, driven=Regime.OFF, goal=0.0):
-    n = len(SHORT)
-    return Runs(
-        start=np.array([0, n]), time=SHORT, sent=SHORT, goal=np.full(n, goal), driven=np.full(n, int(driven)),
-        speed_limit=np.zeros(n), duty=np.full(n, JOINT_MODE), cap=np.ones(n), position=np.full(n, position),
-        velocity=np.zeros(n), supply=np.full(1, 9.6), inertia=np.full(1, 7.2e-4), gravity=np.full(1, 0.081),
-        phase=np.zeros(1), temperature=np.full(1, np.nan), passive=FREE[None], settings=np.zeros((1, len(Command))),
-    )  # fmt: skip
-
-
-def params(**values):
-    rig = Rig.load("bench_arm")
-    row = packed(rig.specs[rig.servos[0].name].model, rig)
-    for name, value in values.items():
-        row[Param[name]] = value
-    return row[None]
+def swing(position=0.0, goal=math.nan, temperature=math.nan, **params):
+    """Return the simulated positions of a bench arm, rad, (200,); without a goal it is limp."""
+    rig = Rig.load("bench_arm").with_servos(lambda _: {"params": params})
+    values = {"position": position, "command": goal, "torque_enabled": not math.isnan(goal), "voltage": 9.6}
+    columns = {
+        name: np.full(len(SHORT), float(value)) for name, value in {**values, "temperature": temperature}.items()
+    }
+    return simulate(Recording(Path("x"), {"shoulder": Track.of("shoulder", SHORT, **columns)}), rig)[
+        "shoulder"
+    ].position
 
 
 def test_a_limp_arm_without_friction_swings_at_its_frequency_and_a_step_ends_where_the_paper_says():
-    angle = rollouts(params(VISCOUS=0.0, COULOMB=0.0), runs(0.1), 1e-4)[0]
+    angle = swing(0.1, friction={"viscous": 0.0, "coulomb": 0.0})
     np.testing.assert_allclose(angle, 0.1 * np.cos(math.sqrt(0.081 / 7.2e-4) * SHORT), atol=0.004)
-    angle = np.degrees(rollouts(params(), runs(0.0, driven=Regime.ON, goal=math.pi / 2))[0])
+    angle = np.degrees(swing(goal=math.pi / 2))
     assert angle[-1] == pytest.approx(89.29, abs=0.1)
     rise = np.subtract(*np.interp([0.9 * angle[-1], 0.1 * angle[-1]], angle, SHORT))
     assert rise == pytest.approx(0.24, abs=0.02)
 
 
-def test_latency_delays_the_command_and_nothing_else():
-    step = runs(0.0, driven=Regime.ON)._replace(goal=np.where(SHORT >= 0.5, 1.0, 0.0))
-    prompt, late = rollouts(np.concatenate((params(), params(LATENCY=0.05))), step)
-    np.testing.assert_allclose(late[5:], prompt[:-5], atol=0.02)
-
-
 def test_a_warm_winding_has_more_resistance_and_an_asymmetric_motor_more_torque_in_one_direction():
-    cold = runs(0.0, driven=Regime.ON, goal=1.0)._replace(temperature=np.full(1, 25.0))
-    warm = cold._replace(temperature=np.full(1, 45.0))
-    law = {"RESISTANCE_PER_KELVIN": 0.02, "AMBIENT": 25.0}
-    np.testing.assert_allclose(rollouts(params(**law), warm), rollouts(params(RESISTANCE=8.0 * 1.4), cold), rtol=1e-9)
-    lopsided = rollouts(params(ASYMMETRY=0.1), cold)  # a motor with more torque in one direction
-    np.testing.assert_allclose(lopsided, rollouts(params(EFFICIENCY=1.1), cold), rtol=1e-9)
+    law = {"resistance_per_kelvin": 0.02, "ambient_temperature": 25.0}
+    warm, cold = swing(goal=1.0, temperature=45.0, motor=law), swing(goal=1.0, motor={"resistance": 8.0 * 1.4})
+    np.testing.assert_allclose(warm, cold, rtol=1e-9)
+    lopsided, strong = (
+        swing(goal=1.0, motor={"efficiency": 0.8, "asymmetry": 0.1}),
+        swing(goal=1.0, motor={"efficiency": 0.88}),
+    )
+    np.testing.assert_allclose(lopsided, strong, rtol=1e-9)
 
 
 def test_the_papers_structure_on_a_real_log_is_a_few_degrees_off():
@@ -355,26 +328,18 @@ def test_the_papers_structure_on_a_real_log_is_a_few_degrees_off():
     assert 1.0 < compare(log, simulated).pairs[0].plain.mae < 8.0
 
 
-@pytest.mark.parametrize("name", ["bench_arm", "leg"])
-def test_a_goal_does_not_act_before_it_was_sent(name):
-    rig = Rig.load(name)
-    joints = [servo.name for servo in rig.servos[:3]]
+def test_a_goal_does_not_act_before_it_was_sent():
     still, steady = np.zeros(len(SHORT)), np.full(len(SHORT), 0.3)
-    tracks = {
-        joint: Track.of(
-            joint, SHORT, position=still, velocity=still, command=steady, torque_enabled=np.ones(len(SHORT)),
-            commanded=np.maximum(SHORT + 0.005, 0.2),
-        )
-        for joint in joints
-    }  # fmt: skip
-    simulated = simulate(Recording(Path("late.mcap"), tracks), rig)[joints[0]]
+    columns = {"position": still, "velocity": still, "command": steady, "torque_enabled": still + 1.0}
+    track = Track.of("shoulder", SHORT, **columns, commanded=np.maximum(SHORT + 0.005, 0.2))
+    simulated = simulate(Recording(Path("late.mcap"), {"shoulder": track}), "bench_arm")["shoulder"]
     before = simulated.position[(simulated.time > 0.05) & (simulated.time < 0.19)]
     assert np.abs(np.degrees(before)).max() < 2.0
     assert math.degrees(simulated.position[-1]) > 14.0
 
 
 def test_goals_act_at_their_send_times_and_samples_have_their_own_times():
-    """A late loop reads the servos one by one. Before, goals were sent at whole periods in the simulation."""
+    """A late loop reads the servos one by one, and goals are not sent at whole periods."""
     rig = Rig.load("leg")
     period, latency = rig.robot.basic_time_step_ms / 1000, 0.02
     stamps = np.arange(0.0, 0.6, period)
@@ -415,7 +380,8 @@ def turning(duty, position):
 
 def test_an_arm_in_wheel_mode_continues_at_its_first_reading_after_the_dead_zone():
     rig = Rig.load("bench_arm")
-    angle = rollouts(params(), runs(0.0, driven=Regime.ON)._replace(duty=np.full(len(SHORT), 0.8)))[0]
+    row = packed(rig.specs["shoulder"].model, rig)[None]
+    angle = rollouts(row, runs_of([turning(0.8, 0 * SHORT)], rig)._replace(passive=FREE[None]))[0]
     assert angle[-1] > math.radians(250)
     turn, end = 2 * math.pi, math.radians(150)
     within = (angle + math.pi) % turn - math.pi

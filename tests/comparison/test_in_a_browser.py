@@ -54,10 +54,10 @@ def test_all_quantities_are_drawn_and_the_page_fits_a_phone(tab):
     ]  # fmt: skip
     assert texts(tab, ".legend span")[:3] == ["goal", "recorded", "simulated"]
     heights = tab.run(f"{PLOTS}[0].data.slice(1).map(curve => Math.max(...curve))")
-    assert heights == pytest.approx([np.degrees(1.0)] * 3, abs=0.002)  # the recorded value, not that of a neighbour
+    assert heights == pytest.approx([np.degrees(1.0)] * 3, abs=0.002)  # not that of a neighbour
     for width in (1400, 400):
         tab.call("Emulation.setDeviceMetricsOverride", width=width, height=1200, deviceScaleFactor=1, mobile=False)
-        tab.wait_for("document.documentElement.scrollWidth <= innerWidth")  # plots adapt to the width
+        tab.wait_for("document.documentElement.scrollWidth <= innerWidth")
         cells = "[...document.querySelectorAll('td:first-child')]"
         assert tab.run(f"Math.max(...{cells}.map(cell => cell.clientHeight))") < 40
 

@@ -98,8 +98,7 @@ def compare(
                 write_html(result, path, again=floor, walks=walks, progress=show)
     document, lines = _in_words(result, floor, walks)
     lines += [f"wrote {path}" for path in out or ()]
-    for label, side, doubts in zip(result.labels, (result.reference, result.other), result.doubts, strict=True):
-        note(*([f"{label} {side.flaw}"] if side.flaw else ()), *(f"{label}: {line}" for line in doubts))
+    note(*result.doubts)
     note(*(line for line in lacking if line not in failed))
     note(*failed, kind="failed")
     if lacking and fail_if and not allow_partial:

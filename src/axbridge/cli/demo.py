@@ -23,7 +23,7 @@ from axbridge.comparison.comparison import compare, lacks, summary
 from axbridge.comparison.html import write_html
 from axbridge.comparison.page import command_html, table_text
 from axbridge.comparison.png import write_png
-from axbridge.comparison.tables import acts_table, headline
+from axbridge.comparison.tables import deviation_table, headline, response_tables
 from axbridge.comparison.walks import sides_of
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import AxBridgeError, BusError, install, require
@@ -136,7 +136,9 @@ def _demo_arm(
         write_png(before, files["picture"], title, beside=after)
     acts = (before,) if after is None else (before, after)
     note(*(line for act in acts for line in lacks(act)))
-    lines = [headline(before, after), "", table_text(acts_table(acts))]
+    lines = [headline(before, after)]
+    for table in (deviation_table(*acts), *response_tables(before, before.pairs[0], after)):
+        lines += ["", table_text(table)]
     third = ["", f"The third act, a model identified from recordings, needs numba: {install('numba')}"]
     beside = f"--rig {rig} --model {files['model']}" if teaches else files["sim"]
     compared = f"axbridge compare {taught if teaches else files[kind]} {beside}"

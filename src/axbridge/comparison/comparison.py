@@ -33,7 +33,7 @@ class Comparison:
         limit: Largest shift tried in the alignment, s.
         pairs: One for each servo, largest error first.
         missing: The reason, by servo, for each one that could not be compared.
-        doubts: Errors in the samples that make the figures doubtful, in words: of the reference, and of the other.
+        doubts: Errors in the samples that make figures doubtful, in words, each with a label.
     """
 
     reference: Recording
@@ -42,7 +42,7 @@ class Comparison:
     limit: float
     pairs: tuple[Pair, ...]
     missing: dict[str, str]
-    doubts: tuple[tuple[str, ...], tuple[str, ...]]
+    doubts: tuple[str, ...]
 
     def __repr__(self) -> str:
         apart = ", ".join(f"{pair.name} {pair.plain.rmse:.2f}°" for pair in self.pairs)
@@ -124,14 +124,20 @@ def _compared(
     progress: Callable[[str, float], None],
 ) -> Comparison:
     reference, other = sides.reference, sides.other
-    doubts = _jumps(reference), _jumps(other)
-    pairs = []
+    doubts, pairs = [], []
+    for recording, label in zip((reference, other), labels, strict=True):
+        doubts += [f"{label} {recording.flaw}"] if recording.flaw else []
+        doubts += [
+            f"{label}: {event.data.get('servo')}: the clock jumped back to {event.time:g} s; samples are sorted by time"
+            for event in recording.events
+            if event.name == "clock jumped back"
+        ]
     for index, (servo, other_servo) in enumerate(names):
         progress(f"comparing {servo}", index / len(names))
         tracks = sides.tracks(servo, other_servo)
-        for track, label, notes in zip(tracks, labels, doubts, strict=True):
+        for track, label in zip(tracks, labels, strict=True):
             oddities = findings(track.name, track.time, track.columns)
-            notes += [str(oddity) for oddity in oddities if oddity.severity == "error"]
+            doubts += [f"{label}: {oddity}" for oddity in oddities if oddity.severity == "error"]
             if np.isnan(track.position).all():
                 missing[servo] = f"{label} has no position of it"
         if servo in missing:
@@ -145,7 +151,7 @@ def _compared(
         facts = "; ".join(f"{name}: {why}" for name, why in missing.items())
         raise RecordingError(other.path, f"nothing can be compared: {facts}", "compare the same experiment")
     pairs.sort(key=lambda pair: -pair.plain.rmse)
-    return Comparison(reference, other, labels, limit, tuple(pairs), missing, (tuple(doubts[0]), tuple(doubts[1])))
+    return Comparison(reference, other, labels, limit, tuple(pairs), missing, tuple(doubts))
 
 
 def following(
@@ -216,30 +222,16 @@ def check(comparison: Comparison, condition: str) -> list[str]:
     metric, holds = parse_condition(condition, _METRICS)
     failures = []
     for pair in comparison.pairs:
-        if pair.aligned is None and (metric == "shift" or metric.startswith("aligned_")):
+        errors = pair.aligned if metric.startswith("aligned_") or metric == "shift" else pair.plain
+        if errors is None:
             failures.append(f"{pair.name}: {metric} is not known: shift {shift_text(comparison, pair)}")
-            continue
-        if metric == "shift":
-            if pair.shift is None:  # the servo hardly moves
-                continue
-            value = pair.shift
-        else:
-            errors = pair.aligned if metric.startswith("aligned_") else pair.plain
-            value = getattr(errors, metric.removeprefix("aligned_"))
-        if holds(value):
-            failures.append(f"{pair.name}: {metric} = {value:.4g}")
-        elif math.isnan(value):
-            failures.append(f"{pair.name}: {metric} is not known: no samples are left")
+        elif metric != "shift" or pair.shift is not None:  # a servo that hardly moves has no shift
+            value: float = getattr(pair if metric == "shift" else errors, metric.removeprefix("aligned_"))
+            if holds(value):
+                failures.append(f"{pair.name}: {metric} = {value:.4g}")
+            elif math.isnan(value):
+                failures.append(f"{pair.name}: {metric} is not known: no samples are left")
     return failures
-
-
-def _jumps(recording: Recording) -> list[str]:
-    """Return a sentence for each time at which a servo's clock jumped back."""
-    return [
-        f"{event.data.get('servo')}: the clock jumped back to {event.time:g} s; samples were put in order of time"
-        for event in recording.events
-        if event.name == "clock jumped back"
-    ]
 
 
 def _pair_summary(pair: Pair, labels: tuple[str, str]) -> dict[str, Any]:

@@ -10,16 +10,18 @@ from typing import NamedTuple
 import numpy as np
 
 from axbridge.comparison import tables
-from axbridge.comparison.comparison import Comparison, lacks, shift_text
-from axbridge.comparison.page import POINTS, Panel, fewer, figure_html, numbers, table_html, write_page
+from axbridge.comparison.comparison import Comparison, lacks
+from axbridge.comparison.page import POINTS, fewer, figure_html, table_html, write_page
 from axbridge.comparison.walks import WalkSide, walk_headline, walk_parts
 
 _ROOM = 200_000  # bytes for all curves of a page, so that a mail can hold it
 _FEWEST = 200  # least number of samples of a curve
 _BYTES = 8 / 3  # of a 16-bit number in base64
+_COLUMNS, _DETAILED_COLUMNS = 6, 14  # 16-bit numbers of a sample, with few and with all quantities
 DETAILED = 6  # worst servos for which all quantities are drawn; for the others position and error
 _SECONDS = 9  # worst seconds that are listed
 _MARGIN = 0.5  # s that are shown before and after a worst second
+_ALIGNED = "Aligned columns: after the shift with the least squared error is taken out."
 
 
 class WorstSecond(NamedTuple):
@@ -47,10 +49,7 @@ def write_html(
     headline = walk_headline(walks) or tables.headline(comparison, beside)
     parts = [f'<p class="headline">{escape(headline)}</p>']
     parts.append(_large_figures(comparison, beside))
-    parts += [*more, *(f'<p class="note">{escape(line)}</p>' for line in lacks(comparison))]
-    for recording, label in zip((comparison.reference, comparison.other), comparison.labels, strict=True):
-        if recording.flaw:
-            parts.append(f'<p class="note">{escape(label)} {escape(recording.flaw)}.</p>')
+    parts += [*more, *(f'<p class="note">{escape(line)}</p>' for line in (*lacks(comparison), *comparison.doubts))]
     seconds = worst_seconds(comparison if beside is None else beside)
     names = {pair.name: f"servo-{index}" for index, pair in enumerate(comparison.pairs)}
     of = "" if beside is None else f" of {beside.labels[1]}"
@@ -58,33 +57,23 @@ def write_html(
     if walks:
         parts += [*walk_parts(walks), "<h2>All joints, worst first</h2>"]
     whole = [(second.start, second.start + 1.0) for second in seconds]
-
-    def panels_at(index: int) -> list[Panel]:
-        """Return a servo's panels, computed at each call: panels of an hour need much memory."""
-        return tables.panels_of(comparison, comparison.pairs[index], beside=beside, everything=index < DETAILED)
-
-    columns = sum(numbers(panels_at(index)) for index in range(len(comparison.pairs)))
+    detailed = min(len(comparison.pairs), DETAILED)
+    columns = _DETAILED_COLUMNS * detailed + _COLUMNS * (len(comparison.pairs) - detailed)
     points = min(POINTS, max(_FEWEST, round(_ROOM / _BYTES / columns)))
     for index, pair in enumerate(comparison.pairs):
         progress(f"drawing {pair.name}", index / len(comparison.pairs))
         if len(comparison.pairs) > 1:
             parts.append(f"<h2>{escape(pair.name)}</h2>")
-        parts.append(figure_html(fewer(panels_at(index), points, whole), names[pair.name]))
-        if beside is not None:
-            parts.append(table_html(tables.acts_table((comparison, beside))))
-            continue
+        panels = tables.panels_of(comparison, pair, beside=beside, everything=index < DETAILED)
+        parts.append(figure_html(fewer(panels, points, whole), names[pair.name]))
         if index == 0:
-            parts.append(table_html(tables.deviation_table(comparison)))
-            parts.append(f'<p class="lead">{escape(_alignment(comparison))}</p>')
+            parts.append(table_html(tables.deviation_table(comparison, *two)))
+            parts.append(f'<p class="lead">{_ALIGNED}</p>')
             if len(comparison.pairs) > DETAILED:
                 parts.append(f'<p class="lead">Torque, power and load are drawn for the {DETAILED} worst servos.</p>')
-        parts += [table_html(table) for table in tables.response_tables(comparison, pair)]
+        parts += [table_html(table) for table in tables.response_tables(comparison, pair, beside)]
     if (table := tables.beside_table(tables.errors_beside(*judged), *judged)) is not None:
         parts.append(table_html(table))
-    if parameters := tables.parameter_table(comparison, *two):
-        body = table_html(parameters, words=True)
-        summary = f"Model parameters of {escape(comparison.pairs[0].name)}"
-        parts.append(f"<details><summary>{summary}</summary>{body}</details>")
     parts.append(table_html(tables.provenance_table(comparison, *two), words=True))
     write_page(path, title or tables.title_of(comparison), parts)
 
@@ -129,11 +118,3 @@ def _seconds_html(seconds: Sequence[WorstSecond], names: Mapping[str, str]) -> s
         for second in seconds
     )
     return f'<ol class="worst">{items}</ol><button data-axis="time">show all of it</button>'
-
-
-def _alignment(comparison: Comparison) -> str:
-    pair = comparison.pairs[0]
-    if pair.shift is None:
-        return f"Shift of {pair.name}: {shift_text(comparison, pair)}."
-    shifted = f"{pair.name}, {comparison.labels[1]}, is {shift_text(comparison, pair)} than {comparison.labels[0]}"
-    return f"Aligned: {shifted} by the least squared error; aligned columns have that removed."

@@ -13,6 +13,7 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.errors import UsageError, require
+from axbridge.recording.recording import Track
 from axbridge.recording.sample_quality import GAP
 
 SETTLED = math.radians(1.0)  # half width of the band around the end value: the larger of this and 2 % of the step
@@ -187,17 +188,6 @@ def fall_time(time: FloatArray, position: FloatArray, released: float) -> float:
 
 
 @dataclass(frozen=True)
-class SegmentMotion:
-    """One servo in one segment of an experiment, from half a second before it."""
-
-    time: FloatArray  # s, (n,)
-    command: FloatArray  # position goal in force, rad, (n,)
-    position: FloatArray  # rad, (n,)
-    sent: float  # when the segment's command was sent, s
-    facts: Mapping[str, Any]  # data of the segment's event
-
-
-@dataclass(frozen=True)
 class MetricRow:
     """One figure of a result, as a row of a table."""
 
@@ -215,7 +205,8 @@ class Measure:
 
     key: str  # name in JSON
     needs: tuple[str, ...]  # keys that the segment's data must have
-    of: Callable[[SegmentMotion], Any]  # returns the result
+    # returns the result, from the servo's track, the time of the segment's command, s, and its data
+    of: Callable[[Track, float, Mapping[str, Any]], Any]
     rows: tuple[MetricRow, ...]  # rows of a table
     document: Callable[[Any], Any]  # returns the result as JSON
 
@@ -230,7 +221,7 @@ MEASURES: Mapping[str, Measure] = {
     "step": Measure(
         "step",
         ("target",),
-        lambda motion: step_response(motion.time, motion.position, float(motion.facts["target"]), motion.sent),
+        lambda track, sent, facts: step_response(track.time, track.position, float(facts["target"]), sent),
         (
             MetricRow("delay", "ms", lambda step, _: step.delay, 1e3, 0),
             MetricRow("rise time 10-90 %", "ms", lambda step, _: step.rise, 1e3, 0),
@@ -243,15 +234,15 @@ MEASURES: Mapping[str, Measure] = {
     "fall": Measure(
         "fall_time_s",
         (),
-        lambda motion: fall_time(motion.time, motion.position, motion.sent),
+        lambda track, sent, _: fall_time(track.time, track.position, sent),
         (MetricRow("fall to 5°", "ms", lambda fall, _: fall, 1e3, 0),),
         float,
     ),
     "chirp": Measure(
         "chirp",
         ("low", "high"),
-        lambda motion: frequency_response(
-            motion.time, motion.command, motion.position, float(motion.facts["low"]), float(motion.facts["high"])
+        lambda track, _, facts: frequency_response(
+            track.time, track.command, track.position, float(facts["low"]), float(facts["high"])
         ),
         (
             MetricRow("bandwidth (-3 dB)", "Hz", lambda chirp, _: chirp.bandwidth),

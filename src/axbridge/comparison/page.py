@@ -25,6 +25,7 @@ POINTS = 2000  # of one curve: about two for each pixel of a screen's width
 _HEIGHT = 100.0  # pixels of a panel with share 1
 _SHARES = 65534  # steps of the 16-bit range of y
 _GAP = -32768  # stands for NaN
+_SIGNS = ((0, 114, 178), (213, 94, 0))  # colours of the correlations 1 and -1
 
 # Okabe and Ito's colours: they are distinct for colour-blind people, and visible on white and on black. Pages take them
 # from web/colours.css.
@@ -91,7 +92,6 @@ class Curve:
     colour: str  # a key of `COLOURS`
     width: float = 1.7  # of the line, points
     held: bool = False  # whether each value is held until the next one, like a goal
-    points: bool = False  # whether samples are drawn as separate markers
 
 
 @dataclass(frozen=True)
@@ -143,45 +143,19 @@ def _reduced(curves: Sequence[Curve], points: int, whole: Sequence[tuple[float, 
     return np.array(sorted(kept))
 
 
-def numbers(panels: Sequence[Panel]) -> int:
-    """Return the size of a figure per sample, as a number of 16-bit columns."""
-    curves = [curve for panel in panels for curve in panel.curves]
-    return len(curves) + 2 * len({id(curve.x) for curve in curves})  # x takes four bytes, y two
-
-
 def figure_html(panels: Sequence[Panel], name: str, axis: str = "time") -> str:
     """Return panels as one figure of a page, one below the other; `write_page` adds the program that draws it."""
-    axes: dict[int, str] = {}
+    axes = {id(curve.x): curve.x for panel in panels for curve in panel.curves}  # curves share them
+    places, styles = list(axes), ("label", "colour", "width", "held")
+    drawn = []
     for panel in panels:
-        for curve in panel.curves:
-            if id(curve.x) not in axes:
-                axes[id(curve.x)] = packed(curve.x.astype("<f4"))
-    places = {key: place for place, key in enumerate(axes)}
-    figure: dict[str, Any] = {
-        "axis": axis,
-        "axes": list(axes.values()),
-        "marks": panels[0].marks,
-        "panels": [
-            {
-                "x": panel.x,
-                "y": panel.y,
-                "height": round(panel.share * _HEIGHT),
-                "curves": [
-                    {
-                        "x": places[id(curve.x)],
-                        "y": heights(curve.y),
-                        "label": curve.label,
-                        "colour": curve.colour,
-                        "width": curve.width,
-                        **({"held": 1} if curve.held else {}),
-                        **({"points": 1} if curve.points else {}),
-                    }
-                    for curve in panel.curves
-                ],
-            }
-            for panel in panels
-        ],
-    }
+        curves = [
+            {"x": places.index(id(curve.x)), "y": heights(curve.y)} | {key: getattr(curve, key) for key in styles}
+            for curve in panel.curves
+        ]
+        drawn.append({"x": panel.x, "y": panel.y, "height": round(panel.share * _HEIGHT), "curves": curves})
+    packed_axes = [packed(x.astype("<f4")) for x in axes.values()]
+    figure = {"axis": axis, "axes": packed_axes, "marks": panels[0].marks, "panels": drawn}
     # a label with "</script>" must not end the script
     text = json.dumps(figure, separators=(",", ":"), ensure_ascii=False, allow_nan=False).replace("</", "<\\/")
     height = sum(panel.share * _HEIGHT + 32 for panel in panels) + 66
@@ -189,46 +163,19 @@ def figure_html(panels: Sequence[Panel], name: str, axis: str = "time") -> str:
     return f"{head}<script>figure({text})</script></div>"
 
 
-def map_html(x: Sequence[str], y: Sequence[str], z: FloatArray, titles: tuple[str, str], *, signed: bool) -> str:
-    """Return a heat map of `z` (rows, columns) as SVG, first row at the bottom; `signed`: -1..1, values are printed."""
-    wide, left, below = 600 / z.shape[1], 130, 60
-    high = min(wide, 420 / z.shape[0])
-    height = high * z.shape[0]
-    low, span = float(np.nanmin(z)), max(float(np.nanmax(z) - np.nanmin(z)), 1e-12)
-    parts = []
-    for row, values in enumerate(z.tolist()):
-        top = height - (row + 1) * high
-        for column, value in enumerate(values):
-            place = f'x="{left + column * wide:.1f}" y="{top:.1f}"'
-            size = f'width="{wide + 0.3:.1f}" height="{high + 0.3:.1f}"'
-            parts.append(f'<rect {place} {size} fill="{_field(value, low, span, signed=signed)}"/>')
-            if signed and not math.isnan(value):
-                middle = f'x="{left + (column + 0.5) * wide:.1f}" y="{top + high / 2 + 4:.1f}"'
-                parts.append(f'<text {middle} text-anchor="middle" class="on">{round(value, 1) + 0.0:.1f}</text>')
-    for names, along in ((x, True), (y, False)):
-        every = max(1, len(names) // 6) if not signed else 1
-        for index in range(0, len(names), every):
-            middle = f"{left + (index + 0.5) * wide:.1f} {height + 12:.1f}"
-            spot = f'x="{left - 6}" y="{height - (index + 0.5) * high + 4:.1f}"'
-            if along:
-                spot = f'transform="translate({middle}) rotate({-30 if signed else 0})"'
-            anchor = "end" if signed or not along else "middle"
-            parts.append(f'<text {spot} text-anchor="{anchor}">{escape(names[index])}</text>')
-    parts.append(f'<text x="{left + 300}" y="{height + below - 6:.0f}" text-anchor="middle">{escape(titles[0])}</text>')
-    parts.append(f'<text x="0" y="12">{escape(titles[1])}</text>')
-    return f'<svg class="map" viewBox="0 0 {left + 600} {height + below:.0f}">{"".join(parts)}</svg>'
-
-
-def _field(value: float, low: float, span: float, *, signed: bool) -> str:
-    """Return the colour of a value; "none" for NaN."""
-    if math.isnan(value):
-        return "none"
-    if signed:  # red, white, blue
-        ends, share = ((213, 94, 0) if value < 0 else (0, 114, 178)), min(abs(value), 1.0)
-        ends_from = (255, 255, 255)
-    else:
-        ends, ends_from, share = (0, 34, 78), (253, 234, 69), (value - low) / span
-    return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in zip(ends_from, ends, strict=True))
+def correlation_html(names: Sequence[str], values: FloatArray) -> str:
+    """Return correlations (n, n), -1..1, as an HTML table with red, white and blue fields; NaN is empty."""
+    rows = []
+    for name, row in zip(names, values.tolist(), strict=True):
+        cells = []
+        for value in row:
+            share, full = (0.0, (0, 0, 0)) if math.isnan(value) else (min(abs(value), 1.0), _SIGNS[value < 0])
+            colour = "".join(f"{round(255 + (part - 255) * share):02x}" for part in full)
+            text = "" if math.isnan(value) else f"{round(value, 1) + 0.0:.1f}"
+            cells.append(f'<td style="background:#{colour}">{text}</td>')
+        rows.append(f'<tr><td class="name">{escape(name)}</td>{"".join(cells)}</tr>')
+    heads = "".join(f'<td class="name">{escape(name)}</td>' for name in names)
+    return f'<div class="scroll"><table class="map">{"".join(rows[::-1])}<tr><td></td>{heads}</tr></table></div>'
 
 
 def heights(values: FloatArray) -> tuple[str, float, float]:

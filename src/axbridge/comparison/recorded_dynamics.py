@@ -21,7 +21,6 @@ from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.config.urdf import Tree
 from axbridge.errors import RecordingError, Remedy, RigError, UsageError, require
-from axbridge.recording.provenance import rig_of
 from axbridge.recording.recording import Recording
 from axbridge.recording.step_format import BASE
 from axbridge.rotations import matrix_of_roll_pitch_yaw
@@ -47,12 +46,6 @@ class Standing:
     soles: tuple[Sole, Sole]  # left foot first
 
 
-def standing_robot(recording: Recording) -> Standing | None:
-    """Return the robot of a recording; None if it is unknown, or does not stand free on two feet."""
-    present = [isinstance(recording.metadata.get(key), kind) for key, kind in (("rig", dict), ("urdf", str))]
-    return on_two_feet(rig_of(recording)) if all(present) else None
-
-
 def on_two_feet(rig: Rig) -> Standing | None:
     """Return the robot of a rig; None if it does not stand free on two feet."""
     if rig.world is None or rig.world.fixed_base:
@@ -66,6 +59,18 @@ def on_two_feet(rig: Rig) -> Standing | None:
     return Standing(rig, tree, (one, other))
 
 
+class FootView(NamedTuple):
+    """A robot at n times if one of its feet stands still; in axes of the middle between both."""
+
+    tree: Tree  # the robot with that foot as its base
+    motion: Motion  # of the tree's joints
+    gravity: FloatArray  # in the foot's axes, m/s², (n, 3)
+    place: FloatArray  # position of the base link's frame, m, (n, 3)
+    turn: FloatArray  # rotation of the base link's frame, (n, 3, 3)
+    zmp: FloatArray  # the zero-moment point, m, (n, 2)
+    other_height: FloatArray  # height of the other sole's middle above this one's, m, (n,)
+
+
 @dataclass(frozen=True)
 class Footing:
     """Pose and zero-moment point of a robot at n times, in axes of the middle between both feet, on the floor."""
@@ -75,31 +80,27 @@ class Footing:
     lifted: FloatArray  # height of the left sole's middle above the right one's, m, (n,)
     zmp: FloatArray  # the zero-moment point, m, (n, 2)
     margin: FloatArray  # distance of the ZMP to the nearest edge of the standing soles, m, (n,); negative outside
-    rooted: tuple[Rooted, Rooted]  # the motion relative to the left foot, and to the right one
-
-
-class Rooted(NamedTuple):
-    """Motion of a robot at n times relative to one of its feet, which stands still."""
-
-    tree: Tree  # the robot with that foot as its base
-    motion: Motion  # of the tree's joints
-    gravity: FloatArray  # in the foot's axes, m/s², (n, 3)
+    views: tuple[FootView, FootView]  # as if the left foot stood, and as if the right one did
 
 
 def footing(recording: Recording, robot: Standing, time: FloatArray) -> Footing:
     """Return pose and zero-moment point of the robot at times (n,), s."""
-    motion = joints_motion(recording, robot.rig, robot.tree, time)
+    motion, leaning = joints_motion(recording, robot.rig, robot.tree, time), _leaning(recording, time)
     where = posed(robot.tree, motion[0])
-    leaning = _leaning(recording, time)
     left, right = (_from_foot(robot, where, motion, leaning, side) for side in (0, 1))
     lifted = (right.other_height - left.other_height) / 2
     weight = np.clip(0.5 - lifted / (2 * _LIFTED), 0.0, 1.0)[:, None]  # of the left foot's view
     zmp = weight * left.zmp + (1 - weight) * right.zmp
-    on_left = weight > 0.5
-    place = np.where(on_left, left.place, right.place)
-    turn = np.where(on_left[..., None], left.turn, right.turn)
-    margin = _margins(robot, where, place, turn, lifted, zmp)
-    return Footing(place, turn, lifted, zmp, margin, (left.rooted, right.rooted))
+    place = np.where(weight > 0.5, left.place, right.place)
+    turn = np.where(weight[..., None] > 0.5, left.turn, right.turn)
+    where = posed(robot.tree, motion[0], (place, turn))
+    corners = [_points(where, sole.link, corner)[:, :2] for sole in robot.soles for corner in sole.corners]
+    outline, standing = np.stack(corners, axis=1), np.stack((lifted < CLEAR, lifted > -CLEAR), axis=1)
+    margin = np.array([
+        inside((float(x), float(y)), outline[k][np.repeat(standing[k], 4)]) if math.isfinite(x) else math.nan
+        for k, (x, y) in enumerate(zmp)
+    ])  # fmt: skip
+    return Footing(place, turn, lifted, zmp, margin, (left, right))
 
 
 def measured_zmp(recording: Recording, robot: Standing) -> tuple[FloatArray, FloatArray, FloatArray] | None:
@@ -114,7 +115,7 @@ def measured_zmp(recording: Recording, robot: Standing) -> tuple[FloatArray, Flo
     place = centre_of_mass - turn @ robot.tree.centre[0]
     positions = joints_motion(recording, robot.rig, robot.tree, time)[0]
     where = posed(robot.tree, positions, (place, turn))
-    middle = np.mean([_points(where, sole)[:, :2] for sole in robot.soles], axis=0)
+    middle = np.mean([_points(where, sole.link, sole.middle)[:, :2] for sole in robot.soles], axis=0)
     one, other = (_heading(where.turn[sole.link]) for sole in robot.soles)
     heading = one + np.angle(np.exp(1j * (other - one))) / 2
     unknown = np.full(len(time), np.nan)
@@ -123,79 +124,36 @@ def measured_zmp(recording: Recording, robot: Standing) -> tuple[FloatArray, Flo
     return time, zmp, planned
 
 
-class _FootView(NamedTuple):
-    """The walk under the assumption that one foot stands all the time."""
+def _from_foot(robot: Standing, where: Posed, motion: Motion, leaning: FloatArray | None, side: int) -> FootView:
+    """Return a motion as if one foot (`side` 0 left, 1 right) stood; flat if the lean is unknown.
 
-    place: FloatArray  # position of the base, m, (n, 3), in axes of the middle between the feet
-    turn: FloatArray  # rotation of the base in these axes, (n, 3, 3)
-    zmp: FloatArray  # zero-moment point in these axes, m, (n, 2)
-    other_height: FloatArray  # height of the other sole's middle above this one's, m, (n,)
-    rooted: Rooted  # the motion relative to the foot
-
-
-def _from_foot(robot: Standing, where: Posed, motion: Motion, leaning: FloatArray | None, side: int) -> _FootView:
-    """Return a walk relative to one foot (`side` 0 left, 1 right). `where` is in the base's axes."""
-    sole, other = robot.soles[side], robot.soles[1 - side]
-    back = np.swapaxes(where.turn[sole.link], 1, 2)  # from the base's axes into the foot's
-    flat = _flat(leaning, where, sole)
-    turn = flat @ back
-    place = -_times(turn, where.place[sole.link]) - _times(flat, sole.middle)
-    seen = posed(robot.tree, motion[0], (place, turn))
-    far = _points(seen, other)
-    middle, heading = far[:, :2] / 2, _heading(seen.turn[other.link]) / 2
-    rooted = _rooted(robot, motion, flat, side)
-    zmp = _floor_push(rooted, sole, flat)
-    level = _about_up(-heading)
-    moved = place - np.column_stack((middle, np.zeros(len(middle))))
-    return _FootView(_times(level, moved), level @ turn, _turned(zmp - middle, -heading), far[:, 2], rooted)
-
-
-def _flat(leaning: FloatArray | None, where: Posed, sole: Sole) -> FloatArray:
-    """Return the rotation of a standing foot, (n, 3, 3): x ahead, and flat if the base's lean is unknown."""
-    if leaning is None:
-        return np.broadcast_to(np.eye(3), (len(where.centre), 3, 3))
-    turn: FloatArray = leaning @ where.turn[sole.link]
-    return _about_up(-_heading(turn)) @ turn
-
-
-def _rooted(robot: Standing, motion: Motion, flat: FloatArray, side: int) -> Rooted:
+    `where` is in the base's axes.
+    """
     assert robot.rig.world is not None
-    tree = rooted_at(robot.tree, robot.soles[side].link)
-    names = robot.tree.names
-    columns = [names.index(joint.name) for joint in tree.joints]
+    sole, other = robot.soles[side], robot.soles[1 - side]
+    tree = rooted_at(robot.tree, sole.link)
+    columns = [robot.tree.names.index(joint.name) for joint in tree.joints]
     position, speed, acceleration = (part[:, columns] for part in motion)
+    foot, other_foot = where.turn[sole.link], where.turn[other.link]
+    flat = np.broadcast_to(np.eye(3), foot.shape)  # rotation of the standing foot, x ahead
+    if leaning is not None:
+        flat = leaning @ foot
+        flat = _about_up(-_heading(flat)) @ flat
+    turn = flat @ np.swapaxes(foot, 1, 2)  # of the base
+    turn = _about_up(-_heading(turn @ other_foot) / 2) @ turn
+    level = turn @ foot
     gravity = _times(np.swapaxes(flat, -1, -2), np.array(robot.rig.world.gravity))
-    return Rooted(tree, (position, speed, acceleration), gravity)
-
-
-def _floor_push(rooted: Rooted, sole: Sole, flat: FloatArray) -> FloatArray:
-    """Return the zero-moment point (n, 2), m, relative to the middle of a standing sole, in level axes; NaN in gaps."""
-    held = wrenches(rooted.tree, *rooted.motion, rooted.gravity)
-    force = _times(flat, held.force)
-    about = _times(flat, held.moment - np.cross(np.broadcast_to(sole.middle, force.shape), held.force))
-    upwards = np.maximum(force[:, 2], 1e-3)
-    point: FloatArray = np.column_stack((-about[:, 1], about[:, 0])) / upwards[:, None]
-    weight = float(rooted.tree.mass.sum() * np.linalg.norm(rooted.gravity[0]))
-    unlikely = (np.abs(force[:, 2] - weight) > _UNLIKELY * weight) | (np.abs(point).max(axis=1) > _FARTHEST)
-    point[unlikely] = np.nan
-    return point
-
-
-def _margins(
-    robot: Standing, where: Posed, place: FloatArray, turn: FloatArray, lifted: FloatArray, zmp: FloatArray
-) -> FloatArray:
-    """Return the distance of points `zmp` from the edge of the standing soles, m, (n,); negative outside."""
-    corners = [
-        (_times(turn, where.place[sole.link] + _times(where.turn[sole.link], corner)) + place)[:, :2]
-        for sole in robot.soles
-        for corner in sole.corners
-    ]
-    outline = np.stack(corners, axis=1)
-    standing = np.stack((lifted < CLEAR, lifted > -CLEAR), axis=1)
-    return np.array([
-        inside((float(x), float(y)), outline[k][np.repeat(standing[k], 4)]) if math.isfinite(x) else math.nan
-        for k, (x, y) in enumerate(zmp)
-    ])  # fmt: skip
+    held = wrenches(tree, position, speed, acceleration, gravity)
+    force = _times(level, held.force)
+    moment = _times(level, held.moment - np.cross(np.broadcast_to(sole.middle, force.shape), held.force))
+    zmp = np.column_stack((-moment[:, 1], moment[:, 0])) / np.maximum(force[:, 2:], 1e-3)
+    weight = float(tree.mass.sum() * np.linalg.norm(gravity[0]))
+    zmp[(np.abs(force[:, 2] - weight) > _UNLIKELY * weight) | (np.abs(zmp).max(axis=1) > _FARTHEST)] = np.nan
+    here, there = (_points(where, each.link, each.middle) for each in (sole, other))
+    far = _times(turn, there - here)
+    middle = far / 2 * (1.0, 1.0, 0.0)
+    rooted = tree, (position, speed, acceleration), gravity
+    return FootView(*rooted, -_times(turn, here) - middle, turn, zmp - middle[:, :2], far[:, 2])
 
 
 def _leaning(recording: Recording, time: FloatArray) -> FloatArray | None:
@@ -207,9 +165,9 @@ def _leaning(recording: Recording, time: FloatArray) -> FloatArray | None:
     return matrix_of_roll_pitch_yaw(roll, pitch, np.zeros(len(time)))
 
 
-def _points(where: Posed, sole: Sole) -> FloatArray:
-    """Return the middle of a sole, m, (n, 3)."""
-    points: FloatArray = where.place[sole.link] + _times(where.turn[sole.link], sole.middle)
+def _points(where: Posed, link: int, point: FloatArray) -> FloatArray:
+    """Return a point of a link, m, (n, 3)."""
+    points: FloatArray = where.place[link] + _times(where.turn[link], point)
     return points
 
 
@@ -279,20 +237,18 @@ class CarriedRecording(Recording):
 
 
 def joints_of_robot(recordings: Sequence[Recording], rig: Rig, names: Sequence[str]) -> tuple[list[Recording], Rig]:
-    """Return a recording with its load for each recording and servo; and the rig with these servos only."""
-    servos = [_hinge(rig, name) for name in names]
+    """Return a recording with its load for each recording and servo; and the rig of these alone.
+
+    Raises UsageError or RigError for a name that is no servo, or of one without a hinge.
+    """
+    by_name = {servo.name: servo for servo in rig.servos}
+    for name in names:
+        if name not in by_name:
+            raise UsageError(f"rig {rig.name} has no servo {name!r}", f"its servos: {', '.join(by_name)}")
+        check_hinge(rig, by_name[name])
+    servos = tuple(by_name[name] for name in names)
     parts: list[Recording] = [_carried(recording, rig, servo) for recording in recordings for servo in servos]
-    return parts, rig.model_copy(update={"servos": tuple(servos)})
-
-
-def _hinge(rig: Rig, name: str) -> ServoConfig:
-    """Return the servo of this name; raise UsageError or RigError unless it turns a hinge of the URDF."""
-    servo = next((servo for servo in rig.servos if servo.name == name), None)
-    if servo is None:
-        names = ", ".join(servo.name for servo in rig.servos)
-        raise UsageError(f"rig {rig.name} has no servo {name!r}", f"its servos: {names}")
-    check_hinge(rig, servo)
-    return servo
+    return parts, rig.model_copy(update={"servos": servos})
 
 
 def check_hinge(rig: Rig, servo: ServoConfig) -> None:
@@ -315,7 +271,7 @@ def _carried(recording: Recording, rig: Rig, servo: ServoConfig) -> CarriedRecor
     motion = joints_motion(recording, rig, tree, track.time)
     known = np.ones(len(track), dtype=np.bool_)
     if rig.world.fixed_base:
-        load = _load(tree, joint, motion, np.tile(rig.world.gravity, (len(track), 1)))
+        load = load_of(tree, joint, motion, np.tile(rig.world.gravity, (len(track), 1)))
     else:
         load, known = _on_foot(recording, rig, servo)
         track = replace(track, velocity=motion[1][:, joint])  # Present Speed is too coarse as a start
@@ -340,31 +296,24 @@ def _on_foot(recording: Recording, rig: Rig, servo: ServoConfig) -> tuple[FloatA
             why = "its rig has no floor to stand on (ground = true)"
         raise RecordingError(recording.path, f"does not show what {servo.name} carries: {why}", _HANG_UP)
     stance = footing(recording, robot, track.time)
+    tree = stance.views[0].tree
+    foot = tree.links.index(robot.tree.links[robot.soles[1].link])
+    leg = servo.joint in [tree.joints[dof].name for dof in tree.dof[path_to_base(tree, foot)].tolist() if dof >= 0]
     standing = stance.margin > 0
-    on_one = standing & (np.abs(stance.lifted) > CLEAR)
-    leg = _between_feet(robot, servo.joint)
-    known = on_one if leg else standing
+    known = standing & (np.abs(stance.lifted) > CLEAR) if leg else standing
     seconds = known.mean() * np.ptp(track.time)
     if seconds < _MIN_SECONDS:
         where = "one foot (on two feet, the force on each is unknown)" if leg else "its feet"
         why = f"does not show what {servo.name} carries: for {seconds:.2f} s in all the robot stood on {where}"
         raise RecordingError(recording.path, why, f"fit it to a walk of a few steps; or {_HANG_UP}")
     load = np.zeros((len(track), CARRIED))
-    for rooted, chosen in zip(stance.rooted, (stance.lifted <= 0, stance.lifted > 0), strict=True):
-        joint = rooted.tree.names.index(servo.joint)
-        load[chosen] = _load(rooted.tree, joint, rooted.motion, rooted.gravity)[chosen]
+    for view, chosen in zip(stance.views, (stance.lifted <= 0, stance.lifted > 0), strict=True):
+        joint = view.tree.names.index(servo.joint)
+        load[chosen] = load_of(view.tree, joint, view.motion, view.gravity)[chosen]
     return load, known
 
 
-def _between_feet(robot: Standing, joint: str) -> bool:
-    """Return whether a joint is in the chain from foot to foot."""
-    tree = rooted_at(robot.tree, robot.soles[0].link)
-    foot = tree.links.index(robot.tree.links[robot.soles[1].link])
-    dofs = [int(tree.dof[link]) for link in path_to_base(tree, foot)]
-    return joint in [tree.joints[dof].name for dof in dofs if dof >= 0]
-
-
-def _load(tree: Tree, joint: int, motion: Motion, gravity: FloatArray) -> FloatArray:
+def load_of(tree: Tree, joint: int, motion: Motion, gravity: FloatArray) -> FloatArray:
     """Return the load of a joint (l, CARRIED) along a motion in which the robot is touched only at its base."""
     pieces = []
     for first in range(0, len(gravity), _BLOCK):

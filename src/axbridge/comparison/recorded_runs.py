@@ -11,7 +11,7 @@ import numpy as np
 
 from axbridge.arrays import BoolArray, FloatArray
 from axbridge.comparison.metrics import resample
-from axbridge.comparison.recorded_dynamics import CarriedRecording, check_hinge
+from axbridge.comparison.recorded_dynamics import CarriedRecording, check_hinge, load_of
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig, ServoSpec
 from axbridge.config.rig_tables import ServoConfig
@@ -19,7 +19,6 @@ from axbridge.errors import RecordingError, RigError
 from axbridge.recording.import_wizard import restored
 from axbridge.recording.recording import Recording, Track
 from axbridge.servo.columns import Command, Param, Passive, pack
-from axbridge.sim.body.inverse_dynamics import wrenches
 from axbridge.sim.runs import FREE, JOINT_MODE, Regime, Runs
 from axbridge.units import RPM
 from axbridge.virtual.servo import loop_row
@@ -50,13 +49,9 @@ def arm_of(rig: Rig, servo: ServoConfig) -> Arm:
     if len(tree.joints) > 1 or not rig.world.fixed_base:
         hint = "identification needs one arm on a fixed base; of a robot, say which servo: --servo NAME"
         raise RigError(rig.urdf_path(), f"joint {servo.joint}", "is one of several moving parts", hint)
-    # The torque at angle θ is inertia·θ'' - a·cos θ - b·sin θ.
-    gravity = np.array([(0.0, 0.0, 0.0), rig.world.gravity, rig.world.gravity])
-    columns = (0.0, 0.0, math.pi / 2), (1.0, 0.0, 0.0), (0.0, 0.0, 0.0)
-    position, pushed, still = (np.array([column]).T for column in columns)
-    inertia, a, b = wrenches(tree, position, still, pushed, gravity).torque[:, 0] * (1.0, -1.0, -1.0)
-    phase = math.atan2(-a, -b) if math.hypot(a, b) else 0.0
-    return Arm(float(inertia), math.hypot(a, b), phase, rig.specs[servo.name].stops)
+    still = np.zeros((1, 1))
+    inertia, a, b, _ = load_of(tree, 0, (still, still, still), np.array([rig.world.gravity]))[0].tolist()
+    return Arm(inertia, math.hypot(a, b), math.atan2(b, a), rig.specs[servo.name].stops)
 
 
 def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
@@ -79,10 +74,12 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
             at, both = track.time, (track.position, track.velocity)
             position, speed = (resample(at, values, at, beyond=None) for values in both)
             track = replace(track, position=position, velocity=speed)
+        supply = spec.supply if np.isnan(track.voltage).all() else float(np.nanmedian(track.voltage))
         pendulum = recording.metadata.get("pendulum")
         if pendulum:
             mass, length = float(pendulum["mass"]), float(pendulum["length"])
             arm = Arm(mass * length**2, mass * _GRAVITY * length)
+            supply = float(pendulum.get("vin", supply))
         elif isinstance(recording, CarriedRecording):
             arm = Arm(0.0, 0.0, stops=spec.stops)
         elif recording.metadata.get("load"):
@@ -117,7 +114,7 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
             "known": known,
         })  # fmt: skip
         facts.append({
-            "supply": _supply(recording, track, rig),
+            "supply": supply,
             "inertia": arm.inertia,
             "gravity": arm.gravity,
             "phase": side * arm.phase,
@@ -192,16 +189,6 @@ def outside_sensor_range(track: Track, rig: Rig) -> BoolArray:
     out[1:] |= jump & turning[1:]
     out[:-1] |= jump & turning[:-1]
     return out
-
-
-def _supply(recording: Recording, track: Track, rig: Rig) -> float:
-    """Return the supply voltage of the log, else the servo's measurement, else the rig's, V."""
-    pendulum = recording.metadata.get("pendulum") or {}
-    if "vin" in pendulum:
-        return float(pendulum["vin"])
-    if not np.isnan(track.voltage).all():
-        return float(np.nanmedian(track.voltage))
-    return rig.specs[servo_of(track.name, rig).name].supply
 
 
 def _passive(servo: ServoConfig, arm: Arm) -> FloatArray:

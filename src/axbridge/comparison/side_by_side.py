@@ -10,7 +10,7 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.comparison import metrics
-from axbridge.comparison.metrics import HOLE, MEASURES, Deviation, SegmentMotion, deviation
+from axbridge.comparison.metrics import HOLE, MEASURES, Deviation, deviation
 from axbridge.recording.recording import Recording, Segment, Track
 
 SHARE = 0.98  # share of the samples that must be compared for a complete comparison ...
@@ -82,7 +82,6 @@ class Pair:
 
     name: str  # of the servo in the reference
     other_name: str  # of the servo in the other recording
-    samples: int  # number of common times
     seconds: float  # from the first common time to the last, s
     coverage: Coverage  # extent of the comparison
     shift: float | None  # delay of the other recording, s; None if unknown
@@ -93,16 +92,16 @@ class Pair:
     _sides: Sides = field(repr=False, compare=False)
 
     def __repr__(self) -> str:
-        return f"<Pair {self.name!r}: {self.samples} common times, rms error {self.plain.rmse:.2f}°>"
+        return f"<Pair {self.name!r}: {self.plain.samples} common samples, rms error {self.plain.rmse:.2f}°>"
 
     @property
     def motions(self) -> Motions:
         """All samples of both motions and the goal."""
-        return self._sides.motions(self.name, self.other_name)
+        return self._sides.motions(*self._sides.tracks(self.name, self.other_name))
 
 
 class Sides:
-    """Two recordings on common times; the last servo's motions are cached. `zero`: the comparison's time 0, s."""
+    """Two recordings on common times. `zero`: the comparison's time 0, s."""
 
     def __init__(self, reference: Recording, other: Recording, *, same_clock: bool, goals: bool = False) -> None:
         self.reference, self.other, self._same_clock, self.goals = reference, other, same_clock, goals
@@ -110,7 +109,6 @@ class Sides:
         self._matched = _matched(self.segments, other.segments)
         self.zero = self._matched[0][0].start if self._matched else reference.start
         self._periods = shared_periods(reference, other) if self._matched and not same_clock else None
-        self._cached: tuple[tuple[str, str], Motions] | None = None
 
     def tracks(self, name: str, other_name: str) -> tuple[Track, Track]:
         """Return a servo's tracks in the reference and in the other recording."""
@@ -138,29 +136,21 @@ class Sides:
             since, then = since[order], then[order]
         return TimeMap(since, then - since)
 
-    def motions(self, name: str, other_name: str) -> Motions:
+    def motions(self, a: Track, b: Track) -> Motions:
         """Return both motions of a servo where they overlap."""
-        if self._cached is None or self._cached[0] != (name, other_name):
-            a, b = self.tracks(name, other_name)
-            times = self.clock(a, b).other(a.time)
-            self._cached = (name, other_name), self.together(a, b, times, _positions_at(b.time, b.position, times))
-        return self._cached[1]
-
-    def together(self, a: Track, b: Track, times: FloatArray, other: FloatArray) -> Motions:
-        """Return both motions where they overlap; `times` are a's times on b's clock, `other` b's positions then."""
+        times = self.clock(a, b).other(a.time)
         overlap = (times >= b.time[0]) & (times <= b.time[-1])
-        at = a.time[overlap]
-        return Motions(at - self.zero, at, times[overlap], a.position[overlap], other[overlap], _command(a, at))
+        at, other_time = a.time[overlap], times[overlap]
+        position = _positions_at(b.time, b.position, other_time)
+        command = np.where(a.enabled, a.command, np.nan)  # a goal is held until the next; a limp servo has none
+        held = np.clip(np.searchsorted(a.time, at, side="right") - 1, 0, len(a) - 1)
+        return Motions(at - self.zero, at, other_time, a.position[overlap], position, command[held])
 
 
 def pair_of(sides: Sides, names: tuple[str, str], tracks: tuple[Track, Track], limit: float) -> Pair:
     """Compare a servo of both recordings; `limit` is the largest shift tried, s."""
     a, b = tracks
-    name, other_name = names
-    clock = sides.clock(a, b)
-    times = clock.other(a.time)
-    other = _positions_at(b.time, b.position, times)
-    both = sides.together(a, b, times, other)
+    both = sides.motions(a, b)
     plain = deviation(both.reference, both.other)
     aligned: Deviation | None = plain
     shift = None
@@ -169,11 +159,10 @@ def pair_of(sides: Sides, names: tuple[str, str], tracks: tuple[Track, Track], l
         aligned = None
         if shift is not None:
             aligned = deviation(both.reference, _positions_at(b.time, b.position, both.other_time + shift))
-    segments = [segment for segment in sides.segments if segment.data.get("servo", name) == name]
-    parts = tuple(_part(a, b, segment, clock, sides, both) for segment in segments)
+    segments = [segment for segment in sides.segments if segment.data.get("servo", names[0]) == names[0]]
+    parts = tuple(_part(a, b, segment, sides, both) for segment in segments)
     seconds = float(both.time[-1] - both.time[0]) if len(both.time) else 0.0
-    coverage = _coverage(a, b, clock, sides, other)
-    return Pair(name, other_name, len(both.time), seconds, coverage, shift, plain, aligned, parts, sides)
+    return Pair(*names, seconds, _coverage(a, b, sides), shift, plain, aligned, parts, sides)
 
 
 def _matched(segments: Sequence[Segment], others: Sequence[Segment]) -> list[tuple[Segment, Segment]]:
@@ -194,11 +183,12 @@ def _sent(track: Track, segment: Segment) -> float | None:
     return float(track.commanded[inside][0]) if inside.any() else None
 
 
-def _coverage(a: Track, b: Track, clock: TimeMap, sides: Sides, other: FloatArray) -> Coverage:
-    """Return the compared extent of `a` from its first command on; `other` are b's positions at a's times, (n,)."""
+def _coverage(a: Track, b: Track, sides: Sides) -> Coverage:
+    """Return the compared extent of `a` from its first command on."""
+    clock = sides.clock(a, b)
     waiting = (a.time >= sides.zero) & (a.time < clock.since[0])
     known = ~np.isnan(a.position) & ~waiting
-    lacking = known & np.isnan(other)
+    lacking = known & np.isnan(_positions_at(b.time, b.position, clock.other(a.time)))
     period = float(np.median(np.diff(a.time))) if len(a) > 1 else 0.0
     edges = np.flatnonzero(np.diff(np.concatenate(([0], lacking.astype(np.int8), [0]))))
     spans = zip(edges[::2], edges[1::2], strict=True)
@@ -226,7 +216,7 @@ def _positions_at(time: FloatArray, position: FloatArray, at: FloatArray) -> Flo
     return values
 
 
-def _part(a: Track, b: Track, segment: Segment, clock: TimeMap, sides: Sides, both: Motions) -> ComparedSegment:
+def _part(a: Track, b: Track, segment: Segment, sides: Sides, both: Motions) -> ComparedSegment:
     start, end = segment.start - sides.zero, segment.end - sides.zero
     inside = slice(*np.searchsorted(both.time, (start, end)))
     kind = str(segment.data.get("kind", ""))
@@ -234,21 +224,14 @@ def _part(a: Track, b: Track, segment: Segment, clock: TimeMap, sides: Sides, bo
     measure = MEASURES.get(kind)
     if measure is not None and all(fact in segment.data for fact in measure.needs):
         sent = _sent(a, segment)
-        sent = segment.start if sent is None else sent
-        begin, then, over = clock.other(np.array([segment.start - 0.5, sent, segment.end]))
-        first, second = a.between(segment.start - 0.5, segment.end), b.between(float(begin), float(over))
-        results = (
-            measure.of(SegmentMotion(first.time, first.command, first.position, sent, segment.data)),
-            measure.of(SegmentMotion(second.time, second.command, second.position, float(then), segment.data)),
+        span = np.array([segment.start - 0.5, segment.start if sent is None else sent, segment.end])
+        first, second = (
+            measure.of(track.between(float(begin), float(end)), float(sent_at), segment.data)
+            for track, (begin, sent_at, end) in ((a, span), (b, sides.clock(a, b).other(span)))
         )
+        results = first, second
     errors = deviation(both.reference[inside], both.other[inside])
     return ComparedSegment(segment.name, kind, start, end, errors, results)
-
-
-def _command(track: Track, at: FloatArray) -> FloatArray:
-    """Return the goal at each time: a goal is held until the next; NaN while the servo is limp."""
-    command = np.where(track.enabled, track.command, np.nan)
-    return command[np.clip(np.searchsorted(track.time, at, side="right") - 1, 0, len(track) - 1)]
 
 
 def walk_span(recording: Recording) -> tuple[float, float]:

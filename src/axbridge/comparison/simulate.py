@@ -7,18 +7,18 @@ several servos runs in the simulator through a `Robot`, with register bytes.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.comparison.recorded_runs import only_track, outside_sensor_range, runs_of
 from axbridge.config.model import ServoModel
-from axbridge.config.rig import Rig, ServoSpec
+from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError
 from axbridge.recording.provenance import describe
 from axbridge.recording.recording import COMMANDS, Recording, Track
@@ -95,24 +95,25 @@ def _in_closed_form(recording: Recording, rig: Rig, chosen_model: str | None) ->
     row = pack(model, spec.profile.units.position)
     position = np.where(followed, np.nan, servo.direction * rollouts(row[None], runs)[0])
     commands = {"command": track.command, "torque_enabled": track.torque_enabled}
-    simulated = Track.of(track.name, track.time, position=position, **commands)
-    return replace(
-        recording,
-        path=Path(f"{rig.name} with {model.name}"),
-        tracks={track.name: simulated},
-        cycles={},
-        metadata=_metadata(recording, rig, model, "one joint in closed form, 1 ms, from the first sample"),
-        complete=True,
-    )
+    tracks = {track.name: Track.of(track.name, track.time, position=position, **commands)}
+    engine = "one joint in closed form, 1 ms, from the first sample"
+    result = _simulated(recording, rig, model, tracks, engine)
+    result.metadata["models"][track.name] = model.model_dump(mode="json", exclude={"path"})
+    return result
 
 
-def _start(spec: ServoSpec, started: Mapping[str, float]) -> float:
-    """Return a joint's start position, rad: the first recorded one, within its hard stops."""
-    servo = spec.config
-    if servo.name not in started:
-        return servo.position
-    low, high = spec.stops
-    return min(max(started[servo.name], low), high)
+def _simulated(
+    recording: Recording,
+    rig: Rig,
+    model: ServoModel,
+    tracks: dict[str, Track],
+    engine: str,
+    cycles: dict[str, FloatArray] | None = None,
+) -> Recording:
+    facts = describe(rig, backend="sim", experiment=str(recording.metadata.get("experiment", "")), engine=engine)
+    facts |= {key: recording.metadata[key] for key in ("gait",) if key in recording.metadata}
+    path = Path(f"{rig.name} with {model.name}")
+    return replace(recording, path=path, tracks=tracks, cycles=cycles or {}, metadata=facts, complete=True)
 
 
 def _through_robot(recording: Recording, rig: Rig, model: str | None, seed: int) -> Recording:
@@ -132,12 +133,14 @@ def _through_robot(recording: Recording, rig: Rig, model: str | None, seed: int)
     started = {name: float(positions[0]) for name, positions in known.items() if len(positions)}
     sent = {name: track.sent for name, track in tracks.items()}
     modelled = rig.with_model(model)
-    start_rig = modelled.with_servos(lambda servo: {"position": _start(modelled.specs[servo.name], started)})
+    # a joint starts at its first recorded position, within its hard stops
+    starts = {name: float(np.clip(position, *modelled.specs[name].stops)) for name, position in started.items()}
+    start_rig = modelled.with_servos(lambda servo: {"position": starts.get(servo.name, servo.position)})
     # The recorded times include the packets' times, and the recorded limits include the stall watch's reductions.
     start_rig = start_rig.with_buses(bus_timing="none")
     start_rig = start_rig.overridden({"safety": {"stall": 1.0}})
-    rows: dict[str, list[dict[str, float]]] = {name: [] for name in tracks}
-    base_poses: list[dict[str, float]] = []
+    rows: dict[str, list[tuple[float, ...]]] = {name: [] for name in tracks}
+    base_poses: list[tuple[float, ...]] = []
     ideal = start_rig.dynamixels != start_rig.servos
     engine_name = "pendulums" if start_rig.world is None else chosen(start_rig.world.engine, ideal=ideal)
     held = next((part for part in recording.segments if part.name == _GET_UP), None)
@@ -167,30 +170,23 @@ def _through_robot(recording: Recording, rig: Rig, model: str | None, seed: int)
             for name, track in tracks.items():
                 for time in track.time[(track.time >= begin) & (track.time < end)].tolist():
                     state, power = robot.simulation.sample(name, time - recording.start)
-                    rows[name].append({"time": time, "power": power, **{key: getattr(state, key) for key in _SAMPLED}})
+                    rows[name].append((time, power, *(getattr(state, key) for key in _SAMPLED)))
             where = robot.simulation.base
-            pose = () if where is None else zip(BASE, (*where[0], *roll_pitch_yaw(where[1])), strict=True)
-            base_poses.append({"time": end, **dict(pose)})
-    simulated = {}
+            if where is not None:
+                base_poses.append((end, *where[0], *roll_pitch_yaw(where[1])))
+    simulated, cycles = {}, {}
     for name, row in rows.items():
-        time, columns = _columns(row)
+        time, *columns = np.array(row, dtype=float).T
         track = tracks[name].between(float(time[0]), float(np.nextafter(time[-1], np.inf)))
         commands = {key: getattr(track, key) for key in (*COMMANDS, "commanded")}
-        simulated[name] = Track.of(name, time, **commands, **columns)
-    at, poses = _columns(base_poses)
-    cycle_times = np.asarray(recording.cycles.get("time", at))  # base poses are interpolated at the recorded cycles
-    base = {name: np.interp(cycle_times, at, np.unwrap(column)) for name, column in poses.items()}
-    used_model = start_rig.specs[start_rig.servos[0].name].model
-    return replace(
-        recording,
-        path=Path(f"{rig.name} with {used_model.name}"),
-        tracks=simulated,
-        cycles={"time": cycle_times, **base} if base else {},
-        metadata=_metadata(
-            recording, modelled, used_model, f"the sim backend with {engine_name}, at the recorded times"
-        ),
-        complete=True,
-    )
+        simulated[name] = Track.of(name, time, **commands, **dict(zip(("power", *_SAMPLED), columns, strict=True)))
+    if base_poses:
+        at, *poses = np.array(base_poses, dtype=float).T
+        cycles["time"] = np.asarray(recording.cycles.get("time", at))
+        for name, column in zip(BASE, poses, strict=True):
+            cycles[name] = np.interp(cycles["time"], at, np.unwrap(column))
+    engine_words = f"the sim backend with {engine_name}, at the recorded times"
+    return _simulated(recording, modelled, modelled.specs[rig.servos[0].name].model, simulated, engine_words, cycles)
 
 
 def _limit(servo: Servo, track: Track, index: int) -> None:
@@ -202,30 +198,11 @@ def _limit(servo: Servo, track: Track, index: int) -> None:
         servo.set_available_torque(servo.max_torque * torque)
 
 
-def _columns(rows: Sequence[Mapping[str, float]]) -> tuple[FloatArray, dict[str, FloatArray]]:
-    """Return the times (n,), and the other columns by name; NaN where a row lacks one."""
-    names = dict.fromkeys(name for row in rows for name in row)
-    columns = {name: np.array([row.get(name, math.nan) for row in rows]) for name in names}
-    return columns.pop("time"), columns
+def _time_slices(tracks: Iterable[Track], together: float, longest: float) -> list[tuple[float, float, bool]]:
+    """Return slices without gaps, from the first sample or goal to beyond the last; none longer than `longest` (s).
 
-
-def _metadata(recording: Recording, rig: Rig, model: ServoModel, engine: str) -> dict[str, Any]:
-    facts = describe(rig, backend="sim", experiment=str(recording.metadata.get("experiment", "")), engine=engine)
-    dumped = model.model_dump(mode="json", exclude={"path"})
-    facts |= {key: recording.metadata[key] for key in ("gait",) if key in recording.metadata}
-    return facts | {"models": facts["models"] | ({next(iter(recording)): dumped} if len(rig.servos) == 1 else {})}
-
-
-class _Slice(NamedTuple):
-    """A span of time, s."""
-
-    begin: float
-    end: float
-    goals: bool  # whether goals were sent at its beginning; True for the first slice, too
-
-
-def _time_slices(tracks: Iterable[Track], together: float, longest: float) -> list[_Slice]:
-    """Return slices without gaps, from the first sample or goal to beyond the last; none longer than `longest` (s)."""
+    Each has begin and end, s, and whether goals were sent at its begin; True for the first.
+    """
     tracks = list(tracks)
     sampled = np.unique(np.concatenate([track.time for track in tracks]))
     moments = _moments(np.unique(np.concatenate([track.sent for track in tracks])), together)
@@ -238,7 +215,7 @@ def _time_slices(tracks: Iterable[Track], together: float, longest: float) -> li
             first = np.searchsorted(sampled, start)
             early = float(sampled[first]) if first < len(sampled) else end
             cut = min(end, max(early, start) + longest)
-            slices.append(_Slice(start, cut, goals))
+            slices.append((start, cut, goals))
             goals, start = False, cut
     return slices
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from statistics import median
-from typing import Any
 
 import numpy as np
 
-from axbridge.arrays import FloatArray
+from axbridge.arrays import BoolArray, FloatArray
 from axbridge.comparison.comparison import Comparison, shift_text
 from axbridge.comparison.metrics import MEASURES, Deviation, best_shift, deviation, holes, resample
 from axbridge.comparison.page import Curve, Panel, Table
-from axbridge.comparison.side_by_side import ComparedSegment, Pair
+from axbridge.comparison.side_by_side import Pair
 from axbridge.recording.provenance import origin_in_words
 from axbridge.recording.recording import Recording, Track
 
@@ -27,7 +27,7 @@ _SUBJECTS = {
     "position": "the servo",
 }
 _FEW = 6  # most servos whose errors are listed one by one
-_NEAR = 2.0  # °, RMSE: steps with larger errors do not agree, even without the shift
+_NEAR = 2.0  # °, RMSE: motions with larger errors do not agree, even without the shift
 
 
 def headline(comparison: Comparison, beside: Comparison | None = None) -> str:
@@ -51,56 +51,51 @@ def _sentence(comparison: Comparison, pair: Pair) -> str:
     """Return a sentence about falls, then steps; about the overall errors if neither differs."""
     articles = ("the " if " " in label and "," not in label else "" for label in comparison.labels)
     first, second = (_SUBJECTS.get(label, the + label) for the, label in zip(articles, comparison.labels, strict=True))
-    measured = [part for part in pair.parts if part.kind in {"fall", "step"} and part.results is not None]
-    unjudged = _with_gaps(pair, measured) if measured else {}
-    falls, steps = ([act for act in measured if act.kind == kind and act not in unjudged] for kind in ("fall", "step"))
-    sentences = (_fall(comparison, falls, first, second), _step(comparison, pair, steps, second) if steps else "")
-    text = "; ".join(filter(None, sentences)) + "." if any(sentences) else _over_all(pair, first, second)
-    gaps = ", ".join(f"'{part.name}' ({gap:.2f} s)" for part, gap in unjudged.items())
-    return f"{text} Not judged, as samples are missing: {gaps}." if gaps else text
+    both = pair.motions
+    gaps = holes(both.time[~np.isnan(both.reference) & ~np.isnan(both.other)])
+    falls, inside, unjudged = [], np.zeros(len(both.time), dtype=bool), []
+    for part in pair.parts:
+        if part.kind not in {"fall", "step"} or part.results is None:
+            continue
+        if widths := [end - begin for begin, end in gaps if end > part.start and begin < part.end]:
+            unjudged.append(f"'{part.name}' ({max(widths):.2f} s)")
+        elif part.kind == "fall":
+            falls.append((float(part.results[0]), float(part.results[1])))
+        else:
+            inside |= (both.time >= part.start) & (both.time < part.end)
+    sentences = _fall(comparison, falls, first, second), _agreement(comparison, pair, "steps", second, inside)
+    overall = () if any(sentences) else (_agreement(comparison, pair, f"{first} and {second}", second, ~inside),)
+    text = "; ".join(filter(None, (*sentences, *overall))) + "."
+    return f"{text} Not judged, as samples are missing: {', '.join(unjudged)}." if unjudged else text
 
 
-def _over_all(pair: Pair, reference: str, other: str) -> str:
-    rmse, shift = pair.plain.rmse, pair.shift
-    if rmse < AGREES:
-        return f"{other} agrees with {reference} to {rmse:.2f}°."
-    if shift is not None and abs(shift) >= LATE and pair.aligned is not None and pair.aligned.rmse <= rmse / 2:
-        shifted = f"{other} is {_ms(shift)} {_when(shift)} than {reference}"
-        return f"{shifted}; they agree to {pair.aligned.rmse:.1f}° once that is taken out."
-    return f"{other} is {rmse:.1f}° from {reference} (RMSE), and {pair.plain.worst:.0f}° at worst."
-
-
-def _fall(comparison: Comparison, falls: Sequence[ComparedSegment], reference: str, other: str) -> str:
+def _fall(comparison: Comparison, falls: Sequence[tuple[float, float]], reference: str, other: str) -> str:
     """Return which side falls earlier; for a simulation also which model parameter is probably wrong."""
     modelled = comparison.other.metadata.get("backend") == "sim"
-    times = [tuple(map(float, part.results)) for part in falls if part.results is not None]
-    ends = {(math.isfinite(a), math.isfinite(b)) for a, b in times}
+    ends = {(math.isfinite(a), math.isfinite(b)) for a, b in falls}
     if ends == {(True, False)}:
         return f"{other} does not fall all the way, {reference} does" + ": its friction is too high" * modelled
     if ends == {(False, True)}:
         return f"{other} falls all the way, {reference} does not" + ": its friction is too low" * modelled
-    both = [(a, b) for a, b in times if math.isfinite(a) and math.isfinite(b)]
+    both = [(a, b) for a, b in falls if math.isfinite(a) and math.isfinite(b)]
     late = median(b - a for a, b in both) if both else 0.0
     if not both or abs(late) <= max(FALLS[0], FALLS[1] * median(a for a, _ in both)):
         return ""
     if not modelled:
-        return f"{other} falls {_ms(late)} {_when(late)} than {reference}"
+        return f"{other} falls {_ms(late)} {'earlier' if late < 0 else 'later'} than {reference}"
     how, wrong = ("early", "low") if late < 0 else ("late", "high")
     return f"{other} falls {_ms(late)} too {how}: its friction or its rotor inertia is too {wrong}"
 
 
-def _step(comparison: Comparison, pair: Pair, steps: Sequence[ComparedSegment], other: str) -> str:
-    """Return the error of the steps alone, without a shift and with the best shift removed."""
+def _agreement(comparison: Comparison, pair: Pair, subject: str, other: str, inside: BoolArray) -> str:
+    """Return the error `inside`, as it is and with the best shift removed; "" without samples."""
     both = pair.motions
-    inside = np.zeros(len(both.time), dtype=bool)
-    for part in steps:
-        inside |= (both.time >= part.start) & (both.time < part.end)
     reference = np.where(inside, both.reference, np.nan)
     plain = deviation(reference, both.other)
     if not plain.samples:
         return ""
     if plain.rmse < AGREES:
-        return f"steps agree to {plain.rmse:.1f}°"
+        return f"{subject} agree to {plain.rmse:.2f}°"
     shift = best_shift(both.time, reference, both.other, comparison.limit)
     if shift is not None and abs(shift) >= LATE:
         track = comparison.other[pair.other_name]
@@ -108,88 +103,54 @@ def _step(comparison: Comparison, pair: Pair, steps: Sequence[ComparedSegment], 
         if aligned <= plain.rmse / 2:
             how = f"agree to {aligned:.1f}°" if aligned < _NEAR else f"are {aligned:.1f}° apart even"
             if shift > 0:
-                return f"steps {how} if {other} is moved {_ms(shift)} earlier"
-            return f"steps {how} if a delay of {_ms(shift)} is added to {other}"
-    return f"steps are {plain.rmse:.1f}° apart"
-
-
-def _with_gaps(pair: Pair, parts: Sequence[ComparedSegment]) -> dict[ComparedSegment, float]:
-    """Return the segments that overlap with a gap in the samples, and the gap's length, s."""
-    both = pair.motions
-    gaps = holes(both.time[~np.isnan(both.reference) & ~np.isnan(both.other)])
-    reach = {part: [end - begin for begin, end in gaps if end > part.start and begin < part.end] for part in parts}
-    return {part: max(widths) for part, widths in reach.items() if widths}
+                return f"{subject} {how} if {other} is moved {_ms(shift)} earlier"
+            return f"{subject} {how} if a delay of {_ms(shift)} is added to {other}"
+    return f"{subject} are {plain.rmse:.1f}° apart (RMSE), {plain.worst:.0f}° at worst"
 
 
 def _ms(seconds: float) -> str:
     return f"{abs(seconds) * 1e3:.0f} ms"
 
 
-def _when(shift: float) -> str:
-    return "earlier" if shift < 0 else "later"
-
-
-def deviation_table(comparison: Comparison) -> Table:
-    """Return the errors by servo, largest first, without a shift and with the shift removed."""
+def deviation_table(*comparisons: Comparison) -> Table:
+    """Return each candidate's errors by servo, largest first, as they are and aligned."""
     header = ("servo", "MAE °", "RMSE °", "MSE deg²", "worst °", "shift", "RMSE ° aligned", "MSE deg² aligned")
     rows = [
         (
-            pair.name,
+            pair.name if len(comparisons) == 1 else f"{pair.name}, {side.labels[1]}",
             *(_number(value, 2) for value in (pair.plain.mae, pair.plain.rmse, pair.plain.mse, pair.plain.worst)),
-            shift_text(comparison, pair),
+            shift_text(side, pair),
             *(("-", "-") if pair.aligned is None else (_number(pair.aligned.rmse, 2), _number(pair.aligned.mse, 2))),
         )
-        for pair in comparison.pairs
+        for side in comparisons
+        for pair in side.pairs
     ]
-    return Table(f"{comparison.labels[1]} against {comparison.labels[0]}", header, tuple(rows))
+    names = " and ".join(side.labels[1] for side in comparisons)
+    return Table(f"{names} against {comparisons[0].labels[0]}", header, tuple(rows))
 
 
-def figure_rows(part: ComparedSegment) -> list[tuple[str, ...]]:
-    """Return the figures of a segment of a known kind: rows of name with unit, then both sides' figures as text."""
-    if part.results is None:
-        return []
-    reference = part.results[0]
-    rows = []
-    for row in MEASURES[part.kind].rows:
-        figures = (_number(row.value(result, reference) * row.factor, row.digits) for result in part.results)
-        rows.append((f"{row.text}, {row.unit}", *figures))
-    return rows
-
-
-def response_tables(comparison: Comparison, pair: Pair) -> list[Table]:
-    """Return a table for each kind of segment of one servo: the figures of both sides, and the errors."""
-    kinds: dict[str, list[ComparedSegment]] = {}
-    for part in pair.parts:
-        if part.deviation.samples:
-            kinds.setdefault(part.kind if part.results is not None else "", []).append(part)
-    tables = []
-    for kind, parts in sorted(kinds.items(), key=lambda item: item[0] == ""):  # segments without a measure come last
-        names = [name for name, *_ in figure_rows(parts[0])]
-        rows = []
-        for part in parts:
-            errors = (_number(part.deviation.rmse, 2), _number(part.deviation.mse, 2))
-            rows.append((part.name, *(" / ".join(cells) for _, *cells in figure_rows(part)), *errors))
-        what = f"{kind}, {' / '.join(comparison.labels)}" if names else "other parts"
-        tables.append(Table(f"{pair.name}: {what}", (kind or "part", *names, "RMSE °", "MSE deg²"), tuple(rows)))
-    return tables
-
-
-def acts_table(comparisons: Sequence[Comparison]) -> Table:
-    """Return the figures of several candidates beside one reference, for the servo with the largest error."""
-    first, *rest = comparisons
-    pairs = [comparison.pairs[0] for comparison in comparisons]
-    rows: list[tuple[str, ...]] = []
-    for index, part in enumerate(pairs[0].parts):
-        others = [figure_rows(pair.parts[index]) for pair in pairs[1:]]
-        for place, cells in enumerate(figure_rows(part)):
-            rows.append((*cells, *(other[place][-1] for other in others)))
-    rows.append(("RMSE, °", "", *(_number(pair.plain.rmse, 2) for pair in pairs)))
-    rows.append(("MSE, deg²", "", *(_number(pair.plain.mse, 2) for pair in pairs)))
-    rows.append(("shift", "", *map(shift_text, comparisons, pairs)))
-    aligned = (pair.aligned for pair in pairs)
-    rows.append(("RMSE shifted, °", "", *("-" if off is None else _number(off.rmse, 2) for off in aligned)))
-    header = ("", *first.labels, *(comparison.labels[1] for comparison in rest))
-    return Table(f"{pairs[0].name}: figures of each", header, tuple(rows))
+def response_tables(comparison: Comparison, pair: Pair, beside: Comparison | None = None) -> list[Table]:
+    """Return a table for each kind of segment of one servo: all sides' figures and errors."""
+    labels, pairs = [*comparison.labels], [pair]
+    if beside is not None:
+        labels.append(beside.labels[1])
+        pairs.append(next(other for other in beside.pairs if other.name == pair.name))
+    tables: dict[str, Table] = {}
+    for part, *others in zip(*(each.parts for each in pairs), strict=True):
+        if not part.deviation.samples:
+            continue
+        kind, figures = (part.kind, MEASURES[part.kind].rows) if part.results is not None else ("", ())
+        results = [*(part.results or ()), *(other.results[1] for other in others if other.results is not None)]
+        cells = [
+            [_number(row.value(result, results[0]) * row.factor, row.digits) for result in results] for row in figures
+        ]
+        errors = [part.deviation, *(other.deviation for other in others)]
+        cells += [[_number(error.rmse, 2) for error in errors], [_number(error.mse, 2) for error in errors]]
+        what = f"{kind}, {' / '.join(labels)}" if kind else "other parts"
+        header = (kind or "part", *(f"{row.text}, {row.unit}" for row in figures), "RMSE °", "MSE deg²")
+        table = tables.get(kind, Table(f"{pair.name}: {what}", header, ()))
+        tables[kind] = replace(table, rows=(*table.rows, (part.name, *map(" / ".join, cells))))
+    return sorted(tables.values(), key=lambda table: table.header[0] == "part")
 
 
 def errors_beside(*comparisons: Comparison) -> dict[str, tuple[Deviation, ...]]:
@@ -213,25 +174,13 @@ def beside_table(errors: Mapping[str, Sequence[Deviation]], *comparisons: Compar
     return Table("MAE / RMSE while driven, °, beside simpler models", header, rows) if rows else None
 
 
-def _beside(title: str, columns: Sequence[Mapping[str, str]], sides: Sequence[Comparison]) -> Table:
-    """Return a table with a column for each recording, and a row for each key of `columns`."""
-    keys = dict.fromkeys(key for column in columns for key in column)
-    rows = tuple((key, *(column.get(key, "") for column in columns)) for key in keys)
-    return Table(title, ("", sides[0].labels[0], *(side.labels[1] for side in sides)), rows)
-
-
 def provenance_table(*comparisons: Comparison) -> Table:
     """Return the origin of each recording; all comparisons have the same reference."""
-    sides = (comparisons[0].reference, *(comparison.other for comparison in comparisons))
-    return _beside("Where it comes from", [_facts(side) for side in sides], comparisons)
-
-
-def parameter_table(*comparisons: Comparison) -> Table | None:
-    """Return all sides' recorded model parameters, of the servo with the largest error; None without any."""
-    name = comparisons[0].pairs[0].name
-    sides = [(comparisons[0].reference, name), *((other.other, other.pairs[0].other_name) for other in comparisons)]
-    columns = [_flat(recording.metadata.get("models", {}).get(servo, {})) for recording, servo in sides]
-    return _beside(f"{name}: model parameters", columns, comparisons) if any(columns) else None
+    columns = [_facts(side) for side in (comparisons[0].reference, *(side.other for side in comparisons))]
+    keys = dict.fromkeys(key for column in columns for key in column)
+    rows = tuple((key, *(column.get(key, "") for column in columns)) for key in keys)
+    header = ("", comparisons[0].labels[0], *(side.labels[1] for side in comparisons))
+    return Table("Where it comes from", header, rows)
 
 
 def _torque(track: Track) -> FloatArray:
@@ -311,16 +260,6 @@ def _facts(recording: Recording) -> dict[str, str]:
         "versions": ", ".join(f"{name} {number}" for name, number in meta.get("versions", {}).items()),
     }
     return {key: str(value) for key, value in facts.items() if value not in ("", None)}
-
-
-def _flat(model: dict[str, Any], prefix: str = "") -> dict[str, str]:
-    flat: dict[str, str] = {}
-    for key, value in model.items():
-        if isinstance(value, dict):
-            flat |= _flat(value, f"{prefix}{key}.")
-        elif key not in {"description", "provenance", "hash"} and value is not None:
-            flat[prefix + key] = f"{value:.6g}" if isinstance(value, float) else str(value)
-    return flat
 
 
 def _number(value: float, digits: int) -> str:

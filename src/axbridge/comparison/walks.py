@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from html import escape
 from typing import Any, NamedTuple
 
@@ -16,15 +17,25 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.comparison.comparison import Comparison
-from axbridge.comparison.current_draw import power_draw
 from axbridge.comparison.metrics import deviation, resample
 from axbridge.comparison.page import Curve, Panel, Table, fewer, figure_html, table_html
-from axbridge.comparison.recorded_dynamics import Footing, Standing, footing, measured_zmp, standing_robot
+from axbridge.comparison.recorded_dynamics import footing, measured_zmp, on_two_feet
+from axbridge.comparison.recorded_runs import servo_of, settings_of, speed_limits, written_in
 from axbridge.comparison.side_by_side import shared_periods, walk_span
-from axbridge.errors import AxBridgeError, RecordingError, UnsupportedOperation, UsageError
-from axbridge.recording.recording import Recording
+from axbridge.config.model import ServoModel
+from axbridge.config.rig import Rig
+from axbridge.errors import AxBridgeError, require
+from axbridge.jit import jit
+from axbridge.recording.provenance import rig_of
+from axbridge.recording.recording import Recording, Track
+from axbridge.servo.columns import Command, Joint, Param, motor_of, pack
+from axbridge.servo.position_laws import loop_duty
+from axbridge.servo.position_loop import control, loop_of
+from axbridge.servo.steady import SteadyServo
 
 _GRID = 0.02  # s
+_LOOP_STEP = 1e-3  # s
+_MIN_SAMPLES = 3  # of a servo whose loop is simulated
 _KNEE = "knee"
 _STILL = 2.0  # degrees: with less travel, a knee's error is not given as a share of it
 _MIN_MEASURED = 0.5  # share of the walk for which a simulation must have recorded the zero-moment point
@@ -34,17 +45,9 @@ _OF_ZMP = (
     "angles, as if the foot that stands lay flat on the floor."
 )
 _OF_POWER = (
-    "Electrical power U·i of all servos, by their motor models, from the goals they were sent and the load, voltage, "
+    "Electrical power U·i of all servos, by their motor models, from the goals they were sent and the voltage, "
     "position and speed that they reported."
 )
-
-
-class Power(NamedTuple):
-    """Sum of the electrical power of all servos."""
-
-    time: FloatArray  # s from the walk's start on the reference's clock, (n,)
-    watt: FloatArray  # mean of the 20 ms after each time, W, (n,)
-    step: float  # mean energy of a step, J
 
 
 class Zmp(NamedTuple):
@@ -54,20 +57,7 @@ class Zmp(NamedTuple):
     place: FloatArray  # ahead and to the left, m, (n, 2)
     planned: FloatArray  # the gait's plan of it, m, (n, 2); NaN where that is not recorded
     margin: FloatArray  # distance to the nearest edge of the standing soles, m, (n,)
-    measured: bool  # whether a simulation measured it; else it is computed from the joints' angles
-
-
-class Knee(NamedTuple):
-    """The error of one knee between two walks."""
-
-    name: str  # its servo
-    rmse: float  # degrees
-    reach: float  # travel of the reference's knee, degrees
-
-    @property
-    def share(self) -> float:
-        """The RMSE as a share of the knee's travel; NaN when the knee hardly moves."""
-        return self.rmse / self.reach if self.reach > _STILL else math.nan
+    origin: str  # measured by a simulation, or by the joints' angles
 
 
 @dataclass(frozen=True)
@@ -119,48 +109,39 @@ class WalkSide:
         return resample(track.time, getattr(track, column), own + self.span[0])
 
     @cached_property
-    def power(self) -> Power | None:
-        """Power of all servos; None if no motor model is known."""
-        draw = power_draw(self.recording)
-        if draw is None:
+    def power(self) -> FloatArray | None:
+        """Mean power of all servos in the 20 ms after each time of `grid`, W; None if unknown."""
+        if (draw := power_draw(self.recording)) is None:
             return None
-        watt = draw.mean(self.grid + self.span[0], _GRID)
-        stepping = (self.grid >= self.steps[0]) & (self.grid < self.steps[-1])
-        joules = float(watt[stepping].sum() * _GRID)
-        return Power(self.shared(self.grid), watt, joules / (len(self.steps) - 1))
-
-    @cached_property
-    def robot(self) -> Standing | None:
-        """The robot that walked; None if the recording has no robot that stands on two feet."""
-        try:
-            return standing_robot(self.recording)
-        except AxBridgeError:  # e.g. missing meshes: joints can still be compared
-            return None
-
-    @cached_property
-    def footing(self) -> Footing | None:
-        """Feet and zero-moment point, computed from the joints' angles; None if that is impossible."""
-        if self.robot is None:
-            return None
-        try:
-            return footing(self.recording, self.robot, self.grid + self.span[0])
-        except (RecordingError, UsageError, UnsupportedOperation):  # a joint was not recorded, or MuJoCo is missing
-            return None
+        time, watt = draw
+        energy = np.cumsum(watt) * _LOOP_STEP
+        edges = self.span[0] + _GRID * np.arange(len(self.grid) + 1)
+        mean: FloatArray = np.diff(np.interp(edges, time + _LOOP_STEP, energy)) / _GRID
+        return mean
 
     @cached_property
     def zmp(self) -> Zmp | None:
         """The zero-moment point: measured by a simulation, else computed from the joints' angles, else None."""
-        measured = None if self.robot is None else measured_zmp(self.recording, self.robot)
-        if measured is not None:
-            at = measured[0] - self.span[0]
-            walking = (at >= 0) & (at < self.span[1] - self.span[0])
-            place, planned, margin = (part[walking] for part in (*measured[1:], self.recording.cycles["zmp_margin"]))
-            if np.isfinite(place[:, 0]).mean() >= _MIN_MEASURED:
-                return Zmp(self.shared(at[walking]), place, planned, margin, measured=True)
-        if self.footing is None:
-            return None
-        unknown = np.full_like(self.footing.zmp, np.nan)
-        return Zmp(self.shared(self.grid), self.footing.zmp, unknown, self.footing.margin, measured=False)
+        begin, end = self.span
+        with suppress(AxBridgeError):  # e.g. meshes, a joint or MuJoCo are missing
+            robot = on_two_feet(rig_of(self.recording))
+            measured = None if robot is None else measured_zmp(self.recording, robot)
+            if measured is not None:
+                walking = (measured[0] >= begin) & (measured[0] < end)
+                columns = (*measured, self.recording.cycles["zmp_margin"])
+                time, place, planned, margin = (column[walking] for column in columns)
+                if np.isfinite(place[:, 0]).mean() >= _MIN_MEASURED:
+                    return Zmp(self.shared(time - begin), place, planned, margin, "measured")
+            if robot is not None:
+                stood = footing(self.recording, robot, self.grid + begin)
+                unknown = np.full_like(stood.zmp, np.nan)
+                return Zmp(self.shared(self.grid), stood.zmp, unknown, stood.margin, "by its joints")
+        return None
+
+    @property
+    def knees(self) -> list[str]:
+        """Names of the knee servos, left knee first."""
+        return sorted((name for name in self.recording if _KNEE in name), key=lambda name: not name.startswith("l"))
 
 
 def is_walk(recording: Recording) -> bool:
@@ -184,114 +165,137 @@ def sides_of(comparison: Comparison, beside: Comparison | None = None) -> list[W
     return sides
 
 
-def knees(reference: WalkSide, other: WalkSide) -> list[Knee]:
-    """Return the errors of the knees between two walks, left knee first."""
-    grid = reference.grid
-    rows = []
-    for name in knee_names(reference):
-        if name in other.recording:
-            a, b = reference.at(name, "position", grid), other.at(name, "position", grid)
-            if not np.isnan(a).all():
-                rows.append(Knee(name, deviation(a, b).rmse, math.degrees(float(np.nanmax(a) - np.nanmin(a)))))
-    return rows
-
-
-def knee_names(side: WalkSide) -> list[str]:
-    """Return the names of the knee servos, left knee first."""
-    return sorted((name for name in side.recording if _KNEE in name), key=lambda name: not name.startswith("l"))
-
-
-def zmp_apart(first: Zmp, other: Zmp) -> tuple[float, float]:
-    """Return the RMS difference of two zero-moment points, ahead and to the left, m."""
-    there = (resample(other.time, place, first.time) for place in other.place.T)
-    ahead, left = (float(np.nanmean((a - b) ** 2)) for a, b in zip(there, first.place.T, strict=True))
-    return math.sqrt(ahead), math.sqrt(left)
-
-
 def document(sides: Sequence[WalkSide]) -> dict[str, Any]:
-    """Return the walks' figures as JSON: angles in degrees; m, J, W and s."""
-    reference, document = sides[0], dict[str, Any]()
+    """Return the walks' figures as JSON, by label: angles in degrees; m, J, W and s."""
+    reference, grid = sides[0], sides[0].grid
+    figures = dict[str, Any]()
     for side in sides:
-        power, zmp = side.power, side.zmp
-        facts: dict[str, Any] = {"steps": len(side.steps) - 1}
-        if power is not None:
+        facts: dict[str, Any] = {"steps": len(side.steps) - 1, "seconds": side.span[1] - side.span[0]}
+        if side.power is not None:
+            stepping = (side.grid >= side.steps[0]) & (side.grid < side.steps[-1])
             facts |= {
-                "mean_power_w": float(power.watt.mean()),
-                "energy_j": float(power.watt.sum() * _GRID),
-                "energy_of_a_step_j": power.step,
+                "mean_power_w": float(side.power.mean()),
+                "energy_j": float(side.power.sum() * _GRID),
+                "energy_of_a_step_j": float(side.power[stepping].sum() * _GRID) / facts["steps"],
             }
-        if zmp is not None:
-            facts["zmp"] = {"measured": zmp.measured, "median_margin_m": float(np.nanmedian(zmp.margin))}
+        if side.zmp is not None:
+            margin = float(np.nanmedian(side.zmp.margin))
+            facts["zmp"] = {"measured": side.zmp.origin == "measured", "median_margin_m": margin}
         if side is not reference:
-            facts["knees"] = {
-                knee.name: {"rmse_deg": knee.rmse, "share_of_reach": knee.share if math.isfinite(knee.share) else None}
-                for knee in knees(reference, side)
-            }
-            if zmp is not None and reference.zmp is not None:
-                ahead, left = zmp_apart(reference.zmp, zmp)
-                facts["zmp"] |= {"rms_ahead_m": ahead, "rms_left_m": left}
-        document[side.label] = facts
-    return document
+            facts["knees"] = {}
+            for name in reference.knees:
+                if name not in side.recording:
+                    continue
+                a, b = (walk.at(name, "position", grid) for walk in (reference, side))
+                if not np.isnan(a).all():
+                    error, travel = deviation(a, b).rmse, math.degrees(float(np.nanmax(a) - np.nanmin(a)))
+                    share = error / travel if travel > _STILL else None
+                    facts["knees"][name] = {"rmse_deg": error, "share_of_reach": share}
+            if side.zmp is not None and reference.zmp is not None:
+                for axis, key in enumerate(("rms_ahead_m", "rms_left_m")):
+                    there = resample(side.zmp.time, side.zmp.place[:, axis], reference.zmp.time)
+                    facts["zmp"][key] = math.sqrt(float(np.nanmean((there - reference.zmp.place[:, axis]) ** 2)))
+        figures[side.label] = facts
+    return figures
 
 
 def walk_headline(sides: Sequence[WalkSide]) -> str:
     """Return the differences of knees and power from the first walk, in words; "" for a single walk."""
     if len(sides) < 2:
         return ""
+    (first, reference), *others = document(sides).items()
     sentences = []
-    for side in sides[1:]:
+    for label, facts in others:
         parts = []
-        if worst := max(knees(sides[0], side), key=lambda knee: knee.rmse, default=None):
+        if facts["knees"]:
+            worst = max(facts["knees"].values(), key=lambda knee: float(knee["rmse_deg"]))
             share = _share(worst, " ({:.0%} of their travel)")
-            parts.append(f"knees within {worst.rmse:.1f}° of each other{share}")
-        first, other = sides[0].power, side.power
-        if first is not None and other is not None and first.watt.any():
-            more = float(other.watt.mean() / first.watt.mean() - 1)
+            parts.append(f"knees within {worst['rmse_deg']:.1f}° of each other{share}")
+        if "mean_power_w" in facts and reference.get("mean_power_w"):
+            more = facts["mean_power_w"] / reference["mean_power_w"] - 1
             parts.append(f"power {abs(more):.0%} {'less' if more < 0 else 'more'}")
         if parts:
-            sentences.append(f"{side.label} beside {sides[0].label}: {', '.join(parts)}.")
+            sentences.append(f"{label} beside {first}: {', '.join(parts)}.")
     return " ".join(sentences)
 
 
-def _share(knee: Knee, text: str) -> str:
-    return text.format(knee.share) if math.isfinite(knee.share) else ""
+def _share(knee: dict[str, float | None], text: str) -> str:
+    return "" if knee["share_of_reach"] is None else text.format(knee["share_of_reach"])
+
+
+_ROWS: tuple[tuple[str, Callable[[dict[str, Any]], str]], ...] = (
+    ("steps", lambda walk: f"{walk['steps']}"),
+    ("it lasted, s", lambda walk: f"{walk['seconds']:.1f}"),
+    ("mean power, W", lambda walk: f"{walk['mean_power_w']:.2f}"),
+    ("energy of a step, J, mean", lambda walk: f"{walk['energy_of_a_step_j']:.2f}"),
+    ("ZMP", lambda walk: "measured" if walk["zmp"]["measured"] else "by its joints"),
+    ("its margin, cm, median", lambda walk: f"{100 * walk['zmp']['median_margin_m']:.1f}"),
+    (
+        "ZMP against the first, cm, ahead / left",
+        lambda walk: f"{100 * walk['zmp']['rms_ahead_m']:.1f} / {100 * walk['zmp']['rms_left_m']:.1f}",
+    ),
+)
 
 
 def walk_table(sides: Sequence[WalkSide]) -> Table:
     """Return the walks' figures, a column for each walk."""
-    reference, others = sides[0], sides[1:]
-    powers, points = [side.power for side in sides], [side.zmp for side in sides]
-    rows: list[tuple[str, ...]] = []
+    figures = document(sides)
 
-    def add(name: str, values: Sequence[Any], text: Callable[[Any], str], *before: str) -> None:
-        rows.append((name, *before, *("-" if value is None else text(value) for value in values)))
+    def knee(name: str, walk: dict[str, Any]) -> str:
+        error = walk["knees"][name]
+        return f"{error['rmse_deg']:.2f}{_share(error, ' ({:.1%})')}"
 
-    add("steps" if "gait" in reference.recording.metadata else "parts", sides, lambda side: str(len(side.steps) - 1))
-    add("it lasted, s", sides, lambda side: f"{side.span[1] - side.span[0]:.1f}")
-    knees_of = [{knee.name: knee for knee in knees(reference, side)} for side in others]
-    for name in knee_names(reference) if others else ():
-        pairs = [of_side.get(name) for of_side in knees_of]
-        add(f"{name}: RMSE, ° (of its reach)", pairs, lambda knee: f"{knee.rmse:.2f}{_share(knee, ' ({:.1%})')}", "")
-    if any(powers):
-        add("mean power, W", powers, lambda power: f"{power.watt.mean():.2f}")
-        add("energy of a step, J, mean", powers, lambda power: f"{power.step:.2f}")
-    if any(points):
-        add("ZMP", points, _origin)
-        add("its margin, cm, median", points, lambda point: f"{100 * float(np.nanmedian(point.margin)):.1f}")
-        if others:
-            apart = [None if points[0] is None or zmp is None else zmp_apart(points[0], zmp) for zmp in points[1:]]
-            in_cm = "{:.1f} / {:.1f}".format
-            add("ZMP against the first, cm, ahead / left", apart, lambda off: in_cm(100 * off[0], 100 * off[1]), "")
-    return Table("The walk", ("", *(side.label for side in sides)), tuple(rows))
+    of_figures = list(_ROWS)
+    of_figures[2:2] = [(f"{name}: RMSE, ° (of its reach)", partial(knee, name)) for name in sides[0].knees]
+    rows = []
+    for title, text in of_figures:
+        cells = []
+        for walk in figures.values():
+            try:
+                cells.append(text(walk))
+            except KeyError:  # not known of this walk
+                cells.append("-")
+        if set(cells) != {"-"}:
+            rows.append((title, *cells))
+    return Table("The walk", ("", *figures), tuple(rows))
 
 
 def walk_parts(sides: Sequence[WalkSide]) -> list[str]:
     """Return table and figures of the walks as HTML parts."""
+    reference = sides[0]
+    marks = tuple((start, f"{number}") for number, start in enumerate(reference.steps[:-1].tolist(), 1))
+
+    def panel(title: str, share: float, lines: Sequence[Curve]) -> Panel:
+        return Panel(tuple(lines), "time from the walk's start, s", title, share=share, marks=marks)
+
+    knees = []
+    for name in reference.knees:
+        grid = reference.grid  # curves with the same times are thinned together
+        goal = np.degrees(reference.at(name, "command", grid))
+        lines = [] if np.isnan(goal).all() else [Curve(grid, goal, "goal", "command", width=4.0)]
+        lines += [
+            Curve(grid, np.degrees(side.at(name, "position", grid)), side.label, side.colour)
+            for side in sides
+            if name in side.recording
+        ]
+        knees.append(panel(f"{name}, °", 1.8, lines))
+    points = [(side, side.zmp) for side in sides if side.zmp is not None]
+    plans = [point for _, point in points if not np.isnan(point.planned).all()][:1]
+    zmp = []
+    for title, axis in (("ZMP to the left, cm", 1), ("ZMP ahead, cm", 0)) if points else ():
+        lines = [Curve(plan.time, 100 * plan.planned[:, axis], "planned", "command", width=4.0) for plan in plans]
+        lines += [
+            Curve(point.time, 100 * point.place[:, axis], f"{side.label} ({point.origin})", side.colour, width=1.3)
+            for side, point in points
+        ]
+        zmp.append(panel(title, 1.5, lines))
+    powers = [(side, side.power) for side in sides if side.power is not None]
+    curves = [Curve(side.shared(side.grid), watt, side.label, side.colour) for side, watt in powers]
     parts = [table_html(walk_table(sides))]
     for title, name, panels, words in (
-        ("Knee angles", "walk-knees", knee_panels(sides), ""),
-        ("Zero-moment point", "walk-zmp", zmp_panels(sides), _OF_ZMP),
-        ("Power", "walk-power", power_panels(sides), _OF_POWER),
+        ("Knee angles", "walk-knees", knees, ""),
+        ("Zero-moment point", "walk-zmp", zmp, _OF_ZMP),
+        ("Power", "walk-power", [panel("electrical power, W", 2.0, curves)] if curves else [], _OF_POWER),
     ):
         if panels:
             lead = f'<p class="lead">{escape(words)}</p>' if words else ""
@@ -299,55 +303,98 @@ def walk_parts(sides: Sequence[WalkSide]) -> list[str]:
     return parts
 
 
-def _panel(sides: Sequence[WalkSide], lines: Sequence[Curve], y: str, share: float) -> Panel:
-    """Return a panel over the walk's time, marked with the numbers of the reference's steps."""
-    marks = tuple((start, f"{number}") for number, start in enumerate(sides[0].steps[:-1].tolist(), 1))
-    return Panel(tuple(lines), "time from the walk's start, s", y, share=share, marks=marks)
+# ---- Power between samples: one reported load in a control period says little about the mean. So the model of a
+# servo's loop (`axbridge.servo.position_loop.control`) runs along the measured motion, every millisecond. Its duty, the
+# speed and the supply voltage give U·i. Reported loads are not used.
 
 
-def knee_panels(sides: Sequence[WalkSide]) -> list[Panel]:
-    """Return a panel for each knee."""
-    panels = []
-    for name in knee_names(sides[0]):
-        grid = sides[0].grid  # one for each panel, as curves with the same times are thinned together
-        goal = np.degrees(sides[0].at(name, "command", grid))
-        lines = [] if np.isnan(goal).all() else [Curve(grid, goal, "goal", "command", width=4.0)]
-        lines += [
-            Curve(grid, np.degrees(side.at(name, "position", grid)), side.label, side.colour)
-            for side in sides
-            if name in side.recording
-        ]
-        panels.append(_panel(sides, lines, f"{name}, °", 1.8))
-    return panels
+def power_draw(recording: Recording) -> tuple[FloatArray, FloatArray] | None:
+    """Return times, s, every millisecond, (n,), and the power of all servos, W, (n,).
+
+    A servo without a model has its recorded power, interpolated. None if no servo has either.
+    """
+    tracks = [track for track in recording.values() if len(track) >= _MIN_SAMPLES]
+    if not tracks:
+        return None
+    rig: Rig | None = None
+    with suppress(AxBridgeError):
+        rig = rig_of(recording)
+    time = np.arange(min(track.time[0] for track in tracks), max(track.time[-1] for track in tracks), _LOOP_STEP)
+    powers = []
+    for track in tracks:
+        power = None if rig is None else _modelled(recording, rig, track, time)
+        powers.append(resample(track.time, track.power, time, beyond=0.0) if power is None else power)
+    known = [power for power in powers if not np.isnan(power).any()]
+    return (time, np.sum(known, axis=0)) if known else None
 
 
-def zmp_panels(sides: Sequence[WalkSide]) -> list[Panel]:
-    """Return panels of the zero-moment point to the left and ahead; empty if it is unknown."""
-    with_zmp = [(side, side.zmp) for side in sides if side.zmp is not None]
-    planned = [point for _, point in with_zmp if not np.isnan(point.planned).all()][:1]
-    panels = []
-    for title, axis in (("ZMP to the left, cm", 1), ("ZMP ahead, cm", 0)) if with_zmp else ():
-        lines = [Curve(plan.time, 100 * plan.planned[:, axis], "planned", "command", width=4.0) for plan in planned]
-        lines += [
-            Curve(point.time, 100 * point.place[:, axis], f"{side.label} ({_origin(point)})", side.colour, width=1.3)
-            for side, point in with_zmp
-        ]
-        panels.append(_panel(sides, lines, title, 1.5))
-    return panels
+def _modelled(recording: Recording, rig: Rig, track: Track, time: FloatArray) -> FloatArray | None:
+    """Return the power of a servo, W, (n,), every millisecond; None without model or goals."""
+    table = (recording.metadata.get("models") or {}).get(track.name, {})
+    known = all(np.isfinite(column).any() for column in (track.command, track.position))
+    if not known or not np.isnan(track.duty).all():
+        return None
+    try:
+        model = ServoModel.model_validate({key: value for key, value in table.items() if key != "hash"})
+    except ValueError:  # no model, or one of another version
+        return None
+    spec, side = rig.specs[track.name], servo_of(track.name, rig).direction
+    count = spec.profile.units.position
+    params = pack(model, count)
+    position, speed = _motion(track, time)
+    volts, warm = (resample(track.time, values, time, beyond=None) for values in (track.voltage, track.temperature))
+    volts = np.where(np.isnan(volts), spec.supply, volts)
+    steady = SteadyServo.of(params)
+    if not np.isnan(warm).any():
+        steady = steady.at(warm)
+    acting = np.searchsorted(track.sent + params[Param.LATENCY], time, side="right") - 1
+    latest = np.clip(acting, 0, None)
+    driven = (acting >= 0) & (track.enabled & ~np.isnan(track.command))[latest]
+    goal = count * np.round(side * np.nan_to_num(track.command) / count)  # goals are whole counts
+    limits = speed_limits(spec, track), np.nan_to_num(track.torque_limit, nan=1.0)
+    orders = np.stack((driven, *(column[latest] for column in (goal, *limits))), axis=1)
+    motion = np.stack((side * position - params[Param.OFFSET], side * speed, volts), axis=1)
+    command, duty = np.array(settings_of(spec, written_in(recording, track.name))), np.empty_like(time)
+    _run_loop(params, command, orders, motion, np.zeros(len(Joint)), duty)
+    return np.where(driven, np.maximum(steady.power(duty, volts, side * speed), 0.0), 0.0)
 
 
-def _origin(point: Zmp) -> str:
-    return "measured" if point.measured else "by its joints"
+def _motion(track: Track, time: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return position (rad) and speed (rad/s) at times (n,): cubics through the samples with their reported speeds."""
+    require("a current from the motion", "scipy")
+    from scipy.interpolate import CubicHermiteSpline
+
+    known = ~np.isnan(track.position)
+    at, position, speed = track.time[known], track.position[known], track.velocity[known]
+    if np.isnan(speed).any():
+        speed = np.gradient(position, at)
+    path = CubicHermiteSpline(at, position, speed)
+    inside = np.clip(time, at[0], at[-1])
+    return path(inside), path(inside, 1)
 
 
-def power_panels(sides: Sequence[WalkSide]) -> list[Panel]:
-    """Return a panel of the power over time; empty if no motor model is known."""
-    powers = [(side, side.power) for side in sides if side.power is not None]
-    lines = [Curve(power.time, _smooth(power.watt), side.label, side.colour) for side, power in powers]
-    return [_panel(sides, lines, "electrical power, W", 2.0)] if lines else []
+@jit
+def _run_loop(
+    params: FloatArray, command: FloatArray, orders: FloatArray, motion: FloatArray, joint: FloatArray, duty: FloatArray
+) -> None:
+    """Compute the duty of a position loop along a given motion, servo side.
 
-
-def _smooth(values: FloatArray) -> FloatArray:
-    """Return the moving mean over five samples, because a servo's load is noisy."""
-    padded = np.pad(values, 2, mode="edge")
-    return np.convolve(padded, np.full(5, 0.2), mode="valid")
+    Args:
+        params: Row of `Param`.
+        command: Row of `Command`: the loop's settings from the registers.
+        orders: Torque enable, goal (rad), speed limit (rad/s) and torque limit at each step, (n, 4).
+        motion: Angle (rad), speed (rad/s) and supply (V) at each step, (n, 3).
+        joint: The loop's state, (len(Joint),).
+        duty: Result, -1..1, (n,).
+    """
+    joint[Joint.REFERENCE] = motion[0, 0]
+    joint[Joint.SEEN], joint[Joint.FILTERED] = motion[0, 0] + params[Param.OFFSET], motion[0, 1]
+    loop, motor = loop_of(params, command), motor_of(params, params[Param.RESISTANCE])
+    for k in range(len(duty)):
+        command[Command.TORQUE], command[Command.GOAL] = orders[k, 0], orders[k, 1]
+        command[Command.SPEED], command[Command.TORQUE_LIMIT] = orders[k, 2], orders[k, 3]
+        angle, speed, supply = motion[k, 0], motion[k, 1], motion[k, 2]
+        reading = angle + params[Param.OFFSET]
+        control(command, joint, loop, motor, reading, angle, speed, supply, _LOOP_STEP, params[Param.NOISE])
+        share = (joint[Joint.VOLTS] - joint[Joint.FEEDBACK] * speed) / supply if supply > 0.0 else 0.0
+        duty[k] = loop_duty(min(max(share, -1.0), 1.0), params[Param.DEAD_DUTY])

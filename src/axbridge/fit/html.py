@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from axbridge.comparison.page import Curve, Panel, Table, fewer, figure_html, map_html, table_html
+from axbridge.comparison.page import Curve, Panel, Table, correlation_html, fewer, figure_html, table_html
 from axbridge.comparison.page import write_page as write_parts
 from axbridge.comparison.recorded_runs import servo_of
 from axbridge.errors import plural
@@ -115,6 +115,6 @@ def write_page(fit: Fit, path: Path | str) -> None:
     parts.append(f'<div class="grid">{"".join(figures)}</div>')
     if len(fit.unknowns) > 2:
         names = [unknown.name.partition(".")[2] for unknown in fit.unknowns]
-        shown = map_html(names, names, fit.uncertainty.correlation, ("", ""), signed=True)
+        shown = correlation_html(names, fit.uncertainty.correlation)
         parts.append(f"<h2>Correlation of the estimates</h2>{shown}")
     write_parts(path, f"{fit.rig.name}: {fit.kind} identified", parts)

@@ -98,8 +98,8 @@ function draw(box) {
       ],
       series: [{}, ...panel.curves.map(curve => ({
         stroke: () => ink(curve.colour), fill: null, width: curve.width,
-        paths: curve.points ? () => null : curve.held ? uPlot.paths.stepped({align: 1}) : uPlot.paths.linear(),
-        points: {show: Boolean(curve.points), size: 7, fill: () => ink(curve.colour)},
+        paths: curve.held ? uPlot.paths.stepped({align: 1}) : uPlot.paths.linear(),
+        points: {show: false},
       }))],
       hooks: {
         draw: [plot => marks(plot, spots, named)],
