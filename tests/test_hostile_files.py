@@ -9,8 +9,7 @@ import math
 import os
 import re
 import warnings
-from contextlib import redirect_stdout
-from io import BytesIO, StringIO
+from io import BytesIO
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -265,9 +264,7 @@ def assembled(lines):
 
 
 def use_recording(path):
-    with redirect_stdout(StringIO()) as output:
-        info(path, json=False)
-    assert not controls(output.getvalue())
+    assert not controls("\n".join(info(path).lines))
     recording = open_recording(path)
     write_csv(recording, path.with_suffix(".csv"), wide=True)
     write_recording(recording, path.with_suffix(".again"))
