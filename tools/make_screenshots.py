@@ -1,9 +1,9 @@
-"""Takes the screenshots of docs/images: the live page, a comparison's page, and a session of calibrate.
+"""Takes the screenshots of docs/images: the live page, a comparison's page, and a session of verify and of calibrate.
 
-    python -m tools.make_screenshots [live] [report] [calibrate]
+    python -m tools.make_screenshots [live] [report] [verify] [calibrate]
 
 All of them without a name. It needs chromium. Robots are served on pseudo-terminals; a scripted hand
-(`tests.support.hand`) turns their joints, and answers what calibrate asks.
+(`tests.support.hand`) turns their joints, and answers what verify and calibrate ask.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from tests.support.hand import led
 OUT = Path(__file__).resolve().parents[1] / "docs" / "images"
 _MOST = 200_000  # bytes of a picture
 _WIDE, _HIGH = 1200, 1100  # px of a window
+_TURNED = 0.6  # rad: where the hand turns a joint of verify
 _BENT = 1.0  # rad: how far the hips of a robot that bows are
 _SEEN = 12.0  # s until the live page is drawn and its curves have something to show
 _TERMINAL = (
@@ -129,6 +130,34 @@ def live(folder: Path) -> None:
         program.join()
 
 
+def verify(folder: Path) -> None:
+    """Verify of a head whose tilt is mirrored: the page that it writes."""
+    real = copy_rig(Rig.load("pan_tilt"), folder / "built")[0]
+    quick = re.sub(r"(?m)^(id = \d+)$", r"\1\nregisters = { return_delay_time = 0 }", real.read_text())
+    real.write_text(re.sub(r'(name = "tilt"(?:.*\n)*?id = 2)\b', r"\1\ndirection = -1", quick))
+    rows = {servo.name: row for row, servo in enumerate(Rig.load(real).servos)}
+    with led(real, "none", "own") as (port, tell):
+
+        def level(_: re.Match[str]) -> str:
+            tell("all 0.0")
+            return " "
+
+        def turned(found: re.Match[str]) -> str:
+            tell(f"{rows[found[1]]} {_TURNED}")
+            return " "
+
+        session(
+            [*f"verify --rig pan_tilt --port {port} --quick --only line,joints --out".split(), str(folder / "v")],
+            {
+                "goes on, q ends|y does it, s leaves it out": lambda _: "y",
+                "hold every joint at 0°": level,
+                r" of \d+: turn (\w+) \(id": turned,
+                "any other key goes on": lambda _: " ",
+            },
+        )
+    picture_of(folder / "v" / "verify.html", "verify.png", folder)
+
+
 def calibrate(folder: Path) -> None:
     """Calibration of a head whose tilt has another id, zero and direction."""
     mine = copy_rig(Rig.load("pan_tilt"), folder / "my_head")[0]
@@ -166,7 +195,7 @@ def calibrate(folder: Path) -> None:
 
 def main() -> None:
     """Take the pictures that the command line names, or all."""
-    known = {"live": live, "report": report, "calibrate": calibrate}
+    known = {"live": live, "report": report, "verify": verify, "calibrate": calibrate}
     for name in sys.argv[1:] or known:
         with tempfile.TemporaryDirectory() as folder:
             known[name](Path(folder))

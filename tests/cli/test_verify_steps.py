@@ -15,9 +15,9 @@ from axbridge.bus.protocols.packet import BROADCAST
 from axbridge.bus.serial import SerialBus
 from axbridge.cli import off
 from axbridge.cli import verify as steps
-from axbridge.cli.app import DONE, FAILED_CHECK
+from axbridge.cli import verify_report as report
 from axbridge.cli.off import broadcast_off, powered
-from axbridge.cli.verify import STEPS, TEXT, StepOutcome, verdict, write_report
+from axbridge.cli.verify_report import PAGE, STEPS, TEXT, StepOutcome, verdict, write_report
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.registers import Address, Instruction
 from axbridge.config.rig import Rig
@@ -187,11 +187,17 @@ def test_a_step_that_failed_or_was_not_done_is_not_passed(tmp_path):
         "joints": StepOutcome(lines=("left out",), state="skipped"),
         "endings": StepOutcome(lines=why, state="failed"),
     }
-    write_report(tmp_path, Rig.load("bioloid"), outcomes, {})
+    write_report(tmp_path, Rig.load("bioloid"), outcomes, {}, None)
     text = (tmp_path / TEXT).read_text(encoding="utf-8")
     assert text.startswith("NOT PASSED: endings failed; joints skipped; motion, walk not done\n")
     card = "\n  ".join(("motors off when a program is ended", "failed", *why, "then axbridge verify --rig "))
     assert re.search(re.escape(card) + ".*bioloid.toml --only endings\n", text)
+    page = (tmp_path / PAGE).read_text(encoding="utf-8")
+    assert '<p class="light broken">NOT PASSED: endings failed;' in page
+    marks = re.findall(r'<section class="card (\w+)">.*?<small>(.*?)</small>', page)
+    untried = ("untried", "not tried")
+    assert marks == [("passed", "passed"), untried, ("broken", "not passed"), untried, untried]
+    assert re.search(r"<code>axbridge verify --rig \S*bioloid.toml --only endings</code> <button data-copy>", page)
 
 
 def test_only_a_robot_whose_steps_are_all_done_has_passed():
@@ -201,16 +207,16 @@ def test_only_a_robot_whose_steps_are_all_done_has_passed():
         return {"joints": StepOutcome({"turns": [{}] * turned}, findings=findings)}
 
     done = {name: StepOutcome() for name in STEPS} | joints(18)
-    assert verdict(bioloid, done) == (DONE, "passed: nothing to repair")
-    assert verdict(bioloid, done | joints(17)) == (DONE, "not complete: 1 of 18 directions unknown")
+    assert verdict(bioloid, done) == ("passed", "passed: nothing to repair")
+    assert verdict(bioloid, done | joints(17)) == ("open", "not complete: 1 of 18 directions unknown")
     del done["walk"]
-    assert verdict(bioloid, done) == (DONE, "not complete: walk not done")
-    assert verdict(head, done | joints(2)) == (DONE, "passed: nothing to repair")  # a rig without legs
+    assert verdict(bioloid, done) == ("open", "not complete: walk not done")
+    assert verdict(head, done | joints(2)) == ("passed", "passed: nothing to repair")  # a rig without legs
     finding = Finding("pan (id 1)", "turns the other way", "axbridge calibrate", True, "direction", 1)
-    assert verdict(head, done | joints(2, finding)) == (FAILED_CHECK, "NOT PASSED: 1 to repair")
+    assert verdict(head, done | joints(2, finding)) == ("broken", "NOT PASSED: 1 to repair")
 
 
-def test_the_text_names_neither_person_nor_computer_nor_adapter(tmp_path):
+def test_text_and_page_name_neither_person_nor_computer_nor_adapter(tmp_path):
     rig = Rig.load(copy_rig(Rig.load("pan_tilt"), tmp_path / "anns_head")[0])
     port = "/dev/serial/by-id/usb-FTDI_USB__-__Serial_A4012345-if00-port0"
     findings = (
@@ -219,11 +225,12 @@ def test_the_text_names_neither_person_nor_computer_nor_adapter(tmp_path):
     )
     outcomes = {"line": StepOutcome(lines=(f"{port}: gone", str(rig.path)), findings=findings, state="failed")}
     private = {port: "PORT", str(rig.path): "RIG", str(tmp_path): "FOLDER", str(Path.home()): "~"}
-    write_report(tmp_path, rig, outcomes, private)
-    text = (tmp_path / TEXT).read_text(encoding="utf-8")
-    private = ("A4012345", str(tmp_path), "anns_head", f"{Path.home()}/", platform.node(), f"{getpass.getuser()}@")
-    assert not [word for word in private if word in text]
-    assert "PORT: 81 Hz" in text
+    write_report(tmp_path, rig, outcomes, private, None)
+    page, text = ((tmp_path / file).read_text(encoding="utf-8") for file in (PAGE, TEXT))
+    for said in (text, page.partition("<body>")[2].partition("</h1>")[2]):
+        private = ("A4012345", str(tmp_path), "anns_head", f"{Path.home()}/", platform.node(), f"{getpass.getuser()}@")
+        assert not [word for word in private if word in said]
+        assert "PORT: 81 Hz" in said
     assert "a rig of the owner's" in text
 
 
@@ -231,11 +238,11 @@ def test_outcomes_are_saved_and_loaded_again(tmp_path):
     rig = Rig.load("bench_arm")
     finding = Finding("shoulder (id 1)", "lost 3 of 9 answers", "check its cable", False, "loss", 1)
     outcomes = {"line": StepOutcome({"volts": np.float64(12.0)}, ["told"], [finding], "failed", "2026-01-02 03:04 UTC")}
-    steps.save(tmp_path / "verify.json", rig, outcomes)
-    assert steps.load(tmp_path / "verify.json", rig) == outcomes
-    assert steps.load(tmp_path / "nothing.json", rig) == {}
+    report.save(tmp_path / "verify.json", rig, outcomes)
+    assert report.load(tmp_path / "verify.json", rig) == outcomes
+    assert report.load(tmp_path / "nothing.json", rig) == {}
     with pytest.raises(UsageError, match="is of rig bench_arm, not of bioloid"):
-        steps.load(tmp_path / "verify.json", Rig.load("bioloid"))
+        report.load(tmp_path / "verify.json", Rig.load("bioloid"))
 
 
 @pytest.mark.parametrize(
@@ -244,4 +251,4 @@ def test_outcomes_are_saved_and_loaded_again(tmp_path):
 def test_a_file_of_another_program_is_refused(tmp_path, content):
     (tmp_path / "verify.json").write_text(content, encoding="latin-1")
     with pytest.raises(UsageError, match="is not what `axbridge verify` wrote"):
-        steps.load(tmp_path / "verify.json", Rig.load("bench_arm"))
+        report.load(tmp_path / "verify.json", Rig.load("bench_arm"))

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import math
 import os
-import platform
 import select
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout, suppress
-from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime, timezone
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
-from pydantic import TypeAdapter
 
-from axbridge import Recorder, Rig, Robot, __version__, open_recording, simulate, walk
-from axbridge.bus.diagnose import diagnose, grouped
+from axbridge import Recorder, Rig, Robot, open_recording, simulate, walk
+from axbridge.bus.diagnose import diagnose
 from axbridge.bus.handshake import ExpectedBus, Finding, name_of
 from axbridge.bus.retries import CONFIRMED
 from axbridge.bus.serial import SerialBus
@@ -34,9 +30,10 @@ from axbridge.cli.exit import early_end, motors_after
 from axbridge.cli.off import broadcast_off, buses_of, patiently_opened, powered, read_patiently
 from axbridge.cli.options import Result, RigOption, check_known, separated, verb
 from axbridge.cli.progress import Show, progress
+from axbridge.cli.verify_report import KEPT, PAGE, STEPS, TEXT, StepOutcome, load, save, verdict, write_report
 from axbridge.comparison.comparison import Comparison, compare, following
 from axbridge.errors import AxBridgeError, BusError, RecordingError, UsageError, plural
-from axbridge.files import check_new, write_whole, writing
+from axbridge.files import check_new
 from axbridge.motion.experiments import ExperimentRun, Progress, unseen
 from axbridge.motion.gait import Gait, can_walk
 from axbridge.recording.robot_recorder import RobotRecorder, recording_of
@@ -44,30 +41,7 @@ from axbridge.robot.calibration import JointTurn, judge_mounting, zero_pose
 from axbridge.robot.open import open_robot
 from axbridge.robot.twin.residuals import tolerance
 
-KEPT, TEXT = "verify.json", "verify.txt"
-STEPS = {  # by name: title, and what moves
-    "line": ("adapter, line and servos, as doctor sees them", "Nothing moves. Each servo is read often."),
-    "joints": (
-        "directions and zeros",
-        "You move the limp joints by hand. Only where you press w, a servo moves: 5° at 20 % of its torque.",
-    ),
-    "endings": (
-        "motors off when a program is ended",
-        "First {first}, then all servos hold at 20 % of their torque, and go limp: hold the robot.",
-    ),
-    "motion": (
-        "one servo beside its model",
-        "At half torque {servo} goes to {step:.0f}° and swings by {swing:.0f}°; others hold: keep it upright.",
-    ),
-    "walk": (
-        "the robot in the air",
-        "At half torque all joints go to the walk-ready pose, and the legs take {steps} steps: hold it in the air.",
-    ),
-}
-_COMMENTS = """
-yours to fill in: robot (kit and type, what was changed), adapter, supply (battery or bench, V, A), servos (how old, how
-much used), and what else was seen, heard or smelt:
-"""
+_MOTION = "motion.mcap"
 _OTHER_SENSE, _OTHER_JOINT = "o", "x"
 _MOVING = ("motion", "walk")  # steps that could damage a robot whose rig is wrong
 SHARE = 0.2  # share of a servo's torque: holds a joint that the user supports, and a finger can stop it
@@ -111,7 +85,7 @@ def verify(
     folder, lines = out or Path(f"verify-{loaded.name}"), buses_of(port, rig, 0)
     kept = {} if force else load(folder / KEPT, loaded)
     if not kept:
-        check_new(folder / KEPT, folder / TEXT, force=force)
+        check_new(folder / KEPT, folder / TEXT, folder / PAGE, force=force)
     if "walk" in queue and not can_walk(loaded):
         queue.remove("walk")
         if "walk" in wanted:
@@ -134,20 +108,6 @@ def verify(
         code = _Session(loaded, rig, port, lines, folder, quick, kept, key, show).run(queue, begun)
     steps = {name: asdict(outcome) for name, outcome in kept.items()}
     return Result({"rig": loaded.name, "folder": str(folder), "steps": steps}, code=code)
-
-
-@dataclass(frozen=True)
-class StepOutcome:
-    """Outcome of a step: data, lines of text, and the faults."""
-
-    facts: dict[str, Any] = field(default_factory=dict)
-    lines: Sequence[str] = ()
-    findings: Sequence[Finding] = ()
-    state: Literal["done", "skipped", "failed"] = "done"  # failed: not finished; `lines` has the reason
-    when: str = field(default_factory=lambda: f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC")
-
-
-Outcomes = Mapping[str, StepOutcome]
 
 
 @dataclass(frozen=True)
@@ -177,10 +137,11 @@ class _Session:
             print(f"\n{place + 1} of {len(queue)}: {name}, {STEPS[name][0]}", flush=True)
             while self._again(name):
                 pass
-        code, words = verdict(self.rig, self.outcomes)
+        state, words = verdict(self.rig, self.outcomes)
         print(f"\nmotors are off; {words}")
+        print(f"page      {self.folder / PAGE}")
         print(f"to send   {self.folder / TEXT}: it says nothing of you; see docs/bioloid.md")
-        return code
+        return FAILED_CHECK if state == "broken" else DONE
 
     def _again(self, name: str) -> bool:
         """Ask for a step, run it and print its outcome; return whether the user wants to repeat it."""
@@ -223,7 +184,7 @@ class _Session:
         swing, step = (abs(math.degrees(end)) for end in ENDS)
         servo, first = suited(self.rig) if name == "motion" else "", self.lines[0].servos[0].name
         moves = STEPS[name][1].format(first=first, servo=servo, swing=swing, step=step, steps=self._steps)
-        known = len(_facts(self.outcomes, "joints").get("turns", ()))
+        known = len(self.outcomes["joints"].facts.get("turns", ())) if "joints" in self.outcomes else 0
         if name in _MOVING and known < len(self.rig.servos):
             return f"Directions and zeros are known of {known} of {plural(len(self.rig.servos), 'joint')} only! {moves}"
         return moves
@@ -240,13 +201,16 @@ class _Session:
         return replace(outcome, findings=[*outcome.findings, *left])
 
     def _keep(self, name: str, outcome: StepOutcome) -> None:
-        """Save the outcome of a step, and write the text again."""
+        """Save the outcome of a step, and write page and text again."""
         self.outcomes[name] = outcome
         save(self.folder / KEPT, self.rig, self.outcomes)
         ports = {name for line in self.lines for name in (line.port, str(Path(line.port).resolve()))}
         paths = {str(self.rig.path): "RIG", str(self.rig.path.resolve()): "RIG", str(Path.home()): "~"}
         private = {**dict.fromkeys(ports, "PORT"), **paths, f"{self.folder}{os.sep}": f"FOLDER{os.sep}"}
-        write_report(self.folder, self.rig, self.outcomes, private)
+        motion, path = self.outcomes.get("motion"), self.folder / _MOTION
+        shown = motion is not None and motion.state == "done" and path.is_file()
+        beside = compared(path, self.rig, motion.facts["servo"]) if motion is not None and shown else None
+        write_report(self.folder, self.rig, self.outcomes, private, beside)
 
     def _ask(self, what: str, keys: str = "") -> str:
         self.show("waiting for a key")
@@ -370,7 +334,7 @@ class _Session:
 
     def _motion(self) -> StepOutcome:
         """Move one servo at half its torque while the others hold; judge it by its simulation."""
-        path, servo = self.folder / "motion.mcap", suited(self.rig)
+        path, servo = self.folder / _MOTION, suited(self.rig)
         with self._recorded(path, experiment="step, sine") as (robot, recorder):
             conduct(robot, servo, recorder, 1.2 if self.quick else 4.0, self.show)
         self.show("simulating")
@@ -562,95 +526,6 @@ def torque_limits_kept(lines: Sequence[ExpectedBus]) -> Iterator[None]:
                 for servo in line.servos:
                     for _ in range(CONFIRMED):
                         bus.sync_write(servo.protocol.torque_limit, {servo.id: limits[servo.id]})
-
-
-# ---- outcomes: saved for the next run, reported
-
-
-@dataclass(frozen=True)
-class _Kept:
-    rig: str
-    steps: dict[str, StepOutcome]
-
-
-def save(path: Path, rig: Rig, outcomes: Outcomes) -> None:
-    """Save the outcomes of the steps so far, by name."""
-    with writing(path):
-        write_whole(path, TypeAdapter(_Kept).dump_json(_Kept(rig.name, dict(outcomes)), indent=1, fallback=float))
-
-
-def load(path: Path, rig: Rig) -> dict[str, StepOutcome]:
-    """Load the outcomes of an earlier run; empty without a file."""
-    if not path.exists():
-        return {}
-    hint = "name another folder with --out, or add --force"
-    try:
-        kept = TypeAdapter(_Kept).validate_json(path.read_bytes())
-    except (ValueError, OSError) as failure:
-        raise UsageError(f"{path} is not what `axbridge verify` wrote", hint) from failure
-    if kept.rig != rig.name:
-        raise UsageError(f"{path} is of rig {kept.rig}, not of {rig.name}", hint)
-    return kept.steps
-
-
-def verdict(rig: Rig, outcomes: Outcomes) -> tuple[int, str]:
-    """Return the exit code, and the result in words with all open points."""
-    states = {name: outcomes[name].state if name in outcomes else "not done" for name in STEPS}
-    if not can_walk(rig):
-        states.pop("walk", None)
-    wrong = len(grouped(finding for outcome in outcomes.values() for finding in outcome.findings))
-    open_ = [
-        f"{', '.join(names)} {state}"
-        for state in ("failed", "skipped", "not done")
-        if (names := [name for name, own in states.items() if own == state])
-    ]
-    unknown = len(rig.servos) - len(_facts(outcomes, "joints").get("turns", ()))
-    if states.get("joints") == "done" and unknown:
-        open_.append(f"{unknown} of {len(rig.servos)} directions unknown")
-    broken = bool(wrong) or "failed" in states.values()
-    word = "NOT PASSED" if broken else "not complete" if open_ else "passed"
-    points = "; ".join([*([f"{wrong} to repair"] if wrong else []), *open_]) or "nothing to repair"
-    return FAILED_CHECK if broken else DONE, f"{word}: {points}"
-
-
-def write_report(folder: Path, rig: Rig, outcomes: Outcomes, private: Mapping[str, str]) -> None:
-    """Write the text, which can be sent to others, because words in `private` are replaced."""
-    laid = f", laid over {rig.bases[-1].stem}" if rig.bases else ""
-    robot = f"rig {rig.name}, as it comes with axbridge" if rig.comes_along else f"a rig of the owner's{laid}"
-    kinds = Counter(rig.specs[servo.name].profile.name for servo in rig.dynamixels)
-    today = f"{datetime.now(timezone.utc):%Y-%m-%d}"
-    lines = [
-        verdict(rig, outcomes)[1],
-        f"{robot}; {', '.join(f'{count} x {kind}' for kind, count in kinds.items())}",
-        f"axbridge {__version__}, Python {platform.python_version()}, {platform.system()}; {today}",
-    ]
-    if any(line["adapter"] == "pty" for line in _facts(outcomes, "line").get("lines", ())):
-        lines.append("no real servos: these are served on a pseudo-terminal")
-    lines += [line for name in STEPS for line in _chapter(rig, name, outcomes)]
-    if registers := _facts(outcomes, "line").get("servos", {}):
-        lines += ["", "Servos"]
-    for subject, held in registers.items():
-        lines.append(f"  {subject}; {', '.join(f'{name} {value}' for name, value in held.items())}")
-    text = "\n".join([*lines, _COMMENTS])
-    for word in sorted(private, key=len, reverse=True):
-        text = text.replace(word, private[word]) if len(word) > 1 else text
-    with writing(folder / TEXT):
-        write_whole(folder / TEXT, text)
-
-
-def _chapter(rig: Rig, name: str, outcomes: Outcomes) -> Iterable[str]:
-    """Yield a step as lines of text: its outcome, faults and repairs."""
-    outcome = outcomes.get(name) or StepOutcome(lines=["not done"])
-    yield from ("", STEPS[name][0], *([f"  {outcome.state}"] if outcome.state != "done" else []))
-    yield from (f"  {line}" for line in outcome.lines)
-    if outcome.state == "failed":
-        yield f"  then axbridge verify --rig {rig.path} --only {name}"
-    for subject, problem, fix in grouped(outcome.findings):
-        yield from (f"  ! {subject}: {problem}", f"    {fix}")
-
-
-def _facts(outcomes: Outcomes, step: str) -> dict[str, Any]:
-    return outcomes[step].facts if step in outcomes else {}
 
 
 if __name__ == "__main__":
