@@ -311,6 +311,31 @@ def test_a_program_at_another_baud_rate_reaches_no_servo_and_the_exit_policy_sti
         assert notices[-1].text == "client gone: limp (2 of 2 confirmed)"
 
 
+def test_with_service_allowed_the_exit_policy_reaches_servos_at_the_rate_at_which_they_answered_last():
+    with bridged(bridge={"allow_service": True}) as (line, port, notices):
+        with client(port, line) as bus:
+            write(bus, line, 1, "torque_enable", 1)
+            with serial.Serial(port, 57_600) as other:
+                other.write(v1.encode(1, 3, bytes((25, 1))))
+                time.sleep(0.1)
+        until(lambda: notices)
+        assert [line[1].table[name] for name in ("led", "torque_enable")] == [0, 0]
+        assert notices[-1].text == "client gone: limp (2 of 2 confirmed)"
+
+
+def test_with_service_allowed_a_servo_with_a_new_rate_goes_limp_with_the_others():
+    with bridged(bridge={"allow_service": True}) as (line, port, notices):
+        with client(port, line) as bus:
+            for id_ in IDS:
+                write(bus, line, id_, "torque_enable", 1)
+            write(bus, line, 1, "baud_rate", 34)  # 57,142 bit/s
+            bus.set_baud(57_142)
+            bus.ping(1)
+        until(lambda: notices)
+        assert [line[id_].table["torque_enable"] for id_ in IDS] == [0, 0]
+        assert notices[-1].text == "client gone: limp (2 of 2 confirmed)"
+
+
 @pytest.mark.parametrize("drives", [True, False])
 def test_after_one_of_two_programs_leaves_the_other_must_write_to_keep_torque(drives):
     with bridged() as (line, port, notices), serial.Serial(port, 1_000_000) as other:

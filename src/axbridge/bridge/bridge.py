@@ -16,7 +16,7 @@ from axbridge.bus.cycle import CycleServo
 from axbridge.bus.protocols.packet import Packet
 from axbridge.bus.serial import SerialBus
 from axbridge.config.rig import Rig
-from axbridge.errors import PortError, UsageError
+from axbridge.errors import BusError, PortError, UsageError
 from axbridge.robot.backend import ports_of
 from axbridge.robot.connection import Connection
 from axbridge.robot.drives.bus_drive import BusDrive
@@ -83,7 +83,8 @@ class Bridge:
             bus.latency = max(bus.latency, PATIENCE)  # else the program gets late replies to the bridge's packets
             rules = rig.bridge.model_copy(update={"allow_service": allow_service or rig.bridge.allow_service})
             # without service the servos keep their rate
-            self._baud = None if rules.allow_service else bus.port.baudrate
+            self._rig_baud = bus.port.baudrate
+            self._baud = None if rules.allow_service else self._rig_baud
             self._protector = Protector(bus, self._box, rules, self._notify)
         except BaseException:
             self._connection.close()
@@ -91,13 +92,14 @@ class Bridge:
         self._versions = sorted({drive.protocol.version for drive in drives.values()})
         self._clients = 0  # highest number of clients of the port since the exit policy was applied
         self._left_at = math.inf  # time when a client closed the port
+        self._relay: Relay | None = None
 
     def run(
         self, channel: Channel, stopping: Callable[[], bool], beside: Callable[[Relay], None] | None = None
     ) -> None:
         """Relay until `stopping()`, checked every 5 ms; `beside` (`Gaps`) is called between two packets."""
         packets = Packets(self._versions, self._examine)
-        relay = Relay(channel, self._bus.port, packets, self._say, self._baud)
+        relay = self._relay = Relay(channel, self._bus.port, packets, self._say, self._baud)
         self._box.watch(relay.port, relay)
         fed_at = -math.inf
         while not stopping():
@@ -117,7 +119,7 @@ class Bridge:
 
     def close(self) -> None:
         """Apply the exit policy and release the port; may be called twice."""
-        self._connection.release()
+        self._release()
         with contextlib.suppress(PortError):
             self._protector.close()
         self._connection.close()
@@ -141,13 +143,29 @@ class Bridge:
         silent = self._stale_time is not None and now - relay.sent_at > self._stale_time
         if self._protector.wrote and relay.port.fd is not None and (gone or silent):
             reason = "client gone" if gone else f"client silent for {now - relay.sent_at:.2f} s"
-            failed = self._connection.release()
+            failed = self._release()
             self._clients = clients or 0
             count = len(self._table.servos)
             self._say(f"{reason}: {self._policy} ({count - len(failed)} of {count} confirmed)", "exit")
             for name, error in failed.items():
                 self._notify(Notice(name, "exit", f"may still be powered: {error.message}"))
             self._protector.forget()
+
+    def _release(self) -> dict[str, BusError]:
+        """Apply the exit policy at the rate at which servos answered last, else at the rig's; see `Connection.release`.
+
+        A program may have changed the rate of the port, or of servos, if service is allowed.
+        """
+        rates = dict.fromkeys((self._relay.answered_baud if self._relay else self._rig_baud, self._rig_baud))
+        failed: list[dict[str, BusError]] = []
+        for baud in rates:
+            if not baud == self._bus.baud == self._bus.port.baudrate:
+                with contextlib.suppress(PortError):  # a lost port; `release` reports it
+                    self._bus.set_baud(baud)
+            failed.append(self._connection.release())
+            if not failed[-1]:
+                break
+        return {name: error for name, error in failed[-1].items() if all(name in others for others in failed)}
 
     def _notify(self, notice: Notice, *, said: bool = True) -> None:
         self._box.note(notice, said=said)

@@ -24,6 +24,7 @@ _HAND_OVER_TIME = 0.0001  # s that the system needs to hand bytes over to the li
 _MIN_STEP = 0.01  # s: minimum duration of a step without a pause
 _SAME_BAUD = 0.03  # share by which two baud rates may differ, so that bytes are still received
 _REOPEN_PERIOD = 0.1  # s between attempts to open a lost port
+_RATE_PATIENCE = 0.2  # s without bytes, after which the port leaves a rate at which no servo has answered
 
 
 class Packets:
@@ -68,7 +69,8 @@ class Relay:
     """Relay between one program on a channel and one port.
 
     With `packets` None every byte passes at once, unchanged. `baud` is the rate of the servos: at another rate a packet
-    reaches no servo, and the bridge must still reach them, so its bytes end here. None: the port follows the program.
+    reaches no servo, and the bridge must still reach them, so its bytes end here. None: the port follows the program;
+    with `packets` it returns to `answered_baud` in a pause.
     """
 
     def __init__(
@@ -81,6 +83,7 @@ class Relay:
     ) -> None:
         self.channel, self.port = channel, port
         self._baud, self._refused_baud = baud, 0.0
+        self.answered_baud = port.baudrate  # rate at which the latest bytes of a servo came
         self.sent_at = self._received_at = time.monotonic()  # time of the last bytes of the program, and of a servo
         self.passing = False  # true while bytes of the program are written to the port
         self.others: Sequence[int] = ()  # other descriptors that end a wait
@@ -113,6 +116,8 @@ class Relay:
                 return
             while (wait := self._pass(wait)) and time.monotonic() < end:
                 pass
+            if self._packets is not None and self.port.baudrate != self.answered_baud and self.idle > _RATE_PATIENCE:
+                self.port.setBaudRate(self.answered_baud)
         except PortError as lost:
             self.lose(lost)
 
@@ -141,7 +146,7 @@ class Relay:
         data = b"" if ready and line not in ready else self.port.receive(THERE if ready else 0.0)
         if data:
             self.channel.write(data)
-            self._received_at = time.monotonic()
+            self._received_at, self.answered_baud = time.monotonic(), self.port.baudrate
             if ready == [line]:
                 return _NEXT_PACKET_TIME
         self.called = not set(ready).isdisjoint(self.others)
