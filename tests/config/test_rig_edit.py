@@ -53,6 +53,18 @@ def test_a_servo_of_the_base_gets_a_table_at_the_end():
     assert new == 'base = "arm"\nname = "mine"\n\n[[servo]]\nname = "pan"\nid = 3\n'
 
 
+@pytest.mark.parametrize(
+    ("text", "new"),
+    [
+        ('[[servo]]\r\nname = "pan"', '[[servo]]\r\nname = "pan"\r\nid = 3\r\n'),
+        ('[[servo]]\r\nname = "pan"\r\nid = 1', '[[servo]]\r\nname = "pan"\r\nid = 3\r\n'),
+        ('base = "arm"\r\na = 1', 'base = "arm"\r\na = 1\r\n\r\n[[servo]]\r\nname = "pan"\r\nid = 3\r\n'),
+    ],
+)
+def test_a_last_line_without_end_gets_the_end_of_the_other_lines(text, new):
+    assert edited(text, {"pan": {"id": 3}}, PATH) == new
+
+
 @pytest.mark.parametrize("start", ["", "\ufeff"])
 def test_line_ends_and_byte_order_marks_of_windows_are_kept(start):
     text = start + TEXT.replace("\n", "\r\n")

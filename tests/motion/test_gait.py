@@ -1,7 +1,7 @@
 """Planning of a walk: a leg's inverse kinematics, footsteps, zero-moment point and goals of the servos."""
 
 import math
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -15,6 +15,10 @@ from axbridge.motion.walking import Steering
 
 BIOLOID = Rig.load("bioloid")
 LEG = Walk.of(BIOLOID, Gait()).legs["left"]
+
+
+def test_the_help_of_a_gait_says_what_each_figure_is():
+    assert [field.name for field in fields(Gait) if f"        {field.name}: " not in Gait.__doc__] == []
 
 
 def test_a_leg_has_the_dimensions_of_the_urdf():

@@ -308,6 +308,15 @@ def test_a_joint_absent_from_a_pose_moves_on_to_its_next_pose():
     assert made.at(2.0) == pytest.approx({"a": 1.0, "b": 0.5})
 
 
+@pytest.mark.parametrize("law", LAWS)
+def test_a_pause_too_short_for_a_float_is_none(law):
+    made, short = (
+        plan(joint_move(joint_key(1.0, 1.0, pause), joint_key(0.0, 1.0), interpolation=law), "1", {"a": 0.0}, FAST)
+        for pause in (0.0, 1e-17)
+    )
+    assert short.at(1.25) == made.at(1.25)
+
+
 def test_poses_beyond_limits_are_refused_with_the_worst_joint_first():
     far = (Key(positions={"a": -2.1, "b": 2.2}, time=1.0), Key(positions={"a": 2.5, "b": 0.0}, time=1.0))
     message = r"page 1, pose 2: a at 2.50 rad, 28.6° beyond its limits -2.00..2.00; too far are also b"

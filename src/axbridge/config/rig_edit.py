@@ -28,11 +28,12 @@ def edited(text: str, changes: Mapping[str, Mapping[str, Value]], path: Path) ->
     mark = "\ufeff"  # byte order mark of Windows editors
     lines, wanted = text.split("\n"), parse_toml(text.removeprefix(mark), path, RigError)
     ending = "\r" if lines[0].endswith("\r") else ""
+    if lines[-1]:  # the last line has no end
+        lines[-1:] = [lines[-1] + ending, ""]
     for name, values in changes.items():
         servos = wanted.setdefault("servo", [])
         if all(servo.get("name") != name for servo in servos):
             servos.append({"name": name})
-            lines += [""] if lines[-1] else []
             lines[-1:] = [ending, f"[[servo]]{ending}", f"name = {written(name)}{ending}", ""]
         next(servo for servo in servos if servo.get("name") == name).update(values)
         for key, value in values.items():

@@ -215,22 +215,36 @@ _ROUNDS = 3  # iterations of the torso's position until the whole robot's centre
 class Gait:
     """Parameters of a walk. The defaults suit the rig `bioloid` with the servo models `ax12` and `lima2009`.
 
+    Attributes:
+        steps: Number of steps; a further step closes the feet.
+        period: Time of two steps, s.
+        step_length: Length of each step, m; negative is backwards.
+        side_step: Distance of two steps to the left, m; negative is to the right.
+        turn: Turn of two steps to the left, rad; negative is to the right.
+        step_height: Largest height of a foot, m.
+        double_support: Share of a step in which both feet stand, 0..1.
+        lower: How much lower the torso is than in the standing pose, m.
+        zmp_ahead: Distance of the zero-moment point ahead of the standing ankle, m.
+        zmp_inward: Distance of the zero-moment point inward of the standing ankle, m.
+        made_up: Share of the servos' expected lag and yielding that is added to their goals.
+        feedback: Share of the torso's lean and heading error, measured by an IMU, that the hips correct;
+            0 = none, 0.3 is enough.
+
     Raises:
         UsageError: a value that is invalid for a walk.
     """
 
-    steps: int = 12  # a further step closes the feet
-    period: float = 1.3  # time of two steps, s
-    step_length: float = 0.04  # of each step, m; negative is backwards
-    side_step: float = 0.0  # distance of two steps to the left, m; negative is to the right
-    turn: float = 0.0  # of two steps to the left, rad; negative is to the right
-    step_height: float = 0.016  # largest height of a foot, m
-    double_support: float = 0.3  # share of a step in which both feet stand, 0..1
-    lower: float = 0.012  # how much lower the torso is than in the standing pose, m
-    zmp_ahead: float = 0.005  # distance of the zero-moment point ahead of the standing ankle, m
-    zmp_inward: float = 0.0075  # the same inward
-    made_up: float = 1.0  # share of the servos' expected lag and yielding, added to their goals
-    # share of the lean and heading error, by an IMU, that the hips correct; 0 = none, 0.3 is enough
+    steps: int = 12
+    period: float = 1.3
+    step_length: float = 0.04
+    side_step: float = 0.0
+    turn: float = 0.0
+    step_height: float = 0.016
+    double_support: float = 0.3
+    lower: float = 0.012
+    zmp_ahead: float = 0.005
+    zmp_inward: float = 0.0075
+    made_up: float = 1.0
     feedback: float = 0.0
 
     def __post_init__(self) -> None:

@@ -445,11 +445,10 @@ def knots_of(
         time += duration
         for joint, angle in pose.items():
             own = knots.setdefault(joint, [])
-            if own and time <= own[-1][0]:  # a motion with time 0
-                own.pop()
-            own.append((time, angle, number))
-            if pause:
-                own.append((time + pause, angle, number))
+            for moment in (time, time + pause):
+                if own and moment <= own[-1][0]:  # a motion or a pause with time 0, or too short for a float
+                    own.pop()
+                own.append((moment, angle, number))
         time += pause
     return knots
 
