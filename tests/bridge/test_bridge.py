@@ -250,9 +250,12 @@ def test_steps_stay_within_the_limits():
         bridged("sts3215", registers={"operating_mode": 3}, servo=limits) as (line, port, _),
         client(port, line) as bus,
     ):
-        for step, got in ((300, 300), (300, 26), (-500, -500)):
+        for step, got in ((300, 300), (300, 26), (300, 0), (-500, -500)):
             write(bus, line, 1, "goal_position", step)
             assert line[1].table["goal_position"] == got
+        write(bus, line, 1, "torque_enable", 0)
+        write(bus, line, 1, "goal_position", 300)  # its steps begin anew at the joint
+        assert line[1].table["goal_position"] == 300
 
 
 @pytest.mark.parametrize("profile", PROFILES)

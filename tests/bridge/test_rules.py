@@ -198,6 +198,12 @@ def test_a_step_beyond_the_limits_keeps_its_direction(place, away):
     assert [limited(table, protocol, "goal_position", step)[0] for step in (-away, away)] == [0, away]
 
 
+def test_a_step_back_is_limited_from_the_joint_and_one_on_from_the_end_of_the_steps():
+    _, protocol, table = table_of("sts3215", operating_mode=3, present_position=500)
+    table.servos[1].step_end = 650
+    assert [limited(table, protocol, "goal_position", step)[0] for step in (100, -300)] == [50, -200]
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_blocked_or_hot_servo_gets_no_more_torque_than_permitted(family):
     profile, protocol, table = table_of(family)

@@ -139,6 +139,16 @@ def test_a_first_goal_that_may_be_a_turn_away_is_refused_until_the_position_is_c
         assert table["goal_position"] == 2048
 
 
+def test_a_goal_in_the_step_of_a_switch_is_refused_where_the_turn_is_not_known():
+    rig = rig_of("xl330-m288", registers={"operating_mode": 4})
+    with PtyLine({1: "xl330-m288"}) as line, axbridge.open(rig) as robot:
+        line.set(1, operating_mode=4, present_position=2048 + 6144)
+        robot.observe(lambda *_: FIRST_GOALS["set_position"](robot))  # as a live page does with a slider's goal
+        with pytest.raises(UsageError, match="found at 9.425 rad"):
+            robot.switch("real", port=line.port)
+        assert line[1].table["torque_enable"] == 0
+
+
 @pytest.mark.parametrize(("turns", "more"), [(0.4, {}), (0.4, {"min_position": -2.6, "max_position": 2.6})])
 def test_a_first_goal_within_half_a_turn_is_accepted(turns, more):
     with found_at(turns, **more) as (robot, table):

@@ -155,6 +155,7 @@ def test_other_languages_send_commands_as_json_lines(tmp_path):
             '{"command": "inject", "spec": "dead:9"}': "no servo has that id",
             '{"command": "inject", "spec": "drop#0"}': "not complete or has too much",
             '{"command": "sing"}': f"there are: {', '.join(COMMANDS)}",
+            '{"command": ["clear"]}': "no command ['clear']",
             '{"command": "inject"}': "spec: missing",
             '{"command": "inject", "spec": 5}': "spec: must be a text",
             '{"command": "write", "id": 1, "name": "lock", "value": 1e400}': "value: must be a whole number",

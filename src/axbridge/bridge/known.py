@@ -240,6 +240,8 @@ class Table:
                 if target is not None:
                     servo.held[target] = byte
         goal, protocol = servo.protocol.goal_position[0], servo.protocol
+        if protocol.torque_enable in span and servo.value("torque_enable") == 0:
+            servo.step_end = None  # it is limp: the next step begins at the joint
         if protocol.goal_wakes and goal in span and servo.endless_goal is None and not servo.flags:
             servo.note(protocol.torque_enable, b"\1")
 

@@ -159,7 +159,8 @@ class Protector:
         servos = [self._table.servos[id_] for id_ in ids]
         limits: dict[str, dict[int, bytes]] = {}
         for servo in servos:
-            servo.step_end = None
+            if servo.id not in given:  # else a goal may have switched it on before, and steps add up
+                servo.step_end = None
             for name, value in beyond(servo).items() if self._config.limits else ():
                 limits.setdefault(name, {})[servo.id] = servo.profile.register(name).encode(value)
         for name, data in limits.items():

@@ -166,7 +166,7 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
             clock.sleep_until(due)
             self._time_ms = end
             self._start += late  # a late step delays the next tick instead of being caught up with
-            self._finish(requested, began, commanded, refused, late * 1000)
+            self._finish(requested, began, commanded, self._receive(), refused, late * 1000)
             return self.last_step.late
 
     def _pass_basic_steps(self, end: float) -> None:
@@ -219,7 +219,7 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
             self._connection.refuse_closed()
             began = self._connection.backend.clock.now()
             commanded, refused = self._send(self.basic_time_step)
-            self._finish(0.0, began, commanded, refused)
+            self._finish(0.0, began, commanded, self._receive(), refused)
             return self._sampling.table
 
     def _trip(self, names: frozenset[str]) -> None:
@@ -263,15 +263,25 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
             self._joints[name].keep_off()
         return received_at, refused
 
-    def _finish(
-        self, requested: float, began: float, commanded: float, refused: dict[str, BusError], late: float = 0.0
-    ) -> None:
-        """Receive samples and report the step; raise the first of the `refused` changes of mode."""
+    def _receive(self) -> dict[str, BusError]:
+        """Take the samples of all servos and sensors; return faults by servo."""
         self._sensed = self._connection.sense(self._start)
         raw, fresh, faults = self._connection.receive()
         self._sampling.add(raw, fresh, self._start)
         self._torque_watch.update(self.time)
         self._stall_watch.update()
+        return faults
+
+    def _finish(
+        self,
+        requested: float,
+        began: float,
+        commanded: float,
+        faults: dict[str, BusError],
+        refused: dict[str, BusError],
+        late: float = 0.0,
+    ) -> None:
+        """Report the step to the observers; raise the first of the `refused` changes of mode."""
         table, now = self._sampling.table, self._connection.backend.clock.now()
         events = self._connection.events + self._stall_watch.events
         if self._twin is not None and self._simulation is not None:
@@ -589,11 +599,10 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
                 self._joints[name].keep_off()
             began = new.backend.clock.now()
             self._start = began - self.time
-            try:
-                self._finish(0.0, began, began, {})
-            finally:  # also after an error of an observer
-                for joint in self._joints.values():
-                    joint.doubt_turns()
+            faults = self._receive()
+            for joint in self._joints.values():  # before the observers: a live page commands in its own
+                joint.doubt_turns()
+            self._finish(0.0, began, began, faults, {})
 
     def _goal_limits(self, name: str) -> tuple[float, float]:
         joint = self._joints[name]

@@ -49,7 +49,7 @@ class Control:
         try:
             given = json.loads(text)
             command = given.pop("command", None) if isinstance(given, dict) else None
-            if command not in COMMANDS:
+            if not isinstance(command, str) or command not in COMMANDS:
                 raise UsageError(f"no command {command!r}", f"there are: {', '.join(COMMANDS)}")
             result = COMMANDS[command](self, **given)
             self._world.sleep_until(self._world.now())  # faults due now strike before the answer
