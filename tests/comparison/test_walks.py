@@ -113,6 +113,10 @@ def test_walks_without_a_rig_have_knees(tmp_path):
     assert "l_knee_y" in table_text(walk_table(sides))
     assert list(document(sides)["second"]) == ["steps", "seconds", "knees"]
     assert list(document(sides)["second"]["knees"]) == ["l_knee_y", "r_knee_y"]
+    alike = sides_of(compare(*walks, labels=("walk", "walk")))  # as of one file, compared with itself
+    assert [len(row) for row in (walk_table(alike).header, *walk_table(alike).rows)] == [3] * 5
+    assert walk_table(alike).rows[0] == ("parts", "3", "3")
+    assert walk_headline(alike).startswith("walk beside walk: knees within")
     write_html(compare(*walks), tmp_path / "page.html", walks=sides)
     alone = sides_of(following(walks[0]))
     assert [side.label for side in alone] == ["position"]
