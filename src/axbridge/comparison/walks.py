@@ -338,7 +338,7 @@ def _modelled(recording: Recording, rig: Rig, track: Track, time: FloatArray) ->
     """Return the power of a servo, W, (n,), every millisecond; None without model or goals."""
     table = (recording.metadata.get("models") or {}).get(track.name, {})
     known = all(np.isfinite(column).any() for column in (track.command, track.position))
-    if not known or not np.isnan(track.duty).all():
+    if not known or track.name not in rig.specs or not np.isnan(track.duty).all():
         return None
     try:
         model = ServoModel.model_validate({key: value for key, value in table.items() if key != "hash"})
