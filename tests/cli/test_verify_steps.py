@@ -180,6 +180,18 @@ def test_a_servo_with_a_weak_motor_is_not_its_model(tmp_path):
     assert f"axbridge identify {tmp_path / 'motion.mcap'} --rig" in finding.fix
 
 
+def test_the_motion_is_simulated_once_for_all_pages_of_a_run(tmp_path, monkeypatch):
+    simulated, drawn = [], []
+    monkeypatch.setattr(steps, "compared", lambda *given: simulated.append(given[-1]) or "both")
+    monkeypatch.setattr(steps, "write_report", lambda *given: drawn.append(given[-1]))
+    (tmp_path / "motion.mcap").touch()
+    session = steps._Session(BIOLOID, "bioloid", None, [], tmp_path, True, {}, input, lambda _: None)
+    motion = StepOutcome({"servo": "left_knee"})
+    for name, outcome in (("motion", motion), ("walk", StepOutcome()), ("motion", StepOutcome(state="failed"))):
+        session._keep(name, outcome)
+    assert (simulated, drawn) == (["left_knee"], ["both", "both", None])
+
+
 def test_a_step_that_failed_or_was_not_done_is_not_passed(tmp_path):
     why = ("servo 1 did not answer", "check power and wiring", "it was not finished")
     outcomes = {

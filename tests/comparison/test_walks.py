@@ -113,6 +113,10 @@ def test_walks_without_a_rig_have_knees(tmp_path):
     assert "l_knee_y" in table_text(walk_table(sides))
     assert list(document(sides)["second"]) == ["steps", "seconds", "knees"]
     assert list(document(sides)["second"]["knees"]) == ["l_knee_y", "r_knee_y"]
+    alike = sides_of(compare(*walks, labels=("walk", "walk")))  # as of one file, compared with itself
+    assert [len(row) for row in (walk_table(alike).header, *walk_table(alike).rows)] == [3] * 5
+    assert walk_table(alike).rows[0] == ("parts", "3", "3")
+    assert walk_headline(alike).startswith("walk beside walk: knees within")
     write_html(compare(*walks), tmp_path / "page.html", walks=sides)
     alone = sides_of(following(walks[0]))
     assert [side.label for side in alone] == ["position"]
@@ -238,8 +242,11 @@ def test_the_energy_between_samples_is_estimated_for_a_walk_and_a_light_arm(walk
     power = recording["shoulder"].power
     assert np.nanmean(recording["shoulder"].between(0.5, 1.5).power) * 1.0 < 0.2 * true
     assert joules(power_draw(recording), 0.5, 1.5) == pytest.approx(true, rel=0.3)
-    bare = replace(recording, metadata={})  # without a model the recorded power is used
-    assert power_draw(bare)[1].max() == pytest.approx(np.nanmax(power), rel=0.1)
+    bare = replace(recording, metadata={})
+    of_another = replace(recording, metadata={**recording.metadata, **describe(Rig.load("leg"), backend="sim")})
+    of_another.metadata["models"] = recording.metadata["models"]
+    for unknown in (bare, of_another):  # without a model, or a servo in the rig, the recorded power is used
+        assert power_draw(unknown)[1].max() == pytest.approx(np.nanmax(power), rel=0.1)
     assert power_draw(replace(bare, tracks={"x": replace(recording["shoulder"], power=power * np.nan)})) is None
 
 

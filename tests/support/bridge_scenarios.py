@@ -245,10 +245,6 @@ def _second_reader(station):
     station.client.kill()
 
 
-def _turned(station):
-    station.robot.place("pan", 0.0)
-
-
 def _too_fast(limit):
     return lambda station: "" if station.fastest < limit else f"{station.fastest:.2f} rad/s"
 

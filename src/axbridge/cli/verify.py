@@ -110,7 +110,7 @@ def verify(
     return Result({"rig": loaded.name, "folder": str(folder), "steps": steps}, code=code)
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Session:
     """Runs the steps, and prints and saves their outcomes; `outcomes` starts with those of an earlier run."""
 
@@ -123,6 +123,7 @@ class _Session:
     outcomes: dict[str, StepOutcome]
     key: Callable[[], str]
     show: Show
+    beside: Comparison | None = None  # the motion and its simulation, which takes seconds
 
     def run(self, queue: list[str], begun: list[str]) -> int:
         """Run these steps, and return the exit code; append to `begun` once the motors have been switched off."""
@@ -208,9 +209,12 @@ class _Session:
         paths = {str(self.rig.path): "RIG", str(self.rig.path.resolve()): "RIG", str(Path.home()): "~"}
         private = {**dict.fromkeys(ports, "PORT"), **paths, f"{self.folder}{os.sep}": f"FOLDER{os.sep}"}
         motion, path = self.outcomes.get("motion"), self.folder / _MOTION
-        shown = motion is not None and motion.state == "done" and path.is_file()
-        beside = compared(path, self.rig, motion.facts["servo"]) if motion is not None and shown else None
-        write_report(self.folder, self.rig, self.outcomes, private, beside)
+        if motion is None or motion.state != "done":
+            self.beside = None
+        elif self.beside is None and path.is_file():  # recorded by an earlier run
+            self.show("simulating")
+            self.beside = compared(path, self.rig, motion.facts["servo"])
+        write_report(self.folder, self.rig, self.outcomes, private, self.beside)
 
     def _ask(self, what: str, keys: str = "") -> str:
         self.show("waiting for a key")
@@ -338,7 +342,8 @@ class _Session:
         with self._recorded(path, experiment="step, sine") as (robot, recorder):
             conduct(robot, servo, recorder, 1.2 if self.quick else 4.0, self.show)
         self.show("simulating")
-        return judge_motion(self.rig, compared(path, self.rig, servo), path)
+        self.beside = compared(path, self.rig, servo)
+        return judge_motion(self.rig, self.beside, path)
 
     def _walk(self) -> StepOutcome:
         """Let the robot take some steps in the air, and measure how far its joints are behind their goals."""

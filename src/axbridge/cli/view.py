@@ -45,7 +45,7 @@ def view(
     duration: Annotated[float, "0: until Ctrl-C.", {"min": 0.0}] = 0.0,
     seed: int = 0,
 ) -> None:
-    """Show a robot live in the browser and move it from there: sliders, poses, moves, registers, curves.
+    """Show a robot live in the browser and move it from there: sliders, poses, moves, curves.
 
     A real robot stays limp until you switch it on in the page. The space bar and the red button switch every motor off.
     With recordings, the page plays them beside each other, or one beside a simulation of it.

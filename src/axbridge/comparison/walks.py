@@ -167,8 +167,12 @@ def sides_of(comparison: Comparison, beside: Comparison | None = None) -> list[W
 
 def document(sides: Sequence[WalkSide]) -> dict[str, Any]:
     """Return the walks' figures as JSON, by label: angles in degrees; m, J, W and s."""
+    return dict(zip((side.label for side in sides), _figures(sides), strict=True))
+
+
+def _figures(sides: Sequence[WalkSide]) -> list[dict[str, Any]]:
     reference, grid = sides[0], sides[0].grid
-    figures = dict[str, Any]()
+    figures = []
     for side in sides:
         facts: dict[str, Any] = {"steps": len(side.steps) - 1, "seconds": side.span[1] - side.span[0]}
         if side.power is not None:
@@ -195,7 +199,7 @@ def document(sides: Sequence[WalkSide]) -> dict[str, Any]:
                 for axis, key in enumerate(("rms_ahead_m", "rms_left_m")):
                     there = resample(side.zmp.time, side.zmp.place[:, axis], reference.zmp.time)
                     facts["zmp"][key] = math.sqrt(float(np.nanmean((there - reference.zmp.place[:, axis]) ** 2)))
-        figures[side.label] = facts
+        figures.append(facts)
     return figures
 
 
@@ -203,9 +207,9 @@ def walk_headline(sides: Sequence[WalkSide]) -> str:
     """Return the differences of knees and power from the first walk, in words; "" for a single walk."""
     if len(sides) < 2:
         return ""
-    (first, reference), *others = document(sides).items()
+    reference, *others = _figures(sides)
     sentences = []
-    for label, facts in others:
+    for side, facts in zip(sides[1:], others, strict=True):
         parts = []
         if facts["knees"]:
             worst = max(facts["knees"].values(), key=lambda knee: float(knee["rmse_deg"]))
@@ -215,7 +219,7 @@ def walk_headline(sides: Sequence[WalkSide]) -> str:
             more = facts["mean_power_w"] / reference["mean_power_w"] - 1
             parts.append(f"power {abs(more):.0%} {'less' if more < 0 else 'more'}")
         if parts:
-            sentences.append(f"{label} beside {first}: {', '.join(parts)}.")
+            sentences.append(f"{side.label} beside {sides[0].label}: {', '.join(parts)}.")
     return " ".join(sentences)
 
 
@@ -239,25 +243,27 @@ _ROWS: tuple[tuple[str, Callable[[dict[str, Any]], str]], ...] = (
 
 def walk_table(sides: Sequence[WalkSide]) -> Table:
     """Return the walks' figures, a column for each walk."""
-    figures = document(sides)
+    figures = _figures(sides)
 
     def knee(name: str, walk: dict[str, Any]) -> str:
         error = walk["knees"][name]
         return f"{error['rmse_deg']:.2f}{_share(error, ' ({:.1%})')}"
 
     of_figures = list(_ROWS)
+    if "gait" not in sides[0].recording.metadata:
+        of_figures[0] = ("parts", of_figures[0][1])
     of_figures[2:2] = [(f"{name}: RMSE, ° (of its reach)", partial(knee, name)) for name in sides[0].knees]
     rows = []
     for title, text in of_figures:
         cells = []
-        for walk in figures.values():
+        for walk in figures:
             try:
                 cells.append(text(walk))
             except KeyError:  # not known of this walk
                 cells.append("-")
         if set(cells) != {"-"}:
             rows.append((title, *cells))
-    return Table("The walk", ("", *figures), tuple(rows))
+    return Table("The walk", ("", *(side.label for side in sides)), tuple(rows))
 
 
 def walk_parts(sides: Sequence[WalkSide]) -> list[str]:
@@ -332,7 +338,7 @@ def _modelled(recording: Recording, rig: Rig, track: Track, time: FloatArray) ->
     """Return the power of a servo, W, (n,), every millisecond; None without model or goals."""
     table = (recording.metadata.get("models") or {}).get(track.name, {})
     known = all(np.isfinite(column).any() for column in (track.command, track.position))
-    if not known or not np.isnan(track.duty).all():
+    if not known or track.name not in rig.specs or not np.isnan(track.duty).all():
         return None
     try:
         model = ServoModel.model_validate({key: value for key, value in table.items() if key != "hash"})

@@ -184,5 +184,6 @@ def validated(
         return schema.model_validate(content)
     except ValidationError as failure:
         first = failure.errors()[0]
-        key = ".".join(map(str, first["loc"]))
-        raise RecordingError(path, printable(f"{what}: {key}: {misfit_in_words(first)}"), hint) from None
+        key = ".".join(map(str, first["loc"]))  # "" if the whole content is no table
+        words = ": ".join(filter(None, (what, key, misfit_in_words(first))))
+        raise RecordingError(path, printable(words), hint) from None
