@@ -138,6 +138,8 @@ def test_a_correct_robot_passes_and_its_text_names_no_person_or_path(tmp_path, n
     for private in (port, str(tmp_path), platform.node(), os.environ.get("HOME", "/root") + "/"):
         assert private not in text
     assert "served on a pseudo-terminal" in text
+    for words in ("SIGTERM switches the motors off", "after SIGKILL the guard process", "no value is wrong"):
+        assert re.search(rf"{words}.*; seen;", text), text
     page = (out / "verify.html").read_text()
     assert re.findall(r'class="card (\w+)"', page).count("passed") == len(steps)
     assert "beside its model" in page

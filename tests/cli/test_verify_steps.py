@@ -17,7 +17,7 @@ from axbridge.cli import off
 from axbridge.cli import verify as steps
 from axbridge.cli import verify_report as report
 from axbridge.cli.off import broadcast_off, powered
-from axbridge.cli.verify_report import PAGE, STEPS, TEXT, StepOutcome, verdict, write_report
+from axbridge.cli.verify_report import PAGE, PROMISES, STEPS, TEXT, StepOutcome, judged, verdict, write_report
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.registers import Address, Instruction
 from axbridge.config.rig import Rig
@@ -30,6 +30,7 @@ from axbridge.robot.open import open_robot
 from tests.support.pty_line import PtyLine
 from tests.support.waiting import until
 
+ROOT = Path(__file__).parents[2]
 BIOLOID = Rig.load("bioloid")
 AX = FirmwareProfile.load("ax-12a")
 KNEE = Expected("left_knee", 14, AX)
@@ -190,6 +191,22 @@ def test_the_motion_is_simulated_once_for_all_pages_of_a_run(tmp_path, monkeypat
     for name, outcome in (("motion", motion), ("walk", StepOutcome()), ("motion", StepOutcome(state="failed"))):
         session._keep(name, outcome)
     assert (simulated, drawn) == (["left_knee"], ["both", "both", None])
+
+
+def test_a_finding_breaks_its_promise_and_what_cannot_be_judged_is_neither_seen_nor_broken():
+    on = steps.judge_endings([ENDING | {"on": ["left_knee"]}], [ExpectedBus("P", 1_000_000, (KNEE,))])
+    outcomes = {
+        "endings": StepOutcome(findings=tuple(on)),
+        "line": StepOutcome({"unjudged": {"echo": "this adapter returns nothing"}}),
+    }
+    verdicts = {promise.broken: (verdict, why) for promise, verdict, why in judged(outcomes)}
+    assert verdicts["SIGKILL"][0] == "not kept"
+    assert "left_knee (id 14) still had torque, or did not answer, after SIGKILL" in verdicts["SIGKILL"][1]
+    assert verdicts["SIGTERM"] == ("seen", "step endings")
+    assert verdicts["echo"] == ("cannot be judged here", "this adapter returns nothing")
+    assert verdicts["powered"][0] == "not tried"
+    assert all((ROOT / "docs" / promise.page).exists() and promise.step in STEPS for promise in PROMISES)
+    assert report.counted(outcomes) == "7 seen, 1 not kept, 1 cannot be judged here, 1 not tried"
 
 
 def test_a_step_that_failed_or_was_not_done_is_not_passed(tmp_path):

@@ -30,7 +30,19 @@ from axbridge.cli.exit import early_end, motors_after
 from axbridge.cli.off import broadcast_off, buses_of, patiently_opened, powered, read_patiently
 from axbridge.cli.options import Result, RigOption, check_known, separated, verb
 from axbridge.cli.progress import Show, progress
-from axbridge.cli.verify_report import KEPT, PAGE, STEPS, TEXT, StepOutcome, load, save, verdict, write_report
+from axbridge.cli.verify_report import (
+    KEPT,
+    PAGE,
+    STEPS,
+    TEXT,
+    StepOutcome,
+    counted,
+    judged,
+    load,
+    save,
+    verdict,
+    write_report,
+)
 from axbridge.comparison.comparison import Comparison, compare, following
 from axbridge.errors import AxBridgeError, BusError, RecordingError, UsageError, plural
 from axbridge.files import check_new
@@ -107,7 +119,8 @@ def verify(
     ):
         code = _Session(loaded, rig, port, lines, folder, quick, kept, key, show).run(queue, begun)
     steps = {name: asdict(outcome) for name, outcome in kept.items()}
-    return Result({"rig": loaded.name, "folder": str(folder), "steps": steps}, code=code)
+    promises = [{"promise": promise.words, "verdict": verdict, "why": why} for promise, verdict, why in judged(kept)]
+    return Result({"rig": loaded.name, "folder": str(folder), "steps": steps, "promises": promises}, code=code)
 
 
 @dataclass
@@ -140,6 +153,7 @@ class _Session:
                 pass
         state, words = verdict(self.rig, self.outcomes)
         print(f"\nmotors are off; {words}")
+        print(f"promises  {counted(self.outcomes)}")
         print(f"page      {self.folder / PAGE}")
         print(f"to send   {self.folder / TEXT}: it says nothing of you; see docs/bioloid.md")
         return FAILED_CHECK if state == "broken" else DONE
@@ -226,7 +240,7 @@ class _Session:
 
     def _line(self) -> StepOutcome:
         """Examine each line as `axbridge doctor` does, and count late steps of the limp robot."""
-        facts: dict[str, Any] = {"lines": [], "servos": {}}
+        facts: dict[str, Any] = {"lines": [], "servos": {}, "unjudged": {}}
         lines: list[str] = []
         findings: list[Finding] = []
         for line in self.lines:
@@ -236,11 +250,14 @@ class _Session:
             facts["lines"].append(report.facts)
             lines += in_words(report.facts)
             findings += report.findings
+        if not any(line["echo"] for line in facts["lines"]):
+            facts["unjudged"]["echo"] = "this adapter returns nothing"
         if not all("wrong" in line for line in facts["lines"]):
-            lines.append("not judged: whether a value is wrong, because nothing was measured")
+            facts["unjudged"]["wrong"] = "nothing was measured"
         lines.append(f"found {len(facts['servos'])} of {plural(len(self.rig.dynamixels), 'servo')} of the rig")
         if any(finding.fatal for finding in findings):
-            return StepOutcome(facts, [*lines, "not judged: the control period; the robot cannot be opened"], findings)
+            facts["unjudged"]["late"] = "the robot cannot be opened"
+            return StepOutcome(facts, lines, findings)
         self.show("stepping the limp robot")
         with self._limp() as robot:
             robot.step()
@@ -282,8 +299,9 @@ class _Session:
         """End a program that holds one servo, then all, by each signal; then read every servo's torque."""
         names = [servo.name for line in self.lines for servo in line.servos]
         endings, lines, numbers = list[dict[str, Any]](), list[str](), [signal.SIGTERM, signal.SIGKILL]
+        unjudged = {}
         if any(line.port.startswith("rfc2217://") for line in self.lines):
-            lines.append(f"not judged: {numbers.pop().name}, because no guard can inherit such a port")
+            unjudged[numbers.pop().name] = "no guard can inherit such a port"
         cases = [(held, number) for held in dict.fromkeys(((names[0],), tuple(names))) for number in numbers]
         for held, number in cases:
             what = held[0] if len(held) == 1 else plural(len(held), "servo")
@@ -296,7 +314,7 @@ class _Session:
             lines.append(f"{number.name} with {what} on: {state}")
             if ending["on"]:
                 break
-        return StepOutcome({"endings": endings}, lines, judge_endings(endings, self.lines))
+        return StepOutcome({"endings": endings, "unjudged": unjudged}, lines, judge_endings(endings, self.lines))
 
     def _ended(self, held: Sequence[str], number: signal.Signals) -> dict[str, Any]:
         """End a program that holds `held`; return the motion at torque on, the servos still on, and the time, s."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from html import escape
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pydantic import TypeAdapter
 
@@ -43,15 +43,36 @@ STEPS = {  # by name: title, and what moves
         "At half torque all joints go to the walk-ready pose, and the legs take {steps} steps: hold it in the air.",
     ),
 }
+
+
+class Promise(NamedTuple):
+    """A promise of a page of the docs, the step that tests it, and the kind of finding that breaks it."""
+
+    page: str
+    words: str
+    step: str
+    broken: str
+
+
+PROMISES = (
+    Promise("safety.md", "a program's end switches the motors off", "motion", "powered"),
+    Promise("safety.md", "SIGTERM switches the motors off", "endings", "SIGTERM"),
+    Promise("safety.md", "after SIGKILL the guard process switches the motors off", "endings", "SIGKILL"),
+    Promise("safety.md", "no joint jumps when torque comes on", "endings", "snap"),
+    Promise("troubleshooting.md", "the adapter passes replies on without delay", "line", "latency"),
+    Promise("troubleshooting.md", "an adapter's echo is removed", "line", "echo"),
+    Promise("troubleshooting.md", "no value is wrong", "line", "wrong"),
+    Promise("first-servo.md", "the supply voltage is within the servos' limits", "line", "voltage"),
+    Promise("troubleshooting.md", "every servo replies to reads and writes", "line", "status"),
+    Promise("troubleshooting.md", "the control period is kept", "line", "late"),
+)
+_SEEN, _NOT_KEPT, _UNJUDGED, _UNTRIED = VERDICTS = "seen", "not kept", "cannot be judged here", "not tried"
 _COMMENTS = """
 yours to fill in: robot (kit and type, what was changed), adapter, supply (battery or bench, V, A), servos (how old, how
 much used), and what else was seen, heard or smelt:
 """
-# By state of a step: mark and word on its card.
-_MARKS = {
-    "passed": ("✓", "passed"), "broken": ("✗", "not passed"),
-    "open": ("?", "not complete"), "untried": ("–", "not tried"),
-}  # fmt: skip
+_MARKS = {"passed": "✓", "broken": "✗", "open": "?", "untried": "–"}  # by state of a step or a promise
+_WORDS = {"passed": "passed", "broken": "not passed", "open": "not complete", "untried": "not tried"}
 
 
 @dataclass(frozen=True)
@@ -94,6 +115,27 @@ def load(path: Path, rig: Rig) -> dict[str, StepOutcome]:
     return kept.steps
 
 
+def judged(outcomes: Outcomes) -> list[tuple[Promise, str, str]]:
+    """Return every promise with its verdict, one of `VERDICTS`, and the reason."""
+    verdicts = []
+    for promise in PROMISES:
+        outcome, (verdict, why) = outcomes.get(promise.step), (_SEEN, f"step {promise.step}")
+        if outcome is None or outcome.state != "done":
+            verdict, why = _UNTRIED, f"step {promise.step} was not done"
+        elif promise.broken in outcome.facts.get("unjudged", {}):
+            verdict, why = _UNJUDGED, outcome.facts["unjudged"][promise.broken]
+        elif broken := [f"{bad.subject} {bad.problem}" for bad in outcome.findings if bad.kind == promise.broken]:
+            verdict, why = _NOT_KEPT, "; ".join(broken)
+        verdicts.append((promise, verdict, why))
+    return verdicts
+
+
+def counted(outcomes: Outcomes) -> str:
+    """Return the number of promises of each verdict as text."""
+    numbers = Counter(verdict for _, verdict, _ in judged(outcomes))
+    return ", ".join(f"{numbers[verdict]} {verdict}" for verdict in VERDICTS)
+
+
 def verdict(rig: Rig, outcomes: Outcomes) -> tuple[str, str]:
     """Return the state of the whole check, a key of `_MARKS`, and the result in words with all open points."""
     states = {name: outcomes[name].state if name in outcomes else "not done" for name in STEPS}
@@ -126,6 +168,7 @@ def write_report(
     kinds = Counter(rig.specs[servo.name].profile.name for servo in rig.dynamixels)
     today = f"{datetime.now(timezone.utc):%Y-%m-%d}"
     head = [
+        f"Promises: {counted(outcomes)}.",
         f"{robot}; {', '.join(f'{count} x {kind}' for kind, count in kinds.items())}",
         f"axbridge {__version__}, Python {platform.python_version()}, {platform.system()}; {today}",
     ]
@@ -158,15 +201,21 @@ def _card(rig: Rig, name: str, outcomes: Outcomes) -> tuple[list[str], str]:
     state = "open" if name == "joints" and _unknown(rig, outcomes) else "passed"
     state = "untried" if name not in outcomes or outcome.state == "skipped" else state
     state = "broken" if outcome.state == "failed" or outcome.findings else state
-    mark, word = _MARKS[state]
     again = f"axbridge verify --rig {rig.path} --only {name}"
     shown = [*([outcome.state] if outcome.state != "done" else []), *outcome.lines]
     lines = ["", title, *(f"  {line}" for line in shown)]
-    parts = [f'<h3><span class="mark">{mark}</span>{escape(title)} <small>{word}</small></h3>']
+    parts = [f'<h3><span class="mark">{_MARKS[state]}</span>{escape(title)} <small>{_WORDS[state]}</small></h3>']
     parts += [f"<p>{escape(line)}</p>" for line in shown]
     if outcome.state == "failed":
         lines.append(f"  then {again}")
         parts.append(command_html(again))
+    for promise, verdict, why in judged(outcomes):
+        if promise.step == name and verdict != _UNTRIED:
+            colour = dict(zip(VERDICTS, _MARKS, strict=True))[verdict]
+            said = verdict if verdict == _SEEN else f"{verdict}: {why}"
+            lines.append(f"  {promise.words}; {said}; docs/{promise.page}")
+            mark = f'<span class="mark">{_MARKS[colour]}</span>'
+            parts.append(f'<p class="{colour}">{mark}{escape(promise.words)} <small>{escape(said)}</small></p>')
     for subject, problem, fix in grouped(outcome.findings):
         lines += [f"  ! {subject}: {problem}", f"    {fix}"]
         parts.append(f'<p class="broken"><span class="mark">!</span>{escape(subject)}: {escape(problem)}</p>')
