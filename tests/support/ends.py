@@ -292,8 +292,11 @@ def drive():
 CLOSE = """
 import os, random, signal
 moment = random.uniform(0, 2 * {middle})
-threading.Timer(moment, os.kill, (os.getpid(), signal.SIGINT)).start()  # as Jupyter's Interrupt
+interrupt = threading.Timer(moment, os.kill, (os.getpid(), signal.SIGINT))  # as Jupyter's Interrupt
+interrupt.start()
 robot.close()
+interrupt.join()
+time.sleep(0.1)  # the interrupt must come within this cell: one between two cells ends ipykernel's own loop
 """
 
 
@@ -327,7 +330,9 @@ def kernel(_line, way, how, step_ms, given):
     try:
         failed = [content for cell in cells if (content := executed(cell))["status"] != "ok"]
         if way == "notebook" and not failed:
-            client.execute("drive()")
+            client.execute("print('running'); drive()")
+            while client.get_iopub_msg(LONGEST)["msg_type"] != "stream":  # an interrupt must come within the cell
+                pass
         yield not failed, tell, lambda: (None, str(failed or ""))
     finally:
         client.stop_channels()
