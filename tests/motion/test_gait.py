@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import fields, replace
+from inspect import getdoc
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ LEG = Walk.of(BIOLOID, Gait()).legs["left"]
 
 
 def test_the_help_of_a_gait_says_what_each_figure_is():
-    assert [field.name for field in fields(Gait) if f"        {field.name}: " not in Gait.__doc__] == []
+    assert [field.name for field in fields(Gait) if f"\n    {field.name}: " not in getdoc(Gait)] == []
 
 
 def test_a_leg_has_the_dimensions_of_the_urdf():
