@@ -220,7 +220,7 @@ def test_on_a_terminal_single_keys_take_poses_and_the_arm_holds_until_one_more(h
             pass
         assert teacher.poll() is None
         os.write(controller, b" ")
-        assert teacher.wait(30) == 0
+        assert teacher.wait(30) == 0, teacher.stderr.read()
     os.close(controller)
     os.close(terminal)
     keys = Move.load(path).pages["1"].keys
