@@ -146,7 +146,7 @@ def test_optimise_writes_a_move_that_takes_less_and_can_be_played(tmp_path, said
 # ---- tests with a served bus come last, because it uses 5 % of a core while it runs
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def hand():
     with led("pan_tilt") as (port, tell):
         yield port, tell

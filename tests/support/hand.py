@@ -104,10 +104,12 @@ class HandledBank:
         print("there", flush=True)
 
     def lead(self):
-        """Lead every limp shaft, whatever its joint's direction, as `lead` says."""
-        angles, since = self.directions * self._bank.state[:, State.ANGLE], time.monotonic()
+        """Lead every shaft that is limp now, whatever its joint's direction, as `lead` says."""
+        limp = np.flatnonzero(self._bank.command[:, Command.TORQUE] == 0)  # the others stay when they become limp, too
+        directions, since = self.directions[limp], time.monotonic()
+        angles = directions * self._bank.state[limp, State.ANGLE]
         while (passed := time.monotonic() - since) < UP + BACK + 0.1:
-            self.goals[:] = angles + self.directions * lead(passed)
+            self.goals[limp] = angles + directions * lead(passed)
             time.sleep(0.002)
 
 
