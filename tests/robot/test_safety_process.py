@@ -64,6 +64,34 @@ def test_the_guard_of_a_killed_controller_names_what_stays_powered(line):
         assert "may still be powered: 2\ncut the servo supply" in controller.stderr.read()  # until the guard ends, too
 
 
+OTHER_RATE = """
+import sys, time
+from axbridge.bus.cycle import Cycle, CycleServo, Goal
+from axbridge.bus.serial import SerialBus
+from axbridge.robot.safety.net import Safety
+
+bus = SerialBus(sys.argv[1])
+cycle = Cycle(bus, [CycleServo("hip", 1)])
+safety = Safety([cycle], stale_command_ms=2000)
+safety.arm()
+cycle.exchange({"hip": Goal(500, 100)})
+time.sleep(1)  # the guard reads the port's settings when it starts
+safety.feed()
+bus.port.setBaudRate(57_600)
+print("running", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_the_guard_reaches_servos_when_the_program_has_set_its_port_to_another_baud_rate(line, number):
+    with Warm("-c", OTHER_RATE, line.port, stderr=None) as controller:
+        assert controller.stdout.readline() == "running\n"
+        controller.send_signal(number)
+        torque_off_after(line, time.monotonic())
+        controller.kill()
+
+
 def test_the_guard_of_a_program_without_standard_input_limps_its_motors(line):
     command = ["sh", "-c", 'exec "$@" <&-', "sh", sys.executable, "-c", CONTROLLER, line.port]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as controller:

@@ -27,6 +27,9 @@ import time
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+with contextlib.suppress(ImportError):  # Windows, whose ports have no descriptors
+    import termios
+
 _STDIN = 0
 _REPEATS = 4  # the first may collide with a reply on the line or end a frame that was cut off
 _GAP = 0.004  # s
@@ -59,7 +62,27 @@ def parse(text: str) -> Guarded:
 
 
 class Line:
-    """Sends and receives on ports that are open descriptors."""
+    """Sends and receives on ports that are open descriptors, and stores their settings."""
+
+    def __init__(self, ports: Iterable[Any] = ()) -> None:
+        self._other: dict[Any, Any] = {}
+        for port in ports:
+            with contextlib.suppress(OSError, termios.error):  # a socket has none
+                self._other[port] = termios.tcgetattr(port)
+
+    def swap_settings(self, ports: Iterable[Any]) -> bool:
+        """Exchange the settings of ports with the stored ones; return whether they differ.
+
+        A bridge sets the baud rate that its program asks for, and the servos may have the rate from the start.
+        """
+        differ = False
+        for port in self._other.keys() & ports:
+            with contextlib.suppress(OSError, termios.error):  # unplugged
+                present = termios.tcgetattr(port)
+                if present != self._other[port]:
+                    termios.tcsetattr(port, termios.TCSADRAIN, self._other[port])
+                    self._other[port], differ = present, True
+        return differ
 
     def send(self, port: Any, data: bytes) -> None:
         """Write bytes to a port; a lost port raises no error, because the others must still be written."""
@@ -93,6 +116,7 @@ class _Opened(Line):
     """Sends and receives on ports that pyserial opens."""
 
     def __init__(self, ports: set[str]) -> None:
+        super().__init__()
         self._ports = {port: _opened(port) for port in ports}
 
     def send(self, port: str, data: bytes) -> None:
@@ -128,17 +152,24 @@ _LINE = Line()
 
 
 def limp(servos: list[Guarded], line: Line = _LINE) -> None:
-    """Send the broadcast torque-off on every port, several times."""
-    for _ in range(_REPEATS):
-        for port, frame in dict.fromkeys((servo.port, servo.limp) for servo in servos):
-            line.send(port, frame)
-        time.sleep(_GAP)
+    """Send the broadcast torque-off on every port several times, with its present and with its stored settings."""
+    ports, swapped = {servo.port for servo in servos}, False
+    while True:
+        for _ in range(_REPEATS):
+            for port, frame in dict.fromkeys((servo.port, servo.limp) for servo in servos):
+                line.send(port, frame)
+            time.sleep(_GAP)
+        if not line.swap_settings(ports) or swapped:
+            return
+        swapped = True
 
 
 def end(servos: list[Guarded], line: Line = _LINE, restores: Iterable[Guarded] = ()) -> int:
     """Switch all torque off and restore EEPROM after the controller's death; return the exit code."""
     limp(servos, line)
     left = confirm(servos, line)
+    if left and line.swap_settings({servo.port for servo in left}):
+        left = confirm(left, line)
     powered = {servo.id for servo in left}
     for servo in restores:
         if servo.port in {here.port for here in servos} and servo.id not in powered:
@@ -194,6 +225,7 @@ def _holds(servo: Guarded, line: Line, patience: float) -> bool:
 
 def watch(silence: float, servos: list[Guarded]) -> int:
     """Wait for the controller's death, silence or ``q``; return the exit code."""
+    line = Line({servo.port for servo in servos})
     parent = os.getppid()
     image = _image(parent)
     poll = select.poll()
@@ -227,13 +259,13 @@ def watch(silence: float, servos: list[Guarded]) -> int:
             if b"q" in pending:
                 return 0
             if not signs:
-                return end(servos, restores=restores.values())
+                return end(servos, line, restores.values())
             alive_at = time.monotonic()
         replaced = image and _image(parent) not in {image, b""}  # by `exec`, which may inherit the pipe
         if os.getppid() != parent or replaced:  # a child of the dead controller may keep the pipe open
-            return end(servos, restores=restores.values())
+            return end(servos, line, restores.values())
         if silence and alive_at is not None and time.monotonic() - alive_at > silence:
-            limp(servos)
+            limp(servos, line)
             alive_at = None  # until the next sign of life
 
 
