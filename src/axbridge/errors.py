@@ -214,21 +214,13 @@ class UnknownServo(UsageError, KeyError):
 
 
 class _FileError(AxBridgeError):
+    mistakes: tuple[_FileError, ...] = ()  # the listed mistakes, if there are several
+
     def __init__(self, path: Path | str, key: str, message: str, hint: str = "") -> None:
         self.path: Path = Path(path)
         self.key = key
         prefix = [] if self.path == Path() else [str(path)]  # objects made in a program have no file
         super().__init__(": ".join([*prefix, *([key] if key else []), message]), hint)
-
-
-class ProfileError(_FileError):
-    """A firmware profile or model file that cannot be used; carries `path` and `key`."""
-
-
-class RigError(_FileError):
-    """A rig file, or the URDF it names, that cannot be used; carries `path` and `key`."""
-
-    mistakes: tuple[_FileError, ...] = ()  # the listed mistakes, if there are several
 
     @classmethod
     def of(cls, path: Path | str, errors: Iterable[_FileError]) -> _FileError:
@@ -237,11 +229,19 @@ class RigError(_FileError):
         mistakes = tuple({str(part): part for part in parts}.values())
         if len(mistakes) == 1:
             return mistakes[0]
-        lines = "".join(f"\n  {mistake.message}; {mistake.hint}" for mistake in mistakes)
+        lines = "".join("\n  " + str(mistake).replace("\n", "; ") for mistake in mistakes)
         again = Remedy("rig check", path, says="correct them; {} checks again")
-        error = cls(path, "", f"{len(mistakes)} mistakes:{lines}", again)
+        error = cls(path, "", f"{len(mistakes)} mistakes:{lines}", again if cls is RigError else "correct them")
         error.mistakes = mistakes
         return error
+
+
+class ProfileError(_FileError):
+    """A firmware profile or model file that cannot be used; carries `path` and `key`."""
+
+
+class RigError(_FileError):
+    """A rig file, or the URDF it names, that cannot be used; carries `path` and `key`."""
 
 
 class MoveError(_FileError):

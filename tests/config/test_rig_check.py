@@ -198,6 +198,16 @@ def test_all_mistakes_are_listed_at_once(made):
     assert str(caught.value).startswith(f"{path}: 3 mistakes:\n")
 
 
+def test_all_wrong_types_and_ranges_are_listed_at_once(made):
+    rig = RIG.replace("supply_voltage = 11.1", "supply_voltage = 99").replace(KNEE, "id = 300\ndirection = 5\n")
+    path = made(rig, URDF)
+    with pytest.raises(RigError) as caught:
+        Rig.load(path)
+    assert [one.key for one in caught.value.mistakes] == [
+        "bus.#1.supply_voltage", "servo.knee.joint", "servo.knee.id", "servo.knee.direction"
+    ]  # fmt: skip
+
+
 def test_all_impossible_inertias_limits_and_missing_meshes_are_listed_at_once(made):
     urdf = URDF.replace('ixx="1e-3"', 'ixx="9e-3"').replace(LIMIT, 'lower="0" upper="0"')
     urdf = urdf.replace(BOX, MESH.format("a.stl") + MESH.format("b.stl"))

@@ -246,16 +246,26 @@ def validate(schema: type[T], table: Mapping[str, Any], path: Path, error: FileE
         try:
             return schema.model_validate(dict(table))
         except ValidationError as failure:
-            first = failure.errors()[0]
-            where = list(first["loc"])
-            cause = first.get("ctx", {}).get("error")
-            if isinstance(cause, Misfit):
-                key = _by_name(table, [*where, *cause.key.split(".")])
-                raise error(path, key, str(cause), cause.hint) from None
-            if first["type"] == "missing" and isinstance(first["loc"][-1], int):
+            raise error.of(path, _mistakes(failure, table, path, error, hint)) from None
+
+
+def _mistakes(
+    failure: ValidationError, table: Mapping[str, Any], path: Path, error: FileError, hint: str
+) -> list[ProfileError | RigError | MoveError]:
+    """Return one error for each value that pydantic refuses; it lists a value of several types once for each type."""
+    mistakes: dict[str, ProfileError | RigError | MoveError] = {}
+    for fault in failure.errors():
+        where, cause = list(fault["loc"]), fault.get("ctx", {}).get("error")
+        if isinstance(cause, Misfit):
+            where, why, correction = [*where, *cause.key.split(".")], str(cause), cause.hint
+        else:
+            why, correction = _explain(fault)
+            correction = hint or correction
+            if fault["type"] == "missing" and isinstance(where[-1], int):
                 where.pop()
-            why, correction = _explain(first)
-            raise error(path, _by_name(table, where), why, hint or correction) from None
+        key = _by_name(table, where)
+        mistakes.setdefault(key, error(path, key, why, correction))
+    return [mistakes[key] for key in mistakes if not any(other.startswith(f"{key}.") for other in mistakes)]
 
 
 def _by_name(table: Any, where: Sequence[str | int]) -> str:
@@ -267,8 +277,8 @@ def _by_name(table: Any, where: Sequence[str | int]) -> str:
             below = below[int(part)]
             name = below.get("name") if isinstance(below, Mapping) else None
             parts.append(name if isinstance(name, str) and name else f"#{int(part) + 1}")
-        else:
-            below = below.get(part) if isinstance(below, Mapping) else None
+        elif below is None or isinstance(below, Mapping):  # else it is pydantic's name of one of several types
+            below = below.get(part) if below else None
             parts.append(str(part))
     return ".".join(parts)
 
