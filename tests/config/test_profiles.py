@@ -1,3 +1,4 @@
+import os
 import re
 import subprocess
 import sys
@@ -44,6 +45,22 @@ def test_the_dump_of_a_real_ax_12_plus_is_reproduced():
     dump = "0c0018 01 22 fa 0000 ff03 00 46 3c 8c ff03 02 24 24 00 2e00 cc03"
     dump += "01 00 01 01 20 20 ff01 0002 ff03 ff01 0000 0000 79 2b 00 00 00 00 2000"
     assert table.data.hex() == dump.replace(" ", "")
+
+
+def test_a_profile_is_read_again_when_its_file_or_a_base_of_it_has_changed(tmp_path):
+    base, own = tmp_path / "base.toml", tmp_path / "own.toml"
+    base.write_text('base = "ax-12a"\n[electrics]\nstall_torque = 1.0')
+    own.write_text('base = "base"\nmodel_number = 99')
+    first = FirmwareProfile.load(own)
+    assert FirmwareProfile.load(own) is first
+    for changed, text in (
+        (base, 'base = "ax-12a"\n[electrics]\nstall_torque = 2.0'),
+        (own, 'base = "base"\nmodel_number = 98'),
+    ):
+        changed.write_text(text)
+        os.utime(changed, ns=(0, changed.stat().st_mtime_ns + 1))  # also where a file system counts in coarse steps
+        loaded = FirmwareProfile.load(own)
+    assert (loaded.electrics.stall_torque, loaded.model_number) == (2.0, 98)
 
 
 @pytest.mark.parametrize(

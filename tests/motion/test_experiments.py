@@ -82,7 +82,7 @@ def test_an_experiment_waits_limp_until_a_warm_servo_has_cooled(tmp_path, monkey
 
     done, recording, _ = conducted(tmp_path / "a.mcap", "step", Options(angles=(0.5,)), before=watch)
     assert done.whole
-    assert [event.name for event in recording.events if event.name != "segment"] == ["cooling"]
+    assert [event.name for event in recording.events if event.name != "segment"] == ["cooling", "bus statistics"]
     assert powered == [False] * 4  # half a second each
 
 

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 import zlib
+from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
 
@@ -627,6 +628,20 @@ def test_each_kind_of_command_has_its_columns_from_the_sample_at_which_it_acts(t
     assert np.isnan(track.command[25:30]).all()  # torque control
 
 
+@pytest.mark.parametrize("error", [None, ValueError])
+def test_the_last_event_has_the_statistics_of_each_bus_also_after_an_error(tmp_path, error):
+    def act(robot, log):
+        go(robot, 0.2)
+        if error is not None:
+            raise error
+
+    with nullcontext() if error is None else pytest.raises(error):
+        recorded(tmp_path / "a.mcap", "bench_arm", act)
+    statistics = next(event for event in open_recording(tmp_path / "a.mcap").events if event.name == "bus statistics")
+    assert statistics.time == pytest.approx(0.2)
+    assert statistics.data["main"]["cycle"]["count"] >= 10
+
+
 def test_changes_on_the_bus_are_events(tmp_path):
     def act(robot, log):
         robot["shoulder"].set_position(0.3)
@@ -634,7 +649,7 @@ def test_changes_on_the_bus_are_events(tmp_path):
         go(robot, 0.8)
 
     recording = recorded(tmp_path / "a.mcap", "bench_arm", act)
-    (missing,) = recording.events
+    missing, _ = recording.events
     assert (missing.name, missing.data["servo"]) == ("missing", "shoulder")
     assert 0.2 < missing.time < 0.4
     assert "1" in missing.data["error"]

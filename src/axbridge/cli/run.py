@@ -88,6 +88,7 @@ def run(
         _end_on_signals(session, asked, held.close)
         status = _execute(script, controller=session is not None)
         if recording and status != DONE:
+            recording[0].finish()
             recording[0].event("aborted", error=f"the script ended with status {status}")
     if recording:
         typer.echo(f"wrote {record}", err=True)

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from enum import Enum
-from functools import cached_property, lru_cache
+from functools import cached_property, reduce
 from pathlib import Path
 from typing import Any, Literal
 
@@ -395,10 +395,24 @@ def _neighbours(name: str, entry: Mapping[str, Any]) -> list[tuple[str, dict[str
     ]
 
 
-@lru_cache(maxsize=64)
+_loaded: dict[Path, tuple[list[tuple[Path, int]], FirmwareProfile]] = {}  # by path: times of its files, and the profile
+
+
 def _load(path: Path) -> FirmwareProfile:
-    table = toml_tables.load_table(path, FOLDER, ProfileError)
-    return toml_tables.validate(FirmwareProfile, {**table, "path": path}, path, ProfileError)
+    """Return the profile of a file; it is read again when the file or one of its bases has changed."""
+    files, profile = _loaded.get(path, ([], None))
+    if profile is None or any(_changed(file) != at for file, at in files):
+        chain = toml_tables.load_chain(path, FOLDER, ProfileError)
+        files = [(file, _changed(file)) for file, _ in chain]
+        table: dict[str, Any] = reduce(toml_tables.merged, (part for _, part in reversed(chain)), {})
+        profile = toml_tables.validate(FirmwareProfile, {**table, "path": path}, path, ProfileError)
+        _loaded[path] = files, profile
+    return profile
+
+
+def _changed(path: Path) -> int:
+    """Return the time at which a file was changed, ns; 0 without the file."""
+    return path.stat().st_mtime_ns if path.is_file() else 0
 
 
 _SCALED = re.compile(r"([\d.]+) (us|V|deg/s\^2|mA|ms|mV/ms|rev/min\^2)$")

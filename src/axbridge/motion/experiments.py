@@ -600,7 +600,6 @@ def recorded(
         _check_tick(robot, period)
         with recording_of(robot, path, rig, seed=seed, experiment=experiment, tick_ms=period) as recorder:
             done = conduct(experiment, robot, servo, recorder, options, tick_ms=period, progress=progress)
-            recorder.event(robot.time + done.slipped, "bus statistics", **robot.bus_statistics)
     return done
 
 

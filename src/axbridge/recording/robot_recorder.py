@@ -30,6 +30,8 @@ class _Robot(Protocol):
     def time(self) -> float: ...
     @property
     def table(self) -> StepTable: ...
+    @property
+    def bus_statistics(self) -> Mapping[str, Any]: ...
     def __getitem__(self, name: str) -> Any: ...  # its `Goals`, and its `max_velocity`
     def __iter__(self) -> Iterator[str]: ...
     def observe(self, observer: Observer) -> Callable[[], None]: ...
@@ -52,7 +54,8 @@ class RobotRecorder:
         robot: The robot; `Robot.observe` registers the observer.
         recorder: Gets samples, goals, power and truth, a cycle in each step, and changes on the buses as events
             (``missing``, ``returned``, ``fault``, ``limit``, ``port lost``, ``port back``). The event ``stood still``
-            has the number of seconds by which a virtual bus fell behind.
+            has the number of seconds by which a virtual bus fell behind, and the last one, ``bus statistics``, has
+            `Robot.bus_statistics`.
         servos: The servos to record; all by default.
         cycle: Called after each step; returns further fields of the cycle, see `recording.step_format.CYCLE_FIELDS`.
         failed: Called with the error when nothing can be written; recording then ends. None: the step raises the error.
@@ -101,11 +104,12 @@ class RobotRecorder:
         self.event("segment", name=name, **facts)
 
     def finish(self) -> None:
-        """Record the last samples and remove the observer; a second call does nothing. Raises RecordingError."""
+        """Record the last samples and the bus's statistics, and remove the observer, once. Raises RecordingError."""
         if self._leave is not None:
             self._leave()
             self._leave = None
             self._write(math.nan)
+            self.event("bus statistics", **self._robot.bus_statistics)
 
     def _step(self, report: StepReport, table: StepTable) -> None:
         """Record a step; called by the robot."""
