@@ -193,6 +193,16 @@ def test_the_motion_is_simulated_once_for_all_pages_of_a_run(tmp_path, monkeypat
     assert (simulated, drawn) == (["left_knee"], ["both", "both", None])
 
 
+def test_a_damaged_recording_of_an_earlier_run_leaves_its_picture_out_of_the_page(tmp_path, capsys):
+    (tmp_path / "motion.mcap").write_bytes(b"MCAP")
+    kept = {"motion": StepOutcome({"servo": "left_knee"})}
+    session = steps._Session(BIOLOID, "bioloid", None, [], tmp_path, True, kept, input, lambda _: None)
+    session._keep("line", StepOutcome())
+    assert "motion.mcap: " in (said := capsys.readouterr().out)
+    assert "so the page shows no motion; do the step motion again" in said
+    assert "beside its model</h2>" not in (tmp_path / "verify.html").read_text()
+
+
 def test_a_finding_breaks_its_promise_and_what_cannot_be_judged_is_neither_seen_nor_broken():
     on = steps.judge_endings([ENDING | {"on": ["left_knee"]}], [ExpectedBus("P", 1_000_000, (KNEE,))])
     outcomes = {

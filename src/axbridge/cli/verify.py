@@ -227,7 +227,10 @@ class _Session:
             self.beside = None
         elif self.beside is None and path.is_file():  # recorded by an earlier run
             self.show("simulating")
-            self.beside = compared(path, self.rig, motion.facts["servo"])
+            try:
+                self.beside = compared(path, self.rig, motion.facts["servo"])
+            except RecordingError as damaged:
+                print(f"  {damaged.message}, so the page shows no motion; do the step motion again", flush=True)
         write_report(self.folder, self.rig, self.outcomes, private, self.beside)
 
     def _ask(self, what: str, keys: str = "") -> str:
