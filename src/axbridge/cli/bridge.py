@@ -12,8 +12,6 @@ from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from axbridge.bridge.black_box import BlackBox, in_words
 from axbridge.bridge.bridge import Bridge, only_bus
 from axbridge.bridge.gaps import Gaps, Readers
@@ -23,11 +21,10 @@ from axbridge.bus.line_lock import BusLock
 from axbridge.bus.port import Port
 from axbridge.bus.port_name import is_served
 from axbridge.bus.serial import SerialBus
-from axbridge.cli.app import DONE, HARDWARE, app, unread
-from axbridge.cli.options import ForceOption, JsonOption, PortOption, RigArgument, shared
+from axbridge.cli.app import DONE, HARDWARE, unread
+from axbridge.cli.options import WRITES, RigArgument, verb
 from axbridge.config.rig import Rig
 from axbridge.errors import UsageError, plural, warn
-from axbridge.files import check_new
 from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
 from axbridge.robot.backend import ports_of
@@ -40,26 +37,19 @@ _TICK = 0.02  # s
 _SWITCH = 0.0005  # s that the thread of the recorder may hold a packet up
 
 
-@app.command(epilog="so101 --port /dev/ttyACM0 --link ./arm")
+@verb("so101 --port /dev/ttyACM0 --link ./arm")
 def bridge(
     rig: RigArgument,
-    port: PortOption = None,
-    link: Annotated[Path | None, shared("--link", "The program opens it.")] = None,
-    tcp: Annotated[str, shared("--tcp", "The host is this machine.")] = "",
-    watch: Annotated[bool, typer.Option("--watch", help="Pass every byte unchanged, and apply no rule.")] = False,
-    allow_service: Annotated[
-        bool, typer.Option("--allow-service", help="Let EEPROM writes, ids, rates and factory resets pass.")
-    ] = False,
-    record: Annotated[Path | None, shared("--record", "Packets and notices, too.")] = None,
-    poll: Annotated[
-        float, typer.Option(min=0.0, metavar="HZ", help="Sample servos that the program does not read so often.")
-    ] = 0.0,
-    virtual: Annotated[
-        list[str] | None, typer.Option("--virtual", help="Simulate these: 'left_*', 7-12; repeat.", metavar="NAMES|IDS")
-    ] = None,
     *,
-    force: ForceOption = False,
-    json: JsonOption = False,
+    port: str | None = None,
+    link: Annotated[Path | None, "The program opens it."] = None,
+    tcp: Annotated[str, "The host is this machine."] = "",
+    watch: Annotated[bool, "Pass every byte unchanged, and apply no rule."] = False,
+    allow_service: Annotated[bool, "Let EEPROM writes, ids, rates and factory resets pass."] = False,
+    record: Annotated[Path | None, "Packets and notices, too.", WRITES] = None,
+    poll: Annotated[float, "Sample servos that the program does not read so often.", "HZ", {"min": 0.0}] = 0.0,
+    virtual: Annotated[list[str] | None, "Simulate these: 'left_*', 7-12; repeat.", "NAMES|IDS"] = None,
+    json: bool = False,
 ) -> int:
     """Stand between any program and the robot: limit what it writes, and leave the motors safe when it is gone.
 
@@ -118,7 +108,6 @@ def bridge(
 
     if poll and record is None:
         raise UsageError("--poll takes samples for a recording", "add --record FILE.mcap")
-    check_new(record, force=force)
     wake_on_time()
     device = ports_of(loaded, port)[0]
     with ExitStack() as held:

@@ -289,10 +289,7 @@ def shared(word: str, more: str = "", *words: str, **settings: Any) -> Any:
 
 MODELS = "`axbridge list models` names them. Default: the rig's"
 ExplicitPort = Annotated[str | None, "It means --backend real.", {"callback": _typed}]
-ForceOption = Annotated[bool, shared("--force")]
-JsonOption = Annotated[bool, shared("--json")]
 MoveArgument = Annotated[Path, "A .json, .mtn or .motion file; or sample:bow.", "MOVE"]
-PortOption = Annotated[str | None, shared("--port")]
 RecordingArgument = Annotated[Path, "A recording.", "FILE.mcap"]
 RigArgument = Annotated[str, typer.Argument(metavar="RIG", help=_A_RIG, autocompletion=_rigs)]
 RigOption = Annotated[str, shared("--rig", envvar="AXBRIDGE_RIG")]
