@@ -237,7 +237,7 @@ class RigError(_FileError):
         mistakes = tuple({str(part): part for part in parts}.values())
         if len(mistakes) == 1:
             return mistakes[0]
-        lines = "".join(f"\n  {mistake.message}; {mistake.hint}" for mistake in mistakes)
+        lines = "".join(f"\n  {'; '.join(filter(None, (mistake.message, mistake.hint)))}" for mistake in mistakes)
         again = Remedy("rig check", path, says="correct them; {} checks again")
         error = cls(path, "", f"{len(mistakes)} mistakes:{lines}", again)
         error.mistakes = mistakes

@@ -198,6 +198,25 @@ def test_all_mistakes_are_listed_at_once(made):
     assert str(caught.value).startswith(f"{path}: 3 mistakes:\n")
 
 
+def test_mistakes_of_several_servos_are_listed_at_once(made):
+    degrees = "min_position = -90\nmax_position = 90\n"
+    rig = RIG.replace("min_position = -1.0\nmax_position = 1.0\n", degrees).replace(KNEE, f"{KNEE}{degrees}")
+    path = made(rig.replace("supply_voltage = 11.1", 'supply_voltage = "11.1"'), URDF)
+    with pytest.raises(RigError) as caught:
+        Rig.load(path)
+    assert [one.key for one in caught.value.mistakes] == [
+        "bus.#1.supply_voltage", "servo.hip.min_position", "servo.knee.min_position"
+    ]  # fmt: skip
+    assert 'not "11.1"\n' in str(caught.value)  # no hint follows
+
+
+def test_a_wrong_servo_is_not_also_a_missing_one(made):
+    with pytest.raises(RigError) as caught:
+        Rig.load(made(RIG.replace('joint = "knee"\n', ""), URDF))
+    assert caught.value.key == "servo.knee.joint"
+    assert not caught.value.mistakes
+
+
 def test_all_impossible_inertias_limits_and_missing_meshes_are_listed_at_once(made):
     urdf = URDF.replace('ixx="1e-3"', 'ixx="9e-3"').replace(LIMIT, 'lower="0" upper="0"')
     urdf = urdf.replace(BOX, MESH.format("a.stl") + MESH.format("b.stl"))

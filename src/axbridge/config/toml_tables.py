@@ -246,16 +246,22 @@ def validate(schema: type[T], table: Mapping[str, Any], path: Path, error: FileE
         try:
             return schema.model_validate(dict(table))
         except ValidationError as failure:
-            first = failure.errors()[0]
-            where = list(first["loc"])
-            cause = first.get("ctx", {}).get("error")
-            if isinstance(cause, Misfit):
-                key = _by_name(table, [*where, *cause.key.split(".")])
-                raise error(path, key, str(cause), cause.hint) from None
-            if first["type"] == "missing" and isinstance(first["loc"][-1], int):
-                where.pop()
-            why, correction = _explain(first)
-            raise error(path, _by_name(table, where), why, hint or correction) from None
+            # A list with wrong entries is also called too short; only an empty one is.
+            found = [one for one in failure.errors() if one["type"] != "too_short" or not one["input"]]
+            mistakes = [error(path, *_mistake(table, one, hint)) for one in found]
+            raise (RigError.of(path, mistakes) if error is RigError else mistakes[0]) from None
+
+
+def _mistake(table: Mapping[str, Any], one: Any, hint: str) -> tuple[str, str, str]:
+    """Return key, message and hint for a pydantic error."""
+    where = list(one["loc"])
+    cause = one.get("ctx", {}).get("error")
+    if isinstance(cause, Misfit):
+        return _by_name(table, [*where, *cause.key.split(".")]), str(cause), cause.hint
+    if one["type"] == "missing" and isinstance(where[-1], int):
+        where.pop()
+    why, correction = _explain(one)
+    return _by_name(table, where), why, hint or correction
 
 
 def _by_name(table: Any, where: Sequence[str | int]) -> str:
