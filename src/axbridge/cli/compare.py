@@ -162,4 +162,6 @@ def _labels(first: Recording, second: Recording) -> tuple[str, str]:
 def _kind(recording: Recording) -> str:
     rig = recording.metadata.get("rig") or {}
     name = rig.get("name") or recording.metadata.get("source") or recording.path.stem
-    return f"{name}, {_KINDS.get(str(recording.metadata.get('backend')), 'recorded')}"
+    kind = _KINDS.get(str(recording.metadata.get("backend")), "recorded")
+    served = kind == "real" and recording.metadata.get("servos") == "virtual"
+    return f"{name}, {'virtual servos' if served else kind}"

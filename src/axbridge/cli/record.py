@@ -103,7 +103,8 @@ def record(
             note(f"{lost}; look at plugs and supply, and for two servos with one id: axbridge doctor")
         if not json:
             saved = open_recording(path)
-            length = f"{saved.end - saved.start:.1f} s, {plural(done.steps, 'sample')} of each servo"
+            most = max(map(len, saved.values()), default=0)  # the way to the start is in no sample
+            length = f"{saved.end - saved.start:.1f} s, {plural(most, 'sample')} of each servo"
             print(f"wrote {path}: {origin_in_words(done.origin)}, {length}", end="")
             print("" if done.whole else "; the robot stopped before the end, and the recording is whole up to there")
             print(f"next: axbridge compare {path} --rig {rig}")
