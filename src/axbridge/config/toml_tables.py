@@ -247,8 +247,8 @@ def validate(schema: type[T], table: Mapping[str, Any], path: Path, error: FileE
             return schema.model_validate(dict(table))
         except ValidationError as failure:
             # A list with wrong entries is also called too short; only an empty one is.
-            found = [one for one in failure.errors() if one["type"] != "too_short" or not one["input"]]
-            mistakes = [error(path, *_mistake(table, one, hint)) for one in found]
+            errors = [one for one in failure.errors() if one["type"] != "too_short" or not one["input"]]
+            mistakes = [error(path, *_mistake(table, one, hint)) for one in errors]
             raise (RigError.of(path, mistakes) if error is RigError else mistakes[0]) from None
 
 
