@@ -12,12 +12,12 @@ import typer
 
 from axbridge.cli.app import note
 from axbridge.cli.exit import early_end, interruptible
-from axbridge.cli.options import Result, RigOption, Where, check_known, named_mcap, opened, seconds, servo_of, verb
+from axbridge.cli.options import Result, RigOption, Where, check_known, opened, seconds, servo_of, verb
 from axbridge.cli.progress import progress
 from axbridge.comparison.comparison import following
 from axbridge.comparison.png import write_png
 from axbridge.errors import UsageError, plural
-from axbridge.files import check_new
+from axbridge.files import check_new, named_mcap
 from axbridge.motion.experiments import NAMES, PROTOCOL, Options, recorded
 from axbridge.recording.provenance import origin_in_words
 from axbridge.recording.stored import open_recording
@@ -38,7 +38,7 @@ def record(
     period: Annotated[float, "Of a sine."] = 4.0,
     low: Annotated[float, "Lowest frequency of a chirp, Hz."] = 0.1,
     high: Annotated[float, "Highest frequency of a chirp, Hz."] = 3.0,
-    duration: Annotated[float, "The motion, or each part of it."] = 1.5,
+    duration: Annotated[float, "The motion, or each part of it; a sine has at least two cycles."] = 1.5,
     duty: Annotated[list[float] | None, "Duty of the motor, 0..1; repeat."] = None,
     source: Annotated[Path | None, "Recording that replay repeats."] = None,
     tick: Annotated[str | None, "Control period: 10ms; default: the rig's.", "TIME"] = None,
