@@ -127,6 +127,14 @@ def check_writable(*paths: Path | str | None) -> None:
                 raise IsADirectoryError(21, "is a folder; give the name of a file", str(path))
 
 
+def named_mcap(path: Path | None) -> Path | None:
+    """Return the path of a recording to write; raise UsageError if its suffix is another than .mcap."""
+    if path is not None and path.suffix not in ("", ".mcap"):
+        hint = f"name it {path.with_suffix('.mcap')}; `axbridge convert` makes a table of it"
+        raise UsageError(f"{path}: a recording is no {path.suffix} file", hint)
+    return path
+
+
 def check_new(*paths: Path | str | None, force: bool, sources: tuple[Path | str | None, ...] = ()) -> None:
     """Raise UsageError for a path that is given twice, is one of `sources`, or exists without `force`.
 

@@ -198,14 +198,23 @@ def test_all_mistakes_are_listed_at_once(made):
     assert str(caught.value).startswith(f"{path}: 3 mistakes:\n")
 
 
-def test_all_wrong_types_and_ranges_are_listed_at_once(made):
-    rig = RIG.replace("supply_voltage = 11.1", "supply_voltage = 99").replace(KNEE, "id = 300\ndirection = 5\n")
-    path = made(rig, URDF)
+def test_mistakes_of_several_servos_are_listed_at_once(made):
+    degrees = "min_position = -90\nmax_position = 90\n"
+    rig = RIG.replace("min_position = -1.0\nmax_position = 1.0\n", degrees).replace(KNEE, f"{KNEE}{degrees}")
+    path = made(rig.replace("supply_voltage = 11.1", 'supply_voltage = "11.1"'), URDF)
     with pytest.raises(RigError) as caught:
         Rig.load(path)
     assert [one.key for one in caught.value.mistakes] == [
-        "bus.#1.supply_voltage", "servo.knee.joint", "servo.knee.id", "servo.knee.direction"
+        "bus.#1.supply_voltage", "servo.hip.min_position", "servo.knee.min_position"
     ]  # fmt: skip
+    assert 'not "11.1"\n' in str(caught.value)  # no hint follows
+
+
+def test_a_wrong_servo_is_not_also_a_missing_one(made):
+    with pytest.raises(RigError) as caught:
+        Rig.load(made(RIG.replace('joint = "knee"\n', ""), URDF))
+    assert caught.value.key == "servo.knee.joint"
+    assert not caught.value.mistakes
 
 
 def test_all_impossible_inertias_limits_and_missing_meshes_are_listed_at_once(made):

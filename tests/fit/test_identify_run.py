@@ -1,6 +1,7 @@
 import hashlib
 import json
 import math
+import re
 import shutil
 from contextlib import nullcontext
 from dataclasses import replace
@@ -124,7 +125,9 @@ def test_recorded_falls_and_steps_give_the_papers_constants(tmp_path):
         "p.toml", "--html", "p.html", "--json", cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    result = {name: entry["value"] for name, entry in json.loads(done.stdout)["parameters"].items()}
+    document = json.loads(done.stdout)
+    assert re.search(r"its start \(lima2009\) .*, a delay and a lag .*, a perfect servo ", document["verdict"])
+    result = {name: entry["value"] for name, entry in document["parameters"].items()}
     assert result["friction.viscous"] == pytest.approx(0.01278, rel=0.03)
     assert result["controller.k_theta"] == pytest.approx(30, rel=0.03)
     assert result["controller.k_omega"] == pytest.approx(-1.2, rel=0.03)

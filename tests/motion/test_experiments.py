@@ -28,6 +28,12 @@ def conducted(path, name, options=None, rig="bench_arm", before=lambda robot: No
     return done, open_recording(path), left
 
 
+def test_a_recording_with_the_name_of_a_table_is_refused_before_anything_moves(tmp_path):
+    with pytest.raises(UsageError, match=r"name it .*q\.mcap"):
+        axbridge.record("step", "bench_arm", tmp_path / "q.csv")
+    assert not list(tmp_path.iterdir())
+
+
 def test_step_and_fall_is_recorded_with_its_segments(tmp_path):
     with axbridge.open("bench_arm") as robot, Recorder(tmp_path / "a.mcap", {}) as recorder:
         assert step_and_fall(robot, "shoulder", recorder)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import axbridge
-from axbridge.cli import app, convert, import_, info, record, walk  # noqa: F401 - registers them
+from axbridge.cli import app, compare, convert, import_, info, record, walk  # noqa: F401 - registers them
 from axbridge.recording.stored import open_recording
 from axbridge.robot.open import attending
 from tests.support.waiting import has_grown, until
@@ -51,6 +51,17 @@ def test_a_slightly_late_tick_is_recorded_with_real_times_and_reported(tmp_path,
     assert recording.events[-1].time == pytest.approx(end)
     crossings = track.time[1:][(track.command[:-1] < 0) & (track.command[1:] >= 0)]
     assert np.diff(crossings) == pytest.approx(1.0, abs=0.03)  # no slow motion
+
+
+def test_the_way_to_the_start_counts_in_no_sample_of_the_result(tmp_path, capsys):
+    path, real = tmp_path / "step.mcap", tmp_path / "real.mcap"
+    arguments = ("record", "step", "--rig", "bench_arm", "--angle", "5", "--duration", "0.1")
+    with serving("bench_arm", "--link", tmp_path / "arm", "--timing", "none"):
+        assert app.run([*arguments, "--port", str(tmp_path / "arm"), "--out", str(real)]) == app.DONE
+    assert f", {len(open_recording(real)['shoulder'])} samples of each servo\n" in capsys.readouterr().out
+    assert app.run([*arguments, "--out", str(path)]) == app.DONE
+    assert app.run(["compare", str(real), str(path)]) == app.DONE
+    assert "bench_arm, simulated against bench_arm, virtual servos\n" in capsys.readouterr().out
 
 
 def test_lost_replies_are_reported_when_the_file_is_written(tmp_path, capsys):

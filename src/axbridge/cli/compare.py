@@ -28,6 +28,7 @@ from axbridge.recording.provenance import rig_of
 _WALKS = "a second --model or --beside is for walks, and not all of these are walks"
 _KINDS = {"sim": "simulated", "real": "real", "twin": "real", "imported": "imported"}
 _OTHER = "A recording, or a rig: see --rig. Default: the recorded goals."
+_MODEL = shared("--model", f"{MODELS}; for walks you can give two.", "--params")
 _OUT = shared("--out", "A page, or a picture; repeat for both.", "--html", metavar="FILE.html|FILE.png")
 
 
@@ -37,7 +38,7 @@ def compare(
     other: Annotated[Path | None, _OTHER, "SIM.mcap|RIG"] = None,
     *,
     rig: Annotated[str | None, "The recorded goals are simulated on it, to compare with."] = None,
-    model: Annotated[list[str] | None, f"{MODELS}; for walks you can give two."] = None,
+    model: Annotated[list[str] | None, _MODEL] = None,
     beside: Annotated[Path | None, "A third recording of a walk.", "THIRD.mcap"] = None,
     again: Path | None = None,
     engine: str | None = None,
@@ -162,4 +163,6 @@ def _labels(first: Recording, second: Recording) -> tuple[str, str]:
 def _kind(recording: Recording) -> str:
     rig = recording.metadata.get("rig") or {}
     name = rig.get("name") or recording.metadata.get("source") or recording.path.stem
-    return f"{name}, {_KINDS.get(str(recording.metadata.get('backend')), 'recorded')}"
+    kind = _KINDS.get(str(recording.metadata.get("backend")), "recorded")
+    served = kind == "real" and recording.metadata.get("servos") == "virtual"
+    return f"{name}, {'virtual servos' if served else kind}"

@@ -11,13 +11,13 @@ import typer
 
 from axbridge import Rig, samples
 from axbridge.cli.app import note
-from axbridge.cli.options import WRITES, named_mcap, verb
+from axbridge.cli.options import WRITES, verb
 from axbridge.cli.progress import progress
 from axbridge.config.model import to_toml
 from axbridge.errors import RecordingError, UsageError, plural
 from axbridge.export.bam import from_bam
 from axbridge.file_reading import refuse_other_kind
-from axbridge.files import write_whole
+from axbridge.files import named_mcap, write_whole
 from axbridge.recording.import_arms import import_arm_folder, import_dataset, is_arm_folder, is_dataset
 from axbridge.recording.import_logs import import_log, parse_columns
 from axbridge.recording.import_wizard import parse_goal

@@ -14,7 +14,7 @@ from typer.models import ParameterInfo
 
 from axbridge.cli.app import DONE, QUIET, app, emit_json, note
 from axbridge.errors import AxBridgeError, UnknownServo, UsageError, nearest
-from axbridge.files import check_new
+from axbridge.files import check_new, named_mcap
 
 if TYPE_CHECKING:
     from axbridge.config.rig import Rig
@@ -136,14 +136,6 @@ def one_of(what: str, *known: str) -> Callable[[str | None], str | None]:
         return name
 
     return check
-
-
-def named_mcap(path: Path | None) -> Path | None:
-    """Check that the name of a recording to write ends in .mcap or has no suffix."""
-    if path is not None and path.suffix not in ("", ".mcap"):
-        hint = f"name it {path.with_suffix('.mcap')}; `axbridge convert` makes a table of it"
-        raise UsageError(f"{path}: a recording is no {path.suffix} file", hint)
-    return path
 
 
 def check_needs(rig: str | None, **options: object) -> None:

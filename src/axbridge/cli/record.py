@@ -12,12 +12,12 @@ import typer
 
 from axbridge.cli.app import note
 from axbridge.cli.exit import early_end, interruptible
-from axbridge.cli.options import Result, RigOption, Where, check_known, named_mcap, opened, seconds, servo_of, verb
+from axbridge.cli.options import Result, RigOption, Where, check_known, opened, seconds, servo_of, verb
 from axbridge.cli.progress import progress
 from axbridge.comparison.comparison import following
 from axbridge.comparison.png import write_png
 from axbridge.errors import UsageError, plural
-from axbridge.files import check_new
+from axbridge.files import check_new, named_mcap
 from axbridge.motion.experiments import NAMES, PROTOCOL, Options, recorded
 from axbridge.recording.provenance import origin_in_words
 from axbridge.recording.stored import open_recording
@@ -38,7 +38,7 @@ def record(
     period: Annotated[float, "Of a sine."] = 4.0,
     low: Annotated[float, "Lowest frequency of a chirp, Hz."] = 0.1,
     high: Annotated[float, "Highest frequency of a chirp, Hz."] = 3.0,
-    duration: Annotated[float, "The motion, or each part of it."] = 1.5,
+    duration: Annotated[float, "The motion, or each part of it; a sine has at least two cycles."] = 1.5,
     duty: Annotated[list[float] | None, "Duty of the motor, 0..1; repeat."] = None,
     source: Annotated[Path | None, "Recording that replay repeats."] = None,
     tick: Annotated[str | None, "Control period: 10ms; default: the rig's.", "TIME"] = None,
@@ -103,7 +103,8 @@ def record(
             note(f"{lost}; look at plugs and supply, and for two servos with one id: axbridge doctor")
         if not json:
             saved = open_recording(path)
-            length = f"{saved.end - saved.start:.1f} s, {plural(done.steps, 'sample')} of each servo"
+            most = max(map(len, saved.values()), default=0)  # the file has no samples of the motion to the start
+            length = f"{saved.end - saved.start:.1f} s, {plural(most, 'sample')} of each servo"
             print(f"wrote {path}: {origin_in_words(done.origin)}, {length}", end="")
             print("" if done.whole else "; the robot stopped before the end, and the recording is whole up to there")
             print(f"next: axbridge compare {path} --rig {rig}")

@@ -255,6 +255,8 @@ def _mistakes(
     """Return one error for each value that pydantic refuses; it lists a value of several types once for each type."""
     mistakes: dict[str, ProfileError | RigError | MoveError] = {}
     for fault in failure.errors():
+        if fault["type"] == "too_short" and fault["input"]:
+            continue  # a list with wrong entries; only an empty one is too short
         where, cause = list(fault["loc"]), fault.get("ctx", {}).get("error")
         if isinstance(cause, Misfit):
             where, why, correction = [*where, *cause.key.split(".")], str(cause), cause.hint
@@ -265,7 +267,7 @@ def _mistakes(
                 where.pop()
         key = _by_name(table, where)
         mistakes.setdefault(key, error(path, key, why, correction))
-    return [mistakes[key] for key in mistakes if not any(other.startswith(f"{key}.") for other in mistakes)]
+    return list(mistakes.values())
 
 
 def _by_name(table: Any, where: Sequence[str | int]) -> str:

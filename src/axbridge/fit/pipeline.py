@@ -138,6 +138,7 @@ def identify(
     report("scanning the paper's grid" if by_grid else "searching", None)
     if by_grid:
         fit = paper_procedure(problem, seed)
+        fit = replace(fit, scores=beside_models(problem, fit.scores))
     elif friction == COMPARE:
         fit = compare_laws(prepared, fitting, budget=budget, where=where, report=report)
     else:
@@ -261,11 +262,8 @@ def judged(problem: Problem, solution: Solution, mapper: Mapper, report: Report)
         bounds, wanted = intervals.marginalise_constants(bounds, space, runs, point, constants, mapper)
     best = [item for item in solution.outcomes if item.searched] or solution.outcomes[:KEPT]
     row, *others = space.sets(np.array([point, *(outcome.point for outcome in best)]))
-    usual = packed(problem.rig.specs[problem.rig.servos[0].name].model, problem.rig)
-    simulated, *rest, start, own = predicted(np.array([row, *others, packed(problem.base, problem.rig), usual]), every)
-    scores = beside_others(problem, scores_of(problem, simulated, np.array(rest)))
-    others_too = zip(scores, scores_of(problem, start), scores_of(problem, own), strict=True)
-    scores = tuple(replace(score, start=first.mae, own=given.mae) for score, first, given in others_too)
+    simulated, *rest = predicted(np.array([row, *others]), every)
+    scores = beside_models(problem, scores_of(problem, simulated, np.array(rest)))
     return Fit.of(
         problem, space.unknowns, row, bounds, scores=scores, simulated=simulated,
         starts=tuple(sorted(outcome.loss for outcome in solution.outcomes)),
@@ -291,6 +289,14 @@ def _in_words(problem: Problem, space: Space, scores: Sequence[Score], wanted: i
         with_it, without = (np.mean([score.mae for score in several if score.held_out]) for several in (moved, scores))
         text += f" (tried: held-out error {with_it:.2f}° with it, {without:.2f}° without)"
     return f"{text}; to find out, record {constant.best_experiment}"
+
+
+def beside_models(problem: Problem, scores: Sequence[Score]) -> tuple[Score, ...]:
+    """Add the errors of the models that the verdict names: the start, the rig's own, and those of `beside_others`."""
+    own = problem.rig.specs[problem.rig.servos[0].name].model
+    simulated = predicted(np.array([packed(model, problem.rig) for model in (problem.base, own)]), problem.every)
+    compared = zip(beside_others(problem, scores), *(scores_of(problem, one) for one in simulated), strict=True)
+    return tuple(replace(score, start=first.mae, own=given.mae) for score, first, given in compared)
 
 
 def beside_others(problem: Problem, scores: Sequence[Score]) -> tuple[Score, ...]:

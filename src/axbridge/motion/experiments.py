@@ -16,7 +16,7 @@ from axbridge import minimum_jerk
 from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
 from axbridge.errors import BusError, UsageError, warn
-from axbridge.files import check_new
+from axbridge.files import check_new, named_mcap
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.recording import Recording, Segment, Track
 from axbridge.recording.robot_recorder import RobotRecorder, recording_of
@@ -178,7 +178,8 @@ class Options:
     period: float = 4.0  # of a sine
     low: float = 0.1  # frequencies of a chirp, Hz
     high: float = 3.0
-    duration: float = 1.5  # of a periodic motion, or of each segment of the others
+    # of a periodic motion, or of each segment of the others; a sine has at least two periods, sin t² 6 s
+    duration: float = 1.5
     duties: tuple[float, ...] = (0.2, 0.4, 0.6, 0.8, 1.0)  # of wheel mode and stall, 0..1
     source: Recording | None = None  # recording whose commands `replay` repeats
 
@@ -567,11 +568,12 @@ def record(
         force: Whether to replace an existing file.
 
     Raises:
-        UsageError: no such experiment or servo, an angle beyond its limits, or an existing file.
+        UsageError: no such experiment or servo, an angle beyond its limits, an existing file, or one that is no .mcap.
         RigError, ProfileError: the rig, or a file that it names, is wrong.
         BusError: a servo does not answer.
     """
     path = Path(out)
+    named_mcap(path)
     check_new(path, force=force)
     loaded = rig if isinstance(rig, Rig) else Rig.load(rig)
     recorded(loaded, experiment, path, options, backend=backend, port=port, servo=servo, tick_ms=tick_ms, seed=seed)
