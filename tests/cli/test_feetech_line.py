@@ -50,6 +50,18 @@ def test_an_eeprom_write_survives_power_off_and_the_lock_is_closed_again(line, o
     assert "choose from 1000000, 500000, 250000" in on_line("servo", "set-baud", 2, 400000, code=2)
 
 
+def test_128_in_torque_enable_makes_the_present_position_the_middle(line, on_line):
+    if line.profile == "scs0009":
+        assert "0..1" in on_line("servo", "write", 1, "torque_enable", 128, code=2)
+        return
+    on_line("servo", "write", 1, "homing_offset", 300)
+    assert on_line("servo", "read", 1, "present_position") != "present_position 2048\n"
+    assert "is the middle of its turn now" in on_line("servo", "write", 1, "torque_enable", 128)
+    assert (
+        on_line("servo", "read", 1, "present_position", "torque_enable") == "present_position 2048\ntorque_enable 0\n"
+    )
+
+
 def test_the_doctor_reports_faults_of_feetech_servos(tmp_path, said):
     rig = write_feetech_comb(tmp_path, 2, supply=12.0)
     text = rig.read_text(encoding="utf-8")

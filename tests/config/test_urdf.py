@@ -62,6 +62,15 @@ def test_invalid_urdfs_are_refused_by_name(tmp_path, arm, joint, message):
         read_tree(path, fixed_base=True)
 
 
+def test_a_urdf_without_links_and_a_loop_of_joints_are_refused_as_such(tmp_path):
+    with pytest.raises(RigError, match="it has no links"):
+        read_tree(written(tmp_path), fixed_base=True)
+    there, back = JOINT.format("j", "continuous", ""), JOINT.format("k", "continuous", "")
+    back = back.replace('"base"', '"b"').replace('"arm"', '"base"').replace('"b"', '"arm"')
+    with pytest.raises(RigError, match="its joints form a loop"):
+        read_tree(written(tmp_path, LINK.format("base"), LINK.format("arm"), there, back), fixed_base=True)
+
+
 SHAPES = """<material name="red"><color rgba="1 0 0 1"/></material><link name="a">
   <contact><lateral_friction value="0.8"/></contact>
   <collision><geometry><box size="1 2 3"/></geometry></collision>

@@ -13,6 +13,7 @@ import pytest
 
 import axbridge
 from axbridge.config.rig import Rig
+from axbridge.config.rig_check import check_rig
 from axbridge.errors import ControlWarning, FeetechError, HardwareError, RigError, ServoFault, UnsupportedOperation
 from axbridge.errors import ErrorFlag as AxError
 from axbridge.robot.backend import open_sim
@@ -184,6 +185,14 @@ def test_servos_of_two_makers_on_one_bus_are_refused(tmp_path):
     rig.write_text(rig.read_text().replace('name = "s2"', 'name = "s2"\nprofile = "sts3215"\nzero = 2048'))
     with pytest.raises(RigError, match="a Feetech servo cannot be on the bus of 's1', which is a Dynamixel"):
         axbridge.open(rig)
+
+
+@pytest.mark.parametrize("opener", [axbridge.open, lambda rig: check_rig(Rig.load(rig))])
+def test_id_253_of_protocol_1_is_refused_beside_servos_of_protocol_2(tmp_path, opener):
+    rig = tmp_path / "rig.toml"
+    rig.write_text('base = "head_gripper"\nname = "rig"\n[[servo]]\nname = "pan"\nid = 253\n')
+    with pytest.raises(RigError, match="253 cannot be the id of a servo of Protocol 1.0 on the bus of 'gripper'"):
+        opener(rig)
 
 
 def opened(rig, name, **registers):

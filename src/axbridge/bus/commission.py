@@ -11,11 +11,12 @@ from axbridge.bus.base import Bus
 from axbridge.bus.protocols.protocol import Protocol
 from axbridge.bus.retries import QUESTION
 from axbridge.config.profile import Area, FirmwareProfile, Register
-from axbridge.config.registers import Instruction
+from axbridge.config.registers import SET_MIDDLE, Instruction
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, Remedy, ServoFault, StatusError, UsageError
 
 _LOOKS, _REST = 3, 0.15  # READ attempts, and s between them, before a servo counts as answering PING only
 _BOOT_LOOKS = 10
+_NOISE = 10  # counts; a joint at rest differs less from the middle that was set
 MODEL_AND_FIRMWARE = struct.Struct("<HB")  # data of a PING's status packet in Protocol 2.0
 UNLOCK = "switch the supply of the servo off and on: nothing else ends the lock"
 
@@ -94,7 +95,14 @@ def restore_status_return_level(id: int, says: str = "", **options: Any) -> Reme
 
 
 def write_register(bus: Bus, id: int, profile: FirmwareProfile, name: str, value: int) -> int:
-    """Set one register if it differs, and verify it; return the EEPROM bytes sent (0: no write, or RAM)."""
+    """Set one register if it differs, and verify it; return the EEPROM bytes sent (0: no write, or RAM).
+
+    `SET_MIDDLE` in Torque Enable is verified by the position, because the servo keeps its torque as it is.
+
+    Raises:
+        ServoFault: the servo is locked, or did not take the value.
+        BusTimeout: the write was sent, and nothing confirms it.
+    """
     register = _writable(profile, name, value)
     if read_register(bus, id, register) == value:
         return 0
@@ -111,6 +119,11 @@ def write_register(bus: Bus, id: int, profile: FirmwareProfile, name: str, value
     except (BusTimeout, CorruptPacket) as error:
         if not falls_silent:  # at this level the servo answers no READ
             raise _unconfirmed(id, name, value) from error
+    if name == "torque_enable" and value == SET_MIDDLE:
+        register, middle = profile.register("present_position"), (profile.units.counts + 1) // 2
+        if abs(read_register(bus, id, register) - middle) > _NOISE:
+            raise ServoFault(id, flags, "let it rest, and try again", f"has not made its position {middle}")
+        return bus.eeprom_writes - before
     holder = value if name == "id" else id
     without_ack = value < protocol.full_level if name == "status_return_level" else id in bus.no_write_ack_ids
     bus.no_write_ack_ids = bus.no_write_ack_ids - {id} | ({holder} if without_ack else frozenset())

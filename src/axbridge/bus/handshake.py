@@ -16,17 +16,15 @@ from axbridge.bus.commission import (
     read_start,
     restore_status_return_level,
 )
-from axbridge.bus.protocols import v2
 from axbridge.bus.protocols.known import PROTOCOLS, SECOND
 from axbridge.bus.protocols.packet import byte_seconds
 from axbridge.bus.protocols.protocol import FIRST, Protocol
 from axbridge.bus.serial import SerialBus
 from axbridge.config import toml_tables
 from axbridge.config.profile import FOLDER, FirmwareProfile
-from axbridge.config.registers import FAMILIES, MOST_OFFSET, POSITION_MODES, DriveMode, OperatingMode
+from axbridge.config.registers import FAMILIES, MOST_OFFSET, NOT_BESIDE_2, POSITION_MODES, DriveMode, OperatingMode
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, HardwareError, ProfileError, Remedy
 
-_NOT_BESIDE_2 = v2.HEADER[2]  # id of Protocol 1.0 that is not possible on a line with Protocol 2.0
 UNREADABLE = frozenset({"missing", "collision", "status_level"})  # kinds of findings: the servo answers no READ
 _UNKNOWN = "name a profile of this model in a rig; to switch its motor off, cut the servo supply"
 _LOOKS, _MORE_LOOKS = 4, 16  # reads that distinguish noise from two servos with one id
@@ -100,7 +98,7 @@ def inspect(bus: Bus, servo: Expected, port: str = "") -> Iterator[Finding]:
     """Yield the findings about one servo; see `handshake`."""
     label, id_ = name_of(servo), servo.id
     look = Remedy("servo info", id_, port=port)
-    if id_ == _NOT_BESIDE_2 and SECOND in bus.protocols.values() and servo.protocol is not SECOND:
+    if id_ == NOT_BESIDE_2 and SECOND in bus.protocols.values() and servo.protocol is not SECOND:
         problem = "speaks Protocol 1.0, and each packet of 2.0 begins like one to this id"
         yield Finding(label, problem, Remedy("servo set-id", id_, "NEW", port=port), True, "id", id_)
     ping_has_model = servo.protocol.ping_length > 0

@@ -104,7 +104,7 @@ def _rig_of_urdf(name: Path, urdf: Path, profile: str | None, ids: list[int], on
     if urdf.is_file():
         refuse_other_kind(urdf, partial(RigError, urdf, ""), but="a URDF")
     if profile is None:
-        raise UsageError("the URDF does not say which servos move it", "add --profile; `axbridge list profiles`")
+        raise UsageError("the file does not say which servos move it", "add --profile; `axbridge list profiles`")
     kind = FirmwareProfile.load(profile)
     if Path(profile).is_file():
         profile = Path(os.path.relpath(profile, name)).as_posix()
@@ -116,7 +116,7 @@ def _rig_of_urdf(name: Path, urdf: Path, profile: str | None, ids: list[int], on
         ids = ids or [control.servos[joint.name].id for joint in joints]
     ids = ids or list(range(1, len(joints) + 1))
     if len(ids) != len(joints):
-        problem = f"{plural(len(joints), 'joint')} of {urdf.name} turn: {', '.join(joint.name for joint in joints)}"
+        problem = f"{plural(len(joints), 'joint')} of {urdf.name} can turn: {', '.join(joint.name for joint in joints)}"
         raise UsageError(problem, f"give {plural(len(joints), 'id')}, as 1-6 or 1,2,5, or leave --ids out")
     most = int(kind.register("max_voltage_limit").initial) * kind.units.voltage
     reach = math.floor(kind.units.counts / 2 * kind.units.position * 1000) / 1000

@@ -24,7 +24,7 @@ from axbridge.cli.exit import motors_after, stopping
 from axbridge.cli.options import Result, RigOption, servo_of, verb
 from axbridge.cli.progress import progress
 from axbridge.config.profile import FirmwareProfile, in_units
-from axbridge.config.registers import FAMILIES, Address, Instruction
+from axbridge.config.registers import FAMILIES, SET_MIDDLE, Address, Instruction
 from axbridge.errors import BusError, BusTimeout, ControlWarning, CorruptPacket, HardwareError, Remedy, UsageError
 from axbridge.units import nearest_baud
 
@@ -141,6 +141,8 @@ def write(
         if register in _MOVERS and read_register(bus, number, profile.register("torque_enable")):
             says = "the motor has power now and keeps it: {} takes it away"
             lines.append(Remedy("servo torque", number, "off", says=says, **line))
+    if (register, value) == ("torque_enable", SET_MIDDLE):
+        lines = [f"the present position of servo {number} is the middle of its turn now"]
     if (register, value) == ("status_return_level", 0):
         says = "it answers PING alone now: {} lets it answer again"
         lines.append(commission.restore_status_return_level(number, says, **line))

@@ -218,6 +218,8 @@ FAMILIES: Mapping[Version, Family] = {
 }
 UNITS: Mapping[str, Units] = {name: units for family in FAMILIES.values() for name, units in family.units.items()}
 EEPROM_END = int(Address.TORQUE_ENABLE)  # first RAM address of Protocol 1.0; see `FirmwareProfile.eeprom_end`
+NOT_BESIDE_2 = 253  # id of Protocol 1.0 that is not possible on a line with Protocol 2.0
+SET_MIDDLE = 128  # value of Torque Enable of STS servos: the present position becomes the middle, permanently
 CALIBRATION = 20  # address; four bytes for the position sensor, AX only
 TABLE_SIZE = 50  # bytes of the smallest control table
 PRESENT = struct.Struct("<HHHBB")  # from Present Position: position, speed, load, voltage, temperature

@@ -22,7 +22,7 @@ from pydantic import Field, model_validator
 from axbridge.config import toml_tables
 from axbridge.config.model import ServoModel, profile_of_model
 from axbridge.config.profile import FirmwareProfile
-from axbridge.config.registers import MOST_OFFSET
+from axbridge.config.registers import MOST_OFFSET, NOT_BESIDE_2
 from axbridge.config.rig_tables import (
     BridgeConfig,
     BusConfig,
@@ -355,6 +355,11 @@ class ServoSpec:
             why = f"a {profile.maker} servo cannot be on the bus of {first.name!r}, which is a {other.maker}"
             hint = "give it a [[bus]] of its own, with another adapter: each would take the other's packets for its own"
             raise self._error("bus", why, hint)
+        if servo.id == NOT_BESIDE_2 and profile.protocol == 1:
+            beside = (ServoSpec(rig, s) for s in rig.dynamixels if s.bus == servo.bus)
+            if second := next((spec.config.name for spec in beside if spec.load_profile().protocol == 2), None):
+                why = f"{servo.id} cannot be the id of a servo of Protocol 1.0 on the bus of {second!r}"
+                raise self._error("id", why, "choose another: packets of Protocol 2.0 begin like one to this id")
         for bus in rig.buses:
             if bus.name == servo.bus and profile.units.baud_register(bus.baud) is None:
                 why = f"an {profile.name} cannot talk at {bus.baud} baud"

@@ -132,6 +132,9 @@ def _tree(path: Path, root: ET.Element, kinematic: Collection[str], *, fixed_bas
         moving[child] = joint
         below.setdefault(above, []).append(child)
     bases = [name for name in links if name not in moving]
+    if not bases:
+        why = "its joints form a loop" if links else "it has no links"
+        raise RigError(path, "", why, "a URDF is a tree of links, which begins with one that has no parent")
     if len(bases) != 1:
         raise RigError(path, "", f"{len(bases)} links have no parent: {listed(bases, 10)}", "join them into one tree")
     order, parent = [bases[0]], [-1]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar
 
 from axbridge.config.profile import FirmwareProfile
+from axbridge.config.registers import SET_MIDDLE
 from axbridge.errors import FeetechError
 from axbridge.servo.columns import Command, Mode, State
 from axbridge.virtual.alarms import AlarmLimits, Alarms
@@ -18,7 +19,6 @@ from axbridge.virtual.firmware import Firmware, Written
 from axbridge.virtual.sensors import Count, Sensors
 
 _OVERLOAD, _OVERCURRENT = int(FeetechError.OVERLOAD), int(FeetechError.OVERCURRENT)
-_SET_MIDDLE = 128  # value of Torque Enable
 _MANY_TURNS = 0x10  # bit of Phase
 _BACKWARDS = 0x400  # bit of Goal Time, where Goal Time is a duty
 _MOST_DUTY = 0.97  # measured by BAM (feetech/actuator.py)
@@ -155,7 +155,7 @@ class FeetechFirmware(Firmware):
 
     def _switch(self, _: str, written: Written) -> None:
         table, value = self.table, written.values["torque_enable"]
-        if value == _SET_MIDDLE:
+        if value == SET_MIDDLE:
             table["torque_enable"] = written.before["torque_enable"]
             self._set_middle(written.time)
             return
