@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import sys
+import threading
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -424,4 +425,26 @@ def test_a_forked_child_cannot_drive_or_close_its_parents_robot(line, end):
         other.submit(robot._stepping.release).result()
         assert robot._connection._safety._guard.poll() is None
         assert line.powered == [1]
+    assert line.powered == []
+
+
+def test_a_robot_closes_while_the_interpreter_is_finalized_although_a_thread_holds_the_lock_of_ending(
+    line, monkeypatch
+):
+    held, closed = threading.Event(), threading.Event()
+
+    def hold():  # a daemon thread that is suspended for good at the interpreter's end; here for 5 s at most
+        with NETS.ending:
+            held.set()
+            closed.wait(5)
+
+    with driven(line) as robot:
+        thread = threading.Thread(target=hold)
+        thread.start()
+        held.wait()
+        monkeypatch.setattr(sys, "is_finalizing", lambda: True)  # as when a generator with a robot is deleted last
+        robot.close()
+        assert thread.is_alive()
+    closed.set()
+    thread.join()
     assert line.powered == []

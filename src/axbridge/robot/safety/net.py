@@ -23,7 +23,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -57,10 +57,18 @@ class Nets:
     def __init__(self) -> None:
         # Servos that neither net nor guard could switch off since the latest `add`; they may still be powered
         self.unconfirmed: list[str] = []
-        self.ending = threading.RLock()  # held by the thread that ends the program; others wait for it
+        self._ending = threading.RLock()
         self._nets: list[Safety] = []
         self._process = -1
         self._exits = Exits(self.leave_for_good, self._interrupt, lambda: self.turns)
+
+    @property
+    def ending(self) -> AbstractContextManager[object]:
+        """Return the lock of the thread that ends the program, for which others wait.
+
+        While the interpreter is finalized it locks nothing: a thread that holds it then never releases it.
+        """
+        return contextlib.nullcontext() if sys.is_finalizing() else self._ending
 
     @property
     def armed(self) -> tuple[Safety, ...]:
@@ -77,7 +85,7 @@ class Nets:
         if self._process != os.getpid():  # nets inherited by forking are the parent's
             self._nets.clear()
             self._process = os.getpid()
-            self.ending = threading.RLock()
+            self._ending = threading.RLock()
         self._nets.append(net)
         self.unconfirmed.clear()
         self._exits.install()
