@@ -164,6 +164,7 @@ def test_recorded_falls_and_steps_give_the_papers_constants(tmp_path):
         ((*COMPARE, "log.mcap", "--holdout", "text.mcap", "--out", "x.toml"), "no MCAP recording"),
         ((*COMPARE, "empty.mcap", "log.mcap", "--out", "x.toml"), "empty.mcap: holds no samples"),
         ((*COMPARE, "log.mcap", "knee.mcap", "--out", "x.toml"), "knee.mcap: is of servo knee, the rig's is "),
+        (("identify", "leg.mcap", "--rig", "leg", "--model", "ax12", "--out", "x.toml"), "2 servos, and none is chosen"),
         ((*COMPARE, "log.mcap", "--out", "x.toml"), "one recording does not separate friction laws"),
         ((*COMPARE, "log.mcap", "--holdout", "../here/log.mcap", "--out", "x.toml"), "every recording is held out"),
         ((*COMPARE, "log.mcap", "log.mcap", "--out", "text.mcap/x.toml"), "text.mcap/x.toml: cannot be written"),
@@ -200,6 +201,8 @@ def logged(tmp_path_factory):
     write_recording(replace(whole, tracks={}), folder / "empty.mcap")
     knee = replace(next(iter(whole.values())), name="knee")
     write_recording(replace(whole, tracks={"knee": knee}, metadata={"rig": {"name": "leg"}}), folder / "knee.mcap")
+    both = {"knee": knee, "hip_twist": replace(knee, name="hip_twist")}
+    write_recording(replace(whole, tracks=both, metadata={"rig": {"name": "leg"}}), folder / "leg.mcap")
     (name, track), *_ = whole.items()
     pendulum = {key: value for key, value in whole.metadata["pendulum"].items() if key != "vin"}
     dead = {name: replace(track, voltage=np.zeros(len(track)))}

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from axbridge.comparison.recorded_runs import packed, runs_of
+from axbridge.config.rig import Rig
 from axbridge.fit import Fit, identify
 from axbridge.fit.least_squares import polish
 from axbridge.fit.pipeline import scores_of
@@ -21,6 +22,7 @@ from tests.fit.test_identify import COUNT, RIG
 pytestmark = pytest.mark.slow
 
 VOLTS = 11.1
+SUPPLIED = RIG.with_buses(supply_voltage=VOLTS)
 
 
 def motion(name, goal, seconds, *, limp=False):
@@ -53,14 +55,14 @@ def good():
     ]
 
 
-def suspects_in(recordings):
+def suspects_in(recordings, rig=SUPPLIED, model="ax12"):
     """Return the suspects of a fit by least squares from the model's own constants, without a search."""
-    problem = prepare(recordings, RIG.with_buses(supply_voltage=VOLTS), "ax12")
+    problem = prepare(recordings, rig, model)
     space, runs = problem.space, problem.runs
     row = space.sets(polish(space, runs, space.point(space.base), rounds=12, step=COARSE)[None])[0]
     seen = rollouts(row[None], runs)[0]
     fit = Fit(
-        "ax12", "M1", space.unknowns, row, problem.base, scores_of(problem, seen), None, (), (), 0, runs, seen,
+        model, problem.friction, space.unknowns, row, problem.base, scores_of(problem, seen), None, (), (), 0, runs, seen,
         problem.rig,
     )  # fmt: skip
     return "\n".join((*sampling(recordings), *suspects_of(fit, recordings)))
@@ -73,7 +75,7 @@ def test_a_good_recording_has_no_suspects(good):
 @pytest.mark.ci
 def test_a_complete_fit_reports_suspects(good):
     fit = identify(
-        [changed(good[0], position=-good[0]["shoulder"].position)], RIG.with_buses(supply_voltage=VOLTS), "ax12",
+        [changed(good[0], position=-good[0]["shoulder"].position)], SUPPLIED, "ax12",
         starts=1, generations=4, richer=False, where=map,
     )  # fmt: skip
     assert fit.warnings[0].startswith("this looks like a mirrored angle")
@@ -92,6 +94,24 @@ def test_a_factor_that_explains_large_errors_is_named(good, column, factor, word
     text = suspects_in([changed(one, **{column: factor * getattr(one["shoulder"], column)}) for one in good])
     assert f"this looks like {words}" in text, text
     assert remedy in text
+
+
+def test_the_factor_is_found_although_the_fit_to_wrong_angles_ended_far_from_the_servo():
+    rig = Rig.load("xl330_pendulum")
+    row = packed(base_model(rig, "xl330"), rig)
+    row[[Param.ARMATURE, Param.COULOMB, Param.LOAD]] = [0.003, 0.02, 0.2]  # a servo unlike the model's start
+    time = np.arange(0, 6, 0.005)
+    track = Track.of(
+        "pendulum", time, command=1.2 * np.sin(0.2 * np.pi * time**2), position=np.zeros(len(time)), commanded=time,
+        torque_enabled=np.ones(len(time)), voltage=np.full(len(time), 7.4),
+    )  # fmt: skip
+    log = Recording(Path("log.mcap"), {"pendulum": track}, (), {}, describe(backend="imported"))
+    noise = np.random.default_rng(0).normal(0, math.radians(0.1), len(time))
+    seen = rollouts(row[None], runs_of([log], rig), 5e-4)[0] + noise
+    doubled = replace(log, tracks={"pendulum": replace(track, position=2.0 * seen)})
+    text = suspects_in([doubled], rig, "pendulum-servo")
+    assert "this looks like a scaled angle" in text, text
+    assert float(text.partition("positions are ")[2].split()[0]) == pytest.approx(2.0, rel=0.06)
 
 
 def test_random_errors_of_time_stamps_are_reported(good):

@@ -155,8 +155,10 @@ def only_track(recording: Recording, rig: Rig) -> Track:
     if not len(recording):
         raise RecordingError(recording.path, recording.flaw, "record it again")
     if len(recording) != 1:
-        hint = f"{_ITS_RIG}; to identify some of them, say which: --servo NAME"
-        raise RecordingError(recording.path, f"holds {len(recording)} servos, the rig has one", hint)
+        held, hint = f"holds {len(recording)} servos", "to identify some of them, say which: --servo NAME"
+        if len(rig.servos) > 1:
+            raise RecordingError(recording.path, f"{held}, and none is chosen", hint)
+        raise RecordingError(recording.path, f"{held}, the rig has one", f"{_ITS_RIG}; {hint}")
     track = next(iter(recording.values()))
     if recording.metadata.get("rig") and track.name != (name := servo_of(track.name, rig).name):
         raise RecordingError(recording.path, f"is of servo {track.name}, the rig's is {name}", _ITS_RIG)

@@ -86,13 +86,17 @@ def _fitted(
         off /= abs(guess[0]) if column == "position" else 1.0  # a factor of the angle multiplies the errors, too
         return np.where(np.abs(off) < 1e4, off, 1e4)  # NaN becomes 1e4, too
 
-    guesses = [np.append(start, np.clip(point, 0.01, 0.99) + 1.0) for start in starts for point in points]
-    begin = min(guesses, key=lambda guess: float(np.abs(errors(guess)).mean()))
-    low, high, wide = np.ones(len(begin)), np.full(len(begin), 2.0), np.full(len(begin), 0.005)
-    reach = 0.6 * begin[0] if len(starts) > 1 else 1e-6
-    low[0], high[0], wide[0] = begin[0] - reach, begin[0] + reach, near / 10
-    end = least_squares(errors, begin, bounds=(low, high), diff_step=wide, loss="soft_l1", max_nfev=20).x
-    return float(np.abs(errors(end)).mean()), float(end[0])
+    ends = []
+    for point in np.clip(points, 0.01, 0.99) + 1.0:  # the point with the smaller error need not end lower
+        begin = min(
+            (np.append(start, point) for start in starts), key=lambda guess: float(np.abs(errors(guess)).mean())
+        )
+        low, high, wide = np.ones(len(begin)), np.full(len(begin), 2.0), np.full(len(begin), 0.005)
+        reach = 0.6 * begin[0] if len(starts) > 1 else 1e-6
+        low[0], high[0], wide[0] = begin[0] - reach, begin[0] + reach, near / 10
+        end = least_squares(errors, begin, bounds=(low, high), diff_step=wide, loss="soft_l1", max_nfev=20).x
+        ends.append((float(np.abs(errors(end)).mean()), float(end[0])))
+    return min(ends)
 
 
 def _changed(runs: Runs, column: str, factor: float) -> Runs:
