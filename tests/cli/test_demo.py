@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from axbridge.config.rig import Rig
 from axbridge.recording.stored import open_recording
 from axbridge.testing import serve
 
@@ -70,6 +71,14 @@ def test_a_virtual_servo_that_is_silent_at_first_is_recorded_again(tmp_path, sai
     monkeypatch.setattr(demo_verb, "serve", partial(serve, faults=silent))
     assert "Steps agree to" in said("demo", "--rig", "pan_tilt", "--out", "here")
     assert open_recording(tmp_path / "here" / "virtual.mcap").complete
+
+
+def test_the_progress_of_the_demo_names_virtual_servos_as_such(tmp_path):
+    said = set()
+    with serve("bench_arm", timing="none") as bus:
+        where, rig = (tmp_path / "x.mcap", 10.0, bus.port), Rig.load("bench_arm")
+        demo_verb._record("shoulder", 0, rig, "real", *where, show=lambda words, share=None: said.add(words))
+    assert said >= {"virtual servos: step to 10° and fall, step", "virtual servos: step to 10° and fall, fall"}
 
 
 def test_a_robot_with_legs_walks_and_its_page_shows_its_knees(tmp_path, said):

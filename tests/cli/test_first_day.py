@@ -69,8 +69,10 @@ def test_ports_says_so_when_there_is_no_adapter_but_a_built_in_port(said, monkey
 
 
 @pytest.mark.parametrize("kind", ["rigs", "models", "profiles", "moves", "samples", "experiments", "faults"])
-def test_list_prints_the_same_number_of_entries_as_json(kind, said):
-    assert len(json.loads(said("list", kind, "--json"))["kinds"][kind]) == said("list", kind).count("\n") > 0
+def test_list_prints_each_entry_of_json_with_what_it_is(kind, said):
+    entries = json.loads(said("list", kind, "--json"))["kinds"][kind]
+    assert len(entries) == said("list", kind).count("\n") > 0
+    assert all(entries.values()), entries
 
 
 @pytest.mark.parametrize("out", ["step.html", "step.png"])

@@ -358,6 +358,23 @@ def test_goals_act_at_their_send_times_and_samples_have_their_own_times():
         assert went_out + latency <= start < went_out + latency + 1.3 * period, name
 
 
+@pytest.mark.parametrize("more", [1e-4, -1e-4, 0.0])
+def test_goals_that_are_hardly_more_than_some_steps_apart_are_simulated(more):
+    """A busy computer sends goals at any intervals, and none of them is a step too short for the simulator."""
+    stamps = np.cumsum([0.0, 0.0001, 0.02, 0.018 + more, 0.036 + more, 0.02, 0.005, 0.00505, 0.02, 0.02])
+    tracks = {
+        servo.name: Track.of(
+            servo.name, stamps - 0.0001, position=np.zeros(10), command=np.linspace(0.0, 0.2, 10),
+            torque_enabled=np.ones(10), commanded=stamps,
+        )
+        for servo in Rig.load("pan_tilt").servos
+    }  # fmt: skip
+    simulated = simulate(Recording(Path("busy.mcap"), tracks), "pan_tilt", "ax12")
+    for name, track in simulated.items():
+        np.testing.assert_array_equal(track.time, tracks[name].time)
+        assert track.position[-1] > 0.1, name
+
+
 def test_a_joint_whose_reading_is_beyond_its_stop_starts_at_the_stop():
     rig = Rig.load("bioloid").overridden({"world": {"fixed_base": True, "ground": False}})
     low, _ = rig.specs["left_knee"].stops

@@ -5,6 +5,7 @@ import pytest
 
 from axbridge.comparison.comparison import compare
 from axbridge.comparison.html import write_html
+from axbridge.comparison.page import Curve, Panel, figure_html, write_page
 from axbridge.recording.recording import Recording, Track
 from tests.comparison.test_report import strides
 from tests.support.browser import CHROMIUM, browsing
@@ -60,6 +61,18 @@ def test_all_quantities_are_drawn_and_the_page_fits_a_phone(tab):
         tab.wait_for("document.documentElement.scrollWidth <= innerWidth")
         cells = "[...document.querySelectorAll('td:first-child')]"
         assert tab.run(f"Math.max(...{cells}.map(cell => cell.clientHeight))") < 40
+
+
+@pytest.mark.parametrize("largest", [0.3, 0.45, 2.2, 4.0])
+def test_a_low_panel_has_more_than_one_number_on_its_axis(opened, tmp_path, largest):
+    time = np.linspace(0, 4, 200)
+    residual = Panel((Curve(time, largest * np.sin(time), "", "error"),), "time, s", "residual, °", share=0.7)
+    write_page(tmp_path / "page.html", "residual", [figure_html([residual], "one")])
+    tab = opened((tmp_path / "page.html").as_uri())
+    tab.wait_for(f"typeof drawn !== 'undefined' && {PLOTS}?.every(plot => {INKED})")
+    numbers = tab.run(f"{PLOTS}[0].axes[1]._values.filter(text => text)")
+    assert len(numbers) >= 2, numbers  # one alone tells no size
+    tab.call("Page.close")
 
 
 def test_a_click_on_a_worst_second_zooms_all_panels(tab):

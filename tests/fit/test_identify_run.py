@@ -1,4 +1,5 @@
 import hashlib
+import html
 import json
 import math
 import re
@@ -258,6 +259,7 @@ def test_residuals_are_measured_minus_simulated_as_on_the_live_page(fit, tmp_pat
     page = (tmp_path / "fit.html").read_text()
     assert page.count("residual, °") == len(traces) == 4
     assert "<figcaption>unseen: " in page
+    assert f"Verdict: {fit.verdict}" in html.unescape(page)  # on the page, too, that another model predicts better
 
 
 def test_the_verdict_names_each_model_that_predicts_better_than_the_fit(fit):

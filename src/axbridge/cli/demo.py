@@ -33,6 +33,7 @@ from axbridge.jit import COMPILED, LIGHTEN
 from axbridge.motion.experiments import step_and_fall
 from axbridge.motion.gait import Gait, can_walk
 from axbridge.motion.walking import WalkOutcome, walk
+from axbridge.recording.provenance import origin_in_words
 from axbridge.recording.robot_recorder import recording_of
 from axbridge.recording.sample_logs import load
 from axbridge.robot.open import open_robot
@@ -173,10 +174,10 @@ def _record(
         axbridge.open(rig, backend=backend, port=port, seed=seed) as robot,
         recording_of(robot, path, behind or rig, seed=seed, experiment="step and fall") as recorder,
     ):
-        side = "real" if backend == "real" else "simulated"
+        side = origin_in_words(robot.origin)
         step_and_fall(
             robot, servo, recorder, target=math.radians(angle),
-            progress=lambda part, share: show(f"{side} {part} to {angle:.0f}°", share),
+            progress=lambda part, share: show(f"{side}: step to {angle:.0f}° and fall, {part}", share),
         )  # fmt: skip
 
 

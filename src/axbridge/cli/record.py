@@ -38,7 +38,7 @@ def record(
     period: Annotated[float, "Of a sine."] = 4.0,
     low: Annotated[float, "Lowest frequency of a chirp, Hz."] = 0.1,
     high: Annotated[float, "Highest frequency of a chirp, Hz."] = 3.0,
-    duration: Annotated[float, "The motion, or each part of it; a sine has at least two cycles."] = 1.5,
+    duration: Annotated[float, "The motion, or each part of it; at least what `axbridge list experiments` says."] = 1.5,
     duty: Annotated[list[float] | None, "Duty of the motor, 0..1; repeat."] = None,
     source: Annotated[Path | None, "Recording that replay repeats."] = None,
     tick: Annotated[str | None, "Control period: 10ms; default: the rig's.", "TIME"] = None,

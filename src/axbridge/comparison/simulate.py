@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 _SAMPLED = ("position", "velocity", "load", "voltage", "torque")  # recorded columns of a simulated sample
 _TOGETHER = 0.25  # control periods: goals sent within this time count as sent at once
 _STEP = 0.018  # s: longest step; samples are read at its end, and `sample` reaches 50 ms back
+_SHORTEST = 3e-4  # s: events no further apart share a step; `Robot.step` refuses 0.2 ms and less
 _SAME = 1e-9  # s: times this close are equal
 _GET_UP = "get up"  # the segment of a recorded walk in which the robot is held
 
@@ -156,7 +157,7 @@ def _through_robot(recording: Recording, rig: Rig, model: str | None, seed: int)
                 gantry.put((begin - held.start) / (held.end - held.start))
             for name, track in tracks.items() if goals else ():
                 # until the first goal is sent, the joint holds its position
-                index = int(np.searchsorted(sent[name], begin + _SAME, side="right")) - 1
+                index = int(np.searchsorted(sent[name], begin + _SHORTEST, side="right")) - 1
                 goal = float(track.command[index]) if index >= 0 else started.get(name, math.nan)
                 enabled = bool(track.enabled[max(index, 0)]) and not math.isnan(goal) and begin >= track.time[0] - _SAME
                 if enabled != driven[name]:
@@ -207,14 +208,17 @@ def _time_slices(tracks: Iterable[Track], together: float, longest: float) -> li
     sampled = np.unique(np.concatenate([track.time for track in tracks]))
     moments = _moments(np.unique(np.concatenate([track.sent for track in tracks])), together)
     last = max(float(sampled[-1]), moments[-1]) + longest / 2
-    edges = [*moments, last] if moments[0] <= sampled[0] else [float(sampled[0]), *moments, last]
+    edges = [min(float(sampled[0]), moments[0])]
+    for moment in (*moments, last):
+        edges += [moment] if moment - edges[-1] > _SHORTEST else []
     slices = []
     for begin, end in pairwise(edges):
         goals, start = True, begin
         while start < end:
             first = np.searchsorted(sampled, start)
             early = float(sampled[first]) if first < len(sampled) else end
-            cut = min(end, max(early, start) + longest)
+            cut = max(early, start) + longest
+            cut = end if cut > end - _SHORTEST else cut
             slices.append((start, cut, goals))
             goals, start = False, cut
     return slices

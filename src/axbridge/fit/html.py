@@ -100,7 +100,7 @@ def write_page(fit: Fit, path: Path | str) -> None:
     fitted, held = fit.errors(held_out=False), fit.errors(held_out=True)
     lead = f"{plural(len(fitted), 'recording')} fitted: mean absolute error {np.mean(fitted):.2f}°"
     lead += f"; {len(held)} held out: {np.mean(held):.2f}°." if held else "."
-    parts = [f'<p class="headline">{escape(lead)}</p>']
+    parts = [f'<p class="headline">{escape(lead)}</p>', f'<p class="lead">Verdict: {escape(str(fit.verdict))}</p>']
     notes = (fit.condition, *([fit.laws.note] if fit.laws is not None and fit.laws.note else ()), *fit.warnings)
     parts += [f'<p class="note">{escape(note)}</p>' for note in notes]
     parts += [table_html(table) for table in (estimate_table(fit), score_table(fit))]

@@ -94,7 +94,7 @@ function draw(box) {
       axes: [
         last ? {...axisStyle, size: 24, label: panel.x, labelSize: 18, labelFont: "12px system-ui, sans-serif"}
           : {...axisStyle, size: 0, values: () => []},
-        {...axisStyle, size: 46},
+        {...axisStyle, size: 46, space: 18},
       ],
       series: [{}, ...panel.curves.map(curve => ({
         stroke: () => ink(curve.colour), fill: null, width: curve.width,
