@@ -236,6 +236,7 @@ class _Walker:
 
     def run(self, recorder: Recorder | None) -> WalkOutcome:
         """Run the segments ``get up``, ``stand``, ``walk`` and ``end``."""
+        self._switch_on()
         with ExitStack() as observers:
             if recorder is not None:
                 self._log = observers.enter_context(RobotRecorder(self._robot, recorder, cycle=self._where))
@@ -279,9 +280,19 @@ class _Walker:
     def _ticks(self, seconds: float) -> int:
         return math.ceil(seconds / self._period - 1e-9)
 
+    def _switch_on(self) -> None:
+        """Switch the motors on where the joints are, before the recording: the legs sink until the last motor is on."""
+        self._servos = self._robot.driven()
+        hold_up(self._robot.simulation, 0.0)
+        for servo in self._servos.values():
+            servo.set_available_torque(servo.max_torque * _WEAK)
+            servo.torque_on()
+        self._step("get up", 0.0)
+        self._watch.check()
+
     def _get_up(self) -> None:
         self._segment("get up")
-        robot, self._servos = self._robot, self._robot.driven()
+        robot = self._robot
         pose = {config.name: config.position for config in robot.rig.servos if config.name in robot}
         pose |= {self._names[joint]: angle for joint, angle in self._path.angles(0.0).items()}
         distance = max(abs(robot[name].position - angle) for name, angle in pose.items())
