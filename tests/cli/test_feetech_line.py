@@ -42,7 +42,7 @@ def test_a_scanned_rig_distinguishes_servos_of_one_number_by_voltage(tmp_path, p
 
 
 def test_an_eeprom_write_survives_power_off_and_the_lock_is_closed_again(line, on_line):
-    assert "p_gain is 20 (1 EEPROM bytes written)" in on_line("servo", "write", 1, "p_gain", 20)
+    assert "p_gain is 20 (1 EEPROM byte written)" in on_line("servo", "write", 1, "p_gain", 20)
     assert on_line("servo", "set-id", 1, 7) == "servo 1 is servo 7 now\n"
     assert on_line("servo", "read", 7, "id", "p_gain", "lock") == "id 7\np_gain 20\nlock 1\n"
     assert "talks at 500000 baud now" in on_line("servo", "set-baud", 7, 500000)

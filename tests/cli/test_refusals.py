@@ -109,7 +109,7 @@ REFUSED = [
     ("play nod.json --rig pan_tilt --pace 0", "pace of 0"),
     ("teach --rig pan_tilt --out a.json --duration -1", "--duration"),
     ("rig new mine --urdf arm.urdf", "add --profile"),
-    ("rig new mine --urdf arm.urdf --profile ax-12a --ids 1,2", "6 joints of arm.urdf turn"),
+    ("rig new mine --urdf arm.urdf --profile ax-12a --ids 1,2", "6 joints of arm.urdf can turn"),
     ("rig new mine --urdf arm.urdf --profile ax-12a --ids 1,2,3,4,5,5", "5 appears twice"),
 ]  # fmt: skip
 

@@ -671,7 +671,7 @@ def test_an_alarm_is_recorded_by_its_name_in_the_servo_family(tmp_path, flags, n
         alarm = BusEvent("fault", "shoulder", flags=flags)
         log._step(StepReport(20.0, 20.0, 0.0, {}, events=(alarm,)), robot.table)
 
-    (fault,) = recorded(tmp_path / "a.mcap", "bench_arm", act).events
+    fault, _statistics = recorded(tmp_path / "a.mcap", "bench_arm", act).events
     assert fault.data == {"servo": "shoulder", "flags": names}
 
 

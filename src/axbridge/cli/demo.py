@@ -115,7 +115,7 @@ def _demo_arm(
                         break
                 if lacking and port is None:
                     why = f"this computer was too busy: {lacking}, so no figure is right"
-                    raise BusError(why, f"{LIGHTEN}, and run it again")
+                    raise BusError(why, f"{LIGHTEN}, and run it again, with --force")
     with progress(f"starting the simulator, {published}") as show:
         record(loaded, "sim", files["sim"], SHOWN, show=show)
     real = open_recording(files[kind])

@@ -25,7 +25,16 @@ from axbridge.cli.options import Result, RigOption, servo_of, verb
 from axbridge.cli.progress import progress
 from axbridge.config.profile import FirmwareProfile, in_units
 from axbridge.config.registers import FAMILIES, SET_MIDDLE, Address, Instruction
-from axbridge.errors import BusError, BusTimeout, ControlWarning, CorruptPacket, HardwareError, Remedy, UsageError
+from axbridge.errors import (
+    BusError,
+    BusTimeout,
+    ControlWarning,
+    CorruptPacket,
+    HardwareError,
+    Remedy,
+    UsageError,
+    plural,
+)
 from axbridge.units import nearest_baud
 
 servo = group("servo", __doc__)
@@ -137,7 +146,7 @@ def write(
             write_blindly(bus, number, profile, register, value)
             profile, _ = _identify(bus, number)
         worn = write_register(bus, number, profile, register, value)
-        lines = [f"{register} is {value}" + (f" ({worn} EEPROM bytes written)" if worn else "")]
+        lines = [f"{register} is {value}" + (f" ({plural(worn, 'EEPROM byte')} written)" if worn else "")]
         if register in _MOVERS and read_register(bus, number, profile.register("torque_enable")):
             says = "the motor has power now and keeps it: {} takes it away"
             lines.append(Remedy("servo torque", number, "off", says=says, **line))

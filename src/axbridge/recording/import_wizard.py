@@ -245,7 +245,7 @@ def _commands(
     scale = Calibration(units, (top + 1) // 2, 1)
     counts, when = goal
     if counts is not None and counts > top:
-        raise UsageError(f"{counts} is beyond the range of a {export.profile.name}", f"goals go up to {top}")
+        raise UsageError(f"{counts} is beyond the range of an {export.profile.name}", f"goals go up to {top}")
     notes = []
     if counts is None:
         if np.ptp(position[-5:]) > _REST_COUNTS:

@@ -356,7 +356,9 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
             raise UsageError(f"a pose has positions by servo name, and {repr(pose)[:40]} has no names", hint)
         duration = checks.number(duration, "a duration")
         if not 0 < duration <= _LONGEST_GOTO:
-            raise UsageError(f"a way of {duration:g} s: 0 to {_LONGEST_GOTO:g} s can be had", "give seconds")
+            raise UsageError(
+                f"a duration of {duration:g} s is not possible", f"give up to {_LONGEST_GOTO:g} s, and more than 0"
+            )
         goals = {self[name].name: checks.number(goal, f"a goal of {name!r}") for name, goal in pose.items()}
         self.refuse_unknown_turns(goals)
         servos = self.driven()

@@ -145,6 +145,9 @@ class Events:
 class LivePage:
     """A robot's live page; a context manager that closes it. Made by `axbridge.view.attach.attach`."""
 
+    def __repr__(self) -> str:
+        return f"<LivePage of {self.robot!r} at {self.url}>"
+
     def __init__(self, robot: Robot, port: int | None, host: str) -> None:
         self.robot = robot
         self.message = "", 0, 0.0  # latest message, number of messages so far, and its time (monotonic)
