@@ -345,10 +345,12 @@ def test_an_open_recording_can_be_read_after_its_file_is_replaced(path):
 
 def test_ctrl_c_during_close_leaves_the_file_complete_and_unlocked(tmp_path, monkeypatch):
     recorder = Recorder(tmp_path / "a.mcap", {})
+    finished = recorder._thread.join
     monkeypatch.setattr(recorder._thread, "join", lambda: signal.raise_signal(signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
         recorder.close()
-    until(lambda: open_recording(tmp_path / "a.mcap").complete)
+    finished()
+    assert open_recording(tmp_path / "a.mcap").complete
     Recorder(tmp_path / "a.mcap", {}).close()
 
 
