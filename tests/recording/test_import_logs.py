@@ -154,6 +154,10 @@ HEAD = f"DYNAMIXEL Graph,2\nAX-12A,12\nItemCount,1\n{ITEM}\nTime[ms],Present Pos
         ("T\0\0\0x", "a binary file of no known kind"),
         ("servo,time_s,position_rad\na,0,1,\na,1,2,5\n", "line 3: has more cells than the header"),
         ("servo,time_s,position_rad\na,0,1\na,x,2\n", "line 3: time_s = 'x' is no number"),
+        (
+            "servo,time_s,position_rad\na,2026-01-02T10:00:00,1\n",
+            "is no number\nwrite dates and times of day as a number",
+        ),
         ("joint,position_deg\na,0\n", "has no column 'walk'"),
         ("walk,segment,t_s,joint,position_deg\n0,0,0,a,0\n", "has no column 'target_deg'"),
         ("servo,time_s,position_rad\na,0,1\na,1\na,2,1\n", "line 3: has 2 of 3 cells"),

@@ -325,7 +325,9 @@ class _Csv:
             return (float(text.replace(",", ".") if self._comma else text) - column.zero) * column.factor
         except ValueError as failure:
             why = f"line {self._line}: {column.header} = {text!r} is no number"
-            raise RecordingError(self._path, why, "correct or remove that line") from failure
+            dated = re.search(r"\d:\d\d", text) is not None
+            hint = "write dates and times of day as a number of s" if dated else "correct or remove that line"
+            raise RecordingError(self._path, why, hint) from failure
 
 
 def _line_of(lines: array[int]) -> Callable[[int], str]:
