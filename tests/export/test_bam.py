@@ -94,7 +94,7 @@ def test_gear_loss_becomes_resistance_and_left_out_parts_are_reported(latency_ms
         ({"model": "m9"}, "no friction law"),
         ({"actuator": "erob80_50"}, "in BAM's code"),
         ({"kt": None}, "kt: missing, or no number"),
-        ({"R": -1.0}, "out of range"),
+        ({"R": -1.0}, "R: -1.0: should be greater than 0"),
     ],
 )
 def test_an_unusable_file_is_refused_with_the_reason(published, change, words, capsys):

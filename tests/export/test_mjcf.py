@@ -11,6 +11,7 @@ import pytest
 from axbridge.cli.app import run
 from axbridge.config.rig import Rig
 from axbridge.export.mjcf import LIMP_GROUP, left_out, to_mjcf
+from tests.config.test_mesh import stl, text_stl
 
 mujoco = pytest.importorskip("mujoco")
 from benchmarks.export_mujoco import differences  # noqa: E402
@@ -106,3 +107,20 @@ def test_stops_and_goals_are_those_of_the_rig():
         assert low >= servo.min_position - 1e-9
         assert high <= servo.max_position + 1e-9
         assert math.isclose(model.joint(servo.joint).range[1], servo.max_stop, abs_tol=1e-6) or servo.max_stop == 0
+
+
+@pytest.mark.parametrize("address", ["package://arm/meshes/", "file://{folder}/meshes/"])
+def test_a_mesh_is_found_by_its_address_and_one_that_mujoco_cannot_read_is_named(tmp_path, capsys, address):
+    folder = tmp_path / "arm"
+    (folder / "meshes").mkdir(parents=True)
+    for name, content in (("box.stl", stl()), ("text.stl", text_stl())):
+        (folder / "meshes" / name).write_bytes(content)
+        mesh = f'<visual><geometry><mesh filename="{address.format(folder=folder)}{name}"/></geometry></visual>'
+        urdf = Rig.load("bench_arm").urdf_text().replace("</link>", f"{mesh}</link>")
+        (folder / f"{name}.urdf").write_text(urdf)
+        world = f'[world]\nurdf = "{name}.urdf"\n'
+        (folder / f"{name}.toml").write_text(f'base = "bench_arm"\nname = "arm"\n{world}')
+    assert loaded(Rig.load(folder / "box.stl.toml"))[0].nmesh > 0
+    assert run(["export", "mujoco", str(folder / "text.stl.toml"), "--out", str(tmp_path / "x.xml")]) == 2
+    assert "text.stl" in capsys.readouterr().err
+    assert not (tmp_path / "x.xml").exists()

@@ -173,6 +173,8 @@ def test_recorded_falls_and_steps_give_the_papers_constants(tmp_path):
         ((*COMPARE[:-1], "M7", "log.mcap", "--out", "x.toml"), "no friction law 'M7'"),
         ((*PENDULUM, "ax12", "log.mcap", "--fail-if", "mae", "--out", "x.toml"), "is no condition"),
         ((*PENDULUM, "ax12", "log.mcap", "--budget", "soon", "--out", "x.toml"), "is no time"),
+        ((*FIT, "log.mcap", "./log.mcap", "--out", "x.toml"), "log.mcap is given twice"),
+        ((*FIT, "log.mcap", "--holdout", "copy.mcap", "--out", "x.toml"), "copy.mcap is a copy of log.mcap"),
         ((*FIT, "log.mcap", "--out", "./log.mcap"), "both read and to be written"),
         ((*FIT, "log.mcap", "--holdout", "empty.mcap", "--out", "x.toml", "--html", "empty.mcap"), "both read"),
         ((*FIT, "log.mcap", "--out", "x.toml", "--html", "./x.toml"), "two files are to be written to x.toml"),
@@ -196,6 +198,7 @@ def test_invalid_input_gives_an_error_of_one_or_two_lines(tmp_path, logged, monk
 def logged(tmp_path_factory):
     folder = tmp_path_factory.mktemp("logged")
     assert run("import", LOG, "log.mcap", cwd=folder).returncode == 0
+    shutil.copy(folder / "log.mcap", folder / "copy.mcap")
     (folder / "text.mcap").write_text("hello")
     (folder / "log.csv").write_text("mine")
     whole = open_recording(folder / "log.mcap")

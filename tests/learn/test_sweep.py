@@ -19,9 +19,21 @@ import_module("axbridge.cli.sweep")
 def test_axes_are_lists_and_ranges():
     axes = parse_axes(["friction=0.02,0.05", "latency=0:40:3", "seed=0:2:3,7"])
     assert axes == {"friction": (0.02, 0.05), "latency": (0.0, 20.0, 40.0), "seed": (0.0, 1.0, 2.0, 7.0)}
-    for wrong in ("frictoin=1", "friction", "friction=x", "friction=0:1:0", "seed=-1", "seed=0.5", "seed=nan"):
+    for wrong in (
+        "frictoin=1",
+        "friction",
+        "friction=x",
+        "friction=0:1:0",
+        "seed=-1",
+        "seed=0.5",
+        "seed=nan",
+        "friction=nan",
+    ):
         with pytest.raises(UsageError, match="did you mean 'friction'" if wrong == "frictoin=1" else wrong):
             parse_axes([wrong])
+    for many in (["latency=0:40:100000000"], ["latency=0:40:1000", "friction=0:1:1000"]):
+        with pytest.raises(UsageError, match="more than 100000 robots"):
+            parse_axes(many)
 
 
 @pytest.mark.ci

@@ -75,13 +75,17 @@ def test_lost_replies_are_reported_when_the_file_is_written(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("name", "number", "status"), [("sine", signal.SIGINT, 130), ("duty", signal.SIGTERM, 143)], ids=["sine", "wheel"]
+    ("experiment", "number", "status"),
+    [(("sine",), signal.SIGINT, 130), (("duty", "--duty", "0.1"), signal.SIGTERM, 143)],
+    ids=["sine", "wheel"],
 )
-def test_an_interrupted_experiment_leaves_a_limp_joint_and_reports_the_recorded_part(tmp_path, name, number, status):
+def test_an_interrupted_experiment_leaves_a_limp_joint_and_reports_the_recorded_part(
+    tmp_path, experiment, number, status
+):
     path = tmp_path / "ended.mcap"
     with serving("bench_arm") as port:
         on_bus = ("--rig", "bench_arm", "--backend", "real", "--port", port)
-        process = start("record", name, *on_bus, "--duration", "60", "--duty", "0.1", "--out", path)
+        process = start("record", *experiment, *on_bus, "--duration", "60", "--out", path)
         until(lambda: has_grown(path))
         process.send_signal(number)
         _, output = process.communicate(timeout=30)
@@ -93,6 +97,27 @@ def test_an_interrupted_experiment_leaves_a_limp_joint_and_reports_the_recorded_
     recording = open_recording(path)
     assert (recording.complete, recording.events[-1].name) == (True, "aborted")
     assert len(recording["shoulder"]) > 10
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("step bench_arm --duty 0.1", "step makes no use of --duty"),
+        ("sine bench_arm --speed 10", "sine makes no use of --speed"),
+        ("protocol bench_arm --angle 20", "protocol makes no use of --angle"),
+        ("sine bench_arm --period 0.01", "100 Hz is too fast for a control period of 20 ms"),
+        ("chirp bench_arm --high 60 --tick 10ms", "60 Hz is too fast for a control period of 10 ms"),
+        ("sin-time-square bench_arm --duration 60", "19.0986 Hz is too fast"),
+        ("duty so101 --servo elbow_flex", "elbow_flex goes from -97° to 97°, and a wheel turns round"),
+        ("torque-speed pan_tilt", "pan goes from -115° to 115°"),
+        ("step bench_arm --tick 1000ms", "it is less than 1 s\n"),
+    ],
+)
+def test_an_experiment_refuses_what_it_cannot_do_before_it_moves(tmp_path, capsys, arguments, message):
+    path = tmp_path / "x.mcap"
+    assert app.run(["record", *arguments.split(), "--out", str(path)]) == app.MISUSE
+    assert message in capsys.readouterr().err
+    assert not path.exists()
 
 
 def test_a_recording_names_its_rig_and_the_versions_of_packages(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +18,8 @@ from axbridge.fit.pipeline import CONDITIONS, check
 from axbridge.fit.pipeline import identify as fit_to
 from axbridge.fit.result import Fit, summary, write_params
 from axbridge.jit import COMPILED
+from axbridge.recording.provenance import origin_of
+from axbridge.recording.recording import Recording
 
 _BEGIN = "To begin with: a model of the servo's law (`axbridge list models`), a file, or pendulum-servo."
 _BAR = "A balanced bar (mass, length, width), or inertia:KGM2; repeat."
@@ -59,11 +62,14 @@ def identify(
     robot = Rig.load(rig)
     names = [servo_of(robot, name).name for name in servo or ()]
     with progress("reading") as show:
+        fitted = [opened(path) for path in recordings if path.resolve() not in kept]
+        held_out, repeats = ([opened(path) for path in paths or ()] for paths in (holdout, again))
+        _check_different([*fitted, *held_out, *repeats])
         fit = fit_to(
-            [opened(path) for path in recordings if path.resolve() not in kept], robot, model,
+            fitted, robot, model,
             method=method, friction=friction, servo=names or None, loads=load or (), starts=starts,
-            held_out=[opened(path) for path in holdout or ()], free=free or (), seed=seed, report=show,
-            again=[opened(path) for path in again or ()], budget=seconds(budget), where=executor, prove=prove,
+            held_out=held_out, free=free or (), seed=seed, report=show,
+            again=repeats, budget=seconds(budget), where=executor, prove=prove,
             before=None if json else lambda lines: note(*lines, kind="before"),
         )  # fmt: skip
     failed = [failure for condition in fail_if or () for failure in check(fit, condition)]
@@ -86,6 +92,16 @@ def identify(
         print(line)
     note(*failed, kind="failed")
     return FAILED_CHECK if failed else DONE
+
+
+def _check_different(recordings: Sequence[Recording]) -> None:
+    """Raise UsageError if two files are equal: the same samples twice narrow the intervals, or test nothing."""
+    seen: dict[str, Path] = {}
+    for path in (recording.path for recording in recordings):
+        first = seen.setdefault(origin_of(path)["source_sha256"], path)
+        if first is not path:
+            what = "is given twice" if first.resolve() == path.resolve() else f"is a copy of {first}"
+            raise UsageError(f"{path} {what}", "give each recording once")
 
 
 def _in_words(fit: Fit) -> list[str]:

@@ -23,6 +23,16 @@ from axbridge.recording.provenance import origin_in_words
 from axbridge.recording.stored import open_recording
 
 _ANGLE = typer.Option("--angle", "--amplitude", help="Of steps and falls (repeat), or to each side, degrees.")
+_TAKES = {  # options by experiment
+    **dict.fromkeys(("fall", "lift-and-drop", "sin-time-square"), ("angle", "duration")),
+    "step": ("angle", "speed", "duration"),
+    "sine": ("angle", "period", "duration"),
+    "chirp": ("angle", "low", "high", "duration"),
+    **dict.fromkeys(("duty", "torque-speed"), ("duty", "duration")),
+    "stall": ("angle", "duty", "duration"),
+    "replay": ("source",),
+    "protocol": (),
+}
 
 
 @verb("step --rig bench_arm --angle 45 --out step.mcap")
@@ -52,15 +62,22 @@ def record(
     First the servo goes gently, at 60°/s or slower, to where the experiment begins; then it moves at full speed.
     """
     check_known("experiment", [*NAMES, "protocol"], experiment)
+    chosen = Options()
+    figures = {"speed": speed, "period": period, "low": low, "high": high, "duration": duration}
+    given = [name for name, value in figures.items() if value != getattr(chosen, name)]
+    given += [name for name, value in (("angle", angle), ("duty", duty), ("source", source)) if value]
+    if unused := [name for name in given if name not in _TAKES[experiment]]:
+        takes = ", ".join(f"--{option}" for option in _TAKES[experiment]) or "no option of an experiment"
+        raise UsageError(f"{experiment} makes no use of --{unused[0]}", f"leave it out; {experiment} takes {takes}")
     period_ms = None if tick is None else 1e3 * seconds(tick)
-    if period_ms is not None and period_ms >= 1000:
-        raise UsageError(f"--tick {tick} is too long", f"write --tick {period_ms / 1e3:g}ms if you mean milliseconds")
+    if tick is not None and period_ms is not None and period_ms >= 1000:
+        meant = "" if tick.endswith("s") else f"; write --tick {tick}ms if you mean milliseconds"
+        raise UsageError(f"--tick {tick} is too long", f"it is less than 1 s{meant}")
     loaded, backend, port = where.rig(rig), where.chosen, where.port
     servo = servo and servo_of(loaded, servo).name
     served = port is not None and Path(port).resolve().parent == Path("/dev/pts")
     if loaded.comes_along and loaded.name == "bench_arm" and backend != "sim" and not (dry_run or served):
         note("rig bench_arm swings a bar; a servo that carries nothing is rig bare_horn")
-    chosen = Options()
     options = Options(
         angles=tuple(math.radians(value) for value in angle) if angle else chosen.angles,
         amplitude=math.radians(angle[0]) if angle else None,

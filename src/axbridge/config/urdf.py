@@ -274,8 +274,8 @@ def with_checked_meshes(
                         with _collected(mistakes):
                             understood = read_mesh(file)
                             _check_unit(path, link.get("name", ""), mesh, understood)
-                            if keep is not None:
-                                mesh.set("filename", str(keep(understood)))
+                            if keep is not None or "://" in mesh.get("filename", ""):
+                                mesh.set("filename", str(file.resolve() if keep is None else keep(understood)))
                                 changed = True
         if mistakes:
             raise RigError.of(path, mistakes)

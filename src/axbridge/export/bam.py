@@ -13,6 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from axbridge.config.model import ServoModel
 from axbridge.config.registers import UNITS
 from axbridge.errors import ProfileError, UnsupportedOperation
@@ -82,9 +84,13 @@ def _model(path: Path, document: Any) -> ServoModel:
         tables[table][constant] = _number(path, document, key)
     try:
         return ServoModel.model_validate(tables)
-    except ValueError as failure:
-        first = str(failure).splitlines()
-        raise ProfileError(path, "", " ".join(first[1:3]), "a number in it is out of range") from failure
+    except ValidationError as failure:
+        own = {constant: key for key, constant in _keys(law).items()}
+        own |= {"sensor.angle_offset": "q_offset", "sensor.latency_ms": "command_delay"}
+        first = failure.errors()[0]
+        constant = ".".join(map(str, first["loc"]))
+        why = f"{first['input']}: {first['msg'].removeprefix('Input ')}"
+        raise ProfileError(path, own.get(constant, constant), why, "correct it") from failure
 
 
 def to_bam(model: ServoModel, kind: str) -> tuple[dict[str, Any], list[str]]:

@@ -8,7 +8,8 @@ voltage; the gains below subtract it again.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -73,7 +74,8 @@ def to_mjcf(rig: Rig, note: str = "") -> str:
         joint.solimp_friction = _HARD
     for servo in rig.dynamixels:
         _drive(mujoco, spec, rig.specs[servo.name])
-    spec.compile()
+    with _understood(rig):
+        spec.compile()
     start = dict(zip((facts.name for facts in arrangement.joints), arrangement.start, strict=True))
     _start(spec, start, rig.dynamixels, None if scene.fixed_base else scene.base_height)
     spec.compile()
@@ -117,8 +119,15 @@ def _read(mujoco: Any, rig: Rig, text: str) -> Any:
     ET.SubElement(ET.SubElement(root, "mujoco"), "compiler", settings)
     for inertia in root.iter("inertia"):  # MuJoCo needs all six moments
         inertia.attrib.update({key: inertia.get(key, "0") for key in ("ixy", "ixz", "iyz")})
-    try:
+    with _understood(rig):
         return mujoco.MjSpec.from_string(ET.tostring(root, encoding="unicode"))
+
+
+@contextmanager
+def _understood(rig: Rig) -> Iterator[None]:
+    """Raise MuJoCo's errors as UnsupportedOperation."""
+    try:
+        yield
     except ValueError as failure:
         first = str(failure).splitlines()[0]
         raise UnsupportedOperation(f"MuJoCo cannot read {rig.urdf_path()}: {first}", "see its message") from failure

@@ -37,6 +37,7 @@ _UNITS = {  # ASCII, for the headers of tables
 _STEP, _FALL = math.radians(45), math.radians(90)
 _SECONDS = 1.5
 _SAMPLE = 5.0  # ms
+_MOST = 100_000  # robots of a sweep
 _FORM = "write NAME=VALUE,VALUE,… or NAME=FROM:TO:COUNT, each with its own --over"
 
 Figures = dict[str, float]
@@ -56,7 +57,7 @@ def parse_axes(items: Sequence[str]) -> dict[str, tuple[float, ...]]:
             values = tuple(value for word in text.split(",") for value in _numbers(*word.split(":")))
         except (TypeError, ValueError) as failure:
             raise UsageError(f"{item!r} is no axis", _FORM) from failure
-        if not values:
+        if not values or not all(map(math.isfinite, values)):
             raise UsageError(f"{item!r} is no axis", _FORM)
         if name in axes:
             raise UsageError(f"{name} is given twice", "give all its values in one list")
@@ -64,11 +65,17 @@ def parse_axes(items: Sequence[str]) -> dict[str, tuple[float, ...]]:
         if name == "seed" and not all(value >= 0 and value.is_integer() for value in values):
             raise UsageError(f"{item!r}: a seed is a whole number, at least 0", "write seed=0,1,2")
         axes[name] = values
+    if math.prod(map(len, axes.values())) > _MOST:
+        raise UsageError(f"more than {_MOST} robots are too many for a sweep", "give fewer values")
     return axes
 
 
 def _numbers(first: str, last: str | None = None, count: str = "") -> list[float]:
-    return [float(first)] if last is None else np.linspace(float(first), float(last), int(count)).tolist()
+    if last is None:
+        return [float(first)]
+    # one too many is enough to be refused
+    values: list[float] = np.linspace(float(first), float(last), min(int(count), _MOST + 1)).tolist()
+    return values
 
 
 def header(name: str) -> str:

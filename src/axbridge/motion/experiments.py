@@ -32,6 +32,9 @@ _NEAR = math.radians(1.0)  # a joint this close to the start position is not mov
 EEPROM_PAUSE_MS = 60.0  # a servo that changes to wheel mode writes its EEPROM and does not answer meanwhile
 _TOO_LONG = 1.25  # ticks: a longer cycle is refused; below it, delays are reported
 _AMPLITUDE = 60.0  # degrees, of periodic motions
+_FREE = math.radians(280)  # a smaller range of a joint is not that of a servo alone (an AX has 300°)
+_SQUARE = 6.0  # s: shortest sin t²
+_GOALS = 4  # fewest goals in a cycle of a periodic motion
 _PAUSE = 50.0  # ms: a step with a larger delay means that the program stood still
 
 Progress = Callable[[str, float], None]  # gets the present activity, and its finished share, 0..1
@@ -61,6 +64,15 @@ def _check_reach(servo: Servo, angles: Sequence[float]) -> None:
             limits = f"{math.degrees(low):.0f}° to {math.degrees(high):.0f}°"
             why = f"{math.degrees(angle):.0f}° is beyond the limits of {servo.name}: {limits}"
             raise UsageError(why, "choose smaller angles, or widen min_position and max_position in the rig")
+
+
+def _check_free(robot: Robot, servo: Servo) -> None:
+    """Raise UsageError for a joint that its rig limits to a part of a turn: as a wheel it would hit its stops."""
+    low, high = robot.rig.specs[servo.name].stops
+    low, high = max(low, servo.min_position), min(high, servo.max_position)
+    if high - low < _FREE:
+        why = f"{servo.name} goes from {math.degrees(low):.0f}° to {math.degrees(high):.0f}°, and a wheel turns round"
+        raise UsageError(why, "take a servo that turns freely, with a rig that says so, as bare_horn")
 
 
 class ExperimentRun:
@@ -215,6 +227,8 @@ def check(name: str, robot: Robot, servo: str | None = None, options: Options | 
     chosen = servo or next(iter(robot))
     experiment = EXPERIMENTS[name]
     _check_reach(robot[chosen], experiment.angles(options, robot[chosen]))
+    if experiment.registers is _WHEEL:
+        _check_free(robot, robot[chosen])
     for register in experiment.registers:
         robot[chosen].read(register)
     return (chosen,)
@@ -508,7 +522,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     ),
     "chirp": Experiment(_swing("chirp", "chirp", _chirp_seconds, _chirp_phase), _both_ways),
     "sin-time-square": Experiment(
-        _swing("sin t²", "sine", lambda o: max(o.duration, 6.0), lambda _o, t: t * t), _both_ways
+        _swing("sin t²", "sine", lambda o: max(o.duration, _SQUARE), lambda _o, t: t * t), _both_ways
     ),
     "lift-and-drop": Experiment(_lift_and_drop, _angles),
     "duty": Experiment(_duty, lambda _options, _servo: (), _WHEEL),
@@ -597,12 +611,23 @@ def recorded(
     if tick_ms is not None:
         _check_positive("tick", tick_ms, "ms")
     period = rig.robot.basic_time_step_ms if tick_ms is None else tick_ms
+    _check_frequency(experiment, options or Options(), period)
     with open_robot(rig, backend, port=port, seed=seed) as robot:
         check(experiment, robot, servo, options)
         _check_tick(robot, period)
         with recording_of(robot, path, rig, seed=seed, experiment=experiment, tick_ms=period) as recorder:
             done = conduct(experiment, robot, servo, recorder, options, tick_ms=period, progress=progress)
     return done
+
+
+def _check_frequency(experiment: str, options: Options, tick: float) -> None:
+    """Raise UsageError for a periodic motion too fast for the control period: its goals would be those of another."""
+    fastest = {"sine": 1 / options.period, "chirp": max(options.low, options.high)}  # Hz
+    fastest["sin-time-square"] = max(options.duration, _SQUARE) / math.pi
+    most = 1e3 / (_GOALS * tick)
+    if (hertz := fastest.get(experiment, 0.0)) > most:
+        why = f"{hertz:g} Hz is too fast for a control period of {tick:g} ms, which gives few goals a cycle"
+        raise UsageError(why, f"choose {most:g} Hz or less, or a shorter --tick")
 
 
 def _check_tick(robot: Robot, tick: float) -> None:

@@ -36,6 +36,14 @@ UNIT_FACTORS = {
 }  # fmt: skip
 COUNTS = "counts"
 ANGLES = "rad", "deg", COUNTS
+_KINDS = ANGLES, ("rad/s", "deg/s", "rpm"), ("s", "ms", "us", "ns"), ("V", "mV"), ("%",)  # of units
+_UNITS_OF = {  # by field; the others have numbers alone
+    **dict.fromkeys(("position", "command", "true_position"), _KINDS[0]),
+    **dict.fromkeys(("velocity", "speed_limit"), _KINDS[1]),
+    **dict.fromkeys(("time", "commanded"), _KINDS[2]),
+    "voltage": _KINDS[3],
+    **dict.fromkeys(("load", "duty", "torque_limit", "torque_enabled"), _KINDS[4]),
+}
 _FIRST_CHARACTERS = 1000  # of a file, from which its format is recognised
 _JSON_OR_CSV = "give a JSON or CSV log"
 _BETWEEN = 0.1  # s between two segments, whose clocks start at 0
@@ -156,11 +164,15 @@ def parse_columns(items: Sequence[str], unit: str | None = None, profile: str = 
             raise UsageError(f"{item!r} is no column", "write FIELD=HEADER or FIELD=HEADER:UNIT, e.g. position=pos:deg")
         if name not in fields:
             raise UsageError(f"{name!r} is no field of a recording", f"fields: {', '.join(fields)}")
-        angle = name in {"position", "command"}
+        if name in columns:
+            raise UsageError(f"two columns are to be {name}", f"leave one --column {name}=… out")
+        angle = name in {"position", "command", "true_position"}
         if angle and not of:
             of = unit or "rad"
-        if of == COUNTS and not angle:
-            raise UsageError(f"{name} is not counted as angles are", f"units: {', '.join(filter(None, UNIT_FACTORS))}")
+        own = _UNITS_OF.get(name, ())
+        if any(of in kind for kind in _KINDS) and of not in own:
+            hint = f"units: {', '.join(own)}, or a factor" if own else "give a factor, or no unit"
+            raise UsageError(f"{of!r} is no unit of {name}", hint)
         if of == COUNTS:
             units = FirmwareProfile.load(profile).units
             columns[name] = Column(header, units.position, units.middle)
@@ -313,7 +325,9 @@ class _Csv:
             return (float(text.replace(",", ".") if self._comma else text) - column.zero) * column.factor
         except ValueError as failure:
             why = f"line {self._line}: {column.header} = {text!r} is no number"
-            raise RecordingError(self._path, why, "correct or remove that line") from failure
+            dated = re.search(r"\d:\d\d", text) is not None
+            hint = "write dates and times of day as a number of s" if dated else "correct or remove that line"
+            raise RecordingError(self._path, why, hint) from failure
 
 
 def _line_of(lines: array[int]) -> Callable[[int], str]:
