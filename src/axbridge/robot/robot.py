@@ -362,7 +362,8 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         goals = {self[name].name: checks.number(goal, f"a goal of {name!r}") for name, goal in pose.items()}
         self.refuse_unknown_turns(goals)
         servos = self.driven()
-        paths = {name: self._path(servos[name], goal) for name, goal in goals.items()}
+        with self._stepping:  # a step of another thread would make a wheel of it again
+            paths = {name: self._path(servos[name], goal) for name, goal in goals.items()}
         times = {
             name: minimum_jerk.shortest(end - start, self[name].max_velocity) for name, (start, end) in paths.items()
         }
@@ -731,8 +732,11 @@ def _warn_of_unsent(commanded: dict[str, float], end: float | None = None) -> No
 def path_start(servo: Servo) -> float:
     """Return the start of a servo's path, rad or m: its target if it is near it, else its position.
 
-    A joint that only holds starts at its target: its latest sample may be older than an X servo's turn reset.
+    A wheel is stopped. A joint that only holds starts at its target: its latest sample may be older than an X servo's
+    turn reset.
     """
+    if servo.torque_enabled:
+        servo._joint.enter_position()  # noqa: SLF001 - as of `Robot`
     here, target = servo.position, servo.target_position
     follows = abs(target - here) < FOLLOWS or servo._joint.setpoints.holding  # noqa: SLF001 - as of `Robot`
     return target if servo.torque_enabled and follows else here
