@@ -314,6 +314,16 @@ def test_a_robot_survives_an_unplugged_adapter(line, caplog):
     assert line.powered == []
 
 
+def test_a_step_does_not_call_the_port_lost_that_another_thread_has_closed(line, monkeypatch):
+    with driven(line) as robot:
+        monkeypatch.setattr(robot, "_receive", lambda receive=robot._receive: in_thread(robot.close) and receive())
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            robot.step(20)
+            assert robot.step(20) == -1
+    assert line.powered == []
+
+
 def test_a_hot_servo_is_switched_off(line):
     with driven(line, max_temperature=60) as robot:
         line.tables[1][43] = 61

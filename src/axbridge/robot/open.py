@@ -77,9 +77,15 @@ def open_robot(
         raise UsageError(f"a seed is a whole number of 0 or more, not {seed!r}", "write seed=1")
     patterns = tuple(map(str, [virtual] if isinstance(virtual, str | int) else virtual))  # an id may be a number
 
+    given = port  # latest one that was opened
+
     def opener(name: str, port: str | None) -> Backend:
-        realtime_ = realtime if name == "sim" else None
-        return _backend(loaded, name, port, seed, realtime_, patterns if name == "real" else ())
+        nonlocal given
+        chosen_backend(name, port)  # refuses a port for a simulation
+        wanted, paced = port or given, realtime if name == "sim" else None
+        opened = _backend(loaded, name, wanted, seed, paced, patterns if name == "real" else ())
+        given = wanted
+        return opened
 
     first = _backend(loaded, chosen_backend(backend, port), port, seed, realtime, patterns)
     robot = Robot(loaded, first, opener, seed)

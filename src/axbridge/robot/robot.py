@@ -555,8 +555,9 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
             The `axbridge.view.page.LivePage`.
 
         Raises:
-            UsageError: the extra `view` is not installed, or the port is taken.
+            UsageError: the extra `view` is not installed, the port is taken, or the robot is closed.
         """
+        self._connection.refuse_closed()
         from axbridge.view.attach import attach  # a room above this one, imported only when it is needed
 
         return attach(self, port=port, host=host, browser=open)
@@ -568,8 +569,12 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         Earlier position goals are void; a speed or torque acts again. A motor that is shut down on the new backend
         stays off. The old backend is closed by the rig's `on_exit` policy.
 
+        Args:
+            backend: ``"sim"``, ``"real"`` or ``"twin"``.
+            port: As of `axbridge.open`; by default the port that was given last.
+
         Raises:
-            UsageError: the robot is closed, or was not made by `axbridge.open`.
+            UsageError: the robot is closed, or was not made by `axbridge.open`; a port for ``sim``.
             AxBridgeError: the new backend cannot be opened, or a servo does not answer; nothing has changed.
         """
         if self.closed or self._opener is None:
