@@ -580,6 +580,7 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         if self.closed or self._opener is None:
             hint = "open it with axbridge.open, and before closing it"
             raise UsageError("this robot cannot change its backend", hint)
+        self._connection.refuse_closed()  # a forked child would end the parent's connection
         new = Connection(self.rig, self._opener(backend, port), self._seed)
         try:
             new.open(self._goal_limits, self._trip)
