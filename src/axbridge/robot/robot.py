@@ -80,6 +80,7 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         self._time_ms = 0.0
         self._start = backend.clock.now()
         self._observers: list[tuple[Observer, Callable[[], None]]] = []  # each with its callback for `close`
+        self._observing = False  # while observers are called
         self._stopped = False
         self._unconfirmed_off: Mapping[str, BusError] | None = {}  # after `stop`: servos not confirmed off
         self._insist_at = -math.inf
@@ -139,7 +140,8 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
             or a signal has arrived and this is not the main thread (see `resume`).
 
         Raises:
-            UsageError: a period of 0.2 ms or less, or longer than a day, or a process forked from the robot's own.
+            UsageError: a period of 0.2 ms or less, or longer than a day; in an observer, or in a process forked from
+                the robot's own.
             RobotStopped: a signal arrives in this step, and this is not the main thread.
             BusError: a change of control mode needed a register that could not be written. The other servos were
                 commanded and read.
@@ -152,6 +154,8 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         with self._stepping:
             if self.closed or self._connection.refused:
                 return -1.0
+            if self._observing:  # else it would be called again, without end
+                raise UsageError("an observer of a step cannot step", "give commands in it, and step in your own loop")
             requested = self.basic_time_step if period is None else checks.number(period, "a step")
             if not min(_SECONDS, self.basic_time_step / 2) < requested <= _LONGEST_STEP:
                 why = f"a step of {requested:g} ms: {_SECONDS:g} to {_LONGEST_STEP:g} ms can be had"
@@ -295,9 +299,13 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
             events,
             late,
         )
-        for observer in tuple(self._observers):
-            if observer in self._observers:  # an earlier observer may have removed it
-                observer[0](self.last_step, table)
+        outer, self._observing = self._observing, True
+        try:
+            for observer in tuple(self._observers):
+                if observer in self._observers:  # an earlier observer may have removed it
+                    observer[0](self.last_step, table)
+        finally:
+            self._observing = outer
         for failure in refused.values():
             raise failure
 
