@@ -45,6 +45,7 @@ _SOFT_START = 0.5  # s in which torque rises after a change of backend
 _INSIST = 0.25  # s between attempts to switch off servos that have not confirmed it
 _FIRST_REPLY, _RETRY_INTERVAL = 2.0, 0.02  # s; longest wait for a servo's first reply, and time between attempts
 _SECONDS, _LONGEST_STEP = 0.2, 86_400_000.0  # ms; a shorter period is taken for seconds; a day
+_NESTED = 2  # steps inside the observers of others: a signal handler may step
 _LATE = 0.1  # of a step: a twin does not compare a step that is later
 _ARRIVED = {"rotational": math.radians(2), "linear": 0.002}  # rad, m; a joint nearer to its goal has arrived
 _LONGEST_GOTO = 86_400.0  # s: a day
@@ -80,7 +81,7 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         self._time_ms = 0.0
         self._start = backend.clock.now()
         self._observers: list[tuple[Observer, Callable[[], None]]] = []  # each with its callback for `close`
-        self._observing = False  # while observers are called
+        self._observing = 0  # steps whose observers are being called
         self._stopped = False
         self._unconfirmed_off: Mapping[str, BusError] | None = {}  # after `stop`: servos not confirmed off
         self._insist_at = -math.inf
@@ -140,7 +141,7 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
             or a signal has arrived and this is not the main thread (see `resume`).
 
         Raises:
-            UsageError: a period of 0.2 ms or less, or longer than a day; in an observer, or in a process forked from
+            UsageError: a period of 0.2 ms or less, or longer than a day; an observer that steps; a process forked from
                 the robot's own.
             RobotStopped: a signal arrives in this step, and this is not the main thread.
             BusError: a change of control mode needed a register that could not be written. The other servos were
@@ -154,7 +155,7 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         with self._stepping:
             if self.closed or self._connection.refused:
                 return -1.0
-            if self._observing:  # else it would be called again, without end
+            if self._observing > _NESTED:  # else observer and step would call each other without end
                 raise UsageError("an observer of a step cannot step", "give commands in it, and step in your own loop")
             requested = self.basic_time_step if period is None else checks.number(period, "a step")
             if not min(_SECONDS, self.basic_time_step / 2) < requested <= _LONGEST_STEP:
@@ -299,13 +300,13 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
             events,
             late,
         )
-        outer, self._observing = self._observing, True
+        self._observing += 1
         try:
             for observer in tuple(self._observers):
                 if observer in self._observers:  # an earlier observer may have removed it
                     observer[0](self.last_step, table)
         finally:
-            self._observing = outer
+            self._observing -= 1
         for failure in refused.values():
             raise failure
 
