@@ -187,3 +187,24 @@ def test_a_wheel_that_is_switched_off_in_the_dead_zone_has_velocity_0(tmp_path):
         run(robot, 0.5)
         assert (servo.velocity, servo.load) == (0.0, 0.0)
         assert servo.turned == pytest.approx(servo.truth.position, abs=0.3)  # it coasts unseen
+
+
+@pytest.mark.parametrize("first", ["nothing", "torque_on", "torque_on and a step"])
+def test_a_path_that_begins_at_a_wheel_starts_where_the_joint_is_in_its_own_turn(robot, first):
+    servo = robot["horn"]
+    servo.set_position(math.inf)
+    servo.set_velocity(2.0)
+    while servo.truth.position < 4.0:  # in position mode it reads 2 pi less
+        robot.step()
+    servo.set_velocity(0.0)
+    run(robot, 0.5)
+    place, shaft = servo.truth.position, []
+    if first != "nothing":
+        servo.torque_off()
+        servo.torque_on()
+    if first == "torque_on and a step":
+        robot.step()
+    servo.set_velocity(servo.max_velocity)
+    robot.observe(lambda *_: shaft.append(servo.truth.position))
+    assert servo.goto(place - math.tau + 0.3, 1.0)
+    assert place - 0.1 < min(shaft) <= max(shaft) < place + 0.4

@@ -190,6 +190,11 @@ def test_a_robot_changes_from_simulation_to_the_real_bus_and_back_while_it_runs(
         servo.set_position(0.5)
         run(robot, 1.2)
         assert servo.position == pytest.approx(0.5, abs=0.05)
+        with pytest.raises(axbridge.UsageError, match="the simulator has no port"):
+            robot.switch("sim", port=port)
+        robot.switch("real")  # the port of before, not another adapter
+        assert robot.step(20) >= 0
+        assert servo.read("id") == 1
 
 
 def sample(time, angle, speed, reading):

@@ -107,3 +107,11 @@ def test_the_origin_of_a_robot_on_a_served_bus_is_virtual_servos(tmp_path):
 )
 def test_the_origin_of_samples_in_words(facts, words):
     assert origin_in_words(facts) == words
+
+
+@pytest.mark.parametrize(
+    ("wrong", "hint"), [("prot", "did you mean 'port'"), ("safty", "did you mean 'safety'"), ("x", "backend, port")]
+)
+def test_an_unknown_argument_of_open_is_named_and_no_file(wrong, hint):
+    with pytest.raises(axbridge.UsageError, match=f"^open has no argument '{wrong}'\n.*{hint}"):
+        axbridge.open("bench_arm", **{wrong: "/dev/ttyUSB0"})

@@ -314,6 +314,16 @@ def test_a_robot_survives_an_unplugged_adapter(line, caplog):
     assert line.powered == []
 
 
+def test_a_step_does_not_call_the_port_lost_that_another_thread_has_closed(line, monkeypatch):
+    with driven(line) as robot:
+        monkeypatch.setattr(robot, "_receive", lambda receive=robot._receive: in_thread(robot.close) and receive())
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            robot.step(20)
+            assert robot.step(20) == -1
+    assert line.powered == []
+
+
 def test_a_hot_servo_is_switched_off(line):
     with driven(line, max_temperature=60) as robot:
         line.tables[1][43] = 61
@@ -410,7 +420,9 @@ def test_a_forked_child_cannot_drive_or_close_its_parents_robot(line, end):
         child = os.fork()
         if child == 0:
             refused = 0
-            for command in (robot.step, robot.exchange, robot["knee"].torque_on, lambda: robot["hip"].set_position(0)):
+            knee, hip = robot["knee"], robot["hip"]
+            drives = robot.step, robot.exchange, knee.torque_on, lambda: hip.set_position(0)
+            for command in (*drives, lambda: robot.switch("sim")):
                 try:
                     command()
                 except UsageError as why:
@@ -420,7 +432,7 @@ def test_a_forked_child_cannot_drive_or_close_its_parents_robot(line, end):
             robot.close()
             os._exit(refused)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        assert code == (4 if end == "closes it" else -signal.SIGTERM)
+        assert code == (5 if end == "closes it" else -signal.SIGTERM)
         assert len(line.heard) == heard
         other.submit(robot._stepping.release).result()
         assert robot._connection._safety._guard.poll() is None

@@ -187,6 +187,25 @@ def test_a_step_without_goals_reports_the_time_at_which_the_motor_was_switched_o
     assert before < start + switched < confirmed - 0.0005  # the servo's return delay
 
 
+@pytest.mark.parametrize("quantity", ["position", "time"])
+def test_a_program_cannot_change_the_samples_from_which_paths_start(pair, quantity):
+    pair.step(20)
+    with pytest.raises(ValueError, match="read-only"):
+        pair.table.column(quantity)[:] = 9.0
+    pair.positions[:] = 9.0  # a copy
+    assert pair["pan"].position == pytest.approx(0.0, abs=0.02)
+
+
+@pytest.mark.parametrize("again", ["step", "goto"])
+def test_an_observer_cannot_step(pair, again):
+    calls = {"step": pair.step, "goto": lambda: pair.goto({"pan": 0.1}, 0.1)}
+    leave = pair.observe(lambda *_: calls[again]())
+    with pytest.raises(UsageError, match="an observer of a step cannot step"):
+        pair.step()
+    leave()
+    assert pair.step() == 0
+
+
 def test_a_pose_is_reached_together_and_smoothly(pair):
     seen = []
     pair.observe(lambda report, states: seen.append((pair["pan"].target_position, pair["tilt"].target_position)))

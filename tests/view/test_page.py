@@ -86,6 +86,13 @@ def finish(robot, job):
     robot.step()
 
 
+def test_a_closed_robot_has_no_page(arm, capsys):
+    arm.close()
+    with pytest.raises(UsageError, match="is closed"):
+        arm.view(port=0, open=False)
+    assert "page:" not in capsys.readouterr().err
+
+
 def test_a_newer_request_on_a_topic_replaces_the_waiting_or_running_one():
     done = []
     desk = Requests(done.append)

@@ -265,7 +265,8 @@ def _in_use(port: str) -> tuple[str, str]:
     """Return problem and hint that name the lock's holder: a child process that inherits it may outlive its parent."""
     holders = _holders(port)
     if os.getpid() in holders:
-        return "the port is in use by this program itself", "close the robot or bus that has it first"
+        hint = 'close the robot or bus that has it first; a robot goes from real to twin by way of switch("sim")'
+        return "the port is in use by this program itself", hint
     if not holders:
         return "the port is in use by another program", f"close it: `sudo fuser -v {port}` names it"
     named = ", ".join(f"process {pid}: {command}" for pid, command in holders.items())

@@ -155,6 +155,8 @@ class Connection:
 
     def _warn_lost_ports(self, faults: Mapping[str, BusError]) -> None:
         """Warn of each lost port once, with its servos, and report when all ports are back."""
+        if self.closed:
+            return  # by another thread, which has seen to the motors
         lost = {fault.message for fault in faults.values() if isinstance(fault, PortError)}
         for message in sorted(lost - self._lost_ports):
             names = [name for name, fault in faults.items() if fault.message == message]

@@ -161,14 +161,22 @@ class Joint:
         self.factors[quantity] = self.multiplier if own else 1.0
         self.requested[quantity] = value if own else scaled(value, self.multiplier)
 
-    def switch_on(self) -> None:
-        """Switch the motor on at its present position; see `Servo.torque_on`."""
+    def enter_position(self) -> None:
+        """Leave a wheel's mode, where a position may have more turns than in position mode, and hold there."""
+        here = self.drive.enter_position()
+        if not math.isnan(here):
+            self.hold(here)
+
+    def switch_on(self, *, to_hold: bool = False) -> None:
+        """Switch the motor on at its present position, also a wheel if `to_hold`; see `Servo.torque_on`."""
         setpoints = self.setpoints
         if not self.stopped:
             self.connection.feed()
             torque_loss_count = self.torque_loss_count
             if not self.dead and not self.withheld:
-                self.hold(self.drive.power(on=True))
+                here = self.drive.power(on=True)
+                changed = self.drive.enter_position() if to_hold else math.nan
+                self.hold(here if math.isnan(changed) else changed)
                 self.limp = False
             elif not setpoints.enabled:  # `recover` switches it on
                 self.hold(self.sample("position"))

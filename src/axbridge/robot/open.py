@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from axbridge.config.rig import Rig
 from axbridge.config.rig_check import refuse_unsound
-from axbridge.errors import UsageError
+from axbridge.errors import UsageError, nearest
 from axbridge.robot.backend import Backend, open_sim
 from axbridge.robot.mixed import open_mixed
 from axbridge.robot.robot import Robot
@@ -62,13 +63,19 @@ def open_robot(
         overrides: Top-level tables of the rig to change: ``world={"time_step_ms": 1.0}``.
 
     Raises:
-        UsageError: an unknown backend, an engine that is not installed, `realtime=False` on a real backend, a port for
-            ``sim`` or one that is no text, a seed that is no whole number of 0 or more; `virtual` on another backend
-            than ``real``, with an unknown servo, or with all servos of a bus.
+        UsageError: an unknown argument or backend, an engine that is not installed, `realtime=False` on a real
+            backend, a port for ``sim`` or one that is no text, a seed that is no whole number of 0 or more; `virtual`
+            on another backend than ``real``, with an unknown servo, or with all servos of a bus.
         RigError, ProfileError: the rig or something it names is wrong.
         BusError: a port cannot be opened, or a servo does not answer.
     """
     loaded = rig if isinstance(rig, Rig) else Rig.load(rig).with_model(os.environ.get("AXBRIDGE_MODEL") or None)
+    for name in overrides:
+        tables = [field.alias or key for key, field in Rig.model_fields.items()]
+        if name not in tables:
+            arguments = [each for each in signature(open_robot).parameters if each != "overrides"]
+            hint = nearest(name, [*arguments, *tables]) or f"there are {', '.join(arguments)}, and tables of a rig"
+            raise UsageError(f"open has no argument {name!r}", hint.strip())
     if overrides:
         loaded = loaded.overridden(overrides)
     loaded = with_usual_engine(loaded, engine).with_model(model)
@@ -77,9 +84,15 @@ def open_robot(
         raise UsageError(f"a seed is a whole number of 0 or more, not {seed!r}", "write seed=1")
     patterns = tuple(map(str, [virtual] if isinstance(virtual, str | int) else virtual))  # an id may be a number
 
+    given = port  # latest one that was opened
+
     def opener(name: str, port: str | None) -> Backend:
-        realtime_ = realtime if name == "sim" else None
-        return _backend(loaded, name, port, seed, realtime_, patterns if name == "real" else ())
+        nonlocal given
+        chosen_backend(name, port)  # refuses a port for a simulation
+        wanted, paced = port or given, realtime if name == "sim" else None
+        opened = _backend(loaded, name, wanted, seed, paced, patterns if name == "real" else ())
+        given = wanted
+        return opened
 
     first = _backend(loaded, chosen_backend(backend, port), port, seed, realtime, patterns)
     robot = Robot(loaded, first, opener, seed)

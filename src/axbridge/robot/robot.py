@@ -45,6 +45,7 @@ _SOFT_START = 0.5  # s in which torque rises after a change of backend
 _INSIST = 0.25  # s between attempts to switch off servos that have not confirmed it
 _FIRST_REPLY, _RETRY_INTERVAL = 2.0, 0.02  # s; longest wait for a servo's first reply, and time between attempts
 _SECONDS, _LONGEST_STEP = 0.2, 86_400_000.0  # ms; a shorter period is taken for seconds; a day
+_NESTED = 2  # steps inside the observers of others: a signal handler may step
 _LATE = 0.1  # of a step: a twin does not compare a step that is later
 _ARRIVED = {"rotational": math.radians(2), "linear": 0.002}  # rad, m; a joint nearer to its goal has arrived
 _LONGEST_GOTO = 86_400.0  # s: a day
@@ -80,6 +81,7 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         self._time_ms = 0.0
         self._start = backend.clock.now()
         self._observers: list[tuple[Observer, Callable[[], None]]] = []  # each with its callback for `close`
+        self._observing = 0  # steps whose observers are being called
         self._stopped = False
         self._unconfirmed_off: Mapping[str, BusError] | None = {}  # after `stop`: servos not confirmed off
         self._insist_at = -math.inf
@@ -139,7 +141,8 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
             or a signal has arrived and this is not the main thread (see `resume`).
 
         Raises:
-            UsageError: a period of 0.2 ms or less, or longer than a day, or a process forked from the robot's own.
+            UsageError: a period of 0.2 ms or less, or longer than a day; an observer that steps; a process forked from
+                the robot's own.
             RobotStopped: a signal arrives in this step, and this is not the main thread.
             BusError: a change of control mode needed a register that could not be written. The other servos were
                 commanded and read.
@@ -152,6 +155,8 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         with self._stepping:
             if self.closed or self._connection.refused:
                 return -1.0
+            if self._observing > _NESTED:  # else observer and step would call each other without end
+                raise UsageError("an observer of a step cannot step", "give commands in it, and step in your own loop")
             requested = self.basic_time_step if period is None else checks.number(period, "a step")
             if not min(_SECONDS, self.basic_time_step / 2) < requested <= _LONGEST_STEP:
                 why = f"a step of {requested:g} ms: {_SECONDS:g} to {_LONGEST_STEP:g} ms can be had"
@@ -295,9 +300,13 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
             events,
             late,
         )
-        for observer in tuple(self._observers):
-            if observer in self._observers:  # an earlier observer may have removed it
-                observer[0](self.last_step, table)
+        self._observing += 1
+        try:
+            for observer in tuple(self._observers):
+                if observer in self._observers:  # an earlier observer may have removed it
+                    observer[0](self.last_step, table)
+        finally:
+            self._observing -= 1
         for failure in refused.values():
             raise failure
 
@@ -362,7 +371,8 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         goals = {self[name].name: checks.number(goal, f"a goal of {name!r}") for name, goal in pose.items()}
         self.refuse_unknown_turns(goals)
         servos = self.driven()
-        paths = {name: self._path(servos[name], goal) for name, goal in goals.items()}
+        with self._stepping:  # a step of another thread would make a wheel of it again
+            paths = {name: self._path(servos[name], goal) for name, goal in goals.items()}
         times = {
             name: minimum_jerk.shortest(end - start, self[name].max_velocity) for name, (start, end) in paths.items()
         }
@@ -554,8 +564,9 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
             The `axbridge.view.page.LivePage`.
 
         Raises:
-            UsageError: the extra `view` is not installed, or the port is taken.
+            UsageError: the extra `view` is not installed, the port is taken, or the robot is closed.
         """
+        self._connection.refuse_closed()
         from axbridge.view.attach import attach  # a room above this one, imported only when it is needed
 
         return attach(self, port=port, host=host, browser=open)
@@ -567,13 +578,18 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         Earlier position goals are void; a speed or torque acts again. A motor that is shut down on the new backend
         stays off. The old backend is closed by the rig's `on_exit` policy.
 
+        Args:
+            backend: ``"sim"``, ``"real"`` or ``"twin"``.
+            port: As of `axbridge.open`; by default the port that was given last.
+
         Raises:
-            UsageError: the robot is closed, or was not made by `axbridge.open`.
+            UsageError: the robot is closed, or was not made by `axbridge.open`; a port for ``sim``.
             AxBridgeError: the new backend cannot be opened, or a servo does not answer; nothing has changed.
         """
         if self.closed or self._opener is None:
             hint = "open it with axbridge.open, and before closing it"
             raise UsageError("this robot cannot change its backend", hint)
+        self._connection.refuse_closed()  # a forked child would end the parent's connection
         new = Connection(self.rig, self._opener(backend, port), self._seed)
         try:
             new.open(self._goal_limits, self._trip)
@@ -731,8 +747,11 @@ def _warn_of_unsent(commanded: dict[str, float], end: float | None = None) -> No
 def path_start(servo: Servo) -> float:
     """Return the start of a servo's path, rad or m: its target if it is near it, else its position.
 
-    A joint that only holds starts at its target: its latest sample may be older than an X servo's turn reset.
+    A wheel is stopped. A joint that only holds starts at its target: its latest sample may be older than an X servo's
+    turn reset.
     """
+    if servo.torque_enabled:
+        servo._joint.enter_position()  # noqa: SLF001 - as of `Robot`
     here, target = servo.position, servo.target_position
     follows = abs(target - here) < FOLLOWS or servo._joint.setpoints.holding  # noqa: SLF001 - as of `Robot`
     return target if servo.torque_enabled and follows else here

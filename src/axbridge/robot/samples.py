@@ -97,6 +97,7 @@ class Samples(StepTable):
                 joined = self._others[quantity].copy()
                 joined[self._scales.rows] = values
                 values = joined
+            values.setflags(write=False)  # a program that changes it would change where a path starts
             self._columns[quantity] = values
         return values
 

@@ -207,7 +207,7 @@ class Servo(CommandedByMethods):
         """
         self._joint.connection.refuse_closed()
         if self._may_drive(self._joint):
-            self._joint.switch_on()
+            self._joint.switch_on(to_hold=True)
 
     def torque_off(self) -> None:
         """Leave the joint limp.

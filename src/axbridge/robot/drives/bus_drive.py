@@ -260,7 +260,7 @@ class BusDrive:
             return self._torque_goal(torque, sample, period)
         if setpoints.endless:
             return self._velocity_goal(setpoints, sample, period, limit)
-        self._leave_wheel()
+        self.enter_position()
         if self._goal_is_far:  # else the servo's trajectory to the next goal would start at the end of the range
             self._goal_is_far = False
             self._begin_motion_here()
@@ -385,7 +385,7 @@ class BusDrive:
     def _torque_goal(self, torque: float, sample: LatestSample, period: float) -> Goal:
         """Return the goal for a torque: a duty in wheel mode, else a torque limit and a far goal position."""
         if self.capabilities["duty"] == "unsupported":
-            self._leave_wheel()  # an MX wheel takes a speed
+            self.enter_position()  # an MX wheel takes a speed
         elif self.is_wheel:
             self._enter_wheel(sample)  # a Feetech servo may be in its velocity mode
         voltage = sample("voltage") or self.profile.electrics.nominal_voltage
@@ -448,8 +448,9 @@ class BusDrive:
         self.write(self.protocol.names.speed, 0)
         self.is_wheel = True
 
-    def _leave_wheel(self) -> None:
-        """Return to joint mode if the servo is in another mode."""
-        if self._borrowed:
-            self.restore()
-            self.power(on=True)
+    def enter_position(self) -> float:
+        """Enter position mode if the servo is in another; return the present position in it, rad, else NaN."""
+        if not self._borrowed:
+            return math.nan
+        self.restore()
+        return self.power(on=True)

@@ -56,6 +56,9 @@ class Drive(Protocol):
     def power(self, *, on: bool) -> float:
         """Switch the motor; on: first make the present position the goal. Return the present position, rad or m."""
 
+    def enter_position(self) -> float:
+        """Enter position mode if the motor is in another; return the present position in it, rad or m, else NaN."""
+
     def command(self, setpoints: Setpoints, sample: LatestSample, period: float) -> Goal | None:
         """Apply set-points before a step of `period` s; a drive on a bus returns the goal that its cycle sends."""
 
@@ -84,6 +87,10 @@ class IdealDrive:
         """Switch the simulated motor. Return the present position, rad or m."""
         self._joint.powered = on
         return self._joint.position
+
+    def enter_position(self) -> float:
+        """Return NaN: an ideal joint has one mode."""
+        return math.nan
 
     def command(self, setpoints: Setpoints, sample: LatestSample, period: float) -> Goal | None:  # noqa: ARG002 - Drive
         """Pass the set-points to the simulation."""

@@ -179,8 +179,9 @@ class XDrive(BusDrive):
     def _enter_wheel(self, sample: LatestSample) -> None:  # noqa: ARG002 - an AX needs it
         self._enter(OperatingMode.PWM)
 
-    def _leave_wheel(self) -> None:
-        self._enter(self._home)
+    def enter_position(self) -> float:
+        """See `BusDrive.enter_position`; a change of mode resets the count of turns."""
+        return math.nan if self._mode == self._home else self._start(self._home)
 
     def _duty_goal(self, duty: float, limit: int) -> Goal:
         most = min(limit, self._top_duty)
