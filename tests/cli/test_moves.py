@@ -273,3 +273,19 @@ def test_on_a_terminal_an_arrow_takes_one_pose(hand, tmp_path):
     os.close(controller)
     os.close(terminal)
     assert len(Move.load(path).pages["1"].keys) == 1
+
+
+def test_keyframes_end_with_the_poses_so_far_when_a_servo_is_lost(hand, tmp_path):
+    port, tell = hand
+    path = tmp_path / "poses.json"
+    with Typist("teach", "--rig", "pan_tilt", "--port", port, "--keyframes", "--out", path) as teacher:
+        heard(teacher.process, "q ends")
+        teacher.press(" ")
+        heard(teacher.process, "pose 1")
+        tell("dead:2")
+        heard(teacher.process, "servo 'tilt': missing")
+        code, out, _ = teacher.end()
+        tell("none")
+    assert code == app.HARDWARE
+    assert f"wrote {path}: 1 pose, " in out
+    assert len(Move.load(path).pages["1"].keys) == 1

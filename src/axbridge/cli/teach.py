@@ -20,6 +20,7 @@ from axbridge.motion.files import save_move
 from axbridge.motion.moves import Key, Move, Page
 from axbridge.motion.teaching import Capture, Taught, chosen, pose_key, soft
 from axbridge.robot.open import open_robot
+from axbridge.robot.watch import Watch
 
 
 @verb("--rig bench_arm --port /dev/ttyUSB0 --out wave.json")
@@ -117,7 +118,9 @@ def _poses(robot: Robot, names: tuple[str, ...], key: Callable[[], str], save: C
 
 
 def _wait(robot: Robot, key: Callable[[], str]) -> str:
+    watch = Watch(robot)  # a pose of a servo that is missing would be an old one
     while not (struck := key()):
         if robot.step() == -1:
             return END
+        watch.check()
     return struck
