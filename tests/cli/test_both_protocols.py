@@ -42,6 +42,10 @@ def test_registers_of_four_bytes_are_read_and_written_by_name_while_torque_is_of
     refused = on_line("servo", "write", 1, "homing_offset", -1000, code=3)
     off = f"`axbridge servo torque 1 off --port {line.port}`"
     assert f"its EEPROM takes nothing while its torque is on: {off}" in refused
+    for change in (("set-id", 1, 7), ("set-baud", 1, 57600)):
+        refused = on_line("servo", *change, code=3)
+        assert refused.startswith("axbridge: servo 1 has torque: ")
+        assert f"its EEPROM takes nothing while its torque is on: {off}" in refused
     on_line("servo", "torque", 1, "off")
     written = on_line("servo", "write", 1, "homing_offset", -1000)
     assert "homing_offset is -1000 (4 EEPROM bytes written)" in written

@@ -5,6 +5,7 @@ import math
 import os
 import pty
 import signal
+import subprocess
 import time
 
 import numpy as np
@@ -226,3 +227,65 @@ def test_on_a_terminal_single_keys_take_poses_and_the_arm_holds_until_one_more(h
     keys = Move.load(path).pages["1"].keys
     assert [key.time for key in keys] == [1.0, 1.0]
     assert set(keys[0].positions) == {"pan", "tilt"}
+
+
+def heard(teacher, words):
+    line = next((line for line in teacher.stderr if words in line), "")
+    assert line, f"it ended without {words!r}"
+
+
+@pytest.mark.parametrize("struck", [b"\x1b[A", "ü".encode(), b"  "], ids=["arrow", "umlaut", "twice"])
+def test_on_a_terminal_no_byte_of_the_key_that_ends_lets_the_arm_go(hand, tmp_path, struck):
+    port, tell = hand
+    controller, terminal = pty.openpty()
+    command = ["teach", "--rig", "pan_tilt", "--port", port, "--out", str(tmp_path / "taught.json")]
+    with start(*command, stdin=terminal) as teacher:
+        heard(teacher, "press a key")
+        os.write(controller, struck.strip() or b" ")
+        heard(teacher, "recording")
+        lead(tell)
+        os.write(controller, struck)
+        heard(teacher, "press a key")
+        with pytest.raises(subprocess.TimeoutExpired):
+            teacher.wait(0.3)
+        assert tell("register torque_enable") == [1, 1]
+        os.write(controller, b"\x1bOP")
+        assert teacher.wait(30) == 0, teacher.stderr.read()
+    os.close(controller)
+    os.close(terminal)
+    assert tell("register torque_enable") == [0, 0]
+
+
+def test_on_a_terminal_an_arrow_takes_one_pose(hand, tmp_path):
+    port, _ = hand
+    path = tmp_path / "poses.json"
+    controller, terminal = pty.openpty()
+    with start(
+        "teach", "--rig", "pan_tilt", "--port", port, "--keyframes", "--out", str(path), stdin=terminal
+    ) as teacher:
+        heard(teacher, "q ends")
+        os.write(controller, b"\x1b[A")
+        heard(teacher, "pose 1")
+        os.write(controller, b"q")
+        heard(teacher, "press a key")
+        os.write(controller, b" ")
+        assert teacher.wait(30) == 0, teacher.stderr.read()
+    os.close(controller)
+    os.close(terminal)
+    assert len(Move.load(path).pages["1"].keys) == 1
+
+
+def test_keyframes_end_with_the_poses_so_far_when_a_servo_is_lost(hand, tmp_path):
+    port, tell = hand
+    path = tmp_path / "poses.json"
+    with Typist("teach", "--rig", "pan_tilt", "--port", port, "--keyframes", "--out", path) as teacher:
+        heard(teacher.process, "q ends")
+        teacher.press(" ")
+        heard(teacher.process, "pose 1")
+        tell("dead:2")
+        heard(teacher.process, "servo 'tilt': missing")
+        code, out, _ = teacher.end()
+        tell("none")
+    assert code == app.HARDWARE
+    assert f"wrote {path}: 1 pose, " in out
+    assert len(Move.load(path).pages["1"].keys) == 1

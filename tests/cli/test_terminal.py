@@ -31,6 +31,7 @@ from tests.support.warm import run, start
 pytestmark = pytest.mark.slow
 
 ESCAPE = "\x1b[31mred\x07"
+NARROW = {"COLUMNS": "40", "TERM": "xterm"}
 
 
 @pytest.fixture
@@ -158,6 +159,20 @@ def test_a_terminal_shows_activity_share_and_time_and_no_progress_with_json(tmp_
     shown, printed = on_terminal("compare", out, "--rig", "bench_arm", "--json")
     assert shown == ""
     assert json.loads(printed)
+
+
+def test_a_command_beside_the_progress_line_is_not_broken_by_a_narrow_terminal():
+    repair = "axbridge identify step.mcap --rig a_rig_with_a_long_name.toml --servo gripper --out gripper.toml"
+    prose = "this text is broken between two words at its end"
+    code = (
+        f"from axbridge.cli.progress import progress\nwith progress('x'):\n    print({repair!r})\n    print({prose!r})"
+    )
+    controller, terminal = pty.openpty()
+    with subprocess.Popen([sys.executable, "-c", code], stdout=terminal, stderr=terminal, env=os.environ | NARROW):
+        os.close(terminal)
+        said = to_its_end(controller)
+    assert repair in said
+    assert "words at\r\nits end" in said
 
 
 def test_a_warning_is_one_plain_line(tmp_path):

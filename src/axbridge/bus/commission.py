@@ -107,6 +107,7 @@ def write_register(bus: Bus, id: int, profile: FirmwareProfile, name: str, value
     if read_register(bus, id, register) == value:
         return 0
     refuse_locked(bus, id, profile, name)
+    refuse_powered(bus, id, profile, name)
     before, protocol = bus.eeprom_writes, bus.protocol(id)
     flags = protocol.error(0)
     falls_silent = name == "status_return_level" and value == protocol.full_level - 2
@@ -139,9 +140,6 @@ def write_register(bus: Bus, id: int, profile: FirmwareProfile, name: str, value
         locked = _is_locked(bus, holder, profile)
         why = "is locked" if locked else "refused it"
         hint = UNLOCK if locked else Remedy("servo info", id, says="{} shows how it is set up")
-        on = register.area is Area.EEPROM and bus.read(holder, protocol.torque_enable, 1).data == b"\1"
-        if isinstance(flags, StatusError) and on:
-            hint = Remedy("servo torque", id, "off", says="its EEPROM takes nothing while its torque is on: {}")
         problem, alarms = f"{why}: {name} is {stored} after writing {value}", bus.hardware_error(id, flags)
         raise ServoFault(id, flags, hint, problem, alarms)
     return bus.eeprom_writes - before
@@ -178,6 +176,15 @@ def refuse_locked(bus: Bus, id: int, profile: FirmwareProfile, name: str) -> Non
     register = profile.register(name)
     if profile.behaviour.locks(register.address, register.size) and name != "lock" and _is_locked(bus, id, profile):
         raise ServoFault(id, 0, UNLOCK, f"is locked: {name} cannot be written")
+
+
+def refuse_powered(bus: Bus, id: int, profile: FirmwareProfile, name: str) -> None:
+    """Refuse to write an EEPROM register of a servo of Protocol 2.0 that has torque: it would keep the old value."""
+    protocol = bus.protocol(id)
+    kept = isinstance(protocol.error(0), StatusError) and profile.register(name).area is Area.EEPROM
+    if kept and bus.read(id, protocol.torque_enable, 1).data == b"\1":
+        hint = Remedy("servo torque", id, "off", says="its EEPROM takes nothing while its torque is on: {}")
+        raise ServoFault(id, 0, hint, f"has torque: {name} cannot be written")
 
 
 def _is_locked(bus: Bus, id: int, profile: FirmwareProfile) -> bool:

@@ -20,6 +20,7 @@ from axbridge.robot.watch import ServoLost, Watch
 YES, MOVE, SKIP, AGAIN, BACK, QUIT = "y", "w", "s", "r", "b", "q"
 END = "\x04"  # end of standard input
 _PAUSE = 0.02  # s; interval between two polls for a key
+_BURST = 0.005  # s; the bytes of one key on a terminal come closer together
 KEYS = f"keys: {MOVE} moves it a little, {SKIP} leaves a joint out, {BACK} goes back, {QUIT} ends, any other goes on"
 _AWAY = 20.0  # s; a servo that is missing for longer ends the procedure
 
@@ -43,8 +44,7 @@ def ask(
     Raises:
         Ended: the key to quit was pressed, or standard input has ended.
     """
-    while key() not in {"", END}:  # earlier key presses must not answer this question
-        pass
+    forget_earlier(key)
     print(what, flush=True)
     while True:
         struck = key().lower()
@@ -58,9 +58,18 @@ def ask(
             meanwhile()
 
 
+def forget_earlier(key: Callable[[], str]) -> None:
+    """Drop the keys pressed so far: they must not answer the next question."""
+    while key() not in {"", END}:
+        pass
+
+
 @contextmanager
 def pressed() -> Iterator[Callable[[], str]]:
-    """Yield a function that returns the next key pressed, or ""; echo is off, and line ends in a pipe are skipped."""
+    """Yield a function that returns the next key pressed, or ""; echo is off, and line ends in a pipe are skipped.
+
+    A key of a terminal that sends several bytes, as an arrow, F4 or ü, is returned as its first.
+    """
     try:
         number = sys.stdin.fileno()
     except (OSError, ValueError, AttributeError):  # there is no standard input
@@ -76,6 +85,9 @@ def pressed() -> Iterator[Callable[[], str]]:
                 return END
             if not data:
                 return END
+            if terminal and (data == b"\x1b" or data >= b"\x80"):
+                while select.select([number], [], [], _BURST)[0] and os.read(number, 32):
+                    pass
             if terminal or data not in b"\r\n":
                 return data.decode("latin-1")
         return ""

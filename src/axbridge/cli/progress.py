@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Any, Protocol
 
 from axbridge.cli.app import QUIET
 from axbridge.file_reading import printable
@@ -36,11 +36,19 @@ def progress(what: str) -> Iterator[Show]:
         return
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.text import Text
+
+    class Above(Console):
+        """Breaks no line in which a command could be: a terminal then gives it back whole when it is copied."""
+
+        def print(self, *parts: Any, **style: Any) -> None:
+            command = any("axbridge " in part.plain for part in parts if isinstance(part, Text))
+            super().print(*parts, **({"soft_wrap": True} if command else {}) | style)
 
     text = TextColumn("{task.description}{task.fields[share]}{task.fields[kernels]}", markup=False)
     columns = SpinnerColumn(), text, TimeElapsedColumn()
     # other output of the verb is printed above the line, unless stdout is a pipe
-    with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=sys.stdout.isatty()) as line:
+    with Progress(*columns, console=Above(stderr=True), transient=True, redirect_stdout=sys.stdout.isatty()) as line:
         task = line.add_task(what, total=None, share="", kernels="")
         waits = False
 

@@ -199,6 +199,7 @@ def set_baud(at: _At, new: Annotated[int, "Bits per second from now on.", "NEW_B
             raise UsageError(why, f"choose from {profile.units.rates}")
         if read_register(bus, number, register) != code:
             commission.refuse_locked(bus, number, profile, "baud_rate")
+            commission.refuse_powered(bus, number, profile, "baud_rate")
             with suppress(BusTimeout, CorruptPacket), commission.unlocked(bus, number, register, number):
                 bus.write(number, register.address, bytes((code,)))
                 bus.set_baud(new)

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from axbridge import Rig, Robot
 from axbridge.cli.app import emit_json, note
-from axbridge.cli.by_hand import END, pressed
+from axbridge.cli.by_hand import END, forget_earlier, pressed
 from axbridge.cli.exit import stopping
 from axbridge.cli.options import WRITES, RigOption, separated, verb
 from axbridge.cli.progress import progress
@@ -20,6 +20,7 @@ from axbridge.motion.files import save_move
 from axbridge.motion.moves import Key, Move, Page
 from axbridge.motion.teaching import Capture, Taught, chosen, pose_key, soft
 from axbridge.robot.open import open_robot
+from axbridge.robot.watch import Watch
 
 
 @verb("--rig bench_arm --port /dev/ttyUSB0 --out wave.json")
@@ -71,6 +72,7 @@ def teach(
             if json:
                 emit_json("teach-1", document)
             if sys.stdin.isatty():
+                forget_earlier(key)
                 print("it holds; support it and press a key to let go", file=sys.stderr)
                 while not key() and robot.step() != -1:
                     pass
@@ -82,6 +84,7 @@ def _hand(
     """Record the hand-guided motion for `seconds`, or between two keys; after a failure, save the motion so far."""
     capture = Capture(robot, names)
     if not seconds:
+        forget_earlier(key)
         print(f"soft: {', '.join(names)}\nlead it to the start, then press a key", file=sys.stderr)
         _wait(robot, key)
         print("recording; a key ends it", file=sys.stderr)
@@ -100,6 +103,7 @@ def _hand(
 
 def _poses(robot: Robot, names: tuple[str, ...], key: Callable[[], str], save: Callable[[Move], None]) -> None:
     """Record a pose for every key, until q; after a failure, save the poses so far."""
+    forget_earlier(key)
     print(f"soft: {', '.join(names)}\na key takes a pose, q ends", file=sys.stderr)
     keys: list[Key] = []
     try:
@@ -114,7 +118,9 @@ def _poses(robot: Robot, names: tuple[str, ...], key: Callable[[], str], save: C
 
 
 def _wait(robot: Robot, key: Callable[[], str]) -> str:
+    watch = Watch(robot)  # a pose of a servo that is missing would be an old one
     while not (struck := key()):
         if robot.step() == -1:
             return END
+        watch.check()
     return struck
