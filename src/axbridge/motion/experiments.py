@@ -56,20 +56,23 @@ class Conducted:
     origin: Mapping[str, str]  # see `Robot.origin`
 
 
-def _check_reach(servo: Servo, angles: Sequence[float]) -> None:
-    """Raise UsageError for angles (rad) beyond a servo's limits, before any motion."""
-    low, high = servo.min_position, servo.max_position
+def _range(robot: Robot, servo: Servo) -> tuple[float, float]:
+    """Return the range of a joint within its limits and its stops, rad."""
+    low, high = robot.rig.specs[servo.name].stops
+    return max(low, servo.min_position), min(high, servo.max_position)
+
+
+def _check_reach(servo: Servo, angles: Sequence[float], low: float, high: float) -> None:
+    """Raise UsageError for angles beyond `low` and `high`, all in rad, before any motion."""
     for angle in angles:
         if not low - 1e-9 <= angle <= high + 1e-9:
             limits = f"{math.degrees(low):.0f}° to {math.degrees(high):.0f}°"
             why = f"{math.degrees(angle):.0f}° is beyond the limits of {servo.name}: {limits}"
-            raise UsageError(why, "choose smaller angles, or widen min_position and max_position in the rig")
+            raise UsageError(why, "choose smaller angles, or widen its limits and stops in the rig")
 
 
-def _check_free(robot: Robot, servo: Servo) -> None:
+def _check_free(servo: Servo, low: float, high: float) -> None:
     """Raise UsageError for a joint that its rig limits to a part of a turn: as a wheel it would hit its stops."""
-    low, high = robot.rig.specs[servo.name].stops
-    low, high = max(low, servo.min_position), min(high, servo.max_position)
     if high - low < _FREE:
         why = f"{servo.name} goes from {math.degrees(low):.0f}° to {math.degrees(high):.0f}°, and a wheel turns round"
         raise UsageError(why, "take a servo that turns freely, with a rig that says so, as bare_horn")
@@ -226,9 +229,12 @@ def check(name: str, robot: Robot, servo: str | None = None, options: Options | 
         return tuple(_sources(robot, servo, options))
     chosen = servo or next(iter(robot))
     experiment = EXPERIMENTS[name]
-    _check_reach(robot[chosen], experiment.angles(options, robot[chosen]))
+    low, high = _range(robot, robot[chosen])
+    if name == "stall":  # against a stop
+        low, high = robot[chosen].min_position, robot[chosen].max_position
+    _check_reach(robot[chosen], experiment.angles(options, robot[chosen]), low, high)
     if experiment.registers is _WHEEL:
-        _check_free(robot, robot[chosen])
+        _check_free(robot[chosen], low, high)
     for register in experiment.registers:
         robot[chosen].read(register)
     return (chosen,)
@@ -437,7 +443,8 @@ def _sources(robot: Robot, servo: str | None, options: Options) -> dict[str, Tra
     if not commanded:
         raise UsageError(f"{recording.path} holds no commands", "give a recording that does")
     for name, track in commanded.items():
-        _check_reach(robot[name], (float(np.nanmin(track.command)), float(np.nanmax(track.command))))
+        ends = float(np.nanmin(track.command)), float(np.nanmax(track.command))
+        _check_reach(robot[name], ends, robot[name].min_position, robot[name].max_position)
     return commanded
 
 
