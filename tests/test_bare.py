@@ -91,6 +91,12 @@ def in_the_base(code, stdin=""):
     return json.loads(finished.stdout.splitlines()[-1])
 
 
+def test_a_client_of_a_busy_server_is_told_to_install_numba():
+    code = f"{BARE}from axbridge.bus.port_name import SERVE_PATIENTLY\nprint(SERVE_PATIENTLY)"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert said.startswith('install numba (python -m pip install "axbridge[fast]"), close other programs, or serve')
+
+
 def test_the_base_has_few_dependencies_and_errors_name_only_extras_of_the_project():
     extras = PROJECT["optional-dependencies"]
     assert len(PROJECT["dependencies"]) <= 10

@@ -121,6 +121,13 @@ def test_errors_keep_their_attributes_when_they_come_from_a_worker_process(kind)
         assert (type(copy), str(copy), vars(copy)) == (kind, str(error), vars(error))
 
 
+def test_a_path_with_a_space_is_one_word_of_the_command_that_a_hint_names():
+    typed = errors.Remedy("compare", "out/two steps.mcap", rig="my arms/arm.toml", model="ax12", json=True)
+    assert typed == 'axbridge compare "out/two steps.mcap" --rig "my arms/arm.toml" --model ax12 --json'
+    again = pickle.loads(pickle.dumps(typed)).within("then {}", port="my link")
+    assert again == f'then `{typed} --port "my link"`'
+
+
 def test_importing_axbridge_loads_nothing_heavy():
     heavy = "{'pybullet', 'numba', 'scipy', 'matplotlib', 'dynamixel_sdk', 'pydantic'}"
     code = f"import sys, axbridge; print(sorted({heavy} & set(sys.modules)))"

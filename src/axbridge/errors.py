@@ -23,6 +23,7 @@ The command line maps them to exit codes: 3 for a `BusError`, 2 for the others.
 from __future__ import annotations
 
 import difflib
+import re
 import sys
 import warnings
 from collections.abc import Iterable, Sequence
@@ -127,6 +128,12 @@ class RigWarning(UserWarning):
     """A rig or its URDF is usable but implausible; the message names the value and the consequence."""
 
 
+def _word(value: object) -> str:
+    """Return a value as one word of a command; double quotes hold it together in each system's shell."""
+    text = str(value)
+    return f'"{text}"' if re.search(r"[\s&();]", text) else text
+
+
 class Remedy(str):
     """A hint that is one `axbridge` command, or a sentence with one; as a string it is the text of the hint.
 
@@ -145,8 +152,10 @@ class Remedy(str):
 
     def __new__(cls, verb: str, *words: object, says: str = "", **options: Any) -> Remedy:  # noqa: D102
         chosen = {name: value for name, value in options.items() if value not in (None, "") and value is not False}
-        texts = [f"--{name.replace('_', '-')}{'' if value is True else f' {value}'}" for name, value in chosen.items()]
-        command = " ".join(map(str, ("axbridge", verb, *words, *texts)))
+        texts = [
+            f"--{name.replace('_', '-')}{'' if value is True else f' {_word(value)}'}" for name, value in chosen.items()
+        ]
+        command = " ".join(("axbridge", verb, *map(_word, words), *texts))
         remedy = super().__new__(cls, says.replace("{}", f"`{command}`") if says else command)
         remedy.verb, remedy.words, remedy.says, remedy.options = verb, words, says, chosen
         return remedy

@@ -15,7 +15,7 @@ import typer.main
 
 import axbridge
 from axbridge.cli import help as listed
-from axbridge.cli.app import app
+from axbridge.cli.app import MISUSE, app, run
 from axbridge.config.profile import FirmwareProfile, in_units
 from tests.support.warm import serving, start
 
@@ -84,6 +84,14 @@ def test_help_is_wrapped_at_the_terminal_width(said, monkeypatch):
     paragraph = said("walk", "-h").partition("Its steps are planned")[2].partition("Options")[0]
     first, *_ = paragraph.splitlines()
     assert len("Its steps are planned" + first.rstrip()) > 85  # full, though the source ends it elsewhere
+
+
+@pytest.mark.parametrize("group", ["", "servo", "rig", "move", "profile", "export"])
+def test_a_group_without_its_verb_shows_its_help_and_no_empty_error(group, capsys):
+    assert run(group.split()) == MISUSE
+    shown = capsys.readouterr()
+    assert f"Usage: axbridge {group}".strip() in shown.out + shown.err
+    assert not [line for line in (shown.out + shown.err).splitlines() if line.startswith("axbridge:")]
 
 
 def test_help_lists_the_verbs_in_groups_in_the_order_of_first_use(said):

@@ -12,7 +12,7 @@ from axbridge.bus.protocols import v2
 from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.protocols.packet import BROADCAST
 from axbridge.config.registers import Instruction
-from axbridge.errors import BusError, SimulationDiverged, UnknownServo, UsageError
+from axbridge.errors import BusError, RigWarning, SimulationDiverged, UnknownServo, UsageError
 from axbridge.motion.gait import Gait
 from axbridge.motion.walking import walk
 from axbridge.recording.provenance import origin_in_words
@@ -240,6 +240,12 @@ def test_an_impossible_choice_of_virtual_servos_is_refused(kind, words, options)
     with pytest.raises(kind) as refused:
         axbridge.open(rig_of("ax-12a"), **{"backend": "real", "port": "/dev/none", **options})
     assert refused.match(f"(?s){words}")
+
+
+def test_without_numba_a_warning_says_why_virtual_servos_may_be_silent(monkeypatch):
+    monkeypatch.setattr("axbridge.robot.mixed.COMPILED", False)
+    with pytest.warns(RigWarning, match=r"axbridge\[fast\]"), pytest.raises(BusError, match="no such port"):
+        open_mixed(axbridge.Rig.load("pan_tilt"), "/dev/unheard_of", ["2"])
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from axbridge.errors import PortError, Remedy, plural
+from axbridge.jit import LIGHTEN
 
 Kind = Literal["ftdi", "cdc", "pty", "uart", "remote", "unknown"]
 
@@ -193,7 +194,7 @@ def too_busy(packets: int) -> str:
     )
 
 
-SERVE_PATIENTLY = "close other programs, or serve with --timing none, which answers late instead"
+SERVE_PATIENTLY = f"{LIGHTEN}, or serve with --timing none, which answers late instead"
 
 
 def _is_kept(link: Path) -> bool | None:

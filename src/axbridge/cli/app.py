@@ -121,7 +121,7 @@ def run(arguments: list[str]) -> int:
     except typer.Exit as leave:
         return int(leave.exit_code)
     except typer.TyperException as misuse:
-        if not arguments:  # typer has printed the help
+        if not misuse.format_message():  # no verb was typed: typer has printed the help
             return MISUSE
         context = getattr(misuse, "ctx", None)
         typed = "axbridge" if context is None else context.command_path

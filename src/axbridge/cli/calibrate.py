@@ -20,6 +20,7 @@ from axbridge.config.rig import Rig, split_options
 from axbridge.config.rig_check import check_rig
 from axbridge.config.rig_edit import Value, edited
 from axbridge.config.rig_tables import ServoConfig
+from axbridge.errors import Remedy
 from axbridge.files import check_writable, replacing
 from axbridge.robot.calibration import ENOUGH, Mounting, changes, check_whole, rig_of_bus
 from axbridge.robot.open import open_robot
@@ -191,5 +192,5 @@ def _write(rig: Rig, text: str, mounts: Mapping[str, Mounting], key: Callable[[]
     with replacing(place) as temporary:
         temporary.write_bytes(result.encode())
         shutil.copymode(place, temporary)
-    print(f"wrote {rig.path}; next: `axbridge rig check {rig.path}`")
+    print(f"wrote {rig.path}; next: `{Remedy('rig check', rig.path)}`")
     return new

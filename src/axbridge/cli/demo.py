@@ -26,7 +26,7 @@ from axbridge.comparison.png import write_png
 from axbridge.comparison.tables import deviation_table, headline, response_tables
 from axbridge.comparison.walks import sides_of
 from axbridge.config.rig_tables import ServoConfig
-from axbridge.errors import AxBridgeError, BusError, install, require
+from axbridge.errors import AxBridgeError, BusError, Remedy, install, require
 from axbridge.files import check_new, claimed
 from axbridge.fit import identify, write_params
 from axbridge.jit import COMPILED, LIGHTEN
@@ -141,9 +141,11 @@ def _demo_arm(
     for table in (deviation_table(*acts), *response_tables(before, before.pairs[0], after)):
         lines += ["", table_text(table)]
     third = ["", f"The third act, a model identified from recordings, needs numba: {install('numba')}"]
-    beside = f"--rig {rig} --model {files['model']}" if teaches else files["sim"]
-    compared = f"axbridge compare {taught if teaches else files[kind]} {beside}"
-    commands = [f"axbridge info {files[kind]}", compared, f"axbridge serve {rig} --link /tmp/arm"]
+    if teaches:
+        compared = Remedy("compare", taught, rig=rig, model=files["model"])
+    else:
+        compared = Remedy("compare", files[kind], files["sim"])
+    commands = [Remedy("info", files[kind]), compared, Remedy("serve", rig, link="/tmp/arm")]  # noqa: S108
     lines += _ending(files, commands, third if alone and not COMPILED else [])
     more = {"identified": summary(after)} if after is not None else {}
     return Result({**summary(before), **more, "files": {name: str(path) for name, path in files.items()}}, lines)
@@ -155,7 +157,7 @@ def _compile(rig: Rig) -> None:
         simulate(load("xl330"), rig)
 
 
-def _ending(files: dict[str, Path], commands: list[str], lacking: Sequence[str] = ()) -> list[str]:
+def _ending(files: dict[str, Path], commands: Sequence[str], lacking: Sequence[str] = ()) -> list[str]:
     listed = [f"{name:<10} {path}" for name, path in files.items()]
     return ["", *listed, *lacking, "", "next:", *(f"  {command}" for command in commands)]
 
@@ -198,9 +200,10 @@ def _demo_walk(rig: Rig, name: str, out: Path, seed: int) -> Result:
     own = rig.specs[rig.dynamixels[0].name].model.name
     other = next(model for model in _MODELS if model != own)
     gait, files = Gait(steps=_STEPS), {what: out / file for what, file in _WALK_FILES.items()}
-    seen = {"info": "", "view": "", "compare": f" --rig {name} --model {other}"}
-    commands = [f"axbridge {verb} {files['recording']}{more}" for verb, more in seen.items()]
-    commands += [f"axbridge walk --rig {name} --steps 12", f"axbridge serve {name} --link /tmp/robot"]
+    recorded = files["recording"]
+    commands = [Remedy("info", recorded), Remedy("view", recorded)]
+    commands += [Remedy("compare", recorded, rig=name, model=other), Remedy("walk", rig=name, steps=12)]
+    commands.append(Remedy("serve", name, link="/tmp/robot"))  # noqa: S108
     with progress("starting the simulator") as show, open_robot(rig, "sim", seed=seed) as robot:
         about = {"seed": seed, "experiment": "walk", "gait": asdict(gait)}
         with recording_of(robot, files["recording"], rig, **about) as recorder:

@@ -12,7 +12,7 @@ from axbridge.cli.progress import progress
 from axbridge.comparison.metrics import parse_condition
 from axbridge.comparison.page import table_text
 from axbridge.config.rig import Rig
-from axbridge.errors import UsageError, install, require
+from axbridge.errors import Remedy, UsageError, install, require
 from axbridge.fit.html import estimate_table, law_table, score_table, write_page
 from axbridge.fit.pipeline import CONDITIONS, check
 from axbridge.fit.pipeline import identify as fit_to
@@ -87,7 +87,7 @@ def identify(
         with progress("writing the report"):
             write_page(fit, html)
     lines = [f"wrote {path}" for path in (out, html) if path is not None]
-    lines += [] if out is None else [f"next: axbridge compare {recordings[0]} --rig {rig} --model {out}"]
+    lines += [] if out is None else [f"next: {Remedy('compare', recordings[0], rig=rig, model=out)}"]
     for line in () if json else lines:
         print(line)
     note(*failed, kind="failed")

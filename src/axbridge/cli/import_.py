@@ -14,7 +14,7 @@ from axbridge.cli.app import note
 from axbridge.cli.options import WRITES, verb
 from axbridge.cli.progress import progress
 from axbridge.config.model import to_toml
-from axbridge.errors import RecordingError, UsageError, plural
+from axbridge.errors import RecordingError, Remedy, UsageError, plural
 from axbridge.export.bam import from_bam
 from axbridge.file_reading import refuse_other_kind
 from axbridge.files import named_mcap, write_whole
@@ -77,7 +77,7 @@ def import_(
             raise UsageError(why, "give a log, a LeRobot dataset's folder, or an arm's")
         elif path.suffix == ".mcap" and path.is_file():
             refuse_other_kind(path, partial(RecordingError, path), but="a recording")
-            raise UsageError(f"{path} is a recording already", f"use it as it is: axbridge info {path}")
+            raise UsageError(f"{path} is a recording already", Remedy("info", path, says="use it as it is: {}"))
         elif calibration is not None:
             hint = "give its folder, or leave --calibration out"
             raise UsageError(f"{path} is no dataset of LeRobot", hint)

@@ -16,7 +16,7 @@ from axbridge.cli.options import Result, RigOption, Where, check_known, opened, 
 from axbridge.cli.progress import progress
 from axbridge.comparison.comparison import following
 from axbridge.comparison.png import write_png
-from axbridge.errors import UsageError, plural
+from axbridge.errors import Remedy, UsageError, plural
 from axbridge.files import check_new, named_mcap
 from axbridge.motion.experiments import NAMES, PROTOCOL, Options, recorded
 from axbridge.recording.provenance import origin_in_words
@@ -124,5 +124,5 @@ def record(
             length = f"{saved.end - saved.start:.1f} s, {plural(most, 'sample')} of each servo"
             print(f"wrote {path}: {origin_in_words(done.origin)}, {length}", end="")
             print("" if done.whole else "; the robot stopped before the end, and the recording is whole up to there")
-            print(f"next: axbridge compare {path} --rig {rig}")
+            print("next:", Remedy("compare", path, rig=rig))
     return Result({"recordings": written})

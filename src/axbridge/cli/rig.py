@@ -22,7 +22,7 @@ from axbridge.config.rig_edit import copy_rig
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.config.ros2_control import read_ros2_control
 from axbridge.config.toml_tables import validate, written
-from axbridge.errors import RigError, UsageError, plural
+from axbridge.errors import Remedy, RigError, UsageError, plural
 from axbridge.file_reading import printable, refuse_other_kind
 from axbridge.files import check_new, write_whole
 from axbridge.robot.calibration import rig_of_scan
@@ -92,7 +92,7 @@ def new(
     for file, content in {**files, path: "\n".join(lines) + "\n"}.items():
         write_whole(file, content)
     named = "" if urdf is not None else "name them, then "
-    print(f"wrote {path}: {plural(len(made.servos), 'servo')}\nnext: {named}`axbridge rig check {name}`")
+    print(f"wrote {path}: {plural(len(made.servos), 'servo')}\nnext: {named}`{Remedy('rig check', name)}`")
     if urdf is None:
         print("compare and identify need what the servos move, too: [world] urdf, docs/rigs.md")
 
@@ -188,7 +188,7 @@ def copy(rig: RigArgument, folder: Annotated[Path, "A new folder.", "DIR"]) -> N
         raise UsageError(problem, "change [parameters] in the copy")
     for path in copy_rig(Rig.load(rig), folder):
         print(f"wrote {path}")
-    print(f"next: change it, then `axbridge rig check {folder}`")
+    print(f"next: change it, then `{Remedy('rig check', folder)}`")
 
 
 @verb("my_head", of=rig)

@@ -14,7 +14,7 @@ from axbridge.bus.serial import SerialBus
 from axbridge.cli.app import DONE, HARDWARE
 from axbridge.cli.options import Result, ids_of, verb
 from axbridge.cli.progress import progress
-from axbridge.errors import UsageError
+from axbridge.errors import Remedy, UsageError
 from axbridge.units import nearest_baud
 
 
@@ -53,7 +53,7 @@ def scan(
                 lines.append(restore_status_return_level(servo.id, says="run {}", port=name, baud=rate))
     if not any(by_rate.values()):
         tried = "any baud rate" if baud == "all" else f"{baud} baud"
-        more = f"axbridge doctor --port {name}" if baud == "all" else f"axbridge scan --port {name} --baud all"
+        more = Remedy("doctor", port=name) if baud == "all" else Remedy("scan", port=name, baud="all")
         lines = [f"{name}: no servo answered at {tried}", f"run `{more}`"]
     packets = unanswered_by(server_behind(name), began)
     if packets:

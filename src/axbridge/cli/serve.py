@@ -17,6 +17,7 @@ from axbridge.cli.progress import progress
 from axbridge.config.registers import MOST_OFFSET, OperatingMode
 from axbridge.config.rig_check import refuse_unsound
 from axbridge.config.rig_tables import ServoConfig
+from axbridge.errors import Remedy
 from axbridge.jit import LIGHTEN
 from axbridge.recording.import_arms import read_calibration
 from axbridge.sim.bank_process import RemoteBank
@@ -180,7 +181,7 @@ def _explain(rig: Rig, channels: dict[str, Channel], timing: str, faults: str, l
     linked = f"link {link}{'-BUS' * (len(channels) > 1)}" if link else "no link"
     print(f"{linked}; timing {timing}; faults: {faults or 'none'}")
     port = str(link) if link and len(channels) == 1 else next(iter(channels.values())).address
-    print(f"next, in another terminal: axbridge scan --port {port}")
+    print("next, in another terminal:", Remedy("scan", port=port))
     if os.name == "nt":
         print("faults cannot be typed here on Windows: give them as --faults; Ctrl-C ends it", flush=True)
     else:

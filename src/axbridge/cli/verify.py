@@ -44,7 +44,7 @@ from axbridge.cli.verify_report import (
     write_report,
 )
 from axbridge.comparison.comparison import Comparison, compare, following
-from axbridge.errors import AxBridgeError, BusError, RecordingError, UsageError, plural
+from axbridge.errors import AxBridgeError, BusError, RecordingError, Remedy, UsageError, plural
 from axbridge.files import check_new
 from axbridge.motion.experiments import ExperimentRun, Progress, unseen
 from axbridge.motion.gait import Gait, can_walk
@@ -519,9 +519,8 @@ def judge_motion(rig: Rig, comparison: Comparison, path: Path) -> StepOutcome:
     allowed = math.degrees(tolerance(rig.specs[name], model).wrong)
     rms = math.sqrt(sum(value**2 for value in rmse.values()) / len(rmse))
     problem = f"is {rms:.1f}° RMS away from what its model {model.name} does; {allowed:.1f}° are allowed"
-    fix = (
-        f"look what it carries, and what holds it; if nothing does, identify it: axbridge identify {path} "
-        f"--rig {rig.path} --servo {name} --model ax12 --out {name}.toml"
+    fix = "look what it carries, and what holds it; if nothing does, identify it: " + Remedy(
+        "identify", path, rig=rig.path, servo=name, model="ax12", out=f"{name}.toml"
     )
     findings = [] if rms <= allowed else [Finding(f"{name} (id {servo.id})", problem, fix, False, "model", servo.id)]
     facts = {"servo": name, "model": model.name, "rmse_deg": rmse}
@@ -530,7 +529,7 @@ def judge_motion(rig: Rig, comparison: Comparison, path: Path) -> StepOutcome:
 
 def judge_steps(rig: Rig, behind: Mapping[str, float]) -> list[Finding]:
     """Return a finding for each joint that was too far behind its goal, degrees."""
-    fix = f"look what holds it, and at its supply; then axbridge verify --rig {rig.path} --only joints"
+    fix = f"look what holds it, and at its supply; then {Remedy('verify', rig=rig.path, only='joints')}"
     problem = "was {:.0f}° behind its goal, though it carried nothing but itself"
     slow = [(f"{servo.name} (id {servo.id})", servo.id, behind.get(servo.name, 0.0)) for servo in rig.servos]
     return [Finding(name, problem.format(far), fix, False, "behind", id_) for name, id_, far in slow if far > _BEHIND]

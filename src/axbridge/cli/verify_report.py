@@ -19,7 +19,7 @@ from axbridge.bus.handshake import Finding
 from axbridge.comparison.comparison import Comparison
 from axbridge.comparison.page import command_html, fewer, figure_html, write_page
 from axbridge.comparison.tables import panels_of
-from axbridge.errors import UsageError
+from axbridge.errors import Remedy, UsageError
 from axbridge.files import write_whole, writing
 from axbridge.motion.gait import can_walk
 
@@ -201,7 +201,7 @@ def _card(rig: Rig, name: str, outcomes: Outcomes) -> tuple[list[str], str]:
     state = "open" if name == "joints" and _unknown(rig, outcomes) else "passed"
     state = "untried" if name not in outcomes or outcome.state == "skipped" else state
     state = "broken" if outcome.state == "failed" or outcome.findings else state
-    again = f"axbridge verify --rig {rig.path} --only {name}"
+    again = Remedy("verify", rig=rig.path, only=name)
     shown = [*([outcome.state] if outcome.state != "done" else []), *outcome.lines]
     lines = ["", title, *(f"  {line}" for line in shown)]
     parts = [f'<h3><span class="mark">{_MARKS[state]}</span>{escape(title)} <small>{_WORDS[state]}</small></h3>']

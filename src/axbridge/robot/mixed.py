@@ -15,6 +15,7 @@ import math
 import re
 import threading
 import time
+import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -34,7 +35,8 @@ from axbridge.config.registers import GROUP_READS, Instruction
 from axbridge.config.rig import Rig
 from axbridge.config.rig_check import refuse_unsound
 from axbridge.config.rig_tables import ServoConfig
-from axbridge.errors import AxBridgeError, BusError, UnknownServo, UsageError
+from axbridge.errors import AxBridgeError, BusError, RigWarning, UnknownServo, UsageError, install
+from axbridge.jit import COMPILED
 from axbridge.robot.backend import Backend, call_all, open_real
 from axbridge.robot.twin.twin import BY_HAND, Shadow
 from axbridge.servo.columns import State
@@ -347,6 +349,9 @@ def open_mixed(rig: Rig, port: str | None, virtual: Iterable[str], *, seed: int 
     if not servos:
         return open_real(rig, port)
     refuse_unsound(rig)
+    if not COMPILED:
+        message = f"without numba, several virtual servos may be too slow to answer: {install('numba')}"
+        warnings.warn(message, RigWarning, stacklevel=2)
     with ExitStack() as opened:
         world = World(rig, seed=seed, timing="wire")
         opened.callback(world.close)
