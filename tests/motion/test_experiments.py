@@ -11,7 +11,7 @@ import axbridge
 from axbridge.comparison.comparison import compare
 from axbridge.errors import UsageError
 from axbridge.motion import experiments
-from axbridge.motion.experiments import EXPERIMENTS, Options, conduct, step_and_fall
+from axbridge.motion.experiments import EXPERIMENTS, Options, check, conduct, step_and_fall
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.recording import Event, Recording, Track
 from axbridge.recording.stored import open_recording
@@ -155,6 +155,15 @@ def test_impossible_experiments_are_refused_before_any_motion(tmp_path, name, se
             conduct(name, robot, servo, recorder, options)
         assert robot.time == 0
         assert not robot[0].torque_enabled
+
+
+def test_an_angle_beyond_a_stop_of_the_urdf_is_refused_though_the_rig_has_no_limits(tmp_path):
+    beyond = Options(angles=(math.radians(150),))
+    with axbridge.open("so101") as robot, Recorder(tmp_path / "a.mcap", {}) as recorder:
+        with pytest.raises(UsageError, match="150° is beyond the limits of elbow_flex: -97° to 97°"):
+            conduct("step", robot, "elbow_flex", recorder, beyond)
+        assert robot.time == 0
+    assert check("stall", robot, "elbow_flex", beyond) == ("elbow_flex",)  # it needs a stop
 
 
 @pytest.mark.parametrize("wrong", [{"duration": 0.0}, {"amplitude": math.inf}, {"speed": -1.0}, {"duties": (0.5, 1.5)}])
