@@ -350,7 +350,7 @@ def test_the_command_marks_trims_and_stores_the_rig(tmp_path, monkeypatch, capsy
     assert rig_of(open_recording("leg.mcap")).name == "leg"
     assert "bench_arm has no servo knee\nit has shoulder" in capsys.readouterr().err
     assert app.run(["import", "leg.mcap", "again.mcap"]) == app.MISUSE
-    assert "is a recording already\nuse it as it is: axbridge info leg.mcap" in capsys.readouterr().err
+    assert "is a recording already\nuse it as it is: `axbridge info leg.mcap`" in capsys.readouterr().err
 
 
 TIME = np.arange(0, 5, 0.01)

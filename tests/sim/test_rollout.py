@@ -162,7 +162,9 @@ def recorded(folder, name, options, **servo):
         pytest.param("step", STEP, {"params": {"controller": {"slope": 0.35, "punch": 0.02}}}, id="identified law"),
         pytest.param("step", STEP, {"registers": {"cw_compliance_slope": 128}}, id="slopes that differ"),
         pytest.param("step", STEP, {"direction": -1}, id="turned round"),
-        pytest.param("step", STEP, {"min_stop": -0.9, "max_stop": 0.7}, id="hard stop"),
+        pytest.param(
+            "stall", Options(angles=(1.2,), duties=(1.0,)), {"min_stop": -0.9, "max_stop": 0.7}, id="hard stop"
+        ),
         pytest.param("step", STEP, {"model": "lima2009-strict"}, id="sampled and limited"),
         pytest.param("stall", Options(angles=(1.2,), duties=(0.05, 0.1, 0.2)), {}, id="torque limits"),
         pytest.param(
