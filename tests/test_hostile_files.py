@@ -9,6 +9,7 @@ import math
 import os
 import re
 import warnings
+from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 from random import Random
@@ -354,6 +355,20 @@ def test_lerobot_datasets(tmp_path, part):
         write_recording(recording, tmp_path / "out.mcap")
 
     survives(tmp_path / "set" / part, (tmp_path / "set" / part).read_bytes(), use, FILES // 2)
+
+
+@pytest.mark.slow
+def test_a_lerobot_dataset_with_another_byte_in_its_footer_is_read_or_refused(tmp_path):
+    """pyarrow's scanner of datasets waited for ever for some of these files."""
+    states = np.outer(np.linspace(-50, 50, 20), [1.0, 0.5, 0.2])
+    write_dataset(tmp_path / "set", [(states, states)] * 2, robot="axbridge")
+    path = tmp_path / "set" / "data/chunk-000/file-000.parquet"
+    whole = path.read_bytes()
+    footer = int.from_bytes(whole[-8:-4], "little")
+    for place in range(len(whole) - 8 - footer, len(whole) - 8):
+        path.write_bytes(whole[:place] + b"M" + whole[place + 1 :])
+        with suppress(AxBridgeError):
+            import_dataset(tmp_path / "set", 1, unit="deg")
 
 
 @pytest.mark.parametrize("part", ["control.csv", "state_motor.csv.gz"])

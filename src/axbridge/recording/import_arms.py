@@ -262,6 +262,8 @@ def _rows(
 ) -> tuple[Path, FloatArray, dict[str, FloatArray]]:
     """Return the episode's file, its times, s, (n,), and its values of each feature, (n, joints)."""
     require("reading a dataset", "pyarrow")
+    import pyarrow
+    import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
     keys = [key for key in (_STATE, _ACTION) if named[key]]
@@ -269,9 +271,12 @@ def _rows(
     for path in files:
         with reading(partial(RecordingError, path), "copy the dataset again; a killed LeRobot leaves half a file"):
             refuse_other_kind(path, partial(RecordingError, path), but="a Parquet file")
-            filters = [("episode_index", "==", episode)]
-            table = pq.read_table(str(regular(path)), columns=["timestamp", *keys], filters=filters, partitioning=None)
-            if not table.num_rows:
+            # not by `read_table`, whose scanner waits for ever for some damaged files (pyarrow 26)
+            with pq.ParquetFile(regular(path)) as file:
+                batches = file.iter_batches(columns=["episode_index", "timestamp", *keys])
+                rows = [batch.filter(pc.equal(batch["episode_index"], episode)) for batch in batches]
+            table = pyarrow.Table.from_batches(rows, rows[0].schema) if rows else None
+            if table is None or not table.num_rows:
                 continue
             time = _numbers(path, "timestamp", table["timestamp"].to_pylist(), ())
             columns = {key: _numbers(path, key, table[key].to_pylist(), (len(named[key]),)) for key in keys}
