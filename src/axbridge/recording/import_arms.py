@@ -262,7 +262,7 @@ def _rows(
 ) -> tuple[Path, FloatArray, dict[str, FloatArray]]:
     """Return the episode's file, its times, s, (n,), and its values of each feature, (n, joints)."""
     require("reading a dataset", "pyarrow")
-    import pyarrow
+    import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
@@ -275,7 +275,7 @@ def _rows(
             with pq.ParquetFile(regular(path)) as file:
                 batches = file.iter_batches(columns=["episode_index", "timestamp", *keys])
                 rows = [batch.filter(pc.equal(batch["episode_index"], episode)) for batch in batches]
-            table = pyarrow.Table.from_batches(rows, rows[0].schema) if rows else None
+            table = pa.Table.from_batches(rows, rows[0].schema) if rows else None
             if table is None or not table.num_rows:
                 continue
             time = _numbers(path, "timestamp", table["timestamp"].to_pylist(), ())
