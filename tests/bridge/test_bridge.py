@@ -175,7 +175,7 @@ def test_a_blocked_servo_keeps_a_share_of_its_torque_until_it_is_free(profile, r
             assert line[1].table[name] == full
             return
         until(lambda: texts(notices, "stall"))
-        assert line[1].table[name] == left
+        until(lambda: line[1].table[name] == left)
         write(bus, line, 1, name, full)
         assert line[1].table[name] == left
         if free == "it moves":
