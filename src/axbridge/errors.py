@@ -239,10 +239,14 @@ class _FileError(AxBridgeError):
         if len(mistakes) == 1:
             return mistakes[0]
         lines = "".join("\n  " + str(mistake).replace("\n", "; ") for mistake in mistakes)
-        again = Remedy("rig check", path, says="correct them; {} checks again")
-        error = cls(path, "", f"{len(mistakes)} mistakes:{lines}", again if cls is RigError else "correct them")
+        error = cls(path, "", f"{len(mistakes)} mistakes:{lines}", cls._next_step(path))
         error.mistakes = mistakes
         return error
+
+    @staticmethod
+    def _next_step(path: Path | str) -> str:  # noqa: ARG004 - of a rig
+        """Return the hint of an error with several mistakes."""
+        return "correct them"
 
 
 class ProfileError(_FileError):
@@ -251,6 +255,10 @@ class ProfileError(_FileError):
 
 class RigError(_FileError):
     """A rig file, or the URDF it names, that cannot be used; carries `path` and `key`."""
+
+    @staticmethod
+    def _next_step(path: Path | str) -> str:
+        return Remedy("rig check", path, says="correct them; {} checks again")
 
 
 class MoveError(_FileError):

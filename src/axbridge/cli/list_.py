@@ -54,9 +54,6 @@ def _experiments() -> dict[str, str]:
     motions = {name: EXPERIMENTS[name].motion.__doc__ or "" for name in NAMES if name in EXPERIMENTS}
     return {
         **{name: words.partition("\n")[0] for name, words in motions.items()},
-        "sine": "Swing to both sides, for two periods or more.",
-        "chirp": "Swing to both sides faster and faster, for four periods of the lowest frequency or more.",
-        "sin-time-square": "Swing to both sides as the sine of the squared time (s), for 6 s or more.",
         "replay": "Repeat the goals of a recording.",
         "protocol": "The set that a good identification needs, one file each.",
     }

@@ -18,21 +18,11 @@ from axbridge.comparison.comparison import following
 from axbridge.comparison.png import write_png
 from axbridge.errors import Remedy, UsageError, plural
 from axbridge.files import check_new, named_mcap
-from axbridge.motion.experiments import NAMES, PROTOCOL, Options, recorded
+from axbridge.motion.experiments import EXPERIMENTS, NAMES, PROTOCOL, Options, recorded
 from axbridge.recording.provenance import origin_in_words
 from axbridge.recording.stored import open_recording
 
 _ANGLE = typer.Option("--angle", "--amplitude", help="Of steps and falls (repeat), or to each side, degrees.")
-_TAKES = {  # options by experiment
-    **dict.fromkeys(("fall", "lift-and-drop", "sin-time-square"), ("angle", "duration")),
-    "step": ("angle", "speed", "duration"),
-    "sine": ("angle", "period", "duration"),
-    "chirp": ("angle", "low", "high", "duration"),
-    **dict.fromkeys(("duty", "torque-speed"), ("duty", "duration")),
-    "stall": ("angle", "duty", "duration"),
-    "replay": ("source",),
-    "protocol": (),
-}
 
 
 @verb("step --rig bench_arm --angle 45 --out step.mcap")
@@ -66,8 +56,9 @@ def record(
     figures = {"speed": speed, "period": period, "low": low, "high": high, "duration": duration}
     given = [name for name, value in figures.items() if value != getattr(chosen, name)]
     given += [name for name, value in (("angle", angle), ("duty", duty), ("source", source)) if value]
-    if unused := [name for name in given if name not in _TAKES[experiment]]:
-        takes = ", ".join(f"--{option}" for option in _TAKES[experiment]) or "no option of an experiment"
+    used = EXPERIMENTS[experiment].takes if experiment in EXPERIMENTS else ("source",) * (experiment == "replay")
+    if unused := [name for name in given if name not in used]:
+        takes = ", ".join(f"--{option}" for option in used) or "no option of an experiment"
         raise UsageError(f"{experiment} makes no use of --{unused[0]}", f"leave it out; {experiment} takes {takes}")
     period_ms = None if tick is None else 1e3 * seconds(tick)
     if tick is not None and period_ms is not None and period_ms >= 1000:

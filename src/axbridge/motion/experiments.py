@@ -56,12 +56,6 @@ class Conducted:
     origin: Mapping[str, str]  # see `Robot.origin`
 
 
-def _range(robot: Robot, servo: Servo) -> tuple[float, float]:
-    """Return the range of a joint within its limits and its stops, rad."""
-    low, high = robot.rig.specs[servo.name].stops
-    return max(low, servo.min_position), min(high, servo.max_position)
-
-
 def _check_reach(servo: Servo, angles: Sequence[float], low: float, high: float) -> None:
     """Raise UsageError for angles beyond `low` and `high`, all in rad, before any motion."""
     for angle in angles:
@@ -229,9 +223,10 @@ def check(name: str, robot: Robot, servo: str | None = None, options: Options | 
         return tuple(_sources(robot, servo, options))
     chosen = servo or next(iter(robot))
     experiment = EXPERIMENTS[name]
-    low, high = _range(robot, robot[chosen])
-    if name == "stall":  # against a stop
-        low, high = robot[chosen].min_position, robot[chosen].max_position
+    low, high = robot[chosen].min_position, robot[chosen].max_position
+    if not experiment.to_stop:
+        stops = robot.rig.specs[chosen].stops
+        low, high = max(low, stops[0]), min(high, stops[1])
     _check_reach(robot[chosen], experiment.angles(options, robot[chosen]), low, high)
     if experiment.registers is _WHEEL:
         _check_free(robot[chosen], low, high)
@@ -333,9 +328,12 @@ def _fall(run: ExperimentRun, arm: Servo, options: Options) -> None:
 
 
 def _swing(
-    name: str, kind: str, seconds: Callable[[Options], float], phase: Callable[[Options, float], float]
+    name: str, kind: str, words: str, seconds: Callable[[Options], float], phase: Callable[[Options, float], float]
 ) -> Callable[[ExperimentRun, Servo, Options], None]:
-    """Return a periodic motion to both sides: amplitude times the sine of `phase` (rad) at each time (s)."""
+    """Return a periodic motion to both sides: amplitude times the sine of `phase` (rad) at each time (s).
+
+    `words` become its docstring.
+    """
 
     def swing(run: ExperimentRun, arm: Servo, options: Options) -> None:
         run.approach({arm.name: 0.0})
@@ -344,7 +342,12 @@ def _swing(
         goto = arm.set_position
         run.segment(name, seconds(options), lambda t: goto(size * math.sin(phase(options, t))), kind=kind, **facts)
 
+    swing.__doc__ = words
     return swing
+
+
+def _square_seconds(options: Options) -> float:
+    return max(options.duration, _SQUARE)
 
 
 def _chirp_seconds(options: Options) -> float:
@@ -507,11 +510,14 @@ def _repeat(servo: Servo, track: Track, index: int, goal: float, limits: list[fl
 
 
 class Experiment(NamedTuple):
-    """One experiment: its motion of one servo, the goals that it needs, rad, and the registers that it needs."""
+    """One experiment with one servo; its first line of documentation is that of `motion`."""
 
     motion: Callable[[ExperimentRun, Servo, Options], None]
-    angles: Callable[[Options, Servo], tuple[float, ...]]
-    registers: tuple[str, ...] = ()
+    angles: Callable[[Options, Servo], tuple[float, ...]]  # goals that it needs, rad
+    takes: tuple[str, ...]  # names of the options that it uses
+    registers: tuple[str, ...] = ()  # that it needs
+    fastest: Callable[[Options], float] = lambda _options: 0.0  # highest frequency of a periodic motion, Hz
+    to_stop: bool = False  # whether it may drive the joint against a stop
 
 
 def _both_ways(options: Options, servo: Servo) -> tuple[float, ...]:
@@ -521,21 +527,36 @@ def _both_ways(options: Options, servo: Servo) -> tuple[float, ...]:
 _WHEEL = ("torque_enable",)  # of a Dynamixel
 
 EXPERIMENTS: dict[str, Experiment] = {
-    "step": Experiment(_step, lambda options, _servo: (0.0, *_angles(options))),
-    "fall": Experiment(_fall, _heights),
+    "step": Experiment(_step, lambda options, _servo: (0.0, *_angles(options)), ("angle", "speed", "duration")),
+    "fall": Experiment(_fall, _heights, ("angle", "duration")),
     "sine": Experiment(
-        _swing("sine", "sine", lambda o: max(o.duration, 2 * o.period), lambda o, t: 2 * math.pi * t / o.period),
-        _both_ways,
+        _swing(
+            "sine", "sine", "Swing to both sides, for two periods or more.",
+            lambda o: max(o.duration, 2 * o.period), lambda o, t: 2 * math.pi * t / o.period,
+        ),
+        _both_ways, ("angle", "period", "duration"), fastest=lambda o: 1 / o.period,
     ),
-    "chirp": Experiment(_swing("chirp", "chirp", _chirp_seconds, _chirp_phase), _both_ways),
+    "chirp": Experiment(
+        _swing(
+            "chirp", "chirp", "Swing to both sides ever faster, for four periods of the lowest frequency or more.",
+            _chirp_seconds, _chirp_phase,
+        ),
+        _both_ways, ("angle", "low", "high", "duration"), fastest=lambda o: max(o.low, o.high),
+    ),
     "sin-time-square": Experiment(
-        _swing("sin t²", "sine", lambda o: max(o.duration, _SQUARE), lambda _o, t: t * t), _both_ways
+        _swing(
+            "sin t²", "sine", "Swing to both sides as the sine of the squared time (s), for 6 s or more.",
+            _square_seconds, lambda _o, t: t * t,
+        ),
+        _both_ways, ("angle", "duration"), fastest=lambda o: _square_seconds(o) / math.pi,
     ),
-    "lift-and-drop": Experiment(_lift_and_drop, _angles),
-    "duty": Experiment(_duty, lambda _options, _servo: (), _WHEEL),
-    "stall": Experiment(_stall, lambda options, _servo: _angles(options)[:1]),
-    "torque-speed": Experiment(_torque_speed, lambda _options, _servo: (), _WHEEL),
-}
+    "lift-and-drop": Experiment(_lift_and_drop, _angles, ("angle", "duration")),
+    "duty": Experiment(_duty, lambda _options, _servo: (), ("duty", "duration"), _WHEEL),
+    "stall": Experiment(
+        _stall, lambda options, _servo: _angles(options)[:1], ("angle", "duty", "duration"), to_stop=True
+    ),
+    "torque-speed": Experiment(_torque_speed, lambda _options, _servo: (), ("duty", "duration"), _WHEEL),
+}  # fmt: skip
 NAMES = (*EXPERIMENTS, "replay")  # a replay may drive several servos
 
 
@@ -629,10 +650,8 @@ def recorded(
 
 def _check_frequency(experiment: str, options: Options, tick: float) -> None:
     """Raise UsageError for a periodic motion too fast for the control period: its goals would be those of another."""
-    fastest = {"sine": 1 / options.period, "chirp": max(options.low, options.high)}  # Hz
-    fastest["sin-time-square"] = max(options.duration, _SQUARE) / math.pi
     most = 1e3 / (_GOALS * tick)
-    if (hertz := fastest.get(experiment, 0.0)) > most:
+    if experiment in EXPERIMENTS and (hertz := EXPERIMENTS[experiment].fastest(options)) > most:
         why = f"{hertz:g} Hz is too fast for a control period of {tick:g} ms, which gives few goals a cycle"
         raise UsageError(why, f"choose {most:g} Hz or less, or a shorter --tick")
 
