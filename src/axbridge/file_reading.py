@@ -37,7 +37,7 @@ def reading(error: Callable[[str, str], AxBridgeError], hint: str) -> Iterator[N
         raise error(f"is no text: {failure}", "save it as UTF-8") from failure
     except OSError as failure:
         if failure.strerror is None:  # raised by a library about the content, not by the operating system
-            raise error(_nonsense(failure), hint) from failure
+            raise error(_failure_in_words(failure), hint) from failure
         raise error(failure.strerror, "check the name and its permissions") from failure
     except OverflowError as failure:
         raise error("has a number that is too large", hint) from failure
@@ -50,10 +50,10 @@ def reading(error: Callable[[str, str], AxBridgeError], hint: str) -> Iterator[N
     except Exception as failure:
         if "integer string conversion" in str(failure):  # Python's ValueError for a number with thousands of digits
             raise error("has a number that is too large", hint) from failure
-        raise error(_nonsense(failure), hint) from failure
+        raise error(_failure_in_words(failure), hint) from failure
 
 
-def _nonsense(failure: Exception) -> str:
+def _failure_in_words(failure: Exception) -> str:
     message = printable(next(iter(str(failure).splitlines()), ""))[:_LONGEST]
     return f"makes no sense: {message or type(failure).__name__}"
 

@@ -16,10 +16,10 @@ _UPRIGHT = 1 - 1e-12  # from this sine on, the pitch is 90 degrees within roundi
 LinkPose = tuple[Vector, Quaternion]  # a link frame's position, m, and rotation
 
 
-def product(one: Quaternion, other: Quaternion) -> Quaternion:
-    """Return the rotation by `other` followed by the rotation by `one`."""
-    x, y, z, w = one
-    a, b, c, d = other
+def product(second: Quaternion, first: Quaternion) -> Quaternion:
+    """Return the rotation by `first` followed by the rotation by `second`."""
+    x, y, z, w = second
+    a, b, c, d = first
     return (
         w * a + x * d + y * c - z * b,
         w * b - x * c + y * d + z * a,
@@ -41,9 +41,9 @@ def turned(vector: Vector, rotation: Quaternion) -> Vector:
     return a + w * u + y * s - z * v, b + w * v + z * u - x * s, c + w * s + x * v - y * u
 
 
-def crossed(one: Vector, other: Vector) -> Vector:
+def crossed(first: Vector, second: Vector) -> Vector:
     """Return the cross product."""
-    (x, y, z), (a, b, c) = one, other
+    (x, y, z), (a, b, c) = first, second
     return y * c - z * b, z * a - x * c, x * b - y * a
 
 
@@ -61,7 +61,7 @@ def of_roll_pitch_yaw(roll: float, pitch: float, yaw: float) -> Quaternion:
 
 
 def roll_pitch_yaw(rotation: Quaternion) -> Vector:
-    """About x, y and z, rad; the other way round of `of_roll_pitch_yaw`."""
+    """Return the angles about x, y and z, rad: the inverse of `of_roll_pitch_yaw`."""
     x, y, z, w = rotation
     across = max(-1.0, min(1.0, 2 * (w * y - z * x)))
     pitch = math.asin(across)

@@ -100,7 +100,7 @@ def test_a_page_loads_nothing_from_the_network(opened, page, tab, tmp_path):
     assert page.stat().st_size < 120e3
     asking = tmp_path / "asking.html"
     asking.write_text(page.read_text().replace("<body>", '<body><img src="http://127.0.0.1:9/x.png">'))
-    asked = opened(asking.as_uri())
-    asked.wait_for("document.readyState === 'complete'")
-    assert any("Content Security Policy" in text for text in asked.complaints)
-    asked.call("Page.close")
+    asking_page = opened(asking.as_uri())
+    asking_page.wait_for("document.readyState === 'complete'")
+    assert any("Content Security Policy" in text for text in asking_page.complaints)
+    asking_page.call("Page.close")

@@ -58,10 +58,10 @@ class Pose:
     def __init__(self, counts):
         tree = read_tree(BIOLOID.urdf_path(), fixed_base=True)
         at = angles(counts)
-        found = posed(tree, np.array([[at[joint.name] for joint in tree.joints]]))
+        poses = posed(tree, np.array([[at[joint.name] for joint in tree.joints]]))
         self.place, self.axis, self.turn = (
             {tree.joints[dof].name: part[link, 0] for link, dof in enumerate(tree.dof) if dof >= 0}
-            for part in (found.place, found.axis, found.turn)
+            for part in (poses.place, poses.axis, poses.turn)
         )
 
     def sole(self, side):

@@ -44,8 +44,8 @@ def written(folder, text):
 
 def test_links_are_where_mujoco_has_them_whatever_the_joints_are(tmp_path):
     path = written(tmp_path, ARM)
-    found = read_mjcf(path)
-    tree = read_tree(tmp_path / "arm.urdf", fixed_base=True, text=found.urdf)
+    robot = read_mjcf(path)
+    tree = read_tree(tmp_path / "arm.urdf", fixed_base=True, text=robot.urdf)
     assert set(tree.names) == {"yaw", "pitch", "reach", "roll"}
     model = mujoco.MjModel.from_xml_path(str(path))
     data = mujoco.MjData(model)
@@ -64,23 +64,23 @@ def test_links_are_where_mujoco_has_them_whatever_the_joints_are(tmp_path):
 
 
 def test_servo_parameters_are_left_out_and_actuators_select_the_joints(tmp_path):
-    found = read_mjcf(written(tmp_path, ARM))
-    assert found.joints == ("yaw", "roll")
-    assert found.dropped == (
+    robot = read_mjcf(written(tmp_path, ARM))
+    assert robot.joints == ("yaw", "roll")
+    assert robot.dropped == (
         "2 actuators",
         "1 joint with damping",
         "1 joint with armature",
         "1 joint with dry friction",
     )
-    assert "dynamics" not in found.urdf
-    assert (found.free, found.height) == (False, 0.0)
-    assert list(found.meshes) == ["meshes/wedge.stl"]
+    assert "dynamics" not in robot.urdf
+    assert (robot.free, robot.height) == (False, 0.0)
+    assert list(robot.meshes) == ["meshes/wedge.stl"]
 
 
 def test_a_robot_that_stands_free_begins_on_the_floor(tmp_path):
-    found = read_mjcf(written(tmp_path, FREE))
-    assert found.free
-    assert 0.01 <= found.height < 0.05
+    robot = read_mjcf(written(tmp_path, FREE))
+    assert robot.free
+    assert 0.01 <= robot.height < 0.05
 
 
 @pytest.mark.parametrize(
@@ -140,10 +140,10 @@ def test_a_rig_that_was_written_as_mjcf_is_the_same_robot_again(said, tmp_path, 
     )
     said("rig", "check", "made")
     made = Rig.load(str(tmp_path / "made"))
-    one, other = own.tree(), made.tree()
-    here, there = (posed(tree, tree.pose({})[None]) for tree in (one, other))
-    for joint, link in one.moved.items():
+    first, other = own.tree(), made.tree()
+    here, there = (posed(tree, tree.pose({})[None]) for tree in (first, other))
+    for joint, link in first.moved.items():
         copy = other.moved[joint]
         assert there.axis[copy, 0] == pytest.approx(here.axis[link, 0], abs=1e-6)
         assert there.centres[copy, 0] == pytest.approx(here.centres[link, 0], abs=1e-6)
-        assert other.mass[copy] == pytest.approx(one.mass[link])
+        assert other.mass[copy] == pytest.approx(first.mass[link])

@@ -15,8 +15,8 @@ def table(folder, name, *more, leave_out=()):
     """Return the control table of a profile in ROBOTIS' format, with further lines."""
     own = FirmwareProfile.load(name)
     rows = [
-        f"{one.address}\t{one.size}\t{key.replace('_', ' ').title()}"
-        for key, one in own.registers.items()
+        f"{register.address}\t{register.size}\t{key.replace('_', ' ').title()}"
+        for key, register in own.registers.items()
         if key not in leave_out
     ]
     path = folder / f"{name.replace('-', '_')}.model"

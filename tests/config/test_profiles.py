@@ -154,14 +154,14 @@ def test_feetech_registers_are_where_another_program_has_them(name, controller):
     theirs = getattr(pytest.importorskip("rustypot"), controller)
     ours = {register.address: register for register in FirmwareProfile.load(name).registers.values()}
     known = {"sync_write_flag", "pwm_maximum_step", "minimum_velocity_limit"}  # undocumented registers
-    for one in theirs.registers():
-        if one.name not in known:
-            register = ours[one.addr]
+    for expected in theirs.registers():
+        if expected.name not in known:
+            register = ours[expected.addr]
             assert (register.size, register.sign_bit, register.writable) == (
-                one.size,
-                one.sign_bit or 0,
-                str(one.access).endswith("ReadWrite"),
-            ), one.name
+                expected.size,
+                expected.sign_bit or 0,
+                str(expected.access).endswith("ReadWrite"),
+            ), expected.name
 
 
 def test_a_register_is_found_by_its_address_and_by_the_manuals_name_and_a_reading_is_the_present_one():

@@ -213,10 +213,10 @@ def test_the_path_of_a_model_file_is_relative_to_the_working_directory(tmp_path,
 def test_a_servo_has_its_profiles_own_model_and_its_models_own_profile(given, profile, model, load, tmp_path):
     (tmp_path / "mine.toml").write_text('base = "ax18"\nname = "mine"\n')
     rig = load(f'name = "one"\n[world]\nurdf = "x"\n[[servo]]\nname = "a"\njoint = "a"\nid = 1\n{given}\n')
-    for one in (rig, rig.overridden({"world": {"gui": True}})):
-        servo = one.servos[0]
+    for tried in (rig, rig.overridden({"world": {"gui": True}})):
+        servo = tried.servos[0]
         assert (servo.profile, servo.model) == (profile, model)
-        assert one.specs[servo.name].model.name == model.removesuffix(".toml")
+        assert tried.specs[servo.name].model.name == model.removesuffix(".toml")
 
 
 @pytest.mark.parametrize("base", ["bare_horn", "bench_arm"])
@@ -279,9 +279,9 @@ def test_a_servo_with_a_regulator_has_its_voltage_and_the_others_that_of_the_bus
     ],
 )
 def test_mistakes_are_found_and_a_base_makes_keys_optional(table, wrong):
-    found = [error.message for error in jsonschema.Draft202012Validator(rig_schema()).iter_errors(table)]
-    assert len(found) == len(wrong)
-    assert all(said in text for text, said in zip(found, wrong, strict=True))
+    errors = [error.message for error in jsonschema.Draft202012Validator(rig_schema()).iter_errors(table)]
+    assert len(errors) == len(wrong)
+    assert all(said in text for text, said in zip(errors, wrong, strict=True))
 
 
 def test_every_key_is_explained():

@@ -192,7 +192,7 @@ def test_all_mistakes_are_listed_at_once(made):
     path = made(rig.replace("supply_voltage = 11.1", "supply_voltage = 16.8"), URDF)
     with pytest.raises(RigError) as caught:
         check_rig(Rig.load(path))
-    assert [one.key for one in caught.value.mistakes] == [
+    assert [mistake.key for mistake in caught.value.mistakes] == [
         "bus.main.supply_voltage", "servo.knee.position", "world.base_height"
     ]  # fmt: skip
     assert str(caught.value).startswith(f"{path}: 3 mistakes:\n")
@@ -204,7 +204,7 @@ def test_mistakes_of_several_servos_are_listed_at_once(made):
     path = made(rig.replace("supply_voltage = 11.1", 'supply_voltage = "11.1"'), URDF)
     with pytest.raises(RigError) as caught:
         Rig.load(path)
-    assert [one.key for one in caught.value.mistakes] == [
+    assert [mistake.key for mistake in caught.value.mistakes] == [
         "bus.#1.supply_voltage", "servo.hip.min_position", "servo.knee.min_position"
     ]  # fmt: skip
     assert 'not "11.1"\n' in str(caught.value)  # no hint follows

@@ -51,8 +51,8 @@ def urdf(folder, control):
     ids=["by joint", "by gpio", "feetech", "turned", "turned by gpio"],
 )
 def test_each_dialect_names_ids_port_rate_and_registers(tmp_path, control, one, other):
-    found = read_ros2_control(urdf(tmp_path, control))
-    assert (found.servos, found.port, found.baud) == ({"j1": one, "j2": other}, "/dev/ttyUSB3", 57600)
+    read = read_ros2_control(urdf(tmp_path, control))
+    assert (read.servos, read.port, read.baud) == ({"j1": one, "j2": other}, "/dev/ttyUSB3", 57600)
 
 
 def test_a_rig_has_the_values_of_the_file(said, tmp_path):
@@ -65,8 +65,8 @@ def test_a_rig_has_the_values_of_the_file(said, tmp_path):
 
 def test_a_joints_mounting_is_read_from_the_file(said, tmp_path):
     path = urdf(tmp_path, TURNED.replace(">12</param>", '>12</param><param name="Current Limit">600</param>'))
-    told = said("rig", "new", "made", "--urdf", path, "--profile", "xl430-w250")
-    assert "left out, because xl430-w250 has no such registers: current_limit" in told
+    output = said("rig", "new", "made", "--urdf", path, "--profile", "xl430-w250")
+    assert "left out, because xl430-w250 has no such registers: current_limit" in output
     servos = Rig.load(str(tmp_path / "made")).servos
     assert [(servo.zero, servo.direction) for servo in servos] == [(2048 - 978, -1), (2048, 1)]  # 1.5 rad
 
@@ -95,12 +95,12 @@ def test_a_rig_that_was_written_for_ros2_control_is_read_back(said, tmp_path, ri
     assert f"wrote {rig}.launch.py" in said("export", "ros2", rig)
     own = Rig.load(rig)
     units = own.specs[own.dynamixels[0].name].profile.units
-    found = read_ros2_control(tmp_path / f"{rig}.ros2_control.xacro")
-    assert {joint: one.id for joint, one in found.servos.items()} == {one.joint: one.id for one in own.dynamixels}
-    for one in own.dynamixels:
-        there = found.servos[one.joint]
+    control = read_ros2_control(tmp_path / f"{rig}.ros2_control.xacro")
+    assert {joint: s.id for joint, s in control.servos.items()} == {s.joint: s.id for s in own.dynamixels}
+    for servo in own.dynamixels:
+        there = control.servos[servo.joint]
         zero = units.middle + round(there.offset / units.position) if there.zero is None else there.zero
-        assert (zero, there.direction) == (one.zero, one.direction)
+        assert (zero, there.direction) == (servo.zero, servo.direction)
     compile((tmp_path / f"{rig}.launch.py").read_text(), "launch", "exec")
 
 

@@ -104,7 +104,7 @@ def test_a_shape_that_cannot_be_read_is_refused(tmp_path, form, words):
 
 
 def values(rig):
-    return {name: one.value for name, one in rig.parameters.items()}
+    return {name: parameter.value for name, parameter in rig.parameters.items()}
 
 
 def test_parameters_are_set_behind_the_name_in_python_and_in_a_rig_built_on_another(tmp_path):

@@ -74,10 +74,10 @@ def test_steps_and_falls_follow_the_papers_equations(tmp_path, inertia, armature
         order(bank, goal)
         times, (angles,), _ = watched(bank, 0.8)
         bank.close()
-        found, truth, _ = paper_servo(
+        motion, truth, _ = paper_servo(
             inertia, weight, armature=armature, goal=goal, start=start, duration=times[-1], samples=2000
         )
-        error = np.degrees(angles - np.interp(times, found, truth))
+        error = np.degrees(angles - np.interp(times, motion, truth))
         assert math.sqrt(np.mean(error**2)) <= allowed, (goal, start)
 
 
@@ -101,9 +101,9 @@ def swing(engine, model, steps):
 @pytest.mark.parametrize("engine", [*ENGINES, None])
 def test_servos_move_alike_however_many_steps_an_engine_is_asked_for(tmp_path, engine, model):
     urdf, loaded = write_pendulum(tmp_path / "p.urdf", 7.2e-4, 0.08), ServoModel.load(model, PROFILE)
-    one, many = (
+    single, many = (
         swing(build_engine(engine, Scene(urdf)) if engine else Pendulums(["shaft"], time_step=1 / 240), loaded, steps)
         for steps in (1, 20)
     )
-    assert np.abs(one).max() > 0.5
-    assert one.tobytes() == many.tobytes()
+    assert np.abs(single).max() > 0.5
+    assert single.tobytes() == many.tobytes()

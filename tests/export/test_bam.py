@@ -33,10 +33,10 @@ def published(tmp_path):
 @pytest.fixture(scope="module")
 def log(tmp_path_factory):
     """Return one of BAM's logs on BAM's time grid, as a dictionary and as axbridge runs."""
-    found = bam_bench.processed(json.loads(samples.path("xl330").read_text()))
+    processed = bam_bench.processed(json.loads(samples.path("xl330").read_text()))
     path = tmp_path_factory.mktemp("logs") / "processed.json"
-    path.write_text(json.dumps(found))
-    return found, runs_of([import_log(path)], Rig.load("xl330_pendulum"))
+    path.write_text(json.dumps(processed))
+    return processed, runs_of([import_log(path)], Rig.load("xl330_pendulum"))
 
 
 @pytest.mark.parametrize("name", sorted(PUBLISHED))

@@ -28,19 +28,19 @@ def loaded(rig):
 
 
 def test_the_papers_servo_moves_as_in_axbridge():
-    found = differences(Rig.load("bench_arm"))
-    assert max(found.values()) < 0.3
-    assert {name.split()[0] for name in found} == {"step", "fall", "chirp"}
+    errors = differences(Rig.load("bench_arm"))
+    assert max(errors.values()) < 0.3
+    assert {name.split()[0] for name in errors} == {"step", "fall", "chirp"}
     assert left_out(Rig.load("bench_arm")) == ["inductance of the winding"]
 
 
 @pytest.mark.ci
 def test_parts_of_an_ax12_that_mjcf_lacks_are_reported_and_matter_in_fast_motion():
     rig = Rig.load("bench_arm").with_model("ax12")
-    found = differences(rig)
-    assert max(value for name, value in found.items() if name.startswith("step")) < 0.7
-    assert max(value for name, value in found.items() if name.startswith("fall")) < 0.7  # with play: 0.57; without: 0.1
-    assert 1.3 < found["chirp ±30°, 0.3 to 3 Hz"] < 2.0
+    errors = differences(rig)
+    assert max(value for name, value in errors.items() if name.startswith("step")) < 0.7
+    assert max(value for name, value in errors.items() if name.startswith("fall")) < 0.7  # play: 0.57; without: 0.1
+    assert 1.3 < errors["chirp ±30°, 0.3 to 3 Hz"] < 2.0
     assert [words.split(" that")[0].split(",")[0] for words in left_out(rig)] == [
         "margin", "resistance", "backlash", "inductance of the winding",
     ]  # fmt: skip

@@ -14,7 +14,7 @@ from axbridge.errors import AxBridgeError, RecordingError, UsageError
 from axbridge.fit import identify
 from axbridge.fit.html import estimate_table, trace_panels
 from axbridge.fit.intervals import Uncertainty, _tolerable, constants_of, marginalise_constants, uncertainty
-from axbridge.fit.least_squares import left_alone, misfits, polish
+from axbridge.fit.least_squares import keep_unidentified, misfits, polish
 from axbridge.fit.pipeline import _missed, beforehand, beside_others, hidden
 from axbridge.fit.prediction import parts, predicted
 from axbridge.fit.prepare import base_model, excitation, prepare, resting_noise
@@ -147,14 +147,14 @@ def test_unknowns_that_are_not_identified_keep_the_models_value():
     free = names.index("friction.viscous")
     off = space.point(row)
     off[free] -= 0.1  # another point with the same error
-    left = left_alone(space, runs, off, ("friction.viscous",))
+    left = keep_unidentified(space, runs, off, ("friction.viscous",))
     assert left[free] == space.point(row)[free]
     assert misfits(space, runs, left[None])[0] < 1.05 * misfits(space, runs, off[None])[0]
     # a value that the data contradict is not kept
     wrong = row.copy()
     wrong[Param.SLOPE] *= 3
     there = Space(space.unknowns, wrong)
-    np.testing.assert_array_equal(left_alone(there, runs, left, ("controller.slope",)), left)
+    np.testing.assert_array_equal(keep_unidentified(there, runs, left, ("controller.slope",)), left)
 
 
 def turn(row, duty, *, whole=False):

@@ -34,7 +34,7 @@ def recordings(names):
 
 
 def with_bar(runs):
-    return loaded_with([f"{one.path.name}={BAR}" for one in runs], runs)[0]
+    return loaded_with([f"{run.path.name}={BAR}" for run in runs], runs)[0]
 
 
 def test_loads_are_parsed():
@@ -65,9 +65,9 @@ def test_unknown_command_times_are_estimated():
 
 def test_recordings_with_known_command_times_are_unchanged():
     row = packed(base_model(RIG, "ax12"), RIG)
-    one, other = recordings(FREE[:2])
+    first, other = recordings(FREE[:2])
     timed = replace(other, metadata={k: v for k, v in other.metadata.items() if k != "goal"})
-    both, alone = runs_of([one, timed], RIG), runs_of([timed], RIG)
+    both, alone = runs_of([first, timed], RIG), runs_of([timed], RIG)
     assert both.unknown_command_times.tolist() == [1, 0]
     np.testing.assert_array_equal(predicted(row[None], both)[0][both.start[1] :], predicted(row[None], alone)[0])
 

@@ -91,7 +91,7 @@ def test_a_complete_fit_reports_suspects(good):
     ],
 )
 def test_a_factor_that_explains_large_errors_is_named(good, column, factor, words, remedy):
-    text = suspects_in([changed(one, **{column: factor * getattr(one["shoulder"], column)}) for one in good])
+    text = suspects_in([changed(log, **{column: factor * getattr(log["shoulder"], column)}) for log in good])
     assert f"this looks like {words}" in text, text
     assert remedy in text
 
@@ -116,8 +116,8 @@ def test_the_factor_is_found_although_the_fit_to_wrong_angles_ended_far_from_the
 
 def test_random_errors_of_time_stamps_are_reported(good):
     rng = np.random.default_rng(1)
-    text = suspects_in([changed(one, time=np.sort(one["shoulder"].time + rng.uniform(-0.01, 0.01, len(one["shoulder"]))))
-                 for one in good])  # fmt: skip
+    text = suspects_in([changed(log, time=np.sort(log["shoulder"].time + rng.uniform(-0.01, 0.01, len(log["shoulder"]))))
+                 for log in good])  # fmt: skip
     assert "time stamps are off at random" in text
 
 

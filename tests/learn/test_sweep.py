@@ -50,7 +50,7 @@ def test_latency_delays_a_step_and_friction_slows_a_fall():
 def test_friction_is_all_dry_friction_on_both_sides_of_the_play():
     """Most friction of an ax12 is behind the backlash; earlier only the part before it was scaled."""
     rig = Rig.load("bench_arm").with_model("ax12")
-    before, after = (one.specs[one.servos[0].name].model.friction for one in (rig, changed(rig, {"friction": 0.06})))
+    before, after = (r.specs[r.servos[0].name].model.friction for r in (rig, changed(rig, {"friction": 0.06})))
     assert before.output > before.coulomb > 0
     assert after.coulomb + after.output == pytest.approx(0.06)
     assert after.output / after.coulomb == pytest.approx(before.output / before.coulomb)

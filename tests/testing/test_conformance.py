@@ -60,8 +60,8 @@ def test_each_case_is_a_spec_in_the_middle_of_the_run(case):
 
 
 def test_harmful_outcomes_are_failures_of_the_junit_file(tmp_path):
-    found = [Finding("one", "goes on", "", "", 0.5), Finding("two", "wrong value", "6: read of 1", "7", 1.0)]
-    write_junit(found, tmp_path / "out.xml", "driver")
+    findings = [Finding("one", "goes on", "", "", 0.5), Finding("two", "wrong value", "6: read of 1", "7", 1.0)]
+    write_junit(findings, tmp_path / "out.xml", "driver")
     suite = ET.parse(tmp_path / "out.xml").getroot()
     assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
     assert [case.find("failure") is not None for case in suite] == [False, True]
@@ -75,8 +75,8 @@ def test_a_command_without_a_port_and_a_program_that_is_not_there_are_refused():
 @pytest.mark.ci
 def test_the_verb_prints_a_table_and_writes_a_junit_file(said, tmp_path):
     command = ("conformance", "--rig", "koch", "--json", "--junit", "out.xml", "--", sys.executable, DRIVER, "{port}")
-    found = {one["case"]: one["outcome"] for one in json.loads(said(*command, code=1))["findings"]}
-    assert found["no fault"] == "goes on"
-    assert found["an answer is lost"] == "motor left on"  # it ends by sys.exit
-    assert found["a servo is dead from the start"] == "reports"
-    assert int(ET.parse(tmp_path / "out.xml").getroot().get("tests")) == len(found) >= 26
+    outcomes = {finding["case"]: finding["outcome"] for finding in json.loads(said(*command, code=1))["findings"]}
+    assert outcomes["no fault"] == "goes on"
+    assert outcomes["an answer is lost"] == "motor left on"  # it ends by sys.exit
+    assert outcomes["a servo is dead from the start"] == "reports"
+    assert int(ET.parse(tmp_path / "out.xml").getroot().get("tests")) == len(outcomes) >= 26

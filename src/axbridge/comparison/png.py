@@ -30,7 +30,7 @@ def write_png(comparison: Comparison, path: Path | str, title: str = "", *, besi
     FigureCanvasAgg(figure)
     title = title or title_of(comparison)
     figure.suptitle(title, x=0.02, ha="left", fontsize=14, fontweight="bold", color=COLOURS["ink"])
-    first = (_one if alone else _many)(figure, comparison, beside)
+    first = (_single if alone else _many)(figure, comparison, beside)
     handles, labels = first.get_legend_handles_labels()
     figure.legend(
         handles, labels, loc="upper right", bbox_to_anchor=(0.99, 0.89 if alone else 0.91), ncols=len(labels),
@@ -42,7 +42,7 @@ def write_png(comparison: Comparison, path: Path | str, title: str = "", *, besi
         figure.savefig(temporary, format="png")
 
 
-def _one(figure: Any, comparison: Comparison, beside: Comparison | None) -> Any:
+def _single(figure: Any, comparison: Comparison, beside: Comparison | None) -> Any:
     """Draw position, error and figures of the only servo; return the axes of the position."""
     grid = figure.add_gridspec(
         2, 2, width_ratios=[2.6 if beside is None else 1.6, 1], height_ratios=[3, 1], left=0.065, right=0.985,

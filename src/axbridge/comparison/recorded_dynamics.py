@@ -31,7 +31,7 @@ _SMOOTH = 0.05  # s on either side for speeds and accelerations: with shorter sp
 _LIFTED = 0.003  # m: for smaller height differences of the feet, the weight is shared between them linearly
 # Larger values come from gaps in the samples, not from a walk: deviation of the floor's force from the weight, as a
 # share of it, and distance of the zero-moment point from the standing foot, m.
-_UNLIKELY, _FARTHEST = 0.5, 0.15
+_FORCE_DEVIATION, _ZMP_DISTANCE = 0.5, 0.15
 CLEAR = 0.005  # m: a foot this high above the other carries no weight
 
 Motion = tuple[FloatArray, FloatArray, FloatArray]  # positions, speeds, accelerations of a tree's joints, (n, joints)
@@ -55,8 +55,8 @@ def on_two_feet(rig: Rig) -> Standing | None:
     if len(soles) != 2:
         return None
     places = posed(tree, tree.pose(rig.start)[None]).place[:, 0]
-    one, other = sorted(soles, key=lambda sole: -float(places[sole.link, 1]))  # the left one first
-    return Standing(rig, tree, (one, other))
+    left, right = sorted(soles, key=lambda sole: -float(places[sole.link, 1]))  # y: left
+    return Standing(rig, tree, (left, right))
 
 
 class FootView(NamedTuple):
@@ -116,8 +116,8 @@ def measured_zmp(recording: Recording, robot: Standing) -> tuple[FloatArray, Flo
     positions = joints_motion(recording, robot.rig, robot.tree, time)[0]
     where = posed(robot.tree, positions, (place, turn))
     middle = np.mean([_points(where, sole.link, sole.middle)[:, :2] for sole in robot.soles], axis=0)
-    one, other = (_heading(where.turn[sole.link]) for sole in robot.soles)
-    heading = one + np.angle(np.exp(1j * (other - one))) / 2
+    left, right = (_heading(where.turn[sole.link]) for sole in robot.soles)
+    heading = left + np.angle(np.exp(1j * (right - left))) / 2
     unknown = np.full(len(time), np.nan)
     x_y = ([cycles.get(f"{kind}_{axis}", unknown) for axis in "xy"] for kind in ("zmp", "planned_zmp"))
     zmp, planned = (_turned(np.stack(columns, axis=1) - middle, -heading) for columns in x_y)
@@ -148,8 +148,8 @@ def _from_foot(robot: Standing, where: Posed, motion: Motion, leaning: FloatArra
     moment = _times(level, held.moment - np.cross(np.broadcast_to(sole.middle, force.shape), held.force))
     zmp = np.column_stack((-moment[:, 1], moment[:, 0])) / np.maximum(force[:, 2:], 1e-3)
     weight = float(tree.mass.sum() * np.linalg.norm(gravity[0]))
-    zmp[(np.abs(force[:, 2] - weight) > _UNLIKELY * weight) | (np.abs(zmp).max(axis=1) > _FARTHEST)] = np.nan
-    here, there = (_points(where, each.link, each.middle) for each in (sole, other))
+    zmp[(np.abs(force[:, 2] - weight) > _FORCE_DEVIATION * weight) | (np.abs(zmp).max(axis=1) > _ZMP_DISTANCE)] = np.nan
+    here, there = (_points(where, foot.link, foot.middle) for foot in (sole, other))
     far = _times(turn, there - here)
     middle = far / 2 * (1.0, 1.0, 0.0)
     rooted = tree, (position, speed, acceleration), gravity

@@ -27,7 +27,7 @@ _SUBJECTS = {
     "position": "the servo",
 }
 _FEW = 6  # most servos whose errors are listed one by one
-_NEAR = 2.0  # °, RMSE: motions with larger errors do not agree, even without the shift
+_MOST_RMSE = 2.0  # °, RMSE: motions with larger errors do not agree, even without the shift
 
 
 def headline(comparison: Comparison, beside: Comparison | None = None) -> str:
@@ -101,7 +101,7 @@ def _agreement(comparison: Comparison, pair: Pair, subject: str, other: str, ins
         track = comparison.other[pair.other_name]
         aligned = deviation(reference, resample(track.time, track.position, both.other_time + shift)).rmse
         if aligned <= plain.rmse / 2:
-            how = f"agree to {aligned:.1f}°" if aligned < _NEAR else f"are {aligned:.1f}° apart even"
+            how = f"agree to {aligned:.1f}°" if aligned < _MOST_RMSE else f"are {aligned:.1f}° apart even"
             if shift > 0:
                 return f"{subject} {how} if {other} is moved {_ms(shift)} earlier"
             return f"{subject} {how} if a delay of {_ms(shift)} is added to {other}"

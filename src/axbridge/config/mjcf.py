@@ -108,16 +108,16 @@ def read_mjcf(path: Path) -> FromMjcf:
 
 def _refuse(mujoco: Any, model: Any, path: Path) -> None:
     kinds, joints = mujoco.mjtJoint, [model.joint(j) for j in range(model.njnt)]
-    in_tree = [one for one in joints if model.body_parentid[model.jnt_bodyid[one.id]]]
+    in_tree = [joint for joint in joints if model.body_parentid[model.jnt_bodyid[joint.id]]]
     odd = {
-        "ball joint": [one for one in joints if model.jnt_type[one.id] == kinds.mjJNT_BALL],
-        "free joint in a tree": [one for one in in_tree if model.jnt_type[one.id] == kinds.mjJNT_FREE],
+        "ball joint": [joint for joint in joints if model.jnt_type[joint.id] == kinds.mjJNT_BALL],
+        "free joint in a tree": [joint for joint in in_tree if model.jnt_type[joint.id] == kinds.mjJNT_FREE],
         "tendon": [model.tendon(k) for k in range(model.ntendon)],
         "equality": [model.equality(k) for k in range(model.neq)],
     }
-    for what, (first, *_) in ((what, ones) for what, ones in odd.items() if ones):
+    for kind, (first, *_) in ((kind, elements) for kind, elements in odd.items() if elements):
         name = first.name or str(first.id)
-        raise RigError(path, name, f"it has the {what} {name!r}, which a rig cannot have", _AGAIN)
+        raise RigError(path, name, f"it has the {kind} {name!r}, which a rig cannot have", _AGAIN)
 
 
 def _height(mujoco: Any, model: Any, root: int) -> float:

@@ -48,14 +48,14 @@ def profile_of_model(path: Path, name: str) -> FromModel:
         raise ProfileError(
             path, "[control table]", "it has no Torque Enable at 64, as each servo of Protocol 2.0", _HINT
         )
-    known = [one for one in map(FirmwareProfile.load, shipped_names(FOLDER)) if one.protocol == 2]
+    shipped = map(FirmwareProfile.load, shipped_names(FOLDER))
     number = _model_number(path)
 
-    def likeness(one: FirmwareProfile) -> tuple[bool, int]:
-        alike = sum(places.get(key) == (r.address, r.size) for key, r in one.registers.items())
-        return one.model_number == number, alike
+    def likeness(profile: FirmwareProfile) -> tuple[bool, int]:
+        alike = sum(places.get(key) == (r.address, r.size) for key, r in profile.registers.items())
+        return profile.model_number == number, alike
 
-    nearest = max(known, key=likeness)
+    nearest = max((profile for profile in shipped if profile.protocol == 2), key=likeness)
     taken: set[int] = set()
     unknown, left_out, lines = [], [], []
     for key, (address, size) in places.items():
@@ -87,20 +87,20 @@ def _entry(like: Register, address: int, table: dict[str, tuple[int, int]]) -> d
 def _text(
     path: Path, name: str, nearest: FirmwareProfile, number: int | None, lines: list[str], unknown: list[str]
 ) -> str:
-    known = {one.name for one in FAMILIES[2].instructions}
+    known = {instruction.name for instruction in FAMILIES[2].instructions}
     head = {
         "name": name, "description": f"made of {path.name}", "model": nearest.model, "protocol": 2,
         "model_number": nearest.model_number if number is None else number,
         "firmware_version": nearest.firmware_version, "units": nearest.units_name,
-        "instructions": [one for one in nearest.instructions if one in known],
+        "instructions": [name for name in nearest.instructions if name in known],
     }  # fmt: skip
-    said = [
+    notes = [
         f"# Made of {path.name}. Access, ranges and factory values of registers are those of {nearest.name}.",
         *(["# The model number is not known: it is that of the same profile."] if number is None else []),
         f"# Unknown beyond address and size (read only, any value): {', '.join(unknown) or 'none'}.",
         f"# Everything below [registers] is that of {nearest.name}, too: correct it.",
     ]
-    parts = [*said, "", *(f"{key} = {written(value)}" for key, value in head.items()), "", "[registers]", *lines]
+    parts = [*notes, "", *(f"{key} = {written(value)}" for key, value in head.items()), "", "[registers]", *lines]
     for table in ("timing", "protection", "electrics", "motor", "friction"):
         values = getattr(nearest, table)
         values = values if isinstance(values, dict) else values.model_dump(mode="json", exclude_none=True)

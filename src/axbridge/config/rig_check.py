@@ -35,7 +35,7 @@ _MINDS_VOLTAGE = int(ErrorFlag.INPUT_VOLTAGE)  # the same bit in all families
 _ROUNDED_VOLTS = 1e-6  # V
 _IN_FLOOR = 0.002  # m; engines push a robot out of this depth without a jump
 _LEVER = 0.03  # m; a centre of mass nearer to the joint's axis shows no direction
-_NEAR = 0.94  # cosine of 20°: largest angle between an axis and its side
+_SIDE_COSINE = 0.94  # cosine of 20°: largest angle between an axis and its side
 
 
 @dataclass(frozen=True)
@@ -232,10 +232,10 @@ def positive_directions(rig: Rig) -> dict[str, str]:
         if tree.kind[link] != FIXED:
             axis = turned[link] @ tree.axis[link]
             side, share = _side_of(axis)
-            seen = _SIDES[side] if share >= _NEAR else "where ({:.2g}, {:.2g}, {:.2g}) points".format(*axis)
+            seen = _SIDES[side] if share >= _SIDE_COSINE else "where ({:.2g}, {:.2g}, {:.2g}) points".format(*axis)
             moves = np.cross(axis, moment[link] / mass[link] - place[link]) if mass[link] else np.zeros(3)
             goes, share = _side_of(moves)
-            shown = tree.kind[link] == TURNS and share >= _NEAR and np.linalg.norm(moves) >= _LEVER
+            shown = tree.kind[link] == TURNS and share >= _SIDE_COSINE and np.linalg.norm(moves) >= _LEVER
             directions[tree.joints[tree.dof[link]].name] = f"counter-clockwise, seen from {seen}" + (
                 f" (so that its far end goes {_TOWARDS[goes]})" if shown else ""
             )

@@ -55,38 +55,38 @@ def read_ros2_control(path: Path) -> Ros2Control | None:
     """
     with reading(partial(RigError, path, ""), "give a valid URDF file"):
         root = root_of(path)
-    if any("xacro" in one.tag for one in root.iter() if isinstance(one.tag, str)):
+    if any("xacro" in element.tag for element in root.iter() if isinstance(element.tag, str)):
         raise RigError(path, "", "it is a xacro file, with macros in it", _EXPAND)
     servos: dict[str, Ros2Servo] = {}
-    said: dict[str, str] = {}
+    settings: dict[str, str] = {}
     for control in root.iterfind("ros2_control"):
         hardware = _params(control.find("hardware"))
-        said |= hardware
+        settings |= hardware
         joints = control.findall("joint")
         for joint in joints:
             given = _params(joint)
             if "id" in given:
                 feetech = "feetech" in control.findtext("hardware/plugin", "").lower()
                 servos[joint.get("name", "")] = _servo(path, "id", given, _mode(joint), counts=feetech)
-        gpios = [
-            one for one in map(_params, control.findall("gpio")) if "ID" in one and one.get("type", "dxl") == "dxl"
-        ]
-        for name, gpio in _moved(path, [one.get("name", "") for one in joints], gpios, hardware).items():
+        tables = map(_params, control.findall("gpio"))
+        gpios = [gpio for gpio in tables if "ID" in gpio and gpio.get("type", "dxl") == "dxl"]
+        for name, gpio in _moved(path, joints, gpios, hardware).items():
             servos[name] = _servo(path, "ID", gpio, {})
     if not servos:
         return None
-    baud = said.get("baud_rate")
-    return Ros2Control(servos, said.get("usb_port") or said.get("port_name"), int(baud) if baud else None)
+    baud = settings.get("baud_rate")
+    port = settings.get("usb_port") or settings.get("port_name")
+    return Ros2Control(servos, port, int(baud) if baud else None)
 
 
 def _params(element: ET.Element | None) -> dict[str, str]:
-    elements = () if element is None else element.findall("param")
-    return {one.get("name", ""): (one.text or "").strip() for one in elements}
+    params = () if element is None else element.findall("param")
+    return {param.get("name", ""): (param.text or "").strip() for param in params}
 
 
 def _mode(joint: ET.Element) -> dict[str, int]:
     """Return the Operating Mode for a joint's command interfaces; empty for the default, position control."""
-    commands = {one.get("name") for one in joint.findall("command_interface")}
+    commands = {interface.get("name") for interface in joint.findall("command_interface")}
     return {"operating_mode": _VELOCITY} if commands == {"velocity"} else {}
 
 
@@ -122,19 +122,19 @@ def _number(path: Path, name: str, text: str) -> float:
 
 
 def _moved(
-    path: Path, joints: list[str], gpios: list[dict[str, str]], hardware: Mapping[str, str]
+    path: Path, joints: list[ET.Element], gpios: list[dict[str, str]], hardware: Mapping[str, str]
 ) -> dict[str, dict[str, str]]:
     """Return the servo of each joint by the matrix; without one, in their order."""
     if not gpios:
         return {}
-    numbers = [float(one) for one in re.findall(r"-?\d+(?:\.\d+)?", hardware.get(_MATRIX, ""))]
+    numbers = list(map(float, re.findall(r"-?\d+(?:\.\d+)?", hardware.get(_MATRIX, ""))))
     matrix = np.array(numbers) if numbers else np.eye(len(gpios)).ravel()
     if matrix.size != len(joints) * len(gpios):
         why = f"{_MATRIX} has {matrix.size} numbers for {len(joints)} joints and {len(gpios)} servos"
         raise RigError(path, "ros2_control", why, "correct the file")
     moved = {}
-    for name, row in zip(joints, matrix.reshape(len(joints), len(gpios)), strict=True):
+    for joint, row in zip(joints, matrix.reshape(len(joints), len(gpios)), strict=True):
         if row.any():
             servo = int(np.abs(row).argmax())
-            moved[name] = gpios[servo] | {"gear_ratio": str(row[servo])}
+            moved[joint.get("name", "")] = gpios[servo] | {"gear_ratio": str(row[servo])}
     return moved

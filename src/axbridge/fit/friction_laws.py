@@ -54,7 +54,7 @@ def criterion(runs: Runs, simulated: FloatArray, unknowns: int, count: float) ->
     return count * math.log(max(square, 1e-12)) + unknowns * math.log(count)
 
 
-def begun_from(row: FloatArray) -> FloatArray:
+def start_from(row: FloatArray) -> FloatArray:
     """Return a parameter set (len(Param),) of a richer law with the same motion as one of a simpler law."""
     start = row.copy()
     if start[Param.LOAD_EXTERNAL] < 0.0:
@@ -126,7 +126,7 @@ def allowing_for(fit: Fit, richer: Richer | None) -> Fit:
 
 def _start_row(row: FloatArray, richer: Space) -> FloatArray:
     """Return a start (len(Param),) for a richer law: its new terms are not 0, where their derivatives vanish."""
-    start = begun_from(row)
+    start = start_from(row)
     start[Param.VISCOUS] = max(start[Param.VISCOUS], 1e-3)
     searched = {unknown.column for unknown in richer.unknowns}
     if Param.STRIBECK in searched and row[Param.STRIBECK] == 0.0:
@@ -156,7 +156,7 @@ def compare_laws(
         for law in FRICTION_LAWS:
             simpler = [fit for name, fit in fits.items() if set(FRICTION_LAWS[name]) < set(FRICTION_LAWS[law])]
             squares = [sum(score.rmse**2 for score in fit.scores if not score.held_out) for fit in simpler]
-            near = begun_from(simpler[int(np.argmin(squares))].row) if simpler else None
+            near = start_from(simpler[int(np.argmin(squares))].row) if simpler else None
             fits[law] = fitting(
                 prepared(friction=law, near=near), budget=budget / laws, richer=False, where=mapper,
                 report=lambda what, share, law=law: report(f"{law}: {what}", (len(fits) + (share or 0.0)) / laws),

@@ -77,7 +77,7 @@ def _anchoring(space: Space, points: FloatArray) -> FloatArray:
     return result
 
 
-def left_alone(space: Space, runs: Runs, point: FloatArray, flat: Sequence[str]) -> FloatArray:
+def keep_unidentified(space: Space, runs: Runs, point: FloatArray, flat: Sequence[str]) -> FloatArray:
     """Return the point with the unknowns that the data do not identify (`flat`) at the model's values.
 
     The others are polished again. If the error then rises by more than `TOLERANCE`, the unknowns of `flat` are tried

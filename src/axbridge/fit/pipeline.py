@@ -20,7 +20,7 @@ from axbridge.config.rig import Rig
 from axbridge.errors import UsageError, require
 from axbridge.fit import intervals
 from axbridge.fit.friction_laws import allowing_for, compare_laws, richer_law
-from axbridge.fit.least_squares import best_polished, left_alone, polish
+from axbridge.fit.least_squares import best_polished, keep_unidentified, polish
 from axbridge.fit.lima2009 import paper_procedure
 from axbridge.fit.prediction import parts, predicted, speeds
 from axbridge.fit.prepare import MOVED, Problem, excitation, loaded_with, prepare, resting_noise
@@ -255,7 +255,7 @@ def judged(problem: Problem, solution: Solution, mapper: Mapper, report: Report)
     wanted: tuple[intervals.Wanted, ...] = ()
     if problem.smooth:
         if bounds.flat:
-            point = left_alone(space, runs, point, bounds.flat)
+            point = keep_unidentified(space, runs, point, bounds.flat)
             bounds = estimated()
         report("constants held", None)
         constants = intervals.constants_of(space, runs)
@@ -295,7 +295,7 @@ def beside_models(problem: Problem, scores: Sequence[Score]) -> tuple[Score, ...
     """Add the errors of the models that the verdict names: the start, the rig's own, and those of `beside_others`."""
     own = problem.rig.specs[problem.rig.servos[0].name].model
     simulated = predicted(np.array([packed(model, problem.rig) for model in (problem.base, own)]), problem.every)
-    compared = zip(beside_others(problem, scores), *(scores_of(problem, one) for one in simulated), strict=True)
+    compared = zip(beside_others(problem, scores), *(scores_of(problem, motion) for motion in simulated), strict=True)
     return tuple(replace(score, start=first.mae, own=given.mae) for score, first, given in compared)
 
 

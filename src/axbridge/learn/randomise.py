@@ -112,13 +112,13 @@ class LineQuality:
         worst = cls()
         for bus in statistics.values():
             servos = ((bus.get("line") or {}).get("servos") or {}).values()
-            asked = sum(servo["asked"] for servo in servos)
+            requests = sum(servo["requests"] for servo in servos)
             lost = sum(servo["timeouts"] + servo["corrupt"] for servo in servos)
             late = sum(servo["late"] for servo in servos)
             times = bus["cycle"]
             worst = cls(
-                max(worst.loss, lost / asked if asked else 0.0),
-                max(worst.late, late / asked if asked else 0.0),
+                max(worst.loss, lost / requests if requests else 0.0),
+                max(worst.late, late / requests if requests else 0.0),
                 max(worst.jitter, times["p99"] - times["p50"]),
             )
         return worst

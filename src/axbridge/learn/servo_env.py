@@ -37,7 +37,7 @@ Picture = npt.NDArray[np.uint8]
 _FASTEST = 20.0  # rad/s; bound of speeds in the observation space: an AX-12 reaches 6, a falling arm 17
 _STALE = 500.0  # ms without a step after which a real robot's motors go off: learning may take time between steps
 _RETURN_TIME = 1.0  # s in which a real robot moves back to its start
-_HELD = 0.5  # s in which a free-standing simulated robot is held, until its motors have torque
+_HOLD_TIME = 0.5  # s in which a free-standing simulated robot is held, until its motors have torque
 _ROUNDING = 1e-5  # rad; rounding error of an action in 32 bits
 
 
@@ -232,7 +232,7 @@ class ServoEnv(gymnasium.Env[Observation, Observation]):  # type: ignore[misc]  
         assert simulation is not None
         if self._randomise is not None:
             simulation.inject(self._randomise.faults())
-        steps = 1 if simulation.gantry is None else math.ceil(_HELD * 1000 / self._step_ms)
+        steps = 1 if simulation.gantry is None else math.ceil(_HOLD_TIME * 1000 / self._step_ms)
         for count in range(steps):
             robot.set_positions(np.clip(self.start, self._low, self._high))  # switches them on
             hold_up(simulation, (count + 1) / steps)

@@ -28,7 +28,7 @@ from axbridge.robot.trajectory_time import TrajectoryTime
 
 WARM, COOL = 60.0, 50.0  # degC: from the first temperature on, an experiment waits, limp, for the second
 PATIENCE = 600.0  # s: longest wait for a servo to cool
-_NEAR = math.radians(1.0)  # a joint this close to the start position is not moved there
+_START_TOLERANCE = math.radians(1.0)  # a joint this close to the start position is not moved there
 EEPROM_PAUSE_MS = 60.0  # a servo that changes to wheel mode writes its EEPROM and does not answer meanwhile
 _TOO_LONG = 1.25  # ticks: a longer cycle is refused; below it, delays are reported
 _AMPLITUDE = 60.0  # degrees, of periodic motions
@@ -91,7 +91,7 @@ class ExperimentRun:
     def approach(self, places: Mapping[str, float]) -> None:
         """Move servos gently to their start positions, rad by name, without a recording: they may be anywhere."""
         distances = {name: place - self.robot[name].state.position for name, place in places.items()}
-        if all(abs(distance) <= _NEAR for distance in distances.values()):
+        if all(abs(distance) <= _START_TOLERANCE for distance in distances.values()):
             return
         self.progress("going to the start", 0.0)
         speeds = {name: self.robot[name].max_velocity for name in places}

@@ -392,9 +392,9 @@ def _zmp_over(foot: Foothold, gait: Gait, *, left: bool) -> tuple[float, float]:
     return place.x, place.y
 
 
-def _zmp_both(one: Foothold, other: Foothold, gait: Gait) -> tuple[float, float]:
+def _zmp_both(first: Foothold, second: Foothold, gait: Gait) -> tuple[float, float]:
     """Return the planned zero-moment point, m, while both feet stand side by side."""
-    place = Foothold((one.x + other.x) / 2, (one.y + other.y) / 2, one.turn).moved(gait.zmp_ahead, 0.0)
+    place = Foothold((first.x + second.x) / 2, (first.y + second.y) / 2, first.turn).moved(gait.zmp_ahead, 0.0)
     return place.x, place.y
 
 

@@ -462,13 +462,13 @@ def tracks(page: Page) -> dict[str, JointPath]:
     return paths
 
 
-def _sampled(one: Page, two: Page, share: float) -> tuple[Page, Page]:
+def _sampled(first: Page, second: Page, share: float) -> tuple[Page, Page]:
     """Return both as pages of dense samples with the same number of keys."""
-    count = max(2, math.ceil(_mix(one.duration, two.duration, share) / _GRID) + 1)
+    count = max(2, math.ceil(_mix(first.duration, second.duration, share) / _GRID) + 1)
     if count > MOST:
         raise UsageError(f"between these moves there are {count} poses, and {MOST} are the most", "make them shorter")
     pages = []
-    for page in (one, two):
+    for page in (first, second):
         paths, start = tracks(page), page.keys[0].time
         step = (page.duration - start) / (count - 1)
         poses = ({j: path.at(start + n * step) for j, path in paths.items()} for n in range(count))
@@ -477,8 +477,8 @@ def _sampled(one: Page, two: Page, share: float) -> tuple[Page, Page]:
     return pages[0], pages[1]
 
 
-def _mix(one: float, two: float, share: float) -> float:
-    return (1 - share) * one + share * two
+def _mix(first: float, second: float, share: float) -> float:
+    return (1 - share) * first + share * second
 
 
 def _json(value: Any) -> str:

@@ -41,7 +41,7 @@ _PROFILES = ("ax-12a", "ax-12w", "ax-18a", "mx-28")  # one of each model number 
 _ALIASES = {"present_velocity": "present_speed", "present_input_voltage": "present_voltage"}
 _REST_COUNTS = 4  # a servo that moves less is at rest
 _STILL = 0.25  # s: least time of rest between two motions
-_STARTS = 0.030  # s from a command to the motion: 17 to 50 ms on real AX-12s
+_REACTION_TIME = 0.030  # s from a command to the motion: 17 to 50 ms on real AX-12s
 _START_ERROR = 0.030  # s: possible error of that, including the stamps' error
 _DAMAGED, _CUT = "the file is damaged; export it again", "the file is cut off; export it again"
 
@@ -257,8 +257,8 @@ def _commands(
         if len(moves) != 1:
             why = f"the export has {len(moves)} motions, so the time of the goal cannot be estimated"
             raise UsageError(why, _GIVE_GOAL)
-        when = moves[0] - _STARTS
-        estimate = f"{when:.3f} s, {_STARTS * 1e3:.0f} ms before the first motion"
+        when = moves[0] - _REACTION_TIME
+        estimate = f"{when:.3f} s, {_REACTION_TIME * 1e3:.0f} ms before the first motion"
         notes.append(f"the goal's time is estimated as {estimate}, ±{_START_ERROR * 1e3:.0f} ms")
     elif not time[0] <= when <= time[-1]:
         raise UsageError(f"{when:g} s is not in the export", f"it goes from {time[0]:g} to {time[-1]:g} s")

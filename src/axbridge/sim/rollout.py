@@ -434,7 +434,7 @@ def _lagged_position(seen: float, runs: Runs, k: int, lag: float) -> float:
     """Return the loop's input at sample k, rad, behind its lag (s), for a constant acceleration since sample k - 1."""
     position, velocity, duration = runs.position, runs.velocity, runs.time[k] - runs.time[k - 1]
     acceleration = (velocity[k] - velocity[k - 1]) / duration if duration > 0.0 else 0.0
-    steady = position[k - 1] - lag * (velocity[k - 1] - lag * acceleration)  # with this acceleration since ever
+    steady = position[k - 1] - lag * (velocity[k - 1] - lag * acceleration)  # with this acceleration from the beginning
     rest, _ = lagging(seen - steady, 0.0, lag, 0.0, duration)
     reading: float = position[k] - lag * (velocity[k] - lag * acceleration) + rest
     return reading

@@ -86,7 +86,7 @@ def _what_is_written_is_read_back(bus: Bus, id: int, absent: int) -> None:
 def _a_refused_write_is_a_reply_with_its_flag(bus: Bus, id: int, absent: int) -> None:
     refused = bus.protocol(id).refused
     if not refused(0xFF):
-        return  # its servos say nothing of that
+        return  # its status packets have no error bits of an instruction
     before = bus.read(id, _spare(bus, id), 1).data
     reply = bus.write(id, _spare(bus, id), b"\x02")
     assert reply is not None, "the write was answered"
@@ -94,7 +94,7 @@ def _a_refused_write_is_a_reply_with_its_flag(bus: Bus, id: int, absent: int) ->
     assert bus.read(id, _spare(bus, id), 1).data == before, "a refused write changes nothing"
 
 
-def _nobody_answers_a_broadcast(bus: Bus, id: int, absent: int) -> None:
+def _no_servo_answers_a_broadcast(bus: Bus, id: int, absent: int) -> None:
     before = bus.read(id, _spare(bus, id), 1).data
     assert bus.write(BROADCAST, _spare(bus, id), b"\x01") is None, "a broadcast write returns nothing"
     assert bus.read(id, _spare(bus, id), 1).data == b"\x01", "the servo has taken it"
@@ -118,7 +118,7 @@ class _Losses:
     def __init__(self, bus: Bus, *plan: str) -> None:
         self._plan = list(plan)
         self._inside = False
-        self.asked = self.writes = 0
+        self.transactions = self.writes = 0
         self._find = bus.protocol(BROADCAST).decoder().feed
         for name in ("_transfer", "_read_once"):  # every transaction uses one of them
             setattr(bus, name, self._losing(getattr(bus, name)))
@@ -128,7 +128,7 @@ class _Losses:
             if self._inside:
                 return ask(*question)
             id_: int = question[0] if isinstance(question[0], int) else question[1]
-            self.asked += 1
+            self.transactions += 1
             if isinstance(question[0], bytes):
                 self.writes += self._find(question[0])[0].code == Instruction.WRITE
             outcome = self._plan.pop(0) if self._plan else "ok"
@@ -146,7 +146,7 @@ class _Losses:
         return lossy
 
 
-def _a_lost_question_or_answer_is_asked_again(bus: Bus, id: int, absent: int) -> None:
+def _a_lost_instruction_or_status_is_repeated(bus: Bus, id: int, absent: int) -> None:
     for plan in (["question"], ["answer"], ["question", "answer"]):
         _Losses(bus, *plan)
         bus.ping(id)
@@ -166,14 +166,14 @@ def _a_write_is_sent_again_only_when_it_has_not_arrived(bus: Bus, id: int, absen
         assert bus.read(id, _spare(bus, id), 1).data == value, f"wrote {value!r}"
 
 
-def _what_many_ask_is_asked_once(bus: Bus, id: int, absent: int) -> None:
+def _each_request_of_read_many_is_sent_once(bus: Bus, id: int, absent: int) -> None:
     losses = _Losses(bus)
     (answer,) = bus.read_many([(absent, bus.protocol(id).id_place, 1)])
     assert isinstance(answer, BusTimeout), f"got {answer!r}"
-    assert losses.asked <= 1, f"asked {losses.asked} times: a control cycle cannot wait"
+    assert losses.transactions <= 1, f"sent {losses.transactions} times: a control cycle cannot wait"
 
 
-def _a_missing_servo_is_a_timeout_and_harms_nobody(bus: Bus, id: int, absent: int) -> None:
+def _a_missing_servo_is_a_timeout_and_disturbs_no_other(bus: Bus, id: int, absent: int) -> None:
     for _ in range(3):
         try:
             reply = bus.read(absent, *bus.protocol(id).present_position)

@@ -126,7 +126,7 @@ def check_driver(
         first = clean[0]
         if first.code or not _answering(first.packets):
             ended = f"without a fault it ends with {first.code}" + (f": {first.said}" if first.said else "")
-            why = ended if first.code else "it asks no servo, or none answers"
+            why = ended if first.code else "it sends no instruction to a servo, or none answers"
             raise UsageError(f"{command[0]}: {why}", Remedy("serve", rig, says="let it work first on what {} shows"))
         yield Finding("no fault", LEFT_ON if first.powered else GOES_ON, "", "", first.seconds)
         known = bus.registers(_asked_most(first.packets))
@@ -225,11 +225,11 @@ def _judged(case: Case, ran: Ran, clean: Sequence[Ran], *, unplugged: bool) -> F
 
 def _alike(numbers: Sequence[float], clean: Sequence[Ran]) -> bool:
     """Return whether numbers agree with the clean runs within the tolerances and the runs' own difference."""
-    first, second = (one.numbers for one in clean)
+    first, second = (ran.numbers for ran in clean)
     if not len(numbers) == len(first) == len(second):
         return False
-    for number, one, other in zip(numbers, first, second, strict=True):
-        least = _COUNT if all(float(value).is_integer() for value in (number, one, other)) else _LEAST
-        if abs(number - one) > max(least, _SHARE * abs(one), 3 * abs(one - other)):
+    for number, expected, other in zip(numbers, first, second, strict=True):
+        least = _COUNT if all(float(value).is_integer() for value in (number, expected, other)) else _LEAST
+        if abs(number - expected) > max(least, _SHARE * abs(expected), 3 * abs(expected - other)):
             return False
     return True

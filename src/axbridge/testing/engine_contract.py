@@ -156,7 +156,7 @@ def _a_torque_accelerates_link_and_armature(build: _Build) -> None:
         _near(float(engine.state()[0][0]), speed * 0.125, 0.02 * speed * 0.125, "the angle")
 
 
-def _damping_that_is_stiff_for_a_light_link_is_no_danger(build: _Build) -> None:
+def _damping_that_is_stiff_for_a_light_link_is_stable(build: _Build) -> None:
     parts = _BASE, _link("foot", 0.02, 1e-5), _joint("shaft", "base", "foot")
     with build(*parts, gravity=_NOTHING) as engine:
         _ahead(engine, 0.25, torque=1.0, damping=0.4)
@@ -182,7 +182,7 @@ def _a_stop_is_not_passed(build: _Build) -> None:
             _near(float(engine.state()[1][0]), 0.0, 0.05, "the speed there")
 
 
-def _a_joint_tells_the_load_it_carries(build: _Build) -> None:
+def _the_load_is_the_torque_that_holds_a_joint(build: _Build) -> None:
     with build(*_ARM, start={"shaft": 1.0}) as engine:
         _ahead(engine, 0.05, friction=1.0)
         _near(float(engine.load()[0]), _WEIGHT * math.sin(1.0), 0.02 * _WEIGHT, "the load")
@@ -280,7 +280,7 @@ def _links_are_where_their_joints_have_them(build: _Build) -> None:
             assert same, f"{name} is turned {poses[name][1]}"
 
 
-def _a_link_tells_how_it_moves(build: _Build) -> None:
+def _the_motion_of_a_link_is_reported(build: _Build) -> None:
     with build(*_ARM, gravity=_NOTHING, start={"shaft": 0.5}) as engine:
         _ahead(engine, 0.25, torque=0.02)
         moved = engine.motion("arm")
@@ -355,19 +355,19 @@ def _the_same_calls_give_the_same_bits(build: _Build) -> None:
     assert ends[0] == ends[1], "two runs of the same world differ"
 
 
-def _worlds_do_not_know_of_each_other(build: _Build) -> None:
-    with build(*_ARM, start={"shaft": 1.0}) as one, build(*_ARM) as other:
-        held = one.state()[0]
-        _ahead(other, 0.05, torque=0.1)
-        assert np.array_equal(one.state()[0], held), "one world moved with another"
-        _ahead(one, 0.05)
+def _worlds_are_independent(build: _Build) -> None:
+    with build(*_ARM, start={"shaft": 1.0}) as first, build(*_ARM) as second:
+        held = first.state()[0]
+        _ahead(second, 0.05, torque=0.1)
+        assert np.array_equal(first.state()[0], held), "one world moved with another"
+        _ahead(first, 0.05)
         assert held[0] == 1.0, "figures that were handed out change later"
-        one.close()
-        one.close()
-        _ahead(other, 0.05)
+        first.close()
+        first.close()
+        _ahead(second, 0.05)
 
 
-def _what_blows_up_is_an_error_that_names_a_joint(build: _Build) -> None:
+def _a_motion_that_diverges_is_an_error_that_names_a_joint(build: _Build) -> None:
     with build(*_ARM) as engine:
         try:
             _ahead(engine, 0.1, torque=math.nan)

@@ -293,12 +293,12 @@ def _restrain(inverse: FloatArray, budget: FloatArray, work: FloatArray) -> None
 def workspace(joints: int) -> FloatArray:
     """Return the workspace of `_solve`: the inverse, the matrix, and a row for each quantity."""
     work = np.zeros((2 * joints + _ROWS, joints))
-    forget(work)
+    mark_stale(work)
     return work
 
 
 @jit
-def forget(work: FloatArray) -> None:
+def mark_stale(work: FloatArray) -> None:
     """Mark the stored inverse as out of date, after a change of the inertia."""
     for j in range(work.shape[1]):
         work[_DIAGONAL, j] = -1.0
@@ -342,7 +342,7 @@ def _solve(
                 matrix[j, k] = inertia[j, k]
             matrix[j, j] = diagonal[j]
         if not invert(matrix, inverse):
-            return _culprit(diagonal)
+            return _failed_joint(diagonal)
     for j in range(n):  # both matrices are symmetric, so loops along their rows vectorise
         for k in range(n):
             right[k] += inertia[j, k] * before[j]
@@ -384,7 +384,7 @@ def _move(step: float, motor: FloatArray, book: FloatArray, work: FloatArray) ->
 
 
 @jit
-def _culprit(diagonal: FloatArray) -> int:
+def _failed_joint(diagonal: FloatArray) -> int:
     """Return the first joint whose diagonal entry is not positive or not finite; 0 when there is none."""
     for j in range(diagonal.shape[0]):
         if not (diagonal[j] > 0.0 and math.isfinite(diagonal[j])):

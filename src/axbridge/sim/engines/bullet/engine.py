@@ -28,7 +28,7 @@ from axbridge.errors import RigError, SimulationDiverged, UsageError
 from axbridge.jit import as_tuple, jit
 from axbridge.rotations import LinkPose
 from axbridge.sim.engine import BULLET_LINKS, Contact, LinkMotion, Scene, arrange, refuse_size, substeps
-from axbridge.sim.engines.bullet.ahead import AheadEngine, StepState, System, forget, settle_at, workspace
+from axbridge.sim.engines.bullet.ahead import AheadEngine, StepState, System, mark_stale, settle_at, workspace
 from axbridge.sim.engines.bullet.tree_dynamics import BASE, CONTACT, Base, Contacts, Links, joint_dynamics
 
 
@@ -429,7 +429,7 @@ def _begin(book: FloatArray, load: FloatArray, fresh: FloatArray, smooth: bool, 
         book[j, StepState.DAMP] = book[j, StepState.CLOCK] = 0.0
         book[j, StepState.START] = book[j, StepState.ANGLE]
         book[j, StepState.START_SPEED] = book[j, StepState.SPEED]
-    forget(work)
+    mark_stale(work)
 
 
 @jit

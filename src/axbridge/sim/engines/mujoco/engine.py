@@ -35,7 +35,7 @@ from axbridge.sim.substep import ARMATURE, DAMPING, LIMIT, LOOSE, PULL, TORQUE, 
 _FINE, _COARSE = 1e-3, 1 / 240  # s, longest steps with a base that is bolted down, and with a free base
 _SANE = 1e9  # rad/s
 _FRAME = 1 / 60  # s, between two frames of a window
-_FAREWELL = 5.0  # s: time limit for closing a window
+_CLOSE_TIMEOUT = 5.0  # s: time limit for closing a window
 _GIVE = 0.003  # factor on MuJoCo's compliance of 0.01 %, for dry friction, motors and stops
 _RETURN = 1.0  # rad/s: return speed of a joint that is past a stop
 _SLACK = 5e-7  # rad past a stop that are not corrected: the correction would act against the joint's own friction
@@ -202,7 +202,7 @@ class MujocoEngine:
             self._strike(self._driven[joint], armature, drives.joint[joint, Joint.ROTOR_SPEED])
             since = met + 1
         if met == _DIVERGED:
-            raise SimulationDiverged(self._culprit(), self._time)
+            raise SimulationDiverged(self._failed_joint(), self._time)
         if ends and self._ideal:
             self._sense(self._held[self._ideal_dof])
 
@@ -235,7 +235,7 @@ class MujocoEngine:
         self._armature[self._driven] = before
         self._weighed = True
 
-    def _culprit(self) -> str:
+    def _failed_joint(self) -> str:
         """Return the joint whose torque is not finite, or else the fastest."""
         torque = self._applied[self._dof]
         speeds = np.abs(self._v[self._dof])
@@ -300,7 +300,7 @@ class _Window:
         atexit.unregister(self.close)
         self.viewer.close()
         for thread in self._drawing:
-            thread.join(_FAREWELL)
+            thread.join(_CLOSE_TIMEOUT)
 
 
 # Inputs and outputs of MuJoCo in a step, as kernels: for such short arrays, numpy would take as long as MuJoCo itself.
