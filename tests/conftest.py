@@ -1,4 +1,4 @@
-"""Options of the whole suite, and what of it a system can run."""
+"""Options of the whole suite, and the tests that a system can run."""
 
 import gc
 import os
@@ -11,10 +11,10 @@ import pytest
 
 from tests.support.made_once import made_once
 from tests.support.real_time import pytest_runtest_protocol  # noqa: F401 - a hook
-from tests.support.waiting import be_patient
+from tests.support.waiting import extend_timeouts
 from tests.support.warm import remember_parameters
 
-be_patient()
+extend_timeouts()
 remember_parameters()
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background of a shell begins without it
 
@@ -25,24 +25,24 @@ BULLET = ("import pybullet", "from axbridge.sim.engines.bullet.engine import", "
 
 
 def pytest_ignore_collect(collection_path):
-    """Leave out what is about PyBullet alone where there is none."""
+    """Leave out the files that need PyBullet if it is not installed."""
     if find_spec("pybullet") is not None or collection_path.suffix != ".py":
         return None
     return any(line.startswith(BULLET) for line in collection_path.read_text(encoding="utf-8").splitlines()) or None
 
 
 def pytest_collection_modifyitems(items):
-    """Skip what a test asks of PyBullet where there is none: by its marker, or by the engine it is run with."""
+    """Skip tests that need PyBullet, by their marker or their engine, if it is not installed."""
     if find_spec("pybullet") is not None:
         return
     for item in items:
         chosen = item.callspec.params.values() if hasattr(item, "callspec") else ()
-        if item.get_closest_marker("bullet") or any(isinstance(one, str) and one == "bullet" for one in chosen):
+        if item.get_closest_marker("bullet") or any(isinstance(value, str) and value == "bullet" for value in chosen):
             item.add_marker(pytest.mark.skip(reason="needs PyBullet, which has no wheel for this Python"))
 
 
 def pytest_collection_finish():
-    """Let no garbage collection look through modules and tests, which stay."""
+    """Exclude modules and tests, which are never freed, from garbage collection."""
     gc.collect()
     gc.freeze()
 
@@ -54,7 +54,7 @@ def pytest_addoption(parser):
 
 @pytest.fixture(autouse=True)
 def as_it_was():
-    """Gives back what `axbridge run` changes in its own process: variables, arguments, signals, and Webots' module."""
+    """Restore what `axbridge run` changes in its own process: variables, arguments, signals, and Webots' module."""
     environment, arguments, path = dict(os.environ), list(sys.argv), list(sys.path)
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     yield

@@ -87,9 +87,9 @@ def test_a_guard_without_a_descriptor_switches_the_torque_off_and_ends_with_a_pr
         with start(CONTROLLER_WITHOUT, line.port, "leave", stdout=subprocess.PIPE) as controller:
             assert controller.stdout.readline() == "running\n"
             assert controller.wait(10) == 0
-        packets = len(line.heard)
+        packets = len(line.received)
         time.sleep(0.5)
-        assert len(line.heard) == packets
+        assert len(line.received) == packets
 
 
 def test_a_real_bus_needs_no_engine(tmp_path):

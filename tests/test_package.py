@@ -50,14 +50,14 @@ MOST_ARGUMENTS = 10  # positional arguments of a function
 @cache
 def definitions():
     """Return every class and function, with its file, its name, and the positional arguments of a function."""
-    found = []
+    cycles = []
     for path in sorted(SOURCE.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 given = None if isinstance(node, ast.ClassDef) else (*node.args.posonlyargs, *node.args.args)
                 names = None if given is None else [argument.arg for argument in given]
-                found.append((path.relative_to(SOURCE).as_posix(), node.name, names))
-    return found
+                cycles.append((path.relative_to(SOURCE).as_posix(), node.name, names))
+    return cycles
 
 
 def test_rooms_import_only_rooms_before_them():

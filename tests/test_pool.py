@@ -52,8 +52,8 @@ def test_workers_do_not_run_the_script_again_and_end_with_the_program_that_is_ki
 def test_closing_the_iterator_cancels_the_other_jobs(tmp_path):
     jobs = [str(tmp_path / f"{number:02}") for number in range(20)]
     with workers(most=2) as pool:
-        for found in pool(mark, jobs):
-            assert found == jobs[0]
+        for result in pool(mark, jobs):
+            assert result == jobs[0]
             break
         assert list(pool(mark, jobs[-1:])) == jobs[-1:]
     assert len(list(tmp_path.iterdir())) < 10

@@ -50,14 +50,16 @@ def test_the_readme_begins_with_two_existing_commands():
 
 # Words for persons and private words: what the field calls it instead. `FoundServo` and `Found` are of the public API.
 PRIVATE_WORDS = {
-    "adrift": "unknown command times", "astray": "the limit that it exceeds", "calm": "steady", "deafness": "EEPROM write time",
-    "debt": "momentum residual", "felt": "motor duty", "foretold": "predicted", "forgive": "expire, discard",
-    "forgiven": "the number of failures that are tolerated", "forgot": "was reset", "forgotten": "lost", "found": "what it is",
-    "heard": "received", "hears": "receives", "heeded": "mask", "hungry": "feed due", "lapses": "torque losses",
-    "mine": "held by this thread", "obey": "apply", "overhear": "count stray bytes", "owe": "late reply",
-    "owed": "late reply", "owes": "late reply", "somebody": "another program", "speaker": "record",
-    "spoke": "note reply", "told": "document, message", "unasked": "duplicate", "uneasy": "irregular", "unmute": "restore",
-    "unproven": "unidentified", "unsure": "unverified", "way": "path, trajectory, direction", "who": "subject, name",
+    "adrift": "unknown times", "astray": "limit", "begun": "start", "blind": "estimate", "calm": "steady",
+    "culprit": "failed joint", "deafness": "write time", "debt": "momentum residual", "die": "lose power",
+    "dies": "end", "farewell": "last message", "felt": "motor duty", "foretold": "predicted", "forget": "reset",
+    "forgive": "expire", "forgiven": "tolerated", "forgot": "was reset", "forgotten": "lost", "found": "what it is",
+    "hear": "receive", "heard": "received", "hears": "receives", "heeded": "mask", "hungry": "feed due", "knows": "has",
+    "lapses": "torque losses", "listens": "receives", "mine": "held by this thread", "nobody": "none",
+    "nonsense": "invalid", "obey": "apply", "overhear": "count stray", "owe": "late reply", "owed": "late reply",
+    "owes": "late reply", "remember": "read, store", "somebody": "another", "speaker": "record", "spoke": "note reply",
+    "told": "document", "unasked": "duplicate", "uneasy": "irregular", "unmute": "restore", "unproven": "unidentified",
+    "unsure": "unverified", "wakes": "enables", "way": "path, direction", "who": "name",
 }  # fmt: skip
 JSON_KEYS = {("calibration.py", "way")}  # of a turn in the report of `verify`
 PUBLIC = {"Found", "FoundServo", "ModuleNotFoundError", "PackageNotFoundError", "FileNotFoundError"}

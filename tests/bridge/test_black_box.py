@@ -133,23 +133,23 @@ def test_registers_that_the_program_does_not_read_are_read_in_its_pauses(tmp_pat
 def test_every_byte_is_recorded_with_its_sender(tmp_path):
     path = tmp_path / "day.mcap"
     with bridged(path) as (line, port, _, _), client(port, line) as bus:
-        asked = len(line.heard)
+        before = len(line.received)
         for id_ in (1, 2, 1):
             bus.read(id_, 36, 2)
         assert write(bus, line, 1, "return_delay_time", 7).error  # its address differs on the line
         own = bytes(PROTOCOLS[1].with_torque)  # a READ of the bridge, for its rules
-        heard = [(one[0], one[1], one[2]) for one in line.heard[asked:] if one[2] != own]
-    found = recorded_packets(path)
-    program = b"".join(one.data for one in found if one.source is Source.PROGRAM)
+        packets = [(packet[0], packet[1], packet[2]) for packet in line.received[before:] if packet[2] != own]
+    chunks = recorded_packets(path)
+    program = b"".join(chunk.data for chunk in chunks if chunk.source is Source.PROGRAM)
     sent = [packet[:3] for packet in PROTOCOLS[1].decoder().feed(program)]
-    assert sent[-len(heard) :] == heard
-    (changed,) = [one.data for one in found if one.source is Source.CHANGED]
+    assert sent[-len(packets) :] == packets
+    (changed,) = [chunk.data for chunk in chunks if chunk.source is Source.CHANGED]
     (original, instead) = PROTOCOLS[1].decoder().feed(changed)
     assert original.params == b"\x05\x07"
     assert instead[:3] in sent
-    answers = PROTOCOLS[1].decoder().feed(b"".join(one.data for one in found if one.source is Source.SERVOS))
-    assert len(answers) >= len(heard)
-    assert [one.time for one in found] == sorted(one.time for one in found)
+    answers = PROTOCOLS[1].decoder().feed(b"".join(chunk.data for chunk in chunks if chunk.source is Source.SERVOS))
+    assert len(answers) >= len(packets)
+    assert [chunk.time for chunk in chunks] == sorted(chunk.time for chunk in chunks)
 
 
 def test_bytes_are_passed_on_before_the_packets_until_then_are_decoded():
@@ -179,13 +179,13 @@ def test_a_program_gets_only_the_replies_to_its_own_packets_even_if_they_are_lat
 
 
 def test_a_summary_names_losses_alarms_and_rules():
-    box, one = BlackBox(make_rig(IDS)), PROTOCOLS[1]
-    question, answer = one.read_frame(1, 36, 2), one.encode_status(1, 0x20, b"\0\2")
+    box, protocol = BlackBox(make_rig(IDS)), PROTOCOLS[1]
+    question, answer = protocol.read_frame(1, 36, 2), protocol.encode_status(1, 0x20, b"\0\2")
     lost = [b"", answer[:-1] + b"\0", answer[:4], answer + answer]  # no reply, damaged twice, repeated
     for number, came in enumerate([answer, *lost, answer]):
-        box.traffic.sent(question, float(number), 1e-5)
-        box.traffic.came(came, number + 0.002)
-    box.traffic.sent(one.write_frame(2, 24, b"\1"), 9.0, 1e-5)  # servos may be set not to acknowledge it
+        box.traffic.decode_sent(question, float(number), 1e-5)
+        box.traffic.decode_received(came, number + 0.002)
+    box.traffic.decode_sent(protocol.write_frame(2, 24, b"\1"), 9.0, 1e-5)  # servos may be set not to acknowledge it
     box.note(Notice("s1", "top speed", ""), said=False)
     box.close()
     summary = box.summary()
@@ -219,11 +219,11 @@ def test_writes_of_a_foreign_second_program_reach_no_servo():
     with bridged(watch=True) as (line, _, _, notices):
         second = Port(line.port, 1_000_000)
         second.bridge = None
-        count = len(line.heard)
+        count = len(line.received)
         second.send(PROTOCOLS[1].write_frame(1, 24, b"\1"))
         until(lambda: notices)
         second.close()
-        assert len(line.heard) == count
+        assert len(line.received) == count
         assert "refused" in notices[0].text
 
 
@@ -255,8 +255,8 @@ def test_the_run_of_a_foreign_program_is_viewed_and_identified(tmp_path):
             bridge.stdout.readline()
             program = Client(str(link), "ax")
             program.write(1, program.torque, 1)
-            begun = time.monotonic()
-            while (passed := time.monotonic() - begun) < 6.0:
+            since = time.monotonic()
+            while (passed := time.monotonic() - since) < 6.0:
                 sway = 0.4 * min(passed, 1.0) * math.sin(2 * math.pi * (0.3 + 0.15 * passed) * passed)
                 program.write(1, program.goal, program.counts(sway))
                 program.read(1, program.position)
@@ -294,15 +294,15 @@ def replayed(path, profile="ax-12a"):
     (line,) = world.lines.values()
 
     def ask(frame):
-        begun = world.now() + 0.01
-        line.send(frame, begun)
-        data, ended = b"", begun
+        start = world.now() + 0.01
+        line.send(frame, start)
+        data, ended = b"", start
         while (due := line.next_due) is not None:
             world.sleep_until(due)
             for delivery in line.collect(due):
                 data, ended = data + delivery.data, delivery.due
         world.sleep_until(world.now() + 0.01)
-        return data, ended - begun
+        return data, ended - start
 
     return world, said, ask
 
@@ -323,7 +323,7 @@ def test_a_replay_answers_as_recorded_and_then_simulates(tmp_path, profile, watc
             frames.append(frame)
             bus.port.send(frame)
             answers.append(whole_answer(bus.port, protocol))
-    times = [one.time for one in recorded_packets(path)]
+    times = [chunk.time for chunk in recorded_packets(path)]
     world, said, ask = replayed(path, profile)
     for number in (3, 0, 1, 2):  # the order only matters for each id
         answer, delay = ask(frames[number])

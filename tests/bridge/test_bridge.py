@@ -133,10 +133,10 @@ def test_a_rig_with_two_lines_is_refused():
 
 def test_foreign_bytes_reach_the_line_as_they_are():
     with bridged() as (line, port, _), serial.Serial(port, 1_000_000) as bare:
-        count = len(line.heard)
+        count = len(line.received)
         bare.write(b"hello\xff\xff\x01\x02\xe0\x1c")
-        until(lambda: len(line.heard) > count)
-        assert line.heard[-1][:2] == (1, 0xE0)
+        until(lambda: len(line.received) > count)
+        assert line.received[-1][:2] == (1, 0xE0)
 
 
 SUPPLY = {"ax-12a": 12.1, "xl330-m288": 5.0, "sts3215": 7.4, "scs0009": 6.0}  # V, of a `PtyLine`
@@ -374,8 +374,8 @@ def test_a_foreign_client_sees_one_line_of_real_and_virtual_servos(profile):
             assert together.txPacket() == 0
             assert [sdk.read1ByteTxRx(port, id_, lamp)[0] for id_ in ids] == [1, 0, 0, 1]
             if servo.protocol.version == 2:
-                found, result = sdk.broadcastPing(port)
-                assert (sorted(found), result) == ([1, 2, 3, 4], 0)
+                servos, result = sdk.broadcastPing(port)
+                assert (sorted(servos), result) == ([1, 2, 3, 4], 0)
             line.set(2, present_position=300)
             middle = servo.zero
             for counts in _read_together(port, sdk, servo.profile, ids):

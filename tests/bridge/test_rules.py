@@ -226,7 +226,7 @@ def test_the_time_of_a_time_based_profile_follows_from_the_speed_limit():
 
 
 @pytest.mark.parametrize(
-    ("family", "held", "found"),
+    ("family", "held", "expected"),
     [
         ("ax-12a", {"moving_speed": 0, "torque_limit": 1023}, {"moving_speed": SPEED, "torque_limit": TORQUE}),
         ("xl330-m288", {"goal_current": 900, "goal_pwm": 885}, {"goal_current": 300, "goal_pwm": TORQUE}),
@@ -234,12 +234,12 @@ def test_the_time_of_a_time_based_profile_follows_from_the_speed_limit():
         ("scs0009", {"goal_velocity": 0, "max_torque": 1000}, {"goal_velocity": SPEED}),  # max_torque is in EEPROM
     ],
 )
-def test_limits_in_the_registers_are_compared_with_the_rig(family, held, found):
+def test_limits_in_the_registers_are_compared_with_the_rig(family, held, expected):
     profile, _, table = table_of(family, **held)
     table.servos[1].top_current = 300
     allowed = beyond(table.servos[1])
-    assert {name: allowed.get(name) for name in found} == found
-    assert set(allowed) - set(found) <= {profile.names.speed}
+    assert {name: allowed.get(name) for name in expected} == expected
+    assert set(allowed) - set(expected) <= {profile.names.speed}
 
 
 @pytest.mark.parametrize("family", FAMILIES)

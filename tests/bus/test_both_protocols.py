@@ -29,7 +29,7 @@ def bus(line):
 
 
 def codes(line):
-    return [code for id_, code, *_ in line.heard if id_ == BROADCAST]
+    return [code for id_, code, *_ in line.received if id_ == BROADCAST]
 
 
 def test_register_values_that_look_like_a_header_are_transferred_unchanged(line, bus):
@@ -73,7 +73,7 @@ def test_servos_are_read_by_the_best_group_read_of_their_firmware(line, bus):
     assert bus.group_codes == {1: FAST, 2: FAST, 4: SLOW}
     group_reads = codes(line)
     assert group_reads.count(Instruction.FAST_SYNC_READ) == 1 + 1 + 2 + 2  # each once, 4 twice, then two exchanges
-    line.heard.clear()
+    line.received.clear()
     bus.group_codes[1] = bus.group_codes[2] = SLOW
     bus.read_many(requests)
     assert codes(line) == [Instruction.SYNC_READ]

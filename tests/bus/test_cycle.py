@@ -85,7 +85,7 @@ def test_goals_beyond_a_limit_are_clipped_and_a_servo_without_a_goal_gets_no_tor
 def test_torque_limit_is_written_only_when_it_changed(line, cycle):
     for limit in (500, 500, 600):
         cycle.exchange({"hip": Goal(100, 50, limit)})
-    packets = [heard for heard in line.heard if heard[1] == 0x83 and heard[2][0] == 34]
+    packets = [packet for packet in line.received if packet[1] == 0x83 and packet[2][0] == 34]
     assert len(packets) == 2
 
 
@@ -98,7 +98,7 @@ def test_a_missing_servo_does_not_delay_the_others_and_gets_no_goals_until_it_re
         assert set(result.states) == {"hip", "ankle"}
         assert isinstance(result.faults["knee"], BusTimeout)
     assert [event.kind for event in events] == ["missing"]
-    reads = [heard[0] for heard in line.heard].count(2)
+    reads = [packet[0] for packet in line.received].count(2)
     assert reads < 10  # after two losses it is read only after pauses, which grow
     line.deaf.clear()
     cycle.send({"knee": Goal(900, 0)})

@@ -79,10 +79,10 @@ def test_the_same_setup_twice_writes_no_eeprom_the_second_time(line, bus):
 
 @pytest.mark.parametrize(("name", "value"), [("present_position", 3), ("led", 7)])
 def test_impossible_writes_are_refused_before_anything_is_sent(line, bus, name, value):
-    heard = len(line.heard)
+    count = len(line.received)
     with pytest.raises(UsageError):
         apply_registers(bus, 1, AX, {"punch": 44, name: value})
-    assert len(line.heard) == heard
+    assert len(line.received) == count
 
 
 def test_a_profile_is_selected_by_model_number_and_firmware():

@@ -40,7 +40,7 @@ def cycle(line):
     with SerialBus(line.port) as bus:
         bus.latency = 0.1
         made = Cycle(bus, [CycleServo("hip", 1), CycleServo("knee", 2)])
-        made.remember()
+        made.read_identities()
         made.exchange(GOALS)
         yield made
 
@@ -103,10 +103,10 @@ def test_another_robot_of_the_same_program_gets_nothing(line, cycle):
     run(cycle, lambda result: not result.states)
     calibration, line.tables[2][20] = line.tables[2][20], 47  # the calibration of another servo
     line.power_cycle()
-    line.heard.clear()
+    line.received.clear()
     line.replug()
     run(cycle, lost_because("'knee' (id 2) is another servo"))
-    assert {code for _, code, _, _ in line.heard} == {Instruction.READ}
+    assert {code for _, code, _, _ in line.received} == {Instruction.READ}
     with pytest.raises(PortError):
         cycle.bus.write(1, 24, b"\1")
     line.tables[2][20] = calibration
@@ -154,7 +154,7 @@ def test_a_process_that_ends_while_open_files_are_listed_is_no_error():
 def written(line, id, address):
     """Return the words that SYNC_WRITE packets wrote to `address` of a servo, in order."""
     values = []
-    for _, code, data, _ in list(line.heard):
+    for _, code, data, _ in list(line.received):
         if code == Instruction.SYNC_WRITE and data[0] == address:
             blocks = [data[at : at + data[1] + 1] for at in range(2, len(data), data[1] + 1)]
             values += [int.from_bytes(block[1:3], "little") for block in blocks if block[0] == id]
@@ -169,7 +169,7 @@ def test_the_loop_continues_after_a_lost_port_and_starts_at_the_present_position
     assert all(isinstance(fault, PortError) for fault in result.faults.values())
     run(cycle, lambda result: True)  # a few cycles without a port
     line.power_cycle()
-    line.heard.clear()
+    line.received.clear()
     line.replug()
     _, events = run(cycle, lambda result: len(result.states) == 2)
     assert [kind for kind, _ in events] == ["port back", *["returned", "without power"] * 2]

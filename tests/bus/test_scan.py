@@ -51,7 +51,7 @@ def test_late_replies_do_not_cause_more_pings_to_other_ids():
     with PtyLine((1, 2), mishap=lambda _: 0.003) as line, SerialBus(line.port) as bus:
         bus.latency = 0.05
         scan(bus, range(5))
-        assert Counter(heard[0] for heard in line.heard if heard[1] == Instruction.PING)[4] == 2  # one a sweep
+        assert Counter(packet[0] for packet in line.received if packet[1] == Instruction.PING)[4] == 2  # one a sweep
 
 
 def test_an_alarm_of_a_servo_is_not_mistaken_for_an_echo():
@@ -63,9 +63,9 @@ def test_an_alarm_of_a_servo_is_not_mistaken_for_an_echo():
 def test_several_baud_rates_are_scanned_and_the_first_one_is_restored():
     with PtyLine((1,)) as line, SerialBus(line.port) as bus:
         bauds = []
-        found = scan_bauds(bus, (500_000, 200_000), range(2), bauds.append)
+        servos = scan_bauds(bus, (500_000, 200_000), range(2), bauds.append)
         assert bauds == [500_000, 200_000]
-        assert set(found) == {500_000, 200_000}
+        assert set(servos) == {500_000, 200_000}
         assert bus.baud == 1_000_000
 
 
@@ -132,8 +132,8 @@ def test_servos_are_found_at_every_baud_rate_of_their_register(rate):
     with PtyLine((1, 2)) as line, SerialBus(line.port) as bus:
         for servo in line._line.servos:
             servo.baud = rate
-        found = scan_bauds(bus, all_bauds(), (1, 2))
-    servos_by_baud = {baud: [servo.id for servo in servos] for baud, servos in found.items() if servos}
+        by_baud = scan_bauds(bus, all_bauds(), (1, 2))
+    servos_by_baud = {baud: [servo.id for servo in servos] for baud, servos in by_baud.items() if servos}
     assert servos_by_baud
     assert all(abs(baud - rate) <= 0.03 * rate and ids == [1, 2] for baud, ids in servos_by_baud.items())
 

@@ -57,10 +57,10 @@ def test_a_write_of_damaged_length_changes_no_other_register_when_it_is_repeated
     with PtyLine({1: profile}) as line, SerialBus(line.port) as bus:
         bus.set_protocol(1, PROTOCOLS[FirmwareProfile.load(profile).protocol])
         damaged = iter([extra])
-        heard = line._script.damage
+        record = line._script.damage
 
         def damage(frame):
-            heard(frame)
+            record(frame)
             return frame[:3] + bytes((frame[3] + next(damaged, 0),)) + frame[4:] if frame[4:5] == b"\3" else frame
 
         line._script.damage = damage
@@ -125,7 +125,7 @@ def test_a_servo_that_is_read_rarely_gets_no_longer_reads_than_requested(line, b
     monkeypatch.setattr("axbridge.bus.serial.DUPLICATE_REPLY_WINDOW", 0.0)
     for _ in range(3):
         bus.read(1, 36, 8)
-    assert {(code, params) for _, code, params, _ in line.heard[-3:]} == {(2, bytes((36, 8)))}
+    assert {(code, params) for _, code, params, _ in line.received[-3:]} == {(2, bytes((36, 8)))}
 
 
 @pytest.mark.parametrize("fate", ["again", 0.035])  # s: the acknowledgement comes while the next write waits
@@ -199,11 +199,11 @@ def test_each_request_of_read_many_is_sent_once(echo):
     with PtyLine((1, 2), echo=echo) as line, SerialBus(line.port) as bus:
         bus.latency = 0.05
         for _ in range(2):  # without and with an outstanding late reply
-            line.heard.clear()
+            line.received.clear()
             first, absent, second = bus.read_many([(1, 36, 2), (9, 36, 2), (2, 36, 2)])
             assert isinstance(absent, BusTimeout)
             assert first.data == second.data == bytes(line.tables[1][36:38])
-            assert [id_ for id_, *_ in line.heard] == [1, 9, 2]
+            assert [id_ for id_, *_ in line.received] == [1, 9, 2]
 
 
 def test_a_sync_write_returns_the_time_at_which_the_servos_have_it(line, bus):

@@ -97,7 +97,7 @@ def test_the_watchdog_of_a_servo_that_returns_is_armed_again_and_disarmed(world,
     cycle.recover("gripper")  # its torque is off
     cycle.exchange(GOALS)
     assert gripper.table["bus_watchdog"] == 25
-    cycle.watchdogs.forget([6])  # as after two lost answers
+    cycle.watchdogs.mark_unarmed([6])  # as after two lost answers
     disarm(cycle)
     assert registers(world) == [0, 0]
     assert cycle.watchdogs.maybe_armed == frozenset()

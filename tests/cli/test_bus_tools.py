@@ -50,7 +50,7 @@ def test_doctor_reports_no_fault_of_a_healthy_line_and_switches_no_motor_on(line
     assert 0 in (run(["doctor", "--port", line.port]) for _ in range(5))  # a busy machine may reduce the rate
     assert capsys.readouterr().out.endswith("nothing to repair\n")
     assert not any(table[24] for table in line.tables.values())
-    assert not any(code in {3, 4, 5, 0x83} for _, code, _, _ in line.heard)
+    assert not any(code in {3, 4, 5, 0x83} for _, code, _, _ in line.received)
 
 
 def diagnosed(said, port, *words):
@@ -354,7 +354,7 @@ GOAL = bytes((Address.GOAL_POSITION,))
 
 def goals(line):
     """Return the goals sent by SYNC_WRITE, in order."""
-    parameters = [values for _, code, values, _ in line.heard if code == Instruction.SYNC_WRITE and values[:1] == GOAL]
+    parameters = [data for _, code, data, _ in line.received if code == Instruction.SYNC_WRITE and data[:1] == GOAL]
     return [int.from_bytes(values[3:5], "little") for values in parameters]
 
 

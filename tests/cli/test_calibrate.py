@@ -46,7 +46,7 @@ def lead(wizard, tell, row, way=0.6, ends=(-1.0, 0.8), zero=0.0):
 def blinked(tell, row):
     """Return the LEDs of all servos until the one of `row` has been on and off again."""
     seen = [tell("register led")]
-    until(lambda: seen.append(tell("register led")) or sum(one[row] != two[row] for one, two in pairwise(seen)) >= 3)
+    until(lambda: seen.append(tell("register led")) or sum(a[row] != b[row] for a, b in pairwise(seen)) >= 3)
     return seen
 
 
@@ -219,15 +219,15 @@ def test_a_servo_without_replies_for_a_moment_only_repeats_its_joint(mine, wiggl
 
 
 def test_a_servo_that_is_lost_again_while_all_are_made_limp_is_waited_for_again(mine):
-    begun = []
+    calls = []
 
     def mishap(packet):
-        if packet.code == Instruction.WRITE and not begun:
-            begun.append(time.monotonic())
-        return "drop" if begun and time.monotonic() < begun[0] + 0.3 else "ok"
+        if packet.code == Instruction.WRITE and not calls:
+            calls.append(time.monotonic())
+        return "drop" if calls and time.monotonic() < calls[0] + 0.3 else "ok"
 
     def step(_name, _count):
-        if not begun:
+        if not calls:
             raise ServoLost("pan: missing")
         return "done"
 
@@ -235,7 +235,7 @@ def test_a_servo_that_is_lost_again_while_all_are_made_limp_is_waited_for_again(
         guide = ManualProcedure(Rig.load(mine), robot, lambda: "", lambda _: None)
         line.mishap = mishap
         assert guide.each(["pan"], step) == {}
-    assert begun
+    assert calls
 
 
 def wiggle(wizard, tell, row):

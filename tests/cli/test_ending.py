@@ -78,10 +78,10 @@ def test_conformance_ends_with_a_program_that_sleeps_and_with_its_servos(number,
     command = ("conformance", "--rig", "pan_tilt", "--", sys.executable, "-c", SLEEPER, "{port}")
     with start(*command, cwd=tmp_path) as running:
         until((tmp_path / "asleep").exists)
-        begun = below(running.pid)
-        assert len(begun) >= 3  # server, program and its child
+        children = below(running.pid)
+        assert len(children) >= 3  # server, program and its child
         terminated(running, number, seconds=10)  # it takes half a second
-        until(lambda: not any(Path(f"/proc/{one}").exists() for one in begun), 10)
+        until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in children), 10)
 
 
 def has_begun(process):
@@ -152,9 +152,9 @@ def test_a_terminal_that_is_closed_while_keys_are_awaited_ends_the_keys_and_is_n
 
 def test_while_a_reset_waits_for_its_answer_another_program_can_switch_motors_off(said):
     with led("pan_tilt") as (port, _), start("servo", "reset", "1", "--port", port) as reset:
-        asked = ""
-        while "[y/N]" not in asked:
-            asked += reset.stderr.read(1)
+        prompt = ""
+        while "[y/N]" not in prompt:
+            prompt += reset.stderr.read(1)
         assert "off and confirmed" in said("off", "--port", port)
         assert "nothing was changed" in terminated(reset)
 

@@ -97,4 +97,4 @@ def test_the_frame_for_an_ax_12_is_kept_from_a_line_of_sts_servos(tmp_path, monk
         monkeypatch.setattr(bus, "limp_all", sent.append)
         broadcast_off(bus)
     assert FIRST not in sent
-    assert {one.name for one in sent} == {2, "sts", "scs"}
+    assert {protocol.name for protocol in sent} == {2, "sts", "scs"}

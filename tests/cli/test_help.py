@@ -29,10 +29,10 @@ def verbs():
     """Return every verb with its command: `scan`, `servo info`, …"""
     for name, command in typer.main.get_command(app).commands.items():
         below = getattr(command, "commands", None)
-        yield from ((f"{name} {sub}", one) for sub, one in below.items()) if below else [(name, command)]
+        yield from ((f"{name} {sub}", verb) for sub, verb in below.items()) if below else [(name, command)]
 
 
-@pytest.mark.parametrize(("name", "command"), [pytest.param(*one, id=one[0]) for one in verbs()])
+@pytest.mark.parametrize(("name", "command"), [pytest.param(*verb, id=verb[0]) for verb in verbs()])
 def test_the_example_of_a_verb_is_in_its_help_and_can_be_typed(name, command, said):
     shown = " ".join(said(*name.split(), "-h").split())
     assert command.epilog in shown
@@ -111,8 +111,8 @@ def test_help_lists_the_verbs_in_groups_in_the_order_of_first_use(said):
 )
 def test_the_shell_completes_verbs_rigs_and_options(shell, typed, expected):
     program = [sys.executable, "-c", "from axbridge.cli import main; main()"]
-    asked = {"COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" ")), "_TYPER_COMPLETE_ARGS": typed}
-    env = {**os.environ, "_AXBRIDGE_COMPLETE": f"complete_{shell}", **asked}
+    variables = {"COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" ")), "_TYPER_COMPLETE_ARGS": typed}
+    env = {**os.environ, "_AXBRIDGE_COMPLETE": f"complete_{shell}", **variables}
     done = subprocess.run(program, env=env, capture_output=True, text=True, timeout=60)
     assert all(word in done.stdout for word in expected), done.stdout
 

@@ -155,10 +155,10 @@ def hand():
 
 def lead(tell):
     """Move the limp joints, and wait until the motion has ended."""
-    begun = tell("register present_position")[0]
+    start = tell("register present_position")[0]
 
     def turned():
-        return abs(tell("register present_position")[0] - begun) * COUNT
+        return abs(tell("register present_position")[0] - start) * COUNT
 
     tell()
     until(lambda: turned() > (HIGH + LEFT) / 2)
@@ -194,11 +194,11 @@ def test_a_signal_during_teach_saves_the_motion_so_far(hand, tmp_path, number):
     port, tell = hand
     path = tmp_path / "cut.json"
     with begin_teaching(port, "--rig", "pan_tilt", "--joints", "pan", "--out", path) as teacher:
-        begun = time.monotonic()
+        start = time.monotonic()
         lead(tell)
         teacher.process.send_signal(number)
         code, out, err = teacher.end()
-        took = time.monotonic() - begun
+        took = time.monotonic() - start
     assert code == 128 + (number if number == signal.SIGINT else signal.SIGTERM), err
     assert err == f"stopped: motors are off; {path} is whole\n"
     assert f"wrote {path}: " in out

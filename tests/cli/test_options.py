@@ -24,13 +24,13 @@ SEVERAL = sorted(word for word, uses in USES.items() if len(uses) > 1)
 
 @pytest.mark.parametrize("word", SEVERAL)
 def test_a_word_of_several_verbs_is_declared_once_and_means_one_thing(word):
-    declared = [one for one in SHARED if one.partition("/")[0] == word]
+    declared = [option for option in SHARED if option.partition("/")[0] == word]
     assert declared, f"{word} is an option of {', '.join(USES[word])}: declare it in cli/options.py"
     first_sentences = {option.help.partition(". ")[0].rstrip(".") for option in USES[word].values()}
     assert first_sentences == {SHARED[declared[0]][0].rstrip(".")}
     metavars = {option.metavar for option in USES[word].values()}
-    longest = max((one or "" for one in metavars), key=len)
-    assert word == "--out" or all((one or "") in longest for one in metavars), metavars
+    longest = max((metavar or "" for metavar in metavars), key=len)
+    assert word == "--out" or all((metavar or "") in longest for metavar in metavars), metavars
 
 
 def test_every_shared_word_is_used_by_several_verbs():

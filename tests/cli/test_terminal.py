@@ -86,7 +86,7 @@ def test_a_terminal_without_a_degree_sign_gets_the_word(walk):
 def test_names_in_a_recording_do_not_steer_the_terminal_or_a_table(walk, said, arguments):
     verb, *options = arguments
     files = {"compare": [walk], "convert": [walk.with_suffix(".csv")]}.get(verb, [])
-    shown = said(verb, walk, *files, *options) + "".join(one.read_text() for one in files if one.suffix == ".csv")
+    shown = said(verb, walk, *files, *options) + "".join(file.read_text() for file in files if file.suffix == ".csv")
     assert not controls(shown)
     assert r"\x1b[31mred\x07" in shown or r"\u001b[31mred\u0007" in shown
 

@@ -35,12 +35,12 @@ def table(line):
     "reset --yes", "reboot", "goto 5", "info",
 ])  # fmt: skip
 def test_a_verb_for_a_servo_of_an_unknown_model_names_it_and_writes_nothing(line, on_line, table, words):
-    line.heard.clear()
+    line.received.clear()
     verb, *more = words.split()
     refused = on_line("servo", verb, STRANGE, *more, code=3)
     assert "servo 1 is model 350, unknown here: nothing was written to it" in refused
-    asked = {code for id_, code, *_ in line.heard if id_ == STRANGE}
-    assert asked <= {Instruction.PING, Instruction.READ}
+    codes = {code for id_, code, *_ in line.received if id_ == STRANGE}
+    assert codes <= {Instruction.PING, Instruction.READ}
 
 
 @pytest.mark.slow
@@ -85,8 +85,8 @@ def test_a_rig_with_a_profile_of_the_model_makes_it_a_known_one(line, on_line, t
 
 @pytest.mark.slow
 def test_a_program_that_ends_writes_to_its_own_x_servos_and_to_no_other(line, table):
-    one = {"name": "one", "joint": "one", "id": KNOWN, "profile": "xl430-w250", "model": "xl430"}
-    rig = Rig.model_validate({"name": "one", "servo": [one]})
+    servo = {"name": "one", "joint": "one", "id": KNOWN, "profile": "xl430-w250", "model": "xl430"}
+    rig = Rig.model_validate({"name": "one", "servo": [servo]})
     with open_robot(rig, "real", port=line.port) as robot:
         robot[0].torque_on()
         robot.step()

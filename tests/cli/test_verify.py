@@ -126,7 +126,7 @@ def test_a_correct_robot_passes_and_its_text_names_no_person_or_path(tmp_path, n
             assert set(tell(f"register {register}")) - {-1} <= {value}, register
     steps = kept(out)
     assert findings(out) == [], person.said
-    late = [one["kind"] for step in steps.values() for one in step["findings"]]
+    late = [finding["kind"] for step in steps.values() for finding in step["findings"]]
     assert code == (FAILED_CHECK if late else 0), person.said + person.err
     assert {step["state"] for step in steps.values()} == {"done"}, person.said
     assert list(steps) == ["line", "joints", "endings", "motion", *(["walk"] if walks else [])]
@@ -213,7 +213,7 @@ def test_a_line_that_loses_three_per_cent_is_found(tmp_path):
     out, real = tmp_path / "out", built(tmp_path, "bioloid")
     with led(real, "drop=0.03") as line, Person("bioloid", real, *line, out, "--only", "line") as person:
         assert person.follow() == FAILED_CHECK
-    (lost,) = (one["problem"] for one in kept(out)["line"]["findings"] if one["kind"] == "loss")
+    (lost,) = (finding["problem"] for finding in kept(out)["line"]["findings"] if finding["kind"] == "loss")
     share = float(re.search(r"\((\d+\.\d)%\), of \d+ of \d+ servos", lost)[1])
     assert 1 < share < 15  # packets may be lost in both directions, and the machine may be late
 

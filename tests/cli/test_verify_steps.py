@@ -98,8 +98,8 @@ def expected(line):
 
 
 def until_it_has_heard_the_broadcast(line):
-    until(lambda: line.heard and line.heard[-1][0] == BROADCAST)
-    line.heard.clear()
+    until(lambda: line.received and line.received[-1][0] == BROADCAST)
+    line.received.clear()
     time.sleep(0.05)  # and has executed it
 
 

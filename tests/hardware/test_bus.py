@@ -32,7 +32,7 @@ def bus(hardware_port):
 
 
 @pytest.fixture(scope="module")
-def found(request):
+def scanned(request):
     port = request.config.getoption("--port")
     if not port:
         pytest.skip("needs real servos: give --port")
@@ -43,31 +43,31 @@ def found(request):
 
 
 @pytest.fixture
-def first(found):
+def first(scanned):
     """A servo to try things on, and its profile."""
-    return found[0].id, profile_for(found[0].model, found[0].firmware)
+    return scanned[0].id, profile_for(scanned[0].model, scanned[0].firmware)
 
 
 @pytest.fixture
-def free(found):
+def free(scanned):
     """An id that nobody has."""
-    return next(id_ for id_ in range(253) if id_ not in {servo.id for servo in found})
+    return next(id_ for id_ in range(253) if id_ not in {servo.id for servo in scanned})
 
 
 # -- reading ---------------------------------------------------------------------------------------------------------
 
 
-def test_every_servo_tells_its_model(found):
-    assert all(servo.model is not None for servo in found)
+def test_every_servo_tells_its_model(scanned):
+    assert all(servo.model is not None for servo in scanned)
 
 
-def test_the_handshake_has_nothing_fatal_to_say(bus, found):
-    expected = [Expected("", servo.id, profile_for(servo.model)) for servo in found]
+def test_the_handshake_has_nothing_fatal_to_say(bus, scanned):
+    expected = [Expected("", servo.id, profile_for(servo.model)) for servo in scanned]
     assert not [finding for finding in handshake(bus, expected) if finding.fatal]
 
 
-def test_no_id_is_shared(bus, found):
-    assert not [servo.id for servo in found if is_shared(bus, servo.id)]
+def test_no_id_is_shared(bus, scanned):
+    assert not [servo.id for servo in scanned if is_shared(bus, servo.id)]
 
 
 def test_no_answer_is_lost_in_a_thousand_reads(bus):
@@ -83,15 +83,15 @@ def test_a_read_costs_the_processor_less_than_it_takes_the_wire(bus, first):
     assert (time.thread_time() - used) / len(requests) < (8 + 14) * 10e-6
 
 
-def test_reading_keeps_half_of_the_wire_limit(bus, found):
-    cycle = Cycle(bus, [CycleServo(str(servo.id), servo.id) for servo in found])
+def test_reading_keeps_half_of_the_wire_limit(bus, scanned):
+    cycle = Cycle(bus, [CycleServo(str(servo.id), servo.id) for servo in scanned])
     spent = [cycle.receive().spent for _ in range(200)]
-    delays = [bus.read(servo.id, 5, 1).data[0] * 3.16e-6 for servo in found]  # s; 0 is quicker
-    assert (wire_time([FIRST] * len(found)) + sum(delays)) / percentile(spent, 0.5) > 0.5
+    delays = [bus.read(servo.id, 5, 1).data[0] * 3.16e-6 for servo in scanned]  # s; 0 is quicker
+    assert (wire_time([FIRST] * len(scanned)) + sum(delays)) / percentile(spent, 0.5) > 0.5
 
 
-def test_a_missing_servo_does_not_disturb_the_others(bus, found, free):
-    servos = [CycleServo(str(servo.id), servo.id) for servo in found]
+def test_a_missing_servo_does_not_disturb_the_others(bus, scanned, free):
+    servos = [CycleServo(str(servo.id), servo.id) for servo in scanned]
     cycle = Cycle(bus, [CycleServo("absent", free), *servos])
     for _ in range(20):
         result = cycle.receive()
@@ -123,12 +123,12 @@ def test_the_same_setup_twice_writes_no_eeprom_the_second_time(bus, first):
         assert bus.eeprom_writes == written
 
 
-def test_an_id_is_changed_and_given_back_and_none_is_given_twice(hardware_port, found, first, free, capsys):
+def test_an_id_is_changed_and_given_back_and_none_is_given_twice(hardware_port, scanned, first, free, capsys):
     port = ["--port", hardware_port]
     assert run(["servo", "set-id", str(first[0]), str(free), *port]) == 0
     assert run(["servo", "set-id", str(free), str(first[0]), *port]) == 0
-    if len(found) > 1:
-        assert run(["servo", "set-id", str(first[0]), str(found[1].id), *port]) == 3
+    if len(scanned) > 1:
+        assert run(["servo", "set-id", str(first[0]), str(scanned[1].id), *port]) == 3
         assert "taken" in capsys.readouterr().err
 
 

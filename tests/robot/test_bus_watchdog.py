@@ -76,8 +76,8 @@ def line():
 
 def held(line, register, *joints):
     """Return a register's values of these joints, as another program on the bus reads them."""
-    found = line.registers(register)
-    return [found[joint][0] for joint in joints]
+    values = line.registers(register)
+    return [values[joint][0] for joint in joints]
 
 
 def test_joints_stop_within_the_period_although_host_and_guard_are_killed(line):
@@ -96,7 +96,7 @@ def test_joints_stop_within_the_period_although_host_and_guard_are_killed(line):
     before = held(line, "present_position", "shoulder_pan", "wrist_roll", "gripper")
     time.sleep(0.3)
     after = held(line, "present_position", "shoulder_pan", "wrist_roll", "gripper")
-    assert max(abs(one - two) for one, two in zip(before, after, strict=True)) <= 2
+    assert max(abs(old - new) for old, new in zip(before, after, strict=True)) <= 2
     assert held(line, "present_current", "elbow_flex") == [0]  # in current mode it has none, and gravity has the joint
     pan, roll = ((counts - 2048) * 0.001534 for counts in after[:2])
     assert 0.4 * PERIOD < roll - last[0] < 1.3 * PERIOD + 0.05  # at 1 rad/s

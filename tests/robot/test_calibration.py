@@ -39,7 +39,7 @@ def test_an_ambiguous_motion_is_refused(now, message):
 
 
 @pytest.mark.parametrize(
-    ("servo", "found", "values", "noted"),
+    ("servo", "mounting", "values", "noted"),
     [
         (PAN, (1, AX, 512, 1, (300, 700)), {"min_position": -1.085, "max_position": 0.962}, []),  # rounded inwards
         (
@@ -68,8 +68,8 @@ def test_an_ambiguous_motion_is_refused(now, message):
         ),
     ],
 )
-def test_only_different_values_change_limits_end_at_the_stops_and_doubts_are_noted(servo, found, values, noted):
-    changed, notes = changes(RIG, servo, Mounting("main", *found))
+def test_only_different_values_change_limits_end_at_the_stops_and_doubts_are_noted(servo, mounting, values, noted):
+    changed, notes = changes(RIG, servo, Mounting("main", *mounting))
     assert changed == values
     assert len(notes) == len(noted)
     assert all(re.search(what, note) for note, what in zip(notes, noted, strict=True))
@@ -107,7 +107,7 @@ def test_an_led_that_was_on_blinks_and_is_on_afterwards(robot):
     robot["pan"].write("led", 1)
     with blinking(robot, "pan") as blink:
         seen = run(robot, 2.0, lambda: blink() or robot["pan"].read("led"))
-    assert sum(one != other for one, other in pairwise(seen)) in {4, 5}  # every 0.4 s in 2 s
+    assert sum(state != other for state, other in pairwise(seen)) in {4, 5}  # every 0.4 s in 2 s
     assert robot["pan"].read("led") == 1
 
 

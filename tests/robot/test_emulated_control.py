@@ -103,8 +103,8 @@ def test_a_controller_reads_a_wheels_turns_through_the_dead_zone(wheel_rig, mode
     motor.setPosition(math.inf)
     motor.setVelocity(3.0)
     servo = session.robot["horn"]
-    found = run(robot, 6.0, lambda: (sensor.getValue(), servo.truth.position, servo.position))
-    seen, truth, read = zip(*found, strict=True)
+    samples = run(robot, 6.0, lambda: (sensor.getValue(), servo.truth.position, servo.position))
+    seen, truth, read = zip(*samples, strict=True)
     assert truth[-1] > 2 * 2 * math.pi
     assert seen == pytest.approx(truth, abs=math.radians(5))
     assert max(read) < 2.62 < servo.turned  # what the servo measured is as it was

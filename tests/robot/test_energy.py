@@ -123,8 +123,8 @@ def test_the_power_is_that_of_a_winding_as_warm_as_the_servo_says(temperature):
 @pytest.mark.parametrize("direction", [1, -1])
 def test_a_simulated_step_has_the_true_position_and_torque_of_the_joint(tmp_path, direction):
     with axbridge.open(Rig.load("bench_arm").with_servos(lambda _: {"direction": direction})) as robot:
-        found = recorded(tmp_path / "step.mcap", robot)
-    track, step = found["shoulder"], next(s for s in found.segments if s.data.get("target", 0) > 1)
+        recording = recorded(tmp_path / "step.mcap", robot)
+    track, step = recording["shoulder"], next(s for s in recording.segments if s.data.get("target", 0) > 1)
     assert np.isfinite(track.true_torque).all()
     off = np.abs(track.true_position - track.position)
     assert off.max() < 1.01 * COUNT  # also while it moves: both are of the time of the sample

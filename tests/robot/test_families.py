@@ -197,7 +197,7 @@ def test_id_253_of_protocol_1_is_refused_beside_servos_of_protocol_2(tmp_path, o
 
 def opened(rig, name, **registers):
     return axbridge.open(
-        Rig.load(rig).with_servos(lambda one: {"registers": one.registers | registers} if one.name == name else {})
+        Rig.load(rig).with_servos(lambda s: {"registers": s.registers | registers} if s.name == name else {})
     )
 
 

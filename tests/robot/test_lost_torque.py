@@ -66,10 +66,10 @@ def kinds(robot, name):
 def first_speed(robot, servo, after=2.0):
     """The highest speed while a fifth of the torque's rise passes, as the bus counts time; steps on `after` s."""
     clock, speeds = robot._connection.backend.clock, [0.0]
-    begun = clock.now()
-    while clock.now() < begun + SOFT / 5:
+    start = clock.now()
+    while clock.now() < start + SOFT / 5:
         robot.step(20)
-        if clock.now() < begun + SOFT / 5:
+        if clock.now() < start + SOFT / 5:
             speeds.append(abs(servo.velocity))
     run(robot, after)
     return max(speeds)
@@ -100,8 +100,8 @@ def be_rebooted(robot, servo):
         *product(("koch", "feetech"), (lose_power_alone, lose_power_with_all, lose_power_while_nobody_steps)),
         *(("koch", be_rebooted), ("bioloid", lose_power_alone)),  # an AX-12 alone: tests/robot/test_unasked_motion.py
         *(
-            pytest.param("bioloid", one, marks=pytest.mark.ci)
-            for one in (lose_power_with_all, lose_power_while_nobody_steps)
+            pytest.param("bioloid", function, marks=pytest.mark.ci)
+            for function in (lose_power_with_all, lose_power_while_nobody_steps)
         ),
     ],
 )
@@ -119,7 +119,7 @@ def test_after_a_power_loss_a_servo_restarts_softly_at_its_position_with_a_warni
     servo.set_position(1.2)
     run(robot, 2.0)
     assert servo.position == pytest.approx(1.2, abs=0.06)
-    assert all(one.table["torque_enable"] for one in robot.simulation.world.servos.values())
+    assert all(servo.table["torque_enable"] for servo in robot.simulation.world.servos.values())
     assert (robot.causes, robot.withheld) == ({}, frozenset())
 
 
@@ -251,8 +251,8 @@ def test_a_servo_that_turned_before_a_power_loss_stops_until_its_next_command(tm
         robot.simulation.inject("brownout:0.05s")
         step_until(robot, lambda: "without power" in kinds(robot, servo.name), 3.0)
         run(robot, 0.2)
-        begun = servo.truth.position
-        assert max(run(robot, 0.6, lambda: abs(servo.truth.position - begun))) < math.radians(5)
+        start = servo.truth.position
+        assert max(run(robot, 0.6, lambda: abs(servo.truth.position - start))) < math.radians(5)
         assert servo.torque_enabled
         COMMANDS[what](servo)
         assert max(run(robot, 0.6, lambda: abs(servo.velocity))) > 0.2

@@ -93,7 +93,7 @@ def test_a_read_of_several_is_split_and_answered_in_the_order_asked(profile, cod
         counts = [(packet.id, protocol.number(packet.params[:2])) for packet, _ in answers]
         assert counts == [(3, zero), (2, 300), (1, zero), (4, 400)]
         of_the_real = asked(protocol, code, (2, 4), *protocol.present_position)
-        assert [packet.params for packet in protocol.decoder().feed(of_the_real)] == [real.heard[-1][2]]
+        assert [packet.params for packet in protocol.decoder().feed(of_the_real)] == [real.received[-1][2]]
 
 
 @pytest.mark.real_time
@@ -166,9 +166,9 @@ def test_writes_to_all_reach_both_kinds(profile):
 @pytest.mark.real_time
 def test_packets_for_virtual_servos_stay_off_the_real_line():
     with mixed("ax-12a") as (real, bus, _):
-        count = len(real.heard)
+        count = len(real.received)
         assert isinstance(bus.write(1, 25, b"\1"), Reply)
-        assert [id_ for id_, *_ in real.heard[count:]] == []
+        assert [id_ for id_, *_ in real.received[count:]] == []
 
 
 @pytest.mark.real_time

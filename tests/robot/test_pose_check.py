@@ -123,7 +123,7 @@ def test_the_page_reports_the_impossible_pose_and_keeps_running(line, tmp_path, 
     with axbridge.open("bioloid", backend="real", port=line.port) as robot, robot.view(port=0, open=False) as page:
         page.requests.ask("torque", lambda: page.actions.torque(list(robot), on=True))
         until(lambda: page.run(0.1) or "left_knee stands at" in page.message[0], 20.0)
-        begun = robot.time
+        start = robot.time
         page.run(0.1)
-        assert robot.time > begun
+        assert robot.time > start
         assert line.powered == []

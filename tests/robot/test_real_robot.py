@@ -117,10 +117,10 @@ def test_a_twin_skips_the_time_of_a_long_pause(port):
     with axbridge.open("bench_arm", backend="twin", port=port) as robot:
         robot.step()
         robot._connection.cycles["main"].bus.shadow.lag -= 3600.0  # as if an hour had passed
-        before, begun = robot.simulation.world.now(), time.monotonic()
+        before, start = robot.simulation.world.now(), time.monotonic()
         robot.step()
         assert robot.simulation.world.now() - before == pytest.approx(5.0, abs=0.5)
-        assert time.monotonic() - begun < 30.0
+        assert time.monotonic() - start < 30.0
         assert abs(robot.simulation.shadow()["shoulder"].time - robot.time) < 0.5
 
 

@@ -30,19 +30,19 @@ MOVING = {
 
 def alarms(real, seconds, model="bench_arm", seed=1):
     """Return the causes named while `real` moves beside a model, with their times, s."""
-    found, moving = [], MOVING[model]
+    events, moving = [], MOVING[model]
     with axbridge.open(real, seed=seed) as robot, axbridge.open(model, seed=2) as twin:
         residuals = Residuals({name: tolerance(spec, spec.model) for name, spec in twin.rig.specs.items()})
         while robot.time < seconds:
-            for one in (robot, twin):
+            for driven in (robot, twin):
                 for name in moving:
-                    one[name].set_position(POSES[int(robot.time / 1.5) % len(POSES)])
+                    driven[name].set_position(POSES[int(robot.time / 1.5) % len(POSES)])
             robot.step()
             twin.step()
-            states, twins = ({name: one[name].state for name in moving} for one in (robot, twin))
+            states, twins = ({name: driven[name].state for name in moving} for driven in (robot, twin))
             goals = {name: robot[name].target_position for name in moving}
-            found += [(robot.time, cause) for cause, _ in residuals.update(robot.time, states, twins, goals)]
-    return found
+            events += [(robot.time, cause) for cause, _ in residuals.update(robot.time, states, twins, goals)]
+    return events
 
 
 @pytest.fixture
@@ -77,9 +77,9 @@ def walled():
     ],
 )
 def test_a_cause_is_reported_within_a_second(heavy, rig, difference, cause):
-    found = alarms(difference() if callable(difference) else heavy(difference, rig), 1.2, rig)
-    assert {name for _, name in found} == {cause}
-    assert found[0][0] < 1.0
+    events = alarms(difference() if callable(difference) else heavy(difference, rig), 1.2, rig)
+    assert {name for _, name in events} == {cause}
+    assert events[0][0] < 1.0
 
 
 @pytest.mark.slow
@@ -98,28 +98,26 @@ def test_a_passive_twin_names_an_extra_load_of_another_programs_servos(heavy, na
     rig = Rig.load(name)
     sim = open_sim(Rig.load(heavy(factor, name)))
     bus = sim.buses["main"]
-    known = [
-        CycleServo(one.name, one.id, protocol=PROTOCOLS[rig.specs[one.name].profile.protocol]) for one in rig.servos
-    ]
-    cycle, id_ = Cycle(bus, known), next(one.id for one in rig.servos if one.name == servo)
+    known = [CycleServo(s.name, s.id, protocol=PROTOCOLS[rig.specs[s.name].profile.protocol]) for s in rig.servos]
+    cycle, id_ = Cycle(bus, known), next(s.id for s in rig.servos if s.name == servo)
     bus.write(id_, cycle.servos_by_name[servo].protocol.torque_enable, b"\1")
     bus.write(id_, address, goal)
-    twin, found = PassiveTwin(rig, {"main": bus}), []
+    twin, events = PassiveTwin(rig, {"main": bus}), []
     for _ in range(100):
-        found += twin.update(bus.clock.now(), cycle.receive().states)
+        events += twin.update(bus.clock.now(), cycle.receive().states)
         bus.clock.sleep_until(bus.clock.now() + 0.02)
     assert bus.read(id_, address, len(goal)).data == goal  # nothing was written
     twin.close()
     sim.close()
-    assert {cause for cause, _ in found} == ({"extra load"} if factor > 1 else set())
-    assert {one for _, one in found} <= {servo}
+    assert {cause for cause, _ in events} == ({"extra load"} if factor > 1 else set())
+    assert {name for _, name in events} <= {servo}
 
 
 def test_a_model_with_a_small_error_in_all_motion_is_reported_once_as_stale():
     worn = Rig.load("bench_arm").with_servos(lambda _: {"params": {"friction": {"viscous": 0.06}}})
-    found = alarms(worn, 12.0)
-    assert [name for _, name in found] == ["stale model"]
-    assert found[0][0] < 8.0  # after three seconds of motion
+    events = alarms(worn, 12.0)
+    assert [name for _, name in events] == ["stale model"]
+    assert events[0][0] < 8.0  # after three seconds of motion
 
 
 def test_the_tolerance_follows_from_the_models_held_out_error():
@@ -149,13 +147,13 @@ def state(time, position, load=0.0, temperature=30.0):
 
 def test_a_powered_joint_that_moves_away_from_its_goal_is_reported_once_as_slipping():
     for goal, expected in ((0.5, [(pytest.approx(0.4, abs=0.15), "slipping")]), (math.nan, [])):
-        residuals, found = Residuals({"a": Tolerance()}), []
+        residuals, events = Residuals({"a": Tolerance()}), []
         for step in range(60):
             time = 0.02 * step
             here = {"a": state(time, 0.5 - 0.4 * time)}  # 23°/s
             named = residuals.update(time, here, {"a": state(time, 0.5)}, {"a": goal})
-            found += [(time, cause) for cause, _ in named]
-        assert found == expected
+            events += [(time, cause) for cause, _ in named]
+        assert events == expected
 
 
 def test_overheating_is_reported_below_the_shutdown_limit_and_only_for_servos_that_answered():
@@ -186,12 +184,12 @@ def test_temperature_limit_and_shutdown_alarms_are_those_of_the_rigs_servo(rig, 
 def test_no_cause_is_reported_in_late_steps_and_a_cause_is_present_until_it_ends():
     def look(steps, late, load=0.4):
         nonlocal time
-        found = []
+        events = []
         for step in range(steps):
             time += 0.02
-            one, twin = state(time, 0.3, load=load), state(time, 0.3, load=0.2)
-            found += residuals.update(time, {"a": one}, {"a": twin}, {"a": 0.35}, late=late(step))
-        return found
+            real, twin = state(time, 0.3, load=load), state(time, 0.3, load=0.2)
+            events += residuals.update(time, {"a": real}, {"a": twin}, {"a": 0.35}, late=late(step))
+        return events
 
     time = 0.0
     residuals = Residuals({"a": Tolerance()})
@@ -222,8 +220,8 @@ def test_a_twin_reports_the_cause_in_its_step_without_packets_to_the_simulation(
 @pytest.mark.slow
 def test_a_twin_follows_a_limp_servo_that_a_hand_moves_without_an_alarm():
     def steps(count):
-        found = run(robot, 0.02 * count, lambda: robot.last_step.events)
-        return [event.kind for events in found for event in events if event.kind in REMEDIES]
+        events = run(robot, 0.02 * count, lambda: robot.last_step.events)
+        return [event.kind for of_step in events for event in of_step if event.kind in REMEDIES]
 
     def twin():
         return robot.simulation.shadow()["shoulder"].position
@@ -253,6 +251,6 @@ def test_a_humanoid_that_is_held_at_the_start_causes_no_alarm_and_its_twin_stand
     with serving("bioloid") as port, axbridge.open("bioloid", backend="twin", port=port) as robot:
         for servo in robot.values():
             servo.set_position(servo.config.position)
-        found = run(robot, 4.0, lambda: robot.last_step.events)
-        assert [event for events in found for event in events if event.kind in REMEDIES] == []
+        events = run(robot, 4.0, lambda: robot.last_step.events)
+        assert [event for of_step in events for event in of_step if event.kind in REMEDIES] == []
         assert robot.simulation.base[0][2] == pytest.approx(robot.simulation.base_start[0][2], abs=0.03)

@@ -145,7 +145,7 @@ def test_stop_ends_the_park_of_a_close_and_resume_allows_no_command_to_a_closed_
     drive = robot["hip"].dynamixel
     with ThreadPoolExecutor(2) as others:
         others.submit(robot.close)
-        until(lambda: any(code == 0x83 for _, code, *_ in list(line.heard)))  # goals
+        until(lambda: any(code == 0x83 for _, code, *_ in list(line.received)))  # goals
         robot.resume()
         late = others.submit(drive.power, on=True)
         assert robot.stop() == {}
@@ -216,7 +216,7 @@ def test_a_trajectory_starts_where_a_hand_has_moved_the_joint(line):
         line.tables[1][36:38] = (801).to_bytes(2, "little")
         time.sleep(0.15)
         robot["hip"].goto(1.5, 0.3)
-        goals = [int.from_bytes(params[3:5], "little") for _, code, params, _ in line.heard if code == 0x83]
+        goals = [int.from_bytes(params[3:5], "little") for _, code, params, _ in line.received if code == 0x83]
         assert min(goals) > 780
 
 
@@ -290,7 +290,7 @@ def test_a_robot_survives_an_unplugged_adapter(line, caplog):
             warnings.simplefilter("always")
             for _ in range(20):
                 robot.step(20)
-        reasons = [str(one.message) for one in caught]
+        reasons = [str(warning.message) for warning in caught]
         assert "the port was lost" in reasons[0]
         assert reasons[0].endswith("the motors keep their last goals until it is back (all servos)")
         assert caught[0].filename == __file__
@@ -394,8 +394,8 @@ def test_after_a_caught_ctrl_c_the_main_thread_drives_several_buses_again():
     x = "xl430-w250"
     names = "a1", "a2", "b1", "b2"
     servos = [{"name": n, "joint": n, "bus": n[0], "id": int(n[1]), "profile": x} for n in names]
-    with PtyLine({1: x, 2: x}) as one, PtyLine({1: x, 2: x}) as two:
-        buses = [{"name": "a", "port": one.port}, {"name": "b", "port": two.port}]
+    with PtyLine({1: x, 2: x}) as first, PtyLine({1: x, 2: x}) as second:
+        buses = [{"name": "a", "port": first.port}, {"name": "b", "port": second.port}]
         with axbridge.open(Rig.model_validate({"name": "x", "bus": buses, "servo": servos}), backend="real") as robot:
             for name in ("a1", "b2"):
                 robot[name].torque_on()
@@ -403,12 +403,12 @@ def test_after_a_caught_ctrl_c_the_main_thread_drives_several_buses_again():
             robot.step(20)
             with pytest.raises(KeyboardInterrupt):
                 signal.raise_signal(signal.SIGINT)
-            until(lambda: robot.step(20) >= 0 and two[2].table["torque_enable"] and not robot.last_step.errors)
-            assert not one[1].table["torque_enable"]
-            one.deaf |= {1, 2}
-            before = len(two.heard)
+            until(lambda: robot.step(20) >= 0 and second[2].table["torque_enable"] and not robot.last_step.errors)
+            assert not first[1].table["torque_enable"]
+            first.deaf |= {1, 2}
+            before = len(second.received)
             robot.stop()
-            assert two.heard[before][3] < one.heard[-1][3]  # it waits for no answer of the first one
+            assert second.received[before][3] < first.received[-1][3]  # it waits for no answer of the first one
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
@@ -416,7 +416,7 @@ def test_after_a_caught_ctrl_c_the_main_thread_drives_several_buses_again():
 def test_a_forked_child_cannot_drive_or_close_its_parents_robot(line, end):
     with driven(line) as robot, ThreadPoolExecutor(1) as other:
         other.submit(robot._stepping.acquire).result()  # another thread steps, which the child does not have
-        heard = len(line.heard)
+        count = len(line.received)
         child = os.fork()
         if child == 0:
             refused = 0
@@ -433,7 +433,7 @@ def test_a_forked_child_cannot_drive_or_close_its_parents_robot(line, end):
             os._exit(refused)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         assert code == (5 if end == "closes it" else -signal.SIGTERM)
-        assert len(line.heard) == heard
+        assert len(line.received) == count
         other.submit(robot._stepping.release).result()
         assert robot._connection._safety._guard.poll() is None
         assert line.powered == [1]

@@ -80,8 +80,8 @@ def test_a_second_exit_does_not_switch_a_parked_robot_on_again(line, cycle):
     with pytest.raises(KeyboardInterrupt), safety.Safety([cycle], "park", park_pose={"hip": 501}, guard=False):
         signal.raise_signal(signal.SIGINT)  # parks, and then the context is left
     assert not line.powered
-    goals = [place for place, heard in enumerate(line.heard) if heard[1] == 0x83 and heard[2][0] == 30]
-    offs = [place for place, heard in enumerate(line.heard) if heard[1] == 3 and heard[2] == b"\x18\x00"]
+    goals = [place for place, packet in enumerate(line.received) if packet[1] == 0x83 and packet[2][0] == 30]
+    offs = [place for place, packet in enumerate(line.received) if packet[1] == 3 and packet[2] == b"\x18\x00"]
     assert goals
     assert goals[-1] < offs[0]
 
@@ -95,7 +95,7 @@ def test_park_wakes_no_limp_servo_and_sends_no_wheel_round(line, cycle, lost):
     line.mishap = lambda packet: "drop" if left and packet.id == left[0] and left.pop(0) else "ok"
     policies.park(cycle, {"hip": 501, "knee": 501, "ankle": 501}, seconds=1.0)
     settle(cycle)
-    moved = [data for _, code, data, _ in line.heard if code == 0x83 and data[0] == 30]
+    moved = [data for _, code, data, _ in line.received if code == 0x83 and data[0] == 30]
     assert not left
     assert moved
     assert all(set(data[2::5]) == {1} for data in moved)
@@ -105,7 +105,7 @@ def test_park_wakes_no_limp_servo_and_sends_no_wheel_round(line, cycle, lost):
 @pytest.mark.parametrize("end", [lambda _: interrupt(), safety.Safety.limp])
 def test_a_signal_or_stop_while_the_watchdog_parks_leaves_nothing_powered_at_once(line, cycle, end):
     with safety.Safety([cycle], "park", park_pose={"hip": 900}, stale_command_ms=30, guard=False) as watched:
-        while not any(code == 0x83 and data[0] == 30 for _, code, data, _ in list(line.heard)):
+        while not any(code == 0x83 and data[0] == 30 for _, code, data, _ in list(line.received)):
             pass
         assert watched.stale
         since = time.monotonic()
@@ -130,7 +130,7 @@ def test_a_signal_in_the_middle_of_a_transaction_waits_for_its_end(line, cycle, 
 
     def mishap(packet):
         if packet.id == 2 and packet.code == 2 and not interrupted:  # the host waits for this answer
-            interrupted.append(len(line.heard))
+            interrupted.append(len(line.received))
             os.kill(os.getpid(), signal.SIGINT)
             return 0.1
         return "ok"
@@ -140,7 +140,7 @@ def test_a_signal_in_the_middle_of_a_transaction_waits_for_its_end(line, cycle, 
     with pytest.raises(KeyboardInterrupt), watched:
         cycle.exchange({"hip": Goal(501, 0)})
     assert capfd.readouterr().err == ""
-    assert line.heard[interrupted[0]][:2] == (3, 2)  # the reads of the cycle go on
+    assert line.received[interrupted[0]][:2] == (3, 2)  # the reads of the cycle go on
     assert line.powered == ([1, 2, 3] if policy == "hold" else [])
 
 
@@ -357,12 +357,12 @@ def test_no_thread_writes_to_the_line_after_the_program_has_ended(line, cycle, p
     safety.Safety([cycle], policy, park_pose={"hip": 501, "knee": 501, "ankle": 501}).arm()
     thread = threading.Thread(target=drive, daemon=True)
     thread.start()
-    while not any(code == 0x83 for _, code, *_ in list(line.heard)):
+    while not any(code == 0x83 for _, code, *_ in list(line.received)):
         time.sleep(0.001)
-    NETS.leave_for_good()
-    heard = len(line.heard)
+    NETS.apply_at_end()
+    count = len(line.received)
     time.sleep(0.2)  # time enough for many goals
-    assert len(line.heard) == heard
+    assert len(line.received) == count
     assert line.powered == ([1, 2, 3] if policy == "hold" else [])
     assert all(table[30:32] == table[36:38] for table in line.tables.values()) or policy == "limp"
     with pytest.raises(PortError, match="closed"):  # nor does what the main thread does last
@@ -379,7 +379,7 @@ def test_a_robot_that_holds_is_not_limped_by_a_guard_when_its_program_ends(line,
     second.arm()
     if disarmed:
         first.disarm()
-    NETS.leave_for_good()
+    NETS.apply_at_end()
     time.sleep(0.2)  # a guard that still watches acts within milliseconds
     assert line.powered == [1, 2, 3]
 
@@ -388,7 +388,7 @@ def test_a_robot_that_holds_is_not_limped_by_a_guard_when_its_program_ends(line,
 def test_the_guard_switches_off_a_bus_that_a_thread_locks_until_the_end(line, cycle):
     watched = safety.Safety([cycle])
     watched.arm()
-    NETS.leave_for_good()
+    NETS.apply_at_end()
     assert watched._guard.poll() is None
     assert line.powered == [1, 2, 3]
     watched._channel.close()  # as when the process is gone
@@ -431,8 +431,8 @@ def test_neither_the_watchdog_nor_the_guard_ends_a_park_early(line, cycle):
         watched.feed()
         arrived = threading.Timer(0.4, lambda: line.tables[1].__setitem__(slice(36, 38), (700).to_bytes(2, "little")))
         arrived.start()
-    offs = [when for _, code, data, when in line.heard if code == 3 and data == b"\x18\0"]
-    goals = [when for _, code, data, when in line.heard if code == 0x83 and data[0] == 30]
+    offs = [when for _, code, data, when in line.received if code == 3 and data == b"\x18\0"]
+    goals = [when for _, code, data, when in line.received if code == 0x83 and data[0] == 30]
     assert goals[-1] - goals[0] > 0.3
     assert offs[0] > goals[-1]
     assert not line.powered
@@ -448,7 +448,7 @@ def test_a_missing_guard_is_a_warning_and_an_error_leaves_no_net_armed(line, cyc
     with expected, safety.Safety([cycle], stale_command_ms=3000) as watched:
         watched.feed()
     assert signal.getsignal(signal.SIGTERM) == before
-    NETS.leave_for_good()
+    NETS.apply_at_end()
     assert line.powered == ([1, 2, 3] if strict else [])  # it never was this net's
 
 

@@ -157,8 +157,8 @@ def holder(port):
     with pytest.raises(PortError, match=r"in use by process \d+: python.*\nend it where .* by Ctrl-C") as refused:
         SerialBus(port)
     assert "kill" not in str(refused.value)
-    (found,) = re.findall(r"process (\d+): python", str(refused.value))
-    return int(found)
+    (pid,) = re.findall(r"process (\d+): python", str(refused.value))
+    return int(pid)
 
 
 def test_the_error_names_the_process_that_uses_the_port_and_not_its_guard(line):

@@ -101,14 +101,14 @@ def test_noise_and_bias_are_those_of_the_rig_and_equal_for_equal_seeds(box):
 
     def samples(seed):
         robot = box(imu, seed=seed)
-        found = run(robot, 6.0, lambda: (*robot.imu.rates, *robot.imu.acceleration, *robot.imu.roll_pitch_yaw))
-        return np.array(found)[50:]
+        values = run(robot, 6.0, lambda: (*robot.imu.rates, *robot.imu.acceleration, *robot.imu.roll_pitch_yaw))
+        return np.array(values)[50:]
 
-    found = samples(1)
-    assert found.mean(axis=0) == pytest.approx([1, 0, 0, 0, 0, G + 2, 0, 0, 0], abs=0.15)
-    assert found.std(axis=0) == pytest.approx([0.1] * 3 + [0.5] * 3 + [0.02] * 3, rel=0.2)
-    np.testing.assert_array_equal(samples(1), found)
-    assert (samples(2) != found).all()
+    values = samples(1)
+    assert values.mean(axis=0) == pytest.approx([1, 0, 0, 0, 0, G + 2, 0, 0, 0], abs=0.15)
+    assert values.std(axis=0) == pytest.approx([0.1] * 3 + [0.5] * 3 + [0.02] * 3, rel=0.2)
+    np.testing.assert_array_equal(samples(1), values)
+    assert (samples(2) != values).all()
 
 
 def test_a_sensor_on_no_link_is_an_error_of_the_rig(box, tmp_path):
@@ -140,7 +140,7 @@ class Board:
     """An IMU that sends its line 50 times a second through a link that can be unplugged."""
 
     def __init__(self, link):
-        self.link, self.line, self.heard = link, LEVEL, b""
+        self.link, self.line, self.received = link, LEVEL, b""
         self._ending = threading.Event()
         self.plug_in()
 
@@ -165,7 +165,7 @@ class Board:
     def _run(self):
         while not self._ending.wait(0.02):
             with contextlib.suppress(BlockingIOError):
-                self.heard += os.read(self._master, 100)
+                self.received += os.read(self._master, 100)
             if self.line:
                 os.write(self._master, self.line)
 
@@ -196,7 +196,7 @@ def test_a_damaged_line_is_no_sample(line):
 def test_the_latest_line_of_an_imu_is_used_and_an_old_line_is_not(board):
     with contextlib.closing(SerialImu(str(board.link), 57_600)) as imu:
         assert imu.read(0.0).acceleration == pytest.approx((0, 0, 9.80665))
-        until(lambda: b"#ox" in board.heard and b"#o1" in board.heard)
+        until(lambda: b"#ox" in board.received and b"#o1" in board.received)
         board.line = b"noise" * 100 + b"\n" + LEANING
         until(lambda: imu.read(0.0).rates == (0.5, 0.25, 0.1))
         board.line = b""

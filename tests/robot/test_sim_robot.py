@@ -91,7 +91,7 @@ def test_targets_are_clipped_with_a_warning_and_impossible_ones_refused(arm):
         ControlWarning, match=r"^servo 'shoulder' \(rad\): too big requested position: 3 > 2.6"
     ) as caught:
         arm.set_position(3)
-    assert [one.filename for one in caught] == [__file__]
+    assert [warning.filename for warning in caught] == [__file__]
     assert arm.target_position == arm.max_position
     with pytest.warns(ControlWarning, match="NaN"):
         arm.set_position(math.nan)
@@ -226,7 +226,7 @@ def test_two_threads_move_different_servos_and_a_later_goto_replaces_an_earlier_
         others = pool.submit(pair["pan"].goto, 1.0, 10.0), pool.submit(pair["tilt"].goto, -0.5, 1.0)
         until(lambda: pair.time > 0.4)
         assert pair["pan"].goto(-1.0, 1.0)
-    assert [one.result() for one in others] == [False, True]
+    assert [future.result() for future in others] == [False, True]
     assert np.nanmax(np.abs(np.diff(goals))) < 0.1  # rad: no leap from one's goal to the other's
 
 
@@ -234,7 +234,7 @@ def test_a_trajectory_that_is_too_fast_for_the_servo_takes_longer_with_a_warning
     words = r"^servo 'pan': 0.1 s are too short for its speed: it takes 0.61 s"
     with pytest.warns(ControlWarning, match=words) as caught:
         assert pair.goto({"tilt": 0.1, "pan": 2.0}, 0.1)
-    assert [one.filename for one in caught] == [__file__]
+    assert [warning.filename for warning in caught] == [__file__]
     assert pair.time >= 0.6
 
 
@@ -243,8 +243,8 @@ def test_a_goal_beyond_the_limits_is_clipped_with_one_warning_at_the_callers_lin
         with pytest.warns(ControlWarning) as caught:
             assert goto()
         assert not pair["pan"].torque_enabled
-        assert [str(one.message) for one in caught] == ["servo 'tilt' (rad): too big requested position: 1.5 > 1.2"]
-        assert [one.filename for one in caught] == [__file__]
+        assert str(caught[0].message) == "servo 'tilt' (rad): too big requested position: 1.5 > 1.2"
+        assert [warning.filename for warning in caught] == [__file__]
 
 
 def test_wrong_names_positions_and_times_of_goto_are_refused_before_a_motion(pair):

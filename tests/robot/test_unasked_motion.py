@@ -132,8 +132,8 @@ def motion(family, event, where):
         run(first, 1.0)
         assert servo.truth.position == pytest.approx(OLD_GOAL, abs=0.1)
         with event(Bench(first), PLACES[where]) or first as robot:
-            servo, begun = robot["horn"], shaft(robot)
-            moved = max(run(robot, 1.0, lambda: abs(shaft(robot) - begun)))
+            servo, start = robot["horn"], shaft(robot)
+            moved = max(run(robot, 1.0, lambda: abs(shaft(robot) - start)))
             assert servo.torque_enabled
             servo.set_position(OLD_GOAL)  # it is no more held than it should be
             run(robot, 4.0)

@@ -75,9 +75,9 @@ def power_cycle(bench, place):
     """A second loss within 10 s may look like another program that switches an AX off: then it stays limp."""
     bench.tell("power-cycle")
     bench.put(place)
-    seen, begun = set(), bench.robot.time
+    seen, start = set(), bench.robot.time
     while not seen & {"without power", "torque off"}:
-        assert bench.robot.time - begun < 10
+        assert bench.robot.time - start < 10
         bench.robot.step(20)
         seen |= {event.kind for event in bench.robot.last_step.events}
     if bench.robot.withheld:

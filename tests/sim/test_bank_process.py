@@ -10,7 +10,7 @@ from axbridge.servo.columns import Command, State
 from axbridge.sim.bank_process import RemoteBank
 from axbridge.virtual.world import World
 from tests.support.virtual_rig import FakeBank, make_rig
-from tests.support.waiting import come_first
+from tests.support.waiting import raise_priority
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_time]
 
@@ -127,7 +127,7 @@ class Clockwork(FakeBank):
 
 
 def test_a_read_returns_the_state_at_its_own_time_and_not_at_the_last_wake_up(monkeypatch):
-    monkeypatch.setattr(os, "nice", lambda _: come_first())  # so that a busy computer does not delay the child
+    monkeypatch.setattr(os, "nice", lambda _: raise_priority())  # so that a busy computer does not delay the child
     with closing(RemoteBank(Clockwork())) as bank:
         start, late = time.monotonic(), []
         while (now := time.monotonic() - start) < 0.5:

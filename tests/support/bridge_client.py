@@ -66,8 +66,8 @@ class Client:
 
     def follow(self, way, seconds=math.inf, rest=lambda: PERIOD):
         """Send goals `way(t)` at 50 Hz, and read both positions."""
-        begun, said = time.monotonic(), False
-        while (passed := time.monotonic() - begun) < seconds:
+        start, said = time.monotonic(), False
+        while (passed := time.monotonic() - start) < seconds:
             self.goals(*way(passed))
             for id_ in (PAN, TILT):
                 self.read(id_, self.position)
@@ -207,8 +207,8 @@ def walks(client):
     while True:
         share = min((number + 100) / 100, 1.0)
         row = rows[max(number, 0) % len(rows)]
-        for id_, goal, begun in zip(ids, row, here, strict=True):
-            group.addParam(id_, bytes(client.data(round(begun + share * (goal - begun)))))
+        for id_, goal, start in zip(ids, row, here, strict=True):
+            group.addParam(id_, bytes(client.data(round(start + share * (goal - start)))))
         group.txPacket()
         group.clearParam()
         for id_ in ids:

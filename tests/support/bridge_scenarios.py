@@ -87,7 +87,7 @@ class Station:
         rows = []
         for number in range(int(walk.gait.duration / 0.02)):
             angles = walk.angles(number * 0.02)
-            rows.append([one.goal(angles[servo.name]) for servo, one in zip(servos, mounted, strict=True)])
+            rows.append([mount.goal(angles[servo.name]) for servo, mount in zip(servos, mounted, strict=True)])
         path = Path(self.port).with_name("walk.json")
         path.write_text(json.dumps({"ids": [servo.id for servo in servos], "rows": rows + rows[::-1]}))
         return str(path)
@@ -99,14 +99,14 @@ class Station:
         kept = {name: robot.registers(1)[name] for name in scenario.kept}
         with self.stack:
             self.client = self.begin(scenario.act, scenario.family)
-            begun, mark = time.monotonic(), robot.positions
+            start, mark = time.monotonic(), robot.positions
             if scenario.event is not None:
                 self.client.stdout.readline()
                 mark = robot.positions
                 scenario.event(self)
-                begun = time.monotonic()
-            moved, safe_at, last, last_at, self.fastest = 0.0, math.inf, mark, begun, 0.0
-            while (now := time.monotonic()) < (begun + LONGEST if safe_at == math.inf else safe_at + scenario.watched):
+                start = time.monotonic()
+            moved, safe_at, last, last_at, self.fastest = 0.0, math.inf, mark, start, 0.0
+            while (now := time.monotonic()) < (start + LONGEST if safe_at == math.inf else safe_at + scenario.watched):
                 time.sleep(0.005)  # each look costs the robot's process as much as a packet
                 here = robot.positions
                 moved = max(moved, *(abs(here[name] - mark[name]) for name in here))
@@ -128,7 +128,7 @@ class Station:
         end = time.monotonic() + LONGEST
         while not self._said("exit") and self.bridge.poll() is None and time.monotonic() < end:
             time.sleep(0.005)  # what it says of this program is not about the next
-        return Outcome(safe_at - begun, moved, wrong)
+        return Outcome(safe_at - start, moved, wrong)
 
     def _safe(self, scenario):
         said = not scenario.rule or self._said(scenario.rule)
@@ -196,7 +196,7 @@ def bridged(robot, rig):
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as bridge:
         here = Station(robot, bridge, link)
         listener = threading.Thread(
-            target=lambda: here.notices.extend(one for one in map(json.loads, bridge.stdout) if "rule" in one),
+            target=lambda: here.notices.extend(notice for notice in map(json.loads, bridge.stdout) if "rule" in notice),
             daemon=True,
         )
         assert bridge.stdout.readline()

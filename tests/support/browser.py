@@ -135,8 +135,8 @@ def browsing(folder, width=1500, height=950, *, graphics=True):
         port = until(lambda: said.is_file() and said.read_text(), 30).split()[0]
 
         def opened(url):
-            asked = Request(f"http://127.0.0.1:{port}/json/new?about:blank", method="PUT")
-            with urlopen(asked, timeout=10) as answer:
+            request = Request(f"http://127.0.0.1:{port}/json/new?about:blank", method="PUT")
+            with urlopen(request, timeout=10) as answer:
                 target = json.load(answer)
             settings = {"max_size": None, "proxy": None, "close_timeout": 1, "ping_interval": None}
             tab = Tab(sockets.enter_context(connect(target["webSocketDebuggerUrl"], **settings)))

@@ -1,7 +1,7 @@
-"""Every end of a program that drives motors: a table, the program, and `end`, which looks what it has left.
+"""Every end of a program that drives motors: a table, the program, and `end`, which examines the servos afterwards.
 
 The tests run some rows, `make long` all, `benchmarks/safety_signals.py` hundreds at random moments. The program is
-`ends WAY END STEP_MS GIVEN`, with what `axbridge.open` gets as JSON; it prints ``running`` when the motors move.
+`ends WAY END STEP_MS GIVEN`, with the arguments of `axbridge.open` as JSON; it prints ``running`` when the motors move.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ AT_ONCE = 0.02  # s between them where it does not park: it is being closed
 OWN = ("script", "exception", "sys.exit")
 # ends after which nothing of the program runs any more
 SUDDEN = ("SIGKILL", "os._exit", "exec", "exec with inherited descriptors", "kernel killed")
-HANGS = ("hang", "hang with the interpreter locked", "SIGSTOP")  # it lives, and its command is stale
+HANGS = ("hang", "hang with the interpreter locked", "SIGSTOP")  # the process exists, and its command is stale
 CODES = dict.fromkeys(("script", "exec", "exec with inherited descriptors", "caught"), 0)
 CODES |= {"exception": 1, "sys.exit": 5, "os._exit": 6, "own handler": 7}
 ORPHAN = "SIGKILL of its parent alone"
@@ -76,7 +76,7 @@ WAYS = {
     "daemon thread": ALL,
     "thread": ALL,
     "thread that goes on": (*OWN, "SIGINT", "SIGTERM", "SIGKILL"),
-    "robot of a thread": (*OWN, "SIGINT", "caught", "own handler", "SIGKILL"),  # no signal that nobody takes reaches it
+    "robot of a thread": (*OWN, "SIGINT", "caught", "own handler", "SIGKILL"),
     "asyncio": ALL,
     "asyncio and threads": ALL,
     "concurrent.futures": ALL,
@@ -95,7 +95,7 @@ TABLE = [(way, how) for way, ends in WAYS.items() for how in ends]
 
 
 def outcome(way, how, policy):
-    """The policy whose mark the end leaves: the rig's, or limp where only the guard is left. None: either is right."""
+    """Return the policy that is applied: the rig's, or limp if only the guard acts. None: both are correct."""
     if how == ORPHAN or (way, how) == ("child by fork", "SIGINT"):  # it ends by itself, or its parent ends it
         return None
     return "limp" if how in (*SUDDEN, *HANGS) else policy
@@ -110,7 +110,7 @@ class Line:
 
     rig: str  # name or path
     port: str
-    powered: Callable[[], list[int]] | None = None  # which motors are on, without the bus; None: only the bus tells
+    powered: Callable[[], list[int]] | None = None  # returns the motors that are on, without packets; None: unknown
     straighten: Callable[[], None] = lambda: None  # leads all joints whose motors are off to 0
     before: dict[str, list[int]] = field(init=False)  # the registers of `GIVEN_BACK`, by servo
 
@@ -119,7 +119,7 @@ class Line:
         self.before = self.registers(*GIVEN_BACK)
 
     def registers(self, *names):
-        """Of each servo, as another client reads them when the program and its guard are gone; -1: it has none."""
+        """Read these registers of each servo after the program and its guard have ended; -1: it has none."""
         with self.opened() as bus:
             return {servo.name: [self._read(bus, servo, name) for name in names] for servo in self.loaded.servos}
 
@@ -130,31 +130,31 @@ class Line:
         return registers[name].decode(bus.read(servo.id, registers[name].address, registers[name].size).data)
 
     def opened(self):
-        def begun():
+        def open_bus():
             with suppress(PortError):
                 return SerialBus(self.port)
 
-        bus = until(begun, LONGEST)
+        bus = until(open_bus, LONGEST)
         bus.latency = 1.0  # s: a busy machine may stop virtual servos for a while
         for servo in self.loaded.servos:
             bus.set_protocol(servo.id, PROTOCOLS[self.loaded.specs[servo.name].profile.protocol])
         return bus
 
     def wrong(self, policy):
-        """The servos that are not as the policy leaves them."""
-        found = []
-        asked = self.registers("torque_enable", "goal_position", "present_position", *GIVEN_BACK)
+        """Return the differences of the servos from the state that the policy leaves."""
+        differences = []
+        read = self.registers("torque_enable", "goal_position", "present_position", *GIVEN_BACK)
         for servo in self.loaded.servos:
-            on, goal, present, *kept = asked[servo.name]
+            on, goal, present, *kept = read[servo.name]
             profile = self.loaded.specs[servo.name].profile
             away = abs(goal - present) * profile.units.position if policy == "hold" else 0.0
             if on != (policy == "hold"):
-                found.append(f"{servo.name}: {STILL_ON if on else 'limp'}")
+                differences.append(f"{servo.name}: {STILL_ON if on else 'limp'}")
             if away > math.radians(NEAR.get(profile.protocol, FAR)):
-                found.append(f"{servo.name}: {math.degrees(away):.1f} degrees from its goal")
+                differences.append(f"{servo.name}: {math.degrees(away):.1f} degrees from its goal")
             if kept != self.before[servo.name]:
-                found.append(f"{servo.name}: {GIVEN_BACK} are {kept}, not {self.before[servo.name]}")
-        return found
+                differences.append(f"{servo.name}: {GIVEN_BACK} are {kept}, not {self.before[servo.name]}")
+        return differences
 
 
 @contextmanager
@@ -167,18 +167,18 @@ def served(rig, model="own"):
 
 @dataclass
 class Ended:
-    """What became of a program."""
+    """Result of a program and its end."""
 
     code: int | None
     said: str  # on stderr
-    wrong: list[str]  # what it should not have left behind, or said
+    wrong: list[str]  # wrong states of servos, and wrong output
     seconds: float  # until the motors were off, or held and the program was gone
-    again: int  # how often it had to be started again: a busy computer may lose its first packets
+    again: int  # number of further starts: a busy computer may lose its first packets
 
 
 def end(line, way, how, *, policy="limp", step_ms=1, moment=0.0):
-    """Start a program, and `moment` s after its motors move let it end; see what it has left."""
-    if way == "wheel" or how in HANGS:  # a wheel does not hold, and what hangs may hold as long as it lives
+    """Start a program, and end it `moment` s after its motors move; return its `Ended`."""
+    if way == "wheel" or how in HANGS:  # a wheel does not hold; a program that hangs may hold
         policy = "park" if policy == "park" else "limp"
     pose = {s.name: min(max(0.0, s.soft_limits[0] + SWING), s.soft_limits[1] - SWING) for s in line.loaded.servos}
     safety = {"on_exit": policy, "park": pose} | ({"stale_command_ms": 100} if how in HANGS else {})
@@ -187,50 +187,50 @@ def end(line, way, how, *, policy="limp", step_ms=1, moment=0.0):
         with axbridge.open(line.rig, backend="real", port=line.port, safety={"on_exit": "hold"}) as robot:
             robot.set_positions([pose[name] for name in robot])
             robot.step(20)
-    for again in range(3):  # noqa: B007 - it is told how often
-        with (kernel if how in KERNEL else program)(line, way, how, step_ms, given) as (begun, tell, leave):
-            if begun:
+    for again in range(3):  # noqa: B007 - used after the loop
+        with (kernel if how in KERNEL else program)(line, way, how, step_ms, given) as (is_moving, tell, leave):
+            if is_moving:
                 time.sleep(moment)
                 since, expected = time.monotonic(), outcome(way, how, policy)
-                with ThreadPoolExecutor(1) as watching:  # a notebook is told, waits, and begins its next kernel
+                with ThreadPoolExecutor(1) as watching:  # a notebook waits before it starts its next kernel
                     watch = partial(_off_after, line, since) if expected in {"limp", "park"} else float
                     off = watching.submit(watch)
                     tell()
                     off_after = off.result()
             code, said = leave()
-            if begun:
+            if is_moving:
                 took = off_after if expected in {"limp", "park"} and line.powered else time.monotonic() - since
                 wrong = line.wrong(expected or policy)
                 if wrong and expected is None:
                     wrong = line.wrong("limp")
-        if begun or "did not answer" not in said:
+        if is_moving or "did not answer" not in said:
             break
-    assert begun, said
+    assert is_moving, said
     wrong += [said] if is_wrong(way, how, code, said) else []
     return Ended(code, said, wrong, took, again)
 
 
 def _off_after(line, since):
-    """How long after `since` (s) the motors of a line were off, s; at most `LONGEST`."""
+    """Return the time from `since` (s) until the motors of a line are off, s; at most `LONGEST`."""
     while line.powered and any(line.powered()) and time.monotonic() < since + LONGEST:
         time.sleep(0.001)
     return time.monotonic() - since
 
 
 def is_wrong(way, how, code, said):
-    """Whether its exit status or its words are not those of that end."""
+    """Return whether its exit status or its output does not belong to that end."""
     if how == "SIGSTOP":
         return "off until set_position or torque_on" not in said or "powered again" in said
     expected = CODES.get(how, -SENT.get(how, signal.SIGKILL))
     alone = "child" not in way and "of a thread" not in way and how not in KERNEL
     silent = how in {"SIGTERM", "SIGHUP"} and alone
-    told = "still be powered" in said or said.startswith("powered")  # a traceback may name `drive.powered`
-    return told or bool(silent and said) or (alone and how not in TWICE and code != expected)
+    reported = "still be powered" in said or said.startswith("powered")  # a traceback may name `drive.powered`
+    return reported or bool(silent and said) or (alone and how not in TWICE and code != expected)
 
 
 @contextmanager
 def program(line, way, how, step_ms, given):
-    """This file in a process of its own: whether its motors move, what ends it, and what waits for that."""
+    """Run this file in a process; yield whether its motors move, a function that ends it, and one that waits for it."""
     root = Path(__file__).parents[2]
     with Warm("-m", __spec__.name, way, how, step_ms, json.dumps(given), cwd=root, start_new_session=True) as process:
 
@@ -250,7 +250,7 @@ def program(line, way, how, step_ms, given):
         def leave():
             woken = False
             if how == ORPHAN:
-                return process.wait(LONGEST), ""  # whoever serves its children may keep the pipes
+                return process.wait(LONGEST), ""  # its children may keep the pipes
             if how == "SIGSTOP":
                 process.send_signal(signal.SIGCONT)
                 since = time.monotonic()
@@ -343,7 +343,7 @@ def kernel(_line, way, how, step_ms, given):
 
 
 def drive(robot, step_ms, go_on, *, wheel=False):
-    """Move every servo to and fro while the robot and `go_on` allow it; or let the freest turn, and push the next."""
+    """Move every servo to and fro while the robot and `go_on` allow it; with `wheel` one turns, and one pushes."""
     start = {
         name: min(max(servo.position, servo.min_position + SWING), servo.max_position - SWING)
         for name, servo in robot.items()
@@ -363,25 +363,25 @@ def drive(robot, step_ms, go_on, *, wheel=False):
             return
 
 
-_told = threading.Event()
+_printed = threading.Event()
 
 
 def running():
-    """Say so, in one piece whatever other threads print."""
-    _told.set()
+    """Print ``running`` in one write, because other threads may print, too."""
+    _printed.set()
     os.write(1, b"running\n")
 
 
 def end_with_thread(failure):
-    """A thread that fails before its motors move ends the program: who started it waits for a word of it."""
+    """End the program when a thread fails before its motors move, because `program` waits for ``running``."""
     threading.__excepthook__(failure)
-    if not _told.is_set():
+    if not _printed.is_set():
         os._exit(9)
 
 
 def end_with_task(driving):
-    """The same for a task of asyncio or of a pool, which keeps its failure to itself."""
-    if not driving.cancelled() and driving.exception() and not _told.is_set():
+    """Do the same for a task of asyncio or of a pool, which does not print its exception."""
+    if not driving.cancelled() and driving.exception() and not _printed.is_set():
         traceback.print_exception(driving.exception())
         os._exit(9)
 

@@ -58,9 +58,9 @@ class Bench:
 
 
 def positions(robot: axbridge.Robot, name: str, steps: int) -> list[float]:
-    """True positions after each of so many steps of 32 ms."""
-    found = []
+    """Return the true positions after each of `steps` steps of 32 ms."""
+    angles = []
     for _ in range(steps):
         assert robot.step(32) == 0
-        found.append(robot[name].position)
-    return found
+        angles.append(robot[name].position)
+    return angles

@@ -27,8 +27,8 @@ def paper_servo(inertia, weight_moment, *, armature=0.0, goal=None, start=0.0, d
         return [speed, torque / (inertia + armature), (volts - K * speed - R * current) / L]
 
     times = np.linspace(0, duration, samples)
-    found = solve_ivp(rates, (0, duration), [start, 0.0, 0.0], "LSODA", times, rtol=1e-8, atol=1e-10, max_step=2e-4)
-    return times, found.y[0], found.y[1]
+    solution = solve_ivp(rates, (0, duration), [start, 0.0, 0.0], "LSODA", times, rtol=1e-8, atol=1e-10, max_step=2e-4)
+    return times, solution.y[0], solution.y[1]
 
 
 def command(bank, *indices, **columns):

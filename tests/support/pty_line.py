@@ -1,4 +1,4 @@
-"""Servos of `axbridge serve` in a thread of the test, which looks into them and decides what becomes of each reply."""
+"""Servos of `axbridge serve` in a thread of the test, which reads their state and decides how each reply is delivered."""
 
 import os
 import pty
@@ -18,10 +18,10 @@ from axbridge.virtual.mishaps import Mishaps
 from axbridge.virtual.wake_latency import wake_on_time
 from axbridge.virtual.world import World
 from tests.support.virtual_rig import FakeBank, make_rig
-from tests.support.waiting import come_first
+from tests.support.waiting import raise_priority
 
 POSITION, TEMPERATURE = 36, 43
-READ, VOLTS, DEGREES = 501, 12.1, 43.0  # what each AX-12 says until a test says otherwise
+READ, VOLTS, DEGREES = 501, 12.1, 43.0  # initial Present Position, counts; V; degC
 
 
 class StillBank(FakeBank):
@@ -39,7 +39,7 @@ class StillBank(FakeBank):
 
 
 class Registers(MutableSequence):
-    """The bytes of one AX-12, read and written past the bus."""
+    """The control table of one AX-12, read and written without packets."""
 
     def __init__(self, servo, state):
         self._servo, self._state = servo, state
@@ -68,29 +68,29 @@ class Registers(MutableSequence):
 
 
 class Script(Mishaps):
-    """What happens on the line as a test says it, in the place of dice."""
+    """Faults of the line that a test chooses, instead of random ones."""
 
     def __init__(self, owner, seed):
         super().__init__(seed)
-        self.shares = {"scripted": 1.0}  # so that the line asks for every packet
+        self.shares = {"scripted": 1.0}  # so that `damage` and `deliver` get every packet
         self._owner, self._random = owner, Random(seed)
         self._framing = Framing((1, 2))
-        self._asked = None
+        self._latest = None  # packet of the host
         self._answered, self._held = deque(maxlen=5), b""
 
     def damage(self, data):
-        """Note what the host says."""
-        for heard in self._framing.feed(data):
-            self._asked = heard.packet
-            self._owner.heard.append((*heard.packet[:3], time.monotonic()))
+        """Record the packets of the host."""
+        for received in self._framing.feed(data):
+            self._latest = received.packet
+            self._owner.received.append((*received.packet[:3], time.monotonic()))
         return data
 
     def deliver(self, due, data):
-        """A reply as the host gets it: when, and what."""
+        """Return a reply as the host gets it: times and bytes."""
         owner, dice = self._owner, self._random
         if error := owner.errors.get(data[2], 0):
             data = encode(data[2], data[4] | error, data[5:-1])
-        fate = owner.mishap(self._asked)
+        fate = owner.mishap(self._latest)
         if fate == "drop":
             return []
         if callable(fate):
@@ -120,28 +120,28 @@ class Script(Mishaps):
 
 
 class PtyLine:
-    """Servos by id: AX-12s, or what `ids` maps each id to, a profile.
+    """Servos by id: AX-12s, or the profiles to which `ids` maps each id.
 
-    `mishap` says of each packet of the host what becomes of its reply: ``ok``, ``drop``, ``corrupt``, ``junk``,
-    ``insert``, ``again``, ``held`` (once more ahead of the next reply, whenever that is), ``earlier`` (what was answered
-    before comes once more, ahead of it), ``short``, a float (s late), an integer (refused with this error), or both; or
-    a function of time and reply that says what is delivered when.
+    `mishap` gets each packet of the host and returns the fault of its reply: ``ok``, ``drop``, ``corrupt``, ``junk``,
+    ``insert``, ``again``, ``held`` (delivered once more before the next reply), ``earlier`` (the previous replies are
+    delivered once more before it), ``short``, a float (delay, s), an integer (refusal with this error), or both; or a
+    function of time and reply that returns the deliveries.
     """
 
     def __init__(self, ids=(1,), *, echo=False, seed=1, mishap=None, link=None):
         self.link = link
-        self.errors = {}  # bits that replies have besides, by id
+        self.errors = {}  # additional error bits of replies, by id
         self.mishap = mishap or (lambda _: "ok")
-        self.deaf, self.frozen = set(), set()  # ids that hear nothing, addresses that take no write
-        self.heard = []  # of the host: id, instruction, parameters, when
-        self.writes, self.burn = 0, 0.0  # bytes written to EEPROMs, and how long each makes deaf, s
+        self.deaf, self.frozen = set(), set()  # ids that receive nothing, addresses that cannot be written
+        self.received = []  # packets of the host: id, instruction, parameters, time
+        self.writes, self.burn = 0, 0.0  # bytes written to EEPROMs, and the write time of each, s
         bank = StillBank(len(ids))
         profiles = ids if isinstance(ids, dict) else dict.fromkeys(ids, "ax-12a")
         self._world = World(make_rig(ids, profiles, return_delay_time=0), bank=bank)
         self._line = self._world.lines["main"]
         self._line.mishaps = self._script = Script(self, seed)
         self._line._receives = self._receives
-        self._heard_by_servos, self._bank = type(self._line)._receives, bank
+        self._received_by, self._bank = type(self._line)._receives, bank
         for servo in self._line.servos:
             self._watch(servo)
             if servo.profile.units_name == "ax":
@@ -150,7 +150,7 @@ class PtyLine:
             else:
                 bank.state[servo.row, State.VOLTAGE] = servo.profile.electrics.nominal_voltage
         self.echo = echo
-        self._world.sleep_until(0.05)  # kernels are loaded before somebody waits
+        self._world.sleep_until(0.05)  # loads the kernels before a client waits
         self._origin = time.monotonic() - self._world.now()
         self._stop = threading.Event()
         self._open()
@@ -159,7 +159,7 @@ class PtyLine:
         return next(servo for servo in self._line.servos if servo.id == id)
 
     def set(self, id, /, **registers):
-        """Let registers of a servo hold this, past the bus; what it measures, too, in counts with their signs."""
+        """Set registers of a servo without packets: counts with their signs, also measured ones."""
         servo, now = self[id], self._world.now()
         units, state = servo.profile.units, self._bank.state[servo.row]
         for name, value in registers.items():
@@ -174,7 +174,7 @@ class PtyLine:
 
     @property
     def tables(self):
-        """The registers of each AX-12."""
+        """The registers of each AX-12, by id."""
         return {servo.id: Registers(servo, self._bank.state) for servo in self._line.servos}
 
     @property
@@ -214,19 +214,19 @@ class PtyLine:
             self.unplug()
 
     def _receives(self, servo, start, size):
-        return servo.id not in self.deaf and self._heard_by_servos(self._line, servo, start, size)
+        return servo.id not in self.deaf and self._received_by(self._line, servo, start, size)
 
     def _watch(self, servo):
-        """Let what is frozen take no write, and count what is burnt."""
+        """Refuse writes to `frozen` addresses, and count the bytes written to the EEPROM."""
         write = servo.write
 
         def written(address, data, now, *, own=True):
             if self.frozen & set(range(address, address + len(data))):
                 return 0
             error = write(address, data, now, own=own)
-            burnt = 0 if error else len(range(address, min(address + len(data), servo.profile.eeprom_end)))
-            self.writes += burnt
-            servo.eeprom_write_time = burnt * self.burn
+            count = 0 if error else len(range(address, min(address + len(data), servo.profile.eeprom_end)))
+            self.writes += count
+            servo.eeprom_write_time = count * self.burn
             return error
 
         servo.write = written
@@ -245,7 +245,7 @@ class PtyLine:
         self._thread.start()
 
     def _run(self):
-        come_first()
+        raise_priority()
         wake_on_time()
         world, line = self._world, self._line
         while not self._stop.is_set():

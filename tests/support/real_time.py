@@ -1,7 +1,7 @@
-"""Tests that real time decides: marked `real_time`, or in a file that imports what answers on a pseudo-terminal.
+"""Tests that depend on real time: marked `real_time`, or in a file that imports a server of a pseudo-terminal.
 
-A process beside measures how late a sleep and a byte through a pseudo-terminal come. A test that fails while the
-computer is late is asked again, and skipped, with that figure, where it was much too late each time.
+A second process measures the delay of a sleep and of a byte through a pseudo-terminal. A test that fails on a delayed
+computer is run again, and skipped with the measured delays if each of them was much too long.
 """
 
 import atexit
@@ -14,8 +14,8 @@ from functools import cache
 import pytest
 from _pytest.runner import runtestprotocol
 
-ANSWERS = ("PtyLine", "led", "serving")
-ON_TIME, USELESS = 0.002, 0.05  # s; late by 2 ms, a line hears two questions as one and their answers collide
+SERVERS = ("PtyLine", "led", "serving")
+ON_TIME, TOO_LATE = 0.002, 0.05  # s: replies may collide; a failure proves nothing
 _ATTEMPTS = 4
 _METRONOME = """
 import os, pty, select, time, tty
@@ -24,11 +24,11 @@ tty.setraw(theirs)
 while os.read(0, 1):
     worst = 0.0
     while not select.select([0], (), (), 0)[0]:
-        begun = time.monotonic()
+        start = time.monotonic()
         os.write(theirs, b"?")
         os.read(ours, 1)
         time.sleep(0.01)
-        worst = max(worst, time.monotonic() - begun - 0.01)
+        worst = max(worst, time.monotonic() - start - 0.01)
     os.read(0, 1)
     print(worst, flush=True)
 """
@@ -36,30 +36,30 @@ while os.read(0, 1):
 
 @cache
 def _metronome():
-    """One for all tests of this process; it ends with it. A byte begins to measure, the next one ends it."""
+    """Return the measuring process of this process, which ends with it. A byte starts a measurement, the next ends it."""
     command = [sys.executable, "-I", "-S", "-c", _METRONOME]
-    begun = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
-    atexit.register(begun.communicate)
-    atexit.register(begun.kill)  # first: what a test forked, and left, may hold its input open
-    return begun
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+    atexit.register(process.communicate)
+    atexit.register(process.kill)  # called first: a process that a test has forked may keep its input open
+    return process
 
 
 @contextlib.contextmanager
-def lateness():
-    """Yields a list that holds, after the block, by how much this computer was late in it at most, s."""
-    found = []
-    asked, answers = _metronome().stdin, _metronome().stdout
-    asked.write(b"?")
+def measured_delay():
+    """Yield a list that gets, after the block, the longest delay of this computer in it, s."""
+    delays = []
+    start_and_stop, results = _metronome().stdin, _metronome().stdout
+    start_and_stop.write(b"?")
     try:
-        yield found
+        yield delays
     finally:
-        asked.write(b"?")
-        found.append(float(answers.readline()))
+        start_and_stop.write(b"?")
+        delays.append(float(results.readline()))
 
 
 def is_in_real_time(item):
     return item.get_closest_marker("real_time") is not None or any(
-        hasattr(getattr(item, "module", None), name) for name in ANSWERS
+        hasattr(getattr(item, "module", None), name) for name in SERVERS
     )
 
 
@@ -69,18 +69,18 @@ def pytest_runtest_protocol(item, nextitem):
         return None
     place = {"nodeid": item.nodeid, "location": item.location}
     item.ihook.pytest_runtest_logstart(**place)
-    found, failed = [], True
-    while not found or (failed and found[-1] > ON_TIME and len(found) < _ATTEMPTS):
-        time.sleep(len(found))
-        if found:
-            item.session._setupstate.teardown_exact(None)  # what its fixtures have seen was late, too
-        with lateness() as late:
+    delays, failed = [], True
+    while not delays or (failed and delays[-1] > ON_TIME and len(delays) < _ATTEMPTS):
+        time.sleep(len(delays))
+        if delays:
+            item.session._setupstate.teardown_exact(None)  # its fixtures were delayed, too
+        with measured_delay() as delay:
             reports = runtestprotocol(item, log=False, nextitem=nextitem)
         failed = [report for report in reports if report.failed]
-        found += late
-    for report in failed if min(found) > USELESS else ():
-        each = ", ".join(f"{one * 1e3:.0f}" for one in found)
-        why = f"Skipped: this computer was {each} ms late; it failed with {report.longreprtext[-500:]}"
+        delays += delay
+    for report in failed if min(delays) > TOO_LATE else ():
+        listed = ", ".join(f"{delay * 1e3:.0f}" for delay in delays)
+        why = f"Skipped: this computer was {listed} ms late; it failed with {report.longreprtext[-500:]}"
         report.outcome, report.longrepr = "skipped", (item.location[0], item.location[1], why)
     for report in reports:
         item.ihook.pytest_runtest_logreport(report=report)

@@ -1,4 +1,4 @@
-"""Worlds for tests: servos on a line, driven by fake motors with behaviour enough for firmware, without PyBullet."""
+"""Worlds for tests: servos on a line with fake motors that have the behaviour that firmware needs, without PyBullet."""
 
 from collections import deque
 
@@ -100,14 +100,14 @@ def make_rig(ids=(1,), profile="ax-12a", **registers):
 
 
 def make_world(ids=(1,), profile="ax-12a", timing="wire", seed=0, volts=None, **registers):
-    """Their world, with fake motors; `volts` is the supply, as a rule what suits the first servo."""
+    """Return the world of `make_rig`, with fake motors; `volts` is the supply, by default the first servo's nominal one."""
     rig = make_rig(ids, profile, **registers)
     volts = rig.specs[rig.servos[0].name].profile.electrics.nominal_voltage if volts is None else volts
     return World(rig, seed=seed, timing=timing, bank=FakeBank(len(ids), volts))
 
 
 class Wire:
-    """A host that sends bytes and hears what comes back within `patience` seconds of simulated time."""
+    """A host that sends bytes and receives replies for `patience` seconds of simulated time."""
 
     def __init__(self, world, patience=0.01):
         self.world = world
@@ -120,28 +120,28 @@ class Wire:
         )
 
     def deliveries(self, data):
-        """What comes back, with its time."""
+        """Return the replies with their times."""
         line, world = self.line, self.world
         line.send(data, world.now())
-        heard = []
+        received = []
         until = max(line.host_free, world.now()) + self.patience
         while (due := line.next_due) is not None and due <= until:
             world.sleep_until(due)
-            heard += line.collect(due)
+            received += line.collect(due)
         world.sleep_until(until)
-        return heard
+        return received
 
     def expect(self, request, reply):
-        heard = self(request)
-        assert heard == bytes.fromhex(reply), f"{request} -> {heard.hex(' ')}, not {reply}"
+        received = self(request)
+        assert received == bytes.fromhex(reply), f"{request} -> {received.hex(' ')}, not {reply}"
 
     def write(self, address, *data, id=1):
-        """Of Protocol 1.0: the error byte of the acknowledgement; None for silence."""
+        """Write bytes in Protocol 1.0; return the acknowledgement's error byte, None without one."""
         reply = self(v1.encode(id, Instruction.WRITE, bytes((address, *data))))
         return reply[4] if reply else None
 
     def read(self, address, length, id=1):
-        """Of Protocol 1.0: a number."""
+        """Read a number in Protocol 1.0."""
         reply = self(v1.encode(id, Instruction.READ, bytes((address, length))))
         assert reply[4] & ErrorFlag.RANGE == 0, reply
         return int.from_bytes(reply[5:-1], "little")
@@ -151,7 +151,7 @@ class Wire:
 
 
 class Host:
-    """Speaks to one servo of a world in its own protocol, register by register."""
+    """Reads and writes registers of one servo of a world in its own protocol."""
 
     def __init__(self, world, id=1, patience=0.01):
         self.world, self.wire, self.id = world, Wire(world, patience), id
@@ -159,7 +159,7 @@ class Host:
         self._protocol = PROTOCOLS[self.servo.profile.protocol]
 
     def ask(self, code, params=b"", id=None):
-        """Packets heard in answer."""
+        """Send an instruction; return the packets of the reply."""
         return self._protocol.decoder().feed(
             self.wire(self._protocol.encode(self.id if id is None else id, code, params))
         )
@@ -170,7 +170,7 @@ class Host:
         return at.decode(packet.params)
 
     def write(self, register, value, size=None, id=None, code=Instruction.WRITE):
-        """Error byte of the acknowledgement; None for silence. With a size, that many bytes of the value."""
+        """Return the error byte of the acknowledgement, None without one. `size`: number of bytes of the value."""
         at = self.servo.profile.registers[register]
         data = at.encode(value) if size is None else (value & (1 << 8 * size) - 1).to_bytes(size, "little")
         answers = self.ask(code, self._protocol.write_params(at.address, data), id)
@@ -180,7 +180,7 @@ class Host:
         self.wire.wait(seconds)
 
     def state(self, **columns):
-        """Let the motor's state be this."""
+        """Set columns of the motor's state."""
         for name, value in columns.items():
             self.world.bank.state[self.servo.row, State[name.upper()]] = value
 

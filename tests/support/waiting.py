@@ -1,7 +1,7 @@
-"""Waiting for what a test has set going, and buses and servos that wait for a busy computer.
+"""Waits for conditions; longer time-outs and higher priorities for tests on a busy computer.
 
-Where many processes share few cores, a served bus answers later now and then than three questions wait on a real line.
-Where a test is not about that, the third one waits for a tenth of a second. Servos come first, where we are root.
+If many processes share few cores, a served bus may answer later than a read waits on a real line. So in
+tests the third attempt of a read waits for a tenth of a second. For root, servers get a real-time priority.
 """
 
 import os
@@ -13,34 +13,34 @@ from axbridge.cli import progress
 
 
 def until(condition, seconds=120.0):
-    """Wait until a condition is true; what it is then."""
+    """Wait until a condition is true; return its value."""
     end = time.monotonic() + seconds
-    while not (found := condition()):
+    while not (value := condition()):
         assert time.monotonic() < end, f"not so within {seconds} s"
         time.sleep(0.005)
-    return found
+    return value
 
 
 def run(robot, seconds, look=lambda: None):
-    """Step a robot for so long, 20 ms a step; what it looks like after each."""
-    found = []
+    """Step a robot for `seconds`, 20 ms a step; return the results of `look`, which is called after each step."""
+    results = []
     for _ in range(round(seconds / 0.02)):
         robot.step(20)
-        found.append(look())
-    return found
+        results.append(look())
+    return results
 
 
 def has_grown(path):
-    """Whether a recording has begun to fill."""
+    """Return whether a recording has samples."""
     return path.is_file() and path.stat().st_size > 20_000
 
 
-def be_patient():
-    """Let every bus of this process wait, and no verb say every 10 s that it has not come to its end."""
+def extend_timeouts():
+    """Lengthen the time-outs of all buses of this process; verbs print no progress in a pipe."""
     Bus.retry_timeout_factor, progress._FIRST, progress._EVERY = 5, 600.0, 600.0
 
 
-def come_first():
-    """Let this thread, and all that it begins, go before others."""
+def raise_priority():
+    """Give this thread, and all threads and processes that it starts, a real-time priority if permitted."""
     with suppress(AttributeError, PermissionError):
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))

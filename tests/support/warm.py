@@ -1,7 +1,7 @@
-"""Processes of axbridge that run at once: forked from one that has imported what they all need, kernels included.
+"""Processes of axbridge that start at once: forked from a process that has imported all modules, with compiled kernels.
 
-Such a process has signals, streams, exit handlers and an exit status as any other; only its imports are older than
-itself. Each process of pytest has its own `python warm.py DESCRIPTOR`, which is forked; one more for each interpreter.
+Such a process has the signals, streams, exit handlers and exit status of any other process. Each process of pytest has
+its own `python warm.py DESCRIPTOR`, which is forked, and one more for each other interpreter.
 """
 
 import atexit
@@ -23,26 +23,26 @@ from pathlib import Path
 from types import ModuleType
 
 _ROOT = Path(__file__).parents[2]
-_SERVERS = {"serve", "tests.support.hand"}  # their servos wait for no processor
+_SERVERS = {"serve", "tests.support.hand"}  # they get a real-time priority
 _NUMBER = struct.Struct("i")
 _MOST = 1 << 17  # bytes of a request
 
 
 class Warm:
-    """What `python -m MODULE …` or `python -c CODE …` does: as a `subprocess.Popen` whose streams are text.
+    """Runs `python -m MODULE …` or `python -c CODE …`, like a `subprocess.Popen` whose streams are text.
 
-    A stream is a pipe, or what is given: a file, a descriptor, `subprocess.DEVNULL`, or None for this process's own.
+    A stream is a pipe, a given file or descriptor, `subprocess.DEVNULL`, or with None that of this process.
     """
 
     def __init__(self, *arguments, python=sys.executable, cwd=None, env=None, start_new_session=False, **streams):
-        self._arguments = [str(one) for one in arguments]
+        self._arguments = list(map(str, arguments))
         self.returncode, self._reads = None, None
         kinds = {"stdin": "w", "stdout": "r", "stderr": "r"}  # of our ends
         theirs = [self._connect(name, mode, streams.get(name, subprocess.PIPE)) for name, mode in kinds.items()]
         self._end, end = os.pipe()
         request = {"arguments": self._arguments, "cwd": str(cwd or Path.cwd()), "env": dict(env or os.environ)}
         request["session"] = start_new_session
-        socket.send_fds(_begun(str(python))[0], [json.dumps(request).encode()], [*theirs, end])
+        socket.send_fds(_server(str(python))[0], [json.dumps(request).encode()], [*theirs, end])
         for descriptor in (*theirs, end):
             os.close(descriptor)
         (self.pid,) = _NUMBER.unpack(os.read(self._end, _NUMBER.size))
@@ -64,7 +64,7 @@ class Warm:
 
     def __exit__(self, kind, *_):
         if kind is not None:
-            self.kill()  # a failed assertion is told, not waited for
+            self.kill()  # a failed assertion must not wait for it
         self._close()
         self.wait()
 
@@ -116,7 +116,7 @@ class Warm:
 
 
 def remember_parameters():
-    """Let typer read the signature of a verb once: it reads those of all imported verbs whichever is typed, in 60 ms."""
+    """Let typer read the signature of a verb only once: it reads those of all imported verbs in each run, in 60 ms."""
     import typer.main
 
     typer.main.get_params_from_function = cache(typer.main.get_params_from_function)
@@ -128,7 +128,7 @@ def start(*arguments, **options):
 
 
 def run(*arguments, seconds=120, **options):
-    """What a verb of the program says until it ends, and its exit status."""
+    """Run a verb of the program; return its output and its exit status."""
     with start(*arguments, **{"stdin": subprocess.DEVNULL, **options}) as process:
         try:
             out, err = process.communicate(timeout=seconds)
@@ -151,11 +151,11 @@ def serving(rig, *options):
 
 
 @cache
-def _begun(python):
-    """Begin what is forked: the socket that takes requests, and the process."""
+def _server(python):
+    """Start the process that is forked; return the socket for requests, and the process."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     command = [python, __file__, str(theirs.fileno())]
-    alone = {"OPENBLAS_NUM_THREADS": "1"}  # what is forked should have no other threads
+    alone = {"OPENBLAS_NUM_THREADS": "1"}  # a process that forks should have no other threads
     process = subprocess.Popen(command, cwd=_ROOT, pass_fds=[theirs.fileno()], env={**os.environ, **alone})
     theirs.close()
     return ours, process
@@ -166,7 +166,7 @@ def _import_all():
     from pkgutil import iter_modules
 
     import typer.main
-    from waiting import be_patient  # of this folder
+    from waiting import extend_timeouts  # of this folder
 
     from axbridge import cli
     from axbridge.cli.app import app
@@ -175,7 +175,7 @@ def _import_all():
     from axbridge.config.toml_tables import shipped_names
     from axbridge.virtual.world import World
 
-    be_patient()
+    extend_timeouts()
     remember_parameters()
     for verb in iter_modules(cli.__path__):
         import_module(f"axbridge.cli.{verb.name}")
@@ -183,37 +183,37 @@ def _import_all():
     for name in ("recording.recorder", "robot.open", "sim.bank_process", "virtual.channel", "virtual.server"):
         import_module(f"axbridge.{name}")
     for profile in shipped_names(FOLDER):
-        FirmwareProfile.load(profile)  # which keeps them
+        FirmwareProfile.load(profile)  # kept in a cache
     world = World(Rig.load("bench_arm"))
-    world.sleep_until(0.1)  # which loads the kernels
+    world.sleep_until(0.1)  # loads the kernels
     world.close()
     gc.collect()
     gc.freeze()
 
 
 def _next(link):
-    """Fork for each request, and tell what becomes of it; in the forked process, return the request."""
+    """Fork for each request and report the exit status; in the forked process, return the request."""
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends pytest, and that ends this
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends pytest, which ends this process
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wake)
-    told = {}  # by process: where its end is told
+    reports = {}  # by process: descriptor to which its id and its exit status are written
     while True:
         if woken in select.select([link, woken], (), ())[0]:
             os.read(woken, 4096)
-            for pid in list(told):
+            for pid in list(reports):
                 if (ended := os.waitpid(pid, os.WNOHANG))[0]:
-                    _tell(told.pop(pid), ended[1], last=True)
+                    _report(reports.pop(pid), ended[1], last=True)
             continue
         request, streams, _, _ = socket.recv_fds(link, _MOST, 4)
         if not request:
             os._exit(0)
         if pid := os.fork():
-            *theirs, told[pid] = streams
+            *theirs, reports[pid] = streams
             for stream in theirs:
                 os.close(stream)
-            _tell(told[pid], pid)
+            _report(reports[pid], pid)
             continue
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -221,24 +221,24 @@ def _next(link):
         signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup's children ignore it
         for number, stream in enumerate(streams[:3]):
             os.dup2(stream, number)
-        for descriptor in (*streams, *told.values(), woken, wake, link.detach()):
+        for descriptor in (*streams, *reports.values(), woken, wake, link.detach()):
             os.close(descriptor)
         return json.loads(request)
 
 
-def _tell(told, number, *, last=False):
-    with suppress(BrokenPipeError):  # nobody wants to know
-        os.write(told, _NUMBER.pack(number))
+def _report(descriptor, number, *, last=False):
+    with suppress(BrokenPipeError):  # the reader has ended
+        os.write(descriptor, _NUMBER.pack(number))
     if last:
-        os.close(told)
+        os.close(descriptor)
 
 
 def _become(request):
-    """Do what the interpreter does at its start."""
+    """Set the state of a new interpreter, and run the request."""
     if request["session"]:
         os.setsid()
     if _SERVERS.intersection(request["arguments"]):
-        come_first()
+        raise_priority()
     os.environ.clear()
     os.environ.update(request["env"])
     os.chdir(request["cwd"])
@@ -267,15 +267,15 @@ _STATUS = {}  # of the module that has ended by `sys.exit`
 def _end():
     """End a verb after its threads and all other exit handlers; to free its modules takes longer than most verbs."""
     if isinstance(status := _STATUS.get("axbridge"), int):
-        with suppress(OSError, ValueError):  # the interpreter tries again, and has an exit status for it
+        with suppress(OSError, ValueError):  # the interpreter flushes again, and reports the error in its exit status
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(status)
 
 
 if __name__ == "__main__":
-    atexit.register(_end)  # before all others, and so the last one
-    from waiting import come_first  # of this folder
+    atexit.register(_end)  # registered first, so it is called last
+    from waiting import raise_priority  # of this folder
 
     _import_all()
     _become(_next(socket.socket(fileno=int(sys.argv[1]))))

@@ -30,7 +30,7 @@ from axbridge.motion.moves import Key, Move, Page
 from axbridge.robot.simulation import hold_up
 from axbridge.view.actions import Actions, PoseFile, Requests, mirrored
 from axbridge.view.page import _KINDS, Events
-from axbridge.view.web_server import Door
+from axbridge.view.web_server import AccessControl
 from tests.support.page_client import page_client
 from tests.support.pty_line import PtyLine
 from tests.support.robot_files import write_comb
@@ -264,7 +264,7 @@ def test_an_invalid_host_header_is_refused_without_a_server_error(arm, host, lis
 
 
 def test_the_token_redirects_only_to_own_pages():
-    door = Door("0.0.0.0")
+    door = AccessControl("0.0.0.0")
     for path in ("/", "/stop", "/\\evil.com", "//evil.com", "/%5Cevil.com"):
         location = door.refuses(f"{path}?token={door.token}", "here:8080", None, "")[2]["Location"]
         assert location == ("/stop" if path == "/stop" else "/")
@@ -375,7 +375,7 @@ def test_a_page_for_other_machines_needs_the_token(arm):
             pass
         jar = CookieJar()
         assert b"<html" in build_opener(HTTPCookieProcessor(jar)).open(f"{there}?token={token}", timeout=5).read()
-        cookie = "; ".join(f"{one.name}={one.value}" for one in jar)
+        cookie = "; ".join(f"{item.name}={item.value}" for item in jar)
         socket, known = f"{there.replace('http', 'ws')}live", {"Cookie": f"other=1; {cookie}"}
         with pytest.raises(InvalidStatus, match="403"):
             connect(socket, proxy=None, additional_headers=known, origin="http://other:8080")
@@ -548,28 +548,28 @@ def test_a_standing_humanoid_shows_where_the_floor_pushes_its_feet():
         hold_up(robot.simulation, 1.0)  # it has sunk since it was opened: MuJoCo's would fall on its back
         step_until(robot, lambda: robot.time > 2.0 and page.picture.time > robot.time - 1.0, 30)
         pushed = page.picture.contacts
-        assert {one.link for one in pushed} == {"left_ankle_lateral_link", "right_ankle_lateral_link"}
+        assert {contact.link for contact in pushed} == {"left_ankle_lateral_link", "right_ankle_lateral_link"}
         weight = 9.81 * float(robot.rig.tree().mass.sum())
-        assert sum(one.force[2] for one in pushed) == pytest.approx(weight, rel=0.2)
+        assert sum(contact.force[2] for contact in pushed) == pytest.approx(weight, rel=0.2)
         drawn = page.picture.numbers[7 + 7 * len(robot) :].reshape(-1, 6)  # behind the base and the columns
-        strongest = sorted(pushed, key=lambda one: -float(np.linalg.norm(one.force)))
-        np.testing.assert_allclose(drawn, [(*one.point, *one.force) for one in strongest], rtol=1e-5)
+        strongest = sorted(pushed, key=lambda contact: -float(np.linalg.norm(contact.force)))
+        np.testing.assert_allclose(drawn, [(*contact.point, *contact.force) for contact in strongest], rtol=1e-5)
 
 
 def test_a_new_page_gets_past_frames_and_further_ones_only_during_motion(arm, page):
     servo = arm["shoulder"]
     servo.set_position(0.5)
     step_until(arm, lambda: servo.position > 0.45)
-    begun = time.monotonic()
+    start = time.monotonic()
     with page_client(page) as client:
-        step_until(arm, lambda: client.hear() or time.monotonic() > begun + 1.0)
+        step_until(arm, lambda: client.hear() or time.monotonic() > start + 1.0)
         moved = [position for _, (*_, position, _, _, _, _, _) in client.frames]
         assert len(client.frames) >= 3
         assert max(moved) - min(moved) > 0.3  # the way to where it is now
-        step_until(arm, lambda: abs(servo.velocity) < 1e-3 and time.monotonic() > begun + 2.0)
+        step_until(arm, lambda: abs(servo.velocity) < 1e-3 and time.monotonic() > start + 2.0)
         client.hear()
-        before, begun = len(client.frames), time.monotonic()
-        step_until(arm, lambda: client.hear() or time.monotonic() > begun + 2.0)
+        before, start = len(client.frames), time.monotonic()
+        step_until(arm, lambda: client.hear() or time.monotonic() > start + 2.0)
         assert 2 <= len(client.frames) - before <= 8  # of 50 that could come
 
 
@@ -589,13 +589,13 @@ def test_a_suspended_program_leaves_the_motors_as_the_rig_says_and_switches_none
     rig = write_comb(tmp_path, 1, extra=policy)
     with PtyLine((1,)) as line, Warm("-c", WATCHED, rig, line.port, stderr=subprocess.DEVNULL) as viewed:
         try:
-            until(lambda: line.tables[1][24] and len(line.heard) >= 100)
+            until(lambda: line.tables[1][24] and len(line.received) >= 100)
             viewed.send_signal(signal.SIGSTOP)
             time.sleep(0.5)  # twice the silence allowed, and a tenth
             until(lambda: line.tables[1][24] == on)
-            heard = len(line.heard)
+            count = len(line.received)
             viewed.send_signal(signal.SIGCONT)
-            until(lambda: len(line.heard) > heard + 50)  # it goes on
+            until(lambda: len(line.received) > count + 50)  # it goes on
             assert line.tables[1][24] == on
         finally:
             viewed.kill()

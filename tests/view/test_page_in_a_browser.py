@@ -177,10 +177,10 @@ def test_all_off_switches_every_motor_off_within_50_ms(comb, tab, press):
     def seconds():
         switch_on(line, page)
         tab.wait_for("document.querySelector('.on input').checked")
-        line.heard.clear()
+        line.received.clear()
         press(tab)
         wait_until(lambda: not any(table[24] for table in line.tables.values()))
-        off = [when for _, code, params, when in line.heard if code == Instruction.WRITE and params == bytes((24, 0))]
+        off = [when for _, code, data, when in line.received if code == Instruction.WRITE and data == bytes((24, 0))]
         assert robot.stopped
         tab.click("#release")
         wait_until(lambda: not robot.stopped)
@@ -344,8 +344,8 @@ def test_two_pages_show_the_same_and_the_robot_continues_when_they_are_closed(co
     tab.call("Page.bringToFront")
     tab.wait_for(f"{GOAL}[0] === {there}")
     wait_until(lambda: line.tables[1][24] == 1)
-    for one in (second, tab):
-        one.call("Page.close")
+    for shown in (second, tab):
+        shown.call("Page.close")
     wait_until(lambda: page.server.watched == 0)
     time.sleep(1.0)  # and nothing comes of it
     assert line.tables[1][24] == 1
@@ -406,9 +406,9 @@ def test_eighteen_servos_at_50_steps_a_second_are_shown_while_both_cores_are_bus
             assert tab.run(fits) <= tab.run("document.getElementById('servos').getBoundingClientRect().bottom")
             tab.call("Page.close")
     finally:
-        for one in burning:
-            one.kill()
-            one.wait()
+        for process in burning:
+            process.kill()
+            process.wait()
 
 
 # ---- recordings

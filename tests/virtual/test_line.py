@@ -174,4 +174,4 @@ def test_packets_of_both_protocols_are_found_in_order_in_chunks_of_any_size(orde
     stream, framing = b"".join(order), Framing((1, 2))
     places = sorted({0, len(stream), *(cut for cut in cuts if cut < len(stream))})
     received = [each for a, b in pairwise(places) for each in framing.feed(stream[a:b])]
-    assert [(each.protocol, each.size) for each in received] == [(1 if one in OLD else 2, len(one)) for one in order]
+    assert [(got.protocol, got.size) for got in received] == [(1 if sent in OLD else 2, len(sent)) for sent in order]

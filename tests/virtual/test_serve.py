@@ -348,8 +348,8 @@ def answers(bus):
 def served_by(process):
     """Return the child of a process that serves bench_arm."""
     children = (task / "children" for task in Path(f"/proc/{process}/task").iterdir())
-    found = (one for child in children for one in child.read_text().split())
-    return int(next(one for one in found if b"bench_arm" in Path(f"/proc/{one}/cmdline").read_bytes()))
+    processes = (pid for child in children for pid in child.read_text().split())
+    return int(next(pid for pid in processes if b"bench_arm" in Path(f"/proc/{pid}/cmdline").read_bytes()))
 
 
 def test_the_engine_of_the_shell_is_the_one_that_serves(tmp_path, monkeypatch, capsys):

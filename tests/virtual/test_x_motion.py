@@ -37,10 +37,10 @@ def wrist():
 
 def test_a_time_based_profile_ends_on_time(wrist):
     wrist.set(drive_mode=4, torque_enable=1, profile_velocity=800, profile_acceleration=200, goal_position=2600)
-    begun = wrist.world.now()
+    start = wrist.world.now()
     while wrist.read("moving_status") & 0x02:
         wrist.wait(0.006)
-    assert wrist.world.now() - begun == pytest.approx(0.8, abs=0.03)
+    assert wrist.world.now() - start == pytest.approx(0.8, abs=0.03)
 
 
 def test_current_mode_drives_the_supplys_current_against_a_stop_and_stall_torque_goes_with_its_root():

@@ -65,10 +65,10 @@ def test_devices_are_found_by_name_alias_and_index(controller, capsys):
     assert "it has: shoulder, shoulder_sensor" in names
     assert robot.getDevice("sholder") is None
     assert "did you mean 'shoulder'?" in capsys.readouterr().err
-    for asked, alias in (("shoulder_motor", "shoulder"), ("sensor of shoulder", "shoulder_sensor"), ("m1", "")):
-        assert robot.getDevice(asked) is None
+    for device, alias in (("shoulder_motor", "shoulder"), ("sensor of shoulder", "shoulder_sensor"), ("m1", "")):
+        assert robot.getDevice(device) is None
         errors = capsys.readouterr().err
-        assert f'aliases = {{ "{asked}" = "{alias}' in errors
+        assert f'aliases = {{ "{device}" = "{alias}' in errors
         assert "DistanceSensor" not in errors
     assert robot.getDevice("ElbowR") is None
     assert "  it is an alias of 'elbow'; it has: shoulder, " in capsys.readouterr().err

@@ -176,14 +176,14 @@ def test_a_webots_controller_is_recorded(tmp_path, backend):
         options = *((*ON_BUS, port) if port else ("--backend", "sim")), "--slow"
         done, path = ended(tmp_path, WEBOTS, "--record", "run.mcap", *options)
     assert done.returncode == 0, done.stderr
-    found = open_recording(path)
-    assert found.complete
-    track = found["shoulder"]
+    recording = open_recording(path)
+    assert recording.complete
+    track = recording["shoulder"]
     check_goals(track, backend)
-    assert (len(track), len(found.cycles["late_ms"])) == (86, 85)
+    assert (len(track), len(recording.cycles["late_ms"])) == (86, 85)
     off = np.abs(track.true_position - track.position)
     assert np.nanmax(off) < 0.02 if backend == "sim" else np.isnan(off).all()
-    facts = found.metadata
+    facts = recording.metadata
     assert (facts["backend"], facts["experiment"], facts["arguments"]) == (backend, "script", ["--slow"])
     assert facts["rig"]["name"] == "bench_arm"
 
@@ -227,8 +227,8 @@ def test_a_script_that_raises_shows_its_own_traceback_and_leaves_a_whole_recordi
     assert "line 13" in done.stderr
     assert "RuntimeError: my mistake" in done.stderr
     assert "cli/run.py" not in done.stderr
-    found = open_recording(path)
-    assert (found.complete, found.events[-1].name, len(found["shoulder"])) == (True, "aborted", 86)
+    recording = open_recording(path)
+    assert (recording.complete, recording.events[-1].name, len(recording["shoulder"])) == (True, "aborted", 86)
 
 
 @pytest.mark.parametrize("kind", FOREVER)

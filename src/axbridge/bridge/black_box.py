@@ -59,7 +59,7 @@ class BlackBox:
         self._scales = Scales(self._drives)
         self._names = tuple(self._scales.servos)
         self._servos = [Known(drive.config.name, drive.id, drive.profile, drive.protocol) for drive in self._drives]
-        self.traffic = Traffic(Table(self._servos), self._note_news)
+        self.traffic = Traffic(Table(self._servos), self._note_registers)
         self._notice_counts: Counter[str] = Counter()  # number of notices by rule
         self._undecoded: deque[tuple[float, Source, bytes]] = deque()
         self._start, self._start_ns = time.monotonic(), time.time_ns()
@@ -69,8 +69,8 @@ class BlackBox:
         self._program = 0  # packets of the program
         self.rows = 0  # so far
         self._written_at = -math.inf
-        self._news_at = math.inf
-        self._news: set[tuple[int, str]] = set()  # id, and kind of news since the previous row
+        self._changed_at = math.inf
+        self._changes: set[tuple[int, str]] = set()  # id, and kind of change since the previous row
         self._sampled_at: dict[int, float] = {}  # s, time of the sample, by id, since the last row
         self._commanded_at: dict[int, float] = {}  # s, time of the goal; likewise
         self._read: dict[int, set[int]] = {servo.id: set() for servo in self._servos}  # addresses; likewise
@@ -116,16 +116,16 @@ class BlackBox:
         while self._undecoded:
             passed, source, data = self._undecoded.popleft()
             if source is Source.SERVOS:
-                self.traffic.came(data, passed)
+                self.traffic.decode_received(data, passed)
             else:
                 before, self._sender = self.traffic.questions, source
-                self.traffic.sent(data, passed, byte)
+                self.traffic.decode_sent(data, passed, byte)
                 self._program += (self.traffic.questions - before) * (source is Source.PROGRAM)
             if len(self._undecoded) < _MOST_UNDECODED and until():
                 return
         if self._relay is not None:
             self._relay.behind = False
-        if self._news and self.time - self._news_at > _PAUSE:
+        if self._changes and self.time - self._changed_at > _PAUSE:
             self._write_row(self.time)
 
     def overdue(self, period: float, polled: Mapping[int, float]) -> tuple[Protocol, int] | None:
@@ -143,8 +143,8 @@ class BlackBox:
     def close(self) -> None:
         """Decode and write the rest."""
         self.work()
-        self.traffic.give_up()
-        if self._news:
+        self.traffic.count_lost()
+        if self._changes:
             self._write_row(self.time)
 
     def summary(self) -> dict[str, Any]:
@@ -180,7 +180,7 @@ class BlackBox:
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 
-    def _note_news(self, servo: Known, place: range, written: bool, when: float) -> None:
+    def _note_registers(self, servo: Known, place: range, written: bool, when: float) -> None:
         """Update the row before registers of a servo change; first write it if it is complete."""
         if self._recorder is None:
             return
@@ -199,12 +199,12 @@ class BlackBox:
             kind = "goal"
         else:
             return
-        again, kinds = (id_, kind) in self._news and not beside, {kind for _, kind in self._news}
+        again, kinds = (id_, kind) in self._changes and not beside, {kind for _, kind in self._changes}
         late = kind == "sample" and "goal" in kinds and kind not in kinds  # a goal belongs to the sample before it
         if (again or late) and when - self._written_at >= _SPACING:
             self._write_row(when)
-        self._news.add((id_, kind))
-        self._news_at = when
+        self._changes.add((id_, kind))
+        self._changed_at = when
         if kind == "goal":
             self._commanded_at[id_] = when
         else:
@@ -232,7 +232,7 @@ class BlackBox:
         self._record(lambda recorder: recorder.step(self._names, rows, logged=logged))
         self.rows += 1
         self._written_at = max(self._sampled_at.values())
-        self._news.clear()
+        self._changes.clear()
         self._sampled_at.clear()
         self._commanded_at.clear()
         for addresses in self._read.values():
@@ -268,7 +268,7 @@ class BlackBox:
             return math.nan, enabled, _duty(drive, servo), math.nan, torque
         goal = servo.value("goal_position")
         command = math.nan if goal is None else drive.calibration.angle(goal)
-        counts = None if servo.timed else servo.value(protocol.names.speed)
+        counts = None if servo.is_time_based else servo.value(protocol.names.speed)
         most = drive.limits.velocity
         speed = most if counts == 0 else _scaled(counts, units.speed)  # 0: no speed limit
         return command, enabled, math.nan, self._limit(drive, "speed", speed, most), torque
@@ -301,7 +301,7 @@ def _scaled(counts: int | None, unit: float) -> float:
 
 def _duty(drive: BusDrive, servo: Known) -> float:
     """Return the duty goal of a wheel; NaN if its goal is a speed or unknown."""
-    name = next((name for name, one in servo.profile.registers.items() if one.address == servo.endless_goal), "")
+    name = next((name for name, at in servo.profile.registers.items() if at.address == servo.endless_goal), "")
     value, by_speed = servo.value(name), servo.profile.behaviour.wheel_mode == "speed"
     if value is None or name not in _DUTIES or (name == "moving_speed" and by_speed):
         return math.nan

@@ -28,7 +28,7 @@ _TICK = 0.005  # s between checks for the program
 _FEED_PERIOD = 0.02  # s between feeds of the guard process
 _GRACE = 0.01  # s: dynamixel-sdk closes its port and opens it again when it sets a rate
 _WRITE_WINDOW = 0.1  # s within which a program that drives the robot writes again
-_FAR = math.radians(15)  # rad between a goal and the joint: above it the goal is far
+_FAR_GOAL = math.radians(15)  # rad between a goal and the joint: above it the goal is far
 _BLOCK = 32  # bytes of one READ when the tables are first read
 
 
@@ -141,7 +141,7 @@ class Bridge:
             self._clients, away = clients, -math.inf
         gone = away > (_WRITE_WINDOW if clients else _GRACE)
         silent = self._stale_time is not None and now - relay.sent_at > self._stale_time
-        if self._protector.wrote and relay.port.fd is not None and (gone or silent):
+        if self._protector.has_written and relay.port.fd is not None and (gone or silent):
             reason = "client gone" if gone else f"client silent for {now - relay.sent_at:.2f} s"
             failed = self._release()
             self._clients = clients or 0
@@ -149,7 +149,7 @@ class Bridge:
             self._say(f"{reason}: {self._policy} ({count - len(failed)} of {count} confirmed)", "exit")
             for name, error in failed.items():
                 self._notify(Notice(name, "exit", f"may still be powered: {error.message}"))
-            self._protector.forget()
+            self._protector.reset()
 
     def _release(self) -> dict[str, BusError]:
         """Apply the exit policy at the rate at which servos answered last, else at the rig's; see `Connection.release`.
@@ -212,4 +212,4 @@ def _set_limits(known: Known, drive: BusDrive, servo: CycleServo, rig: Rig) -> N
         known.top_speed, known.top_torque, known.top_current = servo.top_speed, torque, current
     known.top_temperature, known.voltages = servo.top_temperature, servo.voltage_range
     known.stall, known.still = stall, round(standing_speed(drive) / units.speed)
-    known.slow, known.near = calibration.speed_limit(rules.far_goal_speed), round(_FAR / units.position)
+    known.slow, known.near = calibration.speed_limit(rules.far_goal_speed), round(_FAR_GOAL / units.position)

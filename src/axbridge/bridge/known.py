@@ -80,22 +80,22 @@ class Known:
         return None if goal is None else goal[0]
 
     @property
-    def steps(self) -> bool:
+    def is_relative(self) -> bool:
         """Whether a goal is relative to the position: Feetech's step mode."""
         return self.endless_goal == self.protocol.goal_position[0]
 
     @property
-    def turns(self) -> bool:
+    def is_endless(self) -> bool:
         """Whether it is in wheel, current or duty mode."""
         return self.endless_goal not in {None, self.protocol.goal_position[0]}
 
     @property
-    def timed(self) -> bool:
+    def is_time_based(self) -> bool:
         """Whether its speed register holds a time: an X servo with a time-based profile (e-manual, Drive Mode)."""
         return bool((self.value("drive_mode") or 0) & DriveMode.TIMED)
 
     @property
-    def wakes(self) -> bool:
+    def goal_enables_torque(self) -> bool:
         """Whether a goal switches its torque on."""
         if "drive_mode" in self.profile.registers:
             return bool((self.value("drive_mode") or 0) & DriveMode.TORQUE_ON_BY_GOAL)
@@ -115,7 +115,7 @@ class Known:
     @property
     def goal(self) -> int | None:
         """Goal position, counts; None if unknown."""
-        return self.step_end if self.steps else self.value("goal_position")
+        return self.step_end if self.is_relative else self.value("goal_position")
 
     def step_room(self) -> tuple[int, int]:
         """Return lowest and highest possible position at the end of its steps so far, counts."""
@@ -134,8 +134,8 @@ class Known:
         key = address, size
         if (parts := self._parts.get(key)) is None:
             places = {target: place for place, target in enumerate(self.targets(address, size))}
-            each = ((*one, tuple(map(places.get, range(one[1].address, one[1].end)))) for one in self.ruled)
-            parts = [Part(*one) for one in each if set(one[2]) != {None}]
+            ruled = (Part(*rule, tuple(map(places.get, range(rule[1].address, rule[1].end)))) for rule in self.ruled)
+            parts = [part for part in ruled if set(part.places) != {None}]
             if self.profile.pointers.keys().isdisjoint(range(address, address + size)):
                 self._parts[key] = parts
         return parts
@@ -203,7 +203,7 @@ class Table:
         self._by_version: dict[int, Protocol] = {servo.protocol.version: servo.protocol for servo in reversed(servos)}
         self._registered: dict[int, list[tuple[int, bytes]]] = {}  # from REG_WRITE until ACTION
 
-    def meant(self, id: int, protocol: Protocol) -> list[Known]:
+    def addressed(self, id: int, protocol: Protocol) -> list[Known]:
         """Return the servos that a write to this id addresses."""
         if id == BROADCAST:
             return [servo for servo in self.servos.values() if servo.protocol.version == protocol.version]
@@ -217,13 +217,13 @@ class Table:
     def writes(self, protocol: Protocol, packet: Packet) -> Iterator[tuple[Known, Write]]:
         """Yield a packet's writes in order, each with a servo that it addresses."""
         for write in _writes(protocol, packet):
-            for servo in self.meant(write.id, protocol):
+            for servo in self.addressed(write.id, protocol):
                 yield servo, write
 
     def sent(self, protocol: Protocol, packet: Packet) -> None:
         """Update the tables for a packet to the servos."""
         if packet.code == Instruction.ACTION:
-            for servo in self.meant(packet.id, protocol):
+            for servo in self.addressed(packet.id, protocol):
                 for address, data in self._registered.pop(servo.id, ()):
                     self._write(servo, address, data)
         for servo, write in self.writes(protocol, packet):
@@ -242,10 +242,10 @@ class Table:
         goal, protocol = servo.protocol.goal_position[0], servo.protocol
         if protocol.torque_enable in span and servo.value("torque_enable") == 0:
             servo.step_end = None  # it is limp: the next step begins at the joint
-        if protocol.goal_wakes and goal in span and servo.endless_goal is None and not servo.flags:
+        if protocol.goal_enables_torque and goal in span and servo.endless_goal is None and not servo.flags:
             servo.note(protocol.torque_enable, b"\1")
 
-    def forget(self) -> None:
+    def mark_unknown(self) -> None:
         """Mark torque and registered writes as unknown, after the bridge itself has written."""
         for servo in self.servos.values():
             servo.held.pop(servo.protocol.torque_enable, None)

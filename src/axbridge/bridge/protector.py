@@ -39,17 +39,17 @@ class Protector:
         self._commanded_at: dict[int, float] = {}  # s, last goal, by id
         self._noticed_at: dict[tuple[str, str], float] = {}  # s, last change of a packet by a rule, by servo and text
         self._unjudged: dict[int, Known] = {}  # with a new sample; a write now could collide
-        self.wrote_at = -math.inf  # s, last write of the program; -inf: none since `forget`
+        self.wrote_at = -math.inf  # s, last write of the program; -inf: none since `reset`
 
     @property
-    def wrote(self) -> bool:
-        """Whether the program has written anything since `forget`."""
+    def has_written(self) -> bool:
+        """Whether the program has written anything since `reset`."""
         return self.wrote_at > -math.inf
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Restore the program's speed and torque limits, after the exit policy was applied."""
         self.wrote_at = -math.inf
-        self._table.forget()
+        self._table.mark_unknown()
         self._commanded_at.clear()
         for servo in self._table.servos.values():
             if servo.far_goal is not None or servo.least_time:
@@ -59,10 +59,10 @@ class Protector:
                 self._set_cap(servo, None)
 
     def close(self) -> None:
-        """Do the same as `forget`, also for servos that were kept off."""
+        """Do the same as `reset`, also for servos that were kept off."""
         for servo in self._table.servos.values():
             servo.kept_off = False
-        self.forget()
+        self.reset()
 
     # -- packets of the program ---------------------------------------------------------------------------------------
 
@@ -93,9 +93,9 @@ class Protector:
         self._commanded_at |= dict.fromkeys(goals, now)
         if passed.code not in QUESTIONS:
             self.wrote_at = now
-        if any(self._table.servos[id_].steps for id_ in goals):
+        if any(self._table.servos[id_].is_relative for id_ in goals):
             for id_, step in wanted(protocol, passed, self._table).get("goal_position", {}).items():
-                if (servo := self._table.servos[id_]).steps:
+                if (servo := self._table.servos[id_]).is_relative:
                     servo.step_end = servo.step_room()[step > 0] + step
         return frame if passed is packet else protocol.encode(passed.id, passed.code, passed.params)
 
@@ -106,7 +106,7 @@ class Protector:
         """
         servos = [self._table.servos[id_] for id_ in goals]
         for servo in servos:
-            if servo.far_goal is not None and not servo.steps:
+            if servo.far_goal is not None and not servo.is_relative:
                 servo.far_goal = goals[servo.id]
         first = {servo.id for servo in servos if now - self._commanded_at.get(servo.id, -math.inf) > _PAUSE}
         if not self._config.far_goal_speed:
@@ -114,12 +114,13 @@ class Protector:
         polled = [
             servo
             for servo in servos
-            if not servo.turns and (servo.id in first or servo.steps or (servo.timed and servo.speed_limit is not None))
+            if not servo.is_endless
+            and (servo.id in first or servo.is_relative or (servo.is_time_based and servo.speed_limit is not None))
         ]
         places, writes = self._read(polled, *protocol.present_position), {}
         for servo in polled:
             position = servo.value("present_position") if servo.id in places else None
-            target = goals[servo.id] + (position or 0) * servo.steps
+            target = goals[servo.id] + (position or 0) * servo.is_relative
             if servo.far_goal is not None:
                 servo.far_goal = target
             away = None if position is None else abs(target - position)
@@ -131,7 +132,7 @@ class Protector:
                 where = "far" if away is None else f"{math.degrees(away * servo.profile.units.position):.0f}°"
                 slowly = f"at most {math.degrees(self._config.far_goal_speed):.0f}°/s until it is there"
                 self._notify(Notice(servo.name, "far goal", f"its first goal is {where} away: {slowly}"))
-            if servo.timed:
+            if servo.is_time_based:
                 speed = self._time_for(servo, away, before, given=servo.id in speeds)
             elif servo.far_goal is None or servo.id not in first:
                 continue
@@ -203,7 +204,7 @@ class Protector:
         self._judge_samples()
         now = time.monotonic()
         servo = min(self._table.servos.values(), key=lambda servo: servo.polled_at + self._period(servo))
-        if not self.wrote or now - servo.polled_at < self._period(servo):
+        if not self.has_written or now - servo.polled_at < self._period(servo):
             return
         protocol, requests = servo.protocol, [(servo.id, *servo.protocol.with_torque)]
         if protocol.reads_alarm and protocol.alarm is not None and now - servo.checked_at > _CHECK_PERIOD:
@@ -244,7 +245,7 @@ class Protector:
     def _judge_sample(self, servo: Known) -> None:
         """Act on a new sample: end a far goal, limit a blocked servo, or switch a servo off beyond its limits."""
         sample = servo.sample()
-        if sample is None or not self.wrote:
+        if sample is None or not self.has_written:
             return
         servo.polled_at = time.monotonic()
         position = sample["position"]
@@ -286,7 +287,7 @@ class Protector:
         near, goal, now = servo.protocol.park_near, servo.goal, time.monotonic()
         ahead = 0 if goal is None else goal - position
         side = (ahead > near) - (ahead < -near)
-        on = bool(servo.value("torque_enable")) and not servo.turns
+        on = bool(servo.value("torque_enable")) and not servo.is_endless
         if servo.blocked is not None:
             start, direction = servo.blocked
             moved = (position - start) * direction * servo.profile.units.position > _ARRIVED
@@ -324,7 +325,7 @@ class Protector:
         """Restore the program's speed limit of a servo."""
         servo.far_goal, servo.least_time = None, 0
         speed, top = servo.wanted_speed, servo.top_speed
-        if top is not None and not servo.timed:
+        if top is not None and not servo.is_time_based:
             speed = min(speed or top, top)
         name = servo.protocol.names.speed
         self._write([servo], name, {servo.id: servo.profile.register(name).encode(speed)})

@@ -26,7 +26,7 @@ _MOTION_REGISTERS = ("torque_enable", "goal_position")  # written last, because 
 
 
 @dataclass
-class _Question:
+class _RecordedPacket:
     """A packet of the recorded program, with the bytes received until the next one."""
 
     packet: Packet
@@ -59,7 +59,7 @@ class Replay:
             [Known(name, servo.id, servo.profile, servo.protocol) for name, servo in world.servos.items()]
         )
         self._traffic = Traffic(self._known, lambda *_: None)
-        self._questions = self._script()
+        self._recorded = self._script()
         self._decoded = 0  # index of the first entry that `_traffic` has not decoded
         self._count = 0  # packets of the present program
         self._line.script = self.answer
@@ -68,7 +68,7 @@ class Replay:
         """Return the recorded replies with their delays from the start of the packet, s; None after a difference."""
         self._count += 1
         version, packet = received.protocol, received.packet
-        waiting = self._questions[version, packet.id]
+        waiting = self._recorded[version, packet.id]
         if not waiting or waiting[0].packet != packet:
             self._simulate(packet, waiting[0].packet if waiting else None)
             return None
@@ -76,12 +76,12 @@ class Replay:
         self._decode_until(question.begin)
         return question.answers
 
-    def _script(self) -> defaultdict[tuple[int, int], deque[_Question]]:
+    def _script(self) -> defaultdict[tuple[int, int], deque[_RecordedPacket]]:
         """Return the program's packets, by version and id."""
-        script: defaultdict[tuple[int, int], deque[_Question]] = defaultdict(deque)
+        script: defaultdict[tuple[int, int], deque[_RecordedPacket]] = defaultdict(deque)
         framing, changes = Framing(self._traffic.versions), Framing(self._traffic.versions)
         changed: list[tuple[Packet, Packet]] = []  # packet of the program, and packet on the line instead
-        latest: _Question | None = None
+        latest: _RecordedPacket | None = None
         sent = 0.0
         for number, (time, source, data) in enumerate(self._passed):
             if source is Source.CHANGED:
@@ -94,7 +94,7 @@ class Replay:
                     packet = received.packet
                     if changed and changed[0][1] == packet:
                         packet = changed.pop(0)[0]
-                    latest, sent = _Question(packet, number + 1), time
+                    latest, sent = _RecordedPacket(packet, number + 1), time
                     script[received.protocol, packet.id].append(latest)
             elif latest is not None:
                 latest.answers.append((time - sent, data))
@@ -109,9 +109,9 @@ class Replay:
         )
         for time, source, data in self._passed[self._decoded : end]:
             if source is Source.SERVOS:
-                self._traffic.came(data, time)
+                self._traffic.decode_received(data, time)
             elif source is not Source.CHANGED:
-                self._traffic.sent(data, time, byte)
+                self._traffic.decode_sent(data, time, byte)
         self._decoded = max(self._decoded, end)
 
     def _simulate(self, got: Packet, expected: Packet | None) -> None:

@@ -28,24 +28,24 @@ class Notice(NamedTuple):
 
 
 def _limited_position(servo: Known, name: str, value: int) -> int:
-    if name != "goal_position" or servo.positions is None or servo.turns:
+    if name != "goal_position" or servo.positions is None or servo.is_endless:
         return value
     low, high = servo.positions
-    if not servo.steps:
+    if not servo.is_relative:
         return min(max(value, low), high)
     least, most = servo.step_room()
     return min(value, max(high - most, 0)) if value > 0 else max(value, min(low - least, 0))
 
 
 def _limited_speed(servo: Known, name: str, value: int) -> int:
-    if name == servo.protocol.names.speed and servo.timed:
+    if name == servo.protocol.names.speed and servo.is_time_based:
         return max(value, servo.least_time)
-    top = servo.top_speed if servo.turns else servo.speed_limit
+    top = servo.top_speed if servo.is_endless else servo.speed_limit
     if top is None or name not in {servo.protocol.names.speed, "goal_velocity"}:
         return value
-    if name == "moving_speed" and servo.turns:
+    if name == "moving_speed" and servo.is_endless:
         return limited_bits(value, top)
-    if value == 0 and name == servo.protocol.names.speed and not servo.turns:
+    if value == 0 and name == servo.protocol.names.speed and not servo.is_endless:
         return top  # 0: no speed limit
     return min(max(value, -top), top)
 
@@ -54,7 +54,7 @@ def _limited_torque(servo: Known, name: str, value: int) -> int:
     top = servo.torque_limit
     if name == "goal_current":
         top = servo.top_current
-    elif name == "goal_time" and servo.turns and top is not None:  # a duty
+    elif name == "goal_time" and servo.is_endless and top is not None:  # a duty
         return limited_bits(value, top)
     elif name != servo.protocol.names.torque:
         return value
@@ -94,7 +94,7 @@ def checked(
     if packet.code in _RESETS and not service:
         silent = protocol.refusals.unknown is None and packet.id != BROADCAST  # unknown codes are unanswered
         code = Instruction.PING if silent else _UNASSIGNED
-        names = ", ".join(servo.name for servo in table.meant(packet.id, protocol)) or f"id {packet.id}"
+        names = ", ".join(servo.name for servo in table.addressed(packet.id, protocol)) or f"id {packet.id}"
         notice = Notice(names, "service", f"{_RESETS[Instruction(packet.code)]} refused: --allow-service lets it pass")
         return packet._replace(code=int(code), params=b""), (notice,)
     params = bytearray(packet.params)
@@ -127,7 +127,7 @@ def powered(protocol: Protocol, packet: Packet, table: Table) -> set[int]:
             continue
         targets = servo.targets(write.address, len(write.data))
         switched_on = any(target == on and byte for target, byte in zip(targets, write.data, strict=True))
-        if switched_on or None in targets or (goal in targets and servo.wakes):
+        if switched_on or None in targets or (goal in targets and servo.goal_enables_torque):
             ids.add(servo.id)
     return ids
 

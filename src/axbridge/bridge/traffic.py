@@ -17,7 +17,7 @@ from axbridge.virtual.framing import Framing
 _MAX_TIMES = 200_000  # reply times that are kept, the latest
 _WITHOUT_REPLY = {Instruction.SYNC_WRITE, Instruction.BULK_WRITE}
 
-News = Callable[[Known, range, bool, float], object]
+OnRegisters = Callable[[Known, range, bool, float], object]
 """Called before registers of a servo get new values: servo, addresses, whether a packet writes them, and time, s."""
 
 
@@ -31,8 +31,8 @@ class _ExpectedReply(NamedTuple):
 class Traffic:
     """Decodes the bytes of a line, in order, and keeps the table of known registers up to date."""
 
-    def __init__(self, table: Table, news: News) -> None:
-        self.table, self._on_news = table, news
+    def __init__(self, table: Table, on_registers: OnRegisters) -> None:
+        self.table, self._on_registers = table, on_registers
         # called for every reply: servo, addresses of its data, and error byte
         self.answered: Callable[[Known, range | None, int], object] = lambda *_: None
         self.versions: Sequence[int] = sorted({servo.protocol.version for servo in table.servos.values()})
@@ -44,7 +44,7 @@ class Traffic:
         self._times: deque[float] = deque(maxlen=_MAX_TIMES)
         self._sent_at = 0.0
         self._received = 0.0  # s, end of the instruction packet on the line
-        self._question: Packet | None = None
+        self._request: Packet | None = None
         self._expected_replies: list[_ExpectedReply] = []
         self._damaged = False
         self._echoes = False
@@ -54,12 +54,12 @@ class Traffic:
     @property
     def pending(self) -> bool:
         """Whether a reply to the latest packet may still come; the number of replies to a broadcast PING is unknown."""
-        question = self._question
+        question = self._request
         to_all = question is not None and question.id == BROADCAST and question.code == Instruction.PING
         replies = self._expected_replies
         return to_all or any(reply.place is not None or reply.id not in self._without_ack for reply in replies)
 
-    def sent(self, data: bytes, time: float, byte: float) -> None:
+    def decode_sent(self, data: bytes, time: float, byte: float) -> None:
         """Decode bytes to the servos, sent at `time`, s; each takes `byte` s."""
         for received in self._instructions.feed(data):
             packet = received.packet
@@ -69,9 +69,9 @@ class Traffic:
             if self._replies.pending:  # a reply that has lost a byte
                 self._damaged = True
                 self._replies.reset()
-            self.give_up()
+            self.count_lost()
             self.questions += 1
-            self._question, self._sent_at, self._received = packet, time, time + received.size * byte
+            self._request, self._sent_at, self._received = packet, time, time + received.size * byte
             if packet.intact:
                 self._expected_replies = self._expect_replies(protocol, packet)
                 for reply in self._expected_replies:
@@ -79,14 +79,14 @@ class Traffic:
                 for servo, write in self.table.writes(protocol, packet):
                     targets = servo.targets(write.address, len(write.data))
                     if known := [target for target in targets if target is not None]:
-                        self._on_news(servo, range(min(known), max(known) + 1), True, time)
+                        self._on_registers(servo, range(min(known), max(known) + 1), True, time)
                 self.table.sent(protocol, packet)
 
-    def came(self, data: bytes, time: float) -> None:
+    def decode_received(self, data: bytes, time: float) -> None:
         """Decode bytes received by `time`, s, from the servos, or from an adapter that echoes."""
         for received in self._replies.feed(data):
             packet = received.packet
-            if packet[:3] == (self._question or ())[:3] and not packet.status and (packet.params or self._echoes):
+            if packet[:3] == (self._request or ())[:3] and not packet.status and (packet.params or self._echoes):
                 self._echoes = True
             elif not packet.intact:
                 self._damaged = True
@@ -97,7 +97,7 @@ class Traffic:
             elif packet.id in self.table.servos:
                 self._answer(packet, time)
 
-    def give_up(self) -> None:
+    def count_lost(self) -> None:
         """Count expected replies that did not come as lost."""
         for reply in filter(self._is_due, self._expected_replies):
             counts = self.stats.of(reply.id)
@@ -126,7 +126,7 @@ class Traffic:
 
     def _expect_replies(self, protocol: Protocol, packet: Packet) -> list[_ExpectedReply]:
         replies = [
-            _ExpectedReply(id_, range(address, address + length)) for id_, address, length in protocol.asked(packet)
+            _ExpectedReply(id_, range(address, address + length)) for id_, address, length in protocol.requests(packet)
         ]
         if not replies and packet.code not in _WITHOUT_REPLY:
             replies = [_ExpectedReply(packet.id, range(0) if packet.code == Instruction.PING else None)]
@@ -147,7 +147,7 @@ class Traffic:
             self._times.append(time - self._sent_at)
         place = reply.place if reply.place and len(packet.params) == len(reply.place) else None
         if place is not None:
-            self._on_news(servo, place, False, self._received)
+            self._on_registers(servo, place, False, self._received)
             servo.note(place.start, packet.params)
         self._note_alarms(servo, packet.code)
         self.answered(servo, place, packet.code)

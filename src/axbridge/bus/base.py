@@ -386,7 +386,7 @@ class Bus(ABC):
                         answers.update({places[id_]: reply for id_, reply in group.items()})
         return answers
 
-    def knows_best(self, id: int) -> bool:
+    def has_best_group_read(self, id: int) -> bool:
         """Return whether a servo supports the best group read of its protocol; tested again until it answers."""
         return self._group_code(id) in self.protocol(id).group_reads[:1]
 

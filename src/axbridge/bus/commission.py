@@ -14,8 +14,8 @@ from axbridge.config.profile import Area, FirmwareProfile, Register
 from axbridge.config.registers import SET_MIDDLE, Instruction
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, Remedy, ServoFault, StatusError, UsageError
 
-_LOOKS, _REST = 3, 0.15  # READ attempts, and s between them, before a servo counts as answering PING only
-_BOOT_LOOKS = 10
+_READ_ATTEMPTS, _READ_PAUSE = 3, 0.15  # READ attempts, and s between them, before a servo counts as answering PING only
+_BOOT_ATTEMPTS = 10
 _NOISE = 10  # counts; a joint at rest differs less from the middle that was set
 MODEL_AND_FIRMWARE = struct.Struct("<HB")  # data of a PING's status packet in Protocol 2.0
 UNLOCK = "switch the supply of the servo off and on: nothing else ends the lock"
@@ -47,7 +47,7 @@ def reboot(bus: Bus, id: int, profile: FirmwareProfile) -> bool:
         with suppress(BusTimeout, CorruptPacket):
             bus.instruct(id, Instruction.REBOOT)
             break
-    for _ in range(_BOOT_LOOKS):
+    for _ in range(_BOOT_ATTEMPTS):
         bus.clock.sleep_until(bus.clock.now() + 1e-3 * profile.timing.boot_ms)
         if answers_ping(bus, id):
             return True
@@ -78,9 +78,9 @@ def answers_reads(bus: Bus, id: int) -> bool:
 
 def read_start(bus: Bus, id: int, length: int, address: int = 0) -> bytes | None:
     """Return the first bytes of a servo's control table; None if it answers PING but no READ after pauses."""
-    for look in range(_LOOKS):
+    for look in range(_READ_ATTEMPTS):
         if look:
-            bus.clock.sleep_until(bus.clock.now() + _REST)
+            bus.clock.sleep_until(bus.clock.now() + _READ_PAUSE)
         try:
             return bus.read(id, address, length).data
         except BusTimeout:

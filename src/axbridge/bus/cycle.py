@@ -113,7 +113,7 @@ class Cycle:
         self._spent = 0.0
         self._events: list[BusEvent] = []
 
-    def remember(self) -> None:
+    def read_identities(self) -> None:
         """Read the EEPROM of every servo. A lost port is used again only if the same servos answer on it."""
         for track in self._all:
             track.eeprom = self.bus.read(track.servo.id, *track.protocol.identity).data
@@ -232,7 +232,7 @@ class Cycle:
             track.written_torque = None
             track.driven = track.sent = False
             track.state.apply(Event.MOTORS_OFF)
-            if not track.protocol.goal_wakes:
+            if not track.protocol.goal_enables_torque:
                 track.state.apply(Event.NOT_SET_UP)
 
     def revived(self, name: str) -> None:
@@ -262,7 +262,7 @@ class Cycle:
         track.driven = track.sent = False  # torque may be off until the next goal
         track.written_torque = None
         track.ramp = (0.0, 0.0)  # until the next goal a Torque Limit of 0 is no new shutdown
-        self.watchdogs.forget([track.servo.id])
+        self.watchdogs.mark_unarmed([track.servo.id])
 
     @property
     def torqueless(self) -> bool:
@@ -378,7 +378,7 @@ class Cycle:
             track, data = due[place], answers.data[place]
             refused = BusTimeout(track.servo.id, "it refused the read: is this an AX or MX servo?")
             if len(data) == requests[place][2]:
-                self._recognise(track, data)
+                self._verify_identity(track, data)
             else:
                 self._note_failure(track, answers.failures.get(place, refused))
         self._rows = self._table(self._rows)
@@ -424,7 +424,7 @@ class Cycle:
                 self.restarted.add(name)
                 continue
             if action is Action.NOTE_POWER_LOSS:
-                self.watchdogs.forget([track.servo.id])
+                self.watchdogs.mark_unarmed([track.servo.id])
                 if not track.driven:
                     continue
             error = track.error if action is Action.NOTE_MISSING else None
@@ -485,7 +485,7 @@ class Cycle:
         self._steady = False
         self._carry_out(track, track.state.apply(Event.NO_REPLY))
         if track.state.missing:
-            self.watchdogs.forget([track.servo.id])
+            self.watchdogs.mark_unarmed([track.servo.id])
             track.retry.wait(self.bus.clock.now())
 
     def _lose_port(self, error: PortError) -> None:
@@ -499,13 +499,13 @@ class Cycle:
                 track.retry.wait(0.0)
             track.retry.at = 0.0
             track.state.apply(Event.PORT_LOST)
-        self.watchdogs.forget(self.watchdogs.armed)
+        self.watchdogs.mark_unarmed(self.watchdogs.armed)
 
     def _port_is_back(self, now: float) -> bool:
         if now < self._port_retry.at:
             return False
         try:
-            self.bus.reopen(self._recognise_all)
+            self.bus.reopen(self._verify_identities)
         except PortError as error:
             self._port_error = error
             self._port_retry.wait(self.bus.clock.now())
@@ -514,7 +514,7 @@ class Cycle:
         self._events.append(BusEvent("port back", ""))
         return True
 
-    def _recognise_all(self) -> None:
+    def _verify_identities(self) -> None:
         """Compare the EEPROM of each servo on a port that is back; raise `PortError` if it differs."""
         known = [track for track in self._all if track.eeprom]
         requests = [(track.servo.id, *track.protocol.identity) for track in known]
@@ -524,7 +524,7 @@ class Cycle:
                 servo, port = track.servo, getattr(self.bus, "port_name", "")
                 raise PortError(port, f"{servo.name!r} (id {servo.id}) is another servo than before", _OTHER_ROBOT)
 
-    def _recognise(self, track: Track, eeprom: bytes) -> None:
+    def _verify_identity(self, track: Track, eeprom: bytes) -> None:
         """Compare the EEPROM of a servo that answers late on a port that is back; another servo gets no goals."""
         if self._is_same(track, eeprom):
             track.state.apply(Event.IDENTIFIED)

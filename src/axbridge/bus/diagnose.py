@@ -24,7 +24,7 @@ _CYCLES = 60
 _FAST_ENOUGH = 2e-3  # s: with few servos, most of a cycle is the computer's own time
 _ACCEPTABLE_LOSS = 1e-3
 _PATIENCE = 0.02  # s: a reply that a busy host delays is not lost
-_HICCUP = 1  # lost reply: a busy computer may cause it
+_TOLERATED = 1  # lost reply: a busy computer may cause it
 _FEW = 2  # servos with losses: their own cables are suspect; with more servos and similar losses the line is
 _MANY = 4  # from this number on, servos are not named singly
 
@@ -77,7 +77,7 @@ def diagnose(
         subject, action = f"ids {', '.join(map(str, unexpected))}", "add them to the rig, or unplug them"
         findings.append(Finding(subject, "answer, but are not in the rig", action, False, "extra"))
     findings += mixed_firmware(bus, [servo for servo in known if servo.id in ids])
-    slow = [id_ for id_ in ids if bus.protocol(id_).group_reads and not bus.knows_best(id_)]
+    slow = [id_ for id_ in ids if bus.protocol(id_).group_reads and not bus.has_best_group_read(id_)]
     facts["no_fast_sync_read"] = slow
     if ids:
         facts["latency_ms"] = 1e3 * measure_latency(bus, ids)
@@ -187,14 +187,14 @@ def check_loss(bus: SerialBus, servos: Mapping[int, str], packets: int, facts: d
     """Read constant registers of the servos in rotation, and count the replies that are missing or wrong."""
     ids = list(servos)
     lost: dict[int, int] = {}
-    asked = dict.fromkeys(ids, 0)
+    requests = dict.fromkeys(ids, 0)
     known: dict[int, bytes] = {}
     wrong = 0
     usual, bus.latency = bus.latency, max(bus.latency, _PATIENCE)
     try:
         for turn in range(packets):
             id_ = ids[turn % len(ids)]
-            asked[id_] += 1
+            requests[id_] += 1
             answer = bus.read_many([(id_, 0, PRESENT.size)])[0]  # as many bytes as a control cycle reads
             if not isinstance(answer, Reply):
                 lost[id_] = lost.get(id_, 0) + 1
@@ -202,7 +202,7 @@ def check_loss(bus: SerialBus, servos: Mapping[int, str], packets: int, facts: d
                 wrong += 1
     finally:
         bus.latency = usual
-    facts["loss"] = {id_: lost.get(id_, 0) / count for id_, count in asked.items() if count}
+    facts["loss"] = {id_: lost.get(id_, 0) / count for id_, count in requests.items() if count}
     facts["wrong"] = wrong
     findings = []
     if wrong:
@@ -213,15 +213,15 @@ def check_loss(bus: SerialBus, servos: Mapping[int, str], packets: int, facts: d
     if total / packets > _ACCEPTABLE_LOSS and len(lost) > _FEW and lost[worst] <= total / 2:
         problem = (
             f"lost {total} of {packets} answers ({total / packets:.1%}), of {len(lost)} of {len(ids)} servos; "
-            f"most of {servos[worst]}, {lost[worst]} of {asked[worst]}"
+            f"most of {servos[worst]}, {lost[worst]} of {requests[worst]}"
         )
         fix = "check the common ground, the supply, and the cable to the first servo; shorter chains lose less"
         return [*findings, Finding(bus.port_name, problem, fix, False, "loss")]
     fix = "check its cable and the supply"
     return findings + [
-        Finding(servos[id_], f"lost {count} of {asked[id_]} answers", fix, False, "loss", id_)
+        Finding(servos[id_], f"lost {count} of {requests[id_]} answers", fix, False, "loss", id_)
         for id_, count in lost.items()
-        if count > _HICCUP and count / asked[id_] > _ACCEPTABLE_LOSS
+        if count > _TOLERATED and count / requests[id_] > _ACCEPTABLE_LOSS
     ]
 
 

@@ -27,7 +27,7 @@ from axbridge.errors import BusError, BusTimeout, CorruptPacket, HardwareError, 
 
 UNREADABLE = frozenset({"missing", "collision", "status_level"})  # kinds of findings: the servo answers no READ
 _UNKNOWN = "name a profile of this model in a rig; to switch its motor off, cut the servo supply"
-_LOOKS, _MORE_LOOKS = 4, 16  # reads that distinguish noise from two servos with one id
+_READS, _MORE_READS = 4, 16  # reads that distinguish noise from two servos with one id
 _FIRST_FAMILIES = [FAMILIES[kind.name].addresses for kind in PROTOCOLS.values() if kind.version == 1]
 _SETTINGS = 1 + max(place.SHUTDOWN for place in _FIRST_FAMILIES)  # bytes with model and settings of a servo
 START = 1 + max(  # bytes that identify the family, the model and the firmware
@@ -207,14 +207,14 @@ def checked_convention(bus: Bus, id: int, profile: FirmwareProfile, **line: Any)
 def is_shared(bus: Bus, id: int) -> bool:
     """Return whether two servos have this id. They answer at the same time, with different calibration and position."""
     whole, differing = bus.protocol(id).whole, bus.protocol(id).span_that_differs_between_units
-    for _ in range(_LOOKS):
+    for _ in range(_READS):
         if isinstance(bus.read_many([(id, *whole)])[0], CorruptPacket):
             break  # a time-out proves nothing: a busy host may cause it
     else:
         return False
     # Noise, or two servos so similar that some replies are intact? Read only the registers that differ, more often.
-    replies = bus.read_many([(id, *differing)] * _MORE_LOOKS)
-    return sum(isinstance(answer, CorruptPacket) for answer in replies) >= _MORE_LOOKS // 4
+    replies = bus.read_many([(id, *differing)] * _MORE_READS)
+    return sum(isinstance(answer, CorruptPacket) for answer in replies) >= _MORE_READS // 4
 
 
 def _collision(servo: Expected, port: str) -> Finding:

@@ -85,8 +85,8 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
 
     def send(self, frame: bytes) -> None:
         """Send `frame` to the driver, without flushing earlier frames; only reads go through a bridge."""
-        if self.bridge is not None and not _asks(frame):
-            raise PortError(self.port_name, *self._only_asks(self.bridge))
+        if self.bridge is not None and not _is_read(frame):
+            raise PortError(self.port_name, *self._read_only(self.bridge))
         self._send(frame)
         if self.tap is not None:
             self.tap(frame, True)
@@ -155,9 +155,9 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
     def refuse_bridge(self) -> None:
         """Refuse a port that a bridge has, if the caller must be its only user."""
         if self.bridge is not None:
-            raise PortError(self.port_name, *self._only_asks(self.bridge))
+            raise PortError(self.port_name, *self._read_only(self.bridge))
 
-    def _only_asks(self, bridge: BridgeAt) -> tuple[str, str]:
+    def _read_only(self, bridge: BridgeAt) -> tuple[str, str]:
         why = f"`axbridge bridge` (process {bridge.process}) has this port: a second program may read, and not write"
         return why, f"let the program use the bridge's own port, or end the bridge; reads go to {bridge.address}"
 
@@ -287,7 +287,7 @@ def _holders(port: str) -> dict[int, str]:
     return {pid: command for pid, command in holders.items() if parents[pid] not in holders}
 
 
-def _asks(frame: bytes) -> bool:
+def _is_read(frame: bytes) -> bool:
     """Return whether a packet only reads: it changes nothing in any servo."""
     return frame[7 if frame.startswith(HEADER + b"\0") else 4] in QUESTIONS
 

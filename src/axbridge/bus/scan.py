@@ -24,7 +24,7 @@ BAUDS = (
     2_250_000, 2_500_000, 3_000_000, 4_000_000, 4_500_000,
 )  # fmt: skip
 RATES = sorted({round(rate) for units in UNITS.values() for rate in units.bauds})  # bit/s; all rates of all servos
-_NEAR = 0.02  # relative rate error; a servo still receives at 3 %
+_RATE_TOLERANCE = 0.02  # relative rate error; a servo still receives at 3 %
 _FASTEST_FIRST = 3_000_000  # bit/s; highest rate in Protocol 1.0 (MX)
 _GAP = 3  # byte times per lower id before a servo answers a broadcast PING in Protocol 2.0
 _PASSES = 2  # number of pings, because a lost packet must not hide a servo
@@ -98,7 +98,7 @@ def all_bauds() -> list[int]:
     """Return rates for a scan such that every rate of a servo is near to one; the manuals' rates come first."""
     chosen = list(BAUDS)
     for rate in reversed(RATES):
-        if all(abs(rate - other) > _NEAR * rate for other in chosen):
+        if all(abs(rate - other) > _RATE_TOLERANCE * rate for other in chosen):
             chosen.append(rate)
     return chosen
 

@@ -73,7 +73,7 @@ class _ReplyRecord:
 
 
 @dataclass(slots=True, eq=False)
-class _Question:
+class _PlannedRead:
     """A READ that answers a request, and the features by which its reply is recognised without a search."""
 
     id: int
@@ -124,7 +124,7 @@ class SerialBus(Bus):
         self._late_until = 0.0  # no late reply comes after this time (`time.monotonic`); 0: none is expected
         self._line_silent = False  # no reply since the latest time-out: late replies do not expire
         self._reply_records: dict[int, _ReplyRecord] = {}
-        self._questions: dict[Protocol, dict[tuple[int, int, int], list[_Question]]] = defaultdict(dict)  # by request
+        self._planned: dict[Protocol, dict[tuple[int, int, int], list[_PlannedRead]]] = defaultdict(dict)  # by request
         try:
             self._start()
         except BaseException:
@@ -197,7 +197,7 @@ class SerialBus(Bus):
             self.port.setBaudRate(baud)
             self.baud = baud
             self._byte = byte_seconds(baud)
-            self._questions.clear()
+            self._planned.clear()
             self._expire_all()
             self.port.drain(_QUIET)
 
@@ -261,13 +261,13 @@ class SerialBus(Bus):
         """
         port, fd = self.port, self.port.fd
         plain = fd is not None and not (self.echo or port.mixes or port.tap is not None) and self._no_late_replies()
-        question = following = self._question(requests[0], time.monotonic()) if plain else None
+        question = following = self._plan_read(requests[0], time.monotonic()) if plain else None
         if fd is None or following is None or not following.size:
             super()._read_next(requests, answers)
             return
         poll, read, write, clock = port.poller.poll, os.read, os.write, time.monotonic
         wait = (self.latency * self._patience + REPLY_DELAY) * 1e3
-        complete: list[tuple[_Question, float, bytes]] = []  # with the time of sending
+        complete: list[tuple[_PlannedRead, float, bytes]] = []  # with the time of sending
         waiting, answer, sent_at = None, b"", 0.0
         try:
             if poll(0):
@@ -275,13 +275,13 @@ class SerialBus(Bus):
             for place, request in enumerate(requests, 1):
                 question, sent_at = following, clock()
                 if question is not None and sent_at < question.answers.duplicate_until:
-                    question = self._question(request, sent_at)  # the line was fast, or a request is repeated
+                    question = self._plan_read(request, sent_at)  # the line was fast, or a request is repeated
                 if question is None or not question.size:
                     break
                 waiting = question  # set before the write: a signal handler may run when the call returns
                 write(fd, question.frame)
                 if place < len(requests):
-                    following = self._question(requests[place], sent_at + question.least)
+                    following = self._plan_read(requests[place], sent_at + question.least)
                 answer = read(fd, _READ_SIZE) if poll(question.least * 1e3 + wait) else b""
                 if (
                     len(answer) != question.size
@@ -309,7 +309,7 @@ class SerialBus(Bus):
             except (BusTimeout, CorruptPacket) as error:
                 answers.add(error)
 
-    def _question(self, request: tuple[int, int, int], due: float) -> _Question | None:
+    def _plan_read(self, request: tuple[int, int, int], due: float) -> _PlannedRead | None:
         """Return the READ to send at `due` for this request; None if an older reply may fit each possible READ.
 
         It reads more registers before (or behind) the wanted ones if an older reply would fit.
@@ -319,18 +319,18 @@ class SerialBus(Bus):
                 return question
         return None
 
-    def _possible(self, request: tuple[int, int, int]) -> Iterator[_Question]:
+    def _possible(self, request: tuple[int, int, int]) -> Iterator[_PlannedRead]:
         """Yield the READs that answer this request, the shortest first."""
         id_, address, length = request
         protocol = self.protocol(id_)
-        known = self._questions[protocol].setdefault(request, [])
+        known = self._planned[protocol].setdefault(request, [])
         yield from known
         for first, count in islice(_read_spans(protocol, address, length), len(known), None):
             frame, head = protocol.read_frame(id_, first, count), protocol.answer_head(id_, count)
             size, sending = protocol.longest(count) if head else 0, len(frame) * self._byte
             record, least, begin = self._reply_record(id_), sending + size * self._byte, address - first
             known.append(
-                _Question(
+                _PlannedRead(
                     *(id_, count, begin, begin + length, frame, head, size, sending, least),
                     record.answers[count],
                     record,
@@ -344,8 +344,8 @@ class SerialBus(Bus):
             self._reply_records[id] = _ReplyRecord(ServoStats() if id == BROADCAST else self.stats.of(id))
         return self._reply_records[id]
 
-    def _read_reply(self, question: _Question, received: bytes = b"", sent_at: float | None = None) -> Reply:
-        packet, sampled = self._converse(question.frame, question.id, question.count, received, sent_at)
+    def _read_reply(self, question: _PlannedRead, received: bytes = b"", sent_at: float | None = None) -> Reply:
+        packet, sampled = self._transact(question.frame, question.id, question.count, received, sent_at)
         return Reply(packet.code, packet.params[question.begin : question.end], sampled)
 
     def _write_once(self, frame: bytes, id: int) -> Reply | None:
@@ -365,9 +365,9 @@ class SerialBus(Bus):
     # -- one transaction ----------------------------------------------------------------------------------------------
 
     def _read_once(self, id: int, address: int, length: int) -> Reply:
-        question = self._question((id, address, length), time.monotonic())
+        question = self._plan_read((id, address, length), time.monotonic())
         if question is None:
-            known = self._questions[self.protocol(id)][id, address, length]
+            known = self._planned[self.protocol(id)][id, address, length]
             if all(self._is_expected_late(candidate.answers) for candidate in known):
                 self._drain_late_replies(id)
             question = min(
@@ -419,9 +419,9 @@ class SerialBus(Bus):
                 if id != BROADCAST and id not in self.no_write_ack_ids:
                     self._expect_late_reply(id, 0)  # a servo at status return level 2 acknowledges it nevertheless
                 return None, now
-            return self._converse(frame, id, length)
+            return self._transact(frame, id, length)
 
-    def _converse(
+    def _transact(
         self, frame: bytes, id: int, length: int, received: bytes = b"", started: float | None = None
     ) -> tuple[Packet, float]:
         """Send a request; return its reply of `length` parameter bytes, and the time the servo had the request.
@@ -486,7 +486,7 @@ class SerialBus(Bus):
         record = self._reply_record(id)
         if self._line_silent and record.latest_reply():
             protocol = self.protocol(id)
-            self._converse(protocol.encode(id, Instruction.PING, b""), id, protocol.ping_length)
+            self._transact(protocol.encode(id, Instruction.PING, b""), id, protocol.ping_length)
         until = record.latest_reply()
         while time.monotonic() < until:
             self.port.receive(until)

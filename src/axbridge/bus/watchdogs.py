@@ -43,7 +43,7 @@ class Watchdogs:
                 self._bus.sync_write(protocol.watchdog or 0, dict.fromkeys(here, value))
         self.armed |= {id_ for id_, value in self._read(new) if value == _COUNTS}
 
-    def forget(self, ids: Iterable[int]) -> None:
+    def mark_unarmed(self, ids: Iterable[int]) -> None:
         """Note that these may have lost power or expired: they are armed again with their next goals."""
         self.armed -= set(ids)
         self._reset -= set(ids)

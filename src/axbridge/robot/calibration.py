@@ -29,14 +29,14 @@ from axbridge.units import Calibration, almost_a_turn
 
 ENOUGH = math.radians(10)  # less than this is no movement
 STRAIGHT = math.radians(5)  # accuracy with which a hand positions a joint
-_ALONE = 0.5  # share of the first servo's motion that another servo may have moved
+_OTHER_SHARE = 0.5  # share of the first servo's motion that another servo may have moved
 _EDGE = 3  # counts from the end of the count: the servo may be beyond it
 _DIGITS = 3  # of a limit in rad: 0.06°
 NUDGE = math.radians(5)  # amplitude of the motion, forth and back
 VISIBLE = math.radians(1.5)  # least motion in it: friction holds a loop without an integral back by 2° and more
 TORQUE = 0.2  # of stall torque: enough to move a joint that a hand carries, and a finger stops it
-_GOES, _STAYS = 0.4, 0.4  # s; motion each way, pause between them
-_HELD = 0.6 * NUDGE  # a joint this far behind its goal is blocked, and the motion ends
+_MOTION_TIME, _PAUSE = 0.4, 0.4  # s; motion each way, pause between them
+_MOST_LAG = 0.6 * NUDGE  # a joint this far behind its goal is blocked, and the motion ends
 _BLINK = 0.4  # s on, and the same off
 
 
@@ -77,7 +77,7 @@ def rig_of_scan(name: str, port: str | None = None, baud: int = 1_000_000) -> Ri
 
     Models and supplies are those of the servos' profiles; the bus has the highest supply.
     """
-    placeholder = {"name": "nobody", "joint": "nobody", "id": 0}  # a rig needs a servo; the scan replaces it
+    placeholder = {"name": "none", "joint": "none", "id": 0}  # a rig needs a servo; the scan replaces it
     line = {"name": "main", "port": port or "auto", "baud": baud}
     there = rig_of_bus(Rig.model_validate({"name": name, "bus": [line], "servo": [placeholder]}), port)
     servos = []
@@ -125,7 +125,7 @@ def moved_most(before: Mapping[str, float], now: Mapping[str, float]) -> tuple[s
     name = max(changes, key=lambda name: abs(changes[name]))
     if abs(changes[name]) < ENOUGH:
         raise UsageError("no servo has moved by 10° or more", "turn the joint farther, hold it there, and press a key")
-    others = [other for other in changes if other != name and abs(changes[other]) > _ALONE * abs(changes[name])]
+    others = [other for other in changes if other != name and abs(changes[other]) > _OTHER_SHARE * abs(changes[name])]
     if others:
         moves = ", ".join(f"{other} by {math.degrees(changes[other]):+.0f}°" for other in (name, *others))
         raise UsageError(f"more than one servo has moved: {moves}", "hold the others still, and turn this joint alone")
@@ -305,15 +305,15 @@ def nudge(robot: Robot, name: str, after_step: Callable[[], None] = lambda: None
             "move the joint away from there by hand",
         )
     farthest = 0.0
-    held = _HELD if profile.protocol == 1 else NUDGE  # the loops of others have no integral
+    held = _MOST_LAG if profile.protocol == 1 else NUDGE  # the loops of others have no integral
     try:
         servo.set_available_torque(TORQUE * servo.max_torque)
         servo.write(profile.names.torque, round(TORQUE * profile.units.full_scale))
         servo.torque_on()
         tick = robot.basic_time_step / 1000
         trajectory = TrajectoryTime()
-        while (passed := trajectory.elapsed) < 2 * _GOES + _STAYS:
-            there, back = passed / _GOES, (passed - _GOES - _STAYS) / _GOES
+        while (passed := trajectory.elapsed) < 2 * _MOTION_TIME + _PAUSE:
+            there, back = passed / _MOTION_TIME, (passed - _MOTION_TIME - _PAUSE) / _MOTION_TIME
             wanted = here + NUDGE * (minimum_jerk.eased(there) - minimum_jerk.eased(back))
             servo.set_position(wanted)
             if robot.step() == -1:

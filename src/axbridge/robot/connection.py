@@ -33,7 +33,7 @@ from axbridge.state import BusEvent
 
 _log = logging.getLogger(__name__)
 _STDERR = 2
-_NEAR = math.radians(1)  # no warning if the servo's own limits are less than this within the rig's
+_LIMIT_TOLERANCE = math.radians(1)  # no warning if the servo's own limits are less than this within the rig's
 
 
 class Connection:
@@ -156,7 +156,7 @@ class Connection:
     def _warn_lost_ports(self, faults: Mapping[str, BusError]) -> None:
         """Warn of each lost port once, with its servos, and report when all ports are back."""
         if self.closed:
-            return  # by another thread, which has seen to the motors
+            return  # by another thread, which has switched the motors off
         lost = {fault.message for fault in faults.values() if isinstance(fault, PortError)}
         for message in sorted(lost - self._lost_ports):
             names = [name for name, fault in faults.items() if fault.message == message]
@@ -354,13 +354,13 @@ class Connection:
             low, high = drive.goal_limits
             own, names = drive.narrow(), drive.protocol.names
             by_rig = {names.low, names.high} & drive.config.registers.keys()
-            if (own[0] > low + _NEAR or own[1] < high - _NEAR) and not by_rig:
+            if (own[0] > low + _LIMIT_TOLERANCE or own[1] < high - _LIMIT_TOLERANCE) and not by_rig:
                 warn(
                     f"servo {drive.config.name!r} goes from {own[0]:.3f} to {own[1]:.3f} rad by its own limits "
                     f"({names.low}, {names.high}), and its rig says {low:.3f} to {high:.3f}: goals are clipped to both"
                 )
         for cycle in self.cycles.values() if self.backend.mode != SIMULATION else ():
-            cycle.remember()
+            cycle.read_identities()
 
     def _restore(self) -> None:
         """Restore changed EEPROM registers; print failures with the commands that repair them."""

@@ -53,7 +53,7 @@ class Joint:
         self.stopped = False  # by `Robot.stop`
         self.limp = False  # the servo has no torque although the program wants it on
         self.withheld = False  # limp until `recover`: the servo is shut down, or was beyond a limit
-        self.dead = False  # the battery is empty
+        self.battery_empty = False  # the battery is empty
         self.active_trajectory: object = None  # goals of the latest `goto`, which has replaced earlier ones
         self.unsent: dict[str, float] = {}  # shared with the robot: times of commands since the last step, s
         self.torque_loss_count = 0  # number of times that the motor was switched off or shut itself down
@@ -106,7 +106,7 @@ class Joint:
         counts = self.drive.capabilities["extended_position"] == "native"
         return counts and abs(self.goals.position - position) > math.pi
 
-    def doubt_turns(self) -> None:
+    def mark_turns_unknown(self) -> None:
         """Mark the position as uncertain by whole turns, unless limits or the simulation define the turn.
 
         A power loss resets a servo's count of turns. Limits less than a turn apart define the turn, and a simulation
@@ -155,7 +155,7 @@ class Joint:
             f"radians? {position:g}° is {math.radians(position):.4g}: give math.radians({position:g})",
         )
 
-    def remember_request(self, commanded: Joint, quantity: str, value: float) -> None:
+    def store_request(self, commanded: Joint, quantity: str, value: float) -> None:
         """Store a request: for the commanded motor as given, for coupled motors times their multiplier."""
         own = commanded is self
         self.factors[quantity] = self.multiplier if own else 1.0
@@ -173,7 +173,7 @@ class Joint:
         if not self.stopped:
             self.connection.feed()
             torque_loss_count = self.torque_loss_count
-            if not self.dead and not self.withheld:
+            if not self.battery_empty and not self.withheld:
                 here = self.drive.power(on=True)
                 changed = self.drive.enter_position() if to_hold else math.nan
                 self.hold(here if math.isnan(changed) else changed)

@@ -101,14 +101,14 @@ class MixedPort(Port):
         self._protocols: dict[int, Protocol] = {servo.protocol.version: servo.protocol for servo in self._line.servos}
         self._protocol = FIRST  # of the latest instruction
         self._echo = b""  # sent bytes whose echo is still expected
-        self._forget()
+        self._reset()
         super().__init__(name, baud)
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         """Reset the state of the latest instruction."""
         self._direct = True  # only real servos reply, so their bytes are passed on unchanged
         self._ping = False
-        self._asked: dict[int, tuple[int, int]] = {}  # address and length, by id
+        self._spans: dict[int, tuple[int, int]] = {}  # address and length, by id
         self._answers: deque[_Answer] = deque()
         self._came: dict[int, tuple[float, bytes, Packet]] = {}  # replies of real servos, with their world time
         self._late = 0.0  # s; delay of the later replies by real servos
@@ -124,7 +124,7 @@ class MixedPort(Port):
             return
         now = time.monotonic()
         with self._turn, self._turn.lock:
-            self._forget()
+            self._reset()
             if real := self._for_real(frame):
                 super()._send(real)  # first: the world may take milliseconds
                 self._echo += real if self.echoes else b""
@@ -142,14 +142,14 @@ class MixedPort(Port):
         for version, packet, size, end in Framing(self._protocols).feed(frame):
             parts.append(frame[done : end - size])
             done, raw, self._protocol = end, frame[end - size : end], self._protocols[version]
-            asked = self._protocol.asked(packet) if packet.intact else []
-            self._asked = {id_: (address, length) for id_, address, length in asked}
+            spans = self._protocol.requests(packet) if packet.intact else []
+            self._spans = {id_: (address, length) for id_, address, length in spans}
             self._ping = packet.id == BROADCAST and packet.code == Instruction.PING
-            virtual = self.virtual & ({packet.id} | self._asked.keys())
+            virtual = self.virtual & ({packet.id} | self._spans.keys())
             self._direct = not virtual and not self._ping
             if not virtual:
                 parts.append(raw)
-            elif len(virtual) < len(self._asked) and packet.code in GROUP_READS:
+            elif len(virtual) < len(self._spans) and packet.code in GROUP_READS:
                 parts.append(self._protocol.without(packet, self.virtual))
         return b"".join([*parts, frame[done:]])
 
@@ -168,7 +168,7 @@ class MixedPort(Port):
             data = super()._receive(min(deadline, time.monotonic() + self.until_next(_STEP)))
             if data:
                 with self._world.at(time.monotonic(), self._turn) as here:
-                    self._hear(data, here)
+                    self._receive_real(data, here)
             elif now >= deadline:  # replies due by the deadline are returned first
                 return b""
 
@@ -209,7 +209,7 @@ class MixedPort(Port):
             out += self._answers.popleft().data
         return out
 
-    def _hear(self, data: bytes, now: float) -> None:
+    def _receive_real(self, data: bytes, now: float) -> None:
         """Take in bytes from the real bus, received at world time `now`, s."""
         if self._echo:
             back = min(len(data), len(self._echo))
@@ -222,7 +222,7 @@ class MixedPort(Port):
         for packet, end, size in zip(decoder.feed(self._raw), decoder.ends, decoder.sizes, strict=True):
             raw = self._raw[end - size : end]
             self._measured(packet)
-            for block in self._blocks(packet, [id_ for id_ in self._asked if id_ not in self.virtual]):
+            for block in self._blocks(packet, [id_ for id_ in self._spans if id_ not in self.virtual]):
                 self._measured(Packet(*block))
             if packet.id in {answer.stands_for for answer in self._answers}:
                 self._came[packet.id] = now, raw, packet
@@ -241,28 +241,28 @@ class MixedPort(Port):
         packets = [packet for packet in self._protocol.decoder().feed(data) if packet.intact]
         if len(packets) != 1:
             return None
-        shared = packets[0].id == BROADCAST and packets[0].status and not self._asked.keys().isdisjoint(self._real)
+        shared = packets[0].id == BROADCAST and packets[0].status and not self._spans.keys().isdisjoint(self._real)
         return packets[0].id if shared or packets[0].id in self._real else None
 
     def _blocks(self, packet: Packet, ids: Iterable[int]) -> list[v2.Block]:
         """Return the blocks of these servos in the shared reply to a fast read; empty for another packet."""
         if packet.id != BROADCAST or not packet.status:
             return []
-        return v2.fast_blocks(packet, [self._asked[id_][1] for id_ in ids])
+        return v2.fast_blocks(packet, [self._spans[id_][1] for id_ in ids])
 
     def _merged(self, data: bytes, packet: Packet) -> bytes:
         """Return the shared reply to a fast read with the real servos' blocks; empty if one of these is missing."""
-        real = [id_ for id_ in self._asked if id_ not in self.virtual]
+        real = [id_ for id_ in self._spans if id_ not in self.virtual]
         received = {block.id: block for block in self._blocks(packet, real)}
         (whole,) = self._protocol.decoder().feed(data)
-        blocks = [received.get(block.id, block) for block in self._blocks(whole, self._asked)]
+        blocks = [received.get(block.id, block) for block in self._blocks(whole, self._spans)]
         return v2.encode_fast_status(blocks) if len(received) == len(real) else b""
 
     def _measured(self, packet: Packet) -> None:
         """Move the double of a real servo to the reported position, if it differed by more than `BY_HAND`."""
-        if packet.id not in self._servos or packet.id not in self._asked or not packet.intact or not self._line.plugged:
+        if packet.id not in self._servos or packet.id not in self._spans or not packet.intact or not self._line.plugged:
             return
-        double, (address, length) = self._servos[packet.id], self._asked[packet.id]
+        double, (address, length) = self._servos[packet.id], self._spans[packet.id]
         position, firmware = double.profile.register("present_position"), double.firmware
         places = {double.target(address + place): place for place in range(length)}
         span = range(position.address, position.end)
@@ -278,7 +278,7 @@ class MixedPort(Port):
 
     def setupPort(self, cflag_baud: int) -> bool:  # noqa: N802 - dynamixel-sdk's name
         """See `Port.setupPort`."""
-        self._forget()
+        self._reset()
         self._echo = b""
         self._line.baud = cflag_baud
         return super().setupPort(cflag_baud)
@@ -319,22 +319,22 @@ def chosen(rig: Rig, patterns: Iterable[str]) -> tuple[ServoConfig, ...]:
         UnknownServo: a pattern matches no servo.
         UsageError: the patterns match all servos of a bus.
     """
-    selected: set[str] = set()
+    servos, selected = rig.dynamixels, set[str]()
     for pattern in patterns:
         ids = re.fullmatch(r"(\d+)(?:-(\d+))?", pattern)
         span = range(int(ids[1]), int(ids[2] or ids[1]) + 1) if ids else ()
-        meant = {one.name for one in rig.dynamixels if fnmatchcase(one.name, pattern) or one.id in span}
-        if not meant:
-            there = ", ".join(f"{one.name} ({one.id})" for one in rig.dynamixels)
+        matching = {servo.name for servo in servos if fnmatchcase(servo.name, pattern) or servo.id in span}
+        if not matching:
+            names = ", ".join(f"{servo.name} ({servo.id})" for servo in servos)
             raise UnknownServo(
-                pattern, f"rig {rig.name} has no servo {pattern!r} that could be virtual", f"it has: {there}"
+                pattern, f"rig {rig.name} has no servo {pattern!r} that could be virtual", f"it has: {names}"
             )
-        selected |= meant
+        selected |= matching
     for bus in rig.buses:
-        here = {one.name for one in rig.dynamixels if one.bus == bus.name}
-        if here and here <= selected:
+        members = {servo.name for servo in servos if servo.bus == bus.name}
+        if members and members <= selected:
             raise UsageError(f"all servos of bus {bus.name!r} are virtual", 'open it with backend="sim", or serve it')
-    return tuple(one for one in rig.dynamixels if one.name in selected)
+    return tuple(servo for servo in servos if servo.name in selected)
 
 
 def open_mixed(rig: Rig, port: str | None, virtual: Iterable[str], *, seed: int = 0) -> Backend:
@@ -343,7 +343,7 @@ def open_mixed(rig: Rig, port: str | None, virtual: Iterable[str], *, seed: int 
     Raises:
         UnknownServo, UsageError: as `chosen`.
         RigError: the rig cannot be simulated.
-        BusError: a port cannot be opened, or a real servo has the id of a virtual one.
+        BusError: a port cannot be opened, or a real servo has the id of a virtual servo.
     """
     servos = chosen(rig, virtual)
     if not servos:
@@ -360,10 +360,10 @@ def open_mixed(rig: Rig, port: str | None, virtual: Iterable[str], *, seed: int 
         shadow = _World(world)
 
         def line(name: str, **line: Any) -> SerialBus:
-            here = {one.id: one.name for one in servos if one.bus == name and one.id is not None}
-            return MixedBus(shadow, name, here, **line)
+            doubles = {servo.id: servo.name for servo in servos if servo.bus == name and servo.id is not None}
+            return MixedBus(shadow, name, doubles, **line)
 
         real = open_real(rig, port, line)
         opened.pop_all()
     closing = partial(call_all, [world.close, real.close])
-    return replace(real, close=closing, world=world, virtual=tuple(one.name for one in servos))
+    return replace(real, close=closing, world=world, virtual=tuple(servo.name for servo in servos))

@@ -70,8 +70,8 @@ def _feet_in_each_other(rig: Rig, positions: Mapping[str, float]) -> dict[str, s
         return {}
     places = posed(tree, here)
 
-    def reaches_into(one: Sole, other: Sole) -> bool:
-        points = np.vstack((one.corners, one.middle)) @ places.turn[one.link, 0].T + places.place[one.link, 0]
+    def reaches_into(foot: Sole, other: Sole) -> bool:
+        points = np.vstack((foot.corners, foot.middle)) @ places.turn[foot.link, 0].T + places.place[foot.link, 0]
         x, y, z = ((points - places.place[other.link, 0]) @ places.turn[other.link, 0] - other.low).T
         length, width, _ = other.high - other.low
         across = np.minimum(np.minimum(x, length - x), np.minimum(y, width - y))

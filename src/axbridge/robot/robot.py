@@ -42,7 +42,7 @@ from axbridge.virtual.world import World
 
 _log = logging.getLogger(__name__)
 _SOFT_START = 0.5  # s in which torque rises after a change of backend
-_INSIST = 0.25  # s between attempts to switch off servos that have not confirmed it
+_STOP_INTERVAL = 0.25  # s between attempts to switch off servos that have not confirmed it
 _FIRST_REPLY, _RETRY_INTERVAL = 2.0, 0.02  # s; longest wait for a servo's first reply, and time between attempts
 _SECONDS, _LONGEST_STEP = 0.2, 86_400_000.0  # ms; a shorter period is taken for seconds; a day
 _NESTED = 2  # steps inside the observers of others: a signal handler may step
@@ -50,7 +50,7 @@ _LATE = 0.1  # of a step: a twin does not compare a step that is later
 _ARRIVED = {"rotational": math.radians(2), "linear": 0.002}  # rad, m; a joint nearer to its goal has arrived
 _LONGEST_GOTO = 86_400.0  # s: a day
 _SETTLING = 0.5  # s that a joint may lag behind its goal at the end of a path
-_WAITED = 0.3  # s; a program that runs so long after a command without a step has forgotten the step
+_WAITED = 0.3  # s; a program that runs longer after a command without a step lacks a call of `step`
 _STALE = 0.1  # s; a trajectory starts from samples that are not older
 FOLLOWS = 0.2  # rad or m; a path starts at the target of a joint this near to its target, else at its position
 
@@ -110,7 +110,7 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         self._connection.open(self._goal_limits, self._trip)
         self._read_all(backend)
         for joint in self._joints.values():
-            joint.doubt_turns()
+            joint.mark_turns_unknown()
 
     def _read_all(self, backend: Backend) -> None:
         """Read every servo; read again after a lost reply, because a path starts from the measured position."""
@@ -204,7 +204,7 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         if self._battery == 0.0 and world is not None and not self._sampling.frozen:
             self._sampling.freeze()
             for joint in self._joints.values():
-                joint.dead = True
+                joint.battery_empty = True
                 if joint.setpoints.enabled:
                     joint.drive.power(on=False)
 
@@ -244,7 +244,7 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         self._unsent.clear()
         self._connection.feed()
         if self._unconfirmed_off != {} and (now := self._connection.backend.clock.now()) >= self._insist_at:
-            self._insist_at = now + _INSIST
+            self._insist_at = now + _STOP_INTERVAL
             self._unconfirmed_off = self._connection.limp()
         goals: dict[str, Goal] = {}
         refused: dict[str, BusError] = {}
@@ -619,7 +619,7 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
             self._start = began - self.time
             faults = self._receive()
             for joint in self._joints.values():  # before the observers: a live page commands in its own
-                joint.doubt_turns()
+                joint.mark_turns_unknown()
             self._finish(0.0, began, began, faults, {})
 
     def _goal_limits(self, name: str) -> tuple[float, float]:

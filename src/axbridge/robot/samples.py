@@ -137,11 +137,11 @@ class Samples(StepTable):
 
     def _modelled(self, figure: Callable[[SteadyServo, Any, Any, Any, Any], Any]) -> FloatArray:
         """Return a quantity of the motor models from temperature, duty, supply and speed; 0 if the motor is off."""
-        asked = [
+        columns = [
             self.column(quantity)[self._scales.rows] for quantity in ("temperature", "load", "voltage", "velocity")
         ]
         with np.errstate(all="ignore"):
-            return np.where(self._powered, figure(self._scales.steady, *asked), 0.0)
+            return np.where(self._powered, figure(self._scales.steady, *columns), 0.0)
 
 
 class Sampling:
@@ -199,24 +199,24 @@ class Sampling:
             }
         self.measure(start, unread=True)
         self._publish()
-        blind: dict[int, tuple[float, float]] = {}
+        estimates: dict[int, tuple[float, float]] = {}
         for row, (joint, drive) in enumerate(zip(self._on_bus, self._scales.on_bus, strict=True)):
             if not drive.is_wheel:
                 joint.turned = math.nan
             elif fresh[row]:
                 joint.turned = drive.turned(joint.sample)
-                if (estimate := drive.blind) is not None:
-                    blind[row] = estimate if joint.torque_enabled else (0.0, 0.0)
-        if blind:
-            self._estimate(blind)
+                if (estimate := drive.dead_zone_estimate) is not None:
+                    estimates[row] = estimate if joint.torque_enabled else (0.0, 0.0)
+        if estimates:
+            self._estimate(estimates)
 
-    def _estimate(self, blind: Mapping[int, tuple[float, float]]) -> None:
+    def _estimate(self, estimates: Mapping[int, tuple[float, float]]) -> None:
         """Replace speed, rad/s, and duty of wheels in the dead zone by the model's, by row."""
-        scales, rows = self._scales, list(blind)
-        estimates = np.array(list(blind.values())).T * scales.direction[rows]
+        scales, rows = self._scales, list(estimates)
+        by_model = np.array(list(estimates.values())).T * scales.direction[rows]
         known = {name: self._raw[name].copy() for name in RawState._fields}
-        known["speed"][rows] = np.round(estimates[0] / scales.speed[rows])
-        known["load"][rows] = np.round(estimates[1] * scales.full_scale[rows])
+        known["speed"][rows] = np.round(by_model[0] / scales.speed[rows])
+        known["load"][rows] = np.round(by_model[1] * scales.full_scale[rows])
         self._raw = Rows(known)
         self._publish()
 

@@ -28,7 +28,7 @@ _START = 5.0  # s until the first line of a board that opening its port has rese
 _START_OUTPUT = b"#o0\r#ox\r#o1\r"  # stop; angles, accelerations and rates as text; start
 _REOPEN_INTERVAL = 0.5  # s between attempts to open a lost port
 _WAIT = 0.1  # s; read time-out, so that the thread soon sees `close`
-_LONGEST = 200  # bytes of a line; longer input is no line
+_MOST_BYTES = 200  # bytes of a line; longer input is no line
 
 
 @dataclass(frozen=True)
@@ -241,7 +241,7 @@ class SerialImu:
                 line, rest = None, b""
                 self._ending.wait(_REOPEN_INTERVAL)
                 continue
-            rest = rest[-_LONGEST:]
+            rest = rest[-_MOST_BYTES:]
             for text in whole:
                 if sample := parsed(text, self._clock.now()):
                     self._latest = sample

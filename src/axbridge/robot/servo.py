@@ -81,7 +81,7 @@ class Servo(CommandedByMethods):
             joint.setpoints.holding = False
             if self._torque_loss_counts is None:  # a waypoint of a command over time does not confirm the turn
                 joint.turns_unknown_at = math.nan
-            joint.remember_request(self._joint, "position", position)
+            joint.store_request(self._joint, "position", position)
 
     def set_velocity(self, velocity: float) -> None:
         """Limit the speed of the approach, or set the speed of velocity control (then signed); 0 holds still.
@@ -96,7 +96,7 @@ class Servo(CommandedByMethods):
             "velocity", lambda j: checks.velocity(velocity * j.multiplier, j.limits.velocity, endless=signed)
         ):
             joint.setpoints.velocity = speed
-            joint.remember_request(self._joint, "velocity", velocity)
+            joint.store_request(self._joint, "velocity", velocity)
 
     def set_acceleration(self, acceleration: float) -> None:
         """Limit the acceleration, rad/s²; -1 = unlimited. NaN and other negative values are refused.

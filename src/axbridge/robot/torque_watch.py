@@ -18,12 +18,12 @@ from axbridge.robot.drives.shaft_speed import speed_under
 from axbridge.robot.joint import Joint
 from axbridge.state import BusEvent, Cause
 
-_GONE = 1.0  # s for which `causes` reports a loss of power
+_REPORT_TIME = 1.0  # s for which `causes` reports a loss of power
 _OTHER_PROGRAM = "something else than this program has switched it off"
 HARD = 0.6  # load; a servo that must press for long, as a gripper, needs a torque limit below it
-_STANDS = 0.1  # of the free speed at this duty
+_STANDING_SHARE = 0.1  # of the free speed at this duty
 LASTS = 0.2  # s; the first 0.05 s of a start look the same
-_EASED = 0.9  # of a blocked joint's reduced torque: below this load it is free again
+_FREE_SHARE = 0.9  # of a blocked joint's reduced torque: below this load it is free again
 
 
 class TorqueWatch:
@@ -44,12 +44,12 @@ class TorqueWatch:
         restarted = connection.take_restarted()
         if self._all_had_torque and not (connection.events or connection.torqueless or restarted):
             return
-        wanted = {name for name, joint in joints.items() if joint.setpoints.enabled and not joint.dead}
+        wanted = {name for name, joint in joints.items() if joint.setpoints.enabled and not joint.battery_empty}
         lost_power = {event.name for event in connection.events if event.kind == "without power"}
         # each servo is written to in turn: in the rig's order, because that of a set differs from program to program
         back = [name for name in joints if name in lost_power & wanted]
         for name in back:
-            joints[name].doubt_turns()
+            joints[name].mark_turns_unknown()
             if joints[name].has_goal_turns_away(joints[name].sample("position")):
                 connection.cycles[joints[name].config.bus].withhold(name)
                 self._why[name] = "it was without power, and may have forgotten its turns"
@@ -103,7 +103,7 @@ class TorqueWatch:
                 if not math.isnan(errors) and (alarms := protocol.alarms(int(errors) & protocol.shuts_down)):
                     by_servo.setdefault(name, []).extend(cast("list[Cause]", alarms.words))
         for name, seen in self._unpowered_at.items():
-            if time - seen <= _GONE:
+            if time - seen <= _REPORT_TIME:
                 by_servo.setdefault(name, []).append("without power")
         return by_servo
 
@@ -117,7 +117,7 @@ def _reason(event: BusEvent) -> str:
 
 def standing_speed(drive: BusDrive) -> float:
     """Return the speed, rad/s, below which a servo with a load above `HARD` counts as standing."""
-    return _STANDS * speed_under(drive.steady, HARD, drive.profile.electrics.nominal_voltage, 0.0)
+    return _STANDING_SHARE * speed_under(drive.steady, HARD, drive.profile.electrics.nominal_voltage, 0.0)
 
 
 @dataclass
@@ -131,7 +131,7 @@ class _Watched:
     def blocked(self, load: float) -> bool:
         """Return whether the load of this sample is that of a blocked joint."""
         if self.side:
-            return load * self.side > 0.0 and abs(load) >= _EASED * self.share
+            return load * self.side > 0.0 and abs(load) >= _FREE_SHARE * self.share
         return abs(load) >= HARD and abs(self.joint.sample("velocity")) < self.still
 
 

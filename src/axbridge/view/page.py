@@ -52,7 +52,7 @@ _FLICKER, _SMALL = 1.2, 5e-4  # noise of a standing joint: counts; rad or m for 
 _PAST = 30.0  # s of frames that a new page gets
 _UNHURRIED = 0.02  # s that "all off" waits for a step, before it switches the motors off itself
 _SIMULATED = 1.0  # s, likewise for simulated motors, which do not move without steps
-_GONE = 2.0  # s without a page until the last one counts as closed; a reload takes less
+_CLOSE_DELAY = 2.0  # s without a page until the last one counts as closed; a reload takes less
 _RISE = 1.5  # s in which a simulated robot is put on its feet
 _OFF = "all motors are off"
 _GENTLE = 0.3  # share of the highest speed at first, when only the page moves the servos
@@ -168,7 +168,7 @@ class LivePage:
         self._late = self._steps = 0  # number of late steps, and of all
         self._counted = 0, monotonic()
         self.rate = self.wanted = 0.0  # steps a second; requested ones if steps are late, else 0
-        self._asked = self._delayed = 0.0  # ms since the latest `_poll_line`: requested step time, and delays
+        self._requested = self._delayed = 0.0  # ms since the latest `_poll_line`: requested step time, and delays
         self.line: list[tuple[str, str]] = []  # facts about it, with names
         self._line_due = self._due = 0.0
         self._fresh = threading.Event()
@@ -226,7 +226,7 @@ class LivePage:
         self.requests.serve()
         self._steps += 1
         self._late += report.late > 0
-        self._asked += report.requested
+        self._requested += report.requested
         self._delayed += report.late
         for event in report.events:
             self._note(event)
@@ -285,8 +285,8 @@ class LivePage:
         steps, since = self._counted
         self._counted = self._steps, now
         self.rate = (self._steps - steps) / (now - since) if now > since else 0.0
-        self.wanted = 1000 * (self._steps - steps) / self._asked if self._asked and self._delayed else 0.0
-        self._asked = self._delayed = 0.0
+        self.wanted = 1000 * (self._steps - steps) / self._requested if self._requested and self._delayed else 0.0
+        self._requested = self._delayed = 0.0
         names = {(servo.bus, servo.id): servo.name for servo in self.robot.rig.servos}
         statistics = self.robot.bus_statistics
         cycle = max((facts["cycle"]["p50"] for facts in statistics.values()), default=0.0)
@@ -462,8 +462,8 @@ class LivePage:
             self.actions.limit_speed(self.actions.share)  # moves have speeds of their own
 
     def _put_on_feet(self) -> None:
-        robot, servos, begun = self.robot, self.robot.driven(), self.robot.time
-        while (share := (robot.time - begun) / _RISE) < 1:
+        robot, servos, start = self.robot, self.robot.driven(), self.robot.time
+        while (share := (robot.time - start) / _RISE) < 1:
             for servo in servos.values():
                 servo.set_position(servo.config.position)
             hold_up(robot.simulation, share)
@@ -488,7 +488,7 @@ class LivePage:
                     sent, shown, drawn = now, numbers, frame(picture.time, numbers)
                     self._frames.append(drawn)
                     self.server.publish("frame", drawn)
-            if now - words >= _WORDS and (message := _news(self)) != latest:
+            if now - words >= _WORDS and (message := _texts(self)) != latest:
                 words, latest = now, message
                 self.server.publish("words", message)
 
@@ -497,7 +497,7 @@ class LivePage:
             self._had_clients, self._empty_since = True, None
         elif self._had_clients:
             self._empty_since = self._empty_since or now
-            if now - self._empty_since > _GONE:
+            if now - self._empty_since > _CLOSE_DELAY:
                 self._had_clients, self._empty_since = False, None
                 if self.robot.rig.view.on_close == "limp":
                     self.all_off("the last page was closed: all motors are off")
@@ -528,7 +528,7 @@ class LivePage:
         self.close()
 
 
-def _news(page: LivePage) -> str:
+def _texts(page: LivePage) -> str:
     """Return all texts of the page as JSON, for `web/page.js`."""
     robot, picture, now = page.robot, page.picture, monotonic()
     level, trouble = _trouble(page, now)

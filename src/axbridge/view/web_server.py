@@ -41,7 +41,7 @@ button {{ font: 600 1.6em sans-serif; width: 100%; padding: 1em; color: white; b
 """
 
 
-class Door:
+class AccessControl:
     """Access control of a server that listens on this host."""
 
     def __init__(self, host: str) -> None:
@@ -78,13 +78,13 @@ class WebServer:
 
     def __init__(self, port: int | None, host: str, title: str, robot: Any = None) -> None:
         require("the page", "websockets")
-        self.page, self._title, self._robot, self._door = "", title, robot, Door(host)
-        self._news: dict[str, tuple[int, str | bytes]] = {}
+        self.page, self._title, self._robot, self._access = "", title, robot, AccessControl(host)
+        self._latest: dict[str, tuple[int, str | bytes]] = {}
         self.past: Callable[[], list[bytes]] = list  # returns the frames that a new client gets first
         self._pages: dict[object, asyncio.Event] = {}
         self._loop, self._server = asyncio.new_event_loop(), None
         self._requests = ThreadPoolExecutor(1)  # handles requests in order, without delaying a stop
-        self._loop.set_exception_handler(lambda _, context: self._nonsense(context.get("exception")))
+        self._loop.set_exception_handler(lambda _, context: self._report_invalid(context.get("exception")))
         self._thread = threading.Thread(target=self._run, name="axbridge web", daemon=True)
         self._thread.start()
         wanted = [port] if port is not None else [*range(_FIRST_PORT, _FIRST_PORT + _PORTS), 0]
@@ -100,7 +100,7 @@ class WebServer:
             raise UsageError(f"port {port} of {host} is taken, or none of yours", hint)
         bound_port = next(iter(self._server.sockets)).getsockname()[1]
         name = "[::1]" if host == "::1" else host
-        self.url = f"http://{name}:{bound_port}/" + (f"?token={self._door.token}" if self._door.token else "")
+        self.url = f"http://{name}:{bound_port}/" + (f"?token={self._access.token}" if self._access.token else "")
 
     @property
     def watched(self) -> int:
@@ -109,7 +109,7 @@ class WebServer:
 
     def publish(self, topic: str, what: str | bytes) -> None:
         """Send every page the latest message of a topic; from any thread."""
-        self._news[topic] = self._news.get(topic, (0, ""))[0] + 1, what
+        self._latest[topic] = self._latest.get(topic, (0, ""))[0] + 1, what
         with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._wake)
 
@@ -143,7 +143,7 @@ class WebServer:
         from websockets.asyncio.server import serve
 
         def log_filter(record: logging.LogRecord) -> bool:
-            self._nonsense(record.exc_info[1] if record.exc_info else None)
+            self._report_invalid(record.exc_info[1] if record.exc_info else None)
             return False
 
         logger = logging.Logger(__name__, logging.ERROR)  # noqa: LOG001 - each server counts for itself
@@ -152,7 +152,7 @@ class WebServer:
             self._talk, host, port, process_request=self._answer, logger=logger, compression=None, max_size=_LARGEST
         )
 
-    def _nonsense(self, error: BaseException | None) -> None:
+    def _report_invalid(self, error: BaseException | None) -> None:
         """Show an error caused by an invalid message on the page, and only debug-log it."""
         _log.debug("the page received an invalid message", exc_info=error)
         closed = getattr(error, "sent", 0)  # None, or 1011 after a ping time-out: the browser has just disconnected
@@ -179,7 +179,7 @@ class WebServer:
                 try:
                     await self._loop.run_in_executor(self._requests, self._receive, message)
                 except Exception as error:  # noqa: BLE001 - no message may end the page
-                    self._nonsense(error)
+                    self._report_invalid(error)
         finally:
             self._pages.pop(connection, None)
             sending.cancel()
@@ -194,8 +194,8 @@ class WebServer:
                 await connection.send(frame)
             while True:
                 fresh.clear()
-                for topic in list(self._news):
-                    number, what = self._news[topic]
+                for topic in list(self._latest):
+                    number, what = self._latest[topic]
                     if sent.get(topic) != number:
                         sent[topic] = number
                         await connection.send(what)
@@ -205,7 +205,7 @@ class WebServer:
         """Return the response to a request; None accepts a websocket."""
         headers, path = request.headers, urlsplit(request.path).path
         try:
-            refusal = self._door.refuses(
+            refusal = self._access.refuses(
                 request.path, headers.get("Host", ""), headers.get("Origin"), "; ".join(headers.get_all("Cookie"))
             )
         except (ValueError, CookieError):  # as a host without its bracket, or a port that is no number

@@ -50,7 +50,7 @@ class AxFirmware(Firmware):
         self._last_position, self._moving_until = -1, 0.0
         super().begin(time)
 
-    def forget_turns(self, time: float) -> None:
+    def reset_turns(self, time: float) -> None:
         turn = self.units.counts + 1
         count = round(self.zero + self.state_at(time)[_READING] / self.units.position)
         self._lost_turns = count // turn * turn

@@ -165,7 +165,7 @@ FAULTS: Mapping[str, FaultKind] = {
     ),
     "dead": FaultKind(
         "dead:3@4s", "servo 3 has no power: no replies and no torque until `none`, then it starts with its RAM reset",
-        _each(VirtualServo.die), _each(VirtualServo.revive), of_servo=True,
+        _each(VirtualServo.cut_power), _each(VirtualServo.restore_power), of_servo=True,
     ),
     "overload": FaultKind(
         "overload:3@4s",
@@ -173,12 +173,12 @@ FAULTS: Mapping[str, FaultKind] = {
         _each(VirtualServo.overload), _nothing, of_servo=True,
     ),
     "overheat": FaultKind(
-        "overheat:3:10s", "servo 3 reads 10 °C above its limit", _each(VirtualServo.overheat), _each(VirtualServo.cool),
-        of_servo=True, lasts=True,
+        "overheat:3:10s", "servo 3 reads 10 °C above its limit",
+        _each(VirtualServo.overheat), _each(VirtualServo.end_overheat), of_servo=True, lasts=True,
     ),
     "stuck": FaultKind(
-        "stuck:3:1s", "servo 3's position reading is frozen", _each(VirtualServo.stick), _each(VirtualServo.unstick),
-        of_servo=True, lasts=True,
+        "stuck:3:1s", "servo 3's position reading is frozen",
+        _each(VirtualServo.freeze_position), _each(VirtualServo.release_position), of_servo=True, lasts=True,
     ),
     "collision": FaultKind(
         "collision:3", "a second servo with id 3 is on the bus", _add_copy, _remove_copies, of_servo=True

@@ -117,7 +117,7 @@ class FeetechFirmware(Firmware):
         self.table.data[: len(self._stored_eeprom)] = self._stored_eeprom  # writes made while Lock was 1 are lost
         super().begin(time)
 
-    def forget_turns(self, time: float) -> None:
+    def reset_turns(self, time: float) -> None:
         self._lost_turns = self._turns_at(self.state_at(time)[State.READING])
         self.copy_present(time)
 

@@ -123,9 +123,9 @@ class Firmware(ABC):
         """
         self.powered_at = time
         self.configure()
-        self.forget_turns(time)
+        self.reset_turns(time)
 
-    def forget_turns(self, time: float) -> None:
+    def reset_turns(self, time: float) -> None:
         """Reduce the position to one turn, and set the goal to it."""
         self.copy_present(time)  # the base class counts no turns
 

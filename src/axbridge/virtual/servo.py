@@ -161,7 +161,7 @@ class VirtualServo:
         Effects of the packet come after its status packet, which has the old id, level and delay.
         """
         broadcast, own = packet.id == BROADCAST, packet.id == self.id
-        if not self.listens or packet.status or not (broadcast or packet.id in self.ids):
+        if not self.is_receiving or packet.status or not (broadcast or packet.id in self.ids):
             return None
         code, params, level = packet.code, packet.params, self._answering
         if not packet.intact:
@@ -200,7 +200,7 @@ class VirtualServo:
 
         `state` is as in `peek`.
         """
-        if not self.listens or not self._answering or Instruction.FAST_SYNC_READ not in self._known:
+        if not self.is_receiving or not self._answering or Instruction.FAST_SYNC_READ not in self._known:
             return None
         error, data = self._data(address, length, time, state) or (0, b"")
         return v2.Block(self.id, error | self._state_bits, data.ljust(length, b"\0")), self._delay(Instruction.READ)
@@ -234,7 +234,7 @@ class VirtualServo:
         return self._delays.get(code, self._delays[Instruction.WRITE]) + self._return_delay
 
     @property
-    def listens(self) -> bool:
+    def is_receiving(self) -> bool:
         """Whether it receives packets: powered, and Protocol Type is not 1.0; radio protocols count as 2.0."""
         return self.firmware.powered and self.table.get("protocol_type") != 1
 
@@ -355,7 +355,7 @@ class VirtualServo:
         self.firmware.refresh(time)
         if self.table["moving"]:
             return self.protocol.refusals.now
-        self.firmware.forget_turns(time)
+        self.firmware.reset_turns(time)
         self.push(time)
         return 0
 
@@ -472,8 +472,8 @@ class VirtualServo:
 
     # -- faults ------------------------------------------------------------------------------------------------------
 
-    def die(self, time: float) -> None:
-        """Lose power until `revive`, at any supply voltage: no replies, no torque."""
+    def cut_power(self, time: float) -> None:
+        """Lose power until `restore_power`, at any supply voltage: no replies, no torque."""
         self.dead = True
         self.power_off(time)
 
@@ -487,7 +487,7 @@ class VirtualServo:
         self.id = self.table["id"]
         self.changed()
 
-    def revive(self, time: float) -> None:  # noqa: ARG002
+    def restore_power(self, time: float) -> None:  # noqa: ARG002
         """End the fault: `monitor` starts the servo if the supply voltage is high enough."""
         self.dead = False
 
@@ -496,17 +496,17 @@ class VirtualServo:
         self.firmware.hot = self.table["temperature_limit"] + _HOTTER
         self._update_limits()
 
-    def cool(self, time: float) -> None:  # noqa: ARG002
+    def end_overheat(self, time: float) -> None:  # noqa: ARG002
         """Let the temperature reading follow the motor again."""
         self.firmware.hot = None
         self._update_limits()
 
-    def stick(self, time: float) -> None:
+    def freeze_position(self, time: float) -> None:
         """Freeze the position reading, for the host and for the servo's control loop."""
         self.firmware.stuck = self.firmware.counts(self.motors.state[self.row].tolist())[Count.POSITION]
         self.push(time)
 
-    def unstick(self, time: float) -> None:
+    def release_position(self, time: float) -> None:
         """Let the position reading follow the shaft again."""
         self.firmware.stuck = None
         self.push(time)

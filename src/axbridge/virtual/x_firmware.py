@@ -149,7 +149,7 @@ class XFirmware(Firmware):
         for name in _RESET_BY_MODE:
             if name in table:
                 table.start(name)
-        self.forget_turns(written.time)
+        self.reset_turns(written.time)
 
     def _switch(self, _: str, written: Written) -> None:
         if self.switches_on(written):
@@ -160,7 +160,7 @@ class XFirmware(Firmware):
         self._fed_at = written.time
         goal = written.values.get("goal_position")
         if self.mode is OperatingMode.POSITION:
-            self.forget_turns(written.time)
+            self.reset_turns(written.time)
         self.copy_present(written.time)
         if goal is not None:
             self.table["goal_position"] = goal
@@ -214,7 +214,7 @@ class XFirmware(Firmware):
         """1, or -1 if Drive Mode has reversed the direction since the servo was built in."""
         return self._mounted * self._side
 
-    def forget_turns(self, time: float) -> None:
+    def reset_turns(self, time: float) -> None:
         """Reduce the position to one turn, and set the goal to it."""
         state = self.state_at(time)
         count = round(self._encoder_zero + self._mounted * state[State.READING] / self.units.position)

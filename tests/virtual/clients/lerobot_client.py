@@ -19,7 +19,7 @@ MODELS = {
 }  # fmt: skip
 
 # The bus alone
-bus = DynamixelMotorsBus(port, {name: Motor(*one, MotorNormMode.DEGREES) for name, one in MODELS.items()})
+bus = DynamixelMotorsBus(port, {name: Motor(*model, MotorNormMode.DEGREES) for name, model in MODELS.items()})
 bus.connect()
 assert bus.broadcast_ping() == {1: 1060, 2: 1060, 3: 1200, 4: 1200, 5: 1200, 6: 1200}
 assert set(bus.sync_read("Present_Position", normalize=False)) == set(MODELS)
@@ -30,7 +30,7 @@ follower = KochFollower(KochFollowerConfig(port=port, id="follower", calibration
 follower.connect()
 assert follower.is_connected
 assert follower.is_calibrated
-ranges = {name: (one.range_min, one.range_max) for name, one in follower.calibration.items()}
+ranges = {name: (joint.range_min, joint.range_max) for name, joint in follower.calibration.items()}
 for name in ("shoulder_lift", "elbow_flex", "wrist_flex", "gripper"):
     low, high = ranges[name]
     assert 1000 < high - low < 2600, (name, ranges[name])  # nearly from end to end

@@ -31,7 +31,7 @@ for fast in (False, True):
     time.sleep(1.5)
     there = controller.sync_read_present_position(IDS)
     assert all(abs(a - b) < 0.1 for a, b in zip(there, goals, strict=True)), (fast, there)
-    goals = [-one for one in goals[:2]] + goals[2:]
+    goals = [-goal for goal in goals[:2]] + goals[2:]
 # FF FF FD within data is stuffed on the line, in both directions: Homing Offset -131073
 controller.sync_write_torque_enable(IDS, [False] * 4)
 for offset in ([0xFF, 0xFF, 0xFD, 0xFF], [0, 0, 0, 0]):

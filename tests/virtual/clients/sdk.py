@@ -15,12 +15,12 @@ def good(answer):
     return values[0] if values else None
 
 
-found = {}
+results = {}
 for id_ in range(1, 21):
     model, result, _ = packets.ping(port, id_)
     if result == 0:
-        found[id_] = model
-assert found == dict.fromkeys(range(1, 19), 12), found
+        results[id_] = model
+assert results == dict.fromkeys(range(1, 19), 12), results
 
 table = good(packets.readTxRx(port, 1, 0, 50))
 assert len(table) == 50

@@ -13,9 +13,9 @@ port, packets = opened(sys.argv[1]), PacketHandler(2.0)
 
 # Scan
 assert [done(packets.ping, port, id_) for id_ in IDS] == [1060, 1060, 1200, 1200, 1200, 1200]
-found, result = packets.broadcastPing(port)
+servos, result = packets.broadcastPing(port)
 assert result == COMM_SUCCESS
-assert found == {1: [1060, 46], 2: [1060, 46], **{id_: [1200, 52] for id_ in (3, 4, 5, 6)}}
+assert servos == {1: [1060, 46], 2: [1060, 46], **{id_: [1200, 52] for id_ in (3, 4, 5, 6)}}
 
 # One, two and four bytes
 for id_ in IDS:
@@ -44,7 +44,7 @@ while True:  # until they stand still
     slow = [read.getData(id_, POSITION, 4) for id_ in IDS]
     done(read.fastSyncRead)
     fast = [read.getData(id_, POSITION, 4) for id_ in IDS]
-    if abs(slow[4] - 2298) < 40 and all(abs(one - other) < 100 for one, other in zip(slow, fast, strict=True)):
+    if abs(slow[4] - 2298) < 40 and all(abs(a - b) < 100 for a, b in zip(slow, fast, strict=True)):
         break
     assert time.monotonic() < end, (slow, fast)
 

@@ -57,7 +57,7 @@ class _Second(Protocol):
     full_torque = 885
     goal = int(XAddress.PROFILE_VELOCITY)
     position_size = 4
-    goal_wakes = False
+    goal_enables_torque = False
     identity = 0, XAddress.PROTOCOL_TYPE + 1
     usual = with_limit = with_torque = _X_PRESENT
     sample = (  # the load is Present PWM
@@ -171,7 +171,7 @@ class _Sts(Protocol):
     torque_limit = _LIMIT
     full_torque = 1000
     goal = int(FeetechAddress.GOAL_POSITION)
-    goal_wakes = False  # not known, so torque is switched on separately
+    goal_enables_torque = False  # not known, so torque is switched on separately
     identity = 0, _TORQUE
     usual = _PRESENT, _END - _PRESENT
     with_limit = _LIMIT, _END - _LIMIT

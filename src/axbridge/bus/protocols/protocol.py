@@ -73,7 +73,7 @@ class Protocol:
     full_torque = 1023  # counts of `torque_limit`
     goal = int(Address.GOAL_POSITION)  # first address of the goal and speed limit of `goal_bytes`
     position_size = 2  # bytes
-    goal_wakes = True  # whether a goal switches the torque on
+    goal_enables_torque = True  # whether a goal switches the torque on
     identity: Span = (0, EEPROM_END)  # identifies a servo after the port was lost
     # Reads of a cycle: sample, sample and torque limit, sample and all torque registers; equal if `reads_alarm`.
     usual: Span = (int(Address.PRESENT_POSITION), PRESENT.size)
@@ -161,7 +161,7 @@ class Protocol:
         listed = (packet.params[place : place + 3] for place in range(1, len(packet.params) - 2, 3))
         return [(id_, address, length) for length, id_, address in listed]  # 0, length, id, address, length, ...
 
-    def asked(self, packet: Packet) -> list[tuple[int, int, int]]:
+    def requests(self, packet: Packet) -> list[tuple[int, int, int]]:
         """Return ``(id, address, length)`` of each servo that a READ or a group read addresses."""
         if packet.code == Instruction.READ and len(packet.params) == 2 * self.address_size:
             numbers = packet.params[: self.address_size], packet.params[self.address_size :]

@@ -289,10 +289,10 @@ class BusDrive:
         return position
 
     @property
-    def blind(self) -> tuple[float, float] | None:
+    def dead_zone_estimate(self) -> tuple[float, float] | None:
         """Return a wheel's speed, rad/s, and duty by the motor model while the reported ones are invalid, else None."""
         turns = self._turns
-        return (turns.speed, self._duty) if self.is_wheel and turns is not None and turns.blind else None
+        return (turns.speed, self._duty) if self.is_wheel and turns is not None and turns.is_invalid else None
 
     def restore(self, *, holding: bool = False) -> None:
         """Write the servo's original mode back (EEPROM), torque off, because a joint would move to an old goal.
@@ -420,7 +420,7 @@ class BusDrive:
             self._correction = 0.0  # windup against a stop must not delay the reversal
         self._wheel_velocity = wanted.velocity
         self._expected += (self._speed - self._expected) * min(period / _RESPONSE, 1.0)
-        if self.blind is None:
+        if self.dead_zone_estimate is None:
             self._correction += _SPEED_GAIN * (self._expected - velocity) * period
         self._correction = max(-_MOST_CORRECTION, min(_MOST_CORRECTION, self._correction))
         duty = self.steady.duty(0.0, voltage, self._speed) + self._correction

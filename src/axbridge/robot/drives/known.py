@@ -29,7 +29,7 @@ from axbridge.robot.drives.bus_drive import BusDrive
 from axbridge.robot.drives.drive import AX_CAPABILITIES, Capability, LatestSample
 from axbridge.servo.setpoints import Limits, Setpoints, towards
 
-_STANDS = {  # goal that is set to 0 when torque comes on, by mode; the other modes get the present position
+_REST_GOALS = {  # goal that is set to 0 when torque comes on, by mode; the other modes get the present position
     OperatingMode.VELOCITY: "goal_velocity",
     OperatingMode.PWM: "goal_pwm",
     OperatingMode.CURRENT: "goal_current",
@@ -48,8 +48,8 @@ class XDrive(BusDrive):
     """
 
     def __init__(self, config: ServoConfig, profile: FirmwareProfile, model: ServoModel, bus: Bus) -> None:
-        asked = config.registers.get("operating_mode")
-        self._home = OperatingMode(asked) if asked in POSITION_MODES else OperatingMode.POSITION
+        mode = config.registers.get("operating_mode")
+        self._home = OperatingMode(mode) if mode in POSITION_MODES else OperatingMode.POSITION
         super().__init__(config, profile, model, bus)
         self.has_own_limits = self._home == OperatingMode.POSITION
         self._top_speed = profile.units.top_speed  # Velocity Limit, counts; read when torque comes on
@@ -89,19 +89,19 @@ class XDrive(BusDrive):
         if self.read("bus_watchdog") < 0:  # expired: the servo refuses goals
             self.write("bus_watchdog", 0)
         self._set_mode(mode)
-        asked, read = self.config.registers, self.read("present_position")
-        own = {**asked, "operating_mode": int(mode)}
+        given, read = self.config.registers, self.read("present_position")
+        own = {**given, "operating_mode": int(mode)}
         present = read if self.read("torque_enable") else self.profile.put_back(read, own)
         self._top_speed = self.read("velocity_limit")
-        self._top_duty = min(self.read("pwm_limit"), asked.get("goal_pwm", self.profile.units.full_scale))
+        self._top_duty = min(self.read("pwm_limit"), given.get("goal_pwm", self.profile.units.full_scale))
         if "goal_current" in self.profile.registers:
             self._top_current = self.read("current_limit")
-            self._top_current = min(self._top_current, asked.get("goal_current", self._top_current))
+            self._top_current = min(self._top_current, given.get("goal_current", self._top_current))
         self._acceleration, self._current = math.nan, -1  # unknown: the next command writes them
         self.powered = True
         if not self.shut_down:  # else it refuses torque enable until a reboot
-            if mode in _STANDS:
-                self.write(_STANDS[mode], 0)
+            if mode in _REST_GOALS:
+                self.write(_REST_GOALS[mode], 0)
             else:
                 self._hold_at(present, mode)
             self.write("torque_enable", 1)
@@ -114,7 +114,7 @@ class XDrive(BusDrive):
                     f"count back, from {read} to {present}, and stays where it is"
                 )
         self._speed = self._correction = 0.0
-        self._mode, self.is_wheel = mode, mode in _STANDS
+        self._mode, self.is_wheel = mode, mode in _REST_GOALS
         return self.calibration.angle(present)
 
     def _hold_at(self, present: int, mode: OperatingMode) -> None:

@@ -15,7 +15,7 @@ from axbridge.servo.steady import SteadyServo
 _TURN = 2 * math.pi
 _MARGIN = 0.05  # rad: noise, and a shaft that is pushed a little
 _EDGE = 0.02  # rad from an end of the range: in the dead zone the potentiometer may report that end
-_SPOILT = 0.2  # s after a wrong position: Present Speed is a difference of positions (answers.ros.org 211471)
+_INVALID_TIME = 0.2  # s after a wrong position: Present Speed is a difference of positions (answers.ros.org 211471)
 _NEAR, _FAR = 2, 9  # consecutive readings that must agree with the one before
 _CREEP = 0.06  # rad/s: below it static friction acts
 _HALVINGS = 20  # of the range of speeds: a resolution of 1e-5 rad/s
@@ -68,7 +68,7 @@ class TurnCounter:
     def __init__(self, servo: SteadyServo, seen: tuple[float, float], start: float) -> None:
         self.position = start  # with whole turns, rad
         self.speed = 0.0  # by the motor model, rad/s
-        self.blind = False  # whether reported speed and load are invalid: in the dead zone, and shortly after it
+        self.is_invalid = False  # whether reported speed and load are: in the dead zone, and shortly after it
         self._servo = servo
         self._low, self._high = seen
         self._has_dead_zone = seen[0] + _TURN - seen[1] > _MARGIN  # an MX measures the whole turn
@@ -86,9 +86,9 @@ class TurnCounter:
         self._agreed = self._agreed + 1 if abs(position - self._reading) <= reach else 0
         self._time, self._reading = time, position
         if self._has_dead_zone and not (self._low + _EDGE < position < self._high - _EDGE and self._agreed >= _NEAR):
-            self._clear_at = time + _SPOILT
-        self.blind = time < self._clear_at
-        self.speed = speed_under(self._servo, duty if self.blind else load, voltage, self._torque)
+            self._clear_at = time + _INVALID_TIME
+        self.is_invalid = time < self._clear_at
+        self.speed = speed_under(self._servo, duty if self.is_invalid else load, voltage, self._torque)
         expected = self.position + passed * self.speed
         ahead = round((expected - (self._high + self._low + _TURN) / 2) / _TURN)
         begin, end = self._high + ahead * _TURN, self._low + (ahead + 1) * _TURN  # the dead zone nearest to it
@@ -98,7 +98,7 @@ class TurnCounter:
         read = position + round((expected - position) / _TURN) * _TURN
         if self._agreed >= (_NEAR if abs(read - expected) <= end - begin + _MARGIN else _FAR):
             self.position = read
-            if not self.blind:
+            if not self.is_invalid:
                 self._torque = self._servo.torque(load, voltage, sample("velocity"))
         else:
             self.position = expected

@@ -47,7 +47,7 @@ class Exits:
         self, leave: Callable[[], None], interrupt: Callable[[int], None], turns: Callable[[], Sequence[BusLock]]
     ) -> None:
         self._leave, self._interrupt, self._turns = leave, interrupt, turns
-        self._begun_at = 0.0  # start of the latest signal handler, monotonic, s
+        self._handled_at = 0.0  # start of the latest signal handler, monotonic, s
         # Ids of the process where exits, signals and the main thread are watched: a forked child has another id.
         self._process = self._watching = self._watched = -1
 
@@ -88,14 +88,14 @@ class Exits:
             if turn.held_by_me:
                 turn.defer(lambda: handler(number, frame))
                 return
-        self._begun_at = time.monotonic()
+        self._handled_at = time.monotonic()
         if callable(handler.earlier):
             self._interrupt(number)
             handler.earlier(number, frame)
         else:
             self._leave()
             signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)  # so that our parent sees the signal as the cause
+            os.kill(os.getpid(), number)  # so that the exit status names the signal
 
     def _notice(self, number: int) -> None:
         """Handle a signal in this thread if the main thread does not, because it is in a library call."""
@@ -104,7 +104,7 @@ class Exits:
             return
         received_at = time.monotonic()
         time.sleep(_HANDLER_PATIENCE)
-        if self._begun_at > received_at - _HANDLER_PATIENCE or self._process != os.getpid():
+        if self._handled_at > received_at - _HANDLER_PATIENCE or self._process != os.getpid():
             return
         if callable(handler.earlier):
             self._interrupt(number)
@@ -190,12 +190,12 @@ def _watch_signals(noticed: Callable[[int], None]) -> bool:
         os.close(reading)
         os.close(writing)
         return False
-    os.register_at_fork(after_in_child=lambda: _forget_signals(writing))  # else a child's signals would arrive here
+    os.register_at_fork(after_in_child=lambda: _reset_signals(writing))  # else a child's signals would arrive here
     threading.Thread(target=_read_signals, args=(reading, noticed), name="axbridge signals", daemon=True).start()
     return True
 
 
-def _forget_signals(writing: int) -> None:
+def _reset_signals(writing: int) -> None:
     if threading.current_thread() is threading.main_thread():
         other = signal.set_wakeup_fd(-1)
         if other not in {-1, writing}:

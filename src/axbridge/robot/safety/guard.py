@@ -1,20 +1,20 @@
-"""A process that outlives the controller: it switches all torque off when the controller dies or hangs.
+"""The guard process: it switches all torque off when the controller has ended or hangs.
 
 `axbridge.robot.safety.net` runs it as a script that inherits the ports' descriptors. It imports nothing of axbridge, so
 it starts within milliseconds and stays small. It has no protocol: it receives whole frames and the replies that confirm
 them. It cannot hold or park, because it has no model of the robot.
 
-Usage: ``guard.py SILENCE SERVO…``. Standard input is the controller's pipe: ``.`` is a sign of life; ``q`` ends the
+Usage: ``guard.py SILENCE SERVO…``. Standard input is the controller's pipe: ``.`` is a heartbeat; ``q`` ends the
 guard; ``!PORT:ID,ID PORT:ID;`` makes it switch these servos off and end; ``=SERVO;`` sets the EEPROM write for a servo
-after the controller's death, replacing an earlier one; ``-PORT:ID;`` removes it. End-of-file without ``q`` or ``!``
-means that the controller is dead.
-`SILENCE`: longest pause between signs of life, s; 0 = no limit. `SERVO`: see `Guarded`, as JSON.
+after the controller's end, replacing an earlier one; ``-PORT:ID;`` removes it. End-of-file without ``q`` or ``!``
+means that the controller has ended.
+`SILENCE`: longest pause between heartbeats, s; 0 = no limit. `SERVO`: see `Guarded`, as JSON.
 
 If ports have no descriptor that can be inherited, as on Windows: ``guard.py named SERVO…``, with ports ``BAUD:NAME``.
-This guard opens the ports of a dead controller, which are free then. It cannot act when the controller hangs, because
-that keeps its ports.
+This guard opens the ports after the controller's end, when they are free. It cannot act when the controller hangs,
+because a hanging controller keeps its ports.
 
-Exit code: 0, or 1 when servos did not confirm that their torque is off; it names them when the controller is dead.
+Exit code: 0, or 1 when servos did not confirm that their torque is off; it names them when the controller has ended.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ _REPEATS = 4  # the first may collide with a reply on the line or end a frame th
 _GAP = 0.004  # s
 _QUIET = 0.02  # s until all replies to the controller's last instruction have arrived
 _PATIENCE = 0.02  # s; reply time-out of the first round, doubled in each further round
-_LONGEST = 1.5  # s in which servos are written to and read again
+_CONFIRMATION_TIME = 1.5  # s in which servos are written to and read again
 _TICK = 0.04  # s between checks of the parent
 _OPENING, _RETRY_INTERVAL = 3.0, 0.05  # s; longest time to open a port that was just closed, and between attempts
 _EEPROM_WRITE_TIME = 0.1  # s: longest write of some EEPROM bytes, during which the servo does not reply
@@ -165,7 +165,7 @@ def limp(servos: list[Guarded], line: Line = _LINE) -> None:
 
 
 def end(servos: list[Guarded], line: Line = _LINE, restores: Iterable[Guarded] = ()) -> int:
-    """Switch all torque off and restore EEPROM after the controller's death; return the exit code."""
+    """Switch all torque off and restore EEPROM after the controller's end; return the exit code."""
     limp(servos, line)
     left = confirm(servos, line)
     if left and line.swap_settings({servo.port for servo in left}):
@@ -189,7 +189,7 @@ def confirm(servos: list[Guarded], line: Line = _LINE) -> list[Guarded]:
 
     The controller must have ended or wait meanwhile, because it must not receive the replies.
     """
-    until = time.monotonic() + _LONGEST
+    until = time.monotonic() + _CONFIRMATION_TIME
     patience = _PATIENCE
     for port in dict.fromkeys(servo.port for servo in servos):
         line.wait_for(port, _QUIET)
@@ -209,7 +209,7 @@ def confirm(servos: list[Guarded], line: Line = _LINE) -> list[Guarded]:
 
 
 def _give_back(servo: Guarded, line: Line) -> None:
-    """Restore the EEPROM registers that the dead controller has changed; the servo's torque is off."""
+    """Restore the EEPROM registers that the controller has changed; the servo's torque is off."""
     for _ in range(_TRIES):
         line.send(servo.port, servo.write)
         line.wait_for(servo.port, _EEPROM_WRITE_TIME)
@@ -224,7 +224,7 @@ def _holds(servo: Guarded, line: Line, patience: float) -> bool:
 
 
 def watch(silence: float, servos: list[Guarded]) -> int:
-    """Wait for the controller's death, silence or ``q``; return the exit code."""
+    """Wait for the controller's end, silence or ``q``; return the exit code."""
     line = Line({servo.port for servo in servos})
     parent = os.getppid()
     image = _image(parent)
@@ -232,9 +232,9 @@ def watch(silence: float, servos: list[Guarded]) -> int:
     poll.register(_STDIN, select.POLLIN)
     for port in {servo.port for servo in servos}:
         poll.register(port, 0)  # only hang-ups
-    alive_at: float | None = None
+    heartbeat_at: float | None = None
     pending = b""  # incomplete message
-    restores: dict[tuple[Any, int], Guarded] = {}  # EEPROM writes after the controller's death, by port and id
+    restores: dict[tuple[Any, int], Guarded] = {}  # EEPROM writes after the controller's end, by port and id
     while True:
         for descriptor, _ in poll.poll(_TICK * 1000):
             if descriptor != _STDIN:  # unplugged: close it, else the device cannot return under its name
@@ -260,13 +260,13 @@ def watch(silence: float, servos: list[Guarded]) -> int:
                 return 0
             if not signs:
                 return end(servos, line, restores.values())
-            alive_at = time.monotonic()
+            heartbeat_at = time.monotonic()
         replaced = image and _image(parent) not in {image, b""}  # by `exec`, which may inherit the pipe
-        if os.getppid() != parent or replaced:  # a child of the dead controller may keep the pipe open
+        if os.getppid() != parent or replaced:  # a child of the controller may keep the pipe open
             return end(servos, line, restores.values())
-        if silence and alive_at is not None and time.monotonic() - alive_at > silence:
+        if silence and heartbeat_at is not None and time.monotonic() - heartbeat_at > silence:
             limp(servos, line)
-            alive_at = None  # until the next sign of life
+            heartbeat_at = None  # until the next heartbeat
 
 
 def _image(process: int) -> bytes:
@@ -277,7 +277,7 @@ def _image(process: int) -> bytes:
 
 
 def watch_named(servos: list[Guarded]) -> int:
-    """Wait for the controller's ``q`` or death; return the exit code."""
+    """Wait for the controller's ``q`` or end; return the exit code."""
     while signs := os.read(_STDIN, 4096):
         if b"q" in signs:
             return 0

@@ -40,7 +40,7 @@ _STDERR = 2
 _TICK = 0.05  # s; longest interval between checks of the watchdog thread
 _PATIENCE = 2.0  # s to wait for the end of another thread's transaction
 _CONFIRMATION = 1.0  # s in which torque off is repeated at a signal: a busy computer may delay all replies for 0.5 s
-_OFTEN = 0.02  # s; shortest interval between signs of life to the guard
+_HEARTBEAT = 0.02  # s; shortest interval between heartbeats to the guard
 _NO_SIGNAL = getattr(socket, "MSG_NOSIGNAL", 0)
 _SO_NOSIGPIPE = 0x1022  # of macOS, from <sys/socket.h>
 _GUARD_PATIENCE = 3.0  # s for the guard to end: it reads the servos for half of that
@@ -60,7 +60,7 @@ class Nets:
         self._ending = threading.RLock()
         self._nets: list[Safety] = []
         self._process = -1
-        self._exits = Exits(self.leave_for_good, self._interrupt, lambda: self.turns)
+        self._exits = Exits(self.apply_at_end, self._interrupt, lambda: self.turns)
 
     @property
     def ending(self) -> AbstractContextManager[object]:
@@ -97,7 +97,7 @@ class Nets:
         if not self._nets:
             self._exits.uninstall()
 
-    def leave_for_good(self) -> None:
+    def apply_at_end(self) -> None:
         """Apply every policy when the program ends, and keep the buses reserved.
 
         Later actions are done even if one fails or a further signal interrupts it.
@@ -113,7 +113,7 @@ class Nets:
             for net in [*nets, *nets]:  # twice, in case a further signal ends the wait for a guard
                 steps.callback(net.dismiss_guard)
             for net in reversed(nets):
-                steps.callback(net.apply_for_good)
+                steps.callback(net.apply_and_lock)
             _reserve(self.turns, threading.get_ident())
 
     def _interrupt(self, number: int) -> None:
@@ -171,13 +171,13 @@ class Safety:
         self._left: Mapping[str, BusError] = {}  # servos that have not confirmed the policy
         self._absent = absent
         self._fed_at = time.monotonic()
-        self._shown_at = -math.inf  # time of the latest sign of life to the guard
+        self._beat_at = -math.inf  # time of the latest heartbeat to the guard
         self._applying = threading.RLock()
         self._guarding = threading.RLock()  # held while a guard is started or ended
         self._stop = threading.Event()
         self._watchdog: threading.Thread | None = None
         self._guard: subprocess.Popen[bytes] | None = None
-        self._farewell = b""  # last message to the guard, before it ends
+        self._last_message = b""  # last message to the guard, before it ends
         self._guarded: tuple[tuple[int, Cycle], ...] = ()  # the buses whose ports the guard has inherited
         self._guarded_ports: list[object] = []  # their ports: a reopened port may have its old descriptor
         self._channel: _Channel
@@ -354,7 +354,7 @@ class Safety:
         if errors:
             _complain(errors)
 
-    def apply_for_good(self) -> None:
+    def apply_and_lock(self) -> None:
         """Apply the policy, and keep the buses locked."""
         self._leaving = True
         self._apply(self._real, self._take_lines)
@@ -410,7 +410,7 @@ class Safety:
             _log.warning("the Bus Watchdog of servos %s has expired: this program stood still", sorted(expired))
             if self.policy == "park":  # so that the servos accept goals again
                 for cycle in self._real:
-                    cycle.watchdogs.forget(cycle.watchdogs.armed)
+                    cycle.watchdogs.mark_unarmed(cycle.watchdogs.armed)
             self._trip()
 
     def _trip(self) -> None:
@@ -498,14 +498,14 @@ class Safety:
             self._end_guard(b"q")
             self._start_guard()
         try:
-            if self._fed_at - self._shown_at > _OFTEN:  # the guard waits for more than twice the silence
+            if self._fed_at - self._beat_at > _HEARTBEAT:  # the guard waits for more than twice the silence
                 self._show_life()
         except OSError:  # the guard was killed: start a new one
             self._end_guard(b"q")
             self._start_guard()
 
     def update_guard(self) -> None:
-        """Send the guard the EEPROM registers that it must restore if this process dies; after each step's commands."""
+        """Send the guard the EEPROM registers that it must restore after a crash; after each step's commands."""
         restores = {
             (fd, id_): (cycle.bus.protocol(id_), address, data)
             for fd, cycle in self._guarded
@@ -535,7 +535,7 @@ class Safety:
     def _show_life(self) -> None:
         self._shown_at = time.monotonic()
         if self._guard is not None:
-            with contextlib.suppress(BlockingIOError):  # the channel is full of unread signs of life
+            with contextlib.suppress(BlockingIOError):  # the channel is full of unread heartbeats
                 self._channel.send(b".")
 
     def dismiss_guard(self) -> None:
@@ -559,35 +559,35 @@ class Safety:
             NETS.unconfirmed.extend(left)
             _complain(left)
 
-    def _end_guard(self, farewell: bytes) -> bool:
-        """Send a farewell and wait for the guard's end; return whether it has switched off the requested servos.
+    def _end_guard(self, message: bytes) -> bool:
+        """Send the last message and wait for the guard's end; return whether it has switched off the given servos.
 
         If an exception interrupts the wait, `_guard` stays set, and a further call waits again.
         """
         guard = self._guard
         if guard is None:
             return False
-        if not self._farewell:
+        if not self._last_message:
             with contextlib.suppress(OSError):
-                self._channel.send(farewell)
-            self._farewell = farewell
+                self._channel.send(message)
+            self._last_message = message
         try:
             guard.wait(timeout=_GUARD_PATIENCE)
         except subprocess.TimeoutExpired:
             guard.kill()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 guard.wait(timeout=_GUARD_PATIENCE)
-        confirmed = guard.returncode == 0 and self._farewell == farewell != b"q"
+        confirmed = guard.returncode == 0 and self._last_message == message != b"q"
         if self._guard is guard:  # else a signal handler has already waited for it
             self._channel.close()
-            self._guard, self._guarded, self._farewell = None, (), b""
+            self._guard, self._guarded, self._last_message = None, (), b""
         return confirmed
 
 
 class _Channel:
     """The channel to the guard's standard input.
 
-    Writing to a pipe whose reader is dead raises SIGPIPE. If the program has set the default action, that ends it
+    Writing to a pipe without a reader raises SIGPIPE. If the program has set the default action, that ends it
     before any policy. So this is a socket, which raises only `OSError`; on Windows, which has no SIGPIPE, it is a pipe.
     """
 

@@ -35,7 +35,7 @@ def disarm(cycle: Cycle, but: Container[str] = ()) -> None:
     """Write 0 to the Bus Watchdog of every servo that may have it armed, except these names, and verify it."""
     watchdogs = cycle.watchdogs
     servos = [servo for servo in cycle.servos if servo.id in watchdogs.maybe_armed and servo.name not in but]
-    watchdogs.forget(servo.id for servo in servos)
+    watchdogs.mark_unarmed(servo.id for servo in servos)
     failed = _write_and_read(cycle, {servo.id: (servo.protocol.watchdog or 0, b"\0") for servo in servos})
     watchdogs.maybe_armed -= {servo.id for servo in servos if servo.name not in failed}
 
@@ -80,8 +80,8 @@ def _write_and_read(
         for ids in cycle.bus.by_protocol(left).values():
             for address in dict.fromkeys(left[id_][0] for id_ in ids):
                 cycle.bus.sync_write(address, {id_: left[id_][1] for id_ in ids if left[id_][0] == address})
-        asked = [(id_, address, len(data)) for id_, (address, data) in left.items()]
-        for (id_, *_), answer in zip(asked, cycle.bus.read_many(asked), strict=True):
+        requests = [(id_, address, len(data)) for id_, (address, data) in left.items()]
+        for (id_, *_), answer in zip(requests, cycle.bus.read_many(requests), strict=True):
             if isinstance(answer, Reply) and answer.data == left[id_][1]:
                 del left[id_]
             elif isinstance(answer, BusError):

@@ -36,21 +36,21 @@ REMEDIES: Mapping[str, str] = {
 }
 
 _WINDOW = 0.5  # s; a cause must last so long
-_HELD = 0.3  # s; a load must be held so long
-_FEWEST = 8  # samples in the window that a comparison needs
-_GONE = 1.0  # s without a cause until it counts as ended
-_STILL = math.radians(1.5)  # rad: a joint that has moved less in the window stands
+_LOAD_TIME = 0.3  # s; a load must be held so long
+_SAMPLES = 8  # samples in the window that a comparison needs
+_END_TIME = 1.0  # s without a cause until it counts as ended
+_REST = math.radians(1.5)  # rad: a joint that has moved less in the window stands
 _PUSHING = 0.25  # load: above it a servo pushes against something
-_MORE = 0.006  # load beyond the twin's, as a mean over the window: six counts of Present Load
-_WEAK = 1.0  # V below the twin's supply
-_STALE = 3.0  # s of wrong motion or a wrong position without another cause
-_SETTLES = 0.1  # weight of the latest step in the share of late steps
+_EXTRA_LOAD = 0.006  # load beyond the twin's, as a mean over the window: six counts of Present Load
+_LOW_VOLTAGE = 1.0  # V below the twin's supply
+_STALE_TIME = 3.0  # s of wrong motion or a wrong position without another cause
+_LATE_WEIGHT = 0.1  # weight of the latest step in the share of late steps
 _TOO_LATE = 0.25  # share of late steps above which nothing is compared
 _LATEST = 0.05  # s; longest extrapolation of a twin to the time of a sample
 _USUAL_ERROR = math.radians(1.0)  # rad, root mean square, for a model without its own value
 _USUAL_SHARE = 0.2  # of a held load, likewise
 _LEAST_ERROR, _LEAST_SHARE = math.radians(0.5), 0.15  # lower bounds, also for better models
-_OFF, _WRONG = 4.0, 2.5  # allowed multiples of the model's error: for a moment, and as root mean square in motion
+_SHORT, _LASTING = 4.0, 2.5  # allowed multiples of the model's error: for a moment, and as RMS in motion
 _STEPS = 1.2  # steps of its loop's output by which two servos may differ without a cause
 
 
@@ -104,7 +104,7 @@ class _Watched:
         self.motion.append((seconds, seconds * residual * residual))
         self.moved += seconds
         self.missed += seconds * residual * residual
-        while self.moved - self.motion[0][0] >= _STALE:
+        while self.moved - self.motion[0][0] >= _STALE_TIME:
             gone, missed = self.motion.popleft()
             self.moved -= gone
             self.missed -= missed
@@ -127,7 +127,7 @@ class Residuals:
         late: bool = False,
     ) -> list[tuple[Cause, str]]:
         """Add a sample of each servo; return each new cause with its servo. NaN goals are not compared."""
-        self._late += _SETTLES * (late - self._late)
+        self._late += _LATE_WEIGHT * (late - self._late)
         named_causes: list[tuple[Cause, str]] = []
         for name, watched in self._watched.items():
             if name not in states or watched.sampled == states[name].time:
@@ -149,7 +149,7 @@ class Residuals:
                 row = _Row(time, goal, state.position, at, load, twin_load, state.voltage, twin.voltage)
                 causes |= _causes(watched, row)
             for cause in sorted(causes):
-                gone = _STALE if cause == "stale model" else _GONE
+                gone = _STALE_TIME if cause == "stale model" else _END_TIME
                 if time - watched.seen.get(cause, -math.inf) > gone:
                     named_causes.append((cause, name))
                 watched.seen[cause] = time
@@ -160,7 +160,7 @@ class Residuals:
         return {
             name: causes
             for name, watched in self._watched.items()
-            if (causes := [cause for cause, seen in watched.seen.items() if time - seen <= _GONE])
+            if (causes := [cause for cause, seen in watched.seen.items() if time - seen <= _END_TIME])
         }
 
 
@@ -172,7 +172,7 @@ def _causes(watched: _Watched, row: _Row) -> set[Cause]:
     rows.append(row)
     while row.time - rows[0].time > _WINDOW:
         rows.popleft()
-    if row.time - rows[0].time < 0.8 * _WINDOW or len(rows) < _FEWEST:
+    if row.time - rows[0].time < 0.8 * _WINDOW or len(rows) < _SAMPLES:
         return set()
     causes: set[Cause] = set()
     off = fmean(past.position - past.twin for past in rows)
@@ -180,28 +180,28 @@ def _causes(watched: _Watched, row: _Row) -> set[Cause]:
     goal_moved, moved, twin_moved = map(_spread, places)
     far = min(abs(past.position - past.twin) for past in rows) > allowed.off
     short = min(abs(past.goal - past.position) for past in rows) > allowed.off
-    if fmean(past.twin_voltage - past.voltage for past in rows) > _WEAK:
+    if fmean(past.twin_voltage - past.voltage for past in rows) > _LOW_VOLTAGE:
         causes.add("weak supply")  # the servo compensates with duty: its load is not comparable
-    if far and short and moved < _STILL and abs(fmean(past.load for past in rows)) > _PUSHING:
+    if far and short and moved < _REST and abs(fmean(past.load for past in rows)) > _PUSHING:
         causes.add("blocked")
-    elif goal_moved < _STILL and twin_moved < _STILL and moved > 2 * _STILL:
+    elif goal_moved < _REST and twin_moved < _REST and moved > 2 * _REST:
         if abs(row.position - row.twin) > allowed.off:
             causes.add("slipping")
     elif not causes and abs(row.position - row.twin) < allowed.off:
-        causes |= _of_load(allowed, [past for past in rows if row.time - past.time <= _HELD])
+        causes |= _of_load(allowed, [past for past in rows if row.time - past.time <= _LOAD_TIME])
     if causes:
         watched.reset_window()
-    elif _is_stale(watched, row, off, passed if max(twin_moved, moved) > 2 * _STILL else 0.0):
+    elif _is_stale(watched, row, off, passed if max(twin_moved, moved) > 2 * _REST else 0.0):
         causes.add("stale model")
     return causes
 
 
 def _of_load(allowed: Tolerance, rows: Sequence[_Row]) -> set[Cause]:
     """Return "extra load" or "missing load" by the duties with which servo and twin hold still."""
-    least = max(_MORE, allowed.step)
+    least = max(_EXTRA_LOAD, allowed.step)
     _, goals, positions, twins, loads, twin_loads, _, _ = zip(*rows, strict=True)
     # While a joint comes to rest, a short delay would look like another load.
-    if max(map(_spread, (goals, positions, twins))) >= _STILL or max(_spread(loads), _spread(twin_loads)) > least:
+    if max(map(_spread, (goals, positions, twins))) >= _REST or max(_spread(loads), _spread(twin_loads)) > least:
         return set()
     load, twin_load = fmean(loads), fmean(twin_loads)
     alike = load * twin_load > 0 or abs(load) < least  # else friction holds one of them from the other side
@@ -219,8 +219,8 @@ def _is_stale(watched: _Watched, row: _Row, off: float, moving: float) -> bool:
         watched.wrong_since = row.time
     if moving:
         watched.note_motion(moving, row.position - row.twin)
-    in_motion = watched.moved >= _STALE and math.sqrt(watched.missed / watched.moved) > watched.allowed.wrong
-    return in_motion or row.time - watched.wrong_since > _STALE
+    in_motion = watched.moved >= _STALE_TIME and math.sqrt(watched.missed / watched.moved) > watched.allowed.wrong
+    return in_motion or row.time - watched.wrong_since > _STALE_TIME
 
 
 def _spread(values: Sequence[float]) -> float:
@@ -242,7 +242,7 @@ def tolerance(spec: ServoSpec, model: ServoModel) -> Tolerance:
         step = math.inf
     profile = spec.profile
     hot, shuts_down = profile.hot_from(spec.config.registers), PROTOCOLS[profile.protocol].shuts_down
-    return Tolerance(_OFF * error, _WRONG * error, share, _STEPS * step, dead, hot, shuts_down)
+    return Tolerance(_SHORT * error, _LASTING * error, share, _STEPS * step, dead, hot, shuts_down)
 
 
 def residuals_of(rig: Rig) -> Residuals:

@@ -34,7 +34,7 @@ from axbridge.virtual.world import World
 
 _log = logging.getLogger(__name__)
 BY_HAND = math.radians(0.6)  # a limp joint this far from its twin moves the twin
-_LONGEST = 5.0  # s; longest time that the simulation catches up after a pause of the program
+_MOST_CATCH_UP = 5.0  # s; longest time that the simulation catches up after a pause of the program
 
 
 class Shadow:
@@ -48,7 +48,7 @@ class Shadow:
     def follow(self, now: float) -> None:
         """Advance the world to this time of the real servos' clock, s; its time starts at the first call."""
         behind = now - self.world.now()
-        self.lag = behind if math.isnan(self.lag) else max(self.lag, behind - _LONGEST)
+        self.lag = behind if math.isnan(self.lag) else max(self.lag, behind - _MOST_CATCH_UP)
         self.world.sleep_until(now - self.lag)
 
     def table(self, scales: Scales, start: float) -> Samples:
@@ -245,10 +245,10 @@ class PassiveTwin:
         tables: dict[str, bytearray] = {}
         lost = set[str]()
         for bus in self._buses:
-            asked = [(drive, place) for drive in drives if drive.bus is bus for place in wanted(drive.protocol)]
+            requests = [(drive, place) for drive in drives if drive.bus is bus for place in wanted(drive.protocol)]
             with suppress(PortError):  # reading the states reports it
-                answers = bus.read_many([(drive.id, *place) for drive, place in asked])
-                for (drive, (address, length)), answer in zip(asked, answers, strict=True):
+                answers = bus.read_many([(drive.id, *place) for drive, place in requests])
+                for (drive, (address, length)), answer in zip(requests, answers, strict=True):
                     if isinstance(answer, Reply) and len(answer.data) == length:
                         table = tables.setdefault(drive.config.name, bytearray(_TABLE))
                         table[address : address + length] = answer.data
