@@ -48,7 +48,7 @@ _OF_A_LINE = {"doctor", "scan", "servo"}  # verbs that take a port and a rate
 _UNTOUCHED = "no motor was moved, and files are whole or not there"
 _LEFT = {
     "off": "a motor may still have power: type it again, or cut the supply",
-    "servo": "a write under way may have reached the servo; `axbridge servo info ID` tells what it holds",
+    "servo": "a write under way may have reached the servo; see `axbridge servo info ID`",
 }
 _AS_THE_RIG_SAYS = "motors were left as the rig's [safety] says (by default off); what was recorded can be read"
 
@@ -62,8 +62,8 @@ app = typer.Typer(
 )
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(wanted: bool) -> None:
+    if wanted:
         print(f"axbridge {__version__}")
         raise typer.Exit
 
@@ -162,8 +162,8 @@ def _message(error: AxBridgeError | MemoryError | OSError, arguments: list[str])
 
 def load_typed(arguments: list[str]) -> None:
     """Import the file of the typed verb, or of the verb that a shell completes."""
-    asked = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")  # set by bash; by other shells
-    words = [word for word in arguments or asked.split()[1:] if word[:1] != "-"]
+    line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")  # set by bash; by other shells
+    words = [word for word in arguments or line.split()[1:] if word[:1] != "-"]
     if words and words[0] in PANELS:
         listed.load(listed.file_of(words[0]))
 

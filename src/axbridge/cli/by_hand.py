@@ -44,7 +44,7 @@ def ask(
     Raises:
         Ended: the key to quit was pressed, or standard input has ended.
     """
-    forget_earlier(key)
+    discard_earlier(key)
     print(what, flush=True)
     while True:
         struck = key().lower()
@@ -58,7 +58,7 @@ def ask(
             meanwhile()
 
 
-def forget_earlier(key: Callable[[], str]) -> None:
+def discard_earlier(key: Callable[[], str]) -> None:
     """Drop the keys pressed so far: they must not answer the next question."""
     while key() not in {"", END}:
         pass

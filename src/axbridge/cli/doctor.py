@@ -28,7 +28,7 @@ from axbridge.errors import Remedy
 from axbridge.units import Calibration
 
 PACKETS = 1000  # reads to measure the loss rate
-_NEAR = 3  # counts; smaller differences between a servo's angle limit and the rig's are ignored
+_LIMIT_TOLERANCE = 3  # counts; smaller differences between a servo's angle limit and the rig's are ignored
 _SHOWN = ("firmware_version", "return_delay_time", "status_return_level", "temperature_limit", "shutdown")
 
 
@@ -160,7 +160,7 @@ def judge_levels(servo: Expected, config: ServoConfig, values: Mapping[str, int]
         mounted = Calibration(servo.profile.units, config.zero, config.direction)
         reach = mounted.range
         ends = sorted(mounted.goal(min(max(angle, reach[0]), reach[1])) for angle in (low, high))
-        if own[0] > ends[0] + _NEAR or own[1] < ends[1] - _NEAR:
+        if own[0] > ends[0] + _LIMIT_TOLERANCE or own[1] < ends[1] - _LIMIT_TOLERANCE:
             problem = f"goes from {own[0]} to {own[1]} by its own angle limits, and the rig sends it from {ends[0]} to"
             whole = {names.low: 0, names.high: servo.profile.units.counts}
             say(f"{problem} {ends[1]}", "angle_limits", **whole)

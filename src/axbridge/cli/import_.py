@@ -42,7 +42,7 @@ def import_(
     recording: Annotated[Path, "What to write; BAM's parameters: a .toml.", "FILE.mcap", WRITES],
     *,
     column: Annotated[list[str] | None, _COLUMN, "FIELD=HEADER[:UNIT]"] = None,
-    servo: Annotated[str | None, "Where the log names none; default: servo.", "NAME"] = None,
+    servo: Annotated[str | None, "Name of the servo of a log without names.", "NAME"] = None,
     goal: Annotated[str | None, "Dynamixel Wizard: goal and when, or auto: estimate it.", "COUNTS@SECONDS"] = None,
     unit: Annotated[str | None, "Of angles that name none: rad, deg, counts; LeRobot: deg, rad, normalised."] = None,
     episode: Annotated[int | None, "LeRobot: which; default: 0. Poppy: only this walk."] = None,

@@ -163,11 +163,11 @@ class _Line:
         """Return the cycle rate and the counts of lost packets as text."""
         times, stats = self.cycle.times.as_dict(), self.bus.stats
         kinds = "asked", "timeouts", "corrupt", "late"
-        asked, lost, damaged, late = (sum(getattr(counts, kind) for counts in stats.servos.values()) for kind in kinds)
+        sent, lost, damaged, late = (sum(getattr(counts, kind) for counts in stats.servos.values()) for kind in kinds)
         return (
             f"{self.bus.port_name}: {times['rate']:.0f} Hz, reading takes {1e3 * times['p50']:.2f} ms "
             f"(p99 {1e3 * times['p99']:.2f} ms), {self.wire_share():.0%} wire\n"
-            f"{asked} asked, {lost} lost, {damaged} damaged, {late} late, {stats.junk} stray bytes"
+            f"{sent} asked, {lost} lost, {damaged} damaged, {late} late, {stats.junk} stray bytes"
         )
 
     def document(self) -> dict[str, Any]:
@@ -203,17 +203,17 @@ def _watch(
     *, live: bool, print_causes: bool,
 ) -> None:  # fmt: skip
     """Read all lines for `seconds`, or until Ctrl-C; append the twin's causes to `causes`."""
-    begun = due = drawn = time.monotonic()
+    start = due = drawn = time.monotonic()
     with Live(transient=False, auto_refresh=False) if live else ExitStack() as screen:
         try:
-            while time.monotonic() < begun + seconds:
+            while time.monotonic() < start + seconds:
                 due = max(due + _PERIOD, time.monotonic())
                 time.sleep(max(due - time.monotonic(), 0))
                 for line in lines:
                     line.result = line.cycle.receive()
                 states = {name: state for line in lines for name, state in line.result.states.items()}
                 for cause, name in () if twin is None else twin.update(time.monotonic(), states):
-                    causes.append({"time": time.monotonic() - begun, "servo": name, "cause": cause})
+                    causes.append({"time": time.monotonic() - start, "servo": name, "cause": cause})
                     if print_causes:
                         print(_in_words(causes[-1]), flush=True)
                 if isinstance(screen, Live) and time.monotonic() - drawn > _REDRAW:

@@ -1,4 +1,4 @@
-"""Look into moves, convert .json, .mtn (RoboPlus), .motion (Webots), and save energy."""
+"""Show moves, convert .json, .mtn (RoboPlus) and .motion (Webots) files, and save energy."""
 
 from __future__ import annotations
 

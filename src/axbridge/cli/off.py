@@ -21,7 +21,7 @@ from axbridge.cli.options import Result, verb
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError, UsageError
 
 _PATIENCE = 0.02  # s; a busy computer may deliver a status packet so late
-_FREE = 5.0  # s; the guard of a dead program closes the port within this time
+_FREE = 5.0  # s; the guard of an ended program closes the port within this time
 
 
 @verb("--port /dev/ttyUSB0")
@@ -148,7 +148,7 @@ def read_patiently(bus: SerialBus, id: int, address: int, length: int, attempts:
 
 
 def patiently_opened(line: ExpectedBus) -> SerialBus:
-    """Open the line; wait until the guard of a dead program has closed it."""
+    """Open the line; wait until the guard of an ended program has closed it."""
     until = time.monotonic() + _FREE
     while True:
         try:

@@ -209,11 +209,11 @@ def lined_up(rows: Sequence[Sequence[str]], filled: Callable[[str, int], str] = 
     return ["  ".join(map(filled, row, widths)).rstrip() for row in rows]
 
 
-def _rigs(begun: str) -> list[str]:
+def _rigs(prefix: str) -> list[str]:
     from axbridge.config.rig import FOLDER
     from axbridge.config.toml_tables import shipped_names
 
-    return [name for name in shipped_names(FOLDER) if name.startswith(begun)]
+    return [name for name in shipped_names(FOLDER) if name.startswith(prefix)]
 
 
 _UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0}
@@ -231,20 +231,19 @@ def _backend(context: typer.Context, option: typer.CallbackParam, value: str | N
     return _typed(context, option, value)
 
 
-# first sentence of an option's help, and its settings for typer; each verb gives `--out` its own metavar, which names
-# the kind of file
+# first sentence of an option's help, and its settings for typer; each verb gives `--out` its own metavar
 SHARED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
-    "--again": ("A repeat of the same motion, to show the smallest possible error.", {"metavar": "REC.mcap"}),
+    "--again": ("A repetition of the same motion, to show the smallest possible error.", {"metavar": "REC.mcap"}),
     "--backend": (
         "real, sim, or twin (real, and simulated beside it); default: real with --port, else sim.",
         # the callback refuses a wrong name at once: a script may open its robot late, or never
         {"envvar": "AXBRIDGE_BACKEND", "callback": _backend},
     ),
     "--baud": ("Bits per second.", {"metavar": "BAUD"}),
-    "--calibration": ("A calibration of LeRobot.", {"metavar": "FILE.json"}),
+    "--calibration": ("A calibration file of LeRobot.", {"metavar": "FILE.json"}),
     "--duration": ("How long, s.", {}),
     "--ids": ("Ids of servos.", {"metavar": "IDS"}),
-    "--link": ("A link to make to the port.", {}),
+    "--link": ("Create a symbolic link to the port.", {}),
     "--tcp": ("Serve on HOST:PORT, for socket:// clients.", {}),
     "--timing": ("wire, or none: answer at once.", {"callback": one_of("timing", "wire", "none")}),
     "--profile": ("A servo's profile.", {"metavar": "NAME|FILE.toml"}),

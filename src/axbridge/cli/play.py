@@ -36,8 +36,8 @@ def play(
 ) -> Result:
     """Play a move: go slowly to its first pose, play it within all limits, and end it.
 
-    Ctrl-C plays the page under way to its end and then its exit page, or stops at once where it has none; a second
-    Ctrl-C leaves the robot at once. The motors are left as the rig's on_exit says.
+    Ctrl-C plays the present page to its end and then its exit page, or stops at once if it has none; a second Ctrl-C
+    stops at once. The motors are left as the rig's on_exit says.
     """
     loaded = where.rig(rig)
     loaded_move, notes = load_move(move, loaded)
@@ -73,18 +73,18 @@ def play(
 @contextmanager
 def _asked_to_stop() -> Iterator[Callable[[], bool]]:
     """Yield a function that returns whether Ctrl-C was pressed; a second Ctrl-C calls the previous handler."""
-    asked: list[int] = []
+    received: list[int] = []
     earlier = signal.getsignal(signal.SIGINT)
 
     def ask(number: int, frame: FrameType | None) -> None:
-        if asked:
+        if received:
             signal.signal(signal.SIGINT, earlier)
             if callable(earlier):
                 earlier(number, frame)
-        asked.append(number)
+        received.append(number)
 
     signal.signal(signal.SIGINT, ask)
     try:
-        yield lambda: bool(asked)
+        yield lambda: bool(received)
     finally:
         signal.signal(signal.SIGINT, earlier)

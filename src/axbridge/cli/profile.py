@@ -28,7 +28,7 @@ def from_model(
 ) -> Result:
     """Write a profile of a control table: addresses, sizes and names; the rest is the nearest known profile's.
 
-    Registers that no profile knows are named; they are read only until you say otherwise.
+    Registers that no profile has are named. They are read only; change their access in the file.
     """
     path = out or Path("profiles", f"{table.stem.replace('_', '-')}.toml")
     check_new(path, force=force, sources=(table,))

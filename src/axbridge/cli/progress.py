@@ -39,7 +39,7 @@ def progress(what: str) -> Iterator[Show]:
     from rich.text import Text
 
     class Above(Console):
-        """Breaks no line in which a command could be: a terminal then gives it back whole when it is copied."""
+        """Keeps a line with a command whole, so that it can be copied from a terminal."""
 
         def print(self, *parts: Any, **style: Any) -> None:
             command = any("axbridge " in part.plain for part in parts if isinstance(part, Text))

@@ -44,7 +44,7 @@ def new(
     *,
     port: str | None = None,
     baud: int = 1_000_000,
-    urdf: Annotated[Path | None, "Ask no servo: write one for each joint that turns.", "FILE.urdf"] = None,
+    urdf: Annotated[Path | None, "Use no port: write a servo for each revolute joint.", "FILE.urdf"] = None,
     mjcf: Annotated[str | None, "Likewise; or a robot of the package mujoco-menagerie.", "ROBOT.xml"] = None,
     profile: Annotated[str | None, shared("--profile", "Of the servos, with --urdf or --mjcf.", "--servo")] = None,
     ids: Annotated[str, "Of the joints in the file's order, as 1,2,5 or 1-6; default: 1, 2, …"] = "",

@@ -74,18 +74,18 @@ def run(
     sys.path.insert(0, str(script.parent))
     record = None if record is None else record.resolve()
     os.chdir(script.parent)  # Webots also runs a controller in its own folder
-    asked: set[int] = set()
+    received: set[int] = set()
     with ExitStack() as held:
         held.enter_context(watched(wanted=view))
         held.enter_context(attending(lambda robot, _: note(f"{robot.name}: {origin_in_words(robot.origin)}")))
         recording: list[RobotRecorder] = []
         if record is not None:
-            held.enter_context(interruptible(record, loaded, lambda: signal.SIGINT in asked))
+            held.enter_context(interruptible(record, loaded, lambda: signal.SIGINT in received))
             facts = {"script": str(script), "arguments": sys.argv[1:]}
             recording = held.enter_context(_recording(record, loaded, experiment=script.stem, **facts))
         if session is not None:
             held.callback(session.close)
-        _end_on_signals(session, asked, held.close)
+        _end_on_signals(session, received, held.close)
         status = _execute(script, controller=session is not None)
         if recording and status != DONE:
             recording[0].finish()
@@ -124,7 +124,7 @@ def _recording(path: Path, rig: Rig | None, **facts: Any) -> Iterator[list[Robot
         note("nothing was recorded: the script opened no robot")
 
 
-def _end_on_signals(session: Session | None, asked: set[int], close: Callable[[], None]) -> None:
+def _end_on_signals(session: Session | None, received: set[int], close: Callable[[], None]) -> None:
     """Make the first Ctrl-C or SIGTERM end the controller at its next step, as Webots does; a second ends it at once.
 
     If the controller does not step within `_STEP_PATIENCE`, Ctrl-C prints a hint, and SIGTERM is sent again. A script
@@ -133,9 +133,9 @@ def _end_on_signals(session: Session | None, asked: set[int], close: Callable[[]
 
     def ask(number: int, frame: FrameType | None) -> None:
         if number == signal.SIGINT and (session is None or session.ending or not session.opened):
-            asked.add(number)
+            received.add(number)
             signal.default_int_handler(number, frame)
-        if number in asked:
+        if number in received:
             try:
                 close()
             finally:
@@ -143,7 +143,7 @@ def _end_on_signals(session: Session | None, asked: set[int], close: Callable[[]
                 os.kill(os.getpid(), number)
         if session is not None:
             session.ending = True
-        asked.add(number)
+        received.add(number)
         waiting = threading.Timer(_STEP_PATIENCE, insist, (number,))
         waiting.daemon = True
         waiting.start()

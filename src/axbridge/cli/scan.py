@@ -22,8 +22,8 @@ from axbridge.units import nearest_baud
 def scan(
     *,
     port: str | None = None,
-    baud: Annotated[str, "`all` asks at every rate that a servo can be set to."] = "1000000",
-    ids: Annotated[str, "To ask, as 1-20 or 1,2,5."] = "0-253",
+    baud: Annotated[str, "`all`: every rate that a servo can be set to."] = "1000000",
+    ids: Annotated[str, "To search for, as 1-20 or 1,2,5."] = "0-253",
 ) -> Result:
     """List the servos that answer, Dynamixel and Feetech, by baud rate. The exit code is 3 if none answers."""
     if baud != "all" and not baud.isdecimal():

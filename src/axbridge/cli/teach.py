@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from axbridge import Rig, Robot
 from axbridge.cli.app import emit_json, note
-from axbridge.cli.by_hand import END, forget_earlier, pressed
+from axbridge.cli.by_hand import END, discard_earlier, pressed
 from axbridge.cli.exit import stopping
 from axbridge.cli.options import WRITES, RigOption, separated, verb
 from axbridge.cli.progress import progress
@@ -72,7 +72,7 @@ def teach(
             if json:
                 emit_json("teach-1", document)
             if sys.stdin.isatty():
-                forget_earlier(key)
+                discard_earlier(key)
                 print("it holds; support it and press a key to let go", file=sys.stderr)
                 while not key() and robot.step() != -1:
                     pass
@@ -84,7 +84,7 @@ def _hand(
     """Record the hand-guided motion for `seconds`, or between two keys; after a failure, save the motion so far."""
     capture = Capture(robot, names)
     if not seconds:
-        forget_earlier(key)
+        discard_earlier(key)
         print(f"soft: {', '.join(names)}\nlead it to the start, then press a key", file=sys.stderr)
         _wait(robot, key)
         print("recording; a key ends it", file=sys.stderr)
@@ -103,7 +103,7 @@ def _hand(
 
 def _poses(robot: Robot, names: tuple[str, ...], key: Callable[[], str], save: Callable[[Move], None]) -> None:
     """Record a pose for every key, until q; after a failure, save the poses so far."""
-    forget_earlier(key)
+    discard_earlier(key)
     print(f"soft: {', '.join(names)}\na key takes a pose, q ends", file=sys.stderr)
     keys: list[Key] = []
     try:

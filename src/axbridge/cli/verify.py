@@ -60,17 +60,17 @@ _MOVING = ("motion", "walk")  # steps that could damage a robot whose rig is wro
 SHARE = 0.2  # share of a servo's torque: holds a joint that the user supports, and a finger can stop it
 _HALF = 0.5  # share of a servo's torque in steps that move
 LIMP = {"safety": {"on_exit": "limp"}}  # replaces the rig's on_exit: motors are off at every end
-_OFTEN = 0.1  # share of late steps above which the control period is too short
-_STARTS = 30.0  # s; time limit for the program that holds the motors to start
-_DIES = 10.0  # s; time limit for it to end
-_SNAPS = 3.0  # degrees; largest motion when torque comes on at the present position
-_SETTLES = 0.3  # s from torque on to the measurement
-_HOLDS = 20.0  # s; the program ends by itself after this time
+_LATE_SHARE = 0.1  # share of late steps above which the control period is too short
+_START_TIMEOUT = 30.0  # s; time limit for the program that holds the motors to start
+_END_TIMEOUT = 10.0  # s; time limit for it to end
+_MOST_JUMP = 3.0  # degrees; largest motion when torque comes on at the present position
+_SETTLING_TIME = 0.3  # s from torque on to the measurement
+_HOLD_TIME = 20.0  # s; the program ends by itself after this time
 _STEP, _SWING = math.radians(35), math.radians(20)
 ENDS = -_SWING, _STEP  # range of the motion, rad
 _APPROACH = 0.8  # s to the start position
 _CYCLES = 2  # periods of the sine
-_BEHIND = 12.0  # degrees; a joint with a larger error behind its goal did not follow
+_MOST_LAG = 12.0  # degrees; a joint with a larger error behind its goal did not follow
 
 
 @verb("--rig bioloid --port /dev/ttyUSB0")
@@ -87,7 +87,7 @@ def verify(
 ) -> Result:
     """Check step by step that a real robot matches its rig, and that its motors go off when a program ends.
 
-    Each step says what will move and waits for your yes. Keep a hand on the switch of the supply. You can leave steps
+    Each step says what will move and waits until you agree. Keep a hand on the supply's switch. You can leave steps
     out and repeat them. A later run in the same folder continues where this one ended. At the end the motors are off,
     also after an error or Ctrl-C. The exit code is 1 if a step found a fault.
     """
@@ -105,12 +105,12 @@ def verify(
             raise UsageError(f"rig {loaded.name} has no legs that walk", "leave the step walk out")
     for line in lines:
         SerialBus(line.port, line.baud).close()  # a port error must come before the first question
-    begun: list[str] = []
+    moved: list[str] = []
 
     def left(end: BaseException) -> str:
         why = "stopped" if isinstance(end, KeyboardInterrupt) or not end.args else f"stopped ({end})"
         files = f"{folder} holds what was found so far" if (folder / KEPT).exists() else "nothing was written"
-        return f"{why}: {motors_after(loaded) if begun else 'no motor was moved'}; {files}"
+        return f"{why}: {motors_after(loaded) if moved else 'no motor was moved'}; {files}"
 
     with (
         redirect_stdout(sys.stderr) if json else nullcontext(),
@@ -118,7 +118,7 @@ def verify(
         pressed() as key,
         progress("") as show,
     ):
-        code = _Session(loaded, rig, port, lines, folder, quick, kept, key, show).run(queue, begun)
+        code = _Session(loaded, rig, port, lines, folder, quick, kept, key, show).run(queue, moved)
     steps = {name: asdict(outcome) for name, outcome in kept.items()}
     promises = [{"promise": promise.words, "verdict": verdict, "why": why} for promise, verdict, why in judged(kept)]
     return Result({"rig": loaded.name, "folder": str(folder), "steps": steps, "promises": promises}, code=code)
@@ -139,12 +139,12 @@ class _Session:
     show: Show
     beside: Comparison | None = None  # the motion and its simulation, which takes seconds
 
-    def run(self, queue: list[str], begun: list[str]) -> int:
-        """Run these steps, and return the exit code; append to `begun` once the motors have been switched off."""
+    def run(self, queue: list[str], moved: list[str]) -> int:
+        """Run these steps, and return the exit code; append to `moved` when the motors have been switched off."""
         print(f"{self.rig.name}, servos: {len(self.rig.dynamixels)}, steps: {len(queue)}.")
         print("All motors go off now, and are off between the steps and at the end: hold the robot.")
         self._ask(f"keys: {YES} goes on, {QUIT} ends", YES)
-        begun.append("motors off")
+        moved.append("motors off")
         for line in self.lines:
             with line.open() as bus:
                 broadcast_off(bus, line.servos)
@@ -156,7 +156,7 @@ class _Session:
         print(f"\nmotors are off; {words}")
         print(f"promises  {counted(self.outcomes)}")
         print(f"page      {self.folder / PAGE}")
-        print(f"to send   {self.folder / TEXT}: it says nothing of you; see docs/bioloid.md")
+        print(f"to send   {self.folder / TEXT}: without names of persons; see docs/bioloid.md")
         return FAILED_CHECK if state == "broken" else DONE
 
     def _again(self, name: str) -> bool:
@@ -330,7 +330,7 @@ class _Session:
         ):
             try:
                 assert child.stdout is not None
-                ready = select.select([child.stdout], [], [], _STARTS)[0]
+                ready = select.select([child.stdout], [], [], _START_TIMEOUT)[0]
                 line = child.stdout.readline() if ready else ""
                 if not line:
                     words.seek(0)
@@ -339,13 +339,13 @@ class _Session:
                 started = time.monotonic()
                 child.send_signal(number)
                 with suppress(subprocess.TimeoutExpired):  # `powered` then shows the servos with torque
-                    child.wait(_DIES)
+                    child.wait(_END_TIMEOUT)
                 on = powered(self.lines)
                 return {"moved_deg": math.degrees(float(line)), "on": on, "seconds": time.monotonic() - started}
             finally:
                 child.terminate()  # SIGTERM first, so that it switches the motors off
                 try:
-                    child.wait(_DIES)
+                    child.wait(_END_TIMEOUT)
                 except subprocess.TimeoutExpired:
                     child.kill()
 
@@ -423,21 +423,21 @@ def hold(rig: Rig, port: str, names: list[str]) -> None:
         for name in names:
             robot[name].set_available_torque(SHARE * robot[name].max_torque)
             robot[name].torque_on()
-        while robot.time < _SETTLES:
+        while robot.time < _SETTLING_TIME:
             robot.step()
         went = []
         for name, start in before.items():
             counts = driven(start, robot[name].read("present_position"), robot[name].read("goal_position"))
             went.append(counts * robot[name].dynamixel.profile.units.position)
         print(max(went), flush=True)
-        while robot.time < _HOLDS and not select.select([sys.stdin], [], [], 0)[0] and robot.step() != -1:
+        while robot.time < _HOLD_TIME and not select.select([sys.stdin], [], [], 0)[0] and robot.step() != -1:
             pass
 
 
 def driven(before: int, now: int, goal: int) -> int:
     """Return a servo's motion towards its goal at torque on, counts; motion the other way is due to its load."""
-    gone, asked = now - before, goal - before
-    return min(abs(gone), abs(asked)) if gone * asked > 0 else 0
+    moved, distance = now - before, goal - before
+    return min(abs(moved), abs(distance)) if moved * distance > 0 else 0
 
 
 def suited(rig: Rig) -> str:
@@ -487,7 +487,7 @@ def judge_lateness(late: Sequence[float], period: float) -> list[Finding]:
     count = sum(lateness > 0 for lateness in late)
     problem = f"{count} of {len(late)} steps of {period:g} ms came late"
     fix = "close other programs, remove what makes the line slow, or give the rig a longer basic_time_step_ms"
-    return [Finding("the computer", problem, fix, False, "late")] if count > _OFTEN * len(late) else []
+    return [Finding("the computer", problem, fix, False, "late")] if count > _LATE_SHARE * len(late) else []
 
 
 def judge_endings(endings: Iterable[Mapping[str, Any]], lines: Sequence[ExpectedBus]) -> list[Finding]:
@@ -495,7 +495,7 @@ def judge_endings(endings: Iterable[Mapping[str, Any]], lines: Sequence[Expected
     findings = []
     for ending in endings:
         findings += _left_on(lines, ending["on"], ending["signal"], ending["signal"])
-        if ending["moved_deg"] > _SNAPS:
+        if ending["moved_deg"] > _MOST_JUMP:
             problem = f"moved by {ending['moved_deg']:.0f}° when torque came on"
             fix = "its goal was not where it stood: do this step again"
             findings.append(Finding(f"one of {ending['servos']}", problem, fix, False, "snap"))
@@ -534,7 +534,7 @@ def judge_steps(rig: Rig, behind: Mapping[str, float]) -> list[Finding]:
     fix = f"look what holds it, and at its supply; then {Remedy('verify', rig=rig.path, only='joints')}"
     problem = "was {:.0f}° behind its goal, though it carried nothing but itself"
     slow = [(f"{servo.name} (id {servo.id})", servo.id, behind.get(servo.name, 0.0)) for servo in rig.servos]
-    return [Finding(name, problem.format(far), fix, False, "behind", id_) for name, id_, far in slow if far > _BEHIND]
+    return [Finding(name, problem.format(far), fix, False, "behind", id_) for name, id_, far in slow if far > _MOST_LAG]
 
 
 @contextmanager
