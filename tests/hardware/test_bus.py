@@ -50,7 +50,7 @@ def first(scanned):
 
 @pytest.fixture
 def free(scanned):
-    """An id that nobody has."""
+    """An id that no servo has."""
     return next(id_ for id_ in range(253) if id_ not in {servo.id for servo in scanned})
 
 

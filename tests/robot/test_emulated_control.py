@@ -110,7 +110,7 @@ def test_a_controller_reads_a_wheels_turns_through_the_dead_zone(wheel_rig, mode
     assert max(read) < 2.62 < servo.turned  # what the servo measured is as it was
     motor.setPosition(0.4)
     run(robot, 0.04)
-    assert sensor.getValue() == servo.turned == servo.position  # a joint again, which knows of no turns
+    assert sensor.getValue() == servo.turned == servo.position  # a joint again, without turns
     motor.setPosition(math.inf)
     robot.step(20)
     assert servo.turned == pytest.approx(servo.position, abs=0.1)  # counted again

@@ -148,7 +148,7 @@ def test_torque_that_another_program_switches_off_is_reported_and_stays_off_unti
         with pytest.warns(ControlWarning, match=words):
             step_until(robot, lambda: "torque off" in kinds(robot, servo.name), 1.0)
     for _ in range(50):  # it is reported once
-        servo.set_position(1.2)  # as a loop does that knows nothing of it
+        servo.set_position(1.2)  # as a loop without a notice does
         robot.step(20)
     assert (servo.torque_enabled, servo.goals.enabled, virtual.table["torque_enable"]) == (False, False, 0)
     assert (robot.causes, robot.withheld) == ({servo.name: ["torque off"]}, {servo.name})

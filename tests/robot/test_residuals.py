@@ -237,7 +237,7 @@ def test_a_twin_follows_a_limp_servo_that_a_hand_moves_without_an_alarm():
         assert twin() == pytest.approx(1.2, abs=0.03)
         shoulder.torque_off()
         lead("0 -0.8")
-        shoulder.torque_on()  # nobody has stepped meanwhile
+        shoulder.torque_on()  # without a step in between
         assert steps(60) == []
         assert twin() == pytest.approx(-0.8, abs=0.03)
         shoulder.set_position(0.3)

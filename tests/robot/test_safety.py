@@ -117,7 +117,7 @@ def test_a_signal_or_stop_while_the_watchdog_parks_leaves_nothing_powered_at_onc
 
 
 def test_a_release_continues_on_other_buses_after_an_unexpected_error(line, cycle):
-    broken = SimpleNamespace(bus=cycle.bus, servos_by_name={"wrist": SERVOS[0]})  # nobody knows its `servos`
+    broken = SimpleNamespace(bus=cycle.bus, servos_by_name={"wrist": SERVOS[0]})  # without `servos`
     errors = safety.Safety([broken, cycle], guard=False).release()
     assert not line.powered
     assert list(errors) == ["wrist"]
@@ -231,7 +231,7 @@ def test_a_policy_that_raises_an_unexpected_error_switches_the_motors_off(line, 
 @pytest.mark.parametrize("trouble", ["not confirmed", "port closed here"])
 def test_the_guard_switches_off_what_the_policy_did_not(line, cycle, trouble, capfd):
     def mishap(packet):
-        if packet.code == 3:  # the guard tells them one by one
+        if packet.code == 3:  # the guard writes to each alone
             line.frozen.clear()
         return "ok"
 

@@ -153,7 +153,7 @@ def test_an_exception_that_does_not_end_the_program_leaves_its_motors_on(line, o
 
 
 def holder(port):
-    """The one process that is said to have the port; nobody is told to kill it."""
+    """The one process that the message names as the port's holder, without the advice to kill it."""
     with pytest.raises(PortError, match=r"in use by process \d+: python.*\nend it where .* by Ctrl-C") as refused:
         SerialBus(port)
     assert "kill" not in str(refused.value)

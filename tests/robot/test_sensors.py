@@ -73,7 +73,7 @@ def test_sensors_of_a_falling_box_measure_no_acceleration_and_no_contact(box):
         'name = "eye"\nkind = "distance"\nrotation = [0, 1.5707963, 0]\nrange = 0.7',
         height=1.0,
     )
-    assert robot.imu.acceleration == pytest.approx((0, 0, -G), abs=0.2)  # the first sample knows of no motion
+    assert robot.imu.acceleration == pytest.approx((0, 0, -G), abs=0.2)  # the first sample has no motion before it
     run(robot, 0.2)
     assert robot.imu.acceleration == pytest.approx((0, 0, 0), abs=0.05)
     assert abs(robot.imu.roll_pitch_yaw[0]) == pytest.approx(math.pi, abs=1e-3)

@@ -62,7 +62,7 @@ def test_end_and_rise_time_of_a_step_are_the_papers_with_every_physics_step():
 
 def test_time_is_counted_by_steps_and_samples_say_when_they_were_taken(robot):
     assert (robot.time, robot.mode, robot.backend, len(robot)) == (0.0, 0, "sim", 1)
-    with ThreadPoolExecutor(4) as threads:  # one step after the other, whoever makes them
+    with ThreadPoolExecutor(4) as threads:  # one step after the other, in whichever thread
         assert sum(threads.map(robot.step, [20] * 200)) == 0.0
     assert robot.time == pytest.approx(4.0, abs=1e-12)
     sampled = robot.last_step.sampled["shoulder"]
@@ -144,7 +144,7 @@ def test_a_goal_in_degrees_is_refused_with_its_value_in_radians(robot, arm, degr
 def test_the_option_clip_clips_a_goal_in_degrees(arm):
     with pytest.warns(ControlWarning, match=r"too big requested position: 90 > 2\.\d+ \(radians\? 90° is 1.571\)"):
         arm.set_position(90, clip=True)
-    arm.set_position(95, clip=True)  # a loop hears of it once
+    arm.set_position(95, clip=True)  # a loop gets one notice
     assert arm.target_position == arm.max_position
 
 
@@ -335,7 +335,7 @@ def test_a_slow_simulation_runs_at_its_own_pace_with_a_message(cost, caplog):
 def test_a_fast_simulation_keeps_to_the_wall(caplog):
     wall, _world, clock = paced(0.1)
     steps(clock, 100)
-    wall.time += 0.07  # the controller thinks
+    wall.time += 0.07  # the controller computes
     assert clock.now() == pytest.approx(wall.time, abs=0.01)
     assert clock.behind == 0
     assert not caplog.text

@@ -1,4 +1,4 @@
-"""A foreign program that drives two joints: ``PORT FAMILY ACT``, or a Bioloid: then a file of its goals follows. It uses the makers' SDKs alone, and knows no limits.
+"""A foreign program that drives two joints: ``PORT FAMILY ACT``, or a Bioloid: then a file of its goals follows. It uses the makers' SDKs alone, and checks no limits.
 
 It prints ``running`` when the motors have their first goals, and goes on until it is ended, as far as the act does not.
 """

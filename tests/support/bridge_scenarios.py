@@ -49,7 +49,7 @@ class Scenario:
 
 @dataclass
 class Outcome:
-    """What became of it: s from the event until it was safe, the farthest way of a joint in between and after, rad."""
+    """The result: s from the event until it was safe, the farthest way of a joint in between and after, rad."""
 
     seconds: float
     moved: float

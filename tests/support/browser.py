@@ -46,7 +46,7 @@ class Tab:
     def __init__(self, socket):
         self._socket = socket
         self._count = 0
-        self.hosts = set()  # whom it asked for something, host and port
+        self.hosts = set()  # of its requests, host and port
         self.complaints = []  # errors of its console
         for domain in ("Page", "Runtime", "Network", "Log"):
             self.call(f"{domain}.enable")
@@ -146,6 +146,6 @@ def browsing(folder, width=1500, height=950, *, graphics=True):
         opened.process = process
         yield opened
     finally:
-        process.kill()  # first: a busy page would let the sockets wait for its good-bye
+        process.kill()  # first: a busy page would delay the end of its sockets
         process.wait()
         sockets.close()

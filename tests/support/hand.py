@@ -4,11 +4,11 @@ A robot's free base is held in the air. Without a model, shafts have no load.
 
 - `lead`: limp shafts go 0.8 rad up within 1.2 s, half the way back within 0.8 s.
 - `1 -0.5`, `all 0`: the second joint, or all, are turned there, rad, where they are limp; then it says `there`.
-- `seen`: says `there` once a client has read every servo; `stall 1`: takes hold of the second shaft for good.
+- `seen`: says `there` once a client has read every servo; `stall 1`: blocks the second shaft until the end.
 - `stop`: the process stands still until SIGCONT, and no servo answers; `pause 2`: for 2 s.
 - `register led`: prints that register of every servo, as it is in the servo; -1: it has none.
 - `mark`: says `there`; from then on `moved` prints how far the first motor has gone down and up, rad.
-- `power-cycle`, or a fault as of `axbridge serve`: says `there` when it has struck.
+- `power-cycle`, or a fault as of `axbridge serve`: says `there` when it has happened.
 """
 
 import mmap
@@ -37,14 +37,14 @@ from tests.support.virtual_rig import FakeBank
 from tests.support.warm import Warm, start
 
 UP, BACK = 1.2, 0.8  # s
-HIGH, LEFT = 0.8, 0.4  # rad above where it took hold
+HIGH, LEFT = 0.8, 0.4  # rad above the first angle
 QUICK = 6.0  # rad/s, of a shaft that is turned
-LOST = "missing: waiting until all answer"  # how a verb goes on when a servo does not answer
-NEAR = 0.004  # rad from where a hand leads a joint of a robot
+LOST = "missing: waiting until all answer"  # a verb's line when a servo does not answer
+NEAR = 0.004  # rad between a joint and the angle it is led to
 
 
 def lead(passed):
-    """How far the hand has led a shaft, rad, `passed` s after it took hold."""
+    """How far the hand has led a shaft, rad, `passed` s after the start."""
     up, back = minimum_jerk.eased(passed / UP), minimum_jerk.eased((passed - UP) / BACK)
     return HIGH * up - (HIGH - LEFT) * back
 
@@ -71,8 +71,8 @@ class HandledBank:
     def _advance(self, until):
         bank = self._bank
         on = bank.command[:, Command.TORQUE] > 0
-        self.goals[on] = np.nan  # the motor has it now
-        goals = self.goals.copy()  # whoever turns joints writes there at any time
+        self.goals[on] = np.nan  # the motor moves it now
+        goals = self.goals.copy()  # other threads write there at any time
         for row in np.flatnonzero(~np.isnan(goals)):
             here = bank.state[row, State.ANGLE]
             left = self.directions[row] * goals[row] - here
@@ -88,7 +88,7 @@ class HandledBank:
         self.marked[:] = np.where(np.isnan(self.marked), here, self.marked)
 
     def mark(self):
-        """Let what moves be counted from here."""
+        """Measure motion from here."""
         self.lowest[:] = self.highest[:] = self.marked[:] = np.nan
         while np.isnan(self.marked).any():
             time.sleep(0.002)
@@ -176,7 +176,7 @@ def main(name, faults="none", model=""):
 
 @contextmanager
 def led(rig, *options):
-    """Serve in a process of its own; yields the port, and what tells the hand a line and gives its answer."""
+    """Serve in a process of its own; yields the port, and a function that sends the hand a line and returns its answer."""
     root = Path(__file__).parents[2]
     with Warm("-m", "tests.support.hand", rig, *options, cwd=root, stderr=None) as server:
 
@@ -200,7 +200,7 @@ def led(rig, *options):
 
 
 class Typist:
-    """A verb of the program, and somebody at its keys."""
+    """A verb of the program with a person at its keyboard."""
 
     def __init__(self, *arguments):
         self.process, self.said = start(*arguments), ""
@@ -217,11 +217,11 @@ class Typist:
             pass
 
     def until(self, words, press=""):
-        """Wait until it has said this, then press these keys."""
+        """Wait until it has printed this, then press these keys."""
         while words not in (line := self.process.stdout.readline()):
             self.said += line
             assert line, self.said + self.process.stderr.read()
-            assert LOST not in line, self.said  # a busy computer: it asks from the joint's beginning, and would wait
+            assert LOST not in line, self.said  # a busy computer: the verb repeats the joint, and waits
         self.said += line
         self.press(press)
 
@@ -230,7 +230,7 @@ class Typist:
         self.process.stdin.flush()
 
     def end(self):
-        """Its exit code, and what it has said on both streams."""
+        """Its exit code, and its output on both streams."""
         out, err = self.process.communicate(timeout=60)
         return self.process.returncode, self.said + out, err
 

@@ -22,7 +22,7 @@ def _installed(folder):
     wheel = next(folder.glob("axbridge-*.whl"))
     venv.create(env, with_pip=False, symlinks=True)
     subprocess.run([*pip, "--python", env / "bin" / "python", "install", "-q", "--no-deps", wheel], check=True)
-    # its dependencies are borrowed from the environment of this test run
+    # its dependencies are those of this test run's environment
     borrowed = next(path for path in sys.path if path.endswith("site-packages"))
     (next(env.glob("lib/python*/site-packages")) / "borrowed.pth").write_text(borrowed + "\n")
     return wheel, env

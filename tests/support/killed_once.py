@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def kill_once(path):
-    """Leave a mark at `path` and die; with the mark there, warn and be done."""
+    """Leave a mark at `path` and kill this process; with the mark there, warn and return."""
     try:
         Path(path).touch(exist_ok=False)
     except FileExistsError:
@@ -22,12 +22,12 @@ def kill_always(_path):
 
 
 def last(path):
-    """Write the process's id to `path`, and take long."""
+    """Write the process's id to `path`, and sleep."""
     Path(path).write_text(str(os.getpid()))
     time.sleep(60)
 
 
 def mark(path):
-    """Leave a mark at `path` and give it back."""
+    """Leave a mark at `path` and return it."""
     Path(path).touch()
     return path

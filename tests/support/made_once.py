@@ -6,7 +6,7 @@ import pickle
 
 
 def made_once(factory, name, make):
-    """What `make(folder)` returns, whichever process asks first; the others get it pickled. pytest's `factory`."""
+    """What `make(folder)` returns, called in the first process only; the others get it pickled. pytest's `factory`."""
     base = factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
     folder.mkdir(exist_ok=True)

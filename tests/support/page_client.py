@@ -1,4 +1,4 @@
-"""A client of the live page without a browser: it says what a browser would say, and what somebody else might."""
+"""A client of the live page without a browser: it sends the messages of a browser, and invalid ones."""
 
 import json
 import struct
@@ -9,14 +9,14 @@ from websockets.sync.client import connect
 
 
 class PageClient:
-    """Hears what the page is told, and asks as its buttons and sliders do."""
+    """Receives the messages to the page, and sends requests as its buttons and sliders do."""
 
     def __init__(self, socket):
         self._socket = socket
-        self.news, self.frames = {}, []  # the latest words; times and numbers
+        self.message, self.frames = {}, []  # the latest text message; times and numbers
 
-    def hear(self):
-        """Take in what has come."""
+    def receive(self):
+        """Read all messages that have arrived."""
         while True:
             try:
                 data = self._socket.recv(timeout=0.01)
@@ -26,14 +26,14 @@ class PageClient:
                 numbers = struct.unpack(f"<{(len(data) - 8) // 4}f", data[8:])
                 self.frames.append((struct.unpack("<d", data[:8])[0], numbers))
             else:
-                self.news = json.loads(data)
+                self.message = json.loads(data)
 
     def wait_for(self, true, seconds=20):
         """Wait until this is true of the page."""
         until = time.monotonic() + seconds
         while not true():
             assert time.monotonic() < until
-            self.hear()
+            self.receive()
 
     def ask(self, what, **values):
         self.send(json.dumps({"ask": what, **values}))
@@ -44,8 +44,8 @@ class PageClient:
     @property
     def text(self):
         """All that the page says."""
-        self.hear()
-        return json.dumps(self.news, ensure_ascii=False)
+        self.receive()
+        return json.dumps(self.message, ensure_ascii=False)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Samples for recorders, with as much as a test cares for."""
+"""Samples for recorders, with the fields that a test needs."""
 
 import math
 

@@ -289,12 +289,12 @@ def test_the_page_starts_with_a_low_or_the_programs_speed_limit(arm, page, clien
 
     arm["shoulder"].set_velocity(own * arm["shoulder"].max_velocity)
     arm["shoulder"].set_available_torque(0.4 * arm["shoulder"].max_torque)
-    step_until(arm, lambda: client.hear() or client.news.get("speed") == pytest.approx(own))
-    assert client.news["torques"] == [pytest.approx(0.4)]
+    step_until(arm, lambda: client.receive() or client.message.get("speed") == pytest.approx(own))
+    assert client.message["torques"] == [pytest.approx(0.4)]
     with running(page):
-        client.wait_for(lambda: client.news["speed"] == pytest.approx(min(own, 0.3)) == share())
+        client.wait_for(lambda: client.message["speed"] == pytest.approx(min(own, 0.3)) == share())
         client.ask("limit_speed", share=0.2)
-        client.wait_for(lambda: client.news["speed"] == pytest.approx(0.2) == share())
+        client.wait_for(lambda: client.message["speed"] == pytest.approx(0.2) == share())
 
 
 def test_the_speed_limit_of_the_page_is_restored_after_all_off_ends_a_move(arm, page, tmp_path):
@@ -314,8 +314,8 @@ def test_the_speed_limit_of_the_page_is_restored_after_all_off_ends_a_move(arm, 
 
 def test_the_page_shows_that_all_motors_are_off_until_one_is_on_again(arm, page, client):
     def shown():
-        client.hear()
-        return client.news.get("state", ""), client.news.get("trouble", "")
+        client.receive()
+        return client.message.get("state", ""), client.message.get("trouble", "")
 
     for _ in range(3):
         with ThreadPoolExecutor() as others:
@@ -472,7 +472,7 @@ def test_buttons_save_the_present_pose_return_to_it_and_record(arm, page, client
     servo.set_position(0.5)
     step_until(arm, lambda: page.picture and page.picture.states["shoulder"].position > 0.4)  # whose pose it is
     client.ask("save", name="up")
-    step_until(arm, lambda: "saved up in" in client.text and "up" in client.news["poses"])
+    step_until(arm, lambda: "saved up in" in client.text and "up" in client.message["poses"])
     client.ask("record", name="../way.mcap")  # in the folder where one started, and nowhere else
     step_until(arm, lambda: page.recording is not None)
     servo.set_position(0.0)
@@ -485,7 +485,7 @@ def test_buttons_save_the_present_pose_return_to_it_and_record(arm, page, client
     assert recording.complete
     page.record(tmp_path / "way.mcap")
     arm.step()
-    assert page.recording == tmp_path / "way-2.mcap"  # nothing is lost, and nobody has to think of a name
+    assert page.recording == tmp_path / "way-2.mcap"  # nothing is lost, and the name is made
     track = recording.tracks["shoulder"]
     assert track.position.min() < 0.05
     assert track.position[-1] == pytest.approx(0.5, abs=0.1)
@@ -562,14 +562,14 @@ def test_a_new_page_gets_past_frames_and_further_ones_only_during_motion(arm, pa
     step_until(arm, lambda: servo.position > 0.45)
     start = time.monotonic()
     with page_client(page) as client:
-        step_until(arm, lambda: client.hear() or time.monotonic() > start + 1.0)
+        step_until(arm, lambda: client.receive() or time.monotonic() > start + 1.0)
         moved = [position for _, (*_, position, _, _, _, _, _) in client.frames]
         assert len(client.frames) >= 3
         assert max(moved) - min(moved) > 0.3  # the way to where it is now
         step_until(arm, lambda: abs(servo.velocity) < 1e-3 and time.monotonic() > start + 2.0)
-        client.hear()
+        client.receive()
         before, start = len(client.frames), time.monotonic()
-        step_until(arm, lambda: client.hear() or time.monotonic() > start + 2.0)
+        step_until(arm, lambda: client.receive() or time.monotonic() > start + 2.0)
         assert 2 <= len(client.frames) - before <= 8  # of 50 that could come
 
 
@@ -577,7 +577,7 @@ WATCHED = """
 import sys, axbridge
 with axbridge.open(sys.argv[1], backend="real", port=sys.argv[2]) as robot:
     page = robot.view(port=0, open=False)
-    page.requests.ask("test", lambda: robot["s1"].set_position(0.2))  # in the first step: before that nobody feeds the watch
+    page.requests.ask("test", lambda: robot["s1"].set_position(0.2))  # in the first step: the watch runs from there
     page.run()
 """
 

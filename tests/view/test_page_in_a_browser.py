@@ -202,7 +202,7 @@ def test_all_off_works_while_the_page_is_too_busy_to_draw(comb, tab):
     page.release()
 
 
-# What has the focus when somebody presses the key, in JavaScript, and the drawer that it is in.
+# The element with the focus when the key is pressed, in JavaScript, and the drawer that it is in.
 ELEMENTS = {
     "check box": ("", "document.querySelector('.on input')"),
     "slider": ("", "document.querySelector('td.track input')"),

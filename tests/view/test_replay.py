@@ -105,7 +105,7 @@ def test_a_recording_without_body_or_positions_is_shown(recording):
 def test_the_verb_plays_two_recordings_and_writes_a_page_but_replaces_none_without_force(recording, tmp_path, said):
     view = ("view", recording.path, "--out")
     said(*view, "page.html")
-    assert "connect-src" not in (tmp_path / "page.html").read_text()  # it can ask nobody
+    assert "connect-src" not in (tmp_path / "page.html").read_text()  # it sends no requests
     assert "--force" in said(*view, "page.html", code=app.MISUSE)
     before = recording.path.read_bytes()
     assert "is both read and to be written" in said(*view, recording.path, "--force", code=app.MISUSE)

@@ -51,7 +51,7 @@ class Joint:
         self.turns_unknown_at = math.nan  # position, rad, while whole turns may be missing from it, else NaN
         self.turned = math.nan  # position with whole turns while it is a wheel, rad
         self.stopped = False  # by `Robot.stop`
-        self.limp = False  # the servo has no torque although the program wants it on
+        self.limp = False  # the servo has no torque although the program has switched it on
         self.withheld = False  # limp until `recover`: the servo is shut down, or was beyond a limit
         self.battery_empty = False  # the battery is empty
         self.active_trajectory: object = None  # goals of the latest `goto`, which has replaced earlier ones
