@@ -1,4 +1,4 @@
-"""Tests that real time decides: marked `real_time`, or in a file that imports what answers on a pseudo-terminal.
+"""Tests that real time decides: marked `real_time`, or with something that answers on a pseudo-terminal.
 
 A process beside measures how late a sleep and a byte through a pseudo-terminal come. A test that fails while the
 computer is late is asked again, and skipped, with that figure, where it was much too late each time.
@@ -14,7 +14,8 @@ from functools import cache
 import pytest
 from _pytest.runner import runtestprotocol
 
-ANSWERS = ("PtyLine", "led", "serving")
+ANSWERS = ("PtyLine", "led", "serving")  # what the file of such a test imports
+FIXTURES = {"line", "served"}
 ON_TIME, USELESS = 0.002, 0.05  # s; late by 2 ms, a line hears two questions as one and their answers collide
 _ATTEMPTS = 4
 _METRONOME = """
@@ -58,8 +59,10 @@ def lateness():
 
 
 def is_in_real_time(item):
-    return item.get_closest_marker("real_time") is not None or any(
-        hasattr(getattr(item, "module", None), name) for name in ANSWERS
+    return (
+        item.get_closest_marker("real_time") is not None
+        or any(hasattr(getattr(item, "module", None), name) for name in ANSWERS)
+        or not FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
     )
 
 
