@@ -16,6 +16,7 @@ from tests.support.warm import remember_parameters
 
 extend_timeouts()
 remember_parameters()
+sys.setswitchinterval(0.0005)  # s; a PtyLine replies in a thread, which the own code of the test delays
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background of a shell begins without it
 
 hypothesis.settings.register_profile("axbridge", deadline=None)  # a busy machine may be late

@@ -366,7 +366,7 @@ def test_a_foreign_client_sees_one_line_of_real_and_virtual_servos(profile):
         try:
             assert port.setBaudRate(1_000_000)
             lamp = servo.protocol.torque_enable + 1
-            assert [sdk.ping(port, id_)[1] for id_ in (*ids, 5)] == [0, 0, 0, 0, COMM_RX_TIMEOUT]
+            until(lambda: [sdk.ping(port, id_)[1] for id_ in (*ids, 5)] == [0, 0, 0, 0, COMM_RX_TIMEOUT])
             assert [sdk.write1ByteTxRx(port, id_, lamp, 1) for id_ in ids] == [(0, 0)] * 4
             together = GroupSyncWrite(port, sdk, lamp, 1)
             for id_ in (2, 3):

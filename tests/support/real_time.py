@@ -1,4 +1,4 @@
-"""Tests that depend on real time: marked `real_time`, or in a file that imports a server of a pseudo-terminal.
+"""Tests that depend on real time: marked `real_time`, or with a server of a pseudo-terminal.
 
 A second process measures the delay of a sleep and of a byte through a pseudo-terminal. A test that fails on a delayed
 computer is run again, and skipped with the measured delays if each of them was much too long.
@@ -14,7 +14,8 @@ from functools import cache
 import pytest
 from _pytest.runner import runtestprotocol
 
-SERVERS = ("PtyLine", "led", "serving")
+SERVERS = ("PtyLine", "led", "serving")  # names that the file of such a test imports
+FIXTURES = {"line", "served"}
 ON_TIME, TOO_LATE = 0.002, 0.05  # s: replies may collide; a failure proves nothing
 _ATTEMPTS = 4
 _METRONOME = """
@@ -58,8 +59,10 @@ def measured_delay():
 
 
 def is_in_real_time(item):
-    return item.get_closest_marker("real_time") is not None or any(
-        hasattr(getattr(item, "module", None), name) for name in SERVERS
+    return (
+        item.get_closest_marker("real_time") is not None
+        or any(hasattr(getattr(item, "module", None), name) for name in SERVERS)
+        or not FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
     )
 
 
