@@ -18,7 +18,7 @@ BRAKING = 0.1  # s: from four times that speed a rotor and its leg (0.013 kgÂ·mÂ
 
 @dataclass
 class Fall:
-    """Measurements of a fall."""
+    """What was seen of a fall."""
 
     rest: float  # when no joint was above 0.5 rad/s any more, nor the base above 5 cm/s and 0.5 rad/s, s; inf = never
     fastest: float  # joint, rad/s
