@@ -17,7 +17,7 @@ from axbridge.recording.import_logs import import_log, parse_columns
 from axbridge.recording.import_wizard import GivenGoal, on_grid, parse_goal, restored
 from axbridge.recording.imported import marked, parse_mark, trimmed
 from axbridge.recording.provenance import rig_of
-from axbridge.recording.recording import Track, in_order
+from axbridge.recording.recording import Recording, Track, in_order
 from axbridge.recording.sample_quality import findings
 from axbridge.recording.stored import open_recording
 
@@ -110,6 +110,21 @@ def test_axbridges_own_csv_is_imported_with_its_significant_digits(tmp_path):
     table = pq.read_table(tmp_path / "a.parquet")
     np.testing.assert_array_equal(table["position_rad"], recording["servo"].position)
     assert set(table["servo"].to_pylist()) == {"servo"}
+
+
+def test_axbridges_own_wide_csv_is_recognised_and_each_servo_keeps_its_own_samples(tmp_path):
+    t = np.arange(0, 1, 0.02)
+    tracks = {
+        "arm.1": Track.of("arm.1", t, position=np.sin(t), command=t),
+        "leg": Track.of("leg", t[:40] + 0.003, position=t[:40], load=0 * t[:40] + 0.25),
+    }
+    write_csv(Recording(Path("x.mcap"), tracks), tmp_path / "wide.csv", wide=True)
+    again = import_log(tmp_path / "wide.csv")
+    assert list(again) == list(tracks)
+    for name, track in tracks.items():
+        assert again[name].known.keys() == track.known.keys()
+        for key, values in track.known.items():
+            np.testing.assert_allclose(again[name].known[key], values, rtol=0, atol=5.1e-6)
 
 
 @pytest.mark.parametrize(
