@@ -4,6 +4,7 @@ import subprocess
 import sys
 import textwrap
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -69,6 +70,11 @@ def test_the_verb_prints_a_table_and_refuses_wrong_options(tmp_path, capsys, mon
     assert [*head, rows[0][0]] == ["supply_V", "rise_s", "9.6"]
     slow, fast = (float(rise) for _, rise in rows)
     assert slow > 1.1 * fast
+    if Path("/dev/full").exists():  # a full disk
+        assert run([*command, "--out", "/dev/full"]) == 2
+        printed = capsys.readouterr()
+        assert printed.out.splitlines() == table[:-1]
+        assert "/dev/full: cannot be written: No space left" in printed.err
     for wrong, words in (
         ([*command[:-1], "stepp"], "did you mean 'step'?"),
         ([*command[:-1], "step.rice"], "it has: delay, rise"),
