@@ -124,7 +124,8 @@ def import_log(
             return recording_of(path, tracks, known.experiment, warned, columns, events)
         servos = {} if columns is not None else _own_wide(table.headers)
         if servos:
-            columns = {key: Column(header) for key, header in HEADERS.items()}
+            columns = {k: c._replace(header=f"*.{HEADERS[k]}") for each in servos.values() for k, c in each.items()}
+            columns["time"] = Column(HEADERS["time"])
         else:
             columns = _checked_map(path, table.headers, columns)
             servos = _by_servo(path, table.headers, columns, servo)
