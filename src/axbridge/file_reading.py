@@ -61,7 +61,7 @@ def _nonsense(failure: Exception) -> str:
 _CAD = Remedy("rig new", "NAME", urdf="FILE", profile="PROFILE", says="export a URDF from the CAD program: {}")
 _KINDS = (  # pattern of the first bytes as text (bytes that are no UTF-8: \ufffd), kind, hint; the first match decides
     (r"\ufffdMCAP0", "a recording",
-     Remedy("record", "replay", source="FILE", says="repeat its motion: {}; `info` shows what it holds")),
+     Remedy("record", "replay", source="FILE", rig="RIG", says="repeat its motion: {}; `info` shows what it holds")),
     ("version https://git-lfs", "a pointer of Git LFS, not the file itself", "run: git lfs pull"),
     ("#VRML", "a world or robot of Webots", "describe the robot in a rig: docs/webots.md"),
     (r"<(.*<)?(robot\b.*xacro|xacro:)", "a xacro file", "expand it to a URDF: xacro FILE > robot.urdf"),
