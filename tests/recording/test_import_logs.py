@@ -217,6 +217,7 @@ def test_a_column_or_unit_that_does_not_exist_is_named(tmp_path, columns, messag
         "t,angle,goal\n0,1.5,10\n20,2.25,\n40,3,30\n",
         "t, angle, goal\n0, 1.5, 10\n20, 2.25,\n40, 3, 30\n",
         "t;angle;goal\n0;1,5;10,0\n20;2,25;\n40;3,0;30\n",
+        "t|angle|goal\n0|1,5|10\n20|2.25|\n40|3|30\n",
         "t\tangle\tgoal\n0\t1.5\t10\n20\t2.25\t\n40\t3\t30\n",
         "  t  angle  goal\n  0   1.5    10\n 20  2.25   nan\n 40     3    30\n",
         "# made by a logger; 3 columns\n#\nt,angle,goal\n0,1.5,10\n# here it paused\n20,2.25,\n40,3,30\n",
@@ -229,6 +230,13 @@ def test_tables_with_different_separators_are_read(tmp_path, text):
     np.testing.assert_allclose(track.time, [0, 0.02, 0.04])
     np.testing.assert_allclose(np.degrees(track.position), [1.5, 2.25, 3])
     np.testing.assert_allclose(np.degrees(track.command), [10, math.nan, 30])
+
+
+def test_excels_line_with_the_separator_is_no_header_and_an_unnamed_column_no_unit(tmp_path):
+    recording = imported(tmp_path, "sep=;\nt;pos\n0;1,5\n1;2,5\n", "time=t", "position=pos")
+    assert recording["servo"].position.tolist() == [1.5, 2.5]
+    with pytest.raises(RecordingError, match=r"has no column 'when' \(for time\)"):
+        imported(tmp_path, "t;pos;\n0;1;\n", "time=when", "position=pos")
 
 
 def test_stamps_in_nanoseconds_are_named_and_read(tmp_path):

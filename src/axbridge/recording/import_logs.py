@@ -259,7 +259,13 @@ class _Csv:
     def _cells(self, lines: IO[str]) -> Iterator[list[str]]:
         rows = self._without_notes(lines)
         first = next(rows, "")
-        separator = next((char for char in "\t;," if char in first), " " if len(first.split()) > 1 else ",")
+        if mark := re.fullmatch(r"sep=(.)", first, re.IGNORECASE):  # a line of Excel's
+            first = next(rows, "")
+        separator = (
+            mark[1]
+            if mark
+            else next((char for char in "\t;,|" if char in first), " " if len(first.split()) > 1 else ",")
+        )
         self._comma = separator != ","
         try:
             for row in csv.reader(chain([first], rows), delimiter=separator, skipinitialspace=True):
@@ -297,7 +303,7 @@ class _Csv:
         for _, key, column in [*(("", part, Column(part)) for part in parts), *fields]:
             if column.header not in at:
                 header, _, unit = column.header.rpartition(":")
-                if header in at:
+                if header and header in at:
                     units = ", ".join(filter(None, (*UNIT_FACTORS, COUNTS)))
                     raise RecordingError(self._path, f"{unit!r} is no unit (of {key})", f"units: {units}, or a factor")
                 why = f"has no column {column.header!r} (for {key})"
