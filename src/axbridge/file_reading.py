@@ -79,7 +79,7 @@ _KINDS = (  # pattern of the first bytes as text (bytes that are no UTF-8: \ufff
     (r"\{.*\"range_min\"\s*:", "a calibration of LeRobot",
      Remedy("import", "DATASET", "FILE.mcap", unit="normalised", calibration="THIS.json", says="give it to {}")),
     (r"\{[^\n]*\}\s*\n\s*\{", "JSON Lines, a document in each line", "make a CSV file of it"),
-    ("PAR1", "a Parquet file", "give the folder of the LeRobot dataset that it is from"),
+    ("PAR1", "a Parquet file", "give the folder of the LeRobot dataset that it is from; of another table, a .csv"),
     ("#ROSBAG", "a bag of ROS 1", Remedy("import", "FILE.csv", "FILE.mcap", says="export its joint states as CSV: {}")),
     ("SQLite format 3", "a database (SQLite), such as a bag of ROS 2", "ros2 bag convert: to MCAP"),
     (r"PK\x03\x04", "a zip archive, as of Excel or NumPy", "unpack it, or save it as CSV"),

@@ -376,6 +376,21 @@ def test_the_command_marks_trims_and_stores_the_rig(tmp_path, monkeypatch, capsy
     assert "is a recording already\nuse it as it is: `axbridge info leg.mcap`" in capsys.readouterr().err
 
 
+def test_an_option_that_a_log_makes_void_is_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("own.csv").write_text("time_s,hip.position_rad\n0,1\n0.1,1\n")
+    (tmp_path / "folder").mkdir()
+    for words, message in (
+        (["own.csv", "--servo", "knee"], "names its servos itself: hip\nleave --servo out"),
+        ([str(LOG), "--column", "time=timestamp", "--column", "position=position"], "leave --column out"),
+        (["folder", "--goal", "auto"], "says itself what it holds\nleave --goal out"),
+    ):
+        assert app.run(["import", words[0], "new.mcap", *words[1:]]) == app.MISUSE
+        assert message in capsys.readouterr().err
+    assert not Path("new.mcap").exists()
+    assert app.run(["import", "own.csv", "new.mcap", "--servo", "hip"]) == app.DONE
+
+
 TIME = np.arange(0, 5, 0.01)
 MOTION = 0.8 * np.sin(3 * TIME)
 
