@@ -232,6 +232,11 @@ def test_tables_with_different_separators_are_read(tmp_path, text):
     np.testing.assert_allclose(np.degrees(track.command), [10, math.nan, 30])
 
 
+def test_a_row_of_a_table_by_servo_without_a_name_is_refused(tmp_path):
+    with pytest.raises(RecordingError, match=r"line 3: servo is blank\nwrite the servo's name there"):
+        imported(tmp_path, "servo,time_s,position_rad\nhip,0,1\n,0,2\n")
+
+
 def test_excels_line_with_the_separator_is_no_header_and_an_unnamed_column_no_unit(tmp_path):
     recording = imported(tmp_path, "sep=;\nt;pos\n0;1,5\n1;2,5\n", "time=t", "position=pos")
     assert recording["servo"].position.tolist() == [1.5, 2.5]

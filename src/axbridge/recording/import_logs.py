@@ -325,6 +325,9 @@ class _Csv:
                     part, offset = numbers, last + _BETWEEN if events else 0.0
                     name = " ".join(f"{header} {number}" for header, number in numbers.items())
                     events.append(Event(offset, "segment", {"name": name, **numbers}))
+            if by and not row[at[by]]:
+                why = f"line {self._line}: {by} is blank"
+                raise RecordingError(self._path, why, "write the servo's name there, or remove that line")
             lines, arrays = samples[printable(row[at[by]]) if by else ""]
             lines.append(self._line)
             for (_, key, column), place, values in zip(fields, places, arrays, strict=True):
