@@ -3,6 +3,7 @@
 import os
 import shutil
 import socket
+import tempfile
 from functools import partial
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from axbridge.config.urdf import read_mesh, read_tree
 from axbridge.errors import AxBridgeError, MoveError, ProfileError, RecordingError, RigError, RigWarning, UsageError
 from axbridge.export.bam import from_bam
 from axbridge.file_reading import check_format, controls, printable, reading
-from axbridge.files import claim, claimed, release, write_whole
+from axbridge.files import check_writable, claim, claimed, release, write_whole
 from axbridge.learn.randomise import Parameters
 from axbridge.motion.files import load_move
 from axbridge.motion.moves import Move
@@ -229,3 +230,25 @@ def test_a_lock_is_refused_when_the_file_was_replaced(tmp_path):
         with pytest.raises(BlockingIOError):
             claim(path)
         release(lock)
+
+
+def test_a_disk_without_room_is_noticed_before_long_work_and_nothing_is_left(tmp_path):
+    resource = pytest.importorskip("resource")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1024, limits[1]))  # the system then refuses what is longer
+    try:
+        with pytest.raises(RecordingError, match=r"new\.mcap: cannot be written: .*\n.*free space"):
+            check_writable(tmp_path / "deep" / "new.mcap")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    check_writable(tmp_path / "deep" / "new.mcap")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not Path("/dev/null").exists(), reason="no devices in folders here")
+def test_a_device_may_be_written_though_its_folder_may_not(monkeypatch):
+    monkeypatch.setattr(tempfile, "TemporaryFile", partial(failing, PermissionError(13, "Permission denied")))
+    check_writable("/dev/null")
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(RecordingError, match="/dev/null: cannot be written: Permission denied"):
+        check_writable("/dev/null")

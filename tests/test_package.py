@@ -124,6 +124,9 @@ def test_errors_keep_their_attributes_when_they_come_from_a_worker_process(kind)
 def test_a_path_with_a_space_is_one_word_of_the_command_that_a_hint_names():
     typed = errors.Remedy("compare", "out/two steps.mcap", rig="my arms/arm.toml", model="ax12", json=True)
     assert typed == 'axbridge compare "out/two steps.mcap" --rig "my arms/arm.toml" --model ax12 --json'
+    assert errors.Remedy("import", "it's|1*.csv", column=["a=b c", "d=e"]) == (
+        """axbridge import "it's|1*.csv" --column "a=b c" --column d=e"""
+    )
     again = pickle.loads(pickle.dumps(typed)).within("then {}", port="my link")
     assert again == f'then `{typed} --port "my link"`'
 

@@ -131,7 +131,7 @@ class RigWarning(UserWarning):
 def _word(value: object) -> str:
     """Return a value as one word of a command; double quotes hold it together in each system's shell."""
     text = str(value)
-    return f'"{text}"' if re.search(r"[\s&();]", text) else text
+    return f'"{text}"' if re.search(r"[][\s&();'|<>*?#]", text) else text
 
 
 class Remedy(str):
@@ -141,7 +141,8 @@ class Remedy(str):
         verb: Subcommand, such as ``servo write``.
         words: Positional arguments: an id, a register, a value, a file.
         says: Sentence with ``{}`` in the place of the command; if empty, the text is the command alone.
-        options: Options by name (``port="COM3"``); None, empty and False are omitted, True gives the name alone.
+        options: Options by name (``port="COM3"``); None, empty and False are omitted, True gives the name alone, a list
+            repeats it.
     """
 
     __slots__ = ("options", "says", "verb", "words")
@@ -153,7 +154,9 @@ class Remedy(str):
     def __new__(cls, verb: str, *words: object, says: str = "", **options: Any) -> Remedy:  # noqa: D102
         chosen = {name: value for name, value in options.items() if value not in (None, "") and value is not False}
         texts = [
-            f"--{name.replace('_', '-')}{'' if value is True else f' {_word(value)}'}" for name, value in chosen.items()
+            f"--{name.replace('_', '-')}{'' if one is True else f' {_word(one)}'}"
+            for name, value in chosen.items()
+            for one in (value if isinstance(value, list) else [value])
         ]
         command = " ".join(("axbridge", verb, *map(_word, words), *texts))
         remedy = super().__new__(cls, says.replace("{}", f"`{command}`") if says else command)

@@ -61,7 +61,7 @@ def _failure_in_words(failure: Exception) -> str:
 _CAD = Remedy("rig new", "NAME", urdf="FILE", profile="PROFILE", says="export a URDF from the CAD program: {}")
 _KINDS = (  # pattern of the first bytes as text (bytes that are no UTF-8: \ufffd), kind, hint; the first match decides
     (r"\ufffdMCAP0", "a recording",
-     Remedy("record", "replay", source="FILE", says="repeat its motion: {}; `info` shows what it holds")),
+     Remedy("record", "replay", source="FILE", rig="RIG", says="repeat its motion: {}; `info` shows what it holds")),
     ("version https://git-lfs", "a pointer of Git LFS, not the file itself", "run: git lfs pull"),
     ("#VRML", "a world or robot of Webots", "describe the robot in a rig: docs/webots.md"),
     (r"<(.*<)?(robot\b.*xacro|xacro:)", "a xacro file", "expand it to a URDF: xacro FILE > robot.urdf"),
@@ -79,7 +79,7 @@ _KINDS = (  # pattern of the first bytes as text (bytes that are no UTF-8: \ufff
     (r"\{.*\"range_min\"\s*:", "a calibration of LeRobot",
      Remedy("import", "DATASET", "FILE.mcap", unit="normalised", calibration="THIS.json", says="give it to {}")),
     (r"\{[^\n]*\}\s*\n\s*\{", "JSON Lines, a document in each line", "make a CSV file of it"),
-    ("PAR1", "a Parquet file", "give the folder of the LeRobot dataset that it is from"),
+    ("PAR1", "a Parquet file", "give the folder of the LeRobot dataset that it is from; of another table, a .csv"),
     ("#ROSBAG", "a bag of ROS 1", Remedy("import", "FILE.csv", "FILE.mcap", says="export its joint states as CSV: {}")),
     ("SQLite format 3", "a database (SQLite), such as a bag of ROS 2", "ros2 bag convert: to MCAP"),
     (r"PK\x03\x04", "a zip archive, as of Excel or NumPy", "unpack it, or save it as CSV"),

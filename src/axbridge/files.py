@@ -19,6 +19,8 @@ except ImportError:  # Windows
 else:
     _LOCKS = True
 
+_LEAST_FREE = 65_536  # bytes that must fit on the disk before long work
+
 
 def fill_streams() -> None:
     """Open closed standard streams on the null device; otherwise a serial port would get one of their numbers."""
@@ -117,14 +119,24 @@ def claimed(folder: Path) -> Iterator[None]:
 
 
 def check_writable(*paths: Path | str | None) -> None:
-    """Raise RecordingError before long work when a file cannot be written; leave no file behind."""
+    """Raise RecordingError before long work when a file cannot be written, also on a full disk; leave no file behind.
+
+    A device or a pipe is opened only when it is written: another program may read every byte.
+    """
     for path in paths:
         if path is None:
             continue
-        folder = next(folder for folder in Path(path).absolute().parents if folder.exists())
-        with writing(path), tempfile.TemporaryFile(dir=folder):
+        with writing(path):
             if Path(path).is_dir():
                 raise IsADirectoryError(21, "is a folder; give the name of a file", str(path))
+            if Path(path).exists() and not Path(path).is_file():
+                if not os.access(path, os.W_OK):
+                    raise PermissionError(13, os.strerror(13), str(path))
+                continue
+            folder = next(folder for folder in Path(path).absolute().parents if folder.exists())
+            with tempfile.TemporaryFile(dir=folder) as trial:
+                trial.write(bytes(_LEAST_FREE))
+                trial.flush()
 
 
 def named_mcap(path: Path | None) -> Path | None:

@@ -336,6 +336,19 @@ def test_monitor_counts_lost_packets_and_lists_missing_servos(line, on_line):
     assert re.search(r"\d+ asked, [1-9]\d* lost, 0 damaged, \d+ late, ", rows[4][0])
 
 
+def test_monitor_gives_no_rate_of_reading_while_every_servo_is_silent():
+    with PtyLine((1, 2)) as pty_line, SerialBus(pty_line.port) as bus:
+        bus.latency = 0.1  # a busy machine may keep the responder waiting
+        watched = _Line(bus, [CycleServo(f"s{id_}", id_) for id_ in (1, 2)], {})
+        assert "Hz, reading takes" in watched.caption()
+        cycles = watched.document()["cycle"]["count"]
+        pty_line.deaf = {1, 2}
+        for _ in range(9):  # most of them wait before they ask again
+            watched.read()
+        assert watched.caption().startswith(f"{bus.port_name}: no servo answers\n")
+        assert (watched.document()["cycle"]["count"], watched.wire_share()) == (cycles, 0.0)
+
+
 def test_a_closed_pipe_is_no_error():
     reader, writer = os.pipe()
     os.close(reader)

@@ -4,9 +4,12 @@ import json
 import math
 import os
 import pty
+import re
+import shutil
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -187,6 +190,23 @@ def test_a_hand_teaches_between_two_keys_and_the_arm_repeats_it(hand, tmp_path, 
     assert tell("register torque_enable") == [0, 0]
     played = said("play", path, "pan_tilt", *REAL, port)
     assert float(played.split("start")[1].split("°")[0]) < 2.0
+
+
+def test_a_taught_motion_that_its_kind_of_file_cannot_hold_is_kept_as_json(tmp_path):
+    shutil.copytree(Path(__file__).parents[2] / "hil_rigs" / "pan_tilt", tmp_path / "pan_tilt")
+    rig = tmp_path / "pan_tilt" / "pan_tilt.toml"
+    rig.write_text(re.sub(r"(?m)^id = 1$", "id = 30", rig.read_text()))  # a .mtn file has ids up to 25
+    (tmp_path / "taught.json").write_text("an earlier move")
+    with led(rig) as (port, tell):
+        with begin_teaching(port, "--rig", rig, "--joints", "pan", "--out", tmp_path / "taught.mtn") as teacher:
+            lead(tell)
+            teacher.press("  ")
+            code, _, err = teacher.end()
+        assert tell("register torque_enable") == [0, 0]
+    assert code == 2
+    assert f"the move is whole in {tmp_path / 'taught-2.json'}" in err
+    assert Move.load(tmp_path / "taught-2.json").joints == ("pan",)
+    assert (tmp_path / "taught.json").read_text() == "an earlier move"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

@@ -214,6 +214,17 @@ def test_fail_if_fails_on_incomplete_comparisons_unless_allowed(files, capsys, o
     assert app.run(["compare", "whole.mcap", "whole.mcap", "--fail-if", "rmse>2"]) == app.DONE
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full disk here")
+@pytest.mark.slow
+def test_figures_are_printed_also_when_the_page_cannot_be_written(files, capsys):
+    Path("page.html").symlink_to("/dev/full")
+    assert app.run(["compare", "whole.mcap", "short.mcap", "--out", "page.html"]) == app.MISUSE
+    printed = capsys.readouterr()
+    assert "RMSE" in printed.out
+    assert "wrote" not in printed.out
+    assert "page.html: cannot be written" in printed.err
+
+
 def test_errors_of_a_repetition_are_listed_beside_the_model(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     time = np.arange(0.0, 20.0, 0.02)

@@ -314,7 +314,7 @@ def test_a_fall_identifies_friction_but_not_the_loop():
     assert sampled.startswith("1 recording, 1 s, 100 Hz, gaps: 0, jumps: 0, clock even")
     assert "well identified" in line_of["friction.coulomb"]
     assert "not identified" in line_of["controller.slope"]
-    assert "; record steps of several sizes" in line_of["controller.slope"]
+    assert "; record steps of several sizes (`axbridge record step --rig RIG`)" in line_of["controller.slope"]
 
 
 def test_scores_include_simpler_models_and_the_repetition():

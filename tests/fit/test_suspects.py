@@ -1,10 +1,12 @@
 import math
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from axbridge.cli import app, import_  # noqa: F401 - registers it
 from axbridge.comparison.recorded_runs import packed, runs_of
 from axbridge.config.rig import Rig
 from axbridge.fit import Fit, identify
@@ -13,8 +15,10 @@ from axbridge.fit.pipeline import scores_of
 from axbridge.fit.prepare import base_model, prepare
 from axbridge.fit.search import COARSE
 from axbridge.fit.suspects import import_again, sampling, suspects_of
+from axbridge.recording.import_logs import import_log, parse_columns
 from axbridge.recording.provenance import describe
 from axbridge.recording.recording import Recording, Track
+from axbridge.recording.stored import open_recording
 from axbridge.servo.columns import Param
 from axbridge.sim.rollout import rollouts
 from tests.fit.test_identify import COUNT, RIG
@@ -145,7 +149,14 @@ def test_missing_samples_and_jumps_are_reported_as_by_info(good):
     assert sampling([changed(fall, position=blank)])[0].startswith("samples are missing: fall.mcap 20 %")
 
 
-def test_the_suggested_import_names_the_imported_column(good):
-    mapped = {"position": {"header": "pos", "factor": 0.5, "zero": 0.0}}
-    imported = replace(good[0], metadata={**good[0].metadata, "source": "log.csv", "column_map": mapped})
-    assert import_again(imported, "position", -1.0) == "axbridge import log.csv FILE.mcap --column position=pos:-0.5"
+def test_the_suggested_import_runs_as_it_is_typed(good, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("log.csv").write_text("t,Joint Angle\n0,1\n20,2\n")
+    columns = parse_columns(["time=t:ms", "position=Joint Angle:0.5"])
+    imported = import_log("log.csv", columns=columns)
+    _, *words = shlex.split(import_again(imported, "position", -1.0))
+    assert app.run(words) == 0
+    np.testing.assert_allclose(open_recording("FILE.mcap")["servo"].position, [-0.5, -1])
+    np.testing.assert_allclose(open_recording("FILE.mcap")["servo"].time, [0, 0.02])
+    counts = import_log("log.csv", columns=parse_columns(["time=t:ms", "position=Joint Angle:counts"]))
+    assert import_again(counts, "position", 2.0).startswith("multiply Joint Angle - 512 by 2 in the log")

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import textwrap
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -69,6 +70,11 @@ def test_the_verb_prints_a_table_and_refuses_wrong_options(tmp_path, capsys, mon
     assert [*head, rows[0][0]] == ["supply_V", "rise_s", "9.6"]
     slow, fast = (float(rise) for _, rise in rows)
     assert slow > 1.1 * fast
+    if Path("/dev/full").exists():  # a full disk
+        assert run([*command, "--out", "/dev/full"]) == 2
+        printed = capsys.readouterr()
+        assert printed.out.splitlines() == table[:-1]
+        assert "/dev/full: cannot be written: No space left" in printed.err
     for wrong, words in (
         ([*command[:-1], "stepp"], "did you mean 'step'?"),
         ([*command[:-1], "step.rice"], "it has: delay, rise"),
@@ -78,6 +84,24 @@ def test_the_verb_prints_a_table_and_refuses_wrong_options(tmp_path, capsys, mon
     ):
         assert run(wrong) == 2
         assert words in capsys.readouterr().err
+
+
+@pytest.mark.ci
+def test_a_metric_that_a_rig_does_not_allow_is_refused_and_a_nan_has_its_cause(capsys):
+    for rig, metric, words in (
+        ("so101", "fall", ("its weight does not turn shoulder_pan", "--metric step,")),
+        ("bench_arm", "walk", ("no joint left_hip_lateral", "--metric step or fall,")),
+    ):
+        began = []
+        with pytest.raises(UsageError, match=words[0]) as refused:
+            sweep(Rig.load(rig), {"latency": [0.0]}, metric, report=lambda *done, began=began: began.append(done))
+        assert (words[1] in str(refused.value), began) == (True, [])
+    command = ["sweep", "pendulum:mass=0.2,length=0.15", "--metric", "fall", "--over"]
+    assert run([*command, "friction=0.01,0.3"]) == 0
+    printed = capsys.readouterr()
+    assert "nan" in printed.out
+    assert "no time in row 2: the arm was not within 5° of 0°" in printed.err
+    assert run([*command, "friction=0.3"]) == 1
 
 
 @pytest.mark.ci  # tests/test_pool.py asks a cluster in `make test`

@@ -157,6 +157,15 @@ def test_impossible_experiments_are_refused_before_any_motion(tmp_path, name, se
         assert not robot[0].torque_enabled
 
 
+def test_a_replay_of_another_servo_needs_its_name_where_the_robot_has_several(tmp_path):
+    source = Recording(Path("s.mcap"), {"horn": Track.of("horn", np.arange(3.0), command=np.full(3, 0.2))}, ())
+    with axbridge.open("pan_tilt") as robot, Recorder(tmp_path / "a.mcap", {}) as recorder:
+        with pytest.raises(UsageError, match=r"lacks: horn\n.* --servo pan or tilt"):
+            conduct("replay", robot, None, recorder, Options(source=source))
+        assert robot.time == 0
+        assert conduct("replay", robot, "tilt", recorder, Options(source=source)).whole
+
+
 def test_an_angle_beyond_a_stop_of_the_urdf_is_refused_though_the_rig_has_no_limits(tmp_path):
     beyond = Options(angles=(math.radians(150),))
     with axbridge.open("so101") as robot, Recorder(tmp_path / "a.mcap", {}) as recorder:

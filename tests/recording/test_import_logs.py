@@ -17,7 +17,7 @@ from axbridge.recording.import_logs import import_log, parse_columns
 from axbridge.recording.import_wizard import GivenGoal, on_grid, parse_goal, restored
 from axbridge.recording.imported import marked, parse_mark, trimmed
 from axbridge.recording.provenance import rig_of
-from axbridge.recording.recording import Track, in_order
+from axbridge.recording.recording import Recording, Track, in_order
 from axbridge.recording.sample_quality import findings
 from axbridge.recording.stored import open_recording
 
@@ -112,6 +112,21 @@ def test_axbridges_own_csv_is_imported_with_its_significant_digits(tmp_path):
     assert set(table["servo"].to_pylist()) == {"servo"}
 
 
+def test_axbridges_own_wide_csv_is_recognised_and_each_servo_keeps_its_own_samples(tmp_path):
+    t = np.arange(0, 1, 0.02)
+    tracks = {
+        "arm.1": Track.of("arm.1", t, position=np.sin(t), command=t),
+        "leg": Track.of("leg", t[:40] + 0.003, position=t[:40], load=0 * t[:40] + 0.25),
+    }
+    write_csv(Recording(Path("x.mcap"), tracks), tmp_path / "wide.csv", wide=True)
+    again = import_log(tmp_path / "wide.csv")
+    assert list(again) == list(tracks)
+    for name, track in tracks.items():
+        assert again[name].known.keys() == track.known.keys()
+        for key, values in track.known.items():
+            np.testing.assert_allclose(again[name].known[key], values, rtol=0, atol=5.1e-6)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -202,6 +217,7 @@ def test_a_column_or_unit_that_does_not_exist_is_named(tmp_path, columns, messag
         "t,angle,goal\n0,1.5,10\n20,2.25,\n40,3,30\n",
         "t, angle, goal\n0, 1.5, 10\n20, 2.25,\n40, 3, 30\n",
         "t;angle;goal\n0;1,5;10,0\n20;2,25;\n40;3,0;30\n",
+        "t|angle|goal\n0|1,5|10\n20|2.25|\n40|3|30\n",
         "t\tangle\tgoal\n0\t1.5\t10\n20\t2.25\t\n40\t3\t30\n",
         "  t  angle  goal\n  0   1.5    10\n 20  2.25   nan\n 40     3    30\n",
         "# made by a logger; 3 columns\n#\nt,angle,goal\n0,1.5,10\n# here it paused\n20,2.25,\n40,3,30\n",
@@ -214,6 +230,18 @@ def test_tables_with_different_separators_are_read(tmp_path, text):
     np.testing.assert_allclose(track.time, [0, 0.02, 0.04])
     np.testing.assert_allclose(np.degrees(track.position), [1.5, 2.25, 3])
     np.testing.assert_allclose(np.degrees(track.command), [10, math.nan, 30])
+
+
+def test_a_row_of_a_table_by_servo_without_a_name_is_refused(tmp_path):
+    with pytest.raises(RecordingError, match=r"line 3: servo is blank\nwrite the servo's name there"):
+        imported(tmp_path, "servo,time_s,position_rad\nhip,0,1\n,0,2\n")
+
+
+def test_excels_line_with_the_separator_is_no_header_and_an_unnamed_column_no_unit(tmp_path):
+    recording = imported(tmp_path, "sep=;\nt;pos\n0;1,5\n1;2,5\n", "time=t", "position=pos")
+    assert recording["servo"].position.tolist() == [1.5, 2.5]
+    with pytest.raises(RecordingError, match=r"has no column 'when' \(for time\)"):
+        imported(tmp_path, "t;pos;\n0;1;\n", "time=when", "position=pos")
 
 
 def test_stamps_in_nanoseconds_are_named_and_read(tmp_path):
@@ -351,6 +379,21 @@ def test_the_command_marks_trims_and_stores_the_rig(tmp_path, monkeypatch, capsy
     assert "bench_arm has no servo knee\nit has shoulder" in capsys.readouterr().err
     assert app.run(["import", "leg.mcap", "again.mcap"]) == app.MISUSE
     assert "is a recording already\nuse it as it is: `axbridge info leg.mcap`" in capsys.readouterr().err
+
+
+def test_an_option_that_a_log_makes_void_is_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("own.csv").write_text("time_s,hip.position_rad\n0,1\n0.1,1\n")
+    (tmp_path / "folder").mkdir()
+    for words, message in (
+        (["own.csv", "--servo", "knee"], "names its servos itself: hip\nleave --servo out"),
+        ([str(LOG), "--column", "time=timestamp", "--column", "position=position"], "leave --column out"),
+        (["folder", "--goal", "auto"], "says itself what it holds\nleave --goal out"),
+    ):
+        assert app.run(["import", words[0], "new.mcap", *words[1:]]) == app.MISUSE
+        assert message in capsys.readouterr().err
+    assert not Path("new.mcap").exists()
+    assert app.run(["import", "own.csv", "new.mcap", "--servo", "hip"]) == app.DONE
 
 
 TIME = np.arange(0, 5, 0.01)

@@ -166,6 +166,14 @@ def test_a_file_that_is_no_recording_is_refused(tmp_path, content, message):
         open_recording(path)
 
 
+def test_a_log_is_refused_with_the_command_that_imports_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("my log.csv").write_text("time_s,hip.position_rad\n0,1\n")
+    for name, command in (("my log.csv", '"my log.csv" "my log.mcap"'), ("sample:xl330", "sample:xl330 xl330.mcap")):
+        with pytest.raises(RecordingError, match=f"make a recording of it: `axbridge import {command}`"):
+            open_recording(name)
+
+
 def test_a_segment_that_begins_after_the_last_sample_does_not_end_before_it_begins():
     track = Track.of("hip", np.array([0.0, 1.0]), position=np.zeros(2))
     marks = tuple(Event(time, "segment", {"name": "part"}) for time in (0.0, 1.9))

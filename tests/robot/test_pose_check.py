@@ -72,7 +72,12 @@ def test_a_verb_that_moves_the_whole_robot_is_refused_in_an_impossible_pose(line
     with pytest.warns(ControlWarning, match="'left_knee' .* beyond its limit"):
         assert run([*verb, "--rig", "bioloid", "--backend", "real", "--port", line.port]) == MISUSE
     errors = capsys.readouterr().err
-    words = "left_knee stands at", "nothing has moved, and all motors are off", "axbridge verify", "axbridge calibrate"
+    words = (
+        "left_knee stands at",
+        "nothing has moved, and all motors are off",
+        "axbridge verify --rig",
+        "axbridge calibrate --rig",
+    )
     assert [word for word in words if word not in errors] == []
     assert moved(line, pose) == ([], [])
 

@@ -64,6 +64,9 @@ def import_(
         note(model.provenance)
         return
     named_mcap(recording)
+    ignored = [word for word, given in (("--column", column), ("--goal", goal)) if given is not None]
+    if ignored and (path.is_dir() or (column and path.suffix == ".json")):
+        raise UsageError(f"{path} says itself what it holds", f"leave {ignored[0]} out")
     odd: list[Oddity] = []
     with progress("reading") as show:
         if is_dataset(path):
@@ -90,6 +93,8 @@ def import_(
                 goal=parse_goal(goal) if goal is not None else None,
                 warned=odd.append,
             )
+        if servo is not None and servo not in imported:
+            raise UsageError(f"{path} names its servos itself: {', '.join(imported)}", "leave --servo out")
         if robot is not None:
             names = ", ".join(servo.name for servo in robot.servos)
             if unknown := [name for name in imported if name not in names.split(", ")]:

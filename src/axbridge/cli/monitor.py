@@ -18,7 +18,7 @@ from axbridge.bus.cycle import Cycle, CycleServo
 from axbridge.bus.handshake import is_unknown, unknown_model
 from axbridge.bus.scan import scan
 from axbridge.bus.serial import SerialBus
-from axbridge.bus.stats import wire_time
+from axbridge.bus.stats import CycleTimes, wire_time
 from axbridge.cli.app import DONE, HARDWARE, note
 from axbridge.cli.exit import Terminated
 from axbridge.cli.off import buses_of
@@ -116,13 +116,20 @@ class _Line:
 
     def __init__(self, bus: SerialBus, servos: list[CycleServo], scales: _Scales) -> None:
         self.bus, self.cycle, self.scales = bus, Cycle(bus, servos), scales
-        self.result = self.cycle.receive()
+        self.times = CycleTimes()  # of the cycles in which a servo answered
+        self.read()
         self._hot: dict[int, float] = {}  # °C, by id; warm from this temperature on
         for servo in servos:
             profile = FirmwareProfile.load(servo.protocol.usual_profile)  # one address for the whole family
             with suppress(BusError):  # the servo is missing
                 limit = read_register(bus, servo.id, profile.register("temperature_limit"))
                 self._hot[servo.id] = limit - HOT_MARGIN
+
+    def read(self) -> None:
+        """Read all servos."""
+        self.result = self.cycle.receive()
+        if self.result.states:
+            self.times.add(self.result.time, self.result.spent)
 
     def rows(self) -> list[tuple[tuple[str, ...], frozenset[int]]]:
         """Return the cells of each servo, and the indices of those that show a fault."""
@@ -155,18 +162,21 @@ class _Line:
         return rows
 
     def wire_share(self) -> float:
-        """Return the wire time of the bytes over the cycle's time, 0..1."""
-        protocols = [servo.protocol for servo in self.cycle.servos]
+        """Return the wire time of the bytes over the cycle's time, 0..1; 0 when no servo answers."""
+        protocols = [servo.protocol for servo in self.cycle.servos if servo.name in self.result.states]
         return min(wire_time(protocols, self.bus.baud) / max(self.result.spent, 1e-9), 1.0)
 
     def caption(self) -> str:
         """Return the cycle rate and the counts of lost packets as text."""
-        times, stats = self.cycle.times.as_dict(), self.bus.stats
+        times, stats = self.times.as_dict(), self.bus.stats
         kinds = "asked", "timeouts", "corrupt", "late"
         sent, lost, damaged, late = (sum(getattr(counts, kind) for counts in stats.servos.values()) for kind in kinds)
+        rate = "no servo answers"
+        if self.result.states:
+            rate = f"{times['rate']:.0f} Hz, reading takes {1e3 * times['p50']:.2f} ms "
+            rate += f"(p99 {1e3 * times['p99']:.2f} ms), {self.wire_share():.0%} wire"
         return (
-            f"{self.bus.port_name}: {times['rate']:.0f} Hz, reading takes {1e3 * times['p50']:.2f} ms "
-            f"(p99 {1e3 * times['p99']:.2f} ms), {self.wire_share():.0%} wire\n"
+            f"{self.bus.port_name}: {rate}\n"
             f"{sent} asked, {lost} lost, {damaged} damaged, {late} late, {stats.junk} stray bytes"
         )
 
@@ -176,7 +186,7 @@ class _Line:
             "port": self.bus.port_name,
             "states": {name: state._asdict() for name, state in self.result.states.items()},
             "faults": {name: fault.message for name, fault in self.result.faults.items()},
-            "cycle": self.cycle.times.as_dict(),
+            "cycle": self.times.as_dict(),
             "wire_share": self.wire_share(),
             "line": self.bus.stats.as_dict(),
         }
@@ -210,7 +220,7 @@ def _watch(
                 due = max(due + _PERIOD, time.monotonic())
                 time.sleep(max(due - time.monotonic(), 0))
                 for line in lines:
-                    line.result = line.cycle.receive()
+                    line.read()
                 states = {name: state for line in lines for name, state in line.result.states.items()}
                 for cause, name in () if twin is None else twin.update(time.monotonic(), states):
                     causes.append({"time": time.monotonic() - start, "servo": name, "cause": cause})

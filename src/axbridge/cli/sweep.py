@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated
 
+from axbridge.cli.app import DONE, FAILED_CHECK, note
 from axbridge.cli.options import WRITES, Result, RigArgument, lined_up, verb
 from axbridge.cli.progress import progress
 from axbridge.config.rig import Rig
-from axbridge.files import write_whole
-from axbridge.learn.sweep import Figures, header, parse_axes
+from axbridge.errors import RecordingError
+from axbridge.files import write_whole, writing
+from axbridge.learn.sweep import Figures, causes, header, parse_axes
 from axbridge.learn.sweep import sweep as measured
 
 
@@ -31,10 +34,17 @@ def sweep(
             Rig.load(rig).with_engine(engine), axes, metric, seed=seed, where=executor,
             report=lambda done, of: show(f"{done} of {of} robots", done / of),
         )  # fmt: skip
+    lines, failure = lined_up(_table(rows, "{:.4g}"), str.rjust), None
     if out is not None:
-        write_whole(out, "".join(",".join(cells) + "\n" for cells in _table(rows, "{!r}")))
-    lines = [*lined_up(_table(rows, "{:.4g}"), str.rjust), *([] if out is None else [f"wrote {out}"])]
-    return Result({"rig": rig, "metric": metric, "rows": rows}, lines)
+        try:
+            with writing(out):
+                write_whole(out, "".join(",".join(cells) + "\n" for cells in _table(rows, "{!r}")))
+            lines.append(f"wrote {out}")
+        except RecordingError as error:  # a full disk must not lose the rows
+            failure = error
+    note(*causes(rows, metric))
+    unknown = all(any(map(math.isnan, row.values())) for row in rows)
+    return Result({"rig": rig, "metric": metric, "rows": rows}, lines, FAILED_CHECK if unknown else DONE, failure)
 
 
 def _table(rows: list[Figures], form: str) -> list[list[str]]:

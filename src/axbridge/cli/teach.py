@@ -6,6 +6,7 @@ import math
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import chain, count
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -47,7 +48,14 @@ def teach(
 
     def save(move: Move) -> None:
         nonlocal left
-        note(*save_move(move, out, loaded))
+        try:
+            note(*save_move(move, out, loaded))
+        except UsageError as misfit:  # such a file cannot hold it: what the hand did must not be lost
+            names = (out.with_name(f"{out.stem}{more}.json") for more in chain([""], map("-{}".format, count(2))))
+            spare = next(path for path in names if not path.exists())
+            save_move(move, spare, loaded)
+            left = f"{spare} is whole"
+            raise UsageError(f"{out} was not written: {misfit.message}", f"the move is whole in {spare}") from misfit
         poses = len(move.pages["1"].keys)
         document.update(poses=poses, seconds=move.duration, joints=move.joints)
         if not json:

@@ -97,8 +97,7 @@ def verify(
     queue = [name for name in STEPS if name in (wanted or STEPS)]
     folder, lines = out or Path(f"verify-{loaded.name}"), buses_of(port, rig, 0)
     kept = {} if force else load(folder / KEPT, loaded)
-    if not kept:
-        check_new(folder / KEPT, folder / TEXT, folder / PAGE, force=force)
+    check_new(folder / KEPT, folder / TEXT, folder / PAGE, force=force or bool(kept))
     if "walk" in queue and not can_walk(loaded):
         queue.remove("walk")
         if "walk" in wanted:

@@ -50,8 +50,12 @@ _OPTIONS = re.compile(r"(.+?):(\w+=[^,=:/\\]*(?:,\w+=[^,=:/\\]*)*)")  # does not
 _LONGEST = 60  # characters shown of a text in braces
 _PLACE = re.compile(r"\$\{([^{}]*)\}")
 _NOT_A_SETTING = {  # registers that a rig must not set: opening the rig would rename or move a servo
-    "id": Remedy("servo set-id", says="`id = …` of the [[servo]] says which servo is meant; {} gives it another id"),
-    "baud_rate": Remedy("servo set-baud", says="`baud = …` of the [[bus]] says it; {} gives a servo another rate"),
+    "id": Remedy(
+        "servo set-id", "ID", "NEW", says="`id = …` of the [[servo]] says which servo is meant; {} gives it another id"
+    ),
+    "baud_rate": Remedy(
+        "servo set-baud", "ID", "RATE", says="`baud = …` of the [[bus]] says it; {} gives a servo another rate"
+    ),
     **dict.fromkeys(("torque_enable", "goal_position", "goal_velocity", "moving_speed"), "leave it to programs"),
 }
 

@@ -103,7 +103,7 @@ def _parts(recordings: Sequence[Recording], kind: str) -> list[Recording]:
     if not parts:
         says = "the paper's procedure needs falls and steps: {}, or --segment of `import`; --method cma does without"
         path = recordings[0].path if recordings else "recordings"
-        raise RecordingError(path, f"no {kind} among the segments", Remedy("record", kind, says=says))
+        raise RecordingError(path, f"no {kind} among the segments", Remedy("record", kind, rig="RIG", says=says))
     return parts
 
 

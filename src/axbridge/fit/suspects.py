@@ -12,6 +12,7 @@ from axbridge.errors import Remedy, listed
 from axbridge.fit.prediction import COARSE, predicted
 from axbridge.fit.result import Fit
 from axbridge.fit.unknowns import Space
+from axbridge.recording.imported import Column
 from axbridge.recording.recording import Recording, Track
 from axbridge.recording.sample_quality import PAUSE
 from axbridge.sim.runs import Runs
@@ -43,7 +44,7 @@ def sampling(recordings: Sequence[Recording]) -> tuple[str, ...]:
         if missing_share > MISSED:
             missing.append(f"{recording.path.name} {100 * missing_share:.0f} %")
     remedies = {
-        f"positions jump faster than a servo turns: {{}}; leave them blank, or cut them off ({Remedy('info')})": jumps,
+        "positions jump faster than a servo turns: {}; leave them blank, or cut them off": jumps,
         f"samples are missing: {{}}; look at the cable ({Remedy('doctor')}), and record it again": missing,
     }
     return tuple(text.format(listed(names, _NAMED)) for text, names in remedies.items() if names)
@@ -113,9 +114,15 @@ def _changed(runs: Runs, column: str, factor: float) -> Runs:
 
 def import_again(recording: Recording, column: str, factor: float) -> str:
     """Return the command that imports a log with another factor, from the recording's metadata of its import."""
-    column_map = (recording.metadata.get("column_map") or {}).get(column) or {}
-    text = f"{column}={column_map.get('header', 'HEADER')}:{factor * float(column_map.get('factor', 1.0)):.6g}"
-    return Remedy("import", recording.metadata.get("source") or "LOG.csv", "FILE.mcap", column=text)
+    source, columns = str(recording.metadata.get("source") or "LOG.csv"), recording.metadata.get("column_map")
+    columns = columns or {name: {"header": "HEADER"} for name in dict.fromkeys(("time", "position", column))}
+    mapped = {name: Column(**facts) for name, facts in columns.items()}
+    changed = mapped.setdefault(column, Column("HEADER"))
+    if changed.zero or source.endswith(".json"):  # --column can say neither
+        zero = f" - {changed.zero:g}" if changed.zero else ""
+        return f"multiply {changed.header}{zero} by {factor:.6g} in the log, and import that"
+    mapped[column] = changed._replace(factor=factor * changed.factor)
+    return Remedy("import", source, "FILE.mcap", column=[f"{k}={c.header}:{c.factor:.6g}" for k, c in mapped.items()])
 
 
 def _lost(track: Track, poll: float | None) -> float:

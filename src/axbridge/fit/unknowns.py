@@ -30,11 +30,11 @@ class Unknown:
     usual: float = math.inf
 
 
-_FALLS = Remedy("record", "fall", says="falls from several angles ({})")
-STEPS = Remedy("record", "step", says="steps of several sizes ({})")
-_SLOW = Remedy("record", "sine", says="slow sweeps and reversals under load ({}, a period of 5 s or more)")
-DUTY = Remedy("record", "duty", says="wheel-mode duty steps ({})")
-HOLD = Remedy("record", "lift-and-drop", says="lifting and holding the arm at several angles ({})")
+_FALLS = Remedy("record", "fall", rig="RIG", says="falls from several angles ({})")
+STEPS = Remedy("record", "step", rig="RIG", says="steps of several sizes ({})")
+_SLOW = Remedy("record", "sine", rig="RIG", period=5, says="slow sweeps and reversals under load ({})")
+DUTY = Remedy("record", "duty", rig="RIG", says="wheel-mode duty steps ({})")
+HOLD = Remedy("record", "lift-and-drop", rig="RIG", says="lifting and holding the arm at several angles ({})")
 _BOTH = "the same motions to both sides of the vertical, and falls"
 _WARM = "the same motions with the servo cold and warm"
 

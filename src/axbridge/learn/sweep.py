@@ -6,19 +6,21 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields
+from typing import NamedTuple
 
 import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.comparison.metrics import StepResponse, fall_time, step_response
 from axbridge.config.rig import Rig
-from axbridge.errors import UsageError, nearest
+from axbridge.errors import UsageError, listed, nearest
 from axbridge.learn.variation import SHORT, changed, check_name
-from axbridge.motion.gait import Gait
+from axbridge.motion.gait import JOINTS, SIDES, Gait
 from axbridge.motion.walking import WalkOutcome, walk
 from axbridge.pool import workers
 from axbridge.robot.open import open_robot
 from axbridge.robot.robot import Robot
+from axbridge.sim.body.kinematics import posed
 
 _UNITS = {  # ASCII, for the headers of tables
     "bus.supply_voltage": "V",
@@ -36,6 +38,7 @@ _UNITS = {  # ASCII, for the headers of tables
 }
 _STEP, _FALL = math.radians(45), math.radians(90)
 _SECONDS = 1.5
+_LEAST = 1e-5  # J, that an arm gains in a fall
 _SAMPLE = 5.0  # ms
 _MOST = 100_000  # robots of a sweep
 _FORM = "write NAME=VALUE,VALUE,… or NAME=FROM:TO:COUNT, each with its own --over"
@@ -95,19 +98,22 @@ def sweep(
 ) -> list[Figures]:
     """Measure every combination of the axes' values, the last axis fastest; return its values and figures.
 
-    `metric` is one of `METRICS`, or one figure of it as in ``walk.distance``; an unknown figure is NaN.
+    `metric` is one of `METRICS`, or one figure of it as in ``walk.distance``; an unknown figure is NaN (see `causes`).
     `where` is ``dask://HOST:PORT``, or None for the cores of this machine. `report` is called with the
     numbers of finished and of all measurements.
 
     Raises:
-        UsageError: an unknown metric or figure.
+        UsageError: an unknown metric or figure, or one that cannot be measured with this rig.
     """
     kind, _, figure = metric.partition(".")
     if kind not in METRICS:
         known = f"{nearest(kind, METRICS)}known: {', '.join(METRICS)}, or one figure of them"
         raise UsageError(f"there is no metric {metric!r}", known)
-    if figure and figure not in METRICS[kind][1]:
-        raise UsageError(f"{kind} has no figure {figure!r}", f"it has: {', '.join(METRICS[kind][1])}")
+    if figure and figure not in METRICS[kind].figures:
+        raise UsageError(f"{kind} has no figure {figure!r}", f"it has: {', '.join(METRICS[kind].figures)}")
+    if why := METRICS[kind].lacks(rig):
+        others = " or ".join(name for name in METRICS if not METRICS[name].lacks(rig))
+        raise UsageError(f"{rig.name}: {kind} cannot be measured: {why}", f"take --metric {others}, or another rig")
     jobs: list[Job] = []
     for combination in itertools.product(*axes.values()):
         values = dict(zip(axes, combination, strict=True))
@@ -126,8 +132,18 @@ def figures(job: Job) -> Figures:
     """Measure one robot."""
     rig, values, metric, seed = job
     kind, _, figure = metric.partition(".")
-    measured = METRICS[kind][0](changed(rig, values), seed)
+    measured = METRICS[kind].measure(changed(rig, values), seed)
     return {figure: measured[figure]} if figure else measured
+
+
+def causes(rows: Sequence[Figures], metric: str) -> list[str]:
+    """Return which figures of which rows of a sweep are NaN, counted from 1, and why."""
+    lacking: dict[str, list[str]] = {}
+    for number, row in enumerate(rows, 1):
+        if unknown := [name for name, value in row.items() if math.isnan(value)]:
+            lacking.setdefault(", ".join(unknown), []).append(str(number))
+    why = METRICS[metric.partition(".")[0]].unknown
+    return [f"no {names} in row {listed(lines, most=10)}: {why}" for names, lines in lacking.items()]
 
 
 def _walk(rig: Rig, seed: int) -> Figures:
@@ -168,8 +184,50 @@ def _watched(robot: Robot) -> tuple[FloatArray, FloatArray]:
     return times, places
 
 
-METRICS: dict[str, tuple[Callable[[Rig, int], Figures], tuple[str, ...]]] = {  # function and names of figures
-    "walk": (_walk, (*(field.name for field in fields(WalkOutcome)), "speed")),
-    "step": (_step, tuple(field.name for field in fields(StepResponse))),
-    "fall": (_fall, ("time",)),
+def _cannot_fall(rig: Rig) -> str:
+    """Return why the first servo's arm would not fall even without friction, or nothing."""
+    joint, tree = rig.servos[0].joint, rig.tree()
+    if joint not in tree.names:
+        return ""  # opening the robot tells of it
+    angles = np.linspace(_FALL, math.radians(5), 18)
+    poses = np.tile(tree.pose(rig.start), (len(angles), 1))
+    poses[:, tree.names.index(joint)] = angles
+    gravity = np.array((0.0, 0.0, 0.0) if rig.world is None else rig.world.gravity)
+    gained = tree.mass.sum() * posed(tree, poses).centre @ gravity  # J
+    if np.all(gained[1:] > gained[0] + _LEAST):
+        return ""
+    return f"its weight does not turn {joint}, the first joint, from 90° to 0°"
+
+
+def _cannot_walk(rig: Rig) -> str:
+    names = rig.tree().names
+    lost = [joint for side in SIDES for name in JOINTS if (joint := f"{side}_{name}") not in names]
+    return f"it has no joint {lost[0]}, as the legs of the rig bioloid have" if lost else ""
+
+
+class Metric(NamedTuple):
+    """What a sweep can measure."""
+
+    measure: Callable[[Rig, int], Figures]
+    figures: tuple[str, ...]  # their names
+    lacks: Callable[[Rig], str]  # returns why it cannot be measured with a rig, or nothing
+    unknown: str  # cause of a NaN
+
+
+METRICS = {
+    "walk": Metric(
+        _walk, (*(field.name for field in fields(WalkOutcome)), "speed"), _cannot_walk, "it was not measured"
+    ),
+    "step": Metric(
+        _step,
+        tuple(field.name for field in fields(StepResponse)),
+        lambda _rig: "",
+        f"the first joint turned by less than 2° in {_SECONDS} s: friction, a stop or a lack of torque holds it",
+    ),
+    "fall": Metric(
+        _fall,
+        ("time",),
+        _cannot_fall,
+        f"the arm was not within 5° of 0° after {_SECONDS} s: friction holds it or makes it slow, or a stop holds it",
+    ),
 }

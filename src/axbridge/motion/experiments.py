@@ -424,7 +424,7 @@ def _angles(options: Options, _servo: Servo | None = None) -> tuple[float, ...]:
 
 
 def _sources(robot: Robot, servo: str | None, options: Options) -> dict[str, Track]:
-    """Return the track to repeat for each servo, its own or the only one; raise UsageError if that is impossible."""
+    """Return the track to repeat for each servo, its own or the only one of both; UsageError if that is impossible."""
     recording = options.source
     if recording is None:
         raise UsageError("replay needs a recording to repeat", "give --source REC.mcap")
@@ -435,11 +435,13 @@ def _sources(robot: Robot, servo: str | None, options: Options) -> dict[str, Tra
         if servo not in recording and len(recording) > 1:
             raise UsageError(f"{recording.path} has no servo {servo!r}", f"it has: {', '.join(recording)}")
         tracks = {servo: recording[name]}
-    elif len(recording) == 1 and next(iter(recording)) not in list(robot):
+    elif len(recording) == len(robot) == 1:
         tracks = {next(iter(robot)): next(iter(recording.values()))}
     else:
         if missing := [name for name in recording if name not in list(robot)]:
             hint = "replay on the rig it was recorded on, or one servo of it by --servo"
+            if len(recording) == 1:
+                hint = f"say which one repeats it: --servo {' or '.join(robot)}"
             raise UsageError(f"{recording.path} has servos that this robot lacks: {', '.join(missing)}", hint)
         tracks = dict(recording.items())
     commanded = {name: track for name, track in tracks.items() if not np.isnan(track.command).all()}

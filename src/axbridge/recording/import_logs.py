@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field, FiniteFloat
 
 from axbridge.arrays import FloatArray
 from axbridge.config.profile import FirmwareProfile
-from axbridge.errors import RecordingError, UsageError
+from axbridge.errors import RecordingError, UsageError, listed
 from axbridge.file_reading import printable, reading, refuse_other_kind, regular
 from axbridge.recording.import_wizard import FIRST, GivenGoal, wizard_recording
 from axbridge.recording.imported import Column, Columns, Warned, recording_of
@@ -122,9 +122,38 @@ def import_log(
             columns = {key: c for key, c in known.columns.items() if known.whole or c.header in table.headers}
             tracks, events = table.columns({"": columns}, known.by, known.parts, walk)
             return recording_of(path, tracks, known.experiment, warned, columns, events)
-        columns = _checked_map(path, table.headers, columns)
-        tracks, events = table.columns(_by_servo(path, table.headers, columns, servo))
-        return recording_of(path, tracks, "log", warned, columns)
+        servos = {} if columns is not None else _own_wide(table.headers)
+        if servos:
+            columns = {k: c._replace(header=f"*.{HEADERS[k]}") for each in servos.values() for k, c in each.items()}
+            columns["time"] = Column(HEADERS["time"])
+        else:
+            columns = _checked_map(path, table.headers, columns)
+            servos = _by_servo(path, table.headers, columns, servo)
+        tracks, events = table.columns(servos)
+        if len(tracks) > 1:
+            tracks = {name: _answered(samples) for name, samples in tracks.items()}
+        return recording_of(path, tracks, "log", warned, columns, events)
+
+
+def _own_wide(headers: Sequence[str]) -> dict[str, _Map]:
+    """Return the columns of each servo in a wide table of axbridge; empty for another table."""
+    fields = {header: key for key, header in HEADERS.items() if key != "time"}
+    servos: dict[str, dict[str, Column]] = {}
+    for header in headers:
+        name, _, end = header.rpartition(".")
+        if name and end in fields:
+            servos.setdefault(name, {"time": Column(HEADERS["time"])})[fields[end]] = Column(header)
+    return {**servos} if HEADERS["time"] in headers else {}
+
+
+def _answered(samples: Columns) -> Columns:
+    """Leave out the rows of a wide table that hold only other servos' values."""
+    values = samples.values
+    known = np.any([~np.isnan(column) for key, column in values.items() if key != "time"], axis=0)
+    if known.all() or not known.any():
+        return samples
+    lines = np.flatnonzero(known).tolist()
+    return Columns({key: column[known] for key, column in values.items()}, lambda index: samples.place(lines[index]))
 
 
 def _checked_map(path: Path, headers: Sequence[str], columns: _Map | None) -> _Map:
@@ -142,7 +171,7 @@ def _checked_map(path: Path, headers: Sequence[str], columns: _Map | None) -> _M
         raise RecordingError(path, why, hint)
     hint = "say what they are: --column time=HEADER:ms --column position=HEADER:deg --column command=HEADER:deg; "
     hint += "* in a header is the name of each servo: position=*_pos:deg"
-    raise RecordingError(path, f"is of no known kind; its columns are {printable(', '.join(headers))}", hint)
+    raise RecordingError(path, f"is of no known kind; its columns are {_named(headers)}", hint)
 
 
 def parse_columns(items: Sequence[str], unit: str | None = None, profile: str = "ax-12a") -> dict[str, Column] | None:
@@ -193,10 +222,14 @@ def _by_servo(path: Path, headers: Sequence[str], columns: _Map, servo: str) -> 
     own = [header for header in headers if not any(other.fullmatch(header) for other in longer)]
     names = [match[1] for match in map(_naming(pattern).fullmatch, own) if match]
     if not names:
-        raise RecordingError(path, f"has no column like {pattern}", f"its columns are {printable(', '.join(headers))}")
+        raise RecordingError(path, f"has no column like {pattern}", f"its columns are {_named(headers)}")
     return {
         name: {field: c._replace(header=c.header.replace("*", name)) for field, c in columns.items()} for name in names
     }
+
+
+def _named(headers: Sequence[str]) -> str:
+    return printable(listed(headers, most=20))
 
 
 def _naming(header: str) -> re.Pattern[str]:
@@ -226,7 +259,13 @@ class _Csv:
     def _cells(self, lines: IO[str]) -> Iterator[list[str]]:
         rows = self._without_notes(lines)
         first = next(rows, "")
-        separator = next((char for char in "\t;," if char in first), " " if len(first.split()) > 1 else ",")
+        if mark := re.fullmatch(r"sep=(.)", first, re.IGNORECASE):  # a line of Excel's
+            first = next(rows, "")
+        separator = (
+            mark[1]
+            if mark
+            else next((char for char in "\t;,|" if char in first), " " if len(first.split()) > 1 else ",")
+        )
         self._comma = separator != ","
         try:
             for row in csv.reader(chain([first], rows), delimiter=separator, skipinitialspace=True):
@@ -264,11 +303,11 @@ class _Csv:
         for _, key, column in [*(("", part, Column(part)) for part in parts), *fields]:
             if column.header not in at:
                 header, _, unit = column.header.rpartition(":")
-                if header in at:
+                if header and header in at:
                     units = ", ".join(filter(None, (*UNIT_FACTORS, COUNTS)))
                     raise RecordingError(self._path, f"{unit!r} is no unit (of {key})", f"units: {units}, or a factor")
                 why = f"has no column {column.header!r} (for {key})"
-                raise RecordingError(self._path, why, f"its columns are {printable(', '.join(self.headers))}")
+                raise RecordingError(self._path, why, f"its columns are {_named(self.headers)}")
         places = [at[column.header] for _, _, column in fields]
         samples: defaultdict[str, tuple[array[int], list[array[float]]]] = defaultdict(
             lambda: (array("q"), [array("d") for _ in fields])
@@ -286,6 +325,9 @@ class _Csv:
                     part, offset = numbers, last + _BETWEEN if events else 0.0
                     name = " ".join(f"{header} {number}" for header, number in numbers.items())
                     events.append(Event(offset, "segment", {"name": name, **numbers}))
+            if by and not row[at[by]]:
+                why = f"line {self._line}: {by} is blank"
+                raise RecordingError(self._path, why, "write the servo's name there, or remove that line")
             lines, arrays = samples[printable(row[at[by]]) if by else ""]
             lines.append(self._line)
             for (_, key, column), place, values in zip(fields, places, arrays, strict=True):

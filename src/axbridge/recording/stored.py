@@ -76,6 +76,8 @@ def open_recording(path: Path | str) -> Recording:
     """
     path = Path(path)
     log = _Log(path)
+    if path.name.startswith("sample:") and not path.exists():
+        raise RecordingError(path, "is a log, and no recording yet", _imported(path))
     with reading(partial(RecordingError, path), _GIVE_MCAP):
         with regular(path).open("rb") as stream:
             _read(stream, log)
@@ -95,6 +97,11 @@ def open_recording(path: Path | str) -> Recording:
     lost = (f"{log.lost} of {log.chunks} parts",) if log.lost else ()
     events.sort(key=lambda event: event.time)
     return Recording(path, log.tracks, tuple(events), cycles, metadata, log.whole and not lost, lost)
+
+
+def _imported(path: Path) -> Remedy:
+    new = path.with_name(f"{path.stem.removeprefix('sample:')}.mcap")
+    return Remedy("import", path, new, says="make a recording of it: {}")
 
 
 def recorded_packets(path: Path | str) -> list[Passed]:
@@ -324,7 +331,8 @@ def _parts(stream: IO[bytes], log: _Log) -> Iterator[tuple[int, bytes]]:
     begin = stream.read(len(_MAGIC))
     if begin != _MAGIC[: len(begin)]:
         refuse_other_kind(log.path, partial(RecordingError, log.path))
-        raise RecordingError(log.path, "this is no MCAP recording", _GIVE_MCAP)
+        hint = _imported(log.path) if log.path.suffix == ".csv" else _GIVE_MCAP
+        raise RecordingError(log.path, "this is no MCAP recording", hint)
     chunks = [] if summary is None else sorted(summary.chunk_indexes, key=lambda chunk: chunk.chunk_start_offset)
     spans = [(c.chunk_start_offset, c.chunk_start_offset + c.chunk_length) for c in chunks]
     overlap = any(start < end for (_, end), (start, _) in pairwise(spans))

@@ -46,7 +46,7 @@ def refuse_impossible(rig: Rig, joints: Sequence[Joint], limp: Callable[[], Coll
     off = f"{', '.join(left)} may be on: cut the servo supply" if left else "nothing has moved, and all motors are off"
     hint = (
         "if a joint is really there, lead it back by hand; else the rig has its id, zero or direction wrong: "
-        f"`{Remedy('verify')}` finds which, and `{Remedy('calibrate')}` repairs it"
+        f"`{Remedy('verify', rig=rig.path)}` finds which, and `{Remedy('calibrate', rig=rig.path)}` repairs it"
     )
     if all(_LOST_TURN in why for why in wrong.values()):
         reboots = " && ".join(Remedy("servo reboot", j.config.id) for j in joints if j.config.name in wrong)
