@@ -244,6 +244,14 @@ def test_a_far_first_goal_of_a_time_based_profile_is_approached_slowly():
         until(lambda: line[1].table["profile_velocity"] == 500)
 
 
+def test_goals_stay_within_the_stops_of_a_joint_without_limits():
+    with bridged(servo={"min_stop": -1.0, "max_stop": 0.5}) as (line, port, notices), client(port, line) as bus:
+        for goal, got in ((1000, 610), (0, 316), (400, 400)):
+            write(bus, line, 1, "goal_position", goal)
+            assert abs(line[1].table["goal_position"] - got) <= 1
+        assert texts(notices, "soft limits")
+
+
 def test_steps_stay_within_the_limits():
     limits = {"min_position": -1.0, "max_position": 0.5}  # rad: 326 counts
     with (

@@ -74,7 +74,7 @@ class Bridge:
             self._box.watch(bus.port)
             self._connection.check_servos()
             drives = {drive.config.name: drive for drive in self._connection.on_bus}
-            self._connection.arm(lambda name: drives[name].goal_limits, lambda _: None)
+            self._connection.arm(lambda name: _goal_limits(drives[name], rig), lambda _: None)
             servos = {servo.name: servo for cycle in self._connection.cycles.values() for servo in cycle.servos}
             self._table = self._box.traffic.table
             for name, drive in drives.items():
@@ -200,6 +200,12 @@ def _runs(servo: Known) -> list[tuple[int, int]]:
     return runs
 
 
+def _goal_limits(drive: BusDrive, rig: Rig) -> tuple[float, float]:
+    """Return the range of goals by the rig's limits, or the joint's stops, and by the servo, rad."""
+    low, high = rig.specs[drive.config.name].limits
+    return max(low, drive.limits.low), min(high, drive.limits.high)
+
+
 def _set_limits(known: Known, drive: BusDrive, servo: CycleServo, rig: Rig) -> None:
     """Set the rig's limits of a servo in the table."""
     rules, calibration, units = rig.bridge, drive.calibration, drive.profile.units
@@ -208,7 +214,7 @@ def _set_limits(known: Known, drive: BusDrive, servo: CycleServo, rig: Rig) -> N
     if drive.profile.register(drive.protocol.names.torque).address < drive.profile.eeprom_end:
         stall = 1.0
     if rules.limits:
-        known.positions = servo.goal_range if math.isfinite(drive.config.soft_limits[0]) else None
+        known.positions = servo.goal_range if math.isfinite(rig.specs[servo.name].limits[0]) else None
         known.top_speed, known.top_torque, known.top_current = servo.top_speed, torque, current
     known.top_temperature, known.voltages = servo.top_temperature, servo.voltage_range
     known.stall, known.still = stall, round(standing_speed(drive) / units.speed)
