@@ -1,5 +1,7 @@
 """A program behind the bridge: its servos at unsafe first goals, and after its end."""
 
+import os
+import tempfile
 import threading
 import time
 from contextlib import contextmanager
@@ -10,6 +12,7 @@ from dynamixel_sdk import COMM_RX_TIMEOUT, GroupBulkRead, GroupSyncRead, GroupSy
 
 from axbridge.bridge import bridge as bridge_module
 from axbridge.bridge.bridge import Bridge
+from axbridge.bus.port_name import bridge_at, bridge_file
 from axbridge.bus.protocols import v1
 from axbridge.bus.serial import SerialBus
 from axbridge.cli.app import HARDWARE
@@ -429,9 +432,10 @@ def test_the_command_makes_servos_virtual_and_leaves_the_real_ones_safe_when_it_
 
 
 @pytest.mark.parametrize("options", [(), ("--watch",)], ids=["rules", "watch"])
-def test_off_ends_a_bridge_while_its_program_drives_the_robot(options, said):
+def test_off_ends_a_bridge_while_its_program_drives_the_robot(options, said, tmp_path):
     with PtyLine(dict.fromkeys(range(1, 3), "ax-12a")) as line:
-        with start("bridge", "pan_tilt", "--port", line.port, *options) as program:
+        link = tmp_path / "arm"
+        with start("bridge", "pan_tilt", "--port", line.port, "--link", link, *options) as program:
             ready = program.stdout.readline()
             assert ready.startswith("ready: "), ready + program.communicate()[1]
             with SerialBus(ready.split()[1]) as bus:
@@ -442,7 +446,31 @@ def test_off_ends_a_bridge_while_its_program_drives_the_robot(options, said):
                     "off", "--rig", "pan_tilt", "--port", line.port
                 )
             assert program.wait(10) != 0
+            assert not link.is_symlink()  # the next program with that terminal is another one
         assert not line.powered
+
+
+def test_off_ends_a_bridge_whose_port_has_come_back_as_another_device(said, tmp_path):
+    with PtyLine({1: "ax-12a"}, link=tmp_path / "device") as line:
+        with start("bridge", "bench_arm", "--port", line.port) as program:
+            ready = program.stdout.readline()
+            assert ready.startswith("ready: "), ready + program.communicate()[1]
+            line.unplug()
+            assert "the port was lost" in program.stdout.readline()
+            taken = os.openpty()  # the number of the old device
+            line.replug()
+            assert "the port is back" in program.stdout.readline()
+            until(lambda: bridge_at(line.port))
+            assert "off and confirmed: servo 1" in said("off", "--port", line.port)
+            assert program.wait(10) != 0
+        for end in taken:
+            os.close(end)
+
+
+def test_a_file_that_a_killed_bridge_has_left_names_no_bridge(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    bridge_file("port").write_text(f"{os.getpid()}\nsocket://127.0.0.1:1\n")  # its process number is in use again
+    assert bridge_at("port") is None
 
 
 @pytest.mark.ci

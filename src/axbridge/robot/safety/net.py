@@ -352,7 +352,9 @@ class Safety:
         if not new:
             return
         names = ", ".join(f"{name} ({error.message})" for name, error in new.items())
-        text = "\n" * os.isatty(_STDERR) + f"axbridge: these servos may still be powered: {names}\ncut the servo supply\n"
+        text = (
+            "\n" * os.isatty(_STDERR) + f"axbridge: these servos may still be powered: {names}\ncut the servo supply\n"
+        )
         with contextlib.suppress(OSError):
             os.write(_STDERR, text.encode(errors="replace"))  # print must not be used in a signal handler
 
