@@ -1,6 +1,7 @@
 """A program behind the bridge: its servos at unsafe first goals, and after its end."""
 
 import os
+import signal
 import tempfile
 import threading
 import time
@@ -16,6 +17,7 @@ from axbridge.bus.port_name import bridge_at, bridge_file
 from axbridge.bus.protocols import v1
 from axbridge.bus.serial import SerialBus
 from axbridge.cli.app import HARDWARE
+from axbridge.config.registers import Instruction
 from axbridge.errors import BusTimeout, ErrorFlag, UsageError
 from axbridge.servo.columns import State
 from axbridge.virtual.channel import DirectReader, PtyChannel
@@ -350,6 +352,28 @@ def test_with_service_allowed_a_servo_with_a_new_rate_goes_limp_with_the_others(
         assert notices[-1].text == "client gone: limp (2 of 2 confirmed)"
 
 
+@pytest.mark.parametrize("profile", PROFILES)
+def test_with_service_allowed_a_servo_is_driven_and_switched_off_at_its_new_id(profile):
+    with bridged(profile, bridge={"allow_service": True}) as (line, port, notices):
+        with client(port, line) as bus:
+            if profile == "sts3215":
+                write(bus, line, 1, "lock", 0)
+            place = line[1].profile.register("id").address
+            bus.write(1, place, b"\x09", answered=False)
+            until(lambda: line._line.servos[0].id == 9)
+            bus.set_protocol(9, bus.protocol(1))
+            write(bus, line, 9, "torque_enable", 1)
+            far = line[9].profile.units.counts // 4
+            write(bus, line, 9, "goal_position", far)
+            write(bus, line, 2, "torque_enable", 1)
+        until(lambda: notices and notices[-1].rule == "exit")
+        assert [line[id_].table["torque_enable"] for id_ in (9, 2)] == [0, 0]
+        assert notices[-1].text == "client gone: limp (2 of 2 confirmed)"
+        rules = [(notice.servo, notice.rule) for notice in notices]
+        assert ("s1", "service") in rules
+        assert ("s1", "far goal") in rules  # its rules hold at the new id
+
+
 @pytest.mark.parametrize("drives", [True, False])
 def test_after_one_of_two_programs_leaves_the_other_must_write_to_keep_torque(drives):
     with bridged() as (line, port, notices), serial.Serial(port, 1_000_000) as other:
@@ -429,6 +453,24 @@ def test_the_command_makes_servos_virtual_and_leaves_the_real_ones_safe_when_it_
             assert [bus.read(id_, 24, 1).data[0] for id_ in (1, 2, 3, 4)] == [0, 1, 1, 0]
             program.kill()
             until(lambda: options or not line.powered)
+
+
+@pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGTERM])
+def test_a_servo_with_a_new_id_is_off_when_its_bridge_ends(sign):
+    with PtyLine({1: "ax-12a"}) as line:
+        program = start("bridge", "bench_arm", "--port", line.port, "--allow-service")
+        ready = program.stdout.readline()
+        assert ready.startswith("ready: "), ready + program.communicate()[1]
+        with SerialBus(ready.split()[1]) as bus:
+            bus.write(1, 3, b"\x09", answered=False)
+            assert "its id is 9 now" in program.stdout.readline()
+            bus.write(9, 24, b"\1")
+            line.heard.clear()
+            program.send_signal(sign)
+            errors = program.communicate()[1]
+            until(lambda: not line.powered)
+            until(lambda: any(id_ == 9 and code == Instruction.READ for id_, code, *_ in line.heard))  # it confirms
+        assert "may still be powered" not in errors
 
 
 @pytest.mark.parametrize("options", [(), ("--watch",)], ids=["rules", "watch"])

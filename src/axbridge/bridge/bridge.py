@@ -12,9 +12,12 @@ from axbridge.bridge.known import Known
 from axbridge.bridge.protector import Protector
 from axbridge.bridge.relay import Packets, Relay
 from axbridge.bridge.rules import Notice
+from axbridge.bus.base import Reply
 from axbridge.bus.cycle import CycleServo
 from axbridge.bus.protocols.packet import Packet
 from axbridge.bus.serial import SerialBus
+from axbridge.bus.track import Retry
+from axbridge.config.registers import QUESTIONS
 from axbridge.config.rig import Rig
 from axbridge.errors import BusError, PortError, UsageError
 from axbridge.robot.backend import ports_of
@@ -73,8 +76,8 @@ class Bridge:
             bus.port.refuse_bridge()
             self._box.watch(bus.port)
             self._connection.check_servos()
-            drives = {drive.config.name: drive for drive in self._connection.on_bus}
-            self._connection.arm(lambda name: _goal_limits(drives[name], rig), lambda _: None)
+            self._drives = drives = {drive.config.name: drive for drive in self._connection.on_bus}
+            self._arm()
             servos = {servo.name: servo for cycle in self._connection.cycles.values() for servo in cycle.servos}
             self._table = self._box.traffic.table
             for name, drive in drives.items():
@@ -92,7 +95,12 @@ class Bridge:
         self._versions = sorted({drive.protocol.version for drive in drives.values()})
         self._clients = 0  # highest number of clients of the port since the exit policy was applied
         self._left_at = math.inf  # time when a client closed the port
+        self._id_retry = Retry()  # of servos that answer neither at a new id nor at the old one
         self._relay: Relay | None = None
+
+    def _arm(self) -> None:
+        rig = self._connection.rig
+        self._connection.arm(lambda name: _goal_limits(self._drives[name], rig), lambda _: None)
 
     def run(
         self, channel: Channel, stopping: Callable[[], bool], beside: Callable[[Relay], None] | None = None
@@ -113,6 +121,7 @@ class Bridge:
                 if beside is not None:
                     beside(relay)
                 if relay.port.fd is not None and self._box.is_pause:
+                    self._follow_ids()
                     self._protector.watch()
             except PortError as lost:
                 relay.lose(lost)
@@ -151,11 +160,41 @@ class Bridge:
                 self._notify(Notice(name, "exit", f"may still be powered: {error.message}"))
             self._protector.forget()
 
+    def _follow_ids(self) -> None:
+        """Use the new id of each servo to which the program has given one, if it answers there."""
+        now, bus = time.monotonic(), self._bus
+        if self._baud is not None or now < self._id_retry.at:
+            return
+        for servo in [*self._table.servos.values()]:
+            place, before = servo.protocol.id_place, servo.id
+            new = servo.held.get(place, before)
+            if new == before or new in self._table.servos or not bus.virtual_ids.isdisjoint({before, new}):
+                continue
+            bus.set_protocol(new, servo.protocol)
+            (answer,) = bus.read_many([(new, place, 1)])
+            if not isinstance(answer, Reply) or answer.data != bytes((new,)):
+                (answer,) = bus.read_many([(before, place, 1)])
+                if isinstance(answer, Reply) and answer.data:  # it has refused the new id
+                    servo.note(place, answer.data)
+                else:
+                    self._id_retry.wait(now)
+                continue
+            self._id_retry = Retry()
+            self._box.move(servo, new)
+            if before in bus.no_write_ack_ids:
+                bus.no_write_ack_ids |= {new}
+            self._drives[servo.name].id = new
+            self._arm()
+            self._notify(Notice(servo.name, "service", f"its id is {new} now, and the rig says {before}"))
+
     def _release(self) -> dict[str, BusError]:
         """Apply the exit policy at the rate at which servos answered last, else at the rig's; see `Connection.release`.
 
         A program may have changed the rate of the port, or of servos, if service is allowed.
         """
+        self._id_retry = Retry()
+        with contextlib.suppress(PortError):
+            self._follow_ids()
         rates = dict.fromkeys((self._relay.answered_baud if self._relay else self._rig_baud, self._rig_baud))
         failed: list[dict[str, BusError]] = []
         for baud in rates:
@@ -176,6 +215,9 @@ class Bridge:
         self._notify(Notice("", rule, text))
 
     def _examine(self, version: int, packet: Packet, frame: bytes) -> bytes:
+        if self._baud is None and packet.code not in QUESTIONS:
+            self._box.work()
+            self._follow_ids()
         replacement = self._protector.examine(version, packet, frame)
         if replacement is not frame:
             self._box.note_change(frame, replacement)
