@@ -82,8 +82,8 @@ class Bridge:
             self._table = self._box.traffic.table
             for name, drive in drives.items():
                 _set_limits(self._table.servos[drive.id], drive, servos[name], rig)
-            self._read_tables()
             bus.latency = max(bus.latency, PATIENCE)  # else the program gets late replies to the bridge's packets
+            self._read_tables()
             rules = rig.bridge.model_copy(update={"allow_service": allow_service or rig.bridge.allow_service})
             # without service the servos keep their rate
             self._rig_baud = bus.port.baudrate
