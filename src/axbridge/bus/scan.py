@@ -183,7 +183,7 @@ def scan_bauds(
     finally:
         if not bus.closed:
             bus.set_baud(before)
-    return {baud: [servo for servo in found if _is_nearest(baud, servo, away)] for baud, found in servos.items()}
+    return {baud: [servo for servo in here if _is_nearest(baud, servo, away)] for baud, here in servos.items()}
 
 
 def _own_baud(bus: SerialBus, servo: FoundServo) -> float:
@@ -203,10 +203,10 @@ def _is_nearest(baud: int, servo: FoundServo, away: dict[tuple[int, FoundServo],
     sent damaged replies at the other.
     """
     same = [
-        (other, found)
-        for other, found in away
+        (other, answer)
+        for other, answer in away
         if abs(other - baud) <= _SHARED * baud
-        and (found.id, found.protocol) == (servo.id, servo.protocol)
-        and (found.model == servo.model or None in {found.model, servo.model})
+        and (answer.id, answer.protocol) == (servo.id, servo.protocol)
+        and (answer.model == servo.model or None in {answer.model, servo.model})
     ]
     return min(same, key=lambda one: (one[1].model is None, away[one]), default=(baud, servo)) == (baud, servo)
