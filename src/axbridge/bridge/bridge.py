@@ -183,9 +183,11 @@ class Bridge:
             self._box.move(servo, new)
             if before in bus.no_write_ack_ids:
                 bus.no_write_ack_ids |= {new}
-            self._drives[servo.name].id = new
+            drive = self._drives[servo.name]
+            drive.id = new
             self._arm()
-            self._notify(Notice(servo.name, "service", f"its id is {new} now, and the rig says {before}"))
+            again = " again" if drive.config.id == new else f" now, and the rig says {drive.config.id}"
+            self._notify(Notice(servo.name, "service", f"its id is {new}{again}"))
 
     def _release(self) -> dict[str, BusError]:
         """Apply the exit policy at the rate at which servos answered last, else at the rig's; see `Connection.release`.
