@@ -1,5 +1,8 @@
 """A program behind the bridge: its servos at unsafe first goals, and after its end."""
 
+import os
+import signal
+import tempfile
 import threading
 import time
 from contextlib import contextmanager
@@ -10,9 +13,11 @@ from dynamixel_sdk import COMM_RX_TIMEOUT, GroupBulkRead, GroupSyncRead, GroupSy
 
 from axbridge.bridge import bridge as bridge_module
 from axbridge.bridge.bridge import Bridge
+from axbridge.bus.port_name import bridge_at, bridge_file
 from axbridge.bus.protocols import v1
 from axbridge.bus.serial import SerialBus
 from axbridge.cli.app import HARDWARE
+from axbridge.config.registers import Instruction
 from axbridge.errors import BusTimeout, ErrorFlag, UsageError
 from axbridge.servo.columns import State
 from axbridge.virtual.channel import DirectReader, PtyChannel
@@ -244,6 +249,14 @@ def test_a_far_first_goal_of_a_time_based_profile_is_approached_slowly():
         until(lambda: line[1].table["profile_velocity"] == 500)
 
 
+def test_goals_stay_within_the_stops_of_a_joint_without_limits():
+    with bridged(servo={"min_stop": -1.0, "max_stop": 0.5}) as (line, port, notices), client(port, line) as bus:
+        for goal, got in ((1000, 610), (0, 316), (400, 400)):
+            write(bus, line, 1, "goal_position", goal)
+            assert abs(line[1].table["goal_position"] - got) <= 1
+        assert texts(notices, "soft limits")
+
+
 def test_steps_stay_within_the_limits():
     limits = {"min_position": -1.0, "max_position": 0.5}  # rad: 326 counts
     with (
@@ -339,6 +352,28 @@ def test_with_service_allowed_a_servo_with_a_new_rate_goes_limp_with_the_others(
         assert notices[-1].text == "client gone: limp (2 of 2 confirmed)"
 
 
+@pytest.mark.parametrize("profile", PROFILES)
+def test_with_service_allowed_a_servo_is_driven_and_switched_off_at_its_new_id(profile):
+    with bridged(profile, bridge={"allow_service": True}) as (line, port, notices):
+        with client(port, line) as bus:
+            if profile == "sts3215":
+                write(bus, line, 1, "lock", 0)
+            place = line[1].profile.register("id").address
+            bus.write(1, place, b"\x09", answered=False)
+            until(lambda: line._line.servos[0].id == 9)
+            bus.set_protocol(9, bus.protocol(1))
+            write(bus, line, 9, "torque_enable", 1)
+            far = line[9].profile.units.counts // 4
+            write(bus, line, 9, "goal_position", far)
+            write(bus, line, 2, "torque_enable", 1)
+        until(lambda: notices and notices[-1].rule == "exit")
+        assert [line[id_].table["torque_enable"] for id_ in (9, 2)] == [0, 0]
+        assert notices[-1].text == "client gone: limp (2 of 2 confirmed)"
+        rules = [(notice.servo, notice.rule) for notice in notices]
+        assert ("s1", "service") in rules
+        assert ("s1", "far goal") in rules  # its rules hold at the new id
+
+
 @pytest.mark.parametrize("drives", [True, False])
 def test_after_one_of_two_programs_leaves_the_other_must_write_to_keep_torque(drives):
     with bridged() as (line, port, notices), serial.Serial(port, 1_000_000) as other:
@@ -420,10 +455,29 @@ def test_the_command_makes_servos_virtual_and_leaves_the_real_ones_safe_when_it_
             until(lambda: options or not line.powered)
 
 
+@pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGTERM])
+def test_a_servo_with_a_new_id_is_off_when_its_bridge_ends(sign):
+    with PtyLine({1: "ax-12a"}) as line:
+        program = start("bridge", "bench_arm", "--port", line.port, "--allow-service")
+        ready = program.stdout.readline()
+        assert ready.startswith("ready: "), ready + program.communicate()[1]
+        with SerialBus(ready.split()[1]) as bus:
+            bus.write(1, 3, b"\x09", answered=False)
+            assert "its id is 9 now" in program.stdout.readline()
+            bus.write(9, 24, b"\1")
+            line.received.clear()
+            program.send_signal(sign)
+            errors = program.communicate()[1]
+            until(lambda: not line.powered)
+            until(lambda: any(id_ == 9 and code == Instruction.READ for id_, code, *_ in line.received))  # it confirms
+        assert "may still be powered" not in errors
+
+
 @pytest.mark.parametrize("options", [(), ("--watch",)], ids=["rules", "watch"])
-def test_off_ends_a_bridge_while_its_program_drives_the_robot(options, said):
+def test_off_ends_a_bridge_while_its_program_drives_the_robot(options, said, tmp_path):
     with PtyLine(dict.fromkeys(range(1, 3), "ax-12a")) as line:
-        with start("bridge", "pan_tilt", "--port", line.port, *options) as program:
+        link = tmp_path / "arm"
+        with start("bridge", "pan_tilt", "--port", line.port, "--link", link, *options) as program:
             ready = program.stdout.readline()
             assert ready.startswith("ready: "), ready + program.communicate()[1]
             with SerialBus(ready.split()[1]) as bus:
@@ -434,7 +488,31 @@ def test_off_ends_a_bridge_while_its_program_drives_the_robot(options, said):
                     "off", "--rig", "pan_tilt", "--port", line.port
                 )
             assert program.wait(10) != 0
+            assert not link.is_symlink()  # the next program with that terminal is another one
         assert not line.powered
+
+
+def test_off_ends_a_bridge_whose_port_has_come_back_as_another_device(said, tmp_path):
+    with PtyLine({1: "ax-12a"}, link=tmp_path / "device") as line:
+        with start("bridge", "bench_arm", "--port", line.port) as program:
+            ready = program.stdout.readline()
+            assert ready.startswith("ready: "), ready + program.communicate()[1]
+            line.unplug()
+            assert "the port was lost" in program.stdout.readline()
+            taken = os.openpty()  # the number of the old device
+            line.replug()
+            assert "the port is back" in program.stdout.readline()
+            until(lambda: bridge_at(line.port))
+            assert "off and confirmed: servo 1" in said("off", "--port", line.port)
+            assert program.wait(10) != 0
+        for end in taken:
+            os.close(end)
+
+
+def test_a_file_that_a_killed_bridge_has_left_names_no_bridge(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    bridge_file("port").write_text(f"{os.getpid()}\nsocket://127.0.0.1:1\n")  # its process number is in use again
+    assert bridge_at("port") is None
 
 
 @pytest.mark.ci
@@ -464,5 +542,5 @@ def test_motors_that_the_bridge_cannot_reach_are_named_and_end_it_with_an_error(
             program.terminate()
             errors = program.communicate()[1]
     assert program.returncode == HARDWARE
-    assert "these servos may still be powered: shoulder" in errors
+    assert errors.count("these servos may still be powered: shoulder") == 1
     assert "the port was lost" in said("info", recording)

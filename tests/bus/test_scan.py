@@ -138,6 +138,23 @@ def test_servos_are_found_at_every_baud_rate_of_their_register(rate):
     assert all(abs(baud - rate) <= 0.03 * rate and ids == [1, 2] for baud, ids in servos_by_baud.items())
 
 
+@pytest.mark.parametrize("profile", ["ax-12a", "sts3215"])
+@pytest.mark.parametrize("rate", [115_200, 117_647])
+@pytest.mark.parametrize("knows", [True, False])
+def test_a_servo_that_answers_at_two_neighbouring_rates_is_listed_once(profile, rate, knows):
+    with PtyLine({1: profile}) as line, SerialBus(line.port) as bus:
+        servo = line[1]
+        if knows:
+            line.set(1, baud_rate=servo.profile.units.baud_register(rate))
+        servo.baud = rate
+        found = scan_bauds(bus, [117_647, 115_200, 1_000_000], (1,))
+    listed = [baud for baud, servos in found.items() if servos]
+    assert len(listed) == 1
+    if knows:
+        own = servo.profile.units.bauds[servo.table["baud_rate"]]
+        assert listed == [nearest_baud(own, (117_647, 115_200))]
+
+
 @pytest.mark.parametrize("units_name", UNITS)
 def test_each_baud_rate_of_a_servo_is_near_a_scanned_one(units_name):
     bauds = all_bauds()

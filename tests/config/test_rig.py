@@ -164,6 +164,19 @@ def test_stops_without_a_world_are_those_of_the_rig_or_none(load):
     assert [rig.specs[servo.name].stops for servo in rig.servos] == [(-math.inf, math.inf), (-1.0, 1.0)]
 
 
+def test_limits_are_the_stops_of_the_urdf_where_the_rig_has_none():
+    rig = Rig.load("so101")
+    assert rig.specs["gripper"].limits == (-0.1745, 1.74533)
+    wider = rig.with_servos(lambda _: {"min_position": -2.0, "max_position": 2.0})
+    assert wider.specs["gripper"].limits == (-2.0, 2.0)
+
+
+def test_the_stops_of_a_joint_that_the_urdf_lacks_are_refused():
+    rig = Rig.load("so101").with_servos(lambda _: {"joint": "elbow"})
+    with pytest.raises(RigError, match="joint 'elbow' is not in so101.urdf"):
+        _ = rig.specs["gripper"].stops
+
+
 def test_a_model_with_a_mistake_is_named_with_its_own_file(load, tmp_path):
     (tmp_path / "mine.toml").write_text('name = "mine"\n[controller]\nlaw = "magic"\n')
     rig = load(GOOD.replace("id = 2", 'id = 2\nmodel = "mine.toml"'))

@@ -18,6 +18,7 @@ from axbridge.motion.walking import walk
 from axbridge.recording.provenance import origin_in_words
 from axbridge.robot.mixed import chosen, open_mixed
 from axbridge.testing import check_bus
+from axbridge.virtual.world import World
 from tests.support.pty_line import PtyLine
 from tests.support.virtual_rig import make_rig
 from tests.support.waiting import until
@@ -244,8 +245,23 @@ def test_an_impossible_choice_of_virtual_servos_is_refused(kind, words, options)
 
 def test_without_numba_a_warning_says_why_virtual_servos_may_be_silent(monkeypatch):
     monkeypatch.setattr("axbridge.robot.mixed.COMPILED", False)
+    monkeypatch.setattr("axbridge.robot.mixed._refuse_slow", lambda _: None)  # of a busy machine
     with pytest.warns(RigWarning, match=r"axbridge\[fast\]"), pytest.raises(BusError, match="no such port"):
         open_mixed(axbridge.Rig.load("pan_tilt"), "/dev/unheard_of", ["2"])
+
+
+def test_without_numba_a_world_slower_than_real_time_is_refused_at_once(monkeypatch):
+    monkeypatch.setattr("axbridge.robot.mixed.COMPILED", False)
+    advance = World.sleep_until
+
+    def late(world, until):
+        time.sleep(1.5 * (until - world.now()))
+        advance(world, until)
+
+    monkeypatch.setattr(World, "sleep_until", late)
+    with pytest.raises(UsageError, match="virtual servos would never answer") as caught:
+        open_mixed(axbridge.Rig.load("pan_tilt"), "/dev/unheard_of", ["2"])
+    assert "close other programs" in str(caught.value)
 
 
 @pytest.fixture

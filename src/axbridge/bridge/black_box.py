@@ -100,6 +100,17 @@ class BlackBox:
         """Whether a reply to the latest packet may still come."""
         return bool(self._undecoded) or self.traffic.pending
 
+    def move(self, servo: Known, id: int) -> None:
+        """Note that a servo has another id now, also in the counters of its line."""
+        if self._changes:
+            self._write_row(self.time)
+        traffic, before = self.traffic, servo.id
+        traffic.table.move(servo, id)
+        by_id: tuple[dict[int, Any], ...] = (self._read, self._program_sampled_at, self._all_read_at)
+        for values in (*by_id, traffic.stats.servos, traffic.alarms, traffic.errors):
+            if before in values:
+                values[id] = values.pop(before)
+
     def note_change(self, packet: bytes, instead: bytes) -> None:
         """Record a packet that a rule has changed."""
         self._record(lambda recorder: recorder.packet(self.time, Source.CHANGED, packet + instead))

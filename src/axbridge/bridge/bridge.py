@@ -12,9 +12,12 @@ from axbridge.bridge.known import Known
 from axbridge.bridge.protector import Protector
 from axbridge.bridge.relay import Packets, Relay
 from axbridge.bridge.rules import Notice
+from axbridge.bus.base import Reply
 from axbridge.bus.cycle import CycleServo
 from axbridge.bus.protocols.packet import Packet
 from axbridge.bus.serial import SerialBus
+from axbridge.bus.track import Retry
+from axbridge.config.registers import QUESTIONS
 from axbridge.config.rig import Rig
 from axbridge.errors import BusError, PortError, UsageError
 from axbridge.robot.backend import ports_of
@@ -73,14 +76,14 @@ class Bridge:
             bus.port.refuse_bridge()
             self._box.watch(bus.port)
             self._connection.check_servos()
-            drives = {drive.config.name: drive for drive in self._connection.on_bus}
-            self._connection.arm(lambda name: drives[name].goal_limits, lambda _: None)
+            self._drives = drives = {drive.config.name: drive for drive in self._connection.on_bus}
+            self._arm()
             servos = {servo.name: servo for cycle in self._connection.cycles.values() for servo in cycle.servos}
             self._table = self._box.traffic.table
             for name, drive in drives.items():
                 _set_limits(self._table.servos[drive.id], drive, servos[name], rig)
-            self._read_tables()
             bus.latency = max(bus.latency, PATIENCE)  # else the program gets late replies to the bridge's packets
+            self._read_tables()
             rules = rig.bridge.model_copy(update={"allow_service": allow_service or rig.bridge.allow_service})
             # without service the servos keep their rate
             self._rig_baud = bus.port.baudrate
@@ -92,7 +95,12 @@ class Bridge:
         self._versions = sorted({drive.protocol.version for drive in drives.values()})
         self._clients = 0  # highest number of clients of the port since the exit policy was applied
         self._left_at = math.inf  # time when a client closed the port
+        self._id_retry = Retry()  # of servos that answer neither at a new id nor at the old one
         self._relay: Relay | None = None
+
+    def _arm(self) -> None:
+        rig = self._connection.rig
+        self._connection.arm(lambda name: _goal_limits(self._drives[name], rig), lambda _: None)
 
     def run(
         self, channel: Channel, stopping: Callable[[], bool], beside: Callable[[Relay], None] | None = None
@@ -113,6 +121,7 @@ class Bridge:
                 if beside is not None:
                     beside(relay)
                 if relay.port.fd is not None and self._box.is_pause:
+                    self._follow_ids()
                     self._protector.watch()
             except PortError as lost:
                 relay.lose(lost)
@@ -151,11 +160,43 @@ class Bridge:
                 self._notify(Notice(name, "exit", f"may still be powered: {error.message}"))
             self._protector.reset()
 
+    def _follow_ids(self) -> None:
+        """Use the new id of each servo to which the program has given one, if it answers there."""
+        now, bus = time.monotonic(), self._bus
+        if self._baud is not None or now < self._id_retry.at:
+            return
+        for servo in [*self._table.servos.values()]:
+            place, before = servo.protocol.id_place, servo.id
+            new = servo.held.get(place, before)
+            if new == before or new in self._table.servos or not bus.virtual_ids.isdisjoint({before, new}):
+                continue
+            bus.set_protocol(new, servo.protocol)
+            (answer,) = bus.read_many([(new, place, 1)])
+            if not isinstance(answer, Reply) or answer.data != bytes((new,)):
+                (answer,) = bus.read_many([(before, place, 1)])
+                if isinstance(answer, Reply) and answer.data:  # it has refused the new id
+                    servo.note(place, answer.data)
+                else:
+                    self._id_retry.wait(now)
+                continue
+            self._id_retry = Retry()
+            self._box.move(servo, new)
+            if before in bus.no_write_ack_ids:
+                bus.no_write_ack_ids |= {new}
+            drive = self._drives[servo.name]
+            drive.id = new
+            self._arm()
+            again = " again" if drive.config.id == new else f" now, and the rig says {drive.config.id}"
+            self._notify(Notice(servo.name, "service", f"its id is {new}{again}"))
+
     def _release(self) -> dict[str, BusError]:
         """Apply the exit policy at the rate at which servos answered last, else at the rig's; see `Connection.release`.
 
         A program may have changed the rate of the port, or of servos, if service is allowed.
         """
+        self._id_retry = Retry()
+        with contextlib.suppress(PortError):
+            self._follow_ids()
         rates = dict.fromkeys((self._relay.answered_baud if self._relay else self._rig_baud, self._rig_baud))
         failed: list[dict[str, BusError]] = []
         for baud in rates:
@@ -176,6 +217,9 @@ class Bridge:
         self._notify(Notice("", rule, text))
 
     def _examine(self, version: int, packet: Packet, frame: bytes) -> bytes:
+        if self._baud is None and packet.code not in QUESTIONS:
+            self._box.work()
+            self._follow_ids()
         replacement = self._protector.examine(version, packet, frame)
         if replacement is not frame:
             self._box.note_change(frame, replacement)
@@ -200,6 +244,12 @@ def _runs(servo: Known) -> list[tuple[int, int]]:
     return runs
 
 
+def _goal_limits(drive: BusDrive, rig: Rig) -> tuple[float, float]:
+    """Return the range of goals by the rig's limits, or the joint's stops, and by the servo, rad."""
+    low, high = rig.specs[drive.config.name].limits
+    return max(low, drive.limits.low), min(high, drive.limits.high)
+
+
 def _set_limits(known: Known, drive: BusDrive, servo: CycleServo, rig: Rig) -> None:
     """Set the rig's limits of a servo in the table."""
     rules, calibration, units = rig.bridge, drive.calibration, drive.profile.units
@@ -208,7 +258,7 @@ def _set_limits(known: Known, drive: BusDrive, servo: CycleServo, rig: Rig) -> N
     if drive.profile.register(drive.protocol.names.torque).address < drive.profile.eeprom_end:
         stall = 1.0
     if rules.limits:
-        known.positions = servo.goal_range if math.isfinite(drive.config.soft_limits[0]) else None
+        known.positions = servo.goal_range if math.isfinite(rig.specs[servo.name].limits[0]) else None
         known.top_speed, known.top_torque, known.top_current = servo.top_speed, torque, current
     known.top_temperature, known.voltages = servo.top_temperature, servo.voltage_range
     known.stall, known.still = stall, round(standing_speed(drive) / units.speed)

@@ -8,6 +8,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from axbridge.bridge.black_box import PATIENCE, BlackBox
@@ -21,6 +22,9 @@ from axbridge.bus.protocols.packet import BROADCAST, Packet, byte_seconds
 from axbridge.config.registers import QUESTIONS, Instruction
 from axbridge.errors import PortError
 from axbridge.virtual.framing import Framing
+
+with contextlib.suppress(ImportError):  # as on Windows
+    import fcntl
 
 _MAX_WAIT = 0.1  # s that a read of a second program waits for a gap; then it is sent between two packets of the first
 _READER_TIMEOUT = 0.5  # s after which a reader no longer waits for the reply
@@ -39,22 +43,41 @@ class Reader(NamedTuple):
 class Readers:
     """Receives READs of other programs at a local TCP port; writes its address to a file.
 
-    The file belongs to the line's `port`. `notify` receives a notice when a second program writes.
+    The file belongs to the line's `port`, and names the `link` for the program. `notify` receives a notice when a
+    second program writes.
     """
 
-    def __init__(self, port: str, versions: Sequence[int], notify: Callable[[Notice], object]) -> None:
-        self._versions, self._notify = versions, notify
+    def __init__(
+        self, port: str, versions: Sequence[int], notify: Callable[[Notice], object], link: Path | None = None
+    ) -> None:
+        self._port, self._versions, self._notify = port, versions, notify
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._listener.setblocking(False)
         self._readers: list[Reader] = []
         self.questions: deque[tuple[float, Reader, int, Packet]] = deque()  # arrival, reader, version, packet
         self.address = f"socket://127.0.0.1:{self._listener.getsockname()[1]}"
-        self._file = bridge_file(port)
-        with contextlib.suppress(OSError):  # without the file other programs are refused
+        self._text = f"{os.getpid()}\n{self.address}\n{'' if link is None else link.absolute()}"
+        self._file: Path | None = None
+        self._lock = -1  # descriptor of the file
+        self.announce()
+
+    def announce(self) -> None:
+        """Write the file, unless it is there: the port's name may lead to another device after it was lost."""
+        if (file := bridge_file(self._port)) == self._file:
+            return
+        self._withdraw()
+        with contextlib.suppress(OSError, NameError):  # without the file other programs are refused
+            file.unlink(missing_ok=True)
+            self._lock = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            self._file = file
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+            os.write(self._lock, os.fsencode(self._text))
+
+    def _withdraw(self) -> None:
+        if self._file is not None:
             self._file.unlink(missing_ok=True)
-            file = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            os.write(file, f"{os.getpid()} {self.address}".encode())
-            os.close(file)
+            os.close(self._lock)
+            self._file = None
 
     def descriptors(self) -> list[int]:
         """File descriptors to wait on."""
@@ -91,7 +114,7 @@ class Readers:
 
     def close(self) -> None:
         """Close all connections, and remove the file."""
-        self._file.unlink(missing_ok=True)
+        self._withdraw()
         for connection in (self._listener, *(reader.connection for reader in self._readers)):
             connection.close()
 
@@ -105,6 +128,7 @@ class Gaps:
 
     def __init__(self, box: BlackBox, readers: Readers, turn: BusLock, poll: float | None = None) -> None:
         self._box, self._readers, self._turn, self._poll = box, readers, turn, poll
+        self._lost = False  # whether the line's port is lost
         self._polled_at: dict[int, float] = {}
 
     def __call__(self, relay: Relay) -> None:
@@ -116,8 +140,11 @@ class Gaps:
         questions = self._readers.questions
         while questions and now - questions[0][0] > _READER_TIMEOUT:
             questions.popleft()
+        if self._lost and relay.port.fd is not None:
+            self._readers.announce()
+        self._lost = relay.port.fd is None
         urgent = bool(questions) and now - questions[0][0] > _MAX_WAIT
-        if relay.port.fd is None or not (box.is_pause or (urgent and not box.pending)):
+        if self._lost or not (box.is_pause or (urgent and not box.pending)):
             return
         with contextlib.suppress(PortError), self._turn, self._turn.lock:  # the relay also detects a lost port
             if questions:

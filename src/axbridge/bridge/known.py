@@ -226,6 +226,9 @@ class Table:
             for servo in self.addressed(packet.id, protocol):
                 for address, data in self._registered.pop(servo.id, ()):
                     self._write(servo, address, data)
+        if packet.code == Instruction.FACTORY_RESET and packet.params[:1] not in {b"\1", b"\2"}:  # these keep the id
+            for servo in self.addressed(packet.id, protocol):
+                servo.note(servo.protocol.id_place, b"\1")  # every servo leaves the factory with it
         for servo, write in self.writes(protocol, packet):
             if packet.code == Instruction.REG_WRITE:
                 self._registered[servo.id] = [(write.address, write.data)]
@@ -244,6 +247,11 @@ class Table:
             servo.step_end = None  # it is limp: the next step begins at the joint
         if protocol.goal_enables_torque and goal in span and servo.endless_goal is None and not servo.flags:
             servo.note(protocol.torque_enable, b"\1")
+
+    def move(self, servo: Known, id: int) -> None:
+        """Note that a servo has another id now."""
+        del self.servos[servo.id]
+        self.servos[id], servo.id = servo, id
 
     def mark_unknown(self) -> None:
         """Mark torque and registered writes as unknown, after the bridge itself has written."""

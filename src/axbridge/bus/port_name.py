@@ -139,14 +139,15 @@ def busy_file(process: int) -> Path:
 
 
 class BridgeAt(NamedTuple):
-    """The bridge on a port: its process, and the address at which other programs may read."""
+    """The bridge on a port: its process, the address at which other programs may read, and its program's link or ""."""
 
     process: int
     address: str
+    link: str
 
 
 def bridge_file(port: str) -> Path:
-    """Return the file that `axbridge bridge` writes and `bridge_at` reads."""
+    """Return the file that `axbridge bridge` writes and locks, and `bridge_at` reads."""
     name = port if is_remote(port) else os.path.realpath(port)
     return Path(tempfile.gettempdir(), f"axbridge-bridge-{hashlib.sha256(name.encode()).hexdigest()[:16]}")
 
@@ -155,9 +156,9 @@ def bridge_at(port: str) -> BridgeAt | None:
     """Return the bridge on a port; None if there is none, or if it is another user's."""
     with contextlib.suppress(OSError, ValueError):
         file = bridge_file(port)
-        process, address = file.read_text(encoding="ascii").split()
-        if file.lstat().st_uid in {0, os.getuid()} and Path("/proc", process).exists():
-            return BridgeAt(int(process), address)
+        if file.lstat().st_uid in {0, os.getuid()} and _is_locked(file):  # not left by a bridge that was killed
+            process, address, link = os.fsdecode(file.read_bytes()).split("\n", 2)
+            return BridgeAt(int(process), address, link)
     return None
 
 
@@ -199,10 +200,15 @@ SERVE_PATIENTLY = f"{LIGHTEN}, or serve with --timing none, which answers late i
 
 def _is_kept(link: Path) -> bool | None:
     """Return whether the server of a link still runs; None: no server made it, or another user's."""
+    return _is_locked(lock_of(link))
+
+
+def _is_locked(file: Path) -> bool | None:
+    """Return whether a process keeps a file locked; None: there is none, or it is another user's."""
     try:
         import fcntl
 
-        lock = os.open(lock_of(link), os.O_RDONLY | os.O_CLOEXEC)
+        lock = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
     except (ImportError, OSError):
         return None
     try:

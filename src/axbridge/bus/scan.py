@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from axbridge.bus.commission import MODEL_AND_FIRMWARE, answers_ping, answers_reads, read_start
-from axbridge.bus.handshake import START, identify_model, is_unknown
+from axbridge.bus.commission import MODEL_AND_FIRMWARE, answers_ping, answers_reads, read_register, read_start
+from axbridge.bus.handshake import START, identify_model, is_unknown, profile_for
 from axbridge.bus.port import REPLY_DELAY
 from axbridge.bus.protocols import v2
 from axbridge.bus.protocols.known import SECOND
@@ -16,7 +18,7 @@ from axbridge.bus.protocols.protocol import FIRST
 from axbridge.bus.protocols.v1 import OVERHEAD, Decoder, encode
 from axbridge.bus.serial import SerialBus
 from axbridge.config.registers import UNITS, Instruction, Version
-from axbridge.errors import BusTimeout, CorruptPacket, PortError
+from axbridge.errors import BusTimeout, CorruptPacket, PortError, ServoFault
 
 # rates of the manuals; 57143 covers 57600, too
 BAUDS = (
@@ -25,6 +27,7 @@ BAUDS = (
 )  # fmt: skip
 RATES = sorted({round(rate) for units in UNITS.values() for rate in units.bauds})  # bit/s; all rates of all servos
 _RATE_TOLERANCE = 0.02  # relative rate error; a servo still receives at 3 %
+_SHARED = 0.06  # relative difference of two rates at which one servo may answer
 _FASTEST_FIRST = 3_000_000  # bit/s; highest rate in Protocol 1.0 (MX)
 _GAP = 3  # byte times per lower id before a servo answers a broadcast PING in Protocol 2.0
 _PASSES = 2  # number of pings, because a lost packet must not hide a servo
@@ -158,10 +161,12 @@ def scan_bauds(
 ) -> dict[int, list[FoundServo]]:
     """Run `scan` at several rates, then restore the bus's rate.
 
-    A rate that no manual lists is first tested by a broadcast PING, and skipped if no byte comes back.
+    A rate that no manual lists is first tested by a broadcast PING, and skipped if no byte comes back. A servo that
+    answers at several neighbouring rates is listed at the one that is nearest to its own.
     """
     wanted, rates, before = list(ids), list(bauds), bus.baud
     servos: dict[int, list[FoundServo]] = {}
+    away: dict[tuple[int, FoundServo], float] = {}  # bit/s between a rate and the servo's own
     try:
         for baud in rates:
             if progress:
@@ -174,7 +179,34 @@ def scan_bauds(
                 continue
             if baud in BAUDS or len(rates) == 1 or _has_traffic(bus):
                 servos[baud] = scan(bus, wanted, first=baud <= _FASTEST_FIRST or len(rates) == 1)
+                away |= {(baud, servo): abs(_own_baud(bus, servo) - baud) for servo in servos[baud] if len(rates) > 1}
     finally:
         if not bus.closed:
             bus.set_baud(before)
-    return servos
+    return {baud: [servo for servo in here if _is_nearest(baud, servo, away)] for baud, here in servos.items()}
+
+
+def _own_baud(bus: SerialBus, servo: FoundServo) -> float:
+    """Return the rate, bit/s, that the servo's register holds; infinity if it cannot be read."""
+    profile = None if servo.mute else profile_for(servo.model, servo.firmware)
+    if profile is not None:
+        with suppress(BusTimeout, CorruptPacket, ServoFault):
+            rate = profile.units.baud(read_register(bus, servo.id, profile.register("baud_rate")))
+            return math.inf if math.isnan(rate) else rate
+    return math.inf
+
+
+def _is_nearest(baud: int, servo: FoundServo, away: dict[tuple[int, FoundServo], float]) -> bool:
+    """Return whether a servo that was found at a rate was not found at a neighbouring one that is nearer to its own.
+
+    Of equal ones, as without the servo's register, the first counts. A servo whose model was read at one rate may have
+    sent damaged replies at the other.
+    """
+    same = [
+        (other, answer)
+        for other, answer in away
+        if abs(other - baud) <= _SHARED * baud
+        and (answer.id, answer.protocol) == (servo.id, servo.protocol)
+        and (answer.model == servo.model or None in {answer.model, servo.model})
+    ]
+    return min(same, key=lambda one: (one[1].model is None, away[one]), default=(baud, servo)) == (baud, servo)

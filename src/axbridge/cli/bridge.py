@@ -138,7 +138,7 @@ def bridge(
         held.callback(finish)
         if between is not None:
             held.callback(between.close)
-        readers = held.enter_context(closing(Readers(device, box.traffic.versions, noted)))
+        readers = held.enter_context(closing(Readers(device, box.traffic.versions, noted, link)))
         turn = BusLock() if between is None else between.turn
         gaps = Gaps(box, readers, turn, 1 / poll if poll else None)
         sys.setswitchinterval(_SWITCH)

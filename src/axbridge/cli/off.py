@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Annotated, Any
 
 from axbridge.bus.handshake import Expected, ExpectedBus, is_unknown, name_of
@@ -56,7 +57,7 @@ def off(
 
 
 def _has_ended_bridge(port: str) -> bool:
-    """Kill the bridge on a port, if there is one; its guard process switches the motors off."""
+    """Kill the bridge on a port, if there is one, and remove its link; its guard process switches the motors off."""
     bridge = bridge_at(find_port() if port == "auto" else port)
     if bridge is not None:
         try:
@@ -64,6 +65,9 @@ def _has_ended_bridge(port: str) -> bool:
         except PermissionError as failure:
             problem = f"the bridge of another user (process {bridge.process}) has the port"
             raise PortError(port, problem, f"sudo kill -9 {bridge.process}, then again") from failure
+        with suppress(OSError):  # its terminal's number may be another program's next
+            if bridge.link and Path(bridge.link).is_symlink():
+                Path(bridge.link).unlink()
     return bridge is not None
 
 

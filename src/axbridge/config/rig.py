@@ -394,13 +394,26 @@ class ServoSpec:
         """The hard stops of the joint, rad: the rig's, else the URDF's; ±inf = none.
 
         Raises:
-            RigError: as `Rig.tree`.
+            RigError: as `Rig.tree`; the joint is not in the URDF.
         """
         own = self.config.stops(-math.inf, math.inf)
         if self.rig.world is None or own != (-math.inf, math.inf):
             return own
-        joints = self.rig.tree(fixed_base=True).joints
-        return next((joint.low, joint.high) for joint in joints if joint.name == self.config.joint)
+        joints = {joint.name: joint for joint in self.rig.tree(fixed_base=True).joints}
+        if (joint := joints.get(self.config.joint)) is None:
+            why = f"joint {self.config.joint!r} is not in {self.rig.urdf_path().name}, or is fixed"
+            raise self._error("joint", why, f"joints that move: {', '.join(joints) or 'none'}")
+        return joint.low, joint.high
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The soft limits of the joint, rad, or its stops where the rig has no limits; ±inf = neither.
+
+        Raises:
+            RigError: as `stops`.
+        """
+        soft = self.config.soft_limits
+        return soft if math.isfinite(soft[0]) else self.stops
 
     @property
     def calibration(self) -> Calibration:

@@ -121,7 +121,8 @@ class SafetyConfig(toml_tables.TomlTable):
 class BridgeConfig(toml_tables.TomlTable):
     """Rules of `axbridge bridge`. When its program has ended, it applies `on_exit` of `[safety]`."""
 
-    # positions, speeds, torques, currents and duties beyond the servos' limits are clipped
+    # positions, speeds, torques, currents and duties beyond the servos' limits are clipped; without position limits the
+    # joint's stops count
     limits: bool = True
     # speed limit towards a first goal that is more than 0.26 rad (15°) away, rad/s; 0 = the program's
     far_goal_speed: float = Field(default=0.785, ge=0, le=10)

@@ -67,8 +67,11 @@ class Connection:
         self._set_up_servos()
 
     def arm(self, limits: Callable[[str], tuple[float, float]], tripped: Callable[[frozenset[str]], None]) -> None:
-        """Create the cycles of all buses; arm the safety net. The caller closes after an error."""
-        safety = self.rig.safety
+        """Create the cycles of all buses; arm the safety net. The caller closes after an error.
+
+        Called again after a servo has got another id, it arms the new net before it disarms the old one.
+        """
+        safety, before = self.rig.safety, self._safety
         servos = [drive.cycle_servo(*limits(drive.config.name), safety) for drive in self.on_bus]
         for name, bus in self.backend.buses.items():
             places = [row for row, drive in enumerate(self.on_bus) if drive.config.bus == name]
@@ -92,6 +95,8 @@ class Connection:
                 absent=self._without_reply,
             )
             self._safety.arm()
+        if before is not None:
+            before.disarm()
 
     def refuse_closed(self) -> None:
         """Raise UsageError if the robot is closed, or this process was forked from the one that opened it."""

@@ -36,7 +36,7 @@ from axbridge.config.rig import Rig
 from axbridge.config.rig_check import refuse_unsound
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import AxBridgeError, BusError, RigWarning, UnknownServo, UsageError, install
-from axbridge.jit import COMPILED
+from axbridge.jit import COMPILED, LIGHTEN
 from axbridge.robot.backend import Backend, call_all, open_real
 from axbridge.robot.twin.twin import BY_HAND, Shadow
 from axbridge.servo.columns import State
@@ -47,6 +47,7 @@ from axbridge.virtual.sensors import Count
 from axbridge.virtual.world import World
 
 _log = logging.getLogger(__name__)
+_TRIALS, _TRIAL = 3, 0.02  # number, and duration in simulated time, s, of the measurements of the world's speed
 _STEP = 0.002  # s; longest delay of the world while a read waits for bytes
 
 
@@ -337,26 +338,40 @@ def chosen(rig: Rig, patterns: Iterable[str]) -> tuple[ServoConfig, ...]:
     return tuple(servo for servo in servos if servo.name in selected)
 
 
+def _refuse_slow(world: World) -> None:
+    """Raise `UsageError` if this computer simulates the world slower than real time: its servos would never reply."""
+    shares = []
+    for _ in range(_TRIALS):
+        began = time.monotonic()
+        world.sleep_until(world.now() + _TRIAL)
+        shares.append((time.monotonic() - began) / _TRIAL)
+    if min(shares) > 1.0:
+        why = f"one second takes {min(shares):.1f} s here to simulate without numba: virtual servos would never answer"
+        raise UsageError(why, LIGHTEN)
+
+
 def open_mixed(rig: Rig, port: str | None, virtual: Iterable[str], *, seed: int = 0) -> Backend:
     """Open the rig's ports, and a world for the `virtual` servos (see `chosen`), if there are any.
 
     Raises:
         UnknownServo, UsageError: as `chosen`.
         RigError: the rig cannot be simulated.
+        UsageError: without numba this computer simulates the rig slower than real time.
         BusError: a port cannot be opened, or a real servo has the id of a virtual servo.
     """
     servos = chosen(rig, virtual)
     if not servos:
         return open_real(rig, port)
     refuse_unsound(rig)
-    if not COMPILED:
-        message = f"without numba, several virtual servos may be too slow to answer: {install('numba')}"
-        warnings.warn(message, RigWarning, stacklevel=2)
     with ExitStack() as opened:
         world = World(rig, seed=seed, timing="wire")
         opened.callback(world.close)
         assert isinstance(world.bank, ServoBank)  # not shared
         supported(world.bank, rig)
+        if not COMPILED:
+            _refuse_slow(world)
+            message = f"without numba, several virtual servos may be too slow to answer: {install('numba')}"
+            warnings.warn(message, RigWarning, stacklevel=2)
         shadow = _World(world)
 
         def line(name: str, **line: Any) -> SerialBus:

@@ -169,6 +169,7 @@ class Safety:
         self._releasing = self._released = False
         self._releases = 0
         self._left: Mapping[str, BusError] = {}  # servos that have not confirmed the policy
+        self._reported: set[str] = set()  # servos of which it was printed
         self._absent = absent
         self._fed_at = time.monotonic()
         self._beat_at = -math.inf  # time of the latest heartbeat to the guard
@@ -341,7 +342,21 @@ class Safety:
                 errors |= dict.fromkeys(cycle.servos_by_name, unknown)
         absent = self._absent()
         self._left = errors = {name: error for name, error in errors.items() if name not in absent}
+        self._reported &= errors.keys()
         return errors
+
+    def _complain(self, errors: Mapping[str, BusError]) -> None:
+        """Print that servos may still be powered; each once, until it confirms the policy."""
+        new = {name: error for name, error in errors.items() if name not in self._reported}
+        self._reported |= new.keys()
+        if not new:
+            return
+        names = ", ".join(f"{name} ({error.message})" for name, error in new.items())
+        text = (
+            "\n" * os.isatty(_STDERR) + f"axbridge: these servos may still be powered: {names}\ncut the servo supply\n"
+        )
+        with contextlib.suppress(OSError):
+            os.write(_STDERR, text.encode(errors="replace"))  # print must not be used in a signal handler
 
     # -- called by `NETS` ---------------------------------------------------------------------------------------------
 
@@ -351,8 +366,7 @@ class Safety:
         end = time.monotonic() + _CONFIRMATION
         while time.monotonic() < end and any(not isinstance(error, PortError) for error in errors.values()):
             self._left = errors = self._limp_again(errors)
-        if errors:
-            _complain(errors)
+        self._complain(errors)
 
     def apply_and_lock(self) -> None:
         """Apply the policy, and keep the buses locked."""
@@ -424,8 +438,7 @@ class Safety:
             ):  # before a park: a concurrent step must not switch on servos that the guard limped
                 self._tripped(frozenset(name for cycle in self._real for name in cycle.servos_by_name))
             # soft start is set before the motors go off, because a running step may still send goals
-            if errors := self._apply(self._real, self._restart_softly):
-                _complain(errors)
+            self._complain(self._apply(self._real, self._restart_softly))
             if self.policy == "hold":
                 off = frozenset(name for cycle in self._real for name in powerless(cycle, _PATIENCE))
                 if off:
@@ -557,7 +570,7 @@ class Safety:
         left, self._left = {name: error for name, error in self._left.items() if name in real}, {}
         if left and not confirmed:
             NETS.unconfirmed.extend(left)
-            _complain(left)
+            self._complain(left)
 
     def _end_guard(self, message: bytes) -> bool:
         """Send the last message and wait for the guard's end; return whether it has switched off the given servos.
@@ -646,10 +659,3 @@ def _frames(protocol: Protocol, port: int | str, id: int, address: int, data: by
     write, question = protocol.write_frame(id, address, data), protocol.read_frame(id, address, len(data))
     answers = [answer.hex() for answer in protocol.answers(id, data)]
     return json.dumps([port, id, write.hex(), question.hex(), answers, *(frame.hex() for frame in others)])
-
-
-def _complain(errors: Mapping[str, BusError]) -> None:
-    names = ", ".join(f"{name} ({error.message})" for name, error in errors.items())
-    text = "\n" * os.isatty(_STDERR) + f"axbridge: these servos may still be powered: {names}\ncut the servo supply\n"
-    with contextlib.suppress(OSError):
-        os.write(_STDERR, text.encode(errors="replace"))  # print must not be used in a signal handler
