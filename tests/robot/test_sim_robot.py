@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import axbridge
-from axbridge import ControlWarning, ProfileError, UnknownServo, UnsupportedOperation, UsageError
+from axbridge import ControlWarning, ProfileError, UnknownServo, UnsupportedOperation, UsageError, minimum_jerk
+from axbridge.errors import RobotStopped
 from axbridge.robot.backend import _PacedClock
 from tests.support.waiting import run, until
 
@@ -228,6 +229,31 @@ def test_two_threads_move_different_servos_and_a_later_goto_replaces_an_earlier_
         assert pair["pan"].goto(-1.0, 1.0)
     assert [one.result() for one in others] == [False, True]
     assert np.nanmax(np.abs(np.diff(goals))) < 0.1  # rad: no leap from one's goal to the other's
+
+
+def test_a_goto_goes_on_in_its_own_time_in_the_steps_of_another_thread(pair):
+    seen = []
+    pair.observe(lambda *_: seen.append((pair.time, pair["pan"].target_position)))
+    with ThreadPoolExecutor(1) as pool:
+        moving = pool.submit(pair["pan"].goto, 1.0, 1.0)
+        until(lambda: pair.step() or pair["pan"].target_position > 0 or moving.done())
+        while not moving.done():
+            pair.step()
+    assert moving.result()
+    moved = [(when, goal) for when, goal in seen if goal > 0]
+    path = [minimum_jerk.eased(when - moved[0][0] + 0.02) for when, _ in moved]
+    assert [goal for _, goal in moved] == pytest.approx(path, abs=1e-6)
+
+
+def test_a_goto_that_cannot_go_on_raises_in_its_own_thread_only(pair):
+    with ThreadPoolExecutor(1) as pool:
+        moving = pool.submit(pair["pan"].goto, 1.0, 1000.0)
+        until(lambda: pair["pan"].target_position > 0)
+        pair.stop()
+        while not moving.done():
+            assert pair.step() >= 0
+    with pytest.raises(RobotStopped):
+        moving.result()
 
 
 def test_a_trajectory_that_is_too_fast_for_the_servo_takes_longer_with_a_warning(pair):

@@ -23,7 +23,7 @@ from axbridge import minimum_jerk
 from axbridge.arrays import FloatArray
 from axbridge.bus.cycle import Goal
 from axbridge.config.rig import Rig
-from axbridge.errors import BusError, UnknownServo, UsageError, plural, warn
+from axbridge.errors import AxBridgeError, BusError, UnknownServo, UsageError, plural, warn
 from axbridge.robot.backend import SIMULATION, Backend, BackendName
 from axbridge.robot.connection import Connection
 from axbridge.robot.drives.drive import IdealDrive
@@ -81,6 +81,7 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         self._time_ms = 0.0
         self._start = backend.clock.now()
         self._observers: list[tuple[Observer, Callable[[], None]]] = []  # each with its callback for `close`
+        self._trajectories: list[Callable[[float], None]] = []  # of each `goto`: sets the goals of a step of some s
         self._observing = 0  # steps whose observers are being called
         self._stopped = False
         self._unconfirmed_off: Mapping[str, BusError] | None = {}  # after `stop`: servos not confirmed off
@@ -165,6 +166,8 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
             began = clock.now()
             end = self._time_ms + requested
             due = self._start + end / 1000
+            for advance in tuple(self._trajectories):
+                advance(requested / 1000)
             commanded, refused = self._send(requested)
             late = max(0.0, clock.now() - due)
             self._pass_basic_steps(end)
@@ -341,9 +344,10 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
     def goto(self, pose: Mapping[str, float], duration: float) -> bool:
         """Move these servos to a pose along minimum-jerk trajectories, and step until they have arrived.
 
-        Limp servos are switched on at their present position. A servo that is switched off on the way stays off, and
-        a `goto` of another thread takes over its servos. If a servo would exceed its `max_velocity`, the motion takes
-        longer; a goal beyond the limits is clipped; each gives a `ControlWarning`.
+        Limp servos are switched on at their present position. A servo that is switched off on the way stays off. The
+        motion goes on in the steps of every thread, so a `goto` in each of two threads moves different servos side by
+        side; one of the same servo takes it over. If a servo would exceed its `max_velocity`, the motion takes longer;
+        a goal beyond the limits is clipped; each gives a `ControlWarning`.
 
         Args:
             pose: rad (m for linear joints) by servo name.
@@ -382,23 +386,38 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
                 raise UsageError(f"servo {slowest!r} would go for {needed:.3g} s", "give a goal that is nearer")
             warn(f"servo {slowest!r}: {duration:g} s are too short for its speed: it takes {needed:.2f} s")
             duration = needed
-        ticks = max(1, math.ceil(duration * 1000 / self.basic_time_step - 1e-9))
         tick = self.basic_time_step / 1000
-        progress, ticks_left = {name: TrajectoryTime() for name in paths}, ticks + math.ceil(_SETTLING / tick)
+        ticks = max(1, math.ceil(duration / tick - 1e-9))
+        progress, left = {name: TrajectoryTime() for name in paths}, ticks * tick + _SETTLING
+        failures: list[AxBridgeError] = []
+
+        def advance(seconds: float) -> None:
+            """Set the goals of a step of any thread."""
+            nonlocal left
+            left -= seconds
+            for name, (start, end) in paths.items():
+                if self._joints[name].active_trajectory is goals and not failures:
+                    progress[name].advance(seconds, replied=name not in self.last_step.errors)
+                    share = round(progress[name].elapsed / tick, 6) / ticks
+                    try:
+                        servos[name].set_position(start + (end - start) * minimum_jerk.eased(share))
+                    except AxBridgeError as failure:  # for the caller of `goto`, not for a thread that steps
+                        failures.append(failure)
+
         for name in goals:
             self._joints[name].active_trajectory = goals
-        while any(time.elapsed < (ticks - 0.5) * tick for time in progress.values()) or not all(
-            abs(self[name].position - end) <= _ARRIVED[self[name].type] for name, (_, end) in paths.items()
-        ):
-            with self._stepping:  # another thread's `goto` may take over a servo in a step
-                active = [name for name in paths if self._joints[name].active_trajectory is goals]
-                for name in active:
-                    progress[name].advance(tick, replied=name not in self.last_step.errors)
-                    (start, end), share = paths[name], round(progress[name].elapsed / tick) / ticks
-                    servos[name].set_position(start + (end - start) * minimum_jerk.eased(share))
-            ticks_left -= 1
-            if not active or ticks_left < 0 or self.step() == -1:
-                return False
+        try:
+            self._trajectories.append(advance)
+            while any(time.elapsed < (ticks - 0.5) * tick for time in progress.values()) or not all(
+                abs(self[name].position - end) <= _ARRIVED[self[name].type] for name, (_, end) in paths.items()
+            ):
+                active = any(self._joints[name].active_trajectory is goals for name in paths)
+                if not active or left < tick / 2 or self.step() == -1:
+                    return False
+                if failures:
+                    raise failures[0]
+        finally:
+            self._trajectories.remove(advance)
         return True
 
     def driven(self) -> dict[str, Servo]:
