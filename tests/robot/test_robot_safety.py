@@ -421,8 +421,9 @@ def test_a_forked_child_cannot_drive_or_close_its_parents_robot(line, end):
         if child == 0:
             refused = 0
             knee, hip = robot["knee"], robot["hip"]
-            drives = robot.step, robot.exchange, knee.torque_on, lambda: hip.set_position(0)
-            for command in (*drives, lambda: robot.switch("sim")):
+            drives = robot.step, robot.exchange, robot.stop, robot.resume, knee.torque_on, knee.torque_off, knee.recover
+            values = lambda: hip.set_position(0), lambda: knee.write("torque_enable", 0), lambda: robot.switch("sim")
+            for command in (*drives, *values):
                 try:
                     command()
                 except UsageError as why:
@@ -432,7 +433,7 @@ def test_a_forked_child_cannot_drive_or_close_its_parents_robot(line, end):
             robot.close()
             os._exit(refused)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        assert code == (5 if end == "closes it" else -signal.SIGTERM)
+        assert code == (10 if end == "closes it" else -signal.SIGTERM)
         assert len(line.heard) == heard
         other.submit(robot._stepping.release).result()
         assert robot._connection._safety._guard.poll() is None

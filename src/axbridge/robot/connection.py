@@ -97,6 +97,10 @@ class Connection:
         """Raise UsageError if the robot is closed, or this process was forked from the one that opened it."""
         if self.closed:
             raise UsageError(f"robot {self.rig.name!r} is closed", "open it again with axbridge.open")
+        self.refuse_forked()
+
+    def refuse_forked(self) -> None:
+        """Raise UsageError if this process was forked from the one that opened the real robot."""
         if self.backend.mode != SIMULATION and os.getpid() != self._owner:
             problem = f"robot {self.rig.name!r} belongs to the process that opened it, not to one forked from it"
             raise UsageError(problem, "command it there, or open it here alone")

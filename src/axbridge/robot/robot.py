@@ -536,7 +536,11 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
 
         Returns:
             The servos that have not confirmed that their torque is off, by name.
+
+        Raises:
+            UsageError: a process forked from the robot's own; nothing was sent.
         """
+        self._connection.refuse_forked()
         self._stopped = True
         for joint in self._joints.values():
             joint.stopped = True
@@ -552,7 +556,11 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         """Allow motors to be switched on again after `stop`. They stay off until the next command.
 
         After a signal that did not end the program, this lets other threads than the main one command the robot again.
+
+        Raises:
+            UsageError: a process forked from the robot's own.
         """
+        self._connection.refuse_forked()
         self._stopped = False
         self._connection.resume()
         self._unconfirmed_off = {}
