@@ -292,6 +292,19 @@ def test_a_real_servo_without_replies_is_the_only_one_missing(driven):
     until(lambda: robot.step() >= 0 and not robot.last_step.errors)
 
 
+@pytest.mark.real_time
+@pytest.mark.parametrize("fault", ["overload:2", "stuck:4:1s", "drop#1:read:2"])
+def test_a_fault_of_a_real_servo_is_refused_and_one_of_a_virtual_servo_acts(driven, fault):
+    _, robot = driven
+    with pytest.raises(UsageError, match=r"that servo is real, and only virtual servos have faults\nthere are 1, 3"):
+        robot.simulation.inject(f"overload:1,{fault}")
+    robot.step()
+    assert not robot.withheld
+    robot.simulation.inject("overload:1")
+    with pytest.warns(axbridge.ControlWarning, match="s1"):
+        until(lambda: robot.step() >= 0 and robot.withheld == {"s1"})
+
+
 _HOLDS = """
 import sys, time, axbridge
 robot = axbridge.open(sys.argv[1], port=sys.argv[2], virtual=["1", "s3"])

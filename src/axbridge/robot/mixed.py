@@ -357,6 +357,7 @@ def open_mixed(rig: Rig, port: str | None, virtual: Iterable[str], *, seed: int 
         opened.callback(world.close)
         assert isinstance(world.bank, ServoBank)  # not shared
         supported(world.bank, rig)
+        world.doubles = world.servos.keys() - {one.name for one in servos}
         shadow = _World(world)
 
         def line(name: str, **line: Any) -> SerialBus:

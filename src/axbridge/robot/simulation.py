@@ -45,8 +45,10 @@ class Simulation:
     def inject(self, faults: str) -> None:
         """Set faults of the virtual bus, in the syntax of docs/virtual-bus.md: ``drop=0.05``, ``overload:3``, ``none``.
 
+        Faults without an id act on the virtual servos, not on real ones beside them.
+
         Raises:
-            UsageError: the text has a mistake, or names an id that is not on a bus.
+            UsageError: the text has a mistake, or names an id that is not on a bus or only of a real servo.
         """
         self.world.inject(faults)
 
