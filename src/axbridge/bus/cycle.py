@@ -135,6 +135,10 @@ class Cycle:
             track.add_limit(limit, limits)
         self.bus.exchange([(address, data) for (_, address), data in limits.items()], ())
 
+    def narrow(self, name: str, torque: int) -> None:
+        """Note the highest torque limit, counts, that a servo's own registers allow."""
+        self._tracks[name].own_torque = torque
+
     def cap(self, name: str, torque: int | None) -> None:
         """Cap a servo's torque limit, counts, from now on; None removes the cap, and the limit rises to its goals'."""
         track, now = self._tracks[name], self.bus.clock.now()

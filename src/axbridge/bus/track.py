@@ -75,6 +75,7 @@ class Track:
     sent: bool = False  # that goal was sent
     goal: Goal | None = None  # latest goal of a position or a wheel that was sent
     block: bytes = b""  # its bytes
+    own_torque: int = 1 << 16  # highest torque limit that the servo's own registers allow, counts
     written_torque: int | None = None
     replaced_torques: set[int] = field(default_factory=set)  # limits written before, until the latest one is read
     torque_limit: int = UNREAD
@@ -144,7 +145,7 @@ class Track:
 
     def torque_at(self, now: float, requested: int | None = None) -> int | None:
         """Return the torque limit at `now`, counts, a share during a rise; None: do not write it."""
-        top = min(self.servo.top_torque, self.protocol.full_torque)
+        top = min(self.servo.top_torque, self.own_torque, self.protocol.full_torque)
         top = top if self.cap is None else min(self.cap, top)
         final = top if requested is None else min(requested, top)
         if self.ramp is not None:

@@ -357,6 +357,7 @@ class Connection:
         for drive in self.on_bus:
             low, high = drive.goal_limits
             own, names = drive.narrow(), drive.protocol.names
+            self._cycle_of(drive.config.name).narrow(drive.config.name, drive.top_duty)
             by_rig = {names.low, names.high} & drive.config.registers.keys()
             if (own[0] > low + _NEAR or own[1] < high - _NEAR) and not by_rig:
                 warn(
