@@ -264,6 +264,16 @@ def test_a_trajectory_that_is_too_fast_for_the_servo_takes_longer_with_a_warning
     assert pair.time >= 0.6
 
 
+def test_a_trajectory_keeps_to_the_speed_that_the_program_has_set(pair):
+    pan = pair["pan"]
+    pan.set_velocity(1.0)
+    with pytest.warns(ControlWarning, match=r"^servo 'pan': 0.5 s are too short for its speed: it takes 1.88 s"):
+        assert pan.goto(1.0, 0.5)
+    pan.set_velocity(0.0)
+    with pytest.raises(UsageError, match="servo 'pan' cannot move: its speed is set to 0\ncall set_velocity"):
+        pan.goto(0.0, 0.5)
+
+
 def test_a_goal_beyond_the_limits_is_clipped_with_one_warning_at_the_callers_line(pair):
     for goto in (lambda: pair.goto({"tilt": 1.5}, 1.0), lambda: pair["tilt"].goto(1.5, 1.0)):
         with pytest.warns(ControlWarning) as caught:

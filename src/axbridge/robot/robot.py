@@ -346,8 +346,9 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
 
         Limp servos are switched on at their present position. A servo that is switched off on the way stays off. The
         motion goes on in the steps of every thread, so a `goto` in each of two threads moves different servos side by
-        side; one of the same servo takes it over. If a servo would exceed its `max_velocity`, the motion takes longer;
-        a goal beyond the limits is clipped; each gives a `ControlWarning`.
+        side; one of the same servo takes it over. If a servo would exceed its `max_velocity` or the speed that
+        `Servo.set_velocity` allows, the motion takes longer; a goal beyond the limits is clipped; each gives a
+        `ControlWarning`.
 
         Args:
             pose: rad (m for linear joints) by servo name.
@@ -359,7 +360,7 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
 
         Raises:
             UsageError: a duration that is not positive or longer than a day, a position that is not finite or in
-                degrees, a pose without names; or the robot is closed.
+                degrees, a pose without names, a servo whose speed is set to 0; or the robot is closed.
             UnknownServo: the robot has no such servo.
             BusError: as `step`.
         """
@@ -374,12 +375,15 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
             )
         goals = {self[name].name: checks.number(goal, f"a goal of {name!r}") for name, goal in pose.items()}
         self.refuse_unknown_turns(goals)
+        speeds = {name: min(self[name].max_velocity, abs(self._joints[name].setpoints.velocity)) for name in goals}
+        for name in (name for name, speed in speeds.items() if not speed > 0):
+            raise UsageError(
+                f"servo {name!r} cannot move: its speed is set to 0", "call set_velocity with a higher one"
+            )
         servos = self.driven()
         with self._stepping:  # a step of another thread would make a wheel of it again
             paths = {name: self._path(servos[name], goal) for name, goal in goals.items()}
-        times = {
-            name: minimum_jerk.shortest(end - start, self[name].max_velocity) for name, (start, end) in paths.items()
-        }
+        times = {name: minimum_jerk.shortest(end - start, speeds[name]) for name, (start, end) in paths.items()}
         slowest = max(times, key=lambda name: times[name], default="")
         if slowest and (needed := times[slowest]) > duration:
             if needed > _LONGEST_GOTO:
