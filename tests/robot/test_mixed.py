@@ -232,7 +232,11 @@ def test_virtual_servos_are_chosen_by_names_and_ids(patterns, names):
     [
         (UnknownServo, r"no servo 'left_\*' that could be virtual.*s1 \(1\), s2", {"virtual": "left_*"}),
         (UsageError, "all servos of bus 'main' are virtual", {"virtual": ["1-2", "s?"]}),
-        (UsageError, "virtual servos stand beside real ones, and", {"virtual": "s1", "backend": "sim", "port": None}),
+        (
+            UsageError,
+            "virtual servos need the real backend, not sim",
+            {"virtual": "s1", "backend": "sim", "port": None},
+        ),
         (UsageError, "the backend is twin", {"virtual": ["s1"], "backend": "twin"}),
     ],
 )

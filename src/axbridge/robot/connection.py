@@ -177,7 +177,7 @@ class Connection:
             samples[name] = sample = sensor.read(start)
             if sample is None and name not in self._lost_sensors:
                 self._lost_sensors.add(name)
-                warn(f"sensor {name!r} tells nothing: {sensor.trouble}")
+                warn(f"sensor {name!r} gives no sample: {sensor.trouble}")
             elif sample is not None and name in self._lost_sensors:
                 self._lost_sensors.remove(name)
                 _log.warning("sensor %r is back", name)

@@ -160,8 +160,8 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
                 raise UsageError("an observer of a step cannot step", "give commands in it, and step in your own loop")
             requested = self.basic_time_step if period is None else checks.number(period, "a step")
             if not min(_SECONDS, self.basic_time_step / 2) < requested <= _LONGEST_STEP:
-                why = f"a step of {requested:g} ms: {_SECONDS:g} to {_LONGEST_STEP:g} ms can be had"
-                raise UsageError(why, "give ms: a step of 0.02 s is step(20)")
+                why = f"a step of {requested:g} ms is not possible"
+                raise UsageError(why, "give ms, up to a day: a step of 0.02 s is step(20)")
             clock = self._connection.backend.clock
             began = clock.now()
             end = self._time_ms + requested
@@ -387,7 +387,7 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         slowest = max(times, key=lambda name: times[name], default="")
         if slowest and (needed := times[slowest]) > duration:
             if needed > _LONGEST_GOTO:
-                raise UsageError(f"servo {slowest!r} would go for {needed:.3g} s", "give a goal that is nearer")
+                raise UsageError(f"servo {slowest!r} would take {needed:.3g} s", "give a goal that is nearer")
             warn(f"servo {slowest!r}: {duration:g} s are too short for its speed: it takes {needed:.2f} s")
             duration = needed
         tick = self.basic_time_step / 1000
