@@ -249,6 +249,26 @@ def test_a_failed_change_of_mode_does_not_stop_the_goals_of_other_servos(line):
         assert [int.from_bytes(table[30:32], "little") for table in line.tables.values()] == [501, 532]
 
 
+def test_a_robot_that_is_closed_during_a_switch_is_closed_on_the_new_backend_too(line):
+    robot = axbridge.open(make_rig(), backend="sim")
+    robot["hip"].torque_on()
+    robot.step(20)
+    opener = robot._opener
+
+    def opened_late(*backend):
+        made = opener(*backend)
+        robot.close()  # as another thread may do meanwhile
+        return made
+
+    robot._opener = opened_late
+    with pytest.raises(UsageError, match="is closed"):
+        robot.switch("real", port=line.port)
+    assert robot.closed
+    assert robot.step(20) == -1
+    assert line.powered == []
+    SerialBus(line.port).close()  # the port is free
+
+
 def test_a_servo_that_stops_answering_is_named_until_a_net_is_armed_again(line, capfd):
     with driven(line) as robot:
         robot["knee"].torque_on()

@@ -632,6 +632,9 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
             raise
         with self._stepping:
             old, self._connection, self._pose_verified = self._connection, new, False
+            if old.closed:  # another thread has called `close` in between
+                new.close()
+            new.refuse_closed()
             for name, joint in self._joints.items():
                 joint.connection, joint.drive = new, new.drives[name]
                 joint.setpoints.gains_set += joint.setpoints.gains_set > 0  # the new drive applies the gains

@@ -299,13 +299,14 @@ class BusDrive:
 
         A joint that is `holding` in its own mode keeps its torque.
         """
-        for attempt in range(RESTORE if self._borrowed else 0):
+        borrowed = self._borrowed  # another thread may restore, too
+        for attempt in range(RESTORE if borrowed else 0):
             try:
                 if self.is_wheel or not holding:
                     self.write("torque_enable", 0)
-                if self._read_all(self._borrowed) != self._borrowed:
+                if self._read_all(borrowed) != borrowed:
                     self.write("torque_enable", 0)
-                    self._change_to(self._borrowed)
+                    self._change_to(borrowed)
             except BusError as failure:
                 if attempt == RESTORE - 1 or isinstance(failure, PortError):
                     raise self._not_restored(failure) from failure
