@@ -293,6 +293,21 @@ def test_wrong_names_positions_and_times_of_goto_are_refused_before_a_motion(pai
     assert not pair["pan"].torque_enabled
 
 
+@pytest.mark.parametrize("which", ["elbow", 2, -3, None, slice(1), []])
+def test_a_servo_that_is_not_there_is_named_with_those_that_are(pair, which):
+    for use in (pair.__getitem__, pair.simulation.truth) if isinstance(which, str) else (pair.__getitem__,):
+        with pytest.raises(UnknownServo, match="pan, tilt"):
+            use(which)
+    assert which not in pair
+    assert pair[np.int64(1)] is pair[-1] is pair["tilt"]
+
+
+def test_a_pose_with_two_positions_of_one_servo_is_refused(pair):
+    with pytest.raises(UsageError, match="two positions of one servo"):
+        pair.goto({"pan": 0.1, 0: 0.3}, 0.1)
+    assert not pair["pan"].torque_enabled
+
+
 def test_arrays_are_in_the_rigs_order_and_an_array_with_degrees_gives_no_goal(pair):
     with pytest.raises(UsageError, match="-60 rad is no angle of servo 'tilt', which goes from -1.200 to 1.200"):
         pair.set_positions([0.5, -60])

@@ -360,7 +360,8 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
 
         Raises:
             UsageError: a duration that is not positive or longer than a day, a position that is not finite or in
-                degrees, a pose without names, a servo whose speed is set to 0; or the robot is closed.
+                degrees, a pose without names or with a servo twice, a servo whose speed is set to 0; or the robot is
+                closed.
             UnknownServo: the robot has no such servo.
             BusError: as `step`.
         """
@@ -374,6 +375,8 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
                 f"a duration of {duration:g} s is not possible", f"give up to {_LONGEST_GOTO:g} s, and more than 0"
             )
         goals = {self[name].name: checks.number(goal, f"a goal of {name!r}") for name, goal in pose.items()}
+        if len(goals) < len(pose):
+            raise UsageError("the pose has two positions of one servo", "give one, by its name or its index")
         self.refuse_unknown_turns(goals)
         speeds = {name: min(self[name].max_velocity, abs(self._joints[name].setpoints.velocity)) for name in goals}
         for name in (name for name, speed in speeds.items() if not speed > 0):
@@ -422,6 +425,8 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
                     raise failures[0]
         finally:
             self._trajectories.remove(advance)
+            with self._stepping:  # a step of another thread that has begun does not set a goal after the return
+                pass
         return True
 
     def driven(self) -> dict[str, Servo]:
@@ -504,13 +509,13 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
     # ---- the servos by name
 
     def __getitem__(self, name: str | int) -> Servo:
-        if isinstance(name, int):
-            return list(self._servos.values())[name]
         try:
-            return self._servos[name]
-        except KeyError:
+            return list(self._servos.values())[name] if isinstance(name, int | np.integer) else self._servos[name]
+        except (LookupError, TypeError):  # TypeError: a list, or a slice
             known = ", ".join(self._servos)
-            raise UnknownServo(name, f"robot {self.rig.name!r} has no servo {name!r}", f"it has: {known}") from None
+            raise UnknownServo(
+                str(name), f"robot {self.rig.name!r} has no servo {name!r}", f"it has: {known}"
+            ) from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._servos)
