@@ -22,7 +22,7 @@ def eased(share: float) -> float:
 def shortest(distance: float, top_speed: float) -> float:
     """Return the shortest time, s, for a distance (rad) with at most `top_speed` (rad/s); UsageError if that is 0."""
     if not top_speed > 0:
-        raise UsageError(f"a joint that may turn at {top_speed:g} rad/s gets nowhere", "raise its max_velocity")
+        raise UsageError(f"a joint with a top speed of {top_speed:g} rad/s cannot move", "raise its max_velocity")
     return 0.0 if math.isinf(top_speed) else PEAK * abs(distance) / top_speed
 
 

@@ -17,12 +17,13 @@ class Loop:
 
     def __init__(self, profile="ax-12a"):
         self.x = profile.startswith("xl")
-        self.world = make_world((1, 2), profile, **({} if self.x else {"shutdown": 36}))
-        kind = {"protocol": SECOND, "goal_range": (0, 4095)} if self.x else {}
+        known = {"xl330-m288": SECOND, "sts3215": STS}.get(profile)
+        self.world = make_world((1, 2), profile, **({} if known else {"shutdown": 36}))
+        kind = {"protocol": known, "goal_range": (0, 4095)} if known else {}
         servos = [CycleServo("hip", 1, **kind), CycleServo("knee", 2, **kind)]
         self.cycle = Cycle(VirtualBus(self.world), servos, soft_start=0.1)
         self.goals = {"hip": 2136, "knee": 1936} if self.x else {"hip": 600, "knee": 400}
-        self.full = self.limit = 885 if self.x else 1023
+        self.full = self.limit = FIRST.full_torque if known is None else known.full_torque
         self.torque_limit = "goal_pwm" if self.x else "torque_limit"
         self.events = []
         for servo in servos:
@@ -161,6 +162,27 @@ def test_a_servo_that_shut_down_while_missing_or_returns_too_hot_stays_limp(why)
     else:
         assert loop.limp()
         assert loop.events.index(("returned", "hip")) < loop.events.index(("fault", "hip"))
+
+
+@pytest.mark.parametrize("lost", range(1, 7))  # the last of these packets ends the rise
+@pytest.mark.parametrize("profile", ["ax-12a", "xl330-m288", "sts3215"])
+def test_a_soft_start_ends_at_the_full_limit_although_one_of_its_packets_was_lost(profile, lost):
+    loop = Loop(profile)
+    loop.run(5)
+    loop.cycle.soften(["hip", "knee"], 0.1)
+    loop.run(lost - 1)
+    loop.world.inject("drop#1:write")
+    loop.run(100)
+    assert loop.hip(loop.torque_limit) == loop.full
+
+
+@pytest.mark.parametrize("profile", ["ax-12a", "xl330-m288", "sts3215"])
+def test_a_torque_limit_of_another_program_stays(profile):
+    loop = Loop(profile)
+    loop.run(100)
+    loop.cycle.bus.write(1, loop.cycle.servos[0].protocol.torque_limit, (300).to_bytes(2, "little"))
+    loop.run(100)
+    assert loop.hip(loop.torque_limit) == 300
 
 
 def test_a_torque_limit_of_0_that_the_program_wrote_is_no_shutdown():

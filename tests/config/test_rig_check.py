@@ -137,6 +137,10 @@ BROKEN = {
     ),
     "no inertia": (model('ixx="1e-3"', 'ixx="0"'), "principal inertia 0", "both must be positive"),
     "a negative mass": (model('mass value="1"', 'mass value="-1"'), "mass -1 kg", "both must be positive"),
+    "a mass in grams": (
+        lambda rig, urdf: (rig, urdf.replace('mass value="1"', 'mass value="1e6"').replace("1e6", "1", 2)),
+        "shank: a mass of 1e+06 kg", "write kg in the <mass> of a URDF",
+    ),
     "no mass of two links": (
         lambda rig, urdf: (rig, NO_MASS.sub(r"\1", urdf)), "thigh, shank: no mass or inertia", "add <inertial>"
     ),
@@ -227,6 +231,13 @@ def test_all_impossible_inertias_limits_and_missing_meshes_are_listed_at_once(ma
     assert said.count("both of its limits are at 0") == 2
     assert "'a.stl' of its <collision> is not there" in said
     assert "'b.stl' of its <collision> is not there" in said
+
+
+def test_a_bolted_base_may_be_heavy_and_a_missing_picture_is_named(made):
+    heavy = URDF.replace('mass value="1"', 'mass value="1000"', 1)
+    urdf = heavy.replace(BOX, MESH.format("no.stl").replace("collision", "visual"))
+    checked = check_rig(Rig.load(made(bolted(lambda *both: both)(RIG, URDF)[0], urdf)))
+    assert "base (no.stl): the mesh of its <visual> is not there, so it is not drawn" in checked.assumed
 
 
 def test_a_bit_of_the_rig_may_let_a_servo_bear_more_voltage(made):

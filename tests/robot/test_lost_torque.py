@@ -302,7 +302,9 @@ def robot(request, tmp_path):
 
 
 def test_a_blocked_joint_is_reported_loses_torque_in_time_and_gets_it_back(robot):
-    with pytest.warns(ControlWarning, match="servo 's1' is blocked: it pushes with 97% of its torque, and stands"):
+    with pytest.warns(
+        ControlWarning, match="servo 's1' is blocked: it pushes with 97% of its torque and does not move"
+    ):
         took = drive_into_the_stop(robot)
     assert took < 0.3
     servo = robot["s1"]

@@ -233,7 +233,11 @@ def test_virtual_servos_are_chosen_by_names_and_ids(patterns, names):
     [
         (UnknownServo, r"no servo 'left_\*' that could be virtual.*s1 \(1\), s2", {"virtual": "left_*"}),
         (UsageError, "all servos of bus 'main' are virtual", {"virtual": ["1-2", "s?"]}),
-        (UsageError, "virtual servos stand beside real ones, and", {"virtual": "s1", "backend": "sim", "port": None}),
+        (
+            UsageError,
+            "virtual servos need the real backend, not sim",
+            {"virtual": "s1", "backend": "sim", "port": None},
+        ),
         (UsageError, "the backend is twin", {"virtual": ["s1"], "backend": "twin"}),
     ],
 )
@@ -306,6 +310,19 @@ def test_a_real_servo_without_replies_is_the_only_one_missing(driven):
     assert robot.last_step.errors.keys() == {"s2"}
     real.deaf.clear()
     until(lambda: robot.step() >= 0 and not robot.last_step.errors)
+
+
+@pytest.mark.real_time
+@pytest.mark.parametrize("fault", ["overload:2", "stuck:4:1s", "drop#1:read:2"])
+def test_a_fault_of_a_real_servo_is_refused_and_one_of_a_virtual_servo_acts(driven, fault):
+    _, robot = driven
+    with pytest.raises(UsageError, match=r"that servo is real, and only virtual servos have faults\nthere are 1, 3"):
+        robot.simulation.inject(f"overload:1,{fault}")
+    robot.step()
+    assert not robot.withheld
+    robot.simulation.inject("overload:1")
+    with pytest.warns(axbridge.ControlWarning, match="s1"):
+        until(lambda: robot.step() >= 0 and robot.withheld == {"s1"})
 
 
 _HOLDS = """

@@ -47,7 +47,7 @@ def test_a_given_port_means_the_real_backend_and_a_variable_does_not(given, envi
         ({"port": Path("/dev/x")}, "a port is given as text, not "),
         ({"seed": -1}, "a seed is a whole number of 0 or more, not -1"),
         ({"seed": 1.5}, "a seed is a whole number of 0 or more, not 1.5"),
-        ({"virtual": 30}, "virtual servos stand beside real ones"),
+        ({"virtual": 30}, "virtual servos need the real backend, not"),
         ({"virtual": [30], "backend": "real", "port": "/dev/none"}, "has no servo '30' that could be virtual"),
     ],
 )

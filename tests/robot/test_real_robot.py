@@ -9,6 +9,8 @@ import pytest
 import axbridge
 from axbridge import RigError
 from axbridge.config.registers import Address
+from tests.support.pty_line import PtyLine
+from tests.support.virtual_rig import make_rig
 from tests.support.waiting import run
 from tests.support.warm import serving
 
@@ -65,6 +67,35 @@ def test_x_servos_have_their_torque_again_softly_when_a_program_goes_on_after_ct
         run(robot, 2.0)
         assert servo.position == pytest.approx(1.2, abs=0.06)
         assert robot.causes == {}
+
+
+@pytest.mark.parametrize("steps", [0, 2])
+@pytest.mark.parametrize("policy", ["hold", "limp"])
+@pytest.mark.parametrize(
+    ("profile", "most", "limit"),
+    [
+        ("ax-12a", "max_torque", "torque_limit"),
+        ("xl330-m288", "pwm_limit", "goal_pwm"),
+        ("sts3215", "max_torque", "torque_limit"),
+    ],
+)
+def test_a_soft_start_that_the_end_cuts_short_leaves_the_limit_that_the_servo_allows(
+    profile, most, limit, policy, steps
+):
+    rig = make_rig((1,), profile).overridden({"safety": {"on_exit": policy}})
+    volts = rig.specs["s1"].profile.electrics.nominal_voltage
+    rig = rig.overridden({"bus": [{"name": "main", "supply_voltage": volts}]})
+    with PtyLine({1: profile}) as line:
+        line.set(1, **{most: 400, limit: 400})
+        with axbridge.open(rig, "sim") as robot:
+            robot["s1"].torque_on()
+            robot.step(20)
+            robot.switch("real", port=line.port)
+            for _ in range(steps):
+                robot.step(20)
+            assert line[1].table[limit] < 200
+        assert line[1].table[limit] == 400
+        assert line[1].table["torque_enable"] == (policy == "hold")
 
 
 @pytest.mark.parametrize("rig", ["bench_arm", "koch"])

@@ -249,6 +249,26 @@ def test_a_failed_change_of_mode_does_not_stop_the_goals_of_other_servos(line):
         assert [int.from_bytes(table[30:32], "little") for table in line.tables.values()] == [501, 532]
 
 
+def test_a_robot_that_is_closed_during_a_switch_is_closed_on_the_new_backend_too(line):
+    robot = axbridge.open(make_rig(), backend="sim")
+    robot["hip"].torque_on()
+    robot.step(20)
+    opener = robot._opener
+
+    def opened_late(*backend):
+        made = opener(*backend)
+        robot.close()  # as another thread may do meanwhile
+        return made
+
+    robot._opener = opened_late
+    with pytest.raises(UsageError, match="is closed"):
+        robot.switch("real", port=line.port)
+    assert robot.closed
+    assert robot.step(20) == -1
+    assert line.powered == []
+    SerialBus(line.port).close()  # the port is free
+
+
 def test_a_servo_that_stops_answering_is_named_until_a_net_is_armed_again(line, capfd):
     with driven(line) as robot:
         robot["knee"].torque_on()
@@ -421,8 +441,9 @@ def test_a_forked_child_cannot_drive_or_close_its_parents_robot(line, end):
         if child == 0:
             refused = 0
             knee, hip = robot["knee"], robot["hip"]
-            drives = robot.step, robot.exchange, knee.torque_on, lambda: hip.set_position(0)
-            for command in (*drives, lambda: robot.switch("sim")):
+            drives = robot.step, robot.exchange, robot.stop, robot.resume, knee.torque_on, knee.torque_off, knee.recover
+            values = lambda: hip.set_position(0), lambda: knee.write("torque_enable", 0), lambda: robot.switch("sim")
+            for command in (*drives, *values):
                 try:
                     command()
                 except UsageError as why:
@@ -432,7 +453,7 @@ def test_a_forked_child_cannot_drive_or_close_its_parents_robot(line, end):
             robot.close()
             os._exit(refused)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        assert code == (5 if end == "closes it" else -signal.SIGTERM)
+        assert code == (10 if end == "closes it" else -signal.SIGTERM)
         assert len(line.received) == count
         other.submit(robot._stepping.release).result()
         assert robot._connection._safety._guard.poll() is None

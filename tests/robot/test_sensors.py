@@ -201,7 +201,7 @@ def test_the_latest_line_of_an_imu_is_used_and_an_old_line_is_not(board):
         until(lambda: imu.read(0.0).rates == (0.5, 0.25, 0.1))
         board.line = b""
         until(lambda: imu.read(0.0) is None)
-        assert imu.trouble == f"the IMU on {board.link} has fallen silent"
+        assert imu.trouble == f"the IMU on {board.link} sends nothing any more"
         board.unplug()
         until(lambda: "is lost" in imu.trouble)
         board.line = LEVEL
@@ -228,7 +228,9 @@ def test_a_real_robot_reports_that_its_imu_is_lost_and_found(board, caplog):
         assert -0.2 < robot.imu.time - robot.time <= 0.02
         assert robot.sensors["unplugged"] is None  # it has no port
         board.line = b""
-        with pytest.warns(axbridge.ControlWarning, match="sensor 'imu' tells nothing: the IMU on .* has fallen silent"):
+        with pytest.warns(
+            axbridge.ControlWarning, match="sensor 'imu' gives no sample: the IMU on .* sends nothing any more"
+        ):
             run(robot, 0.3)
         assert robot.imu is None
         board.line = LEVEL

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import axbridge
-from axbridge import ControlWarning, ProfileError, UnknownServo, UnsupportedOperation, UsageError
+from axbridge import ControlWarning, ProfileError, UnknownServo, UnsupportedOperation, UsageError, minimum_jerk
+from axbridge.errors import RobotStopped
 from axbridge.robot.backend import _PacedClock
 from tests.support.waiting import run, until
 
@@ -230,12 +231,47 @@ def test_two_threads_move_different_servos_and_a_later_goto_replaces_an_earlier_
     assert np.nanmax(np.abs(np.diff(goals))) < 0.1  # rad: no leap from one's goal to the other's
 
 
+def test_a_goto_goes_on_in_its_own_time_in_the_steps_of_another_thread(pair):
+    seen = []
+    pair.observe(lambda *_: seen.append((pair.time, pair["pan"].target_position)))
+    with ThreadPoolExecutor(1) as pool:
+        moving = pool.submit(pair["pan"].goto, 1.0, 1.0)
+        until(lambda: pair.step() or pair["pan"].target_position > 0 or moving.done())
+        while not moving.done():
+            pair.step()
+    assert moving.result()
+    moved = [(when, goal) for when, goal in seen if goal > 0]
+    path = [minimum_jerk.eased(when - moved[0][0] + 0.02) for when, _ in moved]
+    assert [goal for _, goal in moved] == pytest.approx(path, abs=1e-6)
+
+
+def test_a_goto_that_cannot_go_on_raises_in_its_own_thread_only(pair):
+    with ThreadPoolExecutor(1) as pool:
+        moving = pool.submit(pair["pan"].goto, 1.0, 1000.0)
+        until(lambda: pair["pan"].target_position > 0)
+        pair.stop()
+        while not moving.done():
+            assert pair.step() >= 0
+    with pytest.raises(RobotStopped):
+        moving.result()
+
+
 def test_a_trajectory_that_is_too_fast_for_the_servo_takes_longer_with_a_warning(pair):
     words = r"^servo 'pan': 0.1 s are too short for its speed: it takes 0.61 s"
     with pytest.warns(ControlWarning, match=words) as caught:
         assert pair.goto({"tilt": 0.1, "pan": 2.0}, 0.1)
     assert [warning.filename for warning in caught] == [__file__]
     assert pair.time >= 0.6
+
+
+def test_a_trajectory_keeps_to_the_speed_that_the_program_has_set(pair):
+    pan = pair["pan"]
+    pan.set_velocity(1.0)
+    with pytest.warns(ControlWarning, match=r"^servo 'pan': 0.5 s are too short for its speed: it takes 1.88 s"):
+        assert pan.goto(1.0, 0.5)
+    pan.set_velocity(0.0)
+    with pytest.raises(UsageError, match="servo 'pan' cannot move: its speed is set to 0\ncall set_velocity"):
+        pan.goto(0.0, 0.5)
 
 
 def test_a_goal_beyond_the_limits_is_clipped_with_one_warning_at_the_callers_line(pair):
@@ -254,6 +290,21 @@ def test_wrong_names_positions_and_times_of_goto_are_refused_before_a_motion(pai
     for goal, duration in wrong:
         with pytest.raises(UsageError, match="is not possible" if goal == 0 else "no position"):
             pair.goto({"pan": goal}, duration)
+    assert not pair["pan"].torque_enabled
+
+
+@pytest.mark.parametrize("which", ["elbow", 2, -3, None, slice(1), []])
+def test_a_servo_that_is_not_there_is_named_with_those_that_are(pair, which):
+    for use in (pair.__getitem__, pair.simulation.truth) if isinstance(which, str) else (pair.__getitem__,):
+        with pytest.raises(UnknownServo, match="pan, tilt"):
+            use(which)
+    assert which not in pair
+    assert pair[np.int64(1)] is pair[-1] is pair["tilt"]
+
+
+def test_a_pose_with_two_positions_of_one_servo_is_refused(pair):
+    with pytest.raises(UsageError, match="two positions of one servo"):
+        pair.goto({"pan": 0.1, 0: 0.3}, 0.1)
     assert not pair["pan"].torque_enabled
 
 

@@ -135,6 +135,10 @@ class Cycle:
             track.add_limit(limit, limits)
         self.bus.exchange([(address, data) for (_, address), data in limits.items()], ())
 
+    def narrow(self, name: str, torque: int) -> None:
+        """Note the highest torque limit, counts, that a servo's own registers allow."""
+        self._tracks[name].own_torque = torque
+
     def cap(self, name: str, torque: int | None) -> None:
         """Cap a servo's torque limit, counts, from now on; None removes the cap, and the limit rises to its goals'."""
         track, now = self._tracks[name], self.bus.clock.now()
@@ -450,7 +454,10 @@ class Cycle:
         self._carry_out(track, *track.judge_alarm(why.data[0], on=bool(torque.data[0]), was_reset=was_reset))
 
     def _poll_torques(self, due: Iterable[Track], now: float) -> None:
-        """Read Torque Enable of the driven servos with an alarm register, at most every `_TORQUE_PERIOD`."""
+        """Read Torque Enable of the driven servos with an alarm register, at most every `_TORQUE_PERIOD`.
+
+        Their samples have no torque limit, so one that has been written is read here, too.
+        """
         polled = [t for t in due if t.reads_alarm and t.driven and t.state.link is servo_state.OK and not t.alarm_due]
         recent = bool(polled) and now - min(track.polled_at for track in polled) < _TORQUE_PERIOD
         if not polled or (recent and not any(track.state.torque is servo_state.OFF_BY_OTHER for track in self._all)):
@@ -462,6 +469,11 @@ class Cycle:
                     track.polled_at = now
                     was_reset = self._was_reset(track, answer)
                     self._carry_out(track, track.judge(on=bool(answer.data[0]), was_reset=was_reset))
+            new = [t for t in polled if t.replaced_torques]
+            limits = self.bus.read_many([(t.servo.id, t.protocol.torque_limit, 2) for t in new]) if new else []
+            for track, answer in zip(new, limits, strict=True):
+                if isinstance(answer, Reply) and len(answer.data) == 2:
+                    track.confirm_limit(track.protocol.number(answer.data))
         except PortError as error:
             self._lose_port(error)
 

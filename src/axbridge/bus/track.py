@@ -75,7 +75,9 @@ class Track:
     sent: bool = False  # that goal was sent
     goal: Goal | None = None  # latest goal of a position or a wheel that was sent
     block: bytes = b""  # its bytes
+    own_torque: int = 1 << 16  # highest torque limit that the servo's own registers allow, counts
     written_torque: int | None = None
+    replaced_torques: set[int] = field(default_factory=set)  # limits written before, until the latest one is read
     torque_limit: int = UNREAD
     cap: int | None = None  # highest torque limit of any goal; None: no cap
     ramp: tuple[float, float] | None = None  # start and end of the limit's rise, bus clock
@@ -138,11 +140,12 @@ class Track:
     def add_limit(self, torque: int, limits: Writes) -> None:
         """Add a torque limit, counts, to `limits`."""
         limits.setdefault((self.protocol, self.protocol.torque_limit), {})[self.servo.id] = self.protocol.word(torque)
+        self.replaced_torques |= {self.written_torque} if self.written_torque else set()  # 0: see `_judge_torque`
         self.written_torque = torque
 
     def torque_at(self, now: float, requested: int | None = None) -> int | None:
         """Return the torque limit at `now`, counts, a share during a rise; None: do not write it."""
-        top = min(self.servo.top_torque, self.protocol.full_torque)
+        top = min(self.servo.top_torque, self.own_torque, self.protocol.full_torque)
         top = top if self.cap is None else min(self.cap, top)
         final = top if requested is None else min(requested, top)
         if self.ramp is not None:
@@ -164,6 +167,8 @@ class Track:
         `soft_start`, s, may continue at full torque.
         """
         state, protocol, error = self.state, self.protocol, reply.error & self.protocol.alarm_mask
+        if address != protocol.usual[0]:
+            self.confirm_limit(protocol.number(reply.data[protocol.torque_limit - address :][:2]))
         returned, was_quiet = state.missing, reply.time - last > BOOT
         gap = self.driven and was_quiet and not self.reads_alarm  # an alarm register comes with a Bus Watchdog
         power_gap = was_quiet if state.link is not Link.OK else gap and reply.time - self.revived_at > _UPTIME
@@ -198,7 +203,15 @@ class Track:
     def shows_change(self, data: bytes, address: int) -> bool:
         """Return whether data from `address` on have Torque Enable, or another torque limit than before, or 0."""
         limit = self.protocol.number(data[self.protocol.torque_limit - address :][:2])
-        return address <= self.protocol.torque_enable or limit == 0 or limit != self.torque_limit
+        read = address > self.protocol.torque_enable and limit == self.torque_limit != 0
+        return not read or bool(self.replaced_torques)
+
+    def confirm_limit(self, limit: int) -> None:
+        """Write the torque limit again if its packet was lost, so that the servo has an earlier one."""
+        if limit == self.written_torque:
+            self.replaced_torques.clear()
+        elif limit in self.replaced_torques:
+            self.written_torque = None
 
     def _judge_torque(self, reply: Reply, address: int, *, returned: bool, power_gap: bool) -> Action | None:
         """Withhold goals if the servo has shut down; otherwise let `judge` find why its torque is off.

@@ -155,7 +155,7 @@ class _Session:
         print(f"\nmotors are off; {words}")
         print(f"promises  {counted(self.outcomes)}")
         print(f"page      {self.folder / PAGE}")
-        print(f"to send   {self.folder / TEXT}: without names of persons; see docs/bioloid.md")
+        print(f"to send   {self.folder / TEXT}: it has no personal data; see docs/bioloid.md")
         return FAILED_CHECK if state == "broken" else DONE
 
     def _again(self, name: str) -> bool:

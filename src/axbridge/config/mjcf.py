@@ -58,7 +58,7 @@ def find_mjcf(name: str) -> Path:
         robot = menagerie.get(name)
         return Path(robot.xml(robot.default_model))  # downloaded at the first use
     except menagerie.MenagerieError as failure:
-        why = f"no such file, and not to be had from mujoco-menagerie: {failure}"
+        why = f"no such file, and none from mujoco-menagerie: {failure}"
         raise RigError(path, "", why, "give the path of a file") from failure
 
 

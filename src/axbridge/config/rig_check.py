@@ -22,6 +22,7 @@ from axbridge.config.urdf import (
     Shape,
     Tree,
     check_start,
+    missing_pictures,
     read_mesh,
     with_checked_meshes,
 )
@@ -34,6 +35,7 @@ _TOWARDS = ("forward", "to the robot's left", "up", "back", "to the robot's righ
 _MINDS_VOLTAGE = int(ErrorFlag.INPUT_VOLTAGE)  # the same bit in all families
 _ROUNDED_VOLTS = 1e-6  # V
 _IN_FLOOR = 0.002  # m; engines push a robot out of this depth without a jump
+_HEAVIEST = 100.0  # kg; a heavier link that moves is beyond these servos
 _LEVER = 0.03  # m; a centre of mass nearer to the joint's axis shows no direction
 _SIDE_COSINE = 0.94  # cosine of 20°: largest angle between an axis and its side
 
@@ -144,6 +146,10 @@ def _world_mistakes(rig: Rig) -> Iterable[RigError]:
             yield RigError(rig.path, key, f"joint {servo.joint!r} is prismatic, and a Dynamixel turns", hint)
         elif servo.drive == "dynamixel":
             yield from _travel_mistakes(rig, servo, joint, path)
+    for link, mass in zip(tree.links, tree.mass.tolist(), strict=True) if rig.dynamixels else ():
+        if mass > _HEAVIEST and not (rig.world.fixed_base and link == tree.links[0]):
+            why = f"a mass of {mass:g} kg, and robots of such servos have less than {_HEAVIEST:g} kg"
+            yield RigError(path, link, why, "write kg in the <mass> of a URDF: 55 g are 0.055")
     for sensor in rig.sensors:
         if sensor.link is not None and sensor.link not in tree.links:
             why = f"link {sensor.link!r} is not in {path.name}"
@@ -329,6 +335,8 @@ def _assumed(rig: Rig, tree: Tree | None) -> Iterable[str]:
     driven = {servo.joint for servo in rig.servos}
     if names := [joint.name for joint in tree.joints if joint.name not in driven]:
         yield f"{listed(names, 4)}: no servo, so it hangs loose"
+    if names := missing_pictures(rig.urdf_path(), rig.urdf_text()):
+        yield f"{listed(names, 4)}: the mesh of its <visual> is not there, so it is not drawn"
     if tree.dummies:
         yield f"{listed(tree.dummies, 4)}: no <inertial>, taken for a frame without mass"
 

@@ -199,6 +199,12 @@ def read_shapes(path: Path, element: Literal["collision", "visual"], text: str |
         return tuple(_shapes(path, root_of(path, text), element))
 
 
+def missing_pictures(path: Path, text: str | None = None) -> list[str]:
+    """Return the visual meshes of a URDF that are not there, each with its link."""
+    meshes = ((link, mesh) for link in root_of(path, text).findall("link") for mesh in link.findall("visual/*/mesh"))
+    return [f"{link.get('name')} ({mesh.get('filename')})" for link, mesh in meshes if _mesh_file(path, mesh) is None]
+
+
 def _shapes(path: Path, root: ET.Element, element: Literal["collision", "visual"]) -> Iterator[Shape]:
     seen = element == "visual"
     named = {material.get("name"): _colour(path, material) for material in root.findall("material") if seen}

@@ -102,6 +102,10 @@ class Connection:
         """Raise UsageError if the robot is closed, or this process was forked from the one that opened it."""
         if self.closed:
             raise UsageError(f"robot {self.rig.name!r} is closed", "open it again with axbridge.open")
+        self.refuse_forked()
+
+    def refuse_forked(self) -> None:
+        """Raise UsageError if this process was forked from the one that opened the real robot."""
         if self.backend.mode != SIMULATION and os.getpid() != self._owner:
             problem = f"robot {self.rig.name!r} belongs to the process that opened it, not to one forked from it"
             raise UsageError(problem, "command it there, or open it here alone")
@@ -178,7 +182,7 @@ class Connection:
             samples[name] = sample = sensor.read(start)
             if sample is None and name not in self._lost_sensors:
                 self._lost_sensors.add(name)
-                warn(f"sensor {name!r} tells nothing: {sensor.trouble}")
+                warn(f"sensor {name!r} gives no sample: {sensor.trouble}")
             elif sample is not None and name in self._lost_sensors:
                 self._lost_sensors.remove(name)
                 _log.warning("sensor %r is back", name)
@@ -358,6 +362,7 @@ class Connection:
         for drive in self.on_bus:
             low, high = drive.goal_limits
             own, names = drive.narrow(), drive.protocol.names
+            self._cycle_of(drive.config.name).narrow(drive.config.name, drive.top_duty)
             by_rig = {names.low, names.high} & drive.config.registers.keys()
             if (own[0] > low + _LIMIT_TOLERANCE or own[1] < high - _LIMIT_TOLERANCE) and not by_rig:
                 warn(

@@ -372,6 +372,7 @@ def open_mixed(rig: Rig, port: str | None, virtual: Iterable[str], *, seed: int 
             _refuse_slow(world)
             message = f"without numba, several virtual servos may be too slow to answer: {install('numba')}"
             warnings.warn(message, RigWarning, stacklevel=2)
+        world.doubles = world.servos.keys() - {servo.name for servo in servos}
         shadow = _World(world)
 
         def line(name: str, **line: Any) -> SerialBus:

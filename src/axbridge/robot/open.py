@@ -122,7 +122,7 @@ def _backend(
     if not isinstance(port, str | None):
         raise UsageError(f"a port is given as text, not {port!r}", 'write port="/dev/ttyUSB0", or port="COM3"')
     if virtual and name != "real":
-        raise UsageError(f"virtual servos stand beside real ones, and the backend is {name}", 'take backend="real"')
+        raise UsageError(f"virtual servos need the real backend, not {name}", 'take backend="real"')
     if name in {"sim", "twin"}:
         refuse_unsound(rig)
     if name == "sim":

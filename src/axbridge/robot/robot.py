@@ -23,7 +23,7 @@ from axbridge import minimum_jerk
 from axbridge.arrays import FloatArray
 from axbridge.bus.cycle import Goal
 from axbridge.config.rig import Rig
-from axbridge.errors import BusError, UnknownServo, UsageError, plural, warn
+from axbridge.errors import AxBridgeError, BusError, UnknownServo, UsageError, plural, warn
 from axbridge.robot.backend import SIMULATION, Backend, BackendName
 from axbridge.robot.connection import Connection
 from axbridge.robot.drives.drive import IdealDrive
@@ -81,6 +81,7 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         self._time_ms = 0.0
         self._start = backend.clock.now()
         self._observers: list[tuple[Observer, Callable[[], None]]] = []  # each with its callback for `close`
+        self._trajectories: list[Callable[[float], None]] = []  # of each `goto`: sets the goals of a step of some s
         self._observing = 0  # steps whose observers are being called
         self._stopped = False
         self._unconfirmed_off: Mapping[str, BusError] | None = {}  # after `stop`: servos not confirmed off
@@ -159,12 +160,14 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
                 raise UsageError("an observer of a step cannot step", "give commands in it, and step in your own loop")
             requested = self.basic_time_step if period is None else checks.number(period, "a step")
             if not min(_SECONDS, self.basic_time_step / 2) < requested <= _LONGEST_STEP:
-                why = f"a step of {requested:g} ms: {_SECONDS:g} to {_LONGEST_STEP:g} ms can be had"
-                raise UsageError(why, "give ms: a step of 0.02 s is step(20)")
+                why = f"a step of {requested:g} ms is not possible"
+                raise UsageError(why, "give ms, up to a day: a step of 0.02 s is step(20)")
             clock = self._connection.backend.clock
             began = clock.now()
             end = self._time_ms + requested
             due = self._start + end / 1000
+            for advance in tuple(self._trajectories):
+                advance(requested / 1000)
             commanded, refused = self._send(requested)
             late = max(0.0, clock.now() - due)
             self._pass_basic_steps(end)
@@ -341,9 +344,11 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
     def goto(self, pose: Mapping[str, float], duration: float) -> bool:
         """Move these servos to a pose along minimum-jerk trajectories, and step until they have arrived.
 
-        Limp servos are switched on at their present position. A servo that is switched off on the way stays off, and
-        a `goto` of another thread takes over its servos. If a servo would exceed its `max_velocity`, the motion takes
-        longer; a goal beyond the limits is clipped; each gives a `ControlWarning`.
+        Limp servos are switched on at their present position. A servo that is switched off on the way stays off. The
+        motion goes on in the steps of every thread, so a `goto` in each of two threads moves different servos side by
+        side; one of the same servo takes it over. If a servo would exceed its `max_velocity` or the speed that
+        `Servo.set_velocity` allows, the motion takes longer; a goal beyond the limits is clipped; each gives a
+        `ControlWarning`.
 
         Args:
             pose: rad (m for linear joints) by servo name.
@@ -355,7 +360,8 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
 
         Raises:
             UsageError: a duration that is not positive or longer than a day, a position that is not finite or in
-                degrees, a pose without names; or the robot is closed.
+                degrees, a pose without names or with a servo twice, a servo whose speed is set to 0; or the robot is
+                closed.
             UnknownServo: the robot has no such servo.
             BusError: as `step`.
         """
@@ -369,36 +375,58 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
                 f"a duration of {duration:g} s is not possible", f"give up to {_LONGEST_GOTO:g} s, and more than 0"
             )
         goals = {self[name].name: checks.number(goal, f"a goal of {name!r}") for name, goal in pose.items()}
+        if len(goals) < len(pose):
+            raise UsageError("the pose has two positions of one servo", "give one, by its name or its index")
         self.refuse_unknown_turns(goals)
+        speeds = {name: min(self[name].max_velocity, abs(self._joints[name].setpoints.velocity)) for name in goals}
+        for name in (name for name, speed in speeds.items() if not speed > 0):
+            raise UsageError(
+                f"servo {name!r} cannot move: its speed is set to 0", "call set_velocity with a higher one"
+            )
         servos = self.driven()
         with self._stepping:  # a step of another thread would make a wheel of it again
             paths = {name: self._path(servos[name], goal) for name, goal in goals.items()}
-        times = {
-            name: minimum_jerk.shortest(end - start, self[name].max_velocity) for name, (start, end) in paths.items()
-        }
+        times = {name: minimum_jerk.shortest(end - start, speeds[name]) for name, (start, end) in paths.items()}
         slowest = max(times, key=lambda name: times[name], default="")
         if slowest and (needed := times[slowest]) > duration:
             if needed > _LONGEST_GOTO:
-                raise UsageError(f"servo {slowest!r} would go for {needed:.3g} s", "give a goal that is nearer")
+                raise UsageError(f"servo {slowest!r} would take {needed:.3g} s", "give a goal that is nearer")
             warn(f"servo {slowest!r}: {duration:g} s are too short for its speed: it takes {needed:.2f} s")
             duration = needed
-        ticks = max(1, math.ceil(duration * 1000 / self.basic_time_step - 1e-9))
         tick = self.basic_time_step / 1000
-        progress, ticks_left = {name: TrajectoryTime() for name in paths}, ticks + math.ceil(_SETTLING / tick)
+        ticks = max(1, math.ceil(duration / tick - 1e-9))
+        progress, left = {name: TrajectoryTime() for name in paths}, ticks * tick + _SETTLING
+        failures: list[AxBridgeError] = []
+
+        def advance(seconds: float) -> None:
+            """Set the goals of a step of any thread."""
+            nonlocal left
+            left -= seconds
+            for name, (start, end) in paths.items():
+                if self._joints[name].active_trajectory is goals and not failures:
+                    progress[name].advance(seconds, replied=name not in self.last_step.errors)
+                    share = round(progress[name].elapsed / tick, 6) / ticks
+                    try:
+                        servos[name].set_position(start + (end - start) * minimum_jerk.eased(share))
+                    except AxBridgeError as failure:  # for the caller of `goto`, not for a thread that steps
+                        failures.append(failure)
+
         for name in goals:
             self._joints[name].active_trajectory = goals
-        while any(time.elapsed < (ticks - 0.5) * tick for time in progress.values()) or not all(
-            abs(self[name].position - end) <= _ARRIVED[self[name].type] for name, (_, end) in paths.items()
-        ):
-            with self._stepping:  # another thread's `goto` may take over a servo in a step
-                active = [name for name in paths if self._joints[name].active_trajectory is goals]
-                for name in active:
-                    progress[name].advance(tick, replied=name not in self.last_step.errors)
-                    (start, end), share = paths[name], round(progress[name].elapsed / tick) / ticks
-                    servos[name].set_position(start + (end - start) * minimum_jerk.eased(share))
-            ticks_left -= 1
-            if not active or ticks_left < 0 or self.step() == -1:
-                return False
+        try:
+            self._trajectories.append(advance)
+            while any(time.elapsed < (ticks - 0.5) * tick for time in progress.values()) or not all(
+                abs(self[name].position - end) <= _ARRIVED[self[name].type] for name, (_, end) in paths.items()
+            ):
+                active = any(self._joints[name].active_trajectory is goals for name in paths)
+                if not active or left < tick / 2 or self.step() == -1:
+                    return False
+                if failures:
+                    raise failures[0]
+        finally:
+            self._trajectories.remove(advance)
+            with self._stepping:  # a step of another thread that has begun does not set a goal after the return
+                pass
         return True
 
     def driven(self) -> dict[str, Servo]:
@@ -481,13 +509,13 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
     # ---- the servos by name
 
     def __getitem__(self, name: str | int) -> Servo:
-        if isinstance(name, int):
-            return list(self._servos.values())[name]
         try:
-            return self._servos[name]
-        except KeyError:
+            return list(self._servos.values())[name] if isinstance(name, int | np.integer) else self._servos[name]
+        except (LookupError, TypeError):  # TypeError: a list, or a slice
             known = ", ".join(self._servos)
-            raise UnknownServo(name, f"robot {self.rig.name!r} has no servo {name!r}", f"it has: {known}") from None
+            raise UnknownServo(
+                str(name), f"robot {self.rig.name!r} has no servo {name!r}", f"it has: {known}"
+            ) from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._servos)
@@ -517,7 +545,11 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
 
         Returns:
             The servos that have not confirmed that their torque is off, by name.
+
+        Raises:
+            UsageError: a process forked from the robot's own; nothing was sent.
         """
+        self._connection.refuse_forked()
         self._stopped = True
         for joint in self._joints.values():
             joint.stopped = True
@@ -533,7 +565,11 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         """Allow motors to be switched on again after `stop`. They stay off until the next command.
 
         After a signal that did not end the program, this lets other threads than the main one command the robot again.
+
+        Raises:
+            UsageError: a process forked from the robot's own.
         """
+        self._connection.refuse_forked()
         self._stopped = False
         self._connection.resume()
         self._unconfirmed_off = {}
@@ -601,6 +637,9 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
             raise
         with self._stepping:
             old, self._connection, self._pose_verified = self._connection, new, False
+            if old.closed:  # another thread has called `close` in between
+                new.close()
+            new.refuse_closed()
             for name, joint in self._joints.items():
                 joint.connection, joint.drive = new, new.drives[name]
                 joint.setpoints.gains_set += joint.setpoints.gains_set > 0  # the new drive applies the gains

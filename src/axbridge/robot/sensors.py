@@ -203,7 +203,7 @@ class SerialImu:
     @property
     def trouble(self) -> str:
         """Return why there is no sample."""
-        return f"the IMU on {self._port} {self._lost or 'has fallen silent'}"
+        return f"the IMU on {self._port} {self._lost or 'sends nothing any more'}"
 
     def read(self, zero: float) -> ImuSample | None:
         """Return the latest sample; None when it is older than 0.1 s."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 
-from axbridge.errors import UnsupportedOperation
+from axbridge.errors import UnknownServo, UnsupportedOperation
 from axbridge.rotations import LinkPose
 from axbridge.sim.engine import Engine
 from axbridge.sim.support import Gantry
@@ -45,13 +45,22 @@ class Simulation:
     def inject(self, faults: str) -> None:
         """Set faults of the virtual bus, in the syntax of docs/virtual-bus.md: ``drop=0.05``, ``overload:3``, ``none``.
 
+        Faults without an id act on the virtual servos, not on real ones beside them.
+
         Raises:
-            UsageError: the text has a mistake, or names an id that is not on a bus.
+            UsageError: the text has a mistake, or names an id that is not on a bus or only of a real servo.
         """
         self.world.inject(faults)
 
     def truth(self, servo: str) -> Truth:
-        """Return the present angle and torque of a servo's shaft, without quantisation, noise or delay."""
+        """Return the present angle and torque of a servo's shaft, without quantisation, noise or delay.
+
+        Raises:
+            UnknownServo: no servo on a bus has this name; an ideal joint has `Servo.truth`.
+        """
+        if servo not in self.world.servos:
+            hint = f"there are {', '.join(self.world.servos) or 'none'}; an ideal joint has Servo.truth"
+            raise UnknownServo(str(servo), f"no servo on a bus is named {servo!r}", hint)
         return Truth(*self.world.truths([servo], [self.world.now()])[0].tolist())
 
     def energy(self) -> float:

@@ -175,6 +175,6 @@ class StallWatch:
             if watched.side:
                 self.events += (BusEvent("blocked", name),)
                 warn(
-                    f"servo {name!r} is blocked: it pushes with {abs(load):.0%} of its torque, and stands; "
-                    f"it has {watched.share:.0%} until its goal or what blocks it gives way"
+                    f"servo {name!r} is blocked: it pushes with {abs(load):.0%} of its torque and does not move; "
+                    f"its torque limit is {watched.share:.0%} until it moves, or its goal changes"
                 )

@@ -157,7 +157,7 @@ class Actions:
         if not 0 < duration < math.inf:
             raise UsageError(f"a duration of {duration:g} s is not positive and finite", "give seconds")
         if wrong := [name for name, goal in pose.items() if not math.isfinite(goal)]:
-            raise UsageError(f"the pose says no number for {', '.join(wrong)}", "save it again")
+            raise UsageError(f"the pose has no number for {', '.join(wrong)}", "save it again")
         robot.refuse_unknown_turns({name: goal for name, goal in pose.items() if name in robot})
         self._by_hand.clear()
         paths: dict[str, tuple[float, float]] = {}

@@ -577,7 +577,7 @@ def _trouble(page: LivePage, now: float) -> tuple[str, str]:
         for why, names in alike.items():
             wrong.append(f"{', '.join(names) if len(names) <= _NAMED else f'{len(names)} servos'} {why}")
     stale = now - picture.seen
-    late = [f"no step for {stale:.0f} s: what you ask for waits"] if stale > 1.0 else []
+    late = [f"no step for {stale:.0f} s: commands wait"] if stale > 1.0 else []
     if not late and page.rate < _SLOW * page.wanted:
         late = [f"{page.rate:.0f} of {page.wanted:.0f} steps/s: steps are late"]
     return "bad" if wrong else "warn", "; ".join((*wrong, *picture.causes, *late))

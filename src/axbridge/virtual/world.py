@@ -6,6 +6,7 @@ import heapq
 import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Literal
 
 import numpy as np
@@ -74,6 +75,7 @@ class World:
             bank = own = build_bank(rig, seed=seed, ideal=self.ideal.values())
             self.engine = own.engine
         self.bank = bank
+        self.doubles: AbstractSet[str] = frozenset()  # names of servos that stand for real ones: these have no faults
         self._rated = bank.supply.copy()  # V, supply of each motor
         self._now = 0.0
         self._build(seed, timing)
@@ -174,13 +176,18 @@ class World:
             faults: A spec (see `axbridge.virtual.faults.parse_faults`), or its items.
 
         Raises:
-            UsageError: the spec has a mistake, or names an id that is not on a bus.
+            UsageError: the spec has a mistake, or names an id that is not on a bus or only of a real servo.
         """
         items = parse_faults(faults) if isinstance(faults, str) else tuple(faults)
+        virtual = [servo.id for name, servo in self.servos.items() if name not in self.doubles]
         for fault in items:
-            if fault.id is not None and all(servo.id != fault.id for servo in self._rows):
-                ids = ", ".join(str(servo.id) for servo in self._rows)
-                raise UsageError(f"fault {fault.kind}:{fault.id}: no servo has that id", f"there are {ids}")
+            id_ = fault.turn.id if fault.id is None and fault.turn else fault.id
+            if id_ is None or id_ in virtual:
+                continue
+            real = any(servo.id == id_ for servo in self._rows)
+            if real or fault.turn is None:  # a packet to an absent servo can be struck
+                why = "that servo is real, and only virtual servos have faults" if real else "no servo has that id"
+                raise UsageError(f"fault {fault.kind}:{id_}: {why}", f"there are {', '.join(map(str, virtual))}")
         for fault in items:
             if fault.kind == "none":
                 self._events.clear()

@@ -70,7 +70,7 @@ class BusDrive:
         self.limits = Limits(*self.calibration.range, speed)
         self.max_torque = profile.electrics.stall_torque if config.max_torque is None else config.max_torque
         self._full_speed = 0  # Moving Speed without a limit
-        self._top_duty = profile.units.full_scale  # highest Torque Limit or duty that the servo's own limits allow
+        self.top_duty = profile.units.full_scale  # highest Torque Limit or duty that the servo's own limits allow
         self._low, self._high = self.calibration.range
         self._pid = VelocityController(*config.control_pid)
         self._gains_set = 0
@@ -191,11 +191,11 @@ class BusDrive:
         has_torque = names.most_torque != names.torque  # else another program may have lowered this register
         if not self.has_own_limits or names.low not in registers or names.high not in registers:
             if has_torque:
-                self._top_duty = min(self._top_duty, self.read(names.most_torque))
+                self.top_duty = min(self.top_duty, self.read(names.most_torque))
             return -math.inf, math.inf
         held = self._read_block(names.low, names.high, *([names.most_torque] if has_torque else []))
         if has_torque:
-            self._top_duty = min(self._top_duty, held[names.most_torque])
+            self.top_duty = min(self.top_duty, held[names.most_torque])
         counts = self._borrowed.get(names.low, held[names.low]), self._borrowed.get(names.high, held[names.high])
         factory = registers[names.low].initial, registers[names.high].initial
         if counts[0] >= counts[1]:
@@ -299,13 +299,14 @@ class BusDrive:
 
         A joint that is `holding` in its own mode keeps its torque.
         """
-        for attempt in range(RESTORE if self._borrowed else 0):
+        borrowed = self._borrowed  # another thread may restore, too
+        for attempt in range(RESTORE if borrowed else 0):
             try:
                 if self.is_wheel or not holding:
                     self.write("torque_enable", 0)
-                if self._read_all(self._borrowed) != self._borrowed:
+                if self._read_all(borrowed) != borrowed:
                     self.write("torque_enable", 0)
-                    self._change_to(self._borrowed)
+                    self._change_to(borrowed)
             except BusError as failure:
                 if attempt == RESTORE - 1 or isinstance(failure, PortError):
                     raise self._not_restored(failure) from failure
@@ -394,16 +395,16 @@ class BusDrive:
         position = sample("position")
         outward = (duty > 0 and position >= self._high) or (duty < 0 and position <= self._low)
         if self.is_wheel:
-            return self._duty_goal(0.0 if outward else duty, self._top_duty)
+            return self._duty_goal(0.0 if outward else duty, self.top_duty)
         self._goal_is_far = True
-        counts = min(round(abs(duty) * self.profile.units.full_scale), self._top_duty)
+        counts = min(round(abs(duty) * self.profile.units.full_scale), self.top_duty)
         return self._goal(self._high if duty > 0 else self._low, 0, counts)
 
     def _torque_counts(self, torque: float) -> int:
         """Return the Torque Limit for a torque, N·m, counts: it limits the duty, exact at stall."""
         if torque >= self.max_torque:
-            return self._top_duty
-        return min(round(torque / self.max_torque * self.profile.units.full_scale), self._top_duty)
+            return self.top_duty
+        return min(round(torque / self.max_torque * self.profile.units.full_scale), self.top_duty)
 
     # ---- wheel
 

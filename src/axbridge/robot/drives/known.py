@@ -93,7 +93,7 @@ class XDrive(BusDrive):
         own = {**given, "operating_mode": int(mode)}
         present = read if self.read("torque_enable") else self.profile.put_back(read, own)
         self._top_speed = self.read("velocity_limit")
-        self._top_duty = min(self.read("pwm_limit"), given.get("goal_pwm", self.profile.units.full_scale))
+        self.top_duty = min(self.read("pwm_limit"), given.get("goal_pwm", self.profile.units.full_scale))
         if "goal_current" in self.profile.registers:
             self._top_current = self.read("current_limit")
             self._top_current = min(self._top_current, given.get("goal_current", self._top_current))
@@ -170,7 +170,7 @@ class XDrive(BusDrive):
         self._change(own, wanted)
         self.fill_ram()  # a change of mode resets gains
         if mode != OperatingMode.PWM:
-            self.write("goal_pwm", min(self._cap, self._top_duty, self.read("pwm_limit")))
+            self.write("goal_pwm", min(self._cap, self.top_duty, self.read("pwm_limit")))
 
     def _enter(self, mode: OperatingMode) -> None:
         if self._mode != mode:
@@ -184,14 +184,14 @@ class XDrive(BusDrive):
         return math.nan if self._mode == self._home else self._start(self._home)
 
     def _duty_goal(self, duty: float, limit: int) -> Goal:
-        most = min(limit, self._top_duty)
+        most = min(limit, self.top_duty)
         counts = min(max(round(duty * self.profile.units.full_scale), -most), most)
         return Goal(0, self.config.direction * counts, register=XAddress.GOAL_PWM)
 
     def _velocity_goal(self, wanted: Setpoints, sample: LatestSample, period: float, limit: int) -> Goal:  # noqa: ARG002 - likewise
         self._enter(OperatingMode.VELOCITY)
         counts = min(max(round(wanted.velocity / self.profile.units.speed), -self._top_speed), self._top_speed)
-        return Goal(0, self.config.direction * counts, min(limit, self._top_duty), register=XAddress.GOAL_VELOCITY)
+        return Goal(0, self.config.direction * counts, min(limit, self.top_duty), register=XAddress.GOAL_VELOCITY)
 
     def _torque_goal(self, torque: float, sample: LatestSample, period: float) -> Goal:
         """Return a Goal Current for the torque; without a current loop, a duty by the model."""
@@ -206,7 +206,7 @@ class XDrive(BusDrive):
         steady = self.steady.at(sample("temperature"))
         current = 0.0 if outward else steady.loop_current(torque, voltage, velocity)
         counts = min(max(round(current / _AMPERE), -self._top_current), self._top_current)
-        return Goal(0, self.config.direction * counts, self._top_duty, register=GOAL_CURRENT)
+        return Goal(0, self.config.direction * counts, self.top_duty, register=GOAL_CURRENT)
 
     def _torque_counts(self, torque: float) -> int:
         if self._home == OperatingMode.CURRENT_BASED_POSITION:
@@ -235,7 +235,7 @@ class XDrive(BusDrive):
             self._current = counts
 
     def _goal(self, position: float, speed: int, limit: int) -> Goal:
-        return super()._goal(position, min(speed, self._top_speed), min(limit, self._top_duty))
+        return super()._goal(position, min(speed, self._top_speed), min(limit, self.top_duty))
 
 
 class FeetechDrive(BusDrive):
@@ -284,7 +284,7 @@ class FeetechDrive(BusDrive):
         self._endless_left = False
         self.write("lock", 1)
         if self._modal:
-            self._top_duty = min(self._top_duty, self.read("max_torque"))  # another program may have lowered it
+            self.top_duty = min(self.top_duty, self.read("max_torque"))  # another program may have lowered it
         if self.is_wheel:
             self._endless()
         present = self.read("present_position")

@@ -497,7 +497,7 @@ class Safety:
             try:
                 warnings.warn(text, RuntimeWarning, stacklevel=2)
             except RuntimeWarning as refused:
-                hint = f"see that {sys.executable} can be run, or let warnings be warnings"
+                hint = f"see that {sys.executable} can be run, or do not turn warnings into errors"
                 raise BusError(text, hint) from refused
             return
         finally:

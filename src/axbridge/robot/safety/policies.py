@@ -5,6 +5,7 @@ Each change is read back from the servo before it counts as done.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Literal
 
@@ -19,16 +20,22 @@ _PARK_PERIOD = 0.02  # s
 
 
 def limp(cycle: Cycle, names: Iterable[str] | None = None) -> dict[str, BusError]:
-    """Switch off the torque of these servos (None: of all on the bus); return those that did not confirm, by name."""
+    """Switch off the torque of these servos (None: of all on the bus); return those that did not confirm, by name.
+
+    A torque limit that is still rising is set to its final value then: later programs find it.
+    """
     servos = cycle.servos if names is None else [cycle.servos_by_name[name] for name in names]
     off = {servo.id: (servo.protocol.torque_enable, b"\0") for servo in servos}
     try:
         if names is None:
             for protocol, ids in cycle.bus.by_protocol(off).items():
                 cycle.bus.limp_all(protocol, ids)
-        return _write_and_read(cycle, off, "is off")
+        errors = _write_and_read(cycle, off, "is off")
     except PortError as error:
         return {servo.name: error for servo in servos}
+    with contextlib.suppress(BusError):
+        _end_soft_starts(cycle, [servo for servo in servos if servo.name not in errors])
+    return errors
 
 
 def disarm(cycle: Cycle, but: Container[str] = ()) -> None:
@@ -59,15 +66,21 @@ def hold(cycle: Cycle) -> dict[str, BusError]:
     try:
         wheels, errors = _stop_wheels(cycle)
         errors |= _goal_to_present(cycle, [servo for servo in cycle.servos if servo.name not in wheels | errors.keys()])
-        rising = cycle.end_soft_starts()
-        limits = {
-            servo.id: (servo.protocol.torque_limit, servo.protocol.word(rising[servo.name]))
-            for servo in cycle.servos
-            if servo.name in rising and servo.name not in wheels | errors.keys()
-        }
-        return errors | _write_and_read(cycle, limits)
+        held = [servo for servo in cycle.servos if servo.name not in wheels | errors.keys()]
+        return errors | _end_soft_starts(cycle, held)
     except PortError as error:
         return dict.fromkeys(cycle.servos_by_name, error)
+
+
+def _end_soft_starts(cycle: Cycle, servos: Sequence[CycleServo]) -> dict[str, BusError]:
+    """Set the torque limits of these servos that are still rising to their final values; return failures by name."""
+    rising = cycle.end_soft_starts()
+    limits = {
+        servo.id: (servo.protocol.torque_limit, servo.protocol.word(rising[servo.name]))
+        for servo in servos
+        if servo.name in rising
+    }
+    return _write_and_read(cycle, limits)
 
 
 def _write_and_read(
