@@ -105,7 +105,7 @@ def said(capsys, tmp_path, monkeypatch):
     return typed
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def hardware_port(request):
     port = request.config.getoption("--port")
     if not port:

@@ -205,16 +205,6 @@ def test_the_goal_is_drawn_below_the_motions(comparison):
         assert set(goal.y[~np.isnan(goal.y)].round(3)) == {0.0, 85.944}
 
 
-def strides(count, lag=0.0):
-    """Return steps in both directions."""
-    time = np.arange(0, 1.0 * count, 0.01)
-    goal = np.floor(time) % 2
-    position = np.interp(time - lag, time, goal)
-    facts = [{"name": f"step {k}", "kind": "step", "target": float(k % 2)} for k in range(count)]
-    events = tuple(Event(float(k), "segment", fact) for k, fact in enumerate(facts))
-    return Recording(Path("s.mcap"), {"a": Track.of("a", time, position=position, command=goal)}, events)
-
-
 @pytest.mark.slow
 def test_many_servos_fit_into_one_picture(tmp_path):
     tracks = {f"joint_{i}": recording().tracks["a"] for i in range(14)}

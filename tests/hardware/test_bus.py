@@ -32,11 +32,8 @@ def bus(hardware_port):
 
 
 @pytest.fixture(scope="module")
-def found(request):
-    port = request.config.getoption("--port")
-    if not port:
-        pytest.skip("needs real servos: give --port")
-    with SerialBus(port) as bus:
+def found(hardware_port):
+    with SerialBus(hardware_port) as bus:
         servos = scan(bus)
     assert servos, "no servo answered at 1 Mbps"
     return servos

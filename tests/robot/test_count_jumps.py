@@ -11,7 +11,7 @@ from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig
 from axbridge.errors import RigError, UsageError
 from axbridge.view.actions import Actions
-from tests.robot.test_unasked_motion import Bench, lead, power_cycle, recover, shaft, stop_and_resume, torque_on
+from tests.robot.test_unasked_motion import Bench, power_cycle, recover, shaft, stop_and_resume, torque_on
 from tests.support.pairs import pairs
 from tests.support.pty_line import PtyLine
 from tests.support.waiting import run
@@ -55,7 +55,7 @@ def test_a_joint_stays_where_its_count_jumps(family, offset, event):
         places = [0.3, *(seam + side * math.radians(2) for seam in seams(family, offset) for side in (-1, 1))]
         for place in places:
             servo.torque_off()
-            lead(robot, 0.0)
+            Bench(robot).lead(0.0)
             servo.set_position(0.2)
             run(robot, 0.3)
             event(Bench(robot), place)
