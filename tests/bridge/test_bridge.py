@@ -95,15 +95,17 @@ def test_torque_on_holds_the_present_position(profile):
 
 
 TIMED = {"drive_mode": 4, "profile_velocity": 500}
+FIRST_GOALS = [*((profile, {}) for profile in PROFILES), ("xl330-m288", TIMED)]
 
 
-@pytest.mark.parametrize(("profile", "registers"), [*((profile, {}) for profile in PROFILES), ("xl330-m288", TIMED)])
+@pytest.mark.parametrize(("profile", "registers"), FIRST_GOALS)
 def test_a_far_first_goal_is_approached_slowly_and_the_speed_limit_restored(profile, registers):
     with bridged(profile, registers=registers) as (line, port, notices), client(port, line) as bus:
         speed, units = line[1].protocol.names.speed, line[1].profile.units
         top, far = line[1].table[speed], line[1].table["present_position"] + units.counts // 4
         write(bus, line, 1, "goal_position", far)
-        slow = math.tau / 4 / (line[1].table[speed] / 1000) if registers else line[1].table[speed] * units.speed
+        held = line[1].table[speed]  # in ms with TIMED
+        slow = 1000 * math.tau / 4 / held if registers else held * units.speed
         assert slow == pytest.approx(0.785, rel=0.02)  # rad/s
         line.set(1, present_position=far)
         until(lambda: line[1].table[speed] == top)
@@ -389,6 +391,7 @@ def command(line, *words):
         ready = program.stdout.readline()
         assert ready.startswith("ready: "), ready + program.communicate()[1]
         yield program, ready.split()[1]
+        program.terminate()
 
 
 @pytest.mark.real_time
@@ -422,12 +425,11 @@ def test_off_ends_a_bridge_while_its_program_drives_the_robot(options, said):
 
 @pytest.mark.ci
 def test_a_missing_servo_is_a_time_out_for_a_program_that_reads_through_the_bridge():
-    with PtyLine(IDS) as line, command(line, "pan_tilt") as (program, _), SerialBus(line.port) as bus:
+    with PtyLine(IDS) as line, command(line, "pan_tilt"), SerialBus(line.port) as bus:
         assert bus.port.bridge is not None
         with pytest.raises(BusTimeout):
             bus.ping(9)
         assert bus.ping(1)
-        program.terminate()
 
 
 def test_motors_that_the_bridge_cannot_reach_are_named_and_end_it_with_an_error(tmp_path, said):

@@ -197,11 +197,11 @@ def test_a_goal_of_each_mode_is_limited(family, mode, name, sent, got):
 
 
 @pytest.mark.parametrize(
-    ("place", "end", "steps"),
+    ("here", "end", "steps"),
     [(800, None, {300: 0, -300: -300}), (200, None, {-300: 0, 300: 300}), (500, 650, {100: 50, -300: -200})],
 )
-def test_a_step_back_is_limited_from_the_joint_and_one_on_from_the_end_of_the_steps(place, end, steps):
-    _, protocol, table = table_of("sts3215", operating_mode=3, present_position=place)
+def test_a_step_is_limited_from_the_end_of_the_steps_and_one_back_from_the_joint(here, end, steps):
+    _, protocol, table = table_of("sts3215", operating_mode=3, present_position=here)
     table.servos[1].step_end = end
     assert {step: limited(table, protocol, "goal_position", step)[0] for step in steps} == steps
 
