@@ -93,14 +93,16 @@ def walked(tmp_path_factory):
 @pytest.fixture
 def said(capsys, tmp_path, monkeypatch):
     """Types a verb in a folder of the test that ends with `code`; what it says on both streams, one after the other."""
-    from axbridge.cli.app import run
+    from axbridge.cli.app import MISUSE, run
 
     monkeypatch.chdir(tmp_path)
 
     def typed(*words, code=0):
         capsys.readouterr()
         assert run([str(word) for word in words]) == code
-        return "".join(capsys.readouterr())
+        out, err = capsys.readouterr()
+        assert code != MISUSE or not out  # a refusal is told on stderr alone
+        return out + err
 
     return typed
 

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from axbridge.cli import app
-from axbridge.cli import move as move_verb  # noqa: F401 - registers it
 from axbridge.config import toml_tables
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from axbridge.cli import app
-from axbridge.cli import compare as compare_verb  # noqa: F401 - registers it
 from axbridge.comparison.comparison import check, compare, following, lacks, shift_text, summary
 from axbridge.comparison.html import write_html
 from axbridge.comparison.png import write_png

@@ -16,13 +16,11 @@ from axbridge.bus.protocols.protocol import FIRST
 from axbridge.bus.scan import scan
 from axbridge.bus.serial import SerialBus
 from axbridge.bus.stats import percentile, wire_time
-from axbridge.cli import servo as servo_verb
 from axbridge.cli.app import run
 from axbridge.robot.safety.net import Safety
 from tests.support import ends
 
 pytestmark = pytest.mark.hardware
-assert servo_verb  # importing it registers it with `run`
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 import serial
 
 from axbridge.bus.serial import SerialBus
-from axbridge.cli import app, doctor, scan  # noqa: F401 - registers them
+from axbridge.cli import app
 from axbridge.cli.serve import calibrated
 from axbridge.config.registers import Address
 from axbridge.config.rig import Rig
