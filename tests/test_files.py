@@ -189,8 +189,7 @@ def test_the_error_for_a_file_of_another_program_names_its_kind_and_the_next_ste
         ("profile from-model arm.urdf", "arm.urdf: is a URDF"),
     ],
 )
-def test_a_verb_refuses_a_file_for_another_verb_and_names_its_kind(typed, words, said, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_verb_refuses_a_file_for_another_verb_and_names_its_kind(typed, words, said, tmp_path):
     for name in ("arm.urdf", "arm.json", "arm.xml"):
         (tmp_path / name).write_text(FILES[name][0])
     (tmp_path / "a.mcap").write_bytes(b"\x89MCAP0\r\n" + bytes(99))

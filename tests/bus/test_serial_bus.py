@@ -311,7 +311,7 @@ def test_an_instruction_waits_while_another_thread_uses_the_line(line, bus):
         listening.result()
 
 
-# ---- duplicates while late replies of all other lengths may come: no block has enough lengths for both
+# ---- duplicates while late replies of all other lengths may come: no block has lengths for both
 
 # s after a READ: its reply, and the duplicate. It comes long before the end of DUPLICATE_REPLY_WINDOW, before which the
 # bus sends no READ, and before the next reply of a bus that does not wait.

@@ -57,7 +57,7 @@ def test_an_exported_import_differs_only_in_the_reported_parts(published, name):
     assert ["pid loop" in words for words in lost] == [True]  # the position loop, which is BAM's code's
 
 
-def test_the_verbs_import_and_export_bam_and_never_replace_what_they_read(published, monkeypatch, capsys, said):
+def test_the_verbs_for_bam_replace_nothing_that_they_read(published, monkeypatch, capsys, said):
     monkeypatch.chdir(published)
     assert run(["import", "m6.json", "my.toml"]) == 0
     assert "quadratic terms" in capsys.readouterr().err

@@ -57,8 +57,7 @@ def test_friction_is_all_dry_friction_on_both_sides_of_the_play():
 
 
 @pytest.mark.ci
-def test_the_verb_prints_a_table_and_refuses_wrong_options(tmp_path, capsys, said, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_the_verb_prints_a_table_and_refuses_wrong_options(tmp_path, capsys, said):
     command = ["sweep", "bench_arm", "--over", "supply=9.6,11.1", "--metric", "step.rise"]
     assert run([*command, "--out", "table.csv"]) == 0
     table = capsys.readouterr().out.splitlines()

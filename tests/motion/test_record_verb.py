@@ -113,7 +113,7 @@ def test_an_interrupted_experiment_leaves_a_limp_joint_and_reports_the_recorded_
         ("step bench_arm --tick 1000ms", "it is less than 1 s\n"),
     ],
 )
-def test_an_experiment_refuses_what_it_cannot_do_before_it_moves(tmp_path, said, arguments, message):
+def test_an_experiment_that_cannot_be_done_is_refused_first(tmp_path, said, arguments, message):
     path = tmp_path / "x.mcap"
     assert message in said("record", *arguments.split(), "--out", path, code=2)
     assert not path.exists()

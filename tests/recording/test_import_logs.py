@@ -336,8 +336,7 @@ def test_invalid_segments_are_refused(log, marks, message):
 
 
 @pytest.mark.usefixtures("log")
-def test_the_command_marks_trims_and_stores_the_rig(tmp_path, monkeypatch, capsys, said):
-    monkeypatch.chdir(tmp_path)
+def test_the_command_marks_trims_and_stores_the_rig(capsys, said):
     columns = [part for item in COLUMNS for part in ("--column", item)]
     more = ("--unit", "deg", "--servo", "knee", "--from", "1", "--segment", "step=1.5:4", "--segment", "drop=4:5.5")
     assert app.run(["import", "log.csv", "log.mcap", *columns, *more]) == app.DONE
