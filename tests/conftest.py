@@ -21,7 +21,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the backgro
 hypothesis.settings.register_profile("axbridge", deadline=None)  # a busy machine may be late
 hypothesis.settings.load_profile("axbridge")
 
-BULLET = ("import pybullet", "from axbridge.sim.engines.bullet.engine import", "from tests.support.humanoid import")
+BULLET = ("import pybullet", "from axbridge.sim.engines.bullet.engine import")
 
 
 def pytest_ignore_collect(collection_path):
