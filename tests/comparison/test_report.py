@@ -16,12 +16,7 @@ from axbridge.comparison.lag import apart, baseline, baselines, check_repeat, la
 from axbridge.comparison.metrics import best_shift, deviation, fall_time, frequency_response, step_response
 from axbridge.comparison.page import Curve, Panel, fewer, table_text
 from axbridge.comparison.png import draw, write_png
-from axbridge.comparison.tables import (
-    deviation_table,
-    headline,
-    panels_of,
-    response_tables,
-)
+from axbridge.comparison.tables import deviation_table, headline, panels_of, response_tables
 from axbridge.errors import RecordingError, UsageError
 from axbridge.recording.provenance import describe
 from axbridge.recording.recording import Event, Recording, Track

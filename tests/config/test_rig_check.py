@@ -190,9 +190,9 @@ SOUND = {
     "more voltage that a bit of the rig lets a servo bear": hip(
         "id = 2", 'id = 2\nprofile = "ax-18a"\nregisters = { shutdown = 36 }\nsupply_voltage = 19.0'
     ),
-    "a wheel with limits beyond a turn": lambda rig, urdf: (
-        knee(WHEEL)(rig, urdf)[0],
-        stop(-20, 20)(rig, urdf.replace('"hip"', '"x"').replace('"knee"', '"hip"').replace('"x"', '"knee"'))[1],
+    "a wheel with limits beyond a turn": lambda rig, urdf: stop(-20, 20)(
+        rig.replace(KNEE, f"{KNEE}{WHEEL}\n"),
+        urdf.replace('"hip"', '"x"').replace('"knee"', '"hip"').replace('"x"', '"knee"'),
     ),
 }
 

@@ -82,7 +82,8 @@ def test_the_verb_writes_a_file_that_says_what_is_missing(tmp_path, capsys, said
 def test_a_model_alone_is_exported_on_an_arm_and_unknown_names_are_refused(tmp_path, capsys, said):
     assert run(["export", "mujoco", "ax12", "--out", str(tmp_path / "ax12.xml")]) == 0
     assert "ax12.xml: bench_arm, " in capsys.readouterr().out
-    for wrong, words in (("bench_arn", "did you mean 'bench_arm'?"), ("xl330", "'xl330' fits no servo of this rig")):
+    unknown = {"bench_arn": "did you mean 'bench_arm'?", "xl330": "'xl330' fits no servo of this rig"}
+    for wrong, words in unknown.items():
         assert words in said("export", "mujoco", wrong, "--out", tmp_path / "x.xml", code=2)
     assert not (tmp_path / "x.xml").exists()
 
