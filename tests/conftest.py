@@ -22,7 +22,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the backgro
 hypothesis.settings.register_profile("axbridge", deadline=None)  # a busy machine may be late
 hypothesis.settings.load_profile("axbridge")
 
-BULLET = ("import pybullet", "from axbridge.sim.engines.bullet.engine import", "from tests.support.humanoid import")
+BULLET = ("import pybullet", "from axbridge.sim.engines.bullet.engine import")
 
 
 def pytest_ignore_collect(collection_path):
@@ -94,19 +94,21 @@ def walked(tmp_path_factory):
 @pytest.fixture
 def said(capsys, tmp_path, monkeypatch):
     """Types a verb in a folder of the test that ends with `code`; what it says on both streams, one after the other."""
-    from axbridge.cli.app import run
+    from axbridge.cli.app import MISUSE, run
 
     monkeypatch.chdir(tmp_path)
 
     def typed(*words, code=0):
         capsys.readouterr()
         assert run([str(word) for word in words]) == code
-        return "".join(capsys.readouterr())
+        out, err = capsys.readouterr()
+        assert code != MISUSE or not out  # a refusal is told on stderr alone
+        return out + err
 
     return typed
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def hardware_port(request):
     port = request.config.getoption("--port")
     if not port:

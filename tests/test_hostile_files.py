@@ -302,11 +302,6 @@ def test_recordings_side_by_side(tmp_path):
     survives(tmp_path / "run.mcap", lambda seed: assembled(edited(LINES, seed)), use, FILES // 20)
 
 
-@pytest.mark.slow
-def test_recordings_with_other_bytes(tmp_path):
-    survives(tmp_path / "run.mcap", WHOLE, use_recording)
-
-
 WHOLE = assembled(LINES)
 CSV = {
     "own": b"servo,time_s,position_rad,command_rad\n" + b"".join(b"a,%d.5,0.%d,0.5\nb,%d.5,0.1,\n" % (k, k, k) for k in range(9)),
@@ -415,6 +410,7 @@ FIT = {
 @pytest.mark.parametrize(
     ("name", "content", "use"),
     [
+        pytest.param("run.mcap", WHOLE, use_recording, marks=pytest.mark.slow),
         ("box.obj", OBJ, read_mesh),
         ("profile.toml", PROFILE, lambda path: ControlTable(FirmwareProfile.load(path))),
         ("model.toml", MODEL, lambda path: ServoModel.load(path, AX12)),
@@ -426,5 +422,5 @@ FIT = {
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_small_files(tmp_path, name, content, use):
+def test_files_with_other_bytes(tmp_path, name, content, use):
     survives(tmp_path / name, content, use)

@@ -17,7 +17,6 @@ import pytest
 import axbridge
 from axbridge import errors
 from axbridge.cli import app
-from axbridge.cli import run as run_verb  # noqa: F401 - registers it
 from axbridge.comparison.comparison import compare
 from axbridge.motion.moves import Key, Page
 from axbridge.recording.recording import Recording, Track

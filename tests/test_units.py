@@ -8,13 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from axbridge.config.registers import AX, MX, X
-from axbridge.units import (
-    Calibration,
-    bits_to_signed,
-    from_sign_magnitude,
-    sign_magnitude,
-    signed_to_bits,
-)
+from axbridge.units import Calibration, bits_to_signed, from_sign_magnitude, sign_magnitude, signed_to_bits
 
 
 def test_an_ax_turns_300_degrees_over_1023_counts():

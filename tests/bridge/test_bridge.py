@@ -1,5 +1,6 @@
 """A program behind the bridge: its servos at unsafe first goals, and after its end."""
 
+import math
 import os
 import signal
 import tempfile
@@ -98,14 +99,19 @@ def test_torque_on_holds_the_present_position(profile):
         assert "torque on" in {notice.rule for notice in notices}
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-def test_a_far_first_goal_is_approached_slowly_and_the_speed_limit_restored(profile):
-    with bridged(profile) as (line, port, notices), client(port, line) as bus:
-        speed = line[1].protocol.names.speed
-        top, far = line[1].table[speed], line[1].profile.units.counts // 4
+TIMED = {"drive_mode": 4, "profile_velocity": 500}
+FIRST_GOALS = [*((profile, {}) for profile in PROFILES), ("xl330-m288", TIMED)]
+
+
+@pytest.mark.parametrize(("profile", "registers"), FIRST_GOALS)
+def test_a_far_first_goal_is_approached_slowly_and_the_speed_limit_restored(profile, registers):
+    with bridged(profile, registers=registers) as (line, port, notices), client(port, line) as bus:
+        speed, units = line[1].protocol.names.speed, line[1].profile.units
+        top, far = line[1].table[speed], line[1].table["present_position"] + units.counts // 4
         write(bus, line, 1, "goal_position", far)
-        slow = line[1].table[speed] * line[1].profile.units.speed
-        assert slow == pytest.approx(0.785, rel=0.02)
+        held = line[1].table[speed]  # in ms with TIMED
+        slow = 1000 * math.tau / 4 / held if registers else held * units.speed
+        assert slow == pytest.approx(0.785, rel=0.02)  # rad/s
         line.set(1, present_position=far)
         until(lambda: line[1].table[speed] == top)
         assert [notice.rule for notice in notices] == ["far goal"]
@@ -221,9 +227,6 @@ def test_alarms_are_named_once():
         assert texts(notices, "alarm") == ["reports overheating"]
 
 
-TIMED = {"drive_mode": 4, "profile_velocity": 500}
-
-
 def test_the_duration_of_a_time_based_profile_follows_from_the_speed_limit():
     speed = {"max_velocity": 2.0, "min_position": -3.0, "max_position": 3.0}
     with bridged("xl330-m288", registers=TIMED, servo=speed) as (line, port, notices), client(port, line) as bus:
@@ -237,16 +240,6 @@ def test_the_duration_of_a_time_based_profile_follows_from_the_speed_limit():
         assert times == [500, 500, 771, 771]  # ms for 1000 counts at 83 counts of 0.229 rpm
         assert line[1].table["profile_velocity"] == 771
         assert notices[-1].text == "profile_velocity 0: limited to 771"
-
-
-def test_a_far_first_goal_of_a_time_based_profile_is_approached_slowly():
-    with bridged("xl330-m288", registers=TIMED) as (line, port, notices), client(port, line) as bus:
-        here = line[1].table["present_position"]
-        write(bus, line, 1, "goal_position", here + 1024)
-        assert line[1].table["profile_velocity"] == pytest.approx(2000, rel=0.02)  # ms: 90° at 45°/s
-        assert [notice.rule for notice in notices] == ["far goal"]
-        line.set(1, present_position=here + 1024)
-        until(lambda: line[1].table["profile_velocity"] == 500)
 
 
 def test_goals_stay_within_the_stops_of_a_joint_without_limits():
@@ -314,28 +307,17 @@ def test_reopening_the_port_at_once_does_not_end_the_program(monkeypatch):
         assert line[1].table["torque_enable"] == 0
 
 
-def test_a_program_at_another_baud_rate_reaches_no_servo_and_the_exit_policy_still_does():
-    with bridged() as (line, port, notices):
+@pytest.mark.parametrize("service", [False, True])
+def test_a_program_at_another_baud_rate_reaches_no_servo_and_the_exit_policy_still_does(service):
+    with bridged(bridge={"allow_service": service}) as (line, port, notices):
         with client(port, line) as bus:
             write(bus, line, 1, "torque_enable", 1)
             with serial.Serial(port, 57_600) as other:
                 other.write(v1.encode(1, 3, bytes((25, 1))))
-                until(lambda: notices)
-        until(lambda: notices[-1].rule == "exit")
-        assert "57600 baud" in notices[0].text
+                time.sleep(0.1) if service else until(lambda: notices)
+        until(lambda: notices and notices[-1].rule == "exit")
         assert [line[1].table[name] for name in ("led", "torque_enable")] == [0, 0]
-        assert notices[-1].text == "client gone: limp (2 of 2 confirmed)"
-
-
-def test_with_service_allowed_the_exit_policy_reaches_servos_at_the_rate_at_which_they_answered_last():
-    with bridged(bridge={"allow_service": True}) as (line, port, notices):
-        with client(port, line) as bus:
-            write(bus, line, 1, "torque_enable", 1)
-            with serial.Serial(port, 57_600) as other:
-                other.write(v1.encode(1, 3, bytes((25, 1))))
-                time.sleep(0.1)
-        until(lambda: notices)
-        assert [line[1].table[name] for name in ("led", "torque_enable")] == [0, 0]
+        assert ["57600 baud" in notice.text for notice in notices] == [True, False][service:]
         assert notices[-1].text == "client gone: limp (2 of 2 confirmed)"
 
 
@@ -437,22 +419,29 @@ def _read_together(port, sdk, profile, ids):
         yield [reader.getData(id_, address, size) for id_ in ids]
 
 
+@contextmanager
+def command(line, *words):
+    """Run `axbridge bridge` before a line; yield its process and the port of its program."""
+    with start("bridge", *words, "--port", line.port) as program:
+        ready = program.stdout.readline()
+        assert ready.startswith("ready: "), ready + program.communicate()[1]
+        yield program, ready.split()[1]
+        program.terminate()
+
+
 @pytest.mark.real_time
 @pytest.mark.parametrize("options", [(), pytest.param(("--watch",), marks=pytest.mark.ci)])
 def test_the_command_makes_servos_virtual_and_leaves_the_real_ones_safe_when_it_is_killed(options, tmp_path):
     servos = "".join(f'[[servo]]\nname = "s{id_}"\njoint = "j{id_}"\nid = {id_}\nzero = 512\n' for id_ in (1, 2, 3, 4))
     (tmp_path / "rig.toml").write_text(f'name = "test"\n[[bus]]\nname = "main"\n{servos}')
-    words = ("bridge", tmp_path / "rig.toml", "--virtual", "s3", "--virtual", "4-9", *options)
-    with PtyLine(IDS) as line, start(*words, "--port", line.port) as program:
-        said = program.stdout.readline()
-        assert said.startswith("ready: "), said + program.communicate()[1]
-        with SerialBus(said.split()[1]) as bus:
-            assert [bus.read(id_, 3, 1).data[0] for id_ in (1, 2, 3, 4)] == [1, 2, 3, 4]
-            for id_ in (2, 3):
-                bus.write(id_, 24, b"\1")
-            assert [bus.read(id_, 24, 1).data[0] for id_ in (1, 2, 3, 4)] == [0, 1, 1, 0]
-            program.kill()
-            until(lambda: options or not line.powered)
+    words = (tmp_path / "rig.toml", "--virtual", "s3", "--virtual", "4-9", *options)
+    with PtyLine(IDS) as line, command(line, *words) as (program, port), SerialBus(port) as bus:
+        assert [bus.read(id_, 3, 1).data[0] for id_ in (1, 2, 3, 4)] == [1, 2, 3, 4]
+        for id_ in (2, 3):
+            bus.write(id_, 24, b"\1")
+        assert [bus.read(id_, 24, 1).data[0] for id_ in (1, 2, 3, 4)] == [0, 1, 1, 0]
+        program.kill()
+        until(lambda: options or not line.powered)
 
 
 @pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGTERM])
@@ -475,18 +464,15 @@ def test_a_servo_with_a_new_id_is_off_when_its_bridge_ends(sign):
 
 @pytest.mark.parametrize("options", [(), ("--watch",)], ids=["rules", "watch"])
 def test_off_ends_a_bridge_while_its_program_drives_the_robot(options, said, tmp_path):
-    with PtyLine(dict.fromkeys(range(1, 3), "ax-12a")) as line:
-        link = tmp_path / "arm"
-        with start("bridge", "pan_tilt", "--port", line.port, "--link", link, *options) as program:
-            ready = program.stdout.readline()
-            assert ready.startswith("ready: "), ready + program.communicate()[1]
-            with SerialBus(ready.split()[1]) as bus:
+    link = tmp_path / "arm"
+    with PtyLine(IDS) as line:
+        with command(line, "pan_tilt", "--link", link, *options) as (program, port):
+            with SerialBus(port) as bus:
                 for id_ in IDS:
                     bus.write(id_, 24, b"\1")
                 assert line.powered == list(IDS)
-                assert "off and confirmed: pan (id 1), tilt (id 2)" in said(
-                    "off", "--rig", "pan_tilt", "--port", line.port
-                )
+                off = said("off", "--rig", "pan_tilt", "--port", line.port)
+                assert "off and confirmed: pan (id 1), tilt (id 2)" in off
             assert program.wait(10) != 0
             assert not link.is_symlink()  # the next program with that terminal is another one
         assert not line.powered
@@ -517,30 +503,22 @@ def test_a_file_that_a_killed_bridge_has_left_names_no_bridge(tmp_path, monkeypa
 
 @pytest.mark.ci
 def test_a_missing_servo_is_a_time_out_for_a_program_that_reads_through_the_bridge():
-    line = PtyLine(dict.fromkeys(range(1, 3), "ax-12a"))
-    with line, start("bridge", "pan_tilt", "--port", line.port) as program:
-        ready = program.stdout.readline()
-        assert ready.startswith("ready: "), ready + program.communicate()[1]
-        with SerialBus(line.port) as bus:
-            assert bus.port.bridge is not None
-            with pytest.raises(BusTimeout):
-                bus.ping(9)
-            assert bus.ping(1)
-        program.terminate()
+    with PtyLine(IDS) as line, command(line, "pan_tilt"), SerialBus(line.port) as bus:
+        assert bus.port.bridge is not None
+        with pytest.raises(BusTimeout):
+            bus.ping(9)
+        assert bus.ping(1)
 
 
 def test_motors_that_the_bridge_cannot_reach_are_named_and_end_it_with_an_error(tmp_path, said):
     recording = tmp_path / "day.mcap"
-    with PtyLine({1: "ax-12a"}) as line:
-        program = start("bridge", "bench_arm", "--port", line.port, "--record", recording)
-        ready = program.stdout.readline()
-        assert ready.startswith("ready: "), ready + program.communicate()[1]
-        with SerialBus(ready.split()[1]) as bus:
-            bus.write(1, 24, b"\1")
-            line.unplug()
-            assert "the port was lost" in program.stdout.readline()
-            program.terminate()
-            errors = program.communicate()[1]
+    bridge = command(line := PtyLine(), "bench_arm", "--record", recording)
+    with line, bridge as (program, port), SerialBus(port) as bus:
+        bus.write(1, 24, b"\1")
+        line.unplug()
+        assert "the port was lost" in program.stdout.readline()
+        program.terminate()
+        errors = program.communicate()[1]
     assert program.returncode == HARDWARE
     assert errors.count("these servos may still be powered: shoulder") == 1
     assert "the port was lost" in said("info", recording)

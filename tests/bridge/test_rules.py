@@ -152,8 +152,12 @@ def test_the_goal_of_an_ax_switches_its_torque_on_in_the_table(wheel, flags, on)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_torque_on_is_detected_once(family):
+def test_torque_on_is_detected_once_also_by_a_goal(family):
     profile, protocol, table = table_of(family)
+    register = profile.register("goal_position")
+    goal = packed(protocol, "write", register.address, register.encode(500))
+    assert powered(protocol, goal, table) == (set() if family == "xl330-m288" else {1})
+    assert wanted(protocol, goal, table) == {"goal_position": {1: 500}}
     on = packed(protocol, "sync", profile.register("torque_enable").address, b"\1")
     assert powered(protocol, on, table) == {1, 2}
     table.sent(protocol, on)
@@ -192,16 +196,14 @@ def test_a_goal_of_each_mode_is_limited(family, mode, name, sent, got):
     )
 
 
-@pytest.mark.parametrize(("place", "away"), [(800, -300), (200, 300)])
-def test_a_step_beyond_the_limits_keeps_its_direction(place, away):
-    _, protocol, table = table_of("sts3215", operating_mode=3, present_position=place)
-    assert [limited(table, protocol, "goal_position", step)[0] for step in (-away, away)] == [0, away]
-
-
-def test_a_step_back_is_limited_from_the_joint_and_one_on_from_the_end_of_the_steps():
-    _, protocol, table = table_of("sts3215", operating_mode=3, present_position=500)
-    table.servos[1].step_end = 650
-    assert [limited(table, protocol, "goal_position", step)[0] for step in (100, -300)] == [50, -200]
+@pytest.mark.parametrize(
+    ("here", "end", "steps"),
+    [(800, None, {300: 0, -300: -300}), (200, None, {-300: 0, 300: 300}), (500, 650, {100: 50, -300: -200})],
+)
+def test_a_step_is_limited_from_the_end_of_the_steps_and_one_back_from_the_joint(here, end, steps):
+    _, protocol, table = table_of("sts3215", operating_mode=3, present_position=here)
+    table.servos[1].step_end = end
+    assert {step: limited(table, protocol, "goal_position", step)[0] for step in steps} == steps
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -240,13 +242,3 @@ def test_limits_in_the_registers_are_compared_with_the_rig(family, held, expecte
     allowed = beyond(table.servos[1])
     assert {name: allowed.get(name) for name in expected} == expected
     assert set(allowed) - set(expected) <= {profile.names.speed}
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_a_goal_that_switches_the_torque_on_is_detected(family):
-    profile, protocol, table = table_of(family)
-    goal = packed(
-        protocol, "write", profile.register("goal_position").address, profile.register("goal_position").encode(500)
-    )
-    assert powered(protocol, goal, table) == (set() if family == "xl330-m288" else {1})
-    assert wanted(protocol, goal, table) == {"goal_position": {1: 500}}

@@ -5,16 +5,7 @@ from operator import attrgetter
 
 import pytest
 
-from axbridge.bus.servo_state import (
-    IMPOSSIBLE,
-    TABLES,
-    Action,
-    Event,
-    Link,
-    Permission,
-    States,
-    Torque,
-)
+from axbridge.bus.servo_state import IMPOSSIBLE, TABLES, Action, Event, Link, Permission, States, Torque
 
 CELLS = {  # by event and name of the state, because states of two machines have the same numbers
     (event, repr(state)): cell

@@ -108,9 +108,8 @@ def test_a_locked_servo_is_reported_with_the_remedy_before_anything_is_sent(leve
     bus = bus_with(status_return_level=level)
     write_register(bus, 1, AX, "lock", 1)
     sent = len(bus.sent)
-    with pytest.raises(ServoFault, match=f"servo 1 is locked: {name} cannot be written") as error:
+    with pytest.raises(ServoFault, match=f"servo 1 is locked: {name} cannot be written.*\n.*supply"):
         write_register(bus, 1, AX, name, 9)
-    assert "supply" in error.value.hint
     assert len(bus.sent) == sent
     assert write_register(bus, 1, AX, "led", 1) == 0  # RAM is not locked
     assert apply_registers(bus, 1, AX, {name: 9, "led": 0}).keys() == {name}

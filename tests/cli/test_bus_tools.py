@@ -188,10 +188,9 @@ def test_a_reset_servo_is_verified_at_its_new_id_and_rate(tmp_path, said):
 
 def test_two_servos_with_one_id_are_found_before_a_robot_starts_and_not_renamed_together(said, quick_doctor):
     with serving("pan_tilt", "--faults", "collision:1") as port:  # replies overlap
-        why = r"pan \(id 1\) answers with damaged packets: two servos with one id"
-        with pytest.raises(BusError, match=why) as caught:
+        why = r"pan \(id 1\) answers with damaged packets: two servos with one id.*\n.*axbridge servo set-id"
+        with pytest.raises(BusError, match=why):
             axbridge.open("pan_tilt", backend="real", port=port)
-        assert "axbridge servo set-id" in caught.value.hint
         findings, _ = diagnosed(said, port)
         assert [finding["id"] for finding in findings if finding["kind"] == "collision"] == [1]
         assert "two servos" in said("servo", "set-id", "1", "9", "--port", port, code=3)

@@ -34,8 +34,8 @@ def wizard_of(rig, port, *options):
     return Typist("calibrate", "--rig", rig, "--port", port, *options)
 
 
-def lead(wizard, tell, row, way=0.6, ends=(-1.0, 0.8), zero=0.0):
-    for words, angles in (("  1 turn it", [way]), ("  2 bring it to 0", [zero]), ("  3 lead it", ends)):
+def lead(wizard, tell, row, ends=(-1.0, 0.8)):
+    for words, angles in (("  1 turn it", [0.6]), ("  2 bring it to 0", [0.0]), ("  3 lead it", ends)):
         wizard.until(words)
         for angle in angles:
             tell(f"{row} {angle}")

@@ -9,6 +9,8 @@ import shutil
 import signal
 import subprocess
 import time
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -226,73 +228,53 @@ def test_a_signal_during_teach_saves_the_motion_so_far(hand, tmp_path, number):
     assert tell("register torque_enable") == [0, 0]
 
 
-def test_on_a_terminal_single_keys_take_poses_and_the_arm_holds_until_one_more(hand, tmp_path):
-    port, _ = hand
-    path = tmp_path / "poses.json"
-    controller, terminal = pty.openpty()
-    command = ["teach", "--rig", "pan_tilt", "--port", port, "--keyframes", "--out", str(path)]
-    with start(*command, stdin=terminal) as teacher:
-        for _ in range(2):
-            teacher.stderr.readline()
-        os.write(controller, b"\np")
-        assert "pose 1" in teacher.stderr.readline()
-        os.write(controller, b"q")
-        while "press a key" not in teacher.stderr.readline():
-            pass
-        assert teacher.poll() is None
-        os.write(controller, b" ")
-        assert teacher.wait(30) == 0, teacher.stderr.read()
-    os.close(controller)
-    os.close(terminal)
-    keys = Move.load(path).pages["1"].keys
-    assert [key.time for key in keys] == [1.0, 1.0]
-    assert set(keys[0].positions) == {"pan", "tilt"}
-
-
 def heard(teacher, words):
     line = next((line for line in teacher.stderr if words in line), "")
     assert line, f"it ended without {words!r}"
 
 
+@contextmanager
+def teaching_on_a_terminal(port, *options):
+    """Teach with the keys of a terminal to the end; yield the program, and what strikes keys."""
+    controller, terminal = pty.openpty()
+    with start("teach", "--rig", "pan_tilt", "--port", port, *options, stdin=terminal) as teacher:
+        yield teacher, partial(os.write, controller)
+        assert teacher.wait(30) == 0, teacher.stderr.read()
+    os.close(controller)
+    os.close(terminal)
+
+
+@pytest.mark.parametrize(("struck", "poses"), [(b"\np", 2), (b"\x1b[A", 1)], ids=["two", "arrow"])
+def test_on_a_terminal_each_key_takes_a_pose_and_one_more_lets_go(hand, tmp_path, struck, poses):
+    path = tmp_path / "poses.json"
+    with teaching_on_a_terminal(hand[0], "--keyframes", "--out", path) as (teacher, strike):
+        heard(teacher, "q ends")
+        strike(struck)
+        heard(teacher, "pose 1")
+        strike(b"q")
+        heard(teacher, "press a key")
+        assert teacher.poll() is None
+        strike(b" ")
+    keys = Move.load(path).pages["1"].keys
+    assert [key.time for key in keys] == [1.0] * poses
+    assert set(keys[0].positions) == {"pan", "tilt"}
+
+
 @pytest.mark.parametrize("struck", [b"\x1b[A", "ü".encode(), b"  "], ids=["arrow", "umlaut", "twice"])
 def test_on_a_terminal_no_byte_of_the_key_that_ends_lets_the_arm_go(hand, tmp_path, struck):
     port, tell = hand
-    controller, terminal = pty.openpty()
-    command = ["teach", "--rig", "pan_tilt", "--port", port, "--out", str(tmp_path / "taught.json")]
-    with start(*command, stdin=terminal) as teacher:
+    with teaching_on_a_terminal(port, "--out", tmp_path / "taught.json") as (teacher, strike):
         heard(teacher, "press a key")
-        os.write(controller, struck.strip() or b" ")
+        strike(struck.strip() or b" ")
         heard(teacher, "recording")
         lead(tell)
-        os.write(controller, struck)
+        strike(struck)
         heard(teacher, "press a key")
         with pytest.raises(subprocess.TimeoutExpired):
             teacher.wait(0.3)
         assert tell("register torque_enable") == [1, 1]
-        os.write(controller, b"\x1bOP")
-        assert teacher.wait(30) == 0, teacher.stderr.read()
-    os.close(controller)
-    os.close(terminal)
+        strike(b"\x1bOP")
     assert tell("register torque_enable") == [0, 0]
-
-
-def test_on_a_terminal_an_arrow_takes_one_pose(hand, tmp_path):
-    port, _ = hand
-    path = tmp_path / "poses.json"
-    controller, terminal = pty.openpty()
-    with start(
-        "teach", "--rig", "pan_tilt", "--port", port, "--keyframes", "--out", str(path), stdin=terminal
-    ) as teacher:
-        heard(teacher, "q ends")
-        os.write(controller, b"\x1b[A")
-        heard(teacher, "pose 1")
-        os.write(controller, b"q")
-        heard(teacher, "press a key")
-        os.write(controller, b" ")
-        assert teacher.wait(30) == 0, teacher.stderr.read()
-    os.close(controller)
-    os.close(terminal)
-    assert len(Move.load(path).pages["1"].keys) == 1
 
 
 def test_keyframes_end_with_the_poses_so_far_when_a_servo_is_lost(hand, tmp_path):

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from axbridge.cli import app
-from axbridge.cli import compare as compare_verb  # noqa: F401 - registers it
 from axbridge.comparison.comparison import check, compare, following, lacks, shift_text, summary
 from axbridge.comparison.html import write_html
 from axbridge.comparison.png import write_png
@@ -128,7 +127,7 @@ def test_a_joint_at_rest_has_no_shift_and_a_limp_joint_is_left_out():
     assert not lacks(comparison)
 
 
-def stepping(late=0.0, *, name="a"):
+def stepping(late=0.0):
     """Return a step at 0.5 s. A first control cycle that was `late` (s) delays all later times."""
     time = np.arange(0, 2 + late, 0.01)
     start = 0.5 + late
@@ -139,7 +138,7 @@ def stepping(late=0.0, *, name="a"):
         Event(0.0, "segment", {"name": "rest", "kind": "rest"}),
         Event(start, "segment", {"name": "step", "kind": "step", "target": 1.5}),
     )
-    return recording(track, events=events, path=f"{name}.mcap")
+    return recording(track, events=events)
 
 
 @pytest.mark.parametrize("late", [-0.2, 0.2])

@@ -1,13 +1,14 @@
 """Pages in a browser: nothing overlaps, nothing is cut off, nothing is loaded from the network."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from axbridge.comparison.comparison import compare
 from axbridge.comparison.html import write_html
 from axbridge.comparison.page import Curve, Panel, figure_html, write_page
-from axbridge.recording.recording import Recording, Track
-from tests.comparison.test_report import strides
+from axbridge.recording.recording import Event, Recording, Track
 from tests.support.browser import CHROMIUM, browsing
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")]
@@ -20,11 +21,15 @@ PLOTS = "[...drawn.values()][0]"  # of the first figure
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
     def full(lag):
-        run = strides(8, lag)
-        track, noise = run.tracks["a"], np.random.default_rng(1)
-        more = {key: noise.normal(size=len(track)) for key in ("torque", "velocity", "power", "load")}
-        columns = {"position": track.position, "command": track.command} | more
-        return Recording(run.path, {"a": Track.of("a", track.time, **columns)}, run.events)
+        """Return steps in both directions, with noise as the other quantities."""
+        time, noise = np.arange(0, 8.0, 0.01), np.random.default_rng(1)
+        goal = np.floor(time) % 2
+        others = "torque", "velocity", "power", "load"
+        columns = {key: noise.normal(size=len(time)) for key in others}
+        columns |= {"position": np.interp(time - lag, time, goal), "command": goal}
+        facts = [{"name": f"step {k}", "kind": "step", "target": float(k % 2)} for k in range(8)]
+        events = tuple(Event(float(k), "segment", fact) for k, fact in enumerate(facts))
+        return Recording(Path("s.mcap"), {"a": Track.of("a", time, **columns)}, events)
 
     path = tmp_path_factory.mktemp("page") / "report.html"
     write_html(compare(full(0.0), full(0.03), labels=("recorded", "simulated")), path)

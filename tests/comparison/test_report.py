@@ -16,12 +16,7 @@ from axbridge.comparison.lag import apart, baseline, baselines, check_repeat, la
 from axbridge.comparison.metrics import best_shift, deviation, fall_time, frequency_response, step_response
 from axbridge.comparison.page import Curve, Panel, fewer, table_text
 from axbridge.comparison.png import draw, write_png
-from axbridge.comparison.tables import (
-    deviation_table,
-    headline,
-    panels_of,
-    response_tables,
-)
+from axbridge.comparison.tables import deviation_table, headline, panels_of, response_tables
 from axbridge.errors import RecordingError, UsageError
 from axbridge.recording.provenance import describe
 from axbridge.recording.recording import Event, Recording, Track
@@ -203,16 +198,6 @@ def test_the_goal_is_drawn_below_the_motions(comparison):
         assert (goal.label, goal.colour, goal.held) == ("goal", "command", True)
         assert all(goal.width > motion.width for motion in motions)
         assert set(goal.y[~np.isnan(goal.y)].round(3)) == {0.0, 85.944}
-
-
-def strides(count, lag=0.0):
-    """Return steps in both directions."""
-    time = np.arange(0, 1.0 * count, 0.01)
-    goal = np.floor(time) % 2
-    position = np.interp(time - lag, time, goal)
-    facts = [{"name": f"step {k}", "kind": "step", "target": float(k % 2)} for k in range(count)]
-    events = tuple(Event(float(k), "segment", fact) for k, fact in enumerate(facts))
-    return Recording(Path("s.mcap"), {"a": Track.of("a", time, position=position, command=goal)}, events)
 
 
 @pytest.mark.slow

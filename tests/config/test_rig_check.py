@@ -187,8 +187,23 @@ def test_a_broken_rig_is_refused_by_check_and_open_alike_with_the_line_to_write(
     assert refusal(lambda loaded: axbridge.open(loaded, "sim", engine="mujoco"), path) == said
 
 
-def test_the_rig_that_they_were_made_of_is_sound(made):
-    check_rig(Rig.load(made(RIG, URDF)))
+ENDLESS = "cw_angle_limit = 0, ccw_angle_limit = 0"
+WHEEL = f"registers = {{ {ENDLESS} }}\nmin_position = -20\nmax_position = 20"
+SOUND = {
+    "the rig that they were made of": lambda rig, urdf: (rig, urdf),
+    "more voltage that a bit of the rig lets a servo bear": hip(
+        "id = 2", 'id = 2\nprofile = "ax-18a"\nregisters = { shutdown = 36 }\nsupply_voltage = 19.0'
+    ),
+    "a wheel with limits beyond a turn": lambda rig, urdf: stop(-20, 20)(
+        rig.replace(KNEE, f"{KNEE}{WHEEL}\n"),
+        urdf.replace('"hip"', '"x"').replace('"knee"', '"hip"').replace('"x"', '"knee"'),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_a_sound_rig_is_accepted(made, name):
+    check_rig(Rig.load(made(*SOUND[name](RIG, URDF))))
 
 
 def test_all_mistakes_are_listed_at_once(made):
@@ -238,17 +253,6 @@ def test_a_bolted_base_may_be_heavy_and_a_missing_picture_is_named(made):
     urdf = heavy.replace(BOX, MESH.format("no.stl").replace("collision", "visual"))
     checked = check_rig(Rig.load(made(bolted(lambda *both: both)(RIG, URDF)[0], urdf)))
     assert "base (no.stl): the mesh of its <visual> is not there, so it is not drawn" in checked.assumed
-
-
-def test_a_bit_of_the_rig_may_let_a_servo_bear_more_voltage(made):
-    more = 'id = 2\nprofile = "ax-18a"\nregisters = { shutdown = 36 }\nsupply_voltage = 19.0'
-    check_rig(Rig.load(made(RIG.replace("id = 2", more), URDF)))
-
-
-def test_a_wheel_and_a_servo_that_counts_turns_may_have_limits_beyond_a_turn(made):
-    wheel = "registers = { cw_angle_limit = 0, ccw_angle_limit = 0 }\nmin_position = -20.0\nmax_position = 20.0\n"
-    urdf = stop(-20, 20)(RIG, URDF.replace('name="knee"', 'name="hip"').replace('name="hip"', 'name="knee"', 1))[1]
-    check_rig(Rig.load(made(RIG.replace(KNEE, KNEE + wheel), urdf)))
 
 
 def test_a_joint_without_end_goes_as_far_as_its_servo(made):

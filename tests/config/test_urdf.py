@@ -81,16 +81,14 @@ SHAPES = """<material name="red"><color rgba="1 0 0 1"/></material><link name="a
   <visual><geometry><sphere radius="3"/></geometry></visual></link>"""
 
 
-def test_visual_shapes_have_size_position_and_colour(tmp_path):
-    first, second, third = read_shapes(written(tmp_path, SHAPES), "visual")
+def test_visual_shapes_have_size_position_and_colour_and_collision_shapes_their_friction(tmp_path):
+    path = written(tmp_path, SHAPES)
+    first, second, third = read_shapes(path, "visual")
     assert (first.kind, first.size, first.colour) == ("cylinder", (0.1, 2.0), (1, 0, 0))
     assert first.place.tolist() == [0, 0, 1]
     assert (second.kind, second.size, second.colour) == ("capsule", (3.0, 1.0), (0, 1, 0))
     assert (third.kind, third.size, third.colour) == ("sphere", (3.0,), None)
-
-
-def test_collision_shapes_have_their_friction(tmp_path):
-    (shape,) = read_shapes(written(tmp_path, SHAPES), "collision")
+    (shape,) = read_shapes(path, "collision")
     assert (shape.link, shape.kind, shape.size, shape.friction) == ("a", "box", (1.0, 2.0, 3.0), 0.8)
 
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from axbridge.cli import app
-from axbridge.cli import identify as identify_verb  # noqa: F401 - registers it
 from axbridge.comparison.recorded_runs import packed, runs_of
 from axbridge.config.rig import Rig
 from axbridge.errors import AxBridgeError, RecordingError, UsageError
@@ -358,9 +357,9 @@ def test_each_parameter_is_listed_beside_the_hidden_one():
 @pytest.mark.parametrize(
     ("options", "message"), [(["--prove", "--out", "x.toml"], "leave --out out"), ([], "add --out")]
 )
-def test_a_fit_of_hidden_data_writes_no_model(options, message, capsys):
-    assert app.run(["identify", "r.mcap", "--rig", "bench_arm", "--model", "ax12", *options]) == app.MISUSE
-    assert message in capsys.readouterr().err
+def test_a_fit_of_hidden_data_writes_no_model(options, message, said):
+    refused = said("identify", "r.mcap", "--rig", "bench_arm", "--model", "ax12", *options, code=2)
+    assert message in refused
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from axbridge.cli import app, compare, convert, import_, info, record, walk  # noqa: F401 - registers them
-from axbridge.cli import identify as identify_verb  # noqa: F401
+from axbridge.cli import app
 from axbridge.cli.app import emit_json
 from axbridge.comparison.recorded_runs import packed, runs_of
 from axbridge.config.rig import Rig

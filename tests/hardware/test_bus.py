@@ -16,13 +16,11 @@ from axbridge.bus.protocols.protocol import FIRST
 from axbridge.bus.scan import scan
 from axbridge.bus.serial import SerialBus
 from axbridge.bus.stats import percentile, wire_time
-from axbridge.cli import servo as servo_verb
 from axbridge.cli.app import run
 from axbridge.robot.safety.net import Safety
 from tests.support import ends
 
 pytestmark = pytest.mark.hardware
-assert servo_verb  # importing it registers it with `run`
 
 
 @pytest.fixture
@@ -32,11 +30,8 @@ def bus(hardware_port):
 
 
 @pytest.fixture(scope="module")
-def scanned(request):
-    port = request.config.getoption("--port")
-    if not port:
-        pytest.skip("needs real servos: give --port")
-    with SerialBus(port) as bus:
+def scanned(hardware_port):
+    with SerialBus(hardware_port) as bus:
         servos = scan(bus)
     assert servos, "no servo answered at 1 Mbps"
     return servos

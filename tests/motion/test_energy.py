@@ -77,10 +77,9 @@ def test_speed_limits_and_supply_voltage_are_kept():
 
 
 def test_a_motion_that_needs_more_than_the_supply_voltage_is_refused():
-    words = r"shoulder would be .* V after .* s, and may be -9.6 to 9.6 V"
-    with pytest.raises(UsageError, match=words) as error:
+    words = r"shoulder would be .* V after .* s, and may be -9.6 to 9.6 V\ngive the poses more time$"
+    with pytest.raises(UsageError, match=words):
         least_energy(ARM, swing(0.0, 1.5, time=0.15))
-    assert error.value.hint == "give the poses more time"
 
 
 def test_intermediate_poses_are_reached_in_time_and_pauses_are_rests():

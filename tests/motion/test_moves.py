@@ -200,9 +200,8 @@ def test_mirrored_joints_of_the_bioloid_are_found():
 def test_shipped_moves_have_names_and_a_misspelled_name_gets_a_suggestion():
     assert {"bow", "squat"} <= set(samples())
     assert all(load_move(f"sample:{name}")[0].pages for name in samples())
-    with pytest.raises(UsageError, match="there is no move sample:bwo") as refused:
+    with pytest.raises(UsageError, match=r"there is no move sample:bwo\n.*did you mean 'bow'\?"):
         load_move("sample:bwo")
-    assert "did you mean 'bow'?" in refused.value.hint
 
 
 # ---- trajectories between key poses: through all knots, within their range, with correct peak speeds

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from axbridge.cli import app, import_  # noqa: F401 - registers it
+from axbridge.cli import app
 from axbridge.comparison.comparison import following, summary
 from axbridge.config.registers import AX
 from axbridge.errors import RecordingError, UsageError
@@ -364,8 +364,7 @@ def test_invalid_segments_are_refused(log, marks, message):
 
 
 @pytest.mark.usefixtures("log")
-def test_the_command_marks_trims_and_stores_the_rig(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_the_command_marks_trims_and_stores_the_rig(capsys, said):
     columns = [part for item in COLUMNS for part in ("--column", item)]
     more = ("--unit", "deg", "--servo", "knee", "--from", "1", "--segment", "step=1.5:4", "--segment", "drop=4:5.5")
     assert app.run(["import", "log.csv", "log.mcap", *columns, *more]) == app.DONE
@@ -377,8 +376,8 @@ def test_the_command_marks_trims_and_stores_the_rig(tmp_path, monkeypatch, capsy
         assert app.run(["import", "log.csv", f"{rig}.mcap", *columns, *more, "--rig", rig]) == status
     assert rig_of(open_recording("leg.mcap")).name == "leg"
     assert "bench_arm has no servo knee\nit has shoulder" in capsys.readouterr().err
-    assert app.run(["import", "leg.mcap", "again.mcap"]) == app.MISUSE
-    assert "is a recording already\nuse it as it is: `axbridge info leg.mcap`" in capsys.readouterr().err
+    refused = said("import", "leg.mcap", "again.mcap", code=2)
+    assert "is a recording already\nuse it as it is: `axbridge info leg.mcap`" in refused
 
 
 def test_an_option_that_a_log_makes_void_is_refused(tmp_path, monkeypatch, capsys):

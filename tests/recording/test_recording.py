@@ -14,7 +14,6 @@ import sys
 import time
 import zlib
 from contextlib import nullcontext
-from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -43,9 +42,6 @@ from axbridge.state import SERVO_ROW, BusEvent, StepReport
 from tests.support.samples import record
 from tests.support.waiting import run as go
 from tests.support.waiting import until
-
-for verb in ("demo", "import_", "play", "record", "run", "walk"):
-    import_module(f"axbridge.cli.{verb}")
 
 FIELDS = tuple(name for name in CYCLE_FIELDS if name != "time")
 

@@ -76,9 +76,8 @@ def test_only_different_values_change_limits_end_at_the_stops_and_doubts_are_not
 
 
 def test_two_servos_of_one_id_are_refused():
-    with pytest.raises(RigError, match="would both be servo 2") as refused:
+    with pytest.raises(RigError, match="would both be servo 2.*\n.*calibrate 'tilt', too"):
         check_whole(RIG, {"pan": Mounting("main", 2, AX, 512, 1, None)})
-    assert "calibrate 'tilt', too" in refused.value.hint
 
 
 def test_the_positive_direction_is_described_as_seen():
@@ -151,9 +150,8 @@ def test_a_wheel_and_a_servo_that_shut_itself_down_are_left_alone(robot):
     assert robot["pan"].read("torque_enable") == 0
     robot["pan"].write("ccw_angle_limit", 1023)
     robot["pan"].write("torque_limit", 0)
-    with pytest.raises(UsageError, match="has shut itself down") as refused:
+    with pytest.raises(UsageError, match="has shut itself down.*\n.*axbridge servo write 1 torque_limit 1023"):
         nudge(robot, "pan")
-    assert "axbridge servo write 1 torque_limit 1023" in refused.value.hint
 
 
 def test_a_servo_that_stops_replying_during_a_nudge_is_not_reported_limp(robot):

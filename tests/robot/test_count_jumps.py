@@ -11,7 +11,7 @@ from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig
 from axbridge.errors import RigError, UsageError
 from axbridge.view.actions import Actions
-from tests.robot.test_unasked_motion import Bench, lead, power_cycle, recover, shaft, stop_and_resume, torque_on
+from tests.robot.test_unasked_motion import Bench, power_cycle, recover, shaft, stop_and_resume, torque_on
 from tests.support.pairs import pairs
 from tests.support.pty_line import PtyLine
 from tests.support.waiting import run
@@ -55,7 +55,7 @@ def test_a_joint_stays_where_its_count_jumps(family, offset, event):
         places = [0.3, *(seam + side * math.radians(2) for seam in seams(family, offset) for side in (-1, 1))]
         for place in places:
             servo.torque_off()
-            lead(robot, 0.0)
+            Bench(robot).lead(0.0)
             servo.set_position(0.2)
             run(robot, 0.3)
             event(Bench(robot), place)
@@ -127,10 +127,10 @@ FIRST_GOALS = {
 def test_a_first_goal_that_may_be_a_turn_away_is_refused_until_the_position_is_confirmed(mode):
     with found_at(1.5, mode) as (robot, table):
         servo = robot["horn"]
+        words = r"found at 9.425 rad, and 0.000 is more .*no limits.*\n.*set_position\(servo.position\)"
         for give_goal in FIRST_GOALS.values():
-            with pytest.raises(UsageError, match="found at 9.425 rad, and 0.000 is more .*no limits") as refused:
+            with pytest.raises(UsageError, match=words):
                 give_goal(robot)
-            assert "set_position(servo.position)" in refused.value.hint
         assert table["torque_enable"] == 0
         servo.set_position(servo.position)
         robot.step(20)

@@ -5,7 +5,6 @@ import math
 import pytest
 
 import axbridge
-from axbridge.cli import play, walk  # noqa: F401 - registers them
 from axbridge.cli.app import MISUSE, run
 from axbridge.config.rig import Rig
 from axbridge.errors import ControlWarning, RigError

@@ -220,17 +220,12 @@ def test_a_trajectory_starts_where_a_hand_has_moved_the_joint(line):
         assert min(goals) > 780
 
 
-def test_a_servo_that_never_replied_is_not_reported_as_powered(line, capfd):
-    line.deaf.add(2)
-    with pytest.raises(BusTimeout, match="servo 2 did not answer"):
-        opened(line)
-    assert (capfd.readouterr().err, NETS.unconfirmed) == ("", [])
-
-
-def test_servos_not_read_yet_when_the_program_ends_are_not_reported_as_powered(line, capfd, monkeypatch):
-    line.deaf.update((1, 2))
-    monkeypatch.setattr(connection, "handshake", lambda *_, **__: sys.exit(7))  # as a signal's handler does
-    with pytest.raises(SystemExit):
+@pytest.mark.parametrize(("deaf", "error"), [((2,), BusTimeout), ((1, 2), SystemExit)], ids=["deaf", "not read"])
+def test_a_servo_that_never_replied_is_not_called_powered(line, capfd, monkeypatch, deaf, error):
+    line.deaf.update(deaf)
+    if error is SystemExit:
+        monkeypatch.setattr(connection, "handshake", lambda *_, **__: sys.exit(7))  # as by a signal
+    with pytest.raises(error, match="servo 2 did not answer" if error is BusTimeout else "7"):
         opened(line)
     assert (capfd.readouterr().err, NETS.unconfirmed) == ("", [])
 

@@ -41,12 +41,6 @@ def rig_of(family, registers=None, **more):
     return Rig.model_validate({"name": "bench", "bus": [{"supply_voltage": volts}], "servo": [servo]})
 
 
-def lead(robot, place):
-    """Move the limp shaft to an angle, as a hand does."""
-    robot.simulation.world.place("horn", place)
-    robot.step(20)
-
-
 def shaft(robot):
     world = robot.simulation.world
     return world.truths(["horn"], [world.now()])[0, 0]
@@ -59,7 +53,9 @@ class Bench:
         self.robot, self.servo, self.tell = robot, robot["horn"], robot.simulation.inject
 
     def lead(self, place):
-        lead(self.robot, place)
+        """Move the limp shaft to an angle, as a hand does."""
+        self.robot.simulation.world.place("horn", place)
+        self.robot.step(20)
 
 
 def torque_on(bench, place):
@@ -150,7 +146,7 @@ def test_no_event_moves_a_joint(family, event, where):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_torque_on_beyond_a_limit_is_reported(family):
     with axbridge.open(rig_of(family)) as robot:
-        lead(robot, PLACES["beyond a limit"])
+        Bench(robot).lead(PLACES["beyond a limit"])
         with pytest.warns(ControlWarning, match="'horn' .*: it is at 0\\.[45].*, beyond its limit 0.200, and stays"):
             robot["horn"].torque_on()
 

@@ -1,4 +1,8 @@
+"""A Bioloid in its world: commanded, pushed, dropped and watched."""
+
+import math
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -7,24 +11,120 @@ import pybullet
 import pytest
 
 from axbridge.config.rig import Rig
-from tests.support.humanoid import FAST, NO_LOAD, Humanoid
+from axbridge.virtual.assembly import build_bank
+from tests.support.one_joint import command, factory
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
+WEIGHT = 2.0 * 9.81  # N
+NO_LOAD = 11.1 / (0.006810 * 254)  # rad/s, on the rig's supply
+FAST = 2.5  # times the no-load speed
+BRAKING = 0.1  # s: from four times that speed a rotor and its leg (0.013 kg·m²) need it by the torque of 1.5 A, 1.5 N·m
+
+
+@dataclass
+class Fall:
+    """What was seen of a fall."""
+
+    rest: float  # when no joint was above 0.5 rad/s any more, nor the base above 5 cm/s and 0.5 rad/s, s; inf = never
+    # above `FAST` times the no-load speed, later than `BRAKING` after a link touched down or bore twice the weight
+    fast_alone: float
+    past_stop: float  # furthest past a hard stop, deg
+
+
+class Humanoid:
+    """The bioloid rig, driven below the registers."""
+
+    def __init__(self, model=None):
+        rig = Rig.load("bioloid").with_model(model)
+        self.servos = rig.servos
+        self.bank = build_bank(rig)
+        self.world = self.bank.engine
+        self.on = {"physicsClientId": self.world.client}
+        self.links = range(-1, pybullet.getNumJoints(self.world.body, **self.on))  # -1: the base
+        self.factory = factory(rig.specs[rig.servos[0].name].profile)
+
+    def pose(self, angles=None):
+        """Send every servo to an angle (rad, joint side; default: the rig's standing pose)."""
+        for index, servo in enumerate(self.servos):
+            goal = servo.direction * (servo.position if angles is None else angles[index])
+            command(self.bank, index, GOAL=goal, **self.factory)
+
+    def step(self):
+        """One physics step."""
+        self.bank.advance(self.bank.time + 1.0001 * self.world.physics_step)
+
+    def watch(self, seconds):
+        """Highest joint speed, rad/s, and largest travel of a joint, deg, of the next seconds."""
+        fastest, end = 0.0, self.bank.time + seconds
+        low = high = self.world.state()[0]
+        while self.bank.time < end:
+            self.step()
+            positions, speeds = self.world.state()
+            fastest = max(fastest, float(np.abs(speeds).max()))
+            low, high = np.minimum(low, positions), np.maximum(high, positions)
+        return fastest, float(np.degrees(high - low).max())
+
+    def push(self, impulse):
+        """Push the torso for one physics step, N·s."""
+        force = (np.array(impulse) / self.world.physics_step).tolist()
+        pybullet.applyExternalForce(self.world.body, -1, force, self.world.base()[0], pybullet.WORLD_FRAME, **self.on)
+
+    def tilt(self):
+        """Roll and pitch of the torso, deg."""
+        return np.degrees(pybullet.getEulerFromQuaternion(self.world.base()[1]))[:2]
+
+    def drop(self, seed):
+        """Let it fall from a random attitude into a random pose, its lowest point 0.2 m above the floor, for 5 s."""
+        random = np.random.default_rng(seed)
+        attitude = random.normal(size=4)
+        attitude = tuple(attitude / np.linalg.norm(attitude))
+        angles = [random.uniform(*servo.soft_limits) for servo in self.servos]
+        self.world.place_base(((0, 0, 1), attitude))
+        lowest = min(pybullet.getAABB(self.world.body, i, **self.on)[0][2] for i in self.links)
+        self.world.place_base(((0, 0, 1 - lowest + 0.2), attitude))
+        self.pose(angles)
+        low, high = np.array(self.world.limits).T
+        seen, touching, impact = Fall(math.inf, 0.0, 0.0), set(), -1.0
+        while self.bank.time < 5.0:
+            self.step()
+            positions, speeds = self.world.state()
+            pressed = [(c[3], c[9]) for c in pybullet.getContactPoints(self.world.body, **self.on) if c[9] > 0]
+            now = {link for link, _ in pressed}
+            if now - touching or any(force > 2 * WEIGHT for _, force in pressed):
+                impact = self.bank.time
+            touching = now
+            fastest = float(np.abs(speeds).max())
+            if fastest > FAST * NO_LOAD and self.bank.time - impact > BRAKING:
+                seen.fast_alone = max(seen.fast_alone, fastest)
+            seen.past_stop = max(seen.past_stop, float(np.degrees(np.maximum(low - positions, positions - high)).max()))
+            linear, angular = (np.linalg.norm(v) for v in pybullet.getBaseVelocity(self.world.body, **self.on))
+            if fastest > 0.5 or linear > 0.05 or angular > 0.5:
+                seen.rest = math.inf
+            elif math.isinf(seen.rest):
+                seen.rest = self.bank.time
+        return seen
+
+    def place(self, link):
+        """The centre of mass of a link, m."""
+        if link < 0:
+            return self.world.base()[0]
+        return pybullet.getLinkState(self.world.body, link, computeForwardKinematics=1, **self.on)[0]
 
 
 @pytest.fixture
 def robot():
     robot = Humanoid()
     yield robot
-    robot.close()
+    robot.bank.close()
 
 
 def test_mass_height_and_balance_are_those_of_the_real_robot(robot):
-    boxes = [pybullet.getAABB(robot.world.body, link, **robot.on) for link in range(-1, robot.links())]
-    centre, mass = robot.centre_of_mass()
-    assert mass == pytest.approx(2.0, abs=0.02)
+    boxes = [pybullet.getAABB(robot.world.body, link, **robot.on) for link in robot.links]
+    masses = [pybullet.getDynamicsInfo(robot.world.body, link, **robot.on)[0] for link in robot.links]
+    centre = np.average([robot.place(link) for link in robot.links], axis=0, weights=masses)
+    assert sum(masses) == pytest.approx(2.0, abs=0.02)
     assert max(box[1][2] for box in boxes) == pytest.approx(0.36, abs=0.02)  # 0.38 with straight legs
     feet = [
         boxes[1 + robot.world.links[robot.world.joints.index(f"{side}_ankle_lateral")]] for side in ("left", "right")
@@ -73,7 +173,7 @@ def test_a_standing_bioloid_is_as_low_and_as_tilted_as_its_servos_springs_allow(
     assert pitch == pytest.approx(-3.32, abs=0.3)
     assert roll == pytest.approx(0.0, abs=0.3)
     assert robot.world.base()[0][2] == pytest.approx(0.2695, abs=5e-4)
-    robot.close()
+    robot.bank.close()
 
 
 @pytest.mark.parametrize("impulse", [(0.1, 0, 0), (-0.1, 0, 0), (0, 0.1, 0)])

@@ -110,8 +110,9 @@ def channel():
 
 
 def connected(channel):
+    """Return a client of a channel or of a served bus, by its address."""
     host, port = channel.address.removeprefix("socket://").rsplit(":", 1)
-    return socket.create_connection((host, int(port)), timeout=5)
+    return socket.create_connection((host, int(port)), timeout=10)
 
 
 def heard(channel):

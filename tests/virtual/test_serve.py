@@ -2,7 +2,6 @@ import json
 import os
 import re
 import signal
-import socket
 import termios
 import time
 from contextlib import contextmanager, suppress
@@ -12,7 +11,7 @@ import pytest
 import serial
 
 from axbridge.bus.serial import SerialBus
-from axbridge.cli import app, doctor, scan  # noqa: F401 - registers them
+from axbridge.cli import app
 from axbridge.cli.serve import calibrated
 from axbridge.config.registers import Address
 from axbridge.config.rig import Rig
@@ -23,6 +22,7 @@ from axbridge.virtual.world import World
 from tests.support.robot_files import write_comb
 from tests.support.waiting import until
 from tests.support.warm import run, start
+from tests.virtual.test_channel import connected
 
 pytestmark = pytest.mark.slow
 
@@ -124,24 +124,6 @@ def test_a_stale_link_is_taken_over_but_not_that_of_a_server_and_no_file(rig, tm
     assert file.read_text() == "precious"
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (["--faults", "dorp=0.1"], "did you mean 'drop'"),
-        (["--timing", "slow"], "known timings: wire, none"),
-        (["--tcp", "here"], "HOST:PORT"),
-        (["--tcp", "0.0.0.0:0"], "--allow-remote"),
-        (["--faults", "dead:9"], "there are 1"),
-        (["--model", "ax99"], "ax12"),
-    ],
-)
-def test_wrong_arguments_are_named(rig, options, words, capsys):
-    assert app.run(["serve", str(rig), *options]) == app.MISUSE
-    output, errors = capsys.readouterr()
-    assert not output
-    assert words in errors
-
-
 CALIBRATION = {  # of LeRobot
     "shoulder_pan": {"id": 1, "drive_mode": 0, "homing_offset": -1470, "range_min": 758, "range_max": 3292},
     "gripper": {"id": 6, "drive_mode": 1, "homing_offset": 400, "range_min": 1900, "range_max": 3100},
@@ -236,11 +218,6 @@ def test_two_buses_are_two_ports(tmp_path):
 
 GO = bytes.fromhex("ffff0105031e0002d6")  # goal position 512
 OFF = bytes.fromhex("ffff0104031800df")  # torque
-
-
-def connected(served):
-    host, port = served.address.removeprefix("socket://").rsplit(":", 1)
-    return socket.create_connection((host, int(port)), timeout=10)
 
 
 def torque(line):

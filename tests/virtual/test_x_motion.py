@@ -3,15 +3,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from axbridge.bus.protocols.known import SECOND
 from axbridge.comparison.simulate import simulate
+from axbridge.config.registers import XAddress
 from axbridge.config.rig import Rig
 from axbridge.recording.import_logs import import_log
+from axbridge.robot.backend import open_sim
 from axbridge.servo.columns import State
 from axbridge.virtual.world import World
 from tests.support.virtual_rig import Host
-from tests.support.x_logs import through_registers
 
 LOG = Path(__file__).parents[2] / "docs" / "real" / "xl330_pendulum" / "xl330_kp400_lift_and_drop.json"
+COUNT = 2 * np.pi / 4096
 
 
 class Joint(Host):
@@ -63,6 +66,36 @@ def test_a_loop_of_the_current_keeps_its_current_however_warm_the_winding_is(wri
     wrist.wait(0.02)
     motor = wrist.motor
     assert motor[State.CURRENT] * abs(motor[State.DUTY]) == pytest.approx(0.2, rel=0.01)  # the supply current
+
+
+def through_registers(log, rig):
+    """The positions that a virtual servo reports at the times of a log, rad; it gets the log's goals at their times."""
+    (track,) = log.values()
+    written = {**rig.servos[0].registers, **log.metadata["registers"][track.name], "return_delay_time": 0}
+    supply = log.metadata["pendulum"]["vin"]
+    rig = rig.with_servos(lambda _: {"registers": written}).with_buses(bus_timing="none", supply_voltage=supply)
+    sim = open_sim(rig)
+    bus, world = sim.buses["main"], sim.world
+    bus.set_protocol(1, SECOND)
+    world.place(rig.servos[0].name, track.position[0])
+    world.bank.state[0, State.TEMPERATURE] = track.temperature.mean()
+    begin = world.now() - min(track.sent[0], track.time[0])
+    turns = [(time, writes, i) for writes, times in enumerate((track.time, track.sent)) for i, time in enumerate(times)]
+    position, driven = np.empty(len(track)), False
+    for time, writes, index in sorted(turns):
+        world.sleep_until(begin + time)
+        if not writes:
+            count = int.from_bytes(bus.read(1, XAddress.PRESENT_POSITION, 4).data, "little", signed=True)
+            position[index] = (count - 2048) * COUNT
+            continue
+        if track.enabled[index] != driven:
+            driven = bool(track.enabled[index])
+            bus.write(1, XAddress.TORQUE_ENABLE, bytes([driven]))
+        if driven:
+            goal = round(2048 + track.command[index] / COUNT)
+            bus.write(1, XAddress.GOAL_POSITION, goal.to_bytes(4, "little", signed=True))
+    sim.close()
+    return position
 
 
 def test_a_servo_with_registers_follows_a_real_log_as_its_model_does():

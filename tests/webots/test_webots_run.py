@@ -143,17 +143,6 @@ def test_the_step_after_the_end_ends_the_process(tmp_path):
     assert (done.returncode, done.stdout.strip()) == (0, "ended 0.5")
 
 
-def test_bad_input_is_two_lines_and_exit_code_2():
-    for arguments, message in (
-        (("nowhere.py", "bench_arm"), "no such script"),
-        ((__file__, "no_such"), "no such file or"),
-    ):
-        done = warm.run("run", arguments[0], "--rig", arguments[1])
-        assert done.returncode == 2
-        assert message in done.stderr
-        assert len(done.stderr.strip().splitlines()) <= 2
-
-
 # ---- with --record
 
 
