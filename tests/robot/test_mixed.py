@@ -238,7 +238,7 @@ def test_virtual_servos_are_chosen_by_names_and_ids(patterns, names):
             "virtual servos need the real backend, not sim",
             {"virtual": "s1", "backend": "sim", "port": None},
         ),
-        (UsageError, "the backend is twin", {"virtual": ["s1"], "backend": "twin"}),
+        (UsageError, "need the real backend, not twin", {"virtual": ["s1"], "backend": "twin"}),
     ],
 )
 def test_an_impossible_choice_of_virtual_servos_is_refused(kind, words, options):
