@@ -3,6 +3,8 @@
 import math
 import os
 import signal
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -69,6 +71,35 @@ def test_motors_are_off_when_the_program_closes_its_port(profile):
         until(lambda: notices and notices[-1].rule == "exit")
         assert [line[id_].table["torque_enable"] for id_ in IDS] == [0, 0]
         assert notices[-1].text == "client gone: limp (2 of 2 confirmed)"
+
+
+def test_motors_are_off_when_a_program_opens_writes_and_closes_within_a_moment():
+    torque_on = b"".join(v1.encode(id_, Instruction.WRITE, bytes((24, 1))) for id_ in IDS)
+    with bridged() as (line, port, notices):
+        for visit in range(1, 4):
+            program = os.open(port, os.O_RDWR | os.O_NOCTTY)
+            os.write(program, torque_on)
+            os.close(program)
+            until(lambda visit=visit: len(texts(notices, "exit")) == visit)
+            assert line.powered == []
+
+
+def test_a_program_whose_two_opens_the_system_reports_as_one_keeps_its_motors_on():
+    script = f"""
+import os, time
+ends = [os.open(os.sys.argv[1], os.O_RDWR | os.O_NOCTTY) for _ in range(20)]
+for end in ends[1:]:
+    os.close(end)
+for _ in range(20):
+    os.write(ends[0], {v1.encode(1, Instruction.WRITE, bytes((24, 1)))})
+    time.sleep(0.02)
+"""
+    with bridged() as (line, port, notices):
+        subprocess.run((sys.executable, "-c", script, port), check=True)
+        until(lambda: texts(notices, "exit"))
+        assert len(notices) == 1
+        assert sum(code == Instruction.WRITE for _, code, *_ in line.received) >= 20
+        assert line.powered == []
 
 
 def test_a_program_that_falls_silent_leaves_the_motors_as_the_rig_says():

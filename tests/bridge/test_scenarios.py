@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from contextlib import ExitStack
 
 import pytest
 
@@ -30,7 +31,12 @@ def test_a_robot_behind_the_bridge_is_safe(stations, scenario):
 def test_a_bridge_works_while_its_output_is_not_read(tmp_path):
     command = [sys.executable, "-m", "axbridge", "bridge", "pan_tilt", "--link", str(tmp_path / "arm"), "--port"]
     pipe = subprocess.PIPE
-    with serve("pan_tilt") as robot, subprocess.Popen([*command, robot.port], stdout=pipe, stderr=pipe) as bridge:
+    with (
+        serve("pan_tilt") as robot,
+        subprocess.Popen([*command, robot.port], stdout=pipe, stderr=pipe) as bridge,
+        ExitStack() as ended,
+    ):
+        ended.callback(bridge.kill)
         bridge.stdout.readline()
         bridge.stdout.close()
         program = [sys.executable, CLIENT, tmp_path / "arm", "ax", "goes far"]

@@ -137,11 +137,12 @@ class Bridge:
         """Apply the exit policy when the program is gone, or silent for longer than the rig allows.
 
         When one of several clients closes the port, the remaining client may be one that only reads. The policy is
-        therefore applied unless that client writes soon.
+        therefore applied unless that client writes soon. A client that has written may have opened and closed the port
+        between two calls.
         """
         now, wrote_at = time.monotonic(), self._protector.wrote_at
         clients = relay.channel.clients
-        if clients is None or clients >= self._clients:
+        if clients is None or clients >= max(self._clients, self._protector.has_written):
             self._clients, self._left_at = clients or 0, math.inf
         else:
             self._left_at = min(self._left_at, now)
@@ -150,6 +151,8 @@ class Bridge:
             self._clients, away = clients, -math.inf
         gone = away > (_WRITE_WINDOW if clients else _GRACE)
         silent = self._stale_time is not None and now - relay.sent_at > self._stale_time
+        if gone and not clients and self._protector.has_written:
+            gone = relay.channel.is_abandoned()
         if self._protector.has_written and relay.port.fd is not None and (gone or silent):
             reason = "client gone" if gone else f"client silent for {now - relay.sent_at:.2f} s"
             failed = self._release()

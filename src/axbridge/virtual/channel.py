@@ -163,10 +163,11 @@ class Unlocker:
             with contextlib.suppress(OSError):
                 if any(fcntl.ioctl(self._slave, _TIOCGEXCL, bytes(4))):
                     fcntl.ioctl(self._slave, termios.TIOCNXCL)  # first, because the search takes about 10 ms
-                    if self._has_client():  # another client has closed it
+                    if self.has_client():  # another client has closed it
                         fcntl.ioctl(self._slave, termios.TIOCEXCL)
 
-    def _has_client(self) -> bool:
+    def has_client(self) -> bool:
+        """Return whether another process has the terminal open, as far as this user may know; it takes about 10 ms."""
         name, own = os.ttyname(self._slave), str(os.getpid())
         return any(file.process != own and file.path == name for file in open_files())
 
@@ -281,6 +282,13 @@ class PtyChannel:
     def occupied(self) -> bool | None:
         """Whether a client has it open; None if the system does not report it."""
         return None if self.clients is None else self.clients > 0
+
+    def is_abandoned(self) -> bool:
+        """Return whether no client has it open. It searches all processes: the kernel may report two opens as one."""
+        if self._ends is None or not self._ends.unlocker.has_client():
+            return True
+        self._ends.unlocker.clients = 1
+        return False
 
     waits = False  # the kernel buffers bytes, and blocks the client when its buffer is full
     left = False  # a hang-up is not visible while the server has the slave open
@@ -488,6 +496,10 @@ class TcpChannel:
     def occupied(self) -> bool | None:
         """Whether a client is connected."""
         return self._client is not None
+
+    def is_abandoned(self) -> bool:
+        """Return whether no client is connected."""
+        return self._client is None
 
     @property
     def waits(self) -> bool:
