@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -33,8 +34,15 @@ VERB = "from axbridge.cli import main\nsys.argv = ['axbridge', *sys.argv[1:]]\nm
 NO_ENGINE = "import sys\nfor name in ('pybullet', 'mujoco'):\n    sys.modules[name] = None\n"
 
 
-def start(code, *arguments, **pipes):
-    return subprocess.Popen([sys.executable, "-c", code, *arguments], text=True, **pipes)
+@contextmanager
+def start(code, *arguments):
+    """Run a program with its output in a pipe, and kill it at the end of the block."""
+    command = [sys.executable, "-c", code, *arguments]
+    with subprocess.Popen(command, text=True, stdout=subprocess.PIPE) as program:
+        try:
+            yield program
+        finally:
+            program.kill()
 
 
 def run(code, *arguments):
@@ -62,15 +70,12 @@ def test_serving_without_pseudo_terminals_is_refused_with_the_option_for_tcp():
 
 
 def test_a_bus_is_served_and_scanned_over_tcp_without_pseudo_terminals():
-    with start(WITHOUT + VERB, "serve", "bare_horn", "--tcp", "127.0.0.1:0", stdout=subprocess.PIPE) as server:
-        try:
-            ready = server.stdout.readline().split()
-            assert ready[0] == "ready:"
-            finished, out, _ = run(WITHOUT + VERB, "scan", "--port", ready[1], "--ids", "1-3")
-            assert finished == 0
-            assert "id   1  ax-12a" in out
-        finally:
-            server.terminate()
+    with start(WITHOUT + VERB, "serve", "bare_horn", "--tcp", "127.0.0.1:0") as server:
+        ready = server.stdout.readline().split()
+        assert ready[0] == "ready:"
+        finished, out, _ = run(WITHOUT + VERB, "scan", "--port", ready[1], "--ids", "1-3")
+        assert finished == 0
+        assert "id   1  ax-12a" in out
 
 
 # This system has pseudo-terminals, and they need `getuid`.
@@ -79,12 +84,11 @@ CONTROLLER_WITHOUT = WITHOUT.replace('"getuid", ', "") + CONTROLLER + "assert bu
 
 def test_a_guard_without_a_descriptor_switches_the_torque_off_and_ends_with_a_program_that_closes_normally():
     with PtyLine((1, 2)) as line:
-        with start(CONTROLLER_WITHOUT, line.port, "stay", stdout=subprocess.PIPE) as controller:
+        with start(CONTROLLER_WITHOUT, line.port, "stay") as controller:
             assert controller.stdout.readline() == "running\n"
             assert line.powered == [1, 2]
-            controller.kill()
         until(lambda: line.powered == [])
-        with start(CONTROLLER_WITHOUT, line.port, "leave", stdout=subprocess.PIPE) as controller:
+        with start(CONTROLLER_WITHOUT, line.port, "leave") as controller:
             assert controller.stdout.readline() == "running\n"
             assert controller.wait(10) == 0
         packets = len(line.received)
