@@ -112,7 +112,7 @@ class LineQuality:
         worst = cls()
         for bus in statistics.values():
             servos = ((bus.get("line") or {}).get("servos") or {}).values()
-            requests = sum(servo["requests"] for servo in servos)
+            requests = sum(servo["asked"] for servo in servos)
             lost = sum(servo["timeouts"] + servo["corrupt"] for servo in servos)
             late = sum(servo["late"] for servo in servos)
             times = bus["cycle"]
