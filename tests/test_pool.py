@@ -10,7 +10,7 @@ import pytest
 
 from axbridge.errors import AxBridgeError, UsageError
 from axbridge.pool import workers
-from tests.support.killed_once import kill_always, kill_once, mark
+from tests.support.killed_once import kill_always, kill_once, mark, mark_and_sleep
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
@@ -52,7 +52,7 @@ def test_workers_do_not_run_the_script_again_and_end_with_the_program_that_is_ki
 def test_closing_the_iterator_cancels_the_other_jobs(tmp_path):
     jobs = [str(tmp_path / f"{number:02}") for number in range(20)]
     with workers(most=2) as pool:
-        for result in pool(mark, jobs):
+        for result in pool(mark_and_sleep, jobs):
             assert result == jobs[0]
             break
         assert list(pool(mark, jobs[-1:])) == jobs[-1:]

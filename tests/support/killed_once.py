@@ -31,3 +31,10 @@ def mark(path):
     """Leave a mark at `path` and return it."""
     Path(path).touch()
     return path
+
+
+def mark_and_sleep(path):
+    """Leave a mark at `path`, sleep 0.2 s, and return it."""
+    mark(path)
+    time.sleep(0.2)
+    return path
