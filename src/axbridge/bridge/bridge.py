@@ -100,7 +100,7 @@ class Bridge:
 
     def _arm(self) -> None:
         rig = self._connection.rig
-        self._connection.arm(lambda name: _goal_limits(self._drives[name], rig), lambda _: None)
+        self._connection.arm(lambda name: self._drives[name].reachable(rig.specs[name].limits), lambda _: None)
 
     def run(
         self, channel: Channel, stopping: Callable[[], bool], beside: Callable[[Relay], None] | None = None
@@ -151,9 +151,11 @@ class Bridge:
             self._clients, away = clients, -math.inf
         gone = away > (_WRITE_WINDOW if clients else _GRACE)
         silent = self._stale_time is not None and now - relay.sent_at > self._stale_time
-        if gone and not clients and self._protector.has_written:
+        if not self._protector.has_written or relay.port.fd is None:
+            return
+        if gone and not clients:
             gone = relay.channel.is_abandoned()
-        if self._protector.has_written and relay.port.fd is not None and (gone or silent):
+        if gone or silent:
             reason = "client gone" if gone else f"client silent for {now - relay.sent_at:.2f} s"
             failed = self._release()
             self._clients = clients or 0
@@ -245,12 +247,6 @@ def _runs(servo: Known) -> list[tuple[int, int]]:
         else:
             runs.append((register.address, register.end))
     return runs
-
-
-def _goal_limits(drive: BusDrive, rig: Rig) -> tuple[float, float]:
-    """Return the range of goals by the rig's limits, or the joint's stops, and by the servo, rad."""
-    low, high = rig.specs[drive.config.name].limits
-    return max(low, drive.limits.low), min(high, drive.limits.high)
 
 
 def _set_limits(known: Known, drive: BusDrive, servo: CycleServo, rig: Rig) -> None:

@@ -209,4 +209,4 @@ def _is_nearest(baud: int, servo: FoundServo, away: dict[tuple[int, FoundServo],
         and (answer.id, answer.protocol) == (servo.id, servo.protocol)
         and (answer.model == servo.model or None in {answer.model, servo.model})
     ]
-    return min(same, key=lambda one: (one[1].model is None, away[one]), default=(baud, servo)) == (baud, servo)
+    return min(same, key=lambda reply: (reply[1].model is None, away[reply]), default=(baud, servo)) == (baud, servo)

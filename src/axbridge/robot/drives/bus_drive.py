@@ -225,8 +225,11 @@ class BusDrive:
     @property
     def goal_limits(self) -> tuple[float, float]:
         """Return the range of goals by the rig's soft limits and the servo, rad."""
-        low, high = self.config.soft_limits
-        return max(low, self.limits.low), min(high, self.limits.high)
+        return self.reachable(self.config.soft_limits)
+
+    def reachable(self, limits: tuple[float, float]) -> tuple[float, float]:
+        """Return the part of a range of goals, rad, that the servo allows."""
+        return max(limits[0], self.limits.low), min(limits[1], self.limits.high)
 
     @property
     def _most_torque(self) -> int:
