@@ -136,6 +136,21 @@ def test_a_soft_start_raises_the_torque_limit_or_the_duty_limit_of_an_x_servo_in
     assert limits == sorted(limits)
 
 
+def test_a_cap_neither_exceeds_the_servos_own_limit_nor_drives_a_duty_backwards(mixed):
+    line, cycle = mixed
+    cycle.narrow("head", 700)
+    duty = Goal(0, -600, register=SECOND.torque_limit)
+    for cap, held in ((900, (-600, 700)), (300, (-300, 300))):
+        cycle.exchange({"wrist": duty, "head": Goal(501, 0, 1023)})
+        for name in ("wrist", "head"):
+            cycle.cap(name, cap)
+        cycle.receive()  # the packets have arrived
+        assert (line[1].table["goal_pwm"], line[3].table["torque_limit"]) == (-600, held[1])
+        cycle.exchange({"wrist": duty})
+        assert line[1].table["goal_pwm"] == held[0]
+    assert cycle.final_limits == {(3, FIRST.torque_limit): FIRST.word(700)}
+
+
 def test_an_x_servo_that_shuts_down_is_reported_once_and_gets_no_goals(mixed):
     line, cycle = mixed
     line[1].overload(0.0)

@@ -205,13 +205,15 @@ def test_hold_repeats_a_goal_that_did_not_arrive(line, cycle):
     assert line.powered == [1, 2, 3]
 
 
-def test_hold_ends_a_soft_start_and_gives_the_full_torque_limit(line, cycle):
-    cycle.send({"hip": Goal(512, 100, 700), "knee": Goal(512, 100)})
+@pytest.mark.parametrize("policy", [policies.hold, policies.limp])
+def test_a_policy_ends_soft_starts_and_gives_blocked_joints_their_torque_limit(line, cycle, policy):
+    cycle.send({"hip": Goal(512, 100, 700), "knee": Goal(512, 100), "ankle": Goal(512, 100, 600)})
     cycle.soften(["hip", "knee"], 60.0)
+    cycle.cap("ankle", 300)
     settle(cycle)
-    assert int.from_bytes(line.tables[2][34:36], "little") == 102
-    assert policies.hold(cycle) == {}
-    assert [int.from_bytes(line.tables[id_][34:36], "little") for id_ in (1, 2)] == [700, 1023]
+    assert [line[id_].table["torque_limit"] for id_ in (1, 2, 3)] == [70, 102, 300]
+    assert policy(cycle) == {}
+    assert [line[id_].table["torque_limit"] for id_ in (1, 2, 3)] == [700, 1023, 600]
 
 
 def test_a_servo_that_does_not_hold_is_limped_and_the_others_hold(line, cycle):

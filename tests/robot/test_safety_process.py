@@ -29,8 +29,10 @@ from axbridge.robot.safety.net import Safety
 bus = SerialBus(sys.argv[1])
 cycle = Cycle(bus, [CycleServo("hip", 1), CycleServo("knee", 2)])
 with Safety([cycle]) as safety:
+    cycle.cap("hip", 300)
     for step in range(100_000):
         safety.feed()
+        safety.update_guard()
         cycle.exchange({"hip": Goal(500, 100), "knee": Goal(500, 100)})
         if step == 10:
             print("running", flush=True)
@@ -55,13 +57,15 @@ def torque_off_after(line, since):
     assert not line.powered
 
 
-def test_the_guard_of_a_killed_controller_names_what_stays_powered(line):
+def test_the_guard_of_a_killed_controller_names_what_stays_powered_and_ends_the_limit_of_a_blocked_joint(line):
     with Warm("-c", CONTROLLER, line.port) as controller:
         assert controller.stdout.readline() == "running\n"
         time.sleep(0.2)
+        assert line[1].table["torque_limit"] == 300
         line.deaf.add(2)
         controller.kill()
         assert "may still be powered: 2\ncut the servo supply" in controller.stderr.read()  # until the guard ends, too
+    assert line[1].table["torque_limit"] == 1023
 
 
 OTHER_RATE = """

@@ -240,6 +240,12 @@ def _plug(station):
     station.robot.plug()
 
 
+def _kill_at_a_stall(station):
+    while not station._said("stall"):
+        time.sleep(0.01)
+    station.bridge.kill()
+
+
 def _second_reader(station):
     station.begin("reads", "sts").stdout.readline()
     station.client.kill()
@@ -251,7 +257,9 @@ def _too_fast(limit):
 
 def _register(name, value, id_=2):
     def check(station):
-        held = station.robot.registers(id_)[name]
+        end = time.monotonic() + LONGEST  # the guard restores registers after it has read each servo
+        while (held := station.robot.registers(id_)[name]) != value and time.monotonic() < end:
+            time.sleep(0.02)
         return "" if held == value else f"{name} is {held}"
 
     return check
@@ -288,7 +296,8 @@ SCENARIOS = (
     Scenario("brown-out", "sways", lambda one: one.robot.inject("brownout:300ms"), watched=2.0),
     Scenario("plugged again", "sways", _plug, OFF, "exit", watched=1.0),
     Scenario("bridge ended", "sways", lambda one: one.bridge.terminate(), OFF),
-    Scenario("bridge killed", "sways", lambda one: one.bridge.kill(), OFF),
+    Scenario("bridge killed", "goes far", lambda one: one.bridge.kill(), OFF, check=_register("goal_velocity", 0, 1), quick=True),
+    Scenario("bridge killed at a stall", "pushes", _kill_at_a_stall, OFF, rig=STOPPED, check=_register("torque_limit", 1000)),
     Scenario("program stopped", "sways", STOP, OFF, "exit", safety="stale_command_ms = 100"),
     Scenario("overheating", "sways", lambda one: one.robot.inject("overheat:1"), rule="temperature", safety="max_temperature = 60", watched=1.0, check=_register("torque_enable", 0, 1)),
     Scenario("stall in the gripper", "pushes", rule="stall", rig=STOPPED, check=_register("torque_limit", 300)),

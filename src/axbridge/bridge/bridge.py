@@ -88,7 +88,7 @@ class Bridge:
             # without service the servos keep their rate
             self._rig_baud = bus.port.baudrate
             self._baud = None if rules.allow_service else self._rig_baud
-            self._protector = Protector(bus, self._box, rules, self._notify)
+            self._protector = Protector(bus, self._box, rules, self._notify, self._connection.update_guard)
         except BaseException:
             self._connection.close()
             raise
@@ -114,6 +114,7 @@ class Bridge:
             if (now := time.monotonic()) - fed_at > _FEED_PERIOD:
                 fed_at = now
                 self._connection.feed()
+                self._protector.lend()
             relay.step(_TICK)
             try:
                 self._check_program(relay)

@@ -112,6 +112,16 @@ class Known:
         """Highest permitted torque limit now, counts; None: no limit."""
         return min((limit for limit in (self.top_torque, self.cap) if limit is not None), default=None)
 
+    def changed(self) -> dict[str, int]:
+        """Return the program's values, within the rig's limits, of the registers that the bridge has changed in RAM."""
+        names, values, speed, torque = self.protocol.names, dict[str, int](), self.wanted_speed, self.wanted_torque
+        if self.far_goal is not None or self.least_time:
+            top = None if self.is_time_based else self.top_speed
+            values[names.speed] = speed if top is None else min(speed or top, top)
+        if self.cap is not None and self.profile.register(names.torque).address >= self.profile.eeprom_end:
+            values[names.torque] = torque if self.top_torque is None else min(torque, self.top_torque)
+        return values
+
     @property
     def goal(self) -> int | None:
         """Goal position, counts; None if unknown."""

@@ -32,8 +32,15 @@ _HYSTERESIS = 5  # °C below the limit at which a servo may be switched on again
 class Protector:
     """Examines a program's packets, and monitors the servos in its pauses."""
 
-    def __init__(self, bus: SerialBus, box: BlackBox, config: BridgeConfig, notify: Callable[..., object]) -> None:
-        self._bus, self._box, self._config, self._notify = bus, box, config, notify
+    def __init__(
+        self,
+        bus: SerialBus,
+        box: BlackBox,
+        config: BridgeConfig,
+        notify: Callable[..., object],
+        update_guard: Callable[[], object],
+    ) -> None:
+        self._bus, self._box, self._config, self._notify, self._update_guard = bus, box, config, notify, update_guard
         self._table = box.traffic.table
         box.traffic.answered = self._note_reply
         self._commanded_at: dict[int, float] = {}  # s, last goal, by id
@@ -63,6 +70,15 @@ class Protector:
         for servo in self._table.servos.values():
             servo.kept_off = False
         self.reset()
+
+    def lend(self) -> None:
+        """Send the guard process the program's values of the registers that the bridge has changed."""
+        self._bus.borrowed.clear()
+        for servo in self._table.servos.values():
+            for name, value in servo.changed().items():
+                register = servo.profile.register(name)
+                self._bus.borrowed[servo.id, register.address] = register.encode(value)
+        self._update_guard()
 
     # -- packets of the program ---------------------------------------------------------------------------------------
 
@@ -323,11 +339,9 @@ class Protector:
 
     def _restore_speed(self, servo: Known) -> None:
         """Restore the program's speed limit of a servo."""
-        servo.far_goal, servo.least_time = None, 0
-        speed, top = servo.wanted_speed, servo.top_speed
-        if top is not None and not servo.is_time_based:
-            speed = min(speed or top, top)
         name = servo.protocol.names.speed
+        speed = servo.changed()[name]
+        servo.far_goal, servo.least_time = None, 0
         self._write([servo], name, {servo.id: servo.profile.register(name).encode(speed)})
 
     def _read(self, servos: Iterable[Known], address: int, size: int) -> dict[int, bytes]:
@@ -347,6 +361,7 @@ class Protector:
         """Write a register of servos with the same protocol."""
         if not data:
             return
+        self.lend()
         changed = [servo for servo in servos if servo.id in data]
         address = changed[0].profile.register(name).address
         self._bus.exchange([(address, data)], ())

@@ -243,8 +243,8 @@ class Bus(ABC):
         return {}
 
     @cached_property
-    def borrowed(self) -> dict[int, tuple[int, bytes]]:
-        """EEPROM that is changed while a program runs, by id: first address and previous bytes."""
+    def borrowed(self) -> dict[tuple[int, int], bytes]:
+        """Previous bytes of registers that are changed while a program runs, by id and first address."""
         return {}
 
     def reopen(self, check: Callable[[], None] = lambda: None) -> None:

@@ -147,9 +147,11 @@ class Cycle:
             share = min((track.cap or 0) / track.protocol.full_torque, 0.9)  # start: it bears a load
             track.cap = None
             track.ramp = (now - self.soft_start * share / (1 - share), now + self.soft_start)
-        else:
-            track.cap = torque
-            track.add_limit(torque, limits)
+            return
+        track.cap = torque
+        limit = track.torque_at(now)
+        if limit is not None and not track.limit_is_goal:  # else the next goal is capped
+            track.add_limit(limit, limits)
             self.bus.exchange([(address, data) for (_, address), data in limits.items()], ())
 
     def send(self, goals: Mapping[str, Goal]) -> float:
@@ -221,13 +223,26 @@ class Cycle:
         self.times.add(started_at, self._spent)
         return CycleResult(self.servos, self._rows, fresh, faults, tuple(self._events), started_at, self._spent)
 
-    def end_soft_starts(self) -> dict[str, int]:
-        """Return the final torque limits that no further cycle will raise, by servo name."""
+    def end_soft_starts(self) -> dict[tuple[int, int], bytes]:
+        """Return `final_limits`, and count them as written; the next goal of a blocked servo caps its limit again."""
+        limits = self.final_limits
+        for track in self._all:
+            if (track.servo.id, track.protocol.torque_limit) in limits:
+                track.ramp, track.written_torque = None, track.final_torque
+        return limits
+
+    @property
+    def final_limits(self) -> dict[tuple[int, int], bytes]:
+        """Return the torque limits to which rising or capped ones rise in the end, by id and register address."""
         running = servo_state.NEW, servo_state.RUNNING  # in other states the next goal starts a new rise
-        rising = [t for t in self._all if t.ramp and t.state.start in running and t.servo.name not in self.withheld]
-        for track in rising:
-            track.written_torque = track.torque_at(math.inf, track.goal.torque_limit if track.goal else None)
-        return {track.servo.name: track.written_torque for track in rising if track.written_torque is not None}
+        return {
+            (track.servo.id, track.protocol.torque_limit): track.protocol.word(track.final_torque)
+            for track in self._all
+            if (track.ramp is not None or track.cap is not None)
+            and track.state.start in running
+            and track.state.permission is servo_state.ALLOWED
+            and not track.limit_is_goal
+        }
 
     def restart_softly(self) -> None:
         """Start each servo's next goals at its present position; call it after torque off."""

@@ -76,6 +76,8 @@ class Track:
     goal: Goal | None = None  # latest goal of a position or a wheel that was sent
     block: bytes = b""  # its bytes
     own_torque: int = 1 << 16  # highest torque limit that the servo's own registers allow, counts
+    requested_torque: int | None = None  # torque limit of the latest goal
+    limit_is_goal: bool = False  # in the mode of the latest goal, the torque limit's register is the goal duty
     written_torque: int | None = None
     replaced_torques: set[int] = field(default_factory=set)  # limits written before, until the latest one is read
     torque_limit: int = UNREAD
@@ -111,15 +113,16 @@ class Track:
                 goal = goal._replace(position=int(rows["position"][self.row]), held=True)
                 self.ramp = (now, now + soft_start)
         self.sent = True
-        torque = goal.torque_limit
+        torque = self.requested_torque = goal.torque_limit
         if torque != self.written_torque or self.ramp is not None or self.cap is not None:
-            torque = self.torque_at(now, torque)
+            torque = self.torque_at(now)
         register = protocol.goal
+        self.limit_is_goal = goal.register == protocol.torque_limit
         if goal == self.goal:
             block = self.block
         elif goal.register:
             value, register = goal.speed, goal.register
-            if register == protocol.torque_limit:  # in this mode the register is the goal duty, not a limit
+            if self.limit_is_goal:
                 value, torque = value if torque is None else min(max(value, -torque), torque), None
             self.goal = None
             block = protocol.endless_bytes(register, value)
@@ -143,18 +146,22 @@ class Track:
         self.replaced_torques |= {self.written_torque} if self.written_torque else set()  # 0: see `_judge_torque`
         self.written_torque = torque
 
-    def torque_at(self, now: float, requested: int | None = None) -> int | None:
-        """Return the torque limit at `now`, counts, a share during a rise; None: do not write it."""
+    @property
+    def final_torque(self) -> int:
+        """Return the torque limit after a rise and without a cap, counts."""
         top = min(self.servo.top_torque, self.own_torque, self.protocol.full_torque)
-        top = top if self.cap is None else min(self.cap, top)
-        final = top if requested is None else min(requested, top)
+        return top if self.requested_torque is None else min(self.requested_torque, top)
+
+    def torque_at(self, now: float) -> int | None:
+        """Return the torque limit at `now`, counts, a share during a rise; None: do not write it."""
+        final = self.final_torque if self.cap is None else min(self.cap, self.final_torque)
         if self.ramp is not None:
             start, end = self.ramp
             if now >= end:
                 self.ramp = None
                 return final
             return max(round(final * max((now - start) / (end - start), 0.1)), min(final, 1))
-        return None if requested is None and self.cap is None else final
+        return None if self.requested_torque is None and self.cap is None else final
 
     # -- replies of the servo -----------------------------------------------------------------------------------------
 

@@ -126,13 +126,17 @@ class Connection:
         if self._safety is not None:
             self._safety.feed()
 
+    def update_guard(self) -> None:
+        """Send the guard process the registers that it must restore after a crash."""
+        if self._safety is not None:
+            self._safety.update_guard()
+
     def send(self, goals: Mapping[str, Goal]) -> float:
         """Write the goals; return when the servos received them, s.
 
         Without goals, return the latest torque-off since the samples, or now.
         """
-        if self._safety is not None:
-            self._safety.update_guard()
+        self.update_guard()
         received_at = -math.inf
         for cycle in self.cycles.values():
             here = {servo.name: goals[servo.name] for servo in cycle.servos if servo.name in goals}

@@ -316,7 +316,8 @@ class BusDrive:
                 self.bus.clock.sleep_until(self.bus.clock.now() + _RESTORE_PAUSE)
             else:
                 self._borrowed, self._turns = {}, None
-                self.bus.borrowed.pop(self.id, None)
+                for place in [place for place in self.bus.borrowed if place[0] == self.id]:
+                    del self.bus.borrowed[place]
                 self.is_wheel = False
                 break
         self._mode = None
@@ -344,7 +345,8 @@ class BusDrive:
     def _borrow(self, own: dict[str, int]) -> None:
         """Keep the servo's original registers for `restore` and for the guard."""
         self._borrowed = own
-        self.bus.borrowed[self.id] = self._bytes(own)
+        address, data = self._bytes(own)
+        self.bus.borrowed[self.id, address] = data
 
     # ---- position
 

@@ -5,9 +5,9 @@ it starts within milliseconds and stays small. It has no protocol: it receives w
 them. It cannot hold or park, because it has no model of the robot.
 
 Usage: ``guard.py SILENCE SERVO…``. Standard input is the controller's pipe: ``.`` is a heartbeat; ``q`` ends the
-guard; ``!PORT:ID,ID PORT:ID;`` makes it switch these servos off and end; ``=SERVO;`` sets the EEPROM write for a servo
-after the controller's end, replacing an earlier one; ``-PORT:ID;`` removes it. End-of-file without ``q`` or ``!``
-means that the controller has ended.
+guard; ``!PORT:ID,ID PORT:ID;`` makes it switch these servos off and end; ``=SERVO;`` sets a register write for after
+the controller's end, replacing an earlier one; ``-SERVO;`` removes it. End-of-file without ``q`` or ``!`` means that
+the controller has ended.
 `SILENCE`: longest pause between heartbeats, s; 0 = no limit. `SERVO`: see `Guarded`, as JSON.
 
 If ports have no descriptor that can be inherited, as on Windows: ``guard.py named SERVO…``, with ports ``BAUD:NAME``.
@@ -40,6 +40,7 @@ _TICK = 0.04  # s between checks of the parent
 _OPENING, _RETRY_INTERVAL = 3.0, 0.05  # s; longest time to open a port that was just closed, and between attempts
 _EEPROM_WRITE_TIME = 0.1  # s: longest write of some EEPROM bytes, during which the servo does not reply
 _TRIES = 3
+_HEADER = b"\xff\xff"  # of every status packet
 
 
 class Guarded(NamedTuple):
@@ -165,13 +166,13 @@ def limp(servos: list[Guarded], line: Line = _LINE) -> None:
 
 
 def end(servos: list[Guarded], line: Line = _LINE, restores: Iterable[Guarded] = ()) -> int:
-    """Switch all torque off and restore EEPROM after the controller's end; return the exit code."""
+    """Switch all torque off and restore registers after the controller's end; return the exit code."""
     limp(servos, line)
     left = confirm(servos, line)
     if left and line.swap_settings({servo.port for servo in left}):
         left = confirm(left, line)
     powered = {servo.id for servo in left}
-    for servo in restores:
+    for servo in sorted(restores, key=lambda servo: servo.question):  # EEPROM first: another mode resets RAM
         if servo.port in {here.port for here in servos} and servo.id not in powered:
             _give_back(servo, line)
     if left:
@@ -209,12 +210,12 @@ def confirm(servos: list[Guarded], line: Line = _LINE) -> list[Guarded]:
 
 
 def _give_back(servo: Guarded, line: Line) -> None:
-    """Restore the EEPROM registers that the controller has changed; the servo's torque is off."""
+    """Restore registers that the controller has changed; the servo's torque is off."""
     for _ in range(_TRIES):
-        line.send(servo.port, servo.write)
-        line.wait_for(servo.port, _EEPROM_WRITE_TIME)
         if _holds(servo, line, _EEPROM_WRITE_TIME):
             break
+        line.send(servo.port, servo.write)
+        line.wait_for(servo.port, _EEPROM_WRITE_TIME, (_HEADER,))  # its acknowledgement
 
 
 def _holds(servo: Guarded, line: Line, patience: float) -> bool:
@@ -234,7 +235,7 @@ def watch(silence: float, servos: list[Guarded]) -> int:
         poll.register(port, 0)  # only hang-ups
     heartbeat_at: float | None = None
     pending = b""  # incomplete message
-    restores: dict[tuple[Any, int], Guarded] = {}  # EEPROM writes after the controller's end, by port and id
+    restores: dict[tuple[Any, bytes], Guarded] = {}  # writes after the controller's end, by port and question
     while True:
         for descriptor, _ in poll.poll(_TICK * 1000):
             if descriptor != _STDIN:  # unplugged: close it, else the device cannot return under its name
@@ -245,12 +246,11 @@ def watch(silence: float, servos: list[Guarded]) -> int:
             signs = os.read(_STDIN, 4096)
             *messages, pending = (pending + signs).split(b";")
             for message in (part.lstrip(b".").decode() for part in messages):
-                if message.startswith("="):
+                if message[:1] in {"=", "-"}:
                     servo = parse(message[1:])
-                    restores[servo.port, servo.id] = servo
-                elif message.startswith("-"):
-                    for place in _named(message[1:]):
-                        restores.pop(place, None)
+                    restores[servo.port, servo.question] = servo
+                    if message.startswith("-"):
+                        del restores[servo.port, servo.question]
                 else:
                     requested = _named(message[1:])
                     here = [servo for servo in servos if (servo.port, servo.id) in requested]

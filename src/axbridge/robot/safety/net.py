@@ -11,6 +11,7 @@ that does not confirm torque off is left to the guard, which repeats it.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import logging
 import math
@@ -182,7 +183,7 @@ class Safety:
         self._guarded: tuple[tuple[int, Cycle], ...] = ()  # the buses whose ports the guard has inherited
         self._guarded_ports: list[object] = []  # their ports: a reopened port may have its old descriptor
         self._channel: _Channel
-        self._restores: dict[tuple[int, int], tuple[Protocol, int, bytes]] = {}  # the guard's, by port and id
+        self._restores: set[str] = set()  # writes of the guard after the end of this process
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
@@ -503,7 +504,7 @@ class Safety:
         finally:
             channel.close_other_end()
         self._channel = channel
-        self._guard, self._guarded, self._restores, self._shown_at = guard, lines, {}, -math.inf
+        self._guard, self._guarded, self._restores, self._shown_at = guard, lines, set(), -math.inf
         self._guarded_ports = self._ports()
 
     def _feed_guard(self) -> None:
@@ -518,26 +519,20 @@ class Safety:
             self._start_guard()
 
     def update_guard(self) -> None:
-        """Send the guard the EEPROM registers that it must restore after a crash; after each step's commands."""
+        """Send the guard the registers that it must restore after a crash; after each step's commands."""
         restores = {
-            (fd, id_): (cycle.bus.protocol(id_), address, data)
+            _frames(cycle.bus.protocol(id_), fd, id_, address, data)
             for fd, cycle in self._guarded
-            if cycle.bus.borrowed
-            for id_, (address, data) in cycle.bus.borrowed.items()
+            for (id_, address), data in {**cycle.bus.borrowed, **cycle.final_limits}.items()
             if id_ not in cycle.bus.virtual_ids
         }
         if restores == self._restores:
             return
         with self._guarding, contextlib.suppress(OSError):  # repeated in the next step, or for a new guard
-            if self._guard is None:
-                return
-            for fd, id_ in self._restores.keys() - restores.keys():
-                self._channel.send(f"-{fd}:{id_};".encode())
-                del self._restores[fd, id_]
-            for (fd, id_), (protocol, address, data) in restores.items() - self._restores.items():
-                message = _frames(protocol, fd, id_, address, data)
-                self._channel.send(f"={message};".encode())  # short enough to be sent whole or not at all
-                self._restores[fd, id_] = protocol, address, data
+            for sign, servos in ("-", self._restores - restores), ("=", restores - self._restores):
+                for servo in servos if self._guard is not None else ():
+                    self._channel.send(f"{sign}{servo};".encode())  # short enough to be sent whole or not at all
+                    self._restores ^= {servo}
 
     def _note_life(self) -> None:
         self._fed_at = time.monotonic()
@@ -654,6 +649,7 @@ def _guarded(cycle: Cycle) -> list[CycleServo]:
     return [servo for servo in cycle.servos if servo.id not in cycle.bus.virtual_ids]
 
 
+@functools.lru_cache(256)  # restores are compared in each step
 def _frames(protocol: Protocol, port: int | str, id: int, address: int, data: bytes, *others: bytes) -> str:
     """Return the guard's argument for a register write; see `axbridge.robot.safety.guard.Guarded`."""
     write, question = protocol.write_frame(id, address, data), protocol.read_frame(id, address, len(data))

@@ -22,7 +22,7 @@ _PARK_PERIOD = 0.02  # s
 def limp(cycle: Cycle, names: Iterable[str] | None = None) -> dict[str, BusError]:
     """Switch off the torque of these servos (None: of all on the bus); return those that did not confirm, by name.
 
-    A torque limit that is still rising is set to its final value then: later programs find it.
+    A torque limit that is still rising, or that a blocked joint has, is set to its final value: later programs find it.
     """
     servos = cycle.servos if names is None else [cycle.servos_by_name[name] for name in names]
     off = {servo.id: (servo.protocol.torque_enable, b"\0") for servo in servos}
@@ -73,14 +73,9 @@ def hold(cycle: Cycle) -> dict[str, BusError]:
 
 
 def _end_soft_starts(cycle: Cycle, servos: Sequence[CycleServo]) -> dict[str, BusError]:
-    """Set the torque limits of these servos that are still rising to their final values; return failures by name."""
-    rising = cycle.end_soft_starts()
-    limits = {
-        servo.id: (servo.protocol.torque_limit, servo.protocol.word(rising[servo.name]))
-        for servo in servos
-        if servo.name in rising
-    }
-    return _write_and_read(cycle, limits)
+    """Set torque limits of these servos that are rising or capped to their final values; return failures by name."""
+    limits, ids = cycle.end_soft_starts(), {servo.id for servo in servos}
+    return _write_and_read(cycle, {id_: (place, data) for (id_, place), data in limits.items() if id_ in ids})
 
 
 def _write_and_read(
