@@ -352,17 +352,33 @@ def test_a_program_at_another_baud_rate_reaches_no_servo_and_the_exit_policy_sti
         assert notices[-1].text == "client gone: limp (2 of 2 confirmed)"
 
 
-def test_with_service_allowed_a_servo_with_a_new_rate_goes_limp_with_the_others():
-    with bridged(bridge={"allow_service": True}) as (line, port, notices):
+@pytest.mark.parametrize(("profile", "how"), [("ax-12a", "follows"), ("ax-12a", "leaves"), ("xl330-m288", "resets")])
+def test_with_service_allowed_a_servo_with_a_new_rate_goes_limp_with_the_others(profile, how, capfd):
+    with bridged(profile, bridge={"allow_service": True}) as (line, port, notices):
         with client(port, line) as bus:
             for id_ in IDS:
                 write(bus, line, id_, "torque_enable", 1)
-            write(bus, line, 1, "baud_rate", 34)  # 57,142 bit/s
-            bus.set_baud(57_142)
-            bus.ping(1)
+            if how == "resets":
+                bus.instruct(1, Instruction.FACTORY_RESET, b"\xff")
+            else:
+                write(bus, line, 1, "baud_rate", 34)  # 57,142 bit/s
+            if how == "follows":
+                bus.set_baud(57_142)
+                bus.ping(1)
         until(lambda: notices)
         assert [line[id_].table["torque_enable"] for id_ in IDS] == [0, 0]
         assert notices[-1].text == "client gone: limp (2 of 2 confirmed)"
+    assert capfd.readouterr().err == ""
+
+
+def test_a_servo_that_gets_the_id_of_another_one_is_named_with_the_remedy():
+    with bridged(bridge={"allow_service": True}) as (line, port, notices), client(port, line) as bus:
+        bus.write(2, 3, b"\1", answered=False)
+        (text,) = until(lambda: texts(notices, "service"))
+        assert text.startswith("it has id 1 now, as s1 has; both move and answer at once; connect them one at a time")
+        bus.close()
+        until(lambda: notices[-1].text == f"may still be powered: {text.partition('; connect')[0]}")
+        assert not line.powered
 
 
 @pytest.mark.parametrize("profile", PROFILES)

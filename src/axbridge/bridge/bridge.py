@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable
 from axbridge.bridge.black_box import PATIENCE, BlackBox
 from axbridge.bridge.known import Known
 from axbridge.bridge.protector import Protector
-from axbridge.bridge.relay import Packets, Relay
+from axbridge.bridge.relay import SAME_BAUD, Packets, Relay
 from axbridge.bridge.rules import Notice
 from axbridge.bus.base import Reply
 from axbridge.bus.cycle import CycleServo
+from axbridge.bus.handshake import separate
 from axbridge.bus.protocols.packet import Packet
 from axbridge.bus.serial import SerialBus
 from axbridge.bus.track import Retry
@@ -96,6 +97,7 @@ class Bridge:
         self._clients = 0  # highest number of clients of the port since the exit policy was applied
         self._left_at = math.inf  # time when a client closed the port
         self._id_retry = Retry()  # of servos that answer neither at a new id nor at the old one
+        self._shared: dict[str, str] = {}  # servos that have got the id of another one, and a text that says so
         self._relay: Relay | None = None
 
     def _arm(self) -> None:
@@ -163,7 +165,7 @@ class Bridge:
             count = len(self._table.servos)
             self._say(f"{reason}: {self._policy} ({count - len(failed)} of {count} confirmed)", "exit")
             for name, error in failed.items():
-                self._notify(Notice(name, "exit", f"may still be powered: {error.message}"))
+                self._notify(Notice(name, "exit", f"may still be powered: {self._shared.get(name, error.message)}"))
             self._protector.reset()
 
     def _follow_ids(self) -> None:
@@ -174,16 +176,22 @@ class Bridge:
         for servo in [*self._table.servos.values()]:
             place, before = servo.protocol.id_place, servo.id
             new = servo.held.get(place, before)
-            if new == before or new in self._table.servos or not bus.virtual_ids.isdisjoint({before, new}):
+            if new == before or servo.name in self._shared or not bus.virtual_ids.isdisjoint({before, new}):
                 continue
-            bus.set_protocol(new, servo.protocol)
-            (answer,) = bus.read_many([(new, place, 1)])
-            if not isinstance(answer, Reply) or answer.data != bytes((new,)):
+            other = self._table.servos.get(new)
+            if other is None:
+                bus.set_protocol(new, servo.protocol)
+                (answer,) = bus.read_many([(new, place, 1)])
+            if other or not isinstance(answer, Reply) or answer.data != bytes((new,)):
                 (answer,) = bus.read_many([(before, place, 1)])
                 if isinstance(answer, Reply) and answer.data:  # it has refused the new id
                     servo.note(place, answer.data)
-                else:
+                elif other is None:
                     self._id_retry.wait(now)
+                else:
+                    self._shared[servo.name] = f"it has id {new} now, as {other.name} has; both move and answer at once"
+                    text = f"{self._shared[servo.name]}; {separate(bus.port_name)}"
+                    self._notify(Notice(servo.name, "service", text))
                 continue
             self._id_retry = Retry()
             self._box.move(servo, new)
@@ -196,23 +204,33 @@ class Bridge:
             self._notify(Notice(servo.name, "service", f"its id is {new}{again}"))
 
     def _release(self) -> dict[str, BusError]:
-        """Apply the exit policy at the rate at which servos answered last, else at the rig's; see `Connection.release`.
+        """Apply the exit policy at the rate at which servos answered last, at the rig's and at those of the servos.
 
-        A program may have changed the rate of the port, or of servos, if service is allowed.
+        A program may have changed the rate of the port, or of servos, if service is allowed. See `Connection.release`.
         """
-        self._id_retry = Retry()
-        with contextlib.suppress(PortError):
-            self._follow_ids()
-        rates = dict.fromkeys((self._relay.answered_baud if self._relay else self._rig_baud, self._rig_baud))
+        self._box.work()
+        rates: list[int] = []
+        own = (servo.baud for servo in self._table.servos.values())
+        for rate in (self._relay.answered_baud if self._relay else self._rig_baud, self._rig_baud, *own):
+            if math.isfinite(rate) and all(abs(rate / other - 1) > SAME_BAUD for other in rates):
+                rates.append(round(rate))
         failed: list[dict[str, BusError]] = []
+        self._connection.confirmed = frozenset()
         for baud in rates:
-            if not baud == self._bus.baud == self._bus.port.baudrate:
-                with contextlib.suppress(PortError):  # a lost port; `release` reports it
+            self._id_retry = Retry()
+            with contextlib.suppress(PortError):  # a lost port; `release` reports it
+                if not baud == self._bus.baud == self._bus.port.baudrate:
                     self._bus.set_baud(baud)
+                self._follow_ids()
             failed.append(self._connection.release())
             if not failed[-1]:
                 break
-        return {name: error for name, error in failed[-1].items() if all(name in others for others in failed)}
+        left = {name: error for name, error in failed[0].items() if all(name in others for others in failed)}
+        self._connection.confirmed = frozenset(failed[0].keys() - left.keys())
+        if len(failed) > 1:
+            with contextlib.suppress(PortError):
+                self._bus.set_baud(rates[0])
+        return left
 
     def _notify(self, notice: Notice, *, said: bool = True) -> None:
         self._box.note(notice, said=said)

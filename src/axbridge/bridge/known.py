@@ -73,6 +73,12 @@ class Known:
         return None if register is None or data is None else register.decode(data)
 
     @property
+    def baud(self) -> float:
+        """Baud rate by its register; NaN if it is unknown."""
+        value = self.value("baud_rate")
+        return math.nan if value is None else self.profile.units.baud(value)
+
+    @property
     def endless_goal(self) -> int | None:
         """Address of the goal in a mode without a position goal, as in wheel mode; None otherwise or if unknown."""
         mode = self.data(*self.protocol.mode)
@@ -236,9 +242,11 @@ class Table:
             for servo in self.addressed(packet.id, protocol):
                 for address, data in self._registered.pop(servo.id, ()):
                     self._write(servo, address, data)
-        if packet.code == Instruction.FACTORY_RESET and packet.params[:1] not in {b"\1", b"\2"}:  # these keep the id
+        kept = protocol.resets.get(packet.params) if packet.code == Instruction.FACTORY_RESET else None
+        if kept is not None and (kept or packet.id != BROADCAST):
             for servo in self.addressed(packet.id, protocol):
-                servo.note(servo.protocol.id_place, b"\1")  # every servo leaves the factory with it
+                for register in map(servo.profile.register, {"id", "baud_rate"}.difference(kept)):
+                    servo.note(register.address, register.encode(int(register.initial)))
         for servo, write in self.writes(protocol, packet):
             if packet.code == Instruction.REG_WRITE:
                 self._registered[servo.id] = [(write.address, write.data)]

@@ -22,7 +22,7 @@ _NEXT_PACKET_TIME = 0.0005  # s in which a program that waits for nothing else s
 _REPLY_TIME = 0.002  # s in which a reply begins; a wake-up of the bridge before it may delay it
 _HAND_OVER_TIME = 0.0001  # s that the system needs to hand bytes over to the line
 _MIN_STEP = 0.01  # s: minimum duration of a step without a pause
-_SAME_BAUD = 0.03  # share by which two baud rates may differ, so that bytes are still received
+SAME_BAUD = 0.03  # share by which two baud rates may differ, so that bytes are still received
 _REOPEN_PERIOD = 0.1  # s between attempts to open a lost port
 _RATE_PATIENCE = 0.2  # s without bytes, after which the port leaves a rate at which no servo has answered
 
@@ -174,7 +174,7 @@ class Relay:
 
     def _set_baud(self, baud: float | None) -> bool:
         """Set the port to the program's baud rate; return whether its bytes may pass."""
-        if self._baud is not None and baud and abs(baud / self._baud - 1) > _SAME_BAUD:
+        if self._baud is not None and baud and abs(baud / self._baud - 1) > SAME_BAUD:
             if baud != self._refused_baud:
                 self._say(f"the program has set {baud:.0f} baud, and the servos have {self._baud}: they get no packets")
             self._refused_baud = baud
