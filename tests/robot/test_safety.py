@@ -209,6 +209,7 @@ def test_hold_repeats_a_goal_that_did_not_arrive(line, cycle):
 def test_a_policy_ends_soft_starts_and_gives_blocked_joints_their_torque_limit(line, cycle, policy):
     cycle.send({"hip": Goal(512, 100, 700), "knee": Goal(512, 100), "ankle": Goal(512, 100, 600)})
     cycle.soften(["hip", "knee"], 60.0)
+    cycle.revived("knee")  # and without a goal since
     cycle.cap("ankle", 300)
     settle(cycle)
     assert [line[id_].table["torque_limit"] for id_ in (1, 2, 3)] == [70, 102, 300]

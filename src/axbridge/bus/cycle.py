@@ -234,12 +234,10 @@ class Cycle:
     @property
     def final_limits(self) -> dict[tuple[int, int], bytes]:
         """Return the torque limits to which rising or capped ones rise in the end, by id and register address."""
-        running = servo_state.NEW, servo_state.RUNNING  # in other states the next goal starts a new rise
         return {
             (track.servo.id, track.protocol.torque_limit): track.protocol.word(track.final_torque)
             for track in self._all
             if (track.ramp is not None or track.cap is not None)
-            and track.state.start in running
             and track.state.permission is servo_state.ALLOWED
             and not track.limit_is_goal
         }
