@@ -96,7 +96,7 @@ def test_inertia_with_rounding_errors_is_used_unchanged(tmp_path, rig, engine):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"extra": '<mimic joint="thumb"/>'}, "joint 'j' mimics 'thumb', which is not simulated: it moves on its own"),
+        ({"extra": '<mimic joint="thumb"/>'}, "joint 'j' mimics 'thumb', which is not simulated: it needs a servo"),
         ({"servo": "static_friction = 9.0"}, "'a': dry friction takes all of its stall torque of 2.4 N·m"),
     ],
 )
