@@ -109,6 +109,7 @@ def test_common_format_errors_give_a_warning_and_are_corrected_on_writing(data, 
         (b"step=512", b"step=1024", "line 9: 1024 is outside 0..1023"),
         (b"step=512", b"step=", "line 9: a step has 27 values"),
         (b"step=512", b"step=x", "line 9: invalid literal"),
+        (b"step=512", b"step=5_12", "line 9: '5_12' is no number"),
         (b"0.104", b"soon", "line 15: 'soon' is no number"),
         (b"name=Stand", b"nome=Stand", "line 6: 'nome' is not known in a page"),
     ],
@@ -290,6 +291,9 @@ def test_positions_change_linearly_between_a_motors_poses_and_are_constant_outsi
         (["#WEBOTS_MOTION,V1.0,A"], "has no poses"),
         (["#WEBOTS_MOTION,V1.0,A", "00:00:000,P,1,2"], "line 2: 2 positions for 1 motor"),
         (["#WEBOTS_MOTION,V1.0,A", "00:00:000,P,x"], "line 2: could not convert"),
+        (["#WEBOTS_MOTION,V1.0,A", "00:00:000,P,0_3"], "line 2: '0_3' is no number"),
+        (["#WEBOTS_MOTION,V1.0,A,A", "00:00:000,P,1,2"], "line 1: a motor without a name, or one twice"),
+        (["#WEBOTS_MOTION,V1.0,A,", "00:00:000,P,1,"], "line 1: a motor without a name"),
         (["#WEBOTS_MOTION,V1.0,A", "00:00:000,P,nan"], "line 2: positions must be between -10000 and 10000"),
         (["#WEBOTS_MOTION,V1.0,A", "99999999:00:000,P,1"], r"line 2: a motion of more than 1e\+06 s"),
         (["#WEBOTS_MOTION,V1.0,A", "9" * 5000 + ":00:000,P,1"], "line 2: "),
@@ -305,7 +309,7 @@ def test_an_error_names_its_line(lines, message):
 
 def test_a_webots_motion_becomes_a_move_and_the_same_motion_again(tmp_path):
     text = "#WEBOTS_MOTION,V1.0,a,b\n00:00:100,Up,0.5,*\n00:01:000,Down,-0.25,1\n01:01:020,End,*,0\n"
-    (tmp_path / "a.motion").write_text(text)
+    (tmp_path / "a.motion").write_text(text, encoding="utf-8-sig")  # as Excel writes CSV
     move, _ = load_move(tmp_path / "a.motion")
     assert [key.time for key in move.pages["1"].keys] == pytest.approx([0.1, 0.9, 60.02])
     save_move(move, tmp_path / "b.motion")
