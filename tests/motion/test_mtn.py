@@ -334,14 +334,11 @@ def test_a_curved_trajectory_becomes_dense_rows_and_a_pause_two_rows():
     assert max(abs(rows.at(ms / 1000) - path.at(ms / 1000)) for ms in range(1500)) < 0.001
 
 
-def test_names_with_commas_do_not_fit_into_a_motion(tmp_path):
+def test_names_with_commas_unknown_file_kinds_and_a_missing_rig_are_refused(tmp_path):
     move = Move(pages={"1": Page(keys=(Key(positions={"a,b": 0.0}, time=0.0),))})
     with pytest.raises(UsageError, match="does not fit"):
         save_move(move, tmp_path / "a.motion")
     assert not (tmp_path / "a.motion").exists()
-
-
-def test_unknown_file_kinds_and_a_missing_rig_are_refused(tmp_path):
     with pytest.raises(UsageError, match=r"a move is a file \.json, \.mtn or \.motion"):
         load_move("wave.txt")
     with pytest.raises(UsageError, match="has ids, but no names of joints"):
