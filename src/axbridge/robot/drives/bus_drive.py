@@ -327,7 +327,7 @@ class BusDrive:
         """Replace a torque limit of 0 that a command has set, torque off: the next program takes 0 for a shutdown."""
         if self._without_torque:
             self.write("torque_enable", 0)
-            self.write(self.protocol.names.torque, self.torque_limits[0])
+            self.write(self.protocol.names.torque, self.top_duty)
             self._without_torque = False
 
     def _not_restored(self, failure: BusError) -> BusError:
