@@ -256,6 +256,8 @@ def test_pages_get_numbers_and_joints_get_counts():
     assert file.pages[0].next == 2
     assert file.pages[0].steps[0].positions[1:4] == (532, 492, 300)
     assert file.enable[:5] == (0, 1, 1, 1, 0)
+    file, _ = mtn_of(samples(0.0, 0.5, period=4e-4, interpolation="ramps"), ARM)
+    assert file.pages[0].steps[1].play == Decimal("0.008")  # 0.000 would be a jump
 
 
 def test_servos_with_the_same_id_on_two_buses_do_not_fit_a_page_set(tmp_path):
