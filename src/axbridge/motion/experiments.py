@@ -65,13 +65,6 @@ def _check_reach(servo: Servo, angles: Sequence[float], low: float, high: float)
             raise UsageError(why, "choose smaller angles, or widen its limits and stops in the rig")
 
 
-def _check_free(servo: Servo, low: float, high: float) -> None:
-    """Raise UsageError for a joint that its rig limits to a part of a turn: as a wheel it would hit its stops."""
-    if high - low < _FREE:
-        why = f"{servo.name} goes from {math.degrees(low):.0f}° to {math.degrees(high):.0f}°, and a wheel turns round"
-        raise UsageError(why, "take a servo that turns freely, with a rig that says so, as bare_horn")
-
-
 class ExperimentRun:
     """A running experiment, recorded by `log`, in control periods of `tick_ms`."""
 
@@ -228,8 +221,9 @@ def check(name: str, robot: Robot, servo: str | None = None, options: Options | 
         stops = robot.rig.specs[chosen].stops
         low, high = max(low, stops[0]), min(high, stops[1])
     _check_reach(robot[chosen], experiment.angles(options, robot[chosen]), low, high)
-    if experiment.registers is _WHEEL:
-        _check_free(robot[chosen], low, high)
+    if experiment.registers is _WHEEL and high - low < _FREE:  # as a wheel it would hit its stops
+        why = f"{chosen} goes from {math.degrees(low):.0f}° to {math.degrees(high):.0f}°, and a wheel turns round"
+        raise UsageError(why, "take a servo that turns freely, with a rig that says so, as bare_horn")
     for register in experiment.registers:
         robot[chosen].read(register)
     return (chosen,)
