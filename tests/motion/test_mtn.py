@@ -158,16 +158,13 @@ def test_a_long_page_is_split_over_free_pages_and_keeps_its_end(count, repeat, a
     assert bool(notes) == (count > 7)
 
 
-def test_linked_and_named_pages_are_not_free():
+def test_linked_and_named_pages_are_not_free_and_too_few_free_pages_are_refused():
     """Single pages that are cut out of a file still have the links to its other pages."""
     file = whole(long_page(8, next=2, exit=4), MtnPage(), MtnPage(name="Later"), MtnPage())
     split, notes = in_sevens(file)
     assert notes == ["page 1 has 8 steps, and 7 are the most: it continues on 5"]
     assert [(page.next, page.exit) for page in (split.pages[0], split.pages[4])] == [(5, 5), (2, 4)]
     assert split.pages[1:4] == file.pages[1:4]
-
-
-def test_a_page_that_needs_more_than_the_free_pages_is_refused():
     with pytest.raises(UsageError, match="page 1 has 15 steps, 100 times: too many for the free pages of 7"):
         in_sevens(whole(long_page(15, repeat=100)))
 
