@@ -185,6 +185,8 @@ def test_an_existing_rig_is_replaced_only_with_force(urdf, said):
     assert "replace it with --force" in said(*command, "--ids", "6,5,4,3,2,1", code=2)
     said(*command, "--ids", "6,5,4,3,2,1", "--force")
     assert [servo.id for servo in Rig.load("mine").servos] == [6, 5, 4, 3, 2, 1]
+    Path(urdf).write_text(Path(urdf).read_text().replace("revolute", "prismatic"))
+    assert "arm.urdf: has no joint that turns" in said(*command, "--force", code=2)
 
 
 # ---- tests with served buses come last, because they use 10 % of a core while they run

@@ -109,6 +109,7 @@ def test_common_format_errors_give_a_warning_and_are_corrected_on_writing(data, 
         (b"step=512", b"step=1024", "line 9: 1024 is outside 0..1023"),
         (b"step=512", b"step=", "line 9: a step has 27 values"),
         (b"step=512", b"step=x", "line 9: invalid literal"),
+        (b"step=512", b"step=5_12", "line 9: '5_12' is no number"),
         (b"0.104", b"soon", "line 15: 'soon' is no number"),
         (b"name=Stand", b"nome=Stand", "line 6: 'nome' is not known in a page"),
     ],
@@ -157,16 +158,13 @@ def test_a_long_page_is_split_over_free_pages_and_keeps_its_end(count, repeat, a
     assert bool(notes) == (count > 7)
 
 
-def test_linked_and_named_pages_are_not_free():
+def test_linked_and_named_pages_are_not_free_and_too_few_free_pages_are_refused():
     """Single pages that are cut out of a file still have the links to its other pages."""
     file = whole(long_page(8, next=2, exit=4), MtnPage(), MtnPage(name="Later"), MtnPage())
     split, notes = in_sevens(file)
     assert notes == ["page 1 has 8 steps, and 7 are the most: it continues on 5"]
     assert [(page.next, page.exit) for page in (split.pages[0], split.pages[4])] == [(5, 5), (2, 4)]
     assert split.pages[1:4] == file.pages[1:4]
-
-
-def test_a_page_that_needs_more_than_the_free_pages_is_refused():
     with pytest.raises(UsageError, match="page 1 has 15 steps, 100 times: too many for the free pages of 7"):
         in_sevens(whole(long_page(15, repeat=100)))
 
@@ -255,6 +253,8 @@ def test_pages_get_numbers_and_joints_get_counts():
     assert file.pages[0].next == 2
     assert file.pages[0].steps[0].positions[1:4] == (532, 492, 300)
     assert file.enable[:5] == (0, 1, 1, 1, 0)
+    file, _ = mtn_of(samples(0.0, 0.5, period=4e-4, interpolation="ramps"), ARM)
+    assert file.pages[0].steps[1].play == Decimal("0.008")  # 0.000 would be a jump
 
 
 def test_servos_with_the_same_id_on_two_buses_do_not_fit_a_page_set(tmp_path):
@@ -290,6 +290,9 @@ def test_positions_change_linearly_between_a_motors_poses_and_are_constant_outsi
         (["#WEBOTS_MOTION,V1.0,A"], "has no poses"),
         (["#WEBOTS_MOTION,V1.0,A", "00:00:000,P,1,2"], "line 2: 2 positions for 1 motor"),
         (["#WEBOTS_MOTION,V1.0,A", "00:00:000,P,x"], "line 2: could not convert"),
+        (["#WEBOTS_MOTION,V1.0,A", "00:00:000,P,0_3"], "line 2: '0_3' is no number"),
+        (["#WEBOTS_MOTION,V1.0,A,A", "00:00:000,P,1,2"], "line 1: a motor without a name, or one twice"),
+        (["#WEBOTS_MOTION,V1.0,A,", "00:00:000,P,1,"], "line 1: a motor without a name"),
         (["#WEBOTS_MOTION,V1.0,A", "00:00:000,P,nan"], "line 2: positions must be between -10000 and 10000"),
         (["#WEBOTS_MOTION,V1.0,A", "99999999:00:000,P,1"], r"line 2: a motion of more than 1e\+06 s"),
         (["#WEBOTS_MOTION,V1.0,A", "9" * 5000 + ":00:000,P,1"], "line 2: "),
@@ -305,7 +308,7 @@ def test_an_error_names_its_line(lines, message):
 
 def test_a_webots_motion_becomes_a_move_and_the_same_motion_again(tmp_path):
     text = "#WEBOTS_MOTION,V1.0,a,b\n00:00:100,Up,0.5,*\n00:01:000,Down,-0.25,1\n01:01:020,End,*,0\n"
-    (tmp_path / "a.motion").write_text(text)
+    (tmp_path / "a.motion").write_text(text, encoding="utf-8-sig")  # as Excel writes CSV
     move, _ = load_move(tmp_path / "a.motion")
     assert [key.time for key in move.pages["1"].keys] == pytest.approx([0.1, 0.9, 60.02])
     save_move(move, tmp_path / "b.motion")
@@ -330,14 +333,11 @@ def test_a_curved_trajectory_becomes_dense_rows_and_a_pause_two_rows():
     assert max(abs(rows.at(ms / 1000) - path.at(ms / 1000)) for ms in range(1500)) < 0.001
 
 
-def test_names_with_commas_do_not_fit_into_a_motion(tmp_path):
+def test_names_with_commas_unknown_file_kinds_and_a_missing_rig_are_refused(tmp_path):
     move = Move(pages={"1": Page(keys=(Key(positions={"a,b": 0.0}, time=0.0),))})
     with pytest.raises(UsageError, match="does not fit"):
         save_move(move, tmp_path / "a.motion")
     assert not (tmp_path / "a.motion").exists()
-
-
-def test_unknown_file_kinds_and_a_missing_rig_are_refused(tmp_path):
     with pytest.raises(UsageError, match=r"a move is a file \.json, \.mtn or \.motion"):
         load_move("wave.txt")
     with pytest.raises(UsageError, match="has ids, but no names of joints"):

@@ -134,6 +134,7 @@ def test_feedback_without_an_imu_is_refused():
         (["--step-height", "12", "--period", "8"], "take shorter or lower steps"),
         (["--step-length", "30", "--period", "8"], "is out of reach"),
         (["--period", "0.4", "--step-height", "3"], "take a longer period"),
+        (["--steps", "1000000000"], "a walk of 6.5e+08 s"),
     ],
 )
 def test_gaits_beyond_the_legs_limits_are_refused_before_any_motion(options, message, said):

@@ -40,6 +40,11 @@ def test_a_servo_that_is_shut_down_at_open_stays_limp_until_recover(registers, l
             run(robot, 1.5)
             assert arm.position == pytest.approx(0.6, abs=0.03)
             assert arm.read("torque_limit") == limit
+            arm.set_available_torque(0.0)
+            run(robot, 0.1)
+            assert arm.read("torque_limit") == 0
+        with axbridge.open(rig, backend="real", port=port) as robot:  # no warning of a shutdown
+            assert [robot["shoulder"].read(name) for name in ("torque_limit", "torque_enable")] == [limit, 0]
 
 
 @pytest.mark.parametrize(("rig", "id_"), [("bench_arm", 1), ("koch", 5), ("so101", 6)])

@@ -112,6 +112,8 @@ def _rig_of_urdf(name: Path, urdf: Path, profile: str | None, ids: list[int], on
     only = only if control is None or ids else control.servos
     turning = [joint for joint in read_tree(urdf, fixed_base=True).joints if not joint.linear]
     joints = [joint for joint in turning if not only or joint.name in only]
+    if not joints:
+        raise RigError(urdf, "", "has no joint that turns", "give a robot with revolute joints")
     if control is not None:
         ids = ids or [control.servos[joint.name].id for joint in joints]
     ids = ids or list(range(1, len(joints) + 1))

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from io import BytesIO
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 from xml.etree import ElementTree as ET
@@ -33,7 +34,7 @@ _ROUNDED = 0.01  # relative tolerance for rounded inertias
 _KINDS = {"fixed": FIXED, "revolute": TURNS, "continuous": TURNS, "prismatic": SLIDES}
 _FRICTION = 0.5  # coefficient of a link without <contact>
 _CORRECT = "correct the URDF"
-_LONGEST_LINK = 5.0  # m; longer meshes are taken for millimetres
+_LONGEST_LINK = 5.0  # m; longer meshes are taken for millimetres, and larger radii of gyration are mistakes
 
 
 @dataclass(frozen=True)
@@ -122,6 +123,10 @@ def root_of(path: Path, text: str | None = None) -> ET.Element:
 
 
 def _tree(path: Path, root: ET.Element, kinematic: Collection[str], *, fixed_base: bool) -> Tree:
+    for tag in ("link", "joint"):
+        names = sorted(element.get("name", "") for element in root.findall(tag))
+        if twice := sorted({name for name, after in pairwise(names) if name == after}):
+            raise RigError(path, listed(twice, 10), f"several {tag}s have this name", "give each a name of its own")
     links = {link.get("name", ""): link for link in root.findall("link")}
     moving: dict[str, ET.Element] = {}
     below: dict[str, list[str]] = {}
@@ -364,8 +369,9 @@ def _joint(path: Path, element: ET.Element) -> tuple[int, JointFacts | None]:
             raise RigError(path, name, why, f'write where its travel ends, or type="{other}"')
     leader = element.find("mimic")
     if leader is not None:
-        why = f"{path}: joint {name!r} mimics {leader.get('joint')!r}, which is not simulated: it moves on its own"
-        warnings.warn(f"{why}; give it a servo, or an ideal drive coupled with the other", RigWarning, stacklevel=2)
+        why = f"{path}: joint {name!r} mimics {leader.get('joint')!r}, which is not simulated"
+        own = "it needs a servo of its own, or an ideal drive coupled with the other"
+        warnings.warn(f"{why}: {own}", RigWarning, stacklevel=2)
     dynamics = element.find("dynamics")
     damping, friction = (
         _number(path, name, dynamics.get(key, "0")) if dynamics is not None else 0.0 for key in ("damping", "friction")
@@ -398,6 +404,9 @@ def _inertial(path: Path, name: str, link: ET.Element) -> tuple[float, FloatArra
     if moments[2] > (moments[0] + moments[1]) * (1 + _ROUNDED):
         message = f"no body has the principal inertia {', '.join(f'{m:g}' for m in moments)} kg·m²"
         raise RigError(path, name, message, "each must be at most the sum of the other two: correct the URDF")
+    if (gyration := math.sqrt(moments[2] / mass)) > _LONGEST_LINK:
+        message = f"mass {mass:g} kg and inertia {moments[2]:g} kg·m²: it would be more than {gyration:.0f} m long"
+        raise RigError(path, name, message, "correct its <inertial>: kilograms, metres")
     centre, turn = _frame(path, name, link.find("inertial/origin"))
     return mass, centre, turn @ matrix @ turn.T
 

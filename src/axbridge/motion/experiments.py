@@ -65,13 +65,6 @@ def _check_reach(servo: Servo, angles: Sequence[float], low: float, high: float)
             raise UsageError(why, "choose smaller angles, or widen its limits and stops in the rig")
 
 
-def _check_free(servo: Servo, low: float, high: float) -> None:
-    """Raise UsageError for a joint that its rig limits to a part of a turn: as a wheel it would hit its stops."""
-    if high - low < _FREE:
-        why = f"{servo.name} goes from {math.degrees(low):.0f}° to {math.degrees(high):.0f}°, and a wheel turns round"
-        raise UsageError(why, "take a servo that turns freely, with a rig that says so, as bare_horn")
-
-
 class ExperimentRun:
     """A running experiment, recorded by `log`, in control periods of `tick_ms`."""
 
@@ -228,8 +221,9 @@ def check(name: str, robot: Robot, servo: str | None = None, options: Options | 
         stops = robot.rig.specs[chosen].stops
         low, high = max(low, stops[0]), min(high, stops[1])
     _check_reach(robot[chosen], experiment.angles(options, robot[chosen]), low, high)
-    if experiment.registers is _WHEEL:
-        _check_free(robot[chosen], low, high)
+    if experiment.registers is _WHEEL and high - low < _FREE:  # as a wheel it would hit its stops
+        why = f"{chosen} goes from {math.degrees(low):.0f}° to {math.degrees(high):.0f}°, and a wheel turns round"
+        raise UsageError(why, "take a servo that turns freely, with a rig that says so, as bare_horn")
     for register in experiment.registers:
         robot[chosen].read(register)
     return (chosen,)
@@ -328,36 +322,34 @@ def _fall(run: ExperimentRun, arm: Servo, options: Options) -> None:
 
 
 def _swing(
-    name: str, kind: str, words: str, seconds: Callable[[Options], float], phase: Callable[[Options, float], float]
-) -> Callable[[ExperimentRun, Servo, Options], None]:
-    """Return a periodic motion to both sides: amplitude times the sine of `phase` (rad) at each time (s).
-
-    `words` become its docstring.
-    """
-
-    def swing(run: ExperimentRun, arm: Servo, options: Options) -> None:
-        run.approach({arm.name: 0.0})
-        size = options.swing(arm)
-        facts = {"low": options.low, "high": options.high} if kind == "chirp" else {}
-        goto = arm.set_position
-        run.segment(name, seconds(options), lambda t: goto(size * math.sin(phase(options, t))), kind=kind, **facts)
-
-    swing.__doc__ = words
-    return swing
+    run: ExperimentRun, arm: Servo, options: Options, name: str, seconds: float, phase: Callable[[float], float],
+    *, kind: str = "sine", **facts: float,
+) -> None:  # fmt: skip
+    """Move to both sides of 0: the amplitude times the sine of `phase` (rad) at each time (s)."""
+    run.approach({arm.name: 0.0})
+    size = options.swing(arm)
+    run.segment(name, seconds, lambda t: arm.set_position(size * math.sin(phase(t))), kind=kind, **facts)
 
 
-def _square_seconds(options: Options) -> float:
-    return max(options.duration, _SQUARE)
+def _sine(run: ExperimentRun, arm: Servo, options: Options) -> None:
+    """Swing to both sides, for two periods or more."""
+    seconds = max(options.duration, 2 * options.period)
+    _swing(run, arm, options, "sine", seconds, lambda t: math.tau * t / options.period)
 
 
-def _chirp_seconds(options: Options) -> float:
-    return max(options.duration, 4 / options.low)
+def _chirp(run: ExperimentRun, arm: Servo, options: Options) -> None:
+    """Swing to both sides ever faster, for four periods of the lowest frequency or more."""
+    low, high, seconds = options.low, options.high, max(options.duration, 4 / options.low)
+    rate = (high - low) / seconds  # Hz/s
+    _swing(
+        run, arm, options, "chirp", seconds, lambda t: math.tau * (low * t + rate * t * t / 2),
+        kind="chirp", low=low, high=high,
+    )  # fmt: skip
 
 
-def _chirp_phase(options: Options, t: float) -> float:
-    """Return the phase, rad, of a frequency that rises linearly from `low` to `high` Hz."""
-    rate = (options.high - options.low) / _chirp_seconds(options)
-    return 2 * math.pi * (options.low * t + rate * t * t / 2)
+def _sine_of_square(run: ExperimentRun, arm: Servo, options: Options) -> None:
+    """Swing to both sides as the sine of the squared time (s), for 6 s or more."""
+    _swing(run, arm, options, "sin t²", max(options.duration, _SQUARE), lambda t: t * t)
 
 
 def _lift_and_drop(run: ExperimentRun, arm: Servo, options: Options) -> None:
@@ -531,26 +523,12 @@ _WHEEL = ("torque_enable",)  # of a Dynamixel
 EXPERIMENTS: dict[str, Experiment] = {
     "step": Experiment(_step, lambda options, _servo: (0.0, *_angles(options)), ("angle", "speed", "duration")),
     "fall": Experiment(_fall, _heights, ("angle", "duration")),
-    "sine": Experiment(
-        _swing(
-            "sine", "sine", "Swing to both sides, for two periods or more.",
-            lambda o: max(o.duration, 2 * o.period), lambda o, t: 2 * math.pi * t / o.period,
-        ),
-        _both_ways, ("angle", "period", "duration"), fastest=lambda o: 1 / o.period,
-    ),
+    "sine": Experiment(_sine, _both_ways, ("angle", "period", "duration"), fastest=lambda o: 1 / o.period),
     "chirp": Experiment(
-        _swing(
-            "chirp", "chirp", "Swing to both sides ever faster, for four periods of the lowest frequency or more.",
-            _chirp_seconds, _chirp_phase,
-        ),
-        _both_ways, ("angle", "low", "high", "duration"), fastest=lambda o: max(o.low, o.high),
+        _chirp, _both_ways, ("angle", "low", "high", "duration"), fastest=lambda o: max(o.low, o.high)
     ),
     "sin-time-square": Experiment(
-        _swing(
-            "sin t²", "sine", "Swing to both sides as the sine of the squared time (s), for 6 s or more.",
-            _square_seconds, lambda _o, t: t * t,
-        ),
-        _both_ways, ("angle", "duration"), fastest=lambda o: _square_seconds(o) / math.pi,
+        _sine_of_square, _both_ways, ("angle", "duration"), fastest=lambda o: max(o.duration, _SQUARE) / math.pi
     ),
     "lift-and-drop": Experiment(_lift_and_drop, _angles, ("angle", "duration")),
     "duty": Experiment(_duty, lambda _options, _servo: (), ("duty", "duration"), _WHEEL),

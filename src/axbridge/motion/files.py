@@ -11,7 +11,7 @@ from axbridge.errors import MoveError, RecordingError, UsageError, nearest, plur
 from axbridge.file_reading import controls, reading, refuse_other_kind, regular
 from axbridge.files import write_whole, writing
 from axbridge.motion.moves import FARTHEST, LONGEST, MOST, Key, Move, Page, tracks
-from axbridge.motion.mtn import JointTable, joints_of, load_mtn, move_of, mtn_of, save_mtn
+from axbridge.motion.mtn import JointTable, joints_of, load_mtn, move_of, mtn_of, plain, save_mtn
 
 _KINDS = ".json, .mtn or .motion"
 _SHIPPED, _FOLDER = "sample:", "examples"  # prefix of the name of a shipped move, and the folder of its file
@@ -85,16 +85,19 @@ def parse_motion(lines: list[str], path: str | Path = "motion") -> Move:
     order of time; ``*`` does not move the motor. Between two poses positions change linearly.
     """
     header = [field.strip() for field in lines[0].split(",")] if lines else [""]
+    motors = header[2:]
     if header[0] != _HEADER or len(header) < 3 or header[1] not in _VERSIONS:
         raise RecordingError(path, "no Webots motion", f"the first line must be `{_HEADER},V1.0,motor,…`")
     if controls("".join(lines)):
         raise RecordingError(path, "has control characters", "write plain text")
+    if "" in motors or len({*motors}) < len(motors):
+        raise RecordingError(path, "line 1: a motor without a name, or one twice", "give each column another motor")
     keys: list[Key] = []
     time, before = -1.0, 0.0  # ms: of the last row, and of the last row that moves a motor
     for number, line in enumerate(lines[1:], start=2):
         if line.strip():
             try:
-                time, name, positions = _row(line, header[2:], time)
+                time, name, positions = _row(line, motors, time)
             except ValueError as mistake:
                 raise RecordingError(path, f"line {number}: {mistake}", "correct that line") from mistake
             if positions:
@@ -109,7 +112,7 @@ def parse_motion(lines: list[str], path: str | Path = "motion") -> Move:
 def load_motion(path: str | Path) -> Move:
     """Read a .motion file."""
     with reading(partial(RecordingError, path), "give a Webots .motion file"):
-        return parse_motion(regular(path).read_text(encoding="utf-8").splitlines(), path)
+        return parse_motion(regular(path).read_text(encoding="utf-8-sig").splitlines(), path)
 
 
 def _row(line: str, motors: list[str], after: float) -> tuple[float, str, dict[str, float]]:
@@ -117,7 +120,7 @@ def _row(line: str, motors: list[str], after: float) -> tuple[float, str, dict[s
     time, name, *fields = [field.strip() for field in line.split(",")]
     if len(fields) != len(motors):
         raise ValueError(f"{plural(len(fields), 'position')} for {plural(len(motors), 'motor')}")
-    positions = {motor: float(field) for motor, field in zip(motors, fields, strict=True) if field != "*"}
+    positions = {motor: float(plain(field)) for motor, field in zip(motors, fields, strict=True) if field != "*"}
     if not all(abs(position) <= FARTHEST for position in positions.values()):
         raise ValueError(f"positions must be between {-FARTHEST:g} and {FARTHEST:g}")
     at = _milliseconds(time)
@@ -129,7 +132,7 @@ def _row(line: str, motors: list[str], after: float) -> tuple[float, str, dict[s
 def _milliseconds(text: str) -> float:
     """Convert `mm:ss:ms`, `ss:ms` or `ms` to ms; minutes may exceed 59."""
     parts = text.split(":")
-    if len(parts) > 3 or not all(part.isdigit() for part in parts):
+    if len(parts) > 3 or not all(part.isascii() and part.isdigit() for part in parts):
         raise ValueError(f"time {text!r} is not mm:ss:ms")
     minutes, seconds, milliseconds = (0,) * (3 - len(parts)) + tuple(map(int, parts))
     total = (minutes * 60 + seconds) * 1000 + milliseconds

@@ -208,6 +208,7 @@ def _gains(height: float, step: float, ahead: int) -> tuple[FloatArray, FloatArr
 _GRID = 0.01  # s between two poses of the plan
 _SHIFT = 0.9  # s before the first step, in which the weight moves over the standing foot, and after the last
 _UPRIGHT = 0.1  # share of a foot's motion, at start and end, in which it moves only vertically, so as not to scrape
+_LONGEST = 3600.0  # s: the plan of an hour has 360,000 poses
 _ROUNDS = 3  # iterations of the torso's position until the whole robot's centre of mass is as planned
 
 
@@ -260,6 +261,8 @@ class Gait:
             raise UsageError(f"a feedback of {self.feedback:g}", "take 0, or 0.3: too much makes it tremble and fall")
         if not 0 <= self.double_support < 1:
             raise UsageError(f"feet that both stand {self.double_support:.0%} of a step", "take less than all of it")
+        if self.duration > _LONGEST:
+            raise UsageError(f"a walk of {self.duration:.3g} s", f"take fewer or shorter steps: {_LONGEST:g} s at most")
 
     @property
     def duration(self) -> float:

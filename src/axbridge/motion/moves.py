@@ -33,6 +33,7 @@ _RAMPS_A_SECOND = 128  # ROBOTIS' unit of INERTIA is 1/128 s
 _FORMAT = re.compile("axbridge-move-([1-9][0-9]{0,5})")
 _SCHEMA = Remedy("move schema", says="see {}")
 MOST = 1_000_000  # poses of a page: five hours at 20 ms
+_json = partial(json.dumps, ensure_ascii=False)
 
 
 # ---- trajectories between key poses
@@ -479,7 +480,3 @@ def _sampled(first: Page, second: Page, share: float) -> tuple[Page, Page]:
 
 def _mix(first: float, second: float, share: float) -> float:
     return (1 - share) * first + share * second
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)

@@ -244,7 +244,7 @@ class _Reader:
 
     def _whole(self, parts: Sequence[str], count: int, low: int, high: int) -> tuple[int, ...]:
         try:
-            values = tuple(map(int, parts))
+            values = tuple(int(plain(part)) for part in parts)
         except ValueError as mistake:
             raise self._wrong(str(mistake), "write whole numbers") from mistake
         if len(values) != count:
@@ -256,8 +256,8 @@ class _Reader:
     def _decimal(self, text: str, above: float = -1.0) -> Decimal:
         self._commas = self._commas or "," in text
         try:
-            value = Decimal(text.replace(",", "."))
-        except InvalidOperation as mistake:
+            value = Decimal(plain(text).replace(",", "."))
+        except (InvalidOperation, ValueError) as mistake:
             raise self._wrong(f"{text!r} is no number", "write seconds as 0.504") from mistake
         if not value.is_finite() or value < 0 or value <= above:
             raise self._wrong(f"{text} is no time or speed", "times are 0 or more, speeds more than 0")
@@ -267,6 +267,13 @@ class _Reader:
 
     def _wrong(self, message: str, hint: str) -> MoveError:
         return MoveError(self._path, f"line {self._line}", message, hint)
+
+
+def plain(number: str) -> str:
+    """Return the text of a number; raise ValueError for `1_0`, which only Python reads as 10."""
+    if "_" in number:
+        raise ValueError(f"{printable(number)!r} is no number")
+    return number
 
 
 def _spaced(values: tuple[int, ...]) -> str:
@@ -395,7 +402,7 @@ def _steps(name: str, page: Page, every: tuple[str, ...], joints: JointTable) ->
     if times[0][1] == 0:
         notes.append(f"page {name!r}: its first pose is reached in {_FIRST_TIME:g} s, because 0 s would be a jump")
         times[0] = (times[0][0], _FIRST_TIME)
-    times = [(pause, play or _CYCLE) for pause, play in times]
+    times = [(pause, round(play, 3) or _CYCLE) for pause, play in times]  # as written: 0 s would be a jump
     rows = [tuple(map(int, row)) for row in counts.tolist()]
     return notes, [MtnStep(row, *map(_decimal, pair)) for row, pair in zip(rows, times, strict=True)]
 

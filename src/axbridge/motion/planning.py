@@ -28,6 +28,10 @@ class Bounds(NamedTuple):
     high: float
     speed: float
 
+    def clip(self, angle: float) -> float:
+        """Return the nearest angle within the limits, rad."""
+        return min(max(angle, self.low), self.high)
+
 
 class PageEnd(NamedTuple):
     """End of a round of a page, s."""
@@ -133,7 +137,7 @@ def plan(
         page = move.pages[name]
         rate = page.rate * pace
         for number, key in enumerate(page.keys, 1):
-            within = {j: min(max(angle, bounds[j].low), bounds[j].high) for j, angle in key.positions.items()}
+            within = {joint: bounds[joint].clip(angle) for joint, angle in key.positions.items()}
             last = number == len(page.keys)
             steps.append(_PathStep(name, page, page.interpolation, within, key.time / rate, key.pause / rate, last))
     if not steps:

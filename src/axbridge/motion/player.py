@@ -148,15 +148,11 @@ class _Player:
         return Played(robot.time - begin + self._late, path.asked - path.eased, error, self._worst, stopped, exit_page)
 
     def _first_plan(self, *, free: bool) -> Plan:
-        pose = {name: self._within(name, path_start(self._robot[name])) for name in self._names}
+        pose = {name: self._bounds[name].clip(path_start(self._robot[name])) for name in self._names}
         return self._plan(self._start, pose, ease=_RISE if free else 0.0)
 
     def _has_poses(self, page: str, link: Literal["next", "exit"]) -> bool:
         return any(self._move.pages[name].keys for name in self._move.chain(page, link)[0])
-
-    def _within(self, name: str, angle: float) -> float:
-        limit = self._bounds[name]
-        return min(max(angle, limit.low), limit.high)
 
     def _plan(self, page: str, here: dict[str, float], *, ease: float | None = None, ending: bool = False) -> Plan:
         tick = self._robot.basic_time_step / 1000
@@ -208,7 +204,7 @@ class _Player:
     def _command(self, goals: dict[str, float]) -> None:
         self._goals = goals
         for name, goal in goals.items() if not self._robot.closed else ():
-            self._servos[name].set_position(self._within(name, goal))  # ``ramps`` may overshoot
+            self._servos[name].set_position(self._bounds[name].clip(goal))  # ``ramps`` may overshoot
         self._step()
         self._worst = max(self._worst, self._error(goals))
 

@@ -93,13 +93,11 @@ _LOOK_AHEAD = 0.3  # m: distance of the point on the planned line at which the r
 def against(imu: ImuSample, share: float) -> dict[str, float]:
     """Return the corrections of the hips' goals against a lean, rad, by joint; `share` is the feedback gain, 0..1."""
     (roll, pitch, _), (rolling, pitching, _) = imu.roll_pitch_yaw, imu.rates
-    ahead = -_bounded(share * (pitch + _AHEAD * pitching), _MAX_LEAN)
-    across = _bounded(share * (roll + _AHEAD * rolling), _MAX_LEAN)
-    return {"left_hip_swing": ahead, "left_hip_lateral": across, "right_hip_swing": ahead, "right_hip_lateral": across}
-
-
-def _bounded(angle: float, limit: float) -> float:
-    return max(-limit, min(limit, angle))
+    leans = pitch + _AHEAD * pitching, roll + _AHEAD * rolling
+    ahead, across = np.clip(np.multiply(share, leans), -_MAX_LEAN, _MAX_LEAN).tolist()
+    return {
+        "left_hip_swing": -ahead, "left_hip_lateral": across, "right_hip_swing": -ahead, "right_hip_lateral": across,
+    }  # fmt: skip
 
 
 class Steering:
@@ -144,7 +142,7 @@ class Steering:
         if gait.step_length:
             aside = math.cos(planned.turn) * self._off[1] - math.sin(planned.turn) * self._off[0]
             error += math.copysign(1.0, gait.step_length) * math.atan(aside / _LOOK_AHEAD)
-        return _bounded(gait.feedback * error, _MAX_TURN)
+        return float(np.clip(gait.feedback * error, -_MAX_TURN, _MAX_TURN))
 
 
 _RISE = 1.5  # s, at least, in which torque rises and the joints reach the first pose

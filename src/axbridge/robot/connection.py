@@ -380,10 +380,13 @@ class Connection:
     def _restore(self) -> None:
         """Restore changed EEPROM registers; print failures with the commands that repair them."""
         interrupted: BaseException | None = None
+        withheld = self.withheld
         for drive in self.on_bus:
             for _ in range(2):
                 try:
                     drive.restore(holding=self.rig.safety.on_exit == "hold")
+                    if drive.config.name not in withheld:
+                        drive.restore_torque_limit()
                 except BusError as failure:
                     with contextlib.suppress(OSError):  # print must not be used in a signal handler
                         os.write(_STDERR, f"axbridge: {failure}\n".encode(errors="replace"))

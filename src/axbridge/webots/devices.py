@@ -94,13 +94,7 @@ class Sensor(Device):
     def _enable(self, period: int) -> None:
         raise NotImplementedError
 
-    @property
-    def sampling_period(self) -> int:
-        return self.getSamplingPeriod()
-
-    @sampling_period.setter
-    def sampling_period(self, period: int | None) -> None:
-        self.enable(0 if period is None else period)
+    sampling_period = property(lambda self: self.getSamplingPeriod(), lambda self, period: self.enable(period or 0))
 
     def _say_disabled(self, what: str) -> None:
         kind = type(self).__name__

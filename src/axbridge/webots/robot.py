@@ -190,13 +190,10 @@ class Robot:
     batterySensorGetSamplingPeriod = _fact("_battery.period")
     batterySensorGetValue = _fact("_battery.value")  # J; -1.0 = no battery, or no sample yet
 
-    @property
-    def battery_sensor_sampling_period(self) -> int:
-        return self._battery.period
-
-    @battery_sensor_sampling_period.setter
-    def battery_sensor_sampling_period(self, period: int | None) -> None:
+    def _set_battery_sampling_period(self, period: int | None) -> None:
         self.batterySensorEnable(int(self._session.time_step) if period is None else period)
+
+    battery_sensor_sampling_period = property(batterySensorGetSamplingPeriod, _set_battery_sampling_period)
 
     # ---- names of Webots before 8
 

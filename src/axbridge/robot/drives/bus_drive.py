@@ -84,6 +84,7 @@ class BusDrive:
         self._goal_is_far = False  # in torque control the goal is an end of the range and gives only the direction
         self.limp_at = -math.inf  # time of the latest torque-off, s on the bus's clock
         self.powered = False
+        self._without_torque = False  # whether the latest command has set a torque limit of 0
         self._borrowed: dict[str, int] = {}  # original values of changed EEPROM registers, for `restore`
         self.is_wheel = False
         self._mode: Any = None  # present mode of a family with several; None: unknown, or the usual mode
@@ -253,6 +254,7 @@ class BusDrive:
             self._gains_set = setpoints.gains_set
             self._pid.set_gains(*setpoints.gains)
         limit = self._torque_counts(setpoints.available_torque)
+        self._without_torque = limit == 0
         duty, torque = setpoints.duty, setpoints.torque  # copies: another thread may change them
         if duty is not None or torque is not None:
             self._speed = self._expected = sample("velocity")  # a later speed ramp starts here
@@ -321,6 +323,13 @@ class BusDrive:
                 self.is_wheel = False
                 break
         self._mode = None
+
+    def restore_torque_limit(self) -> None:
+        """Replace a torque limit of 0 that a command has set, torque off: the next program takes 0 for a shutdown."""
+        if self._without_torque:
+            self.write("torque_enable", 0)
+            self.write(self.protocol.names.torque, self.top_duty)
+            self._without_torque = False
 
     def _not_restored(self, failure: BusError) -> BusError:
         port = getattr(self.bus, "port_name", None)
