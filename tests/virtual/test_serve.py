@@ -13,6 +13,7 @@ import serial
 from axbridge.bus.serial import SerialBus
 from axbridge.cli import app
 from axbridge.cli.serve import calibrated
+from axbridge.cli.serve import serve as serve_verb
 from axbridge.config.registers import Address
 from axbridge.config.rig import Rig
 from axbridge.errors import BusTimeout, PortError
@@ -88,6 +89,12 @@ def test_a_signal_ends_the_server_and_removes_the_link(rig, tmp_path, number):
     assert not list(tmp_path.iterdir())
     assert f"linked: {link}\n" in served.errors  # programs use the terminal's name, users the link's
     assert re.search(r"served 1 packet, \d+ late by more than 100 µs, worst \d+ µs", served.errors)
+
+
+def test_a_signal_ends_a_server_that_is_being_built(monkeypatch):
+    monkeypatch.setattr("axbridge.cli.serve.build_bank", lambda *_, **__: os.kill(os.getpid(), signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):
+        serve_verb("bench_arm")
 
 
 def test_a_link_never_points_to_a_number_that_is_not_its_servers(tmp_path, monkeypatch):
