@@ -121,6 +121,11 @@ def test_unplug_and_replug(world, bus):
         bus.reopen()
     world.sleep_until(0.2)
     bus.reopen()
+    world.inject("unplug:10ms#1")
+    with pytest.raises(PortError):
+        bus.ping(1)
+    world.sleep_until(0.3)
+    bus.reopen()
     assert bus.ping(1).error == 0
 
 

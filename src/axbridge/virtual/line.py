@@ -429,11 +429,7 @@ class Line:
 
     def _answer(self, replies: list[tuple[VirtualServo, Status, float]], end: float) -> None:
         """Put status packets on the line."""
-        if self.timing == "none":
-            for _, status, _ in sorted(replies, key=lambda reply: len(reply[1].after)):
-                self._reply(end, status.frame)
-            return
-        if len(replies) == 1 and not replies[0][1].after:
+        if len(replies) == 1 and not replies[0][1].after and self.timing == "wire":
             servo, status, baud = replies[0]
             byte = BITS_PER_BYTE / baud
             begin, duration = self._interrupts[id(servo)].hold_up(end + status.delay, len(status.frame) * byte, byte)
@@ -447,6 +443,10 @@ class Line:
                 free = finished.get(id_, free + status.gap)
             if free == math.inf:
                 continue  # it waits for a servo that never answers
+            if self.timing == "none":
+                finished[servo.id] = end
+                self._reply(end, status.frame)
+                continue
             byte = BITS_PER_BYTE / baud
             begin, duration = self._interrupts[id(servo)].hold_up(free + status.delay, len(status.frame) * byte, byte)
             finished[servo.id] = begin + duration
@@ -487,7 +487,8 @@ class Line:
         due_now = self._due(lambda turn: turn.instruction == STATUS and turn.id in {None, packet.id})
         for fault in (fault for fault in due_now if fault.kind not in RATES):
             self.on_turn(fault)
-        by_packet = [fault for fault in self._struck if fault.turn is None or fault.turn.id in {None, packet.id}]
+        shared = packet.id == BROADCAST  # the reply of several servos to a fast read
+        by_packet = [f for f in self._struck if f.turn is None or shared or f.turn.id in {None, packet.id}]
         self._struck = [fault for fault in self._struck if fault not in by_packet]
         struck = [fault for fault in due_now if fault.kind in RATES] + by_packet
         if self.log is not None:
@@ -496,6 +497,8 @@ class Line:
         return struck
 
     def _deliver(self, due: float, data: bytes) -> None:
+        if not self.plugged:  # since this packet
+            return
         self._outbox.append(Delivery(due, data))
         if len(self._outbox) > 1:
             self._outbox.sort(key=lambda delivery: delivery.due)
