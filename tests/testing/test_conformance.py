@@ -60,9 +60,10 @@ def test_each_case_is_a_spec_in_the_middle_of_the_run(case):
 
 
 def test_harmful_outcomes_are_failures_of_the_junit_file(tmp_path):
-    findings = [Finding("one", "goes on", "", "", 0.5), Finding("two", "wrong value", "6: read of 1", "7", 1.0)]
-    write_junit(findings, tmp_path / "out.xml", "driver")
-    suite = ET.parse(tmp_path / "out.xml").getroot()
+    findings = [Finding("one", "goes on", "", "", 0.5), Finding("two", "wrong value", "6: read of 1", "\x1b[1m7", 1.0)]
+    path = tmp_path / "new" / "out.xml"
+    write_junit(findings, path, "driver")
+    suite = ET.parse(path).getroot()
     assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
     assert [case.find("failure") is not None for case in suite] == [False, True]
 
