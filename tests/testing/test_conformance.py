@@ -41,10 +41,7 @@ CLEAN = [ran(), ran(numbers=(2201.0, 0.31))]
 )
 def test_a_run_is_judged_by_exit_status_numbers_and_torque(found, outcome):
     assert _judged(CASE, found, CLEAN, unplugged=False).outcome == outcome
-
-
-def test_a_motor_left_on_after_the_line_was_unplugged_is_no_failure():
-    assert _judged(CASE, ran(code=1, powered=(2,)), CLEAN, unplugged=True).outcome == "reports"
+    assert _judged(CASE, found, CLEAN, unplugged=True).outcome != "motor left on"  # it cannot switch a motor off
 
 
 def test_the_first_packet_with_a_fault_is_reported():

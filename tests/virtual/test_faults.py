@@ -61,11 +61,6 @@ def test_any_text_is_parsed_or_refused_with_a_message(text):
     assert all(fault.kind in {*FAULTS, "none"} for fault in faults)
 
 
-def test_an_unknown_id_is_refused():
-    with pytest.raises(UsageError, match="there are 1, 2"):
-        make_world(ids=(1, 2)).inject("dead:5")
-
-
 @pytest.fixture
 def world():
     return make_world()

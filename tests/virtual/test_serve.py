@@ -2,7 +2,6 @@ import json
 import os
 import re
 import signal
-import termios
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -184,25 +183,6 @@ def test_faults_are_set_while_it_runs(rig):
         assert "faults set" in served.tell("power-cycle")
         answer = until(lambda: ask(port, bytes.fromhex("ffff0104021901de"), 7))  # it boots for 0.1 s
         assert answer[5] == 0
-
-
-def test_an_unplugged_adapter_comes_back_under_the_same_link(rig, tmp_path):
-    link = tmp_path / "ax"
-    with server(rig, "--link", str(link)) as served:
-        with serial.Serial(str(link), 1_000_000, timeout=0.2) as port:
-            assert ask(port) == PONG
-            served.tell("unplug:300ms")
-            with pytest.raises((OSError, termios.error)):
-                until(lambda: ask(port) is None)
-        until(link.exists)
-        with serial.Serial(str(link), 1_000_000, timeout=0.5) as port:
-            assert ask(port) == PONG
-
-
-def test_without_timing_replies_take_no_time(rig):
-    with server(rig, "--timing", "none") as served, serial.Serial(served.address, 1_000_000, timeout=0.5) as port:
-        assert ask(port, bytes.fromhex("ffff0104030b49a3")) == PONG  # an EEPROM write, after which servos still receive
-        assert ask(port) == PONG
 
 
 def test_two_buses_are_two_ports(tmp_path):

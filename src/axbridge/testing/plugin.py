@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, nullcontext
 from threading import Timer
 from typing import Any
 
@@ -50,8 +50,15 @@ def servo_bus(
     servers, known = _servo_buses
     bus = known.get(rig)
     if bus is None or not bus.running:
-        with _announced(request.config, rig):
-            bus = known[rig] = servers.enter_context(serve(rig))
+        text = f"\naxbridge: starting the servos of {rig}; the first start on a machine takes up to a minute"
+        notice = Timer(_NOTICE_AFTER, print, [text], {"file": sys.stderr, "flush": True})
+        capture = request.config.pluginmanager.getplugin("capturemanager")
+        with capture.global_and_fixture_disabled() if capture else nullcontext():
+            notice.start()
+            try:
+                bus = known[rig] = servers.enter_context(serve(rig))
+            finally:
+                notice.cancel()
     bus.reset(**options)
     yield bus
     if not bus.running:
@@ -63,17 +70,3 @@ def _marked(
 ) -> tuple[object, dict[str, Any]]:
     """Return the rig that a marker names, and the options of `ServoBus.reset`."""
     return rig, {"faults": faults, "timing": timing, "seed": seed}
-
-
-@contextmanager
-def _announced(config: pytest.Config, rig: str) -> Iterator[None]:
-    """Print that the servos of a rig are started, if the block takes longer than a second."""
-    capture = config.pluginmanager.getplugin("capturemanager")
-    with capture.global_and_fixture_disabled() if capture else nullcontext():
-        text = f"\naxbridge: starting the servos of {rig}; the first start on a machine takes up to a minute"
-        notice = Timer(_NOTICE_AFTER, print, [text], {"file": sys.stderr, "flush": True})
-        notice.start()
-        try:
-            yield
-        finally:
-            notice.cancel()
