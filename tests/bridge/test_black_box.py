@@ -297,7 +297,7 @@ def replayed(path, profile="ax-12a"):
         start = world.now() + 0.01
         line.send(frame, start)
         data, ended = b"", start
-        while (due := line.next_due) is not None:
+        while (due := line.next_due) < math.inf:
             world.sleep_until(due)
             for delivery in line.collect(due):
                 data, ended = data + delivery.data, delivery.due

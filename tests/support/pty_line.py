@@ -253,8 +253,7 @@ class PtyLine:
             world.sleep_until(now)
             for delivery in line.collect(now):
                 os.write(self.master, delivery.data)
-            due = line.next_due
-            wait = 0.02 if due is None else min(0.02, max(due - now, 0.0))
+            wait = min(0.02, max(line.next_due - now, 0.0))
             if select.select((self.master,), (), (), wait)[0]:
                 try:
                     data = os.read(self.master, 4096)

@@ -125,7 +125,7 @@ class Wire:
         line.send(data, world.now())
         received = []
         until = max(line.host_free, world.now()) + self.patience
-        while (due := line.next_due) is not None and due <= until:
+        while (due := line.next_due) <= until:
             world.sleep_until(due)
             received += line.collect(due)
         world.sleep_until(until)

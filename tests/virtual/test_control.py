@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -12,8 +13,9 @@ from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.serial import SerialBus
 from axbridge.errors import PortError, UsageError
 from axbridge.testing import serve
-from axbridge.virtual.control import COMMANDS
+from axbridge.virtual.control import COMMANDS, Control
 from tests.support.robot_files import write_feetech_comb
+from tests.support.virtual_rig import make_world
 from tests.support.waiting import until
 from tests.support.warm import start
 from tests.test_docs import ROOT, save_files
@@ -52,6 +54,23 @@ def set_torque(line, value):
     line.write(1, line.protocol(1).torque_enable, value, answered=False)
 
 
+def told(command, written, profile="ax-12a", **registers):
+    """Return the result of a command after a write (address and bytes) to a servo."""
+    world = make_world(profile=profile, **registers)
+    world.servos["s1"].write(*written, world.now())
+    return json.loads(Control(world, {}).run_command(json.dumps(command)))["result"]
+
+
+@pytest.mark.parametrize(("speed", "powered"), [(b"\0\2", [1]), (b"\0\0", [])])
+def test_a_wheel_that_turns_without_torque_enable_is_powered(speed, powered):
+    assert told({"command": "powered"}, (32, speed), cw_angle_limit=0, ccw_angle_limit=0) == powered
+
+
+def test_indirect_data_have_the_value_of_their_register():
+    seen = told({"command": "registers", "id": 1}, (168, b"\x85\0"), "xl330-m288")  # second byte of Present Position
+    assert (seen["present_position"], seen["indirect_data_1"]) == (2048, 8)
+
+
 def test_each_test_gets_new_servos_within_50_ms(bus):
     name = next(iter(bus.positions))
     start_ = bus.positions[name]
@@ -76,9 +95,8 @@ def test_registers_are_read_and_written_without_a_packet(bus):
     bus.write(1, "led" if "led" in bus.registers(1) else "acceleration", 1)
     assert bus.registers(1).get("led", 1) == 1
     assert bus.packets == []
-    if len(bus.positions) != 6 or "led" in bus.registers(1):  # an STS accepts values out of range, and clips them
-        with pytest.raises(UsageError, match="servo 1 refuses id = 254"):
-            bus.write(1, "id", 254)
+    with pytest.raises(UsageError, match="servo 1 refuses id = 254"):
+        bus.write(1, "id", 254)
     with pytest.raises(UsageError, match="no servo has id 99\nthere are: 1, 2"):
         bus.registers(99)
     with pytest.raises(UsageError, match="servo 1 has no register 'colour'"):
@@ -130,6 +148,11 @@ def test_the_port_hangs_up_when_unplugged_and_comes_back_under_its_name(bus, lin
     assert bus.port == port
     line.reopen()
     assert answers(line)
+    bus.inject("unplug:300ms")
+    with pytest.raises(OSError):
+        until(lambda: not answers(line))
+    until(Path(port).exists)
+    line.reopen()
     bus.reboot()
     assert bus.powered == []
 
@@ -160,6 +183,7 @@ def test_other_languages_send_commands_as_json_lines(tmp_path):
             '{"command": "inject", "spec": 5}': "spec: must be a text",
             '{"command": "write", "id": 1, "name": "lock", "value": 1e400}': "value: must be a whole number",
             '{"command": "write", "id": 1, "name": "lock", "value": 70000}': "does not fit",
+            '{"command": "write", "id": 1, "name": "goal_velocity", "value": 40000}': "they hold -32767 to 32767",
             '{"command": "place", "name": "s1", "position": NaN}': "position: must be a finite number",
             '{"command": "powered", "id": 1}': "id: unexpected",
             '{"command": "reset", "timing": "late"}': "timing: must be 'wire' or 'none'",
@@ -208,12 +232,13 @@ def run_pytest(folder, *options):
 
 
 @pytest.mark.ci
-def test_a_misspelt_option_of_the_marker_is_named(tmp_path):
-    (tmp_path / "test_driver.py").write_text(
-        "import pytest\n@pytest.mark.servo_bus('bench_arm', fault='echo')\ndef test_it(servo_bus): pass\n"
-    )
+def test_a_wrong_argument_of_the_marker_is_named(tmp_path):
+    marked = "@pytest.mark.servo_bus({})\ndef test_{}(servo_bus): pass\n".format
+    wrong = marked("'koch', fault='echo'", 1) + marked("'koch', 'so101'", 2)
+    (tmp_path / "test_driver.py").write_text(f"import pytest\n{wrong}")
     output = run_pytest(tmp_path)
-    assert "the marker servo_bus has no option fault\n" in output
+    assert "the marker servo_bus got an unexpected keyword argument 'fault'\n" in output
+    assert "the marker servo_bus takes from 0 to 1 positional arguments but 2 were given\n" in output
     assert "it is servo_bus(rig, *, faults=" in output
 
 
@@ -233,6 +258,8 @@ def test_the_tests_of_these_pages_fail_as_they_say(page, why, tmp_path):
 @pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["serial", "xdist"])
 def test_the_fixture_serves_each_worker_and_knows_its_marker_and_a_test_that_ends_it(tmp_path, workers):
     (tmp_path / "test_driver.py").write_text(TESTS)
+    (tmp_path / "conftest.py").write_text("from axbridge.testing import plugin\nplugin._NOTICE_AFTER = 0.0\n")
     output = run_pytest(tmp_path, "--servo-bus", "bench_arm", *workers)
     assert "7 passed, 1 error" in output, output
+    assert workers or "axbridge: starting the servos of pan_tilt; " in output
     assert "the server of bench_arm ended in test_driver.py::test_that_ends_its_server" in output

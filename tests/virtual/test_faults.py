@@ -61,11 +61,6 @@ def test_any_text_is_parsed_or_refused_with_a_message(text):
     assert all(fault.kind in {*FAULTS, "none"} for fault in faults)
 
 
-def test_an_unknown_id_is_refused():
-    with pytest.raises(UsageError, match="there are 1, 2"):
-        make_world(ids=(1, 2)).inject("dead:5")
-
-
 @pytest.fixture
 def world():
     return make_world()
@@ -120,6 +115,11 @@ def test_unplug_and_replug(world, bus):
     with pytest.raises(PortError):
         bus.reopen()
     world.sleep_until(0.2)
+    bus.reopen()
+    world.inject("unplug:10ms#1")
+    with pytest.raises(PortError):
+        bus.ping(1)
+    world.sleep_until(0.3)
     bus.reopen()
     assert bus.ping(1).error == 0
 

@@ -139,8 +139,9 @@ def test_the_answer_begins_after_the_return_delay():
         ("scs0009", (2, 1, 9), Instruction.PING, "", {}),
     ],
 )
-def test_a_group_read_is_answered_in_its_order_until_a_servo_is_missing(profile, ids, code, params, answers):
-    host = Host(make_world(ids, profile, return_delay_time=0), ids[0])
+@pytest.mark.parametrize("timing", ["wire", "none"])
+def test_a_group_read_is_answered_in_its_order_until_a_servo_is_missing(profile, ids, code, params, answers, timing):
+    host = Host(make_world(ids, profile, timing, return_delay_time=0), ids[0])
     received = [packet for packet in host.ask(code, bytes.fromhex(params), BROADCAST) if packet.intact]
     assert [(packet.id, packet.params) for packet in received] == [
         (id_, bytes.fromhex(a)) for id_, a in answers.items()
@@ -172,6 +173,8 @@ def test_a_fast_read_is_one_packet_that_ends_at_a_missing_servo(timing):
     )
     whole = v2.encode_fast_status([v2.Block(id_, 0, b"\0\x08\0\0") for id_ in (1, 9, 2)])
     assert received == whole[: 8 + 8]
+    host.world.inject("drop#1:read:2")  # the reply has the id of all
+    assert host.ask(Instruction.FAST_SYNC_READ, SECOND.read_params(132, 4) + bytes((1, 2)), id=BROADCAST) == []
 
 
 @pytest.mark.parametrize(

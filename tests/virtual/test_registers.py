@@ -523,6 +523,8 @@ def test_a_servo_receives_nothing_while_it_writes_its_eeprom(fault, writes, limi
     assert [wire.write(address, *bytes.fromhex(data)) for address, data, _ in writes] == [write[2] for write in writes]
     wire.wait(0.02)
     assert wire.read(6, 4) == limits << 16
+    untimed = Wire(make_world(timing="none"))
+    assert untimed.write(12, 0x3D, 0x8B) == untimed.write(25, 1) == 0
 
 
 # -- modes and sensors -----------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@ import json
 import os
 import re
 import signal
-import termios
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -13,6 +12,7 @@ import serial
 from axbridge.bus.serial import SerialBus
 from axbridge.cli import app
 from axbridge.cli.serve import calibrated
+from axbridge.cli.serve import serve as serve_verb
 from axbridge.config.registers import Address
 from axbridge.config.rig import Rig
 from axbridge.errors import BusTimeout, PortError
@@ -88,6 +88,12 @@ def test_a_signal_ends_the_server_and_removes_the_link(rig, tmp_path, number):
     assert not list(tmp_path.iterdir())
     assert f"linked: {link}\n" in served.errors  # programs use the terminal's name, users the link's
     assert re.search(r"served 1 packet, \d+ late by more than 100 µs, worst \d+ µs", served.errors)
+
+
+def test_a_signal_ends_a_server_that_is_being_built(monkeypatch):
+    monkeypatch.setattr("axbridge.cli.serve.build_bank", lambda *_, **__: os.kill(os.getpid(), signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):
+        serve_verb("bench_arm")
 
 
 def test_a_link_never_points_to_a_number_that_is_not_its_servers(tmp_path, monkeypatch):
@@ -177,25 +183,6 @@ def test_faults_are_set_while_it_runs(rig):
         assert "faults set" in served.tell("power-cycle")
         answer = until(lambda: ask(port, bytes.fromhex("ffff0104021901de"), 7))  # it boots for 0.1 s
         assert answer[5] == 0
-
-
-def test_an_unplugged_adapter_comes_back_under_the_same_link(rig, tmp_path):
-    link = tmp_path / "ax"
-    with server(rig, "--link", str(link)) as served:
-        with serial.Serial(str(link), 1_000_000, timeout=0.2) as port:
-            assert ask(port) == PONG
-            served.tell("unplug:300ms")
-            with pytest.raises((OSError, termios.error)):
-                until(lambda: ask(port) is None)
-        until(link.exists)
-        with serial.Serial(str(link), 1_000_000, timeout=0.5) as port:
-            assert ask(port) == PONG
-
-
-def test_without_timing_replies_take_no_time(rig):
-    with server(rig, "--timing", "none") as served, serial.Serial(served.address, 1_000_000, timeout=0.5) as port:
-        assert ask(port, bytes.fromhex("ffff0104030b49a3")) == PONG  # an EEPROM write, after which servos still receive
-        assert ask(port) == PONG
 
 
 def test_two_buses_are_two_ports(tmp_path):

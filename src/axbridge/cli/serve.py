@@ -65,10 +65,6 @@ def serve(
             hint = "serve on 127.0.0.1, or add --allow-remote"
             raise UsageError(f"--tcp {tcp}: other machines could move the robot", hint)
         print(f"axbridge: every program that reaches {tcp} can move the robot", file=sys.stderr)
-    stop: list[int] = []
-    hung_up = getattr(signal, "SIGHUP", signal.SIGTERM)  # sent when the terminal closes; ignored under nohup
-    for number in (signal.SIGINT, signal.SIGTERM, *([hung_up] if signal.getsignal(hung_up) != signal.SIG_IGN else [])):
-        signal.signal(number, lambda received, _frame: stop.append(received))
     if hasattr(signal, "SIGTTIN"):
         signal.signal(signal.SIGTTIN, signal.SIG_IGN)  # a background process must not stop when it reads the terminal
     loaded = served(with_usual_engine(Rig.load(rig), engine), model)
@@ -79,6 +75,10 @@ def serve(
         bank = supported(build_bank(loaded, seed=seed), loaded)
         motors = RemoteBank(bank) if hasattr(os, "fork") else bank  # simulates in a separate process
         world = World(loaded, seed=seed, timing="none" if timing == "none" else "wire", bank=motors)
+    stop: list[int] = []  # until here a signal ends the program at once
+    hung_up = getattr(signal, "SIGHUP", signal.SIGTERM)  # sent when the terminal closes; ignored under nohup
+    for number in (signal.SIGINT, signal.SIGTERM, *([hung_up] if signal.getsignal(hung_up) != signal.SIG_IGN else [])):
+        signal.signal(number, lambda received, _frame: stop.append(received))
 
     def ready() -> None:
         if control is not None:

@@ -18,6 +18,8 @@ from xml.etree import ElementTree as ET
 
 from axbridge.bus.protocols.packet import BROADCAST
 from axbridge.errors import Remedy, UsageError
+from axbridge.file_reading import printable
+from axbridge.files import write_whole
 from axbridge.testing.servo_bus import LoggedPacket, ServoBus, Timing, serve
 
 GOES_ON, REPORTS, WRONG, LEFT_ON, HANGS = "goes on", "reports", "wrong value", "motor left on", "hangs"
@@ -144,10 +146,10 @@ def write_junit(findings: Sequence[Finding], path: Path, name: str) -> None:
     suite.set("failures", str(sum(run.outcome in BAD for run in findings)))
     for run in findings:
         case = ET.SubElement(suite, "testcase", classname=name, name=run.case, time=f"{run.seconds:.3f}")
-        if run.outcome in BAD:
-            ET.SubElement(case, "failure", message=run.outcome).text = f"{run.packet}\n{run.note}"
+        if run.outcome in BAD:  # XML cannot have the control characters of a coloured traceback
+            ET.SubElement(case, "failure", message=run.outcome).text = f"{run.packet}\n{printable(run.note)}"
         ET.SubElement(case, "system-out").text = run.outcome
-    ET.ElementTree(suite).write(path, encoding="utf-8", xml_declaration=True)
+    write_whole(path, ET.tostring(suite, encoding="utf-8", xml_declaration=True))
 
 
 def _run(bus: ServoBus, command: Sequence[str], case: Case | None, clean: Ran | None = None) -> Ran:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
+from threading import Timer
 from typing import Any
 
 import pytest
 
 from axbridge.errors import UsageError
-from axbridge.testing.servo_bus import ServoBus, serve
+from axbridge.testing.servo_bus import ServoBus, Timing, serve
 
 _MARKER = "servo_bus(rig, *, faults='', timing='none', seed=0): which virtual servos the fixture serves, and how"
+_NOTICE_AFTER = 1.0  # s; a start takes up to a minute when the simulation has to be compiled
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -38,18 +41,32 @@ def servo_bus(
 ) -> Iterator[ServoBus]:
     """Yield virtual servos on a serial port, reset for each test; see `axbridge.testing.ServoBus`."""
     marker = request.node.get_closest_marker("servo_bus")
-    options: dict[str, Any] = dict(marker.kwargs) if marker else {}
-    named = marker.args[0] if marker and marker.args else options.pop("rig", None)
-    if unknown := sorted(options.keys() - {"faults", "timing", "seed"}):
-        raise UsageError(
-            f"the marker servo_bus has no option {', '.join(unknown)}", f"it is {_MARKER.partition(': ')[0]}"
-        )
+    try:
+        named, options = _marked(*marker.args, **marker.kwargs) if marker else _marked()
+    except TypeError as mistake:
+        why = str(mistake).partition("() ")[2]
+        raise UsageError(f"the marker servo_bus {why}", f"it is {_MARKER.partition(': ')[0]}") from None
     rig = str(named or request.config.getoption("--servo-bus"))
     servers, known = _servo_buses
     bus = known.get(rig)
     if bus is None or not bus.running:
-        bus = known[rig] = servers.enter_context(serve(rig))
-    bus.reset(**{"timing": "none", **options})
+        text = f"\naxbridge: starting the servos of {rig}; the first start on a machine takes up to a minute"
+        notice = Timer(_NOTICE_AFTER, print, [text], {"file": sys.stderr, "flush": True})
+        capture = request.config.pluginmanager.getplugin("capturemanager")
+        with capture.global_and_fixture_disabled() if capture else nullcontext():
+            notice.start()
+            try:
+                bus = known[rig] = servers.enter_context(serve(rig))
+            finally:
+                notice.cancel()
+    bus.reset(**options)
     yield bus
     if not bus.running:
         pytest.fail(f"the server of {rig} ended in {request.node.nodeid}; the next test gets another", pytrace=False)
+
+
+def _marked(
+    rig: object = None, *, faults: str = "", timing: Timing = "none", seed: int = 0
+) -> tuple[object, dict[str, Any]]:
+    """Return the rig that a marker names, and the options of `ServoBus.reset`."""
+    return rig, {"faults": faults, "timing": timing, "seed": seed}

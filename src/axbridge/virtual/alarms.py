@@ -34,7 +34,7 @@ class Alarms:
         self._latched = "hardware_error_status" in table  # only a reboot ends a shutdown
         self._limit = "pwm_limit" if self._latched else "torque_limit"
         self._table = table
-        self._stalled_since: float | None = None
+        self._above: dict[str, float] = {}  # s: time at which a quantity rose above its limit
         self.bits: int = 0  # present alarms
         self.tripped: int = 0  # alarms that switched the torque off and wait for recovery
         self.overloaded: bool = False  # overload at any load (a fault)
@@ -56,7 +56,7 @@ class Alarms:
         """Clear all alarms, as at power-on."""
         self.bits = self.tripped = 0
         self.overloaded = False
-        self._stalled_since = None
+        self._above = {}
 
     def poll(self, state: list[float], time: float, *, driven: bool, hot: float | None) -> int:
         """Update `bits` from a row of the state array; return the alarms that now require a shutdown.
@@ -76,7 +76,7 @@ class Alarms:
 
     def limits(self, *, driven: bool) -> AlarmLimits | None:
         """Return the present limits; None while an alarm is set or a stall is being timed."""
-        if self.bits or self.tripped or self.overloaded or self._stalled_since is not None:
+        if self.bits or self.tripped or self.overloaded or self._above:
             return None
         lowest, highest = self._voltages
         duty = self._pushing_duty if driven else math.inf
@@ -115,7 +115,7 @@ class Alarms:
         self.tripped = 0
         self.overloaded = False
         self.bits &= ~_OVERLOAD
-        self._stalled_since = None
+        self._above = {}
 
     @property
     def may_start(self) -> bool:
@@ -124,12 +124,14 @@ class Alarms:
 
     def _stalled(self, state: list[float], time: float, driven: bool) -> bool:
         """Return whether the shaft has stood still at the overload duty for longer than the overload time."""
-        if not (driven and abs(state[_DUTY]) >= self._pushing_duty and self._stands(state)):
-            self._stalled_since = None
-            return False
-        if self._stalled_since is None:
-            self._stalled_since = time
-        return time - self._stalled_since >= self._overload_time
+        high = driven and abs(state[_DUTY]) >= self._pushing_duty and self._stands(state)
+        return self._lasts("load", time, self._overload_time, high=high)
+
+    def _lasts(self, quantity: str, time: float, seconds: float, *, high: bool) -> bool:
+        """Return whether a quantity, which is `high` at `time` (s), was so for `seconds`."""
+        if not high:
+            self._above.pop(quantity, None)
+        return high and time - self._above.setdefault(quantity, time) >= seconds
 
     def _stands(self, state: list[float]) -> bool:
         return abs(state[_SPEED]) <= self._standstill_speed

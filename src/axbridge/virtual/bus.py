@@ -151,7 +151,7 @@ class VirtualBus(Bus):
 
     def _deliveries(self, line: Line, deadline: float) -> Iterator[bytes]:
         """Advance the world to each delivery until `deadline`, s, and yield its bytes."""
-        while (due := line.next_due) is not None and due <= deadline:
+        while (due := line.next_due) <= deadline:
             self._world.sleep_until(due)
             for delivery in line.collect(due):
                 yield delivery.data

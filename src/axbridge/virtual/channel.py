@@ -278,11 +278,6 @@ class PtyChannel:
         """Number of times that clients have it open; None if the system does not report it."""
         return self._ends.unlocker.clients if self._ends else 0
 
-    @property
-    def occupied(self) -> bool | None:
-        """Whether a client has it open; None if the system does not report it."""
-        return None if self.clients is None else self.clients > 0
-
     def is_abandoned(self) -> bool:
         """Return whether no client has it open. It searches all processes: the kernel may report two opens as one."""
         if self._ends is None or not self._ends.unlocker.has_client():
@@ -491,11 +486,6 @@ class TcpChannel:
     def clients(self) -> int | None:
         """Number of connected clients."""
         return int(self._client is not None)
-
-    @property
-    def occupied(self) -> bool | None:
-        """Whether a client is connected."""
-        return self._client is not None
 
     def is_abandoned(self) -> bool:
         """Return whether no client is connected."""

@@ -19,6 +19,7 @@ from axbridge.config.registers import Instruction
 from axbridge.errors import AxBridgeError, UsageError
 from axbridge.file_reading import misfit_in_words
 from axbridge.servo.columns import State
+from axbridge.units import FULL_SCALE
 from axbridge.virtual.channel import Channel
 from axbridge.virtual.line import Line, Logged
 from axbridge.virtual.servo import VirtualServo
@@ -75,26 +76,28 @@ class Control:
 
     def _do_registers(self, id: int) -> dict[str, int]:
         servo = self._servo(id)
-        servo.peek(0, servo.table.size, self._world.now())
-        return {name: servo.table[name] for name in servo.profile.registers}
+        data = servo.peek(0, servo.table.size, self._world.now())
+        return {name: each.decode(data[each.address : each.end]) for name, each in servo.profile.registers.items()}
 
     def _do_write(self, id: int, name: str, value: int) -> None:
         servo = self._servo(id)
         register = servo.profile.registers.get(name)
         if register is None:
             raise UsageError(f"servo {id} has no register {name!r}", f"it has: {', '.join(servo.profile.registers)}")
-        try:
-            data = register.encode(value)
-        except OverflowError as failure:
-            raise UsageError(f"{name} = {value} does not fit into its bytes", f"they are {register.size}") from failure
-        if servo.write(register.address, data, self._world.now()):
+        lowest, highest = register.span
+        if not lowest <= value <= highest:
+            raise UsageError(f"{name} = {value} does not fit into its bytes", f"they hold {lowest} to {highest}")
+        low, high = servo.firmware.ranges.get(name, (register.minimum, register.maximum))
+        refused = servo.write(register.address, register.encode(value), self._world.now())
+        if refused or not (register.writable and low <= value <= high):  # Feetech's replies have no error for it
             hint = "it does so to any program: see its range and locks"
             raise UsageError(f"servo {id} refuses {name} = {value}", hint)
         servo.eeprom_write_time = 0.0
 
     def _do_powered(self) -> list[int]:
-        servos = self._world.servos.values()
-        return sorted(servo.id for servo in servos if servo.firmware.powered and servo.table.get("torque_enable"))
+        driven = [servo for servo in self._world.servos.values() if servo.firmware.driven]
+        # a wheel of an AX turns although its Torque Enable is 0
+        return sorted(s.id for s in driven if s.table["torque_enable"] or s.table["moving_speed"] & FULL_SCALE)
 
     def _do_positions(self) -> dict[str, float]:
         reading = self._world.bank.state[:, State.READING].tolist()

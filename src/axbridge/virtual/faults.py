@@ -115,12 +115,18 @@ def _struck(targets: Targets, fault: Fault) -> Iterator[VirtualServo]:
     return (servo for servo in targets.servos if fault.id is None or servo.id == fault.id)
 
 
-def _each(act: Callable[[VirtualServo, float], None]) -> Act:
+def _each(act: Callable[..., None], *given: bool) -> Act:
     def strike(targets: Targets, fault: Fault) -> None:
         for servo in _struck(targets, fault):
-            act(servo, targets.now())
+            act(servo, targets.now(), *given)
 
     return strike
+
+
+def _servo(
+    example: str, says: str, act: Callable[[VirtualServo, float, bool], None], *, lasts: bool = False
+) -> FaultKind:
+    return FaultKind(example, says, _each(act, True), _each(act, False), of_servo=True, lasts=lasts)
 
 
 def _add_copy(targets: Targets, fault: Fault) -> None:
@@ -159,26 +165,23 @@ FAULTS: Mapping[str, FaultKind] = {
     "power-cycle": FaultKind(
         "power-cycle@3s", "every servo is switched off and on again", _each(VirtualServo.power_cycle), _nothing
     ),
-    "wrong-id": FaultKind(
-        "wrong-id:3", "servo 3 has the next id, as after a mistake with set-id", _each(VirtualServo.shift_id),
-        _each(VirtualServo.restore_id), of_servo=True,
+    "wrong-id": _servo(
+        "wrong-id:3", "servo 3 has the next id, as after a mistake with set-id", VirtualServo.shift_id
     ),
-    "dead": FaultKind(
+    "dead": _servo(
         "dead:3@4s", "servo 3 has no power: no replies and no torque until `none`, then it starts with its RAM reset",
-        _each(VirtualServo.cut_power), _each(VirtualServo.restore_power), of_servo=True,
+        VirtualServo.cut_power,
     ),
     "overload": FaultKind(
         "overload:3@4s",
         "servo 3 shuts down by overload, until its torque limit is written again; of Protocol 2.0, until a reboot",
         _each(VirtualServo.overload), _nothing, of_servo=True,
     ),
-    "overheat": FaultKind(
-        "overheat:3:10s", "servo 3 reads 10 °C above its limit",
-        _each(VirtualServo.overheat), _each(VirtualServo.end_overheat), of_servo=True, lasts=True,
+    "overheat": _servo(
+        "overheat:3:10s", "servo 3 reads 10 °C above its limit", VirtualServo.overheat, lasts=True
     ),
-    "stuck": FaultKind(
-        "stuck:3:1s", "servo 3's position reading is frozen",
-        _each(VirtualServo.freeze_position), _each(VirtualServo.release_position), of_servo=True, lasts=True,
+    "stuck": _servo(
+        "stuck:3:1s", "servo 3's position reading is frozen", VirtualServo.freeze_position, lasts=True
     ),
     "collision": FaultKind(
         "collision:3", "a second servo with id 3 is on the bus", _add_copy, _remove_copies, of_servo=True

@@ -37,18 +37,13 @@ class _Alarms(Alarms):
 
     def __init__(self, profile: FirmwareProfile, table: ControlTable) -> None:
         super().__init__(profile, table)
-        self._above: dict[str, float] = {}  # s: time at which a quantity rose above its limit
         self.pushed = 0.0  # duty at the overload; before one, the latest duty
-
-    def reset(self) -> None:
-        super().reset()
-        self._above = {}
 
     def poll(self, state: list[float], time: float, *, driven: bool, hot: float | None) -> int:
         fatal, table = super().poll(state, time, driven=driven, hot=hot), self._table
         limit = table.get("protection_current") * _AMPERE
         high = driven and 0.0 < limit < abs(state[State.CURRENT])
-        lasts = self._lasts("current", time, table.get("overcurrent_time"), high=high)
+        lasts = self._lasts("current", time, table.get("overcurrent_time") * _TICK, high=high)
         if lasts or self.tripped & _OVERCURRENT:
             self.bits |= _OVERCURRENT
             fatal |= _OVERCURRENT & table["shutdown"] & ~self.tripped
@@ -56,9 +51,7 @@ class _Alarms(Alarms):
 
     def limits(self, *, driven: bool) -> AlarmLimits | None:
         limits, limit = super().limits(driven=driven), self._table.get("protection_current") * _AMPERE
-        if limits is None or self._above:
-            return None
-        return limits._replace(current=limit) if driven and limit else limits
+        return limits._replace(current=limit) if limits and driven and limit else limits
 
     @property
     def _pushing_duty(self) -> float:
@@ -78,12 +71,7 @@ class _Alarms(Alarms):
         high = pushing and self._stands(state)
         if not self.tripped & _OVERLOAD:
             self.pushed = state[State.DUTY]
-        return self._lasts("load", time, self._table["protection_time"], high=high)
-
-    def _lasts(self, quantity: str, time: float, ticks: int, *, high: bool) -> bool:
-        if not high:
-            self._above.pop(quantity, None)
-        return high and time - self._above.setdefault(quantity, time) >= ticks * _TICK
+        return self._lasts("load", time, self._table["protection_time"] * _TICK, high=high)
 
 
 class FeetechFirmware(Firmware):

@@ -112,7 +112,8 @@ class Line:
         self.plugged: bool = True
         self.expected: list[tuple[Fault, int]] = []  # that wait for a packet, with the packets left until it
         self.on_turn: Callable[[Fault], None] = lambda _: None  # starts an event whose packet came
-        self.script: Callable[[ReceivedPacket], list[tuple[float, bytes]] | None] | None = None  # see `_run_script`
+        # Returns replies, with delays from the start of the packet (s), or None for those of the servos.
+        self.script: Callable[[ReceivedPacket], list[tuple[float, bytes]] | None] | None = None
         self.log: deque[Logged] | None = None  # packets, if a log is kept
         self._struck: list[Fault] = []  # faults for the replies to the present packet
         self._rng = random.Random(seed)
@@ -164,13 +165,9 @@ class Line:
         return count * BITS_PER_BYTE / self.baud if self.timing == "wire" else 0.0
 
     @property
-    def next_due(self) -> float | None:
-        """Time of the next event if the host sends nothing more, s; None if there is none."""
-        packet = self._inbox[0][1] if self._inbox else None
-        delivery = self._outbox[0].due if self._outbox else None
-        if packet is None or delivery is None:
-            return delivery if packet is None else packet
-        return min(packet, delivery)
+    def next_due(self) -> float:
+        """Time of the next event if the host sends nothing more, s; infinite if there is none."""
+        return min(self._inbox[0][1] if self._inbox else math.inf, self._outbox[0].due if self._outbox else math.inf)
 
     def send(self, data: bytes, time: float) -> None:
         """Send bytes of the host from `time` (s) on."""
@@ -306,7 +303,9 @@ class Line:
 
     def _execute(self, start: float, end: float, received: ReceivedPacket) -> None:
         self.packets += 1
-        if self.script is not None and self._run_script(self.script, start, end, received):
+        if self.script is not None and (answers := self.script(received)) is not None:
+            for delay, data in answers:
+                self._deliver(max(start + delay, end), data)
             return
         version, packet, size, _ = received
         servos: Sequence[VirtualServo]
@@ -326,24 +325,12 @@ class Line:
             status = servo.handle(packet, end)
             if status is not None:
                 replies.append((servo, status, baud))
-            if servo.eeprom_write_time:
+            if servo.eeprom_write_time:  # it writes to its EEPROM, or restarts, after its reply
                 busy = end if status is None else end + status.delay + len(status.frame) * BITS_PER_BYTE / baud
-                self._start_eeprom_write(servo, end, busy)
+                busy = busy + servo.eeprom_write_time if self.timing == "wire" else end
+                servo.eeprom_write_time, servo.busy_until = 0.0, max(servo.busy_until, busy)
         if replies:
             self._answer(replies, end)
-
-    def _run_script(
-        self,
-        script: Callable[[ReceivedPacket], list[tuple[float, bytes]] | None],
-        start: float,
-        end: float,
-        received: ReceivedPacket,
-    ) -> bool:
-        """Answer as a script says, with delays from the start of the packet; return whether the script did."""
-        answers = script(received)
-        for delay, data in answers or ():
-            self._deliver(max(start + delay, end), data)
-        return answers is not None
 
     def _strike_instruction(self, version: int, packet: Packet, end: float) -> tuple[bool, Packet]:
         """Apply the due faults to an instruction packet and log it; return whether it is lost, and the packet."""
@@ -415,11 +402,6 @@ class Line:
         frame = frame[: len(frame) - sum(4 + len(block.data) for block in missing)]
         self._answer([(first[0], Status(frame, first[1]), first[0].baud)], end)
 
-    def _start_eeprom_write(self, servo: VirtualServo, end: float, busy: float) -> None:
-        """Make a servo busy from `busy` on, after a packet that ended at `end`: it writes to its EEPROM or restarts."""
-        eeprom_write_time, servo.eeprom_write_time = servo.eeprom_write_time, 0.0
-        servo.busy_until = max(servo.busy_until, busy + eeprom_write_time if self.timing == "wire" else end)
-
     def _receives(self, servo: VirtualServo, start: float, size: int) -> bool:
         """Return whether a servo receives a packet of `size` bytes that begins at `start` (s)."""
         if not servo.firmware.powered or (start < servo.busy_until and self.timing == "wire"):
@@ -429,11 +411,7 @@ class Line:
 
     def _answer(self, replies: list[tuple[VirtualServo, Status, float]], end: float) -> None:
         """Put status packets on the line."""
-        if self.timing == "none":
-            for _, status, _ in sorted(replies, key=lambda reply: len(reply[1].after)):
-                self._reply(end, status.frame)
-            return
-        if len(replies) == 1 and not replies[0][1].after:
+        if len(replies) == 1 and not replies[0][1].after and self.timing == "wire":
             servo, status, baud = replies[0]
             byte = BITS_PER_BYTE / baud
             begin, duration = self._interrupts[id(servo)].hold_up(end + status.delay, len(status.frame) * byte, byte)
@@ -447,6 +425,10 @@ class Line:
                 free = finished.get(id_, free + status.gap)
             if free == math.inf:
                 continue  # it waits for a servo that never answers
+            if self.timing == "none":
+                finished[servo.id] = end
+                self._reply(end, status.frame)
+                continue
             byte = BITS_PER_BYTE / baud
             begin, duration = self._interrupts[id(servo)].hold_up(free + status.delay, len(status.frame) * byte, byte)
             finished[servo.id] = begin + duration
@@ -456,8 +438,8 @@ class Line:
 
     def _put(self, begin: float, finish: float, data: bytes, now: float) -> None:
         """Put a reply on the line from `begin` to `finish`, unless it overlaps the host or an earlier reply."""
-        if begin < self.host_free:
-            self._collide(begin)
+        if begin < self.host_free:  # the host sends: its packets that end later are damaged, too
+            self._inbox = deque(entry for entry in self._inbox if entry[1] <= begin)
             return
         if self._replying:
             self._replying = [span for span in self._replying if span[1] > now]
@@ -487,7 +469,8 @@ class Line:
         due_now = self._due(lambda turn: turn.instruction == STATUS and turn.id in {None, packet.id})
         for fault in (fault for fault in due_now if fault.kind not in RATES):
             self.on_turn(fault)
-        by_packet = [fault for fault in self._struck if fault.turn is None or fault.turn.id in {None, packet.id}]
+        shared = packet.id == BROADCAST  # the reply of several servos to a fast read
+        by_packet = [f for f in self._struck if f.turn is None or shared or f.turn.id in {None, packet.id}]
         self._struck = [fault for fault in self._struck if fault not in by_packet]
         struck = [fault for fault in due_now if fault.kind in RATES] + by_packet
         if self.log is not None:
@@ -496,6 +479,8 @@ class Line:
         return struck
 
     def _deliver(self, due: float, data: bytes) -> None:
+        if not self.plugged:  # since this packet
+            return
         self._outbox.append(Delivery(due, data))
         if len(self._outbox) > 1:
             self._outbox.sort(key=lambda delivery: delivery.due)
@@ -509,7 +494,3 @@ class Line:
         self._replying = [span for span in self._replying if span not in cut]
         self._outbox = [delivery for delivery in self._outbox if delivery.due not in ends]
         return True
-
-    def _collide(self, begin: float) -> None:
-        """Discard the host's packets that end after `begin`, when a servo begins to reply while the host sends."""
-        self._inbox = deque(entry for entry in self._inbox if entry[1] <= begin)

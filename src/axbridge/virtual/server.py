@@ -159,8 +159,7 @@ def _deliver(line: Line, channel: Channel, now: float, offset: float, lateness: 
             continue
         lateness.add(late)
         channel.write(delivery.data)
-    due = line.next_due
-    return math.inf if due is None else due - channel.transit
+    return line.next_due - channel.transit
 
 
 def _listen(

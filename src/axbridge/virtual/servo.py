@@ -470,45 +470,28 @@ class VirtualServo:
         (state,) = self.motors.sampled(self._rows, (time,)).tolist()
         return state  # type: ignore[no-any-return]
 
-    # -- faults ------------------------------------------------------------------------------------------------------
+    # -- faults: `begins` is False at their end ------------------------------------------------------------------------
 
-    def cut_power(self, time: float) -> None:
-        """Lose power until `restore_power`, at any supply voltage: no replies, no torque."""
-        self.dead = True
-        self.power_off(time)
+    def cut_power(self, time: float, begins: bool) -> None:
+        """Lose power, at any supply voltage: no replies, no torque; afterwards `monitor` starts the servo."""
+        self.dead = begins
+        if begins:
+            self.power_off(time)
 
-    def shift_id(self, time: float) -> None:  # noqa: ARG002
-        """Take the next id, as if another program had set it."""
-        self.id = (self.table["id"] + 1) % (self.protocol.max_id + 1)
+    def shift_id(self, _: float, begins: bool) -> None:
+        """Take the next id, as if another program had set it; afterwards that of the register."""
+        self.id = (self.table["id"] + begins) % (self.protocol.max_id + 1)
         self.changed()
 
-    def restore_id(self, time: float) -> None:  # noqa: ARG002
-        """End the fault: take the id of the register again."""
-        self.id = self.table["id"]
-        self.changed()
-
-    def restore_power(self, time: float) -> None:  # noqa: ARG002
-        """End the fault: `monitor` starts the servo if the supply voltage is high enough."""
-        self.dead = False
-
-    def overheat(self, time: float) -> None:  # noqa: ARG002
+    def overheat(self, _: float, begins: bool) -> None:
         """Let the temperature reading exceed the limit, at any motor temperature."""
-        self.firmware.hot = self.table["temperature_limit"] + _HOTTER
+        self.firmware.hot = self.table["temperature_limit"] + _HOTTER if begins else None
         self._update_limits()
 
-    def end_overheat(self, time: float) -> None:  # noqa: ARG002
-        """Let the temperature reading follow the motor again."""
-        self.firmware.hot = None
-        self._update_limits()
-
-    def freeze_position(self, time: float) -> None:
+    def freeze_position(self, time: float, begins: bool) -> None:
         """Freeze the position reading, for the host and for the servo's control loop."""
-        self.firmware.stuck = self.firmware.counts(self.motors.state[self.row].tolist())[Count.POSITION]
-        self.push(time)
-
-    def release_position(self, time: float) -> None:
-        """Let the position reading follow the shaft again."""
-        self.firmware.stuck = None
+        position = self.firmware.counts(self.motors.state[self.row].tolist())[Count.POSITION]
+        self.firmware.stuck = position if begins else None
         self.push(time)
 
     def monitor(self, state: list[float], time: float) -> None:
