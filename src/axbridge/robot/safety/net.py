@@ -410,7 +410,7 @@ class Safety:
                 self._feed_watchdogs()
             if self.policy == "hold" and (self.stale or self._leaving):  # else the guard would limp holding servos
                 with self._guarding:
-                    self._shown_at = -math.inf
+                    self._beat_at = -math.inf
                     self._feed_guard()
 
     def _feed_watchdogs(self) -> None:
@@ -503,7 +503,7 @@ class Safety:
         finally:
             channel.close_other_end()
         self._channel = channel
-        self._guard, self._guarded, self._restores, self._shown_at = guard, lines, {}, -math.inf
+        self._guard, self._guarded, self._restores, self._beat_at = guard, lines, {}, -math.inf
         self._guarded_ports = self._ports()
 
     def _feed_guard(self) -> None:
@@ -546,7 +546,7 @@ class Safety:
                 cycle.expires = self._fed_at + self._silence
 
     def _show_life(self) -> None:
-        self._shown_at = time.monotonic()
+        self._beat_at = time.monotonic()
         if self._guard is not None:
             with contextlib.suppress(BlockingIOError):  # the channel is full of unread heartbeats
                 self._channel.send(b".")
