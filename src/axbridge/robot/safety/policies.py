@@ -75,12 +75,8 @@ def hold(cycle: Cycle) -> dict[str, BusError]:
 def _end_soft_starts(cycle: Cycle, servos: Sequence[CycleServo]) -> dict[str, BusError]:
     """Set the torque limits of these servos that are still rising to their final values; return failures by name."""
     rising = cycle.end_soft_starts()
-    limits = {
-        servo.id: (servo.protocol.torque_limit, servo.protocol.word(rising[servo.name]))
-        for servo in servos
-        if servo.name in rising
-    }
-    return _write_and_read(cycle, limits)
+    ended = [servo for servo in servos if servo.name in rising]
+    return _write_and_read(cycle, {s.id: (s.protocol.torque_limit, s.protocol.word(rising[s.name])) for s in ended})
 
 
 def _write_and_read(
