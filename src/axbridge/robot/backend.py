@@ -79,10 +79,9 @@ def open_real(
     """
     for servo in rig.servos:
         if servo.drive == "ideal":
-            raise UnsupportedOperation(
-                f"servo {servo.name!r} is an ideal joint, which the real backend cannot drive",
-                'open it with backend="sim", or give it a Dynamixel: drive = "dynamixel"',
-            )
+            why = f"servo {servo.name!r} is an ideal joint, which the real backend cannot drive"
+            hint = 'open it with backend="sim", or give it a Dynamixel: drive = "dynamixel"'
+            raise UnsupportedOperation(why, hint)
     clock = WallClock()
     buses: dict[str, Bus] = {}
     with ExitStack() as opened:

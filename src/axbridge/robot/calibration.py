@@ -124,10 +124,9 @@ def moved_most(before: Mapping[str, float], now: Mapping[str, float]) -> tuple[s
         moves = ", ".join(f"{other} by {math.degrees(changes[other]):+.0f}°" for other in (name, *others))
         raise UsageError(f"more than one servo has moved: {moves}", "hold the others still, and turn this joint alone")
     if abs(changes[name]) > math.pi:
-        raise UsageError(
-            f"{name} jumped from {math.degrees(before[name]):.0f}° to {math.degrees(now[name]):.0f}°",
-            "it turned across the end of its count: mount its horn so that the joint stays off that end",
-        )
+        why = f"{name} jumped from {math.degrees(before[name]):.0f}° to {math.degrees(now[name]):.0f}°"
+        hint = "it turned across the end of its count: mount its horn so that the joint stays off that end"
+        raise UsageError(why, hint)
     return name, changes[name]
 
 
