@@ -105,7 +105,6 @@ def test_a_folder_without_a_rig_is_not_called_missing(tmp_path):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ("id = 1\nzero = -1", r"servo\.a\.zero: -1 is no position of an ax-12a\n.*0\.\.1023"),
         (
             'id = 1\nprofile = "xl430-w250"\nzero = 2048\nregisters = { operating_mode = 5 }',
             r"registers\.operating_mode: 5 is no mode of an xl430-w250\nchoose from 1, 3, 4, 16",

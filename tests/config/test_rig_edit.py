@@ -48,16 +48,12 @@ def test_registers_are_replaced_where_they_stand_and_new_ones_come_at_the_end():
     assert f"max_position = 1.25  # rad\nregisters = {{ {written}\n[servo.params" in new
 
 
-def test_a_servo_of_the_base_gets_a_table_at_the_end():
-    new = edited('base = "arm"\nname = "mine"', {"pan": {"id": 3}}, PATH)
-    assert new == 'base = "arm"\nname = "mine"\n\n[[servo]]\nname = "pan"\nid = 3\n'
-
-
 @pytest.mark.parametrize(
     ("text", "new"),
     [
         ('[[servo]]\r\nname = "pan"', '[[servo]]\r\nname = "pan"\r\nid = 3\r\n'),
         ('[[servo]]\r\nname = "pan"\r\nid = 1', '[[servo]]\r\nname = "pan"\r\nid = 3\r\n'),
+        ('base = "arm"', 'base = "arm"\n\n[[servo]]\nname = "pan"\nid = 3\n'),  # a table for a servo of the base
         ('base = "arm"\r\na = 1', 'base = "arm"\r\na = 1\r\n\r\n[[servo]]\r\nname = "pan"\r\nid = 3\r\n'),
     ],
 )
