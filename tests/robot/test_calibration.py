@@ -11,6 +11,7 @@ from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig
 from axbridge.config.rig_check import positive_directions
 from axbridge.errors import BusTimeout, RigError, UsageError
+from axbridge.robot import calibration
 from axbridge.robot.calibration import NUDGE, TORQUE, Mounting, blinking, changes, check_whole, moved_most, nudge
 from tests.support.waiting import run
 
@@ -115,6 +116,12 @@ def test_a_nudge_moves_a_servo_and_back_with_little_torque_and_restores_its_regi
     robot["pan"].set_position(0.3)  # with all its torque again
     robot.step(20)
     assert robot["pan"].read("torque_limit") == 1023
+
+
+def test_limits_of_an_x_servo_that_counts_turns_do_not_restrict_the_rigs_range():
+    more = {"registers": {"operating_mode": 4, "shutdown": 52}, "min_position": -30.0, "max_position": 30.0}
+    with axbridge.open(Rig.load("xl330_pendulum").with_servos(lambda _: more)) as robot:
+        assert calibration.reach_of(robot[0]) == (-30.0, 30.0)
 
 
 @pytest.mark.parametrize(

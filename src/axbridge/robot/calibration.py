@@ -339,8 +339,10 @@ def give_back(robot: Robot, name: str, before: Mapping[str, int]) -> None:
 
 
 def reach_of(servo: Servo) -> tuple[float, float]:
-    """Return the range of a servo by its own angle limits and the rig's, rad; UsageError for a wheel."""
+    """Return the range of a servo by the rig's limits and its own, if these apply, rad; UsageError for a wheel."""
     names = servo.dynamixel.protocol.names
+    if not servo.dynamixel.has_own_limits:  # an X servo that counts turns
+        return servo.min_position, servo.max_position
     limits = servo.read(names.low), servo.read(names.high)
     if limits[0] >= limits[1]:
         problem = f"{servo.name} is set up as a wheel: its angle limits are {limits[0]} and {limits[1]}"
