@@ -88,9 +88,8 @@ def test_torque_comes_on_where_the_arm_is_and_a_limp_one_falls_and_gets_no_goals
 
 
 def test_targets_are_clipped_with_a_warning_and_impossible_ones_refused(arm):
-    with pytest.warns(
-        ControlWarning, match=r"^servo 'shoulder' \(rad\): too big requested position: 3 > 2.6"
-    ) as caught:
+    words = r"^servo 'shoulder' \(rad\): too big requested position: 3 > 2.6"
+    with pytest.warns(ControlWarning, match=words) as caught:
         arm.set_position(3)
     assert [warning.filename for warning in caught] == [__file__]
     assert arm.target_position == arm.max_position
@@ -201,9 +200,8 @@ def test_a_pose_is_reached_together_and_smoothly(pair):
     assert pair.positions == pytest.approx([1.0, -0.5], abs=0.02)
     pan, tilt = np.array(seen)[:40].T
     assert tilt == pytest.approx(-0.5 * pan, abs=1e-9)  # both follow the same profile
-    assert (
-        np.abs(np.diff(pan, n=2)).max() / 0.02**2 < 5.78 * 1.0 / 0.8**2
-    )  # rad/s²: 10/sqrt(3) of the distance over time²
+    most = 5.78 * 1.0 / 0.8**2  # rad/s²: 10/sqrt(3) of the distance over time²
+    assert np.abs(np.diff(pan, n=2)).max() / 0.02**2 < most
 
 
 def test_two_threads_move_different_servos_and_a_later_goto_replaces_an_earlier_one(pair):

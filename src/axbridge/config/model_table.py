@@ -113,5 +113,5 @@ def _model_number(path: Path) -> int | None:
     numbers = path.with_name(_NUMBERS)
     wanted = {path.name, re.sub(r"_fw\d+(?=\.model$)", "", path.name)}
     lines = numbers.read_text(encoding="utf-8").splitlines() if numbers.is_file() else []
-    rows = [row for row in (line.split("\t") for line in lines) if row[-1].strip() in wanted and row[0].isdigit()]
-    return int(rows[0][0]) if rows else None
+    rows = (line.split("\t") for line in lines)
+    return next((int(row[0]) for row in rows if row[-1].strip() in wanted and row[0].isdigit()), None)

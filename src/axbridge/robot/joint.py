@@ -151,9 +151,8 @@ class Joint:
         if not checks.is_no_angle(goal, low, high):
             return
         why = f"{position:g} rad is no angle of servo {self.config.name!r}, which goes from {low:.3f} to {high:.3f} rad"
-        raise UsageError(
-            why, f"radians? {position:g}° is {math.radians(position):.4g}: give math.radians({position:g})"
-        )
+        hint = f"radians? {position:g}° is {math.radians(position):.4g}: give math.radians({position:g})"
+        raise UsageError(why, hint)
 
     def store_request(self, commanded: Joint, quantity: str, value: float) -> None:
         """Store a request: for the commanded motor as given, for coupled motors times their multiplier."""
