@@ -162,7 +162,6 @@ def check_new(*paths: Path | str | None, force: bool, sources: tuple[Path | str 
         if any(source is not None and Path(source).exists() and Path(path).samefile(source) for source in sources):
             raise UsageError(f"{path} is both read and to be written", "give the output another name")
         if Path(path).is_file() and not force:
-            raise UsageError(
-                f"{path} is already there", "give another name, or replace it with --force (in Python, force=True)"
-            )
+            hint = "give another name, or replace it with --force (in Python, force=True)"
+            raise UsageError(f"{path} is already there", hint)
     check_writable(*paths)

@@ -69,7 +69,9 @@ class Workers:
         while done < len(jobs):
             futures: list[Future[tuple[Result, list[warnings.WarningMessage]]]] = []
             try:
-                futures = _uninterrupted(partial(self._submit, function, jobs[done:]))
+                # in another thread, which KeyboardInterrupt does not reach: an interrupted start prints a traceback
+                with ThreadPoolExecutor(1) as starter:
+                    futures = starter.submit(self._submit, function, jobs[done:]).result()
                 for future in futures:
                     while not wait([future], _POLL_INTERVAL).done:
                         self._check()
@@ -103,12 +105,6 @@ def _with_warnings(function: Callable[[Job], Result], job: Job) -> tuple[Result,
     """Run a job in a worker; return its warnings with the result, so that the caller's process shows them."""
     with warnings.catch_warnings(record=True) as shown:
         return function(job), shown
-
-
-def _uninterrupted(call: Callable[[], Result]) -> Result:
-    """Call in another thread, which KeyboardInterrupt does not reach: an interrupted start prints a traceback."""
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(call).result()
 
 
 @contextmanager

@@ -66,12 +66,8 @@ def test_links_are_where_mujoco_has_them_whatever_the_joints_are(tmp_path):
 def test_servo_parameters_are_left_out_and_actuators_select_the_joints(tmp_path):
     robot = read_mjcf(written(tmp_path, ARM))
     assert robot.joints == ("yaw", "roll")
-    assert robot.dropped == (
-        "2 actuators",
-        "1 joint with damping",
-        "1 joint with armature",
-        "1 joint with dry friction",
-    )
+    losses = tuple(f"1 joint with {loss}" for loss in ("damping", "armature", "dry friction"))
+    assert robot.dropped == ("2 actuators", *losses)
     assert "dynamics" not in robot.urdf
     assert (robot.free, robot.height) == (False, 0.0)
     assert list(robot.meshes) == ["meshes/wedge.stl"]
@@ -101,13 +97,8 @@ def test_unsupported_mjcf_elements_are_refused_by_name(tmp_path, old, new, said)
 def test_a_refused_file_writes_nothing_and_replaces_nothing(said, tmp_path):
     written(tmp_path, ARM)
     arm = ("rig", "new", "made", "--mjcf", "robot.xml")
-    for wrong in (
-        (),
-        ("--servo", "none-such"),
-        ("--servo", "sts3215", "--ids", "6-1"),
-        ("--servo", "sts3215", "--ids", "1-9"),
-    ):
-        said(*arm, *wrong, code=2)
+    for wrong in ("", "--servo none-such", "--servo sts3215 --ids 6-1", "--servo sts3215 --ids 1-9"):
+        said(*arm, *wrong.split(), code=2)
         assert not (tmp_path / "made").exists()
     said(*arm, "--servo", "sts3215", "--urdf", "robot.urdf", code=2)
     mine = tmp_path / "made" / "made.urdf"
@@ -134,10 +125,8 @@ def test_without_the_package_a_robot_by_name_is_refused_with_the_command_that_in
 def test_a_rig_that_was_written_as_mjcf_is_the_same_robot_again(said, tmp_path, rig, profile):
     said("export", "mujoco", rig, "--out", "robot.xml")
     own = Rig.load(rig)
-    ids = f"1-{len(own.servos)}"
-    assert "left out, because the servo model brings it" in said(
-        "rig", "new", "made", "--mjcf", "robot.xml", "--servo", profile, "--ids", ids
-    )
+    new = f"rig new made --mjcf robot.xml --servo {profile} --ids 1-{len(own.servos)}"
+    assert "left out, because the servo model brings it" in said(*new.split())
     said("rig", "check", "made")
     made = Rig.load(str(tmp_path / "made"))
     first, other = own.tree(), made.tree()

@@ -32,6 +32,10 @@ id = 2
 """
 
 
+BUS = '[[bus]]\nname = "{}"\nport = "/dev/x"\n'
+STOPS = "id = 2\nmin_stop = -1\nmax_stop = 1"
+
+
 @pytest.fixture
 def load(tmp_path):
     def load_text(text: str) -> Rig:
@@ -59,19 +63,11 @@ def test_every_shipped_rig_loads_with_its_profiles_and_models(name):
         (('name = "b"', 'name = "a"'), "servo.a.name", "'a' appears twice"),
         (('joint = "b"', 'joint = "a"'), "servo.b.joint", "'a' appears twice"),
         (("id = 2", ""), "servo.b.id", "servo 'b' needs an id"),
-        (
-            ("[world]", '[[bus]]\nname = "l"\nport = "/dev/x"\n[[bus]]\nname = "r"\nport = "/dev/x"\n[world]'),
-            "bus.r.port",
-            "'/dev/x' appears twice",
-        ),
+        (("[world]", f"{BUS.format('l')}{BUS.format('r')}[world]"), "bus.r.port", "'/dev/x' appears twice"),
         (('name = "b"', 'name = "a::b::c"'), "servo.a::b::c.name", "more than one `::`"),
         (("id = 2", 'id = 2\nbus = "left"'), "servo.b.bus", "is on bus 'left', but the rig has main"),
         (("id = 2", "id = true"), "servo.b.id", "must be a whole number, not true"),
-        (
-            ("id = 2", "id = 2\nmin_stop = -1\nmax_stop = 1\nmin_position = 2\nmax_position = 3"),
-            "servo.b.min_position",
-            "outside the stops",
-        ),
+        (("id = 2", f"{STOPS}\nmin_position = 2\nmax_position = 3"), "servo.b.min_position", "outside the stops"),
         (("id = 2", "id = 2\ncontrol_pid = [0, 0, 0]"), "servo.b.control_pid", "P must be positive"),
         (("id = 2", "id = 2\ncontrol_pid = [1, 0]"), "servo.b.control_pid", "too few values"),
         (("[world]", '[safety]\non_exit = "park"\n[world]'), "safety", "needs a pose: park ="),
@@ -105,7 +101,6 @@ def test_a_folder_without_a_rig_is_not_called_missing(tmp_path):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ("id = 1\nzero = -1", r"servo\.a\.zero: -1 is no position of an ax-12a\n.*0\.\.1023"),
         (
             'id = 1\nprofile = "xl430-w250"\nzero = 2048\nregisters = { operating_mode = 5 }',
             r"registers\.operating_mode: 5 is no mode of an xl430-w250\nchoose from 1, 3, 4, 16",
@@ -158,9 +153,7 @@ def test_overrides_are_checked_like_the_file(load):
 
 
 def test_stops_without_a_world_are_those_of_the_rig_or_none(load):
-    rig = load(
-        GOOD.replace('[world]\nurdf = "arm.urdf"\n', "").replace("id = 2", "id = 2\nmin_stop = -1\nmax_stop = 1")
-    )
+    rig = load(GOOD.replace('[world]\nurdf = "arm.urdf"\n', "").replace("id = 2", STOPS))
     assert [rig.specs[servo.name].stops for servo in rig.servos] == [(-math.inf, math.inf), (-1.0, 1.0)]
 
 
@@ -459,14 +452,8 @@ def test_a_servo_is_resolved_once_and_again_in_a_changed_rig():
     with pytest.raises(FrozenInstanceError):
         first.config = second.config
     heavier = rig.with_servos(lambda _: {"params": {"motor": {"armature": 0.5}}})
-    for changed, armature in (
-        (heavier, 0.5),
-        (rig.with_model("lima2009"), 0.0),
-        *(
-            (again(rig), first.model.motor.armature)
-            for again in (copy.deepcopy, lambda r: pickle.loads(pickle.dumps(r)))
-        ),
-    ):
+    same = ((again, first.model.motor.armature) for again in (copy.deepcopy(rig), pickle.loads(pickle.dumps(rig))))
+    for changed, armature in ((heavier, 0.5), (rig.with_model("lima2009"), 0.0), *same):
         spec = changed.specs[first.config.name]
         assert (spec.rig is changed, spec.model.motor.armature) == (True, armature)
     assert rig == Rig.load("bioloid")

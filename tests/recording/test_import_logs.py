@@ -12,6 +12,7 @@ from axbridge.cli import app
 from axbridge.comparison.comparison import following, summary
 from axbridge.config.registers import AX
 from axbridge.errors import RecordingError, UsageError
+from axbridge.recording import import_logs
 from axbridge.recording.convert import write_csv, write_parquet
 from axbridge.recording.import_logs import import_log, parse_columns
 from axbridge.recording.import_wizard import GivenGoal, on_grid, parse_goal, restored
@@ -64,8 +65,11 @@ def test_a_pendulum_log_is_complete_for_a_simulation():
     assert math.degrees(track.position.min()) == pytest.approx(-37.88, abs=0.01)
 
 
-def test_poppy_segments_are_joined_and_named(tmp_path):
-    lines = ["walk,segment,k,t_s,joint,target_deg,position_deg,speed_dps,load_pct,voltage_V,temp_C"]
+@pytest.mark.parametrize("part", ["walk", "run"])  # of a format that a contributor adds
+def test_segments_are_joined_and_named(tmp_path, monkeypatch, part):
+    poppy = import_logs._TABLES[0]
+    monkeypatch.setattr(import_logs, "_TABLES", (poppy._replace(parts=(part, "segment")),))
+    lines = [f"{part},segment,k,t_s,joint,target_deg,position_deg,speed_dps,load_pct,voltage_V,temp_C"]
     for walk, segment in ((0, 0), (1, 0), (1, 1)):
         for k, joint in itertools.product(range(3), ("head_y", "head_z")):
             lines.append(f"{walk},{segment},{k},{k * 0.1:.5f},{joint},90,{k},10,50,11.5,40")
@@ -73,10 +77,10 @@ def test_poppy_segments_are_joined_and_named(tmp_path):
     assert list(recording) == ["head_y", "head_z"]
     head = recording["head_y"]
     assert (head.command[0], head.load[0], len(head)) == (pytest.approx(math.pi / 2), 0.5, 9)
-    assert [s.name for s in recording.segments] == ["walk 0 segment 0", "walk 1 segment 0", "walk 1 segment 1"]
+    assert [s.name.removeprefix(part) for s in recording.segments] == [" 0 segment 0", " 1 segment 0", " 1 segment 1"]
     np.testing.assert_allclose(head.time, [0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8])
     assert len(import_log(tmp_path / "log.csv", walk=1)["head_z"]) == 6
-    with pytest.raises(RecordingError, match="no walk 7\nit has 0, 1"):
+    with pytest.raises(RecordingError, match=f"no {part} 7\nit has 0, 1"):
         import_log(tmp_path / "log.csv", walk=7)
 
 

@@ -11,6 +11,7 @@ from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig
 from axbridge.config.rig_check import positive_directions
 from axbridge.errors import BusTimeout, RigError, UsageError
+from axbridge.robot import calibration
 from axbridge.robot.calibration import NUDGE, TORQUE, Mounting, blinking, changes, check_whole, moved_most, nudge
 from tests.support.waiting import run
 
@@ -38,41 +39,28 @@ def test_an_ambiguous_motion_is_refused(now, message):
         moved_most(BEFORE, BEFORE | now)
 
 
+MX_28 = {"profile": "mx-28", "zero": 2048}
+JUMPED = "pan jumped by more than half a turn: .*its limits stay"
+A_TURN = "pan has a range of 358°, almost a turn: it may have been led across the end"
+
+
 @pytest.mark.parametrize(
-    ("servo", "mounting", "values", "noted"),
+    ("servo", "mounting", "values", "limits", "noted"),
     [
-        (PAN, (1, AX, 512, 1, (300, 700)), {"min_position": -1.085, "max_position": 0.962}, []),  # rounded inwards
-        (
-            TILT,
-            (2, AX, 400, -1, (0, 700)),
-            {"zero": 400, "direction": -1, "min_position": -1.535, "max_position": 1.6},
-            ["beyond its stop at 1.6 rad", "end of its count"],
-        ),
-        (PAN, (1, MX, 2048, 1, None), {"profile": "mx-28", "zero": 2048}, ["pan is an mx-28"]),
-        (
-            PAN,
-            (1, MX, 2048, 1, (10, 4080)),
-            {"profile": "mx-28", "zero": 2048, "min_position": -2.617, "max_position": 2.617},
-            [
-                "pan is an mx-28",
-                "its stop",
-                "its stop",
-                "pan has a range of 358°, almost a turn: it may have been led across the end",
-            ],
-        ),
-        (
-            PAN,
-            (1, MX, 2048, 1, (500, 3500), {}, True),
-            {"profile": "mx-28", "zero": 2048},
-            ["pan is an mx-28", "pan jumped by more than half a turn: .*its limits stay"],
-        ),
+        (PAN, (1, AX, 512, 1, (300, 700)), {}, (-1.085, 0.962), ""),  # rounded inwards
+        (TILT, (2, AX, 400, -1, (0, 700)), {"zero": 400, "direction": -1}, (-1.535, 1.6), "stop at 1.6; end of its count"),
+        (PAN, (1, MX, 2048, 1, None), MX_28, None, "pan is an mx-28"),
+        (PAN, (1, MX, 2048, 1, (10, 4080)), MX_28, (-2.617, 2.617), f"an mx-28; its stop; its stop; {A_TURN}"),
+        (PAN, (1, MX, 2048, 1, (500, 3500), {}, True), MX_28, None, f"an mx-28; {JUMPED}"),
     ],
-)
-def test_only_different_values_change_limits_end_at_the_stops_and_doubts_are_noted(servo, mounting, values, noted):
+)  # fmt: skip
+def test_only_different_values_change_limits_end_at_the_stops_and_doubts_are_noted(
+    servo, mounting, values, limits, noted
+):
     changed, notes = changes(RIG, servo, Mounting("main", *mounting))
-    assert changed == values
-    assert len(notes) == len(noted)
-    assert all(re.search(what, note) for note, what in zip(notes, noted, strict=True))
+    assert changed == values | ({} if limits is None else {"min_position": limits[0], "max_position": limits[1]})
+    expected = noted.split("; ") if noted else []
+    assert all(re.search(what, note) for note, what in zip(notes, expected, strict=True))
 
 
 def test_two_servos_of_one_id_are_refused():
@@ -128,6 +116,12 @@ def test_a_nudge_moves_a_servo_and_back_with_little_torque_and_restores_its_regi
     robot["pan"].set_position(0.3)  # with all its torque again
     robot.step(20)
     assert robot["pan"].read("torque_limit") == 1023
+
+
+def test_limits_of_an_x_servo_that_counts_turns_do_not_restrict_the_rigs_range():
+    more = {"registers": {"operating_mode": 4, "shutdown": 52}, "min_position": -30.0, "max_position": 30.0}
+    with axbridge.open(Rig.load("xl330_pendulum").with_servos(lambda _: more)) as robot:
+        assert calibration.reach_of(robot[0]) == (-30.0, 30.0)
 
 
 @pytest.mark.parametrize(

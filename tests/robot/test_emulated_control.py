@@ -70,9 +70,7 @@ def test_torque_in_motion_is_what_was_commanded_while_the_supply_suffices(wheel_
             seen.append(true_torque(robot))
         assert servo.velocity > 0.8
         assert len(seen) >= 3
-        assert seen[:-1] == pytest.approx(
-            [torque] * (len(seen) - 1), rel=0.12
-        )  # the first sample: back-EMF is being learned
+        assert seen[:-1] == pytest.approx([torque] * (len(seen) - 1), rel=0.12)  # back-EMF: not known at first
 
 
 @pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning")
@@ -220,9 +218,8 @@ def test_turns_are_counted_whatever_the_sensor_says_in_the_dead_zone(reading, sp
     off = []
     for step in range(600):
         angle = speed * step * 0.02
-        off.append(
-            abs(counter.update(sample(step * 0.02, angle, speed, reading), SERVO.duty(0.0, VOLTS, speed)) - angle)
-        )
+        counted = counter.update(sample(step * 0.02, angle, speed, reading), SERVO.duty(0.0, VOLTS, speed))
+        off.append(abs(counted - angle))
     assert sorted(off)[len(off) // 2] < 1e-9  # where the shaft is seen
     assert max(off) < (math.pi if reading is READINGS["anything"] else math.radians(5))  # never by a turn
 

@@ -302,9 +302,8 @@ def robot(request, tmp_path):
 
 
 def test_a_blocked_joint_is_reported_loses_torque_in_time_and_gets_it_back(robot):
-    with pytest.warns(
-        ControlWarning, match="servo 's1' is blocked: it pushes with 97% of its torque and does not move"
-    ):
+    words = "servo 's1' is blocked: it pushes with 97% of its torque and does not move"
+    with pytest.warns(ControlWarning, match=words):
         took = drive_into_the_stop(robot)
     assert took < 0.3
     servo = robot["s1"]

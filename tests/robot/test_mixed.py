@@ -233,11 +233,6 @@ def test_virtual_servos_are_chosen_by_names_and_ids(patterns, names):
     [
         (UnknownServo, r"no servo 'left_\*' that could be virtual.*s1 \(1\), s2", {"virtual": "left_*"}),
         (UsageError, "all servos of bus 'main' are virtual", {"virtual": ["1-2", "s?"]}),
-        (
-            UsageError,
-            "virtual servos need the real backend, not sim",
-            {"virtual": "s1", "backend": "sim", "port": None},
-        ),
         (UsageError, "need the real backend, not twin", {"virtual": ["s1"], "backend": "twin"}),
     ],
 )

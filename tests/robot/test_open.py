@@ -43,6 +43,7 @@ def test_a_given_port_means_the_real_backend_and_a_variable_does_not(given, envi
 @pytest.mark.parametrize(
     ("given", "said"),
     [
+        ({"backend": "simm"}, "no backend 'simm'"),
         ({"port": 3}, "a port is given as text, not 3"),
         ({"port": Path("/dev/x")}, "a port is given as text, not "),
         ({"seed": -1}, "a seed is a whole number of 0 or more, not -1"),

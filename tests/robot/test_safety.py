@@ -321,6 +321,15 @@ def test_a_guard_that_was_killed_is_replaced_whatever_a_broken_pipe_does(line, c
     assert (guard.poll(), line.powered) == (0, [])  # it ends with its controller
 
 
+def test_the_guard_is_woken_once_in_20_ms_however_often_the_program_steps(cycle, monkeypatch):
+    with safety.Safety([cycle]) as watched, monkeypatch.context() as patched:
+        patched.setattr(watched._channel, "send", (sent := []).append)
+        start = time.monotonic()
+        while (passed := time.monotonic() - start) < 0.1:
+            watched.feed()
+    assert 1 <= len(sent) <= 1 + passed / 0.02
+
+
 def test_a_guard_gets_a_port_that_was_lost_and_reopened_within_a_step(tmp_path):
     with PtyLine(link=tmp_path / "port") as line, SerialBus(line.port) as bus:
         cycle = Cycle(bus, SERVOS[:1])

@@ -228,9 +228,8 @@ def test_a_real_robot_reports_that_its_imu_is_lost_and_found(board, caplog):
         assert -0.2 < robot.imu.time - robot.time <= 0.02
         assert robot.sensors["unplugged"] is None  # it has no port
         board.line = b""
-        with pytest.warns(
-            axbridge.ControlWarning, match="sensor 'imu' gives no sample: the IMU on .* sends nothing any more"
-        ):
+        words = "sensor 'imu' gives no sample: the IMU on .* sends nothing any more"
+        with pytest.warns(axbridge.ControlWarning, match=words):
             run(robot, 0.3)
         assert robot.imu is None
         board.line = LEVEL

@@ -71,9 +71,8 @@ def test_invalid_durations_are_refused(robot):
             robot.step(value if value is not None else "")
         with pytest.raises(UsageError):
             servo.goto(0.0, value)
-    with pytest.raises(
-        UsageError, match=r"a step of 0.02 ms is not possible\ngive ms, up to a day: a step of 0.02 s is step\(20\)"
-    ):
+    words = r"a step of 0.02 ms is not possible\ngive ms, up to a day: a step of 0.02 s is step\(20\)"
+    with pytest.raises(UsageError, match=words):
         robot.step(0.02)
     assert robot.time == before
 

@@ -96,14 +96,10 @@ def read_mjcf(path: Path) -> FromMjcf:
     counts = {what: int(np.count_nonzero(values)) for what, values in lossy.items()}
     dropped = [plural(model.nu, "actuator")] if model.nu else []
     dropped += [f"{plural(count, 'joint')} with {what}" for what, count in counts.items() if count]
-    return FromMjcf(
-        f"{ET.tostring(writer.robot, encoding='unicode')}\n",
-        writer.meshes,
-        tuple(name for name in turning if name in driven) or tuple(turning),
-        free,
-        _height(mujoco, model, root) if free else 0.0,
-        tuple(dropped),
-    )
+    urdf = f"{ET.tostring(writer.robot, encoding='unicode')}\n"
+    joints = tuple(name for name in turning if name in driven) or tuple(turning)
+    height = _height(mujoco, model, root) if free else 0.0
+    return FromMjcf(urdf, writer.meshes, joints, free, height, tuple(dropped))
 
 
 def _refuse(mujoco: Any, model: Any, path: Path) -> None:

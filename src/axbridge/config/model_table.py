@@ -45,9 +45,8 @@ def profile_of_model(path: Path, name: str) -> FromModel:
         rows = [line.split("\t") for line in table.splitlines() if re.match(r"\d+\t\d+\t\S", line)]
         places = {snake_case(words): (int(address), int(size)) for address, size, words in (row[:3] for row in rows)}
     if places.get("torque_enable") != (int(FAMILIES[2].addresses.TORQUE_ENABLE), 1):
-        raise ProfileError(
-            path, "[control table]", "it has no Torque Enable at 64, as each servo of Protocol 2.0", _HINT
-        )
+        why = "it has no Torque Enable at 64, as each servo of Protocol 2.0"
+        raise ProfileError(path, "[control table]", why, _HINT)
     shipped = map(FirmwareProfile.load, shipped_names(FOLDER))
     number = _model_number(path)
 
@@ -113,7 +112,6 @@ def _model_number(path: Path) -> int | None:
     """Return the model number of a table from the list beside it; `_fw52` in a file name is a firmware version."""
     numbers = path.with_name(_NUMBERS)
     wanted = {path.name, re.sub(r"_fw\d+(?=\.model$)", "", path.name)}
-    rows = numbers.read_text(encoding="utf-8").splitlines() if numbers.is_file() else []
-    return next(
-        (int(row[0]) for line in rows if (row := line.split("\t"))[-1].strip() in wanted and row[0].isdigit()), None
-    )
+    lines = numbers.read_text(encoding="utf-8").splitlines() if numbers.is_file() else []
+    rows = (line.split("\t") for line in lines)
+    return next((int(row[0]) for row in rows if row[-1].strip() in wanted and row[0].isdigit()), None)

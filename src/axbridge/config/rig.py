@@ -347,10 +347,8 @@ class ServoSpec:
         if profile.counts_turns(servo.registers):
             offset = servo.registers.get("homing_offset", 0)
         if not min(offset, 0) <= servo.zero <= top + max(offset, 0):
-            why = f"{servo.zero} is no position of an {profile.name}"
-            raise self._error(
-                "zero", why, f"give the register count at 0 rad, 0..{top}; {(top + 1) // 2} is the middle"
-            )
+            hint = f"give the register count at 0 rad, 0..{top}; {profile.units.middle} is the middle"
+            raise self._error("zero", f"{servo.zero} is no position of an {profile.name}", hint)
         self._check_registers(profile)
         self._check_turn(profile)
         first = next((s for s in rig.servos if s.drive == servo.drive and s.bus == servo.bus), servo)

@@ -92,9 +92,8 @@ def copy_rig(rig: Rig, folder: Path) -> list[Path]:
     home = shipped(FOLDER).resolve()
     for base in rig.bases:
         if home not in base.parents:
-            raise UsageError(
-                f"{rig.path} stands on {base}, which a copy would not find", f"copy {base.name}, or its whole folder"
-            )
+            why = f"{rig.path} stands on {base}, which a copy would not find"
+            raise UsageError(why, f"copy {base.name}, or its whole folder")
     first, *others = files_of(rig)
     target = folder / f"{folder.resolve().name}.toml"
     pairs = [(path, folder / path.relative_to(first.parent)) for path in others]

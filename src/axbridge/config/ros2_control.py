@@ -115,9 +115,8 @@ def _number(path: Path, name: str, text: str) -> float:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise RigError(
-            path, "ros2_control", f"{name} = {text!r} is no number", _EXPAND if "${" in text else "correct it"
-        )
+        hint = _EXPAND if "${" in text else "correct it"
+        raise RigError(path, "ros2_control", f"{name} = {text!r} is no number", hint)
     return number
 
 

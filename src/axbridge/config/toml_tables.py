@@ -289,9 +289,9 @@ def _explain(first: Any) -> tuple[str, str]:
     """Return message and hint for a pydantic error."""
     if first["type"] == "missing":
         last = first["loc"][-1]
-        return ("too few values", f"give at least {last + 1}") if isinstance(last, int) else (
-            "missing", f"add `{last} = …`"
-        )  # fmt: skip
+        if isinstance(last, int):
+            return "too few values", f"give at least {last + 1}"
+        return "missing", f"add `{last} = …`"
     if first["type"] == "tuple_type" and isinstance(first["input"], Mapping):
         return "one table where a list of them belongs", f"write [[{first['loc'][-1]}]], with two brackets"
     if first["type"] == "value_error":

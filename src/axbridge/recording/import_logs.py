@@ -59,7 +59,7 @@ class _Table(NamedTuple):
     marks: frozenset[str]  # columns by which it is recognised
     columns: _Map
     by: str  # column of the servo's name
-    parts: tuple[str, ...] = ()  # columns of the numbers of a segment, whose clock starts at 0
+    parts: tuple[str, ...] = ()  # columns of the numbers of a segment, whose clock starts at 0; `walk` is of the first
     experiment: str = "log"
     whole: bool = True  # whether each file has all columns
 
@@ -296,7 +296,7 @@ class _Csv:
         """Return the samples of each servo, and the segments' events.
 
         With `by`, the only map in `servos` applies to each name in that column. A row with new numbers in the columns
-        `parts` starts a segment, and its clock continues that of the one before. `walk` is the only walk to read.
+        `parts` starts a segment, and its clock continues that of the one before. `walk`: read only this `parts[0]`.
         """
         at = {header: place for place, header in enumerate(self.headers)}
         fields = [(servo, key, column) for servo, columns in servos.items() for key, column in columns.items()]
@@ -318,8 +318,8 @@ class _Csv:
         for row in self._whole_rows():
             if parts:
                 numbers = {header: row[at[header]] for header in parts}
-                walks[numbers["walk"]] = None
-                if walk is not None and numbers["walk"] != str(walk):
+                walks[number := numbers[parts[0]]] = None
+                if walk is not None and number != str(walk):
                     continue
                 if numbers != part:
                     part, offset = numbers, last + _BETWEEN if events else 0.0
@@ -336,7 +336,7 @@ class _Csv:
                     value = last = value + offset
                 values.append(value)
         if walk is not None and not samples and walks:
-            raise RecordingError(self._path, f"has no walk {walk}", f"it has {', '.join(walks)}")
+            raise RecordingError(self._path, f"has no {parts[0]} {walk}", f"it has {', '.join(walks)}")
         if not samples:
             raise RecordingError(self._path, "holds no samples", _NO_ROWS)
         tracks: dict[str, Columns] = {}

@@ -79,10 +79,9 @@ def open_real(
     """
     for servo in rig.servos:
         if servo.drive == "ideal":
-            raise UnsupportedOperation(
-                f"servo {servo.name!r} is an ideal joint, which the real backend cannot drive",
-                'open it with backend="sim", or give it a Dynamixel: drive = "dynamixel"',
-            )
+            why = f"servo {servo.name!r} is an ideal joint, which the real backend cannot drive"
+            hint = 'open it with backend="sim", or give it a Dynamixel: drive = "dynamixel"'
+            raise UnsupportedOperation(why, hint)
     clock = WallClock()
     buses: dict[str, Bus] = {}
     with ExitStack() as opened:
@@ -92,14 +91,8 @@ def open_real(
             buses[config.name] = opened.enter_context(bus)
         opened.pop_all()
     mode = REMOTE if any("://" in device for device in ports) else REAL
-    return Backend(
-        "real",
-        mode,
-        clock,
-        buses,
-        partial(call_all, [bus.close for bus in buses.values()]),
-        served=any(map(is_served, ports)),
-    )
+    closing = partial(call_all, [bus.close for bus in buses.values()])
+    return Backend("real", mode, clock, buses, closing, served=any(map(is_served, ports)))
 
 
 def ports_of(rig: Rig, port: str | None = None) -> list[str]:
@@ -167,12 +160,8 @@ class _PacedClock:
         passed = self._wall.now() - wall
         if passed > _WARN_INTERVAL and seconds < _PAUSE and self.behind - behind > passed / 10:
             rate = (self._world.now() - world) / passed
-            _log.warning(
-                "simulation runs at %.2g × real time: its clock is %.1f s behind; %s, or take a simpler world",
-                rate,
-                self.behind,
-                LIGHTEN,
-            )
+            text = "simulation runs at %.2g × real time: its clock is %.1f s behind; %s, or take a simpler world"
+            _log.warning(text, rate, self.behind, LIGHTEN)
         if passed > _WARN_INTERVAL:
             self._said = self._wall.now(), self._world.now(), self.behind
 

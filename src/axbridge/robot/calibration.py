@@ -108,15 +108,9 @@ def _entry(rig: Rig, bus: BusConfig, scanned: FoundServo, line: SerialBus) -> di
     if profile is None:
         raise BusError(f"servo {scanned.id} is of model {scanned.model}, unknown here", "give the rig a profile of it")
     name = f"servo {scanned.id}" if len(rig.buses) == 1 else f"servo {scanned.id} on {bus.name}"
-    return {
-        "name": name,
-        "joint": name,
-        "bus": bus.name,
-        "id": scanned.id,
-        "profile": profile.name if own is None else own.profile,
-        "zero": 0,
-        "registers": checked_convention(line, scanned.id, profile, port=line.port_name),
-    }
+    place = {"name": name, "joint": name, "bus": bus.name, "id": scanned.id, "zero": 0}
+    registers = checked_convention(line, scanned.id, profile, port=line.port_name)
+    return {**place, "profile": profile.name if own is None else own.profile, "registers": registers}
 
 
 def moved_most(before: Mapping[str, float], now: Mapping[str, float]) -> tuple[str, float]:
@@ -130,10 +124,9 @@ def moved_most(before: Mapping[str, float], now: Mapping[str, float]) -> tuple[s
         moves = ", ".join(f"{other} by {math.degrees(changes[other]):+.0f}°" for other in (name, *others))
         raise UsageError(f"more than one servo has moved: {moves}", "hold the others still, and turn this joint alone")
     if abs(changes[name]) > math.pi:
-        raise UsageError(
-            f"{name} jumped from {math.degrees(before[name]):.0f}° to {math.degrees(now[name]):.0f}°",
-            "it turned across the end of its count: mount its horn so that the joint stays off that end",
-        )
+        why = f"{name} jumped from {math.degrees(before[name]):.0f}° to {math.degrees(now[name]):.0f}°"
+        hint = "it turned across the end of its count: mount its horn so that the joint stays off that end"
+        raise UsageError(why, hint)
     return name, changes[name]
 
 
@@ -195,12 +188,8 @@ def check_whole(rig: Rig, mountings: Mapping[str, Mounting]) -> None:
         other = taken.setdefault(place, servo.name)
         if other != servo.name:
             old = servo.name if mounting is None else other
-            raise RigError(
-                rig.path,
-                f"servo.{old}.id",
-                f"{other!r} and {servo.name!r} would both be servo {place[1]}",
-                f"calibrate {old!r}, too: it must be another servo",
-            )
+            why = f"{other!r} and {servo.name!r} would both be servo {place[1]}"
+            raise RigError(rig.path, f"servo.{old}.id", why, f"calibrate {old!r}, too: it must be another servo")
 
 
 @dataclass(frozen=True)
@@ -299,11 +288,9 @@ def nudge(robot: Robot, name: str, after_step: Callable[[], None] = lambda: None
         raise UsageError(f"{name} has shut itself down", remedy.within("when the cause is gone: {}"))
     low, high = reach_of(servo)
     if not low + NUDGE <= here <= high - NUDGE:
-        raise UsageError(
-            f"{name} stands at {math.degrees(here):.0f}°, near the end of its range, "
-            f"{math.degrees(low):.0f} to {math.degrees(high):.0f}°",
-            "move the joint away from there by hand",
-        )
+        ends = f"{math.degrees(low):.0f} to {math.degrees(high):.0f}°"
+        why = f"{name} stands at {math.degrees(here):.0f}°, near the end of its range, {ends}"
+        raise UsageError(why, "move the joint away from there by hand")
     farthest = 0.0
     held = _MOST_LAG if profile.protocol == 1 else NUDGE  # the loops of others have no integral
     try:
@@ -352,8 +339,10 @@ def give_back(robot: Robot, name: str, before: Mapping[str, int]) -> None:
 
 
 def reach_of(servo: Servo) -> tuple[float, float]:
-    """Return the range of a servo by its own angle limits and the rig's, rad; UsageError for a wheel."""
+    """Return the range of a servo by the rig's limits and its own, if these apply, rad; UsageError for a wheel."""
     names = servo.dynamixel.protocol.names
+    if not servo.dynamixel.has_own_limits:  # an X servo that counts turns
+        return servo.min_position, servo.max_position
     limits = servo.read(names.low), servo.read(names.high)
     if limits[0] >= limits[1]:
         problem = f"{servo.name} is set up as a wheel: its angle limits are {limits[0]} and {limits[1]}"

@@ -150,10 +150,9 @@ class Joint:
         low, high = self.min_position, self.max_position
         if not checks.is_no_angle(goal, low, high):
             return
-        raise UsageError(
-            f"{position:g} rad is no angle of servo {self.config.name!r}, which goes from {low:.3f} to {high:.3f} rad",
-            f"radians? {position:g}° is {math.radians(position):.4g}: give math.radians({position:g})",
-        )
+        why = f"{position:g} rad is no angle of servo {self.config.name!r}, which goes from {low:.3f} to {high:.3f} rad"
+        hint = f"radians? {position:g}° is {math.radians(position):.4g}: give math.radians({position:g})"
+        raise UsageError(why, hint)
 
     def store_request(self, commanded: Joint, quantity: str, value: float) -> None:
         """Store a request: for the commanded motor as given, for coupled motors times their multiplier."""
@@ -249,7 +248,7 @@ class Joint:
         if not self.setpoints.enabled:
             self.drive.power(on=False)
 
-    def on_bus(self, lack: str) -> BusDrive:
+    def bus_drive(self, lack: str) -> BusDrive:
         """Return the drive; UnsupportedOperation if it has no registers."""
         if not isinstance(self.drive, BusDrive):
             raise UnsupportedOperation(f"servo {self.config.name!r} is an ideal joint and {lack}")

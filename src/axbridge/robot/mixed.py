@@ -327,9 +327,8 @@ def chosen(rig: Rig, patterns: Iterable[str]) -> tuple[ServoConfig, ...]:
         matching = {servo.name for servo in servos if fnmatchcase(servo.name, pattern) or servo.id in span}
         if not matching:
             names = ", ".join(f"{servo.name} ({servo.id})" for servo in servos)
-            raise UnknownServo(
-                pattern, f"rig {rig.name} has no servo {pattern!r} that could be virtual", f"it has: {names}"
-            )
+            why = f"rig {rig.name} has no servo {pattern!r} that could be virtual"
+            raise UnknownServo(pattern, why, f"it has: {names}")
         selected |= matching
     for bus in rig.buses:
         members = {servo.name for servo in servos if servo.bus == bus.name}

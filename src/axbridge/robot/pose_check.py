@@ -51,12 +51,8 @@ def refuse_impossible(rig: Rig, joints: Sequence[Joint], limp: Callable[[], Coll
     if all(_LOST_TURN in why for why in wrong.values()):
         reboots = " && ".join(Remedy("servo reboot", j.config.id) for j in joints if j.config.name in wrong)
         hint = f"lead it by hand across the end of its turn, within its range, then let it count anew: `{reboots}`"
-    raise RigError(
-        rig.path,
-        "",
-        f"this cannot be: {'; '.join(f'{name} {why}' for name, why in wrong.items())}; {off}",
-        hint,
-    )
+    listed = "; ".join(f"{name} {why}" for name, why in wrong.items())
+    raise RigError(rig.path, "", f"this cannot be: {listed}; {off}", hint)
 
 
 def _feet_in_each_other(rig: Rig, positions: Mapping[str, float]) -> dict[str, str]:

@@ -92,26 +92,23 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         weakref.finalize(self, _warn_of_unsent, self._unsent)  # for a program that does not close the robot
         self._connection = Connection(rig, backend, seed)
         try:
-            self._begin(rig, backend, seed)
+            self._joints = {servo.name: Joint(servo, self._connection, row) for row, servo in enumerate(rig.servos)}
+            self._servos = {name: Servo(joint, self.goto) for name, joint in self._joints.items()}
+            couple(self._joints)
+            for joint in self._joints.values():
+                joint.unsent = self._unsent
+            self._sampling = Sampling(list(self._joints.values()), seed)
+            self._battery = math.nan if rig.robot.battery is None else rig.robot.battery[0]  # J; NaN: no battery
+            self._drawn = 0.0  # J; latest reading of the simulation's energy meter
+            self._watch_backend()
+            self.last_step = StepReport(0.0, 0.0, 0.0, {})
+            self._connection.open(self._goal_limits, self._trip)
+            self._read_all(backend)
+            for joint in self._joints.values():
+                joint.mark_turns_unknown()
         except BaseException:
             self.close()
             raise
-
-    def _begin(self, rig: Rig, backend: Backend, seed: int) -> None:
-        self._joints = {servo.name: Joint(servo, self._connection, row) for row, servo in enumerate(rig.servos)}
-        self._servos = {name: Servo(joint, self.goto) for name, joint in self._joints.items()}
-        couple(self._joints)
-        for joint in self._joints.values():
-            joint.unsent = self._unsent
-        self._sampling = Sampling(list(self._joints.values()), seed)
-        self._battery = math.nan if rig.robot.battery is None else rig.robot.battery[0]  # J; NaN: no battery
-        self._drawn = 0.0  # J; latest reading of the simulation's energy meter
-        self._watch_backend()
-        self.last_step = StepReport(0.0, 0.0, 0.0, {})
-        self._connection.open(self._goal_limits, self._trip)
-        self._read_all(backend)
-        for joint in self._joints.values():
-            joint.mark_turns_unknown()
 
     def _read_all(self, backend: Backend) -> None:
         """Read every servo; read again after a lost reply, because a path starts from the measured position."""
@@ -294,15 +291,9 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         events = self._connection.events + self._stall_watch.events
         if self._twin is not None and self._simulation is not None:
             events += self._twin.compare(self.time, self._start, self._simulation.gantry, late=late > _LATE * requested)
-        self.last_step = StepReport(
-            requested,
-            (now - began) * 1000,
-            commanded - self._start,
-            dict(zip(table.servos, table.column("time").tolist(), strict=True)),
-            refused | faults,
-            events,
-            late,
-        )
+        sampled = dict(zip(table.servos, table.column("time").tolist(), strict=True))
+        actual, acted = (now - began) * 1000, commanded - self._start
+        self.last_step = StepReport(requested, actual, acted, sampled, refused | faults, events, late)
         self._observing += 1
         try:
             for observer in tuple(self._observers):
@@ -371,18 +362,16 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
             raise UsageError(f"a pose has positions by servo name, and {repr(pose)[:40]} has no names", hint)
         duration = checks.number(duration, "a duration")
         if not 0 < duration <= _LONGEST_GOTO:
-            raise UsageError(
-                f"a duration of {duration:g} s is not possible", f"give up to {_LONGEST_GOTO:g} s, and more than 0"
-            )
+            hint = f"give up to {_LONGEST_GOTO:g} s, and more than 0"
+            raise UsageError(f"a duration of {duration:g} s is not possible", hint)
         goals = {self[name].name: checks.number(goal, f"a goal of {name!r}") for name, goal in pose.items()}
         if len(goals) < len(pose):
             raise UsageError("the pose has two positions of one servo", "give one, by its name or its index")
         self.refuse_unknown_turns(goals)
         speeds = {name: min(self[name].max_velocity, abs(self._joints[name].setpoints.velocity)) for name in goals}
         for name in (name for name, speed in speeds.items() if not speed > 0):
-            raise UsageError(
-                f"servo {name!r} cannot move: its speed is set to 0", "call set_velocity with a higher one"
-            )
+            why = f"servo {name!r} cannot move: its speed is set to 0"
+            raise UsageError(why, "call set_velocity with a higher one")
         servos = self.driven()
         with self._stepping:  # a step of another thread would make a wheel of it again
             paths = {name: self._path(servos[name], goal) for name, goal in goals.items()}
@@ -472,10 +461,8 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         """
         values = np.asarray(positions, dtype=object)
         if values.shape != (len(self),):
-            raise UsageError(
-                f"positions of shape {values.shape} for {plural(len(self), 'servo')}",
-                f"give one a servo: {', '.join(self)}",
-            )
+            why = f"positions of shape {values.shape} for {plural(len(self), 'servo')}"
+            raise UsageError(why, f"give one a servo: {', '.join(self)}")
         goals = [checks.number(value, f"a goal of {name!r}") for name, value in zip(self, values, strict=True)]
         for joint, goal in zip(self._joints.values(), goals, strict=True):
             joint.refuse_degrees(goal)
@@ -512,10 +499,8 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         try:
             return list(self._servos.values())[name] if isinstance(name, int | np.integer) else self._servos[name]
         except (LookupError, TypeError):  # TypeError: a list, or a slice
-            known = ", ".join(self._servos)
-            raise UnknownServo(
-                str(name), f"robot {self.rig.name!r} has no servo {name!r}", f"it has: {known}"
-            ) from None
+            why = f"robot {self.rig.name!r} has no servo {name!r}"
+            raise UnknownServo(str(name), why, f"it has: {', '.join(self._servos)}") from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._servos)
@@ -725,19 +710,13 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         self._stall_watch = StallWatch(connection, self._joints)
         self._twin = Twin(self.rig, connection, self._servos) if self.backend == "twin" else None
         world, twin = connection.backend.world, self._twin
-        self._simulation = (
-            None
-            if world is None
-            else Simulation(
+        self._simulation = None
+        if world is not None:
+            self._simulation = Simulation(
                 world,
-                lambda name, time: self._sampling.state_by(
-                    name,
-                    world.sample(name, self._start + time) if name in world.servos else None,
-                    self._start,
-                ),
+                lambda name, time: self._sampling.state_in(world, name, time, self._start),
                 lambda: {} if twin is None else twin.states(self._start),
             )
-        )
 
     @property
     def name(self) -> str:

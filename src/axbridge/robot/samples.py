@@ -19,6 +19,7 @@ from axbridge.robot.joint import Joint
 from axbridge.servo.columns import Param
 from axbridge.servo.steady import SteadyServo
 from axbridge.state import SERVO_ROW, ServoState, StepTable
+from axbridge.virtual.world import World
 
 Truths = Callable[[Sequence[str], Sequence[float]], FloatArray]
 
@@ -225,8 +226,8 @@ class Sampling:
         self.frozen = True
         self._publish()
 
-    def state_by(self, name: str, sample: RawState | None, start: float) -> tuple[ServoState, float]:
-        """Return state and power, W, of a joint by a sample that is not stored; an ideal joint is sampled now."""
+    def state_in(self, world: World, name: str, time: float, start: float) -> tuple[ServoState, float]:
+        """Return state and power, W, of a joint in its world, `time` s after `start`; an ideal joint is sampled now."""
         (joint,) = (joint for joint in self._joints if joint.config.name == name)
         scales = self._alone.setdefault(name, Scales([joint.drive]))
         others = None
@@ -234,7 +235,7 @@ class Sampling:
             others = np.full(1, math.nan, SERVO_ROW)
             for quantity, value in joint.drive.measure(start).items():
                 others[quantity] = value
-        raw = scales.counted(Rows.of([sample] if sample else []))
+        raw = scales.counted(Rows.of([world.sample(name, start + time)] if name in world.servos else []))
         table = Samples(scales, raw, raw["time"] - start, scales.powered(), others=others)
         return table[name], table.column("power").item(0)
 

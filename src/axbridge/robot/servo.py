@@ -170,7 +170,7 @@ class Servo(CommandedByMethods):
         """
         duty = self._number(duty, "a duty")
         for joint, share in self._apply_checked("duty", lambda j: checks.duty(duty * j.multiplier)):
-            full = joint.on_bus("turns by velocity, not by duty").profile.units.full_scale
+            full = joint.bus_drive("turns by velocity, not by duty").profile.units.full_scale
             joint.setpoints.duty = round(share * full) / full  # the register's resolution
             joint.setpoints.torque = None
 
@@ -279,7 +279,7 @@ class Servo(CommandedByMethods):
     def dynamixel(self) -> BusDrive:
         """Return the servo's drive on its bus, for tools that use registers directly; raises as `read`."""
         self._joint.connection.refuse_closed()
-        return self._joint.on_bus("has no registers")
+        return self._joint.bus_drive("has no registers")
 
     def _number(self, value: object, what: str) -> float:
         """Return a set-point as a float; UsageError if it is no number or the robot is closed."""

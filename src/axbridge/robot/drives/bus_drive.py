@@ -56,10 +56,8 @@ class BusDrive:
         self.id = config.id
         self.profile = profile
         self.protocol = PROTOCOLS[profile.protocol]
-        self._no_limits = {
-            self.protocol.names.low: 0,
-            self.protocol.names.high: 0,
-        }  # wheel mode without a mode register
+        names = self.protocol.names
+        self._no_limits = {names.low: 0, names.high: 0}  # wheel mode without a mode register
         self.flags = self.protocol.alarms
         self.model_row = pack(model, profile.units.position)
         self.model_row[Param.ASYMMETRY] *= config.direction  # torques here have the joint's sign

@@ -154,15 +154,13 @@ _LINE = Line()
 
 def limp(servos: list[Guarded], line: Line = _LINE) -> None:
     """Send the broadcast torque-off on every port several times, with its present and with its stored settings."""
-    ports, swapped = {servo.port for servo in servos}, False
-    while True:
+    for _ in range(2):
         for _ in range(_REPEATS):
             for port, frame in dict.fromkeys((servo.port, servo.limp) for servo in servos):
                 line.send(port, frame)
             time.sleep(_GAP)
-        if not line.swap_settings(ports) or swapped:
-            return
-        swapped = True
+        if not line.swap_settings({servo.port for servo in servos}):
+            break
 
 
 def end(servos: list[Guarded], line: Line = _LINE, restores: Iterable[Guarded] = ()) -> int:

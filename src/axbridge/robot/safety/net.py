@@ -411,7 +411,7 @@ class Safety:
                 self._feed_watchdogs()
             if self.policy == "hold" and (self.stale or self._leaving):  # else the guard would limp holding servos
                 with self._guarding:
-                    self._shown_at = -math.inf
+                    self._beat_at = -math.inf
                     self._feed_guard()
 
     def _feed_watchdogs(self) -> None:
@@ -434,9 +434,8 @@ class Safety:
             if self.stale or self._leaving:
                 return
             self.stale = True
-            if (
-                self.policy != "hold"
-            ):  # before a park: a concurrent step must not switch on servos that the guard limped
+            # before a park: a concurrent step must not switch on servos that the guard limped
+            if self.policy != "hold":
                 self._tripped(frozenset(name for cycle in self._real for name in cycle.servos_by_name))
             # soft start is set before the motors go off, because a running step may still send goals
             self._complain(self._apply(self._real, self._restart_softly))
@@ -459,26 +458,14 @@ class Safety:
 
     # -- the guard process --------------------------------------------------------------------------------------------
 
-    def _lines(self) -> tuple[tuple[int, Cycle], ...]:
-        """Return the open ports that have a descriptor, which a guard can inherit, with their cycles."""
-        ports = ((getattr(getattr(cycle.bus, "port", None), "fd", None), cycle) for cycle in self.cycles)
-        return tuple((fd, cycle) for fd, cycle in ports if fd is not None)
-
-    def _ports(self) -> list[object]:
-        return [getattr(getattr(cycle.bus, "port", None), "ser", None) for cycle in self.cycles]
-
-    def _names(self) -> tuple[tuple[str, Cycle], ...]:
-        """Return ``BAUD:NAME`` of each port without a descriptor, for the guard that opens ports by name."""
-        ports = ((getattr(cycle.bus, "port", None), cycle) for cycle in self._real)
-        return tuple(
-            (f"{port.baudrate}:{port.port_name}", cycle)
-            for port, cycle in ports
-            if port is not None and port.ser is not None and port.fd is None and cycle.servos
-        )
+    def _ports(self) -> list[tuple[Any, Cycle]]:
+        """Return the ports of real buses, with their cycles."""
+        return [(port, cycle) for cycle in self._real if (port := getattr(cycle.bus, "port", None)) is not None]
 
     def _start_guard(self) -> None:
-        lines = self._lines()
-        ports = lines or self._names()
+        opened = [(port, cycle) for port, cycle in self._ports() if port.ser is not None]
+        lines = tuple((port.fd, cycle) for port, cycle in opened if port.fd is not None)  # the guard inherits them
+        ports = lines or [(f"{port.baudrate}:{port.port_name}", cycle) for port, cycle in opened]
         if self._leaving or not (self._armed and self._with_guard and ports):
             return
         # the watchdog thread acts first, by the policy; the guard acts if this process hangs
@@ -504,11 +491,12 @@ class Safety:
         finally:
             channel.close_other_end()
         self._channel = channel
-        self._guard, self._guarded, self._restores, self._shown_at = guard, lines, set(), -math.inf
-        self._guarded_ports = self._ports()
+        self._guard, self._guarded, self._restores, self._beat_at = guard, lines, set(), -math.inf
+        self._guarded_ports = [port.ser for port, _ in self._ports()]
 
     def _feed_guard(self) -> None:
-        if not self._leaving and (self._guard is None or self._guarded_ports != self._ports()):  # a port was reopened
+        reopened = self._guarded_ports != [port.ser for port, _ in self._ports()]
+        if not self._leaving and (self._guard is None or reopened):
             self._end_guard(b"q")
             self._start_guard()
         try:
@@ -541,7 +529,7 @@ class Safety:
                 cycle.expires = self._fed_at + self._silence
 
     def _show_life(self) -> None:
-        self._shown_at = time.monotonic()
+        self._beat_at = time.monotonic()
         if self._guard is not None:
             with contextlib.suppress(BlockingIOError):  # the channel is full of unread heartbeats
                 self._channel.send(b".")
@@ -629,19 +617,14 @@ class _Channel:
 
 def _limp_frames(lines: Iterable[tuple[int | str, Cycle]]) -> list[str]:
     """Return the guard's arguments for all servos on these ports: torque off, and Bus Watchdog off."""
-    return [
-        _frames(
-            protocol := servo.protocol,
-            port,
-            servo.id,
-            protocol.torque_enable,
-            b"\0",
-            protocol.limp_frame(other.id for other in _guarded(cycle) if other.protocol is protocol),
-            b"" if protocol.watchdog is None else protocol.write_frame(servo.id, protocol.watchdog, b"\0"),
-        )
-        for port, cycle in lines
-        for servo in _guarded(cycle)
-    ]
+    frames = []
+    for port, servos in ((port, _guarded(cycle)) for port, cycle in lines):
+        for servo in servos:
+            protocol = servo.protocol
+            limp_all = protocol.limp_frame(other.id for other in servos if other.protocol is protocol)
+            last = b"" if protocol.watchdog is None else protocol.write_frame(servo.id, protocol.watchdog, b"\0")
+            frames.append(_frames(protocol, port, servo.id, protocol.torque_enable, b"\0", limp_all, last))
+    return frames
 
 
 def _guarded(cycle: Cycle) -> list[CycleServo]:

@@ -135,9 +135,8 @@ class Residuals:
             state, twin, goal = states[name], twins.get(name), goals[name]
             watched.sampled = state.time
             causes: set[Cause] = set()
-            if state.temperature >= watched.allowed.hot or int(ErrorFlag.OVERHEATING) & int(
-                state.errors
-            ):  # both have the same bit
+            hot = state.temperature >= watched.allowed.hot
+            if hot or int(ErrorFlag.OVERHEATING) & int(state.errors):  # the same bit in all families
                 causes.add("overheating")
             limp = math.isnan(goal + state.position) or int(state.errors) & watched.allowed.shuts_down
             if twin is None or limp or self._late > _TOO_LATE:
