@@ -156,11 +156,12 @@ def verdict(rig: Rig, outcomes: Outcomes) -> tuple[str, str]:
 
 
 def write_report(
-    folder: Path, rig: Rig, outcomes: Outcomes, private: Mapping[str, str], motion: Comparison | None
-) -> None:
+    folder: Path, rig: Rig, outcomes: Outcomes, private: Mapping[str, str], motion: Comparison | None,
+    port: str | None = None,
+) -> None:  # fmt: skip
     """Write page and text; both can be sent to others, because words in `private` are replaced.
 
-    The page shows the pair of servos of `motion`, if given.
+    The page shows the pair of servos of `motion`, if given. Commands name the given port.
     """
     state, words = verdict(rig, outcomes)
     laid = f", laid over {rig.bases[-1].stem}" if rig.bases else ""
@@ -174,7 +175,7 @@ def write_report(
     ]
     if any(line["adapter"] == "pty" for line in _facts(outcomes, "line").get("lines", ())):
         head.append("no real servos: these are served on a pseudo-terminal")
-    cards = [_card(rig, name, outcomes) for name in STEPS if name != "walk" or can_walk(rig)]
+    cards = [_card(rig, name, outcomes, port) for name in STEPS if name != "walk" or can_walk(rig)]
     registers = _facts(outcomes, "line").get("servos", {}).items()
     held = [f"{subject}; {', '.join(f'{name} {value}' for name, value in row.items())}" for subject, row in registers]
     lines = [words, *head, *(line for text, _ in cards for line in text)]
@@ -195,13 +196,13 @@ def write_report(
     write_page(folder / PAGE, f"{rig.name}: the first hour", [_anonymous(part, private) for part in parts])
 
 
-def _card(rig: Rig, name: str, outcomes: Outcomes) -> tuple[list[str], str]:
+def _card(rig: Rig, name: str, outcomes: Outcomes, port: str | None) -> tuple[list[str], str]:
     """Return a step as lines of text and as HTML: its outcome, faults and repairs."""
     title, outcome = STEPS[name][0], outcomes.get(name, StepOutcome(lines=["not done"]))
     state = "open" if name == "joints" and _unknown(rig, outcomes) else "passed"
     state = "untried" if name not in outcomes or outcome.state == "skipped" else state
     state = "broken" if outcome.state == "failed" or outcome.findings else state
-    again = Remedy("verify", rig=rig.path, only=name)
+    again = Remedy("verify", rig=rig.path, only=name, port=port)
     shown = [*([outcome.state] if outcome.state != "done" else []), *outcome.lines]
     lines = ["", title, *(f"  {line}" for line in shown)]
     parts = [f'<h3><span class="mark">{_MARKS[state]}</span>{escape(title)} <small>{_WORDS[state]}</small></h3>']
