@@ -275,6 +275,13 @@ def test_the_verdict_names_each_model_that_predicts_better_than_the_fit(fit):
         "held-out error 2.36° beside its start (ax12) 3.00°, the rig's lima2009 1.60°, a delay and a lag 1.00°, "
         "a perfect servo 9.00°: worse than the rig's lima2009 and a delay and a lag"
     )
+    alike = replace(fit, scores=(replace(held, mae=0.5248, start=0.5196, own=0.6, lagging=0.6),)).verdict
+    assert alike.worse == []  # both are printed as 0.52°
+    assert str(alike).endswith(": as good as the best of them, within 0.01°")
+    limp = replace(held, mae=0.2, lagging=math.nan)
+    partly = replace(fit, scores=(replace(held, mae=1.0, lagging=0.8), limp)).verdict
+    assert "error 0.60° " in str(partly)
+    assert "a delay and a lag 0.80° (where the fit has 1.00°)" in str(partly)
 
 
 def test_a_fit_starts_from_a_model_by_name_or_file_and_frees_the_given_parameters(tmp_path):
