@@ -84,9 +84,9 @@ def replacing(path: Path | str) -> Iterator[Path]:
 
 
 def write_whole(path: Path | str, content: str | bytes) -> None:
-    """Write a file completely; a failure leaves the old file unchanged."""
+    """Write a file completely, else raise RecordingError; a failure leaves the old file unchanged."""
     data = content.encode(errors="replace") if isinstance(content, str) else content  # file names can have any bytes
-    with replacing(path) as temporary:
+    with writing(path), replacing(path) as temporary:
         temporary.write_bytes(data)
 
 

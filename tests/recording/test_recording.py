@@ -26,7 +26,6 @@ from mcap.writer import Writer
 from rosbags.highlevel import AnyReader
 
 import axbridge
-from axbridge.cli.app import run
 from axbridge.comparison.comparison import compare, following
 from axbridge.comparison.simulate import simulate
 from axbridge.config.rig import Rig
@@ -440,26 +439,6 @@ def test_a_failed_write_leaves_no_file(tmp_path, path, limit, most, write):
             write(path, {})
     finally:
         resource.setrlimit(kind, before)
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("record", "step", "--rig", "bench_arm", "--out"),
-        ("walk", "--rig", "bioloid", "--record"),
-        ("play", "sample:bow", "--rig", "bioloid", "--record"),
-        ("run", "script.py", "--rig", "bench_arm", "--record"),
-        ("import", "sample:xl330"),
-    ],
-)
-def test_a_recording_is_not_written_to_a_file_name_of_a_table(tmp_path, capsys, arguments):
-    table = tmp_path / "y.csv"
-    assert run([*arguments, str(table)]) == 2
-    assert capsys.readouterr().err == (
-        f"axbridge: {table}: a recording is no .csv file\n"
-        f"name it {table.with_suffix('.mcap')}; `axbridge convert` makes a table of it\n"
-    )
     assert not list(tmp_path.iterdir())
 
 

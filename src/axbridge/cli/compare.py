@@ -113,7 +113,9 @@ def compare(
 
 
 def _of_servo(result: Comparison, servo: str) -> Comparison:
-    name = servo if servo in result.reference else servo_of(rig_of(result.reference), servo).name
+    recorded = result.reference
+    is_name = servo in recorded or not recorded.metadata.get("rig")  # else it may be an id
+    name = servo if is_name else servo_of(rig_of(recorded), servo).name
     pairs = tuple(pair for pair in result.pairs if pair.name == name)
     if not pairs:
         why = result.missing.get(name, "it was not recorded")

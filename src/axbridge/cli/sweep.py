@@ -11,7 +11,7 @@ from axbridge.cli.app import DONE, FAILED_CHECK, note
 from axbridge.cli.options import WRITES, Result, RigArgument, lined_up, verb
 from axbridge.cli.progress import progress
 from axbridge.config.rig import Rig
-from axbridge.files import write_whole, writing
+from axbridge.files import write_whole
 from axbridge.learn.sweep import Figures, causes, header, parse_axes
 from axbridge.learn.sweep import sweep as measured
 
@@ -39,8 +39,7 @@ def sweep(
     def report() -> Iterator[str]:
         yield from lined_up(_table(rows, "{:.4g}"), str.rjust)
         if out is not None:
-            with writing(out):
-                write_whole(out, "".join(",".join(cells) + "\n" for cells in _table(rows, "{!r}")))
+            write_whole(out, "".join(",".join(cells) + "\n" for cells in _table(rows, "{!r}")))
             yield f"wrote {out}"
 
     unknown = all(any(map(math.isnan, row.values())) for row in rows)

@@ -20,7 +20,7 @@ from axbridge.comparison.comparison import Comparison
 from axbridge.comparison.page import command_html, fewer, figure_html, write_page
 from axbridge.comparison.tables import panels_of
 from axbridge.errors import Remedy, UsageError
-from axbridge.files import write_whole, writing
+from axbridge.files import write_whole
 from axbridge.motion.gait import can_walk
 
 KEPT, PAGE, TEXT = "verify.json", "verify.html", "verify.txt"
@@ -97,8 +97,7 @@ class _Kept:
 
 def save(path: Path, rig: Rig, outcomes: Outcomes) -> None:
     """Save the outcomes of the steps so far, by name."""
-    with writing(path):
-        write_whole(path, TypeAdapter(_Kept).dump_json(_Kept(rig.name, dict(outcomes)), indent=1, fallback=float))
+    write_whole(path, TypeAdapter(_Kept).dump_json(_Kept(rig.name, dict(outcomes)), indent=1, fallback=float))
 
 
 def load(path: Path, rig: Rig) -> dict[str, StepOutcome]:
@@ -191,8 +190,7 @@ def write_report(
         parts.append(figure_html(fewer(panels_of(motion, pair)), "motion"))
     if held:
         parts.append(f"<h2>Servos</h2><ul>{''.join(f'<li>{escape(line)}</li>' for line in held)}</ul>")
-    with writing(folder / TEXT):
-        write_whole(folder / TEXT, _anonymous("\n".join([*lines, _COMMENTS]), private))
+    write_whole(folder / TEXT, _anonymous("\n".join([*lines, _COMMENTS]), private))
     write_page(folder / PAGE, f"{rig.name}: the first hour", [_anonymous(part, private) for part in parts])
 
 

@@ -15,7 +15,7 @@ from axbridge.arrays import FloatArray
 from axbridge.config.model import PredictionParams, ServoModel, to_toml
 from axbridge.config.rig import Rig
 from axbridge.errors import plural
-from axbridge.files import write_whole, writing
+from axbridge.files import write_whole
 from axbridge.fit.intervals import Uncertainty
 from axbridge.fit.least_squares import QUANTILE
 from axbridge.fit.prepare import Problem
@@ -274,8 +274,7 @@ def write_params(fit: Fit, path: Path | str) -> None:
     lines += [f"# {fit.condition}", *(f"# {warning}" for warning in fit.warnings), ""]
     lines += [f"# {source.role}: {source.name}, sha256 {source.sha256}" for source in fit.inputs]
     lines.append("# made with " + ", ".join(f"{name} {version}" for name, version in versions().items() if version))
-    with writing(path):
-        write_whole(path, "\n".join(lines).rstrip() + "\n")
+    write_whole(path, "\n".join(lines).rstrip() + "\n")
 
 
 def summary(fit: Fit) -> dict[str, Any]:

@@ -213,11 +213,7 @@ class PoseFile:
             raise UsageError("a pose needs a name", "type one in the field above")
         kept = {servo: round(angle, 5) for servo, angle in pose.items() if math.isfinite(angle)}
         poses = {**self.poses, name.strip(): kept}
-        try:
-            write_whole(self.path, json.dumps(poses, indent=1) + "\n")
-        except OSError as failure:
-            problem = f"{self.path} cannot be written: {failure.strerror}"
-            raise UsageError(problem, "start in another folder") from failure
+        write_whole(self.path, json.dumps(poses, indent=1) + "\n")
         self.poses = poses
 
 
