@@ -1,5 +1,6 @@
 """Files: reading errors name the file, newer formats are refused, and files are written completely or not at all."""
 
+import json
 import os
 import shutil
 import socket
@@ -19,7 +20,7 @@ from axbridge.config.urdf import read_mesh, read_tree
 from axbridge.errors import AxBridgeError, MoveError, ProfileError, RecordingError, RigError, RigWarning, UsageError
 from axbridge.export.bam import from_bam
 from axbridge.file_reading import check_format, controls, printable, reading
-from axbridge.files import check_writable, claim, claimed, release, write_whole
+from axbridge.files import check_new, check_writable, claim, claimed, release, write_whole
 from axbridge.learn.randomise import Parameters
 from axbridge.motion.files import load_move
 from axbridge.motion.moves import Move
@@ -48,10 +49,12 @@ def failing(failure):
         (lambda: float(10**400), "has a number that is too large"),
         (lambda: {}["mass"], "has no 'mass'"),
         (lambda: failing(MemoryError()), "needs more memory than there is"),
-        (lambda: failing(TypeError("no \x1b[31m\nsecond line")), r"makes no sense: no \x1b[31m"),
-        (lambda: failing(StopIteration()), "makes no sense: StopIteration"),
-        (lambda: failing(ValueError("x" * 5000)), "makes no sense: " + "x" * 200),
-        (lambda: failing(OSError("page header failed\nat byte 9")), "makes no sense: page header failed"),
+        (lambda: failing(TypeError("no \x1b[31m\nsecond line")), r"is damaged: no \x1b[31m"),
+        (lambda: json.loads(""), "is empty"),
+        (lambda: json.loads("[1\n2]"), "is no JSON: Expecting ',' delimiter: line 2 column 1 (char 3)"),
+        (lambda: failing(StopIteration()), "is damaged: StopIteration"),
+        (lambda: failing(ValueError("x" * 5000)), "is damaged: " + "x" * 200),
+        (lambda: failing(OSError("page header failed\nat byte 9")), "is damaged: page header failed"),
         (lambda: failing(FileNotFoundError(2, "No such file", "inner")), "No such file"),
     ],
 )
@@ -327,3 +330,15 @@ def test_a_device_may_be_written_though_its_folder_may_not(monkeypatch):
     monkeypatch.setattr(os, "access", lambda *_: False)
     with pytest.raises(RecordingError, match="/dev/null: cannot be written: Permission denied"):
         check_writable("/dev/null")
+
+
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="no open streams in folders here")
+@pytest.mark.parametrize("write", [partial(write_whole, content="body\n"), lambda path: Recorder(path, {}).close()])
+def test_what_is_written_to_an_open_stream_follows_what_its_file_holds(tmp_path, write):
+    with (tmp_path / "all.csv").open("w+b") as stream:
+        stream.write(b"head\n")
+        stream.flush()
+        path = f"/dev/fd/{stream.fileno()}"
+        check_new(path, force=False)
+        write(path)
+    assert (tmp_path / "all.csv").read_bytes()[:11] in {b"head\nbody\n", b"head\n\x89MCAP0"}

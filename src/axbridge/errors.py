@@ -128,7 +128,7 @@ class RigWarning(UserWarning):
     """A rig or its URDF is usable but implausible; the message names the value and the consequence."""
 
 
-def _word(value: object) -> str:
+def as_word(value: object) -> str:
     """Return a value as one word of a command; double quotes hold it together in each system's shell."""
     text = str(value)
     return f'"{text}"' if re.search(r"[][\s&();'|<>*?#]", text) else text
@@ -154,11 +154,11 @@ class Remedy(str):
     def __new__(cls, verb: str, *words: object, says: str = "", **options: Any) -> Remedy:  # noqa: D102
         chosen = {name: value for name, value in options.items() if value not in (None, "") and value is not False}
         texts = [
-            f"--{name.replace('_', '-')}{'' if one is True else f' {_word(one)}'}"
+            f"--{name.replace('_', '-')}{'' if one is True else f' {as_word(one)}'}"
             for name, value in chosen.items()
             for one in (value if isinstance(value, list) else [value])
         ]
-        command = " ".join(("axbridge", verb, *map(_word, words), *texts))
+        command = " ".join(("axbridge", verb, *map(as_word, words), *texts))
         remedy = super().__new__(cls, says.replace("{}", f"`{command}`") if says else command)
         remedy.verb, remedy.words, remedy.says, remedy.options = verb, words, says, chosen
         return remedy

@@ -7,6 +7,7 @@ import re
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from json import JSONDecodeError
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +55,10 @@ def reading(error: Callable[[str, str], AxBridgeError], hint: str) -> Iterator[N
 
 
 def _failure_in_words(failure: Exception) -> str:
+    if isinstance(failure, JSONDecodeError):
+        return f"is no JSON: {failure}" if failure.doc else "is empty"
     message = printable(next(iter(str(failure).splitlines()), ""))[:_LONGEST]
-    return f"makes no sense: {message or type(failure).__name__}"
+    return f"is damaged: {message or type(failure).__name__}"
 
 
 _CAD = Remedy("rig new", "NAME", urdf="FILE", profile="PROFILE", says="export a URDF from the CAD program: {}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 import zlib
 from collections.abc import Iterator
@@ -35,18 +36,36 @@ def writing(path: Path | str) -> Iterator[None]:
     """Raise RecordingError when the block cannot write `path`: a recording, a report or a fit."""
     try:
         yield
+    except BrokenPipeError:  # its reader has ended, as `head` does: no mistake
+        raise
     except OSError as failure:
         reason = f"cannot be written: {failure.strerror or failure}"
         raise RecordingError(path, reason, "choose a writable folder with free space") from failure
 
 
+def open_stream(path: Path | str) -> int | None:
+    """Return the descriptor that ``/dev/stdout`` or ``/dev/fd/3`` names; None for another path."""
+    named = re.fullmatch(r"/dev/std(in|out|err)|/(?:dev|proc/self)/fd/(\d+)", str(path))
+    return named and (int(named[2]) if named[2] else ("in", "out", "err").index(named[1]))
+
+
+def is_stream(path: Path | str) -> bool:
+    """Return whether a path is a device, a pipe or an open stream: these are written, and never replaced."""
+    return Path(path).exists() and (not Path(path).is_file() or open_stream(path) is not None)
+
+
 @contextmanager
 def replacing(path: Path | str) -> Iterator[Path]:
     """Yield a temporary path that replaces `path` when the block succeeds; a device or a pipe is written directly."""
-    target = Path(path)
+    target, device = Path(path), is_stream(path)
     if target.is_dir():
         raise IsADirectoryError(21, "is a folder; give the name of a file", str(target))
-    device = target.exists() and not target.is_file()
+    stream = open_stream(path)
+    if stream is not None and target.is_file():  # `> FILE` of a shell; opened by its name, it would lose its content
+        with tempfile.TemporaryDirectory() as folder, os.fdopen(os.dup(stream), "wb") as end:
+            yield Path(folder, "part")
+            end.write(Path(folder, "part").read_bytes())
+        return
     if not device:
         make_folder(target)
     short = f"{zlib.crc32(os.fsencode(target.name)):08x}"  # the full name may already have the system's longest length
@@ -65,9 +84,9 @@ def replacing(path: Path | str) -> Iterator[Path]:
 
 
 def write_whole(path: Path | str, content: str | bytes) -> None:
-    """Write a file completely; a failure leaves the old file unchanged."""
+    """Write a file completely, else raise RecordingError; a failure leaves the old file unchanged."""
     data = content.encode(errors="replace") if isinstance(content, str) else content  # file names can have any bytes
-    with replacing(path) as temporary:
+    with writing(path), replacing(path) as temporary:
         temporary.write_bytes(data)
 
 
@@ -129,7 +148,7 @@ def check_writable(*paths: Path | str | None) -> None:
         with writing(path):
             if Path(path).is_dir():
                 raise IsADirectoryError(21, "is a folder; give the name of a file", str(path))
-            if Path(path).exists() and not Path(path).is_file():
+            if is_stream(path):
                 if not os.access(path, os.W_OK):
                     raise PermissionError(13, os.strerror(13), str(path))
                 continue
@@ -154,14 +173,13 @@ def check_new(*paths: Path | str | None, force: bool, sources: tuple[Path | str 
     """
     outputs = [path for path in paths if path is not None]
     for number, path in enumerate(outputs):
-        device = Path(path).exists() and not Path(path).is_file()
-        if not device and any(Path(path).resolve() == Path(other).resolve() for other in outputs[:number]):
+        if not is_stream(path) and any(Path(path).resolve() == Path(other).resolve() for other in outputs[:number]):
             raise UsageError(f"two files are to be written to {path}", "give each a name of its own")
         if not Path(path).exists():
             continue
         if any(source is not None and Path(source).exists() and Path(path).samefile(source) for source in sources):
             raise UsageError(f"{path} is both read and to be written", "give the output another name")
-        if Path(path).is_file() and not force:
+        if not is_stream(path) and not force:
             hint = "give another name, or replace it with --force (in Python, force=True)"
             raise UsageError(f"{path} is already there", hint)
     check_writable(*paths)

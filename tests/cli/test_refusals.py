@@ -37,7 +37,6 @@ REFUSED = [
     ("scan COM3", "did you mean --port COM3?"),
     ("scan /tmp/arm", "did you mean --port /tmp/arm?"),
     ("scan --nosuch", "axbridge: no such option: --nosuch\n"),
-    ("ports --nosuch", "axbridge: no such option: --nosuch\n"),
     ("info a b", "one word too many: b"),
     ("info a b c", "2 words too many: b c"),
     ("info a --json=yes", "--json takes no value"),
@@ -83,6 +82,13 @@ REFUSED = [
     ("move convert nod.json bad.json", "already there"),
     *((f"play {name} --rig pan_tilt", name) for name in ("bad.json", "none.json", "none.mtn", "none.motion", "a.txt")),
     *((f"rig new {name}", f"{name} has no name for the rig\ngive the name of a new") for name in (".", "..", "/")),
+    *(
+        (f"{typed} y.csv", "axbridge: y.csv: a recording is no .csv file\nname it y.mcap; `axbridge convert` makes")
+        for typed in (
+            "record step bench_arm --out", "walk bioloid --record", "play nod.json pan_tilt --record",
+            "run idle.py --rig bench_arm --record", "import sample:xl330",
+        )
+    ),
     # ---- names that a rig or a file does not have
     ("play nod.json --rig bench_arm", "robot 'bench_arm' has no servo pan, tilt"),
     ("play nod.json --rig pan_tilt --joints tail", "no joint tail"),

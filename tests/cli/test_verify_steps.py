@@ -81,9 +81,10 @@ def test_a_control_period_that_is_not_kept_and_a_joint_that_does_not_follow_in_t
     (late,) = steps.judge_lateness([0.0] * 44 + [1.0] * 6, 20.0)
     assert late.problem == "6 of 50 steps of 20 ms came late"
     behind = {servo.name: 5.0 for servo in BIOLOID.servos}
-    assert steps.judge_steps(BIOLOID, behind) == []
-    (finding,) = steps.judge_steps(BIOLOID, behind | {"left_knee": 25.0})
+    assert steps.judge_steps(BIOLOID, behind, "COM3") == []
+    (finding,) = steps.judge_steps(BIOLOID, behind | {"left_knee": 25.0}, "COM3")
     assert finding.subject == "left_knee (id 14)"
+    assert finding.fix.endswith("bioloid.toml --only joints --port COM3")
 
 
 @pytest.fixture

@@ -394,7 +394,7 @@ ASKS = sys.version_info < (3, 14)  # from then on a name that is too long is a f
         ("a = " + "{a=" * 3000 + "1" + "}" * 3000, "is nested too deeply"),
         (".".join(["a"] * 3000) + " = 1", "is nested too deeply"),
         ("a = " + "9" * 100_000, "has a number that is too large"),
-        ('base = "a\\u0000b"', "base: makes no sense: "),
+        ('base = "a\\u0000b"', "base: is damaged: "),
         (f'base = "{"a" * 5000}"', "base: File name too long" if ASKS else "base: no "),
         ("world.time_step_ms = 1e-9", "world.time_step_ms: must be at least 0.01"),
         ("robot.basic_time_step_ms = 1e300", "robot.basic_time_step_ms: must be at most 60000"),

@@ -163,7 +163,7 @@ HEAD = f"DYNAMIXEL Graph,2\nAX-12A,12\nItemCount,1\n{ITEM}\nTime[ms],Present Pos
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "not valid JSON"),
+        ("{", "is no JSON"),
         ("[1]", "is no pendulum log: must be a table\n"),
         ("[" * 100_000, "is nested too deeply"),
         ('{"mass": ' + "9" * 5000 + "}", "has a number that is too large"),

@@ -162,5 +162,5 @@ def test_a_position_a_turn_beyond_its_limits_is_called_a_lost_turn():
         robot["horn"].set_position(0.0)
         with pytest.raises(RigError, match="stands at 353°, .*limit of 57°, it has lost a turn: -7° is") as refused:
             robot.step(20)
-        assert "axbridge servo reboot 1" in refused.value.hint
+        assert "`axbridge servo reboot 1 --port /dev/pts/" in refused.value.hint
         assert table["torque_enable"] == 0

@@ -74,8 +74,8 @@ def test_a_verb_that_moves_the_whole_robot_is_refused_in_an_impossible_pose(line
     words = (
         "left_knee stands at",
         "nothing has moved, and all motors are off",
-        "axbridge verify --rig",
-        "axbridge calibrate --rig",
+        f"`axbridge verify --rig {BIOLOID.path} --port {line.port}`",
+        f"`axbridge rig copy bioloid my_bioloid && axbridge calibrate --rig my_bioloid --port {line.port}`",
     )
     assert [word for word in words if word not in errors] == []
     assert moved(line, pose) == ([], [])

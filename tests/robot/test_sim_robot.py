@@ -148,6 +148,9 @@ def test_an_observer_gets_report_and_states_of_each_step_and_its_error_is_raised
     robot.observe(lambda *_: seen.remove(None))
     with pytest.raises(ValueError, match="not in list"):
         robot.step(20)
+    for call in (robot.observe, robot.simulation.inject, lambda it: robot.observe(print, closed=it)):
+        with pytest.raises(UsageError, match="is a function, not 3|as text, not 3"):
+            call(3)
 
 
 def test_the_simulation_object_has_truth_base_and_shadow(robot, arm):

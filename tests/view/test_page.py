@@ -499,7 +499,7 @@ def test_poses_are_kept_in_a_file_and_mirrored(tmp_path):
     with pytest.raises(AxBridgeError):
         mirrored({"head": 0.5}, {})
     file.path.write_text(json.dumps([1]))
-    with pytest.raises(UsageError, match=r"makes no sense: .*\nmove it away"):
+    with pytest.raises(UsageError, match=r"is damaged: .*\nmove it away"):
         PoseFile(file.path)
 
 

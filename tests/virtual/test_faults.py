@@ -150,7 +150,7 @@ def test_every_fault_is_parsed_as_in_the_docs_and_ends():
         (fault,) = parse_faults(kind.example.replace(":3", ":1"))
         assert fault.kind == name
         world = make_world()
-        world.inject([Fault(name, 1.0 if kind.form != "event" else 0.0, id=1 if kind.of_servo else None)])
+        world.inject(f"{name}{'=1' * (kind.form == 'rate')}{':1' * kind.of_servo}")
         world.sleep_until(0.05)
         world.inject("none")
         world.sleep_until(0.3)  # a servo that was without power restarts

@@ -161,7 +161,7 @@ def test_servos_hold_the_calibration_of_their_arm_and_read_the_same_at_0_rad(nam
         ("bioloid", json.dumps(CALIBRATION), "an ax-12a has no homing offset"),
         ("so101", '{"homing_offset": [1], "calib_mode": ["DEGREE"]}', "a calibration of LeRobot in its layout before 2025"),
         ("so101", '{"gripper": {"id": 6, "range_min": 9, "range_max": 8}}', "begins at 9 and ends at 8"),
-        ("so101", "{", "makes no sense"),
+        ("so101", "{", "is no JSON: Expecting property name"),
     ],
 )  # fmt: skip
 def test_a_file_that_is_not_a_calibration_of_the_arm_is_refused(name, text, why, said, tmp_path):

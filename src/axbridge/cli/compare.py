@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,7 +22,7 @@ from axbridge.comparison.page import table_text
 from axbridge.comparison.png import write_png
 from axbridge.comparison.simulate import simulate, visible
 from axbridge.comparison.walks import WalkSide, document, is_walk, sides_of, walk_headline, walk_table
-from axbridge.errors import RecordingError, UsageError, require
+from axbridge.errors import UsageError, require
 from axbridge.file_reading import printable
 from axbridge.recording.provenance import rig_of
 
@@ -91,28 +92,30 @@ def compare(
         lacking = lacks(result)
         if fail_if and not allow_partial:
             failed += lacking
-        show("writing the report")
-        document, lines = _in_words(result, floor, walks)
-        failure = None
-        try:
-            for path in out or ():
-                if path.suffix == ".png":
-                    write_png(result, path)
-                else:
-                    write_html(result, path, again=floor, walks=walks, progress=show)
-                lines.append(f"wrote {path}")
-        except RecordingError as error:  # a full disk must not lose the figures
-            failure = error
     note(*result.doubts)
     note(*(line for line in lacking if line not in failed))
     note(*failed, kind="failed")
     if lacking and fail_if and not allow_partial:
         typer.echo("--allow-partial lets pass what is not compared", err=True)
-    return Result(document | {"failed": failed}, lines, FAILED_CHECK if failed else DONE, failure)
+    facts, lines = _in_words(result, floor, walks)
+
+    def report() -> Iterator[str]:
+        yield from lines
+        for path in out or ():
+            with progress("writing the report") as show:
+                if path.suffix == ".png":
+                    write_png(result, path)
+                else:
+                    write_html(result, path, again=floor, walks=walks, progress=show)
+            yield f"wrote {path}"
+
+    return Result(facts | {"failed": failed}, report(), FAILED_CHECK if failed else DONE)
 
 
 def _of_servo(result: Comparison, servo: str) -> Comparison:
-    name = servo if servo in result.reference else servo_of(rig_of(result.reference), servo).name
+    recorded = result.reference
+    is_name = servo in recorded or not recorded.metadata.get("rig")  # else it may be an id
+    name = servo if is_name else servo_of(rig_of(recorded), servo).name
     pairs = tuple(pair for pair in result.pairs if pair.name == name)
     if not pairs:
         why = result.missing.get(name, "it was not recorded")

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from axbridge.cli.options import RecordingArgument, opened, verb
 from axbridge.cli.progress import progress
 from axbridge.errors import RecordingError, UsageError, plural
@@ -51,5 +49,4 @@ def convert(
             servos = plural(len(loaded), "servo")
             at = f" at {rate:g} Hz" if rate is not None else ""
             text = f"wrote {table}: {servos}, {plural(rows, 'row')}{at}, {loaded.end - loaded.start:.1f} s"
-    # the table itself may go to stdout through a pipe, so this line then goes to stderr
-    typer.echo(text, err=not table.is_file() and not table.is_dir())
+    print(text)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
-from axbridge.cli.app import DONE, FAILED_CHECK, emit_json, note
-from axbridge.cli.options import WRITES, RigOption, opened, seconds, servo_of, verb
+from axbridge.cli.app import DONE, FAILED_CHECK, QUIET, note
+from axbridge.cli.options import WRITES, Result, RigOption, opened, seconds, servo_of, verb
 from axbridge.cli.progress import progress
 from axbridge.comparison.metrics import parse_condition
 from axbridge.comparison.page import table_text
@@ -46,8 +46,7 @@ def identify(
     fail_if: Annotated[list[str] | None, "Of mae, rmse, held_out_mae, held_out_rmse, °."] = None,
     prove: Annotated[bool, "Test the fit on simulated data whose values are known. Without --out."] = False,
     seed: int = 0,
-    json: bool = False,
-) -> int:
+) -> Result:
     """Fit a servo model to recordings, and say how sure each parameter is."""
     if prove and out is not None:
         raise UsageError("--prove fits simulated data: it gives no model", "leave --out out")
@@ -66,32 +65,30 @@ def identify(
         held_out, repeats = ([opened(path) for path in paths or ()] for paths in (holdout, again))
         _check_different([*fitted, *held_out, *repeats])
         fit = fit_to(
-            fitted, robot, model,
+            fitted, rig, model,
             method=method, friction=friction, servo=names or None, loads=load or (), starts=starts,
             held_out=held_out, free=free or (), seed=seed, report=show,
             again=repeats, budget=seconds(budget), where=executor, prove=prove,
-            before=None if json else lambda lines: note(*lines, kind="before"),
+            before=None if QUIET.get() else lambda lines: note(*lines, kind="before"),
         )  # fmt: skip
     failed = [failure for condition in fail_if or () for failure in check(fit, condition)]
     if not prove and fit.verdict.worse:
         worse = " and ".join(fit.verdict.worse)
         failed.append(f"it predicts worse than {worse}: begin with another --model, or --free")
     facts = summary(fit) | {"out": None if out is None else str(out), "failed": failed}
-    if json:  # before writing: a full disk must not lose the result
-        emit_json("identify-1", facts)
-    else:
-        print(*_in_words(fit), sep="\n")
-    if out is not None:
-        write_params(fit, out)
-    if html is not None:
-        with progress("writing the report"):
-            write_page(fit, html)
-    lines = [f"wrote {path}" for path in (out, html) if path is not None]
-    lines += [] if out is None else [f"next: {Remedy('compare', recordings[0], rig=rig, model=out)}"]
-    for line in () if json else lines:
-        print(line)
     note(*failed, kind="failed")
-    return FAILED_CHECK if failed else DONE
+
+    def report() -> Iterator[str]:
+        yield from _in_words(fit)
+        for path, write in ((out, write_params), (html, write_page)):
+            if path is not None:
+                with progress("writing the report"):
+                    write(fit, path)
+                yield f"wrote {path}"
+        if out is not None:
+            yield f"next: {Remedy('compare', recordings[0], rig=rig, model=out)}"
+
+    return Result(facts, report(), FAILED_CHECK if failed else DONE)
 
 
 def _check_different(recordings: Sequence[Recording]) -> None:

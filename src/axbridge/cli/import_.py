@@ -99,7 +99,8 @@ def import_(
             names = ", ".join(servo.name for servo in robot.servos)
             if unknown := [name for name in imported if name not in names.split(", ")]:
                 problem = f"{robot.name} has no servo {', '.join(unknown)}"
-                raise UsageError(problem, f"it has {names}; or leave --rig out")
+                add = "name it with --servo" if servo is None and unknown == [name] else "or leave --rig out"
+                raise UsageError(problem, f"it has {names}; {add}")
             imported = replace(imported, metadata=describe(robot) | imported.metadata)
         imported = marked(trimmed(imported, start, end), marks)
         samples = sum(len(track) for track in imported.values())

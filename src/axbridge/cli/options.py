@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import nullcontext, redirect_stdout
 from dataclasses import dataclass, is_dataclass
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -14,7 +16,7 @@ from typer.models import ParameterInfo
 
 from axbridge.cli.app import DONE, QUIET, app, emit_json, note
 from axbridge.errors import AxBridgeError, UnknownServo, UsageError, nearest
-from axbridge.files import check_new, named_mcap
+from axbridge.files import check_new, named_mcap, open_stream
 
 if TYPE_CHECKING:
     from axbridge.config.rig import Rig
@@ -27,7 +29,10 @@ Body = TypeVar("Body", bound=Callable[..., object])
 
 
 class Result(NamedTuple):
-    """What a verb prints: facts with --json, else lines; then its error is raised, or its exit code returned."""
+    """What a verb prints: facts with --json, else lines; then its error is raised, or its exit code returned.
+
+    `lines` may be a generator that writes files between its lines; it runs with --json, too.
+    """
 
     facts: Mapping[str, Any]
     lines: Iterable[str] = ()
@@ -70,16 +75,18 @@ def verb(example: str | None, name: str = "", of: typer.Typer = app, **settings:
             for place, parts in members.items():
                 given[place] = groups[place](**{part: given.pop(part) for part in parts})
             before = QUIET.set(json)
-            try:
-                result = body(**given)
+            try:  # words beside a file that is written to stdout go to stderr
+                with redirect_stdout(sys.stderr) if 1 in map(open_stream, given.values()) else nullcontext():
+                    result = body(**given)
+                    if not isinstance(result, Result):
+                        return result
+                    if json:
+                        emit_json(result.form or f"{form}-1", result.facts)
+                    for line in result.lines:  # may write files: a full disk must not lose the lines before
+                        if not json:
+                            print(line)
             finally:
                 QUIET.reset(before)
-            if not isinstance(result, Result):
-                return result
-            if json:
-                emit_json(result.form or f"{form}-1", result.facts)
-            for line in () if json else result.lines:
-                print(line)
             if result.error is not None:
                 raise result.error
             return result.code

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -10,8 +11,7 @@ from axbridge.cli.app import DONE, FAILED_CHECK, note
 from axbridge.cli.options import WRITES, Result, RigArgument, lined_up, verb
 from axbridge.cli.progress import progress
 from axbridge.config.rig import Rig
-from axbridge.errors import RecordingError
-from axbridge.files import write_whole, writing
+from axbridge.files import write_whole
 from axbridge.learn.sweep import Figures, causes, header, parse_axes
 from axbridge.learn.sweep import sweep as measured
 
@@ -34,17 +34,16 @@ def sweep(
             Rig.load(rig).with_engine(engine), axes, metric, seed=seed, where=executor,
             report=lambda done, of: show(f"{done} of {of} robots", done / of),
         )  # fmt: skip
-    lines, failure = lined_up(_table(rows, "{:.4g}"), str.rjust), None
-    if out is not None:
-        try:
-            with writing(out):
-                write_whole(out, "".join(",".join(cells) + "\n" for cells in _table(rows, "{!r}")))
-            lines.append(f"wrote {out}")
-        except RecordingError as error:  # a full disk must not lose the rows
-            failure = error
     note(*causes(rows, metric))
+
+    def report() -> Iterator[str]:
+        yield from lined_up(_table(rows, "{:.4g}"), str.rjust)
+        if out is not None:
+            write_whole(out, "".join(",".join(cells) + "\n" for cells in _table(rows, "{!r}")))
+            yield f"wrote {out}"
+
     unknown = all(any(map(math.isnan, row.values())) for row in rows)
-    return Result({"rig": rig, "metric": metric, "rows": rows}, lines, FAILED_CHECK if unknown else DONE, failure)
+    return Result({"rig": rig, "metric": metric, "rows": rows}, report(), FAILED_CHECK if unknown else DONE)
 
 
 def _table(rows: list[Figures], form: str) -> list[list[str]]:

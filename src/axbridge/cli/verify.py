@@ -231,7 +231,7 @@ class _Session:
                 self.beside = compared(path, self.rig, motion.facts["servo"])
             except RecordingError as damaged:
                 print(f"  {damaged.message}, so the page shows no motion; do the step motion again", flush=True)
-        write_report(self.folder, self.rig, self.outcomes, private, self.beside)
+        write_report(self.folder, self.rig, self.outcomes, private, self.beside, self.port)
 
     def _ask(self, what: str, keys: str = "") -> str:
         self.show("waiting for a key")
@@ -382,7 +382,7 @@ class _Session:
         facts = {"steps": gait.steps, "seconds": outcome.seconds, "behind_deg": behind, "weakest_v": weakest}
         lag = f"{worst} was {behind[worst]:.1f}° behind its goal at most"
         line = f"{plural(gait.steps, 'step')} in {outcome.seconds:.1f} s; {lag}; {weakest:.1f} V at least"
-        return StepOutcome(facts, [line], judge_steps(self.rig, behind))
+        return StepOutcome(facts, [line], judge_steps(self.rig, behind, self.port))
 
 
 def _report(outcome: StepOutcome) -> None:
@@ -528,9 +528,9 @@ def judge_motion(rig: Rig, comparison: Comparison, path: Path) -> StepOutcome:
     return StepOutcome(facts, [f"{name} beside its model {model.name}: {listed} apart"], findings)
 
 
-def judge_steps(rig: Rig, behind: Mapping[str, float]) -> list[Finding]:
+def judge_steps(rig: Rig, behind: Mapping[str, float], port: str | None) -> list[Finding]:
     """Return a finding for each joint that was too far behind its goal, degrees."""
-    fix = f"look what holds it, and at its supply; then {Remedy('verify', rig=rig.path, only='joints')}"
+    fix = f"look what holds it, and at its supply; then {Remedy('verify', rig=rig.path, only='joints', port=port)}"
     problem = "was {:.0f}° behind its goal, though it carried nothing but itself"
     slow = [(f"{servo.name} (id {servo.id})", servo.id, behind.get(servo.name, 0.0)) for servo in rig.servos]
     return [Finding(name, problem.format(far), fix, False, "behind", id_) for name, id_, far in slow if far > _MOST_LAG]

@@ -20,7 +20,7 @@ from axbridge.comparison.comparison import Comparison
 from axbridge.comparison.page import command_html, fewer, figure_html, write_page
 from axbridge.comparison.tables import panels_of
 from axbridge.errors import Remedy, UsageError
-from axbridge.files import write_whole, writing
+from axbridge.files import write_whole
 from axbridge.motion.gait import can_walk
 
 KEPT, PAGE, TEXT = "verify.json", "verify.html", "verify.txt"
@@ -97,8 +97,7 @@ class _Kept:
 
 def save(path: Path, rig: Rig, outcomes: Outcomes) -> None:
     """Save the outcomes of the steps so far, by name."""
-    with writing(path):
-        write_whole(path, TypeAdapter(_Kept).dump_json(_Kept(rig.name, dict(outcomes)), indent=1, fallback=float))
+    write_whole(path, TypeAdapter(_Kept).dump_json(_Kept(rig.name, dict(outcomes)), indent=1, fallback=float))
 
 
 def load(path: Path, rig: Rig) -> dict[str, StepOutcome]:
@@ -156,11 +155,12 @@ def verdict(rig: Rig, outcomes: Outcomes) -> tuple[str, str]:
 
 
 def write_report(
-    folder: Path, rig: Rig, outcomes: Outcomes, private: Mapping[str, str], motion: Comparison | None
-) -> None:
+    folder: Path, rig: Rig, outcomes: Outcomes, private: Mapping[str, str], motion: Comparison | None,
+    port: str | None = None,
+) -> None:  # fmt: skip
     """Write page and text; both can be sent to others, because words in `private` are replaced.
 
-    The page shows the pair of servos of `motion`, if given.
+    The page shows the pair of servos of `motion`, if given. Commands name the given port.
     """
     state, words = verdict(rig, outcomes)
     laid = f", laid over {rig.bases[-1].stem}" if rig.bases else ""
@@ -174,7 +174,7 @@ def write_report(
     ]
     if any(line["adapter"] == "pty" for line in _facts(outcomes, "line").get("lines", ())):
         head.append("no real servos: these are served on a pseudo-terminal")
-    cards = [_card(rig, name, outcomes) for name in STEPS if name != "walk" or can_walk(rig)]
+    cards = [_card(rig, name, outcomes, port) for name in STEPS if name != "walk" or can_walk(rig)]
     registers = _facts(outcomes, "line").get("servos", {}).items()
     held = [f"{subject}; {', '.join(f'{name} {value}' for name, value in row.items())}" for subject, row in registers]
     lines = [words, *head, *(line for text, _ in cards for line in text)]
@@ -190,18 +190,17 @@ def write_report(
         parts.append(figure_html(fewer(panels_of(motion, pair)), "motion"))
     if held:
         parts.append(f"<h2>Servos</h2><ul>{''.join(f'<li>{escape(line)}</li>' for line in held)}</ul>")
-    with writing(folder / TEXT):
-        write_whole(folder / TEXT, _anonymous("\n".join([*lines, _COMMENTS]), private))
+    write_whole(folder / TEXT, _anonymous("\n".join([*lines, _COMMENTS]), private))
     write_page(folder / PAGE, f"{rig.name}: the first hour", [_anonymous(part, private) for part in parts])
 
 
-def _card(rig: Rig, name: str, outcomes: Outcomes) -> tuple[list[str], str]:
+def _card(rig: Rig, name: str, outcomes: Outcomes, port: str | None) -> tuple[list[str], str]:
     """Return a step as lines of text and as HTML: its outcome, faults and repairs."""
     title, outcome = STEPS[name][0], outcomes.get(name, StepOutcome(lines=["not done"]))
     state = "open" if name == "joints" and _unknown(rig, outcomes) else "passed"
     state = "untried" if name not in outcomes or outcome.state == "skipped" else state
     state = "broken" if outcome.state == "failed" or outcome.findings else state
-    again = Remedy("verify", rig=rig.path, only=name)
+    again = Remedy("verify", rig=rig.path, only=name, port=port)
     shown = [*([outcome.state] if outcome.state != "done" else []), *outcome.lines]
     lines = ["", title, *(f"  {line}" for line in shown)]
     parts = [f'<h3><span class="mark">{_MARKS[state]}</span>{escape(title)} <small>{_WORDS[state]}</small></h3>']

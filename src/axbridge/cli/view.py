@@ -15,7 +15,7 @@ from axbridge.cli.exit import early_end, stopping
 from axbridge.cli.options import MODELS, WRITES, ExplicitPort, check_needs, names_rig, opened, verb
 from axbridge.cli.progress import progress
 from axbridge.errors import PortError, UsageError, require
-from axbridge.files import write_whole, writing
+from axbridge.files import write_whole
 from axbridge.recording.provenance import origin_in_words, rig_of
 from axbridge.robot.calibration import rig_of_scan
 from axbridge.robot.open import chosen_backend, open_robot
@@ -59,8 +59,7 @@ def view(
             with early_end(lambda _: "stopped: the page is closed"):
                 _serve(replay, paths[0].name, page_port, host, duration or math.inf, browser=open_)
         else:
-            with writing(out):
-                write_whole(out, replay)
+            write_whole(out, replay)
             print(f"wrote {out}")
         return
     require("the page", "websockets")

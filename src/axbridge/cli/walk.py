@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -57,13 +58,10 @@ def walk(
         progress("opening the robot") as show,
         open_robot(loaded, backend, port=where.port, seed=seed, realtime=realtime) as robot,
     ):
-        if record is None:
-            outcome = walk_with(robot, gait, progress=show)
-        else:
-            check(robot, gait)
-            facts = {"seed": seed, "experiment": "walk", "gait": asdict(gait)}
-            with recording_of(robot, record, loaded, **facts) as recorder:
-                outcome = walk_with(robot, gait, recorder, progress=show)
+        check(robot, gait)  # before the file is created
+        facts = {"seed": seed, "experiment": "walk", "gait": asdict(gait)}
+        with nullcontext() if record is None else recording_of(robot, record, loaded, **facts) as recorder:
+            outcome = walk_with(robot, gait, recorder, progress=show)
     if outcome.seconds > _SLOWER * gait.duration:
         note(f"it took {outcome.seconds:.1f} s: the line or this computer was too slow (see `axbridge doctor`)")
     lines = [

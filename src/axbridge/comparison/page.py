@@ -19,7 +19,7 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.file_reading import printable
-from axbridge.files import write_whole, writing
+from axbridge.files import write_whole
 
 POINTS = 2000  # of one curve: about two for each pixel of a screen's width
 _HEIGHT = 100.0  # pixels of a panel with share 1
@@ -59,12 +59,9 @@ class Table:
 def table_text(table: Table) -> str:
     """Return a table as text for the terminal, with aligned columns."""
     lines = [tuple(map(printable, cells)) for cells in (table.header, *table.rows)]
-    columns = []
-    for place, cells in enumerate(zip(*lines, strict=True)):
-        width = max(map(len, cells))
-        columns.append([cell.rjust(width) if place else cell.ljust(width) for cell in cells])
-    rows = ("  ".join(cells).rstrip() for cells in zip(*columns, strict=True))
-    return "\n".join((printable(table.title), *rows))
+    widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
+    form = "  ".join(f"{{:{'>' if place else '<'}{width}}}" for place, width in enumerate(widths))
+    return "\n".join((printable(table.title), *(form.format(*cells).rstrip() for cells in lines)))
 
 
 def table_html(table: Table, *, words: bool = False) -> str:
@@ -205,8 +202,7 @@ def write_page(path: Path | str, title: str, parts: Sequence[str]) -> None:
         program += f"<script>{web('copy.js')}</script>"
     head = f'<meta charset="utf-8">{view}{alone}<title>{escape(title)}</title><style>{style}</style>{program}'
     body = "\n".join((f"<h1>{escape(title)}</h1>", *parts))
-    with writing(path):
-        write_whole(path, f'<!doctype html>\n<html lang="en"><head>{head}</head><body>\n{body}\n</body></html>\n')
+    write_whole(path, f'<!doctype html>\n<html lang="en"><head>{head}</head><body>\n{body}\n</body></html>\n')
 
 
 def web(name: str) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.comparison.recorded_runs import packed, runs_of
+from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError, Remedy
 from axbridge.fit.intervals import Uncertainty, uncertainty
 from axbridge.fit.least_squares import polish
@@ -37,7 +38,7 @@ def paper_procedure(problem: Problem, seed: int = 0) -> Fit:
     """Fit friction to the falls, then the gains to the steps; raise RecordingError without falls or steps."""
     begin, rig = time.monotonic(), problem.rig
     whole = space_of("lima2009", None, packed(problem.base, rig))
-    falls, steps = (runs_of(_parts(problem.fitted, kind), rig) for kind in ("fall", "step"))
+    falls, steps = (runs_of(_parts(problem.fitted, kind, rig), rig) for kind in ("fall", "step"))
     names = [unknown.name for unknown in whole.unknowns]
     friction = whole.without([name for name in names if name.startswith("controller.")])
     friction_at, fallen, count = _scan(friction, falls)
@@ -82,7 +83,7 @@ def _apart(mse: FloatArray, points: FloatArray) -> FloatArray:
     return np.array(chosen)
 
 
-def _parts(recordings: Sequence[Recording], kind: str) -> list[Recording]:
+def _parts(recordings: Sequence[Recording], kind: str, rig: Rig) -> list[Recording]:
     """Return the segments of one kind as separate recordings that start at rest."""
     parts = []
     for recording in recordings:
@@ -103,7 +104,8 @@ def _parts(recordings: Sequence[Recording], kind: str) -> list[Recording]:
     if not parts:
         says = "the paper's procedure needs falls and steps: {}, or --segment of `import`; --method cma does without"
         path = recordings[0].path if recordings else "recordings"
-        raise RecordingError(path, f"no {kind} among the segments", Remedy("record", kind, rig="RIG", says=says))
+        hint = Remedy("record", kind, rig=rig.name if rig.comes_along else rig.path, says=says)
+        raise RecordingError(path, f"no {kind} among the segments", hint)
     return parts
 
 

@@ -17,7 +17,7 @@ from axbridge.comparison.metrics import parse_condition
 from axbridge.comparison.recorded_dynamics import joints_of_robot
 from axbridge.comparison.recorded_runs import packed
 from axbridge.config.rig import Rig
-from axbridge.errors import UsageError, require
+from axbridge.errors import UsageError, as_word, require
 from axbridge.fit import intervals
 from axbridge.fit.friction_laws import allowing_for, compare_laws, richer_law
 from axbridge.fit.least_squares import best_polished, keep_unidentified, polish
@@ -110,11 +110,17 @@ def identify(
         UnsupportedOperation: SciPy or cma is not installed.
     """
     require("fitting a model", "scipy", "cma")
-    rig = rig if isinstance(rig, Rig) else Rig.load(rig)
+    called, rig = (rig.path, rig) if isinstance(rig, Rig) else (rig, Rig.load(rig))
     known = beforehand(rig, servo)
     fitted, held = loaded_with(loads, list(map(opened, recordings)), list(map(opened, held_out)))
-    if servo is not None:
-        names = [servo] if isinstance(servo, str) else list(servo)
+    names = [servo] if isinstance(servo, str) else list(servo or ())
+
+    def typed(lines: Sequence[str]) -> tuple[str, ...]:
+        """Return lines whose commands name the rig, and a servo of it."""
+        options = f"--rig {as_word(called)}" + (f" --servo {as_word(names[0])}" if names else "")
+        return tuple(line.replace("--rig RIG", options) for line in lines)
+
+    if names:
         report(f"working out what {', '.join(names)} carries", None)
         carried, rig = joints_of_robot([*fitted, *held], rig, names)
         count = len(fitted) * len(names)
@@ -133,7 +139,7 @@ def identify(
     prepared = partial(prepare, fitted, rig, model, held_out=held, again=list(map(opened, again)), free=free)
     problem = prepared(friction=None if friction == COMPARE else friction)
     if before is not None:
-        before((*known, *excitation(problem)))
+        before(typed((*known, *excitation(problem))))
     fitting = partial(fit_model, starts=starts, generations=generations, seed=seed, where=where, report=report)
     report("scanning the paper's grid" if by_grid else "searching", None)
     if by_grid:
@@ -144,9 +150,10 @@ def identify(
     else:
         fit = fitting(problem, budget=budget, richer=richer, prove=prove)
     if prove:
-        return fit
+        return replace(fit, warnings=typed(fit.warnings))
     report("looking at the recordings", None)
-    return replace(fit, warnings=(*known, *sampling([*fitted, *held]), *suspects_of(fit, fitted), *fit.warnings))
+    lines = *known, *sampling([*fitted, *held]), *suspects_of(fit, fitted), *fit.warnings
+    return replace(fit, warnings=typed(lines))
 
 
 def _by_grid(model: str, method: str | None, friction: str | None) -> bool:

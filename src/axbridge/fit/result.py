@@ -15,7 +15,7 @@ from axbridge.arrays import FloatArray
 from axbridge.config.model import PredictionParams, ServoModel, to_toml
 from axbridge.config.rig import Rig
 from axbridge.errors import plural
-from axbridge.files import write_whole, writing
+from axbridge.files import write_whole
 from axbridge.fit.intervals import Uncertainty
 from axbridge.fit.least_squares import QUANTILE
 from axbridge.fit.prepare import Problem
@@ -28,7 +28,7 @@ SURE = 2.0  # standard errors within which two laws count as tied
 _MOTOR_SIDE = "motor.torque_constant"  # searched at the output shaft, but in the file at the motor: over the gear ratio
 LARGEST_USEFUL_ERROR = 5.0  # degrees: a model with a larger error is not useful, even with narrow intervals
 BEST = 3  # least number of starts whose predictions are compared
-_SAME = 0.005  # degrees: errors this close count as equal
+_SAME = 0.01  # degrees: errors this close count as equal; errors that differ by more are printed differently
 _LIFTED = 0.2  # share of the stall torque: a usual load of a joint in a small robot
 
 
@@ -65,18 +65,23 @@ class Verdict:
 
     error: float  # mean absolute error of the fit, degrees
     held_out: bool  # whether it is the error on held-out recordings
-    others: Mapping[str, tuple[float, bool]]  # by model: its error, degrees, and whether the fit's error is larger
+    others: Mapping[str, tuple[float, float]]  # by model: its error, degrees, and the fit's on the same recordings
 
     @property
     def worse(self) -> list[str]:
         """The models with smaller errors than the fit."""
-        return [name for name, (_, is_better) in self.others.items() if is_better]
+        return [name for name, (error, own) in self.others.items() if own > error + _SAME]
 
     def __str__(self) -> str:
-        which = "held-out error" if self.held_out else "error"
-        beside = ", ".join(f"{name} {error:.2f}°" for name, (error, _) in self.others.items())
-        verdict = f"worse than {' and '.join(self.worse)}" if self.worse else "better than each of them"
-        return f"{which} {self.error:.2f}° beside {beside}: {verdict}" if self.others else f"{which} {self.error:.2f}°"
+        which = f"{'held-out ' * self.held_out}error {self.error:.2f}°"
+        beside = [
+            f"{name} {error:.2f}°" + f" (where the fit has {own:.2f}°)" * (f"{own:.2f}" != f"{self.error:.2f}")
+            for name, (error, own) in self.others.items()
+        ]
+        is_best = all(own < error for error, own in self.others.values())
+        verdict = "better than each of them" if is_best else f"as good as the best of them, within {_SAME}°"
+        verdict = f"worse than {' and '.join(self.worse)}" if self.worse else verdict
+        return f"{which} beside {', '.join(beside)}: {verdict}" if beside else which
 
 
 @dataclass(frozen=True)
@@ -137,13 +142,12 @@ class Fit:
         others |= {"a delay and a lag": "lagging", "a perfect servo": "perfect"}
         if self.base.name == self.rig.servos[0].model:
             others = {name: key for name, key in others.items() if key != "own"}
-        error, worse = float(np.mean([score.mae for score in judged])), {}
+        error, compared = float(np.mean([score.mae for score in judged])), {}
         for name, key in others.items():
             known = [(getattr(score, key), score.mae) for score in judged if not math.isnan(getattr(score, key))]
             if known:
-                other, ours = np.mean(known, axis=0).tolist()
-                worse[name] = other, ours > other + _SAME
-        return Verdict(error, bool(judged[0].held_out), worse)
+                compared[name] = tuple(np.mean(known, axis=0).tolist())
+        return Verdict(error, bool(judged[0].held_out), compared)
 
     @property
     def estimates(self) -> tuple[Estimate, ...]:
@@ -270,8 +274,7 @@ def write_params(fit: Fit, path: Path | str) -> None:
     lines += [f"# {fit.condition}", *(f"# {warning}" for warning in fit.warnings), ""]
     lines += [f"# {source.role}: {source.name}, sha256 {source.sha256}" for source in fit.inputs]
     lines.append("# made with " + ", ".join(f"{name} {version}" for name, version in versions().items() if version))
-    with writing(path):
-        write_whole(path, "\n".join(lines).rstrip() + "\n")
+    write_whole(path, "\n".join(lines).rstrip() + "\n")
 
 
 def summary(fit: Fit) -> dict[str, Any]:

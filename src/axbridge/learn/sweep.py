@@ -143,7 +143,9 @@ def causes(rows: Sequence[Figures], metric: str) -> list[str]:
         if unknown := [name for name, value in row.items() if math.isnan(value)]:
             lacking.setdefault(", ".join(unknown), []).append(str(number))
     why = METRICS[metric.partition(".")[0]].unknown
-    return [f"no {names} in row {listed(lines, most=10)}: {why}" for names, lines in lacking.items()]
+    return [
+        f"no {names} in row{'s' * (len(lines) > 1)} {listed(lines, most=10)}: {why}" for names, lines in lacking.items()
+    ]
 
 
 def _walk(rig: Rig, seed: int) -> Figures:

@@ -9,7 +9,7 @@ from axbridge.config.rig import Rig
 from axbridge.config.toml_tables import shipped
 from axbridge.errors import MoveError, RecordingError, UsageError, nearest, plural
 from axbridge.file_reading import controls, reading, refuse_other_kind, regular
-from axbridge.files import write_whole, writing
+from axbridge.files import write_whole
 from axbridge.motion.moves import FARTHEST, LONGEST, MOST, Key, Move, Page, tracks
 from axbridge.motion.mtn import JointTable, joints_of, load_mtn, move_of, mtn_of, plain, save_mtn
 
@@ -50,9 +50,7 @@ def save_move(move: Move, path: str | Path, rig: Rig | None = None) -> list[str]
         save_mtn(file, path)
         return notes
     if kind == ".motion":
-        text = motion_text(move)
-        with writing(path):
-            write_whole(path, text)
+        write_whole(path, motion_text(move))
         return [f"{field} is not kept" for field in ("speed", "torque", "slope") if getattr(move.single, field)]
     if kind == ".json":
         move.save(path)

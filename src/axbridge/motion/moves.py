@@ -22,7 +22,7 @@ from axbridge.arrays import FloatArray
 from axbridge.config.toml_tables import Misfit, TomlTable, validate
 from axbridge.errors import MoveError, Remedy, UsageError, plural
 from axbridge.file_reading import check_format, reading, refuse_other_kind, regular
-from axbridge.files import write_whole, writing
+from axbridge.files import write_whole
 
 FARTHEST = 1e4  # rad or m: largest position of a joint
 LONGEST = 1e6  # s, eleven days: longest time of a move
@@ -208,10 +208,7 @@ class Move(TomlTable):
             MoveError: the text is not JSON, or not a move; the error names the key.
         """
         with reading(partial(MoveError, path, ""), _SCHEMA):
-            try:
-                document = json.loads(text)
-            except json.JSONDecodeError as mistake:
-                raise MoveError(path, "", f"is no JSON: {mistake}", "correct the line named") from mistake
+            document = json.loads(text)
             if not isinstance(document, dict):
                 raise MoveError(path, "", "holds no move", _SCHEMA)
             if newer := _FORMAT.fullmatch(str(document.get("format"))):
@@ -250,8 +247,7 @@ class Move(TomlTable):
         Raises:
             RecordingError: it cannot be written.
         """
-        with writing(path):
-            write_whole(path, self.text())
+        write_whole(path, self.text())
 
     # ---- content
 

@@ -19,7 +19,7 @@ from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
 from axbridge.errors import MoveError, UsageError, plural
 from axbridge.file_reading import printable, reading, regular
-from axbridge.files import write_whole, writing
+from axbridge.files import write_whole
 from axbridge.motion.moves import LONGEST, Key, Move, Page, tracks
 from axbridge.units import Calibration
 
@@ -128,9 +128,7 @@ def load_mtn(path: str | Path) -> MtnFile:
 
 def save_mtn(file: MtnFile, path: str | Path) -> None:
     """Write a file completely or not at all."""
-    data = file.data(path)
-    with writing(path):
-        write_whole(path, data)
+    write_whole(path, file.data(path))
 
 
 def in_sevens(file: MtnFile) -> tuple[MtnFile, list[str]]:

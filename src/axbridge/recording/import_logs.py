@@ -418,12 +418,8 @@ class _PendulumLog(BaseModel):
 
 
 def _pendulum_recording(path: Path, stream: IO[str], servo: str, warned: Warned) -> Recording:
-    try:
-        document = json.load(stream)
-    except json.JSONDecodeError as failure:
-        raise RecordingError(path, f"not valid JSON: {failure}", "the log may be cut off; copy it again") from failure
     hint = "correct or remove that field or entry; BAM's pendulum logs are in SI units, kp is a register"
-    log = validated(path, "is no pendulum log", _PendulumLog, document, hint)
+    log = validated(path, "is no pendulum log", _PendulumLog, json.load(stream), hint)
     values = {name: np.array([getattr(entry, c.header) for entry in log.entries]) for name, c in _PENDULUM.items()}
     values["load"] = np.where(values["load"] > 0x7FFF, values["load"] - 0x10000, values["load"]) / _FULL_DUTY
     values["commanded"] = values["time"] - _send_to_stamp(values["time"])

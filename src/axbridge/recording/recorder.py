@@ -19,7 +19,7 @@ from typing import IO, Any
 import numpy as np
 
 from axbridge.errors import RecordingError
-from axbridge.files import claim, make_folder, release, replacing, writing
+from axbridge.files import claim, is_stream, make_folder, open_stream, release, replacing, writing
 from axbridge.recording import step_format
 from axbridge.recording.step_format import CYCLE, EVENTS, PACKETS, STEP, Passed, Source, Table
 from axbridge.recording.stored import Message, MessageWriter, compressed
@@ -31,6 +31,9 @@ _QUEUE_TIMEOUT = 10.0  # s, then an error is raised
 
 def _opened(path: Path) -> tuple[IO[bytes], int]:
     """Return a new empty file and the descriptor of its lock; raise RecordingError if another program records it."""
+    if is_stream(path):
+        number = open_stream(path)
+        return open(path if number is None else os.dup(number), "wb"), -1  # noqa: PTH123 - a descriptor
     make_folder(path)
     try:
         if path.is_file():
@@ -39,8 +42,6 @@ def _opened(path: Path) -> tuple[IO[bytes], int]:
                 path.unlink()  # not truncated: a program that has it open can still read the old content
             finally:
                 release(before)
-        if path.exists():  # a device
-            return path.open("wb"), -1
         stream = path.open("xb")
         try:
             return stream, claim(path, stream)
@@ -89,7 +90,7 @@ class Recorder:
             except OSError:
                 with suppress(OSError):
                     self._stream.close()
-                if self.path.is_file():
+                if not is_stream(self.path):
                     self.path.unlink()  # without its header it cannot be read
                 release(self._claim)
                 raise
@@ -136,8 +137,9 @@ class Recorder:
         try:
             self._thread.join()
             self._check()
-            if not self.path.is_file() or not os.path.samestat(self._file, self.path.stat()):
-                return  # the file was moved
+            moved = not self.path.exists() or not os.path.samestat(self._file, self.path.stat())
+            if moved or is_stream(self.path):
+                return
             with self.path.open("rb") as plain, replacing(self.path) as temporary, temporary.open("wb") as stream:
                 compressed(plain, stream, self._metadata)
         except OSError as failure:

@@ -32,7 +32,7 @@ from axbridge import __version__
 from axbridge.arrays import FloatArray
 from axbridge.errors import RecordingError, Remedy
 from axbridge.file_reading import FORMAT, reading, refuse_other_kind, regular
-from axbridge.files import replacing, writing
+from axbridge.files import is_stream, replacing, writing
 from axbridge.recording import step_format
 from axbridge.recording.provenance import FORMAT_KEY, check_number, checked, checked_event
 from axbridge.recording.recording import Event, Recording, StoredTracks
@@ -133,7 +133,7 @@ def write_recording(
                 progress(number)
             writer.write(message)
         writer.finish()
-    return open_recording(path) if path.is_file() else replace(recording, path=path, complete=True)
+    return replace(recording, path=path, complete=True) if is_stream(path) else open_recording(path)
 
 
 def log_origin(recording: Recording) -> int:

@@ -22,6 +22,7 @@ from axbridge.config.rig_edit import Value
 from axbridge.config.rig_tables import BusConfig, ServoConfig
 from axbridge.errors import BusError, ProfileError, Remedy, RigError, UsageError
 from axbridge.robot.backend import ports_of
+from axbridge.robot.pose_check import calibrating
 from axbridge.robot.robot import Robot
 from axbridge.robot.servo import Servo
 from axbridge.robot.trajectory_time import TrajectoryTime
@@ -237,11 +238,7 @@ def judge_mounting(rig: Rig, off: Mapping[str, float], turns: Sequence[JointTurn
             wrong.append((name, f"{reads}: its zero is off by {counts:+d} counts, or it was not held straight", "zero"))
     concerned.update(name for name, *_ in wrong)
     joints = ",".join(name for name in servos if name in concerned)
-    own, copy = str(rig.path), ""
-    if rig.comes_along:
-        own = f"my_{rig.name}"
-        copy = f"{Remedy('rig copy', rig.name, own)} && "
-    fix = f"{copy}{Remedy('calibrate', rig=own, joints=joints, port=port)}"
+    fix = calibrating(rig, joints=joints, port=port)
     return [
         Finding(f"{name} (id {servos[name].id})", problem, fix, True, kind, servos[name].id)
         for name, problem, kind in wrong

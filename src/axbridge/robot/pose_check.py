@@ -44,15 +44,29 @@ def refuse_impossible(rig: Rig, joints: Sequence[Joint], limp: Callable[[], Coll
         joint.note_off()
     left = limp()
     off = f"{', '.join(left)} may be on: cut the servo supply" if left else "nothing has moved, and all motors are off"
+    ports = {joint.config.bus: getattr(getattr(joint.drive, "bus", None), "port_name", "") for joint in joints}
+    port = ports[joints[0].config.bus] if len(rig.buses) == 1 else ""  # --port names one
     hint = (
         "if a joint is really there, lead it back by hand; else the rig has its id, zero or direction wrong: "
-        f"`{Remedy('verify', rig=rig.path)}` finds which, and `{Remedy('calibrate', rig=rig.path)}` repairs it"
+        f"`{Remedy('verify', rig=rig.path, port=port)}` finds which, and `{calibrating(rig, port=port)}` repairs it"
     )
     if all(_LOST_TURN in why for why in wrong.values()):
-        reboots = " && ".join(Remedy("servo reboot", j.config.id) for j in joints if j.config.name in wrong)
+        bauds = {bus.name: bus.baud for bus in rig.buses}
+        reboots = " && ".join(
+            Remedy("servo reboot", servo.id, port=ports[servo.bus], baud=bauds[servo.bus])
+            for servo in (joint.config for joint in joints) if servo.name in wrong
+        )  # fmt: skip
         hint = f"lead it by hand across the end of its turn, within its range, then let it count anew: `{reboots}`"
     listed = "; ".join(f"{name} {why}" for name, why in wrong.items())
     raise RigError(rig.path, "", f"this cannot be: {listed}; {off}", hint)
+
+
+def calibrating(rig: Rig, **options: str) -> str:
+    """Return the command that calibrates a rig; one that comes with axbridge is copied first."""
+    if not rig.comes_along:
+        return Remedy("calibrate", rig=rig.path, **options)
+    own = f"my_{rig.name}"
+    return f"{Remedy('rig copy', rig.name, own)} && {Remedy('calibrate', rig=own, **options)}"
 
 
 def _feet_in_each_other(rig: Rig, positions: Mapping[str, float]) -> dict[str, str]:

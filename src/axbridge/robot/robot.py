@@ -315,8 +315,14 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
 
         Returns:
             A function that removes the observer; may be called twice.
+
+        Raises:
+            UsageError: one of them is no function.
         """
         entry = observer, closed or (lambda: None)
+        for each in entry:
+            if not callable(each):
+                raise UsageError(f"an observer is a function, not {each!r}", "write robot.observe(call), without ()")
         self._observers.append(entry)
 
         def leave() -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from axbridge import minimum_jerk
 from axbridge.errors import AxBridgeError, BusError, ControlWarning, UsageError
 from axbridge.file_reading import printable, reading
-from axbridge.files import write_whole, writing
+from axbridge.files import write_whole
 from axbridge.motion.moves import Signs
 from axbridge.robot.robot import Robot, path_start
 from axbridge.robot.servo import Servo
@@ -213,8 +213,7 @@ class PoseFile:
             raise UsageError("a pose needs a name", "type one in the field above")
         kept = {servo: round(angle, 5) for servo, angle in pose.items() if math.isfinite(angle)}
         poses = {**self.poses, name.strip(): kept}
-        with writing(self.path):
-            write_whole(self.path, json.dumps(poses, indent=1) + "\n")
+        write_whole(self.path, json.dumps(poses, indent=1) + "\n")
         self.poses = poses
 
 

@@ -194,6 +194,8 @@ FAULTS: Mapping[str, FaultKind] = {
 
 def parse_faults(spec: str) -> tuple[Fault, ...]:
     """Parse a fault spec."""
+    if not isinstance(spec, str):
+        raise UsageError(f"faults are given as text, not {spec!r}", 'write "drop=0.05"')
     return tuple(_parse_item(item.strip()) for item in spec.split(",") if item.strip())
 
 

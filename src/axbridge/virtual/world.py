@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Literal
 
@@ -169,16 +169,13 @@ class World:
         """Put a servo's shaft at an angle (rad, servo side, as read by its sensor), at rest."""
         self.bank.place(self.servos[servo].row, angle)
 
-    def inject(self, faults: str | Iterable[Fault]) -> None:
-        """Set faults from now on; times in them count from now.
-
-        Args:
-            faults: A spec (see `axbridge.virtual.faults.parse_faults`), or its items.
+    def inject(self, spec: str) -> None:
+        """Set faults from now on (see `axbridge.virtual.faults.parse_faults`); times in them count from now.
 
         Raises:
             UsageError: the spec has a mistake, or names an id that is not on a bus or only of a real servo.
         """
-        items = parse_faults(faults) if isinstance(faults, str) else tuple(faults)
+        items = parse_faults(spec)
         virtual = [servo.id for name, servo in self.servos.items() if name not in self.doubles]
         for fault in items:
             id_ = fault.turn.id if fault.id is None and fault.turn else fault.id
