@@ -66,7 +66,7 @@ class Protector:
         self.reset()
 
     def lend(self) -> None:
-        """Send the guard process the program's values of the registers that the bridge has changed."""
+        """Send the guard process the program's values of registers that the bridge changed."""
         self._bus.borrowed.clear()
         for servo in self._table.servos.values():
             for name, value in servo.changed().items():

@@ -147,7 +147,7 @@ class Cycle:
     def _write_limits(self, tracks: Iterable[Track], now: float) -> None:
         limits: Writes = {}
         for track in tracks:
-            if (limit := track.torque_at(now)) is not None and not track.limit_is_goal:  # else the next goal is limited
+            if (limit := track.torque_at(now)) is not None and not track.limit_is_goal:  # else by the next goal
                 track.add_limit(limit, limits)
         self.bus.exchange([(address, data) for (_, address), data in limits.items()], ())
 
@@ -221,7 +221,7 @@ class Cycle:
         return CycleResult(self.servos, self._rows, fresh, faults, tuple(self._events), started_at, self._spent)
 
     def end_soft_starts(self) -> dict[tuple[int, int], bytes]:
-        """Return `final_limits`, and count them as written; the next goal of a blocked servo caps its limit again."""
+        """Return `final_limits`, and count them as written; the next goal caps a blocked servo again."""
         limits = self.final_limits
         for track in self._all:
             if (track.servo.id, track.protocol.torque_limit) in limits:
@@ -230,7 +230,7 @@ class Cycle:
 
     @property
     def final_limits(self) -> dict[tuple[int, int], bytes]:
-        """Return the torque limits to which rising or capped ones rise in the end, by id and register address."""
+        """Return the final values of torque limits that rise or are capped, by id and address."""
         return {
             (track.servo.id, track.protocol.torque_limit): track.protocol.word(track.final_torque)
             for track in self._all

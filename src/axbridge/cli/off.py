@@ -120,7 +120,7 @@ def broadcast_off(bus: SerialBus, servos: Sequence[Expected] = ()) -> None:
 
 
 def _doubt(bus: SerialBus, id: int, attempts: int) -> str | None:
-    """Switch a servo off; return None if it confirms that, else a reason in brackets or an empty string."""
+    """Switch a servo off; return None if it confirms that, else a reason, or an empty string."""
     address = bus.protocol(id).torque_enable
     try:
         for _ in range(CONFIRMED):
