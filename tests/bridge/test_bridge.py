@@ -61,18 +61,6 @@ def bridged(profile="ax-12a", *, virtual=(), bridge=None, servo=None, registers=
             bridge.close()
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-def test_motors_are_off_when_the_program_closes_its_port(profile):
-    with bridged(profile) as (line, port, notices):
-        with client(port, line) as bus:
-            for id_ in IDS:
-                write(bus, line, id_, "torque_enable", 1)
-            assert [line[id_].table["torque_enable"] for id_ in IDS] == [1, 1]
-        until(lambda: notices and notices[-1].rule == "exit")
-        assert [line[id_].table["torque_enable"] for id_ in IDS] == [0, 0]
-        assert notices[-1].text == "client gone: limp (2 of 2 confirmed)"
-
-
 def test_motors_are_off_when_a_program_opens_writes_and_closes_within_a_moment():
     torque_on = b"".join(v1.encode(id_, Instruction.WRITE, bytes((24, 1))) for id_ in IDS)
     with bridged() as (line, port, notices):
@@ -149,17 +137,20 @@ def test_a_far_first_goal_is_approached_slowly_and_the_speed_limit_restored(prof
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_the_speed_limit_is_restored_when_a_program_ends_during_a_motion(profile):
+def test_motors_are_off_and_speed_limits_restored_when_a_program_closes_its_port_during_a_motion(profile):
     with bridged(profile) as (line, port, notices):
         speed = line[1].protocol.names.speed
         top = line[1].table[speed]
         with client(port, line) as bus:
-            write(bus, line, 1, "torque_enable", 1)
+            for id_ in IDS:
+                write(bus, line, id_, "torque_enable", 1)
             write(bus, line, 1, "goal_position", line[1].profile.units.counts // 4)
             assert line[1].table[speed] != top
+            assert [line[id_].table["torque_enable"] for id_ in IDS] == [1, 1]
         until(lambda: line[1].table[speed] == top)
-        assert line[1].table["torque_enable"] == 0
+        assert [line[id_].table["torque_enable"] for id_ in IDS] == [0, 0]
         assert [notice.rule for notice in notices] == ["far goal", "exit"]
+        assert notices[-1].text == "client gone: limp (2 of 2 confirmed)"
 
 
 def test_a_servo_that_is_missing_is_refused_before_the_program_may_start():

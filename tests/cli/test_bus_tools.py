@@ -196,6 +196,8 @@ def test_two_servos_with_one_id_are_found_before_a_robot_starts_and_not_renamed_
         assert "two servos" in said("servo", "set-id", "1", "9", "--port", port, code=3)
         with SerialBus(port) as bus:
             assert [servo.id for servo in scan(bus, range(12))] == [1, 2]
+    with PtyLine(mishap=lambda packet: "corrupt" if packet.code == Instruction.READ else "ok") as line:
+        assert "not confirmed: servo 1 (damaged answers: two servos" in said("off", "--port", line.port, code=3)
 
 
 def test_torque_on_holds_the_present_position_and_stops_a_wheel(line, on_line):

@@ -97,7 +97,7 @@ class Bridge:
         self._clients = 0  # highest number of clients of the port since the exit policy was applied
         self._left_at = math.inf  # time when a client closed the port
         self._id_retry = Retry()  # of servos that answer neither at a new id nor at the old one
-        self._shared: dict[str, str] = {}  # servos that have got the id of another one, and a text that says so
+        self._shared: dict[str, str] = {}  # texts about servos with the id of another one, by name
         self._relay: Relay | None = None
 
     def _arm(self) -> None:
@@ -204,9 +204,9 @@ class Bridge:
             self._notify(Notice(servo.name, "service", f"its id is {new}{again}"))
 
     def _release(self) -> dict[str, BusError]:
-        """Apply the exit policy at the rate at which servos answered last, at the rig's and at those of the servos.
+        """Apply the exit policy at the rate of the latest answer, at the rig's, and at those of the servos.
 
-        A program may have changed the rate of the port, or of servos, if service is allowed. See `Connection.release`.
+        With service allowed, a program may have changed rates. See `Connection.release`.
         """
         self._box.work()
         rates: list[int] = []

@@ -119,7 +119,7 @@ class Known:
         return min((limit for limit in (self.top_torque, self.cap) if limit is not None), default=None)
 
     def changed(self) -> dict[str, int]:
-        """Return the program's values, within the rig's limits, of the registers that the bridge has changed in RAM."""
+        """Return the program's values, within the rig's limits, of RAM that the bridge has changed."""
         names, values, speed, torque = self.protocol.names, dict[str, int](), self.wanted_speed, self.wanted_torque
         if self.far_goal is not None or self.least_time:
             top = None if self.is_time_based else self.top_speed

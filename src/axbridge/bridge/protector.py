@@ -25,6 +25,7 @@ _RISK_PERIOD = 0.05  # s between samples of a servo at risk
 _CHECK_PERIOD = 1.0  # s between samples of other servos
 _MAX_MISSED = 2  # samples without a reply, after which a servo is polled less often
 _NOTICE_PAUSE = 1.0  # s: repeated actions of a rule without such a pause make one notice
+_Call = Callable[..., object]
 _NO_DIGITS = str.maketrans("", "", "-0123456789")
 _HYSTERESIS = 5  # °C below the limit at which a servo may be switched on again
 
@@ -32,14 +33,7 @@ _HYSTERESIS = 5  # °C below the limit at which a servo may be switched on again
 class Protector:
     """Examines a program's packets, and monitors the servos in its pauses."""
 
-    def __init__(
-        self,
-        bus: SerialBus,
-        box: BlackBox,
-        config: BridgeConfig,
-        notify: Callable[..., object],
-        update_guard: Callable[[], object],
-    ) -> None:
+    def __init__(self, bus: SerialBus, box: BlackBox, config: BridgeConfig, notify: _Call, update_guard: _Call) -> None:
         self._bus, self._box, self._config, self._notify, self._update_guard = bus, box, config, notify, update_guard
         self._table = box.traffic.table
         box.traffic.answered = self._note_reply
@@ -72,7 +66,7 @@ class Protector:
         self.reset()
 
     def lend(self) -> None:
-        """Send the guard process the program's values of the registers that the bridge has changed."""
+        """Send the guard process the program's values of registers that the bridge changed."""
         self._bus.borrowed.clear()
         for servo in self._table.servos.values():
             for name, value in servo.changed().items():

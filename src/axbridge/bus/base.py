@@ -244,7 +244,7 @@ class Bus(ABC):
 
     @cached_property
     def borrowed(self) -> dict[tuple[int, int], bytes]:
-        """Previous bytes of registers that are changed while a program runs, by id and first address."""
+        """Bytes of registers before this program changed them, by id and first address."""
         return {}
 
     def reopen(self, check: Callable[[], None] = lambda: None) -> None:

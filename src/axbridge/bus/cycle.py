@@ -125,15 +125,10 @@ class Cycle:
 
     def soften(self, names: Iterable[str], seconds: float) -> None:
         """Write a tenth of the full torque limit to these servos now; `send` raises it within `seconds`."""
-        now = self.bus.clock.now()
-        limits: Writes = {}
-        for name in names:
-            track = self._tracks[name]
+        now, tracks = self.bus.clock.now(), [self._tracks[name] for name in names]
+        for track in tracks:
             track.ramp = (now, now + seconds)
-            limit = track.torque_at(now)
-            assert limit is not None  # within a ramp
-            track.add_limit(limit, limits)
-        self.bus.exchange([(address, data) for (_, address), data in limits.items()], ())
+        self._write_limits(tracks, now)
 
     def narrow(self, name: str, torque: int) -> None:
         """Note the highest torque limit, counts, that a servo's own registers allow."""
@@ -142,17 +137,19 @@ class Cycle:
     def cap(self, name: str, torque: int | None) -> None:
         """Cap a servo's torque limit, counts, from now on; None removes the cap, and the limit rises to its goals'."""
         track, now = self._tracks[name], self.bus.clock.now()
-        limits: Writes = {}
+        before, track.cap = track.cap, torque
         if torque is None:
-            share = min((track.cap or 0) / track.protocol.full_torque, 0.9)  # start: it bears a load
-            track.cap = None
+            share = min((before or 0) / track.protocol.full_torque, 0.9)  # start: it bears a load
             track.ramp = (now - self.soft_start * share / (1 - share), now + self.soft_start)
-            return
-        track.cap = torque
-        limit = track.torque_at(now)
-        if limit is not None and not track.limit_is_goal:  # else the next goal is capped
-            track.add_limit(limit, limits)
-            self.bus.exchange([(address, data) for (_, address), data in limits.items()], ())
+        else:
+            self._write_limits([track], now)
+
+    def _write_limits(self, tracks: Iterable[Track], now: float) -> None:
+        limits: Writes = {}
+        for track in tracks:
+            if (limit := track.torque_at(now)) is not None and not track.limit_is_goal:  # else by the next goal
+                track.add_limit(limit, limits)
+        self.bus.exchange([(address, data) for (_, address), data in limits.items()], ())
 
     def send(self, goals: Mapping[str, Goal]) -> float:
         """Write goal position and moving speed of the servos named, in one packet (several beyond 27 servos).
@@ -224,7 +221,7 @@ class Cycle:
         return CycleResult(self.servos, self._rows, fresh, faults, tuple(self._events), started_at, self._spent)
 
     def end_soft_starts(self) -> dict[tuple[int, int], bytes]:
-        """Return `final_limits`, and count them as written; the next goal of a blocked servo caps its limit again."""
+        """Return `final_limits`, and count them as written; the next goal caps a blocked servo again."""
         limits = self.final_limits
         for track in self._all:
             if (track.servo.id, track.protocol.torque_limit) in limits:
@@ -233,7 +230,7 @@ class Cycle:
 
     @property
     def final_limits(self) -> dict[tuple[int, int], bytes]:
-        """Return the torque limits to which rising or capped ones rise in the end, by id and register address."""
+        """Return the final values of torque limits that rise or are capped, by id and address."""
         return {
             (track.servo.id, track.protocol.torque_limit): track.protocol.word(track.final_torque)
             for track in self._all

@@ -77,7 +77,7 @@ class Track:
     block: bytes = b""  # its bytes
     own_torque: int = 1 << 16  # highest torque limit that the servo's own registers allow, counts
     requested_torque: int | None = None  # torque limit of the latest goal
-    limit_is_goal: bool = False  # in the mode of the latest goal, the torque limit's register is the goal duty
+    limit_is_goal: bool = False  # in its mode, the torque limit's register is the goal duty
     written_torque: int | None = None
     replaced_torques: set[int] = field(default_factory=set)  # limits written before, until the latest one is read
     torque_limit: int = UNREAD

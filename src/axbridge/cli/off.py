@@ -85,7 +85,8 @@ def _switched_off(bus: SerialBus, line: ExpectedBus) -> dict[str, list[str]]:
                 answers["unconfirmed"].append(f"{name} is model {unknown[id_]}, unknown here, and got no write")
                 continue
             show(f"asking {name}")
-            answers["off" if _is_off(bus, id_, CONFIRMED if id_ in answering else 1) else "unconfirmed"].append(name)
+            doubt = _doubt(bus, id_, CONFIRMED if id_ in answering else 1)
+            answers["off" if doubt is None else "unconfirmed"].append(name + (doubt or ""))
     return answers
 
 
@@ -118,16 +119,17 @@ def broadcast_off(bus: SerialBus, servos: Sequence[Expected] = ()) -> None:
             bus.limp_all(FIRST)
 
 
-def _is_off(bus: SerialBus, id: int, attempts: int) -> bool:
+def _doubt(bus: SerialBus, id: int, attempts: int) -> str | None:
+    """Switch a servo off; return None if it confirms that, else a reason, or an empty string."""
     address = bus.protocol(id).torque_enable
     try:
         for _ in range(CONFIRMED):
             bus.write(id, address, b"\0", answered=False)
-        return read_patiently(bus, id, address, 1, attempts) == b"\0"
+        return None if read_patiently(bus, id, address, 1, attempts) == b"\0" else ""
     except PortError:
         raise
-    except BusError:
-        return False
+    except BusError as failure:
+        return " (damaged answers: two servos with this id?)" if isinstance(failure, CorruptPacket) else ""
 
 
 def powered(lines: Sequence[ExpectedBus]) -> list[str]:

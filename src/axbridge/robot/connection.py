@@ -46,7 +46,7 @@ class Connection:
         self.events: tuple[BusEvent, ...] = ()  # of the latest `receive`
         self.closed = False
         self._threads: ThreadPoolExecutor | None = None
-        self.confirmed: frozenset[str] = frozenset()  # servos that have confirmed the policy at another baud rate
+        self.confirmed: frozenset[str] = frozenset()  # have confirmed the policy at another rate
         self._lost_sensors: set[str] = set()
         self._lost_ports: set[str] = set()  # reasons that were reported
         self._places: dict[str, list[int]] = {}  # rows of the servos of each bus
@@ -347,7 +347,7 @@ class Connection:
         return sensors
 
     def _without_reply(self) -> frozenset[str]:
-        """Return the servos that have never replied, whose motors were never switched on, and those of `confirmed`."""
+        """Return servos that have never replied, so they were never switched on, and those of `confirmed`."""
         lines = ((drive, drive.bus.stats) for drive in self.on_bus if isinstance(drive.bus, SerialBus))
         return self.confirmed.union(drive.config.name for drive, stats in lines if not stats.of(drive.id).has_replied)
 

@@ -316,8 +316,7 @@ class BusDrive:
                 self.bus.clock.sleep_until(self.bus.clock.now() + _RESTORE_PAUSE)
             else:
                 self._borrowed, self._turns = {}, None
-                for place in [place for place in self.bus.borrowed if place[0] == self.id]:
-                    del self.bus.borrowed[place]
+                self.bus.borrowed.pop((self.id, self._bytes(borrowed)[0]), None)
                 self.is_wheel = False
                 break
         self._mode = None

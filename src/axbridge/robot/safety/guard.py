@@ -170,7 +170,7 @@ def end(servos: list[Guarded], line: Line = _LINE, restores: Iterable[Guarded] =
     if left and line.swap_settings({servo.port for servo in left}):
         left = confirm(left, line)
     powered = {servo.id for servo in left}
-    for servo in sorted(restores, key=lambda servo: servo.question):  # EEPROM first: another mode resets RAM
+    for servo in sorted(restores, key=lambda servo: servo.question):  # EEPROM first
         if servo.port in {here.port for here in servos} and servo.id not in powered:
             _give_back(servo, line)
     if left:
@@ -233,7 +233,7 @@ def watch(silence: float, servos: list[Guarded]) -> int:
         poll.register(port, 0)  # only hang-ups
     heartbeat_at: float | None = None
     pending = b""  # incomplete message
-    restores: dict[tuple[Any, bytes], Guarded] = {}  # writes after the controller's end, by port and question
+    restores: dict[tuple[Any, bytes], Guarded] = {}  # by port and question
     while True:
         for descriptor, _ in poll.poll(_TICK * 1000):
             if descriptor != _STDIN:  # unplugged: close it, else the device cannot return under its name

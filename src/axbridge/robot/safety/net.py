@@ -507,7 +507,7 @@ class Safety:
             self._start_guard()
 
     def update_guard(self) -> None:
-        """Send the guard the registers that it must restore after a crash; after each step's commands."""
+        """Send the guard the registers that it must restore after a crash; call it in each step."""
         restores = {
             _frames(cycle.bus.protocol(id_), fd, id_, address, data)
             for fd, cycle in self._guarded

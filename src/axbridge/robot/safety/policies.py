@@ -73,7 +73,7 @@ def hold(cycle: Cycle) -> dict[str, BusError]:
 
 
 def _end_soft_starts(cycle: Cycle, servos: Sequence[CycleServo]) -> dict[str, BusError]:
-    """Set torque limits of these servos that are rising or capped to their final values; return failures by name."""
+    """Set these servos' rising or capped torque limits to their final values; return failures."""
     limits, ids = cycle.end_soft_starts(), {servo.id for servo in servos}
     return _write_and_read(cycle, {id_: (place, data) for (id_, place), data in limits.items() if id_ in ids})
 
