@@ -16,16 +16,16 @@ def test_only_motors_with_names_of_two_parts_are_coupled():
     [
         (checks.position(100, -1, 1.51), 1.51, "too big requested position: 100 > 1.51"),
         (checks.position(-3, -1.63, 1), -1.63, "too low requested position: -3 < -1.63"),
-        (checks.position(90, -2.618, 2.618), 2.618, "90 > 2.618"),  # a linear joint: the others are angles
+        (checks.position(90, -2.618, 2.618), 2.618, "90 > 2.618"),  # a linear joint
         (checks.position(90, -2.618, 2.618, angle=True), 2.618, "90 > 2.618 (radians? 90° is 1.571)"),
         (checks.position(-45, -2.618, 2.618, angle=True), -2.618, "-45 < -2.618 (radians? -45° is -0.7854)"),
         (checks.position(4, -2.618, 2.618, angle=True), 2.618, "4 > 2.618"),  # less than a turn
-        (checks.position(500, -2.618, 2.618, angle=True), 2.618, "500 > 2.618"),  # beyond the limit in degrees, too
+        (checks.position(500, -2.618, 2.618, angle=True), 2.618, "500 > 2.618"),  # also too far in degrees
         (checks.position(math.nan, -1, 1), None, "NaN; the target stays"),
         (checks.position(-math.inf, -1, 1), -math.inf, ""),
         (checks.velocity(12, 10, endless=False), 10, "12 exceeds max_velocity 10"),
         (checks.velocity(-12, 10, endless=True), -10, "-12 exceeds max_velocity 10"),
-        (checks.velocity(-1, 10, endless=False), None, "negative velocity -1 in position control; the old one stays"),
+        (checks.velocity(-1, 10, endless=False), None, "-1 in position control; the old one stays"),
         (checks.velocity(math.nan, 10, endless=True), None, "NaN; the old one stays"),
         (checks.acceleration(-1), -1, ""),
         (checks.acceleration(-2), None, "not -2; the old one stays"),

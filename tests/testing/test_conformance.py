@@ -41,7 +41,7 @@ CLEAN = [ran(), ran(numbers=(2201.0, 0.31))]
 )
 def test_a_run_is_judged_by_exit_status_numbers_and_torque(found, outcome):
     assert _judged(CASE, found, CLEAN, unplugged=False).outcome == outcome
-    assert _judged(CASE, found, CLEAN, unplugged=True).outcome != "motor left on"  # it cannot switch a motor off
+    assert _judged(CASE, found, CLEAN, unplugged=True).outcome != "motor left on"
 
 
 def test_the_first_packet_with_a_fault_is_reported():

@@ -67,7 +67,7 @@ def test_a_wheel_that_turns_without_torque_enable_is_powered(speed, powered):
 
 
 def test_indirect_data_have_the_value_of_their_register():
-    seen = told({"command": "registers", "id": 1}, (168, b"\x85\0"), "xl330-m288")  # second byte of Present Position
+    seen = told({"command": "registers", "id": 1}, (168, b"\x85\0"), "xl330-m288")
     assert (seen["present_position"], seen["indirect_data_1"]) == (2048, 8)
 
 
@@ -238,7 +238,7 @@ def test_a_wrong_argument_of_the_marker_is_named(tmp_path):
     (tmp_path / "test_driver.py").write_text(f"import pytest\n{wrong}")
     output = run_pytest(tmp_path)
     assert "the marker servo_bus got an unexpected keyword argument 'fault'\n" in output
-    assert "the marker servo_bus takes from 0 to 1 positional arguments but 2 were given\n" in output
+    assert "the marker servo_bus takes from 0 to 1 positional arguments but 2" in output
     assert "it is servo_bus(rig, *, faults=" in output
 
 

@@ -174,7 +174,8 @@ def test_a_fast_read_is_one_packet_that_ends_at_a_missing_servo(timing):
     whole = v2.encode_fast_status([v2.Block(id_, 0, b"\0\x08\0\0") for id_ in (1, 9, 2)])
     assert received == whole[: 8 + 8]
     host.world.inject("drop#1:read:2")  # the reply has the id of all
-    assert host.ask(Instruction.FAST_SYNC_READ, SECOND.read_params(132, 4) + bytes((1, 2)), id=BROADCAST) == []
+    asked = SECOND.read_params(132, 4) + bytes((1, 2))
+    assert host.ask(Instruction.FAST_SYNC_READ, asked, id=BROADCAST) == []
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,8 @@ def write_junit(findings: Sequence[Finding], path: Path, name: str) -> None:
     for run in findings:
         case = ET.SubElement(suite, "testcase", classname=name, name=run.case, time=f"{run.seconds:.3f}")
         if run.outcome in BAD:  # XML cannot have the control characters of a coloured traceback
-            ET.SubElement(case, "failure", message=run.outcome).text = f"{run.packet}\n{printable(run.note)}"
+            failure = ET.SubElement(case, "failure", message=run.outcome)
+            failure.text = f"{run.packet}\n{printable(run.note)}"
         ET.SubElement(case, "system-out").text = run.outcome
     write_whole(path, ET.tostring(suite, encoding="utf-8", xml_declaration=True))
 

@@ -44,16 +44,16 @@ def servo_bus(
     try:
         named, options = _marked(*marker.args, **marker.kwargs) if marker else _marked()
     except TypeError as mistake:
-        why = str(mistake).partition("() ")[2]
-        raise UsageError(f"the marker servo_bus {why}", f"it is {_MARKER.partition(': ')[0]}") from None
+        why, usage = str(mistake).partition("() ")[2], _MARKER.partition(": ")[0]
+        raise UsageError(f"the marker servo_bus {why}", f"it is {usage}") from None
     rig = str(named or request.config.getoption("--servo-bus"))
     servers, known = _servo_buses
     bus = known.get(rig)
     if bus is None or not bus.running:
-        text = f"\naxbridge: starting the servos of {rig}; the first start on a machine takes up to a minute"
-        notice = Timer(_NOTICE_AFTER, print, [text], {"file": sys.stderr, "flush": True})
+        text = f"\naxbridge: starting the servos of {rig}; the first start takes up to a minute"
         capture = request.config.pluginmanager.getplugin("capturemanager")
         with capture.global_and_fixture_disabled() if capture else nullcontext():
+            notice = Timer(_NOTICE_AFTER, print, [text], {"file": sys.stderr, "flush": True})
             notice.start()
             try:
                 bus = known[rig] = servers.enter_context(serve(rig))

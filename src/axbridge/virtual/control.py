@@ -77,27 +77,27 @@ class Control:
     def _do_registers(self, id: int) -> dict[str, int]:
         servo = self._servo(id)
         data = servo.peek(0, servo.table.size, self._world.now())
-        return {name: each.decode(data[each.address : each.end]) for name, each in servo.profile.registers.items()}
+        return {name: r.decode(data[r.address : r.end]) for name, r in servo.profile.registers.items()}
 
     def _do_write(self, id: int, name: str, value: int) -> None:
         servo = self._servo(id)
         register = servo.profile.registers.get(name)
         if register is None:
             raise UsageError(f"servo {id} has no register {name!r}", f"it has: {', '.join(servo.profile.registers)}")
-        lowest, highest = register.span
-        if not lowest <= value <= highest:
-            raise UsageError(f"{name} = {value} does not fit into its bytes", f"they hold {lowest} to {highest}")
+        least, most = register.span
+        if not least <= value <= most:
+            raise UsageError(f"{name} = {value} does not fit into its bytes", f"they hold {least} to {most}")
         low, high = servo.firmware.ranges.get(name, (register.minimum, register.maximum))
         refused = servo.write(register.address, register.encode(value), self._world.now())
-        if refused or not (register.writable and low <= value <= high):  # Feetech's replies have no error for it
+        if refused or not (register.writable and low <= value <= high):  # Feetech reports no error
             hint = "it does so to any program: see its range and locks"
             raise UsageError(f"servo {id} refuses {name} = {value}", hint)
         servo.eeprom_write_time = 0.0
 
     def _do_powered(self) -> list[int]:
-        driven = [servo for servo in self._world.servos.values() if servo.firmware.driven]
+        driven = [(s.id, s.table) for s in self._world.servos.values() if s.firmware.driven]
         # a wheel of an AX turns although its Torque Enable is 0
-        return sorted(s.id for s in driven if s.table["torque_enable"] or s.table["moving_speed"] & FULL_SCALE)
+        return sorted(id_ for id_, t in driven if t["torque_enable"] or t["moving_speed"] & FULL_SCALE)
 
     def _do_positions(self) -> dict[str, float]:
         reading = self._world.bank.state[:, State.READING].tolist()

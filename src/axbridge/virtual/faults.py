@@ -123,9 +123,7 @@ def _each(act: Callable[..., None], *given: bool) -> Act:
     return strike
 
 
-def _servo(
-    example: str, says: str, act: Callable[[VirtualServo, float, bool], None], *, lasts: bool = False
-) -> FaultKind:
+def _servo(example: str, says: str, act: Callable[..., None], *, lasts: bool = False) -> FaultKind:
     return FaultKind(example, says, _each(act, True), _each(act, False), of_servo=True, lasts=lasts)
 
 
@@ -166,7 +164,8 @@ FAULTS: Mapping[str, FaultKind] = {
         "power-cycle@3s", "every servo is switched off and on again", _each(VirtualServo.power_cycle), _nothing
     ),
     "wrong-id": _servo(
-        "wrong-id:3", "servo 3 has the next id, as after a mistake with set-id", VirtualServo.shift_id
+        "wrong-id:3", "servo 3 has the next id, as after a mistake with set-id",
+        VirtualServo.shift_id,
     ),
     "dead": _servo(
         "dead:3@4s", "servo 3 has no power: no replies and no torque until `none`, then it starts with its RAM reset",
@@ -181,7 +180,8 @@ FAULTS: Mapping[str, FaultKind] = {
         "overheat:3:10s", "servo 3 reads 10 °C above its limit", VirtualServo.overheat, lasts=True
     ),
     "stuck": _servo(
-        "stuck:3:1s", "servo 3's position reading is frozen", VirtualServo.freeze_position, lasts=True
+        "stuck:3:1s", "servo 3's position reading is frozen",
+        VirtualServo.freeze_position, lasts=True,
     ),
     "collision": FaultKind(
         "collision:3", "a second servo with id 3 is on the bus", _add_copy, _remove_copies, of_servo=True

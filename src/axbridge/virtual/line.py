@@ -112,7 +112,7 @@ class Line:
         self.plugged: bool = True
         self.expected: list[tuple[Fault, int]] = []  # that wait for a packet, with the packets left until it
         self.on_turn: Callable[[Fault], None] = lambda _: None  # starts an event whose packet came
-        # Returns replies, with delays from the start of the packet (s), or None for those of the servos.
+        # Returns replies with delays from the packet's start, s; None: the servos reply.
         self.script: Callable[[ReceivedPacket], list[tuple[float, bytes]] | None] | None = None
         self.log: deque[Logged] | None = None  # packets, if a log is kept
         self._struck: list[Fault] = []  # faults for the replies to the present packet
@@ -167,7 +167,8 @@ class Line:
     @property
     def next_due(self) -> float:
         """Time of the next event if the host sends nothing more, s; infinite if there is none."""
-        return min(self._inbox[0][1] if self._inbox else math.inf, self._outbox[0].due if self._outbox else math.inf)
+        packet = self._inbox[0][1] if self._inbox else math.inf
+        return min(packet, self._outbox[0].due if self._outbox else math.inf)
 
     def send(self, data: bytes, time: float) -> None:
         """Send bytes of the host from `time` (s) on."""
@@ -469,8 +470,9 @@ class Line:
         due_now = self._due(lambda turn: turn.instruction == STATUS and turn.id in {None, packet.id})
         for fault in (fault for fault in due_now if fault.kind not in RATES):
             self.on_turn(fault)
-        shared = packet.id == BROADCAST  # the reply of several servos to a fast read
-        by_packet = [f for f in self._struck if f.turn is None or shared or f.turn.id in {None, packet.id}]
+        # a fast read has one reply of several servos
+        shared, ids = packet.id == BROADCAST, {None, packet.id}
+        by_packet = [f for f in self._struck if shared or f.turn is None or f.turn.id in ids]
         self._struck = [fault for fault in self._struck if fault not in by_packet]
         struck = [fault for fault in due_now if fault.kind in RATES] + by_packet
         if self.log is not None:

@@ -473,7 +473,7 @@ class VirtualServo:
     # -- faults: `begins` is False at their end ------------------------------------------------------------------------
 
     def cut_power(self, time: float, begins: bool) -> None:
-        """Lose power, at any supply voltage: no replies, no torque; afterwards `monitor` starts the servo."""
+        """Lose power at any supply voltage: no replies, no torque; then `monitor` starts the servo."""
         self.dead = begins
         if begins:
             self.power_off(time)
