@@ -69,7 +69,7 @@ class Workers:
         while done < len(jobs):
             futures: list[Future[tuple[Result, list[warnings.WarningMessage]]]] = []
             try:
-                # in another thread, which KeyboardInterrupt does not reach: an interrupted start prints a traceback
+                # in a thread, which KeyboardInterrupt does not reach: it would print a traceback
                 with ThreadPoolExecutor(1) as starter:
                     futures = starter.submit(self._submit, function, jobs[done:]).result()
                 for future in futures:

@@ -97,8 +97,8 @@ def test_unsupported_mjcf_elements_are_refused_by_name(tmp_path, old, new, said)
 def test_a_refused_file_writes_nothing_and_replaces_nothing(said, tmp_path):
     written(tmp_path, ARM)
     arm = ("rig", "new", "made", "--mjcf", "robot.xml")
-    for wrong in ("", "--servo none-such", "--servo sts3215 --ids 6-1", "--servo sts3215 --ids 1-9"):
-        said(*arm, *wrong.split(), code=2)
+    for bad in ("", "--servo none-such", "--servo sts3215 --ids 6-1", "--servo sts3215 --ids 1-9"):
+        said(*arm, *bad.split(), code=2)
         assert not (tmp_path / "made").exists()
     said(*arm, "--servo", "sts3215", "--urdf", "robot.urdf", code=2)
     mine = tmp_path / "made" / "made.urdf"

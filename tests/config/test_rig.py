@@ -452,8 +452,9 @@ def test_a_servo_is_resolved_once_and_again_in_a_changed_rig():
     with pytest.raises(FrozenInstanceError):
         first.config = second.config
     heavier = rig.with_servos(lambda _: {"params": {"motor": {"armature": 0.5}}})
-    same = ((again, first.model.motor.armature) for again in (copy.deepcopy(rig), pickle.loads(pickle.dumps(rig))))
-    for changed, armature in ((heavier, 0.5), (rig.with_model("lima2009"), 0.0), *same):
+    copies, own = (copy.deepcopy(rig), pickle.loads(pickle.dumps(rig))), first.model.motor.armature
+    rigs = (heavier, 0.5), (rig.with_model("lima2009"), 0.0), *((each, own) for each in copies)
+    for changed, armature in rigs:
         spec = changed.specs[first.config.name]
         assert (spec.rig is changed, spec.model.motor.armature) == (True, armature)
     assert rig == Rig.load("bioloid")

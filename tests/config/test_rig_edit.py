@@ -52,7 +52,7 @@ def test_registers_are_replaced_where_they_stand_and_new_ones_come_at_the_end():
     [
         ('[[servo]]\r\nname = "pan"', '[[servo]]\r\nname = "pan"\r\nid = 3\r\n'),
         ('[[servo]]\r\nname = "pan"\r\nid = 1', '[[servo]]\r\nname = "pan"\r\nid = 3\r\n'),
-        ('base = "arm"', 'base = "arm"\n\n[[servo]]\nname = "pan"\nid = 3\n'),  # a table for a servo of the base
+        ('base = "arm"', 'base = "arm"\n\n[[servo]]\nname = "pan"\nid = 3\n'),
         ('base = "arm"\r\na = 1', 'base = "arm"\r\na = 1\r\n\r\n[[servo]]\r\nname = "pan"\r\nid = 3\r\n'),
     ],
 )

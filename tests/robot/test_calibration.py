@@ -39,6 +39,7 @@ def test_an_ambiguous_motion_is_refused(now, message):
         moved_most(BEFORE, BEFORE | now)
 
 
+TILTED = {"zero": 400, "direction": -1}
 MX_28 = {"profile": "mx-28", "zero": 2048}
 JUMPED = "pan jumped by more than half a turn: .*its limits stay"
 A_TURN = "pan has a range of 358°, almost a turn: it may have been led across the end"
@@ -48,17 +49,17 @@ A_TURN = "pan has a range of 358°, almost a turn: it may have been led across t
     ("servo", "mounting", "values", "limits", "noted"),
     [
         (PAN, (1, AX, 512, 1, (300, 700)), {}, (-1.085, 0.962), ""),  # rounded inwards
-        (TILT, (2, AX, 400, -1, (0, 700)), {"zero": 400, "direction": -1}, (-1.535, 1.6), "stop at 1.6; end of its count"),
-        (PAN, (1, MX, 2048, 1, None), MX_28, None, "pan is an mx-28"),
-        (PAN, (1, MX, 2048, 1, (10, 4080)), MX_28, (-2.617, 2.617), f"an mx-28; its stop; its stop; {A_TURN}"),
-        (PAN, (1, MX, 2048, 1, (500, 3500), {}, True), MX_28, None, f"an mx-28; {JUMPED}"),
+        (TILT, (2, AX, 400, -1, (0, 700)), TILTED, (-1.535, 1.6), "stop at 1.6; end of its count"),
+        (PAN, (1, MX, 2048, 1, None), MX_28, (), "pan is an mx-28"),
+        (PAN, (1, MX, 2048, 1, (10, 4080)), MX_28, (-2.617, 2.617), f"mx-28; stop; stop; {A_TURN}"),
+        (PAN, (1, MX, 2048, 1, (500, 3500), {}, True), MX_28, (), f"an mx-28; {JUMPED}"),
     ],
 )  # fmt: skip
 def test_only_different_values_change_limits_end_at_the_stops_and_doubts_are_noted(
     servo, mounting, values, limits, noted
 ):
     changed, notes = changes(RIG, servo, Mounting("main", *mounting))
-    assert changed == values | ({} if limits is None else {"min_position": limits[0], "max_position": limits[1]})
+    assert changed == values | dict(zip(("min_position", "max_position"), limits, strict=False))
     expected = noted.split("; ") if noted else []
     assert all(re.search(what, note) for note, what in zip(notes, expected, strict=True))
 
@@ -119,9 +120,10 @@ def test_a_nudge_moves_a_servo_and_back_with_little_torque_and_restores_its_regi
 
 
 def test_limits_of_an_x_servo_that_counts_turns_do_not_restrict_the_rigs_range():
-    more = {"registers": {"operating_mode": 4, "shutdown": 52}, "min_position": -30.0, "max_position": 30.0}
-    with axbridge.open(Rig.load("xl330_pendulum").with_servos(lambda _: more)) as robot:
-        assert calibration.reach_of(robot[0]) == (-30.0, 30.0)
+    registers, limits = {"operating_mode": 4, "shutdown": 52}, {"min_position": -9, "max_position": 9}
+    rig = Rig.load("xl330_pendulum").with_servos(lambda _: {"registers": registers, **limits})
+    with axbridge.open(rig) as robot:
+        assert calibration.reach_of(robot[0]) == (-9, 9)
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,8 @@ def test_torque_in_motion_is_what_was_commanded_while_the_supply_suffices(wheel_
             seen.append(true_torque(robot))
         assert servo.velocity > 0.8
         assert len(seen) >= 3
-        assert seen[:-1] == pytest.approx([torque] * (len(seen) - 1), rel=0.12)  # back-EMF: not known at first
+        wanted = [torque] * (len(seen) - 1)
+        assert seen[:-1] == pytest.approx(wanted, rel=0.12)  # in the first sample, back-EMF is being learned
 
 
 @pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning")

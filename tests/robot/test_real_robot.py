@@ -77,7 +77,7 @@ def test_x_servos_have_their_torque_again_softly_when_a_program_goes_on_after_ct
 @pytest.mark.parametrize("steps", [0, 2])
 @pytest.mark.parametrize("policy", ["hold", "limp"])
 @pytest.mark.parametrize("profile", ["ax-12a", "xl330-m288", "sts3215"])
-def test_a_soft_start_that_the_end_cuts_short_leaves_the_limit_that_the_servo_allows(profile, policy, steps):
+def test_a_soft_start_that_the_end_cuts_short_leaves_the_servos_own_limit(profile, policy, steps):
     rig = make_rig((1,), profile).overridden({"safety": {"on_exit": policy}})
     volts, names = rig.specs["s1"].profile.electrics.nominal_voltage, rig.specs["s1"].profile.names
     most, limit = names.most_torque, names.torque

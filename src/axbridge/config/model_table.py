@@ -114,4 +114,5 @@ def _model_number(path: Path) -> int | None:
     wanted = {path.name, re.sub(r"_fw\d+(?=\.model$)", "", path.name)}
     lines = numbers.read_text(encoding="utf-8").splitlines() if numbers.is_file() else []
     rows = (line.split("\t") for line in lines)
-    return next((int(row[0]) for row in rows if row[-1].strip() in wanted and row[0].isdigit()), None)
+    named = (int(row[0]) for row in rows if row[-1].strip() in wanted and row[0].isdigit())
+    return next(named, None)

@@ -347,7 +347,7 @@ class ServoSpec:
         if profile.counts_turns(servo.registers):
             offset = servo.registers.get("homing_offset", 0)
         if not min(offset, 0) <= servo.zero <= top + max(offset, 0):
-            hint = f"give the register count at 0 rad, 0..{top}; {profile.units.middle} is the middle"
+            hint = f"give the register count at 0 rad, 0..{top}; {(top + 1) // 2} is the middle"
             raise self._error("zero", f"{servo.zero} is no position of an {profile.name}", hint)
         self._check_registers(profile)
         self._check_turn(profile)

@@ -111,7 +111,8 @@ def _entry(rig: Rig, bus: BusConfig, scanned: FoundServo, line: SerialBus) -> di
     name = f"servo {scanned.id}" if len(rig.buses) == 1 else f"servo {scanned.id} on {bus.name}"
     place = {"name": name, "joint": name, "bus": bus.name, "id": scanned.id, "zero": 0}
     registers = checked_convention(line, scanned.id, profile, port=line.port_name)
-    return {**place, "profile": profile.name if own is None else own.profile, "registers": registers}
+    model = profile.name if own is None else own.profile
+    return {**place, "profile": model, "registers": registers}
 
 
 def moved_most(before: Mapping[str, float], now: Mapping[str, float]) -> tuple[str, float]:
@@ -190,7 +191,8 @@ def check_whole(rig: Rig, mountings: Mapping[str, Mounting]) -> None:
         if other != servo.name:
             old = servo.name if mounting is None else other
             why = f"{other!r} and {servo.name!r} would both be servo {place[1]}"
-            raise RigError(rig.path, f"servo.{old}.id", why, f"calibrate {old!r}, too: it must be another servo")
+            hint = f"calibrate {old!r}, too: it must be another servo"
+            raise RigError(rig.path, f"servo.{old}.id", why, hint)
 
 
 @dataclass(frozen=True)

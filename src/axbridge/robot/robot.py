@@ -291,9 +291,9 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         events = self._connection.events + self._stall_watch.events
         if self._twin is not None and self._simulation is not None:
             events += self._twin.compare(self.time, self._start, self._simulation.gantry, late=late > _LATE * requested)
-        sampled = dict(zip(table.servos, table.column("time").tolist(), strict=True))
+        times = dict(zip(table.servos, table.column("time").tolist(), strict=True))
         actual, acted = (now - began) * 1000, commanded - self._start
-        self.last_step = StepReport(requested, actual, acted, sampled, refused | faults, events, late)
+        self.last_step = StepReport(requested, actual, acted, times, refused | faults, events, late)
         self._observing += 1
         try:
             for observer in tuple(self._observers):

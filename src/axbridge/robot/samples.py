@@ -235,7 +235,8 @@ class Sampling:
             others = np.full(1, math.nan, SERVO_ROW)
             for quantity, value in joint.drive.measure(start).items():
                 others[quantity] = value
-        raw = scales.counted(Rows.of([world.sample(name, start + time)] if name in world.servos else []))
+        samples = [world.sample(name, start + time)] if name in world.servos else []
+        raw = scales.counted(Rows.of(samples))
         table = Samples(scales, raw, raw["time"] - start, scales.powered(), others=others)
         return table[name], table.column("power").item(0)
 

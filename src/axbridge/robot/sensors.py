@@ -140,9 +140,9 @@ class SimulatedSensor:
         push, spin = turned((x, y, z), local), turned(motion.spin, local)
         if config.orientation_noise:
             axes = product(axes, of_roll_pitch_yaw(*self._noisy((0.0, 0.0, 0.0), config.orientation_noise)))
-        rates = _summed([self._noisy(spin, config.rate_noise), config.rate_bias])
-        acceleration = _summed([self._noisy(push, config.acceleration_noise), config.acceleration_bias])
-        return ImuSample(time, axes, rates, acceleration)
+        spin = _summed([self._noisy(spin, config.rate_noise), config.rate_bias])
+        push = _summed([self._noisy(push, config.acceleration_noise), config.acceleration_bias])
+        return ImuSample(time, axes, spin, push)
 
     def _place(self, motion: LinkMotion) -> Vector:
         return _summed([motion.place, turned(self._config.position, motion.turned)])

@@ -621,9 +621,9 @@ def _limp_frames(lines: Iterable[tuple[int | str, Cycle]]) -> list[str]:
     for port, servos in ((port, _guarded(cycle)) for port, cycle in lines):
         for servo in servos:
             protocol = servo.protocol
-            limp_all = protocol.limp_frame(other.id for other in servos if other.protocol is protocol)
+            off = protocol.limp_frame(other.id for other in servos if other.protocol is protocol)
             last = b"" if protocol.watchdog is None else protocol.write_frame(servo.id, protocol.watchdog, b"\0")
-            frames.append(_frames(protocol, port, servo.id, protocol.torque_enable, b"\0", limp_all, last))
+            frames.append(_frames(protocol, port, servo.id, protocol.torque_enable, b"\0", off, last))
     return frames
 
 

@@ -136,7 +136,7 @@ class Residuals:
             watched.sampled = state.time
             causes: set[Cause] = set()
             hot = state.temperature >= watched.allowed.hot
-            if hot or int(ErrorFlag.OVERHEATING) & int(state.errors):  # the same bit in all families
+            if hot or int(ErrorFlag.OVERHEATING) & int(state.errors):  # one bit in all families
                 causes.add("overheating")
             limp = math.isnan(goal + state.position) or int(state.errors) & watched.allowed.shuts_down
             if twin is None or limp or self._late > _TOO_LATE:
