@@ -67,7 +67,7 @@ def replacing(path: Path | str) -> Iterator[Path]:
             end.write(Path(folder, "part").read_bytes())
         return
     if not device:
-        make_folder(target)
+        target.parent.mkdir(parents=True, exist_ok=True)
     short = f"{zlib.crc32(os.fsencode(target.name)):08x}"  # the full name may already have the system's longest length
     temporary = target if device else target.with_name(f".{short}.{os.getpid()}.part")
     try:
@@ -88,11 +88,6 @@ def write_whole(path: Path | str, content: str | bytes) -> None:
     data = content.encode(errors="replace") if isinstance(content, str) else content  # file names can have any bytes
     with writing(path), replacing(path) as temporary:
         temporary.write_bytes(data)
-
-
-def make_folder(path: Path | str) -> None:
-    """Create the folder of a file and its parents."""
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
 
 
 def claim(path: Path | str, opened: IO[bytes] | None = None) -> int:
