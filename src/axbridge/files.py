@@ -60,8 +60,7 @@ def replacing(path: Path | str) -> Iterator[Path]:
     target, device = Path(path), is_stream(path)
     if target.is_dir():
         raise IsADirectoryError(21, "is a folder; give the name of a file", str(target))
-    stream = open_stream(path)
-    if stream is not None and target.is_file():  # `> FILE` of a shell; opened by its name, it would lose its content
+    if (stream := open_stream(path)) is not None and target.is_file():  # by its name, `> FILE` would lose its content
         with tempfile.TemporaryDirectory() as folder, os.fdopen(os.dup(stream), "wb") as end:
             yield Path(folder, "part")
             end.write(Path(folder, "part").read_bytes())
@@ -167,14 +166,13 @@ def check_new(*paths: Path | str | None, force: bool, sources: tuple[Path | str 
     Raise RecordingError as `check_writable`.
     """
     outputs = [path for path in paths if path is not None]
+    read = [source for source in sources if source is not None and Path(source).exists()]
     for number, path in enumerate(outputs):
         if not is_stream(path) and any(Path(path).resolve() == Path(other).resolve() for other in outputs[:number]):
             raise UsageError(f"two files are to be written to {path}", "give each a name of its own")
-        if not Path(path).exists():
-            continue
-        if any(source is not None and Path(source).exists() and Path(path).samefile(source) for source in sources):
+        if Path(path).exists() and any(map(Path(path).samefile, read)):
             raise UsageError(f"{path} is both read and to be written", "give the output another name")
-        if not is_stream(path) and not force:
+        if Path(path).is_file() and not (force or is_stream(path)):
             raise UsageError(
                 f"{path} is already there", "give another name, or replace it with --force (in Python, force=True)"
             )
