@@ -333,12 +333,12 @@ def test_a_device_may_be_written_though_its_folder_may_not(monkeypatch):
 
 
 @pytest.mark.skipif(not Path("/dev/fd").exists(), reason="no open streams in folders here")
-@pytest.mark.parametrize("write", [partial(write_whole, content="body\n"), lambda path: Recorder(path, {}).close()])
-def test_what_is_written_to_an_open_stream_follows_what_its_file_holds(tmp_path, write):
-    with (tmp_path / "all.csv").open("w+b") as stream:
+def test_what_is_written_to_an_open_stream_follows_what_its_file_holds(tmp_path):
+    with (tmp_path / "all").open("wb") as stream:
         stream.write(b"head\n")
         stream.flush()
         path = f"/dev/fd/{stream.fileno()}"
         check_new(path, force=False)
-        write(path)
-    assert (tmp_path / "all.csv").read_bytes()[:11] in {b"head\nbody\n", b"head\n\x89MCAP0"}
+        write_whole(path, "body\n")
+        Recorder(path, {}).close()
+    assert (tmp_path / "all").read_bytes().startswith(b"head\nbody\n\x89MCAP0")

@@ -60,14 +60,13 @@ def replacing(path: Path | str) -> Iterator[Path]:
     target, device = Path(path), is_stream(path)
     if target.is_dir():
         raise IsADirectoryError(21, "is a folder; give the name of a file", str(target))
-    stream = open_stream(path)
-    if stream is not None and target.is_file():  # `> FILE` of a shell; opened by its name, it would lose its content
+    if (stream := open_stream(path)) is not None and target.is_file():  # by its name, `> FILE` would lose its content
         with tempfile.TemporaryDirectory() as folder, os.fdopen(os.dup(stream), "wb") as end:
             yield Path(folder, "part")
             end.write(Path(folder, "part").read_bytes())
         return
     if not device:
-        make_folder(target)
+        target.parent.mkdir(parents=True, exist_ok=True)
     short = f"{zlib.crc32(os.fsencode(target.name)):08x}"  # the full name may already have the system's longest length
     temporary = target if device else target.with_name(f".{short}.{os.getpid()}.part")
     try:
@@ -88,11 +87,6 @@ def write_whole(path: Path | str, content: str | bytes) -> None:
     data = content.encode(errors="replace") if isinstance(content, str) else content  # file names can have any bytes
     with writing(path), replacing(path) as temporary:
         temporary.write_bytes(data)
-
-
-def make_folder(path: Path | str) -> None:
-    """Create the folder of a file and its parents."""
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
 
 
 def claim(path: Path | str, opened: IO[bytes] | None = None) -> int:
@@ -172,14 +166,13 @@ def check_new(*paths: Path | str | None, force: bool, sources: tuple[Path | str 
     Raise RecordingError as `check_writable`.
     """
     outputs = [path for path in paths if path is not None]
+    read = [source for source in sources if source is not None and Path(source).exists()]
     for number, path in enumerate(outputs):
         if not is_stream(path) and any(Path(path).resolve() == Path(other).resolve() for other in outputs[:number]):
             raise UsageError(f"two files are to be written to {path}", "give each a name of its own")
-        if not Path(path).exists():
-            continue
-        if any(source is not None and Path(source).exists() and Path(path).samefile(source) for source in sources):
+        if Path(path).exists() and any(map(Path(path).samefile, read)):
             raise UsageError(f"{path} is both read and to be written", "give the output another name")
-        if not is_stream(path) and not force:
+        if Path(path).is_file() and not (force or is_stream(path)):
             hint = "give another name, or replace it with --force (in Python, force=True)"
             raise UsageError(f"{path} is already there", hint)
     check_writable(*paths)

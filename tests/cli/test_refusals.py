@@ -35,7 +35,6 @@ REFUSED = [
     ("scan --prt x", "did you mean --port?"),
     ("scan /dev/x", "did you mean --port /dev/x?"),
     ("scan COM3", "did you mean --port COM3?"),
-    ("scan /tmp/arm", "did you mean --port /tmp/arm?"),
     ("scan --nosuch", "axbridge: no such option: --nosuch\n"),
     ("info a b", "one word too many: b"),
     ("info a b c", "2 words too many: b c"),

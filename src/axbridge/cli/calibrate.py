@@ -5,9 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import shutil
-import sys
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext, redirect_stdout
 from dataclasses import asdict
 
 from axbridge import Robot, UsageError
@@ -27,7 +25,7 @@ from axbridge.robot.open import open_robot
 
 
 @verb("--rig my_head --port /dev/ttyUSB0")
-def calibrate(*, rig: RigOption, port: str | None = None, joints: str = "", json: bool = False) -> Result:
+def calibrate(*, rig: RigOption, port: str | None = None, joints: str = "") -> Result:
     """Find ids, directions, zeros and limits of your robot by hand, and write them into its rig.
 
     First all motors go off, so hold the robot. Then you turn one joint after the other by hand. The LED of the servo
@@ -52,7 +50,7 @@ def calibrate(*, rig: RigOption, port: str | None = None, joints: str = "", json
         motors = motors_after(opened) if opened else "no motor was moved"
         return f"stopped: {motors}; {loaded.path} is as it was"
 
-    with redirect_stdout(sys.stderr) if json else nullcontext(), early_end(left, Ended):
+    with early_end(left, Ended):
         with progress("asking which servos are on the line"):
             there = rig_of_bus(loaded, port)
         with open_robot(there, "real") as robot, pressed() as key:

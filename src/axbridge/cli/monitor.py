@@ -25,7 +25,7 @@ from axbridge.cli.off import buses_of
 from axbridge.cli.options import Result, check_needs, verb
 from axbridge.cli.progress import progress
 from axbridge.config.profile import HOT_MARGIN
-from axbridge.errors import RigError
+from axbridge.errors import Remedy, RigError
 from axbridge.robot.twin.residuals import REMEDIES
 from axbridge.robot.twin.twin import PassiveTwin
 from axbridge.sim.engines.choice import with_usual_engine
@@ -76,7 +76,9 @@ def monitor(
                     for servo in there if servo not in strange
                 ]  # fmt: skip
             if not servos:
-                raise BusError(f"{bus.port_name}: no servo answers", f"run `axbridge doctor --port {bus.port_name}`")
+                raise BusError(
+                    f"{bus.port_name}: no servo answers", Remedy("doctor", port=bus.port_name, says="run {}")
+                )
             lines.append(_Line(bus, servos, scales))
         if model is not None and rig is not None:
             with progress("building the simulation"):

@@ -64,7 +64,8 @@ def verb(example: str | None, name: str = "", of: typer.Typer = app, **settings:
             place for place, param in params.items()
             if place not in written and (place in _READ or "Path" in str(param.annotation))
         ]  # fmt: skip
-        prints = own.return_annotation is Result and "json" not in params
+        is_result = own.return_annotation is Result
+        prints = is_result and "json" not in params
         for added in [*["force"] * bool(written), *["json"] * prints]:
             params[added] = Parameter(added, Parameter.KEYWORD_ONLY, default=False, annotation=bool)
 
@@ -74,17 +75,18 @@ def verb(example: str | None, name: str = "", of: typer.Typer = app, **settings:
             json = given.pop("json", False) if prints else given.get("json", False)
             for place, parts in members.items():
                 given[place] = groups[place](**{part: given.pop(part) for part in parts})
+            to_stdout = 1 in map(open_stream, given.values())  # a file; words beside it, or beside JSON, go to stderr
             before = QUIET.set(json)
-            try:  # words beside a file that is written to stdout go to stderr
-                with redirect_stdout(sys.stderr) if 1 in map(open_stream, given.values()) else nullcontext():
+            try:
+                with redirect_stdout(sys.stderr) if to_stdout or (json and is_result) else nullcontext():
                     result = body(**given)
-                    if not isinstance(result, Result):
-                        return result
-                    if json:
-                        emit_json(result.form or f"{form}-1", result.facts)
-                    for line in result.lines:  # may write files: a full disk must not lose the lines before
-                        if not json:
-                            print(line)
+                if not isinstance(result, Result):
+                    return result
+                if json:
+                    emit_json(result.form or f"{form}-1", result.facts)
+                for line in result.lines:  # may write files: a full disk must not lose the lines before
+                    if not json:
+                        print(line, file=sys.stderr if to_stdout else sys.stdout)
             finally:
                 QUIET.reset(before)
             if result.error is not None:

@@ -108,7 +108,7 @@ def record(
             note(f"{late}; the recording says when each sample was taken")
         if done.unanswered > done.steps / 50:
             lost = f"no answer in {done.unanswered} of {done.steps} steps: the recording has gaps"
-            note(f"{lost}; look at plugs and supply, and for two servos with one id: axbridge doctor")
+            note(f"{lost}; look at plugs and supply, and for two servos with one id: {Remedy('doctor', port=port)}")
         if not json:
             saved = open_recording(path)
             most = max(map(len, saved.values()), default=0)  # the file has no samples of the motion to the start

@@ -207,8 +207,8 @@ def set_baud(at: _At, new: Annotated[int, "Bits per second from now on.", "NEW_B
             try:
                 bus.ping(number)
             except BusTimeout as error:
-                problem = f"it does not answer at {new} baud; `axbridge scan --baud all` finds it"
-                raise BusTimeout(number, problem) from error
+                says = f"it does not answer at {new} baud; {{}} finds it"
+                raise BusTimeout(number, Remedy("scan", port=bus.port_name, baud="all", says=says)) from error
     made = round(profile.units.baud(code))
     text = f"servo {number} talks at {new} baud now" + (f" ({made}, to be exact)" if made != new else "")
     return Result({"id": number, "baud": new, "exactly": made}, [text])
@@ -244,7 +244,7 @@ def reset(
         bus.set_baud(default)
         if not commission.answers_ping(bus, new):
             problem = f"servo {number} was asked to reset, and should have id {new} at {default} baud now"
-            raise BusTimeout(new, f"{problem}: `axbridge scan --baud all` finds it")
+            raise BusTimeout(new, Remedy("scan", port=bus.port_name, baud="all", says=f"{problem}: {{}} finds it"))
     text = f"servo {number} is reset: it has id {new} and talks at {default} baud now"
     return Result({"id": new, "before": number, "baud": default}, [text])
 

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, redirect_stdout, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -83,7 +83,6 @@ def verify(
     engine: str | None = None,
     quick: Annotated[bool, "Read less and move less, to check again."] = False,
     force: bool = False,
-    json: bool = False,
 ) -> Result:
     """Check step by step that a real robot matches its rig, and that its motors go off when a program ends.
 
@@ -111,12 +110,7 @@ def verify(
         files = f"{folder} holds what was found so far" if (folder / KEPT).exists() else "nothing was written"
         return f"{why}: {motors_after(loaded) if moved else 'no motor was moved'}; {files}"
 
-    with (
-        redirect_stdout(sys.stderr) if json else nullcontext(),
-        early_end(left, Ended),
-        pressed() as key,
-        progress("") as show,
-    ):
+    with early_end(left, Ended), pressed() as key, progress("") as show:
         code = _Session(loaded, rig, port, lines, folder, quick, kept, key, show).run(queue, moved)
     steps = {name: asdict(outcome) for name, outcome in kept.items()}
     promises = [{"promise": promise.words, "verdict": verdict, "why": why} for promise, verdict, why in judged(kept)]
@@ -205,11 +199,7 @@ class _Session:
         return moves
 
     def _measured(self, name: str) -> StepOutcome:
-        steps = {
-            "line": self._line, "joints": self._joints, "endings": self._endings,
-            "motion": self._motion, "walk": self._walk,
-        }  # fmt: skip
-        outcome = steps[name]()
+        outcome: StepOutcome = getattr(self, f"_{name}")()
         if name not in _MOVING:
             return outcome
         left = _left_on(self.lines, powered(self.lines), "its program had ended")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import webbrowser
 from functools import partial
 from pathlib import Path
 from time import sleep
@@ -112,8 +113,6 @@ def _serve(page: str, name: str, page_port: int | None, host: str, seconds: floa
     try:
         print(f"page: {server.url}", flush=True)  # a program may wait for the line in a pipe
         if browser:
-            import webbrowser
-
             webbrowser.open(server.url)
         sleep(min(seconds, _LONGEST_SLEEP))
     finally:

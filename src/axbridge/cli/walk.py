@@ -12,7 +12,7 @@ from axbridge.cli.app import DONE, FAILED_CHECK, note
 from axbridge.cli.exit import interruptible, motors_after
 from axbridge.cli.options import WRITES, Result, RigOption, Where, verb
 from axbridge.cli.progress import progress
-from axbridge.errors import require
+from axbridge.errors import Remedy, require
 from axbridge.motion.gait import Gait
 from axbridge.motion.walking import check
 from axbridge.motion.walking import walk as walk_with
@@ -63,7 +63,8 @@ def walk(
         with nullcontext() if record is None else recording_of(robot, record, loaded, **facts) as recorder:
             outcome = walk_with(robot, gait, recorder, progress=show)
     if outcome.seconds > _SLOWER * gait.duration:
-        note(f"it took {outcome.seconds:.1f} s: the line or this computer was too slow (see `axbridge doctor`)")
+        look = Remedy("doctor", port=where.port, says="the line or this computer was too slow (see {})")
+        note(f"it took {outcome.seconds:.1f} s: {look}")
     lines = [
         f"robot     {origin_in_words(robot.origin)}",
         f"planned   {outcome.planned * 100:.1f} cm in {gait.duration:.1f} s",

@@ -104,8 +104,7 @@ def _parts(recordings: Sequence[Recording], kind: str, rig: Rig) -> list[Recordi
     if not parts:
         says = "the paper's procedure needs falls and steps: {}, or --segment of `import`; --method cma does without"
         path = recordings[0].path if recordings else "recordings"
-        hint = Remedy("record", kind, rig=rig.name if rig.comes_along else rig.path, says=says)
-        raise RecordingError(path, f"no {kind} among the segments", hint)
+        raise RecordingError(path, f"no {kind} among the segments", Remedy("record", kind, rig=rig.path, says=says))
     return parts
 
 

@@ -23,7 +23,7 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.errors import RecordingError, UsageError, require
 from axbridge.file_reading import printable, reading
-from axbridge.files import make_folder, replacing, writing
+from axbridge.files import replacing, writing
 from axbridge.recording.recording import Recording
 from axbridge.recording.step_format import BASE
 from axbridge.recording.stored import log_origin, sampled_together
@@ -131,7 +131,7 @@ def write_ros2(recording: Recording, folder: Path | str, *, force: bool = False)
     folder = Path(folder)
     check_bag(folder, force=force)
     with reading(partial(RecordingError, recording.path), "record or import it again"), writing(folder):
-        make_folder(folder)
+        folder.parent.mkdir(parents=True, exist_ok=True)
         # The bag is written in a temporary folder, then renamed: no incomplete bag remains after a failure.
         with tempfile.TemporaryDirectory(prefix=".", suffix=".part", dir=folder.parent) as part:
             new, old = Path(part) / folder.name, Path(part) / "old"

@@ -19,7 +19,7 @@ from typing import IO, Any
 import numpy as np
 
 from axbridge.errors import RecordingError
-from axbridge.files import claim, is_stream, make_folder, open_stream, release, replacing, writing
+from axbridge.files import claim, is_stream, open_stream, release, replacing, writing
 from axbridge.recording import step_format
 from axbridge.recording.step_format import CYCLE, EVENTS, PACKETS, STEP, Passed, Source, Table
 from axbridge.recording.stored import Message, MessageWriter, compressed
@@ -34,7 +34,7 @@ def _opened(path: Path) -> tuple[IO[bytes], int]:
     if is_stream(path):
         number = open_stream(path)
         return open(path if number is None else os.dup(number), "wb"), -1  # noqa: PTH123 - a descriptor
-    make_folder(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
     try:
         if path.is_file():
             before = claim(path)

@@ -51,14 +51,13 @@ def refuse_impossible(rig: Rig, joints: Sequence[Joint], limp: Callable[[], Coll
         f"`{Remedy('verify', rig=rig.path, port=port)}` finds which, and `{calibrating(rig, port=port)}` repairs it"
     )
     if all(_LOST_TURN in why for why in wrong.values()):
-        bauds = {bus.name: bus.baud for bus in rig.buses}
         reboots = " && ".join(
-            Remedy("servo reboot", servo.id, port=ports[servo.bus], baud=bauds[servo.bus])
-            for servo in (joint.config for joint in joints) if servo.name in wrong
+            Remedy("servo reboot", joint.config.id, port=ports[bus.name], baud=bus.baud)
+            for bus in rig.buses for joint in joints if joint.config.bus == bus.name and joint.config.name in wrong
         )  # fmt: skip
         hint = f"lead it by hand across the end of its turn, within its range, then let it count anew: `{reboots}`"
-    listed = "; ".join(f"{name} {why}" for name, why in wrong.items())
-    raise RigError(rig.path, "", f"this cannot be: {listed}; {off}", hint)
+    problem = "; ".join(f"{name} {why}" for name, why in wrong.items())
+    raise RigError(rig.path, "", f"this cannot be: {problem}; {off}", hint)
 
 
 def calibrating(rig: Rig, **options: str) -> str:

@@ -307,7 +307,7 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
     def observe(self, observer: Observer, *, closed: Callable[[], None] | None = None) -> Callable[[], None]:
         """Call `observer` after each step and exchange with the step's report and the table of all servos.
 
-        An error that it raises is raised by the step.
+        An error that it raises is raised by the step. Raises UsageError if one of them is no function.
 
         Args:
             observer: Called after each step.
@@ -315,9 +315,6 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
 
         Returns:
             A function that removes the observer; may be called twice.
-
-        Raises:
-            UsageError: one of them is no function.
         """
         entry = observer, closed or (lambda: None)
         for each in entry:

@@ -73,17 +73,9 @@ def hold(cycle: Cycle) -> dict[str, BusError]:
 
 
 def _end_soft_starts(cycle: Cycle, servos: Sequence[CycleServo]) -> dict[str, BusError]:
-<<<<<<< ours
     """Set these servos' rising or capped torque limits to their final values; return failures."""
     limits, ids = cycle.end_soft_starts(), {servo.id for servo in servos}
     return _write_and_read(cycle, {id_: (place, data) for (id_, place), data in limits.items() if id_ in ids})
-=======
-    """Set the torque limits of these servos that are still rising to their final values; return failures by name."""
-    rising = cycle.end_soft_starts()
-    ended = [servo for servo in servos if servo.name in rising]
-    limits = {s.id: (s.protocol.torque_limit, s.protocol.word(rising[s.name])) for s in ended}
-    return _write_and_read(cycle, limits)
->>>>>>> theirs
 
 
 def _write_and_read(
