@@ -34,7 +34,7 @@ _ROUNDED = 0.01  # relative tolerance for rounded inertias
 _KINDS = {"fixed": FIXED, "revolute": TURNS, "continuous": TURNS, "prismatic": SLIDES}
 _FRICTION = 0.5  # coefficient of a link without <contact>
 _CORRECT = "correct the URDF"
-_LONGEST_LINK = 5.0  # m; longer meshes are taken for millimetres, and larger radii of gyration are mistakes
+_LONGEST_LINK = 5.0  # m; longer meshes are millimetres, larger radii of gyration mistakes
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def _tree(path: Path, root: ET.Element, kinematic: Collection[str], *, fixed_bas
     for tag in ("link", "joint"):
         names = sorted(element.get("name", "") for element in root.findall(tag))
         if twice := sorted({name for name, after in pairwise(names) if name == after}):
-            raise RigError(path, listed(twice, 10), f"several {tag}s have this name", "give each a name of its own")
+            raise RigError(path, listed(twice, 10), f"several {tag}s have this name", "rename one")
     links = {link.get("name", ""): link for link in root.findall("link")}
     moving: dict[str, ET.Element] = {}
     below: dict[str, list[str]] = {}
@@ -404,8 +404,8 @@ def _inertial(path: Path, name: str, link: ET.Element) -> tuple[float, FloatArra
     if moments[2] > (moments[0] + moments[1]) * (1 + _ROUNDED):
         message = f"no body has the principal inertia {', '.join(f'{m:g}' for m in moments)} kg·m²"
         raise RigError(path, name, message, "each must be at most the sum of the other two: correct the URDF")
-    if (gyration := math.sqrt(moments[2] / mass)) > _LONGEST_LINK:
-        message = f"mass {mass:g} kg and inertia {moments[2]:g} kg·m²: it would be more than {gyration:.0f} m long"
+    if (wide := math.sqrt(moments[2] / mass)) > _LONGEST_LINK:
+        message = f"mass {mass:g} kg and inertia {moments[2]:g} kg·m² are of a body {wide:.0f} m wide"
         raise RigError(path, name, message, "correct its <inertial>: kilograms, metres")
     centre, turn = _frame(path, name, link.find("inertial/origin"))
     return mass, centre, turn @ matrix @ turn.T

@@ -322,13 +322,13 @@ def _fall(run: ExperimentRun, arm: Servo, options: Options) -> None:
 
 
 def _swing(
-    run: ExperimentRun, arm: Servo, options: Options, name: str, seconds: float, phase: Callable[[float], float],
-    *, kind: str = "sine", **facts: float,
+    run: ExperimentRun, arm: Servo, options: Options, name: str, seconds: float,
+    phase: Callable[[float], float], *, kind: str = "sine", **facts: float,
 ) -> None:  # fmt: skip
     """Move to both sides of 0: the amplitude times the sine of `phase` (rad) at each time (s)."""
     run.approach({arm.name: 0.0})
-    size = options.swing(arm)
-    run.segment(name, seconds, lambda t: arm.set_position(size * math.sin(phase(t))), kind=kind, **facts)
+    size, goto = options.swing(arm), arm.set_position
+    run.segment(name, seconds, lambda t: goto(size * math.sin(phase(t))), kind=kind, **facts)
 
 
 def _sine(run: ExperimentRun, arm: Servo, options: Options) -> None:
@@ -347,7 +347,7 @@ def _chirp(run: ExperimentRun, arm: Servo, options: Options) -> None:
     )  # fmt: skip
 
 
-def _sine_of_square(run: ExperimentRun, arm: Servo, options: Options) -> None:
+def _square(run: ExperimentRun, arm: Servo, options: Options) -> None:
     """Swing to both sides as the sine of the squared time (s), for 6 s or more."""
     _swing(run, arm, options, "sin t²", max(options.duration, _SQUARE), lambda t: t * t)
 
@@ -528,7 +528,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         _chirp, _both_ways, ("angle", "low", "high", "duration"), fastest=lambda o: max(o.low, o.high)
     ),
     "sin-time-square": Experiment(
-        _sine_of_square, _both_ways, ("angle", "duration"), fastest=lambda o: max(o.duration, _SQUARE) / math.pi
+        _square, _both_ways, ("angle", "duration"), fastest=lambda o: max(o.duration, _SQUARE) / math.pi
     ),
     "lift-and-drop": Experiment(_lift_and_drop, _angles, ("angle", "duration")),
     "duty": Experiment(_duty, lambda _options, _servo: (), ("duty", "duration"), _WHEEL),

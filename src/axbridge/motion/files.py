@@ -89,7 +89,7 @@ def parse_motion(lines: list[str], path: str | Path = "motion") -> Move:
     if controls("".join(lines)):
         raise RecordingError(path, "has control characters", "write plain text")
     if "" in motors or len({*motors}) < len(motors):
-        raise RecordingError(path, "line 1: a motor without a name, or one twice", "give each column another motor")
+        raise RecordingError(path, "line 1: a motor without a name, or one twice", "correct that line")
     keys: list[Key] = []
     time, before = -1.0, 0.0  # ms: of the last row, and of the last row that moves a motor
     for number, line in enumerate(lines[1:], start=2):

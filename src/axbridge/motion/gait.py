@@ -262,7 +262,7 @@ class Gait:
         if not 0 <= self.double_support < 1:
             raise UsageError(f"feet that both stand {self.double_support:.0%} of a step", "take less than all of it")
         if self.duration > _LONGEST:
-            raise UsageError(f"a walk of {self.duration:.3g} s", f"take fewer or shorter steps: {_LONGEST:g} s at most")
+            raise UsageError(f"a walk of {self.duration:.3g} s", f"at most {_LONGEST:g} s: take fewer steps")
 
     @property
     def duration(self) -> float:

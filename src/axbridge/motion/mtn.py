@@ -400,7 +400,7 @@ def _steps(name: str, page: Page, every: tuple[str, ...], joints: JointTable) ->
     if times[0][1] == 0:
         notes.append(f"page {name!r}: its first pose is reached in {_FIRST_TIME:g} s, because 0 s would be a jump")
         times[0] = (times[0][0], _FIRST_TIME)
-    times = [(pause, round(play, 3) or _CYCLE) for pause, play in times]  # as written: 0 s would be a jump
+    times = [(pause, round(play, 3) or _CYCLE) for pause, play in times]  # 0 s is a jump
     rows = [tuple(map(int, row)) for row in counts.tolist()]
     return notes, [MtnStep(row, *map(_decimal, pair)) for row, pair in zip(rows, times, strict=True)]
 

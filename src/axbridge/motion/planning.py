@@ -13,6 +13,7 @@ import numpy as np
 from axbridge import minimum_jerk
 from axbridge.errors import UsageError
 from axbridge.motion.moves import JointPath, Law, Move, Page, knots_of
+from axbridge.servo.checks import is_no_angle
 
 _COUNT = 0.006  # rad: a measured pose may be a count beyond its limit
 _EASE_SPEED = 1.5  # rad/s, at most, to the first pose
@@ -90,7 +91,9 @@ def check(move: Move, pages: Sequence[str], bounds: Mapping[str, Bounds], beyond
                 out = max(limit.low - angle, angle - limit.high) if math.isfinite(angle) else math.inf
                 if out > max(_COUNT, worst.get(joint, (0.0, ""))[0]):
                     where = f"page {name}, pose {number}: {joint} at {angle:.2f} rad, {math.degrees(out):.1f}° beyond"
-                    worst[joint] = (out, f"{where} its limits {limit.low:.2f}..{limit.high:.2f}")
+                    radians = f" (radians? {angle:g}° is {math.radians(angle):.4g})"
+                    meant = radians if is_no_angle(angle, limit.low, limit.high) else ""
+                    worst[joint] = out, f"{where} its limits {limit.low:.2f}..{limit.high:.2f}{meant}"
     far = sorted((joint for joint in worst if worst[joint][0] > beyond), key=lambda joint: -worst[joint][0])
     if far:
         also = f"; too far are also {', '.join(far[1:])}" if far[1:] else ""

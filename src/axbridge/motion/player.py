@@ -204,7 +204,7 @@ class _Player:
     def _command(self, goals: dict[str, float]) -> None:
         self._goals = goals
         for name, goal in goals.items() if not self._robot.closed else ():
-            self._servos[name].set_position(self._bounds[name].clip(goal))  # ``ramps`` may overshoot
+            self._servos[name].set_position(self._bounds[name].clip(goal))  # `ramps` overshoot
         self._step()
         self._worst = max(self._worst, self._error(goals))
 

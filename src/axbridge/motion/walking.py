@@ -95,9 +95,8 @@ def against(imu: ImuSample, share: float) -> dict[str, float]:
     (roll, pitch, _), (rolling, pitching, _) = imu.roll_pitch_yaw, imu.rates
     leans = pitch + _AHEAD * pitching, roll + _AHEAD * rolling
     ahead, across = np.clip(np.multiply(share, leans), -_MAX_LEAN, _MAX_LEAN).tolist()
-    return {
-        "left_hip_swing": -ahead, "left_hip_lateral": across, "right_hip_swing": -ahead, "right_hip_lateral": across,
-    }  # fmt: skip
+    turns = ("swing", -ahead), ("lateral", across)
+    return {f"{side}_hip_{axis}": turn for side in ("left", "right") for axis, turn in turns}
 
 
 class Steering:

@@ -533,6 +533,7 @@ def _texts(page: LivePage) -> str:
     robot, picture, now = page.robot, page.picture, monotonic()
     level, trouble = _trouble(page, now)
     latest, number, time = page.message
+    torques = [servo.goals.torque for servo in robot.values()]
     document: dict[str, Any] = {
         "state": _state(page),
         "level": level,
@@ -540,7 +541,7 @@ def _texts(page: LivePage) -> str:
         "stopped": robot.stopped,
         "said": {"text": latest if now - time < _MESSAGE_TIME else "", "number": number},
         "speed": page.actions.share,
-        "torques": [_number(servo.goals.torque) for servo in robot.values()],
+        "torques": [round(torque, 4) if math.isfinite(torque) else None for torque in torques],
         "poses": [START, *page.commands.poses.poses],
         "recording": None if page.recording is None else str(page.recording),
         "events": page.events.latest(),
@@ -581,10 +582,6 @@ def _trouble(page: LivePage, now: float) -> tuple[str, str]:
     if not late and page.rate < _SLOW * page.wanted:
         late = [f"{page.rate:.0f} of {page.wanted:.0f} steps/s: steps are late"]
     return "bad" if wrong else "warn", "; ".join((*wrong, *picture.causes, *late))
-
-
-def _number(value: float) -> float | None:
-    return round(value, 4) if math.isfinite(value) else None
 
 
 class Commands:

@@ -94,7 +94,7 @@ class Sensor(Device):
     def _enable(self, period: int) -> None:
         raise NotImplementedError
 
-    sampling_period = property(lambda self: self.getSamplingPeriod(), lambda self, period: self.enable(period or 0))
+    sampling_period = property(lambda own: own.getSamplingPeriod(), lambda own, ms: own.enable(ms or 0))
 
     def _say_disabled(self, what: str) -> None:
         kind = type(self).__name__

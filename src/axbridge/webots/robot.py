@@ -190,10 +190,10 @@ class Robot:
     batterySensorGetSamplingPeriod = _fact("_battery.period")
     batterySensorGetValue = _fact("_battery.value")  # J; -1.0 = no battery, or no sample yet
 
-    def _set_battery_sampling_period(self, period: int | None) -> None:
+    def _set_battery_period(self, period: int | None) -> None:
         self.batterySensorEnable(int(self._session.time_step) if period is None else period)
 
-    battery_sensor_sampling_period = property(batterySensorGetSamplingPeriod, _set_battery_sampling_period)
+    battery_sensor_sampling_period = property(batterySensorGetSamplingPeriod, _set_battery_period)
 
     # ---- names of Webots before 8
 

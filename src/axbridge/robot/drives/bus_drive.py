@@ -322,7 +322,7 @@ class BusDrive:
         self._mode = None
 
     def restore_torque_limit(self) -> None:
-        """Replace a torque limit of 0 that a command has set, torque off: the next program takes 0 for a shutdown."""
+        """Replace a commanded torque limit of 0, torque off: it would look like a shutdown."""
         if self._without_torque:
             self.write("torque_enable", 0)
             self.write(self.protocol.names.torque, self.top_duty)
