@@ -185,7 +185,7 @@ def test_a_servo_with_a_weak_motor_is_not_its_model(tmp_path):
 def test_the_motion_is_simulated_once_for_all_pages_of_a_run(tmp_path, monkeypatch):
     simulated, drawn = [], []
     monkeypatch.setattr(steps, "compared", lambda *given: simulated.append(given[-1]) or "both")
-    monkeypatch.setattr(steps, "write_report", lambda *given: drawn.append(given[-1]))
+    monkeypatch.setattr(steps, "write_report", lambda *given: drawn.append(given[4]))
     (tmp_path / "motion.mcap").touch()
     session = steps._Session(BIOLOID, "bioloid", None, [], tmp_path, True, {}, input, lambda _: None)
     motion = StepOutcome({"servo": "left_knee"})

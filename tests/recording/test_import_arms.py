@@ -110,7 +110,7 @@ def test_values_are_converted_by_a_calibration_from_before_2025(desk, arm, said)
     words = "wrote degrees with a calibration from before 2025\n--unit deg"
     assert words in said(*again, "normalised", code=2)
     wrong = {"drive_mode": [0]}, {"calib_mode": ["RADIAN"] * 3}
-    for change, why in zip(wrong, ("is no JSON", "is none of LeRobot's: calib_mode"), strict=True):
+    for change, why in zip(wrong, ("has lists of different lengths", "is none of LeRobot's: calib_mode"), strict=True):
         (desk / "arm.json").write_text(json.dumps(EARLY | change))
         assert f"arm.json: {why}" in said(*again, "deg", code=2)
 

@@ -92,12 +92,12 @@ def compare(
         lacking = lacks(result)
         if fail_if and not allow_partial:
             failed += lacking
+        facts, lines = _in_words(result, floor, walks)
     note(*result.doubts)
     note(*(line for line in lacking if line not in failed))
     note(*failed, kind="failed")
     if lacking and fail_if and not allow_partial:
         typer.echo("--allow-partial lets pass what is not compared", err=True)
-    facts, lines = _in_words(result, floor, walks)
 
     def report() -> Iterator[str]:
         yield from lines

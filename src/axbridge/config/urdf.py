@@ -34,7 +34,8 @@ _ROUNDED = 0.01  # relative tolerance for rounded inertias
 _KINDS = {"fixed": FIXED, "revolute": TURNS, "continuous": TURNS, "prismatic": SLIDES}
 _FRICTION = 0.5  # coefficient of a link without <contact>
 _CORRECT = "correct the URDF"
-_LONGEST_LINK = 5.0  # m; longer meshes are millimetres, larger radii of gyration mistakes
+_LONGEST_LINK = 5.0  # m; longer meshes are taken for millimetres
+_LARGEST_GYRATION = 20.0  # m; a link with a larger radius of gyration is a mistake in units
 
 
 @dataclass(frozen=True)
@@ -404,7 +405,7 @@ def _inertial(path: Path, name: str, link: ET.Element) -> tuple[float, FloatArra
     if moments[2] > (moments[0] + moments[1]) * (1 + _ROUNDED):
         message = f"no body has the principal inertia {', '.join(f'{m:g}' for m in moments)} kg·m²"
         raise RigError(path, name, message, "each must be at most the sum of the other two: correct the URDF")
-    if (wide := math.sqrt(moments[2] / mass)) > _LONGEST_LINK:
+    if (wide := math.sqrt(moments[2] / mass)) > _LARGEST_GYRATION:
         message = f"mass {mass:g} kg and inertia {moments[2]:g} kg·m² are of a body {wide:.0f} m wide"
         raise RigError(path, name, message, "correct its <inertial>: kilograms, metres")
     centre, turn = _frame(path, name, link.find("inertial/origin"))

@@ -187,6 +187,8 @@ def _calibrated_scales(path: Path, unit: str | None) -> dict[str, _Scale]:
         if unit == "normalised":
             raise UsageError("LeRobot wrote degrees with a calibration from before 2025", "--unit deg")
         scales = {}
+        if len({len(values) for values in vars(early).values()}) > 1:
+            raise RecordingError(path, "has lists of different lengths", _HINT)
         lists = early.calib_mode, early.homing_offset, early.drive_mode, early.start_pos, early.end_pos
         for name, mode, homing, drive, start, end in zip(early.motor_names, *lists, strict=True):
             if mode == "DEGREE":

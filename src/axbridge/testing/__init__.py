@@ -20,7 +20,6 @@ an `AssertionError` with its name.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from axbridge.testing.servo_bus import LoggedPacket, ServoBus, serve
@@ -34,6 +33,12 @@ __all__ = ["LoggedPacket", "ServoBus", "check_bus", "check_engine", "serve"]
 
 def __getattr__(name: str) -> Any:
     """Import a contract at its first use: it imports half of axbridge, which would delay every run of pytest."""
-    if name in {"check_bus", "check_engine"}:
-        return getattr(import_module(f"axbridge.testing.{name.removeprefix('check_')}_contract"), name)
+    if name == "check_bus":
+        from axbridge.testing.bus_contract import check_bus
+
+        return check_bus
+    if name == "check_engine":
+        from axbridge.testing.engine_contract import check_engine
+
+        return check_engine
     raise AttributeError(f"module 'axbridge.testing' has no attribute {name!r}")
