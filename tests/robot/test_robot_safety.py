@@ -322,6 +322,15 @@ def test_a_robot_survives_an_unplugged_adapter(line, caplog):
     assert line.powered == []
 
 
+def test_a_port_that_is_lost_at_the_end_is_awaited_so_that_its_motors_go_off(line, capfd):
+    with driven(line):
+        line.unplug()
+        threading.Timer(1, line.replug).start()
+    assert line.powered == []
+    assert "/b?s was lost, and motors may have torque: waiting 5 s for it, to limp them\n" in capfd.readouterr().err
+    assert NETS.unconfirmed == []
+
+
 def test_a_step_does_not_call_the_port_lost_that_another_thread_has_closed(line, monkeypatch):
     with driven(line) as robot:
         monkeypatch.setattr(robot, "_receive", lambda receive=robot._receive: in_thread(robot.close) and receive())

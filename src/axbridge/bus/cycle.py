@@ -523,11 +523,17 @@ class Cycle:
             track.state.apply(Event.PORT_LOST)
         self.watchdogs.mark_unarmed(self.watchdogs.armed)
 
+    def reconnect(self) -> None:
+        """Open a lost port again; raise `PortError` if it is still missing, or leads to other servos than before."""
+        if self._port_error is None:  # it was lost outside of a cycle
+            self._lose_port(PortError(getattr(self.bus, "port_name", ""), "the port was lost"))
+        self.bus.reopen(self._verify_identities)
+
     def _port_is_back(self, now: float) -> bool:
         if now < self._port_retry.at:
             return False
         try:
-            self.bus.reopen(self._verify_identities)
+            self.reconnect()
         except PortError as error:
             self._port_error = error
             self._port_retry.wait(self.bus.clock.now())

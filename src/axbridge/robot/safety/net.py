@@ -44,6 +44,7 @@ _CONFIRMATION = 1.0  # s in which torque off is repeated at a signal: a busy com
 _HEARTBEAT = 0.02  # s; shortest interval between heartbeats to the guard
 _NO_SIGNAL = getattr(socket, "MSG_NOSIGNAL", 0)
 _SO_NOSIGPIPE = 0x1022  # of macOS, from <sys/socket.h>
+_PORT_PATIENCE = 5.0  # s to wait for a lost port at the end of the program; an adapter that was reset is back by then
 _GUARD_PATIENCE = 3.0  # s for the guard to end: it reads the servos for half of that
 
 
@@ -166,6 +167,7 @@ class Safety:
         self._tripped = tripped or (lambda _: None)
         self._armed = False
         self._leaving = False  # at the end of the program: `feed` has no effect
+        self._port_awaited = False  # at the end of the program: a lost port is awaited once
         self._held = True  # whether the locks of all buses were taken at the end of the program
         self._releasing = self._released = False
         self._releases = 0
@@ -190,7 +192,7 @@ class Safety:
     def arm(self) -> None:
         """Hook signals and the interpreter's exit; start watchdog thread and guard process."""
         self._armed = True
-        self._leaving = False
+        self._leaving = self._port_awaited = False
         self._fed_at = time.monotonic()
         try:
             NETS.add(self)
@@ -328,22 +330,48 @@ class Safety:
                 for protocol, ids in cycle.bus.by_protocol(servo.id for servo in cycle.servos).items():
                     cycle.bus.limp_all(protocol, ids)
         for cycle in cycles:
-            try:
-                with cycle.bus.turn.held(_PATIENCE):
-                    failed = None  # all servos must be limped
-                    if policy == "hold":
-                        disarm(cycle)  # an expired Bus Watchdog refuses goals
-                        with contextlib.suppress(Exception):  # after any error all are limped
-                            failed = list(hold(cycle))
-                    if failed is None or failed:
-                        errors |= (left := limp(cycle, failed))
-                        disarm(cycle, left)
-            except Exception as failure:  # noqa: BLE001 - no error may keep the next bus from being limped
-                unknown = failure if isinstance(failure, BusError) else BusError(f"{type(failure).__name__}: {failure}")
-                errors |= dict.fromkeys(cycle.servos_by_name, unknown)
+            errors |= self._hold_or_limp_bus(policy, cycle)
+        if self._leaving and not self._port_awaited:
+            self._port_awaited = True
+            errors = self._await_ports(policy, errors)
         absent = self._absent()
         self._left = errors = {name: error for name, error in errors.items() if name not in absent}
         self._reported &= errors.keys()
+        return errors
+
+    def _hold_or_limp_bus(self, policy: Policy, cycle: Cycle) -> dict[str, BusError]:
+        try:
+            with cycle.bus.turn.held(_PATIENCE):
+                failed = None  # all servos must be limped
+                if policy == "hold":
+                    disarm(cycle)  # an expired Bus Watchdog refuses goals
+                    with contextlib.suppress(Exception):  # after any error all are limped
+                        failed = list(hold(cycle))
+                left: dict[str, BusError] = {}
+                if failed is None or failed:
+                    left = limp(cycle, failed)
+                    disarm(cycle, left)
+                return left
+        except Exception as failure:  # noqa: BLE001 - no error may keep the next bus from being limped
+            unknown = failure if isinstance(failure, BusError) else BusError(f"{type(failure).__name__}: {failure}")
+            return dict.fromkeys(cycle.servos_by_name, unknown)
+
+    def _await_ports(self, policy: Policy, errors: dict[str, BusError]) -> dict[str, BusError]:
+        """Wait for ports that are lost, and hold or limp their servos; return the servos that have not confirmed."""
+        ports = {error.port for error in errors.values() if isinstance(error, PortError)}
+        lost = [cycle for cycle in self._real if getattr(cycle.bus, "port_name", "") in ports]
+        if lost:
+            wait = f"waiting {_PORT_PATIENCE:g} s for it, to {policy} them"
+            _print(f"{', '.join(sorted(ports))} was lost, and motors may have torque: {wait}")
+        end = time.monotonic() + _PORT_PATIENCE
+        while lost and time.monotonic() < end:
+            time.sleep(_TICK)
+            for cycle in tuple(lost):
+                with contextlib.suppress(PortError):
+                    cycle.reconnect()
+                    lost.remove(cycle)
+                    left = {name: error for name, error in errors.items() if name not in cycle.servos_by_name}
+                    errors = left | self._hold_or_limp_bus(policy, cycle)
         return errors
 
     def _complain(self, errors: Mapping[str, BusError]) -> None:
@@ -353,11 +381,7 @@ class Safety:
         if not new:
             return
         names = ", ".join(f"{name} ({error.message})" for name, error in new.items())
-        text = (
-            "\n" * os.isatty(_STDERR) + f"axbridge: these servos may still be powered: {names}\ncut the servo supply\n"
-        )
-        with contextlib.suppress(OSError):
-            os.write(_STDERR, text.encode(errors="replace"))  # print must not be used in a signal handler
+        _print(f"these servos may still be powered: {names}\ncut the servo supply")
 
     # -- called by `NETS` ---------------------------------------------------------------------------------------------
 
@@ -613,6 +637,12 @@ class _Channel:
 
     def close_other_end(self) -> None:
         os.close(self.other_end)
+
+
+def _print(text: str) -> None:
+    """Print to standard error, also in a signal handler, where `print` must not be used."""
+    with contextlib.suppress(OSError):
+        os.write(_STDERR, f"{chr(10) * os.isatty(_STDERR)}axbridge: {text}\n".encode(errors="replace"))
 
 
 def _limp_frames(lines: Iterable[tuple[int | str, Cycle]]) -> list[str]:
