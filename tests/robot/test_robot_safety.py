@@ -21,6 +21,7 @@ from axbridge.config.rig import Rig
 from axbridge.errors import BusError, BusTimeout, ControlWarning, PortError, RobotStopped, UsageError
 from axbridge.robot import connection
 from axbridge.robot import robot as robot_module
+from axbridge.robot.safety import net
 from axbridge.robot.safety.net import NETS
 from tests.support.pty_line import PtyLine
 from tests.support.waiting import run, until
@@ -257,7 +258,8 @@ def test_a_robot_that_is_closed_during_a_switch_is_closed_on_the_new_backend_too
     SerialBus(line.port).close()  # the port is free
 
 
-def test_a_servo_that_stops_answering_is_named_until_a_net_is_armed_again(line, capfd):
+def test_a_servo_that_stops_answering_is_named_until_a_net_is_armed_again(line, capfd, monkeypatch):
+    monkeypatch.setattr(net, "_PORT_PATIENCE", 0.1)
     with driven(line) as robot:
         robot["knee"].torque_on()
         line.deaf.add(2)

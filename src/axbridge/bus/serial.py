@@ -114,7 +114,7 @@ class SerialBus(Bus):
         self.stats = LineStats()
         self.echo = False
         self._server: int | None = None  # process of a virtual bus behind the port; None: not known yet
-        self._ended = False
+        self.ended = False  # whether `close` was called
         self._byte = byte_seconds(baud)
         self.port = self._open_port()
         self.latency = self.port.latency
@@ -152,7 +152,7 @@ class SerialBus(Bus):
 
     def close(self) -> None:
         """Close the port finally, after the current transaction; may be called twice."""
-        self._ended = True
+        self.ended = True
         acquired = self.turn.lock.acquire(timeout=_CLOSING)
         try:
             self.port.close()
@@ -173,7 +173,7 @@ class SerialBus(Bus):
             PortError: the port is still missing, is another line, or the bus was closed.
         """
         with self.turn, self.turn.lock:
-            if self._ended:
+            if self.ended:
                 raise PortError(self.port_name, "the port is closed")
             self.port.setupPort(self.baud)
             self._server = None

@@ -31,6 +31,7 @@ from typing import Any
 from axbridge.bus.cycle import Cycle, CycleServo
 from axbridge.bus.line_lock import BusLock
 from axbridge.bus.protocols.protocol import Protocol
+from axbridge.bus.serial import SerialBus
 from axbridge.clock import WallClock
 from axbridge.errors import BusError, PortError
 from axbridge.robot.safety.exits import Exits
@@ -359,7 +360,8 @@ class Safety:
     def _await_ports(self, policy: Policy, errors: dict[str, BusError]) -> dict[str, BusError]:
         """Wait for ports that are lost, and hold or limp their servos; return the servos that have not confirmed."""
         ports = {error.port for error in errors.values() if isinstance(error, PortError)}
-        lost = [cycle for cycle in self._real if getattr(cycle.bus, "port_name", "") in ports]
+        buses = ((cycle, cycle.bus) for cycle in self._real if isinstance(cycle.bus, SerialBus))
+        lost = [cycle for cycle, bus in buses if bus.port_name in ports and not bus.ended]
         if lost:
             wait = f"waiting {_PORT_PATIENCE:g} s for it, to {policy} them"
             _print(f"{', '.join(sorted(ports))} was lost, and motors may have torque: {wait}")
