@@ -35,8 +35,8 @@ def make_rig(**safety):
 
 
 @pytest.fixture
-def line(tmp_path):
-    with PtyLine((1, 2), link=tmp_path / "b\udcfcs") as made:
+def line(tmp_path, request):
+    with PtyLine((1, 2), link=tmp_path / getattr(request, "param", "bus")) as made:
         yield made
 
 
@@ -258,6 +258,7 @@ def test_a_robot_that_is_closed_during_a_switch_is_closed_on_the_new_backend_too
     SerialBus(line.port).close()  # the port is free
 
 
+@pytest.mark.parametrize("line", ["b\udcfcs"], indirect=True)
 def test_a_servo_that_stops_answering_is_named_until_a_net_is_armed_again(line, capfd, monkeypatch):
     monkeypatch.setattr(net, "_PORT_PATIENCE", 0.1)
     with driven(line) as robot:
@@ -329,7 +330,7 @@ def test_a_port_that_is_lost_at_the_end_is_awaited_so_that_its_motors_go_off(lin
         line.unplug()
         threading.Timer(1, line.replug).start()
     assert line.powered == []
-    assert "/b?s was lost, and motors may have torque: waiting 5 s for it, to limp them\n" in capfd.readouterr().err
+    assert "/bus was lost, and motors may have torque: waiting 5 s for it, to limp them\n" in capfd.readouterr().err
     assert NETS.unconfirmed == []
 
 

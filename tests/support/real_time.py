@@ -84,6 +84,7 @@ def pytest_runtest_protocol(item, nextitem):
     for report in failed if min(delays) > TOO_LATE else ():
         listed = ", ".join(f"{delay * 1e3:.0f}" for delay in delays)
         why = f"Skipped: this computer was {listed} ms late; it failed with {report.longreprtext[-500:]}"
+        why = why.encode(errors="replace").decode()  # a report with half of a character ends pytest's worker
         report.outcome, report.longrepr = "skipped", (item.location[0], item.location[1], why)
     for report in reports:
         item.ihook.pytest_runtest_logreport(report=report)
