@@ -199,7 +199,11 @@ class _Session:
         return moves
 
     def _measured(self, name: str) -> StepOutcome:
-        outcome: StepOutcome = getattr(self, f"_{name}")()
+        steps = {
+            "line": self._line, "joints": self._joints, "endings": self._endings,
+            "motion": self._motion, "walk": self._walk,
+        }  # fmt: skip
+        outcome = steps[name]()
         if name not in _MOVING:
             return outcome
         left = _left_on(self.lines, powered(self.lines), "its program had ended")

@@ -244,11 +244,12 @@ def watch(silence: float, servos: list[Guarded]) -> int:
             signs = os.read(_STDIN, 4096)
             *messages, pending = (pending + signs).split(b";")
             for message in (part.lstrip(b".").decode() for part in messages):
-                if message[:1] in {"=", "-"}:
+                if message.startswith("="):
                     servo = parse(message[1:])
                     restores[servo.port, servo.question] = servo
-                    if message.startswith("-"):
-                        del restores[servo.port, servo.question]
+                elif message.startswith("-"):
+                    servo = parse(message[1:])
+                    restores.pop((servo.port, servo.question), None)
                 else:
                     requested = _named(message[1:])
                     here = [servo for servo in servos if (servo.port, servo.id) in requested]
