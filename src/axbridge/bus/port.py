@@ -66,13 +66,13 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
 
     mixes = False  # whether servos reply whose bytes do not come at `fd`
 
-    def __init__(self, name: str, baud: int) -> None:
+    def __init__(self, name: str, baud: int, marks: frozenset[str] = frozenset()) -> None:
         super().__init__(name)
         check_sdk(name)
         self.adapter: Adapter = identify_adapter(name)
         self.low_latency = False
         self.latency = self.adapter.latency
-        self._behind: frozenset[str] = frozenset()
+        self.marks = marks  # of the line behind it; empty: those that the name has when it is first opened
         self.fd: int | None = None  # descriptor, also for a process that outlives this one; None: the port has none
         self.poller: Any = None  # a `select.poll` on `fd`
         self.ser: Any = None
@@ -198,7 +198,7 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
         """Open and configure the port (SDK name); refuse a name that now leads to another line."""
         self.close()
         behind = line_behind(self.port_name)
-        if self._behind and not self._behind & behind and Path(self.port_name).exists():
+        if self.marks and not self.marks & behind and Path(self.port_name).exists():
             hint = "open it again if that one is meant, or end the program"
             raise PortError(self.port_name, "another line has this name now", hint)
         fill_streams()  # descriptors 0 to 2 must be in use: the guard process replaces them with its own
@@ -212,7 +212,7 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
                 raise _explain(name, cflag_baud, failure) from failure
             self._attach(name := self.bridge.address, cflag_baud)
         self.baudrate = cflag_baud
-        self._behind = self._behind or behind
+        self.marks = self.marks or behind
         self.is_open = True
         self.tx_time_per_byte = byte_seconds(cflag_baud) * 1e3
         # A pty and many drivers have no low-latency mode; then the value of the latency timer remains.

@@ -4,15 +4,16 @@
 it starts within milliseconds and stays small. It has no protocol: it receives whole frames and the replies that confirm
 them. It cannot hold or park, because it has no model of the robot.
 
-Usage: ``guard.py SILENCE SERVO…``. Standard input is the controller's pipe: ``.`` is a heartbeat; ``q`` ends the
+Usage: ``guard.py SILENCE PORTS SERVO…``. Standard input is the controller's pipe: ``.`` is a heartbeat; ``q`` ends the
 guard; ``!PORT:ID,ID PORT:ID;`` makes it switch these servos off and end; ``=SERVO;`` sets a register write for after
 the controller's end, replacing an earlier one; ``-SERVO;`` removes it. End-of-file without ``q`` or ``!`` means that
 the controller has ended.
-`SILENCE`: longest pause between heartbeats, s; 0 = no limit. `SERVO`: see `Guarded`, as JSON.
+`SILENCE`: longest pause between heartbeats, s; 0 = no limit. `SERVO`: see `Guarded`, as JSON. `PORTS`: a JSON object
+with name, baud rate and marks (`axbridge.bus.port_name.line_behind`) of each port.
 
-If ports have no descriptor that can be inherited, as on Windows: ``guard.py named SERVO…``, with ports ``BAUD:NAME``.
-This guard opens the ports after the controller's end, when they are free. It cannot act when the controller hangs,
-because a hanging controller keeps its ports.
+If ports have no descriptor that can be inherited, as on Windows: ``guard.py named PORTS SERVO…``. This guard opens the
+ports after the controller's end, when they are free. It cannot act when the controller hangs, because a hanging
+controller keeps its ports. The other guard starts it for a port that was lost before the controller's end.
 
 Exit code: 0, or 1 when servos did not confirm that their torque is off; it names them when the controller has ended.
 """
@@ -38,6 +39,7 @@ _PATIENCE = 0.02  # s; reply time-out of the first round, doubled in each furthe
 _CONFIRMATION_TIME = 1.5  # s in which servos are written to and read again
 _TICK = 0.04  # s between checks of the parent
 _OPENING, _RETRY_INTERVAL = 3.0, 0.05  # s; longest time to open a port that was just closed, and between attempts
+_RETURN = 60.0  # s in which a lost port may come back
 _EEPROM_WRITE_TIME = 0.1  # s: longest write of some EEPROM bytes, during which the servo does not reply
 _TRIES = 3
 _HEADER = b"\xff\xff"  # of every status packet
@@ -114,42 +116,45 @@ class Line:
 
 
 class _Opened(Line):
-    """Sends and receives on ports that pyserial opens."""
+    """Sends and receives on ports that it opens by their names."""
 
-    def __init__(self, ports: set[str]) -> None:
+    def __init__(self, ports: Iterable[Any]) -> None:
         super().__init__()
-        self._ports = {port: _opened(port) for port in ports}
+        self._ports = {port: _opened(*_PORTS[port]) for port in ports}
 
-    def send(self, port: str, data: bytes) -> None:
+    def send(self, port: Any, data: bytes) -> None:
         if (opened := self._ports[port]) is not None:
-            with contextlib.suppress(OSError):  # includes SerialException
-                opened.write(data)
+            with contextlib.suppress(Exception):  # lost
+                opened.send(data)
 
-    def receive(self, port: str, patience: float) -> bytes:
+    def receive(self, port: Any, patience: float) -> bytes:
         if (opened := self._ports[port]) is not None:
-            with contextlib.suppress(OSError):
-                opened.timeout = patience
-                return bytes(opened.read(1) + opened.read(opened.in_waiting))
+            with contextlib.suppress(Exception):
+                return bytes(opened.receive(time.monotonic() + patience))
         time.sleep(patience)
         return b""
 
 
-def _opened(port: str) -> Any:
-    """Return the opened port, or None if it cannot be opened."""
-    import serial  # only here: the other guard runs without packages
+def _opened(name: str, baud: int, marks: list[str]) -> Any:
+    """Return the opened port, or None if it does not come back, if another program has it, or if it is another one."""
+    from axbridge.bus.port import Port  # only here: the other guard runs without packages
+    from axbridge.errors import PortError
 
-    baud, _, name = port.partition(":")
+    until = time.monotonic() + _RETURN
+    while os.name == "posix" and "://" not in name and not os.path.exists(name) and time.monotonic() < until:  # noqa: PTH110
+        time.sleep(_RETRY_INTERVAL)
     until = time.monotonic() + _OPENING
     while True:
         try:
-            return serial.serial_for_url(name, baudrate=int(baud), timeout=0, write_timeout=1.0)
-        except (OSError, ValueError):
+            return Port(name, baud, frozenset(marks))
+        except PortError:
             if time.monotonic() > until:
                 return None
             time.sleep(_RETRY_INTERVAL)
 
 
 _LINE = Line()
+_PORTS: dict[Any, tuple[str, int, list[str]]] = {}  # name, baud rate and marks
 
 
 def limp(servos: list[Guarded], line: Line = _LINE) -> None:
@@ -163,9 +168,12 @@ def limp(servos: list[Guarded], line: Line = _LINE) -> None:
             break
 
 
-def end(servos: list[Guarded], line: Line = _LINE, restores: Iterable[Guarded] = ()) -> int:
+def end(
+    servos: list[Guarded], line: Line = _LINE, restores: Iterable[Guarded] = (), lost: Iterable[Guarded] = ()
+) -> int:
     """Switch all torque off and restore registers after the controller's end; return the exit code."""
     limp(servos, line)
+    _await(lost)
     left = confirm(servos, line)
     if left and line.swap_settings({servo.port for servo in left}):
         left = confirm(left, line)
@@ -173,14 +181,27 @@ def end(servos: list[Guarded], line: Line = _LINE, restores: Iterable[Guarded] =
     for servo in sorted(restores, key=lambda servo: servo.question):  # EEPROM first
         if servo.port in {here.port for here in servos} and servo.id not in powered:
             _give_back(servo, line)
-    if left:
-        names = ", ".join(map(str, sorted(powered)))
+    if unconfirmed := powered | {servo.id for servo in lost}:
+        names = ", ".join(map(str, sorted(unconfirmed)))
         text = (
             f"axbridge: the controller is dead, and these servos may still be powered: {names}\ncut the servo supply\n"
         )
         with contextlib.suppress(OSError):
             os.write(2, text.encode())
-    return int(bool(left))
+    return int(bool(unconfirmed))
+
+
+def _await(lost: Iterable[Guarded]) -> None:
+    """For each port of these servos start a guard that switches them off when the port is back."""
+    import subprocess  # only here: a guard starts within milliseconds
+
+    for port in {servo.port for servo in lost}:
+        named = {servo[:2] for servo in lost if servo.port == port}  # ports and ids
+        texts = [text for text in sys.argv[3:] if parse(text)[:2] in named]
+        command = [sys.executable, __file__, "named", sys.argv[2], *texts]
+        none = subprocess.DEVNULL  # the controller's caller may wait for the end of its output
+        with contextlib.suppress(OSError):
+            subprocess.Popen(command, stdin=none, stdout=none, stderr=none, start_new_session=True)
 
 
 def confirm(servos: list[Guarded], line: Line = _LINE) -> list[Guarded]:
@@ -234,10 +255,12 @@ def watch(silence: float, servos: list[Guarded]) -> int:
     heartbeat_at: float | None = None
     pending = b""  # incomplete message
     restores: dict[tuple[Any, bytes], Guarded] = {}  # by port and question
+    lost: list[Guarded] = []
     while True:
         for descriptor, _ in poll.poll(_TICK * 1000):
             if descriptor != _STDIN:  # unplugged: close it, else the device cannot return under its name
                 poll.unregister(descriptor)
+                lost += [servo for servo in servos if servo.port == descriptor]
                 servos = [servo for servo in servos if servo.port != descriptor]
                 os.close(descriptor)
                 continue
@@ -252,17 +275,18 @@ def watch(silence: float, servos: list[Guarded]) -> int:
                     restores.pop((servo.port, servo.question), None)
                 else:
                     requested = _named(message[1:])
+                    _await([servo for servo in lost if (servo.port, servo.id) in requested])
                     here = [servo for servo in servos if (servo.port, servo.id) in requested]
                     return int(bool(confirm(here)) or len(here) < len(requested))
             pending = pending.lstrip(b".")
             if b"q" in pending:
                 return 0
             if not signs:
-                return end(servos, line, restores.values())
+                return end(servos, line, restores.values(), lost)
             heartbeat_at = time.monotonic()
         replaced = image and _image(parent) not in {image, b""}  # by `exec`, which may inherit the pipe
         if os.getppid() != parent or replaced:  # a child of the controller may keep the pipe open
-            return end(servos, line, restores.values())
+            return end(servos, line, restores.values(), lost)
         if silence and heartbeat_at is not None and time.monotonic() - heartbeat_at > silence:
             limp(servos, line)
             heartbeat_at = None  # until the next heartbeat
@@ -293,6 +317,7 @@ if __name__ == "__main__":
     for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK"):  # the controller decides when the watch ends
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
-    kind, *texts = sys.argv[1:]
+    kind, ports, *texts = sys.argv[1:]
     guarded = [parse(text) for text in texts]
+    _PORTS.update((int(port), facts) for port, facts in json.loads(ports).items())
     sys.exit(watch_named(guarded) if kind == "named" else watch(float(kind), guarded))

@@ -490,15 +490,17 @@ class Safety:
 
     def _start_guard(self) -> None:
         opened = [(port, cycle) for port, cycle in self._ports() if port.ser is not None]
-        lines = tuple((port.fd, cycle) for port, cycle in opened if port.fd is not None)  # the guard inherits them
-        ports = lines or [(f"{port.baudrate}:{port.port_name}", cycle) for port, cycle in opened]
+        lines = [(port.fd, port, cycle) for port, cycle in opened if port.fd is not None]  # the guard inherits them
+        ports = lines or [(number, port, cycle) for number, (port, cycle) in enumerate(opened)]
         if self._leaving or not (self._armed and self._with_guard and ports):
             return
         # the watchdog thread acts first, by the policy; the guard acts if this process hangs
         silence = 0.0 if self._silence is None else 2 * self._silence + 0.1
         flags, kind = (["-I", "-S"], str(silence)) if lines else ([], "named")
-        command = [sys.executable, *flags, str(Path(__file__).with_name("guard.py")), kind, *_limp_frames(ports)]
-        apart: dict[str, Any] = {"start_new_session": True, "pass_fds": [fd for fd, _ in lines]}  # no Ctrl-C
+        script = str(Path(__file__).with_name("guard.py"))
+        names = json.dumps({key: (port.port_name, port.baudrate, sorted(port.marks)) for key, port, _ in ports})
+        command = [sys.executable, *flags, script, kind, names, *_limp_frames((key, cycle) for key, _, cycle in ports)]
+        apart: dict[str, Any] = {"start_new_session": True, "pass_fds": [fd for fd, _, _ in lines]}  # no Ctrl-C
         if sys.platform == "win32":
             apart = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
         channel = _Channel()
@@ -517,11 +519,12 @@ class Safety:
         finally:
             channel.close_other_end()
         self._channel = channel
-        self._guard, self._guarded, self._restores, self._beat_at = guard, lines, set(), -math.inf
+        self._guard, self._restores, self._beat_at = guard, set(), -math.inf
+        self._guarded = tuple((fd, cycle) for fd, _, cycle in lines)
         self._guarded_ports = [port.ser for port, _ in self._ports()]
 
     def _feed_guard(self) -> None:
-        reopened = self._guarded_ports != [port.ser for port, _ in self._ports()]
+        reopened = any(port.ser is not None and port.ser not in self._guarded_ports for port, _ in self._ports())
         if not self._leaving and (self._guard is None or reopened):
             self._end_guard(b"q")
             self._start_guard()
@@ -647,7 +650,7 @@ def _print(text: str) -> None:
         os.write(_STDERR, f"{chr(10) * os.isatty(_STDERR)}axbridge: {text}\n".encode(errors="replace"))
 
 
-def _limp_frames(lines: Iterable[tuple[int | str, Cycle]]) -> list[str]:
+def _limp_frames(lines: Iterable[tuple[int, Cycle]]) -> list[str]:
     """Return the guard's arguments for all servos on these ports: torque off, and Bus Watchdog off."""
     frames = []
     for port, servos in ((port, _guarded(cycle)) for port, cycle in lines):
@@ -665,7 +668,7 @@ def _guarded(cycle: Cycle) -> list[CycleServo]:
 
 
 @functools.lru_cache(256)  # restores are compared in each step
-def _frames(protocol: Protocol, port: int | str, id: int, address: int, data: bytes, *others: bytes) -> str:
+def _frames(protocol: Protocol, port: int, id: int, address: int, data: bytes, *others: bytes) -> str:
     """Return the guard's argument for a register write; see `axbridge.robot.safety.guard.Guarded`."""
     write, question = protocol.write_frame(id, address, data), protocol.read_frame(id, address, len(data))
     answers = [answer.hex() for answer in protocol.answers(id, data)]
