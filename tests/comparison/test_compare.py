@@ -244,6 +244,8 @@ def test_errors_of_a_repetition_are_listed_beside_the_model(tmp_path, monkeypatc
     assert knee["perfect_servo"]["rmse"] == pytest.approx(np.degrees(0.5) * np.sqrt(0.1 / 2), rel=0.2)
     assert knee["delay_and_lag"]["rmse"] < 0.5
     assert [knee[key]["mae"] for key in ("model", "repeat")] == pytest.approx([0.3, 0.1])
+    assert app.run(["compare", "real.mcap", "model.mcap", "--again", "real.mcap"]) == app.MISUSE
+    assert "real.mcap is given twice" in capsys.readouterr().err
 
 
 def test_sorting_a_recording_whose_clock_jumps_back_is_reported(files, capsys):

@@ -76,8 +76,12 @@ def test_lost_replies_are_reported_when_the_file_is_written(tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("experiment", "number", "status"),
-    [(("sine",), signal.SIGINT, 130), (("duty", "--duty", "0.1"), signal.SIGTERM, 143)],
-    ids=["sine", "wheel"],
+    [
+        (("sine",), signal.SIGINT, 130),
+        (("sine",), signal.SIGHUP, 129),
+        (("duty", "--duty", "0.1"), signal.SIGTERM, 143),
+    ],
+    ids=["sine", "terminal closed", "wheel"],
 )
 def test_an_interrupted_experiment_leaves_a_limp_joint_and_reports_the_recorded_part(
     tmp_path, experiment, number, status

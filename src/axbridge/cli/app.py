@@ -18,7 +18,7 @@ import typer
 
 from axbridge import __version__
 from axbridge.cli import help as listed
-from axbridge.cli.exit import INTERRUPTED, TERMINATED, Stopped, terminable
+from axbridge.cli.exit import INTERRUPTED, Stopped, terminable
 from axbridge.cli.help import PANELS, Verbs
 from axbridge.errors import AxBridgeError, BusError
 from axbridge.file_reading import misfit_in_words, printable
@@ -131,7 +131,7 @@ def run(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         return _stopped(arguments, signals)
     except typer.Abort:  # the user answered no
-        return _complain("nothing was changed", TERMINATED if signals else INTERRUPTED)
+        return _complain("nothing was changed", 128 + signals[0] if signals else INTERRUPTED)
     except (BrokenPipeError, SystemExit) as end:
         if not any(isinstance(error, BrokenPipeError) for error in (end, end.__context__)):
             raise  # typer turns a BrokenPipeError into SystemExit
@@ -139,7 +139,8 @@ def run(arguments: list[str]) -> int:
     except (AxBridgeError, MemoryError, OSError) as error:
         if debug:
             raise
-        return _complain(_message(error, arguments), HARDWARE if isinstance(error, BusError) else MISUSE)
+        code = HARDWARE if isinstance(error, BusError) else MISUSE
+        return _complain(_message(error, arguments), 128 + signals[0] if signals else code)  # the terminal was closed
     if code == INTERRUPTED:  # typer returns it after Ctrl-C
         return _stopped(arguments, signals)
     return code if isinstance(code, int) else DONE
@@ -171,8 +172,9 @@ def load_typed(arguments: list[str]) -> None:
 def _stopped(arguments: list[str], signals: list[int]) -> int:
     verb = arguments[0] if arguments else ""
     left = _UNTOUCHED if verb in _HARMLESS else _LEFT.get(verb, _AS_THE_RIG_SAYS)
-    print(("\n" if sys.stderr.isatty() else "") + f"stopped: {left}", file=sys.stderr)
-    return TERMINATED if signals else INTERRUPTED
+    with suppress(OSError):  # the terminal was closed
+        print(("\n" if sys.stderr.isatty() else "") + f"stopped: {left}", file=sys.stderr)
+    return 128 + signals[0] if signals else INTERRUPTED
 
 
 def _in_our_words(misuse: typer.TyperException) -> str:

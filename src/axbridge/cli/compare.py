@@ -14,10 +14,11 @@ from axbridge.cli.app import DONE, FAILED_CHECK, note
 from axbridge.cli.options import MODELS, WRITES, Result, check_needs, names_rig, servo_of, shared, verb
 from axbridge.cli.progress import Show, progress
 from axbridge.comparison import tables
-from axbridge.comparison.comparison import Comparison, check, following, lacks, summary
+from axbridge.comparison.comparison import METRICS, Comparison, check, following, lacks, summary
 from axbridge.comparison.comparison import compare as compare_recordings
 from axbridge.comparison.html import write_html
 from axbridge.comparison.lag import check_repeat
+from axbridge.comparison.metrics import parse_condition
 from axbridge.comparison.page import table_text
 from axbridge.comparison.png import write_png
 from axbridge.comparison.simulate import simulate, visible
@@ -57,6 +58,8 @@ def compare(
     if other is not None and (rig is not None or engine is not None):
         raise UsageError("both a second recording and something to simulate are given", "give one of them")
     check_needs(rig, model=model)
+    for condition in fail_if or ():
+        parse_condition(condition, METRICS)  # before the simulation
     first, *more = model or [""]  # "": the rig's model
     if len(more) + (beside is not None) > 1:
         raise UsageError("a picture holds three walks at most", "give a second --model, or --beside")

@@ -17,7 +17,7 @@ from axbridge.errors import RecordingError
 if TYPE_CHECKING:
     from axbridge.config.rig import Rig
 
-INTERRUPTED, TERMINATED = 130, 143  # exit codes of a shell: 128 + SIGINT, 128 + SIGTERM
+INTERRUPTED = 130  # exit code of a shell: 128 + SIGINT
 _MOTORS = {"limp": "motors are off", "hold": "motors hold, as the rig says", "park": "motors are parked and off"}
 
 
@@ -26,7 +26,7 @@ class Stopped(Exception):
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM or SIGHUP has arrived; like Ctrl-C, it passes `except Exception`."""
+    """SIGTERM or SIGHUP, the argument, has arrived; like Ctrl-C, it passes `except Exception`."""
 
 
 def accept_interrupts() -> None:
@@ -53,7 +53,7 @@ def terminable() -> Iterator[list[int]]:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
         received.append(number)
-        raise Terminated
+        raise Terminated(number)
 
     before = {signal.SIGTERM: signal.signal(signal.SIGTERM, end)}
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup ignores it
@@ -74,7 +74,7 @@ def early_end(words: Callable[[BaseException], str], *others: type[Exception]) -
         yield
     except reasons as end:
         print(words(end), file=sys.stderr)
-        raise Stopped(TERMINATED if isinstance(end, Terminated) else INTERRUPTED) from None
+        raise Stopped(128 + end.args[0] if isinstance(end, Terminated) else INTERRUPTED) from None
 
 
 def stopping(rig: Rig | None, left: Callable[[], str]) -> AbstractContextManager[None]:

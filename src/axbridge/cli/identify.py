@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -18,8 +18,7 @@ from axbridge.fit.pipeline import CONDITIONS, check
 from axbridge.fit.pipeline import identify as fit_to
 from axbridge.fit.result import Fit, summary, write_params
 from axbridge.jit import COMPILED
-from axbridge.recording.provenance import origin_of
-from axbridge.recording.recording import Recording
+from axbridge.recording.provenance import check_different
 
 _BEGIN = "To begin with: a model of the servo's law (`axbridge list models`), a file, or pendulum-servo."
 _BAR = "A balanced bar (mass, length, width), or inertia:KGM2; repeat."
@@ -63,7 +62,7 @@ def identify(
     with progress("reading") as show:
         fitted = [opened(path) for path in recordings if path.resolve() not in kept]
         held_out, repeats = ([opened(path) for path in paths or ()] for paths in (holdout, again))
-        _check_different([*fitted, *held_out, *repeats])
+        check_different([*fitted, *held_out, *repeats])
         fit = fit_to(
             fitted, rig, model,
             method=method, friction=friction, servo=names or None, loads=load or (), starts=starts,
@@ -89,16 +88,6 @@ def identify(
             yield f"next: {Remedy('compare', recordings[0], rig=rig, model=out)}"
 
     return Result(facts, report(), FAILED_CHECK if failed else DONE)
-
-
-def _check_different(recordings: Sequence[Recording]) -> None:
-    """Raise UsageError if two files are equal: the same samples twice narrow the intervals, or test nothing."""
-    seen: dict[str, Path] = {}
-    for path in (recording.path for recording in recordings):
-        first = seen.setdefault(origin_of(path)["source_sha256"], path)
-        if first is not path:
-            what = "is given twice" if first.resolve() == path.resolve() else f"is a copy of {first}"
-            raise UsageError(f"{path} {what}", "give each recording once")
 
 
 def _in_words(fit: Fit) -> list[str]:

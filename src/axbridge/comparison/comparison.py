@@ -214,12 +214,12 @@ def summary(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-_METRICS = {name for metric in ("mae", "rmse", "mse", "worst") for name in (metric, f"aligned_{metric}")} | {"shift"}
+METRICS = {name for metric in ("mae", "rmse", "mse", "worst") for name in (metric, f"aligned_{metric}")} | {"shift"}
 
 
 def check(comparison: Comparison, condition: str) -> list[str]:
     """Return the servos that fulfil `condition`, or whose value is unknown, each with its value in words."""
-    metric, holds = parse_condition(condition, _METRICS)
+    metric, holds = parse_condition(condition, METRICS)
     failures = []
     for pair in comparison.pairs:
         errors = pair.aligned if metric.startswith("aligned_") or metric == "shift" else pair.plain

@@ -129,6 +129,8 @@ def identify(
             fitted = [run for run in fitted if np.ptp(next(iter(run.values())).position) >= MOVED] or fitted
     if not fitted:
         raise UsageError("every recording is held out", "leave some to fit")
+    if not budget > 0:
+        raise UsageError(f"a budget of {budget:g} s allows no simulation", "give more, such as 150 s")
     if friction == COMPARE and len(fitted) + len(held) < 2:
         raise UsageError("one recording does not separate friction laws", "give more, some of them with --holdout")
     by_grid = _by_grid(model, method, friction)

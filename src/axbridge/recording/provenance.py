@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime, timezone
 from functools import partial
@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from axbridge import __version__
 from axbridge.config.rig import Rig
-from axbridge.errors import RecordingError
+from axbridge.errors import RecordingError, UsageError
 from axbridge.file_reading import check_format, misfit_in_words, printable
 from axbridge.recording.recording import Event, Recording
 from axbridge.recording.sample_quality import LAST
@@ -86,6 +86,16 @@ def origin_of(path: Path) -> dict[str, Any]:
         while block := stream.read(1 << 20):
             digest.update(block)
     return {"source": path.name, "source_sha256": digest.hexdigest()}
+
+
+def check_different(recordings: Iterable[Recording]) -> None:
+    """Raise UsageError if two files are equal: the same samples twice narrow the intervals, or test nothing."""
+    seen: dict[str, Path] = {}
+    for path in (recording.path for recording in recordings):
+        first = seen.setdefault(origin_of(path)["source_sha256"], path)
+        if first is not path:
+            what = "is given twice" if first.resolve() == path.resolve() else f"is a copy of {first}"
+            raise UsageError(f"{path} {what}", "give each recording once")
 
 
 def versions() -> dict[str, str]:

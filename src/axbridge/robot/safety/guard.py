@@ -137,12 +137,12 @@ class _Opened(Line):
 
 def _opened(name: str, baud: int, marks: list[str]) -> Any:
     """Return the opened port, or None if it does not come back, if another program has it, or if it is another one."""
-    from axbridge.bus.port import Port  # only here: the other guard runs without packages
-    from axbridge.errors import PortError
-
     until = time.monotonic() + _RETURN
     while os.name == "posix" and "://" not in name and not os.path.exists(name) and time.monotonic() < until:  # noqa: PTH110
         time.sleep(_RETRY_INTERVAL)
+    from axbridge.bus.port import Port  # only here: the other guard runs without packages
+    from axbridge.errors import PortError
+
     until = time.monotonic() + _OPENING
     while True:
         try:
