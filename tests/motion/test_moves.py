@@ -158,6 +158,7 @@ def test_a_move_restricted_to_some_joints_keeps_its_times():
     keys = Key(positions={"a": 1.0}, time=1.0, pause=0.5), Key(positions={"b": 1.0}, time=2.0)
     late = Move(pages={"1": Page(keys=keys)})
     assert late.only(["b"]).pages["1"].keys == (Key(positions={"b": 1.0}, time=3.5),)
+    assert late.only(["a"]).pages["1"].keys == (Key(positions={"a": 1.0}, time=1.0, pause=2.5),)
     with pytest.raises(UsageError, match="no joint tail"):
         wave().only(["tail"])
 

@@ -421,6 +421,8 @@ class Move(TomlTable):
                 if positions:
                     keys.append(key.model_copy(update={"positions": positions, "time": key.time + waited}))
                 waited = 0.0 if positions else waited + key.time + key.pause
+            if keys and waited:  # the page lasts as long as before
+                keys[-1] = keys[-1].model_copy(update={"pause": keys[-1].pause + waited})
             settings = {
                 field: {new[0]: value for joint, value in getattr(page, field).items() if (new := to(joint))}
                 for field in ("speed", "torque", "slope")
