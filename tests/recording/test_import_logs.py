@@ -510,7 +510,7 @@ def test_the_real_exports_are_read(name, samples, dropped):
     assert not recording.metadata["goal"]["counts_estimated"]
     moved = track.time[np.flatnonzero(counts(track) > 6)[0]]
     assert 0.02 < moved - recording.metadata["goal"]["time_s"] < 0.06
-    assert [segment.name for segment in recording.segments] == ["step"]
+    assert [(segment.name, segment.data["kind"]) for segment in recording.segments] == [("step", "step")]
 
 
 def test_a_stamp_with_an_extra_digit_drops_only_its_row(tmp_path):
