@@ -12,7 +12,7 @@ from axbridge import Move, MoveError, UsageError
 from axbridge.config.rig import Rig
 from axbridge.motion.files import load_move, motion_text, samples
 from axbridge.motion.mirror import signs
-from axbridge.motion.moves import JointPath, Key, Page
+from axbridge.motion.moves import JointPath, Key, Page, tracks
 from axbridge.motion.planning import Bounds, check, plan, reachable
 
 drawn = settings(max_examples=60, deadline=None)
@@ -178,6 +178,8 @@ def test_a_blend_of_moves_with_different_times_is_between_them():
     assert half.duration == pytest.approx(3.5, abs=0.03)
     start, *_, end = (key.positions["a"] for key in half.pages["1"].keys)
     assert (start, end) == pytest.approx((0.0, 2.0))
+    straight = joint_move(joint_key(0.0, 0.0), joint_key(1.0, 4.0), interpolation="linear")
+    assert tracks(slow.blended(straight, 1.0).single)["a"].at(1.0) == pytest.approx(0.25)
     with pytest.raises(UsageError, match="different joints"):
         slow.blended(wave(), 0.5)
     with pytest.raises(UsageError, match="not between 0 and 1"):
