@@ -42,8 +42,7 @@ class StepResponse:
     delay: float  # from the command to the first 1° of motion, s
     rise: float  # from 10 % to 90 % of the travel, s
     overshoot: float  # beyond the end value, degrees
-    # from the command until the error to the end value stays within 1° or 2 % of the travel, s; NaN if it is still
-    # larger in the last tenth of the samples, whose mean is the end value
+    # from the command until it stays within 1° or 2 % of the travel of the end value, s; NaN if it moves on at the end
     settling: float
     steady_state_error: float  # goal minus end value, degrees
 
@@ -176,11 +175,8 @@ def _crossing(time: FloatArray, values: FloatArray, level: float) -> float:
     above = np.flatnonzero(values >= level)
     if not len(above):
         return math.nan
-    index = int(above[0])
-    if index == 0:
-        return float(time[0])
-    low, high = values[index - 1], values[index]
-    return float(time[index - 1] + (time[index] - time[index - 1]) * (level - low) / (high - low))
+    around = slice(max(int(above[0]) - 1, 0), int(above[0]) + 1)
+    return float(np.interp(level, values[around], time[around]))
 
 
 def fall_time(time: FloatArray, position: FloatArray, released: float) -> float:
