@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from axbridge.comparison.comparison import check, compare, following, summary
 from axbridge.comparison.html import worst_seconds, write_html
 from axbridge.comparison.lag import apart, baseline, baselines, check_repeat, lag_of
-from axbridge.comparison.metrics import best_shift, deviation, fall_time, frequency_response, step_response
+from axbridge.comparison.metrics import MEASURES, best_shift, deviation, fall_time, step_response
 from axbridge.comparison.page import Curve, Panel, fewer, table_text
 from axbridge.comparison.png import draw, write_png
 from axbridge.comparison.tables import deviation_table, headline, panels_of, response_tables
@@ -74,9 +74,11 @@ def test_bandwidth_and_phase_of_a_first_order_lag():
     for i in range(1, len(time)):
         position[i] = position[i - 1] + 0.005 * (command[i - 1] - position[i - 1]) * 2 * math.pi * 2.0
     position[0] = math.nan  # a missing sample does not change the figures
-    result = frequency_response(time, command, position, 0.3, 5.0)
-    assert result.bandwidth == pytest.approx(2.0, abs=0.3)
-    assert result.phase[np.argmin(abs(result.frequency - 2))] == pytest.approx(-45, abs=6)
+    track = Track.of("a", time, command=command, position=position)
+    for low, high in ((0.3, 5.0), (5.0, 0.3), (0.0, 5.0)):  # the second gets slower
+        result = MEASURES["chirp"].of(track, 0.0, {"low": low, "high": high})
+        assert result.bandwidth == pytest.approx(2.0, abs=0.3)
+        assert result.phase[np.argmin(abs(result.frequency - 2))] == pytest.approx(-45, abs=6)
 
 
 def recording(lag=0.0, offset=0.0, scale=1.0, name="a"):

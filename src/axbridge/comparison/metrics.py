@@ -156,7 +156,7 @@ def frequency_response(
     rate = 1 / float(np.median(np.diff(time)))
     grid = np.arange(time[0], time[-1], 1 / rate)
     given, done = resample(time, command, grid), resample(time, position, grid)
-    length = min(len(grid), max(16, int(rate / low * 2)))
+    length = min(len(grid), max(16, int(rate / max(low, 1e-3) * 2)))
     given, done = given - given.mean(), done - done.mean()
     frequency, cross = csd(given, done, rate, nperseg=length)
     _, power = welch(given, rate, nperseg=length)
@@ -240,7 +240,7 @@ MEASURES: Mapping[str, Measure] = {
         "chirp",
         ("low", "high"),
         lambda track, _, facts: frequency_response(
-            track.time, track.command, track.position, float(facts["low"]), float(facts["high"])
+            track.time, track.command, track.position, *sorted((float(facts["low"]), float(facts["high"])))
         ),
         (
             MetricRow("bandwidth (-3 dB)", "Hz", lambda chirp, _: chirp.bandwidth),
