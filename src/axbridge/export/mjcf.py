@@ -202,11 +202,8 @@ def _gains(model: ServoModel, row: Sequence[float], count: float, supply: float)
         slope = law.slope or 0.5 * (row[Command.SLOPE_CW] + row[Command.SLOPE_CCW])
         margin = 0.5 * (row[Command.MARGIN_CW] + row[Command.MARGIN_CCW])
         return supply / (margin + slope), 0.0, 0.0
-    volts = supply / count
-    return (
-        law.p_duty * row[Command.P_GAIN] * volts, law.i_duty * row[Command.I_GAIN] * volts,
-        law.d_duty * row[Command.D_GAIN] * volts,
-    )  # fmt: skip
+    p, i, d = (row[gain] * supply / count for gain in (Command.P_GAIN, Command.I_GAIN, Command.D_GAIN))
+    return law.p_duty * p, law.i_duty * i, law.d_duty * d
 
 
 def _start(spec: Any, start: dict[str, float], driven: Sequence[ServoConfig], height: float | None) -> None:
