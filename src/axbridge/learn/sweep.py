@@ -226,8 +226,7 @@ METRICS = {
         _step,
         tuple(field.name for field in fields(StepResponse)),
         lambda _rig: "",
-        f"the first joint turned by less than 2° in {_SECONDS} s, as friction, a stop or a lack of torque holds it, or "
-        "was not at rest at the end",
+        f"the first joint turned by less than 2° in {_SECONDS} s (friction, a stop, no torque), or did not settle",
     ),
     "fall": Metric(
         _fall,

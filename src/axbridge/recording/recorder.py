@@ -115,8 +115,7 @@ class Recorder:
 
     def event(self, time: float, name: str, /, **data: Any) -> None:
         """Record an event; TypeError or RecordingError if it is not valid. ``segment`` events divide an experiment."""
-        event = {"time": float(time), "name": name, "data": data}
-        checked_event(self.path, event)
+        checked_event(self.path, event := {"time": float(time), "name": name, "data": data})
         self._put(EVENTS, step_format.packed_event(event), time)
 
     def cycle(self, time: float, **statistics: float) -> None:
