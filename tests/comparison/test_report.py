@@ -38,11 +38,9 @@ def test_deviation_in_degrees_fall_time_and_shift():
     assert fall_time(TIME, np.maximum(0, math.radians(90) - math.radians(100) * (TIME - 1)), 1.0) == pytest.approx(0.85)
     for lag in (-0.05, 0.0, 0.0137, 0.08):
         assert best_shift(TIME, np.sin(3 * TIME), np.sin(3 * (TIME - lag))) == pytest.approx(lag, abs=2e-4)
-    rng = np.random.default_rng(1)
-    for first, second in ((0.05, 0.05), (1.0, 2.9)):  # they move outside of what every shift leaves, or never together
-        steps = (
-            1 - np.exp(-np.maximum(TIME - at, 0) / 0.02) + rng.normal(0, 2e-3, len(TIME)) for at in (first, second)
-        )
+    noise = np.random.default_rng(1).normal(0, 2e-3, (2, len(TIME)))
+    for starts in ((0.05, 0.05), (1.0, 2.9)):  # too early, and never together
+        steps = 1 - np.exp(-np.maximum(TIME - np.array([starts]).T, 0) / 0.02) + noise
         assert best_shift(TIME, *steps) is None
 
 
@@ -62,7 +60,7 @@ def test_a_motion_starts_at_a_command_between_two_samples():
     assert result.delay == pytest.approx(math.radians(1) * 0.1, abs=5e-4)
     still = step_response(TIME, np.zeros(len(TIME)), target=1.0, commanded=0.0)
     assert math.isnan(still.rise)
-    for moving in (TIME / 3, np.sin(20 * TIME) + 1):  # still on its way at the end, and swinging for ever
+    for moving in (TIME / 3, np.sin(20 * TIME) + 1):  # still on its way, and swinging
         assert math.isnan(step_response(TIME, moving, target=1.0, commanded=0.0).settling)
     assert still.steady_state_error == pytest.approx(math.degrees(1.0))
 

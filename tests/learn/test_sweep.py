@@ -34,7 +34,7 @@ def test_latency_delays_a_step_and_friction_slows_a_fall():
     assert late - early == pytest.approx(0.030, abs=0.003)
     assert done == [(0, 2), (1, 2), (2, 2)]
     free, held = (figures((rig, {"friction": friction}, "fall", 0)) for friction in (0.0, 0.005))
-    assert pytest.approx(0.4036, abs=0.0015) == free["time"] < held["time"]  # 0.4036 s: scipy, of the arm's pendulum
+    assert pytest.approx(0.4036, abs=0.0015) == free["time"] < held["time"]  # 0.4036 s: by scipy
 
 
 def test_friction_is_all_dry_friction_on_both_sides_of_the_play():

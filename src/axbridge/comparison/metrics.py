@@ -240,7 +240,7 @@ MEASURES: Mapping[str, Measure] = {
         "chirp",
         ("low", "high"),
         lambda track, _, facts: frequency_response(
-            track.time, track.command, track.position, *sorted((float(facts["low"]), float(facts["high"])))
+            track.time, track.command, track.position, *sorted(float(facts[key]) for key in ("low", "high"))
         ),
         (
             MetricRow("bandwidth (-3 dB)", "Hz", lambda chirp, _: chirp.bandwidth),

@@ -103,14 +103,14 @@ def left_out(rig: Rig) -> list[str]:
             "a motor that pushes harder one way": motor.asymmetry,
             "limits of the current and its growth": motor.current_step or of_supply,
             "sampled control and a filtered speed": loop.period_ms or loop.speed_filter < 1,
-            "limits of speed and acceleration on the way to a goal (send goals that move no faster)": slowed,
+            "limits of speed and acceleration to a goal (send goals that move no faster)": slowed,
             "inductance of the winding": motor.inductance,
             "an offset of the sensor": sensor.angle_offset,
             "noise of the readings": sensor.position_noise and loop.law != "compliance",
         }
         parts |= {words: True for words, there in here.items() if there}
     parts["a supply that sags under load"] = any(bus.supply_resistance > 0 for bus in rig.buses)
-    parts["ideal joints (Webots' motors): they have no actuator there"] = rig.dynamixels != rig.servos
+    parts["ideal joints (Webots' motors): they have no actuator"] = rig.dynamixels != rig.servos
     return [words for words, there in parts.items() if there]
 
 
@@ -202,7 +202,8 @@ def _gains(model: ServoModel, row: Sequence[float], count: float, supply: float)
         slope = law.slope or 0.5 * (row[Command.SLOPE_CW] + row[Command.SLOPE_CCW])
         margin = 0.5 * (row[Command.MARGIN_CW] + row[Command.MARGIN_CCW])
         return supply / (margin + slope), 0.0, 0.0
-    p, i, d = (row[gain] * supply / count for gain in (Command.P_GAIN, Command.I_GAIN, Command.D_GAIN))
+    gains = Command.P_GAIN, Command.I_GAIN, Command.D_GAIN
+    p, i, d = (row[gain] * supply / count for gain in gains)
     return law.p_duty * p, law.i_duty * i, law.d_duty * d
 
 

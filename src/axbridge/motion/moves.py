@@ -390,7 +390,7 @@ class Move(TomlTable):
     def blended(self, other: Move, share: float) -> Move:
         """Return a mean of this move (share 0) and another one (share 1), as one page.
 
-        Keys are blended one by one if their joints and the interpolation are the same; else both are sampled each 20 ms.
+        Keys are blended one by one if their joints and interpolation are the same; else both are sampled each 20 ms.
 
         Raises:
             UsageError: as for `single`; a share outside 0..1, or different joints.

@@ -225,8 +225,7 @@ class _Walker:
         self._watch = Watch(robot)
         self._steering = Steering(path)
         self._tilt = self._drawn = self._late = 0.0  # largest tilt, rad; energy, J; sum of delays of late steps, s
-        self._yaw = 0.0  # of the base, rad, beyond half a turn, too
-        self._moment = 0.0  # time in the plan, s
+        self._moment = self._yaw = 0.0  # time in the plan, s; turn of the base, rad, any number of turns
         simulation = robot.simulation
         simulated = simulation is not None and robot.mode == SIMULATION and simulation.engine is not None
         self._soles = Soles(simulation) if simulation is not None and simulated else None

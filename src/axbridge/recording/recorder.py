@@ -71,8 +71,8 @@ class Recorder:
         metadata: JSON values, see `axbridge.recording.provenance.describe`.
 
     Raises:
-        RecordingError: the file cannot be opened, another program is recording into it, or `metadata` is not valid.
-        TypeError: `metadata` is not JSON.
+        RecordingError: the file cannot be opened, or another program is recording into it.
+        RecordingError, TypeError: `metadata` is not valid, or no JSON.
     """
 
     def __init__(self, path: Path | str, metadata: Mapping[str, Any]) -> None:
@@ -84,7 +84,7 @@ class Recorder:
         self._last_time = 0.0
         self._metadata = dict(metadata)
         self._began = clocks.time_ns() if metadata.get("backend") == "sim" else None
-        json.dumps(checked(self.path, metadata))  # what cannot be read again is refused while an old file is there
+        json.dumps(checked(self.path, metadata))  # before an old file is replaced
         with writing(self.path):
             self._stream, self._claim = _opened(self.path)
             self._file = os.fstat(self._stream.fileno())
