@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from axbridge.comparison.comparison import check, compare, following, summary
 from axbridge.comparison.html import worst_seconds, write_html
 from axbridge.comparison.lag import apart, baseline, baselines, check_repeat, lag_of
-from axbridge.comparison.metrics import best_shift, deviation, fall_time, frequency_response, step_response
+from axbridge.comparison.metrics import MEASURES, best_shift, deviation, fall_time, step_response
 from axbridge.comparison.page import Curve, Panel, fewer, table_text
 from axbridge.comparison.png import draw, write_png
 from axbridge.comparison.tables import deviation_table, headline, panels_of, response_tables
@@ -38,6 +38,10 @@ def test_deviation_in_degrees_fall_time_and_shift():
     assert fall_time(TIME, np.maximum(0, math.radians(90) - math.radians(100) * (TIME - 1)), 1.0) == pytest.approx(0.85)
     for lag in (-0.05, 0.0, 0.0137, 0.08):
         assert best_shift(TIME, np.sin(3 * TIME), np.sin(3 * (TIME - lag))) == pytest.approx(lag, abs=2e-4)
+    noise = np.random.default_rng(1).normal(0, 2e-3, (2, len(TIME)))
+    for starts in ((0.05, 0.05), (1.0, 2.9)):  # too early, and never together
+        steps = 1 - np.exp(-np.maximum(TIME - np.array([starts]).T, 0) / 0.02) + noise
+        assert best_shift(TIME, *steps) is None
 
 
 def test_a_step_response_of_a_known_system():
@@ -56,6 +60,8 @@ def test_a_motion_starts_at_a_command_between_two_samples():
     assert result.delay == pytest.approx(math.radians(1) * 0.1, abs=5e-4)
     still = step_response(TIME, np.zeros(len(TIME)), target=1.0, commanded=0.0)
     assert math.isnan(still.rise)
+    for moving in (TIME / 3, np.sin(20 * TIME) + 1):  # still on its way, and swinging
+        assert math.isnan(step_response(TIME, moving, target=1.0, commanded=0.0).settling)
     assert still.steady_state_error == pytest.approx(math.degrees(1.0))
 
 
@@ -66,9 +72,11 @@ def test_bandwidth_and_phase_of_a_first_order_lag():
     for i in range(1, len(time)):
         position[i] = position[i - 1] + 0.005 * (command[i - 1] - position[i - 1]) * 2 * math.pi * 2.0
     position[0] = math.nan  # a missing sample does not change the figures
-    result = frequency_response(time, command, position, 0.3, 5.0)
-    assert result.bandwidth == pytest.approx(2.0, abs=0.3)
-    assert result.phase[np.argmin(abs(result.frequency - 2))] == pytest.approx(-45, abs=6)
+    track = Track.of("a", time, command=command, position=position)
+    for low, high in ((0.3, 5.0), (5.0, 0.3), (0.0, 5.0)):  # the second gets slower
+        result = MEASURES["chirp"].of(track, 0.0, {"low": low, "high": high})
+        assert result.bandwidth == pytest.approx(2.0, abs=0.3)
+        assert result.phase[np.argmin(abs(result.frequency - 2))] == pytest.approx(-45, abs=6)
 
 
 def recording(lag=0.0, offset=0.0, scale=1.0, name="a"):

@@ -30,6 +30,7 @@ def test_the_papers_servo_moves_as_in_axbridge():
     assert max(errors.values()) < 0.3
     assert {name.split()[0] for name in errors} == {"step", "fall", "chirp"}
     assert left_out(Rig.load("bench_arm")) == ["inductance of the winding"]
+    assert any("limits of speed" in part for part in left_out(Rig.load("so101")))  # by a register
 
 
 @pytest.mark.ci

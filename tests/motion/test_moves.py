@@ -12,7 +12,7 @@ from axbridge import Move, MoveError, UsageError
 from axbridge.config.rig import Rig
 from axbridge.motion.files import load_move, motion_text, samples
 from axbridge.motion.mirror import signs
-from axbridge.motion.moves import JointPath, Key, Page
+from axbridge.motion.moves import JointPath, Key, Page, tracks
 from axbridge.motion.planning import Bounds, check, plan, reachable
 
 drawn = settings(max_examples=60, deadline=None)
@@ -104,14 +104,12 @@ def test_an_error_names_its_key(text, message):
 
 def test_a_motion_file_with_too_many_rows_is_refused():
     long = joint_move(joint_key(0.0, 5e5), joint_key(1.0, 5e5), interpolation="minimum-jerk")
-    words = r"a .motion file of 1e\+06 s would have more than 1000000 rows\nmake the move"
-    with pytest.raises(UsageError, match=words):
+    with pytest.raises(UsageError, match=r"of 1e\+06 s would have more than 1000000 rows\nmake the"):
         motion_text(long)
     with pytest.raises(UsageError, match="50000001 poses, and 1000000 are the most"):
         long.blended(joint_move(joint_key(0.0, 1e6), interpolation="minimum-jerk"), 0.5)
-    again = wave(repeat=1_000_000)
     with pytest.raises(UsageError, match=r"more than 1000000 poses with its repeats\nwork on its pages"):
-        assert again.single
+        assert wave(repeat=1_000_000).single
 
 
 def test_duration_includes_rate_repeats_and_next_pages():
@@ -158,6 +156,7 @@ def test_a_move_restricted_to_some_joints_keeps_its_times():
     keys = Key(positions={"a": 1.0}, time=1.0, pause=0.5), Key(positions={"b": 1.0}, time=2.0)
     late = Move(pages={"1": Page(keys=keys)})
     assert late.only(["b"]).pages["1"].keys == (Key(positions={"b": 1.0}, time=3.5),)
+    assert late.only(["a"]).pages["1"].keys == (Key(positions={"a": 1.0}, time=1.0, pause=2.5),)
     with pytest.raises(UsageError, match="no joint tail"):
         wave().only(["tail"])
 
@@ -177,6 +176,8 @@ def test_a_blend_of_moves_with_different_times_is_between_them():
     assert half.duration == pytest.approx(3.5, abs=0.03)
     start, *_, end = (key.positions["a"] for key in half.pages["1"].keys)
     assert (start, end) == pytest.approx((0.0, 2.0))
+    straight = joint_move(joint_key(0.0, 0.0), joint_key(1.0, 4.0), interpolation="linear")
+    assert tracks(slow.blended(straight, 1.0).single)["a"].at(1.0) == pytest.approx(0.25)
     with pytest.raises(UsageError, match="different joints"):
         slow.blended(wave(), 0.5)
     with pytest.raises(UsageError, match="not between 0 and 1"):

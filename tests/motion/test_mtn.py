@@ -219,6 +219,7 @@ def test_dense_samples_become_few_steps_within_a_count():
     assert "401 samples became 4 steps" in notes[0]
     assert file.pages[0].steps[0].play == 1
     assert any("would be a jump" in note for note in notes)
+    assert mtn_of(samples(0.1, 0.2, period=0.5), ARM)[1][0].endswith("become ramps")
     wavy = samples(*(0.5 * math.sin(math.tau * n / 80) * (n / 400) for n in range(401)))
     file, notes = mtn_of(wavy, ARM)
     used = [page for page in file.pages if page.steps]

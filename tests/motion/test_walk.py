@@ -42,7 +42,9 @@ def test_a_robot_is_released_on_its_feet_and_its_energy_is_measured():
     seen = []
     with axbridge.open("bioloid", engine="mujoco") as robot:
         sim = robot.simulation
-        outcome = walk(robot, Gait(steps=1), progress=lambda *at: seen.append((at, sim.base[0][2], sim.energy())))
+        gait = Gait(steps=8, step_length=0.0, turn=np.radians(60))
+        outcome = walk(robot, gait, progress=lambda *at: seen.append((at, sim.base[0][2], sim.energy())))
+    assert outcome.turned == pytest.approx(np.radians(240), abs=0.1)
     heights = [height for (part, _), height, _ in seen if part == "stand"]
     assert max(heights) - min(heights) < 3e-3
     before, after = (energy for at, _, energy in seen if at in {("walk", 0.0), ("end", 0.0)})

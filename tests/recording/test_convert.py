@@ -240,7 +240,7 @@ def test_only_an_existing_bag_is_replaced_and_only_with_force(desk, said):
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["bag.mcap", "--ros2"], "a bag of ROS 2 is a folder"),
+        (["bow.bag", "--ros2"], "a bag of ROS 2 is a folder"),
         (["bag", "--ros2", "--wide"], "--wide is for tables"),
         (["bag", "--ros2", "--rate", "10"], "--rate is for a wide table"),
         (["lift.mcap/bag", "--ros2"], "cannot be written"),

@@ -369,7 +369,14 @@ def test_if_compression_fails_the_plain_file_stays_complete(tmp_path, path):
 
 
 def test_invalid_records_are_refused_and_later_ones_are_stored_once(path):
+    path.write_text("an old file")
+    for wrong in ({"notes": "no list"}, {"other": {1, 2}}):
+        with pytest.raises((RecordingError, TypeError), match=r"notes: must be a list|not JSON"):
+            Recorder(path, wrong)
+    assert path.read_text() == "an old file"
     with Recorder(path, {}) as recorder:
+        with pytest.raises(RecordingError, match="target: must be a finite number"):
+            recorder.event(0.0, "segment", target=math.nan)
         with pytest.raises(TypeError, match="not JSON serializable"):
             recorder.event(0.0, "odd", value={1, 2})
         with pytest.raises(TypeError, match="no field colour"):

@@ -42,7 +42,8 @@ class StepResponse:
     delay: float  # from the command to the first 1° of motion, s
     rise: float  # from 10 % to 90 % of the travel, s
     overshoot: float  # beyond the end value, degrees
-    settling: float  # from the command until the error to the end value stays within 1° or 2 % of the travel, s
+    # from the command until it stays within 1° or 2 % of the travel of the end value, s; NaN if it moves on at the end
+    settling: float
     steady_state_error: float  # goal minus end value, degrees
 
 
@@ -92,21 +93,21 @@ def best_shift(time: FloatArray, reference: FloatArray, other: FloatArray, limit
     A grid of 2 ms is searched, then refined by a parabola through the best three. None if the best shift is at an end
     of the range, or if the motions do not overlap, are too short, or hardly move.
     """
-    if len(time) < 3 or not moves(reference):
+    if len(time) < 3:
         return None
     step = 0.002
     shifts = np.arange(-round(limit / step), round(limit / step) + 1) * step
     inner = (time >= time[0] + limit) & (time <= time[-1] - limit)  # the same samples for every shift
     for begin, end in holes(time[~np.isnan(other)]):
         inner &= (time < begin - limit) | (time > end + limit)
-    if inner.sum() < 3:
+    if inner.sum() < 3 or not moves(reference[inner]):
         return None
     at, wanted, none = time[inner], reference[inner], np.zeros(inner.sum())
     costs = np.array([deviation(none, resample(time, other, at + shift) - wanted).mse for shift in shifts])
     if np.isnan(costs).any():
         return None
     best = int(np.argmin(costs))
-    if not 0 < best < len(shifts) - 1:
+    if not 0 < best < len(shifts) - 1 or not moves(resample(time, other, at + shifts[best])):
         return None
     before, here, after = costs[best - 1 : best + 2]
     curvature = before - 2 * here + after
@@ -131,12 +132,12 @@ def step_response(time: FloatArray, position: FloatArray, target: float, command
     done = np.concatenate(([0.0], (position[after] - start) / travel))
     band = max(SETTLED / abs(travel), 0.02)
     outside = np.flatnonzero(np.abs(done - 1) > band)
-    settled = time[min(outside[-1] + 1, len(time) - 1)] - commanded if len(outside) else 0.0
+    settled = int(outside[-1]) + 1 if len(outside) else 0
     return StepResponse(
         delay=_crossing(time, done, MOVED / abs(travel)) - commanded,
         rise=_crossing(time, done, 0.9) - _crossing(time, done, 0.1),
         overshoot=max(0.0, float(np.max(done)) - 1) * math.degrees(abs(travel)),
-        settling=float(settled),
+        settling=math.nan if settled > len(time) - tail else float(time[settled] - commanded),
         steady_state_error=math.degrees(target - rest),
     )
 
@@ -155,7 +156,7 @@ def frequency_response(
     rate = 1 / float(np.median(np.diff(time)))
     grid = np.arange(time[0], time[-1], 1 / rate)
     given, done = resample(time, command, grid), resample(time, position, grid)
-    length = min(len(grid), max(16, int(rate / low * 2)))
+    length = min(len(grid), max(16, int(rate / max(low, 1e-3) * 2)))
     given, done = given - given.mean(), done - done.mean()
     frequency, cross = csd(given, done, rate, nperseg=length)
     _, power = welch(given, rate, nperseg=length)
@@ -174,11 +175,8 @@ def _crossing(time: FloatArray, values: FloatArray, level: float) -> float:
     above = np.flatnonzero(values >= level)
     if not len(above):
         return math.nan
-    index = int(above[0])
-    if index == 0:
-        return float(time[0])
-    low, high = values[index - 1], values[index]
-    return float(time[index - 1] + (time[index] - time[index - 1]) * (level - low) / (high - low))
+    around = slice(max(int(above[0]) - 1, 0), int(above[0]) + 1)
+    return float(np.interp(level, values[around], time[around]))
 
 
 def fall_time(time: FloatArray, position: FloatArray, released: float) -> float:
@@ -242,7 +240,7 @@ MEASURES: Mapping[str, Measure] = {
         "chirp",
         ("low", "high"),
         lambda track, _, facts: frequency_response(
-            track.time, track.command, track.position, float(facts["low"]), float(facts["high"])
+            track.time, track.command, track.position, *sorted(float(facts[key]) for key in ("low", "high"))
         ),
         (
             MetricRow("bandwidth (-3 dB)", "Hz", lambda chirp, _: chirp.bandwidth),

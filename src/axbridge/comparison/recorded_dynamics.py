@@ -120,7 +120,8 @@ def measured_zmp(recording: Recording, robot: Standing) -> tuple[FloatArray, Flo
     heading = left + np.angle(np.exp(1j * (right - left))) / 2
     unknown = np.full(len(time), np.nan)
     x_y = ([cycles.get(f"{kind}_{axis}", unknown) for axis in "xy"] for kind in ("zmp", "planned_zmp"))
-    zmp, planned = (_turned(np.stack(columns, axis=1) - middle, -heading) for columns in x_y)
+    ahead = _about_up(-heading)[:, :2, :2]
+    zmp, planned = (_times(ahead, np.stack(columns, axis=1) - middle) for columns in x_y)
     return time, zmp, planned
 
 
@@ -178,11 +179,6 @@ def _heading(turn: FloatArray) -> FloatArray:
 
 def _about_up(angle: FloatArray) -> FloatArray:
     return matrix_of_roll_pitch_yaw(0 * angle, 0 * angle, angle)
-
-
-def _turned(points: FloatArray, angle: FloatArray) -> FloatArray:
-    """Return points (n, 2) turned to the left by angles (n,), rad."""
-    return _times(_about_up(angle)[:, :2, :2], points)
 
 
 def _times(matrices: FloatArray, vectors: FloatArray) -> FloatArray:

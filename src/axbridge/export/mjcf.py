@@ -85,14 +85,16 @@ def to_mjcf(rig: Rig, note: str = "") -> str:
 
 def left_out(rig: Rig) -> list[str]:
     """Return the parts of the rig's servo models that MJCF does not support, in words."""
-    models = [rig.specs[servo.name].model for servo in rig.dynamixels]
-    straight = "margin, punch, dead duty, lag and quantised readings of the loop (one straight line instead)"
-    parts = {straight: any(model.controller.law == "compliance" for model in models)}
-    for model in models:
+    parts: dict[str, object] = {}
+    for servo in rig.dynamixels:
+        model, row = rig.specs[servo.name].model, settings_of(rig.specs[servo.name], {})
         motor, sensor, loop = model.motor, model.sensor, model.controller
         blurred = motor.dead_duty > 0 or sensor.lag_ms > 0 or sensor.quantised
         of_supply = motor.max_current > 0 and motor.current_limit == "supply"
+        slowed = servo.max_velocity or row[Command.SPEED] or row[Command.ACCELERATION]
+        straight = "margin, punch, dead duty, lag and quantised readings of the loop (one straight line instead)"
         here = {
+            straight: loop.law == "compliance",
             "dead duty, lag and quantised readings of the loop": loop.law == "pid" and blurred,
             "resistance that grows with the duty (that of full duty instead)": motor.resistance_per_duty,
             "resistance that grows with the temperature": motor.resistance_per_kelvin,
@@ -101,13 +103,14 @@ def left_out(rig: Rig) -> list[str]:
             "a motor that pushes harder one way": motor.asymmetry,
             "limits of the current and its growth": motor.current_step or of_supply,
             "sampled control and a filtered speed": loop.period_ms or loop.speed_filter < 1,
+            "limits of speed and acceleration to a goal (send goals that move no faster)": slowed,
             "inductance of the winding": motor.inductance,
             "an offset of the sensor": sensor.angle_offset,
             "noise of the readings": sensor.position_noise and loop.law != "compliance",
         }
         parts |= {words: True for words, there in here.items() if there}
     parts["a supply that sags under load"] = any(bus.supply_resistance > 0 for bus in rig.buses)
-    parts["ideal joints (Webots' motors): they have no actuator there"] = len(models) < len(rig.servos)
+    parts["ideal joints (Webots' motors): they have no actuator"] = rig.dynamixels != rig.servos
     return [words for words, there in parts.items() if there]
 
 
@@ -199,11 +202,9 @@ def _gains(model: ServoModel, row: Sequence[float], count: float, supply: float)
         slope = law.slope or 0.5 * (row[Command.SLOPE_CW] + row[Command.SLOPE_CCW])
         margin = 0.5 * (row[Command.MARGIN_CW] + row[Command.MARGIN_CCW])
         return supply / (margin + slope), 0.0, 0.0
-    volts = supply / count
-    return (
-        law.p_duty * row[Command.P_GAIN] * volts, law.i_duty * row[Command.I_GAIN] * volts,
-        law.d_duty * row[Command.D_GAIN] * volts,
-    )  # fmt: skip
+    gains = Command.P_GAIN, Command.I_GAIN, Command.D_GAIN
+    p, i, d = (row[gain] * supply / count for gain in gains)
+    return law.p_duty * p, law.i_duty * i, law.d_duty * d
 
 
 def _start(spec: Any, start: dict[str, float], driven: Sequence[ServoConfig], height: float | None) -> None:

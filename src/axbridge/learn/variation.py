@@ -51,9 +51,7 @@ def changed(
     Raises:
         RigError, ProfileError: a value is impossible.
     """
-    bus: dict[str, float] = {}
-    numbers: dict[str, float] = {}
-    params: dict[str, float] = {}
+    bus, numbers, params = dict[str, float](), dict[str, float](), dict[str, float]()
     for name, value in values.items():
         table, _, key = SHORT.get(name, name).partition(".")
         if table == "bus":

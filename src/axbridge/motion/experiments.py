@@ -378,10 +378,10 @@ def _stall(run: ExperimentRun, arm: Servo, options: Options) -> None:
     angle = _angles(options)[0]
     for duty in options.duties:
         run.cool(arm)
-        _limit_torque(arm, duty)
+        arm.set_available_torque(arm.max_torque * duty)
         arm.set_position(angle)
         run.segment(f"limit {duty:.0%}", options.duration, kind="stall", limit=duty, target=angle)
-    _limit_torque(arm, 1.0)
+    arm.set_available_torque(arm.max_torque)
 
 
 def _torque_speed(run: ExperimentRun, arm: Servo, options: Options) -> None:
@@ -393,10 +393,6 @@ def _torque_speed(run: ExperimentRun, arm: Servo, options: Options) -> None:
             run.segment("rest", 1.0, kind="rest")
             run.turn(arm, sign * duty)
             run.segment(f"spin up {sign * duty:+.0%}", options.duration, kind="duty", duty=sign * duty)
-
-
-def _limit_torque(servo: Servo, share: float) -> None:
-    servo.set_available_torque(servo.max_torque * share)
 
 
 def _ramp(arm: Servo, target: float, seconds: float) -> Callable[[float], None]:
@@ -498,7 +494,7 @@ def _repeat(servo: Servo, track: Track, index: int, goal: float, limits: list[fl
     if not math.isnan(speed) and speed != limits[0]:
         servo.set_velocity(speed)
     if not math.isnan(torque) and torque != limits[1]:
-        _limit_torque(servo, torque)
+        servo.set_available_torque(servo.max_torque * torque)
     limits[:] = speed, torque
     servo.set_position(goal)
 

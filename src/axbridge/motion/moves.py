@@ -390,7 +390,7 @@ class Move(TomlTable):
     def blended(self, other: Move, share: float) -> Move:
         """Return a mean of this move (share 0) and another one (share 1), as one page.
 
-        Keys are blended one by one if both moves have the same number; else both are sampled about every 20 ms.
+        Keys are blended one by one if their joints and interpolation are the same; else both are sampled each 20 ms.
 
         Raises:
             UsageError: as for `single`; a share outside 0..1, or different joints.
@@ -401,7 +401,7 @@ class Move(TomlTable):
         if set(own_page.joints) != set(other_page.joints):
             raise UsageError("the moves have different joints", "take what they share: `only`")
         first, second = ([key.positions.keys() for key in page.keys] for page in (own_page, other_page))
-        if first != second:
+        if first != second or own_page.interpolation != other_page.interpolation:
             own_page, other_page = _sampled(own_page, other_page, share)
         keys = []
         for a, b in zip(own_page.keys, other_page.keys, strict=True):
@@ -421,6 +421,8 @@ class Move(TomlTable):
                 if positions:
                     keys.append(key.model_copy(update={"positions": positions, "time": key.time + waited}))
                 waited = 0.0 if positions else waited + key.time + key.pause
+            if keys and waited:  # the page lasts as long as before
+                keys[-1] = keys[-1].model_copy(update={"pause": keys[-1].pause + waited})
             settings = {
                 field: {new[0]: value for joint, value in getattr(page, field).items() if (new := to(joint))}
                 for field in ("speed", "torque", "slope")

@@ -397,6 +397,8 @@ def _steps(name: str, page: Page, every: tuple[str, ...], joints: JointTable) ->
         ticks = np.round(arrivals[kept] / _CYCLE)
         path_times = np.diff(ticks, prepend=0.0)
         counts, times = counts[kept], [(0.0, arrival * _CYCLE) for arrival in path_times.tolist()]
+    elif page.interpolation != "ramps" and len(page.keys) > 1:
+        notes.append(f"page {name!r}: {page.interpolation} ways between its poses become ramps")
     if times[0][1] == 0:
         notes.append(f"page {name!r}: its first pose is reached in {_FIRST_TIME:g} s, because 0 s would be a jump")
         times[0] = (times[0][0], _FIRST_TIME)

@@ -157,10 +157,9 @@ def plan(
     nominal = sum(step.duration + step.pause for step in steps)
     parts: list[tuple[float, dict[str, JointPath]]] = []
     rounds: list[PageEnd] = []
-    time = 0.0
+    time = eased = 0.0
     pose = dict(here)
     slow: list[TooFast] = []
-    eased = 0.0
     for _, same_law in itertools.groupby(steps, key=lambda step: (step.law, step is alone)):
         group = list(same_law)
         parts.append((time, _stretched(group, pose, bounds, time, tick, slow)))
@@ -186,8 +185,7 @@ def _stretched(
     """Return each joint's trajectory; lengthen steps for the speed limits, and add too fast joints to `slow`."""
     for step in group:
         step.duration = max(step.duration, tick)
-    turn = 0
-    while True:
+    for turn in range(_ROUNDS + 2):
         knots = knots_of(((step.positions, step.duration, step.pause) for step in group), here, begin)
         paths = {}
         factor = np.ones(len(group))
@@ -205,8 +203,8 @@ def _stretched(
                         slow.append(TooFast(joint, peak, top))
         worst = float(factor.max())
         if worst == 1.0 or turn > _ROUNDS:
-            return paths
+            break
         for step, longer in zip(group, factor.tolist(), strict=True):
             step.duration *= worst if turn == _ROUNDS else longer
             step.pause *= worst if turn == _ROUNDS else 1.0
-        turn += 1
+    return paths

@@ -225,7 +225,7 @@ class _Walker:
         self._watch = Watch(robot)
         self._steering = Steering(path)
         self._tilt = self._drawn = self._late = 0.0  # largest tilt, rad; energy, J; sum of delays of late steps, s
-        self._moment = 0.0  # time in the plan, s
+        self._moment = self._yaw = 0.0  # time in the plan, s; turn of the base, rad, any number of turns
         simulation = robot.simulation
         simulated = simulation is not None and robot.mode == SIMULATION and simulation.engine is not None
         self._soles = Soles(simulation) if simulation is not None and simulated else None
@@ -327,6 +327,7 @@ class _Walker:
             self._drawn += sum(servo.power for servo in self._summed) * (self._period + late)
             if (base := self._base()) is not None:
                 self._tilt = max(self._tilt, *map(abs, base[1][:2]))
+                self._yaw += math.remainder(base[1][2] - self._yaw, math.tau)
             if self._tilt > _TIPPED and self._robot.backend == "sim":
                 return True
         return False
@@ -345,7 +346,7 @@ class _Walker:
             return WalkOutcome(planned, seconds, energy)
         (x, y, _), (a, b, _) = end[0], start[0]
         fell = fell or self._tilt > _TIPPED
-        return WalkOutcome(planned, seconds, energy, x - a, y - b, end[1][2], self._tilt, fell)
+        return WalkOutcome(planned, seconds, energy, x - a, y - b, self._yaw - start[1][2], self._tilt, fell)
 
     def _base(self) -> tuple[Vector, Vector] | None:
         """Return the base's position, m, and its roll, pitch and yaw, rad; None if it is unknown."""

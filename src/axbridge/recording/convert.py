@@ -99,7 +99,7 @@ _TYPES = {
     TRANSFORMS: "tf2_msgs/msg/TFMessage",
 }
 _VERSION = 8  # of the bag format; ROS 2 from Humble on reads it
-_OTHER_FILES = {".csv", ".parquet", ".mcap"}
+_OTHER_FILES = {".bag", ".csv", ".parquet", ".mcap"}  # readers take a .bag for one of ROS 1
 _NOTHING = np.empty(0)
 
 

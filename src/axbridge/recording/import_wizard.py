@@ -263,12 +263,13 @@ def _commands(
     elif not time[0] <= when <= time[-1]:
         raise UsageError(f"{when:g} s is not in the export", f"it goes from {time[0]:g} to {time[-1]:g} s")
     before = round(float(np.median(position[time <= max(when, time[0])][-9:])))
-    command = np.where(export.time >= when, scale.angle(counts), scale.angle(before))
+    ends = {"start": scale.angle(before), "target": scale.angle(counts)}
+    command = np.where(export.time >= when, ends["target"], ends["start"])
     facts = {
         "counts": counts, "time_s": when,
         "counts_estimated": goal.counts is None, "time_estimated": goal.time is None,
     }  # fmt: skip
-    segment = {"name": "step", "servo": servo, "start": scale.angle(before), "target": scale.angle(counts)}
+    segment = {"name": "step", "kind": "step", "servo": servo, **ends}
     sent = np.where(export.time >= when, when, np.nan)
     return command, sent, facts, (Event(when, "segment", segment),), notes
 

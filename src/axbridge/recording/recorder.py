@@ -5,6 +5,7 @@ The file is flushed at least every 50 ms, so that samples before a crash can be 
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import threading
@@ -21,6 +22,7 @@ import numpy as np
 from axbridge.errors import RecordingError
 from axbridge.files import claim, is_stream, open_stream, release, replacing, writing
 from axbridge.recording import step_format
+from axbridge.recording.provenance import checked, checked_event
 from axbridge.recording.step_format import CYCLE, EVENTS, PACKETS, STEP, Passed, Source, Table
 from axbridge.recording.stored import Message, MessageWriter, compressed
 
@@ -70,6 +72,7 @@ class Recorder:
 
     Raises:
         RecordingError: the file cannot be opened, or another program is recording into it.
+        RecordingError, TypeError: `metadata` is not valid, or no JSON.
     """
 
     def __init__(self, path: Path | str, metadata: Mapping[str, Any]) -> None:
@@ -81,6 +84,7 @@ class Recorder:
         self._last_time = 0.0
         self._metadata = dict(metadata)
         self._began = clocks.time_ns() if metadata.get("backend") == "sim" else None
+        json.dumps(checked(self.path, metadata))  # before an old file is replaced
         with writing(self.path):
             self._stream, self._claim = _opened(self.path)
             self._file = os.fstat(self._stream.fileno())
@@ -110,8 +114,9 @@ class Recorder:
             self._put(STEP, step_format.packed(samples), time, logged, servos)
 
     def event(self, time: float, name: str, /, **data: Any) -> None:
-        """Record an event; TypeError if `data` is not JSON. ``segment`` events divide an experiment."""
-        self._put(EVENTS, step_format.packed_event({"time": float(time), "name": name, "data": data}), time)
+        """Record an event; TypeError or RecordingError if it is not valid. ``segment`` events divide an experiment."""
+        checked_event(self.path, event := {"time": float(time), "name": name, "data": data})
+        self._put(EVENTS, step_format.packed_event(event), time)
 
     def cycle(self, time: float, **statistics: float) -> None:
         """Record a control cycle: `step_format.CYCLE_FIELDS`, else TypeError; NaN = unknown."""
