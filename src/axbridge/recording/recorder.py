@@ -5,6 +5,7 @@ The file is flushed at least every 50 ms, so that samples before a crash can be 
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import threading
@@ -70,6 +71,7 @@ class Recorder:
 
     Raises:
         RecordingError: the file cannot be opened, or another program is recording into it.
+        TypeError: `metadata` is not JSON.
     """
 
     def __init__(self, path: Path | str, metadata: Mapping[str, Any]) -> None:
@@ -80,6 +82,7 @@ class Recorder:
         self._failure: BaseException | None = None
         self._last_time = 0.0
         self._metadata = dict(metadata)
+        json.dumps(self._metadata)  # raises before an old file is replaced
         self._began = clocks.time_ns() if metadata.get("backend") == "sim" else None
         with writing(self.path):
             self._stream, self._claim = _opened(self.path)
@@ -87,7 +90,7 @@ class Recorder:
             try:
                 self._writer = MessageWriter(self._stream, metadata, chunked=False)
                 self._stream.flush()
-            except OSError:
+            except BaseException:
                 with suppress(OSError):
                     self._stream.close()
                 if not is_stream(self.path):
