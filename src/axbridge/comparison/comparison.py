@@ -15,14 +15,11 @@ from axbridge.comparison.lag import baselines
 from axbridge.comparison.metrics import HOLE, MEASURES, Deviation, parse_condition
 from axbridge.comparison.recorded_runs import goals_hint
 from axbridge.comparison.side_by_side import Pair, Sides, pair_of
-from axbridge.errors import RecordingError, UsageError, require
+from axbridge.errors import RecordingError, require
 from axbridge.recording.recording import Recording
 from axbridge.recording.sample_quality import findings
 from axbridge.recording.stored import opened
 from axbridge.recording.tables import wide_parts
-from axbridge.servo import checks
-
-_MOST_SHIFT = 60.0  # s; the search tries each ms
 
 
 @dataclass(frozen=True)
@@ -101,11 +98,7 @@ def compare(
 
     Raises:
         RecordingError: no servo in common, no overlap in time, or a file that is not a recording.
-        UsageError: a limit below 0 or above a minute.
     """
-    limit = checks.number(limit, "a limit")
-    if not 0 <= limit <= _MOST_SHIFT:
-        raise UsageError(f"a shift of {limit:g} s is not tried", f"give a limit from 0 to {_MOST_SHIFT:g} s")
     reference, other = _sampled(opened(reference)), _sampled(opened(other))
     if len(reference) == len(other) == 1:
         names = [(next(iter(reference)), next(iter(other)))]
