@@ -204,8 +204,11 @@ def test_the_effect_of_temperature_is_searched_if_recordings_differ_in_it():
 
 
 def test_a_recording_without_motion_is_refused():
-    with pytest.raises(RecordingError, match="hardly moves"):
-        identify([motion(lima(), step=0.001)], RIG, "ax12")
+    for given in (still := motion(lima(), step=0.001), [still]):  # one recording needs no list
+        with pytest.raises(RecordingError, match="hardly moves"):
+            identify(given, RIG, "ax12")
+        with pytest.raises(UsageError, match="no search in 0 generations"):
+            identify(given, RIG, "ax12", generations=0)
 
 
 def test_a_fit_of_a_standing_robot_warns_beforehand():

@@ -152,7 +152,7 @@ def test_recorded_falls_and_steps_give_the_papers_constants(tmp_path):
         (("walk", "--rig", "bioloid", "--period", "0.3", "--record", "w.mcap"), "the gait needs"),
         (("compare", "log.mcap", "log.mcap", "--rig", "bench_arm"), "both a second recording and something to simulate"),
         (("compare", "none.mcap", "--fail-if", "rmse"), "is no condition"),  # before anything is read or simulated
-        ((*FIT, "log.mcap", "--budget", "0s", "--out", "x.toml"), "a budget of 0 s allows no simulation"),
+        ((*FIT, "log.mcap", "--budget", "0s", "--out", "x.toml"), "generations and 0 s"),
         ((*PENDULUM, "best", "log.mcap", "--out", "x.toml"), "best: no such file or name"),
         ((*FIT, "log.mcap", "--out", "x.toml", "--free", "motor.colour"), "no parameter 'motor.colour' to free"),
         ((*PENDULUM, "ax12", "log.mcap", "--method", "grid", "--out", "x.toml"), "the grid is the paper's"),

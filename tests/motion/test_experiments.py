@@ -32,6 +32,15 @@ def test_a_recording_with_the_name_of_a_table_is_refused_before_anything_moves(t
     with pytest.raises(UsageError, match=r"name it .*q\.mcap"):
         axbridge.record("step", "bench_arm", tmp_path / "q.csv")
     assert not list(tmp_path.iterdir())
+    once = axbridge.record("step", "bench_arm", tmp_path / "q.mcap", tick_ms=np.float32(10), seed=np.int64(3))
+    again = Options(source=tmp_path / "q.mcap")
+    axbridge.record("replay", "bench_arm", tmp_path / "r.mcap", options=again, tick_ms=10)
+    for seed in (-1, "x"):
+        with pytest.raises(UsageError, match="a seed is a whole number"):
+            axbridge.simulate(once, "bench_arm", engine="none", seed=seed)
+    for wrong in ({"angles": "x"}, {"duration": None}, {"amplitude": "x"}):
+        with pytest.raises(UsageError, match="must be a number"):
+            Options(**wrong)
 
 
 def test_step_and_fall_is_recorded_with_its_segments(tmp_path):
@@ -52,7 +61,7 @@ def test_step_and_fall_is_recorded_with_its_segments(tmp_path):
 
 @pytest.mark.parametrize("name", list(EXPERIMENTS))
 def test_each_experiment_has_segments_and_ends_limp_with_unchanged_angle_limits(tmp_path, name):
-    options = Options(angles=(0.5,), duties=(0.3, 1.0), low=0.5)
+    options = Options(angles=np.float32(0.5), duties=np.array([0.3, 1.0], np.float32), low=np.float32(0.5))
     done, recording, left = conducted(tmp_path / "a.mcap", name, options)
     assert (done.whole, left) == (True, [False, 0, 1023])
     assert recording.segments

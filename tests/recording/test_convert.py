@@ -130,6 +130,8 @@ def test_a_recording_and_a_comparison_are_data_frames():
     assert (frame.index.name, len(frame)) == ("time_s", 1499)
     np.testing.assert_array_equal(frame["pendulum.position_rad"], recording["pendulum"].position)
     np.testing.assert_allclose(np.diff(recording.to_pandas(rate=50).index), 0.02)
+    with pytest.raises(UsageError, match="a rate must be a number, not 'x'"):
+        recording.to_pandas("x")
     two = recorded("pan_tilt")
     both = compare(two, two).to_pandas()
     assert sorted(both) == sorted(f"{n}.{k}_rad" for n in two for k in ("command", "reference", "other"))

@@ -388,6 +388,10 @@ def test_invalid_records_are_refused_and_later_ones_are_stored_once(path):
     recorder.close()
     with pytest.raises(RecordingError, match="closed"):
         recorder.event(0, "late")
+    with pytest.raises(TypeError, match="not JSON serializable"):  # and the file stays, unlocked
+        Recorder(path, {"place": path})
+    assert len(open_recording(path)["a"]) == 3
+    Recorder(path, {}).close()
 
 
 RECORD = """

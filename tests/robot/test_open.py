@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import axbridge
@@ -50,9 +51,11 @@ def test_a_given_port_means_the_real_backend_and_a_variable_does_not(given, envi
         ({"seed": 1.5}, "a seed is a whole number of 0 or more, not 1.5"),
         ({"virtual": 30}, "virtual servos need the real backend, not"),
         ({"virtual": [30], "backend": "real", "port": "/dev/none"}, "has no servo '30' that could be virtual"),
+        ({"virtual": 3.5, "backend": "real", "port": "/dev/none"}, "has no servo '3.5' that could be virtual"),
     ],
 )
 def test_an_option_of_a_wrong_type_is_refused_in_words(given, said):
+    axbridge.open("pan_tilt", virtual=None, seed=np.int64(3)).close()  # as () and 3
     with pytest.raises(UsageError, match=said):
         axbridge.open("pan_tilt", **given)
 

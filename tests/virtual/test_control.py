@@ -4,8 +4,10 @@ import json
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from axbridge.bus.base import Reply
@@ -92,8 +94,10 @@ def test_each_test_gets_new_servos_within_50_ms(bus):
 
 
 def test_registers_are_read_and_written_without_a_packet(bus):
-    bus.write(1, "led" if "led" in bus.registers(1) else "acceleration", 1)
+    bus.write(np.int64(1), "led" if "led" in bus.registers(1) else "acceleration", np.uint8(1))
     assert bus.registers(1).get("led", 1) == 1
+    with ThreadPoolExecutor() as threads:  # each gets the answers to its own questions
+        assert list(threads.map(lambda number: bus.registers(1 + number % 2)["id"], range(40))) == [1, 2] * 20
     assert bus.packets == []
     with pytest.raises(UsageError, match="servo 1 refuses id = 254"):
         bus.write(1, "id", 254)
@@ -161,6 +165,10 @@ def test_the_port_hangs_up_when_unplugged_and_comes_back_under_its_name(bus, lin
 def test_serving_an_unknown_rig_is_an_error():
     with pytest.raises(PortError, match="nowhere"), serve("nowhere"):
         pass
+    with serve("bench_arm") as ended:
+        pass
+    with pytest.raises(PortError, match="it has ended"):
+        ended.powered  # noqa: B018
 
 
 def test_other_languages_send_commands_as_json_lines(tmp_path):

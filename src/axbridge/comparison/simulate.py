@@ -25,6 +25,7 @@ from axbridge.recording.recording import COMMANDS, Recording, Track
 from axbridge.recording.step_format import BASE
 from axbridge.recording.stored import opened
 from axbridge.rotations import roll_pitch_yaw
+from axbridge.servo import checks
 from axbridge.servo.columns import pack
 from axbridge.sim.engines.choice import chosen, with_usual_engine
 from axbridge.sim.rollout import rollouts
@@ -67,7 +68,7 @@ def simulate(
         RecordingError: no servo of the rig in the recording, or no commands.
         RigError, ProfileError: the rig, its URDF or its models are wrong.
     """
-    rig, recording = rig if isinstance(rig, Rig) else Rig.load(rig), opened(recording)
+    rig, recording, seed = rig if isinstance(rig, Rig) else Rig.load(rig), opened(recording), checks.seed(seed)
     if len(rig.servos) == 1 and engine is None:
         return _in_closed_form(recording, rig, model)
 

@@ -29,7 +29,8 @@ from axbridge.fit.search import KEPT, Job, Mapper, Report, StartOutcome, executo
 from axbridge.fit.suspects import sampling, suspects_of
 from axbridge.fit.unknowns import Space
 from axbridge.recording.recording import Recording, Track
-from axbridge.recording.stored import opened
+from axbridge.recording.stored import opened_all
+from axbridge.servo import checks
 from axbridge.servo.columns import Param
 from axbridge.sim.rollout import rollouts
 from axbridge.sim.runs import Runs
@@ -56,7 +57,7 @@ def beforehand(rig: Rig, servo: str | Sequence[str] | None) -> tuple[str, ...]:
 
 
 def identify(
-    recordings: Sequence[Recording | str | Path],
+    recordings: Recording | str | Path | Sequence[Recording | str | Path],
     rig: str | Path | Rig,
     model: str,
     *,
@@ -80,7 +81,7 @@ def identify(
     """Fit a model to recordings, with an interval for each parameter.
 
     Args:
-        recordings: Recordings, or their files, to which the model is fitted.
+        recordings: Recordings, or their files, to which the model is fitted; also one alone.
         rig: The robot or arm of the servo: a name, a path, or a `Rig`.
         model: Start of the fit: a model of the servo's law by its name or file, or ``pendulum-servo``: the constants of
             the profile with the servo's own PID loop.
@@ -112,7 +113,10 @@ def identify(
     require("fitting a model", "scipy", "cma")
     called, rig = (rig.path, rig) if isinstance(rig, Rig) else (rig, Rig.load(rig))
     known = beforehand(rig, servo)
-    fitted, held = loaded_with(loads, list(map(opened, recordings)), list(map(opened, held_out)))
+    seed = checks.seed(seed)
+    if not (generations >= 1 and budget > 0):
+        raise UsageError(f"no search in {generations} generations and {budget:g} s", "give more, such as 150 s")
+    fitted, held = loaded_with(loads, opened_all(recordings), opened_all(held_out))
     names = [servo] if isinstance(servo, str) else list(servo or ())
 
     def typed(lines: Sequence[str]) -> tuple[str, ...]:
@@ -129,8 +133,6 @@ def identify(
             fitted = [run for run in fitted if np.ptp(next(iter(run.values())).position) >= MOVED] or fitted
     if not fitted:
         raise UsageError("every recording is held out", "leave some to fit")
-    if not budget > 0:
-        raise UsageError(f"a budget of {budget:g} s allows no simulation", "give more, such as 150 s")
     if friction == COMPARE and len(fitted) + len(held) < 2:
         raise UsageError("one recording does not separate friction laws", "give more, some of them with --holdout")
     by_grid = _by_grid(model, method, friction)
@@ -138,7 +140,7 @@ def identify(
         raise UsageError("the paper's scans run in this process", "leave --executor out, or use --method cma")
     if prove and (friction == COMPARE or by_grid):
         raise UsageError("a hidden truth is fitted by search, with one friction law", "leave method and friction out")
-    prepared = partial(prepare, fitted, rig, model, held_out=held, again=list(map(opened, again)), free=free)
+    prepared = partial(prepare, fitted, rig, model, held_out=held, again=opened_all(again), free=free)
     problem = prepared(friction=None if friction == COMPARE else friction)
     if before is not None:
         before(typed((*known, *excitation(problem))))

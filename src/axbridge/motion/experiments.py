@@ -20,11 +20,12 @@ from axbridge.files import check_new, named_mcap
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.recording import Recording, Segment, Track
 from axbridge.recording.robot_recorder import RobotRecorder, recording_of
-from axbridge.recording.stored import open_recording
+from axbridge.recording.stored import open_recording, opened
 from axbridge.robot.open import open_robot
 from axbridge.robot.robot import Robot
 from axbridge.robot.servo import Servo
 from axbridge.robot.trajectory_time import TrajectoryTime
+from axbridge.servo import checks
 
 WARM, COOL = 60.0, 50.0  # degC: from the first temperature on, an experiment waits, limp, for the second
 PATIENCE = 600.0  # s: longest wait for a servo to cool
@@ -165,9 +166,11 @@ def unseen(_what: str, _share: float) -> None:
 _POSITIVE = {"duration": "s", "period": "s", "low": "Hz", "high": "Hz"}
 
 
-def _check_positive(name: str, value: float, unit: str) -> None:
+def _positive(name: str, value: float, unit: str) -> float:
+    value = checks.number(value, f"a {name}")
     if not 0 < value < math.inf:
         raise UsageError(f"{name} {value:g} {unit} is not positive and finite", "give another value")
+    return value
 
 
 @dataclass(frozen=True)
@@ -186,11 +189,16 @@ class Options:
     source: Recording | None = None  # recording whose commands `replay` repeats
 
     def __post_init__(self) -> None:
-        for name, unit in _POSITIVE.items():
-            _check_positive(name, getattr(self, name), unit)
-        for name, value in (("amplitude", self.amplitude or 0.0), *(("angle", angle) for angle in self.angles)):
+        checked: dict[str, Any] = {name: _positive(name, getattr(self, name), unit) for name, unit in _POSITIVE.items()}
+        checked["speed"] = checks.number(self.speed, "a speed")
+        for name in ("angles", "duties"):  # also an array, or one number
+            checked[name] = tuple(checks.number(value, f"one of the {name}") for value in np.ravel(getattr(self, name)))
+        checked["amplitude"] = None if self.amplitude is None else checks.number(self.amplitude, "an amplitude")
+        checked["source"] = None if self.source is None else opened(self.source)
+        self.__dict__.update(checked)
+        for value in (self.amplitude or 0.0, *self.angles):
             if not math.isfinite(value):
-                raise UsageError(f"{name} {value:g} is not finite", "give degrees")
+                raise UsageError(f"angle {value:g} is not finite", "give degrees")
         if not 0 <= self.speed < math.inf:
             raise UsageError(f"speed {math.degrees(self.speed):g}°/s is negative or not finite", "0: no limit")
         for value in self.duties:
@@ -612,9 +620,8 @@ def recorded(
     progress: Progress = unseen,
 ) -> Conducted:
     """Check and record one experiment, and return its result. Arguments and errors as for `record`."""
-    if tick_ms is not None:
-        _check_positive("tick", tick_ms, "ms")
-    period = rig.robot.basic_time_step_ms if tick_ms is None else tick_ms
+    period = _positive("tick", rig.robot.basic_time_step_ms if tick_ms is None else tick_ms, "ms")
+    seed = checks.seed(seed)
     _check_frequency(experiment, options or Options(), period)
     with open_robot(rig, backend, port=port, seed=seed) as robot:
         check(experiment, robot, servo, options)

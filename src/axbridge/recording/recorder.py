@@ -91,7 +91,7 @@ class Recorder:
             try:
                 self._writer = MessageWriter(self._stream, metadata, chunked=False)
                 self._stream.flush()
-            except OSError:
+            except BaseException:
                 with suppress(OSError):
                     self._stream.close()
                 if not is_stream(self.path):

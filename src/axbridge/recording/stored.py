@@ -9,7 +9,7 @@ import json
 import struct
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
@@ -64,6 +64,12 @@ _STEPS = 1000  # steps per block, and messages between two progress reports
 def opened(recording: Recording | Path | str) -> Recording:
     """Return the recording, or read it from a file."""
     return recording if isinstance(recording, Recording) else open_recording(recording)
+
+
+def opened_all(recordings: Recording | Path | str | Sequence[Recording | Path | str]) -> list[Recording]:
+    """Return the recordings, or read them from their files; one alone gives a list of one."""
+    alone = isinstance(recordings, Recording | Path | str)
+    return list(map(opened, [recordings] if alone else recordings))  # type: ignore[arg-type]
 
 
 def open_recording(path: Path | str) -> Recording:

@@ -10,6 +10,7 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.errors import UsageError
 from axbridge.recording.sample_quality import GAP
+from axbridge.servo import checks
 
 _COLUMNS = {
     # by field: its header, and its significant decimal places: a microsecond, and a hundredth or less of a servo's
@@ -75,6 +76,7 @@ def wide_parts(
 
 def _even_times(sampled: Mapping[str, FloatArray], rate: float) -> FloatArray:
     """Return even times from the first to the last sample of all, s, (m,); raise UsageError for an invalid rate."""
+    rate = checks.number(rate, "a rate")
     if not 0 < rate < math.inf:
         raise UsageError(f"a rate of {rate:g} rows a second makes no table", "give a positive rate, as 50")
     ends = [time[[0, -1]] for time in sampled.values() if len(time)]

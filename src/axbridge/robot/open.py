@@ -9,8 +9,6 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from axbridge.config.rig import Rig
 from axbridge.config.rig_check import refuse_unsound
 from axbridge.errors import UsageError, nearest
@@ -18,6 +16,7 @@ from axbridge.robot.backend import Backend, open_sim
 from axbridge.robot.mixed import open_mixed
 from axbridge.robot.robot import Robot
 from axbridge.robot.twin.twin import open_twin
+from axbridge.servo import checks
 from axbridge.sim.engines.choice import with_usual_engine
 
 _attending: list[Callable[[Robot, int], None]] = []
@@ -80,9 +79,10 @@ def open_robot(
         loaded = loaded.overridden(overrides)
     loaded = with_usual_engine(loaded, engine).with_model(model)
 
-    if not (isinstance(seed, int | np.integer) and seed >= 0):
-        raise UsageError(f"a seed is a whole number of 0 or more, not {seed!r}", "write seed=1")
-    patterns = tuple(map(str, [virtual] if isinstance(virtual, str | int) else virtual))  # an id may be a number
+    seed = checks.seed(seed)
+    if isinstance(virtual, str) or not isinstance(virtual, Iterable):
+        virtual = () if virtual is None else (virtual,)
+    patterns = tuple(map(str, virtual))  # an id may be a number
 
     given = port  # latest one that was opened
 

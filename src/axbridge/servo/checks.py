@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from typing import SupportsFloat, cast
 
+import numpy as np
+
 from axbridge.errors import UsageError
 
 # The value to store, or None for a refused one, which leaves the old value; and why it differs from the request, or "".
@@ -25,6 +27,13 @@ def number(value: object, what: str) -> float:
     except (TypeError, ValueError, OverflowError):
         pass
     raise UsageError(f"{what} must be a number, not {repr(value)[:40]}", "nothing was sent")
+
+
+def seed(value: object) -> int:
+    """Return a seed of random numbers; UsageError unless it is a whole number of 0 or more."""
+    if isinstance(value, int | np.integer) and value >= 0:
+        return int(value)
+    raise UsageError(f"a seed is a whole number of 0 or more, not {value!r}", "write seed=1")
 
 
 def position(request: float, low: float, high: float, *, angle: bool = False) -> Checked:

@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import Any, Literal, NamedTuple
 
 from axbridge.errors import PortError, UsageError
@@ -41,6 +42,7 @@ class ServoBus:
 
     def __init__(self, server: subprocess.Popen[str], command: str) -> None:
         self._server, self._command = server, command
+        self._asking = Lock()
         first = self._answer(None)  # slow once per machine, because kernels are compiled
         if "ready" not in first:
             raise PortError("virtual bus", f"it did not start: {first}", f"see why: {command}")
@@ -124,11 +126,18 @@ class ServoBus:
         self.ports = self._do("reset", faults=faults, timing=timing, seed=seed)
 
     def _do(self, command: str, **arguments: Any) -> Any:
-        assert self._server.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # `_answer` reports the cause
-            self._server.stdin.write(json.dumps({"command": command, **arguments}) + "\n")
-            self._server.stdin.flush()
-        answer = self._answer()
+        stdin = self._server.stdin
+        assert stdin is not None
+        document = {"command": command, **arguments}
+        # a number of numpy becomes a plain one; other values become text, which the server refuses
+        line = json.dumps(document, default=lambda value: getattr(value, "item", value.__repr__)())
+        with self._asking:
+            if stdin.closed:
+                raise PortError("virtual bus", "it has ended", "use it inside its `with` block")
+            with contextlib.suppress(BrokenPipeError):  # `_answer` reports the cause
+                stdin.write(line + "\n")
+                stdin.flush()
+            answer = self._answer()
         if not answer["ok"]:
             raise UsageError(answer["error"], answer["hint"])
         return answer["result"]

@@ -15,7 +15,7 @@ import struct
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -119,6 +119,7 @@ class BulletEngine(AheadEngine):
         self._substeps, self.time_step = substeps(scene.time_step)
         self._fixed_base = scene.fixed_base
         self._open = False
+        self._end_pose: LinkPose | None = None
         self._time = 0.0
         self._build(scene, start)
         self._stops = np.array(self.limits).reshape(-1, 2)
@@ -140,7 +141,7 @@ class BulletEngine(AheadEngine):
 
     def base(self) -> LinkPose | None:
         """Return position, m, and orientation (x, y, z, w) of a free base's centre of mass; None for a fixed base."""
-        return None if self._fixed_base else self._pose()
+        return None if self._fixed_base else self._pose() if self._open else self._end_pose
 
     def place_base(self, pose: LinkPose) -> None:
         """Place a free base at a pose, at rest."""
@@ -197,6 +198,8 @@ class BulletEngine(AheadEngine):
         """Disconnect; may be called twice."""
         if self._open:
             self._open = False
+            with suppress(bullet.error):  # the user has closed the window
+                self._end_pose = self._pose()
             bullet.disconnect(**self._on)
 
     def dynamics(self) -> tuple[FloatArray, FloatArray]:
