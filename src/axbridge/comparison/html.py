@@ -102,7 +102,7 @@ def worst_seconds(comparison: Comparison) -> list[WorstSecond]:
         number = np.floor(motions.time[known]).astype(int)
         first = int(number.min())
         counts, sums = np.bincount(number - first), np.bincount(number - first, squares[known])
-        there = np.flatnonzero(counts)
+        there = np.flatnonzero(counts >= min(2, counts.max()))  # the first or last may have one sample only
         errors = np.sqrt(sums[there] / counts[there])
         worst = np.argsort(-errors, kind="stable")[:_SECONDS].tolist()
         worst_of_all += [WorstSecond(pair.name, float(first + there[k]), float(errors[k])) for k in worst]

@@ -72,7 +72,8 @@ class ExperimentRun:
         self, robot: Robot, log: RobotRecorder, names: Sequence[str], tick_ms: float, progress: Progress
     ) -> None:
         self.robot, self.log, self.tick_ms, self.progress = robot, log, tick_ms, progress
-        self.servos = {name: servo for name, servo in robot.driven().items() if name in names}
+        with self._unrecorded():  # it may read the servos, and they may be anywhere
+            self.servos = {name: servo for name, servo in robot.driven().items() if name in names}
         self.wheels: set[str] = set()  # servos in wheel mode
         self._trajectory = TrajectoryTime()
 
