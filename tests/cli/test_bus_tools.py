@@ -161,7 +161,7 @@ def test_a_locked_servo_is_reported_with_the_remedy_and_not_written(line, on_lin
 def test_a_command_of_a_hint_names_the_line_that_was_typed(line, on_line):
     assert f"`axbridge scan --port {line.port}` lists what answers" in on_line("servo", "read", "9", "led", code=3)
     refused = on_line("servo", "write", "1", "present_position", "7", "--baud=1000000", code=2)
-    assert f"`axbridge servo info ID --baud 1000000 --port {line.port}` lists the registers" in refused
+    assert f"`axbridge servo info 1 --baud 1000000 --port {line.port}` lists the registers" in refused
 
 
 def test_doctor_names_an_alarm_and_a_servo_left_as_a_wheel_and_its_command_repairs_it(line, said):
@@ -372,7 +372,7 @@ def goals(line):
     return [int.from_bytes(values[3:5], "little") for values in parameters]
 
 
-def test_goto_moves_nothing_beyond_limits_in_wheel_mode_or_after_a_shutdown(line, on_line):
+def test_goto_moves_nothing_beyond_limits_in_wheel_mode_or_after_a_shutdown(line, on_line, tmp_path):
     beyond = on_line("servo", "goto", "tilt", "70", "--rig", "pan_tilt", code=MISUSE)
     assert "70° is out of the limits of tilt: -68.8° to 68.8°" in beyond
     limits = slice(Address.CW_ANGLE_LIMIT, Address.CW_ANGLE_LIMIT + 4)
@@ -384,6 +384,10 @@ def test_goto_moves_nothing_beyond_limits_in_wheel_mode_or_after_a_shutdown(line
     line.tables[2][torque] = bytes(2)
     shut_down = on_line("servo", "goto", "2", "30", code=HARDWARE)
     assert "servo 2 has shut itself down\nsee why; then `axbridge servo write 2 torque_limit 1023" in shut_down
+    experiment = (*"record step pan_tilt --servo tilt --angle 20 --out".split(), tmp_path / "a.mcap")
+    with pytest.warns(axbridge.ControlWarning, match="had shut itself down"):
+        assert "tilt has shut itself down\nsee why; then `axbridge servo write 2" in on_line(*experiment, code=HARDWARE)
+    assert not (tmp_path / "a.mcap").exists()
     assert line.tables[2][torque] == bytes(2)
     assert goals(line) == []
     assert not line.tables[1][Address.TORQUE_ENABLE]

@@ -21,6 +21,7 @@ from axbridge.recording.recorder import Recorder
 from axbridge.recording.recording import Recording, Segment, Track
 from axbridge.recording.robot_recorder import RobotRecorder, recording_of
 from axbridge.recording.stored import open_recording
+from axbridge.robot.calibration import refuse_shut_down
 from axbridge.robot.open import open_robot
 from axbridge.robot.robot import Robot
 from axbridge.robot.servo import Servo
@@ -593,7 +594,7 @@ def record(
     Raises:
         UsageError: no such experiment or servo, an angle beyond its limits, an existing file, or one that is no .mcap.
         RigError, ProfileError: the rig, or a file that it names, is wrong.
-        BusError: a servo does not answer.
+        BusError: a servo does not answer, or has shut itself down.
     """
     path = Path(out)
     named_mcap(path)
@@ -622,7 +623,8 @@ def recorded(
     period = rig.robot.basic_time_step_ms if tick_ms is None else tick_ms
     _check_frequency(experiment, options or Options(), period)
     with open_robot(rig, backend, port=port, seed=seed) as robot:
-        check(experiment, robot, servo, options)
+        for name in check(experiment, robot, servo, options):
+            refuse_shut_down(robot, name)
         _check_tick(robot, period)
         with recording_of(robot, path, rig, seed=seed, experiment=experiment, tick_ms=period) as recorder:
             done = conduct(experiment, robot, servo, recorder, options, tick_ms=period, progress=progress)
