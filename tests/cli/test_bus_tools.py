@@ -384,7 +384,7 @@ def test_goto_moves_nothing_beyond_limits_in_wheel_mode_or_after_a_shutdown(line
     line.tables[2][torque] = bytes(2)
     shut_down = on_line("servo", "goto", "2", "30", code=HARDWARE)
     assert "servo 2 has shut itself down\nsee why; then `axbridge servo write 2 torque_limit 1023" in shut_down
-    experiment = (*"record step pan_tilt --servo tilt --angle 20 --out".split(), tmp_path / "a.mcap")
+    experiment = (*["record", "step", "pan_tilt", "--servo", "tilt", "--angle", "20", "--out"], tmp_path / "a.mcap")
     with pytest.warns(axbridge.ControlWarning, match="had shut itself down"):
         assert "tilt has shut itself down\nsee why; then `axbridge servo write 2" in on_line(*experiment, code=HARDWARE)
     assert not (tmp_path / "a.mcap").exists()
