@@ -63,7 +63,7 @@ def diagnosed(said, port, *words):
     ("values", "kind", "words", "fix"),
     [
         ({5: b"\xfa"}, "return_delay", "waits 790 µs before each answer", "return_delay_time 0"),
-        ({43: b"\x44"}, "temperature", "68 °C", ""),
+        ({43: b"\x50"}, "temperature", "is 80 °C, beyond its limit of 70 °C", ""),
         ({42: b"\x3c"}, "voltage", "has 6.0 V at its terminals", ""),
         ({16: b"\0"}, "status_level", "answers PING, but no read", "status_return_level 2"),
         ({16: b"\1"}, "status", "acknowledges no write", "status_return_level 2"),
