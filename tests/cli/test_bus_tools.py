@@ -169,7 +169,7 @@ def test_doctor_names_an_alarm_and_a_servo_left_as_a_wheel_and_its_command_repai
     line.errors[2] = 0x20
     findings, _ = diagnosed(said, line.port)
     problems = {(finding["id"], finding["problem"]) for finding in findings}
-    assert problems >= {(2, "reports overload"), (2, "is 80 °C, beyond its limit of 70 °C")}
+    assert problems >= {(2, "reports overheating, overload"), (2, "is 80 °C, beyond its limit of 70 °C")}
     (finding,) = [finding for finding in findings if finding["kind"] == "wheel"]
     said(*finding["fix"].split()[1:])
     assert line.tables[1][6:10] == bytes((0, 0, 255, 3))
