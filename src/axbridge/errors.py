@@ -299,10 +299,10 @@ class BusError(AxBridgeError):
 class BusTimeout(BusError, TimeoutError):
     """No complete reply within the deadline; carries `id`."""
 
-    def __init__(self, id: int, hint: str = "") -> None:
+    def __init__(self, id: int, hint: str = "", message: str = "") -> None:
         self.id = id
         super().__init__(
-            f"servo {id} did not answer",
+            message or f"servo {id} did not answer",
             hint or Remedy("scan", says="check power, wiring, id and baud rate: {} lists what answers"),
         )
 

@@ -195,10 +195,10 @@ def reporting(report: Report) -> Iterator[None]:
 
 
 def compiling(done: int, total: int) -> str:
-    """Return the progress line; it has the time left after a fifth of the kernels."""
+    """Return the progress line, below 60 letters; it has the time left after a fifth of the kernels."""
     seconds = time.monotonic() - _compile_start
     left = f", about {seconds * (total - done) / done:.0f} s left" if 5 * done > total else ""
-    return f"compiling the simulation, once for this machine: {done} of {total}{left}"
+    return f"compiling part {done} of {total}{left}, once per machine"
 
 
 def _print_progress(done: int, total: int) -> None:

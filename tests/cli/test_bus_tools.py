@@ -63,7 +63,7 @@ def diagnosed(said, port, *words):
     ("values", "kind", "words", "fix"),
     [
         ({5: b"\xfa"}, "return_delay", "waits 790 µs before each answer", "return_delay_time 0"),
-        ({43: b"\x44"}, "temperature", "68 °C", ""),
+        ({43: b"\x44"}, "temperature", "is 68 °C, close to its limit of 70 °C", ""),
         ({42: b"\x3c"}, "voltage", "has 6.0 V at its terminals", ""),
         ({16: b"\0"}, "status_level", "answers PING, but no read", "status_return_level 2"),
         ({16: b"\1"}, "status", "acknowledges no write", "status_return_level 2"),
@@ -161,14 +161,15 @@ def test_a_locked_servo_is_reported_with_the_remedy_and_not_written(line, on_lin
 def test_a_command_of_a_hint_names_the_line_that_was_typed(line, on_line):
     assert f"`axbridge scan --port {line.port}` lists what answers" in on_line("servo", "read", "9", "led", code=3)
     refused = on_line("servo", "write", "1", "present_position", "7", "--baud=1000000", code=2)
-    assert f"`axbridge servo info ID --baud 1000000 --port {line.port}` lists the registers" in refused
+    assert f"`axbridge servo info 1 --baud 1000000 --port {line.port}` lists the registers" in refused
 
 
 def test_doctor_names_an_alarm_and_a_servo_left_as_a_wheel_and_its_command_repairs_it(line, said):
-    line.tables[1][6:10] = bytes(4)
+    line.tables[1][6:10], line.tables[2][43] = bytes(4), 80
     line.errors[2] = 0x20
     findings, _ = diagnosed(said, line.port)
-    assert (2, "reports overload") in [(finding["id"], finding["problem"]) for finding in findings]
+    problems = {(finding["id"], finding["problem"]) for finding in findings}
+    assert problems >= {(2, "reports overheating, overload"), (2, "is 80 °C, beyond its limit of 70 °C")}
     (finding,) = [finding for finding in findings if finding["kind"] == "wheel"]
     said(*finding["fix"].split()[1:])
     assert line.tables[1][6:10] == bytes((0, 0, 255, 3))
@@ -372,7 +373,7 @@ def goals(line):
     return [int.from_bytes(values[3:5], "little") for values in parameters]
 
 
-def test_goto_moves_nothing_beyond_limits_in_wheel_mode_or_after_a_shutdown(line, on_line):
+def test_goto_moves_nothing_beyond_limits_in_wheel_mode_or_after_a_shutdown(line, on_line, tmp_path):
     beyond = on_line("servo", "goto", "tilt", "70", "--rig", "pan_tilt", code=MISUSE)
     assert "70° is out of the limits of tilt: -68.8° to 68.8°" in beyond
     limits = slice(Address.CW_ANGLE_LIMIT, Address.CW_ANGLE_LIMIT + 4)
@@ -384,6 +385,10 @@ def test_goto_moves_nothing_beyond_limits_in_wheel_mode_or_after_a_shutdown(line
     line.tables[2][torque] = bytes(2)
     shut_down = on_line("servo", "goto", "2", "30", code=HARDWARE)
     assert "servo 2 has shut itself down\nsee why; then `axbridge servo write 2 torque_limit 1023" in shut_down
+    experiment = (*["record", "step", "pan_tilt", "--servo", "tilt", "--angle", "20", "--out"], tmp_path / "a.mcap")
+    with pytest.warns(axbridge.ControlWarning, match="had shut itself down"):
+        assert "tilt has shut itself down\nsee why; then `axbridge servo write 2" in on_line(*experiment, code=HARDWARE)
+    assert not (tmp_path / "a.mcap").exists()
     assert line.tables[2][torque] == bytes(2)
     assert goals(line) == []
     assert not line.tables[1][Address.TORQUE_ENABLE]

@@ -58,6 +58,7 @@ REFUSED = [
     ("play bow bioloid", "sample:bow comes with axbridge"),
     ("view a.mcap b.mcap --rig bench_arm", "both several recordings and --rig"),
     ("view a.mcap --model p.toml", "--model needs the rig"),
+    ("view a.mcap --out p.pdf", "p.pdf: recordings are shown as a page\nname it .html"),
     ("view missing.mcap", "missing.mcap"),
     ("calibrate --rig pan_tilt --port /dev/none", "run `axbridge rig copy pan_tilt my_pan_tilt`"),
     ("verify --rig bioloid --only line,kneel --port /dev/none", "no step 'kneel'"),

@@ -255,13 +255,14 @@ def test_a_page_is_self_contained_and_a_failed_one_leaves_the_old_file(compariso
 
 
 def test_the_worst_seconds_come_first():
-    time = np.arange(0, 9, 0.01)
+    time = np.arange(0, 9.005, 0.01)  # one sample at 9.0 s is no second
     off = np.select([time < 5, time < 6], [0.0, 3.0], 1.0)
     still, other = (Track.of("knee", time, position=position) for position in (0 * time, np.radians(off)))
     sides = [Recording(Path("x.mcap"), {"knee": track}) for track in (still, other)]
-    first, second, *_ = worst_seconds(compare(*sides, same_clock=True))
+    first, second, *rest = worst_seconds(compare(*sides, same_clock=True))
     assert (first.servo, first.start, first.rmse) == ("knee", 5.0, pytest.approx(3.0))
     assert second.rmse == pytest.approx(1.0)
+    assert max(other.start for other in (second, *rest)) == 8.0
 
 
 def test_overlapping_names_of_marks_are_put_in_two_rows_or_left_out():

@@ -72,6 +72,9 @@ def test_lost_replies_are_reported_when_the_file_is_written(tmp_path, capsys):
     (facts,) = json.loads(output.out)["recordings"]
     assert facts["unanswered"] == np.count_nonzero(open_recording(path).cycles["errors"]) > 0
     assert f"no answer in {facts['unanswered']} of {facts['steps']} steps: the recording has gaps" in output.err
+    with attending(lambda robot, _seed: robot.simulation.inject("dead:1@0.5s")):
+        assert app.run(["record", "sine", "--rig", "bench_arm", "--out", str(path), "--force"]) == app.HARDWARE
+    assert capsys.readouterr().err.startswith(f"{path} is whole and holds ")
 
 
 @pytest.mark.parametrize(

@@ -219,7 +219,7 @@ def test_a_servo_that_never_replied_is_not_called_powered(line, capfd, monkeypat
     line.deaf.update(deaf)
     if error is SystemExit:
         monkeypatch.setattr(connection, "handshake", lambda *_, **__: sys.exit(7))  # as by a signal
-    with pytest.raises(error, match="servo 2 did not answer" if error is BusTimeout else "7"):
+    with pytest.raises(error, match=r"knee \(id 2\) does not answer" if error is BusTimeout else "7"):
         opened(line)
     assert (capfd.readouterr().err, NETS.unconfirmed) == ("", [])
 
@@ -330,7 +330,7 @@ def test_a_port_that_is_lost_at_the_end_is_awaited_so_that_its_motors_go_off(lin
         line.unplug()
         threading.Timer(1, line.replug).start()
     assert line.powered == []
-    assert "/bus was lost, and motors may have torque: waiting 5 s for it, to limp them\n" in capfd.readouterr().err
+    assert "and motors may have torque: waiting 5 s for it, to switch them off\n" in capfd.readouterr().err
     assert NETS.unconfirmed == []
 
 

@@ -103,7 +103,7 @@ def write_register(bus: Bus, id: int, profile: FirmwareProfile, name: str, value
         ServoFault: the servo is locked, or did not take the value.
         BusTimeout: the write was sent, and nothing confirms it.
     """
-    register = _writable(profile, name, value)
+    register = _writable(id, profile, name, value)
     if read_register(bus, id, register) == value:
         return 0
     refuse_locked(bus, id, profile, name)
@@ -166,7 +166,7 @@ def _unconfirmed(id: int, name: str, value: int) -> BusTimeout:
 
 def write_blindly(bus: Bus, id: int, profile: FirmwareProfile, name: str, value: int) -> None:
     """Write one register of a servo that answers PING only; the write is not verified."""
-    register = _writable(profile, name, value)
+    register = _writable(id, profile, name, value)
     bus.write(id, register.address, register.encode(value), answered=False)
     bus.ping(id)  # a reply means that the earlier packets have arrived
 
@@ -192,10 +192,10 @@ def _is_locked(bus: Bus, id: int, profile: FirmwareProfile) -> bool:
     return lock is not None and read_register(bus, id, lock) == 1
 
 
-def _writable(profile: FirmwareProfile, name: str, value: int) -> Register:
+def _writable(id: int, profile: FirmwareProfile, name: str, value: int) -> Register:
     register = profile.register(name)
     if not register.writable:
-        raise UsageError(f"{name} can only be read", Remedy("servo info", "ID", says="{} lists the registers"))
+        raise UsageError(f"{name} can only be read", Remedy("servo info", id, says="{} lists the registers"))
     if not register.minimum <= value <= register.maximum:
         hint = UNLOCK if (name, value) == ("lock", 0) else ""
         raise UsageError(f"{name} of an {profile.name} takes {register.minimum}..{register.maximum}, not {value}", hint)
@@ -205,7 +205,7 @@ def _writable(profile: FirmwareProfile, name: str, value: int) -> Register:
 def apply_registers(bus: Bus, id: int, profile: FirmwareProfile, values: Mapping[str, int]) -> dict[str, BusError]:
     """Set several registers with `write_register`, also after a failure; return the errors by name."""
     for name, value in values.items():
-        _writable(profile, name, value)
+        _writable(id, profile, name, value)
     errors: dict[str, BusError] = {}
     for name, value in values.items():
         try:

@@ -161,7 +161,8 @@ def check_condition(bus: SerialBus, servo: Expected) -> Iterator[Finding]:
         problem = f"has {voltage:.1f} V at its terminals ({nominal:.1f} V nominal)"
         yield Finding(label, problem, "charge the battery, or feed the chain from both ends", False, "voltage", id_)
     if temperature >= hottest - HOT_MARGIN:
-        problem = f"is {temperature} °C, close to its limit of {hottest} °C"
+        near = "beyond" if temperature > hottest else "close to"
+        problem = f"is {temperature} °C, {near} its limit of {hottest} °C"
         yield Finding(label, problem, "let it rest, and look what it pushes against", False, "temperature", id_)
     if protocol.alarm is not None:
         return

@@ -250,13 +250,15 @@ def require(findings: Sequence[Finding], port: str) -> None:
     fatal = [finding for finding in findings if finding.fatal]
     if not fatal:
         return
-    if len(fatal) == 1 and fatal[0].kind == "missing" and fatal[0].id is not None:
-        raise BusTimeout(fatal[0].id, "" if isinstance(fatal[0].fix, Remedy) else fatal[0].fix)
     missing = [finding.subject for finding in fatal if finding.kind == "missing"]
     parts = [f"{', '.join(missing)} {'does' if len(missing) == 1 else 'do'} not answer"] if missing else []
     parts += [f"{finding.subject} {finding.problem}" for finding in fatal if finding.kind != "missing"]
-    fix = fatal[0].fix
-    raise BusError(f"{port}: {'; '.join(parts)}", fix.within(fix.says or "run {}") if isinstance(fix, Remedy) else fix)
+    first, says = fatal[0], "check power, wiring, id and baud rate: {} lists what answers" if missing else "run {}"
+    fix, problem = first.fix, f"{port}: {'; '.join(parts)}"
+    hint = fix.within(fix.says or says) if isinstance(fix, Remedy) else fix
+    if len(fatal) == 1 and missing and first.id is not None:
+        raise BusTimeout(first.id, hint, problem)
+    raise BusError(problem, hint)
 
 
 def identify_model(id: int, start: bytes) -> tuple[Protocol, int, int]:

@@ -25,7 +25,7 @@ from axbridge.comparison.simulate import simulate, visible
 from axbridge.comparison.walks import WalkSide, document, is_walk, sides_of, walk_headline, walk_table
 from axbridge.errors import UsageError, require
 from axbridge.file_reading import printable
-from axbridge.recording.provenance import rig_of
+from axbridge.recording.provenance import check_different, rig_of
 
 _WALKS = "a second --model or --beside is for walks, and not all of these are walks"
 _KINDS = {"sim": "simulated", "real": "real", "twin": "real", "imported": "imported"}
@@ -71,6 +71,7 @@ def compare(
         floor = None
         if again is not None:
             repeat = open_recording(again)
+            check_different([reference, repeat])
             check_repeat(reference, repeat)
             floor = compare_recordings(reference, repeat, labels=("recorded", "repeat"))
         if rig is None and engine is not None:

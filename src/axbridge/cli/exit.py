@@ -12,7 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from axbridge.errors import RecordingError
+from axbridge.errors import AxBridgeError, RecordingError
 
 if TYPE_CHECKING:
     from axbridge.config.rig import Rig
@@ -87,7 +87,12 @@ def interruptible(path: Path | None, rig: Rig | None, asked: Callable[[], bool] 
     """As `stopping`, for a block that records to `path` and closes its recorder; `asked`: the block ended early."""
     before = _stamp(path)
     with stopping(rig, lambda: _recording_state(path, before)):
-        yield
+        try:
+            yield
+        except AxBridgeError:
+            if _stamp(path) != before:
+                print(_recording_state(path, before), file=sys.stderr)
+            raise
     if asked():
         print(f"stopped: {motors_after(rig)}; {_recording_state(path, before)}", file=sys.stderr)
 

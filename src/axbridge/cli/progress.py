@@ -45,22 +45,23 @@ def progress(what: str) -> Iterator[Show]:
             command = any("axbridge " in part.plain for part in parts if isinstance(part, Text))
             super().print(*parts, **({"soft_wrap": True} if command else {}) | style)
 
-    text = TextColumn("{task.description}{task.fields[share]}{task.fields[kernels]}", markup=False)
-    columns = SpinnerColumn(), text, TimeElapsedColumn()
+    activity = what
+    columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
     # other output of the verb is printed above the line, unless stdout is a pipe
     with Progress(*columns, console=Above(stderr=True), transient=True, redirect_stdout=sys.stdout.isatty()) as line:
-        task = line.add_task(what, total=None, share="", kernels="")
+        task = line.add_task(activity, total=None)
         waits = False
 
         def show(what: str, share: float | None = None, /) -> None:
-            nonlocal waits
+            nonlocal waits, activity
             before, waits = waits, what.startswith("waiting for")
             if waits != before:  # the clock does not count the user's time
                 line.reset(task)
-            line.update(task, description=printable(what), share="" if share is None else f" {share:.0%}")
+            activity = printable(what) + ("" if share is None else f" {share:.0%}")
+            line.update(task, description=activity)
 
         def report(done: int, total: int) -> None:
-            line.update(task, kernels=f": {compiling(done, total)}" if total else "")
+            line.update(task, description=compiling(done, total) if total else activity)
 
         with reporting(report):
             yield show

@@ -320,7 +320,7 @@ def goto(
         raise UsageError(f"a duration of {duration:g} s is not positive and finite", "give seconds")
     alone = _one_of_rig(rig, servo) if rig else _rig_of_id(servo, port, baud)
     there = f"{alone.servos[0].name} is where it was"
-    from axbridge.robot.calibration import reach_of
+    from axbridge.robot.calibration import reach_of, refuse_shut_down
     from axbridge.robot.open import open_robot  # slow to import, and no other verb of `servo` needs it
 
     with (
@@ -331,10 +331,7 @@ def goto(
         warnings.simplefilter("ignore", ControlWarning)  # each is raised as an error below
         with open_robot(alone, "real", port=port) as robot:
             joint = robot[0]
-            if joint.name in robot.withheld:
-                revival = joint.dynamixel.protocol.revival(joint.dynamixel.id, port=port)
-                hint = revival.within("see why; then {} lets it move again")
-                raise BusError(f"{joint.name} has shut itself down", hint)
+            refuse_shut_down(robot, joint.name)
             low, high = map(math.degrees, reach_of(joint))
             if not low <= angle <= high:
                 problem = f"{angle:g}° is out of the limits of {joint.name}: {low:.1f}° to {high:.1f}°"

@@ -54,6 +54,8 @@ def view(
     paths = list(recordings or ())
     if rig is None and paths and names_rig(paths[-1]):  # the word --rig may be left out
         rig = str(paths.pop())
+    if out is not None and out.suffix not in ("", ".html"):
+        raise UsageError(f"{out}: recordings are shown as a page", "name it .html")
     if paths:
         replay = _replay(paths, rig, model, engine)
         if out is None:

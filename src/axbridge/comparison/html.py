@@ -102,10 +102,8 @@ def worst_seconds(comparison: Comparison) -> list[WorstSecond]:
         number = np.floor(motions.time[known]).astype(int)
         first = int(number.min())
         counts, sums = np.bincount(number - first), np.bincount(number - first, squares[known])
-        there = np.flatnonzero(counts)
-        errors = np.sqrt(sums[there] / counts[there])
-        worst = np.argsort(-errors, kind="stable")[:_SECONDS].tolist()
-        worst_of_all += [WorstSecond(pair.name, float(first + there[k]), float(errors[k])) for k in worst]
+        there = np.flatnonzero(counts >= min(2, counts.max()))  # the first or last may have one sample only
+        worst_of_all += [WorstSecond(pair.name, float(first + k), (sums[k] / counts[k]) ** 0.5) for k in there]
     return sorted(worst_of_all, key=lambda second: -second.rmse)[:_SECONDS]
 
 

@@ -16,7 +16,6 @@ import numpy.typing as npt
 from axbridge.arrays import FloatArray
 from axbridge.comparison.metrics import Deviation, deviation, resample
 from axbridge.errors import UsageError, require
-from axbridge.recording.provenance import check_different
 from axbridge.recording.recording import Recording, Track
 
 SAME_GOALS = 1.0  # degrees: with a larger mean difference of the goals, a motion is no repetition
@@ -136,8 +135,7 @@ def apart(track: Track, repeat: Recording) -> tuple[float, float]:
 
 
 def check_repeat(recording: Recording, repeat: Recording) -> None:
-    """Raise UsageError unless these are two recordings whose joints had the same goals at the same times."""
-    check_different([recording, repeat])
+    """Raise UsageError unless the joints of both recordings had the same goals at the same times."""
     others = [apart(track, repeat)[0] for track in recording.values() if track.name in repeat]
     if not max(others, default=math.inf) < SAME_GOALS:
         why = f"{repeat.path} is no repeat of {recording.path}"

@@ -45,7 +45,7 @@ def write_png(comparison: Comparison, path: Path | str, title: str = "", *, besi
 def _single(figure: Any, comparison: Comparison, beside: Comparison | None) -> Any:
     """Draw position, error and figures of the only servo; return the axes of the position."""
     grid = figure.add_gridspec(
-        2, 2, width_ratios=[2.6 if beside is None else 1.6, 1], height_ratios=[3, 1], left=0.065, right=0.985,
+        2, 2, width_ratios=[2.6 if beside is None else 1.6, 1], height_ratios=[3, 1], left=0.08, right=0.985,
         top=0.82, bottom=0.09, hspace=0.12, wspace=0.06,
     )  # fmt: skip
     position, error = fewer(panels_of(comparison, comparison.pairs[0], beside=beside, everything=False))
@@ -54,6 +54,7 @@ def _single(figure: Any, comparison: Comparison, beside: Comparison | None) -> A
     draw(above, replace(position, x=""))
     draw(below, replace(error, marks=tuple((at, "") for at, _ in position.marks)))
     above.tick_params(labelbottom=False)
+    figure.align_ylabels([above, below])
     below.axhline(0, color=COLOURS["zero"], linewidth=0.8, zorder=0)
     words = figure.add_subplot(grid[:, 1])
     words.axis("off")

@@ -226,7 +226,7 @@ def panels_of(
     panels.append(Panel(tuple(apart), "time, s", "error, °", share=1.2))
     for title, value in _MORE if everything else ():
         more = tuple(
-            Curve(time, values, name, colour, width=1.5)
+            Curve(time, values, "" if following else name, colour, width=1.5)
             for colour, name, track, at, time, _ in sides
             if not np.isnan(values := resample(track.time, value(track), at)).all()
         )

@@ -21,6 +21,7 @@ from axbridge.recording.recorder import Recorder
 from axbridge.recording.recording import Recording, Segment, Track
 from axbridge.recording.robot_recorder import RobotRecorder, recording_of
 from axbridge.recording.stored import open_recording, opened
+from axbridge.robot.calibration import refuse_shut_down
 from axbridge.robot.open import open_robot
 from axbridge.robot.robot import Robot
 from axbridge.robot.servo import Servo
@@ -73,7 +74,8 @@ class ExperimentRun:
         self, robot: Robot, log: RobotRecorder, names: Sequence[str], tick_ms: float, progress: Progress
     ) -> None:
         self.robot, self.log, self.tick_ms, self.progress = robot, log, tick_ms, progress
-        self.servos = {name: servo for name, servo in robot.driven().items() if name in names}
+        with self._unrecorded():  # it may read the servos, and they may be anywhere
+            self.servos = {name: servo for name, servo in robot.driven().items() if name in names}
         self.wheels: set[str] = set()  # servos in wheel mode
         self._trajectory = TrajectoryTime()
 
@@ -596,7 +598,7 @@ def record(
     Raises:
         UsageError: no such experiment or servo, an angle beyond its limits, an existing file, or one that is no .mcap.
         RigError, ProfileError: the rig, or a file that it names, is wrong.
-        BusError: a servo does not answer.
+        BusError: a servo does not answer, or has shut itself down.
     """
     path = Path(out)
     named_mcap(path)
@@ -624,7 +626,8 @@ def recorded(
     seed = checks.seed(seed)
     _check_frequency(experiment, options or Options(), period)
     with open_robot(rig, backend, port=port, seed=seed) as robot:
-        check(experiment, robot, servo, options)
+        for name in check(experiment, robot, servo, options):
+            refuse_shut_down(robot, name)
         _check_tick(robot, period)
         with recording_of(robot, path, rig, seed=seed, experiment=experiment, tick_ms=period) as recorder:
             done = conduct(experiment, robot, servo, recorder, options, tick_ms=period, progress=progress)

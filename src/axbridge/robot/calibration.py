@@ -337,6 +337,14 @@ def give_back(robot: Robot, name: str, before: Mapping[str, int]) -> None:
             servo.write(register, value)
 
 
+def refuse_shut_down(robot: Robot, name: str) -> None:
+    """Raise BusError, with the command that ends the shutdown, if a servo had shut itself down before the start."""
+    if name in robot.withheld:
+        drive = robot[name].dynamixel
+        hint = drive.protocol.revival(drive.id).within("see why; then {} lets it move again")
+        raise BusError(f"{name} has shut itself down", hint)
+
+
 def reach_of(servo: Servo) -> tuple[float, float]:
     """Return the range of a servo by the rig's limits and its own, if these apply, rad; UsageError for a wheel."""
     names = servo.dynamixel.protocol.names

@@ -363,7 +363,8 @@ class Safety:
         buses = ((cycle, cycle.bus) for cycle in self._real if isinstance(cycle.bus, SerialBus))
         lost = [cycle for cycle, bus in buses if bus.port_name in ports and not bus.ended]
         if lost:
-            wait = f"waiting {_PORT_PATIENCE:g} s for it, to {policy} them"
+            then = "switch them off" if policy == "limp" else f"{policy} them"
+            wait = f"waiting {_PORT_PATIENCE:g} s for it, to {then}"
             _print(f"{', '.join(sorted(ports))} was lost, and motors may have torque: {wait}")
         end = time.monotonic() + _PORT_PATIENCE
         while lost and time.monotonic() < end:

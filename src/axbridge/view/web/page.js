@@ -198,7 +198,7 @@ function drawTable(at) {
     const mine = chosen.includes(s);
     if (one.line.hasAttribute("aria-selected") !== mine) one.line.toggleAttribute("aria-selected", mine);
   });
-  const far = furthest(at), words = far ? [`${told(far.s, Math.abs(far.by))} now`] : [];
+  const far = furthest(at), words = far ? [`residual ${told(far.s, Math.abs(far.by))} now`] : [];
   if (far && worst) words.push(`${told(worst.s, Math.abs(worst.by))} worst: ${servos[worst.s].name}`);
   put($("apart"), words.join(", "));
   $("apart").title = `residual: measured − ${compared ? (live ? "simulated" : all[1].label) : "goal"}`;
