@@ -54,10 +54,12 @@ class Traffic:
     @property
     def pending(self) -> bool:
         """Whether a reply to the latest packet may still come; the number of replies to a broadcast PING is unknown."""
-        question = self._request
-        to_all = question is not None and question.id == BROADCAST and question.code == Instruction.PING
         replies = self._expected_replies
-        return to_all or any(reply.place is not None or reply.id not in self._without_ack for reply in replies)
+        return self._pings_all or any(reply.place is not None or reply.id not in self._without_ack for reply in replies)
+
+    @property
+    def _pings_all(self) -> bool:
+        return (self._request or ())[:2] == (BROADCAST, Instruction.PING)
 
     def decode_sent(self, data: bytes, time: float, byte: float) -> None:
         """Decode bytes to the servos, sent at `time`, s; each takes `byte` s."""
@@ -136,7 +138,7 @@ class Traffic:
         servo, counts = self.table.servos[packet.id], self.stats.of(packet.id)
         reply = next((reply for reply in self._expected_replies if reply.id == packet.id), None)
         if reply is None:
-            counts.late += 1
+            counts.late += not self._pings_all
             return
         self._expected_replies.remove(reply)
         if reply.place is None and packet.id not in self._acknowledging:
