@@ -18,7 +18,7 @@ from axbridge.bridge.replay import Replay
 from axbridge.bridge.rules import Notice
 from axbridge.bus.line_lock import BusLock
 from axbridge.bus.port import Port
-from axbridge.bus.protocols import v1
+from axbridge.bus.protocols import v1, v2
 from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import PortError, RecordingError, UsageError
@@ -198,6 +198,14 @@ def test_a_summary_names_losses_alarms_and_rules():
         "  s1: of 6 questions: 1 without an answer, 2 damaged, 1 late or repeated, overload in 3 answers",
         "rules: top speed 1",
     ]
+
+
+def test_a_fast_read_may_include_servos_that_the_rig_does_not_have():
+    box = BlackBox(make_rig(IDS, dict.fromkeys(IDS, "xl330-m288")))
+    blocks = [v2.Block(id_, 0, b"\0\7\0\0") for id_ in (1, 9, 2)]
+    box.traffic.decode_sent(PROTOCOLS[2].group_question(0x8A, (1, 9, 2), 132, 4)[0], 0.0, 1e-5)
+    box.traffic.decode_received(v2.encode_fast_status(blocks), 0.01)
+    assert [box.traffic.table.servos[id_].data(132, 4) for id_ in IDS] == [b"\0\7\0\0"] * 2
 
 
 @pytest.mark.parametrize("watch", [True, False])

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from axbridge.bridge.known import Known, Table
 from axbridge.bus.protocols import v2
+from axbridge.bus.protocols.known import SECOND
 from axbridge.bus.protocols.packet import BROADCAST, Packet
 from axbridge.bus.protocols.protocol import Protocol
 from axbridge.bus.stats import LineStats, percentile
@@ -44,7 +45,7 @@ class Traffic:
         self._times: deque[float] = deque(maxlen=_MAX_TIMES)
         self._sent_at = 0.0
         self._received = 0.0  # s, end of the instruction packet on the line
-        self._request: Packet | None = None
+        self._request = Packet(BROADCAST, 0, b"")  # the latest one
         self._expected_replies: list[_ExpectedReply] = []
         self._damaged = False
         self._echoes = False
@@ -59,7 +60,7 @@ class Traffic:
 
     @property
     def _pings_all(self) -> bool:
-        return (self._request or ())[:2] == (BROADCAST, Instruction.PING)
+        return self._request[:2] == (BROADCAST, Instruction.PING)
 
     def decode_sent(self, data: bytes, time: float, byte: float) -> None:
         """Decode bytes to the servos, sent at `time`, s; each takes `byte` s."""
@@ -88,15 +89,15 @@ class Traffic:
         """Decode bytes received by `time`, s, from the servos, or from an adapter that echoes."""
         for received in self._replies.feed(data):
             packet = received.packet
-            if packet[:3] == (self._request or ())[:3] and not packet.status and (packet.params or self._echoes):
+            if packet[:3] == self._request[:3] and not packet.status and (packet.params or self._echoes):
                 self._echoes = True
             elif not packet.intact:
                 self._damaged = True
             elif packet.id == BROADCAST and packet.status:
-                lengths = [len(reply.place) for reply in self._expected_replies if reply.place is not None]
+                lengths = [length for _, _, length in SECOND.requests(self._request)]
                 for block in v2.fast_blocks(packet, lengths):
                     self._answer(Packet(block.id, block.error, block.data), time)
-            elif packet.id in self.table.servos:
+            else:
                 self._answer(packet, time)
 
     def count_lost(self) -> None:
@@ -135,7 +136,9 @@ class Traffic:
         return [reply for reply in replies if reply.id in self.table.servos]
 
     def _answer(self, packet: Packet, time: float) -> None:
-        servo, counts = self.table.servos[packet.id], self.stats.of(packet.id)
+        if (servo := self.table.servos.get(packet.id)) is None:
+            return
+        counts = self.stats.of(packet.id)
         reply = next((reply for reply in self._expected_replies if reply.id == packet.id), None)
         if reply is None:
             counts.late += not self._pings_all

@@ -90,8 +90,8 @@ def fast_blocks(packet: Packet, lengths: Sequence[int]) -> list[Block]:
     for number, length in enumerate(lengths, 1):
         end = place + 2 + length
         value, check = crc(raw[place:end], value), raw[end : end + 2]
-        intact = packet.intact if number == len(lengths) else check == value.to_bytes(2, "little")
-        if end > len(raw) or not intact:
+        is_last = number == len(lengths)
+        if not (packet.intact and end == len(raw) if is_last else check == value.to_bytes(2, "little")):
             break
         value = crc(check, value)
         blocks.append(Block(raw[place + 1], raw[place], raw[place + 2 : end]))
