@@ -87,11 +87,11 @@ def fast_blocks(packet: Packet, lengths: Sequence[int]) -> list[Block]:
     raw = bytes((packet.code,)) + packet.params
     head = HEADER + bytes((0, BROADCAST)) + (len(raw) + 3).to_bytes(2, "little") + bytes((STATUS,))
     value, blocks, place = crc(head), [], 0
+    whole = packet.intact and len(raw) + 2 == sum(length + 4 for length in lengths)
     for number, length in enumerate(lengths, 1):
         end = place + 2 + length
         value, check = crc(raw[place:end], value), raw[end : end + 2]
-        is_last = number == len(lengths)
-        if not (packet.intact and end == len(raw) if is_last else check == value.to_bytes(2, "little")):
+        if not (whole if number == len(lengths) else check == value.to_bytes(2, "little")):
             break
         value = crc(check, value)
         blocks.append(Block(raw[place + 1], raw[place], raw[place + 2 : end]))
