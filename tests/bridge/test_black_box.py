@@ -18,7 +18,7 @@ from axbridge.bridge.replay import Replay
 from axbridge.bridge.rules import Notice
 from axbridge.bus.line_lock import BusLock
 from axbridge.bus.port import Port
-from axbridge.bus.protocols import v1
+from axbridge.bus.protocols import v1, v2
 from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import PortError, RecordingError, UsageError
@@ -89,8 +89,7 @@ def test_packets_are_unchanged_by_encoding_and_decoding():
 def test_a_recording_has_samples_and_goals_of_any_program(tmp_path, profile, watch):
     path = tmp_path / "day.mcap"
     with bridged(path, profile, watch=watch) as (line, port, _, _), client(port, line) as bus:
-        protocol, units = line[1].protocol, line[1].profile.units
-        middle = line[1].zero
+        protocol, units, middle = line[1].protocol, line[1].profile.units, line[1].zero
         for id_ in IDS:
             write(bus, line, id_, "torque_enable", 1)
         write(bus, line, 1, "goal_position", middle)  # before the first sample
@@ -101,12 +100,11 @@ def test_a_recording_has_samples_and_goals_of_any_program(tmp_path, profile, wat
             write(bus, line, 1, "goal_position", middle + 10 + step)
             time.sleep(0.02)
     track = open_recording(path)["s1"]
-    rows = [
-        (round(track.position[row] / units.position), round(track.command[row] / units.position), row)
+    seen = {
+        (round(track.position[row] / units.position), round(track.command[row] / units.position)): row
         for row in range(len(track))
         if not math.isnan(track.position[row] + track.command[row])
-    ]
-    seen = {(position, command): row for position, command, row in rows}
+    }
     assert seen.keys() >= {(0, 10), (1, 11), (2, 12)}
     row = seen[1, 11]
     assert track.commanded[row] > track.time[row]
@@ -185,6 +183,8 @@ def test_a_summary_names_losses_alarms_and_rules():
     for number, came in enumerate([answer, *lost, answer]):
         box.traffic.decode_sent(question, float(number), 1e-5)
         box.traffic.decode_received(came, number + 0.002)
+    box.traffic.decode_sent(protocol.encode(254, 1), 8.0, 1e-5)  # a PING to all is a question to none of them
+    box.traffic.decode_received(b"".join(protocol.encode_status(id_, 0) for id_ in IDS), 8.1)
     box.traffic.decode_sent(protocol.write_frame(2, 24, b"\1"), 9.0, 1e-5)  # servos may be set not to acknowledge it
     box.note(Notice("s1", "top speed", ""), said=False)
     box.close()
@@ -198,6 +198,14 @@ def test_a_summary_names_losses_alarms_and_rules():
         "  s1: of 6 questions: 1 without an answer, 2 damaged, 1 late or repeated, overload in 3 answers",
         "rules: top speed 1",
     ]
+
+
+def test_a_fast_read_may_include_servos_that_the_rig_does_not_have():
+    box = BlackBox(make_rig(IDS, dict.fromkeys(IDS, "xl330-m288")))
+    blocks = [v2.Block(id_, 0, b"\0\7\0\0") for id_ in (1, 9, 2)]
+    box.traffic.decode_sent(PROTOCOLS[2].group_question(0x8A, (1, 9, 2), 132, 4)[0], 0.0, 1e-5)
+    box.traffic.decode_received(v2.encode_fast_status(blocks), 0.01)
+    assert [box.traffic.table.servos[id_].data(132, 4) for id_ in IDS] == [b"\0\7\0\0"] * 2
 
 
 @pytest.mark.parametrize("watch", [True, False])

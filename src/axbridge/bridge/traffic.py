@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from axbridge.bridge.known import Known, Table
 from axbridge.bus.protocols import v2
+from axbridge.bus.protocols.known import SECOND
 from axbridge.bus.protocols.packet import BROADCAST, Packet
 from axbridge.bus.protocols.protocol import Protocol
 from axbridge.bus.stats import LineStats, percentile
@@ -44,7 +45,7 @@ class Traffic:
         self._times: deque[float] = deque(maxlen=_MAX_TIMES)
         self._sent_at = 0.0
         self._received = 0.0  # s, end of the instruction packet on the line
-        self._request: Packet | None = None
+        self._request = Packet(BROADCAST, 0, b"")  # the latest one
         self._expected_replies: list[_ExpectedReply] = []
         self._damaged = False
         self._echoes = False
@@ -54,10 +55,12 @@ class Traffic:
     @property
     def pending(self) -> bool:
         """Whether a reply to the latest packet may still come; the number of replies to a broadcast PING is unknown."""
-        question = self._request
-        to_all = question is not None and question.id == BROADCAST and question.code == Instruction.PING
         replies = self._expected_replies
-        return to_all or any(reply.place is not None or reply.id not in self._without_ack for reply in replies)
+        return self._pings_all or any(reply.place is not None or reply.id not in self._without_ack for reply in replies)
+
+    @property
+    def _pings_all(self) -> bool:
+        return self._request[:2] == (BROADCAST, Instruction.PING)
 
     def decode_sent(self, data: bytes, time: float, byte: float) -> None:
         """Decode bytes to the servos, sent at `time`, s; each takes `byte` s."""
@@ -86,15 +89,15 @@ class Traffic:
         """Decode bytes received by `time`, s, from the servos, or from an adapter that echoes."""
         for received in self._replies.feed(data):
             packet = received.packet
-            if packet[:3] == (self._request or ())[:3] and not packet.status and (packet.params or self._echoes):
+            if packet[:3] == self._request[:3] and not packet.status and (packet.params or self._echoes):
                 self._echoes = True
             elif not packet.intact:
                 self._damaged = True
             elif packet.id == BROADCAST and packet.status:
-                lengths = [len(reply.place) for reply in self._expected_replies if reply.place is not None]
+                lengths = [length for _, _, length in SECOND.requests(self._request)]
                 for block in v2.fast_blocks(packet, lengths):
                     self._answer(Packet(block.id, block.error, block.data), time)
-            elif packet.id in self.table.servos:
+            else:
                 self._answer(packet, time)
 
     def count_lost(self) -> None:
@@ -133,10 +136,12 @@ class Traffic:
         return [reply for reply in replies if reply.id in self.table.servos]
 
     def _answer(self, packet: Packet, time: float) -> None:
-        servo, counts = self.table.servos[packet.id], self.stats.of(packet.id)
+        if (servo := self.table.servos.get(packet.id)) is None:
+            return
+        counts = self.stats.of(packet.id)
         reply = next((reply for reply in self._expected_replies if reply.id == packet.id), None)
         if reply is None:
-            counts.late += 1
+            counts.late += not self._pings_all
             return
         self._expected_replies.remove(reply)
         if reply.place is None and packet.id not in self._acknowledging:

@@ -97,6 +97,7 @@ def test_a_damaged_fast_reply_gives_the_servos_before_the_damage(parts, data):
     frame = bytearray(v2.encode_fast_status(blocks))
     (packet,) = v2.Decoder().feed(frame)
     assert v2.fast_blocks(packet, [4] * len(blocks)) == blocks
+    assert v2.fast_blocks(packet, [3]) == []  # a reply to another read
     place = data.draw(st.integers(8, len(frame) - 1))
     frame[place] ^= 1 << data.draw(st.integers(0, 7))
     (packet,) = v2.Decoder().feed(frame)

@@ -8,7 +8,8 @@ bytes before it (e-manual, "Protocol 2.0").
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import struct
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -34,23 +35,24 @@ class Block(NamedTuple):
     data: bytes
 
 
-def _crc_table() -> tuple[int, ...]:
-    table = []
-    for byte in range(256):
-        value = byte << 8
-        for _ in range(8):
-            value = value << 1 ^ (0x8005 if value & 0x8000 else 0)
-        table.append(value & 0xFFFF)
-    return tuple(table)
+def _after_zeros(count: int) -> list[int]:
+    """Return the CRC of each byte that `count` zeros follow."""
+    values = [byte << 8 for byte in range(256)]
+    for _ in range(8 * (count + 1)):
+        values = [(value << 1 & 0xFFFF) ^ 0x8005 * (value >> 15) for value in values]
+    return values
 
 
-_CRC = _crc_table()
+_LOW, _HIGH = _after_zeros(0), _after_zeros(1)
 
 
-def crc(data: Iterable[int], value: int = 0) -> int:
-    """Return the CRC-16 of `data`, continued from `value`."""
-    for byte in data:
-        value = (value << 8 & 0xFFFF) ^ _CRC[value >> 8 ^ byte]
+def crc(data: bytes, value: int = 0) -> int:
+    """Return the CRC-16 of `data`, continued from `value`; two bytes a turn take half the time."""
+    if odd := len(data) % 2:
+        value = (value << 8 & 0xFFFF) ^ _LOW[value >> 8 ^ data[0]]
+    for word in struct.unpack(f">{len(data) // 2}H", data[odd:]):
+        value ^= word
+        value = _HIGH[value >> 8] ^ _LOW[value & 0xFF]
     return value
 
 
@@ -85,17 +87,13 @@ def fast_blocks(packet: Packet, lengths: Sequence[int]) -> list[Block]:
     raw = bytes((packet.code,)) + packet.params
     head = HEADER + bytes((0, BROADCAST)) + (len(raw) + 3).to_bytes(2, "little") + bytes((STATUS,))
     value, blocks, place = crc(head), [], 0
-    for number, length in enumerate(lengths):
+    whole = packet.intact and len(raw) + 2 == sum(length + 4 for length in lengths)
+    for number, length in enumerate(lengths, 1):
         end = place + 2 + length
-        last = number == len(lengths) - 1
-        if end + (0 if last else 2) > len(raw):
+        value, check = crc(raw[place:end], value), raw[end : end + 2]
+        if not (whole if number == len(lengths) else check == value.to_bytes(2, "little")):
             break
-        value = crc(raw[place:end], value)
-        if last and not packet.intact:
-            break
-        if not last and raw[end : end + 2] != value.to_bytes(2, "little"):
-            break
-        value = crc(raw[end : end + 2], value)
+        value = crc(check, value)
         blocks.append(Block(raw[place + 1], raw[place], raw[place + 2 : end]))
         place = end + 2
     return blocks
