@@ -100,7 +100,7 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
                 sent += os.write(self.fd, frame[sent:])
             except BlockingIOError:
                 if not select.select((), (self.fd,), (), _WRITE_PATIENCE)[1]:
-                    raise self._lost("takes no more bytes") from None
+                    raise self._lost("it takes no more bytes") from None
             except OSError as failure:
                 raise self._lost(failure) from failure
 
@@ -127,7 +127,7 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
         except OSError as failure:
             raise self._lost(failure) from failure
         if not data:
-            raise self._lost("was unplugged")
+            raise self._lost("it was unplugged")
         return data
 
     def until_next(self, longest: float) -> float:

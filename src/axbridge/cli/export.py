@@ -9,6 +9,7 @@ from typing import Annotated
 from axbridge import __version__
 from axbridge.cli.app import group
 from axbridge.cli.options import WRITES, Result, RigArgument, servo_of, verb
+from axbridge.cli.progress import progress
 from axbridge.config import toml_tables
 from axbridge.config.rig import FOLDER, Rig
 from axbridge.errors import ProfileError, RigError, UsageError, plural
@@ -33,8 +34,9 @@ def mujoco(
 
     It prints what MuJoCo cannot express.
     """
-    robot = _rig_or_model(source, rig)
-    lost = left_out(robot)
+    with progress("reading"):
+        robot = _rig_or_model(source, rig)
+        lost = left_out(robot)
     note = [
         f"{robot.name}, written by axbridge {__version__}. Goals (ctrl) are rad at the joint, as in the rig.",
         "All servos limp: model.opt.disableactuator = 1 << 1. Start: mj_resetDataKeyframe(model, data, 0).",

@@ -14,6 +14,7 @@ from typing import Annotated
 from axbridge.cli.app import group, note
 from axbridge.cli.list_ import shipped_rigs
 from axbridge.cli.options import Result, RigArgument, ids_of, lined_up, shared, verb
+from axbridge.cli.progress import progress
 from axbridge.config.mjcf import find_mjcf, read_mjcf
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig, rig_schema, split_options
@@ -62,7 +63,8 @@ def new(
     if urdf is not None and mjcf is not None:
         raise UsageError("--urdf and --mjcf are both given", "give one of them")
     path = name / f"{name.name}.toml"
-    body = None if mjcf is None else read_mjcf(find_mjcf(mjcf))
+    with progress("reading"):  # MuJoCo takes seconds to load and to check a robot
+        body = None if mjcf is None else read_mjcf(find_mjcf(mjcf))
     files = {} if body is None else body.files(name)
     check_new(path, *files, force=force)
     lines = [f"name = {written(name.name)}"]

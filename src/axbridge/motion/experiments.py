@@ -198,9 +198,9 @@ class Options:
         checked["amplitude"] = None if self.amplitude is None else checks.number(self.amplitude, "an amplitude")
         checked["source"] = None if self.source is None else opened(self.source)
         self.__dict__.update(checked)
-        for value in (self.amplitude or 0.0, *self.angles):
+        for name, value in (("amplitude", self.amplitude or 0.0), *(("angle", angle) for angle in self.angles)):
             if not math.isfinite(value):
-                raise UsageError(f"angle {value:g} is not finite", "give degrees")
+                raise UsageError(f"{name} {value:g} is not finite", "give degrees")
         if not 0 <= self.speed < math.inf:
             raise UsageError(f"speed {math.degrees(self.speed):g}°/s is negative or not finite", "0: no limit")
         for value in self.duties:
