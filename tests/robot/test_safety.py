@@ -4,6 +4,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from types import SimpleNamespace
 
 import pytest
@@ -345,6 +346,31 @@ def test_a_guard_gets_a_port_that_was_lost_and_reopened_within_a_step(tmp_path):
         watched._channel.close()  # as when the process is gone
         assert watched._guard.wait(10) == 0
         assert not line.powered
+        watched.disarm()
+
+
+def test_a_guard_that_was_started_for_one_of_two_lost_ports_also_waits_for_the_other(tmp_path):
+    with ExitStack() as opened:
+        lines = [opened.enter_context(PtyLine((1, 2), link=tmp_path / name)) for name in "ab"]
+        buses = [opened.enter_context(SerialBus(line.port)) for line in lines]
+        cycles = [Cycle(bus, [servo]) for bus, servo in zip(buses, SERVOS, strict=False)]
+        watched = safety.Safety(cycles)
+        watched.arm()
+        watched.feed()
+        switch(lines[1], 2)
+        for line, cycle in zip(lines, cycles, strict=True):
+            line.unplug()
+            cycle.send({cycle.servos[0].name: Goal(600, 0)})
+        (back, away), (first, _) = lines, cycles
+        back.replug()
+        until(lambda: first.receive() and not first.bus.closed)
+        watched.feed()
+        switch(back, 1)
+        watched._channel.close()  # as when the process is gone
+        assert watched._guard.wait(10) == 1  # a servo has not confirmed
+        assert (back.powered, away.powered) == ([], [2])
+        away.replug()
+        until(lambda: not away.powered)
         watched.disarm()
 
 

@@ -68,12 +68,13 @@ def test_the_guard_of_a_killed_controller_names_what_stays_powered_and_ends_the_
     assert line[1].table["torque_limit"] == 1023
 
 
+@pytest.mark.parametrize("pause", [0.5, 0.0], ids=["after 0.5 s", "at once"])
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_motors_of_a_program_that_ended_without_its_adapter_go_off_when_the_adapter_is_back(line, number):
+def test_motors_of_a_program_that_ended_without_its_adapter_go_off_when_the_adapter_is_back(line, number, pause):
     with Warm("-c", CONTROLLER, line.port) as controller:
         assert controller.stdout.readline() == "running\n"
         line.unplug()
-        time.sleep(0.5)  # the program and its guard lose the port
+        time.sleep(pause)  # in which the program and its guard lose the port
         controller.send_signal(number)
         assert "these servos may still be powered: " in controller.stderr.read()
     assert len(line.powered) == 2

@@ -9,7 +9,8 @@ guard; ``!PORT:ID,ID PORT:ID;`` makes it switch these servos off and end; ``=SER
 the controller's end, replacing an earlier one; ``-SERVO;`` removes it. End-of-file without ``q`` or ``!`` means that
 the controller has ended.
 `SILENCE`: longest pause between heartbeats, s; 0 = no limit. `SERVO`: see `Guarded`, as JSON. `PORTS`: a JSON object
-with name, baud rate and marks (`axbridge.bus.port_name.line_behind`) of each port.
+with name, baud rate and marks (`axbridge.bus.port_name.line_behind`) of each port, whose key is its descriptor, or a
+negative number if it was lost before this guard started.
 
 If ports have no descriptor that can be inherited, as on Windows: ``guard.py named PORTS SERVO…``. This guard opens the
 ports after the controller's end, when they are free. It cannot act when the controller hangs, because a hanging
@@ -114,6 +115,12 @@ class Line:
         time.sleep(patience)  # lost
         return b""
 
+    def lost(self, port: Any) -> bool:
+        """Return whether the adapter of a port was unplugged."""
+        poll = select.poll()
+        poll.register(port, 0)  # only hang-ups
+        return bool(poll.poll(0))
+
 
 class _Opened(Line):
     """Sends and receives on ports that it opens by their names."""
@@ -133,6 +140,9 @@ class _Opened(Line):
                 return bytes(opened.receive(time.monotonic() + patience))
         time.sleep(patience)
         return b""
+
+    def lost(self, port: Any) -> bool:  # noqa: ARG002
+        return False  # this guard has already waited for it
 
 
 def _opened(name: str, baud: int, marks: list[str]) -> Any:
@@ -173,10 +183,10 @@ def end(
 ) -> int:
     """Switch all torque off and restore registers after the controller's end; return the exit code."""
     limp(servos, line)
-    _await(lost)
     left = confirm(servos, line)
     if left and line.swap_settings({servo.port for servo in left}):
         left = confirm(left, line)
+    _await([*lost, *(servo for servo in left if line.lost(servo.port))])
     powered = {servo.id for servo in left}
     for servo in sorted(restores, key=lambda servo: servo.question):  # EEPROM first
         if servo.port in {here.port for here in servos} and servo.id not in powered:
@@ -191,7 +201,7 @@ def end(
     return int(bool(unconfirmed))
 
 
-def _await(lost: Iterable[Guarded]) -> None:
+def _await(lost: list[Guarded]) -> None:
     """For each port of these servos start a guard that switches them off when the port is back."""
     import subprocess  # only here: a guard starts within milliseconds
 
@@ -245,6 +255,8 @@ def _holds(servo: Guarded, line: Line, patience: float) -> bool:
 
 def watch(silence: float, servos: list[Guarded]) -> int:
     """Wait for the controller's end, silence or ``q``; return the exit code."""
+    lost = [servo for servo in servos if servo.port < 0]  # before this guard was started
+    servos = [servo for servo in servos if servo.port >= 0]
     line = Line({servo.port for servo in servos})
     parent = os.getppid()
     image = _image(parent)
@@ -255,7 +267,6 @@ def watch(silence: float, servos: list[Guarded]) -> int:
     heartbeat_at: float | None = None
     pending = b""  # incomplete message
     restores: dict[tuple[Any, bytes], Guarded] = {}  # by port and question
-    lost: list[Guarded] = []
     while True:
         for descriptor, _ in poll.poll(_TICK * 1000):
             if descriptor != _STDIN:  # unplugged: close it, else the device cannot return under its name
@@ -275,9 +286,10 @@ def watch(silence: float, servos: list[Guarded]) -> int:
                     restores.pop((servo.port, servo.question), None)
                 else:
                     requested = _named(message[1:])
-                    _await([servo for servo in lost if (servo.port, servo.id) in requested])
-                    here = [servo for servo in servos if (servo.port, servo.id) in requested]
-                    return int(bool(confirm(here)) or len(here) < len(requested))
+                    away = [servo for servo in lost if (servo.port, servo.id) in requested]
+                    left = confirm([servo for servo in servos if (servo.port, servo.id) in requested])
+                    _await([*away, *(servo for servo in left if line.lost(servo.port))])
+                    return int(bool(left or away))
             pending = pending.lstrip(b".")
             if b"q" in pending:
                 return 0

@@ -490,9 +490,11 @@ class Safety:
         return [(port, cycle) for cycle in self._real if (port := getattr(cycle.bus, "port", None)) is not None]
 
     def _start_guard(self) -> None:
-        opened = [(port, cycle) for port, cycle in self._ports() if port.ser is not None]
-        lines = [(port.fd, port, cycle) for port, cycle in opened if port.fd is not None]  # the guard inherits them
-        ports = lines or [(number, port, cycle) for number, (port, cycle) in enumerate(opened)]
+        numbered = [(number, port, cycle) for number, (port, cycle) in enumerate(self._ports(), 1)]
+        ports = [(number, port, cycle) for number, port, cycle in numbered if port.ser is not None]
+        lines = [port.fd for _, port, _ in ports if port.fd is not None]  # the guard inherits these descriptors
+        if lines:  # a lost port has a negative number
+            ports = [(-number if port.ser is None else port.fd, port, cycle) for number, port, cycle in numbered]
         if self._leaving or not (self._armed and self._with_guard and ports):
             return
         # the watchdog thread acts first, by the policy; the guard acts if this process hangs
@@ -501,7 +503,7 @@ class Safety:
         script = str(Path(__file__).with_name("guard.py"))
         names = json.dumps({key: (port.port_name, port.baudrate, sorted(port.marks)) for key, port, _ in ports})
         command = [sys.executable, *flags, script, kind, names, *_limp_frames((key, cycle) for key, _, cycle in ports)]
-        apart: dict[str, Any] = {"start_new_session": True, "pass_fds": [fd for fd, _, _ in lines]}  # no Ctrl-C
+        apart: dict[str, Any] = {"start_new_session": True, "pass_fds": lines}  # no Ctrl-C
         if sys.platform == "win32":
             apart = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
         channel = _Channel()
@@ -521,7 +523,7 @@ class Safety:
             channel.close_other_end()
         self._channel = channel
         self._guard, self._restores, self._beat_at = guard, set(), -math.inf
-        self._guarded = tuple((fd, cycle) for fd, _, cycle in lines)
+        self._guarded = tuple((key, cycle) for key, _, cycle in ports) if lines else ()
         self._guarded_ports = [port.ser for port, _ in self._ports()]
 
     def _feed_guard(self) -> None:
