@@ -103,15 +103,14 @@ def bench_arm(engine, goal, start):
 
 def chain(engine, folder):
     """Worst error of three servos in a row, with links as light as a foot, deg."""
-    masses, inertias, goal = (0.06, 0.05, 0.02), (5e-5, 3e-5, 1e-5), np.array([0.8, -0.6, 0.5])
     model = ServoModel.load("lima2009", PROFILE, {"motor": {"armature": 0.004}})
-    world = build_engine(engine, Scene(test_bullet.write_chain(folder / "chain.urdf", masses, inertias)))
+    world = build_engine(engine, Scene(test_bullet.write_chain(folder / "chain.urdf")))
     bank = ServoBank(world, [BankServo(f"j{k}", model, 1, COUNT, 0) for k in range(3)], [test_bullet.SUPPLY])
-    for index in range(3):
-        order(bank, goal[index], index)
+    for index, goal in enumerate(test_bullet.GOALS):
+        order(bank, goal, index)
     times, angles = followed(bank, 1.0)
     bank.close()
-    return np.degrees(np.abs(angles.T - test_bullet.truth(masses, inertias, 0.004, goal, times)).max())
+    return np.degrees(np.abs(angles.T - test_bullet.truth(0.004, times)).max())
 
 
 def backlash(engine, folder):

@@ -103,8 +103,7 @@ with jit.reporting(report):
 
 
 def test_a_signal_in_a_callback_of_the_compiler_ends_the_program_at_the_next_kernel(tmp_path):
-    env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(SOURCE)}
-    done = subprocess.run([sys.executable, "-c", TERMINATED], env=env, capture_output=True, text=True, check=False)
+    done = python(TERMINATED, NUMBA_CACHE_DIR=tmp_path, PYTHONPATH=SOURCE)
     assert "Exception ignored on calling ctypes callback" in done.stderr
     assert done.returncode == 9, done.stderr
     assert max(int(line.split()[0]) for line in done.stdout.splitlines()) < 5

@@ -71,7 +71,9 @@ class Workers:
             try:
                 # in a thread, which KeyboardInterrupt does not reach: it would print a traceback
                 with ThreadPoolExecutor(1) as starter:
-                    futures = starter.submit(self._submit, function, jobs[done:]).result()
+                    futures = list(
+                        starter.map(lambda job: self._pool.submit(_with_warnings, function, job), jobs[done:])
+                    )
                 for future in futures:
                     while not wait([future], _POLL_INTERVAL).done:
                         self._check()
@@ -90,11 +92,6 @@ class Workers:
             finally:
                 for future in futures:
                     future.cancel()
-
-    def _submit(
-        self, function: Callable[[Job], Result], jobs: Sequence[Job]
-    ) -> list[Future[tuple[Result, list[warnings.WarningMessage]]]]:
-        return [self._pool.submit(_with_warnings, function, job) for job in jobs]
 
     def close(self) -> None:
         """Wait for the running jobs, then end the processes."""

@@ -14,7 +14,7 @@ from axbridge.fit import identify
 from axbridge.fit.html import estimate_table, trace_panels
 from axbridge.fit.intervals import Uncertainty, _tolerable, constants_of, marginalise_constants, uncertainty
 from axbridge.fit.least_squares import keep_unidentified, misfits, polish
-from axbridge.fit.pipeline import _missed, beforehand, beside_others, hidden
+from axbridge.fit.pipeline import _missed, beforehand, beside_models, hidden
 from axbridge.fit.prediction import parts, predicted
 from axbridge.fit.prepare import base_model, excitation, prepare, resting_noise
 from axbridge.fit.result import Score, doubts, summary
@@ -53,17 +53,6 @@ def lima(**values):
     for name, value in values.items():
         row[Param[name]] = value
     return row
-
-
-def test_a_model_keeps_to_the_torque_limits_of_a_recording():
-    free = motion(ax12_truth())
-    track = free.tracks["shoulder"]
-    limits = np.where(track.time < 0.5, 0.02, np.nan)  # NaN: all of it
-    weak = replace(free, tracks={"shoulder": replace(track, torque_limit=limits)})
-    strong, held = (rollouts(ax12_truth()[None], runs_of([motion], RIG), 5e-4)[0] for motion in (free, weak))
-    assert strong[49] > 1
-    assert held[49] < 0.1
-    assert held[-1] == pytest.approx(strong[-1], abs=0.05)
 
 
 def test_signs_of_an_incomplete_fit_are_one_warning():
@@ -323,7 +312,7 @@ def test_scores_include_simpler_models_and_the_repetition():
     small, middle, *_ = ax12_data(ax12_truth())
     first, again = (motion(ax12_truth(), step=math.radians(60), seed=seed) for seed in (8, 9))
     problem = prepare([middle], RIG, "ax12", held_out=[first], again=[again])
-    scores = beside_others(problem, [Score(str(k), 0.1, 0.1, held_out=k == 1) for k in range(2)])
+    scores = beside_models(problem, [Score(str(k), 0.1, 0.1, held_out=k == 1) for k in range(2)])
     assert math.isnan(scores[0].perfect)
     assert 0.0 < scores[1].floor < 0.3
     assert scores[1].floor < scores[1].lagging < scores[1].perfect

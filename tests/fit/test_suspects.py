@@ -65,10 +65,8 @@ def suspects_in(recordings, rig=SUPPLIED, model="ax12"):
     space, runs = problem.space, problem.runs
     row = space.sets(polish(space, runs, space.point(space.base), rounds=12, step=COARSE)[None])[0]
     seen = rollouts(row[None], runs)[0]
-    fit = Fit(
-        model, problem.friction, space.unknowns, row, problem.base, scores_of(problem, seen), None, (), (), 0, runs, seen,
-        problem.rig,
-    )  # fmt: skip
+    results = {"scores": scores_of(problem, seen), "simulated": seen, "starts": (), "warnings": (), "rollouts": 0}
+    fit = Fit.of(problem, space.unknowns, row, None, **results)
     return "\n".join((*sampling(recordings), *suspects_of(fit, recordings)))
 
 

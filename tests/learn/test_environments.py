@@ -70,6 +70,7 @@ def test_actions_and_observations_are_radians_within_the_rigs_limits():
         ({"randomise": {"friction": (0, 1)}}, "randomise is a Randomisation, not dict"),
         ({"randomize": None}, "did you mean 'randomise'"),
         ({"rig": None}, "None is no rig"),
+        ({"render_mode": "ansi"}, "no render_mode 'ansi'"),
         ({"step_ms": 0}, "a step_ms of 0"),
         ({"step_ms": "20"}, "a step_ms of '20'"),
         ({"span": -1.0}, "a span of -1.0"),
@@ -78,12 +79,7 @@ def test_actions_and_observations_are_radians_within_the_rigs_limits():
 )
 def test_a_wrong_option_is_named(options, message):
     with pytest.raises(UsageError, match=message):
-        gymnasium.make("axbridge/Reach-v0", **options)
-
-
-def test_an_unknown_render_mode_is_named():
-    with pytest.raises(UsageError, match="no render_mode 'ansi'"):
-        Reach("bench_arm", render_mode="ansi")
+        Reach(**{"rig": "bench_arm", **options})
 
 
 @pytest.mark.bullet

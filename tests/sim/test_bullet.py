@@ -20,8 +20,9 @@ pytestmark = pytest.mark.slow
 
 PROFILE = FirmwareProfile.load("ax-12a")
 SUPPLY = 9.6
-LENGTHS, LEVERS = (0.06, 0.06), 0.03
-GRAVITY = 9.81
+LENGTH, LEVER = 0.06, 0.03  # m, of each link of the chain: from joint to joint, from joint to centre of mass
+MASSES, INERTIAS = (0.06, 0.05, 0.02), (5e-5, 3e-5, 1e-5)  # kg, kg·m²
+GOALS = np.array([0.8, -0.6, 0.5])  # rad
 
 
 @pytest.mark.parametrize("count", [127, 128])  # servos; the robot has one link more
@@ -42,47 +43,43 @@ def test_a_robot_with_too_many_links_is_refused_by_check_and_open_alike(count, t
     assert run(["rig", "check", str(rig)]) == 0
 
 
-def write_chain(path, masses, inertias):
+def write_chain(path):
+    """Write the URDF of three light links, one below the other."""
     links = '<link name="base"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1"/></inertial></link>'
     joints, parent, drop = "", "base", 0.0
-    for index, (mass, inertia) in enumerate(zip(masses, inertias, strict=True)):
-        links += f'<link name="l{index}"><inertial><origin xyz="0 0 {-LEVERS}"/><mass value="{mass}"/>'
+    for index, (mass, inertia) in enumerate(zip(MASSES, INERTIAS, strict=True)):
+        links += f'<link name="l{index}"><inertial><origin xyz="0 0 {-LEVER}"/><mass value="{mass}"/>'
         links += f'<inertia ixx="{inertia}" iyy="{inertia}" izz="{inertia}"/></inertial></link>'
         joints += f'<joint name="j{index}" type="continuous"><parent link="{parent}"/><child link="l{index}"/>'
         joints += f'<origin xyz="0 0 {-drop}"/><axis xyz="0 -1 0"/></joint>'
-        parent, drop = f"l{index}", LENGTHS[0]
+        parent, drop = f"l{index}", LENGTH
     path.write_text(f"<robot name='chain'>{links}{joints}</robot>")
     return path
 
 
-def chain_equations(masses, inertias):
-    """Return a function for mass matrix and load of the planar chain, from its kinetic and potential energy."""
-
-    def terms(angles, speeds):
-        total, rate = np.cumsum(angles), np.cumsum(speeds)
-        matrix, bias = np.zeros((3, 3)), np.zeros(3)
-        for body in range(3):
-            arms = [LENGTHS[0]] * body + [LEVERS]
-            jacobian, curved = np.zeros((2, 3)), np.zeros(2)
-            for link, arm in enumerate(arms):
-                along = arm * np.array([math.cos(total[link]), math.sin(total[link])])
-                jacobian[:, : link + 1] += along[:, None]
-                curved += arm * rate[link] ** 2 * np.array([-math.sin(total[link]), math.cos(total[link])])
-            turning = np.array([1.0] * (body + 1) + [0.0] * (2 - body))
-            matrix += masses[body] * jacobian.T @ jacobian + inertias[body] * np.outer(turning, turning)
-            bias += masses[body] * jacobian.T @ (curved + np.array([0, GRAVITY]))
-        return matrix, bias
-
-    return terms
+def chain_equations(angles, speeds):
+    """Return mass matrix and load of the planar chain, from its kinetic and potential energy."""
+    total, rate = np.cumsum(angles), np.cumsum(speeds)
+    matrix, bias = np.zeros((3, 3)), np.zeros(3)
+    for body, (mass, inertia) in enumerate(zip(MASSES, INERTIAS, strict=True)):
+        jacobian, curved = np.zeros((2, 3)), np.zeros(2)
+        for link, arm in enumerate([LENGTH] * body + [LEVER]):
+            along = arm * np.array([math.cos(total[link]), math.sin(total[link])])
+            jacobian[:, : link + 1] += along[:, None]
+            curved += arm * rate[link] ** 2 * np.array([-math.sin(total[link]), math.cos(total[link])])
+        turning = np.array([1.0] * (body + 1) + [0.0] * (2 - body))
+        matrix += mass * jacobian.T @ jacobian + inertia * np.outer(turning, turning)
+        bias += mass * jacobian.T @ (curved + np.array([0, 9.81]))
+    return matrix, bias
 
 
-def truth(masses, inertias, armature, goal, times):
-    terms = chain_equations(masses, inertias)
+def truth(armature, times):
+    """Return the angles of the chain, rad, whose servos go to `GOALS`."""
 
     def rates(_, y):
         angles, speeds, currents = y[:3], y[3:6], y[6:]
-        volts = np.clip(30 * (goal - angles) + 1.2 * speeds, -SUPPLY, SUPPLY)
-        matrix, bias = terms(angles, speeds)
+        volts = np.clip(30 * (GOALS - angles) + 1.2 * speeds, -SUPPLY, SUPPLY)
+        matrix, bias = chain_equations(angles, speeds)
         friction = 1.71e-5 * np.tanh(speeds / 1e-3) + BV * speeds
         accelerations = np.linalg.solve(matrix + armature * np.eye(3), K * currents - friction - bias)
         return np.concatenate((speeds, accelerations, (volts - K * speeds - R * currents) / 5e-3))
@@ -90,28 +87,27 @@ def truth(masses, inertias, armature, goal, times):
     return solve_ivp(rates, (0, times[-1]), np.zeros(9), "LSODA", times, rtol=1e-7, atol=1e-9).y[:3]
 
 
-def build(tmp_path, masses, inertias, armature, time_step):
+def chain(tmp_path, armature=0.0, time_step=1 / 240):
+    """Return the bank of three servos on the chain."""
     model = ServoModel.load("lima2009", PROFILE, {"motor": {"armature": armature}})
-    world = BulletEngine(Scene(write_chain(tmp_path / "chain.urdf", masses, inertias), time_step=time_step))
+    world = BulletEngine(Scene(write_chain(tmp_path / "chain.urdf"), time_step=time_step))
     return servo_bank(world, model, profile=PROFILE)
 
 
 @pytest.mark.parametrize(("time_step", "allowed"), [(1 / 240, 0.3), pytest.param(1e-3, 0.1, marks=pytest.mark.ci)])
 @pytest.mark.parametrize("armature", [0.0, 0.004])
 def test_a_chain_of_light_links_moves_as_its_equations_of_motion(tmp_path, armature, time_step, allowed):
-    masses, inertias = (0.06, 0.05, 0.02), (5e-5, 3e-5, 1e-5)
-    goal = np.array([0.8, -0.6, 0.5])
-    bank = build(tmp_path, masses, inertias, armature, time_step)
-    for index in range(3):
-        order(bank, goal[index], index)
+    bank = chain(tmp_path, armature, time_step)
+    for index, goal in enumerate(GOALS):
+        order(bank, goal, index)
     times, angles, _ = watched(bank, 1.0)
     bank.close()
-    error = np.degrees(angles - truth(masses, inertias, armature, goal, times))
+    error = np.degrees(angles - truth(armature, times))
     assert np.sqrt(np.mean(error**2, axis=1)).max() <= allowed
 
 
 def test_two_servos_on_a_joint_or_a_missing_joint_are_refused(tmp_path):
-    bank = build(tmp_path, (0.06, 0.05, 0.02), (5e-5, 3e-5, 1e-5), 0.0, 1 / 240)
+    bank = chain(tmp_path)
     model = ServoModel.load("lima2009", PROFILE)
     for joints in (["j0", "j0"], ["elbow"]):
         with pytest.raises(UsageError, match="not there, or has two servos"):

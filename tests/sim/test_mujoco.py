@@ -1,5 +1,6 @@
 import math
 import sys
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -131,10 +132,13 @@ def test_without_bullet_auto_is_mujoco_and_without_both_a_warning_names_the_pack
         World(Rig.load("pan_tilt")).close()
 
 
-def held_bioloid():
+@pytest.fixture
+def world():
+    """The world of a Bioloid in a gantry."""
     rig = Rig.load("bioloid").with_engine("mujoco")
     bank = build_bank(rig)
-    return World(rig, bank=supported(bank, rig)), bank.engine
+    with closing(World(rig, bank=supported(bank, rig))) as held:
+        yield held
 
 
 def advance_world(world, seconds):
@@ -158,51 +162,36 @@ def switch(world, *, on, goals=None):
         servo.push(world.now())
 
 
-def test_a_limp_robot_is_held_and_stands_alone_after_its_motors_are_switched_on():
-    world, engine = held_bioloid()
-    start = engine.base()[0][2]
+def test_a_limp_robot_is_held_and_stands_alone_after_its_motors_are_switched_on(world):
+    start = world.bank.engine.base()[0][2]
     advance_world(world, 1.0)
-    assert engine.base()[0][2] == pytest.approx(start + 0.02, abs=0.003)  # without a gantry it has fallen
+    assert world.bank.engine.base()[0][2] == pytest.approx(start + 0.02, abs=0.003)  # without a gantry it has fallen
     switch(world, on=True)
     advance_world(world, 2.0)
-    assert engine.base()[0][2] == pytest.approx(start, abs=0.006)
+    assert world.bank.engine.base()[0][2] == pytest.approx(start, abs=0.006)
     advance_world(world, 1.0)
-    assert engine.base()[0][2] > 0.24  # on its own feet
+    assert world.bank.engine.base()[0][2] > 0.24  # on its own feet
     switch(world, on=False)
     advance_world(world, 0.5)
-    assert engine.base()[0][2] == pytest.approx(start + 0.02, abs=0.003)  # caught
-    world.close()
+    assert world.bank.engine.base()[0][2] == pytest.approx(start + 0.02, abs=0.003)  # caught
 
 
-def test_a_robot_on_bent_knees_is_lowered_onto_its_soles_before_it_is_released():
+def test_a_robot_on_bent_knees_is_lowered_onto_its_soles_before_it_is_released(world):
     """With the base upright, as in the rig, ROBOTIS' own pose fell 5 cm onto its toes."""
-    world, engine = held_bioloid()
     ids = {config.id: config.name for config in world.rig.servos}
     switch(world, on=True, goals={ids[number]: count for number, count in enumerate(WALK_READY, 1)})
     advance_world(world, 1.9)
-    (_, _, held), turned = engine.base()
+    (_, _, held), turned = world.bank.engine.base()
     assert math.degrees(roll_pitch_yaw(turned)[1]) == pytest.approx(10.0, abs=1.0)
     advance_world(world, 2.0)
-    assert engine.base()[0][2] == pytest.approx(held, abs=0.004)
-    world.close()
+    assert world.bank.engine.base()[0][2] == pytest.approx(held, abs=0.004)
 
 
-def test_a_released_robot_can_fall():
-    world, engine = held_bioloid()
+def test_a_released_robot_can_fall(world):
     switch(world, on=True)
     advance_world(world, 2.2)
     for servo in list(world.servos.values())[1:]:  # one motor stays on, so the gantry does not hold it
         servo.table["torque_enable"] = 0
         servo.push(world.now())
     advance_world(world, 1.5)
-    assert engine.base()[0][2] < 0.2
-    world.close()
-
-
-def test_a_robot_that_is_bolted_down_needs_no_gantry():
-    rig = Rig.load("bench_arm")
-    bank = build_bank(rig)
-    before = bank.before
-    assert supported(bank, rig) is bank
-    assert bank.before is before
-    bank.close()
+    assert world.bank.engine.base()[0][2] < 0.2

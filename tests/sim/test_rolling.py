@@ -80,7 +80,7 @@ def test_a_dragged_skid_costs_the_torque_of_its_friction(tmp_path):
 TURNTABLE = """<robot name="r"><link name="base"><inertial><origin xyz="0 0 0.02"/><mass value="1"/>
 <inertia ixx="4e-3" iyy="4e-3" izz="8e-3"/></inertial>
 <collision><origin xyz="0 0 0.02"/><geometry><box size="0.3 0.3 0.04"/></geometry></collision>
-<contact><lateral_friction value="0"/></contact></link>
+<contact><lateral_friction value="{}"/></contact></link>
 <link name="arm"><inertial><origin xyz="0.1 0 0"/><mass value="0.2"/><inertia ixx="2e-4" iyy="2e-4" izz="2e-4"/></inertial></link>
 <joint name="j" type="continuous"><parent link="base"/><child link="arm"/><origin xyz="0 0 0.02"/><axis xyz="0 0 1"/></joint>
 </robot>"""
@@ -101,25 +101,16 @@ def swing(urdf, **scene):
 
 @pytest.mark.bullet
 @pytest.mark.parametrize("time_step", [1 / 240, pytest.param(1e-3, marks=pytest.mark.ci)])
-def test_a_spring_on_a_frictionless_base_swings_as_on_a_floating_base(tmp_path, time_step):
-    """The base is nearly at rest on the floor, but no friction holds it."""
+@pytest.mark.parametrize(
+    ("friction", "reference"), [(0.0, {"fixed_base": False, "gravity": (0, 0, 0)}), (0.5, {"fixed_base": True})]
+)
+def test_a_base_on_the_floor_is_held_by_friction_alone_while_a_spring_swings_on_it(
+    tmp_path, friction, reference, time_step
+):
+    """Without friction it moves as a floating base, with friction as a fixed one, from the first step on."""
     urdf = tmp_path / "turntable.urdf"
-    urdf.write_text(TURNTABLE)
-    floating, sliding = (
-        swing(urdf, time_step=time_step, fixed_base=False, gravity=(0, 0, weight), ground=weight < 0)
-        for weight in (0.0, -9.81)
-    )
-    assert np.abs(floating - sliding).max() < 0.003  # rad
-
-
-@pytest.mark.bullet
-@pytest.mark.parametrize("time_step", [1 / 240, pytest.param(1e-3, marks=pytest.mark.ci)])
-def test_a_spring_on_a_base_that_rests_on_the_floor_swings_as_on_a_fixed_base(tmp_path, time_step):
-    """The swing of 17 degrees and 2 Hz agrees from the first step on, and has the same amplitude after 1 s."""
-    urdf = tmp_path / "turntable.urdf"
-    urdf.write_text(TURNTABLE.replace('<lateral_friction value="0"/>', '<lateral_friction value="0.5"/>'))
-    fixed_base_angles, resting = (
-        swing(urdf, time_step=time_step, fixed_base=fixed, ground=not fixed) for fixed in (True, False)
-    )
-    assert min(fixed_base_angles) < -0.2
-    assert np.degrees(np.abs(fixed_base_angles - resting).max()) < 0.2
+    urdf.write_text(TURNTABLE.format(friction))
+    scenes = reference, {"fixed_base": False, "ground": True}
+    expected, angles = (swing(urdf, time_step=time_step, **scene) for scene in scenes)
+    assert min(expected) < -0.2  # 17 degrees and 2 Hz
+    assert np.abs(expected - angles).max() < 0.003  # rad

@@ -303,32 +303,29 @@ def _in_words(problem: Problem, space: Space, scores: Sequence[Score], wanted: i
 
 
 def beside_models(problem: Problem, scores: Sequence[Score]) -> tuple[Score, ...]:
-    """Add the errors of the models that the verdict names: the start, the rig's own, and those of `beside_others`."""
+    """Add the errors of the models that the verdict names to the scores.
+
+    They are the model of the start and the rig's own; and for the held-out recordings, or for all if there are none, a
+    perfect servo, a delay with a lag, and repetitions.
+    """
     own = problem.rig.specs[problem.rig.servos[0].name].model
     simulated = predicted(np.array([packed(model, problem.rig) for model in (problem.base, own)]), problem.every)
-    compared = zip(beside_others(problem, scores), *(scores_of(problem, motion) for motion in simulated), strict=True)
-    return tuple(replace(score, start=first.mae, own=given.mae) for score, first, given in compared)
-
-
-def beside_others(problem: Problem, scores: Sequence[Score]) -> tuple[Score, ...]:
-    """Add the errors of a perfect servo, a delay with a lag, and repetitions to the held-out scores, or to all."""
-    count = len(problem.fitted) if problem.held_out else 0
+    models = zip(scores, *(scores_of(problem, motion) for motion in simulated), strict=True)
+    compared = [replace(score, start=first.mae, own=given.mae) for score, first, given in models]
     joints: dict[str, list[Track]] = {}
     for track in (next(iter(recording.values())) for recording in problem.fitted):
         joints.setdefault(track.name, []).append(track)
     lags = {name: lag_of(tracks) for name, tracks in joints.items()}
     only = next(iter(lags.values())) if len(lags) == 1 else None
-    compared = list(scores[:count])
     judged, floors = problem.held_out or problem.fitted, problem.floors or (math.nan,) * len(problem.fitted)
-    for score, recording, floor in zip(scores[count:], judged, floors, strict=True):
+    for index, recording, floor in zip(range(-len(judged), 0), judged, floors, strict=True):
         track = next(iter(recording.values()))
         driven = track.enabled & ~np.isnan(track.command) & ~np.isnan(track.position)
+        compared[index] = replace(compared[index], floor=floor)
         lag = lags.get(track.name, only)
-        if lag is None or not driven.any():  # the goals of a limp joint mean nothing
-            compared.append(replace(score, floor=floor))
-        else:
+        if lag is not None and driven.any():  # the goals of a limp joint mean nothing
             perfect, lagging = baseline(track, lag)
-            compared.append(replace(score, perfect=perfect.mae, lagging=lagging.mae, floor=floor))
+            compared[index] = replace(compared[index], perfect=perfect.mae, lagging=lagging.mae)
     return tuple(compared)
 
 

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -147,24 +146,23 @@ def base_model(rig: Rig, name: str) -> ServoModel:
     servo = rig.servos[0]
     spec = rig.specs[servo.name]
     profile = spec.profile
-    if name != _OWN_LOOP:
+    if name == _OWN_LOOP:
+        own = spec.model.controller
+        model = ServoModel.model_validate(
+            {
+                "name": name,
+                "motor": {**profile.motor, "inductance": 0.0},
+                "friction": {**profile.friction, "law": MODELS[name]},
+                "controller": own.model_dump() if own.law == "pid" else {"law": "pid", "p_duty": P_DUTY_XL330},
+                "sensor": {"quantised": True},
+            }
+        )
+    else:
         model = spec.model if name == servo.model else spec.load_model(name)
-    law = "pid" if name == _OWN_LOOP else model.controller.law
-    if not profile.has_law(law):
+    if not profile.has_law(model.controller.law):
         other = "ax12" if profile.has_law("compliance") else _OWN_LOOP
         raise UsageError(f"an {profile.name} has no registers for the loop of {name}", f"choose the model {other}")
-    if name != _OWN_LOOP:
-        return model
-    own = spec.model.controller
-    loop = own.model_dump() if own.law == "pid" else {"law": "pid", "p_duty": P_DUTY_XL330}
-    table: dict[str, Any] = {
-        "name": name,
-        "motor": {**profile.motor, "inductance": 0.0},
-        "friction": {**profile.friction, "law": MODELS[name]},
-        "controller": loop,
-        "sensor": {"quantised": True},
-    }
-    return ServoModel.model_validate(table)
+    return model
 
 
 def resting_noise(runs: Runs) -> float:

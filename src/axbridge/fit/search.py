@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -154,14 +154,9 @@ def _with_neighbours(ends: FloatArray) -> FloatArray:
 Mapper = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
 
 
-@contextmanager
-def executor(where: str | Mapper | None = None) -> Iterator[Mapper]:
-    """Yield an executor of jobs: processes on this machine, a dask cluster (``dask://host:port``), or a given one."""
-    if callable(where):
-        yield where
-        return
-    with workers(where, prepare=_import_cma_without_plots) as pool:
-        yield pool
+def executor(where: str | Mapper | None = None) -> AbstractContextManager[Mapper]:
+    """Return an executor of jobs: processes on this machine, a dask cluster (``dask://host:port``), or a given one."""
+    return nullcontext(where) if callable(where) else workers(where, prepare=_import_cma_without_plots)
 
 
 def _import_cma_without_plots() -> None:

@@ -47,20 +47,9 @@ _ASYMMETRY = Unknown("motor.asymmetry", Param.ASYMMETRY, -0.15, 0.15, False, _BO
 _DEAD_DUTY = Unknown("motor.dead_duty", Param.DEAD_DUTY, 0.0, 0.2, False, HOLD, usual=0.02)
 _ARMATURE = Unknown("motor.armature", Param.ARMATURE, 3e-4, 0.03, True, _FALLS, usual=0.3)
 _ARMATURE_FROM_NONE = replace(_ARMATURE, low=0.0, logarithmic=False, usual=math.inf)  # log(0) is undefined
-_COULOMB = Unknown("friction.coulomb", Param.COULOMB, 1e-5, 0.4, True, _FALLS, usual=0.5)
 _OUTPUT = Unknown("friction.output", Param.OUTPUT, 0.0, 0.2, False, STEPS, usual=0.02)
 _BACKLASH = Unknown("motor.backlash", Param.BACKLASH, 0.0, math.radians(2), False, STEPS, usual=math.radians(0.3))
 _MAX_CURRENT = Unknown("motor.max_current", Param.MAX_CURRENT, 0.5, 6.0, True, STEPS, usual=0.3)
-_VISCOUS = Unknown("friction.viscous", Param.VISCOUS, 1e-4, 0.1, True, _FALLS, usual=1.0)
-_STRIBECK = Unknown("friction.stribeck", Param.STRIBECK, 1e-4, 0.4, True, _SLOW)
-_STRIBECK_SPEED = Unknown("friction.stribeck_speed", Param.STRIBECK_SPEED, 0.05, 3.0, True, _SLOW)
-_LOAD = Unknown("friction.load", Param.LOAD, 0.0, 0.4, False, HOLD)
-_LOAD_STRIBECK = Unknown("friction.load_stribeck", Param.LOAD_STRIBECK, 0.0, 0.4, False, HOLD)
-_LOAD_EXTERNAL = Unknown("friction.load_external", Param.LOAD_EXTERNAL, 0.0, 0.4, False, HOLD)
-_LOAD_EXTERNAL_STRIBECK = Unknown(
-    "friction.load_external_stribeck", Param.LOAD_EXTERNAL_STRIBECK, 0.0, 0.4, False, HOLD
-)
-_QUADRATIC = Unknown("friction.quadratic", Param.QUADRATIC, 0.0, 0.02, False, _FALLS)
 _SLOPE = Unknown("controller.slope", Param.SLOPE, math.radians(0.5), math.radians(45), True, STEPS, usual=0.7)
 _PUNCH = Unknown("controller.punch", Param.PUNCH, 0.0, 0.4, False, _SLOW, usual=0.05)
 _K_THETA = Unknown("controller.k_theta", Param.K_THETA, 2.0, 120.0, True, STEPS)
@@ -74,10 +63,17 @@ _OFFSET = Unknown("sensor.angle_offset", Param.OFFSET, -0.05, 0.05, False, HOLD)
 _FRICTION = {  # the exponent is not searched: it correlates with the Stribeck speed
     unknown.name.removeprefix("friction."): unknown
     for unknown in (
-        _COULOMB, _VISCOUS, _STRIBECK, _STRIBECK_SPEED, _LOAD, _LOAD_STRIBECK, _LOAD_EXTERNAL, _LOAD_EXTERNAL_STRIBECK,
-        _QUADRATIC,
+        Unknown("friction.coulomb", Param.COULOMB, 1e-5, 0.4, True, _FALLS, usual=0.5),
+        Unknown("friction.viscous", Param.VISCOUS, 1e-4, 0.1, True, _FALLS, usual=1.0),
+        Unknown("friction.stribeck", Param.STRIBECK, 1e-4, 0.4, True, _SLOW),
+        Unknown("friction.stribeck_speed", Param.STRIBECK_SPEED, 0.05, 3.0, True, _SLOW),
+        Unknown("friction.load", Param.LOAD, 0.0, 0.4, False, HOLD),
+        Unknown("friction.load_stribeck", Param.LOAD_STRIBECK, 0.0, 0.4, False, HOLD),
+        Unknown("friction.load_external", Param.LOAD_EXTERNAL, 0.0, 0.4, False, HOLD),
+        Unknown("friction.load_external_stribeck", Param.LOAD_EXTERNAL_STRIBECK, 0.0, 0.4, False, HOLD),
+        Unknown("friction.quadratic", Param.QUADRATIC, 0.0, 0.02, False, _FALLS),
     )
-}  # fmt: skip
+}
 FRICTION_LAWS: dict[str, tuple[Unknown, ...]] = {
     law: tuple(_FRICTION[term] for term in terms if term in _FRICTION) for law, terms in TERMS.items()
 }
@@ -169,7 +165,7 @@ def space_of(
     row = base.copy()
     for term, unknown in _FRICTION.items():
         if term not in TERMS[law] and term != "stribeck_speed":  # each model has this one
-            row[unknown.column] = -1.0 if unknown is _LOAD_EXTERNAL else 0.0  # -1: equal to the motor's
+            row[unknown.column] = -1.0 if term == "load_external" else 0.0  # -1: equal to the motor's
     rest = _NO_TIMES if unknown_command_times and kind == "ax12" else _REST[kind]
     if unknown_command_times:
         rest += tuple(unknown for unknown in _IF_IN_MODEL if base[unknown.column] > 0.0)

@@ -98,7 +98,7 @@ class ServoBank:
         servos: Sequence[BankServo],
         supply: Sequence[float],
         *,
-        supply_resistance: Sequence[float] | None = None,
+        supply_resistance: Sequence[float] | float = 0.0,
         seed: int = 0,
     ) -> None:
         self.engine = engine
@@ -109,7 +109,7 @@ class ServoBank:
         self.passive: FloatArray = np.zeros((len(self.joints), len(Passive)))
         self._supply = np.zeros((4, len(supply)))
         self._supply[0] = supply
-        self._supply[1] = supply_resistance if supply_resistance is not None else 0.0
+        self._supply[1] = supply_resistance
         self.supply: FloatArray = self._supply[0]
         self.time: float = 0.0
         self.behind = 0.0

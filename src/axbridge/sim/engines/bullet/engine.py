@@ -111,10 +111,9 @@ class BulletEngine(AheadEngine):
         self.kinds = tuple("prismatic" if fact.linear else "revolute" for fact in facts)
         self.damping = np.array([fact.damping for fact in facts])
         self.friction = np.array([fact.friction for fact in facts])
-        names = [joint.name for joint in self._tree.joints]
-        dof = np.array([self.joints.index(names[d]) if d >= 0 else -1 for d in self._tree.dof], dtype=np.int64)
-        shapes = (getattr(self._tree, name) for name in Links._fields[3:])
-        self._chain = Links(self._tree.parent, self._tree.kind, dof, *shapes)
+        rows = [self.joints.index(joint.name) for joint in self._tree.joints]
+        chain = Links(*(getattr(self._tree, name) for name in Links._fields))
+        self._chain = chain._replace(dof=np.array([rows[d] if d >= 0 else -1 for d in chain.dof], dtype=np.int64))
         self.physics_step = scene.time_step
         self._substeps, self.time_step = substeps(scene.time_step)
         self._fixed_base = scene.fixed_base
@@ -218,10 +217,6 @@ class BulletEngine(AheadEngine):
         self.resting = anchored > 0
         return inertia, load
 
-    def _follow(self) -> None:
-        self._finish()
-        self._begin()
-
     def _begin(self) -> None:
         """Start a physics step with its inertia and load."""
         was_resting = self.resting
@@ -232,8 +227,8 @@ class BulletEngine(AheadEngine):
         _begin(self._book, self._loads, load, smooth, self.physics_step, self._work)
         self._left = self._substeps
 
-    def _finish(self) -> None:
-        """Run Bullet's step with the predicted speeds, and read the actual motion."""
+    def _follow(self) -> None:
+        """Run Bullet's step with the predicted speeds, read the actual motion, and begin the next step."""
         dt, resting, orders, inertia = self.physics_step, self.resting, self._orders, self._system.inertia
         landing = not self._touching
         _command_motors(self._book, self._stops, self._figures, dt, resting, self._speed_error, landing, orders)
@@ -244,6 +239,7 @@ class BulletEngine(AheadEngine):
         )
         if failed >= 0:
             raise SimulationDiverged(self.joints[failed], self._time)
+        self._begin()
 
     def _step(self, speeds: list[float], torques: list[float], limits: list[float]) -> None:
         """Run a physics step with these torques, N·m; motors add up to `limits`, N·m, to reach `speeds`, rad/s."""
@@ -304,13 +300,13 @@ class BulletEngine(AheadEngine):
         except bullet.error as failure:
             self.close()
             raise RigError(urdf, "", f"PyBullet cannot read it: {failure}", "check that it is valid URDF") from failure
-        self.links = self._prepare(start)
-        infos = [
-            bullet.getJointInfo(self.body, i, **self._on) for i in range(bullet.getNumJoints(self.body, **self._on))
-        ]
-        index_of = {info[12].decode(): info[0] for info in infos}
-        self._index_of = {name: index_of.get(name, -1) for name in self._tree.links}
+        count = bullet.getNumJoints(self.body, **self._on)
+        infos = [bullet.getJointInfo(self.body, index, **self._on) for index in range(count)]
+        index_of_joint, index_of_link = ({info[k].decode(): info[0] for info in infos} for k in (1, 12))
+        self.links = [index_of_joint[name] for name in self.joints]
+        self._index_of = {name: index_of_link.get(name, -1) for name in self._tree.links}
         self._link_of = {index: link for link, index in enumerate(self._index_of.values())}
+        self._prepare(start)
         self._frictions: dict[tuple[int, int, int], float] = {}  # results of `_friction_of`
         place, orientation = bullet.getDynamicsInfo(self.body, -1, **self._on)[3:5]
         self._base_link = bullet.invertTransform(place, orientation)  # link frame about the centre of mass
@@ -320,37 +316,28 @@ class BulletEngine(AheadEngine):
         self._tree_arrays = as_tuple(self._chain), as_tuple(self._base)
         bullet.performCollisionDetection(**self._on)
 
-    def _prepare(self, start: tuple[float, ...]) -> list[int]:
-        """Remove Bullet's motors, damping and speed limits; set stops and start; return the index of each joint."""
-        known = {}
-        bullet.changeDynamics(self.body, -1, linearDamping=0, angularDamping=0, **self._on)
-        for index in range(bullet.getNumJoints(self.body, **self._on)):
-            info = bullet.getJointInfo(self.body, index, **self._on)
-            known[info[1].decode()] = index
-            if info[12].decode() in self._tree.dummies:  # Bullet gives a link without mass 1 kg
+    def _prepare(self, start: tuple[float, ...]) -> None:
+        """Remove Bullet's motors, damping and speed limits; restore its inertias; set stops and start."""
+        for index, link in self._link_of.items():
+            if index >= 0 and self._tree.links[link] in self._tree.dummies:  # Bullet gives a link without mass 1 kg
                 moments = [DUMMY_INERTIA] * 3
                 bullet.changeDynamics(self.body, index, mass=DUMMY_MASS, localInertiaDiagonal=moments, **self._on)
             # In one call with maxJointVelocity, Bullet ignores the damping.
             bullet.changeDynamics(self.body, index, linearDamping=0, angularDamping=0, jointDamping=0, **self._on)
             bullet.changeDynamics(self.body, index, maxJointVelocity=_FASTEST, **self._on)
-            if info[2] != bullet.JOINT_FIXED:
-                bullet.setJointMotorControl2(self.body, index, bullet.VELOCITY_CONTROL, force=0, **self._on)
-        for name, stops, position in zip(self.joints, self.limits, start, strict=True):
+            self._restore_inertia(index, self._tree.inertia[link])
+        for index, stops, position in zip(self.links, self.limits, start, strict=True):
             low, high = stops if np.isfinite(stops).all() else (1.0, -1.0)
-            bullet.changeDynamics(self.body, known[name], jointLowerLimit=low, jointUpperLimit=high, **self._on)
-            bullet.resetJointState(self.body, known[name], position, **self._on)
-        for index in range(-1 if not self._fixed_base else 0, len(known)):
-            self._restore_inertia(index)
-        return [known[name] for name in self.joints]
+            bullet.setJointMotorControl2(self.body, index, bullet.VELOCITY_CONTROL, force=0, **self._on)
+            bullet.changeDynamics(self.body, index, jointLowerLimit=low, jointUpperLimit=high, **self._on)
+            bullet.resetJointState(self.body, index, position, **self._on)
 
-    def _restore_inertia(self, index: int) -> None:
+    def _restore_inertia(self, index: int, inertia: FloatArray) -> None:
         """Set moments of inertia that Bullet made 0: it refuses a moment above the others' sum, even by rounding."""
-        name = bullet.getJointInfo(self.body, index, **self._on)[12].decode() if index >= 0 else self._tree.links[0]
         mass, _, moments, _, turned = bullet.getDynamicsInfo(self.body, index, **self._on)[:5]
         if mass > 0 and not any(moments):
             axes = np.array(bullet.getMatrixFromQuaternion(turned)).reshape(3, 3)
-            tensor = self._tree.inertia[self._tree.links.index(name)]
-            moments = np.diag(axes.T @ tensor @ axes).tolist()
+            moments = np.diag(axes.T @ inertia @ axes).tolist()
             bullet.changeDynamics(self.body, index, localInertiaDiagonal=moments, **self._on)
 
     def _read(self) -> None:
