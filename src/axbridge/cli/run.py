@@ -23,7 +23,7 @@ from axbridge.cli.progress import progress
 from axbridge.file_reading import refuse_other_kind
 from axbridge.recording.provenance import describe, origin_in_words
 from axbridge.robot.open import attending
-from axbridge.view.attach import watched
+from axbridge.view.page import watched
 from axbridge.webots import Session, install
 from axbridge.webots.session import say
 

@@ -20,7 +20,7 @@ from axbridge.files import write_whole
 from axbridge.recording.provenance import origin_in_words, rig_of
 from axbridge.robot.calibration import rig_of_scan
 from axbridge.robot.open import chosen_backend, open_robot
-from axbridge.view.attach import attach
+from axbridge.view.page import attach
 from axbridge.view.replay import replay_page
 from axbridge.view.web_server import WebServer
 

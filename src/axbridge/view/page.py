@@ -11,9 +11,11 @@ import json
 import math
 import re
 import struct
+import sys
 import threading
+import webbrowser
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from inspect import signature
@@ -26,7 +28,7 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.config.model import PredictionParams
-from axbridge.errors import AxBridgeError, RecordingError, Remedy, RigError, RobotStopped, UsageError
+from axbridge.errors import AxBridgeError, RecordingError, Remedy, RigError, RobotStopped, UsageError, require
 from axbridge.file_reading import printable
 from axbridge.files import check_new
 from axbridge.motion.files import load_move
@@ -35,6 +37,7 @@ from axbridge.motion.moves import Move
 from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.robot_recorder import RobotRecorder
+from axbridge.robot.open import attending
 from axbridge.robot.robot import Robot
 from axbridge.robot.simulation import hold_up
 from axbridge.robot.twin.residuals import REMEDIES
@@ -143,7 +146,7 @@ class Events:
 
 
 class LivePage:
-    """A robot's live page; a context manager that closes it. Made by `axbridge.view.attach.attach`."""
+    """A robot's live page; a context manager that closes it. Made by `attach`."""
 
     def __repr__(self) -> str:
         return f"<LivePage of {self.robot!r} at {self.url}>"
@@ -701,3 +704,31 @@ def _differ(numbers: FloatArray, before: FloatArray, noise: FloatArray) -> bool:
     now, then = numbers[: len(noise)], before[: len(noise)]
     with np.errstate(invalid="ignore"):  # the goal of a wheel is infinite
         return bool((np.abs(now - then) > noise).any() or (np.isnan(now) != np.isnan(then)).any())
+
+
+def attach(
+    robot: Robot,
+    *,
+    port: int | None = None,
+    host: str = "127.0.0.1",
+    browser: bool = True,
+    say: Callable[[str], None] = lambda text: print(text, file=sys.stderr),
+) -> LivePage:
+    """Show a robot live in a browser while its program steps it; see `Robot.view`. `say` prints the addresses."""
+    page = LivePage(robot, port, host)
+    say(f"page: {page.url}")
+    say(f"stop: {page.stop_url}")
+    if browser:
+        webbrowser.open(page.url)
+    return page
+
+
+@contextlib.contextmanager
+def watched(*, wanted: bool) -> Iterator[None]:
+    """If `wanted`, open a live page for every robot that is opened in this block."""
+    if not wanted:
+        yield
+        return
+    require("the page", "websockets")
+    with attending(lambda robot, _: robot.view()):
+        yield
