@@ -340,7 +340,7 @@ def test_all_off_works_without_steps_and_is_repeated_for_a_servo_that_did_not_an
     robot["s1"].torque_on()
     line.deaf = {1}
     page.all_off()
-    assert page.state == "s1 did not confirm to be off: cut the servo supply."
+    assert page.state == "s1 did not confirm: cut the servo supply"
     line.deaf = set()
     step_until(robot, lambda: line.tables[1][24] == 0)
 
@@ -409,7 +409,7 @@ def test_the_plain_page_stops_the_robot_without_a_script_and_for_no_other_page(p
     with ThreadPoolExecutor() as others:
         answer = others.submit(lambda: urlopen(f"{page.stop_url}/now?", timeout=5).read().decode())
         step_until(arm, lambda: arm.stopped)
-        assert "All motors are off" in answer.result()
+        assert "all motors are off" in answer.result()
     assert arm["shoulder"].read("torque_enable") == 0
 
 

@@ -164,8 +164,7 @@ class LivePage:
         self._move: tuple[str, Move, float] | None = None
         self._stop_move = self._rise = False
         self._log: tuple[RobotRecorder, Recorder] | None = None
-        self._unconfirmed: tuple[str, ...] = ()  # servos that did not confirm the latest stop
-        self._why_off = _OFF  # reason of the latest stop
+        self._outcome = _OFF  # of the latest stop, in words
         self._left_off = False  # whether no motor was switched on since the latest stop
         self._missing: set[str] = set()  # servos without replies, and "" for the bus
         self._late = self._steps = 0  # number of late steps, and of all
@@ -318,8 +317,8 @@ class LivePage:
 
         def stop() -> None:
             if not done.is_set():
-                left = self.robot.stop()
-                self._unconfirmed, self._why_off, self._left_off = tuple(left), why, True
+                left = ", ".join(self.robot.stop())
+                self._outcome, self._left_off = f"{left} did not confirm: cut the servo supply" if left else why, True
                 self.events.note(self.robot.time, self.off)
                 self._fresh.set()
             done.set()
@@ -332,21 +331,15 @@ class LivePage:
     @property
     def off(self) -> str:
         """Return the message of the latest stop until a motor is on again, then ""."""
-        if not (self.robot.stopped or self._left_off):
-            return ""
-        if self._unconfirmed:
-            return f"{', '.join(self._unconfirmed)} did not confirm: cut the servo supply"
-        return self._why_off
+        return self._outcome if self.robot.stopped or self._left_off else ""
 
     @property
     def state(self) -> str:
-        """Return a sentence with the number of motors that are on."""
-        on = [name for name, servo in self.robot.items() if servo.torque_enabled]
-        if not self.robot.stopped:
-            return f"{len(on)} of {len(self.robot)} motors are on."
-        if self._unconfirmed:
-            return f"{', '.join(self._unconfirmed)} did not confirm to be off: cut the servo supply."
-        return "All motors are off until they are released on the live page."
+        """Return in words how many motors are on, and what the page does."""
+        on = sum(servo.torque_enabled for servo in self.robot.values())
+        words = self.off or (f"{on} of {len(self.robot)} motors are on" if on else "all motors are limp")
+        words += f" · plays {self.playing}" if self.playing else ""
+        return words + (" · records" if self.recording else "")
 
     @property
     def stop_url(self) -> str:
@@ -538,7 +531,7 @@ def _texts(page: LivePage) -> str:
     latest, number, time = page.message
     torques = [servo.goals.torque for servo in robot.values()]
     document: dict[str, Any] = {
-        "state": _state(page),
+        "state": "waiting for the first step" if picture is None else page.state,
         "level": level,
         "trouble": trouble,
         "stopped": robot.stopped,
@@ -554,16 +547,6 @@ def _texts(page: LivePage) -> str:
     if picture is not None:
         document |= {"lost": picture.lost, "causes": picture.causes}
     return json.dumps(document, separators=(",", ":"))
-
-
-def _state(page: LivePage) -> str:
-    robot, picture = page.robot, page.picture
-    if picture is None:
-        return "waiting for the first step"
-    driven = sum(picture.on.values())
-    words = page.off or ("all motors are limp" if not driven else f"{driven} of {len(robot)} motors are on")
-    words += f" · plays {page.playing}" if page.playing else ""
-    return words + (" · records" if page.recording else "")
 
 
 def _trouble(page: LivePage, now: float) -> tuple[str, str]:

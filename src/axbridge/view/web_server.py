@@ -37,7 +37,7 @@ _STOP_PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><titl
 button {{ font: 600 1.6em sans-serif; width: 100%; padding: 1em; color: white; background: #c92a2a; border: 0 }}</style>
 <script>{script}</script></head><body><h1>{name}</h1><p role="status">{state}</p>
 <form action="/stop/now"><button autofocus>ALL OFF (space)</button></form>
-<p>This page stops the robot and does no more. It needs no script. <a href="/">The live page</a></p></body></html>
+<p>This page only stops the robot, and needs no script. <a href="/">The live page</a> releases it.</p></body></html>
 """
 
 
@@ -163,10 +163,7 @@ class WebServer:
     def _receive(self, message: object) -> None:
         if self._robot is None or not isinstance(message, str):
             raise ValueError(message)
-        try:
-            self._robot.commands.receive(message)
-        except RecursionError as error:  # deeply nested JSON
-            raise ValueError from error
+        self._robot.commands.receive(message)
 
     def _wake(self) -> None:
         for page in self._pages.values():
