@@ -15,7 +15,7 @@ import typer
 from typer.models import ParameterInfo
 
 from axbridge.cli.app import DONE, QUIET, app, emit_json, note
-from axbridge.errors import AxBridgeError, UnknownServo, UsageError, nearest
+from axbridge.errors import AxBridgeError, Remedy, UnknownServo, UsageError, nearest
 from axbridge.files import check_new, named_mcap, open_stream
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from axbridge.config.rig_tables import ServoConfig
     from axbridge.recording.recording import Recording
 
+MEASURED = "ax12"  # the model identified from a real servo
 WRITES = object()  # marks the parameter of a file to write
 _READ = {"rig", "model", "source", "log"}  # parameters that may be names or files; `Path` parameters are files
 Body = TypeVar("Body", bound=Callable[..., object])
@@ -202,6 +203,13 @@ def servos_of(rig: Rig, servos: str) -> list[str]:
     """Return the names of servos given by name or id, separated by commas; all servos if the text is empty."""
     chosen = {servo_of(rig, servo).name for servo in separated(servos)}
     return [servo.name for servo in rig.servos if not chosen or servo.name in chosen]
+
+
+def fit_of(rig: Rig, servo: str, *recordings: Path, named: str = "") -> Remedy:
+    """Return the command that fits a model to recordings of a servo; `named`: the user's name of the rig."""
+    spec = rig.specs[servo]
+    first = MEASURED if "cw_compliance_slope" in spec.profile.registers else spec.config.model
+    return Remedy("identify", *recordings, rig=named or rig.path, servo=servo, model=first, out=f"{servo}.toml")
 
 
 def seconds(text: str) -> float:

@@ -28,9 +28,8 @@ from axbridge.cli.by_hand import AGAIN, BACK, KEYS, QUIT, SKIP, YES, Ended, Manu
 from axbridge.cli.doctor import examined, in_words, report_findings
 from axbridge.cli.exit import early_end, motors_after
 from axbridge.cli.off import broadcast_off, buses_of, patiently_opened, powered, read_patiently
-from axbridge.cli.options import Result, RigOption, check_known, separated, verb
+from axbridge.cli.options import Result, RigOption, check_known, fit_of, separated, verb
 from axbridge.cli.progress import Show, progress
-from axbridge.cli.serve import MEASURED
 from axbridge.cli.verify_report import (
     KEPT,
     PAGE,
@@ -513,10 +512,7 @@ def judge_motion(rig: Rig, comparison: Comparison, path: Path) -> StepOutcome:
     allowed = math.degrees(tolerance(rig.specs[name], model).wrong)
     rms = math.sqrt(sum(value**2 for value in rmse.values()) / len(rmse))
     problem = f"is {rms:.1f}° RMS away from what its model {model.name} does; {allowed:.1f}° are allowed"
-    first = MEASURED if "cw_compliance_slope" in rig.specs[name].profile.registers else servo.model
-    fix = "look what it carries, and what holds it; if nothing does, identify it: " + Remedy(
-        "identify", path, rig=rig.path, servo=name, model=first, out=f"{name}.toml"
-    )
+    fix = f"look what it carries, and what holds it; if nothing does, identify it: {fit_of(rig, name, path)}"
     findings = [] if rms <= allowed else [Finding(f"{name} (id {servo.id})", problem, fix, False, "model", servo.id)]
     facts = {"servo": name, "model": model.name, "rmse_deg": rmse}
     return StepOutcome(facts, [f"{name} beside its model {model.name}: {listed} apart"], findings)
