@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -238,7 +239,7 @@ _A_RIG = "Name of a rig, or path of its file; also pendulum:mass=0.2,length=0.15
 
 
 def _typed(context: typer.Context, option: typer.CallbackParam, value: str | None) -> str | None:
-    """Return a value from the command line only; `open_robot` reads the environment, at a lower priority."""
+    """Return a value from the command line only; the environment is read later, at a lower priority."""
     source = context.get_parameter_source(option.name or "")
     return value if source is not None and source.name == "COMMANDLINE" else None
 
@@ -309,14 +310,15 @@ class Where:
 
     backend: str | None = None
     engine: str | None = None
-    model: Annotated[str | None, f"{MODELS}.", {"envvar": "AXBRIDGE_MODEL"}] = None
+    model: Annotated[str | None, f"{MODELS}.", {"envvar": "AXBRIDGE_MODEL", "callback": _typed}] = None
     port: ExplicitPort = None
 
     def rig(self, name: str) -> Rig:
         """Load a rig with the chosen engine and model."""
         from axbridge.config.rig import Rig
 
-        return Rig.load(name).with_engine(self.engine).with_model(self.model)
+        model = self.model or os.environ.get("AXBRIDGE_MODEL") or None
+        return Rig.load(name).with_engine(self.engine).with_model(model)
 
     @property
     def chosen(self) -> str:
