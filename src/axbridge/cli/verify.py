@@ -49,14 +49,13 @@ from axbridge.files import check_new
 from axbridge.motion.experiments import ExperimentRun, Progress, unseen
 from axbridge.motion.gait import Gait, can_walk
 from axbridge.recording.robot_recorder import RobotRecorder, recording_of
-from axbridge.robot.calibration import JointTurn, judge_mounting, zero_pose
+from axbridge.robot.calibration import TORQUE, JointTurn, judge_mounting, zero_pose
 from axbridge.robot.open import open_robot
 from axbridge.robot.twin.residuals import tolerance
 
 _MOTION = "motion.mcap"
 _OTHER_SENSE, _OTHER_JOINT = "o", "x"
 _MOVING = ("motion", "walk")  # steps that could damage a robot whose rig is wrong
-SHARE = 0.2  # share of a servo's torque: holds a joint that the user supports, and a finger can stop it
 _HALF = 0.5  # share of a servo's torque in steps that move
 LIMP = {"safety": {"on_exit": "limp"}}  # replaces the rig's on_exit: motors are off at every end
 _LATE_SHARE = 0.1  # share of late steps above which the control period is too short
@@ -413,7 +412,7 @@ def hold(rig: Rig, port: str, names: list[str]) -> None:
     with open_robot(rig.overridden(LIMP), "real", port=port or None) as robot:
         before = {name: robot[name].read("present_position") for name in names}
         for name in names:
-            robot[name].set_available_torque(SHARE * robot[name].max_torque)
+            robot[name].set_available_torque(TORQUE * robot[name].max_torque)
             robot[name].torque_on()
         while robot.time < _SETTLING_TIME:
             robot.step()
