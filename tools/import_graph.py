@@ -21,7 +21,7 @@ BASE = {
     *("errors", "units", "clock", "files", "file_reading", "arrays", "rotations"),
     *("minimum_jerk", "state", "jit", "pool"),
 }
-ON_DEMAND = {"robot.robot": "view.attach"}  # a room above, for one method that says so: `Robot.view`
+ON_DEMAND = {"robot.robot": "view.page"}  # a room above, for one method that says so: `Robot.view`
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "axbridge"
 
 

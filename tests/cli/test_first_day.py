@@ -12,6 +12,7 @@ from axbridge.cli.app import HARDWARE, MISUSE, run
 from axbridge.config.rig import Rig
 from axbridge.config.rig_check import check_rig
 from axbridge.config.toml_tables import shipped
+from axbridge.motion.experiments import Options
 from tests.support.pty_line import PtyLine
 from tests.support.warm import serving
 
@@ -84,6 +85,15 @@ def test_a_recording_is_drawn_as_page_or_picture(out, said):
     assert Path(out).stat().st_size > 10_000
     said("plot", "step.mcap", "--out", out, code=MISUSE)  # it is there
     assert "name it .html or .png" in said("plot", "step.mcap", "--out", "step.pdf", code=MISUSE)
+
+
+def test_the_set_for_an_identification_ends_with_the_one_command_that_fits_it(said, monkeypatch):
+    short = [(name, "step", Options(angles=(0.1,), duration=0.1)) for name in "ab"]
+    monkeypatch.setattr("axbridge.cli.record.PROTOCOL", short)
+    *wrote, following = said("record", "protocol", "bench_arm", "--out", "x.mcap").splitlines()
+    assert [line.partition(":")[0] for line in wrote] == ["wrote x-a.mcap", "wrote x-b.mcap"]
+    command = "axbridge identify x-a.mcap x-b.mcap --rig bench_arm --servo shoulder --model ax12 --out shoulder.toml"
+    assert following == f"next: {command}"
 
 
 @pytest.mark.parametrize("named", ["1", "shoulder"])

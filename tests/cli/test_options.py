@@ -12,6 +12,7 @@ from axbridge.config.model import to_toml
 from axbridge.config.rig import Rig
 from axbridge.motion.moves import Key, Move, Page
 from axbridge.recording.stored import open_recording
+from axbridge.robot.open import attending
 from tests.cli.test_help import verbs
 
 USES = defaultdict(dict)  # by its first word and by verb: `--html` is another word for the `--out` of compare
@@ -81,6 +82,17 @@ def test_the_servos_of_the_simulation_have_the_given_model(command, said):
     said(*command.split())
     models = {facts["name"] for facts in open_recording("it.mcap").metadata["models"].values()}
     assert models == {command.split()[-1]}
+
+
+@pytest.mark.slow
+def test_view_simulates_with_the_model_of_the_environment_and_needs_it_for_no_recording(monkeypatch, said):
+    monkeypatch.setenv("AXBRIDGE_MODEL", "ax12")
+    said("record", "step", "bench_arm", "--angle", 5, "--duration", 0.1)
+    robots = []
+    with attending(lambda robot, _: robots.append(robot)):
+        for shown in ("bench_arm", "step.mcap"):
+            said("view", shown, "--no-open", "--page-port", 0, "--duration", 0.1)
+    assert [robot.rig.servos[0].model for robot in robots] == ["ax12"]
 
 
 @pytest.mark.slow

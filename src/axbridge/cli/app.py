@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from itertools import pairwise
-from json import dumps
+from json import dumps, loads
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -88,23 +88,14 @@ def group(name: str, about: str | None) -> typer.Typer:
 
 def emit_json(form: str, document: Mapping[str, Any]) -> None:
     """Print one JSON document on stdout; NaN and infinity become null, because JSON has neither."""
-    print(dumps({"format": f"axbridge-{form}", **_finite(document)}, indent=2))
+    finite = loads(dumps(document, default=dict), parse_constant=lambda _: None)
+    print(dumps({"format": f"axbridge-{form}", **finite}, indent=2))
 
 
 def note(*texts: object, kind: str = "note") -> None:
     """Print notes on stderr, one line each; stdout carries only the result."""
     for text in texts:
         print(printable(f"{kind}: {text}"), file=sys.stderr)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _finite(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
-    if isinstance(value, float):
-        return value if value - value == 0 else None
-    return value
 
 
 def run(arguments: list[str]) -> int:

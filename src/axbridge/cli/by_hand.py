@@ -116,7 +116,8 @@ class ManualProcedure(Generic[Found]):
     def __init__(self, rig: Rig, robot: Robot, key: Callable[[], str], show: Show) -> None:
         self.robot, self.results = robot, dict[str, Found]()
         self._key, self._show = key, show
-        self._senses = {servo.name: positive_directions(rig).get(servo.joint) for servo in rig.servos}
+        directions = positive_directions(rig)
+        self._senses = {servo.name: directions.get(servo.joint) for servo in rig.servos}
         self._watch = Watch(robot)
         self._limits: dict[str, dict[str, int]] = {}  # original limit registers of moved servos
 

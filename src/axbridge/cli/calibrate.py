@@ -132,24 +132,22 @@ def _at(robot: Robot, bus: str, id: int | None) -> str:
     return next((servo.name for servo in robot.values() if (servo.config.bus, servo.config.id) == (bus, id)), "")
 
 
-def _sign(robot: Robot, name: str) -> str:
-    """Return how the robot shows which servo is meant."""
-    return "its LED blinks" if "led" in robot[name].dynamixel.profile.registers else "it has no LED"
-
-
 def _meant(robot: Robot, servo: ServoConfig, taken: Mapping[str, str]) -> tuple[str, str]:
     """Return the servo that should move a joint ("" if unknown), and a sentence about it.
 
     `taken` has the joint of each servo that is already assigned.
     """
-    name = _at(robot, servo.bus, servo.id)
-    if name not in taken:
-        return name, f"servo {servo.id} by the rig: {_sign(robot, name) if name else 'which does not answer'}"
-    left = [name for name in robot if name not in taken]
-    but = f"({name}, by the rig, moves {taken[name]})"
-    if len(left) == 1:
-        return left[0], f"{left[0]}, the only one left {but}: {_sign(robot, left[0])}"
-    return "", f"one of {', '.join(left)} {but}" if left else f"but no servo is left {but}"
+    name, words = _at(robot, servo.bus, servo.id), f"servo {servo.id} by the rig"
+    if name in taken:
+        left = [name for name in robot if name not in taken]
+        but = f"({name}, by the rig, moves {taken[name]})"
+        if len(left) != 1:
+            return "", f"one of {', '.join(left)} {but}" if left else f"but no servo is left {but}"
+        name, words = left[0], f"{left[0]}, the only one left {but}"
+    if not name:
+        return "", f"{words}: which does not answer"
+    sign = "its LED blinks" if "led" in robot[name].dynamixel.profile.registers else "it has no LED"
+    return name, f"{words}: {sign}"
 
 
 def _report(rig: Rig, servo: ServoConfig, mount: Mounting, queue: list[str]) -> list[str]:

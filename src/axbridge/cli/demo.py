@@ -16,9 +16,9 @@ import typer
 import axbridge
 from axbridge import Rig, open_recording, simulate
 from axbridge.cli.app import note
-from axbridge.cli.options import Result, RigOption, verb
+from axbridge.cli.options import MEASURED, Result, RigOption, verb
 from axbridge.cli.progress import Show, progress
-from axbridge.cli.serve import MEASURED, served
+from axbridge.cli.serve import served
 from axbridge.comparison.comparison import compare, lacks, summary
 from axbridge.comparison.html import write_html
 from axbridge.comparison.page import command_html, table_text

@@ -17,7 +17,7 @@ from axbridge.bus.handshake import UNREADABLE, Expected, ExpectedBus, Finding, n
 from axbridge.bus.port_name import SERVE_PATIENTLY, server_behind, too_busy, unanswered_by
 from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.serial import SerialBus
-from axbridge.cli.app import DONE, FAILED_CHECK
+from axbridge.cli.app import DONE, FAILED_CHECK, QUIET
 from axbridge.cli.off import buses_of
 from axbridge.cli.options import Result, verb
 from axbridge.cli.progress import progress
@@ -39,7 +39,6 @@ def doctor(
     rig: Annotated[str | None, "Check that its servos answer."] = None,
     baud: int = 1_000_000,
     udev_rule: Annotated[bool, "Print the udev rule for adapters."] = False,
-    json: bool = False,
 ) -> Result:
     """Check adapter, line and servos, and print the command that repairs each fault. Nothing moves.
 
@@ -59,10 +58,10 @@ def doctor(
                 server = Finding(bus.port_name, too_busy(packets), SERVE_PATIENTLY, fatal=False, kind="busy")
                 reports[-1].findings.insert(0, server)
     wrong = any(report.findings for report in reports)
-    for report in () if json else reports:
+    for report in () if QUIET.get() else reports:
         print(*map(wrapped, in_words(report.facts)), sep="\n")
         report_findings(report.findings)
-    if not (json or wrong):
+    if not (QUIET.get() or wrong):
         typer.secho("nothing to repair", fg="green")
     lines = [{**report.facts, "findings": [vars(finding) for finding in report.findings]} for report in reports]
     return Result({"lines": lines}, code=FAILED_CHECK if wrong else DONE)

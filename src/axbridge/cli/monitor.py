@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack, closing, suppress
 from typing import Annotated, Any
 
@@ -19,7 +20,7 @@ from axbridge.bus.handshake import is_unknown, unknown_model
 from axbridge.bus.scan import scan
 from axbridge.bus.serial import SerialBus
 from axbridge.bus.stats import CycleTimes, wire_time
-from axbridge.cli.app import DONE, HARDWARE, note
+from axbridge.cli.app import DONE, HARDWARE, QUIET, note
 from axbridge.cli.exit import Terminated
 from axbridge.cli.off import buses_of
 from axbridge.cli.options import Result, check_needs, verb
@@ -29,7 +30,7 @@ from axbridge.errors import Remedy, RigError
 from axbridge.robot.twin.residuals import REMEDIES
 from axbridge.robot.twin.twin import PassiveTwin
 from axbridge.sim.engines.choice import with_usual_engine
-from axbridge.units import VOLT_PER_COUNT
+from axbridge.units import VOLT_PER_COUNT, Calibration
 
 _PERIOD = 0.02  # s: 50 Hz
 _REDRAW = 0.2  # s
@@ -49,7 +50,6 @@ def monitor(
     engine: str | None = None,
     baud: int = 1_000_000,
     duration: Annotated[float, "0: until Ctrl-C.", {"min": 0.0}] = 0.0,
-    json: bool = False,
 ) -> Result:
     """Read all servos of a line 50 times a second and show them in a table. It writes nothing to them.
 
@@ -59,10 +59,13 @@ def monitor(
     Ctrl-C. The exit code is 3 if a servo does not answer.
     """
     check_needs(rig, model=model)
+    json = QUIET.get()
     live = sys.stdout.isatty() and not json
     twin, causes = None, list[dict[str, Any]]()
     with ExitStack() as stack:
-        scales, lines = _scales(rig), list[_Line]()
+        loaded = None if rig is None else Rig.load(rig)
+        mounted = {} if loaded is None else {s.name: loaded.specs[s.name].calibration for s in loaded.dynamixels}
+        lines: list[_Line] = []
         for expected in buses_of(port, rig, baud):
             bus = stack.enter_context(SerialBus(expected.port, expected.baud))
             servos = [CycleServo(servo.name, servo.id, protocol=servo.protocol) for servo in expected.servos]
@@ -79,45 +82,33 @@ def monitor(
                 raise BusError(
                     f"{bus.port_name}: no servo answers", Remedy("doctor", port=bus.port_name, says="run {}")
                 )
-            lines.append(_Line(bus, servos, scales))
-        if model is not None and rig is not None:
+            lines.append(_Line(bus, servos, mounted))
+        if model is not None and loaded is not None:
             with progress("building the simulation"):
-                twin = stack.enter_context(closing(_twin_of(rig, model, engine, lines)))
+                twin = stack.enter_context(closing(_twin_of(loaded, model, engine, lines)))
         seconds = duration or (math.inf if live or (twin is not None and not json) else 1.0)
         _watch(lines, twin, causes, seconds, live=live, print_causes=not (live or json))
     words: list[str] = []
     for line in () if live else lines:
-        words += ["\t".join(row) for row in (_columns(scales), *(row for row, _ in line.rows()))]
+        words += ["\t".join(row) for row in (_columns(mounted), *(row for row, _ in line.rows()))]
         words.append(line.caption())
     facts: dict[str, Any] = {"lines": [line.document() for line in lines]}
     code = HARDWARE if any(line.result.faults for line in lines) else DONE
     return Result(facts | ({} if model is None else {"causes": causes}), words, code)
 
 
-_Scales = dict[str, tuple[int, float, float, float]]  # by servo: zero, counts; degrees, degrees/s and % per count
+_Mounted = Mapping[str, Calibration]  # by servo; empty without a rig
 
 
-def _scales(rig: str | None) -> _Scales:
-    """Return the conversion from counts to joint units for each servo; empty without a rig."""
-    if rig is None:
-        return {}
-    scales, loaded = {}, Rig.load(rig)
-    for servo in loaded.dynamixels:
-        units, turn = loaded.specs[servo.name].profile.units, servo.direction * math.degrees(1)
-        share = 100 * servo.direction / units.full_scale
-        scales[servo.name] = servo.zero, turn * units.position, turn * units.speed, share
-    return scales
-
-
-def _columns(scales: _Scales) -> tuple[str, ...]:
-    return tuple(name.format(_UNITS.get(name) if scales else "") for name in _COLUMNS)
+def _columns(mounted: _Mounted) -> tuple[str, ...]:
+    return tuple(name.format(_UNITS.get(name) if mounted else "") for name in _COLUMNS)
 
 
 class _Line:
     """The servos of a bus and their states in the latest cycle."""
 
-    def __init__(self, bus: SerialBus, servos: list[CycleServo], scales: _Scales) -> None:
-        self.bus, self.cycle, self.scales = bus, Cycle(bus, servos), scales
+    def __init__(self, bus: SerialBus, servos: list[CycleServo], mounted: _Mounted) -> None:
+        self.bus, self.cycle, self.mounted = bus, Cycle(bus, servos), mounted
         self.times = CycleTimes()  # of the cycles in which a servo answered
         self.read()
         self._hot: dict[int, float] = {}  # °C, by id; warm from this temperature on
@@ -144,10 +135,10 @@ class _Line:
                 rows.append((cells, frozenset(range(len(cells)))))
                 continue
             moving: tuple[str, ...] = (str(state.position), str(state.speed), str(state.load))
-            if servo.name in self.scales:
-                zero, degrees, speed, share = self.scales[servo.name]
-                angle = degrees * (state.position - zero)
-                moving = (_plain(angle, 1), _plain(speed * state.speed, 0), _plain(share * state.load, 0))
+            if joint := self.mounted.get(servo.name):
+                angle, speed = joint.angle(state.position), joint.direction * joint.units.speed * state.speed
+                load = 100 * joint.direction * state.load / joint.units.full_scale
+                moving = _plain(math.degrees(angle), 1), _plain(math.degrees(speed), 0), _plain(load, 0)
             limit = "-" if state.torque_limit is None else str(state.torque_limit)
             flags = servo.protocol.alarms(state.error)
             cells = (
@@ -203,8 +194,8 @@ def _brief(fault: BusError) -> str:
     return next((text for kind, text in words.items() if isinstance(fault, kind)), fault.message)
 
 
-def _twin_of(rig: str, model: str, engine: str | None, lines: list[_Line]) -> PassiveTwin:
-    loaded = with_usual_engine(Rig.load(rig), engine).with_model(model)
+def _twin_of(rig: Rig, model: str, engine: str | None, lines: list[_Line]) -> PassiveTwin:
+    loaded = with_usual_engine(rig, engine).with_model(model)
     if loaded.world is None:
         raise RigError(loaded.path, "world", "there is no body to simulate", 'add [world] urdf = "…"')
     return PassiveTwin(loaded, {bus.name: line.bus for bus, line in zip(loaded.buses, lines, strict=True)})
@@ -242,7 +233,7 @@ def _in_words(cause: dict[str, Any]) -> str:
 
 def _table(lines: list[_Line], causes: list[dict[str, Any]]) -> Table:
     table = Table(box=None, padding=(0, 1, 0, 0), caption_justify="left", header_style="bold underline")
-    for name in _columns(lines[0].scales):  # narrow columns: 18 servos fit on 80 x 24
+    for name in _columns(lines[0].mounted):  # narrow columns: 18 servos fit on 80 x 24
         table.add_column(name.replace(" ", "\n"), no_wrap=True, justify="left" if name in _TEXTS else "right")
     table.caption = Text("\n".join([*(line.caption() for line in lines), *map(_in_words, causes[-_LATEST:])]))
     for row, wrong in (entry for line in lines for entry in line.rows()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -15,7 +16,7 @@ import typer
 from typer.models import ParameterInfo
 
 from axbridge.cli.app import DONE, QUIET, app, emit_json, note
-from axbridge.errors import AxBridgeError, UnknownServo, UsageError, nearest
+from axbridge.errors import AxBridgeError, Remedy, UnknownServo, UsageError, nearest
 from axbridge.files import check_new, named_mcap, open_stream
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from axbridge.config.rig_tables import ServoConfig
     from axbridge.recording.recording import Recording
 
+MEASURED = "ax12"  # the model identified from a real servo
 WRITES = object()  # marks the parameter of a file to write
 _READ = {"rig", "model", "source", "log"}  # parameters that may be names or files; `Path` parameters are files
 Body = TypeVar("Body", bound=Callable[..., object])
@@ -204,6 +206,13 @@ def servos_of(rig: Rig, servos: str) -> list[str]:
     return [servo.name for servo in rig.servos if not chosen or servo.name in chosen]
 
 
+def fit_of(rig: Rig, servo: str, *recordings: Path, named: str = "") -> Remedy:
+    """Return the command that fits a model to recordings of a servo; `named`: the user's name of the rig."""
+    spec = rig.specs[servo]
+    first = MEASURED if "cw_compliance_slope" in spec.profile.registers else spec.config.model
+    return Remedy("identify", *recordings, rig=named or rig.path, servo=servo, model=first, out=f"{servo}.toml")
+
+
 def seconds(text: str) -> float:
     """Parse a time such as 2m, 1.5s or 10ms; return s. A number without a unit is in seconds."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|min)?", text)
@@ -230,7 +239,7 @@ _A_RIG = "Name of a rig, or path of its file; also pendulum:mass=0.2,length=0.15
 
 
 def _typed(context: typer.Context, option: typer.CallbackParam, value: str | None) -> str | None:
-    """Return a value from the command line only; `open_robot` reads the environment, at a lower priority."""
+    """Return a value from the command line only; the environment is read later, at a lower priority."""
     source = context.get_parameter_source(option.name or "")
     return value if source is not None and source.name == "COMMANDLINE" else None
 
@@ -301,14 +310,15 @@ class Where:
 
     backend: str | None = None
     engine: str | None = None
-    model: Annotated[str | None, f"{MODELS}.", {"envvar": "AXBRIDGE_MODEL"}] = None
+    model: Annotated[str | None, f"{MODELS}.", {"envvar": "AXBRIDGE_MODEL", "callback": _typed}] = None
     port: ExplicitPort = None
 
     def rig(self, name: str) -> Rig:
         """Load a rig with the chosen engine and model."""
         from axbridge.config.rig import Rig
 
-        return Rig.load(name).with_engine(self.engine).with_model(self.model)
+        model = self.model or os.environ.get("AXBRIDGE_MODEL") or None
+        return Rig.load(name).with_engine(self.engine).with_model(model)
 
     @property
     def chosen(self) -> str:

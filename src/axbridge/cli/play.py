@@ -72,15 +72,12 @@ def play(
 
 @contextmanager
 def _asked_to_stop() -> Iterator[Callable[[], bool]]:
-    """Yield a function that returns whether Ctrl-C was pressed; a second Ctrl-C calls the previous handler."""
+    """Yield a function that returns whether Ctrl-C was pressed; the previous handler gets the second Ctrl-C."""
     received: list[int] = []
     earlier = signal.getsignal(signal.SIGINT)
 
-    def ask(number: int, frame: FrameType | None) -> None:
-        if received:
-            signal.signal(signal.SIGINT, earlier)
-            if callable(earlier):
-                earlier(number, frame)
+    def ask(number: int, _frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, earlier)
         received.append(number)
 
     signal.signal(signal.SIGINT, ask)

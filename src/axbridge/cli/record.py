@@ -12,7 +12,7 @@ import typer
 
 from axbridge.cli.app import note
 from axbridge.cli.exit import early_end, interruptible
-from axbridge.cli.options import Result, RigOption, Where, check_known, opened, seconds, servo_of, verb
+from axbridge.cli.options import Result, RigOption, Where, check_known, fit_of, opened, seconds, servo_of, verb
 from axbridge.cli.progress import progress
 from axbridge.comparison.comparison import following
 from axbridge.comparison.png import write_png
@@ -79,9 +79,10 @@ def record(
     if dry_run and json:
         raise UsageError("--dry-run draws a picture, and prints for people", "leave --json out")
     target = (out if dry_run else named_mcap(out)) or Path(f"{experiment}.mcap")
-    jobs = [(experiment, target, options)]
+    jobs, following_up = [(experiment, target, options)], Remedy("compare", target, rig=rig)
     if experiment == "protocol":
         jobs = [(name, target.with_name(f"{target.stem}-{label}.mcap"), o) for label, name, o in PROTOCOL]
+        following_up = fit_of(loaded, servo or loaded.servos[0].name, *(path for _, path, _ in jobs), named=rig)
     if dry_run:
         jobs = [(name, path.with_suffix(".png"), job) for name, path, job in jobs]
     check_new(*(path for _, path, _ in jobs), force=force, sources=(source,))
@@ -115,5 +116,6 @@ def record(
             length = f"{saved.end - saved.start:.1f} s, {plural(most, 'sample')} of each servo"
             print(f"wrote {path}: {origin_in_words(done.origin)}, {length}", end="")
             print("" if done.whole else "; the robot stopped before the end, and the recording is whole up to there")
-            print("next:", Remedy("compare", path, rig=rig))
+    if written and not json:
+        print("next:", following_up)
     return Result({"recordings": written})

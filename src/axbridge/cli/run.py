@@ -15,15 +15,16 @@ from typing import Annotated, Any
 
 import typer
 
-from axbridge import AxBridgeError, Recorder, Rig, Robot, RobotRecorder, UsageError
+from axbridge import AxBridgeError, Robot, UsageError
 from axbridge.cli.app import DONE, FAILED_CHECK, note
 from axbridge.cli.exit import interruptible
 from axbridge.cli.options import WRITES, Where, verb
 from axbridge.cli.progress import progress
 from axbridge.file_reading import refuse_other_kind
-from axbridge.recording.provenance import describe, origin_in_words
+from axbridge.recording.provenance import origin_in_words
+from axbridge.recording.robot_recorder import RobotRecorder, recording_of
 from axbridge.robot.open import attending
-from axbridge.view.attach import watched
+from axbridge.view.page import watched
 from axbridge.webots import Session, install
 from axbridge.webots.session import say
 
@@ -59,7 +60,7 @@ def run(
     if rig is not None:
         loaded = where.rig(rig)
         loaded = loaded.model_copy(update={"path": loaded.path.resolve()})
-    backend, port, model = where.chosen, where.port, where.model
+    backend, port, model = where.chosen, where.port, where.model or os.environ.get("AXBRIDGE_MODEL")
     if port is not None and Path(port).exists():
         port = str(Path(port).resolve())
     model = str(Path(model).resolve()) if model is not None and Path(model).is_file() else model
@@ -82,7 +83,7 @@ def run(
         if record is not None:
             held.enter_context(interruptible(record, loaded, lambda: signal.SIGINT in received))
             facts = {"script": str(script), "arguments": sys.argv[1:]}
-            recording = held.enter_context(_recording(record, loaded, experiment=script.stem, **facts))
+            recording = held.enter_context(_recording(record, experiment=script.stem, **facts))
         if session is not None:
             held.callback(session.close)
         _end_on_signals(session, received, held.close)
@@ -96,22 +97,19 @@ def run(
 
 
 @contextmanager
-def _recording(path: Path, rig: Rig | None, **facts: Any) -> Iterator[list[RobotRecorder]]:
+def _recording(path: Path, **facts: Any) -> Iterator[list[RobotRecorder]]:
     """Record the first robot that this process opens; yield a list that gets its `RobotRecorder`.
 
     The file is created when the robot is opened. At the end the robot is closed first, so that its motors do not wait
     for the disk.
     """
-    described = {} if rig is None else describe(rig, **facts)
     logs: list[RobotRecorder] = []
 
     def opened(robot: Robot, seed: int) -> None:
         if logs:
             note(f"{path} holds the first robot that the script opened, not this one")
             return
-        about = described if robot.rig == rig else describe(robot.rig, **facts)
-        recorder = held.enter_context(Recorder(path, about | robot.origin | {"seed": seed}))
-        held.enter_context(robot)
+        recorder = held.enter_context(recording_of(robot, path, robot.rig, seed=seed, **facts))
         logs.append(held.enter_context(RobotRecorder(robot, recorder)))
 
     with ExitStack() as shown, ExitStack() as held:

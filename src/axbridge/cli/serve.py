@@ -12,7 +12,7 @@ from typing import Annotated
 from axbridge import Rig, RigError, UsageError
 from axbridge.bridge.replay import Replay
 from axbridge.cli.app import DONE, note
-from axbridge.cli.options import RigArgument, verb
+from axbridge.cli.options import MEASURED, RigArgument, verb
 from axbridge.cli.progress import progress
 from axbridge.config.registers import MOST_OFFSET, OperatingMode
 from axbridge.config.rig_check import refuse_unsound
@@ -31,7 +31,6 @@ from axbridge.virtual.server import Console
 from axbridge.virtual.server import serve as serve_world
 from axbridge.virtual.world import World
 
-MEASURED = "ax12"  # the model identified from a real servo
 _STDIN = 0
 _REPLAY = "Answer as recorded by `bridge --record`, while the packets are the same."
 

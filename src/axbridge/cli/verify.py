@@ -28,9 +28,8 @@ from axbridge.cli.by_hand import AGAIN, BACK, KEYS, QUIT, SKIP, YES, Ended, Manu
 from axbridge.cli.doctor import examined, in_words, report_findings
 from axbridge.cli.exit import early_end, motors_after
 from axbridge.cli.off import broadcast_off, buses_of, patiently_opened, powered, read_patiently
-from axbridge.cli.options import Result, RigOption, check_known, separated, verb
+from axbridge.cli.options import Result, RigOption, check_known, fit_of, separated, verb
 from axbridge.cli.progress import Show, progress
-from axbridge.cli.serve import MEASURED
 from axbridge.cli.verify_report import (
     KEPT,
     PAGE,
@@ -50,14 +49,13 @@ from axbridge.files import check_new
 from axbridge.motion.experiments import ExperimentRun, Progress, unseen
 from axbridge.motion.gait import Gait, can_walk
 from axbridge.recording.robot_recorder import RobotRecorder, recording_of
-from axbridge.robot.calibration import JointTurn, judge_mounting, zero_pose
+from axbridge.robot.calibration import TORQUE, JointTurn, judge_mounting, zero_pose
 from axbridge.robot.open import open_robot
 from axbridge.robot.twin.residuals import tolerance
 
 _MOTION = "motion.mcap"
 _OTHER_SENSE, _OTHER_JOINT = "o", "x"
 _MOVING = ("motion", "walk")  # steps that could damage a robot whose rig is wrong
-SHARE = 0.2  # share of a servo's torque: holds a joint that the user supports, and a finger can stop it
 _HALF = 0.5  # share of a servo's torque in steps that move
 LIMP = {"safety": {"on_exit": "limp"}}  # replaces the rig's on_exit: motors are off at every end
 _LATE_SHARE = 0.1  # share of late steps above which the control period is too short
@@ -414,7 +412,7 @@ def hold(rig: Rig, port: str, names: list[str]) -> None:
     with open_robot(rig.overridden(LIMP), "real", port=port or None) as robot:
         before = {name: robot[name].read("present_position") for name in names}
         for name in names:
-            robot[name].set_available_torque(SHARE * robot[name].max_torque)
+            robot[name].set_available_torque(TORQUE * robot[name].max_torque)
             robot[name].torque_on()
         while robot.time < _SETTLING_TIME:
             robot.step()
@@ -513,10 +511,7 @@ def judge_motion(rig: Rig, comparison: Comparison, path: Path) -> StepOutcome:
     allowed = math.degrees(tolerance(rig.specs[name], model).wrong)
     rms = math.sqrt(sum(value**2 for value in rmse.values()) / len(rmse))
     problem = f"is {rms:.1f}° RMS away from what its model {model.name} does; {allowed:.1f}° are allowed"
-    first = MEASURED if "cw_compliance_slope" in rig.specs[name].profile.registers else servo.model
-    fix = "look what it carries, and what holds it; if nothing does, identify it: " + Remedy(
-        "identify", path, rig=rig.path, servo=name, model=first, out=f"{name}.toml"
-    )
+    fix = f"look what it carries, and what holds it; if nothing does, identify it: {fit_of(rig, name, path)}"
     findings = [] if rms <= allowed else [Finding(f"{name} (id {servo.id})", problem, fix, False, "model", servo.id)]
     facts = {"servo": name, "model": model.name, "rmse_deg": rmse}
     return StepOutcome(facts, [f"{name} beside its model {model.name}: {listed} apart"], findings)

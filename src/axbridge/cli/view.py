@@ -13,14 +13,14 @@ from typing import Annotated
 from axbridge import Rig, simulate
 from axbridge.cli.app import note
 from axbridge.cli.exit import early_end, stopping
-from axbridge.cli.options import MODELS, WRITES, ExplicitPort, check_needs, names_rig, opened, verb
+from axbridge.cli.options import WRITES, Where, check_needs, names_rig, opened, verb
 from axbridge.cli.progress import progress
 from axbridge.errors import PortError, UsageError, require
 from axbridge.files import write_whole
 from axbridge.recording.provenance import origin_in_words, rig_of
 from axbridge.robot.calibration import rig_of_scan
-from axbridge.robot.open import chosen_backend, open_robot
-from axbridge.view.attach import attach
+from axbridge.robot.open import open_robot
+from axbridge.view.page import attach
 from axbridge.view.replay import replay_page
 from axbridge.view.web_server import WebServer
 
@@ -35,10 +35,7 @@ def view(
     ] = None,
     *,
     rig: Annotated[str | None, "The robot; with a recording: also show a simulation."] = None,
-    model: Annotated[str | None, f"{MODELS}."] = None,
-    engine: str | None = None,
-    backend: str | None = None,
-    port: ExplicitPort = None,
+    where: Where,
     out: Annotated[Path | None, "Recordings, as a page without a server.", "PAGE.html", WRITES] = None,
     page_port: Annotated[int | None, _FIRST_FREE, {"min": 0, "max": 65535}] = None,
     host: Annotated[str, "Of the page; one that others reach needs a token."] = "127.0.0.1",
@@ -57,7 +54,7 @@ def view(
     if out is not None and out.suffix not in ("", ".html"):
         raise UsageError(f"{out}: recordings are shown as a page", "name it .html")
     if paths:
-        replay = _replay(paths, rig, model, engine)
+        replay = _replay(paths, rig, where.model, where.engine)
         if out is None:
             with early_end(lambda _: "stopped: the page is closed"):
                 _serve(replay, paths[0].name, page_port, host, duration or math.inf, browser=open_)
@@ -66,10 +63,10 @@ def view(
             print(f"wrote {out}")
         return
     require("the page", "websockets")
-    backend = chosen_backend(backend, port)
+    backend, port = where.chosen, where.port
     if out is not None:
         raise UsageError("--out is for recordings", "give one; `axbridge record` makes one")
-    if model is not None and backend == "real":
+    if where.model is not None and backend == "real":
         raise UsageError("--model is of a simulation", "add --backend twin to see it beside the robot")
     if rig is None:
         try:
@@ -81,7 +78,7 @@ def view(
             hint = f"{error.hint}; or show a simulated robot: `axbridge view bench_arm`"
             raise PortError("auto", error.message, hint) from error
     else:
-        loaded = Rig.load(rig).with_engine(engine).with_model(model)
+        loaded = where.rig(rig)
     realtime = True if backend == "sim" else None
     with stopping(loaded, lambda: "the page is closed"):
         with progress("opening the robot"):

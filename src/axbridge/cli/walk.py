@@ -19,7 +19,7 @@ from axbridge.motion.walking import walk as walk_with
 from axbridge.recording.provenance import origin_in_words
 from axbridge.recording.robot_recorder import recording_of
 from axbridge.robot.open import open_robot
-from axbridge.view.attach import watched
+from axbridge.view.page import watched
 
 _SLOWER = 1.05  # ratio of measured to planned time above which a note is printed
 

@@ -575,7 +575,7 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
         return self._connection.closed
 
     def view(self, *, port: int | None = None, host: str = "127.0.0.1", open: bool = True) -> Any:
-        """Show this robot live in a browser, with controls; see `axbridge.view.attach.attach`.
+        """Show this robot live in a browser, with controls; see `axbridge.view.page.attach`.
 
         The page shows the steps of this program. It is closed with the robot.
 
@@ -591,7 +591,7 @@ class Robot(CommandedByMethods, Mapping[str, Servo]):
             UsageError: the extra `view` is not installed, the port is taken, or the robot is closed.
         """
         self._connection.refuse_closed()
-        from axbridge.view.attach import attach  # a room above this one, imported only when it is needed
+        from axbridge.view.page import attach  # a room above this one, imported only when it is needed
 
         return attach(self, port=port, host=host, browser=open)
 

@@ -11,9 +11,11 @@ import json
 import math
 import re
 import struct
+import sys
 import threading
+import webbrowser
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from inspect import signature
@@ -26,7 +28,7 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.config.model import PredictionParams
-from axbridge.errors import AxBridgeError, RecordingError, Remedy, RigError, RobotStopped, UsageError
+from axbridge.errors import AxBridgeError, RecordingError, Remedy, RigError, RobotStopped, UsageError, require
 from axbridge.file_reading import printable
 from axbridge.files import check_new
 from axbridge.motion.files import load_move
@@ -35,6 +37,7 @@ from axbridge.motion.moves import Move
 from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.robot_recorder import RobotRecorder
+from axbridge.robot.open import attending
 from axbridge.robot.robot import Robot
 from axbridge.robot.simulation import hold_up
 from axbridge.robot.twin.residuals import REMEDIES
@@ -143,7 +146,7 @@ class Events:
 
 
 class LivePage:
-    """A robot's live page; a context manager that closes it. Made by `axbridge.view.attach.attach`."""
+    """A robot's live page; a context manager that closes it. Made by `attach`."""
 
     def __repr__(self) -> str:
         return f"<LivePage of {self.robot!r} at {self.url}>"
@@ -161,8 +164,7 @@ class LivePage:
         self._move: tuple[str, Move, float] | None = None
         self._stop_move = self._rise = False
         self._log: tuple[RobotRecorder, Recorder] | None = None
-        self._unconfirmed: tuple[str, ...] = ()  # servos that did not confirm the latest stop
-        self._why_off = _OFF  # reason of the latest stop
+        self._outcome = _OFF  # of the latest stop, in words
         self._left_off = False  # whether no motor was switched on since the latest stop
         self._missing: set[str] = set()  # servos without replies, and "" for the bus
         self._late = self._steps = 0  # number of late steps, and of all
@@ -315,8 +317,8 @@ class LivePage:
 
         def stop() -> None:
             if not done.is_set():
-                left = self.robot.stop()
-                self._unconfirmed, self._why_off, self._left_off = tuple(left), why, True
+                left = ", ".join(self.robot.stop())
+                self._outcome, self._left_off = f"{left} did not confirm: cut the servo supply" if left else why, True
                 self.events.note(self.robot.time, self.off)
                 self._fresh.set()
             done.set()
@@ -329,21 +331,15 @@ class LivePage:
     @property
     def off(self) -> str:
         """Return the message of the latest stop until a motor is on again, then ""."""
-        if not (self.robot.stopped or self._left_off):
-            return ""
-        if self._unconfirmed:
-            return f"{', '.join(self._unconfirmed)} did not confirm: cut the servo supply"
-        return self._why_off
+        return self._outcome if self.robot.stopped or self._left_off else ""
 
     @property
     def state(self) -> str:
-        """Return a sentence with the number of motors that are on."""
-        on = [name for name, servo in self.robot.items() if servo.torque_enabled]
-        if not self.robot.stopped:
-            return f"{len(on)} of {len(self.robot)} motors are on."
-        if self._unconfirmed:
-            return f"{', '.join(self._unconfirmed)} did not confirm to be off: cut the servo supply."
-        return "All motors are off until they are released on the live page."
+        """Return in words how many motors are on, and what the page does."""
+        on = sum(servo.torque_enabled for servo in self.robot.values())
+        words = self.off or (f"{on} of {len(self.robot)} motors are on" if on else "all motors are limp")
+        words += f" · plays {self.playing}" if self.playing else ""
+        return words + (" · records" if self.recording else "")
 
     @property
     def stop_url(self) -> str:
@@ -535,7 +531,7 @@ def _texts(page: LivePage) -> str:
     latest, number, time = page.message
     torques = [servo.goals.torque for servo in robot.values()]
     document: dict[str, Any] = {
-        "state": _state(page),
+        "state": "waiting for the first step" if picture is None else page.state,
         "level": level,
         "trouble": trouble,
         "stopped": robot.stopped,
@@ -551,16 +547,6 @@ def _texts(page: LivePage) -> str:
     if picture is not None:
         document |= {"lost": picture.lost, "causes": picture.causes}
     return json.dumps(document, separators=(",", ":"))
-
-
-def _state(page: LivePage) -> str:
-    robot, picture = page.robot, page.picture
-    if picture is None:
-        return "waiting for the first step"
-    driven = sum(picture.on.values())
-    words = page.off or ("all motors are limp" if not driven else f"{driven} of {len(robot)} motors are on")
-    words += f" · plays {page.playing}" if page.playing else ""
-    return words + (" · records" if page.recording else "")
 
 
 def _trouble(page: LivePage, now: float) -> tuple[str, str]:
@@ -701,3 +687,31 @@ def _differ(numbers: FloatArray, before: FloatArray, noise: FloatArray) -> bool:
     now, then = numbers[: len(noise)], before[: len(noise)]
     with np.errstate(invalid="ignore"):  # the goal of a wheel is infinite
         return bool((np.abs(now - then) > noise).any() or (np.isnan(now) != np.isnan(then)).any())
+
+
+def attach(
+    robot: Robot,
+    *,
+    port: int | None = None,
+    host: str = "127.0.0.1",
+    browser: bool = True,
+    say: Callable[[str], None] = lambda text: print(text, file=sys.stderr),
+) -> LivePage:
+    """Show a robot live in a browser while its program steps it; see `Robot.view`. `say` prints the addresses."""
+    page = LivePage(robot, port, host)
+    say(f"page: {page.url}")
+    say(f"stop: {page.stop_url}")
+    if browser:
+        webbrowser.open(page.url)
+    return page
+
+
+@contextlib.contextmanager
+def watched(*, wanted: bool) -> Iterator[None]:
+    """If `wanted`, open a live page for every robot that is opened in this block."""
+    if not wanted:
+        yield
+        return
+    require("the page", "websockets")
+    with attending(lambda robot, _: robot.view()):
+        yield

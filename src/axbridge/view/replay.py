@@ -74,9 +74,7 @@ def _described(
 
 
 def _nearest(time: FloatArray, at: FloatArray) -> IntArray:
-    after = np.clip(np.searchsorted(time, at), 1, max(len(time) - 1, 1))
-    before = at - time[after - 1] <= np.abs(time[np.minimum(after, len(time) - 1)] - at)
-    return np.minimum(np.where(before, after - 1, after), len(time) - 1)
+    return np.searchsorted((time[1:] + time[:-1]) / 2, at)
 
 
 def _base(recording: Recording, at: FloatArray) -> list[Any] | None:

@@ -37,7 +37,7 @@ _STOP_PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><titl
 button {{ font: 600 1.6em sans-serif; width: 100%; padding: 1em; color: white; background: #c92a2a; border: 0 }}</style>
 <script>{script}</script></head><body><h1>{name}</h1><p role="status">{state}</p>
 <form action="/stop/now"><button autofocus>ALL OFF (space)</button></form>
-<p>This page stops the robot and does no more. It needs no script. <a href="/">The live page</a></p></body></html>
+<p>This page only stops the robot, and needs no script. <a href="/">The live page</a> releases it.</p></body></html>
 """
 
 
@@ -79,7 +79,7 @@ class WebServer:
     def __init__(self, port: int | None, host: str, title: str, robot: Any = None) -> None:
         require("the page", "websockets")
         self.page, self._title, self._robot, self._access = "", title, robot, AccessControl(host)
-        self._latest: dict[str, tuple[int, str | bytes]] = {}
+        self._latest: dict[str, str | bytes] = {}  # message of each topic
         self.past: Callable[[], list[bytes]] = list  # returns the frames that a new client gets first
         self._pages: dict[object, asyncio.Event] = {}
         self._loop, self._server = asyncio.new_event_loop(), None
@@ -109,7 +109,7 @@ class WebServer:
 
     def publish(self, topic: str, what: str | bytes) -> None:
         """Send every page the latest message of a topic; from any thread."""
-        self._latest[topic] = self._latest.get(topic, (0, ""))[0] + 1, what
+        self._latest[topic] = what
         with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._wake)
 
@@ -163,10 +163,7 @@ class WebServer:
     def _receive(self, message: object) -> None:
         if self._robot is None or not isinstance(message, str):
             raise ValueError(message)
-        try:
-            self._robot.commands.receive(message)
-        except RecursionError as error:  # deeply nested JSON
-            raise ValueError from error
+        self._robot.commands.receive(message)
 
     def _wake(self) -> None:
         for page in self._pages.values():
@@ -188,17 +185,16 @@ class WebServer:
         from websockets.exceptions import ConnectionClosed
 
         fresh = self._pages[connection] = asyncio.Event()
-        sent: dict[str, int] = {}
+        sent: dict[str, str | bytes] = {}
         with suppress(ConnectionClosed):
             for frame in self.past():
                 await connection.send(frame)
             while True:
                 fresh.clear()
-                for topic in list(self._latest):
-                    number, what = self._latest[topic]
-                    if sent.get(topic) != number:
-                        sent[topic] = number
-                        await connection.send(what)
+                for topic, message in list(self._latest.items()):
+                    if sent.get(topic) is not message:
+                        sent[topic] = message
+                        await connection.send(message)
                 await fresh.wait()
 
     async def _answer(self, _connection: Any, request: Any) -> Any:
