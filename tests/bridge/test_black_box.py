@@ -200,12 +200,20 @@ def test_a_summary_names_losses_alarms_and_rules():
     ]
 
 
-def test_a_fast_read_may_include_servos_that_the_rig_does_not_have():
+@pytest.mark.parametrize(
+    ("size", "first", "last"),  # bytes of the reply, whose blocks have 8 each; time-outs and damaged replies
+    [(None, (0, 0), (0, 0)), (8, (1, 0), (1, 0)), (16, (0, 0), (1, 0)), (20, (0, 0), (0, 1))],
+)
+def test_a_fast_read_may_include_servos_that_the_rig_does_not_have_and_end_at_a_missing_one(size, first, last):
     box = BlackBox(make_rig(IDS, dict.fromkeys(IDS, "xl330-m288")))
     blocks = [v2.Block(id_, 0, b"\0\7\0\0") for id_ in (1, 9, 2)]
     box.traffic.decode_sent(PROTOCOLS[2].group_question(0x8A, (1, 9, 2), 132, 4)[0], 0.0, 1e-5)
-    box.traffic.decode_received(v2.encode_fast_status(blocks), 0.01)
-    assert [box.traffic.table.servos[id_].data(132, 4) for id_ in IDS] == [b"\0\7\0\0"] * 2
+    box.traffic.decode_received(v2.encode_fast_status(blocks)[:size], 0.01)
+    box.close()
+    for id_, lost in zip(IDS, (first, last), strict=True):
+        counts = box.traffic.stats.of(id_)
+        assert (counts.asked, counts.timeouts, counts.corrupt) == (1, *lost)
+        assert box.traffic.table.servos[id_].data(132, 4) == (None if any(lost) else b"\0\7\0\0")
 
 
 @pytest.mark.parametrize("watch", [True, False])
