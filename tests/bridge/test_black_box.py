@@ -12,7 +12,7 @@ import serial
 
 from axbridge.bridge.black_box import BlackBox, in_words
 from axbridge.bridge.bridge import Bridge
-from axbridge.bridge.gaps import Gaps, Readers
+from axbridge.bridge.gaps import Gaps
 from axbridge.bridge.relay import Relay
 from axbridge.bridge.replay import Replay
 from axbridge.bridge.rules import Notice
@@ -56,8 +56,7 @@ def bridged(path=None, profile="ax-12a", *, watch=False, poll=None):
             bridge = Bridge(rig, line.port, notices.append, box=box)
             held.callback(bridge.close)
             turn = bridge.turn
-        readers = held.enter_context(closing(Readers(line.port, box.traffic.versions, notices.append)))
-        gaps = Gaps(box, readers, turn, poll)
+        gaps = held.enter_context(closing(Gaps(line.port, box, turn, notices.append, poll=poll)))
         channel = held.enter_context(closing(PtyChannel(1_000_000, listen=DirectReader)))
 
         def relay():
