@@ -108,8 +108,7 @@ class SerialBus(Bus):
     """
 
     def __init__(self, port: str, baud: int = 1_000_000, *, clock: WallClock | None = None) -> None:
-        self.clock = clock or WallClock()
-        self.baud = baud
+        super().__init__(clock or WallClock(), baud)
         self.port_name = find_port() if port == "auto" else port
         self.stats = LineStats()
         self.echo = False
