@@ -55,7 +55,7 @@ def test_adapters_are_identified_and_the_latency_includes_the_timer_of_an_ftdi(t
     file.parent.mkdir(parents=True)
     file.write_text("16\n")
     adapter = identify_adapter("/dev/ttyUSB0", tmp_path)
-    assert (adapter, adapter.latency) == (Adapter("/dev/ttyUSB0", "ftdi", 16, file), pytest.approx(0.020))
+    assert (adapter, adapter.latency) == (Adapter("ftdi", 16, file), pytest.approx(0.020))
     names = {"/dev/ttyACM0": "cdc", "/dev/ttyS4": "uart", "socket://robot:4000": "remote", "/dev/pts/3": "pty"}
     assert {name: identify_adapter(name, tmp_path).kind for name in names} == names
 
