@@ -17,6 +17,7 @@ from axbridge.bridge.rules import Notice
 from axbridge.bus.port import Port
 from axbridge.bus.protocols import v1, v2
 from axbridge.bus.protocols.known import PROTOCOLS
+from axbridge.bus.protocols.packet import Packet
 from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import PortError, RecordingError, UsageError
 from axbridge.recording.recorder import Recorder
@@ -164,7 +165,7 @@ def test_a_summary_names_losses_alarms_and_rules():
 )
 def test_a_fast_read_may_include_servos_that_the_rig_does_not_have_and_end_at_a_missing_one(size, first, last):
     box = BlackBox(make_rig(IDS, dict.fromkeys(IDS, "xl330-m288")))
-    blocks = [v2.Block(id_, 0, b"\0\7\0\0") for id_ in (1, 9, 2)]
+    blocks = [Packet(id_, 0, b"\0\7\0\0") for id_ in (1, 9, 2)]
     box.traffic.decode_sent(PROTOCOLS[2].group_question(0x8A, (1, 9, 2), 132, 4)[0], 0.0, 1e-5)
     box.traffic.decode_received(v2.encode_fast_status(blocks)[:size], 0.01)
     box.close()

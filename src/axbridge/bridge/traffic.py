@@ -143,8 +143,8 @@ class Traffic:
             return False
         blocks = v2.fast_blocks(packet, [length for _, _, length in SECOND.requests(self._request)])
         for block in blocks:
-            self._answer(Packet(*block))
-        end = sum(4 + len(block.data) for block in blocks) - 1  # `packet.params` begins behind the first error byte
+            self._answer(block)
+        end = sum(4 + len(block.params) for block in blocks) - 1  # `packet.params` begins behind the first error byte
         return not packet.params[max(end, 0) :].strip(_PADDING)
 
     def _answer(self, packet: Packet) -> None:

@@ -81,7 +81,7 @@ def test_a_reply_needs_the_id_and_the_length_and_a_refusal_counts_only_if_none_m
 
 @given(st.lists(st.tuples(IDS, st.binary(min_size=4, max_size=4)), min_size=1, max_size=5), st.data())
 def test_a_damaged_fast_reply_gives_the_servos_before_the_damage(parts, data):
-    blocks = [v2.Block(id_, 0, block) for id_, block in parts]
+    blocks = [Packet(id_, 0, block) for id_, block in parts]
     frame = bytearray(v2.encode_fast_status(blocks))
     (packet,) = v2.Decoder().feed(frame)
     assert v2.fast_blocks(packet, [4] * len(blocks)) == blocks
@@ -148,15 +148,6 @@ def test_incomplete_blocks_of_bulk_packets_are_ignored():
 # -- registers of Feetech's servos
 
 
-@pytest.mark.parametrize("profile", ["sts3215", "sts3250", "scs0009"])
-@given(data=st.data())
-def test_a_register_decodes_the_value_that_was_encoded(profile, data):
-    registers = FirmwareProfile.load(profile).registers
-    at = registers[data.draw(st.sampled_from(sorted(registers)))]
-    value = data.draw(st.integers(*at.span))
-    assert at.decode(at.encode(value)) == value
-
-
 @pytest.mark.parametrize(
     ("name", "value", "data"),
     [
@@ -192,7 +183,7 @@ def test_a_damaged_group_reply_gives_no_wrong_value(name, values):
     code = Instruction.FAST_SYNC_READ if name == "fast" else Instruction.SYNC_READ
     whole = {id_: (0, data) for id_, data in values.items()}
     received = (
-        v2.encode_fast_status([v2.Block(id_, 0, data) for id_, data in values.items()])
+        v2.encode_fast_status([Packet(id_, 0, data) for id_, data in values.items()])
         if name == "fast"
         else b"".join(protocol.encode_status(id_, 0, data) for id_, data in values.items())
     )
