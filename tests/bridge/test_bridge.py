@@ -256,15 +256,18 @@ def test_steps_stay_within_the_limits():
         assert line[1].table["goal_position"] == 300
 
 
-@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("profile", [*PROFILES, "scs0009"])
 def test_limits_that_a_program_never_writes_hold_once_the_torque_is_on(profile):
     with bridged(profile, servo={"max_velocity": 2.0, "max_torque": 0.1}) as (line, port, _), client(port, line) as bus:
         names, units = line[1].protocol.names, line[1].profile.units
+        own = line[1].table[names.torque]
         write(bus, line, 1, "torque_enable", 1)
         assert line[1].table[names.speed] * units.speed == pytest.approx(2.0, rel=0.02)
         share = 0.1 / line[1].profile.electrics.stall_torque
-        assert line[1].table[names.torque] == pytest.approx(share * units.full_scale, abs=1)
+        in_eeprom = profile == "scs0009"
+        assert line[1].table[names.torque] == (own if in_eeprom else pytest.approx(share * units.full_scale, abs=1))
         if profile == "xl330-m288":
+            assert 0 < line[1].table["goal_current"] < 600
             write(bus, line, 1, "goal_current", 1000)
             assert 0 < line[1].table["goal_current"] < 600
 

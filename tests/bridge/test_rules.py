@@ -3,7 +3,7 @@
 import pytest
 
 from axbridge.bridge.known import Known, Table
-from axbridge.bridge.rules import beyond, checked, powered, wanted
+from axbridge.bridge.rules import checked, powered, wanted
 from axbridge.bus.protocols.known import PROTOCOLS
 from axbridge.bus.protocols.packet import BROADCAST, Packet
 from axbridge.config.profile import FirmwareProfile
@@ -200,20 +200,3 @@ def test_a_step_is_limited_from_the_end_of_the_steps_and_one_back_from_the_joint
 def test_a_program_cannot_set_the_middle_of_a_feetech_servo():
     _, protocol, table = table_of("sts3215", torque_enable=1)
     assert limited(table, protocol, "torque_enable", 128) == (1, ["service"])
-
-
-@pytest.mark.parametrize(
-    ("family", "held", "expected"),
-    [
-        ("ax-12a", {"moving_speed": 0, "torque_limit": 1023}, {"moving_speed": SPEED, "torque_limit": TORQUE}),
-        ("xl330-m288", {"goal_current": 900, "goal_pwm": 885}, {"goal_current": 300, "goal_pwm": TORQUE}),
-        ("sts3215", {"goal_velocity": 40, "torque_limit": 1000}, {"torque_limit": TORQUE}),
-        ("scs0009", {"goal_velocity": 0, "max_torque": 1000}, {"goal_velocity": SPEED}),  # max_torque is in EEPROM
-    ],
-)
-def test_limits_in_the_registers_are_compared_with_the_rig(family, held, expected):
-    profile, _, table = table_of(family, **held)
-    table.servos[1].top_current = 300
-    allowed = beyond(table.servos[1])
-    assert {name: allowed.get(name) for name in expected} == expected
-    assert set(allowed) - set(expected) <= {profile.names.speed}
