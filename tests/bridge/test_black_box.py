@@ -160,10 +160,10 @@ def test_a_summary_names_losses_alarms_and_rules():
 
 
 @pytest.mark.parametrize(
-    ("size", "first", "last"),  # bytes of the reply, whose blocks have 8 each; time-outs and damaged replies
+    ("size", "first", "last"),  # bytes of the reply, 8 a block; time-outs and damaged replies
     [(None, (0, 0), (0, 0)), (8, (1, 0), (1, 0)), (16, (0, 0), (1, 0)), (20, (0, 0), (0, 1))],
 )
-def test_a_fast_read_may_include_servos_that_the_rig_does_not_have_and_end_at_a_missing_one(size, first, last):
+def test_a_fast_read_may_have_servos_that_the_rig_lacks_and_end_at_a_missing_one(size, first, last):
     box = BlackBox(make_rig(IDS, dict.fromkeys(IDS, "xl330-m288")))
     blocks = [Packet(id_, 0, b"\0\7\0\0") for id_ in (1, 9, 2)]
     box.traffic.decode_sent(PROTOCOLS[2].group_question(0x8A, (1, 9, 2), 132, 4)[0], 0.0, 1e-5)

@@ -35,7 +35,7 @@ def test_dynamixel_sdks_own_packet_handler_works_on_the_port(line, port):
     assert line.tables[1][25] == 1
 
 
-def test_an_overwritten_dynamixel_sdk_is_refused_with_the_command_that_repairs_it(monkeypatch, tmp_path):
+def test_an_overwritten_dynamixel_sdk_is_refused_with_its_repair(monkeypatch, tmp_path):
     copy = tmp_path / "port_handler.py"
     copy.write_text("# an old copy\n")
     files = [SimpleNamespace(name="port_handler.py", size=5000, locate=lambda: copy)]

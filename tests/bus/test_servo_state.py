@@ -37,7 +37,7 @@ def steps():
     return visited
 
 
-def test_each_cell_is_reached_and_applied_or_is_impossible_and_each_event_has_at_most_one_action(steps):
+def test_each_cell_is_reached_or_impossible_and_an_event_has_at_most_one_action(steps):
     reached = set()
     for (states, event), ((done,), changed) in steps.items():
         for place, state in enumerate(states):

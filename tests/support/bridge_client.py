@@ -1,7 +1,7 @@
 """A foreign program that drives two joints: ``PORT FAMILY ACT``, or a Bioloid: then a file of its goals follows. It uses the makers' SDKs alone, and checks no limits.
 
-It prints ``running`` when the motors have their first goals, and goes on until it is ended, as far as the act does not
-end. After an act that sends no more it reads on.
+It prints ``running`` when the motors have their first goals, and goes on until it is ended, if the
+act does not end. After an act that sends no more it reads on.
 """
 
 import json

@@ -33,7 +33,7 @@ def bridged(
     poll=None,
     **safety,
 ):
-    """Yield servos, the program's port and the notices of a bridge; `line.box` records it, to `path` if given."""
+    """Yield servos, the program's port and notices of a bridge; its `line.box` records to `path`."""
     profiles, ids = dict.fromkeys(IDS, profile), (*IDS, *virtual)
     rig = make_rig(ids, dict.fromkeys(ids, profile), return_delay_time=0)
     volts = rig.specs[rig.servos[0].name].profile.electrics.nominal_voltage

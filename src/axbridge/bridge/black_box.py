@@ -262,7 +262,8 @@ class BlackBox:
                 fresh[name][places] = [self._read[servos[place].id].issuperset(span) for place in places]
         fresh["error"] = np.array([bool(self._read[servo.id]) for servo in servos])
         errors = np.array([self.traffic.errors.get(servo.id, 0) for servo in servos])
-        return Rows({"time": times, "error": errors, "torque_limit": np.full(len(servos), UNREAD)}, samples), fresh
+        known = {"time": times, "error": errors, "torque_limit": np.full(len(servos), UNREAD)}
+        return Rows(known, samples), fresh
 
     def _commands(self, drive: BusDrive, servo: Known) -> tuple[float, ...]:
         """Return the columns of `COMMANDS`; NaN for unknown values."""

@@ -41,7 +41,7 @@ class Reader(NamedTuple):
 
 
 class Gaps:
-    """Called between two packets of the program; it also receives READs of other programs at a local TCP port.
+    """Called between two packets of the program; receives READs of others at a local TCP port.
 
     A file of the line's `port` has that address, and names the `link` for the program. `turn` is the lock of the line.
     `notify` receives a notice when a second program writes. `poll` is the time between two samples of each servo that

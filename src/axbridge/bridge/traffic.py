@@ -100,7 +100,7 @@ class Traffic:
 
     def count_lost(self) -> None:
         """Count expected replies that did not come as lost."""
-        if self._replies.pending:  # a reply that has lost a byte, or a shared one that ends before a missing servo
+        if self._replies.pending:  # a reply that has lost a byte, or a shared one without its end
             whole = self._replies.feed(_PADDING)
             self._damaged |= not (whole and self._answer_shared(whole[0].packet))
             self._replies.reset()
@@ -138,13 +138,13 @@ class Traffic:
         return [reply for reply in replies if reply.id in self.table.servos]
 
     def _answer_shared(self, packet: Packet) -> bool:
-        """Note the replies in the shared reply to a fast read; return whether nothing but padding is behind them."""
+        """Note the replies in the one to a fast read; return whether only padding is behind them."""
         if packet.id != BROADCAST or not packet.status:
             return False
         blocks = v2.fast_blocks(packet, [length for _, _, length in SECOND.requests(self._request)])
         for block in blocks:
             self._answer(block)
-        end = sum(4 + len(block.params) for block in blocks) - 1  # `packet.params` begins behind the first error byte
+        end = sum(4 + len(block.params) for block in blocks) - 1  # `params` lacks the first error byte
         return not packet.params[max(end, 0) :].strip(_PADDING)
 
     def _answer(self, packet: Packet) -> None:

@@ -33,11 +33,11 @@ from axbridge.errors import (
     UsageError,
 )
 
-# Repetitions, because a line loses packets by noise, a bad contact or a busy computer. The guard process has its own
-# numbers (`axbridge.robot.safety.guard`): it does not import this package.
+# Repetitions: a line loses packets by noise, a bad contact or a busy computer. The guard process has
+# its own numbers (`axbridge.robot.safety.guard`), because it does not import this package.
 QUESTION = 2  # of a ping, a read or a write; more would delay a control cycle with a missing servo
 SUPPORT = 2  # attempts of a group read before the servo counts as one without that instruction
-CONFIRMED = 5  # attempts of writes that must be confirmed, such as torque off; no cycle waits for them
+CONFIRMED = 5  # attempts of a write that must be confirmed, as torque off; no cycle waits for it
 RESTORE = 3  # attempts to restore a servo's own mode and limits in EEPROM; each may wear the EEPROM
 SHORTEST_BLOCK = 16  # bytes of one servo's block in a shared reply; each servo waits for its return delay
 
@@ -96,8 +96,7 @@ class Bus(ABC):
         baud: Bits per second.
         turn: Lock of a transaction. A thread may hold it for several transactions, to keep other threads off the line.
         protocols: Protocols of the servos, by id; other ids have Protocol 1.0.
-        group_codes: Best of `Protocol.group_reads` that a servo supports, by id; None: none. Tested at the first group
-            read.
+        group_codes: Best of `Protocol.group_reads` of a servo, by id; None: none. Tested at the first.
         no_write_ack_ids: Ids that do not acknowledge a write (status return level); `axbridge.bus.handshake` fills it.
         virtual_ids: Ids of servos that this process simulates: they end with the process.
         retries: Number of repetitions by `ping`, `read` and `write` when there is no valid reply.

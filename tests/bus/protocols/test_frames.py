@@ -168,7 +168,7 @@ ANSWERS = {"sync": WORDS, "checksum FF": {id_: bytes((0xF3 - id_, 0, 0, 0, 0, 0,
 
 
 def damaged(received):
-    """Yield these bytes with each byte removed, with each possible byte instead of it, and added before it."""
+    """Yield these bytes with each byte removed, with each other one instead, and one added."""
     for place in range(len(received) + 1):
         yield received[:place] + received[place + 1 :]
         for stray in range(256):
@@ -210,7 +210,7 @@ def test_a_damaged_reply_gives_no_wrong_value_alone_or_before_another_reply(name
 
 @pytest.mark.parametrize("name", shipped_names(FOLDER))
 def test_no_packet_for_many_servos_is_longer_than_the_receive_buffer_of_a_profile(name):
-    assert (FIRST.sync_write_room(4), SECOND.sync_write_room(8) >= 15) == (27, True)  # goals; 143 bytes are 27 AX
+    assert (FIRST.sync_write_room(4), SECOND.sync_write_room(8) >= 15) == (27, True)  # goals
     profile = FirmwareProfile.load(name)
     protocol = PROTOCOLS[profile.protocol]
     for size in (1, 2, 4, 8):

@@ -58,7 +58,7 @@ def encode_status(id: int, code: int, params: bytes = b"") -> bytes:
 
 
 def encode_fast_status(blocks: Sequence[Packet]) -> bytes:
-    """Build the reply to a fast read that several servos share; each CRC covers all bytes before it.
+    """Build the reply to a fast read that servos share; each CRC covers all bytes before it.
 
     A block is a servo's part: id, error byte and registers.
     """
